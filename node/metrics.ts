@@ -4,6 +4,7 @@
  */
 import { type QueryLimitName, queryLimitNames } from '#cluster/metadata/runtime_limits.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
+import type { GrpcLoad, GrpcServer } from '#lib/env/grpc.ts';
 import type { FormatLevels } from '#lib/format_level.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
@@ -314,4 +315,19 @@ function sum(parts: CountedParts, value: (namespace: NamespaceState) => number):
   let total = 0;
   for (const namespace of parts.namespaces.values()) total += value(namespace);
   return total;
+}
+
+/** What clients make the gRPC servers hold just now. */
+export function registerGrpcMetrics(
+  metrics: Metrics,
+  servers: readonly Pick<GrpcServer, 'load'>[],
+): void {
+  const gauge = (name: string, help: string, of: keyof GrpcLoad) =>
+    metrics.gauge(`tsdb_node_grpc_${name}`, help, [], () =>
+      servers.reduce((sum, { load }) => sum + load[of], 0),
+    );
+  gauge('connections', 'Connections of gRPC clients.', 'connections');
+  gauge('calls', 'gRPC calls that are under way.', 'calls');
+  gauge('request_bytes', 'Memory of gRPC requests that arrive or are worked on.', 'requestBytes');
+  gauge('answer_bytes', 'Memory of gRPC answers that wait for their clients.', 'answerBytes');
 }

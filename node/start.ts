@@ -28,6 +28,7 @@ import { clusterMethods, nodeMethods } from './listeners/json/methods.ts';
 import { NodeBackend } from './listeners/json/node_backend.ts';
 import { jsonBytesInFlightMax, serveJson } from './listeners/json/server.ts';
 import { configuredQueryLimits } from './live_limits.ts';
+import { registerGrpcMetrics } from './metrics.ts';
 import { segmentBytesMax } from './persist/commitlog/commitlog.ts';
 import { NodeRuntime } from './runtime.ts';
 import type { Database } from './storage/database.ts';
@@ -182,6 +183,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
     });
   const grpcNode: GrpcServer = owned.use(await grpc(config.listenAddress, database));
   const grpcCluster = owned.use(await grpc(config.clusterListenAddress, clusterService));
+  registerGrpcMetrics(metrics, [grpcNode, grpcCluster]);
   const inFlight = new BytesInFlight(jsonBytesInFlightMax);
   const { allowedHosts } = config;
   const jsonNode = owned.use(

@@ -17,7 +17,7 @@ import { hostAndPortOf, isHostAndPort } from './host_and_port.ts';
 import { ListenError } from './listen_error.ts';
 
 export type { GrpcCall, GrpcMethod, GrpcStream, GrpcUnary } from './grpc/method.ts';
-export type { GrpcServer, GrpcServerOptions } from './grpc/server.ts';
+export type { GrpcLoad, GrpcServer, GrpcServerOptions } from './grpc/server.ts';
 export { GrpcStatusError, grpcStatus } from './grpc/status.ts';
 
 // What fails is told to the caller; grpc-js would also print it.

@@ -16,6 +16,7 @@ import {
   globsTriedMax,
 } from './glob.ts';
 import { GlobParser, type ParsedGlobs } from './glob_parser.ts';
+import { heldStates, type StatesOwner } from './states.ts';
 
 /** Longer patterns are refused. Alternations of thousands of literals stay below. */
 export const regexpLengthMax: number = 1_048_576;
@@ -322,13 +323,15 @@ class GlobRegexp implements AnchoredRegexp {
 /** Of an instruction, with the characters that it takes. */
 const instructionBytes = 200;
 
-class EngineRegexp implements AnchoredRegexp {
+class EngineRegexp implements AnchoredRegexp, StatesOwner {
   readonly pattern: string;
   readonly isCompiledAside: boolean;
   readonly set = null;
   readonly matches = 'some';
   readonly matchesEmpty: boolean;
   readonly programSize: number;
+  /** As the engine counts them. */
+  statesBytes = 0;
   #compiled: RE2JS | null;
 
   /** @throws {TsdbError} BAD_REQUEST with reason and position */
@@ -369,12 +372,24 @@ class EngineRegexp implements AnchoredRegexp {
   }
 
   test(text: string): boolean {
-    return this.#engine.testExact(text);
+    const engine = this.#engine;
+    const matches = engine.testExact(text);
+    const { stateBudget, memBudget } = engine.re2().dfa;
+    if (stateBudget - memBudget !== this.statesBytes) {
+      this.statesBytes = stateBudget - memBudget;
+      heldStates.note(this);
+    }
+    return matches;
   }
 
   testBytes(bytes: Uint8Array, start: number, end: number): boolean {
     // The engine walks strings faster than bytes, and most values are short.
-    return this.#engine.testExact(textOf(bytes, start, end));
+    return this.test(textOf(bytes, start, end));
+  }
+
+  dropStates(): void {
+    this.#engine.re2().dfa.clearCache();
+    this.statesBytes = 0;
   }
 
   replace(text: string, template: string): string | null {

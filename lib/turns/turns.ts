@@ -2,8 +2,9 @@
  * Who of those that share the main loop works next. Reads of any size are done in slices of some
  * milliseconds: between two of them the loop looks at its sockets, so writes and new requests never
  * wait longer than that. The one that has had least time so far comes next, so a small query passes
- * large ones; now and then it is the one that waits longest, so that none starves. Of writes and
- * reads one comes after the other, however many wait of one kind.
+ * large ones; now and then it is the oldest, so that none starves. Large ones end one after the
+ * other, the oldest first: in equal shares all of them would end late, and hold their memory till
+ * then. Of writes and reads one comes after the other, however many wait of one kind.
  */
 
 /** Longest stretch of one piece of work, but for what cannot be divided. */
@@ -17,8 +18,10 @@ const firstMillisMin = 0.25;
 const unitsBetweenLooks = 20_000;
 /** So much is a slice where the clock stands meanwhile, as in the simulator. */
 const unitsOfSlice = 1_000_000;
-/** Of so many turns one is of the piece that waits longest. */
-const turnsOfLongest = 4;
+/** A piece that has had more of the loop is a large one. */
+const largeMillis = 100;
+/** Of so many turns one is of the oldest piece; where all are large, of the one that has had least. */
+const turnsOfOther = 4;
 
 /** Of a clock; one object for each process, also for those that are simulated. */
 export interface LoopClock {
@@ -55,17 +58,18 @@ class Queue {
   }
 
   #choose(): number {
-    this.#count = (this.#count + 1) % turnsOfLongest;
-    let chosen = 0;
+    this.#count = (this.#count + 1) % turnsOfOther;
+    let least = 0;
+    let oldest = 0;
     for (let i = 0; i < this.#waiting.length; i++) {
       const { work } = this.#waiting[i]!;
       // It only has to end.
       if (work.signal.aborted) return i;
-      if (this.#count > 0 && work.attainedMillis < this.#waiting[chosen]!.work.attainedMillis) {
-        chosen = i;
-      }
+      if (work.attainedMillis < this.#waiting[least]!.work.attainedMillis) least = i;
+      if (work.ordinal < this.#waiting[oldest]!.work.ordinal) oldest = i;
     }
-    return chosen;
+    const isLarge = this.#waiting[least]!.work.attainedMillis > largeMillis;
+    return isLarge === this.#count > 0 ? oldest : least;
   }
 }
 
@@ -91,6 +95,7 @@ export class Turns {
   readonly #queues: Readonly<Record<WorkKind, Queue>> = { write: new Queue(), read: new Queue() };
   #lastKind: WorkKind = 'read';
   #isScheduled = false;
+  #begun = 0;
   /** Used by all pieces since the loop looked at its sockets. */
   usedMillis = 0;
 
@@ -106,7 +111,7 @@ export class Turns {
   /** @param signal its piece of work ends with it, at the next slice */
   begin(signal: AbortSignal, kind: WorkKind = 'read'): Work {
     this.schedule();
-    return new Work(this, signal, kind);
+    return new Work(this, signal, kind, this.#begun++);
   }
 
   /** Resolves when it is the turn of this one. */
@@ -146,6 +151,8 @@ export class Turns {
 export class Work {
   readonly signal: AbortSignal;
   readonly kind: WorkKind;
+  /** Ascending in the order in which pieces were begun. */
+  readonly ordinal: number;
   readonly #turns: Turns;
   #units = 0;
   #unitsOfSlice = 0;
@@ -155,10 +162,11 @@ export class Work {
   /** Time of the loop that it has had. */
   attainedMillis = 0;
 
-  constructor(turns: Turns, signal: AbortSignal, kind: WorkKind) {
+  constructor(turns: Turns, signal: AbortSignal, kind: WorkKind, ordinal: number) {
     this.#turns = turns;
     this.signal = signal;
     this.kind = kind;
+    this.ordinal = ordinal;
     this.#startedMillis = turns.clock.monotonicMillis();
     this.#lookedMillis = this.#startedMillis;
     this.#sliceMillis = Math.max(firstMillisMin, sliceMillis - turns.usedMillis);

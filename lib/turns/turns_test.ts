@@ -46,6 +46,20 @@ test('none starves while short ones come again and again', async () => {
   assert.ok(doneMillis < 100 * 10, `${doneMillis}`);
 });
 
+test('large ones end one after the other, the oldest first', async () => {
+  const clock = new WorkClock();
+  const large = Array.from({ length: 10 }, () => clock.work(clock.turns.begin(never), 400));
+  const doneMillis = await Promise.all(large);
+  assert.deepEqual(
+    doneMillis,
+    doneMillis.toSorted((a, b) => a - b),
+  );
+  assert.equal(clock.millis, 4000);
+  // Each has its first tenth of a second, then most of the time is of the oldest.
+  assert.ok(doneMillis[0]! < 10 * 100 + 500, `${doneMillis[0]}`);
+  assert.ok(doneMillis[4]! < 10 * 100 + 5 * 400, `${doneMillis[4]}`);
+});
+
 test('the loop looks at its sockets between two slices, and all that begin share the first one', async () => {
   const clock = new WorkClock();
   const looks: number[] = [];

@@ -175,6 +175,41 @@ test('a query of many parts gives way between them, and goes on where it was', a
   }
 });
 
+test('so does a union of many terms', async () => {
+  const index = indexOf(many);
+  const most = regexp('host-[0-5]-.*');
+  const listed = many.filter((_, i) => i % 3 !== 0).map((text) => text.replaceAll('.', '\\.'));
+  const others = and(regexp('[0-7]', 'g'), regexp(listed.join('|')));
+  for (const query of [most, others]) {
+    const expected = [...index.query(query, range, unlimited).slots];
+    const { answer, turns } = await turnsOf(slotsOf(index, query, hastyTurning()));
+    assert.deepEqual(answer, expected);
+    assert.ok(turns >= 4, `${turns}`);
+  }
+});
+
+test('terms that go while they are united take none of the others with them', async () => {
+  const index = indexOf(many);
+  const most = regexp('host-[0-5]-.*');
+  // Its values are tested by now.
+  const expected = new Set(index.query(most, range, unlimited).slots);
+  const gone = Uint32Array.from({ length: 3_000 }, (_, i) => 7 * i);
+  for (const slot of gone) expected.delete(slot);
+  const steps = index.removeInSteps(gone, 50);
+  // The series leave before anybody asks; their terms do meanwhile.
+  while (steps.next().value === true) continue;
+  const found = slotsOf(index, most, hastyTurning());
+  let stepsMeanwhile = 0;
+  let isOver = false;
+  void found.finally(() => (isOver = true));
+  while (!isOver) {
+    if (steps.next().done !== true) stepsMeanwhile++;
+    await new Promise(setImmediate);
+  }
+  assert.deepEqual(await found, [...expected]);
+  assert.ok(stepsMeanwhile >= 4, `${stepsMeanwhile}`);
+});
+
 function turningBy(monotonicMillis: () => number): Turning {
   const { signal } = new AbortController();
   return { work: Turns.of({ monotonicMillis }).begin(signal), aside: onTheLoop };

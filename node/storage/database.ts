@@ -246,7 +246,16 @@ export class Database implements NodeService, AsyncDisposable {
     const removal = new NamespaceRemoval({ ...shared, commitlog, sequencer, isLoaded });
     this.removal = removal;
     const { lost } = removal;
-    const deletions = new Deletions({ ...shared, commitlog, sequencer, isLoaded, lost, parked });
+    const aside = options.aside ?? onTheLoop;
+    const deletions = new Deletions({
+      ...shared,
+      aside,
+      commitlog,
+      sequencer,
+      isLoaded,
+      lost,
+      parked,
+    });
     this.deletions = deletions;
     this.flusher = new Flusher({ ...shared, memory, deletions });
     this.snapshots = new Snapshots({
@@ -300,7 +309,7 @@ export class Database implements NodeService, AsyncDisposable {
       store,
       shards,
       clock,
-      aside: options.aside ?? onTheLoop,
+      aside,
       disk,
       cache: fileCache,
       queries: this.queries,

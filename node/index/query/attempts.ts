@@ -56,14 +56,16 @@ export class NeedsTurn extends Error {
   override readonly name = 'NeedsTurn';
 }
 
-/** What is done of a conjunction or disjunction. */
+/** What is done of a conjunction or disjunction, or of the terms of a regexp. */
 export interface Begun {
-  /** Its parts in the order in which they are evaluated. */
+  /** Its parts in the order in which they are evaluated; none of a regexp. */
   readonly parts: readonly IndexQuery[];
-  /** Those before this one are done. */
+  /** Those before this one are done, parts or terms. */
   readonly next: number;
   /** What they make; null when there is none. Of its own memory. */
   readonly set: SlotSet | null;
+  /** Terms of the index that had been removed by then. */
+  readonly removals: number;
 }
 
 export class QueryAttempts {

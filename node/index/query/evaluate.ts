@@ -30,6 +30,8 @@ type PartsQuery = Extract<IndexQuery, { kind: 'conjunction' | 'disjunction' }>;
 const candidateCost = 16;
 /** Unions of fewer slots than this are sorted instead of put into bits. */
 const sortedUnionMax = 256;
+/** Terms of a union between two looks at the clock. */
+const termsBetweenLooks = 4_096;
 
 export class Evaluator {
   readonly #dictionary: TermDictionary;
@@ -140,7 +142,7 @@ export class Evaluator {
     if (terms.length === this.#dictionary.field(fieldIndex).termCount) {
       return this.#listSet(this.#fieldPostings, fieldIndex);
     }
-    return this.#unionOfTerms(terms);
+    return this.#unionOfTerms(query, terms);
   }
 
   #matchesEveryValue(field: string, regexp: AnchoredRegexp): boolean {
@@ -148,7 +150,7 @@ export class Evaluator {
     return regexp.matches === 'notEmpty' && this.#dictionary.findTerm(field, '') < 0;
   }
 
-  #unionOfTerms(terms: Uint32Array): SlotSet {
+  #unionOfTerms(query: RegexpQuery, terms: Uint32Array): SlotSet {
     if (terms.length === 0) return emptySet;
     if (terms.length === 1) return this.#listSet(this.#termPostings, terms[0]!);
     const total = this.#postingsOfTerms(terms);
@@ -163,8 +165,24 @@ export class Evaluator {
       }
       return { values: values.sort(), words: null };
     }
+    const begun = this.#attempts.begunOf(query);
     const words = this.#scratch.take();
-    for (let i = 0; i < terms.length; i++) this.#termPostings.orInto(terms[i]!, words);
+    if (begun?.set) orInto(begun.set, words);
+    const { removals } = this.#dictionary;
+    // Terms keep their order. Those that went move the others up, and those that came are of later series.
+    let next = begun === null ? 0 : Math.max(0, begun.next - (removals - begun.removals));
+    try {
+      while (next < terms.length) {
+        const end = Math.min(terms.length, next + termsBetweenLooks);
+        for (; next < end; next++) this.#termPostings.orInto(terms[next]!, words);
+        if (next < terms.length) this.#attempts.checkTurn();
+      }
+    } catch (error) {
+      const set: SlotSet = { values: null, words };
+      const more = { parts: [], next, set, removals };
+      this.#attempts.noteBegun(query, more, this.#series.present);
+      throw error;
+    }
     return { values: null, words };
   }
 
@@ -192,7 +210,8 @@ export class Evaluator {
       }
     } catch (error) {
       const set: SlotSet = { values: null, words };
-      this.#attempts.noteBegun(query, { parts, next, set }, this.#series.present);
+      const { removals } = this.#dictionary;
+      this.#attempts.noteBegun(query, { parts, next, set, removals }, this.#series.present);
       throw error;
     }
     return { values: null, words };
@@ -214,7 +233,8 @@ export class Evaluator {
         if (next < parts.length) this.#attempts.checkTurn();
       }
     } catch (error) {
-      this.#attempts.noteBegun(query, { parts, next, set }, this.#series.present);
+      const { removals } = this.#dictionary;
+      this.#attempts.noteBegun(query, { parts, next, set, removals }, this.#series.present);
       throw error;
     }
     return set!;

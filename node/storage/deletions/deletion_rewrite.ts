@@ -3,10 +3,12 @@
  * deleted.
  */
 import { allTime } from '#cluster/metadata/deletions.ts';
+import type { Aside } from '#engine/aside/aside.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf } from '#lib/errors.ts';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import type { Log } from '#lib/log.ts';
+import { Turns } from '#lib/turns/turns.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
 import type { Pace } from '../flush/pace.ts';
@@ -22,6 +24,7 @@ import type { Tombstone } from '../tombstones/tombstones.ts';
 /** What it takes to rewrite filesets. */
 export interface RewriteParts extends VolumeParts {
   readonly log: Log;
+  readonly aside: Aside;
 }
 
 export interface RewriteReport {
@@ -82,6 +85,7 @@ interface FoundSlots {
   readonly unknown: number;
   /** Series of its shard that match and are not in it. */
   readonly absent: readonly number[];
+  readonly absentGenerations: readonly number[];
 }
 
 /** @returns whether the fileset went */
@@ -92,30 +96,26 @@ function rewriteFile(
   pace: Pace,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { files, tombstones, index } = namespace;
+  const { files, tombstones } = namespace;
   return files.write(file.shard, async (dropped) => {
     const { blockStartNanos, shard } = file;
     // A flush may have replaced it meanwhile.
     if (files.get(shard, blockStartNanos) !== file) return false;
     const { revision } = tombstones;
     const pending = tombstones.pendingOf(file);
-    const found = await slotsOf(namespace, file, pending);
+    const found = await slotsOf(namespace, file, pending, AbortSignal.any([signal, dropped]));
     if (files.get(shard, blockStartNanos) !== file) return false;
     // What only memory had of the block is gone already.
-    await forgetInBlocks(parts, { namespace, pace }, file.info, hereOf(index, found.absent));
+    const absent = sameOf(parts, found.absent, found.absentGenerations);
+    await forgetInBlocks(parts, { namespace, pace }, file.info, absent);
     if (found.deleted === 0 && found.unknown === 0) {
       tombstones.noteClean(file, revision);
       return false;
     }
     if (pending.some((tombstone) => coversAll(tombstone, file))) {
       files.retire(file, file.damaged.size > 0 ? 'set aside' : 'delete');
-      const { store } = parts;
-      const here = function* (): Generator<number, void, void> {
-        for (let i = 0; i < found.slots.length; i += 1) {
-          if (store.generation[found.slots[i]!] === found.generations[i]) yield found.slots[i]!;
-        }
-      };
-      await forgetInBlocks(parts, { namespace, pace }, file.info, here());
+      const here = sameOf(parts, found.slots, found.generations);
+      await forgetInBlocks(parts, { namespace, pace }, file.info, here);
       return true;
     }
     await writeVolume(
@@ -133,30 +133,40 @@ function rewriteFile(
     { index }: NamespaceState,
     of: BlockFile,
     pending: readonly Tombstone[],
+    until: AbortSignal,
   ): Promise<FoundSlots> {
+    const { store, env, aside } = parts;
     files.pin(of);
     try {
       const directory = await files.directory(of);
+      const { slots, unknown } = directory;
+      const generations = slots.map((slot) => store.generation[slot]!);
       let deleted = 0;
       const absent: number[] = [];
+      const absentGenerations: number[] = [];
+      const note = (slot: number): void => {
+        // Those that are in the fileset may have come to the index since the directory was made.
+        if (unknown > 0 || index.shard(slot) !== of.shard) return;
+        absent.push(slot);
+        absentGenerations.push(store.generation[slot]!);
+      };
+      const turning = { work: Turns.of(env.clock).begin(until), aside };
       for (const { deletion } of pending) {
-        // A series of which all is deleted in this block may not be live in it any more, and be so
-        // in others.
-        const { slots } = index.query(deletion.query, allTime, { limit: 0, shards: null });
-        let next = 0;
-        directory.match(slots, (position) => {
-          deleted += 1;
-          for (; next < position; next += 1) absent.push(slots[next]!);
-          next = position + 1;
+        await index.inTurns(turning, (attempts) => {
+          // A series of which all is deleted in this block may not be live in it any more, and be so
+          // in others.
+          const limits = { limit: 0, shards: null };
+          const matching = index.query(deletion.query, allTime, limits, attempts).slots;
+          let next = 0;
+          directory.match(matching, (position) => {
+            deleted += 1;
+            for (; next < position; next += 1) note(matching[next]!);
+            next = position + 1;
+          });
+          for (; next < matching.length; next += 1) note(matching[next]!);
         });
-        for (; next < slots.length; next += 1) absent.push(slots[next]!);
       }
-      const { generation } = parts.store;
-      const { slots, unknown } = directory;
-      const generations = slots.map((slot) => generation[slot]!);
-      // Those that are in the fileset may have come to the index since the directory was made.
-      const ofShard = unknown > 0 ? [] : absent.filter((slot) => index.shard(slot) === of.shard);
-      return { slots, generations, deleted, unknown, absent: ofShard };
+      return { slots, generations, deleted, unknown, absent, absentGenerations };
     } catch (error) {
       if (error instanceof FilesetCorrupt && of.retired === null) {
         files.setAside(of, error.message);
@@ -168,9 +178,15 @@ function rewriteFile(
   }
 }
 
-/** Those that are still in the index when it is their turn. */
-function* hereOf(index: NamespaceState['index'], slots: readonly number[]): Generator<number> {
-  for (const slot of slots) if (index.has(slot)) yield slot;
+/** Those that are of the same series still when it is their turn. */
+function* sameOf(
+  { store }: RewriteParts,
+  slots: ArrayLike<number>,
+  generations: ArrayLike<number>,
+): Generator<number, void, void> {
+  for (let i = 0; i < slots.length; i += 1) {
+    if (store.generation[slots[i]!] === generations[i]) yield slots[i]!;
+  }
 }
 
 /**

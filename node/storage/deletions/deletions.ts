@@ -5,9 +5,12 @@
 import { deletesAll, type Deletion } from '#cluster/metadata/deletions.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { decodeChunk } from '#engine/store/chunk_merge.ts';
+import type { Turning } from '#engine/aside/aside.ts';
 import { blockOverlaps } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
+import { Turns } from '#lib/turns/turns.ts';
+import type { QueryAttempts } from '../../index/query/attempts.ts';
 import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
 import {
   type AppliedDeletion,
@@ -61,6 +64,14 @@ export function isRewriteDue(state: RewriteState, nowMillis: number): boolean {
     nowMillis - state.lastAtMillis >= rewriteQuietMillis ||
     nowMillis - state.sinceMillis >= rewriteDelayMillisMax
   );
+}
+
+/** What a deletion takes rows of out of memory. */
+interface SweptSeries {
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  /** Of the namespace, when they were found. */
+  readonly truncations: number;
 }
 
 export class Deletions {
@@ -173,7 +184,7 @@ export class Deletions {
   replay(namespace: NamespaceState, { deletion, atNanos }: AppliedDeletion): void {
     this.#add(deletion, atNanos);
     this.#replayed.add(deletion.version);
-    for (const _ of this.#sweepSteps(namespace, deletion)) continue;
+    this.#sweepAtOnce(namespace, deletion);
   }
 
   /**
@@ -186,8 +197,7 @@ export class Deletions {
       if (namespace === undefined) continue;
       for (const { deletion } of all) {
         if (this.#replayed.has(deletion.version)) continue;
-        const cut = { ...deletion, keepsNewerChunks: true };
-        for (const _ of this.#sweepSteps(namespace, cut)) continue;
+        this.#sweepAtOnce(namespace, { ...deletion, keepsNewerChunks: true });
       }
     }
   }
@@ -229,9 +239,38 @@ export class Deletions {
     const namespace = this.#hereOf(deletion);
     const never = new AbortController().signal;
     if (namespace !== undefined) {
-      for (const _ of this.#sweepSteps(namespace, deletion)) await env.clock.sleep(0, never);
+      // Those that come while it is looked for them have newer rows only.
+      const found = await namespace.index.inTurns(this.#turning(never), (attempts) =>
+        this.#foundOf(namespace, deletion, attempts),
+      );
+      for (const _ of this.#sweepSteps(namespace, deletion, found)) await env.clock.sleep(0, never);
     }
     this.of(deletion.namespace).unswept = null;
+  }
+
+  #turning(signal: AbortSignal): Turning {
+    const { env, aside } = this.#parts;
+    return { work: Turns.of(env.clock).begin(signal), aside };
+  }
+
+  #sweepAtOnce(namespace: NamespaceState, deletion: Deletion & Cut): void {
+    const found = this.#foundOf(namespace, deletion, null);
+    for (const _ of this.#sweepSteps(namespace, deletion, found)) continue;
+  }
+
+  #foundOf(
+    namespace: NamespaceState,
+    deletion: Deletion,
+    attempts: QueryAttempts | null,
+  ): SweptSeries {
+    const { generation } = this.#parts.store;
+    const limits = { limit: 0, shards: null };
+    const { slots } = namespace.index.query(deletion.query, deletion, limits, attempts);
+    return {
+      slots,
+      generations: slots.map((slot) => generation[slot]!),
+      truncations: namespace.truncations,
+    };
   }
 
   /** What has rows in memory that it may be about. */
@@ -277,17 +316,18 @@ export class Deletions {
   }
 
   /** Takes the rows out of memory, some series at a time. */
-  *#sweepSteps(namespace: NamespaceState, deletion: Deletion & Cut): Generator<void, void, void> {
+  *#sweepSteps(
+    namespace: NamespaceState,
+    deletion: Deletion & Cut,
+    { slots, generations, truncations }: SweptSeries,
+  ): Generator<void, void, void> {
     const { store } = this.#parts;
-    const { truncations, blockSizeNanos } = namespace;
+    const { blockSizeNanos } = namespace;
     const starts = store
       .blocks(namespace.ordinal)
       .map(({ blockStartNanos }) => blockStartNanos)
       .filter((start) => blockOverlaps(start, blockSizeNanos, deletion));
     if (starts.length === 0) return;
-    const limits = { limit: 0, shards: null };
-    const { slots } = namespace.index.query(deletion.query, deletion, limits);
-    const generations = slots.map((slot) => store.generation[slot]!);
     for (let first = 0; first < slots.length; first += seriesAtOnce) {
       if (namespace.truncations !== truncations) return;
       const { generation } = store;
