@@ -1,0 +1,347 @@
+/**
+ * Typed values: those that are no floats, as canonical strings of bytes (docs/TYPED_ROWS.md). One says of what kind
+ * it is and has fields, ascending by number; what they mean is the business of who makes them (histogram.ts).
+ */
+import { assert } from '#lib/assert.ts';
+import { badRequest } from '#lib/errors.ts';
+
+/** 0 is a float, which is none. Of two rows with equal versions the one of the higher kind stays. */
+export const valueKind = { histogram: 1, message: 2, window: 3 } as const;
+export type ValueKind = (typeof valueKind)[keyof typeof valueKind];
+
+/** How the value of a field is written. */
+export const fieldType = { int: 0, uint: 1, double: 2, float: 3, bytes: 4, message: 5 } as const;
+export type FieldType = (typeof fieldType)[keyof typeof fieldType];
+
+export const typedBytesMax: number = 1 << 20;
+/** Of all levels together. */
+export const typedFieldsMax = 4_096;
+/** Messages in messages. */
+export const typedDepthMax = 32;
+/** A bucket of a histogram has the highest ones. */
+export const fieldNumberMax: number = 2 ** 34 + 32;
+
+const typeBits = 8;
+/** Of a varint of 64 bits. */
+const varintBytesMax = 10;
+
+/** Appends fields in ascending order of their numbers; `finish` checks nothing of what they mean. */
+export class TypedValueWriter {
+  #bytes: Uint8Array<ArrayBuffer>;
+  #view: DataView;
+  #length: number;
+  #last: number;
+
+  constructor() {
+    this.#bytes = new Uint8Array(256);
+    this.#view = new DataView(this.#bytes.buffer);
+    this.#length = 0;
+    this.#last = 0;
+  }
+
+  /** @param layout of the kind */
+  begin(kind: ValueKind, layout: number): this {
+    this.#length = 0;
+    this.#byte(kind);
+    this.#varint(layout);
+    this.#last = 0;
+    return this;
+  }
+
+  /** Fields of a message within another, which `message` takes. */
+  beginFields(): this {
+    this.#length = 0;
+    this.#last = 0;
+    return this;
+  }
+
+  /** @param value an int64 */
+  int(number: number, value: bigint): this {
+    this.#tag(number, fieldType.int);
+    this.#bigVarint(BigInt.asUintN(64, (value << 1n) ^ (value >> 63n)));
+    return this;
+  }
+
+  /** @param value a uint64 */
+  uint(number: number, value: bigint): this {
+    this.#tag(number, fieldType.uint);
+    this.#bigVarint(value);
+    return this;
+  }
+
+  /** A NaN keeps its bits where the engine does: `doubleBits` always does. */
+  double(number: number, value: number): this {
+    this.#tag(number, fieldType.double);
+    this.#reserve(8);
+    this.#view.setFloat64(this.#length, value, true);
+    this.#length += 8;
+    return this;
+  }
+
+  doubleBits(number: number, bits: bigint): this {
+    this.#tag(number, fieldType.double);
+    this.#reserve(8);
+    this.#view.setBigUint64(this.#length, bits, true);
+    this.#length += 8;
+    return this;
+  }
+
+  /** @param bits of a float32 */
+  floatBits(number: number, bits: number): this {
+    this.#tag(number, fieldType.float);
+    this.#reserve(4);
+    this.#view.setUint32(this.#length, bits, true);
+    this.#length += 4;
+    return this;
+  }
+
+  bytes(number: number, value: Uint8Array): this {
+    return this.#delimited(number, fieldType.bytes, value);
+  }
+
+  /** @param fields as a writer made them after `beginFields` */
+  message(number: number, fields: Uint8Array): this {
+    return this.#delimited(number, fieldType.message, fields);
+  }
+
+  /** A copy. */
+  finish(): Uint8Array<ArrayBuffer> {
+    return this.#bytes.slice(0, this.#length);
+  }
+
+  #delimited(number: number, type: FieldType, value: Uint8Array): this {
+    this.#tag(number, type);
+    this.#varint(value.length);
+    this.#reserve(value.length);
+    this.#bytes.set(value, this.#length);
+    this.#length += value.length;
+    return this;
+  }
+
+  #tag(number: number, type: FieldType): void {
+    assert(number > this.#last && number <= fieldNumberMax, 'fields ascend by number');
+    this.#last = number;
+    this.#varint(number * typeBits + type);
+  }
+
+  #byte(value: number): void {
+    this.#reserve(1);
+    this.#bytes[this.#length++] = value;
+  }
+
+  /** @param value a whole number below 2^53 */
+  #varint(value: number): void {
+    this.#reserve(varintBytesMax);
+    let rest = value;
+    for (; rest >= 128; rest = Math.floor(rest / 128)) {
+      this.#bytes[this.#length++] = (rest % 128) | 128;
+    }
+    this.#bytes[this.#length++] = rest;
+  }
+
+  #bigVarint(value: bigint): void {
+    if (value <= BigInt(Number.MAX_SAFE_INTEGER)) return this.#varint(Number(value));
+    this.#reserve(varintBytesMax);
+    let rest = value;
+    for (; rest >= 128n; rest >>= 7n) this.#bytes[this.#length++] = Number(rest & 127n) | 128;
+    this.#bytes[this.#length++] = Number(rest);
+  }
+
+  #reserve(count: number): void {
+    if (this.#length + count <= this.#bytes.length) return;
+    const larger = new Uint8Array(Math.max(2 * this.#bytes.length, this.#length + count));
+    larger.set(this.#bytes);
+    this.#bytes = larger;
+    this.#view = new DataView(larger.buffer);
+  }
+}
+
+/** A field, as `TypedValueReader` stands on it. */
+export interface TypedField {
+  readonly number: number;
+  readonly type: FieldType;
+  /** Of `int` and `uint`: the value; else 0. */
+  readonly integer: bigint;
+  /** Of `double` its 64 bits, of `float` its 32. */
+  readonly bits: bigint;
+  /** Of `bytes` and `message`: bytes[start .. end) of what was given to the reader. */
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * Walks over a typed value, or over the fields of a message in one.
+ * @throws {TsdbError} BAD_REQUEST where it is not canonical
+ */
+export class TypedValueReader implements TypedField {
+  kind = 0;
+  layout = 0;
+  number = 0;
+  type: FieldType = fieldType.int;
+  integer = 0n;
+  bits = 0n;
+  start = 0;
+  end = 0;
+  #bytes: Uint8Array = new Uint8Array(0);
+  #view: DataView = new DataView(this.#bytes.buffer);
+  #at = 0;
+  #past = 0;
+
+  /** @param past where the value ends */
+  open(bytes: Uint8Array, at: number = 0, past: number = bytes.length): this {
+    this.openFields(bytes, at, past);
+    if (past - at > typedBytesMax) throw this.#malformed(`is longer than ${typedBytesMax} bytes`);
+    this.kind = this.#byte();
+    if (this.kind < valueKind.histogram || this.kind > valueKind.window) {
+      throw this.#malformed(`is of a kind that is not known: ${this.kind}`);
+    }
+    this.layout = this.#varint();
+    return this;
+  }
+
+  /** The fields of a message that lie in [at, past). */
+  openFields(bytes: Uint8Array, at: number, past: number): this {
+    assert(at >= 0 && at <= past && past <= bytes.length, 'the range is inside the bytes');
+    if (bytes !== this.#bytes) {
+      this.#bytes = bytes;
+      this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    }
+    this.#at = at;
+    this.#past = past;
+    this.number = 0;
+    return this;
+  }
+
+  /** Goes to the next field. @returns false when there is none */
+  next(): boolean {
+    if (this.#at === this.#past) return false;
+    const tag = this.#varint();
+    const number = Math.floor(tag / typeBits);
+    const type = tag % typeBits;
+    if (number <= this.number) throw this.#malformed('has fields that do not ascend');
+    if (number > fieldNumberMax)
+      throw this.#malformed(`has a field of too high a number: ${number}`);
+    this.number = number;
+    switch (type) {
+      case fieldType.int: {
+        const code = this.#bigVarint();
+        this.integer = BigInt.asIntN(64, (code >> 1n) ^ -(code & 1n));
+        break;
+      }
+      case fieldType.uint:
+        this.integer = this.#bigVarint();
+        break;
+      case fieldType.double:
+        this.bits = this.#view.getBigUint64(this.#take(8), true);
+        break;
+      case fieldType.float:
+        this.bits = BigInt(this.#view.getUint32(this.#take(4), true));
+        break;
+      case fieldType.bytes:
+      case fieldType.message: {
+        const length = this.#varint();
+        this.start = this.#take(length);
+        this.end = this.start + length;
+        break;
+      }
+      default:
+        throw this.#malformed(`has a field of a type that is not known: ${type}`);
+    }
+    this.type = type;
+    return true;
+  }
+
+  /** Of a field of type double. */
+  get double(): number {
+    return doubleOf(this.bits);
+  }
+
+  #take(count: number): number {
+    if (count > this.#past - this.#at) throw this.#malformed('ends too early');
+    this.#at += count;
+    return this.#at - count;
+  }
+
+  #byte(): number {
+    return this.#bytes[this.#take(1)]!;
+  }
+
+  /** A number below 2^53. */
+  #varint(): number {
+    const value = this.#bigVarint();
+    if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw this.#malformed('has too large a number');
+    return Number(value);
+  }
+
+  #bigVarint(): bigint {
+    let small = 0;
+    let scale = 1;
+    for (let i = 0; i < 7; i++, scale *= 128) {
+      const byte = this.#byte();
+      small += (byte & 127) * scale;
+      if (byte < 128) {
+        if (byte === 0 && i > 0)
+          throw this.#malformed('has a number that is longer than it need be');
+        return BigInt(small);
+      }
+    }
+    let value = BigInt(small);
+    for (let i = 7; i < varintBytesMax; i++) {
+      const byte = this.#byte();
+      value |= BigInt(byte & 127) << BigInt(7 * i);
+      if (byte >= 128) continue;
+      if (byte === 0) throw this.#malformed('has a number that is longer than it need be');
+      if (value >= 2n ** 64n) break;
+      return value;
+    }
+    throw this.#malformed('has a number of more than 64 bits');
+  }
+
+  #malformed(reason: string): Error {
+    return badRequest(`cannot read typed value: it ${reason}: at byte ${this.#at}`);
+  }
+}
+
+const bitsView = new DataView(new ArrayBuffer(8));
+
+/** The float64 of these bits; whether a signalling NaN stays one is up to the engine. */
+export function doubleOf(bits: bigint): number {
+  bitsView.setBigUint64(0, bits, true);
+  return bitsView.getFloat64(0, true);
+}
+
+export function bitsOfDouble(value: number): bigint {
+  bitsView.setFloat64(0, value, true);
+  return bitsView.getBigUint64(0, true);
+}
+
+/**
+ * Checks one whole, but for what its fields mean.
+ * @throws {TsdbError} BAD_REQUEST
+ */
+export function checkTypedValue(
+  bytes: Uint8Array,
+  at: number = 0,
+  past: number = bytes.length,
+): void {
+  const reader = new TypedValueReader().open(bytes, at, past);
+  let left = typedFieldsMax;
+  const walk = (level: TypedValueReader, depth: number): void => {
+    while (level.next()) {
+      left -= 1;
+      if (left < 0)
+        throw badRequest(`cannot read typed value: it has more than ${typedFieldsMax} fields`);
+      if (level.type !== fieldType.message) continue;
+      if (depth === typedDepthMax) {
+        throw badRequest(`cannot read typed value: messages nest more than ${typedDepthMax} deep`);
+      }
+      walk(new TypedValueReader().openFields(bytes, level.start, level.end), depth + 1);
+    }
+  };
+  walk(reader, 0);
+}
+
+/** Which of two of equal versions stays: above 0 when the first one does. */
+export function compareTypedValues(a: Uint8Array, b: Uint8Array): number {
+  return Buffer.compare(a, b);
+}
