@@ -162,6 +162,29 @@ test('lookback decides how old a sample an instant selector takes', async () => 
   assert.equal(await count('29s'), 0);
 });
 
+test('each answer has the times of its own grid, whichever came before it', async () => {
+  await using test = await TestCoordinator.openReady();
+  const timesOf = async (start: number, step: number, steps: number): Promise<number[]> => {
+    const end = start + step * (steps - 1);
+    const path = `/api/v1/query_range?query=vector(1)&start=${start}&end=${end}&step=${step}`;
+    const { json } = await test.get(path);
+    return json.data.result[0].values.map(([time]: [number]) => time);
+  };
+  const grids = [
+    [1000, 10, 5],
+    [1000, 10, 6],
+    [1000, 20, 5],
+    [1001, 10, 5],
+    [1000, 10, 5],
+    [1000, 0.5, 5_000],
+    [1000, 10, 5],
+  ] as const;
+  for (const [start, step, steps] of grids) {
+    const expected = Array.from({ length: steps }, (_, i) => start + i * step);
+    assert.deepEqual(await timesOf(start, step, steps), expected);
+  }
+});
+
 test('bad parameters are named in the error shape', async () => {
   await using test = await TestCoordinator.openReady();
   const cases: [string, RegExp][] = [
@@ -172,7 +195,10 @@ test('bad parameters are named in the error shape', async () => {
     ['query_range?query=up&start=x&end=2&step=1', /start: .*"x"/],
     ['query_range?query=up&start=3&end=2&step=1', /end timestamp must not be before start/],
     ['query_range?query=up&start=1&end=2&step=0', /step: zero or negative/],
+    ['query_range?query=up&start=1&end=2&step=0.0001', /step: finer than a millisecond: 0.0001/],
     ['query_range?query=up&start=1&end=2&step=abc', /step: .*"abc"/],
+    ['query_range?query=up&start=2026-02-30T00:00:00Z&end=2&step=1', /start: not a date that/],
+    ['query?query=up&requireExhaustive=maybe', /requireExhaustive: neither true nor false: maybe/],
     ['query?query=up&timeout=1x', /timeout: .*"1x"/],
     ['query?query=up&timeout=11m', /timeout: more than 600s: 11m/],
     ['query?query=up&limit=-1', /limit: not a whole number: -1/],

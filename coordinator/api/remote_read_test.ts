@@ -200,8 +200,11 @@ test('streamed remote read tells in its headers that it is partial', async () =>
   const partial = await test.post(path, readRequest([both, one, both], [1]), cut);
   assert.equal(partial.status, 200, partial.text);
   assert.match(String(partial.headers['tsdb-results-limited']), /^max_fetch_series_limit_applied,/);
-  // After a whole answer it cannot be told any more.
-  await assert.rejects(test.post(path, readRequest([one, both], [1]), cut), {
+  const second = await test.post(path, readRequest([one, both], [1]), cut);
+  assert.equal(second.status, 400);
+  assert.match(second.json.error, /queries\[1\]: partial after a whole one/);
+  // When more is on its way it cannot be told any more.
+  await assert.rejects(test.post(path, readRequest([one, one, both], [1]), cut), {
     code: 'UNAVAILABLE',
   });
   assert.equal((await test.post(path, readRequest([], [1]))).bytes.length, 0);

@@ -89,7 +89,11 @@ class ApiServer {
   readonly #writesInFlight: BytesInFlight;
   /** Apart from writes, so that a flood of those locks out no operator. */
   readonly #othersInFlight = new BytesInFlight(otherBytesInFlightMax);
-  readonly #writes = new Map<string, Route>();
+  /**
+   * By path and method, those without parameters in their path: express walks over all routes for each request,
+   * and gives it and its answer other prototypes.
+   */
+  readonly #plain = new Map<string, Map<string, Route>>();
   readonly #costly: readonly RegExp[];
   readonly #application: express.Express;
   readonly #served = new WeakMap<HttpRequest, Served>();
@@ -98,7 +102,10 @@ class ApiServer {
     this.#options = options;
     this.#writesInFlight = new BytesInFlight(options.writeBytesInFlightMax);
     for (const route of options.routes) {
-      if (route.isWrite) this.#writes.set(route.path, route);
+      if (route.path.includes('{')) continue;
+      const byMethod = this.#plain.get(route.path) ?? new Map<string, Route>();
+      this.#plain.set(route.path, byMethod);
+      for (const method of route.methods) byMethod.set(method, route);
     }
     this.#costly = options.routes
       .filter(({ isCostly }) => isCostly)
@@ -159,17 +166,14 @@ class ApiServer {
   async serve(request: HttpRequest, response: HttpResponse, signal: AbortSignal): Promise<void> {
     const url = request.url ?? '/';
     const query = url.indexOf('?');
-    const route = this.#writes.get(query < 0 ? url : url.slice(0, query));
+    const path = query < 0 ? url : url.slice(0, query);
+    const route = this.#plain.get(path)?.get(request.method ?? '');
     if (route !== undefined) {
-      const allowed = (route.methods as readonly string[]).includes(request.method ?? '');
-      await this.#answer(
-        request,
-        response,
-        allowed
-          ? (call) => route.handler(call)
-          : () => wrongMethod(request.method ?? '', route.path, route.methods),
-        { signal, path: route.path, inFlight: this.#writesInFlight },
-      );
+      await this.#answer(request, response, (call) => route.handler(call), {
+        signal,
+        path: route.path,
+        inFlight: route.isWrite ? this.#writesInFlight : this.#othersInFlight,
+      });
       return;
     }
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -266,9 +270,19 @@ class ApiServer {
     const parts: AsyncIterator<Uint8Array> | Iterator<Uint8Array> =
       Symbol.asyncIterator in body ? body[Symbol.asyncIterator]() : body[Symbol.iterator]();
     const first = await parts.next();
+    let second: IteratorResult<Uint8Array> | null = null;
+    if (first.done !== true && first.value.length <= uncountedBytesMax) {
+      second = await parts.next();
+      if (second.done === true) {
+        response.writeHead(status, { ...headers, 'Content-Length': first.value.length });
+        response.end(first.value);
+        return status;
+      }
+    }
     response.writeHead(status, headers);
     memory.leaves(leaving);
-    await sendStream(response, partsFrom(first, parts), signal, leaving);
+    const begun = second === null ? [first] : [first, second];
+    await sendStream(response, partsFrom(begun, parts), signal, leaving);
     return status;
   }
 }
@@ -338,11 +352,16 @@ class ServedRequest implements ApiCall {
 }
 
 async function* partsFrom(
-  first: IteratorResult<Uint8Array>,
+  begun: readonly IteratorResult<Uint8Array>[],
   rest: AsyncIterator<Uint8Array> | Iterator<Uint8Array>,
 ): AsyncIterable<Uint8Array> {
   try {
-    for (let part = first; part.done !== true; part = await rest.next()) yield part.value;
+    for (const part of begun) {
+      if (part.done === true) return;
+      yield part.value;
+    }
+    for (let part = await rest.next(); part.done !== true; part = await rest.next())
+      yield part.value;
   } finally {
     await rest.return?.();
   }

@@ -7,6 +7,7 @@ import { WindowsKernel } from '#engine/window_functions/kernel.ts';
 import type { WindowEvaluator } from '#engine/window_functions/windows.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
+import { ChildSignal } from '#lib/env/wait.ts';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import type { QueryStorage, SelectLimits } from '../select/storage.ts';
@@ -17,7 +18,7 @@ import { PromqlError } from './parse/errors.ts';
 import { Executor } from './evaluate/execute.ts';
 import { Labels, labelsBytesOf } from './rows/labels.ts';
 import { Pacer } from './rows/pacer.ts';
-import { parseQuery } from './parse/parser.ts';
+import { ParsedQueries } from './parse/parsed_queries.ts';
 import { planQuery } from './plan/plan.ts';
 import type { Grid, QueryPlan, RangeVectorPlan } from './plan/plan.ts';
 import { QueryResult } from './evaluate/result.ts';
@@ -55,14 +56,16 @@ export interface EngineOptions {
 export class PromqlEngine {
   readonly #storage: QueryStorage;
   readonly #clock: Clock;
-  readonly #experimentalFunctions: boolean;
+  readonly #queries: ParsedQueries;
   readonly #windows: WindowEvaluator;
   readonly #aside: Aside;
 
   constructor(storage: QueryStorage, options: EngineOptions) {
     this.#storage = storage;
     this.#clock = options.clock;
-    this.#experimentalFunctions = options.experimentalFunctions ?? false;
+    this.#queries = new ParsedQueries({
+      experimentalFunctions: options.experimentalFunctions ?? false,
+    });
     this.#windows = options.windows ?? new WindowsKernel();
     this.#aside = options.aside ?? onTheLoop;
   }
@@ -123,16 +126,13 @@ export class PromqlEngine {
     if (options.timeoutMillis === undefined) {
       return this.#evaluate(query, grid, isRangeQuery, options, signal);
     }
-    // Aborting the parent ends the deadline's timer.
-    const ended = new AbortController();
-    const deadline = this.#clock.deadline(
-      options.timeoutMillis,
-      AbortSignal.any([signal, ended.signal]),
-    );
+    // Its end ends the deadline's timer.
+    const own = new ChildSignal(signal);
+    const deadline = this.#clock.deadline(options.timeoutMillis, own.signal);
     try {
       return await this.#evaluate(query, grid, isRangeQuery, options, deadline);
     } finally {
-      ended.abort();
+      own.end();
     }
   }
 
@@ -144,11 +144,7 @@ export class PromqlEngine {
     deadline: AbortSignal,
   ): Promise<QueryResult> {
     const work = Turns.of(this.#clock).begin(deadline);
-    const expr = await parseQuery(
-      query,
-      { experimentalFunctions: this.#experimentalFunctions },
-      { work, aside: this.#aside },
-    );
+    const expr = await this.#queries.parse(query, { work, aside: this.#aside });
     const type = typeOf(expr);
     if (isRangeQuery && type !== 'vector' && type !== 'scalar') {
       throw new PromqlError(

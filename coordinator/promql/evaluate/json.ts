@@ -1,13 +1,40 @@
 /** Results as JSON of the Prometheus API, in pieces; the caller's reading is the backpressure. */
+import type { Grid } from '../plan/plan.ts';
 import type { Labels } from '../rows/labels.ts';
 import { formatNumber, formatSample } from '#engine/window_functions/number_format.ts';
 import { RowPrinter } from '#engine/window_functions/row_printer.ts';
 import type { QueryResult, QueryValue } from './result.ts';
 
 const pieceBytes = 65_536;
+/** Room of the first one: most answers need no more, and larger memory is the system's each time. */
+const firstPieceBytes = 16_384;
 
 /** Made when the first matrix is printed. */
 let printer: RowPrinter | null = null;
+
+const noBytes = Buffer.alloc(0);
+
+/** Of the grid that came last: panels of a dashboard have one. */
+let lastPrefixes: { readonly grid: Grid; readonly prefixes: readonly string[] } | null = null;
+/** Those of more steps are not kept. */
+const keptStepsMax = 11_000;
+
+/** What stands before the value of each step. */
+function prefixesOf(grid: Grid): readonly string[] {
+  const { startMillis, stepMillis, stepCount } = grid;
+  const last = lastPrefixes?.grid;
+  const isLast =
+    last?.startMillis === startMillis &&
+    last.stepMillis === stepMillis &&
+    last.stepCount === stepCount;
+  if (isLast) return lastPrefixes!.prefixes;
+  const prefixes = Array.from(
+    { length: stepCount },
+    (_, step) => `,[${formatTime(startMillis + step * stepMillis)},"`,
+  );
+  if (stepCount <= keptStepsMax) lastPrefixes = { grid, prefixes };
+  return prefixes;
+}
 
 /** Collects texts and bytes until they make a piece. */
 class Pieces {
@@ -15,13 +42,14 @@ class Pieces {
   #length: number;
 
   constructor() {
-    this.#bytes = Buffer.allocUnsafe(2 * pieceBytes);
+    this.#bytes = Buffer.allocUnsafe(firstPieceBytes);
     this.#length = 0;
   }
 
   #reserve(count: number): void {
     if (count <= this.#bytes.length - this.#length) return;
-    const larger = Buffer.allocUnsafe(Math.max(2 * this.#bytes.length, this.#length + count));
+    const doubled = this.#bytes.length === 0 ? 2 * pieceBytes : 2 * this.#bytes.length;
+    const larger = Buffer.allocUnsafe(Math.max(doubled, this.#length + count));
     this.#bytes.copy(larger, 0, 0, this.#length);
     this.#bytes = larger;
   }
@@ -43,7 +71,7 @@ class Pieces {
 
   take(): Uint8Array {
     const piece = this.#bytes.subarray(0, this.#length);
-    this.#bytes = Buffer.allocUnsafe(2 * pieceBytes);
+    this.#bytes = noBytes;
     this.#length = 0;
     return piece;
   }
@@ -102,10 +130,7 @@ function* writeValue(value: QueryValue, pieces: Pieces): Generator<Uint8Array> {
     }
     case 'matrix': {
       const { grid, matrix } = value;
-      const prefixes = Array.from(
-        { length: grid.stepCount },
-        (_, step) => `,[${formatTime(grid.startMillis + step * grid.stepMillis)},"`,
-      );
+      const prefixes = prefixesOf(grid);
       printer ??= new RowPrinter();
       pieces.add('[');
       for (const [index, label] of matrix.labels.entries()) {
