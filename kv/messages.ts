@@ -17,6 +17,7 @@ import type {
   SortTarget,
   TxnRequest,
 } from './core/requests.ts';
+import { kvLimits } from './core/limits.ts';
 import { KvError } from './core/requests.ts';
 
 export const schema: ProtoSchema = loadProto(new URL('etcd.proto', import.meta.url));
@@ -33,6 +34,14 @@ const statusOfKind: Record<KvErrorKind, readonly [status: number, message: strin
   valueProvided: [grpcStatus.invalidArgument, 'etcdserver: value is provided'],
   leaseProvided: [grpcStatus.invalidArgument, 'etcdserver: lease is provided'],
   tooManyOperations: [grpcStatus.invalidArgument, 'etcdserver: too many operations in txn request'],
+  tooManyKeys: [
+    grpcStatus.invalidArgument,
+    `etcdserver: too many keys in the ranges of a request: more than ${kvLimits.transactionKeysMax} in a transaction, or ${kvLimits.deletedKeysMax} to be deleted`,
+  ],
+  answerTooLarge: [
+    grpcStatus.invalidArgument,
+    `etcdserver: the answer of the transaction may take more than ${kvLimits.transactionAnswerBytesMax} bytes`,
+  ],
   duplicateKey: [grpcStatus.invalidArgument, 'etcdserver: duplicate key given in txn request'],
   invalidSort: [grpcStatus.invalidArgument, 'etcdserver: invalid sort option'],
   noSpace: [grpcStatus.resourceExhausted, 'etcdserver: mvcc: database space exceeded'],

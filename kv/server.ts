@@ -27,6 +27,7 @@ import {
 } from './messages.ts';
 import type { MvccOptions } from './core/mvcc.ts';
 import { KvError, type RangeRequest } from './core/requests.ts';
+import { rangeInTurns } from './range.ts';
 import { drawId, openStorage } from './storage/storage.ts';
 import { Store } from './store.ts';
 import { WatchStream, WatchTotals } from './watch.ts';
@@ -102,7 +103,10 @@ export async function openEmbeddedKv(options: EmbeddedKvOptions): Promise<Embedd
   };
 }
 
-type UnaryHandler = (message: ProtoMessage) => Promise<ProtoMessage>;
+/** Of a key, besides its value: lib/turns/turns.ts. */
+const hashUnits = 300;
+
+type UnaryHandler = (message: ProtoMessage, call: GrpcCall) => Promise<ProtoMessage>;
 /** @returns the answer, encoded */
 type Handler = (message: ProtoMessage, answer: ProtoCodec, call: GrpcCall) => Promise<Uint8Array>;
 
@@ -142,7 +146,8 @@ class Service {
 
   methods(): GrpcMethod[] {
     const unary = Object.entries(this.#unaryHandlers()).map(([name, handle]) => {
-      const encoding: Handler = async (message, answer) => answer.encode(await handle(message));
+      const encoding: Handler = async (message, answer, call) =>
+        answer.encode(await handle(message, call));
       return [name, encoding] as const;
     });
     const range: Handler = (message, answer, call) => this.#range(message, answer, call);
@@ -195,8 +200,8 @@ class Service {
     { signal }: GrpcCall,
   ): Promise<Uint8Array> {
     const request = rangeRequestOf(message);
-    const answer = await this.#store.perform((core) => core.range(request));
     const work = Turns.of(this.#env.clock).begin(signal);
+    const answer = await rangeInTurns(this.#store, request, work);
     return encodedRange(answer, this.#header(answer.revision), codec, work);
   }
 
@@ -283,13 +288,13 @@ class Service {
         };
       },
       'Maintenance/Defragment': async () => ({ header: this.#headerNow() }),
-      'Maintenance/Hash': async () => {
-        const { hash } = await this.#hashAt(0);
+      'Maintenance/Hash': async (_, { signal }) => {
+        const { hash } = await this.#hashAt(0, signal);
         return { header: this.#headerNow(), hash };
       },
-      'Maintenance/HashKV': async (message) => ({
+      'Maintenance/HashKV': async (message, { signal }) => ({
         header: this.#headerNow(),
-        ...(await this.#hashAt(Number(message['revision']))),
+        ...(await this.#hashAt(Number(message['revision']), signal)),
       }),
     };
   }
@@ -297,20 +302,21 @@ class Service {
   /**
    * A hash of all keys as they were at the revision: equal stores have equal ones. Not etcd's hash.
    */
-  #hashAt(
+  async #hashAt(
     revision: number,
+    signal: AbortSignal,
   ): Promise<{ hash: number; compactRevision: number; hashRevision: number }> {
-    return this.#store.perform((core) => {
-      const hashRevision = revision > 0 ? revision : core.revision;
-      const { items } = core.range({ ...everything, revision: hashRevision });
-      let hash = 0;
-      for (const item of items) {
-        const facts = [item.modRevision, item.createRevision, item.version, item.leaseId].join(' ');
-        for (const part of [item.key, facts]) hash = murmur3(bytesOfText(part), hash);
-        hash = murmur3(item.value, hash);
-      }
-      return { hash, compactRevision: core.compactRevision, hashRevision };
-    });
+    const work = Turns.of(this.#env.clock).begin(signal);
+    const found = await rangeInTurns(this.#store, { ...everything, revision }, work);
+    let hash = 0;
+    for (const item of found.items) {
+      const facts = [item.modRevision, item.createRevision, item.version, item.leaseId].join(' ');
+      for (const part of [item.key, facts]) hash = murmur3(bytesOfText(part), hash);
+      hash = murmur3(item.value, hash);
+      if (work.spend(hashUnits + item.value.length)) await work.pause();
+    }
+    const { compactRevision } = this.#store.reader;
+    return { hash, compactRevision, hashRevision: revision > 0 ? revision : found.revision };
   }
 
   #keepAliveMethod(): GrpcMethod {

@@ -76,6 +76,7 @@ export class Store implements AsyncDisposable {
     Mvcc,
     | 'history'
     | 'before'
+    | 'rangePart'
     | 'compactRevision'
     | 'keyCount'
     | 'leaseCount'

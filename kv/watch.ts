@@ -6,11 +6,16 @@
  */
 import type { Clock } from '#lib/env/env.ts';
 import type { ProtoMessage } from '#lib/env/proto.ts';
+import { Turns, type Work } from '#lib/turns/turns.ts';
 import { isInRange } from './core/keyspace.ts';
 import { kvLimits } from './core/limits.ts';
 import { messageOfKind, pairOf, previousOf, textOf } from './messages.ts';
 import { type Change, KvError, type KeyRange } from './core/requests.ts';
 import type { Store } from './store.ts';
+
+/** Of a watch that has nothing to send, and of a change that is looked at for one: lib/turns/turns.ts. */
+const watcherUnits = 100;
+const changeUnits = 15;
 
 interface Watcher {
   readonly id: bigint;
@@ -43,6 +48,7 @@ interface WatchStreamOptions {
 /** The watches of one call. Requests are taken by `take`; `run` sends until the signal aborts. */
 export class WatchStream {
   readonly #options: WatchStreamOptions;
+  readonly #work: Work;
   readonly #watchers = new Map<bigint, Watcher>();
   /** Answers to requests, sent before anything else. Bounded: `take` waits until they are sent. */
   #control: ProtoMessage[] = [];
@@ -54,6 +60,7 @@ export class WatchStream {
 
   constructor(options: WatchStreamOptions) {
     this.#options = options;
+    this.#work = Turns.of(options.clock).begin(options.signal);
   }
 
   /**
@@ -162,9 +169,10 @@ export class WatchStream {
         this.#stirred = false;
         const idle = await this.#sendDue();
         if (idle && !this.#stirred) {
-          await new Promise<void>((resolve) => {
+          const woken = new Promise<void>((resolve) => {
             this.#wake = resolve;
           });
+          await this.#work.outside(woken);
         }
       }
     } finally {
@@ -177,22 +185,24 @@ export class WatchStream {
 
   /** One round over all watches. @returns whether none has more to send now */
   async #sendDue(): Promise<boolean> {
-    const { store, header, send, clock } = this.#options;
+    const { store, header, clock } = this.#options;
     const control = this.#control;
     this.#control = [];
-    for (const message of control) await send(message);
+    for (const message of control) await this.#send(message);
     this.#sent();
     const through = store.committedRevision;
     let idle = true;
     for (const watcher of this.#watchers.values()) {
-      // A watch made meanwhile must be told its id before its changes.
+      if (this.#work.spend(watcherUnits)) await this.#work.pause();
+      // A watch made meanwhile must be told its id before its changes; one may be gone by now.
       if (this.#control.length > 0) return false;
+      if (!this.#watchers.has(watcher.id)) continue;
       if (await this.#sendChanges(watcher, through)) idle = false;
       const nowMillis = clock.monotonicMillis();
       const quietMillis = nowMillis - watcher.sentMillis;
       if (watcher.withProgress && quietMillis >= kvLimits.watchProgressIntervalMillis) {
         watcher.sentMillis = nowMillis;
-        await send({
+        await this.#send({
           header: header(Math.max(through, watcher.nextRevision - 1)),
           watchId: watcher.id,
         });
@@ -201,14 +211,19 @@ export class WatchStream {
     if (this.#progressAsked && idle) {
       // Every watch has been sent all up to this revision, which is what the answer says.
       this.#progressAsked = false;
-      await send({ header: header(through), watchId: -1 });
+      await this.#send({ header: header(through), watchId: -1 });
     }
     return idle;
   }
 
+  /** The client's time is not that of the stream. */
+  #send(message: ProtoMessage): Promise<void> {
+    return this.#work.outside(this.#options.send(message));
+  }
+
   /** Sends one message of changes. @returns whether more are left */
   async #sendChanges(watcher: Watcher, through: number): Promise<boolean> {
-    const { store, header, send, clock } = this.#options;
+    const { store, header, clock } = this.#options;
     if (watcher.nextRevision > through) return false;
     let found: ReturnType<Store['reader']['history']>;
     try {
@@ -223,7 +238,7 @@ export class WatchStream {
     } catch (error) {
       if (!(error instanceof KvError && error.kind === 'compacted')) throw error;
       this.#remove(watcher.id);
-      await send({
+      await this.#send({
         header: header(through),
         watchId: watcher.id,
         canceled: true,
@@ -232,11 +247,12 @@ export class WatchStream {
       });
       return false;
     }
+    this.#work.note(found.lookedAt * changeUnits);
     watcher.nextRevision = found.throughRevision + 1;
     if (found.changes.length > 0) {
       watcher.sentMillis = clock.monotonicMillis();
       const events = found.changes.map((change) => this.#eventOf(change, watcher));
-      await send({ header: header(found.throughRevision), watchId: watcher.id, events });
+      await this.#send({ header: header(found.throughRevision), watchId: watcher.id, events });
     }
     return watcher.nextRevision <= through;
   }

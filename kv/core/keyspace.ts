@@ -12,13 +12,14 @@
 import { assert } from '#lib/assert.ts';
 import { kvLimits } from './limits.ts';
 import type { Change, KeyRange, LiveChange } from './requests.ts';
+import { SortedNames } from './sorted_names.ts';
 
 export class Keyspace {
   compactRevision = 0;
   /** Bytes of all changes kept, and of those that are the newest of a key that lives. */
   storedBytes = 0;
   liveBytes = 0;
-  #names: string[] = [];
+  #names = new SortedNames();
   #histories = new Map<string, Change[]>();
   #log: Change[] = [];
 
@@ -33,7 +34,7 @@ export class Keyspace {
       space.storedBytes += bytesOf(change);
       if (change.modRevision >= compactRevision) space.#log.push(change);
     }
-    space.#names = [...space.#histories.keys()].sort(compareText);
+    space.#names = SortedNames.of([...space.#histories.keys()].sort(compareText));
     for (const history of space.#histories.values()) {
       const last = history.at(-1)!;
       if (last.value !== null) space.liveBytes += bytesOf(last);
@@ -42,7 +43,7 @@ export class Keyspace {
   }
 
   get keyCount(): number {
-    return this.#names.length;
+    return this.#names.count;
   }
 
   /** The key as it is now, or null. */
@@ -72,12 +73,29 @@ export class Keyspace {
     return found;
   }
 
+  /** The same of the first so many keys, and the key after them, null at the end of the range. */
+  rangePart(
+    range: KeyRange,
+    revision: number,
+    keysMax: number,
+  ): { items: LiveChange[]; next: string | null } {
+    const items: LiveChange[] = [];
+    let count = 0;
+    for (const key of this.#namesIn(range)) {
+      if (count === keysMax) return { items, next: key };
+      count += 1;
+      const change = this.getAt(key, revision);
+      if (change !== null) items.push(change);
+    }
+    return { items, next: null };
+  }
+
   /** Takes a change that is newer than all others. */
   append(change: Change): void {
     const history = this.#histories.get(change.key);
     if (history === undefined) {
       this.#histories.set(change.key, [change]);
-      this.#names.splice(this.#lowerBound(change.key), 0, change.key);
+      this.#names.add(change.key);
     } else {
       const last = history.at(-1)!;
       assert(last.modRevision < change.modRevision, 'a revision changes a key once');
@@ -115,7 +133,7 @@ export class Keyspace {
         gone = true;
       }
     }
-    if (gone) this.#names = this.#names.filter((key) => this.#histories.has(key));
+    if (gone) this.#names.filter((key) => this.#histories.has(key));
     this.#log.splice(0, this.logIndexOf(revision));
     for (const change of dropped) this.storedBytes -= bytesOf(change);
     this.compactRevision = revision;
@@ -147,22 +165,17 @@ export class Keyspace {
       return;
     }
     const unbounded = range.rangeEnd === '\0';
-    for (let index = this.#lowerBound(range.key); index < this.#names.length; index += 1) {
-      const key = this.#names[index]!;
+    for (const key of this.#names.from(range.key)) {
       if (!unbounded && key >= range.rangeEnd) return;
       yield key;
     }
   }
 
-  #lowerBound(key: string): number {
-    let low = 0;
-    let high = this.#names.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (this.#names[middle]! < key) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+  /** Keys of the range that live or have a history: a range looks at all of them. */
+  keysIn({ key, rangeEnd }: KeyRange): number {
+    if (rangeEnd === '') return 1;
+    const end = rangeEnd === '\0' ? this.#names.count : this.#names.rank(rangeEnd);
+    return Math.max(0, end - this.#names.rank(key));
   }
 }
 

@@ -63,6 +63,10 @@ export class Leases {
     return [...(this.#byId.get(id)?.keys ?? [])].sort();
   }
 
+  keyCountOf(id: bigint): number {
+    return this.#byId.get(id)?.keys.size ?? 0;
+  }
+
   attach(id: bigint, key: string): void {
     this.#byId.get(id)?.keys.add(key);
   }

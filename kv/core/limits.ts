@@ -10,12 +10,22 @@ export const kvLimits = {
   transactionOperationsMax: 128,
   /** The same of a caller in this process; over the network as many come as nested ones. */
   localTransactionOperationsMax: 4_096,
+  /** Comparisons and operations of all branches of a transaction and of those nested in it. */
+  transactionPartsMax: 8_192,
+  /** Bytes of keys and values that a transaction answers with. */
+  transactionAnswerBytesMax: 16_777_216,
+  /** Keys in the ranges of all comparisons and operations of a transaction. */
+  transactionKeysMax: 50_000,
+  /** Keys that one request deletes, and that a lease has. */
+  deletedKeysMax: 50_000,
+  /** Keys of a range that are looked at in one go. */
+  rangeKeysAtOnce: 10_000,
   /**
    * Bytes of keys and values kept, history included. All of it lies in memory as well as on disk.
    */
   storedBytesMax: 536_870_912,
-  /** What one key's change costs beside its key and value. */
-  changeOverheadBytes: 96,
+  /** What one key's change takes of memory beside its key and value: some 870 bytes were measured. */
+  changeOverheadBytes: 900,
   /** Revisions kept for watches and reads of the past. */
   historyRevisionsMax: 10_000,
   /** Compaction runs when this many more have come together, so that it is rare. */
@@ -32,6 +42,8 @@ export const kvLimits = {
   watchStreamsMax: 1_000,
   /** A watch answer is closed when it has this many bytes; a revision is never split. */
   watchAnswerBytes: 1_048_576,
+  /** Changes of the history that are looked at for a watch before others have their turn; a revision is never split. */
+  watchChangesAtOnce: 10_000,
   watchProgressIntervalMillis: 600_000,
   /** Writes that wait for the disk; more are refused as 'too many requests'. */
   pendingRequestsMax: 10_000,

@@ -15,6 +15,7 @@ import type {
   Change,
   DeleteRangeAnswer,
   DeleteRangeRequest,
+  KeyRange,
   LeaseInfo,
   LiveChange,
   OperationAnswer,
@@ -43,6 +44,15 @@ export interface MvccOptions {
 interface Transaction {
   readonly base: number;
   changeCount: number;
+}
+
+/** What a transaction takes, before it is performed. */
+interface PathCost {
+  keys: number;
+  putBytes: number;
+  /** Of what it answers with, without what it puts itself. */
+  readBytes: number;
+  reads: number;
 }
 
 export class Mvcc {
@@ -104,6 +114,27 @@ export class Mvcc {
     return this.#rangeSeen(request, this.#currentRevision);
   }
 
+  /** Keys that a range looks at. */
+  keysIn(range: KeyRange): number {
+    return this.#space.keysIn(range);
+  }
+
+  /**
+   * The part of a range that begins with this key, at a revision that `range` would take; for ranges of more keys
+   * than are looked at in one go.
+   * @returns living keys of so many, and the key to go on with, null at the end
+   * @throws {KvError} compacted, also when that came since the part before
+   */
+  rangePart(
+    range: KeyRange,
+    revision: number,
+    fromKey: string,
+    keysMax: number,
+  ): { items: LiveChange[]; next: string | null } {
+    if (revision < this.compactRevision) throw new KvError('compacted');
+    return this.#space.rangePart({ ...range, key: fromKey }, revision, keysMax);
+  }
+
   put(request: PutRequest): PutAnswer {
     checkShape(request);
     this.#checkPut(request);
@@ -116,6 +147,7 @@ export class Mvcc {
 
   deleteRange(request: DeleteRangeRequest): DeleteRangeAnswer {
     checkShape(request);
+    if (this.#space.keysIn(request) > kvLimits.deletedKeysMax) throw new KvError('tooManyKeys');
     const transaction = this.#begin();
     const answer = this.#deleteChecked(request, transaction);
     this.#end(transaction);
@@ -128,9 +160,17 @@ export class Mvcc {
    */
   txn(request: TxnRequest, operationsMax?: number): TxnAnswer {
     checkShape(request, operationsMax);
-    const path = choosePath(request, (range) => this.#space.range(range, this.#currentRevision));
-    const bytes = this.#checkPath(path);
-    if (bytes > 0) this.#checkSpace(bytes);
+    const cost = { keys: 0, putBytes: 0, readBytes: 0, reads: 0 };
+    const path = choosePath(request, (range) => {
+      this.#countKeys(range, cost);
+      return this.#space.range(range, this.#currentRevision);
+    });
+    this.#checkPath(path, cost);
+    // What is read may be what is put before it.
+    if (cost.readBytes + cost.reads * cost.putBytes > kvLimits.transactionAnswerBytesMax) {
+      throw new KvError('answerTooLarge');
+    }
+    if (cost.putBytes > 0) this.#checkSpace(cost.putBytes);
     const transaction = this.#begin();
     const answer = this.#performPath(path, transaction);
     this.#end(transaction);
@@ -204,8 +244,9 @@ export class Mvcc {
 
   /**
    * Changes of whole revisions in `[fromRevision, toRevision]`, oldest first, ending early after
-   * the revision in which `bytesMax` is reached.
-   * @returns the changes that `wanted` takes, and the revision up to which nothing was left out
+   * the revision in which `bytesMax` is reached, or `watchChangesAtOnce` were looked at.
+   * @returns the changes that `wanted` takes, the revision up to which nothing was left out, and how many changes
+   *   were looked at
    * @throws {KvError} compacted
    */
   history(
@@ -213,23 +254,26 @@ export class Mvcc {
     toRevision: number,
     bytesMax: number,
     wanted: (change: Change) => boolean,
-  ): { changes: Change[]; throughRevision: number } {
+  ): { changes: Change[]; throughRevision: number; lookedAt: number } {
     if (fromRevision < this.compactRevision) throw new KvError('compacted');
     const changes: Change[] = [];
     let bytes = 0;
+    let lookedAt = 0;
     let lastRevision = 0;
     for (let index = this.#space.logIndexOf(fromRevision); ; index += 1) {
       const change = this.#space.logAt(index);
       if (change === undefined || change.modRevision > toRevision) break;
-      if (bytes >= bytesMax && change.modRevision !== lastRevision) {
-        return { changes, throughRevision: lastRevision };
+      const isFull = bytes >= bytesMax || lookedAt >= kvLimits.watchChangesAtOnce;
+      if (isFull && change.modRevision !== lastRevision) {
+        return { changes, throughRevision: lastRevision, lookedAt };
       }
+      lookedAt += 1;
       lastRevision = change.modRevision;
       if (!wanted(change)) continue;
       bytes += change.key.length + (change.value?.length ?? 0);
       changes.push(change);
     }
-    return { changes, throughRevision: toRevision };
+    return { changes, throughRevision: toRevision, lookedAt };
   }
 
   /** The key as it was before the revision, or null when it was not there or that is compacted. */
@@ -256,8 +300,11 @@ export class Mvcc {
     if (request.ignoreValue || request.ignoreLease) {
       if (this.#space.get(request.key) === null) throw new KvError('keyNotFound');
     }
-    if (request.leaseId !== 0n && !this.#leases.has(request.leaseId)) {
-      throw new KvError('leaseNotFound');
+    if (request.leaseId === 0n) return;
+    if (!this.#leases.has(request.leaseId)) throw new KvError('leaseNotFound');
+    // All of them are deleted in one go.
+    if (this.#leases.keyCountOf(request.leaseId) >= kvLimits.deletedKeysMax) {
+      throw new KvError('tooManyKeys');
     }
   }
 
@@ -266,28 +313,48 @@ export class Mvcc {
       throw new KvError('noSpace');
   }
 
-  /** Finds every reason to refuse before anything is done. @returns bytes that the puts bring */
-  #checkPath(path: Path): number {
-    let bytes = 0;
+  #countKeys(range: KeyRange, cost: PathCost): void {
+    cost.keys += this.#space.keysIn(range);
+    if (cost.keys > kvLimits.transactionKeysMax) throw new KvError('tooManyKeys');
+  }
+
+  /** Of the keys of a range as they are before the transaction. */
+  #countRead(range: KeyRange, revision: number, limit: number, cost: PathCost): void {
+    cost.reads += 1;
+    const found = this.#space.range(range, revision || this.#currentRevision);
+    const bytes = found.map(({ key, value }) => key.length + value.length);
+    // Which ones they are is not known before they are sorted.
+    if (limit > 0 && bytes.length > limit) bytes.sort((a, b) => b - a).length = limit;
+    for (const each of bytes) cost.readBytes += each;
+  }
+
+  /** Finds every reason to refuse before anything is done. */
+  #checkPath(path: Path, cost: PathCost): void {
     for (const operation of path.operations) {
       switch (operation.kind) {
         case 'range':
           this.#checkRevision(operation);
+          this.#countKeys(operation, cost);
+          if (!operation.countOnly && !operation.keysOnly) {
+            this.#countRead(operation, operation.revision, operation.limit, cost);
+          }
           break;
         case 'put':
           this.#checkPut(operation);
-          bytes += operation.key.length + operation.value.length;
+          cost.putBytes += operation.key.length + operation.value.length;
+          if (operation.previous) this.#countRead({ ...operation, rangeEnd: '' }, 0, 0, cost);
           break;
         case 'path':
-          bytes += this.#checkPath(operation);
+          this.#checkPath(operation, cost);
           break;
         case 'deleteRange':
+          this.#countKeys(operation, cost);
+          if (operation.previous) this.#countRead(operation, 0, 0, cost);
           break;
         default:
           operation satisfies never;
       }
     }
-    return bytes;
   }
 
   #performPath(path: Path, transaction: Transaction): TxnAnswer {
@@ -321,20 +388,10 @@ export class Mvcc {
   #rangeSeen(request: RangeRequest, newestRevision: number): RangeAnswer {
     const at = request.revision > 0 ? request.revision : newestRevision;
     const found = this.#space.range(request, at);
-    const count = found.length;
-    const base = { kind: 'range', revision: newestRevision, count } as const;
-    if (request.countOnly) return { ...base, items: [], more: false };
-    let items = found.filter((item) => isInBounds(item, request));
-    const ordered = request.sortOrder !== 'none' || request.sortTarget !== 'key';
-    if (ordered && !(request.sortTarget === 'key' && request.sortOrder === 'ascend')) {
-      const order = comparatorOf(request.sortTarget);
-      const sign = request.sortOrder === 'descend' ? -1 : 1;
-      items.sort((left, right) => sign * order(left, right));
-    }
-    const more = request.limit > 0 && items.length > request.limit;
-    if (more) items = items.slice(0, request.limit);
-    if (request.keysOnly) items = items.map((item) => ({ ...item, value: emptyValue }));
-    return { ...base, items, more };
+    const items = found.filter((item) => isInBounds(item, request));
+    const order = orderOf(request);
+    if (order !== null) items.sort(order);
+    return rangeAnswerOf(request, newestRevision, found.length, items);
   }
 
   #putChecked(request: PutRequest, transaction: Transaction): PutAnswer {
@@ -391,7 +448,35 @@ export class Mvcc {
 
 const emptyValue = new Uint8Array(0);
 
-function isInBounds(item: Change, request: RangeRequest): boolean {
+/**
+ * @param count of all keys of the range
+ * @param items those that are in the bounds of the request, in its order
+ */
+export function rangeAnswerOf(
+  request: RangeRequest,
+  revision: number,
+  count: number,
+  items: LiveChange[],
+): RangeAnswer {
+  const base = { kind: 'range', revision, count } as const;
+  if (request.countOnly) return { ...base, items: [], more: false };
+  const more = request.limit > 0 && items.length > request.limit;
+  const kept = more ? items.slice(0, request.limit) : items;
+  if (!request.keysOnly) return { ...base, items: kept, more };
+  return { ...base, items: kept.map((item) => ({ ...item, value: emptyValue })), more };
+}
+
+/** Null for that of the keys, which ranges have. */
+export function orderOf({
+  sortOrder,
+  sortTarget,
+}: RangeRequest): ((left: LiveChange, right: LiveChange) => number) | null {
+  if (sortTarget === 'key' && sortOrder !== 'descend') return null;
+  const order = comparatorOf(sortTarget);
+  return sortOrder === 'descend' ? (left, right) => -order(left, right) : order;
+}
+
+export function isInBounds(item: Change, request: RangeRequest): boolean {
   const { minModRevision, maxModRevision, minCreateRevision, maxCreateRevision } = request;
   return (
     (minModRevision === 0 || item.modRevision >= minModRevision) &&

@@ -3,7 +3,16 @@ import { test } from 'node:test';
 import { kvLimits } from './limits.ts';
 import { Mvcc } from './mvcc.ts';
 import { fuzz } from './mvcc_fuzz.ts';
-import { KvError, type KvErrorKind, type PutRequest, type RangeRequest } from './requests.ts';
+import {
+  type Compare,
+  KvError,
+  type KvErrorKind,
+  type LiveChange,
+  type OperationRequest,
+  type PutRequest,
+  type RangeRequest,
+  type TxnRequest,
+} from './requests.ts';
 
 const everything: RangeRequest = {
   kind: 'range',
@@ -95,14 +104,14 @@ test('a restored store has its keys, revisions and leases, which start anew', ()
 });
 
 test('a full store refuses puts and takes deletions and compaction', () => {
-  const core = new Mvcc(undefined, 0, { storedBytesMax: 1_000 });
-  core.put(put('a', 600));
-  assert.throws(() => core.put(put('b', 400)), refusedAs('noSpace'));
+  const core = new Mvcc(undefined, 0, { storedBytesMax: 3_000 });
+  core.put(put('a', 1_500));
+  assert.throws(() => core.put(put('b', 1_000)), refusedAs('noSpace'));
   assert.deepEqual(keysOf(core), ['a']);
   core.deleteRange({ kind: 'deleteRange', key: 'a', rangeEnd: '', previous: false });
-  assert.throws(() => core.put(put('b', 400)), refusedAs('noSpace'));
+  assert.throws(() => core.put(put('b', 1_000)), refusedAs('noSpace'));
   core.compact(core.revision);
-  core.put(put('b', 400));
+  core.put(put('b', 1_000));
   assert.deepEqual(keysOf(core), ['b']);
 });
 
@@ -112,7 +121,7 @@ test('autoCompactRevision() keeps the newest revisions, and bytes of history in 
   assert.equal(byCount.autoCompactRevision(), 6);
   byCount.compact(6);
   assert.equal(byCount.autoCompactRevision(), null);
-  const byBytes = new Mvcc(undefined, 0, { historyBytesMax: 15_000 });
+  const byBytes = new Mvcc(undefined, 0, { historyBytesMax: 20_000 });
   for (let index = 0; index < 20; index += 1) byBytes.put(put('a', 1_000));
   assert.equal(byBytes.autoCompactRevision(), 11);
   byBytes.compact(11);
@@ -166,4 +175,107 @@ test('transactions of more than 128 operations, or nested beyond that, are refus
     () => core.txn({ ...nested, success: [txn(many(128))] }),
     refusedAs('tooManyOperations'),
   );
+});
+
+const transaction = (success: readonly OperationRequest[]): TxnRequest => ({
+  kind: 'txn',
+  compares: [],
+  success,
+  failure: [],
+});
+const repeated = <Item>(count: number, item: Item): Item[] =>
+  Array.from({ length: count }, () => item);
+
+test('what is nested in a transaction counts with all of its branches', () => {
+  const core = new Mvcc();
+  const range: RangeRequest = { ...everything, key: 'a', rangeEnd: '' };
+  core.txn(transaction(repeated(64, transaction(repeated(64, range)))));
+  const tooMany = transaction(
+    repeated(100, transaction(repeated(28, transaction([range, range])))),
+  );
+  assert.throws(() => core.txn(tooMany), refusedAs('tooManyOperations'));
+  assert.equal(core.revision, 1);
+});
+
+test('a transaction that would answer with too much is refused before anything is done', () => {
+  const core = new Mvcc();
+  core.put(put('big', 1 << 20));
+  const read: RangeRequest = { ...everything, key: 'big', rangeEnd: '' };
+  const answer = core.txn(transaction(repeated(15, read)));
+  assert.equal(answer.answers.length, 15);
+  const refused = (success: readonly OperationRequest[]) =>
+    assert.throws(() => core.txn(transaction(success)), refusedAs('answerTooLarge'));
+  refused(repeated(16, read));
+  refused([put('other', 1 << 20), ...repeated(16, { ...read, key: 'other' })]);
+  refused([{ ...put('big', 1), previous: true }, ...repeated(15, read)]);
+  assert.equal(core.revision, 2);
+  core.txn(transaction(repeated(100, { ...read, keysOnly: true })));
+  core.txn(transaction(repeated(100, { ...read, countOnly: true })));
+  core.put(put('bigger', 1 << 20));
+  const first: RangeRequest = { ...everything, limit: 1 };
+  assert.equal(core.txn(transaction(repeated(15, first))).answers.length, 15);
+  refused(repeated(15, everything));
+});
+
+test('ranges over more keys than one request may look at are refused', () => {
+  const core = new Mvcc();
+  for (let first = 0; first < 60_000; first += 4_000) {
+    const puts = Array.from({ length: 4_000 }, (_, i) =>
+      put(`k${String(first + i).padStart(6, '0')}`, ''),
+    );
+    core.txn(transaction(puts), 4_096);
+  }
+  const { revision } = core;
+  const all = { kind: 'deleteRange', key: 'k', rangeEnd: 'l', previous: false } as const;
+  assert.throws(() => core.deleteRange(all), refusedAs('tooManyKeys'));
+  assert.throws(() => core.txn(transaction([all])), refusedAs('tooManyKeys'));
+  const count: RangeRequest = { ...everything, countOnly: true };
+  assert.throws(() => core.txn(transaction([count])), refusedAs('tooManyKeys'));
+  const compare: Compare = {
+    key: 'k',
+    rangeEnd: 'l',
+    result: 'equal',
+    target: { kind: 'version', number: 1n },
+  };
+  assert.throws(
+    () => core.txn({ ...transaction([]), compares: [compare] }),
+    refusedAs('tooManyKeys'),
+  );
+  assert.equal(core.revision, revision);
+  assert.equal(core.range(count).count, 60_000);
+  assert.equal(core.deleteRange({ ...all, rangeEnd: 'k05' }).deleted, 50_000);
+  assert.equal(core.range(count).count, 10_000);
+});
+
+test('rangePart() gives a range in parts as it was at the revision', () => {
+  const core = new Mvcc();
+  for (let i = 0; i < 25; i++) core.put(put(`k${String(i).padStart(2, '0')}`, 'x'));
+  core.deleteRange({ kind: 'deleteRange', key: 'k03', rangeEnd: '', previous: false });
+  const { revision } = core;
+  const expected = core.range(everything).items;
+  const items: LiveChange[] = [];
+  let next: string | null = everything.key;
+  while (next !== null) {
+    const part = core.rangePart(everything, revision, next, 10);
+    items.push(...part.items);
+    ({ next } = part);
+    core.put(put(`k${items.length}`, 'later'));
+  }
+  assert.deepEqual(items, expected);
+  core.compact(core.revision);
+  assert.throws(() => core.rangePart(everything, revision, 'k', 10), refusedAs('compacted'));
+});
+
+test('history() looks at some changes at a time, also when nobody wants them', () => {
+  const core = new Mvcc();
+  for (let i = 0; i < 25_000; i++) core.put(put('a', ''));
+  let from = 1;
+  let looks = 0;
+  while (from <= core.revision) {
+    const found = core.history(from, core.revision, 1_000, () => false);
+    assert.ok(found.lookedAt <= kvLimits.watchChangesAtOnce);
+    from = found.throughRevision + 1;
+    looks += 1;
+  }
+  assert.equal(looks, 3);
 });

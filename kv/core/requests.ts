@@ -154,6 +154,8 @@ export type KvErrorKind =
   | 'valueProvided'
   | 'leaseProvided'
   | 'tooManyOperations'
+  | 'tooManyKeys'
+  | 'answerTooLarge'
   | 'duplicateKey'
   | 'invalidSort'
   | 'noSpace'

@@ -39,9 +39,18 @@ export function checkShape(
     }
     return;
   }
+  if (partsOf(request) > kvLimits.transactionPartsMax) throw new KvError('tooManyOperations');
   checkTransaction(request, operationsMax);
   collectKeys(request.success);
   collectKeys(request.failure);
+}
+
+function partsOf({ compares, success, failure }: TxnRequest): number {
+  let parts = compares.length + success.length + failure.length;
+  for (const operation of [...success, ...failure]) {
+    if (operation.kind === 'txn') parts += partsOf(operation);
+  }
+  return parts;
 }
 
 function checkTransaction(request: TxnRequest, operationsMax: number): void {

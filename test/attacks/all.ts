@@ -5,6 +5,7 @@ import { bodyAttacks } from './bodies.ts';
 import { browserAttacks } from './browsers.ts';
 import { connectionAttacks } from './connections.ts';
 import { grpcAttacks } from './grpc.ts';
+import { keyValueAttacks } from './key_value.ts';
 import { parsingAttacks } from './parsing.ts';
 import { queryAttacks } from './queries.ts';
 import { regexpAttacks } from './regexps.ts';
@@ -20,6 +21,7 @@ export const attacks: readonly Attack[] = [
   ...regexpAttacks,
   ...connectionAttacks,
   ...grpcAttacks,
+  ...keyValueAttacks,
   ...wrongAnswerAttacks,
   ...requestAttacks,
 ];
