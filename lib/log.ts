@@ -18,10 +18,14 @@ export interface Log {
 }
 
 const standardOutput = 1;
+/** Of lines that cannot be written now; more are dropped. */
+const keptBytesMax = 1 << 20;
 
 /** Lines on standard output. */
 export function openLog(level: LogLevel, encoding: LogEncoding, fields: object = {}): Log {
-  const output = pino.destination({ dest: standardOutput, sync: true });
+  const output = pino.destination({ dest: standardOutput, sync: true, maxLength: keptBytesMax });
+  // A full disk under the log ends no process: what is not written is kept, and comes when there is room.
+  output.on('error', () => {});
   const isText = encoding === null ? isatty(standardOutput) : encoding === 'console';
   return pino(
     {

@@ -155,6 +155,8 @@ function unboundedNanos(text: string, field: string): bigint {
   const [, year, month, day, hour, minute, second, fraction, zone] = rfc3339;
   const iso = `${year}-${month}-${day}T${hour}:${minute}:${second}${zone!.toUpperCase()}`;
   const millis = Date.parse(iso);
-  if (Number.isNaN(millis)) throw fail('not a date that exists');
+  // Days that a month has not are those of the next one to the parser.
+  const daysOfMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate();
+  if (Number.isNaN(millis) || Number(day) > daysOfMonth) throw fail('not a date that exists');
   return BigInt(millis) * nanosPerMilli + BigInt((fraction ?? '').padEnd(9, '0'));
 }

@@ -13,7 +13,7 @@ import {
 } from '#lib/time.ts';
 import { queryCharactersMax, selectorsMax, timeoutMillisMax } from '../http/limits.ts';
 import type { SelectLimits } from '../select/storage.ts';
-import { type ApiRequest, bothNames, eitherHeader, isTrue } from '../http/http_api.ts';
+import { type ApiRequest, booleanOf, bothNames, eitherHeader } from '../http/http_api.ts';
 
 /** Defaults and bounds from the configuration. */
 export interface QuerySettings {
@@ -79,7 +79,11 @@ export function durationMillis(text: string, name: string): number {
 /** @throws {TsdbError} BAD_REQUEST when it is missing, not positive or finer than a millisecond */
 export function stepParameter(parameters: URLSearchParams): number {
   const text = requiredText(parameters, 'step');
-  const millis = Math.trunc(durationMillis(text, 'step'));
+  const exact = durationMillis(text, 'step');
+  const millis = Math.trunc(exact);
+  if (millis === 0 && exact > 0) {
+    throw badRequest(`step: finer than a millisecond: ${shownText(text)}`);
+  }
   if (millis <= 0) {
     throw badRequest(
       `step: zero or negative steps are not accepted, try a positive one: ${shownText(text)}`,
@@ -139,7 +143,8 @@ export function readOptionsOf(
     ),
     limits: {
       seriesMax: tighter(series === '' ? 0 : wholeNumber(series, 'limit'), settings.seriesMax),
-      requireExhaustive: exhaustive === '' ? settings.requireExhaustive : isTrue(exhaustive),
+      requireExhaustive:
+        exhaustive === '' ? settings.requireExhaustive : booleanOf(exhaustive, 'requireExhaustive'),
       memory: request.readMemory,
     },
   };

@@ -16,6 +16,7 @@ import {
   emptyAnswer,
   errorAnswer,
   jsonAnswer,
+  refuseEncoded,
 } from '../http/http_api.ts';
 
 export async function remoteWrite(
@@ -44,11 +45,12 @@ export async function remoteWrite(
 
 export async function jsonWrite(
   ingest: Ingest,
-  { signal }: ApiRequest,
+  request: ApiRequest,
   body: () => Promise<Uint8Array>,
 ): Promise<ApiAnswer> {
+  refuseEncoded(request);
   const bytes = checkNotEmpty(await body());
-  const work = ingest.begin(signal);
+  const work = ingest.begin(request.signal);
   const { rows, problems } = await rowsOfJson(bytes, work);
   await ingest.rows(rows, problems, work);
   return emptyAnswer;

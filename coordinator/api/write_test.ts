@@ -78,6 +78,19 @@ test('json/write takes numbers and text for the time, and one object or a list',
   assert.equal(b!.rows.size, 1);
 });
 
+test('a body that is encoded is refused by the name of its encoding', async () => {
+  await using test = await TestCoordinator.openReady();
+  const body = JSON.stringify({ tags: { __name__: 'cpu' }, timestamp: 1, value: 1 });
+  for (const encoding of ['gzip', 'snappy', 'br']) {
+    const { status, json } = await test.post(path, body, { 'Content-Encoding': encoding });
+    assert.equal(status, 400);
+    assert.match(json.error, new RegExp(`header Content-Encoding: .*without ${encoding}`));
+  }
+  const form = { 'Content-Type': 'application/x-www-form-urlencoded', 'Content-Encoding': 'gzip' };
+  const query = await test.post('/api/v1/query', 'query=1', form);
+  assert.deepEqual([query.status, query.json.errorType], [400, 'bad_data']);
+});
+
 test('json/write refuses what JSON.parse would take for something else, row by row', async () => {
   await using test = await TestCoordinator.openReady();
   const now = nowSeconds();

@@ -8,6 +8,7 @@ import {
   badRequest,
   TsdbError,
   httpStatusOfCode,
+  shownText,
   type ErrorCode,
 } from '#lib/errors.ts';
 import { parseJson } from '#lib/json/text.ts';
@@ -81,6 +82,7 @@ export function json<Setup>(
   limits: JsonLimits = adminJson,
 ): ApiHandler {
   return async (call) => {
+    refuseEncoded(call);
     const body = checkNotEmpty(await call.body(limits.bytesMax));
     // Of several that have come each is parsed in a turn of its own.
     await loopTurn();
@@ -123,6 +125,7 @@ export async function parametersOf(call: ApiCall): Promise<URLSearchParams> {
   if (call.method !== 'POST' && call.method !== 'PUT') return call.urlParameters;
   const type = call.header('content-type').split(';')[0]!.trim().toLowerCase();
   if (type !== 'application/x-www-form-urlencoded') return call.urlParameters;
+  refuseEncoded(call);
   const body = await call.body(formBodyBytesMax);
   const all = parametersOfText(Buffer.from(body.buffer, body.byteOffset, body.length).toString());
   for (const [name, value] of call.urlParameters) all.append(name, value);
@@ -221,4 +224,20 @@ export function refuseUnsupportedHeaders(request: ApiRequest): void {
 /** "true", "1" and the like; '' and anything else is false. */
 export function isTrue(text: string): boolean {
   return /^(?:1|t|true)$/i.test(text);
+}
+
+/** @throws {TsdbError} BAD_REQUEST for what is neither true nor false */
+export function booleanOf(text: string, name: string): boolean {
+  if (isTrue(text)) return true;
+  if (/^(?:0|f|false)$/i.test(text)) return false;
+  throw badRequest(`${name}: neither true nor false: ${shownText(text)}`);
+}
+
+/** @throws {TsdbError} BAD_REQUEST when a body is encoded that has to come as it is */
+export function refuseEncoded(request: ApiRequest): void {
+  const encoding = request.header('content-encoding').trim().toLowerCase();
+  if (encoding === '' || encoding === 'identity') return;
+  throw badRequest(
+    `header Content-Encoding: bodies are taken as they are here, without ${shownText(encoding)}`,
+  );
 }

@@ -78,6 +78,8 @@ export interface HttpServer extends AsyncDisposable {
 }
 
 const graceMillisDefault = 5_000;
+/** Connections that wait to be accepted: of more the system drops some, which come again after a second or more. */
+const backlog = 4_096;
 const lingerMillisMax = 5_000;
 
 /**
@@ -160,7 +162,7 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
   await new Promise<void>((resolve, reject) => {
     const refuse = (error: Error) => reject(new ListenError(options.host, options.port, error));
     server.once('error', refuse);
-    server.listen({ host: options.host, port: options.port }, () => {
+    server.listen({ host: options.host, port: options.port, backlog }, () => {
       server.off('error', refuse);
       resolve();
     });

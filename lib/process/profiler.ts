@@ -8,12 +8,15 @@ import { TsdbError } from '../errors.ts';
 /** Mean distance of two samples of the heap profile. */
 const heapSampleBytes = 64 * 1024;
 
-/** Another profile of the kind is being taken. */
+/** After a profile there is none of its kind for so long: each one's begin and end hold up everybody. */
+const restMillis = 5_000;
+
+/** Another profile of the kind is being taken, or was just now. */
 export class ProfilerBusy extends TsdbError {
   readonly retryAfterSeconds: number;
 
   constructor(kind: string, retryAfterSeconds: number) {
-    const when = `the one that is being taken ends in ${retryAfterSeconds} s`;
+    const when = `the next one may begin in ${retryAfterSeconds} s, ${restMillis / 1000} s after the one before`;
     super('RESOURCE_EXHAUSTED', `one ${kind} profile at a time: ${when}`);
     this.retryAfterSeconds = retryAfterSeconds;
   }
@@ -25,8 +28,10 @@ export class ProfilerBusy extends TsdbError {
  */
 export class Profiler {
   readonly #clock: Clock;
-  /** When those that are being taken end, by kind. */
-  readonly #endMillis = new Map<string, number>();
+  /** When the next one may begin, by kind. */
+  readonly #nextMillis = new Map<string, number>();
+  /** Kinds of which one is being taken; it may take longer than was asked for. */
+  readonly #underWay = new Set<string>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -52,15 +57,16 @@ export class Profiler {
 
   async #alone(kind: string, millis: number, take: () => Promise<string>): Promise<string> {
     const now = this.#clock.monotonicMillis();
-    const end = this.#endMillis.get(kind);
-    if (end !== undefined) {
-      throw new ProfilerBusy(kind, Math.max(1, Math.ceil((end - now) / 1000)));
-    }
-    this.#endMillis.set(kind, now + millis);
+    const next = this.#nextMillis.get(kind) ?? now;
+    if (next > now) throw new ProfilerBusy(kind, Math.ceil((next - now) / 1000));
+    if (this.#underWay.has(kind)) throw new ProfilerBusy(kind, restMillis / 1000);
+    this.#underWay.add(kind);
+    this.#nextMillis.set(kind, now + millis + restMillis);
     try {
       return await take();
     } finally {
-      this.#endMillis.delete(kind);
+      this.#underWay.delete(kind);
+      this.#nextMillis.set(kind, this.#clock.monotonicMillis() + restMillis);
     }
   }
 }

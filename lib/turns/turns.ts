@@ -4,7 +4,7 @@
  * wait longer than that. The one that has had least time so far comes next, so a small query passes
  * large ones; now and then it is the oldest, so that none starves. Large ones end one after the
  * other, the oldest first: in equal shares all of them would end late, and hold their memory till
- * then. Of writes and reads one comes after the other, however many wait of one kind.
+ * then. Of writes, reads and what peers are streamed one comes after the other, however many wait of one kind.
  */
 
 /** Longest stretch of one piece of work, but for what cannot be divided. */
@@ -36,8 +36,12 @@ export function loopTurn(): Promise<void> {
   });
 }
 
-/** What comes in of rows, and all else: their pieces take turns, so that a thousand of one kind hold up none of the other. */
-export type WorkKind = 'write' | 'read';
+/**
+ * What comes in of rows, what peers are streamed, and all else: kinds take turns, so that a thousand pieces of one
+ * hold up none of another.
+ */
+const workKinds = ['write', 'read', 'stream'] as const;
+export type WorkKind = (typeof workKinds)[number];
 
 /** Those of one kind that wait for their next slice. */
 class Queue {
@@ -92,8 +96,13 @@ export class Turns {
   }
 
   readonly clock: LoopClock;
-  readonly #queues: Readonly<Record<WorkKind, Queue>> = { write: new Queue(), read: new Queue() };
-  #lastKind: WorkKind = 'read';
+  readonly #queues: Readonly<Record<WorkKind, Queue>> = {
+    write: new Queue(),
+    read: new Queue(),
+    stream: new Queue(),
+  };
+  /** Place of the kind that had the last turn. */
+  #last = 0;
   #isScheduled = false;
   #begun = 0;
   /** Used by all pieces since the loop looked at its sockets. */
@@ -105,7 +114,7 @@ export class Turns {
 
   /** Pieces that wait for their next slice. */
   get waiting(): number {
-    return this.#queues.write.length + this.#queues.read.length;
+    return workKinds.reduce((sum, kind) => sum + this.#queues[kind].length, 0);
   }
 
   /** @param signal its piece of work ends with it, at the next slice */
@@ -138,9 +147,11 @@ export class Turns {
   }
 
   #takeNext(): Waiting {
-    const other = this.#lastKind === 'read' ? 'write' : 'read';
-    if (this.#queues[other].length > 0) this.#lastKind = other;
-    return this.#queues[this.#lastKind].takeNext();
+    for (;;) {
+      this.#last = (this.#last + 1) % workKinds.length;
+      const queue = this.#queues[workKinds[this.#last]!];
+      if (queue.length > 0) return queue.takeNext();
+    }
   }
 }
 

@@ -140,6 +140,8 @@ test('a thousand writes hold up no read for longer than one of them, and the oth
   for (const [many, one] of [
     ['write', 'read'],
     ['read', 'write'],
+    ['stream', 'read'],
+    ['stream', 'write'],
   ] as const) {
     const clock = new WorkClock();
     const all = Array.from({ length: 1000 }, () => clock.work(clock.turns.begin(never, many), 10));

@@ -12,7 +12,7 @@ import { nodePaths } from '#cluster/node/wire.ts';
 import type { NodePorts } from '../integration/process.ts';
 import { SeededRandom } from '../seeded_random.ts';
 import { Answers, type Attack, keepDoing, Span } from './attack.ts';
-import { RawConnection } from './http.ts';
+import { ask, jsonWritePath, RawConnection } from './http.ts';
 import { bytesField, frame, frameType, grpcMessage, numberField, varint } from './protobuf.ts';
 
 const mebibyte = 2 ** 20;
@@ -275,4 +275,35 @@ const frames: Attack = {
   },
 };
 
-export const grpcAttacks: readonly Attack[] = [garbage, manyIds, bombs, unfinished, frames];
+const shardStreams: Attack = {
+  name: 'many streams of shards',
+  subject: 'grpc',
+  async run({ ports }, seed, seconds) {
+    const random = new SeededRandom(seed);
+    const answers = new Answers();
+    const connection = new GrpcConnection(ports.grpc);
+    const rows = Array.from({ length: 20_000 }, (_, k) => ({
+      tags: { __name__: 'streamed', k: String(k) },
+      timestamp: Date.now() / 1000,
+      value: k,
+    }));
+    await ask(ports.coordinator, jsonWritePath, { body: JSON.stringify(rows) });
+    await keepDoing(new Span(seconds), 200, async () => {
+      const shard = numberField(2, random.below(64));
+      const body = grpcMessage(Buffer.concat([inDefault, shard, numberField(3, 2)]));
+      const timeoutMillis = random.pick([30, 10_000]);
+      answers.note(await connection.call(nodePaths.streamShard, body, {}, timeoutMillis));
+    });
+    connection.leave();
+    return answers;
+  },
+};
+
+export const grpcAttacks: readonly Attack[] = [
+  shardStreams,
+  garbage,
+  manyIds,
+  bombs,
+  unfinished,
+  frames,
+];

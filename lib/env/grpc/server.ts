@@ -61,6 +61,8 @@ const sessionMegabytes = 1_024;
  */
 const streamsOfCall = 2;
 const stalledEveryMillis = 1_000;
+/** As of lib/env/http.ts. */
+const backlog = 4_096;
 /** Connections whose other side is gone without a word are noticed. */
 const tcpKeepAliveMillis = 60_000;
 
@@ -146,7 +148,7 @@ class OpenServer implements GrpcServer {
     const server = this.#server;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     server.once('error', reject);
-    server.listen({ host, port }, resolve);
+    server.listen({ host, port, backlog }, resolve);
     await promise;
     server.off('error', reject);
     // A connection that the system could not give us is its client's to try again.

@@ -7,6 +7,7 @@ import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { Turns } from '#lib/turns/turns.ts';
 import type { Database } from '../database.ts';
 import {
   closeDatabases,
@@ -194,7 +195,8 @@ test('a long fileset is streamed block by block', async () => {
     const parts = { store: database.store, disk: database.env.disk };
     let last = startNanos;
     const all = { isWanted: () => true, blocksMax: 0 };
-    for await (const { bundle } of streamPages(parts, namespace, shard, all, never)) {
+    const work = Turns.of(realEnv.clock).begin(never);
+    for await (const { bundle } of streamPages(parts, namespace, shard, all, work)) {
       for (const { firstNanos, lastNanos, rowCount } of chunkHeaders(bundle.chunkData)) {
         const start = namespace.blockStartOf(firstNanos);
         assert.equal(namespace.blockStartOf(lastNanos), start, 'a chunk lies in one block');

@@ -52,6 +52,9 @@ export interface ReadsParts extends ReadParts, BlockWalkParts {
   readonly namespaceOf: (request: OfNamespace, signal: AbortSignal) => Promise<NamespaceState>;
 }
 
+/** Shards that are streamed at a time: each stream holds the IDs of a block's series. */
+export const streamsMax = 128;
+
 /** Series that one request may name: they are looked up in one go. */
 const idsMax = 50_000;
 
@@ -70,6 +73,8 @@ function textBytes(tags: AggregateResponse['tags']): number {
 
 export class Reads {
   readonly #parts: ReadsParts;
+  /** Shards that are streamed just now. */
+  #streams = 0;
   /** Counts of this process, for metrics. */
   readonly counts: { fetches: number } = { fetches: 0 };
 
@@ -226,10 +231,20 @@ export class Reads {
       const reason = `cannot stream: blocks are damaged here, too: shard ${request.shard}`;
       throw new TsdbError('CONFLICT', reason);
     }
-    // Writes of older placements that were taken before are applied when this step is done.
-    await sequencer.exclusive(() => {});
-    const wanted = { isWanted, blocksMax: next?.blocksMax ?? 0 };
-    yield* streamPages(this.#parts, namespace, request.shard, wanted, signal);
+    if (this.#streams >= streamsMax) {
+      const reason = `cannot stream: as many shards are streamed as may be at a time: ${streamsMax}`;
+      throw new TsdbError('RESOURCE_EXHAUSTED', reason);
+    }
+    this.#streams += 1;
+    try {
+      // Writes of older placements that were taken before are applied when this step is done.
+      await sequencer.exclusive(() => {});
+      const wanted = { isWanted, blocksMax: next?.blocksMax ?? 0 };
+      const work = Turns.of(this.#parts.clock).begin(signal, 'stream');
+      yield* streamPages(this.#parts, namespace, request.shard, wanted, work);
+    } finally {
+      this.#streams -= 1;
+    }
     // What was found damaged on the way, or left this node, is missing in the pages.
     const isAll = damagedToo
       ? shards.get(request.shard) !== undefined

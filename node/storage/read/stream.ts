@@ -5,6 +5,7 @@
  */
 import type { StreamShardPage } from '#cluster/node/service.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import { BlockWalk, type BlockWalkParts } from './block_walk.ts';
 import { PageBuilder, streamPageBytesTarget } from './page_builder.ts';
 
@@ -24,8 +25,11 @@ export async function* streamPages(
   namespace: NamespaceState,
   shard: number,
   { isWanted, blocksMax }: WantedBlocks,
-  signal: AbortSignal,
+  work: Work,
 ): AsyncGenerator<StreamShardPage, void, undefined> {
+  const { signal } = work;
+  // Many may come at once, and each looks at all series of a namespace.
+  await work.pause();
   const starts = new Set<bigint>();
   for (const { blockStartNanos } of parts.store.blocks(namespace.ordinal)) {
     starts.add(blockStartNanos);
@@ -39,6 +43,7 @@ export async function* streamPages(
   let blocks = 0;
   for (const start of [...starts].filter(isWanted).sort((a, b) => (a < b ? -1 : 1))) {
     let isEmpty = true;
+    await work.pause();
     await using walk = new BlockWalk(parts, namespace, shard, start);
     for (;;) {
       signal.throwIfAborted();
