@@ -11,6 +11,7 @@ import type { Mvcc } from './core/mvcc.ts';
 import {
   type Change,
   type Compare,
+  everything,
   KvError,
   type KvErrorKind,
   type KeyRange,
@@ -160,7 +161,7 @@ export class LocalClient {
 
   async #range(range: KeyRange): Promise<{ items: LocalItem[]; revision: number }> {
     const { items, revision } = await this.#perform((core) =>
-      core.range({ ...newest, ...range, kind: 'range' }),
+      core.range({ ...everything, ...range }),
     );
     return { items: items.map(itemOf), revision };
   }
@@ -184,19 +185,6 @@ const codeOfKind: Partial<Record<KvErrorKind, ErrorCode>> = {
   storageFailed: 'UNAVAILABLE',
   stopped: 'UNAVAILABLE',
 };
-
-const newest = {
-  limit: 0,
-  revision: 0,
-  sortOrder: 'none',
-  sortTarget: 'key',
-  keysOnly: false,
-  countOnly: false,
-  minModRevision: 0,
-  maxModRevision: 0,
-  minCreateRevision: 0,
-  maxCreateRevision: 0,
-} as const;
 
 const targetKinds = {
   version: 'version',

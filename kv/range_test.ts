@@ -7,27 +7,13 @@ import { turnsOf } from '#engine/aside/turning_testing.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
 import { Turns, type Work } from '#lib/turns/turns.ts';
-import type { RangeRequest, SortOrder, SortTarget } from './core/requests.ts';
+import { everything, type RangeRequest, type SortOrder, type SortTarget } from './core/requests.ts';
 import { rangeInTurns } from './range.ts';
 import { openStorage, type Storage } from './storage/storage.ts';
 import { Store } from './store.ts';
 
 const count = 45_000;
-const all: RangeRequest = {
-  kind: 'range',
-  key: 'k',
-  rangeEnd: 'l',
-  limit: 0,
-  revision: 0,
-  sortOrder: 'none',
-  sortTarget: 'key',
-  keysOnly: false,
-  countOnly: false,
-  minModRevision: 0,
-  maxModRevision: 0,
-  minCreateRevision: 0,
-  maxCreateRevision: 0,
-};
+const all: RangeRequest = { ...everything, key: 'k', rangeEnd: 'l' };
 
 /** Each look at its clock takes some milliseconds, so that it gives way wherever it may. */
 function work(): Work {

@@ -26,7 +26,7 @@ import {
   txnRequestOf,
 } from './messages.ts';
 import type { MvccOptions } from './core/mvcc.ts';
-import { KvError, type RangeRequest } from './core/requests.ts';
+import { everything, KvError } from './core/requests.ts';
 import { rangeInTurns } from './range.ts';
 import { drawId, openStorage } from './storage/storage.ts';
 import { Store } from './store.ts';
@@ -379,22 +379,6 @@ class Service {
     };
   }
 }
-
-const everything: RangeRequest = {
-  kind: 'range',
-  key: '\0',
-  rangeEnd: '\0',
-  limit: 0,
-  revision: 0,
-  sortOrder: 'none',
-  sortTarget: 'key',
-  keysOnly: false,
-  countOnly: false,
-  minModRevision: 0,
-  maxModRevision: 0,
-  minCreateRevision: 0,
-  maxCreateRevision: 0,
-};
 
 function refuseAuth(reason: string): never {
   throw new GrpcStatusError(grpcStatus.failedPrecondition, `etcdserver: authentication ${reason}`);

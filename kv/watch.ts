@@ -194,9 +194,8 @@ export class WatchStream {
     let idle = true;
     for (const watcher of this.#watchers.values()) {
       if (this.#work.spend(watcherUnits)) await this.#work.pause();
-      // A watch made meanwhile must be told its id before its changes; one may be gone by now.
+      // A watch that was made or ended meanwhile is told so before there are changes.
       if (this.#control.length > 0) return false;
-      if (!this.#watchers.has(watcher.id)) continue;
       if (await this.#sendChanges(watcher, through)) idle = false;
       const nowMillis = clock.monotonicMillis();
       const quietMillis = nowMillis - watcher.sentMillis;

@@ -5,7 +5,10 @@
 import { assert } from '#lib/assert.ts';
 import { badRequest } from '#lib/errors.ts';
 
-/** 0 is a float, which is none. Of two rows with equal versions the one of the higher kind stays. */
+/**
+ * 0 is a float, which is none. Of two rows with equal versions the one of the higher kind stays; windows are apart,
+ * since whatever somebody wrote stays before them.
+ */
 export const valueKind = { histogram: 1, message: 2, window: 3 } as const;
 export type ValueKind = (typeof valueKind)[keyof typeof valueKind];
 

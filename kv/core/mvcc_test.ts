@@ -5,6 +5,7 @@ import { Mvcc } from './mvcc.ts';
 import { fuzz } from './mvcc_fuzz.ts';
 import {
   type Compare,
+  everything,
   KvError,
   type KvErrorKind,
   type LiveChange,
@@ -13,22 +14,6 @@ import {
   type RangeRequest,
   type TxnRequest,
 } from './requests.ts';
-
-const everything: RangeRequest = {
-  kind: 'range',
-  key: '\0',
-  rangeEnd: '\0',
-  limit: 0,
-  revision: 0,
-  sortOrder: 'none',
-  sortTarget: 'key',
-  keysOnly: false,
-  countOnly: false,
-  minModRevision: 0,
-  maxModRevision: 0,
-  minCreateRevision: 0,
-  maxCreateRevision: 0,
-};
 
 function put(key: string, value: string | number, leaseId = 0n): PutRequest {
   const bytes = typeof value === 'number' ? new Uint8Array(value) : new TextEncoder().encode(value);

@@ -51,6 +51,23 @@ export interface RangeRequest extends KeyRange {
   readonly maxCreateRevision: number;
 }
 
+/** Every key that lives, as it is now, by key; other ranges are this one with other fields. */
+export const everything: RangeRequest = {
+  kind: 'range',
+  key: '\0',
+  rangeEnd: '\0',
+  limit: 0,
+  revision: 0,
+  sortOrder: 'none',
+  sortTarget: 'key',
+  keysOnly: false,
+  countOnly: false,
+  minModRevision: 0,
+  maxModRevision: 0,
+  minCreateRevision: 0,
+  maxCreateRevision: 0,
+};
+
 export interface PutRequest {
   readonly kind: 'put';
   readonly key: string;

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
 import { Mvcc } from '../core/mvcc.ts';
-import { KvError, type PutRequest, type Write } from '../core/requests.ts';
+import { everything, KvError, type PutRequest, type Write } from '../core/requests.ts';
 import { openStorage, type Storage } from './storage.ts';
 import { Store } from '../store.ts';
 
@@ -144,22 +144,7 @@ class HeldStorage implements Storage {
   }
 }
 
-const range = (key: string) =>
-  ({
-    kind: 'range',
-    key,
-    rangeEnd: '',
-    limit: 0,
-    revision: 0,
-    sortOrder: 'none',
-    sortTarget: 'key',
-    keysOnly: false,
-    countOnly: false,
-    minModRevision: 0,
-    maxModRevision: 0,
-    minCreateRevision: 0,
-    maxCreateRevision: 0,
-  }) as const;
+const range = (key: string) => ({ ...everything, key, rangeEnd: '' }) as const;
 
 test('Store answers nothing that is not on disk, and shares one commit among those who wait', () =>
   inFolder(async (folder) => {

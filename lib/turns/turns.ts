@@ -114,7 +114,8 @@ export class Turns {
 
   /** Pieces that wait for their next slice. */
   get waiting(): number {
-    return workKinds.reduce((sum, kind) => sum + this.#queues[kind].length, 0);
+    const { write, read, stream } = this.#queues;
+    return write.length + read.length + stream.length;
   }
 
   /** @param signal its piece of work ends with it, at the next slice */
