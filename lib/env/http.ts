@@ -143,13 +143,23 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
   };
   // Of a connection on which nothing moves; with a request under way, `cutOffStalled` decides.
   server.timeout = limits.stalledMillisMax;
-  server.on('connection', (socket) => connections.add(socket));
+  const turns = Turns.of(realEnv.clock);
+  server.on('connection', (socket) => {
+    turns.noteConnection();
+    connections.add(socket);
+  });
   // Without this a body that nobody asked for is lost; with it the client is told to go on.
   server.on('checkContinue', (request, response) => {
     response.writeContinue();
     server.emit('request', request, response);
   });
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    // It has left in the middle of a request: to write to where nobody reads costs more than all else of such
+    // a connection.
+    if (error.code === 'HPE_INVALID_EOF_STATE') {
+      socket.destroy();
+      return;
+    }
     const status =
       error.code === 'HPE_HEADER_OVERFLOW'
         ? '431 Request Header Fields Too Large'

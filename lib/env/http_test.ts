@@ -157,6 +157,22 @@ test('listenHttp() answers 431 to headers that are too large', async () => {
   assert.equal(answer.status, 431);
 });
 
+test('a client that leaves in the middle of a head gets no answer, one that sends no HTTP is told', async () => {
+  await using server = await open((_request, response) => void response.end());
+  for (const [head, expected] of [
+    ['GET / HTTP/1.1\r\nHost: a', ''],
+    ['no HTTP\r\n\r\n', 'HTTP/1.1 400 Bad Request'],
+  ] as const) {
+    const socket = connect(server.port, '127.0.0.1');
+    let text = '';
+    socket.on('data', (part: Buffer) => (text += part.toString()));
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.end(head);
+    await closed;
+    assert.equal(text.split('\r\n')[0], expected);
+  }
+});
+
 test('close() lets a running request end, and cuts off one that does not', async () => {
   const release = Promise.withResolvers<void>();
   const entered = Promise.withResolvers<void>();

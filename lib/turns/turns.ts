@@ -23,6 +23,13 @@ const largeMillis = 100;
 /** Of so many turns one is of the oldest piece; where all are large, of the one that has had least. */
 const turnsOfOther = 4;
 
+/**
+ * The system gives a process one connection of a port in a turn of the loop. Were each turn a slice long,
+ * new clients would wait in line for as many slices as there are clients before them: so between two slices
+ * the loop turns without one for so long at most, while connections come.
+ */
+const acceptMillisMax: number = sliceMillis;
+
 /** Of a clock; one object for each process, also for those that are simulated. */
 export interface LoopClock {
   /** Never runs backwards. Fractional milliseconds. */
@@ -105,6 +112,10 @@ export class Turns {
   #last = 0;
   #isScheduled = false;
   #begun = 0;
+  /** A connection has come in this turn of the loop. */
+  #hasAccepted = false;
+  /** Since when turns are left to connections; null while they are not. */
+  #acceptingSinceMillis: number | null = null;
   /** Used by all pieces since the loop looked at its sockets. */
   usedMillis = 0;
 
@@ -138,6 +149,10 @@ export class Turns {
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
+      if (this.#isAccepting() && this.waiting > 0) {
+        this.schedule();
+        return;
+      }
       this.usedMillis = 0;
       if (this.waiting === 0) return;
       const { resolve } = this.#takeNext();
@@ -145,6 +160,24 @@ export class Turns {
       this.schedule();
       resolve();
     });
+  }
+
+  /** For servers: a connection has come, and others may wait behind it. */
+  noteConnection(): void {
+    this.#hasAccepted = true;
+  }
+
+  /** Whether the next slice waits for connections. */
+  #isAccepting(): boolean {
+    const hasAccepted = this.#hasAccepted;
+    this.#hasAccepted = false;
+    if (hasAccepted) {
+      const now = this.clock.monotonicMillis();
+      this.#acceptingSinceMillis ??= now;
+      if (now - this.#acceptingSinceMillis < acceptMillisMax) return true;
+    }
+    this.#acceptingSinceMillis = null;
+    return false;
   }
 
   #takeNext(): Waiting {

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { test } from 'node:test';
 import { sliceMillis, Turns, type Work } from './turns.ts';
 
@@ -122,6 +124,30 @@ test('work that is cancelled ends with the reason in its next turn, before other
   await assert.rejects(cancelled, /over/);
   assert.ok(clock.millis - atMillis <= 2 * sliceMillis, `${clock.millis - atMillis}`);
   await Promise.all(others);
+});
+
+test('connections do not wait for a slice each, and slices not for all connections', async () => {
+  const clock = new WorkClock();
+  const count = 200;
+  let accepted = 0;
+  const server = createServer((socket) => {
+    clock.turns.noteConnection();
+    clock.millis += 0.1;
+    accepted += 1;
+    socket.destroy();
+  });
+  server.listen({ host: '127.0.0.1', port: 0, backlog: count });
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const work = clock.work(clock.turns.begin(never), 4000);
+  for (let i = 0; i < count; i++) connect(port, '127.0.0.1').on('error', () => {});
+  const begunMillis = clock.millis;
+  while (accepted < count) await new Promise(setImmediate);
+  const slices = Math.round((clock.millis - begunMillis - count * 0.1) / sliceMillis);
+  assert.ok(slices <= count / 10, `${slices} slices while ${count} connections came`);
+  assert.ok(slices >= 4, `${slices}`);
+  server.close();
+  await work;
 });
 
 test('where the clock stands so much work is a slice', async () => {
