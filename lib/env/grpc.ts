@@ -15,6 +15,8 @@ import { errorCodeOf } from './grpc/status.ts';
 import { ChangingCertificates } from './grpc_certificates.ts';
 import { hostAndPortOf, isHostAndPort } from './host_and_port.ts';
 import { ListenError } from './listen_error.ts';
+import { realEnv } from './real.ts';
+import { Turns } from '../turns/turns.ts';
 
 export type { GrpcCall, GrpcMethod, GrpcStream, GrpcUnary } from './grpc/method.ts';
 export type { GrpcLoad, GrpcServer, GrpcServerOptions } from './grpc/server.ts';
@@ -33,7 +35,8 @@ export interface GrpcTls {
 /** @throws {TsdbError} UNAVAILABLE when the address cannot be listened on */
 export async function serveGrpc(options: GrpcServerOptions): Promise<GrpcServer> {
   try {
-    return await listenGrpc(options);
+    const turns = Turns.of(realEnv.clock);
+    return await listenGrpc({ ...options, onConnection: () => turns.noteConnection() });
   } catch (error) {
     throw new ListenError(options.host, options.port, error);
   }

@@ -5,10 +5,8 @@
 import type { IncomingHttpHeaders, ServerHttp2Stream, ServerOptions } from 'node:http2';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { shownText, TsdbError } from '../../errors.ts';
-import { Turns } from '../../turns/turns.ts';
 import { BytesInFlight } from '../in_flight/bytes_in_flight.ts';
 import { Beginnings } from '../in_flight/beginnings.ts';
-import { realEnv } from '../real.ts';
 import { Call } from './call.ts';
 import { Connection, Connections } from './connections.ts';
 import type { GrpcMethod } from './method.ts';
@@ -79,6 +77,8 @@ export interface GrpcServerOptions {
   readonly stopGraceMillis: number;
   /** Default: as of `grpcLimitsDefault`. */
   readonly limits?: Partial<GrpcLimits>;
+  /** A connection has come, and others may wait behind it. */
+  readonly onConnection?: () => void;
 }
 
 /** What clients make the server hold just now. */
@@ -160,7 +160,7 @@ class OpenServer implements GrpcServer {
   }
 
   #onConnection(socket: Socket): void {
-    Turns.of(realEnv.clock).noteConnection();
+    this.#options.onConnection?.();
     const connection = new Connection(socket, this.#sessionOptions);
     connection.session.on('stream', (stream, headers) =>
       this.#onStream(connection, stream, headers),
