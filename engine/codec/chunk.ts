@@ -6,7 +6,15 @@
 import { assert } from '#lib/assert.ts';
 import { badRequest } from '#lib/errors.ts';
 import { versionAtNanos, versionMax } from '#lib/hybrid_clock.ts';
-import { chunkRowsMax, kindFloat, kindFloatLags, kindRawFloat, kindRows } from './layout.ts';
+import {
+  chunkRowsMax,
+  kindFloat,
+  kindFloatLags,
+  kindFloatStarts,
+  kindRawFloat,
+  kindRows,
+  kindTyped,
+} from './layout.ts';
 
 /** Rows that one chunk can hold; a longer run is several chunks. */
 export { chunkRowsMax } from './layout.ts';
@@ -17,6 +25,8 @@ export const chunkKind: {
   readonly float: typeof kindFloat;
   readonly rows: typeof kindRows;
   readonly floatLags: typeof kindFloatLags;
+  readonly typed: typeof kindTyped;
+  readonly floatStarts: typeof kindFloatStarts;
 } = {
   /** Columns as they are: int64 nanoseconds, float64 bits, and the rows' versions when flagged. */
   rawFloat: kindRawFloat,
@@ -29,6 +39,10 @@ export const chunkKind: {
    * own.
    */
   floatLags: kindFloatLags,
+  /** Typed values, by columns (docs/formats/typed.md). */
+  typed: kindTyped,
+  /** As float lags, with a start time for each row. */
+  floatStarts: kindFloatStarts,
 };
 
 export type ChunkKind = (typeof chunkKind)[keyof typeof chunkKind];
@@ -40,7 +54,7 @@ const int64Max = 2n ** 63n - 1n;
 export interface ChunkHeader {
   readonly kind: ChunkKind;
   /**
-   * Rows have versions of their own: always those of kind rows, never those of kind float; of kind float
+   * Rows have versions of their own: always those of kind rows, never those of kind float; of kinds with
    * lags they have all one lag without it.
    */
   readonly hasRowVersions: boolean;
@@ -172,8 +186,13 @@ export function malformed(reason: string, offset: number): Error {
   return badRequest(`cannot read chunk: it ${reason}: at byte ${offset}`);
 }
 
-function isKind(kind: number): kind is ChunkKind {
-  return kind >= chunkKind.rawFloat && kind <= chunkKind.floatLags;
+function isKind(kind: number, kindMax: ChunkKind): kind is ChunkKind {
+  return kind >= chunkKind.rawFloat && kind <= kindMax;
+}
+
+/** Versions of its rows are as far from their times, each by its own lag or all by one. */
+function hasLags(kind: ChunkKind): boolean {
+  return kind >= chunkKind.floatLags;
 }
 
 /** 0 ns, 1 µs, 2 ms, 3 s: the coarsest unit that all times are multiples of. */
@@ -217,9 +236,15 @@ export function frameChunk(
  * Reads the header of the chunk at `offset`; the payload is not looked at, except that the length
  * of a raw one must fit.
  * @param end where the bytes of the series end
+ * @param kindMax the highest kind that the caller knows; others are refused
  * @throws {TsdbError} BAD_REQUEST
  */
-export function parseChunkHeader(bytes: Uint8Array, offset: number, end: number): ChunkHeader {
+export function parseChunkHeader(
+  bytes: Uint8Array,
+  offset: number,
+  end: number,
+  kindMax: ChunkKind = chunkKind.floatLags,
+): ChunkHeader {
   const outer = new ByteSource(bytes, offset, end);
   const length = outer.varint();
   if (length > BigInt(outer.end - outer.offset))
@@ -228,7 +253,7 @@ export function parseChunkHeader(bytes: Uint8Array, offset: number, end: number)
   const tag = source.byte();
   const kind = tag & 15;
   const hasRowVersions = (tag & 64) !== 0;
-  if (tag & 128 || !isKind(kind)) {
+  if (tag & 128 || !isKind(kind, kindMax)) {
     throw malformed(`has an unknown kind: ${tag}`, offset);
   }
   if (hasRowVersions ? kind === chunkKind.float : kind === chunkKind.rows) {
@@ -246,12 +271,12 @@ export function parseChunkHeader(bytes: Uint8Array, offset: number, end: number)
   if ((rowCount === 1) !== (firstNanos === lastNanos)) {
     throw malformed('has first and last times that disagree with its rows', offset);
   }
-  if (kind === chunkKind.floatLags && hasRowVersions && rowCount === 1) {
+  if (hasLags(kind) && hasRowVersions && rowCount === 1) {
     throw malformed('has one row with a version beside its own', offset);
   }
   const version = source.zigzag() + versionAtNanos(lastNanos);
   if (version < 0n || version > BigInt(versionMax)) throw malformed('has a bad version', offset);
-  if (kind === chunkKind.floatLags && !hasRowVersions) {
+  if (hasLags(kind) && !hasRowVersions) {
     const lag = version - versionAtNanos(lastNanos);
     if (lag + versionAtNanos(firstNanos) < 0n) throw malformed('has a bad version', offset);
   }

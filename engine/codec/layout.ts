@@ -7,9 +7,24 @@ export const kindRawFloat = 1;
 export const kindFloat = 2;
 export const kindRows = 3;
 export const kindFloatLags = 4;
+export const kindTyped = 5;
+export const kindFloatStarts = 6;
 
 /** Rows that one chunk can hold. */
 export const chunkRowsMax = 65536;
+
+// Of chunks of typed values (docs/formats/typed.md).
+export const typedRowsMax = 4096;
+/** In all columns together. */
+export const typedColumnValuesMax = 65536;
+/** Of all values of a chunk, as strings. */
+export const typedBytesMax = 1048576;
+/** Of one value, those of messages in it included. */
+export const typedFieldsMax = 4096;
+/** Messages in messages. */
+export const typedDepthMax = 32;
+/** A bucket of a histogram has the highest ones: 2^34 + 32. */
+export const fieldNumberMax = 17179869216;
 
 /** Huffman books; books.ts makes their tables. */
 export const bookCount = 16;

@@ -4,6 +4,9 @@
  */
 import { assert } from '#lib/assert.ts';
 import { badRequest } from '#lib/errors.ts';
+import { fieldNumberMax, typedBytesMax, typedDepthMax, typedFieldsMax } from '../codec/layout.ts';
+
+export { fieldNumberMax, typedBytesMax, typedDepthMax, typedFieldsMax } from '../codec/layout.ts';
 
 /**
  * 0 is a float, which is none. Of two rows with equal versions the one of the higher kind stays; windows are apart,
@@ -15,14 +18,6 @@ export type ValueKind = (typeof valueKind)[keyof typeof valueKind];
 /** How the value of a field is written. */
 export const fieldType = { int: 0, uint: 1, double: 2, float: 3, bytes: 4, message: 5 } as const;
 export type FieldType = (typeof fieldType)[keyof typeof fieldType];
-
-export const typedBytesMax: number = 1 << 20;
-/** Of all levels together. */
-export const typedFieldsMax = 4_096;
-/** Messages in messages. */
-export const typedDepthMax = 32;
-/** A bucket of a histogram has the highest ones. */
-export const fieldNumberMax: number = 2 ** 34 + 32;
 
 const typeBits = 8;
 /** Of a varint of 64 bits. */

@@ -9,8 +9,10 @@ import {
   codeBitsMax,
   kindFloat as layoutFloat,
   kindFloatLags as layoutFloatLags,
+  kindFloatStarts as layoutFloatStarts,
   kindRawFloat as layoutRawFloat,
   kindRows as layoutRows,
+  kindTyped as layoutTyped,
   tableEntryBytes,
 } from '../layout';
 import {
@@ -55,6 +57,8 @@ export const kindRaw: u32 = layoutRawFloat;
 export const kindFloat: u32 = layoutFloat;
 export const kindRows: u32 = layoutRows;
 export const kindFloatLags: u32 = layoutFloatLags;
+export const kindTyped: u32 = layoutTyped;
+export const kindFloatStarts: u32 = layoutFloatStarts;
 /** In front of the rows: the version that the first one is relative to. */
 const rowsHeaderBytes: usize = 8;
 export const chunkRowsMax: u32 = layoutRowsMax;
@@ -105,12 +109,12 @@ export function roundedMean(span: i64, steps: i64): i64 {
   return rest * 2 >= steps ? mean + 1 : mean;
 }
 
-function fail(chunk: Chunk): void {
+export function fail(chunk: Chunk): void {
   chunk.failed = 1;
   chunk.cursor = chunk.end;
 }
 
-function readByte(chunk: Chunk): u32 {
+export function readByte(chunk: Chunk): u32 {
   const p = chunk.cursor;
   if (p >= chunk.end) {
     fail(chunk);
@@ -120,7 +124,7 @@ function readByte(chunk: Chunk): u32 {
   return <u32>load<u8>(p);
 }
 
-function readVarint(chunk: Chunk): u64 {
+export function readVarint(chunk: Chunk): u64 {
   let p = chunk.cursor;
   const end = chunk.end;
   let value: u64 = 0;
@@ -137,8 +141,16 @@ function readVarint(chunk: Chunk): u64 {
   return 0;
 }
 
-/** Reads the header at p. False when it is malformed; true leaves the cursor at the payload. */
-export function readHeader(chunk: Chunk, p: usize, end: usize): bool {
+/**
+ * Reads the header at p. False when it is malformed, or of a kind above the highest that the caller knows; true
+ * leaves the cursor at the payload.
+ */
+export function readHeader(
+  chunk: Chunk,
+  p: usize,
+  end: usize,
+  kindMax: u32 = kindFloatLags,
+): bool {
   chunk.cursor = p;
   chunk.end = end;
   chunk.failed = 0;
@@ -149,7 +161,7 @@ export function readHeader(chunk: Chunk, p: usize, end: usize): bool {
   const kind = tag & 15;
   chunk.kind = kind;
   chunk.hasRowVersions = (tag >> 6) & 1;
-  if (tag & 128 || kind < kindRaw || kind > kindFloatLags) return false;
+  if (tag & 128 || kind < kindRaw || kind > kindMax) return false;
   if (chunk.hasRowVersions ? kind == kindFloat : kind == kindRows) return false;
   const unit = unitNanosOf((tag >> 4) & 3);
   chunk.unitNanos = unit;
@@ -162,7 +174,7 @@ export function readHeader(chunk: Chunk, p: usize, end: usize): bool {
   if (first < i64.MIN_VALUE / unit || first > unitsMax) return false;
   if (span > <u64>unitsMax - <u64>first) return false;
   if ((chunk.rowCount == 1) != (span == 0)) return false;
-  if (kind == kindFloatLags && chunk.hasRowVersions && chunk.rowCount == 1) return false;
+  if (kind >= kindFloatLags && chunk.hasRowVersions && chunk.rowCount == 1) return false;
   chunk.first = first;
   chunk.span = span;
   chunk.firstNanos = first * unit;
@@ -171,7 +183,7 @@ export function readHeader(chunk: Chunk, p: usize, end: usize): bool {
   const reference = versionAt(chunk.lastNanos);
   if (lag < -reference || lag > versionMax - reference) return false;
   chunk.version = lag + reference;
-  if (kind == kindFloatLags && !chunk.hasRowVersions && lag < -versionAt(chunk.firstNanos)) {
+  if (kind >= kindFloatLags && !chunk.hasRowVersions && lag < -versionAt(chunk.firstNanos)) {
     return false;
   }
   if (chunk.failed) return false;
@@ -204,6 +216,24 @@ export function decodeChunk(
   decodeValues(chunk, tables, values, control);
   if (chunk.hasRowVersions && !chunk.failed) decodeLags(chunk, tables, times, lags);
   return !chunk.failed && chunk.cursor == chunk.end;
+}
+
+const streamOfStarts: u32 = 0;
+const streamOfDistances: u32 = 1;
+
+/** Start times of a chunk's rows, of which the times are known; int64 nanoseconds. */
+export function decodeStarts(chunk: Chunk, tables: usize, times: usize, starts: usize): void {
+  const form = readByte(chunk);
+  if (form > streamOfDistances) return fail(chunk);
+  const isOfStarts = form == streamOfStarts;
+  const distance = unzigzag(readVarint(chunk));
+  const first = isOfStarts ? chunk.firstNanos + distance : distance;
+  if (chunk.rowCount > 1) readIntegers(chunk, tables, starts, chunk.rowCount, first, 0);
+  else store<i64>(starts, first);
+  if (chunk.failed || isOfStarts) return;
+  for (let offset: usize = 0; offset < <usize>chunk.rowCount << 3; offset += 8) {
+    store<i64>(starts + offset, load<i64>(starts + offset) + load<i64>(times + offset));
+  }
 }
 
 /** Lowest and highest lag of a chunk that was decoded and has lags of its rows. */
@@ -249,7 +279,7 @@ export const streamOfLags: u32 = 0;
 export const streamOfVersions: u32 = 1;
 
 /** Lags of a compressed chunk: the first one, and a stream of them or of the versions. */
-function decodeLags(chunk: Chunk, tables: usize, times: usize, lags: usize): void {
+export function decodeLags(chunk: Chunk, tables: usize, times: usize, lags: usize): void {
   const form = readByte(chunk);
   if (form > streamOfVersions) return fail(chunk);
   const isOfVersions = form == streamOfVersions;
@@ -299,7 +329,7 @@ function timesAgree(chunk: Chunk, times: usize): bool {
   return ascending;
 }
 
-function decodeTimes(chunk: Chunk, tables: usize, times: usize, isIrregular: bool): bool {
+export function decodeTimes(chunk: Chunk, tables: usize, times: usize, isIrregular: bool): bool {
   const rows = chunk.rowCount;
   const unit = chunk.unitNanos;
   if (!isIrregular) {
@@ -330,7 +360,7 @@ function fillLinear(out: usize, rows: u32, first: i64, step: i64): void {
   }
 }
 
-function decodeValues(chunk: Chunk, tables: usize, values: usize, control: u32): void {
+export function decodeValues(chunk: Chunk, tables: usize, values: usize, control: u32): void {
   const rows = chunk.rowCount;
   const exponent = control & 15;
   const mode = (control >> 4) & 3;
@@ -387,7 +417,7 @@ function decodeExceptions(chunk: Chunk, values: usize): void {
 }
 
 /** Reads an integer stream of at least two rows, of which the first is known, into int64s. */
-function readIntegers(
+export function readIntegers(
   chunk: Chunk,
   tables: usize,
   out: usize,

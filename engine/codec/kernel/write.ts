@@ -23,7 +23,7 @@ export function encodedBytesMax(rows: u32): usize {
 }
 
 /** Everything of a header but the length, at o. */
-function writeHeader(
+export function writeHeader(
   o: usize,
   kind: u32,
   unitCode: u32,
@@ -42,11 +42,11 @@ function writeHeader(
 }
 
 /** In the tag: rows have versions of their own. */
-const hasRowVersions: u32 = 64;
-const bodyOffset: usize = 4;
+export const hasRowVersions: u32 = 64;
+export const bodyOffset: usize = 4;
 
 /** Puts the length before a body that was written at o + bodyOffset; gives the chunk's end. */
-function frame(o: usize, bodyEnd: usize): usize {
+export function frame(o: usize, bodyEnd: usize): usize {
   const body = o + bodyOffset;
   const length = bodyEnd - body;
   const start = writeVarint(o, <u64>length);
@@ -154,23 +154,73 @@ export function encodeChunk(
   const tag = lags == 0 ? kind : kind | hasRowVersions;
   const control = writeHeader(body, tag, unitCode, rows, firstNanos, lastNanos, lag);
   let o = control + 1;
-  if (!isRegular) {
-    const steps = <i64>rows - 1;
-    for (let i: usize = 0; i < <usize>rows << 3; i += 8) {
-      store<i64>(scratch + i, load<i64>(times + i) / unit);
-    }
-    const step = roundedMean(lastNanos / unit - firstNanos / unit, steps);
-    o = writeIntegers(scratch, tables, <usize>rows, step, o);
-  }
+  if (!isRegular) o = writeTimes(scratch, tables, times, rows, unit, o);
   o = writeValues(scratch, tables, values, <usize>rows, control, o);
   if (!isRegular) store<u8>(control, load<u8>(control) | 128);
-  if (lags != 0) {
-    const form = fillLagStream(scratch, times, lags, rows);
-    store<u8>(o, <u8>form);
-    o = writeVarint(o + 1, zigzag(lag - load<i64>(lags)));
-    o = writeIntegers(scratch, tables, <usize>rows, 0, o);
-  }
+  if (lags != 0) o = writeLags(scratch, tables, times, lags, lag, rows, o);
   return frame(out, o);
+}
+
+/** Times that are not regular. */
+export function writeTimes(
+  scratch: usize,
+  tables: usize,
+  times: usize,
+  rows: u32,
+  unit: i64,
+  o: usize,
+): usize {
+  for (let i: usize = 0; i < <usize>rows << 3; i += 8) {
+    store<i64>(scratch + i, load<i64>(times + i) / unit);
+  }
+  const span = load<i64>(scratch + ((<usize>rows - 1) << 3)) - load<i64>(scratch);
+  const step = roundedMean(span, <i64>rows - 1);
+  return writeIntegers(scratch, tables, <usize>rows, step, o);
+}
+
+/** Lags that differ, of which `lag` is the highest. */
+export function writeLags(
+  scratch: usize,
+  tables: usize,
+  times: usize,
+  lags: usize,
+  lag: i64,
+  rows: u32,
+  o: usize,
+): usize {
+  const form = fillLagStream(scratch, times, lags, rows);
+  store<u8>(o, <u8>form);
+  o = writeVarint(o + 1, zigzag(lag - load<i64>(lags)));
+  return writeIntegers(scratch, tables, <usize>rows, 0, o);
+}
+
+/** Start times (int64 nanoseconds), or how far they are from times: whichever change less often. */
+export function writeStarts(
+  scratch: usize,
+  tables: usize,
+  times: usize,
+  starts: usize,
+  rows: u32,
+  o: usize,
+): usize {
+  let startChanges: u32 = 0;
+  let distanceChanges: u32 = 0;
+  let before: i64 = 0;
+  for (let offset: usize = 0; offset < <usize>rows << 3; offset += 8) {
+    const distance = load<i64>(starts + offset) - load<i64>(times + offset);
+    store<i64>(scratch + offset, distance);
+    if (offset != 0) {
+      if (distance != before) distanceChanges++;
+      if (load<i64>(starts + offset) != load<i64>(starts + offset - 8)) startChanges++;
+    }
+    before = distance;
+  }
+  const distance = load<i64>(scratch);
+  const isOfStarts = startChanges <= distanceChanges;
+  if (isOfStarts) memory.copy(scratch, starts, <usize>rows << 3);
+  store<u8>(o, isOfStarts ? 0 : 1);
+  o = writeVarint(o + 1, zigzag(distance));
+  return rows > 1 ? writeIntegers(scratch, tables, <usize>rows, 0, o) : o;
 }
 
 /**
@@ -196,7 +246,7 @@ function fillLagStream(stream: usize, times: usize, lags: usize, rows: u32): u32
 }
 
 /** 0 ns, 1 µs, 2 ms, 3 s: the coarsest unit that all times are multiples of. */
-function timeUnitCode(times: usize, rows: u32): u32 {
+export function timeUnitCode(times: usize, rows: u32): u32 {
   const end = times + (<usize>rows << 3);
   let code: u32 = 3;
   let unit = unitNanosOf(code);
@@ -222,7 +272,7 @@ function timeUnitCode(times: usize, rows: u32): u32 {
   return code;
 }
 
-function stepsAreEqual(column: usize, rows: u32): bool {
+export function stepsAreEqual(column: usize, rows: u32): bool {
   if (rows < 3) return true;
   const step = load<i64>(column, 8) - load<i64>(column);
   const steps = <usize>rows - 1;

@@ -1,0 +1,90 @@
+// Typed rows to chunks and back. All memory is the caller's: it lays out regions and passes their addresses. The
+// facade is engine/typed/codec.ts, the twin chunk_twin.ts.
+import { Chunk, kindTyped, readHeader } from '../../codec/kernel/codec';
+import { encoderScratchBytes } from '../../codec/kernel/scratch';
+import { decodeTyped, TypedAnswer, typedDecodeBytes } from './decode';
+import { encodeTyped, typedChunkBytesMax, typedEncodeBytes } from './encode';
+
+export { chunkStructBytes } from '../../codec/kernel/codec';
+
+/** Work space to write so many rows with so many fields in all. */
+export function encodeBytes(rows: u32, fields: u32): usize {
+  return typedEncodeBytes(rows, fields);
+}
+
+/** Work space to read a chunk. */
+export function decodeBytes(): usize {
+  return typedDecodeBytes;
+}
+
+/** Of the region `scratch`. */
+export function scratchBytes(): usize {
+  return encoderScratchBytes;
+}
+
+/** Room for a chunk of so many rows, fields, and bytes of values. */
+export function roomBytes(rows: u32, fields: u32, bytes: usize): usize {
+  return typedChunkBytesMax(rows, fields, bytes);
+}
+
+/**
+ * Writes rows in strictly ascending time as a chunk; gives its end, or 0 when they have more fields than was said.
+ * Columns: i64 times and lags (1/64 milliseconds from time to version), i64 starts or address 0 for none, u32 ends of
+ * the values, which lie one after the other at `bytes`.
+ * @param work `encodeBytes`
+ * @param out `roomBytes`
+ */
+export function encode(
+  scratch: usize,
+  tables: usize,
+  times: usize,
+  lags: usize,
+  starts: usize,
+  ends: usize,
+  bytes: usize,
+  rows: u32,
+  fields: u32,
+  work: usize,
+  out: usize,
+): usize {
+  return encodeTyped(
+    scratch,
+    tables,
+    times,
+    lags,
+    starts,
+    ends,
+    bytes,
+    rows,
+    fields,
+    work,
+    out,
+  );
+}
+
+/**
+ * Reads the chunk in [at, end), after which 64 bytes may be looked at, into such columns. Gives how many rows there
+ * are, or -1 when it is malformed. Two u32 at `answers`: bytes of the values, and whether rows have starts.
+ * @param struct `chunkStructBytes`
+ * @param work `decodeBytes`
+ */
+export function decode(
+  struct: usize,
+  tables: usize,
+  at: usize,
+  end: usize,
+  times: usize,
+  lags: usize,
+  starts: usize,
+  ends: usize,
+  bytes: usize,
+  work: usize,
+  answers: usize,
+): i32 {
+  const chunk = changetype<Chunk>(struct);
+  if (!readHeader(chunk, at, end, kindTyped) || chunk.kind != kindTyped) return -1;
+  if (chunk.end != end) return -1;
+  const answer = changetype<TypedAnswer>(answers);
+  if (!decodeTyped(chunk, tables, times, lags, starts, ends, bytes, work, answer)) return -1;
+  return <i32>chunk.rowCount;
+}
