@@ -112,5 +112,6 @@ test('the store kernel gives the outcomes of rows.ts', () => {
     outcomeTooFarPast: storeOutcome.tooFarPast,
     outcomeTooFarFuture: storeOutcome.tooFarFuture,
     outcomeResourceExhausted: storeOutcome.resourceExhausted,
+    outcomeBadValue: storeOutcome.badValue,
   });
 });

@@ -42,6 +42,8 @@ export const rowOutcome = {
    * or one that another series has.
    */
   otherTags: 9,
+  /** A typed value that is not canonical (docs/TYPED_ROWS.md). */
+  badValue: 10,
 } as const;
 
 /** Of which namespace a message is. */

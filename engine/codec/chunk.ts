@@ -309,9 +309,10 @@ export function* chunkHeaders(
   bytes: Uint8Array,
   offset: number = 0,
   end: number = bytes.length,
+  kindMax: ChunkKind = chunkKind.floatLags,
 ): Generator<ChunkHeader> {
   for (let next = offset; next < end; ) {
-    const header = parseChunkHeader(bytes, next, end);
+    const header = parseChunkHeader(bytes, next, end, kindMax);
     yield header;
     next = header.end;
   }

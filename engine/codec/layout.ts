@@ -16,7 +16,7 @@ export const chunkRowsMax = 65536;
 // Of chunks of typed values (docs/formats/typed.md).
 export const typedRowsMax = 4096;
 /** In all columns together. */
-export const typedColumnValuesMax = 65536;
+export const typedColumnValuesMax = 32768;
 /** Of all values of a chunk, as strings. */
 export const typedBytesMax = 1048576;
 /** Of one value, those of messages in it included. */

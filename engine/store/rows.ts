@@ -20,6 +20,15 @@ export interface StoreRows {
   readonly values: Float64Array;
 }
 
+/** Rows with typed values (engine/typed). */
+export interface StoreTypedRows extends Omit<StoreRows, 'values'> {
+  /** Unix nanoseconds, 0 for none. */
+  readonly startNanos: BigInt64Array;
+  /** Where each value ends in `valueBytes`; the first begins at 0. */
+  readonly valueEnds: Uint32Array;
+  readonly valueBytes: Uint8Array;
+}
+
 /**
  * Series' chunks: those of the i-th slot asked for are chunkData[chunkOffset[i] .. chunkOffset[i +
  * 1]).
@@ -52,6 +61,7 @@ export const storeOutcome = {
   tooFarFuture: 3,
   resourceExhausted: 6,
   superseded: 8,
+  badValue: 10,
 } as const;
 
 /** Columns of slots, one after the other. */

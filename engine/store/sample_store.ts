@@ -3,7 +3,13 @@
  * enough.
  */
 import type { ByteCollector } from './byte_collector.ts';
-import type { StoredBlock, StoredChunks, StoreNamespace, StoreRows } from './rows.ts';
+import type {
+  StoredBlock,
+  StoredChunks,
+  StoreNamespace,
+  StoreRows,
+  StoreTypedRows,
+} from './rows.ts';
 
 export interface SampleStore {
   /**
@@ -60,6 +66,28 @@ export interface SampleStore {
    * @returns how many were superseded
    */
   append(rows: StoreRows, version: number, outcomes: Uint8Array, isDerived?: boolean): number;
+
+  /**
+   * `check` of typed rows; a value that is not canonical has the outcome `badValue`. Typed rows need
+   * `keepRowVersions`.
+   */
+  checkTyped(
+    rows: StoreTypedRows,
+    namespaceOrdinal: number,
+    nowNanos: bigint,
+    outcomes: Uint8Array,
+  ): number;
+
+  /**
+   * `append` of typed rows. Of two rows of one time and version a typed one goes before a float, and of
+   * typed ones the later by bytes, then by start; a read gives both kinds, in chunks of their own.
+   */
+  appendTyped(
+    rows: StoreTypedRows,
+    version: number,
+    outcomes: Uint8Array,
+    isDerived?: boolean,
+  ): number;
 
   /**
    * Copies of the chunks that overlap [startNanos, endNanos). Rows that are not sealed yet come as

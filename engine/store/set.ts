@@ -9,8 +9,15 @@ import { TsdbError } from '#lib/errors.ts';
 import { ByteCollector } from './byte_collector.ts';
 import { joinSlots } from './rows.ts';
 import type { SampleStore } from './sample_store.ts';
-import type { Store, StoredBlock, StoredChunks, StoreNamespace, StoreRows } from './store.ts';
-import { RowPart } from './set_rows.ts';
+import type {
+  Store,
+  StoredBlock,
+  StoredChunks,
+  StoreNamespace,
+  StoreRows,
+  StoreTypedRows,
+} from './store.ts';
+import { RowPart, typedRowsAt } from './set_rows.ts';
 
 const pageBits = 10;
 const pageSlots: number = 1 << pageBits;
@@ -159,6 +166,12 @@ export class StoreSet implements SampleStore {
     return this.#storeOfPage[slot >>> pageBits]!;
   }
 
+  /** The same, and any of a slot that was never given. */
+  #storeOrFirst(slot: number): number {
+    const page = slot >>> pageBits;
+    return page < this.#pageCount ? this.#storeOfPage[page]! : 0;
+  }
+
   /** Slot in its store; one that no store has for a slot that was never given. */
   #inner(slot: number): number {
     const page = slot >>> pageBits;
@@ -201,6 +214,55 @@ export class StoreSet implements SampleStore {
       superseded += store.append(some, version, theirs, isDerived);
     });
     return superseded;
+  }
+
+  checkTyped(
+    rows: StoreTypedRows,
+    namespaceOrdinal: number,
+    nowNanos: bigint,
+    outcomes: Uint8Array,
+  ): number {
+    let refused = 0;
+    this.#byTypedRows(rows, outcomes, (store, some, theirs) => {
+      refused += store.checkTyped(some, namespaceOrdinal, nowNanos, theirs);
+    });
+    return refused;
+  }
+
+  appendTyped(
+    rows: StoreTypedRows,
+    version: number,
+    outcomes: Uint8Array,
+    isDerived = false,
+  ): number {
+    let superseded = 0;
+    this.#byTypedRows(rows, outcomes, (store, some, theirs) => {
+      superseded += store.appendTyped(some, version, theirs, isDerived);
+    });
+    return superseded;
+  }
+
+  #byTypedRows(
+    rows: StoreTypedRows,
+    outcomes: Uint8Array,
+    call: (store: Store, rows: StoreTypedRows, outcomes: Uint8Array) => void,
+  ): void {
+    if (this.#stores.length === 1) return call(this.#stores[0]!, rows, outcomes);
+    const placesOf = this.#stores.map((): number[] => []);
+    for (let place = 0; place < rows.rowCount; place++) {
+      placesOf[this.#storeOrFirst(rows.slots[place]!)]!.push(place);
+    }
+    for (const [index, store] of this.#stores.entries()) {
+      const places = placesOf[index]!;
+      if (places.length === 0) continue;
+      const theirs = Uint8Array.from(places, (place) => outcomes[place]!);
+      call(
+        store,
+        typedRowsAt(rows, places, (slot) => this.#inner(slot)),
+        theirs,
+      );
+      for (const [i, place] of places.entries()) outcomes[place] = theirs[i]!;
+    }
   }
 
   read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks {
@@ -318,10 +380,7 @@ export class StoreSet implements SampleStore {
   ): void {
     if (this.#stores.length === 1) return call(this.#stores[0]!, rows, outcomes);
     const part = this.#part;
-    const storeOf = (slot: number): number => {
-      const page = slot >>> pageBits;
-      return page < this.#pageCount ? this.#storeOfPage[page]! : 0;
-    };
+    const storeOf = (slot: number): number => this.#storeOrFirst(slot);
     for (let row = 0; row < rows.rowCount; row += partRowsMax) {
       const rowEnd = Math.min(rows.rowCount, row + partRowsMax);
       part.sort(rows, row, rowEnd, this.#stores.length, storeOf);

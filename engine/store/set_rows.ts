@@ -1,5 +1,5 @@
 /** Rows of a batch by the store of a set that has their series. */
-import type { StoreRows } from './rows.ts';
+import type { StoreRows, StoreTypedRows } from './rows.ts';
 
 /** Rows of a batch by store, in columns that are used again. */
 export class RowPart {
@@ -75,6 +75,33 @@ export class RowPart {
     const start = this.#starts[index]!;
     for (let i = 0; i < from.length; i++) outcomes[this.#order[start + i]!] = from[i]!;
   }
+}
+
+/** Typed rows at some places, with the slots that their store knows them by. */
+export function typedRowsAt(
+  rows: StoreTypedRows,
+  places: readonly number[],
+  innerOf: (slot: number) => number,
+): StoreTypedRows {
+  const { slots, generations, timestamps, startNanos, valueEnds, valueBytes, timeUnitNanos } = rows;
+  const startOf = (place: number): number => (place === 0 ? 0 : valueEnds[place - 1]!);
+  let length = 0;
+  const ends = Uint32Array.from(places, (place) => (length += valueEnds[place]! - startOf(place)));
+  const bytes = new Uint8Array(length);
+  for (const [i, place] of places.entries()) {
+    const value = valueBytes.subarray(startOf(place), valueEnds[place]);
+    bytes.set(value, ends[i]! - value.length);
+  }
+  return {
+    rowCount: places.length,
+    slots: Uint32Array.from(places, (place) => innerOf(slots[place]!)),
+    generations: Uint32Array.from(places, (place) => generations[place]!),
+    timestamps: BigInt64Array.from(places, (place) => timestamps[place]!),
+    timeUnitNanos,
+    startNanos: BigInt64Array.from(places, (place) => startNanos[place]!),
+    valueEnds: ends,
+    valueBytes: bytes,
+  };
 }
 
 type WideColumn = BigInt64Array | Float64Array;

@@ -19,10 +19,17 @@ import {
   type StoredChunks,
   type StoreNamespace,
   type StoreRows,
+  type StoreTypedRows,
 } from './rows.ts';
 
 export { mergeChunks } from './chunk_merge.ts';
-export type { StoredBlock, StoredChunks, StoreNamespace, StoreRows } from './rows.ts';
+export type {
+  StoredBlock,
+  StoredChunks,
+  StoreNamespace,
+  StoreRows,
+  StoreTypedRows,
+} from './rows.ts';
 export { storeOutcome } from './rows.ts';
 
 const noSlot = 2 ** 32 - 1;
@@ -184,6 +191,72 @@ export class Store implements SampleStore {
       // The memory may have grown.
       if (count > 0) {
         outcomes.set(new Uint8Array(this.#memory.buffer, byteOffset, stage.rowCount), row);
+      }
+      superseded += count;
+    }
+    return superseded;
+  }
+
+  checkTyped(
+    rows: StoreTypedRows,
+    namespaceOrdinal: number,
+    nowNanos: bigint,
+    outcomes: Uint8Array,
+  ): number {
+    const { startNanos, endNanos } = writeWindow(this.#namespace(namespaceOrdinal), nowNanos);
+    let refused = 0;
+    for (const [row, rowEnd] of typedParts(rows)) {
+      const stage = this.#stageTyped(rows, row, rowEnd, outcomes);
+      refused += this.#run(() =>
+        this.#kernel.checkTyped(
+          stage.slots,
+          stage.generations,
+          stage.times,
+          stage.ends,
+          stage.bytes,
+          stage.outcomes,
+          rowEnd - row,
+          BigInt(rows.timeUnitNanos),
+          namespaceOrdinal,
+          startNanos,
+          endNanos,
+          this.#budgetBytes,
+          this.#reserveBytes,
+        ),
+      );
+      outcomes.set(new Uint8Array(this.#memory.buffer, stage.outcomes, rowEnd - row), row);
+    }
+    return refused;
+  }
+
+  appendTyped(
+    rows: StoreTypedRows,
+    version: number,
+    outcomes: Uint8Array,
+    isDerived = false,
+  ): number {
+    assert(Number.isSafeInteger(version) && version >= 0, 'a version is an exact number');
+    let superseded = 0;
+    for (const [row, rowEnd] of typedParts(rows)) {
+      const stage = this.#stageTyped(rows, row, rowEnd, outcomes);
+      const count = this.#run(() =>
+        this.#kernel.appendTyped(
+          stage.slots,
+          stage.generations,
+          stage.times,
+          stage.starts,
+          stage.ends,
+          stage.bytes,
+          stage.outcomes,
+          rowEnd - row,
+          BigInt(rows.timeUnitNanos),
+          BigInt(version),
+          isDerived ? 1 : 0,
+        ),
+      );
+      // The memory may have grown.
+      if (count > 0) {
+        outcomes.set(new Uint8Array(this.#memory.buffer, stage.outcomes, rowEnd - row), row);
       }
       superseded += count;
     }
@@ -377,6 +450,34 @@ export class Store implements SampleStore {
     return stage;
   }
 
+  /** Copies typed rows [row, rowEnd) into the stage; gives the addresses of their columns. */
+  #stageTyped(rows: StoreTypedRows, row: number, rowEnd: number, outcomes: Uint8Array): TypedStage {
+    const count = rowEnd - row;
+    const first = row === 0 ? 0 : rows.valueEnds[row - 1]!;
+    const byteLength = rows.valueEnds[rowEnd - 1]! - first;
+    const at = this.#stageBytes(count * 29 + byteLength + 64);
+    const stage: TypedStage = {
+      times: at,
+      starts: at + count * 8,
+      slots: at + count * 16,
+      generations: at + count * 20,
+      ends: at + count * 24,
+      outcomes: at + count * 28,
+      bytes: at + count * 29,
+    };
+    const { buffer } = this.#memory;
+    new BigInt64Array(buffer, stage.times, count).set(rows.timestamps.subarray(row, rowEnd));
+    new BigInt64Array(buffer, stage.starts, count).set(rows.startNanos.subarray(row, rowEnd));
+    new Uint32Array(buffer, stage.slots, count).set(rows.slots.subarray(row, rowEnd));
+    new Uint32Array(buffer, stage.generations, count).set(rows.generations.subarray(row, rowEnd));
+    const ends = new Uint32Array(buffer, stage.ends, count);
+    for (let i = 0; i < count; i++) ends[i] = rows.valueEnds[row + i]! - first;
+    new Uint8Array(buffer, stage.outcomes, count).set(outcomes.subarray(row, rowEnd));
+    const bytes = rows.valueBytes.subarray(first, first + byteLength);
+    new Uint8Array(buffer, stage.bytes, byteLength).set(bytes);
+    return stage;
+  }
+
   #readBlock(slots: Uint32Array, blockStartNanos: bigint, isFlush: number): StoredChunks {
     const start = clampInt64(blockStartNanos);
     const target = new ByteCollector();
@@ -419,6 +520,40 @@ export class Store implements SampleStore {
       target.append(new Uint8Array(this.#memory.buffer, out, length));
     }
     return chunkOffset;
+  }
+}
+
+/** Addresses of columns in the stage. */
+interface TypedStage {
+  readonly times: number;
+  readonly starts: number;
+  readonly slots: number;
+  readonly generations: number;
+  readonly ends: number;
+  readonly outcomes: number;
+  readonly bytes: number;
+}
+
+/** Typed rows of a batch at once, and bytes of their values but for the last one's. */
+const typedStageBytesMax: number = 4 << 20;
+
+/** Rows from and up to, so many as are staged at once. */
+function* typedParts({
+  rowCount,
+  valueEnds,
+}: StoreTypedRows): Generator<[row: number, rowEnd: number]> {
+  for (let row = 0; row < rowCount; ) {
+    const first = row === 0 ? 0 : valueEnds[row - 1]!;
+    let rowEnd = row + 1;
+    while (
+      rowEnd < rowCount &&
+      rowEnd - row < stageRowsMax &&
+      valueEnds[rowEnd]! - first <= typedStageBytesMax
+    ) {
+      rowEnd++;
+    }
+    yield [row, rowEnd];
+    row = rowEnd;
   }
 }
 

@@ -27,6 +27,23 @@ export interface StoreExports {
     version: bigint,
     isDerived: number,
   ): number;
+  /**
+   * `append` of typed rows whose values `checkTyped` has looked at.
+   * @param starts i64 nanoseconds, 0 for none
+   */
+  appendTyped(
+    slots: number,
+    generations: number,
+    times: number,
+    starts: number,
+    ends: number,
+    bytes: number,
+    outcomes: number,
+    rowCount: number,
+    unitNanos: bigint,
+    version: bigint,
+    isDerived: number,
+  ): number;
   /** Writes starts (i64) of the blocks that have rows, ascending; gives how many there are. */
   blockStarts(slot: number, out: number, countMax: number): number;
   /**
@@ -43,6 +60,25 @@ export interface StoreExports {
     slots: number,
     generations: number,
     times: number,
+    outcomes: number,
+    rowCount: number,
+    unitNanos: bigint,
+    namespaceOrdinal: number,
+    nanosFrom: bigint,
+    nanosEnd: bigint,
+    budgetBytes: number,
+    reserveBytes: number,
+  ): number;
+  /**
+   * `check` of typed rows, whose values end at `ends` (u32) and lie one after the other at `bytes`:
+   * these are looked at whole.
+   */
+  checkTyped(
+    slots: number,
+    generations: number,
+    times: number,
+    ends: number,
+    bytes: number,
     outcomes: number,
     rowCount: number,
     unitNanos: bigint,

@@ -12,15 +12,18 @@ import {
 } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { derivedVersion, liveLagMax, versionAtNanos } from '#lib/hybrid_clock.ts';
-import { chunkHeaders, encodeRawChunk } from '../codec/chunk.ts';
+import { chunkHeaders, chunkKind, encodeRawChunk } from '../codec/chunk.ts';
 import { decodeChunkRows, replaces } from '../codec/decoder_twin.ts';
 import { malformed } from '../codec/chunk.ts';
+import { decodeTypedChunk } from '../typed/chunk_twin.ts';
+import { compareTypedValues } from '../typed/typed_value.ts';
 import {
   storeOutcome,
   type StoredBlock,
   type StoredChunks,
   type StoreNamespace,
   type StoreRows,
+  type StoreTypedRows,
 } from './rows.ts';
 
 interface Row {
@@ -28,9 +31,23 @@ interface Row {
   readonly bits: bigint;
 }
 
+interface TypedRow {
+  readonly version: number;
+  readonly value: Uint8Array;
+  readonly startNanos: bigint;
+}
+
+/** Above 0 when the first of two rows of one time stays. */
+function orderOfTyped(a: TypedRow, b: TypedRow): number {
+  if (a.version !== b.version) return a.version - b.version;
+  return compareTypedValues(a.value, b.value) || Number(a.startNanos - b.startNanos);
+}
+
 interface Series {
   readonly namespaceOrdinal: number;
   readonly rows: Map<bigint, Row>;
+  /** Beside the floats: which of two of one time stays, whoever reads both decides. */
+  readonly typed: Map<bigint, TypedRow>;
   /** Starts of blocks to which nothing came since they were read for a file. */
   readonly flushed: Set<bigint>;
   /**
@@ -39,6 +56,16 @@ interface Series {
   admitted: boolean;
 }
 
+function* timesOf({ rows, typed }: Series): Generator<bigint> {
+  yield* rows.keys();
+  yield* typed.keys();
+}
+
+function rowCountOf({ rows, typed }: Series): number {
+  return rows.size + typed.size;
+}
+
+const noValues = new Float64Array(0);
 const seriesBytes = 128;
 const rowBytes = 32;
 
@@ -73,7 +100,10 @@ export class StoreTwin {
   }
 
   get sampleCount(): number {
-    return this.#series.reduce((sum, series) => sum + (series?.rows.size ?? 0), 0);
+    return this.#series.reduce(
+      (sum, series) => sum + (series === null ? 0 : rowCountOf(series)),
+      0,
+    );
   }
 
   get memoryBytes(): number {
@@ -96,6 +126,7 @@ export class StoreTwin {
     this.#series[slot] = {
       namespaceOrdinal,
       rows: new Map(),
+      typed: new Map(),
       flushed: new Set(),
       admitted: true,
     };
@@ -174,11 +205,84 @@ export class StoreTwin {
     const isLive = row.version === Number(versionAtNanos(nanos));
     const ofFiles = Math.max(this.#versionRecentFiles, isLive ? 0 : this.#versionOtherFiles);
     if (row.version <= ofFiles) return false;
+    const typed = series.typed.get(nanos);
+    if (typed !== undefined && typed.version >= row.version) return false;
+    // A float that comes to a block takes its mark away, also when it changes nothing.
+    const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
+    series.flushed.delete(blockStartOf(nanos, blockSizeNanos));
     const held = series.rows.get(nanos);
     if (held?.bits === row.bits && held.version >= row.version) return true;
     if (held !== undefined && replaces(held, row)) return false;
     this.#put(series, nanos, row);
     return true;
+  }
+
+  checkTyped(
+    rows: StoreTypedRows,
+    namespaceOrdinal: number,
+    nowNanos: bigint,
+    outcomes: Uint8Array,
+  ): number {
+    return this.check({ ...rows, values: noValues }, namespaceOrdinal, nowNanos, outcomes);
+  }
+
+  appendTyped(
+    rows: StoreTypedRows,
+    version: number,
+    outcomes: Uint8Array,
+    isDerived = false,
+  ): number {
+    if (rows.rowCount > 0) {
+      this.#batchVersionHighest = Math.max(this.#batchVersionHighest, version);
+    }
+    let superseded = 0;
+    for (let i = 0; i < rows.rowCount; i++) {
+      if (outcomes[i] !== storeOutcome.written) continue;
+      const slot = rows.slots[i]!;
+      const series = this.#series[slot];
+      if (!series || this.#generation[slot] !== rows.generations[i]) continue;
+      const nanos = rows.timestamps[i]! * BigInt(rows.timeUnitNanos);
+      const row: TypedRow = {
+        version: isDerived ? derivedVersion(version, nanos) : version,
+        value: rows.valueBytes.slice(i === 0 ? 0 : rows.valueEnds[i - 1]!, rows.valueEnds[i]!),
+        startNanos: rows.startNanos[i]!,
+      };
+      if (!isDerived) this.#putTyped(series, nanos, row);
+      else if (!this.#putTypedDerived(series, nanos, row)) {
+        outcomes[i] = storeOutcome.superseded;
+        superseded++;
+      }
+    }
+    return superseded;
+  }
+
+  /** As `#putDerived`. */
+  #putTypedDerived(series: Series, nanos: bigint, row: TypedRow): boolean {
+    const isLive = row.version === Number(versionAtNanos(nanos));
+    const ofFiles = Math.max(this.#versionRecentFiles, isLive ? 0 : this.#versionOtherFiles);
+    if (row.version <= ofFiles) return false;
+    if ((series.rows.get(nanos)?.version ?? -1) > row.version) return false;
+    const held = series.typed.get(nanos);
+    if (held !== undefined && held.version >= row.version) {
+      if (orderOfTyped({ ...held, version: row.version }, row) === 0) return true;
+      if (orderOfTyped(held, row) > 0) return false;
+    }
+    this.#putTyped(series, nanos, row);
+    return true;
+  }
+
+  #putTyped(series: Series, nanos: bigint, row: TypedRow): void {
+    const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
+    series.flushed.delete(blockStartOf(nanos, blockSizeNanos));
+    const held = series.typed.get(nanos);
+    if (held === undefined || orderOfTyped(row, held) > 0) series.typed.set(nanos, row);
+  }
+
+  /** Typed rows of a series in a range, by ascending time. */
+  typedRowsOf(slot: number, startNanos: bigint, endNanos: bigint): [bigint, TypedRow][] {
+    return [...this.#at(slot).typed]
+      .filter(([nanos]) => nanos >= startNanos && nanos < endNanos)
+      .sort(([a], [b]) => (a < b ? -1 : 1));
   }
 
   read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks {
@@ -189,7 +293,8 @@ export class StoreTwin {
     const series = this.#at(slot);
     const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
     const inserted: [bigint, Row][] = [];
-    for (const header of chunkHeaders(chunks)) {
+    const insertedTyped: [bigint, TypedRow][] = [];
+    for (const header of chunkHeaders(chunks, 0, chunks.length, chunkKind.typed)) {
       if (header.firstNanos <= -rowNanosMax || header.lastNanos >= rowNanosMax) {
         throw malformed('has a time that no store takes', header.payloadStart);
       }
@@ -199,6 +304,18 @@ export class StoreTwin {
       ) {
         throw malformed('spans two blocks', header.payloadStart);
       }
+      if (header.kind === chunkKind.typed) {
+        const { timestampNanos, values, rowVersions, startNanos } = decodeTypedChunk(
+          chunks,
+          header,
+        );
+        timestampNanos.forEach((nanos, i) => {
+          const start = startNanos?.[i] ?? 0n;
+          const version = rowVersions[i]!;
+          insertedTyped.push([nanos, { version, value: values[i]!, startNanos: start }]);
+        });
+        continue;
+      }
       const rows = decodeChunkRows(chunks, header);
       const bits = new BigUint64Array(rows.values.buffer, rows.values.byteOffset);
       rows.timestampNanos.forEach((nanos, i) => {
@@ -206,6 +323,7 @@ export class StoreTwin {
       });
     }
     for (const [nanos, row] of inserted) this.#put(series, nanos, row);
+    for (const [nanos, row] of insertedTyped) this.#putTyped(series, nanos, row);
   }
 
   readBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
@@ -222,9 +340,9 @@ export class StoreTwin {
     for (const slot of slots) {
       const series = this.#series[slot];
       if (!series?.flushed.delete(blockStartNanos)) continue;
-      const rowsBefore = series.rows.size;
+      const rowsBefore = rowCountOf(series);
       this.#drop(series, (start) => start === blockStartNanos);
-      if (series.rows.size === rowsBefore) continue;
+      if (rowCountOf(series) === rowsBefore) continue;
       dropped++;
       const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
       this.noteFiles(this.#batchVersionHighest, blockStartNanos + blockSizeNanos);
@@ -237,7 +355,7 @@ export class StoreTwin {
     const rowsOf = new Map<bigint, number[]>();
     for (const series of this.#series) {
       if (series?.namespaceOrdinal !== namespaceOrdinal) continue;
-      const times = Map.groupBy(series.rows.keys(), (nanos) => blockStartOf(nanos, blockSizeNanos));
+      const times = Map.groupBy(timesOf(series), (nanos) => blockStartOf(nanos, blockSizeNanos));
       for (const [start, { length }] of times) {
         rowsOf.set(start, [...(rowsOf.get(start) ?? []), length]);
       }
@@ -264,7 +382,7 @@ export class StoreTwin {
     const series = this.#at(slot);
     const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
     const starts = new Set<bigint>();
-    for (const nanos of series.rows.keys()) starts.add(blockStartOf(nanos, blockSizeNanos));
+    for (const nanos of timesOf(series)) starts.add(blockStartOf(nanos, blockSizeNanos));
     return [...starts].sort((a, b) => (a < b ? -1 : 1));
   }
 
@@ -290,7 +408,7 @@ export class StoreTwin {
       this.#drop(series, (start) =>
         isBlockExpired(start, blockSizeNanos, retentionNanos, nowNanos),
       );
-      if (series.rows.size === 0 && !series.admitted) empty.push(slot);
+      if (rowCountOf(series) === 0 && !series.admitted) empty.push(slot);
       series.admitted = false;
     }
     return Uint32Array.from(empty);
@@ -305,8 +423,10 @@ export class StoreTwin {
 
   #drop(series: Series, isDropped: (blockStart: bigint) => boolean): void {
     const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
-    for (const nanos of series.rows.keys()) {
-      if (isDropped(blockStartOf(nanos, blockSizeNanos))) series.rows.delete(nanos);
+    for (const rows of [series.rows, series.typed]) {
+      for (const nanos of rows.keys()) {
+        if (isDropped(blockStartOf(nanos, blockSizeNanos))) rows.delete(nanos);
+      }
     }
   }
 

@@ -101,9 +101,9 @@ test('a chunk has as much as a typed value may have, and is refused with more', 
   };
   good([many(4096)]);
   bad([many(4097)], /too many fields/);
-  good(Array.from({ length: 16 }, () => many(4096)));
+  good(Array.from({ length: 8 }, () => many(4096)));
   bad(
-    Array.from({ length: 17 }, () => many(4096)),
+    Array.from({ length: 9 }, () => many(4096)),
     /too many values/,
   );
 

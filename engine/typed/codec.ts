@@ -106,7 +106,7 @@ export function encodeTypedRows(rows: TypedRows): Uint8Array<ArrayBuffer> {
   ] as const;
   const out = m.room(m.kernel.roomBytes(rowCount, valuesMax, valueBytes.length));
   const end = m.kernel.encode(...args, out);
-  assert(end !== 0, 'typed values of a chunk have 65536 fields at most');
+  assert(end !== 0, 'typed values of a chunk have 32768 fields at most');
   return new Uint8Array(m.buffer, out, end - out).slice();
 }
 

@@ -150,7 +150,7 @@ function presenceOf({ type, rows, values }: Column, rowCount: number): number {
   const isNumber = type !== fieldType.bytes && type !== fieldType.message;
   if (
     isNumber &&
-    rows.length * 4 >= rowCount &&
+    rows.length * 2 >= rowCount &&
     runsOf(rows, rowCount).length > 4 + (rowCount >> 3) &&
     !values.includes(0n)
   ) {

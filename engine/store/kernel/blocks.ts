@@ -1,6 +1,14 @@
 // What the blocks of a store hold: one walk over all series, which changes nothing.
 import { state } from './pages';
-import { lateRowBytes, Node, nodeBytes, Series, seriesAt } from './series';
+import {
+  lateRowBytes,
+  Node,
+  nodeBytes,
+  Series,
+  seriesAt,
+  typedBytesOf,
+  typedRowsOf,
+} from './series';
 
 /** An entry of the answer: start i64; series, rows and bytes as float64. */
 const entryShift: usize = 5;
@@ -74,10 +82,10 @@ function addNode(entry: usize, series: Series, node: Node): void {
   const isCurrent = series.current == changetype<usize>(node);
   const headCount = <u32>(isCurrent ? series.headCount : node.headCount);
   const headCapacity = <usize>(isCurrent ? series.headCapacity : node.headCapacity);
-  const rows = node.areaRows + headCount + <u32>node.lateCount;
+  const rows = node.areaRows + headCount + <u32>node.lateCount + typedRowsOf(node);
   // What is after the last chunk and row is left out: to ask for it costs more lines of memory.
   const lateBytes = <usize>node.lateCount * lateRowBytes;
-  const bytes = nodeBytes + headCapacity + node.areaLength + lateBytes;
+  const bytes = nodeBytes + headCapacity + node.areaLength + lateBytes + typedBytesOf(node);
   store<f64>(entry, load<f64>(entry, 8) + 1, 8);
   store<f64>(entry, load<f64>(entry, 16) + <f64>rows, 16);
   store<f64>(entry, load<f64>(entry, 24) + <f64>bytes, 24);

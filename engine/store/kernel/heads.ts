@@ -55,13 +55,19 @@ import {
 } from './pages';
 import {
   blockSizeOf,
+  floatRowsOf,
+  isFlushed,
   lateRowBytes,
   makeCurrent,
   Node,
   nodeOf,
   park,
   Series,
+  setFlushed,
+  typedOf,
 } from './series';
+import { orderOfTyped } from './row_desk';
+import { addTyped, heldTyped } from './typed_part';
 
 /**
  * After the state: a chunk header for whoever reads one, a row and a sealed chunk on their way.
@@ -130,7 +136,24 @@ export function appendRow(
   version: i64,
   isDerived: bool,
 ): bool {
-  if (!isInBlock(series, nanos)) switchBlock(series, nanos);
+  if (!isInBlock(series, nanos)) {
+    park(series);
+    const node = nodeOf(series, nanos);
+    if (node == null) unreachable();
+    if (typedOf(node!) != null) return appendMixed(series, node!, nanos, bits, version, isDerived);
+    makeCurrent(series, node!);
+  }
+  return appendInBlock(series, nanos, bits, version, isDerived);
+}
+
+@inline
+function appendInBlock(
+  series: Series,
+  nanos: i64,
+  bits: u64,
+  version: i64,
+  isDerived: bool,
+): bool {
   const before = series.lastNanos;
   if (nanos > before) {
     const versionBefore = series.lastVersion;
@@ -158,11 +181,83 @@ export function appendRow(
   return insertRow(series, nanos, bits, version, isDerived);
 }
 
-function switchBlock(series: Series, nanos: i64): void {
+/** A block that has typed rows too is the current one only meanwhile: what stands of these may win. */
+function appendMixed(
+  series: Series,
+  node: Node,
+  nanos: i64,
+  bits: u64,
+  version: i64,
+  isDerived: bool,
+): bool {
+  if (isDerived) {
+    const held = heldTyped(node, typedOf(node)!, nanos);
+    // Without work space to look: whoever wrote it sends it with a version of its own.
+    if (held == null) return false;
+    if (held.isSome && held.lag >= version - versionAt(nanos)) return false;
+  }
+  makeCurrent(series, node);
+  const isAppended = appendInBlock(series, nanos, bits, version, isDerived);
   park(series);
+  return isAppended;
+}
+
+/**
+ * Appends one typed row, and counts it. Traps as `appendRow` does.
+ * @param fields that the value has
+ * @returns false when its version is derived, and another value stands at that time that it cannot replace
+ */
+export function appendTypedRow(
+  series: Series,
+  nanos: i64,
+  start: i64,
+  value: u64,
+  fields: u32,
+  version: i64,
+  isDerived: bool,
+): bool {
   const node = nodeOf(series, nanos);
   if (node == null) unreachable();
-  makeCurrent(series, node!);
+  if (series.current == changetype<usize>(node)) park(series);
+  const lag = version - versionAt(nanos);
+  if (isDerived) {
+    const standing = compareTypedWithHeld(series, node!, nanos, lag, value, start);
+    if (standing != isNew) return standing == isHeldAlready;
+  }
+  addTyped(node!, nanos, lag, start, value, fields);
+  return true;
+}
+
+function compareTypedWithHeld(
+  series: Series,
+  node: Node,
+  nanos: i64,
+  lag: i64,
+  value: u64,
+  start: i64,
+): u32 {
+  if (floatRowsOf(node) != 0 && nanos <= node.lastNanos) {
+    const current = series.current;
+    const wasFlushed = isFlushed(node);
+    park(series);
+    makeCurrent(series, node);
+    const isFound = findHeld(series, nanos, lag + versionAt(nanos));
+    park(series);
+    // Nothing was written.
+    if (wasFlushed) setFlushed(node);
+    if (current != 0) makeCurrent(series, changetype<Node>(current));
+    // A typed value goes before a float of the same version.
+    const float = changetype<Held>(heldAt);
+    if (!isFound || (float.isSome && float.lag > lag)) return isSuperseded;
+  }
+  const part = typedOf(node);
+  if (part == null) return isNew;
+  const held = heldTyped(node, part, nanos);
+  if (held == null) return isSuperseded;
+  if (!held.isSome || held.lag < lag) return isNew;
+  if (orderOfTyped(0, held.value, held.start, 0, value, start) == 0) return isHeldAlready;
+  const order = orderOfTyped(held.lag, held.value, held.start, lag, value, start);
+  return order > 0 ? isSuperseded : isNew;
 }
 
 /** After the last row, when the head may have no room or cannot express the version. */
@@ -331,6 +426,20 @@ function offerHeld(held: Held, lag: i64, bits: u64): void {
  * replace supersedes it, unless it is the same.
  */
 function compareWithHeld(series: Series, nanos: i64, bits: u64, version: i64): u32 {
+  // Without work space to look: whoever wrote it sends it with a version of its own.
+  if (!findHeld(series, nanos, version)) return isSuperseded;
+  const held = changetype<Held>(heldAt);
+  const lag = version - versionAt(nanos);
+  if (!held.isSome || held.lag < lag) return isNew;
+  if (held.bits == bits) return isHeldAlready;
+  return held.lag > lag || held.bits > bits ? isSuperseded : isNew;
+}
+
+/**
+ * Looks for the float that the current block holds for a time, of those that a row of the version does not replace;
+ * false without work space.
+ */
+function findHeld(series: Series, nanos: i64, version: i64): bool {
   const node = changetype<Node>(series.current);
   const held = changetype<Held>(heldAt);
   held.isSome = 0;
@@ -343,7 +452,6 @@ function compareWithHeld(series: Series, nanos: i64, bits: u64, version: i64): u
   for (let at = node.late; at < lateEnd; at += lateRowBytes) {
     if (load<i64>(at) == nanos) offerHeld(held, load<i64>(at, 16), load<u64>(at, 8));
   }
-  const lag = version - versionAt(nanos);
   const areaEnd = node.area + node.areaLength;
   for (let at = node.area; at < areaEnd; ) {
     const chunk = headerAt(at, areaEnd);
@@ -352,8 +460,7 @@ function compareWithHeld(series: Series, nanos: i64, bits: u64, version: i64): u
     if (nanos < chunk.firstNanos || nanos > chunk.lastNanos || chunk.version < version) continue;
     const column = (<usize>chunk.rowCount << 3) + columnSlackBytes;
     const work = deskOf(column * 3);
-    // Without work space to look: whoever wrote it sends it with a version of its own.
-    if (work == 0) return isSuperseded;
+    if (work == 0) return false;
     const hasRowLags = chunk.hasRowVersions != 0;
     const chunkLag =
       chunk.kind == kindFloatLags ? lagOfLast(chunk) : chunk.version - versionAt(nanos);
@@ -362,9 +469,7 @@ function compareWithHeld(series: Series, nanos: i64, bits: u64, version: i64): u
     const lags = hasRowLags ? work + 2 * column : 0;
     offerRowAt(held, nanos, work, work + column, lags, rows, chunkLag);
   }
-  if (!held.isSome || held.lag < lag) return isNew;
-  if (held.bits == bits) return isHeldAlready;
-  return held.lag > lag || held.bits > bits ? isSuperseded : isNew;
+  return true;
 }
 
 /** @param lags 0 when all rows have `lag` */

@@ -1,6 +1,13 @@
 // Reads of a store: copies of chunks, heads as raw chunks, blocks merged for files, and the check
 // of chunks that come from outside.
-import { Chunk, columnSlackBytes, decodeChunk, readHeader, versionAt } from '../../codec/kernel/codec';
+import {
+  Chunk,
+  columnSlackBytes,
+  decodeChunk,
+  kindTyped,
+  readHeader,
+  versionAt,
+} from '../../codec/kernel/codec';
 import { encodeRowsMax } from '../../codec/kernel/scratch';
 import { encodedBytesMax, encodeRaw, encodeRowsAsTheyAre } from '../../codec/kernel/write';
 import { addLateRows, addHeadRows, addToArea, encodeRows, headerAt, sealHead } from './heads';
@@ -17,20 +24,37 @@ import {
 import { deskOf, state, stateAt, tablesAt } from './pages';
 import {
   blockSizeOf,
+  clearFlushed,
   copyHeadState,
   findNode,
+  floatRowsOf,
+  isFlushed,
   makeCurrent,
   Node,
   nodeOf,
   park,
-  rowsOf,
   Series,
+  setFlushed,
+  typedOf,
 } from './series';
+import { typedHeaderAt } from './row_desk';
+import {
+  checkTypedChunk,
+  copyTyped,
+  insertTyped,
+  mergeTypedNode,
+  typedReadBytesMax,
+} from './typed_reads';
+import {
+  answerNoMemory,
+  insertMalformed,
+  insertNoMemory,
+  insertOk,
+  insertSpansBlocks,
+  insertTimeOutOfRange,
+} from './answers';
 
 const checkedAt: usize = stateAt + 3072;
-
-/** The answer when there is no work space for a read, whatever the room is. */
-export const answerNoMemory: u64 = 1 << 32;
 
 /** Bytes of a row in a raw chunk with versions. */
 const rawRowBytes: usize = 20;
@@ -45,7 +69,8 @@ function readBytesMax(node: Node): usize {
     node.areaLength +
     chunkHeaderBytesMax +
     <usize>node.headBytes +
-    <usize>node.lateCount * (rawRowBytes + chunkHeaderBytesMax)
+    <usize>node.lateCount * (rawRowBytes + chunkHeaderBytesMax) +
+    typedReadBytesMax(node)
   );
 }
 
@@ -71,10 +96,13 @@ export function readSeries(series: Series, start: i64, end: i64, out: usize, roo
     for (let at = series.nodes; at != 0; ) {
       const node = changetype<Node>(at);
       if (node.blockStart + size > start && node.blockStart < end) {
-        o = copyArea(node, start, end, node.blockStart >= start && node.blockStart + size <= end, o);
+        const isWhole = node.blockStart >= start && node.blockStart + size <= end;
+        o = copyArea(node, start, end, isWhole, o);
         o = copyLate(node, start, end, o);
         if (o == 0) break;
         o = copyHead(node, start, end, o);
+        o = copyTyped(node, start, end, isWhole, o);
+        if (o == 0) break;
       }
       at = node.next;
     }
@@ -177,20 +205,21 @@ export function readMerged(
   const node = findNode(series, blockStart);
   if (node == null || node.blockStart != blockStart) return out;
   copyHeadState(series);
-  const o = mergeNode(node, out, room);
+  let o = floatRowsOf(node) == 0 ? out : mergeNode(node, out, room);
+  if (o != 0) o = mergeTypedNode(node, o, room - (o - out));
   if (isFlush && o != 0) markFlushed(series, node);
   return o;
 }
 
 /** Marks a block as unchanged from now on; it is no longer the current one. */
 function markFlushed(series: Series, node: Node): void {
-  if (node.isFlushed) return;
+  if (isFlushed(node)) return;
   if (series.current == changetype<usize>(node)) park(series);
-  node.isFlushed = 1;
+  setFlushed(node);
 }
 
 function mergeNode(node: Node, out: usize, room: usize): usize {
-  const rows = rowsOf(node);
+  const rows = floatRowsOf(node);
   if (rows > deskRowsMax) {
     state().answer = answerNoMemory;
     return 0;
@@ -230,18 +259,13 @@ export function longBytesMax(rows: u32): usize {
   return encodedBytesMax(rows) + 256 * <usize>(rows / encodeRowsMax + 1);
 }
 
-export const insertOk: u32 = 0;
-export const insertMalformed: u32 = 1;
-export const insertSpansBlocks: u32 = 2;
-export const insertTimeOutOfRange: u32 = 3;
-export const insertNoMemory: u32 = 4;
-
 /** Checks chunks whole; only good ones may go into a store, where they are trusted. */
 function checkChunks(series: Series, at: usize, end: usize): u32 {
   const size = blockSizeOf(series);
   const chunk = changetype<Chunk>(checkedAt);
   while (at < end) {
-    if (!readHeader(chunk, at, end)) return insertMalformed;
+    if (!readHeader(chunk, at, end, kindTyped)) return insertMalformed;
+    const from = at;
     at = chunk.end;
     if (chunk.firstNanos <= -storeNanosMax || chunk.lastNanos >= storeNanosMax) {
       return insertTimeOutOfRange;
@@ -250,6 +274,11 @@ function checkChunks(series: Series, at: usize, end: usize): u32 {
     const rest = chunk.firstNanos % size;
     const blockStart = chunk.firstNanos - (rest < 0 ? rest + size : rest);
     if (chunk.lastNanos - blockStart >= size) return insertSpansBlocks;
+    if (chunk.kind == kindTyped) {
+      const outcome = checkTypedChunk(from, at);
+      if (outcome != insertOk) return outcome;
+      continue;
+    }
     const column = (<usize>chunk.rowCount << 3) + columnSlackBytes;
     const work = deskOf(column * 3);
     if (work == 0) return insertNoMemory;
@@ -280,19 +309,26 @@ export function insertChecked(series: Series, at: usize, end: usize): u32 {
   const current = series.current;
   park(series);
   while (at < end) {
-    const chunk = headerAt(at, end);
+    const chunk = typedHeaderAt(at, end);
     const chunkEnd = chunk.end;
     const rows = chunk.rowCount;
     const lastNanos = chunk.lastNanos;
+    if (chunk.kind == kindTyped) {
+      insertTyped(series, at, chunkEnd);
+      at = chunkEnd;
+      continue;
+    }
     const node = nodeOf(series, chunk.firstNanos);
     if (node == null) unreachable();
-    node!.isFlushed = 0;
+    clearFlushed(node!);
     addToArea(node!, at, chunkEnd - at, rows, lastNanos);
     state().sampleCount += <u64>rows;
     if (node!.lastNanos < lastNanos) coverArea(series, node!);
     at = chunkEnd;
   }
-  if (current != 0) makeCurrent(series, changetype<Node>(current));
+  if (current != 0 && typedOf(changetype<Node>(current)) == null) {
+    makeCurrent(series, changetype<Node>(current));
+  }
   return insertOk;
 }
 

@@ -59,10 +59,71 @@ export class Node {
   areaRows: u32;
   /** Rows that came late, 24 bytes each: time, value, version. In no order. */
   late: usize;
-  /** 1 when nothing came since its rows were read for a file; never of the current block. */
-  isFlushed: u8;
+  /**
+   * Its typed part, or 0: a block that has one is never the current one but for a moment. In the lowest bit 1 when
+   * nothing came since its rows were read for a file; never of the current block. A cell has no room for a field more.
+   */
+  typedAndFlushed: usize;
 }
 export const nodeBytes: usize = 80;
+
+@inline
+export function isFlushed(node: Node): bool {
+  return (node.typedAndFlushed & 1) != 0;
+}
+
+@inline
+export function setFlushed(node: Node): void {
+  node.typedAndFlushed |= 1;
+}
+
+/** Something has come. */
+@inline
+export function clearFlushed(node: Node): void {
+  node.typedAndFlushed &= ~1;
+}
+
+/** The typed part of a node, or null. */
+@inline
+export function typedOf(node: Node): TypedPart | null {
+  const at = node.typedAndFlushed & ~1;
+  return at == 0 ? null : changetype<TypedPart>(at);
+}
+
+/** What a block of a series has of typed rows. It begins with the row before the next one of its head (head_values.ts). */
+@unmanaged
+export class TypedPart {
+  rowNanos: i64;
+  rowStepNanos: i64;
+  rowLag: i64;
+  rowStart: i64;
+  rowValue: u64;
+  /** No row is later; the least int64 when there is none. */
+  lastNanos: i64;
+  /** The same of the area alone. */
+  areaLastNanos: i64;
+  /** Of the values of all rows, as strings. */
+  valueBytes: u64;
+  /** Of the area's rows. */
+  areaFields: u64;
+  head: usize;
+  headBytes: u32;
+  headCapacity: u32;
+  headCount: u32;
+  headFields: u32;
+  headValueBytes: u32;
+  /** 1 while the head's rows ascend strictly. */
+  isHeadAscending: u32;
+  /** The value of the head's last row, and room for it. */
+  lastValue: usize;
+  lastValueRoom: u32;
+  /** Sealed chunks, one after the other. */
+  area: usize;
+  areaLength: usize;
+  areaRows: u32;
+  /** Rows that were sealed over the times of others since these were merged. */
+  overlapRows: u32;
+}
 
 @unmanaged
 export class Namespace {
@@ -178,7 +239,7 @@ export function park(series: Series): void {
 /** Makes the node's block the current one; nothing must be current. */
 export function makeCurrent(series: Series, node: Node): void {
   // Whoever makes a block the current one is about to write to it.
-  node.isFlushed = 0;
+  clearFlushed(node);
   series.current = changetype<usize>(node);
   series.blockStart = node.blockStart;
   series.lastNanos = node.lastNanos;
@@ -233,15 +294,51 @@ export function nodeOf(series: Series, nanos: i64): Node | null {
   return node;
 }
 
-/** Rows of a parked node. */
-export function rowsOf(node: Node): u32 {
+/** Float rows of a parked node. */
+export function floatRowsOf(node: Node): u32 {
   return node.areaRows + <u32>node.headCount + <u32>node.lateCount;
+}
+
+export function typedRowsOf(node: Node): u32 {
+  const part = typedOf(node);
+  return part == null ? 0 : part.areaRows + part.headCount;
+}
+
+/** Memory of a node's typed part. */
+export function typedBytesOf(node: Node): usize {
+  const part = typedOf(node);
+  if (part == null) return 0;
+  const head = <usize>part.headCapacity + <usize>part.lastValueRoom;
+  return offsetof<TypedPart>() + head + part.areaLength;
+}
+
+/** The typed part of a node, made when there is none; null without memory. */
+export function typedPartOf(node: Node): TypedPart | null {
+  const held = typedOf(node);
+  if (held != null) return held;
+  const at = allocate(offsetof<TypedPart>());
+  if (at == 0) return null;
+  memory.fill(at, 0, offsetof<TypedPart>());
+  const part = changetype<TypedPart>(at);
+  part.lastNanos = i64.MIN_VALUE;
+  part.areaLastNanos = i64.MIN_VALUE;
+  node.typedAndFlushed |= at;
+  return part;
+}
+
+function freeTypedPart(part: TypedPart): void {
+  if (part.head != 0) release(part.head);
+  if (part.lastValue != 0) release(part.lastValue);
+  if (part.area != 0) release(part.area);
+  release(changetype<usize>(part));
 }
 
 /** Frees what a parked node holds and the node, which the caller has taken out of its list. */
 export function freeNode(node: Node): void {
   const s: State = state();
-  s.sampleCount -= <u64>rowsOf(node);
+  s.sampleCount -= <u64>floatRowsOf(node) + <u64>typedRowsOf(node);
+  const part = typedOf(node);
+  if (part != null) freeTypedPart(part);
   if (node.head != 0) release(node.head);
   if (node.area != 0) release(node.area);
   if (node.late != 0) release(node.late);
@@ -254,7 +351,7 @@ export function dropFlushedBlock(series: Series, blockStart: i64): bool {
   while (load<usize>(link) != 0) {
     const node = changetype<Node>(load<usize>(link));
     if (node.blockStart >= blockStart) {
-      if (node.blockStart != blockStart || !node.isFlushed) return false;
+      if (node.blockStart != blockStart || !isFlushed(node)) return false;
       store<usize>(link, node.next);
       freeNode(node);
       return true;

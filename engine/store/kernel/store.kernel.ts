@@ -5,6 +5,7 @@ import { encodeRowsMax } from '../../codec/kernel/scratch';
 import { headRowsMax } from './head_rows';
 import {
   appendRow,
+  appendTypedRow,
   encodeRows,
   hasRoom,
   headCapacityAfter,
@@ -43,7 +44,12 @@ import {
   Series,
   seriesAt,
   takeSlot,
+  typedOf,
 } from './series';
+import { fieldsOf, notCanonical } from '../../typed/kernel/check';
+import { placed } from '../../typed/kernel/fields';
+import { typedDeskBytes, typedLongBytesMax } from './row_desk';
+import { typedBytesNeeded } from './typed_part';
 
 export { digestRows, hashId } from './digest';
 export { packChunks, packRoomBytes, packWorkBytes } from './pack';
@@ -54,6 +60,7 @@ const outcomeTooFarPast: u32 = 2;
 const outcomeTooFarFuture: u32 = 3;
 const outcomeResourceExhausted: u32 = 6;
 const outcomeSuperseded: u32 = 8;
+const outcomeBadValue: u32 = 10;
 
 const chunkAt: usize = stateAt + 3584;
 
@@ -206,6 +213,167 @@ export function check(
     refused++;
   }
   return refused;
+}
+
+/** Bytes of a typed part that one merge takes; with more, no row comes to it any more. */
+const typedPartBytesMax: u64 = 64 << 20;
+
+/**
+ * Bytes that the typed row may make its series take.
+ * @param bytesFree of the whole memory: a part is merged in them
+ */
+function typedNeeded(
+  series: Series,
+  nanos: i64,
+  length: u32,
+  fields: u32,
+  bytesFree: u64,
+): usize {
+  const node = findNode(series, nanos);
+  if (node == null) return typedBytesNeeded(null, length);
+  const part = typedOf(node);
+  if (part == null) return typedBytesNeeded(null, length);
+  const rows = part.areaRows + part.headCount + 1;
+  const valueBytes = part.valueBytes + <u64>length;
+  if (valueBytes > typedPartBytesMax || rows > <u32>blockRowsMax) return noBytesAreEnough;
+  const work =
+    <u64>typedDeskBytes(rows, <usize>valueBytes) +
+    <u64>typedLongBytesMax(
+      rows,
+      part.areaFields + <u64>(part.headFields + fields),
+      <usize>valueBytes,
+    );
+  return work > bytesFree ? noBytesAreEnough : typedBytesNeeded(part, length);
+}
+
+/**
+ * `check` of typed rows, whose values end at `ends` (u32) and lie one after the other at `bytes`: these are looked at
+ * whole.
+ */
+export function checkTyped(
+  slots: usize,
+  generations: usize,
+  times: usize,
+  ends: usize,
+  bytes: usize,
+  outcomes: usize,
+  rowCount: usize,
+  unitNanos: i64,
+  namespaceOrdinal: u32,
+  nanosFrom: i64,
+  nanosEnd: i64,
+  budgetBytes: usize,
+  reserveBytes: usize,
+): u32 {
+  const seriesEnd = state().seriesEnd;
+  const unitsMax = i64.MAX_VALUE / unitNanos;
+  let used: u64 = usedBytes();
+  const bytesFree = <u64>max<i64>(<i64>budgetBytes + <i64>reserveBytes - <i64>used, 0);
+  let refused: u32 = 0;
+  let valueAt = bytes;
+  for (let row: usize = 0; row < rowCount; row++) {
+    const at = valueAt;
+    valueAt = bytes + <usize>load<u32>(ends + (row << 2));
+    if (load<u8>(outcomes + row) != outcomeWritten) {
+      refused++;
+      continue;
+    }
+    const count = fieldsOf(at, valueAt);
+    const slot = load<u32>(slots + (row << 2));
+    const generation = load<u32>(generations + (row << 2));
+    const units = load<i64>(times + (row << 3));
+    const nanos = units * unitNanos;
+    let outcome = outcomeWritten;
+    if (count == notCanonical) outcome = outcomeBadValue;
+    else if (slot >= seriesEnd || !isOf(seriesAt(slot), generation, namespaceOrdinal)) {
+      outcome = outcomeUnknownReference;
+    } else if (units < -unitsMax || (units <= unitsMax && nanos < nanosFrom)) {
+      outcome = outcomeTooFarPast;
+    } else if (units > unitsMax || nanos >= nanosEnd) {
+      outcome = outcomeTooFarFuture;
+    } else {
+      const series = seriesAt(slot);
+      const needed = typedNeeded(series, nanos, <u32>(valueAt - at), count, bytesFree);
+      if (used + <u64>needed > <u64>budgetBytes) outcome = outcomeResourceExhausted;
+      else {
+        used += <u64>needed;
+        series.isAdmitted = 1;
+      }
+    }
+    if (outcome == outcomeWritten) continue;
+    store<u8>(outcomes + row, <u8>outcome);
+    refused++;
+  }
+  return refused;
+}
+
+function isOf(series: Series, generation: u32, namespaceOrdinal: u32): bool {
+  return (
+    series.generation == generation &&
+    <u32>series.namespaceOrdinal == namespaceOrdinal &&
+    series.isLive != 0
+  );
+}
+
+/**
+ * `append` of typed rows whose values `checkTyped` has looked at.
+ * @param starts i64 nanoseconds, 0 for none
+ */
+export function appendTyped(
+  slots: usize,
+  generations: usize,
+  times: usize,
+  starts: usize,
+  ends: usize,
+  bytes: usize,
+  outcomes: usize,
+  rowCount: usize,
+  unitNanos: i64,
+  version: i64,
+  isDerived: bool,
+): u32 {
+  const s = state();
+  s.batchVersion = version;
+  s.batchVersionHighest = max(s.batchVersionHighest, version);
+  let superseded: u32 = 0;
+  let valueAt = bytes;
+  for (let row: usize = 0; row < rowCount; row++) {
+    const at = valueAt;
+    valueAt = bytes + <usize>load<u32>(ends + (row << 2));
+    if (load<u8>(outcomes + row) != outcomeWritten) continue;
+    const slot = load<u32>(slots + (row << 2));
+    if (slot >= s.seriesEnd) continue;
+    const series = seriesAt(slot);
+    if (series.generation != load<u32>(generations + (row << 2)) || !series.isLive) continue;
+    const nanos = load<i64>(times + (row << 3)) * unitNanos;
+    let rowVersion = version;
+    let isAppended = true;
+    if (isDerived) {
+      const atTime = versionAt(nanos);
+      rowVersion = derivedVersion(version, atTime);
+      // A file may have another value, whatever the memory has.
+      const ofFiles = max(
+        s.versionRecentFiles,
+        rowVersion == atTime ? 0 : s.versionOtherFiles,
+      );
+      isAppended = rowVersion > ofFiles;
+    }
+    if (isAppended) {
+      isAppended = appendTypedRow(
+        series,
+        nanos,
+        load<i64>(starts + (row << 3)),
+        placed(at, valueAt - at),
+        fieldsOf(at, valueAt),
+        rowVersion,
+        isDerived,
+      );
+    }
+    if (isAppended) continue;
+    store<u8>(outcomes + row, <u8>outcomeSuperseded);
+    superseded++;
+  }
+  return superseded;
 }
 
 /** Rows whose records or heads are looked at before they are worked on. */

@@ -82,7 +82,7 @@ class Decoding {
 /** Work space for a chunk. */
 export const typedDecodeBytes: usize =
   // Of each value at most a column, its entry in a directory, the value, its row and a word of a dictionary.
-  <usize>typedColumnValuesMax * 96 + (1 << 20);
+  <usize>typedColumnValuesMax * 96 + (1 << 18);
 
 /** In an answer: bytes of the typed values, and whether rows have starts. */
 @unmanaged
@@ -99,8 +99,8 @@ function take(d: Decoding, bytes: usize): usize {
 }
 
 /**
- * Decodes the rows after a header of kind typed: int64 times, lags and starts, and typed values one after the other,
- * with the places (u32) at which they end. False when it is malformed.
+ * Decodes the rows after a header of kind typed: int64 times, lags and starts, typed values one after the other, and
+ * where each of them is (u64, `placed`). False when it is malformed.
  * @param bytes `typedBytesMax` and 16 more
  * @param work `typedDecodeBytes`
  */
@@ -110,7 +110,7 @@ export function decodeTyped(
   times: usize,
   lags: usize,
   starts: usize,
-  ends: usize,
+  places: usize,
   bytes: usize,
   work: usize,
   answer: TypedAnswer,
@@ -159,11 +159,11 @@ export function decodeTyped(
   let total: u64 = 0;
   for (let row: usize = 0; row < <usize>rowCount; row++) {
     const at = d.lengths + (row << 2);
-    const begin = total;
+    const begin = bytes + <usize>total;
     total += <u64>load<u32>(at);
     if (total > <u64>typedBytesMax) return false;
-    store<u32>(at, <u32>bytes + <u32>begin);
-    store<u32>(ends + (row << 2), <u32>total);
+    store<u64>(places + (row << 3), placed(begin, <usize>load<u32>(at)));
+    store<u32>(at, <u32>begin);
   }
   answer.bytes = <u32>total;
   for (let i: usize = 0; i < <usize>groupCount; i++) {

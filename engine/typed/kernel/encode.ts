@@ -86,7 +86,7 @@ function take(e: Encoding, bytes: usize): usize {
  * have more fields than was said.
  * @param lags of the rows (i64)
  * @param starts of the rows (i64), or 0 when none has one
- * @param ends of the typed values (u32), which lie one after the other at `bytes`
+ * @param places where the typed values are (u64, `placed`)
  * @param scratch `encoderScratchBytes`
  * @param work `typedEncodeBytes`
  * @param out `typedChunkBytesMax` free
@@ -97,8 +97,7 @@ export function encodeTyped(
   times: usize,
   lags: usize,
   starts: usize,
-  ends: usize,
-  bytes: usize,
+  places: usize,
   rows: u32,
   values: u32,
   work: usize,
@@ -127,7 +126,7 @@ export function encodeTyped(
   if (!isRegular) o = writeTimes(scratch, tables, times, rows, unitNanosOf(unitCode), o);
   if (lagsDiffer) o = writeLags(scratch, tables, times, lags, lag, rows, o);
   if (starts != 0) o = writeStarts(scratch, tables, times, starts, rows, o);
-  o = writeGroups(e, ends, bytes, rows, o);
+  o = writeGroups(e, places, rows, o);
   return o == 0 ? 0 : frame(out, o);
 }
 
@@ -158,19 +157,13 @@ function placeOfGroup(groups: usize, count: usize, kind: u32, layout: u64): usiz
   return low;
 }
 
-function writeGroups(e: Encoding, ends: usize, bytes: usize, rows: u32, o: usize): usize {
+function writeGroups(e: Encoding, places: usize, rows: u32, o: usize): usize {
   const groups = take(e, (<usize>rows + 1) * offsetof<Group>());
-  const heads = take(e, <usize>rows << 4);
   let count: usize = 0;
-  let start: usize = 0;
   for (let row: usize = 0; row < <usize>rows; row++) {
-    const end = <usize>load<u32>(ends + (row << 2));
-    let p = bytes + start;
+    const p = <usize>(load<u64>(places + (row << 3)) & 0xffffffff);
     const kind = <u32>load<u8>(p);
     const layout = varintAt(p + 1);
-    p += 1 + <usize>varintBytes(layout);
-    store<u64>(heads + (row << 4), placed(p, bytes + end - p));
-    start = end;
     const place = placeOfGroup(groups, count, kind, layout);
     const group = groupAt(groups, place);
     if (place < count && group.kind == kind && group.layout == layout) {
@@ -195,19 +188,18 @@ function writeGroups(e: Encoding, ends: usize, bytes: usize, rows: u32, o: usize
     group.fields = take(e, <usize>group.rowCount << 3);
     group.rowCount = 0;
   }
-  start = 0;
   for (let row: usize = 0; row < <usize>rows; row++) {
-    let place: usize = 0;
-    const fields = load<u64>(heads + (row << 4));
-    if (count > 1) {
-      const p = bytes + start;
-      place = placeOfGroup(groups, count, <u32>load<u8>(p), varintAt(p + 1));
-    }
+    const value = load<u64>(places + (row << 3));
+    const p = <usize>(value & 0xffffffff);
+    const layout = varintAt(p + 1);
+    const place: usize =
+      count == 1 ? 0 : placeOfGroup(groups, count, <u32>load<u8>(p), layout);
     const group = groupAt(groups, place);
+    const head: usize = 1 + <usize>varintBytes(layout);
+    const fields = placed(p + head, <usize>(value >> 32) - head);
     store<u64>(group.fields + (<usize>group.rowCount << 3), fields);
     group.rowCount++;
     store<i64>(e.scratch + (row << 3), <i64>place);
-    start = <usize>load<u32>(ends + (row << 2));
   }
   if (count > 1) o = writeStream(e, rows, o);
   for (let i: usize = 0; i < count; i++) {
@@ -456,7 +448,7 @@ function writeColumn(e: Encoding, column: Found, rows: u32, o: usize): usize {
 function presenceOf(column: Found, rows: u32): u32 {
   if (column.count == rows) return presenceAll;
   const type = <u32>(column.tag & 7);
-  if (type >= typeBytes || column.count * 4 < rows) return presenceRuns;
+  if (type >= typeBytes || column.count * 2 < rows) return presenceRuns;
   if (runCount(column, rows) <= 4 + (rows >> 3)) return presenceRuns;
   const end = column.values + (<usize>column.count << 3);
   for (let p = column.values; p < end; p += 8) if (load<u64>(p) == 0) return presenceRuns;

@@ -2,6 +2,8 @@
 // facade is engine/typed/codec.ts, the twin chunk_twin.ts.
 import { Chunk, kindTyped, readHeader } from '../../codec/kernel/codec';
 import { encoderScratchBytes } from '../../codec/kernel/scratch';
+import { typedRowsMax } from '../../codec/layout';
+import { placed } from './fields';
 import { decodeTyped, TypedAnswer, typedDecodeBytes } from './decode';
 import { encodeTyped, typedChunkBytesMax, typedEncodeBytes } from './encode';
 
@@ -9,12 +11,12 @@ export { chunkStructBytes } from '../../codec/kernel/codec';
 
 /** Work space to write so many rows with so many fields in all. */
 export function encodeBytes(rows: u32, fields: u32): usize {
-  return typedEncodeBytes(rows, fields);
+  return (<usize>rows << 3) + typedEncodeBytes(rows, fields);
 }
 
 /** Work space to read a chunk. */
 export function decodeBytes(): usize {
-  return typedDecodeBytes;
+  return (<usize>typedRowsMax << 3) + typedDecodeBytes;
 }
 
 /** Of the region `scratch`. */
@@ -47,19 +49,14 @@ export function encode(
   work: usize,
   out: usize,
 ): usize {
-  return encodeTyped(
-    scratch,
-    tables,
-    times,
-    lags,
-    starts,
-    ends,
-    bytes,
-    rows,
-    fields,
-    work,
-    out,
-  );
+  let start = bytes;
+  for (let row: usize = 0; row < <usize>rows; row++) {
+    const end = bytes + <usize>load<u32>(ends + (row << 2));
+    store<u64>(work + (row << 3), placed(start, end - start));
+    start = end;
+  }
+  const free = work + (<usize>rows << 3);
+  return encodeTyped(scratch, tables, times, lags, starts, work, rows, fields, free, out);
 }
 
 /**
@@ -85,6 +82,12 @@ export function decode(
   if (!readHeader(chunk, at, end, kindTyped) || chunk.kind != kindTyped) return -1;
   if (chunk.end != end) return -1;
   const answer = changetype<TypedAnswer>(answers);
-  if (!decodeTyped(chunk, tables, times, lags, starts, ends, bytes, work, answer)) return -1;
+  const free = work + (<usize>typedRowsMax << 3);
+  if (!decodeTyped(chunk, tables, times, lags, starts, work, bytes, free, answer)) return -1;
+  let valueEnd: u32 = 0;
+  for (let row: usize = 0; row < <usize>chunk.rowCount; row++) {
+    valueEnd += <u32>(load<u64>(work + (row << 3)) >> 32);
+    store<u32>(ends + (row << 2), valueEnd);
+  }
   return <i32>chunk.rowCount;
 }

@@ -1,0 +1,130 @@
+// Reads of typed parts: copies of chunks, heads as chunks, parts merged for files; and chunks that come from outside.
+import { answerNoMemory, insertMalformed, insertNoMemory, insertOk } from './answers';
+import { deskOf, state } from './pages';
+import { clearFlushed, Node, nodeOf, Series, typedOf, typedPartOf } from './series';
+import {
+  addTypedChunk,
+  addTypedHead,
+  encodeTypedDesk,
+  fieldsOfDesk,
+  finishTypedDesk,
+  openTypedDesk,
+  rowAt,
+  TypedDesk,
+  typedDeskBytes,
+  typedHeaderAt,
+  typedLongBytesMax,
+  bytesOfDesk,
+} from './row_desk';
+import { addTypedArea, gatherTyped } from './typed_part';
+import { typedBytesMax } from '../../codec/layout';
+
+/** At most so many bytes are the typed chunks of a parked node, as they are read. */
+export function typedReadBytesMax(node: Node): usize {
+  const part = typedOf(node);
+  if (part == null) return 0;
+  if (part.headCount == 0) return part.areaLength;
+  const head = typedLongBytesMax(part.headCount, <u64>part.headFields, <usize>part.headValueBytes);
+  return part.areaLength + head;
+}
+
+/** Copies the typed chunks that overlap [start, end), and makes one of the head; 0 without work space. */
+export function copyTyped(node: Node, start: i64, end: i64, isWhole: bool, o: usize): usize {
+  const part = typedOf(node);
+  if (part == null || part.lastNanos < start) return o;
+  const areaEnd = part.area + part.areaLength;
+  if (isWhole) {
+    memory.copy(o, part.area, part.areaLength);
+    o += part.areaLength;
+  } else {
+    for (let at = part.area; at < areaEnd; ) {
+      const chunk = typedHeaderAt(at, areaEnd);
+      const chunkEnd = chunk.end;
+      if (chunk.lastNanos >= start && chunk.firstNanos < end) {
+        memory.copy(o, at, chunkEnd - at);
+        o += chunkEnd - at;
+      }
+      at = chunkEnd;
+    }
+  }
+  if (part.headCount == 0) return o;
+  const valueBytes = <usize>part.headValueBytes;
+  const work = deskOf(typedDeskBytes(part.headCount, valueBytes));
+  if (work == 0) {
+    state().answer = answerNoMemory;
+    return 0;
+  }
+  const desk = openTypedDesk(work, part.headCount, valueBytes);
+  addTypedHead(desk, part.head, part.headCount, node.blockStart);
+  finishTypedDesk(desk);
+  if (!keepRange(desk, start, end)) return o;
+  return encodeTypedDesk(desk, o);
+}
+
+/** Leaves the rows in [start, end) on a finished desk; false when there are none. */
+function keepRange(desk: TypedDesk, start: i64, end: i64): bool {
+  const first = rowAt(desk, start);
+  const past = rowAt(desk, end);
+  if (first >= past) return false;
+  const place = <usize>first << 3;
+  desk.times += place;
+  desk.lags += place;
+  desk.starts += place;
+  desk.places += place;
+  desk.rowCount = past - first;
+  return true;
+}
+
+/**
+ * Writes the typed rows of a node, merged, as long chunks; gives their end, or 0 as `readMerged` does.
+ */
+export function mergeTypedNode(node: Node, out: usize, room: usize): usize {
+  const part = typedOf(node);
+  if (part == null) return out;
+  const rows = part.areaRows + part.headCount;
+  if (rows == 0) return out;
+  const fields = part.areaFields + <u64>part.headFields;
+  const needed = typedLongBytesMax(rows, fields, <usize>part.valueBytes);
+  if (needed > room) {
+    state().answer = needed;
+    return 0;
+  }
+  const work = gatherTyped(node, part);
+  if (work == 0) {
+    state().answer = answerNoMemory;
+    return 0;
+  }
+  return encodeTypedDesk(changetype<TypedDesk>(work), out);
+}
+
+/** Reads a typed chunk from outside whole: whether it may go into a store, where it is trusted. */
+export function checkTypedChunk(at: usize, end: usize): u32 {
+  const chunk = typedHeaderAt(at, end);
+  const work = deskOf(typedDeskBytes(chunk.rowCount, typedBytesMax));
+  if (work == 0) return insertNoMemory;
+  const desk = openTypedDesk(work, chunk.rowCount, typedBytesMax);
+  return addTypedChunk(desk, chunk) ? insertOk : insertMalformed;
+}
+
+/** Adds a chunk that was checked to a series. */
+export function insertTyped(series: Series, at: usize, end: usize): void {
+  const chunk = typedHeaderAt(at, end);
+  const rows = chunk.rowCount;
+  const firstNanos = chunk.firstNanos;
+  const lastNanos = chunk.lastNanos;
+  const node = nodeOf(series, firstNanos);
+  if (node == null) unreachable();
+  const part = typedPartOf(node!);
+  if (part == null) unreachable();
+  clearFlushed(node!);
+  const work = deskOf(typedDeskBytes(rows, typedBytesMax));
+  if (work == 0) unreachable();
+  const desk = openTypedDesk(work, rows, typedBytesMax);
+  if (!addTypedChunk(desk, chunk)) unreachable();
+  const isApart = firstNanos > part!.areaLastNanos;
+  part!.valueBytes += bytesOfDesk(desk);
+  addTypedArea(part!, at, end - at, rows, fieldsOfDesk(desk), lastNanos);
+  // What overlaps is merged when rows are sealed, or for a file.
+  if (!isApart) part!.overlapRows += rows;
+  state().sampleCount += <u64>rows;
+}

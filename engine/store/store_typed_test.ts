@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
+import { chunkHeaders, chunkKind } from '../codec/chunk.ts';
+import { decodeTypedChunk } from '../typed/chunk_twin.ts';
+import { SeededNumbers } from '../codec/samples_testing.ts';
+import { histogramValues } from '../typed/samples_testing.ts';
+import { TypedValueWriter, valueKind } from '../typed/typed_value.ts';
+import type { SampleStore } from './sample_store.ts';
+import { StoreSet } from './set.ts';
+import { Store, storeOutcome, type StoreNamespace, type StoreTypedRows } from './store.ts';
+import { fuzz } from './store_typed_fuzz.ts';
+
+const second = 1_000_000_000n;
+const startNanos = 1_700_000_000n * second;
+const namespace: StoreNamespace = {
+  blockSizeNanos: 7200n * second,
+  bufferPastNanos: 7200n * second,
+  bufferFutureNanos: 7200n * second,
+  retentionNanos: 100_000n * second,
+  coldWrites: false,
+};
+const version = Number(versionAtNanos(startNanos)) + 640;
+
+function makeStore(memoryBytesMax: number = 64 << 20): Store {
+  const random = { u32: () => 1, bytes: (n: number) => new Uint8Array(n), fraction: () => 0 };
+  const store = new Store({ random, memoryBytesMax });
+  store.keepRowVersions(true);
+  store.setNamespace(0, namespace);
+  return store;
+}
+
+function rowsOf(
+  store: SampleStore,
+  rows: readonly (readonly [slot: number, nanos: bigint, value: Uint8Array])[],
+): StoreTypedRows {
+  let end = 0;
+  return {
+    rowCount: rows.length,
+    slots: Uint32Array.from(rows, (row) => row[0]),
+    generations: Uint32Array.from(rows, (row) => store.generation[row[0]] ?? 0),
+    timestamps: BigInt64Array.from(rows, (row) => row[1]),
+    timeUnitNanos: 1,
+    startNanos: new BigInt64Array(rows.length),
+    valueEnds: Uint32Array.from(rows, (row) => (end += row[2].length)),
+    valueBytes: new Uint8Array(Buffer.concat(rows.map((row) => row[2]))),
+  };
+}
+
+function write(store: SampleStore, rows: StoreTypedRows): Uint8Array {
+  const outcomes = new Uint8Array(rows.rowCount);
+  store.checkTyped(rows, 0, startNanos, outcomes);
+  store.appendTyped(rows, version, outcomes);
+  return outcomes;
+}
+
+/** Values of a series, by time. */
+function valuesOf(store: SampleStore, slot: number): Uint8Array[] {
+  const { chunkData } = store.read(Uint32Array.of(slot), -(2n ** 63n), 2n ** 63n - 1n);
+  return [...chunkHeaders(chunkData, 0, chunkData.length, chunkKind.typed)].flatMap(
+    (header) => decodeTypedChunk(chunkData, header).values,
+  );
+}
+
+const message = (value: bigint): Uint8Array =>
+  new TypedValueWriter().begin(valueKind.message, 1).uint(1, value).finish();
+
+test('typed rows alone, and among floats, are what the twin says', () => {
+  for (let seed = 1; seed <= 6; seed++) fuzz(seed, 60);
+});
+
+test('a value that is not canonical is refused by row, and the others are written', () => {
+  const store = makeStore();
+  const slot = store.createSeries(0);
+  const bad = [
+    Uint8Array.of(),
+    Uint8Array.of(2),
+    // A float, an unknown kind, a number that is longer than it need be, fields that do not ascend, a cut one.
+    Uint8Array.of(0, 0),
+    Uint8Array.of(4, 0),
+    Uint8Array.of(2, 1, 9, 0x81, 0),
+    Uint8Array.of(2, 1, 17, 1, 9, 1),
+    Uint8Array.of(2, 1, 10, 1, 2, 3),
+  ];
+  const rows = rowsOf(store, [
+    ...bad.map((value, i) => [slot, startNanos + BigInt(i), value] as const),
+    [slot, startNanos + second, message(7n)],
+  ]);
+  const outcomes = write(store, rows);
+  assert.deepEqual([...outcomes], [...bad.map(() => storeOutcome.badValue), storeOutcome.written]);
+  assert.deepEqual(valuesOf(store, slot), [message(7n)]);
+});
+
+test('typed rows of a set go to the store of their series', () => {
+  const set = new StoreSet({ storeBytes: 2 << 20, storeCountMax: 3, open: () => makeStore() });
+  set.setNamespace(0, namespace);
+  set.keepRowVersions(true);
+  const slots = Array.from({ length: 4000 }, () => set.createSeries(0));
+  const rows = slots.map((slot, i) => [slot, startNanos, message(BigInt(i))] as const);
+  const outcomes = write(set, rowsOf(set, [...rows, [123_456, startNanos, message(1n)]]));
+  assert.equal(outcomes.at(-1), storeOutcome.unknownReference);
+  assert.ok(outcomes.subarray(0, -1).every((outcome) => outcome === storeOutcome.written));
+  for (const [i, slot] of slots.entries())
+    assert.deepEqual(valuesOf(set, slot), [message(BigInt(i))]);
+});
+
+test('a full memory refuses typed rows, and what was admitted is kept', () => {
+  const store = makeStore(20 << 20);
+  const values = histogramValues(new SeededNumbers(1), 60, { perRow: 50, schema: 3 });
+  const slots: number[] = [];
+  const written = new Map<number, number>();
+  let refused = 0;
+  for (let i = 0; i < 60; i++) {
+    for (let n = 0; i < 10 && n < 400; n++) slots.push(store.createSeries(0));
+    const rows = slots.map((slot) => [slot, startNanos + BigInt(i) * second, values[i]!] as const);
+    const outcomes = write(store, rowsOf(store, rows));
+    for (const [place, slot] of slots.entries()) {
+      if (outcomes[place] === storeOutcome.written) written.set(slot, (written.get(slot) ?? 0) + 1);
+      else refused += 1;
+    }
+  }
+  assert.ok(refused > 0, 'the memory was full');
+  assert.ok(store.memoryBytes <= 20 << 20, `${store.memoryBytes}`);
+  for (const slot of slots) assert.equal(valuesOf(store, slot).length, written.get(slot) ?? 0);
+});

@@ -1,0 +1,101 @@
+// Whether a typed value is canonical (docs/TYPED_ROWS.md), and the order of two: what typed_value.ts says at leisure.
+import {
+  fieldNumberMax,
+  typedBytesMax,
+  typedDepthMax,
+  typedFieldsMax,
+} from '../../codec/layout';
+import {
+  kindHistogram,
+  kindWindow,
+  typeBits,
+  typeBytes,
+  typeDouble,
+  typeFloat,
+  typeMessage,
+} from './fields';
+
+/** What `fieldsOf` gives for a value that is not canonical. */
+export const notCanonical: u32 = u32.MAX_VALUE;
+
+/** Where a varint of the shortest form ends, or 0. */
+function varintEnd(p: usize, end: usize): usize {
+  for (let length: usize = 1; length <= 10 && p < end; length++) {
+    const byte = load<u8>(p++);
+    if (byte >= 128) continue;
+    if (byte == 0 && length > 1) return 0;
+    return length == 10 && byte > 1 ? 0 : p;
+  }
+  return 0;
+}
+
+/** The varint at p, which is one. */
+@inline
+function varintOf(p: usize): u64 {
+  let value: u64 = 0;
+  let byte: u64 = 128;
+  for (let shift: u64 = 0; byte >= 128; shift += 7) {
+    byte = <u64>load<u8>(p++);
+    value |= (byte & 127) << shift;
+  }
+  return value;
+}
+
+/** How many fields the value in [p, end) has, those in messages too; `notCanonical` when it is not. */
+export function fieldsOf(p: usize, end: usize): u32 {
+  if (p + 2 > end || end - p > <usize>typedBytesMax) return notCanonical;
+  const kind = <u32>load<u8>(p);
+  if (kind < kindHistogram || kind > kindWindow) return notCanonical;
+  const layoutEnd = varintEnd(p + 1, end);
+  if (layoutEnd == 0 || varintOf(p + 1) > <u64>9007199254740991) return notCanonical;
+  return fieldsWithin(layoutEnd, end, 0, 0);
+}
+
+/** @param count of fields before these */
+function fieldsWithin(p: usize, end: usize, depth: u32, count: u32): u32 {
+  let number: u64 = 0;
+  while (p < end) {
+    const tagEnd = varintEnd(p, end);
+    if (tagEnd == 0) return notCanonical;
+    const tag = varintOf(p);
+    const type = <u32>(tag & 7);
+    const next = tag >> typeBits;
+    if (next <= number || next > <u64>fieldNumberMax || type > typeMessage) return notCanonical;
+    number = next;
+    if (++count > <u32>typedFieldsMax) return notCanonical;
+    p = tagEnd;
+    if (type == typeDouble) p += 8;
+    else if (type == typeFloat) p += 4;
+    else {
+      const valueEnd = varintEnd(p, end);
+      if (valueEnd == 0) return notCanonical;
+      if (type >= typeBytes) {
+        const length = varintOf(p);
+        if (length > <u64>(end - valueEnd)) return notCanonical;
+        p = valueEnd + <usize>length;
+        if (type == typeMessage) {
+          if (depth == <u32>typedDepthMax) return notCanonical;
+          count = fieldsWithin(valueEnd, p, depth + 1, count);
+          if (count == notCanonical) return notCanonical;
+        }
+      } else {
+        p = valueEnd;
+      }
+    }
+    if (p > end) return notCanonical;
+  }
+  return count;
+}
+
+/** Below 0, 0 or above, as the first of two values comes before the second, both `placed`. */
+export function compareTyped(a: u64, b: u64): i32 {
+  const aLength = <usize>(a >> 32);
+  const bLength = <usize>(b >> 32);
+  const order = memory.compare(
+    <usize>(a & 0xffffffff),
+    <usize>(b & 0xffffffff),
+    min(aLength, bLength),
+  );
+  if (order != 0) return order;
+  return aLength < bLength ? -1 : aLength > bLength ? 1 : 0;
+}
