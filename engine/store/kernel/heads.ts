@@ -137,23 +137,8 @@ export function appendRow(
   isDerived: bool,
 ): bool {
   if (!isInBlock(series, nanos)) {
-    park(series);
-    const node = nodeOf(series, nanos);
-    if (node == null) unreachable();
-    if (typedOf(node!) != null) return appendMixed(series, node!, nanos, bits, version, isDerived);
-    makeCurrent(series, node!);
+    if (!switchBlock(series, nanos)) return appendMixed(series, nanos, bits, version, isDerived);
   }
-  return appendInBlock(series, nanos, bits, version, isDerived);
-}
-
-@inline
-function appendInBlock(
-  series: Series,
-  nanos: i64,
-  bits: u64,
-  version: i64,
-  isDerived: bool,
-): bool {
   const before = series.lastNanos;
   if (nanos > before) {
     const versionBefore = series.lastVersion;
@@ -181,15 +166,25 @@ function appendInBlock(
   return insertRow(series, nanos, bits, version, isDerived);
 }
 
+/** Makes the time's block the current one; false when it has typed rows. */
+function switchBlock(series: Series, nanos: i64): bool {
+  park(series);
+  const node = nodeOf(series, nanos);
+  if (node == null) unreachable();
+  if (typedOf(node!) != null) return false;
+  makeCurrent(series, node!);
+  return true;
+}
+
 /** A block that has typed rows too is the current one only meanwhile: what stands of these may win. */
 function appendMixed(
   series: Series,
-  node: Node,
   nanos: i64,
   bits: u64,
   version: i64,
   isDerived: bool,
 ): bool {
+  const node = nodeOf(series, nanos)!;
   if (isDerived) {
     const held = heldTyped(node, typedOf(node)!, nanos);
     // Without work space to look: whoever wrote it sends it with a version of its own.
@@ -197,7 +192,7 @@ function appendMixed(
     if (held.isSome && held.lag >= version - versionAt(nanos)) return false;
   }
   makeCurrent(series, node);
-  const isAppended = appendInBlock(series, nanos, bits, version, isDerived);
+  const isAppended = appendRow(series, nanos, bits, version, isDerived);
   park(series);
   return isAppended;
 }
