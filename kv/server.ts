@@ -200,7 +200,7 @@ class Service {
     { signal }: GrpcCall,
   ): Promise<Uint8Array> {
     const request = rangeRequestOf(message);
-    const work = Turns.of(this.#env.clock).begin(signal);
+    const work = Turns.of(this.#env.clock).begin(signal, 'kv');
     const answer = await rangeInTurns(this.#store, request, work);
     return encodedRange(answer, this.#header(answer.revision), codec, work);
   }
@@ -306,7 +306,7 @@ class Service {
     revision: number,
     signal: AbortSignal,
   ): Promise<{ hash: number; compactRevision: number; hashRevision: number }> {
-    const work = Turns.of(this.#env.clock).begin(signal);
+    const work = Turns.of(this.#env.clock).begin(signal, 'kv');
     const found = await rangeInTurns(this.#store, { ...everything, revision }, work);
     let hash = 0;
     for (const item of found.items) {

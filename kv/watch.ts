@@ -60,7 +60,7 @@ export class WatchStream {
 
   constructor(options: WatchStreamOptions) {
     this.#options = options;
-    this.#work = Turns.of(options.clock).begin(options.signal);
+    this.#work = Turns.of(options.clock).begin(options.signal, 'kv');
   }
 
   /**

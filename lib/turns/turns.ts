@@ -4,7 +4,8 @@
  * wait longer than that. The one that has had least time so far comes next, so a small query passes
  * large ones; now and then it is the oldest, so that none starves. Large ones end one after the
  * other, the oldest first: in equal shares all of them would end late, and hold their memory till
- * then. Of writes, reads and what peers are streamed one comes after the other, however many wait of one kind.
+ * then. Of writes, reads, what peers are streamed and the key-value store one comes after the other, however many wait of
+ * one kind.
  */
 
 /** Longest stretch of one piece of work, but for what cannot be divided. */
@@ -44,10 +45,10 @@ export function loopTurn(): Promise<void> {
 }
 
 /**
- * What comes in of rows, what peers are streamed, and all else: kinds take turns, so that a thousand pieces of one
- * hold up none of another.
+ * What comes in of rows, what peers are streamed, what is done for clients of the key-value store, and all else: kinds
+ * take turns, so that a thousand pieces of one hold up none of another.
  */
-const workKinds = ['write', 'read', 'stream'] as const;
+const workKinds = ['write', 'read', 'stream', 'kv'] as const;
 export type WorkKind = (typeof workKinds)[number];
 
 /** Those of one kind that wait for their next slice. */
@@ -107,6 +108,7 @@ export class Turns {
     write: new Queue(),
     read: new Queue(),
     stream: new Queue(),
+    kv: new Queue(),
   };
   /** Place of the kind that had the last turn. */
   #last = 0;
@@ -125,8 +127,8 @@ export class Turns {
 
   /** Pieces that wait for their next slice. */
   get waiting(): number {
-    const { write, read, stream } = this.#queues;
-    return write.length + read.length + stream.length;
+    const { write, read, stream, kv } = this.#queues;
+    return write.length + read.length + stream.length + kv.length;
   }
 
   /** @param signal its piece of work ends with it, at the next slice */

@@ -168,6 +168,8 @@ test('a thousand writes hold up no read for longer than one of them, and the oth
     ['read', 'write'],
     ['stream', 'read'],
     ['stream', 'write'],
+    ['kv', 'read'],
+    ['kv', 'write'],
   ] as const) {
     const clock = new WorkClock();
     const all = Array.from({ length: 1000 }, () => clock.work(clock.turns.begin(never, many), 10));
