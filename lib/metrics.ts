@@ -1,5 +1,6 @@
 /** Metrics in the Prometheus text format: the one place that knows prom-client. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { loopTurn } from './turns/turns.ts';
 
 export interface CounterMetric {
   increase(by?: number, labels?: Record<string, string>): void;
@@ -17,6 +18,16 @@ export interface HistogramMetric {
 const secondsBuckets = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
 ];
+
+/**
+ * After a text was made, none is made for so many turns of the loop: in each of them a port may get a connection of
+ * somebody who asks for one.
+ */
+const restTurns = 32;
+
+async function restAfterText(): Promise<void> {
+  for (let i = 0; i < restTurns; i++) await loopTurn();
+}
 
 const noLabels: Readonly<Record<string, string>> = {};
 
@@ -119,6 +130,10 @@ class Buckets {
 /** A process has one; every subsystem registers its own series once, in one typed factory. */
 export class Metrics {
   readonly #registry = new Registry();
+  /** What is not begun yet. */
+  #nextText: Promise<string> | null = null;
+  /** Of the last one. */
+  #rest: Promise<void> = Promise.resolve();
 
   /** Process metrics (CPU, memory, event loop lag) under `tsdb_process_…` names of prom-client. */
   collectProcess(): void {
@@ -204,7 +219,20 @@ export class Metrics {
 
   readonly contentType: string = this.#registry.contentType;
 
+  /**
+   * As of now, or of soon: all that ask while it is not made yet get the same, and it is not made more often than
+   * leaves most of the time to others.
+   */
   text(): Promise<string> {
-    return this.#registry.metrics();
+    this.#nextText ??= this.#makeText();
+    return this.#nextText;
+  }
+
+  async #makeText(): Promise<string> {
+    await this.#rest;
+    const text = this.#registry.metrics();
+    this.#nextText = null;
+    this.#rest = text.then(restAfterText, restAfterText);
+    return await text;
   }
 }

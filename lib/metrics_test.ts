@@ -32,3 +32,14 @@ test('a histogram counts what is at or below each bound', async () => {
   ]);
   assert.match(text, /^# TYPE seconds histogram$/m);
 });
+
+test('many that ask at once get one text, made for all of them, and a later one is up to date', async () => {
+  const metrics = new Metrics();
+  let read = 0;
+  metrics.gauge('asked', 'How often it was read.', [], () => ++read);
+  const texts = await Promise.all(Array.from({ length: 500 }, () => metrics.text()));
+  assert.ok(read <= 2, `${read}`);
+  assert.ok(texts.every((text) => /^asked [12]$/m.test(text)));
+  const before = read;
+  assert.match(await metrics.text(), new RegExp(`^asked ${before + 1}$`, 'm'));
+});
