@@ -99,4 +99,22 @@ const manyKeys: Attack = {
   },
 };
 
-export const keyValueAttacks: readonly Attack[] = [transactions, manyKeys];
+const watchesComeAndGo: Attack = {
+  name: 'watches that come and go',
+  subject: 'grpc',
+  async run({ ports }, _seed, seconds) {
+    const answers = new Answers();
+    const everything = bytesField(1, Buffer.concat([bytesField(1, '\0'), bytesField(2, '\0')]));
+    const watches = Buffer.concat(Array.from({ length: 50 }, () => grpcMessage(everything)));
+    const put = Buffer.concat([bytesField(1, `${folder}changed`), bytesField(2, '1')]);
+    await keepDoing(new Span(seconds), 10, async () => {
+      const connection = new GrpcConnection(ports.kv);
+      for (let i = 0; i < 50; i += 1) connection.begin(methodPath('Watch/Watch'), watches);
+      answers.note(await connection.call(methodPath('KV/Put'), grpcMessage(put)));
+      connection.leave();
+    });
+    return answers;
+  },
+};
+
+export const keyValueAttacks: readonly Attack[] = [transactions, manyKeys, watchesComeAndGo];
