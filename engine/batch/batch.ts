@@ -16,11 +16,18 @@ import {
   sectionKind,
   type TimeUnitNanos,
 } from './format.ts';
+import type { TypedBatchRows } from './read.ts';
 import { type PlacedColumn, type PlacedSection, writeSections } from './write.ts';
 
 export { compactBatch } from './compact.ts';
 export { batchBytesMax, batchRowsMax, type TimeUnitNanos } from './format.ts';
-export { type BatchView, readBatch } from './read.ts';
+export {
+  type BatchView,
+  readBatch,
+  readTypedBatch,
+  type TypedBatchRows,
+  type TypedBatchView,
+} from './read.ts';
 
 /** Builds batches one after the other in buffers that it keeps. */
 export class BatchBuilder {
@@ -32,6 +39,8 @@ export class BatchBuilder {
   readonly #generations = new Column();
   readonly #timestamps = new Column();
   readonly #values = new Column();
+  readonly #starts = new Column();
+  readonly #typed = new TypedColumns();
   #seriesCount = 0;
   readonly #idSchemes = new Column();
   readonly #idEnds = new Column();
@@ -53,6 +62,7 @@ export class BatchBuilder {
     this.#rowCount = 0;
     this.#seriesCount = 0;
     for (const column of this.#columns()) column.clear();
+    this.#typed.clear();
   }
 
   /**
@@ -79,6 +89,7 @@ export class BatchBuilder {
    * Sets the rows of this batch; a second call replaces them. The columns are copied, bit for bit.
    * @param slots at least `rowCount` long, like the others
    * @param timestamps in units of `timeUnitNanos`
+   * @param startNanos null when no row has a start time; such of which none has are not written
    * @throws {TsdbError} BAD_REQUEST when there are too many rows
    */
   setRows(
@@ -88,6 +99,7 @@ export class BatchBuilder {
     timestamps: BigInt64Array,
     timeUnitNanos: TimeUnitNanos,
     values: Float64Array,
+    startNanos: BigInt64Array | null = null,
   ): void {
     if (rowCount > batchRowsMax) {
       throw badRequest(`cannot build batch: more than ${batchRowsMax} rows: ${rowCount}`);
@@ -101,6 +113,18 @@ export class BatchBuilder {
     this.#generations.set(generations, rowCount);
     this.#timestamps.set(timestamps, rowCount);
     this.#values.set(values, rowCount);
+    this.#starts.setStarts(startNanos, rowCount);
+  }
+
+  /**
+   * Sets the typed rows of this batch; a second call replaces them. The columns are copied.
+   * @throws {TsdbError} BAD_REQUEST when there are too many rows, or bytes
+   */
+  setTypedRows(rows: TypedBatchRows): void {
+    if (rows.rowCount > batchRowsMax) {
+      throw badRequest(`cannot build batch: more than ${batchRowsMax} rows: ${rows.rowCount}`);
+    }
+    this.#typed.set(rows);
   }
 
   /**
@@ -119,9 +143,11 @@ export class BatchBuilder {
           this.#generations.placeShort(columnId.generation, 4),
           this.#timestamps.placeShort(columnId.timestamp, 8),
           this.#values.place(columnId.value),
+          ...this.#starts.placeStarts(),
         ],
       });
     }
+    sections.push(...this.#typed.section());
     if (this.#seriesCount > 0) {
       sections.push({
         kind: sectionKind.dictionary,
@@ -140,8 +166,57 @@ export class BatchBuilder {
   }
 
   *#columns(): Generator<Column> {
-    yield* [this.#slots, this.#generations, this.#timestamps, this.#values];
+    yield* [this.#slots, this.#generations, this.#timestamps, this.#values, this.#starts];
     yield* [this.#idSchemes, this.#idEnds, this.#idBytes, this.#tagsEnds, this.#tagsBytes];
+  }
+}
+
+/** The typed rows of a batch. */
+class TypedColumns {
+  #rowCount = 0;
+  #timeExponent = 0;
+  readonly #slots = new Column();
+  readonly #generations = new Column();
+  readonly #timestamps = new Column();
+  readonly #starts = new Column();
+  readonly #valueEnds = new Column();
+  readonly #valueBytes = new Column();
+
+  clear(): void {
+    this.#rowCount = 0;
+  }
+
+  set(rows: TypedBatchRows): void {
+    const { rowCount, startNanos, valueEnds } = rows;
+    this.#rowCount = rowCount;
+    this.#timeExponent = exponentOfTimeUnit[rows.timeUnitNanos];
+    this.#slots.set(rows.slots, rowCount);
+    this.#generations.set(rows.generations, rowCount);
+    this.#timestamps.set(rows.timestamps, rowCount);
+    this.#starts.setStarts(startNanos, rowCount);
+    this.#valueEnds.set(valueEnds, rowCount);
+    this.#valueBytes.clear();
+    if (rowCount > 0) {
+      this.#valueBytes.append(rows.valueBytes.subarray(0, valueEnds[rowCount - 1]));
+    }
+  }
+
+  /** The section, if there are rows. */
+  *section(): Generator<PlacedSection> {
+    if (this.#rowCount === 0) return;
+    yield {
+      kind: sectionKind.typedValues,
+      timeExponent: this.#timeExponent,
+      rowCount: this.#rowCount,
+      columns: [
+        this.#slots.place(columnId.slot),
+        this.#generations.placeShort(columnId.generation, 4),
+        this.#timestamps.placeShort(columnId.timestamp, 8),
+        this.#valueEnds.place(columnId.typedEnd),
+        this.#valueBytes.place(columnId.typedBytes),
+        ...this.#starts.placeStarts(),
+      ],
+    };
   }
 }
 
@@ -183,6 +258,18 @@ class Column {
     this.#reserve(byteLength);
     this.bytes.set(new Uint8Array(column.buffer, column.byteOffset, byteLength), 0);
     this.length = byteLength;
+  }
+
+  /** Empty when no row has a start time. */
+  setStarts(startNanos: BigInt64Array | null, rowCount: number): void {
+    this.length = 0;
+    if (startNanos?.subarray(0, rowCount).some((start) => start !== 0n) === true) {
+      this.set(startNanos, rowCount);
+    }
+  }
+
+  placeStarts(): PlacedColumn[] {
+    return this.length === 0 ? [] : [this.placeShort(columnId.start, 8)];
   }
 
   place(id: number): PlacedColumn {

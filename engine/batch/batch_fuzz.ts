@@ -8,9 +8,10 @@ import { count, countInputs } from '#test/sim/counts.ts';
 import { changeFixed, replaced, varintOf, changedNumber } from '#test/sim/mutate.ts';
 import {
   BatchBuilder,
-  type BatchView,
+  type TypedBatchRows,
+  type TypedBatchView,
   compactBatch,
-  readBatch,
+  readTypedBatch,
   type TimeUnitNanos,
 } from './batch.ts';
 import { BatchEncoder } from './encoder.ts';
@@ -67,7 +68,43 @@ interface Content {
   readonly timestamps: BigUint64Array;
   readonly valueBits: BigUint64Array;
   readonly unit: TimeUnitNanos;
+  readonly startNanos: BigInt64Array | null;
+  readonly typedRows: TypedBatchRows | null;
   readonly series: { tags: Uint8Array; scheme: number; id: Uint8Array }[];
+}
+
+const units = [1, 1_000, 1_000_000, 1_000_000_000] as const;
+
+/** Some start times, of which one is none at least where they are not null. */
+function startsOf(pick: Pick, rowCount: number): BigInt64Array | null {
+  if (rowCount === 0 || pick(2) === 0) return null;
+  const starts = BigInt64Array.from(
+    column(
+      pick,
+      rowCount,
+      () => BigInt.asIntN(64, bits64(pick)),
+      (last, step) => BigInt.asIntN(64, last + BigInt(step)),
+    ),
+  );
+  return starts.every((start) => start === 0n) ? null : starts;
+}
+
+function typedRowsOf(pick: Pick, seriesCount: number): TypedBatchRows | null {
+  const rowCount = pick(2) === 0 ? 0 : pick(40);
+  if (rowCount === 0) return null;
+  let end = 0;
+  const valueEnds = Uint32Array.from({ length: rowCount }, () => (end += pick(3) * pick(30)));
+  const isKnown = seriesCount === 0 || pick(2) === 0;
+  return {
+    rowCount,
+    slots: Uint32Array.from({ length: rowCount }, () => pick(isKnown ? 2 ** 32 : seriesCount)),
+    generations: new Uint32Array(rowCount).fill(isKnown ? 1 + pick(9) : 0),
+    timestamps: BigInt64Array.from({ length: rowCount }, () => BigInt.asIntN(64, bits64(pick))),
+    timeUnitNanos: units[pick(4)]!,
+    startNanos: startsOf(pick, rowCount),
+    valueEnds,
+    valueBytes: Uint8Array.from({ length: end }, () => pick(256)),
+  };
 }
 
 function contentOf(pick: Pick): Content {
@@ -94,7 +131,9 @@ function contentOf(pick: Pick): Content {
     generations,
     timestamps: BigUint64Array.from(column(pick, rowCount, () => bits64(pick), wrap64)),
     valueBits: BigUint64Array.from(column(pick, rowCount, () => bits64(pick), wrap64)),
-    unit: ([1, 1_000, 1_000_000, 1_000_000_000] as const)[pick(4)]!,
+    unit: units[pick(4)]!,
+    startNanos: startsOf(pick, rowCount),
+    typedRows: typedRowsOf(pick, series.length),
     series,
   };
 }
@@ -109,11 +148,13 @@ function build(builder: BatchBuilder, content: Content): Uint8Array {
     new BigInt64Array(content.timestamps.buffer),
     content.unit,
     new Float64Array(content.valueBits.buffer),
+    content.startNanos,
   );
+  if (content.typedRows !== null) builder.setTypedRows(content.typedRows);
   return builder.finish();
 }
 
-function checkSame(view: BatchView, content: Content): void {
+function checkSame(view: TypedBatchView, content: Content): void {
   assert.equal(view.version, content.version);
   assert.equal(view.derivesVersions, content.derivesVersions);
   assert.deepEqual(view.slots, content.slots);
@@ -123,12 +164,28 @@ function checkSame(view: BatchView, content: Content): void {
   assert.deepEqual(words(view.timestamps), words(content.timestamps));
   assert.deepEqual(words(view.values), words(content.valueBits));
   if (view.rowCount > 0) assert.equal(view.timeUnitNanos, content.unit);
+  assert.deepEqual(view.startNanos, content.startNanos);
+  assert.deepEqual(plainOf(view.typedRows), plainOf(content.typedRows));
   assert.equal(view.seriesCount, content.series.length);
   content.series.forEach(({ tags, scheme, id }, i) => {
     assert.deepEqual(new Uint8Array(view.seriesTags(i)), tags);
     assert.equal(view.seriesIdScheme(i), scheme);
     assert.deepEqual(new Uint8Array(view.seriesId(i)), id);
   });
+}
+
+/** Without the buffers that columns lie in. */
+function plainOf(rows: TypedBatchRows | null): unknown {
+  if (rows === null) return null;
+  return {
+    ...rows,
+    slots: [...rows.slots],
+    generations: [...rows.generations],
+    timestamps: [...rows.timestamps],
+    startNanos: rows.startNanos === null ? null : [...rows.startNanos],
+    valueEnds: [...rows.valueEnds],
+    valueBytes: [...rows.valueBytes],
+  };
 }
 
 /** The kernel's bytes are the twin's, and hold the rows. */
@@ -143,7 +200,13 @@ function checkEncoders(encoder: BatchEncoder, twin: BatchEncoderTwin, content: C
   };
   const encoded = encoder.encode(version, rows, unit, derivesVersions);
   assert.deepEqual(encoded, twin.encode(version, rows, unit, derivesVersions));
-  if (!generations.includes(0)) checkSame(readBatch(encoded), { ...content, series: [] });
+  if (!generations.includes(0))
+    checkSame(readTypedBatch(encoded), {
+      ...content,
+      series: [],
+      startNanos: null,
+      typedRows: null,
+    });
 }
 
 function mutate(pick: Pick, bytes: Uint8Array): Uint8Array {
@@ -203,7 +266,7 @@ function mutateFields(
 }
 
 /** Reads all that a view offers. */
-function readWhole(view: BatchView): void {
+function readWhole(view: TypedBatchView): void {
   for (const { length } of [view.slots, view.generations, view.timestamps, view.values]) {
     assert.equal(length, view.rowCount);
   }
@@ -238,8 +301,8 @@ function fuzzBatches(seed: number, size: number): void {
     const bytes = build(builder, content);
     const compact = compactBatch(bytes);
     assert.ok(compact.length <= bytes.length);
-    checkSame(readBatch(bytes), content);
-    checkSame(readBatch(compact), content);
+    checkSame(readTypedBatch(bytes), content);
+    checkSame(readTypedBatch(compact), content);
     assert.deepEqual(compactBatch(compact), compact);
     if (content.slots.length > 0) checkEncoders(encoder, twin, content);
     for (const whole of [bytes, compact]) {
@@ -259,9 +322,9 @@ const inputsOfBatch = 20;
 function checkMutated(mutated: Uint8Array): void {
   countInputs('batch');
   try {
-    const view = readBatch(mutated);
+    const view = readTypedBatch(mutated);
     readWhole(view);
-    const again = readBatch(compactBatch(mutated));
+    const again = readTypedBatch(compactBatch(mutated));
     readWhole(again);
     for (const column of ['slots', 'generations', 'timestamps', 'values'] as const) {
       const [a, b] = [view[column], again[column]].map(({ buffer, byteOffset, byteLength }) =>
@@ -269,6 +332,8 @@ function checkMutated(mutated: Uint8Array): void {
       );
       assert.ok(a!.equals(b!), column);
     }
+    assert.deepEqual(plainOf(again.typedRows), plainOf(view.typedRows));
+    assert.deepEqual(again.startNanos, view.startNanos);
     assert.equal(again.version, view.version);
     assert.equal(again.derivesVersions, view.derivesVersions);
   } catch (error) {

@@ -38,9 +38,11 @@ function compactColumn(id: number, encoding: number, bytes: Uint8Array): PlacedC
     case columnId.generation:
     case columnId.idEnd:
     case columnId.tagsEnd:
+    case columnId.typedEnd:
       length = encodeDelta(wordsOf(bytes), 1, target);
       break;
     case columnId.timestamp:
+    case columnId.start:
       length = encodeDelta(wordsOf(bytes), 2, target);
       break;
     case columnId.value:

@@ -36,14 +36,17 @@ export const batchFlag = {
 } as const;
 
 /** What the rows of a section are. */
-export const sectionKind = { floatSamples: 1, dictionary: 2 } as const;
+export const sectionKind = { floatSamples: 1, dictionary: 2, typedValues: 3 } as const;
 
 export const columnId = {
   slot: 1,
   generation: 2,
   timestamp: 3,
   value: 4,
-  /** 5 to 8 are kept for histogram, start time, exemplar and schema bytes. */
+  /** Unix nanoseconds, 0 for none; only where a row has one. */
+  start: 6,
+  typedEnd: 9,
+  typedBytes: 10,
   idScheme: 16,
   idEnd: 17,
   idBytes: 18,

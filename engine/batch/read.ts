@@ -55,6 +55,28 @@ export interface BatchView {
   readonly idHashes?: Uint32Array | undefined;
 }
 
+/** Rows with typed values (docs/TYPED_ROWS.md), of the same dictionary. */
+export interface TypedBatchRows {
+  /** At least 1. */
+  readonly rowCount: number;
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  readonly timestamps: BigInt64Array;
+  readonly timeUnitNanos: TimeUnitNanos;
+  /** Unix nanoseconds, 0 for none; null when no row has one. */
+  readonly startNanos: BigInt64Array | null;
+  /** Where each value ends in `valueBytes`; whether values are canonical is not checked here. */
+  readonly valueEnds: Uint32Array;
+  readonly valueBytes: Uint8Array;
+}
+
+/** A batch whose reader knows typed rows and start times. */
+export interface TypedBatchView extends BatchView {
+  /** Of its float rows, as in `TypedBatchRows`. */
+  readonly startNanos: BigInt64Array | null;
+  readonly typedRows: TypedBatchRows | null;
+}
+
 interface Section {
   readonly rowCount: number;
   readonly timeExponent: number;
@@ -74,6 +96,13 @@ const sampleColumns: readonly number[] = [
   columnId.timestamp,
   columnId.value,
 ];
+const typedColumns: readonly number[] = [
+  columnId.slot,
+  columnId.generation,
+  columnId.timestamp,
+  columnId.typedEnd,
+  columnId.typedBytes,
+];
 const dictionaryColumns: readonly number[] = [
   columnId.idScheme,
   columnId.idEnd,
@@ -84,41 +113,70 @@ const dictionaryColumns: readonly number[] = [
 
 /**
  * Reads a batch of any sender. Every length, offset, order and dictionary ordinal is checked; what
- * dictionary entries say about tags and IDs is the receiver's to check.
+ * dictionary entries say about tags and IDs is the receiver's to check. Typed rows and start times,
+ * which the caller would lose, are refused.
  *
  * @param bytes borrowed as long as the view is used
  * @throws {TsdbError} BAD_REQUEST naming the part that is wrong
  */
 export function readBatch(bytes: Uint8Array): BatchView {
+  const { startNanos, typedRows, ...view } = readTypedBatch(bytes);
+  if (typedRows !== null) throw broken('section kind is not taken', sectionKind.typedValues);
+  if (startNanos !== null) throw broken('column is not taken', columnId.start);
+  return view;
+}
+
+/** `readBatch` for who knows typed rows and start times. */
+export function readTypedBatch(bytes: Uint8Array): TypedBatchView {
   const { version, derivesVersions, sections } = readSections(bytes);
   const samples = sections.get(sectionKind.floatSamples) ?? noColumns;
   const dictionary = sections.get(sectionKind.dictionary) ?? noColumns;
-  const rowCount = samples.rowCount;
-  const timeUnitNanos = timeUnitOfExponent.get(samples.timeExponent);
-  if (timeUnitNanos === undefined) {
-    throw broken('time unit exponent is not one of 0, 3, 6, 9', samples.timeExponent);
-  }
   const series = new Dictionary(dictionary);
-  const slots = columnU32(samples, columnId.slot, 'slot');
-  const generations = columnU32(samples, columnId.generation, 'generation');
-  for (let row = 0; row < rowCount; row++) {
-    if (generations[row] === 0 && slots[row]! >= series.count) {
-      throw broken(`row ${row} names a dictionary entry of ${series.count}`, slots[row]!);
-    }
-  }
+  const typed = sections.get(sectionKind.typedValues) ?? noColumns;
   return {
     version,
     derivesVersions,
-    rowCount,
-    slots,
-    generations,
-    timestamps: columnI64(samples, columnId.timestamp, 'timestamp'),
-    timeUnitNanos,
+    ...rowsOf(samples, series.count),
+    startNanos: startsOf(samples),
+    typedRows: typed.rowCount === 0 ? null : typedRowsOf(typed, series.count),
     values: columnF64(samples, columnId.value, 'value'),
     seriesCount: series.count,
     seriesTags: (i) => series.tags(i),
     seriesIdScheme: (i) => series.idScheme(i),
     seriesId: (i) => series.id(i),
+  };
+}
+
+/** What rows of both kinds have. */
+function rowsOf(section: Section, seriesCount: number) {
+  const { rowCount, timeExponent } = section;
+  const timeUnitNanos = timeUnitOfExponent.get(timeExponent);
+  if (timeUnitNanos === undefined) {
+    throw broken('time unit exponent is not one of 0, 3, 6, 9', timeExponent);
+  }
+  const slots = columnU32(section, columnId.slot, 'slot');
+  const generations = columnU32(section, columnId.generation, 'generation');
+  for (let row = 0; row < rowCount; row++) {
+    if (generations[row] === 0 && slots[row]! >= seriesCount) {
+      throw broken(`row ${row} names a dictionary entry of ${seriesCount}`, slots[row]!);
+    }
+  }
+  const timestamps = columnI64(section, columnId.timestamp, 'timestamp');
+  return { rowCount, slots, generations, timestamps, timeUnitNanos };
+}
+
+function startsOf(section: Section): BigInt64Array | null {
+  if (!section.columns.has(columnId.start)) return null;
+  return columnI64(section, columnId.start, 'start');
+}
+
+function typedRowsOf(section: Section, seriesCount: number): TypedBatchRows {
+  const valueBytes = columnBytes(section, columnId.typedBytes, 'typed values');
+  return {
+    ...rowsOf(section, seriesCount),
+    startNanos: startsOf(section),
+    valueEnds: columnEnds(section, columnId.typedEnd, 'typed end', valueBytes.length),
+    valueBytes,
   };
 }
 
@@ -166,7 +224,9 @@ function readSection(bytes: Uint8Array, words: DataView, entry: number, kind: nu
   let required: readonly number[];
   if (kind === sectionKind.floatSamples) required = sampleColumns;
   else if (kind === sectionKind.dictionary) required = dictionaryColumns;
+  else if (kind === sectionKind.typedValues) required = typedColumns;
   else throw broken('section kind is unknown', kind);
+  const mayStart = kind !== sectionKind.dictionary;
   const rowCount = words.getUint32(entry + 4, true);
   if (rowCount > batchRowsMax) throw broken(`more than ${batchRowsMax} rows`, rowCount);
   const columnCount = words.getUint16(entry + 2, true);
@@ -182,7 +242,9 @@ function readSection(bytes: Uint8Array, words: DataView, entry: number, kind: nu
   for (let i = 0; i < columnCount; i++) {
     const at = directory + i * columnEntryBytes;
     const id = words.getUint8(at);
-    if (!required.includes(id)) throw broken(`column is unknown in section kind ${kind}`, id);
+    if (!required.includes(id) && !(mayStart && id === columnId.start)) {
+      throw broken(`column is unknown in section kind ${kind}`, id);
+    }
     if (columns.has(id)) throw broken('column appears twice', id);
     const offset = words.getUint32(at + 4, true);
     const length = words.getUint32(at + 8, true);
