@@ -35,7 +35,8 @@ const headRowsMax: u32 = 256;
 const headBytesFirst: u32 = 240;
 /** So many rows over the times of others are merged when they are a quarter of all. */
 const overlapRowsMin: u32 = 64;
-const deskBytesKept: usize = 8 << 20;
+/** More work space is not kept. */
+export const typedDeskKept: usize = 8 << 20;
 
 /** At most so many bytes a typed row makes its block take, when its value has `length`; `part` may be null. */
 export function typedBytesNeeded(part: TypedPart | null, length: u32): usize {
@@ -251,7 +252,7 @@ function mergeTyped(node: Node, part: TypedPart): void {
   part.headValueBytes = 0;
   part.valueBytes = bytesOfDesk(desk);
   state().sampleCount -= <u64>(rowsBefore - desk.rowCount);
-  trimDesk(deskBytesKept);
+  trimDesk(typedDeskKept);
 }
 
 /** The typed row that wins of those that the memory holds for one time. */

@@ -1,6 +1,6 @@
 // Reads of typed parts: copies of chunks, heads as chunks, parts merged for files; and chunks that come from outside.
 import { answerNoMemory, insertMalformed, insertNoMemory, insertOk } from './answers';
-import { deskOf, state } from './pages';
+import { deskOf, state, trimDesk } from './pages';
 import { clearFlushed, Node, nodeOf, Series, typedOf, typedPartOf } from './series';
 import {
   addTypedChunk,
@@ -16,7 +16,7 @@ import {
   typedLongBytesMax,
   bytesOfDesk,
 } from './row_desk';
-import { addTypedArea, gatherTyped } from './typed_part';
+import { addTypedArea, gatherTyped, typedDeskKept } from './typed_part';
 import { typedBytesMax } from '../../codec/layout';
 
 /** At most so many bytes are the typed chunks of a parked node, as they are read. */
@@ -94,7 +94,9 @@ export function mergeTypedNode(node: Node, out: usize, room: usize): usize {
     state().answer = answerNoMemory;
     return 0;
   }
-  return encodeTypedDesk(changetype<TypedDesk>(work), out);
+  const end = encodeTypedDesk(changetype<TypedDesk>(work), out);
+  trimDesk(typedDeskKept);
+  return end;
 }
 
 /** Reads a typed chunk from outside whole: whether it may go into a store, where it is trusted. */
