@@ -42,7 +42,7 @@ function assertNumbers(file: string, expected: Record<string, number>): void {
 test('the kernels have the version clock of lib/hybrid_clock.ts', () => {
   assertNumbers('codec/kernel/codec.ts', { versionMax });
   assertNumbers('codec/kernel/rows.ts', { versionsPerMilli, versionNanos: Number(versionNanos) });
-  assertNumbers('store/kernel/store.kernel.ts', { liveLagMax, versionGrain });
+  assertNumbers('store/kernel/writes.ts', { liveLagMax, versionGrain });
 });
 
 test('the batch kernels lay batches out as engine/batch/format.ts says', () => {
@@ -106,7 +106,7 @@ test('the write decoder kernel has the limits and problems of core.ts', () => {
 });
 
 test('the store kernel gives the outcomes of rows.ts', () => {
-  assertNumbers('store/kernel/store.kernel.ts', {
+  assertNumbers('store/kernel/writes.ts', {
     outcomeWritten: storeOutcome.written,
     outcomeUnknownReference: storeOutcome.unknownReference,
     outcomeTooFarPast: storeOutcome.tooFarPast,

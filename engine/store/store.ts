@@ -61,6 +61,7 @@ function headroomOf(memoryBytesMax: number): number {
 }
 
 const insertNoMemory = 4;
+const insertTooLarge = 5;
 const insertFailures: Record<number, string> = {
   1: 'it is malformed',
   2: 'it spans two blocks',
@@ -221,7 +222,6 @@ export class Store implements SampleStore {
           startNanos,
           endNanos,
           this.#budgetBytes,
-          this.#reserveBytes,
         ),
       );
       outcomes.set(new Uint8Array(this.#memory.buffer, stage.outcomes, rowEnd - row), row);
@@ -291,6 +291,12 @@ export class Store implements SampleStore {
     new Uint8Array(this.#memory.buffer, at, chunks.length).set(chunks);
     const outcome = this.#run(() => this.#kernel.insertChunks(slot, at, chunks.length));
     assert(outcome !== insertNoMemory, 'the memory has a reserve for work');
+    if (outcome === insertTooLarge) {
+      throw new TsdbError(
+        'RESOURCE_EXHAUSTED',
+        `cannot add chunks: a block has more typed values than can be merged: slot ${slot}`,
+      );
+    }
     const failure = insertFailures[outcome];
     if (failure !== undefined) throw badRequest(`cannot add chunk: ${failure}: slot ${slot}`);
   }

@@ -86,7 +86,6 @@ export interface StoreExports {
     nanosFrom: bigint,
     nanosEnd: bigint,
     budgetBytes: number,
-    reserveBytes: number,
   ): number;
   /** A slot, or 2^32 - 1 when memory is over the budget. */
   createSeries(namespaceOrdinal: number, budgetBytes: number): number;

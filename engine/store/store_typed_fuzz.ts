@@ -167,7 +167,8 @@ function someValues(numbers: SeededNumbers, count: number): Uint8Array[] {
   if (kind < 9) return histogramValues(numbers, count, { perRow: 20, schema: numbers.below(4) });
   if (kind < 16) return deviceValues(numbers, count);
   if (kind < 19) return mixedValues(numbers, count);
-  const length = 1000 + numbers.below(20_000);
+  // A chunk has 1 MiB of values at most.
+  const length = 1000 + numbers.below(15_000);
   return Array.from({ length: count }, () =>
     new TypedValueWriter().begin(valueKind.message, 2).bytes(1, new Uint8Array(length)).finish(),
   );

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { chunkHeaders, chunkKind } from '../codec/chunk.ts';
-import { decodeTypedChunk } from '../typed/chunk_twin.ts';
+import { decodeTypedChunk, encodeTypedChunk } from '../typed/chunk_twin.ts';
 import { SeededNumbers } from '../codec/samples_testing.ts';
 import { histogramValues } from '../typed/samples_testing.ts';
 import { TypedValueWriter, valueKind } from '../typed/typed_value.ts';
@@ -122,4 +122,82 @@ test('a full memory refuses typed rows, and what was admitted is kept', () => {
   assert.ok(refused > 0, 'the memory was full');
   assert.ok(store.memoryBytes <= 20 << 20, `${store.memoryBytes}`);
   for (const slot of slots) assert.equal(valuesOf(store, slot).length, written.get(slot) ?? 0);
+});
+
+const wide = (value: bigint): Uint8Array => {
+  const writer = new TypedValueWriter().begin(valueKind.message, 1);
+  for (let number = 1; number <= 1000; number++) writer.uint(number, value + BigInt(number));
+  return writer.finish();
+};
+
+test('a row that is written again and again leaves its block writable, and can be flushed', () => {
+  const store = makeStore();
+  const slot = store.createSeries(0);
+  for (let i = 0; i < 3000; i++) {
+    const rows = rowsOf(store, [[slot, startNanos, wide(BigInt(i))]]);
+    const outcomes = new Uint8Array(1);
+    store.checkTyped(rows, 0, startNanos, outcomes);
+    assert.equal(outcomes[0], storeOutcome.written, `write ${i}`);
+    store.appendTyped(rows, version + i, outcomes);
+  }
+  const { chunkData } = store.flushBlock(Uint32Array.of(slot), store.blockStarts(slot)[0]!);
+  const [header] = chunkHeaders(chunkData, 0, chunkData.length, chunkKind.typed);
+  assert.deepEqual(decodeTypedChunk(chunkData, header!).values, [wide(2999n)]);
+});
+
+test('chunks that stand for more values than can be merged are refused, and the same one may come often', () => {
+  const store = makeStore();
+  const long = new TypedValueWriter()
+    .begin(valueKind.message, 1)
+    .bytes(1, new Uint8Array(4000))
+    .finish();
+  const bombAt = (nanos: bigint): Uint8Array => {
+    const timestampNanos = BigInt64Array.from({ length: 250 }, (_, i) => nanos + BigInt(i));
+    return encodeTypedChunk({
+      timestampNanos,
+      values: Array.from(timestampNanos, () => long),
+      rowVersions: new Float64Array(250).fill(version),
+      startNanos: null,
+    });
+  };
+  const slot = store.createSeries(0);
+  for (let i = 0; i < 200; i++) store.insertChunks(slot, bombAt(startNanos));
+  assert.equal(valuesOf(store, slot).length % 250, 0);
+  assert.throws(
+    () => {
+      for (let i = 1; i < 200; i++) store.insertChunks(slot, bombAt(startNanos + BigInt(i * 250)));
+    },
+    { code: 'RESOURCE_EXHAUSTED' },
+  );
+  const many = Array.from({ length: 200 }, (_, i) => bombAt(startNanos + BigInt(i * 250)));
+  const other = store.createSeries(0);
+  assert.throws(() => store.insertChunks(other, new Uint8Array(Buffer.concat(many))), {
+    code: 'RESOURCE_EXHAUSTED',
+  });
+  assert.deepEqual(store.blockStarts(other), []);
+  const { chunkData } = store.flushBlock(Uint32Array.of(slot), store.blockStarts(slot)[0]!);
+  assert.ok(chunkData.length > 0);
+});
+
+test('a block that was admitted is flushed when the memory is full', () => {
+  const store = makeStore();
+  const slot = store.createSeries(0);
+  const long = (): Uint8Array =>
+    new TypedValueWriter().begin(valueKind.message, 1).bytes(1, new Uint8Array(200_000)).finish();
+  const writeUntilRefused = (slots: () => number): number => {
+    for (let i = 0; i < 2000; i++) {
+      const row = [slots(), startNanos + BigInt(i) * second, long()] as const;
+      if (write(store, rowsOf(store, [row]))[0] !== storeOutcome.written) return i;
+    }
+    return assert.fail('nothing is refused');
+  };
+  const count = writeUntilRefused(() => slot);
+  assert.ok(count > 20, `${count}`);
+  writeUntilRefused(() => store.createSeries(0));
+  const { chunkData } = store.flushBlock(Uint32Array.of(slot), store.blockStarts(slot)[0]!);
+  const flushed = [...chunkHeaders(chunkData, 0, chunkData.length, chunkKind.typed)];
+  assert.equal(
+    flushed.reduce((sum, { rowCount }) => sum + rowCount, 0),
+    count,
+  );
 });

@@ -7,6 +7,8 @@ import {
   typeFloat,
   typeMessage,
   placed,
+  varintAt,
+  varintEnd,
 } from '../../typed/kernel/fields';
 import { writeVarint } from '../../codec/kernel/integers';
 import { unzigzag, zigzag } from '../../codec/kernel/codec';
@@ -105,23 +107,6 @@ export function readTypedRow(at: usize, row: TypedRow, out: usize): usize {
     return at + length;
   }
   return readDifferences(at, row, out);
-}
-
-@inline
-function varintAt(p: usize): u64 {
-  let value: u64 = 0;
-  let byte: u64 = 128;
-  for (let shift: u64 = 0; byte >= 128; shift += 7) {
-    byte = <u64>load<u8>(p++);
-    value |= (byte & 127) << shift;
-  }
-  return value;
-}
-
-@inline
-function varintEnd(p: usize): usize {
-  while (load<u8>(p++) >= 128) {}
-  return p;
 }
 
 /**

@@ -55,19 +55,15 @@ import {
 } from './pages';
 import {
   blockSizeOf,
-  floatRowsOf,
-  isFlushed,
   lateRowBytes,
   makeCurrent,
   Node,
   nodeOf,
   park,
   Series,
-  setFlushed,
   typedOf,
 } from './series';
-import { orderOfTyped } from './row_desk';
-import { addTyped, heldTyped } from './typed_part';
+import { heldTyped } from './typed_part';
 
 /**
  * After the state: a chunk header for whoever reads one, a row and a sealed chunk on their way.
@@ -195,64 +191,6 @@ function appendMixed(
   const isAppended = appendRow(series, nanos, bits, version, isDerived);
   park(series);
   return isAppended;
-}
-
-/**
- * Appends one typed row, and counts it. Traps as `appendRow` does.
- * @param fields that the value has
- * @returns false when its version is derived, and another value stands at that time that it cannot replace
- */
-export function appendTypedRow(
-  series: Series,
-  nanos: i64,
-  start: i64,
-  value: u64,
-  fields: u32,
-  version: i64,
-  isDerived: bool,
-): bool {
-  const node = nodeOf(series, nanos);
-  if (node == null) unreachable();
-  if (series.current == changetype<usize>(node)) park(series);
-  const lag = version - versionAt(nanos);
-  if (isDerived) {
-    const standing = compareTypedWithHeld(series, node!, nanos, lag, value, start);
-    if (standing != isNew) return standing == isHeldAlready;
-  }
-  addTyped(node!, nanos, lag, start, value, fields);
-  return true;
-}
-
-function compareTypedWithHeld(
-  series: Series,
-  node: Node,
-  nanos: i64,
-  lag: i64,
-  value: u64,
-  start: i64,
-): u32 {
-  if (floatRowsOf(node) != 0 && nanos <= node.lastNanos) {
-    const current = series.current;
-    const wasFlushed = isFlushed(node);
-    park(series);
-    makeCurrent(series, node);
-    const isFound = findHeld(series, nanos, lag + versionAt(nanos));
-    park(series);
-    // Nothing was written.
-    if (wasFlushed) setFlushed(node);
-    if (current != 0) makeCurrent(series, changetype<Node>(current));
-    // A typed value goes before a float of the same version.
-    const float = changetype<Held>(heldAt);
-    if (!isFound || (float.isSome && float.lag > lag)) return isSuperseded;
-  }
-  const part = typedOf(node);
-  if (part == null) return isNew;
-  const held = heldTyped(node, part, nanos);
-  if (held == null) return isSuperseded;
-  if (!held.isSome || held.lag < lag) return isNew;
-  if (orderOfTyped(0, held.value, held.start, 0, value, start) == 0) return isHeldAlready;
-  const order = orderOfTyped(held.lag, held.value, held.start, lag, value, start);
-  return order > 0 ? isSuperseded : isNew;
 }
 
 /** After the last row, when the head may have no room or cannot express the version. */
@@ -395,18 +333,18 @@ function insertRow(series: Series, nanos: i64, bits: u64, version: i64, isDerive
   return true;
 }
 
-const isNew: u32 = 0;
-const isHeldAlready: u32 = 1;
-const isSuperseded: u32 = 2;
+export const isNew: u32 = 0;
+export const isHeldAlready: u32 = 1;
+export const isSuperseded: u32 = 2;
 
 /** The row that wins of those that the memory holds for one time. */
 @unmanaged
-class Held {
+export class Held {
   lag: i64;
   bits: u64;
   isSome: u32;
 }
-const heldAt: usize = stateAt + 1600;
+export const heldAt: usize = stateAt + 1600;
 
 @inline
 function offerHeld(held: Held, lag: i64, bits: u64): void {
@@ -434,7 +372,7 @@ function compareWithHeld(series: Series, nanos: i64, bits: u64, version: i64): u
  * Looks for the float that the current block holds for a time, of those that a row of the version does not replace;
  * false without work space.
  */
-function findHeld(series: Series, nanos: i64, version: i64): bool {
+export function findHeld(series: Series, nanos: i64, version: i64): bool {
   const node = changetype<Node>(series.current);
   const held = changetype<Held>(heldAt);
   held.isSome = 0;

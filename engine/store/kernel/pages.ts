@@ -55,6 +55,18 @@ export class State {
   touched: u32;
 }
 
+/** The answer (of the state) when there is no work space for a read, whatever the room is. */
+export const answerNoMemory: u64 = 1 << 32;
+
+/** What becomes of chunks that are to be added. */
+export const insertOk: u32 = 0;
+export const insertMalformed: u32 = 1;
+export const insertSpansBlocks: u32 = 2;
+export const insertTimeOutOfRange: u32 = 3;
+export const insertNoMemory: u32 = 4;
+/** A typed part could not be merged any more. */
+export const insertTooLarge: u32 = 5;
+
 @inline
 export function state(): State {
   return changetype<State>(stateAt);

@@ -21,7 +21,18 @@ import {
   openDesk,
   rowAt,
 } from '../../codec/kernel/merge';
-import { deskOf, state, stateAt, tablesAt } from './pages';
+import {
+  answerNoMemory,
+  deskOf,
+  insertMalformed,
+  insertNoMemory,
+  insertOk,
+  insertSpansBlocks,
+  insertTimeOutOfRange,
+  state,
+  stateAt,
+  tablesAt,
+} from './pages';
 import {
   blockSizeOf,
   clearFlushed,
@@ -39,20 +50,13 @@ import {
 } from './series';
 import { typedHeaderAt } from './row_desk';
 import {
+  beginTypedChecks,
   checkTypedChunk,
   copyTyped,
   insertTyped,
   mergeTypedNode,
   typedReadBytesMax,
 } from './typed_reads';
-import {
-  answerNoMemory,
-  insertMalformed,
-  insertNoMemory,
-  insertOk,
-  insertSpansBlocks,
-  insertTimeOutOfRange,
-} from './answers';
 
 const checkedAt: usize = stateAt + 3072;
 
@@ -263,6 +267,7 @@ export function longBytesMax(rows: u32): usize {
 function checkChunks(series: Series, at: usize, end: usize): u32 {
   const size = blockSizeOf(series);
   const chunk = changetype<Chunk>(checkedAt);
+  beginTypedChecks();
   while (at < end) {
     if (!readHeader(chunk, at, end, kindTyped)) return insertMalformed;
     const from = at;
@@ -275,7 +280,7 @@ function checkChunks(series: Series, at: usize, end: usize): u32 {
     const blockStart = chunk.firstNanos - (rest < 0 ? rest + size : rest);
     if (chunk.lastNanos - blockStart >= size) return insertSpansBlocks;
     if (chunk.kind == kindTyped) {
-      const outcome = checkTypedChunk(from, at);
+      const outcome = checkTypedChunk(series, blockStart, from, at);
       if (outcome != insertOk) return outcome;
       continue;
     }

@@ -5,7 +5,7 @@ import { compareTyped, fieldsOf } from '../../typed/kernel/check';
 import { decodeTyped, TypedAnswer, typedDecodeBytes } from '../../typed/kernel/decode';
 import { encodeTyped, typedChunkBytesMax, typedEncodeBytes } from '../../typed/kernel/encode';
 import { placed } from '../../typed/kernel/fields';
-import { encoderAt, stateAt, tablesAt } from './pages';
+import { encoderAt, pageBytes, state, stateAt, tablesAt } from './pages';
 import { beginTypedRows, readTypedRow, TypedRow } from './head_values';
 
 const chunkAt: usize = stateAt + 2304;
@@ -228,6 +228,22 @@ function mergeOrder(desk: TypedDesk, from: u32, middle: u32, end: u32): void {
       load<u32>(desk.order + (<usize>taken << 2)),
     );
   }
+}
+
+/** Values of a part, in bytes: with more, nothing comes to it any more. */
+const partBytesMax: u64 = 64 << 20;
+const partRowsMax: u32 = 1 << 24;
+
+/**
+ * Whether a part of so many rows, fields and bytes of values can be merged however full the memory is: its desk and
+ * what is written fit into what admission leaves (`reserveOf` and `headroomOf` of store.ts).
+ */
+export function isMergeableTyped(rows: u32, fields: u64, valueBytes: u64): bool {
+  if (valueBytes > partBytesMax || rows > partRowsMax || fields > partBytesMax) return false;
+  const work =
+    <u64>typedDeskBytes(rows, <usize>valueBytes) +
+    <u64>typedLongBytesMax(rows, fields, <usize>valueBytes);
+  return work <= max<u64>(24 << 20, <u64>state().pageMax * pageBytes / 16);
 }
 
 /** At most so many bytes are the chunks of so many rows, fields and bytes of values. */

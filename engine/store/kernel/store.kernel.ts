@@ -1,28 +1,19 @@
 // The entry of the store kernel: what store.ts and decoder.ts call. Addresses of columns and
 // answers are in the stage, which the caller asks for.
-import { Chunk, kindFloatLags, readHeader, versionAt } from '../../codec/kernel/codec';
+import { Chunk, kindFloatLags, readHeader } from '../../codec/kernel/codec';
+import {
+  addChunk,
+  Desk,
+  deskBytes,
+  finishDesk,
+  hasLags,
+  openDesk,
+  rowAt,
+} from '../../codec/kernel/merge';
 import { encodeRowsMax } from '../../codec/kernel/scratch';
-import { headRowsMax } from './head_rows';
-import {
-  appendRow,
-  appendTypedRow,
-  encodeRows,
-  hasRoom,
-  headCapacityAfter,
-  isFull,
-  isInBlock,
-} from './heads';
-import { addChunk, Desk, deskBytes, finishDesk, hasLags, openDesk, rowAt } from '../../codec/kernel/merge';
-import { versionNanos } from '../../codec/kernel/rows';
-import {
-  initPages,
-  stageOf,
-  state,
-  stateAt,
-  tablesAt,
-  usedBytes,
-} from './pages';
 import { hasBlock, sumBlocks } from './blocks';
+import { encodeRows } from './heads';
+import { initPages, stageOf, state, stateAt, tablesAt, usedBytes } from './pages';
 import {
   encodeLong,
   fillMillis,
@@ -35,32 +26,20 @@ import {
   blockSizeOf,
   dropBlocks,
   dropFlushedBlock,
-  findNode,
   freeSlot,
-  lateRowBytes,
   namespaceAt,
   Node,
   park,
   Series,
   seriesAt,
   takeSlot,
-  typedOf,
 } from './series';
-import { fieldsOf, notCanonical } from '../../typed/kernel/check';
-import { placed } from '../../typed/kernel/fields';
-import { typedDeskBytes, typedLongBytesMax } from './row_desk';
-import { typedBytesNeeded } from './typed_part';
+import { noteFiles } from './writes';
 
 export { digestRows, hashId } from './digest';
+export { appendTyped, checkTyped } from './mixed_writes';
 export { packChunks, packRoomBytes, packWorkBytes } from './pack';
-
-const outcomeWritten: u32 = 0;
-const outcomeUnknownReference: u32 = 1;
-const outcomeTooFarPast: u32 = 2;
-const outcomeTooFarFuture: u32 = 3;
-const outcomeResourceExhausted: u32 = 6;
-const outcomeSuperseded: u32 = 8;
-const outcomeBadValue: u32 = 10;
+export { append, check, noteFiles } from './writes';
 
 const chunkAt: usize = stateAt + 3584;
 
@@ -107,388 +86,9 @@ export function releaseSeries(slot: u32): void {
   freeSlot(slot);
 }
 
-/** Rows of one series in one block of the memory: a query decodes no more. */
-const blockRowsMax: u64 = 1 << 24;
-/**
- * Work space for a row when its block is merged, and when the block is read for a file: columns and
- * what is written from them.
- */
-const mergeRowBytes: u64 = 80;
-/** More than any memory has. */
-const noBytesAreEnough: usize = u32.MAX_VALUE;
-
-/** Whether the block can still be merged with one more head. */
-@inline
-function isMergeable(node: Node, rowsMax: u32): bool {
-  return node.areaRows + <u32>node.lateCount + headRowsMax <= rowsMax;
-}
-
-/**
- * Bytes that the row may make its series take. Rows that are sealed, late or of another block need
- * their block to be merged sooner or later.
- * @param rowsMax that the memory can merge
- */
-@inline
-function bytesNeeded(series: Series, nanos: i64, rowsMax: u32): usize {
-  if (!isInBlock(series, nanos)) {
-    const other = findNode(series, nanos);
-    return other == null || isMergeable(other, rowsMax) ? 4096 : noBytesAreEnough;
-  }
-  if (nanos <= series.lastNanos && !isMergeable(changetype<Node>(series.current), rowsMax)) {
-    return noBytesAreEnough;
-  }
-  if (hasRoom(series)) return 0;
-  if (!isFull(series)) {
-    const next = headCapacityAfter(<u32>series.headCapacity, true);
-    return <usize>max(next, <u32>series.headBytesSealed);
-  }
-  const node = changetype<Node>(series.current);
-  if (!isMergeable(node, rowsMax)) return noBytesAreEnough;
-  return 4096 + node.areaLength + (node.areaLength >> 2);
-}
-
-/**
- * Sets the outcomes (u8) of rows that have none; gives how many have one other than 0. The columns:
- * u32 slots, u32 generations, i64 times in units, and the outcomes.
- */
-export function check(
-  slots: usize,
-  generations: usize,
-  times: usize,
-  outcomes: usize,
-  rowCount: usize,
-  unitNanos: i64,
-  namespaceOrdinal: u32,
-  nanosFrom: i64,
-  nanosEnd: i64,
-  budgetBytes: usize,
-  reserveBytes: usize,
-): u32 {
-  const seriesEnd = state().seriesEnd;
-  const unitsMax = i64.MAX_VALUE / unitNanos;
-  let bytes: u64 = usedBytes();
-  const bytesFree = max<i64>(<i64>budgetBytes + <i64>reserveBytes - <i64>bytes, 0);
-  const rowsMax = <u32>min<u64>(<u64>bytesFree / mergeRowBytes, blockRowsMax);
-  let refused: u32 = 0;
-  let rowTouched: usize = 0;
-  for (let row: usize = 0; row < rowCount; row++) {
-    if (row == rowTouched) {
-      rowTouched = min(row + rowsTouched, rowCount);
-      touchRecords(slots, row, rowTouched, seriesEnd);
-    }
-    if (load<u8>(outcomes + row) != outcomeWritten) {
-      refused++;
-      continue;
-    }
-    let outcome = outcomeUnknownReference;
-    const slot = load<u32>(slots + (row << 2));
-    if (slot < seriesEnd) {
-      const series = seriesAt(slot);
-      if (
-        series.generation == load<u32>(generations + (row << 2)) &&
-        <u32>series.namespaceOrdinal == namespaceOrdinal &&
-        series.isLive
-      ) {
-        const units = load<i64>(times + (row << 3));
-        const nanos = units * unitNanos;
-        if (units < -unitsMax || (units <= unitsMax && nanos < nanosFrom)) {
-          outcome = outcomeTooFarPast;
-        } else if (units > unitsMax || nanos >= nanosEnd) {
-          outcome = outcomeTooFarFuture;
-        } else {
-          const needed = bytesNeeded(series, nanos, rowsMax);
-          const limit = <u64>budgetBytes + (needed == 0 ? <u64>(reserveBytes >> 1) : 0);
-          if (bytes + needed + lateRowBytes > limit) {
-            outcome = outcomeResourceExhausted;
-          } else {
-            outcome = outcomeWritten;
-            bytes += needed + lateRowBytes;
-            series.isAdmitted = 1;
-          }
-        }
-      }
-    }
-    if (outcome == outcomeWritten) continue;
-    store<u8>(outcomes + row, <u8>outcome);
-    refused++;
-  }
-  return refused;
-}
-
-/** Bytes of a typed part that one merge takes; with more, no row comes to it any more. */
-const typedPartBytesMax: u64 = 64 << 20;
-
-/**
- * Bytes that the typed row may make its series take.
- * @param bytesFree of the whole memory: a part is merged in them
- */
-function typedNeeded(
-  series: Series,
-  nanos: i64,
-  length: u32,
-  fields: u32,
-  bytesFree: u64,
-): usize {
-  const node = findNode(series, nanos);
-  if (node == null) return typedBytesNeeded(null, length);
-  const part = typedOf(node);
-  if (part == null) return typedBytesNeeded(null, length);
-  const rows = part.areaRows + part.headCount + 1;
-  const valueBytes = part.valueBytes + <u64>length;
-  if (valueBytes > typedPartBytesMax || rows > <u32>blockRowsMax) return noBytesAreEnough;
-  const work =
-    <u64>typedDeskBytes(rows, <usize>valueBytes) +
-    <u64>typedLongBytesMax(
-      rows,
-      part.areaFields + <u64>(part.headFields + fields),
-      <usize>valueBytes,
-    );
-  return work > bytesFree ? noBytesAreEnough : typedBytesNeeded(part, length);
-}
-
-/**
- * `check` of typed rows, whose values end at `ends` (u32) and lie one after the other at `bytes`: these are looked at
- * whole.
- */
-export function checkTyped(
-  slots: usize,
-  generations: usize,
-  times: usize,
-  ends: usize,
-  bytes: usize,
-  outcomes: usize,
-  rowCount: usize,
-  unitNanos: i64,
-  namespaceOrdinal: u32,
-  nanosFrom: i64,
-  nanosEnd: i64,
-  budgetBytes: usize,
-  reserveBytes: usize,
-): u32 {
-  const seriesEnd = state().seriesEnd;
-  const unitsMax = i64.MAX_VALUE / unitNanos;
-  let used: u64 = usedBytes();
-  const bytesFree = <u64>max<i64>(<i64>budgetBytes + <i64>reserveBytes - <i64>used, 0);
-  let refused: u32 = 0;
-  let valueAt = bytes;
-  for (let row: usize = 0; row < rowCount; row++) {
-    const at = valueAt;
-    valueAt = bytes + <usize>load<u32>(ends + (row << 2));
-    if (load<u8>(outcomes + row) != outcomeWritten) {
-      refused++;
-      continue;
-    }
-    const count = fieldsOf(at, valueAt);
-    const slot = load<u32>(slots + (row << 2));
-    const generation = load<u32>(generations + (row << 2));
-    const units = load<i64>(times + (row << 3));
-    const nanos = units * unitNanos;
-    let outcome = outcomeWritten;
-    if (count == notCanonical) outcome = outcomeBadValue;
-    else if (slot >= seriesEnd || !isOf(seriesAt(slot), generation, namespaceOrdinal)) {
-      outcome = outcomeUnknownReference;
-    } else if (units < -unitsMax || (units <= unitsMax && nanos < nanosFrom)) {
-      outcome = outcomeTooFarPast;
-    } else if (units > unitsMax || nanos >= nanosEnd) {
-      outcome = outcomeTooFarFuture;
-    } else {
-      const series = seriesAt(slot);
-      const needed = typedNeeded(series, nanos, <u32>(valueAt - at), count, bytesFree);
-      if (used + <u64>needed > <u64>budgetBytes) outcome = outcomeResourceExhausted;
-      else {
-        used += <u64>needed;
-        series.isAdmitted = 1;
-      }
-    }
-    if (outcome == outcomeWritten) continue;
-    store<u8>(outcomes + row, <u8>outcome);
-    refused++;
-  }
-  return refused;
-}
-
-function isOf(series: Series, generation: u32, namespaceOrdinal: u32): bool {
-  return (
-    series.generation == generation &&
-    <u32>series.namespaceOrdinal == namespaceOrdinal &&
-    series.isLive != 0
-  );
-}
-
-/**
- * `append` of typed rows whose values `checkTyped` has looked at.
- * @param starts i64 nanoseconds, 0 for none
- */
-export function appendTyped(
-  slots: usize,
-  generations: usize,
-  times: usize,
-  starts: usize,
-  ends: usize,
-  bytes: usize,
-  outcomes: usize,
-  rowCount: usize,
-  unitNanos: i64,
-  version: i64,
-  isDerived: bool,
-): u32 {
-  const s = state();
-  s.batchVersion = version;
-  s.batchVersionHighest = max(s.batchVersionHighest, version);
-  let superseded: u32 = 0;
-  let valueAt = bytes;
-  for (let row: usize = 0; row < rowCount; row++) {
-    const at = valueAt;
-    valueAt = bytes + <usize>load<u32>(ends + (row << 2));
-    if (load<u8>(outcomes + row) != outcomeWritten) continue;
-    const slot = load<u32>(slots + (row << 2));
-    if (slot >= s.seriesEnd) continue;
-    const series = seriesAt(slot);
-    if (series.generation != load<u32>(generations + (row << 2)) || !series.isLive) continue;
-    const nanos = load<i64>(times + (row << 3)) * unitNanos;
-    let rowVersion = version;
-    let isAppended = true;
-    if (isDerived) {
-      const atTime = versionAt(nanos);
-      rowVersion = derivedVersion(version, atTime);
-      // A file may have another value, whatever the memory has.
-      const ofFiles = max(
-        s.versionRecentFiles,
-        rowVersion == atTime ? 0 : s.versionOtherFiles,
-      );
-      isAppended = rowVersion > ofFiles;
-    }
-    if (isAppended) {
-      isAppended = appendTypedRow(
-        series,
-        nanos,
-        load<i64>(starts + (row << 3)),
-        placed(at, valueAt - at),
-        fieldsOf(at, valueAt),
-        rowVersion,
-        isDerived,
-      );
-    }
-    if (isAppended) continue;
-    store<u8>(outcomes + row, <u8>outcomeSuperseded);
-    superseded++;
-  }
-  return superseded;
-}
-
-/** Rows whose records or heads are looked at before they are worked on. */
-const rowsTouched: usize = 32;
-
-/**
- * Loads what the next rows will write after, and nothing else: the processor waits for all these
- * lines of memory at once instead of for one after the other.
- */
-function touchHeads(slots: usize, row: usize, rowEnd: usize, seriesEnd: u32): void {
-  let seen: u32 = 0;
-  for (; row < rowEnd; row++) {
-    const slot = load<u32>(slots + (row << 2));
-    if (slot >= seriesEnd) continue;
-    const series = seriesAt(slot);
-    seen |= <u32>load<u8>(series.head + <usize>series.headBytes);
-  }
-  state().touched = seen;
-}
-
-/** The same for the records of series. */
-function touchRecords(slots: usize, row: usize, rowEnd: usize, seriesEnd: u32): void {
-  let seen: u32 = 0;
-  for (; row < rowEnd; row++) {
-    const slot = load<u32>(slots + (row << 2));
-    if (slot < seriesEnd) seen |= seriesAt(slot).generation;
-  }
-  state().touched = seen;
-}
-
 /** Sealed chunks keep the version of each row from now on, or have one for all. */
 export function setKeepsRowVersions(keeps: u32): void {
   state().keepsRowVersions = keeps;
-}
-
-/** Versions of rows that are in files, of blocks up to this end, are not above. */
-export function noteFiles(version: i64, blockEnd: i64): void {
-  const s = state();
-  // A row of such a block may still be written with its time as its version.
-  const isRecent = versionAt(blockEnd) + <i64>liveLagMax > version;
-  if (isRecent) s.versionRecentFiles = max(s.versionRecentFiles, version);
-  else s.versionOtherFiles = max(s.versionOtherFiles, version);
-}
-
-/** `versionGrain` and `liveLagMax` of lib/hybrid_clock.ts. */
-const versionGrain: i64 = 1 << 18;
-const liveLagMax: u64 = 1 << 20;
-
-/** `derivedVersion` of lib/hybrid_clock.ts, by the version of the row's time. */
-@inline
-function derivedVersion(version: i64, atTime: i64): i64 {
-  const lag = version - atTime;
-  return max(<u64>lag < liveLagMax ? atTime : version & -versionGrain, 0);
-}
-
-/**
- * Applies the rows whose outcome is 0. Those that another value supersedes get that outcome; gives
- * how many.
- * @param isDerived versions of rows are derived from their times
- */
-export function append(
-  slots: usize,
-  generations: usize,
-  times: usize,
-  values: usize,
-  outcomes: usize,
-  rowCount: usize,
-  unitNanos: i64,
-  version: i64,
-  isDerived: bool,
-): u32 {
-  const s = state();
-  const seriesEnd = s.seriesEnd;
-  s.batchVersion = version;
-  s.batchVersionHighest = max(s.batchVersionHighest, version);
-  // 0 where a unit is less than a step of versions.
-  const versionsPerUnit = unitNanos % versionNanos == 0 ? unitNanos / versionNanos : 0;
-  const recentFiles = s.versionRecentFiles;
-  const otherFiles = max(recentFiles, s.versionOtherFiles);
-  let appended: u64 = 0;
-  let superseded: u32 = 0;
-  let rowTouched: usize = 0;
-  for (let row: usize = 0; row < rowCount; row++) {
-    if (row == rowTouched) {
-      rowTouched = min(row + rowsTouched, rowCount);
-      touchHeads(slots, row, rowTouched, seriesEnd);
-    }
-    if (load<u8>(outcomes + row) != outcomeWritten) continue;
-    const slot = load<u32>(slots + (row << 2));
-    if (slot >= seriesEnd) continue;
-    const series = seriesAt(slot);
-    if (series.generation != load<u32>(generations + (row << 2)) || !series.isLive) continue;
-    const units = load<i64>(times + (row << 3));
-    const nanos = units * unitNanos;
-    const bits = load<u64>(values + (row << 3));
-    let rowVersion = version;
-    if (isDerived) {
-      const atTime = versionsPerUnit != 0 ? units * versionsPerUnit : versionAt(nanos);
-      rowVersion = derivedVersion(version, atTime);
-      // A file may have another value, whatever the memory has.
-      if (rowVersion <= (rowVersion == atTime ? recentFiles : otherFiles)) {
-        store<u8>(outcomes + row, <u8>outcomeSuperseded);
-        superseded++;
-        continue;
-      }
-    }
-    if (appendRow(series, nanos, bits, rowVersion, isDerived)) {
-      appended++;
-    } else {
-      store<u8>(outcomes + row, <u8>outcomeSuperseded);
-      superseded++;
-    }
-  }
-  s.sampleCount += appended;
-  return superseded;
 }
 
 /**

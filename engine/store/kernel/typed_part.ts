@@ -1,6 +1,5 @@
 // Typed rows of a block: a head of the newest (head_values.ts), which becomes a chunk when it is full, and the chunks that
 // came before. Chunks may overlap; enough rows over the times of others have all of them merged.
-import { chunkFieldsMax, chunkValueBytesMax } from './row_desk';
 import { allocate, deskOf, release, roomAt, roomOf, state, stateAt, trimDesk } from './pages';
 import { clearFlushed, Node, TypedPart, typedPartOf } from './series';
 import {
@@ -8,8 +7,11 @@ import {
   addTypedHead,
   addTypedRow,
   bytesOfDesk,
+  chunkFieldsMax,
+  chunkValueBytesMax,
   copyOf,
   encodeTypedDesk,
+  fieldsOfDesk,
   finishTypedDesk,
   openTypedDesk,
   orderOfTyped,
@@ -155,14 +157,19 @@ export function sealTyped(node: Node, part: TypedPart): void {
   const desk = openTypedDesk(work, count, valueBytes);
   addTypedHead(desk, part.head, count, node.blockStart);
   finishTypedDesk(desk);
-  const fields = <u64>part.headFields;
+  const fields = desk.rowCount == count ? <u64>part.headFields : fieldsOfDesk(desk);
+  emptyHead(part);
+  state().sampleCount -= <u64>(count - desk.rowCount);
+  part.valueBytes -= <u64>valueBytes - bytesOfDesk(desk);
+  addDesk(node, part, desk, work + typedDeskBytes(count, valueBytes), fields);
+}
+
+/** Its room stays for the rows to come. */
+function emptyHead(part: TypedPart): void {
   part.headCount = 0;
   part.headBytes = 0;
   part.headFields = 0;
   part.headValueBytes = 0;
-  state().sampleCount -= <u64>(count - desk.rowCount);
-  part.valueBytes -= <u64>valueBytes - bytesOfDesk(desk);
-  addDesk(node, part, desk, work + typedDeskBytes(count, valueBytes), fields);
 }
 
 /** Adds the rows of a finished desk to the area, and merges what overlaps when there is enough of it. */
@@ -173,7 +180,11 @@ function addDesk(node: Node, part: TypedPart, desk: TypedDesk, out: usize, field
   const end = encodeTypedDesk(desk, out);
   const isApart = firstNanos > part.areaLastNanos;
   addTypedArea(part, out, end - out, rows, fields, lastNanos);
-  if (isApart) return;
+  if (!isApart) noteOverlap(node, part, rows);
+}
+
+/** So many rows of the area lie over the times of others: enough of them have all merged. */
+export function noteOverlap(node: Node, part: TypedPart, rows: u32): void {
   part.overlapRows += rows;
   if (part.overlapRows > max(overlapRowsMin, part.areaRows >> 2)) mergeTyped(node, part);
 }
@@ -204,11 +215,21 @@ export function addTypedArea(
   part.lastNanos = max(part.lastNanos, lastNanos);
 }
 
-/** All rows of a part on a desk, in order; 0 without memory for it. */
-export function gatherTyped(node: Node, part: TypedPart): usize {
+/** Work space for all rows of a part, and more after it; 0 without it. */
+function deskOfPart(part: TypedPart, moreBytes: usize): usize {
+  // Chunks of several blocks that come by turns are counted apart, so that a part may be past its limits.
+  if (part.valueBytes > 1 << 30) return 0;
   const rows = part.areaRows + part.headCount;
-  const fields = part.areaFields + <u64>part.headFields;
-  const work = deskFor(rows, fields, <usize>part.valueBytes);
+  return deskOf(typedDeskBytes(rows, <usize>part.valueBytes) + moreBytes);
+}
+
+/**
+ * All rows of a part on a desk, in order; 0 without memory for it.
+ * @param outBytes room after the desk
+ */
+export function gatherTyped(node: Node, part: TypedPart, outBytes: usize): usize {
+  const rows = part.areaRows + part.headCount;
+  const work = deskOfPart(part, outBytes);
   if (work == 0) return 0;
   const desk = openTypedDesk(work, rows, <usize>part.valueBytes);
   const areaEnd = part.area + part.areaLength;
@@ -222,20 +243,16 @@ export function gatherTyped(node: Node, part: TypedPart): usize {
   return work;
 }
 
-/** Where there is room after the desk that `gatherTyped` has made. */
-@inline
-export function roomAfterTyped(part: TypedPart, work: usize): usize {
-  return work + typedDeskBytes(part.areaRows + part.headCount, <usize>part.valueBytes);
-}
-
 /** Makes the whole part chunks that follow each other. All stays as it is without memory for it. */
 function mergeTyped(node: Node, part: TypedPart): void {
   part.overlapRows = 0;
   const rowsBefore = part.areaRows + part.headCount;
-  const work = gatherTyped(node, part);
+  const valueBytes = <usize>part.valueBytes;
+  const fields = part.areaFields + <u64>part.headFields;
+  const work = gatherTyped(node, part, typedLongBytesMax(rowsBefore, fields, valueBytes));
   if (work == 0) return;
   const desk = changetype<TypedDesk>(work);
-  const out = roomAfterTyped(part, work);
+  const out = work + typedDeskBytes(rowsBefore, valueBytes);
   const end = encodeTypedDesk(desk, out);
   const area = allocate(end - out);
   if (area == 0) return;
@@ -244,12 +261,9 @@ function mergeTyped(node: Node, part: TypedPart): void {
   part.area = area;
   part.areaLength = end - out;
   part.areaRows = desk.rowCount;
-  part.areaFields += <u64>part.headFields;
+  part.areaFields = fieldsOfDesk(desk);
   part.areaLastNanos = part.lastNanos;
-  part.headCount = 0;
-  part.headBytes = 0;
-  part.headFields = 0;
-  part.headValueBytes = 0;
+  emptyHead(part);
   part.valueBytes = bytesOfDesk(desk);
   state().sampleCount -= <u64>(rowsBefore - desk.rowCount);
   trimDesk(typedDeskKept);
@@ -282,7 +296,7 @@ export function heldTyped(node: Node, part: TypedPart, nanos: i64): HeldTyped | 
     return held;
   }
   const rows = part.areaRows + part.headCount;
-  const work = deskOf(typedDeskBytes(rows, <usize>part.valueBytes));
+  const work = deskOfPart(part, 0);
   if (work == 0) return null;
   const desk = openTypedDesk(work, rows, <usize>part.valueBytes);
   const areaEnd = part.area + part.areaLength;

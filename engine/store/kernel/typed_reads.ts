@@ -1,13 +1,32 @@
 // Reads of typed parts: copies of chunks, heads as chunks, parts merged for files; and chunks that come from outside.
-import { answerNoMemory, insertMalformed, insertNoMemory, insertOk } from './answers';
-import { deskOf, state, trimDesk } from './pages';
-import { clearFlushed, Node, nodeOf, Series, typedOf, typedPartOf } from './series';
+import {
+  answerNoMemory,
+  deskOf,
+  insertMalformed,
+  insertNoMemory,
+  insertOk,
+  insertTooLarge,
+  state,
+  stateAt,
+  trimDesk,
+} from './pages';
+import {
+  clearFlushed,
+  findNode,
+  Node,
+  nodeOf,
+  Series,
+  typedOf,
+  TypedPart,
+  typedPartOf,
+} from './series';
 import {
   addTypedChunk,
   addTypedHead,
   encodeTypedDesk,
   fieldsOfDesk,
   finishTypedDesk,
+  isMergeableTyped,
   openTypedDesk,
   rowAt,
   TypedDesk,
@@ -16,7 +35,7 @@ import {
   typedLongBytesMax,
   bytesOfDesk,
 } from './row_desk';
-import { addTypedArea, gatherTyped, typedDeskKept } from './typed_part';
+import { addTypedArea, gatherTyped, noteOverlap, typedDeskKept } from './typed_part';
 import { typedBytesMax } from '../../codec/layout';
 
 /** At most so many bytes are the typed chunks of a parked node, as they are read. */
@@ -89,7 +108,7 @@ export function mergeTypedNode(node: Node, out: usize, room: usize): usize {
     state().answer = needed;
     return 0;
   }
-  const work = gatherTyped(node, part);
+  const work = gatherTyped(node, part, 0);
   if (work == 0) {
     state().answer = answerNoMemory;
     return 0;
@@ -99,13 +118,48 @@ export function mergeTypedNode(node: Node, out: usize, room: usize): usize {
   return end;
 }
 
-/** Reads a typed chunk from outside whole: whether it may go into a store, where it is trusted. */
-export function checkTypedChunk(at: usize, end: usize): u32 {
+/** Of the typed chunks of one block that were checked one after the other and are not added yet. */
+@unmanaged
+class TypedSums {
+  blockStart: i64;
+  fields: u64;
+  valueBytes: u64;
+  rows: u32;
+}
+const sumsAt: usize = stateAt + 2752;
+
+export function beginTypedChecks(): void {
+  memory.fill(sumsAt, 0, offsetof<TypedSums>());
+}
+
+/**
+ * Reads a typed chunk from outside whole: whether it may go into a store, where it is trusted. A few bytes may stand
+ * for a megabyte of values, so what they come to is counted.
+ */
+export function checkTypedChunk(series: Series, blockStart: i64, at: usize, end: usize): u32 {
   const chunk = typedHeaderAt(at, end);
   const work = deskOf(typedDeskBytes(chunk.rowCount, typedBytesMax));
   if (work == 0) return insertNoMemory;
   const desk = openTypedDesk(work, chunk.rowCount, typedBytesMax);
-  return addTypedChunk(desk, chunk) ? insertOk : insertMalformed;
+  const node = findNode(series, chunk.firstNanos);
+  if (!addTypedChunk(desk, chunk)) return insertMalformed;
+  const sums = changetype<TypedSums>(sumsAt);
+  if (sums.blockStart != blockStart) beginTypedChecks();
+  sums.blockStart = blockStart;
+  sums.rows += desk.rowCount;
+  sums.fields += fieldsOfDesk(desk);
+  sums.valueBytes += bytesOfDesk(desk);
+  let rows = sums.rows;
+  let fields = sums.fields;
+  let valueBytes = sums.valueBytes;
+  let part: TypedPart | null = null;
+  if (node != null) part = typedOf(node);
+  if (part != null) {
+    rows += part.areaRows + part.headCount;
+    fields += part.areaFields + <u64>part.headFields;
+    valueBytes += part.valueBytes;
+  }
+  return isMergeableTyped(rows, fields, valueBytes) ? insertOk : insertTooLarge;
 }
 
 /** Adds a chunk that was checked to a series. */
@@ -126,7 +180,6 @@ export function insertTyped(series: Series, at: usize, end: usize): void {
   const isApart = firstNanos > part!.areaLastNanos;
   part!.valueBytes += bytesOfDesk(desk);
   addTypedArea(part!, at, end - at, rows, fieldsOfDesk(desk), lastNanos);
-  // What overlaps is merged when rows are sealed, or for a file.
-  if (!isApart) part!.overlapRows += rows;
   state().sampleCount += <u64>rows;
+  if (!isApart) noteOverlap(node!, part!, rows);
 }

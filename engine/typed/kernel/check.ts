@@ -13,13 +13,14 @@ import {
   typeDouble,
   typeFloat,
   typeMessage,
+  varintAt,
 } from './fields';
 
 /** What `fieldsOf` gives for a value that is not canonical. */
 export const notCanonical: u32 = u32.MAX_VALUE;
 
 /** Where a varint of the shortest form ends, or 0. */
-function varintEnd(p: usize, end: usize): usize {
+function checkedVarintEnd(p: usize, end: usize): usize {
   for (let length: usize = 1; length <= 10 && p < end; length++) {
     const byte = load<u8>(p++);
     if (byte >= 128) continue;
@@ -29,25 +30,13 @@ function varintEnd(p: usize, end: usize): usize {
   return 0;
 }
 
-/** The varint at p, which is one. */
-@inline
-function varintOf(p: usize): u64 {
-  let value: u64 = 0;
-  let byte: u64 = 128;
-  for (let shift: u64 = 0; byte >= 128; shift += 7) {
-    byte = <u64>load<u8>(p++);
-    value |= (byte & 127) << shift;
-  }
-  return value;
-}
-
 /** How many fields the value in [p, end) has, those in messages too; `notCanonical` when it is not. */
 export function fieldsOf(p: usize, end: usize): u32 {
   if (p + 2 > end || end - p > <usize>typedBytesMax) return notCanonical;
   const kind = <u32>load<u8>(p);
   if (kind < kindHistogram || kind > kindWindow) return notCanonical;
-  const layoutEnd = varintEnd(p + 1, end);
-  if (layoutEnd == 0 || varintOf(p + 1) > <u64>9007199254740991) return notCanonical;
+  const layoutEnd = checkedVarintEnd(p + 1, end);
+  if (layoutEnd == 0 || varintAt(p + 1) > <u64>9007199254740991) return notCanonical;
   return fieldsWithin(layoutEnd, end, 0, 0);
 }
 
@@ -55,9 +44,9 @@ export function fieldsOf(p: usize, end: usize): u32 {
 function fieldsWithin(p: usize, end: usize, depth: u32, count: u32): u32 {
   let number: u64 = 0;
   while (p < end) {
-    const tagEnd = varintEnd(p, end);
+    const tagEnd = checkedVarintEnd(p, end);
     if (tagEnd == 0) return notCanonical;
-    const tag = varintOf(p);
+    const tag = varintAt(p);
     const type = <u32>(tag & 7);
     const next = tag >> typeBits;
     if (next <= number || next > <u64>fieldNumberMax || type > typeMessage) return notCanonical;
@@ -67,10 +56,10 @@ function fieldsWithin(p: usize, end: usize, depth: u32, count: u32): u32 {
     if (type == typeDouble) p += 8;
     else if (type == typeFloat) p += 4;
     else {
-      const valueEnd = varintEnd(p, end);
+      const valueEnd = checkedVarintEnd(p, end);
       if (valueEnd == 0) return notCanonical;
       if (type >= typeBytes) {
-        const length = varintOf(p);
+        const length = varintAt(p);
         if (length > <u64>(end - valueEnd)) return notCanonical;
         p = valueEnd + <usize>length;
         if (type == typeMessage) {

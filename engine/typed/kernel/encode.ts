@@ -30,7 +30,9 @@ import {
   typeInt,
   typeMessage,
   typeUint,
+  varintAt,
   varintBytes,
+  varintEnd,
 } from './fields';
 
 /** A column of a level. */
@@ -210,18 +212,6 @@ function writeGroups(e: Encoding, places: usize, rows: u32, o: usize): usize {
   return o;
 }
 
-function varintAt(p: usize): u64 {
-  let value: u64 = 0;
-  let shift: u64 = 0;
-  let byte: u64;
-  do {
-    byte = <u64>load<u8>(p++);
-    value |= (byte & 127) << shift;
-    shift += 7;
-  } while (byte >= 128);
-  return value;
-}
-
 /** Writes the integers of the scratch's first column, the first of them too. */
 function writeStream(e: Encoding, count: u32, o: usize): usize {
   o = writeVarint(o, zigzag(load<i64>(e.scratch)));
@@ -353,12 +343,8 @@ function findFields(level: Level, places: usize, rows: u32, fieldsMax: u32): boo
         value = doubleBitsOf(<u64>load<u32>(p));
         p += 4;
       } else {
-        value = 0;
-        for (let shift: u64 = 0; ; shift += 7) {
-          const byte = <u64>load<u8>(p++);
-          value |= (byte & 127) << shift;
-          if (byte < 128) break;
-        }
+        value = varintAt(p);
+        p = varintEnd(p);
         if (type == typeInt) value = <u64>unzigzag(value);
         else if (type != typeUint) {
           const length = <usize>value;

@@ -33,6 +33,25 @@ export function varintBytes(value: u64): u32 {
   return value == 0 ? 1 : (<u32>(64 - clz(value)) + 6) / 7;
 }
 
+/** The varint at p, of a value that was checked. */
+@inline
+export function varintAt(p: usize): u64 {
+  let value: u64 = 0;
+  let byte: u64 = 128;
+  for (let shift: u64 = 0; byte >= 128; shift += 7) {
+    byte = <u64>load<u8>(p++);
+    value |= (byte & 127) << shift;
+  }
+  return value;
+}
+
+/** Where it ends. */
+@inline
+export function varintEnd(p: usize): usize {
+  while (load<u8>(p++) >= 128) {}
+  return p;
+}
+
 const mantissaShift: u64 = 29;
 const floatMantissa: u64 = 0x7fffff;
 

@@ -1,0 +1,233 @@
+// Writes of typed rows: admission and application. A row whose version is derived is compared with the floats of its
+// block too.
+import { versionAt } from '../../codec/kernel/codec';
+import { fieldsOf, notCanonical } from '../../typed/kernel/check';
+import { placed } from '../../typed/kernel/fields';
+import { findHeld, Held, heldAt, isHeldAlready, isNew, isSuperseded } from './heads';
+import { state, usedBytes } from './pages';
+import { isMergeableTyped, orderOfTyped } from './row_desk';
+import {
+  findNode,
+  floatRowsOf,
+  isFlushed,
+  makeCurrent,
+  Node,
+  nodeOf,
+  park,
+  Series,
+  seriesAt,
+  setFlushed,
+  typedOf,
+} from './series';
+import { addTyped, heldTyped, typedBytesNeeded } from './typed_part';
+import {
+  derivedVersion,
+  noBytesAreEnough,
+  outcomeBadValue,
+  outcomeResourceExhausted,
+  outcomeSuperseded,
+  outcomeTooFarFuture,
+  outcomeTooFarPast,
+  outcomeUnknownReference,
+  outcomeWritten,
+} from './writes';
+
+/** Bytes that the typed row may make its series take. What work takes meanwhile is left free by all admission. */
+function typedNeeded(series: Series, nanos: i64, length: u32, fields: u32): usize {
+  const node = findNode(series, nanos);
+  if (node == null) return typedBytesNeeded(null, length);
+  const part = typedOf(node);
+  if (part == null) return typedBytesNeeded(null, length);
+  const isMergeable = isMergeableTyped(
+    part.areaRows + part.headCount + 1,
+    part.areaFields + <u64>(part.headFields + fields),
+    part.valueBytes + <u64>length,
+  );
+  return isMergeable ? typedBytesNeeded(part, length) : noBytesAreEnough;
+}
+
+/**
+ * `check` of typed rows, whose values end at `ends` (u32) and lie one after the other at `bytes`: these are looked at
+ * whole.
+ */
+export function checkTyped(
+  slots: usize,
+  generations: usize,
+  times: usize,
+  ends: usize,
+  bytes: usize,
+  outcomes: usize,
+  rowCount: usize,
+  unitNanos: i64,
+  namespaceOrdinal: u32,
+  nanosFrom: i64,
+  nanosEnd: i64,
+  budgetBytes: usize,
+): u32 {
+  const seriesEnd = state().seriesEnd;
+  const unitsMax = i64.MAX_VALUE / unitNanos;
+  let used: u64 = usedBytes();
+  let refused: u32 = 0;
+  let valueAt = bytes;
+  for (let row: usize = 0; row < rowCount; row++) {
+    const at = valueAt;
+    valueAt = bytes + <usize>load<u32>(ends + (row << 2));
+    if (load<u8>(outcomes + row) != outcomeWritten) {
+      refused++;
+      continue;
+    }
+    const count = fieldsOf(at, valueAt);
+    const slot = load<u32>(slots + (row << 2));
+    const generation = load<u32>(generations + (row << 2));
+    const units = load<i64>(times + (row << 3));
+    const nanos = units * unitNanos;
+    let outcome = outcomeWritten;
+    if (count == notCanonical) outcome = outcomeBadValue;
+    else if (slot >= seriesEnd || !isOf(seriesAt(slot), generation, namespaceOrdinal)) {
+      outcome = outcomeUnknownReference;
+    } else if (units < -unitsMax || (units <= unitsMax && nanos < nanosFrom)) {
+      outcome = outcomeTooFarPast;
+    } else if (units > unitsMax || nanos >= nanosEnd) {
+      outcome = outcomeTooFarFuture;
+    } else {
+      const series = seriesAt(slot);
+      const needed = typedNeeded(series, nanos, <u32>(valueAt - at), count);
+      if (used + <u64>needed > <u64>budgetBytes) outcome = outcomeResourceExhausted;
+      else {
+        used += <u64>needed;
+        series.isAdmitted = 1;
+      }
+    }
+    if (outcome == outcomeWritten) continue;
+    store<u8>(outcomes + row, <u8>outcome);
+    refused++;
+  }
+  return refused;
+}
+
+function isOf(series: Series, generation: u32, namespaceOrdinal: u32): bool {
+  return (
+    series.generation == generation &&
+    <u32>series.namespaceOrdinal == namespaceOrdinal &&
+    series.isLive != 0
+  );
+}
+
+/**
+ * `append` of typed rows whose values `checkTyped` has looked at.
+ * @param starts i64 nanoseconds, 0 for none
+ */
+export function appendTyped(
+  slots: usize,
+  generations: usize,
+  times: usize,
+  starts: usize,
+  ends: usize,
+  bytes: usize,
+  outcomes: usize,
+  rowCount: usize,
+  unitNanos: i64,
+  version: i64,
+  isDerived: bool,
+): u32 {
+  const s = state();
+  s.batchVersion = version;
+  s.batchVersionHighest = max(s.batchVersionHighest, version);
+  let superseded: u32 = 0;
+  let valueAt = bytes;
+  for (let row: usize = 0; row < rowCount; row++) {
+    const at = valueAt;
+    valueAt = bytes + <usize>load<u32>(ends + (row << 2));
+    if (load<u8>(outcomes + row) != outcomeWritten) continue;
+    const slot = load<u32>(slots + (row << 2));
+    if (slot >= s.seriesEnd) continue;
+    const series = seriesAt(slot);
+    if (series.generation != load<u32>(generations + (row << 2)) || !series.isLive) continue;
+    const nanos = load<i64>(times + (row << 3)) * unitNanos;
+    let rowVersion = version;
+    let isAppended = true;
+    if (isDerived) {
+      const atTime = versionAt(nanos);
+      rowVersion = derivedVersion(version, atTime);
+      // A file may have another value, whatever the memory has.
+      const ofFiles = max(
+        s.versionRecentFiles,
+        rowVersion == atTime ? 0 : s.versionOtherFiles,
+      );
+      isAppended = rowVersion > ofFiles;
+    }
+    if (isAppended) {
+      isAppended = appendTypedRow(
+        series,
+        nanos,
+        load<i64>(starts + (row << 3)),
+        placed(at, valueAt - at),
+        fieldsOf(at, valueAt),
+        rowVersion,
+        isDerived,
+      );
+    }
+    if (isAppended) continue;
+    store<u8>(outcomes + row, <u8>outcomeSuperseded);
+    superseded++;
+  }
+  return superseded;
+}
+
+/**
+ * Appends one typed row, and counts it. Traps as `appendRow` does.
+ * @param fields that the value has
+ * @returns false when its version is derived, and another value stands at that time that it cannot replace
+ */
+function appendTypedRow(
+  series: Series,
+  nanos: i64,
+  start: i64,
+  value: u64,
+  fields: u32,
+  version: i64,
+  isDerived: bool,
+): bool {
+  const node = nodeOf(series, nanos);
+  if (node == null) unreachable();
+  if (series.current == changetype<usize>(node)) park(series);
+  const lag = version - versionAt(nanos);
+  if (isDerived) {
+    const standing = compareTypedWithHeld(series, node!, nanos, lag, value, start);
+    if (standing != isNew) return standing == isHeldAlready;
+  }
+  addTyped(node!, nanos, lag, start, value, fields);
+  return true;
+}
+
+function compareTypedWithHeld(
+  series: Series,
+  node: Node,
+  nanos: i64,
+  lag: i64,
+  value: u64,
+  start: i64,
+): u32 {
+  if (floatRowsOf(node) != 0 && nanos <= node.lastNanos) {
+    const current = series.current;
+    const wasFlushed = isFlushed(node);
+    park(series);
+    makeCurrent(series, node);
+    const isFound = findHeld(series, nanos, lag + versionAt(nanos));
+    park(series);
+    // Nothing was written.
+    if (wasFlushed) setFlushed(node);
+    if (current != 0) makeCurrent(series, changetype<Node>(current));
+    // A typed value goes before a float of the same version.
+    const float = changetype<Held>(heldAt);
+    if (!isFound || (float.isSome && float.lag > lag)) return isSuperseded;
+  }
+  const part = typedOf(node);
+  if (part == null) return isNew;
+  const held = heldTyped(node, part, nanos);
+  if (held == null) return isSuperseded;
+  if (!held.isSome || held.lag < lag) return isNew;
+  if (orderOfTyped(0, held.value, held.start, 0, value, start) == 0) return isHeldAlready;
+  const order = orderOfTyped(held.lag, held.value, held.start, lag, value, start);
+  return order > 0 ? isSuperseded : isNew;
+}

@@ -1,0 +1,237 @@
+// Writes of floats: admission of rows before the commit log has them, and their application after it.
+import { versionAt } from '../../codec/kernel/codec';
+import { versionNanos } from '../../codec/kernel/rows';
+import { headRowsMax } from './head_rows';
+import { appendRow, hasRoom, headCapacityAfter, isFull, isInBlock } from './heads';
+import { state, usedBytes } from './pages';
+import { findNode, lateRowBytes, Node, Series, seriesAt, typedOf } from './series';
+
+export const outcomeWritten: u32 = 0;
+export const outcomeUnknownReference: u32 = 1;
+export const outcomeTooFarPast: u32 = 2;
+export const outcomeTooFarFuture: u32 = 3;
+export const outcomeResourceExhausted: u32 = 6;
+export const outcomeSuperseded: u32 = 8;
+export const outcomeBadValue: u32 = 10;
+
+/** Rows of one series in one block of the memory: a query decodes no more. */
+const blockRowsMax: u64 = 1 << 24;
+/**
+ * Work space for a row when its block is merged, and when the block is read for a file: columns and
+ * what is written from them.
+ */
+const mergeRowBytes: u64 = 80;
+/** More than any memory has. */
+export const noBytesAreEnough: usize = u32.MAX_VALUE;
+
+/** Whether the block can still be merged with one more head. */
+@inline
+function isMergeable(node: Node, rowsMax: u32): bool {
+  return node.areaRows + <u32>node.lateCount + headRowsMax <= rowsMax;
+}
+
+/**
+ * Bytes that the row may make its series take. Rows that are sealed, late or of another block need
+ * their block to be merged sooner or later.
+ * @param rowsMax that the memory can merge
+ */
+@inline
+function bytesNeeded(series: Series, nanos: i64, rowsMax: u32): usize {
+  if (!isInBlock(series, nanos)) {
+    const other = findNode(series, nanos);
+    if (other == null) return 4096;
+    if (!isMergeable(other, rowsMax)) return noBytesAreEnough;
+    // Such a block is never the current one, so its head's seal counts here.
+    return typedOf(other) == null ? 4096 : 4096 + other.areaLength + (other.areaLength >> 2);
+  }
+  if (nanos <= series.lastNanos && !isMergeable(changetype<Node>(series.current), rowsMax)) {
+    return noBytesAreEnough;
+  }
+  if (hasRoom(series)) return 0;
+  if (!isFull(series)) {
+    const next = headCapacityAfter(<u32>series.headCapacity, true);
+    return <usize>max(next, <u32>series.headBytesSealed);
+  }
+  const node = changetype<Node>(series.current);
+  if (!isMergeable(node, rowsMax)) return noBytesAreEnough;
+  return 4096 + node.areaLength + (node.areaLength >> 2);
+}
+
+/**
+ * Sets the outcomes (u8) of rows that have none; gives how many have one other than 0. The columns:
+ * u32 slots, u32 generations, i64 times in units, and the outcomes.
+ */
+export function check(
+  slots: usize,
+  generations: usize,
+  times: usize,
+  outcomes: usize,
+  rowCount: usize,
+  unitNanos: i64,
+  namespaceOrdinal: u32,
+  nanosFrom: i64,
+  nanosEnd: i64,
+  budgetBytes: usize,
+  reserveBytes: usize,
+): u32 {
+  const seriesEnd = state().seriesEnd;
+  const unitsMax = i64.MAX_VALUE / unitNanos;
+  let bytes: u64 = usedBytes();
+  const bytesFree = max<i64>(<i64>budgetBytes + <i64>reserveBytes - <i64>bytes, 0);
+  const rowsMax = <u32>min<u64>(<u64>bytesFree / mergeRowBytes, blockRowsMax);
+  let refused: u32 = 0;
+  let rowTouched: usize = 0;
+  for (let row: usize = 0; row < rowCount; row++) {
+    if (row == rowTouched) {
+      rowTouched = min(row + rowsTouched, rowCount);
+      touchRecords(slots, row, rowTouched, seriesEnd);
+    }
+    if (load<u8>(outcomes + row) != outcomeWritten) {
+      refused++;
+      continue;
+    }
+    let outcome = outcomeUnknownReference;
+    const slot = load<u32>(slots + (row << 2));
+    if (slot < seriesEnd) {
+      const series = seriesAt(slot);
+      if (
+        series.generation == load<u32>(generations + (row << 2)) &&
+        <u32>series.namespaceOrdinal == namespaceOrdinal &&
+        series.isLive
+      ) {
+        const units = load<i64>(times + (row << 3));
+        const nanos = units * unitNanos;
+        if (units < -unitsMax || (units <= unitsMax && nanos < nanosFrom)) {
+          outcome = outcomeTooFarPast;
+        } else if (units > unitsMax || nanos >= nanosEnd) {
+          outcome = outcomeTooFarFuture;
+        } else {
+          const needed = bytesNeeded(series, nanos, rowsMax);
+          const limit = <u64>budgetBytes + (needed == 0 ? <u64>(reserveBytes >> 1) : 0);
+          if (bytes + needed + lateRowBytes > limit) {
+            outcome = outcomeResourceExhausted;
+          } else {
+            outcome = outcomeWritten;
+            bytes += needed + lateRowBytes;
+            series.isAdmitted = 1;
+          }
+        }
+      }
+    }
+    if (outcome == outcomeWritten) continue;
+    store<u8>(outcomes + row, <u8>outcome);
+    refused++;
+  }
+  return refused;
+}
+
+/** Rows whose records or heads are looked at before they are worked on. */
+const rowsTouched: usize = 32;
+
+/**
+ * Loads what the next rows will write after, and nothing else: the processor waits for all these
+ * lines of memory at once instead of for one after the other.
+ */
+function touchHeads(slots: usize, row: usize, rowEnd: usize, seriesEnd: u32): void {
+  let seen: u32 = 0;
+  for (; row < rowEnd; row++) {
+    const slot = load<u32>(slots + (row << 2));
+    if (slot >= seriesEnd) continue;
+    const series = seriesAt(slot);
+    seen |= <u32>load<u8>(series.head + <usize>series.headBytes);
+  }
+  state().touched = seen;
+}
+
+/** The same for the records of series. */
+function touchRecords(slots: usize, row: usize, rowEnd: usize, seriesEnd: u32): void {
+  let seen: u32 = 0;
+  for (; row < rowEnd; row++) {
+    const slot = load<u32>(slots + (row << 2));
+    if (slot < seriesEnd) seen |= seriesAt(slot).generation;
+  }
+  state().touched = seen;
+}
+
+/** Versions of rows that are in files, of blocks up to this end, are not above. */
+export function noteFiles(version: i64, blockEnd: i64): void {
+  const s = state();
+  // A row of such a block may still be written with its time as its version.
+  const isRecent = versionAt(blockEnd) + <i64>liveLagMax > version;
+  if (isRecent) s.versionRecentFiles = max(s.versionRecentFiles, version);
+  else s.versionOtherFiles = max(s.versionOtherFiles, version);
+}
+
+/** `versionGrain` and `liveLagMax` of lib/hybrid_clock.ts. */
+const versionGrain: i64 = 1 << 18;
+const liveLagMax: u64 = 1 << 20;
+
+/** `derivedVersion` of lib/hybrid_clock.ts, by the version of the row's time. */
+@inline
+export function derivedVersion(version: i64, atTime: i64): i64 {
+  const lag = version - atTime;
+  return max(<u64>lag < liveLagMax ? atTime : version & -versionGrain, 0);
+}
+
+/**
+ * Applies the rows whose outcome is 0. Those that another value supersedes get that outcome; gives
+ * how many.
+ * @param isDerived versions of rows are derived from their times
+ */
+export function append(
+  slots: usize,
+  generations: usize,
+  times: usize,
+  values: usize,
+  outcomes: usize,
+  rowCount: usize,
+  unitNanos: i64,
+  version: i64,
+  isDerived: bool,
+): u32 {
+  const s = state();
+  const seriesEnd = s.seriesEnd;
+  s.batchVersion = version;
+  s.batchVersionHighest = max(s.batchVersionHighest, version);
+  // 0 where a unit is less than a step of versions.
+  const versionsPerUnit = unitNanos % versionNanos == 0 ? unitNanos / versionNanos : 0;
+  const recentFiles = s.versionRecentFiles;
+  const otherFiles = max(recentFiles, s.versionOtherFiles);
+  let appended: u64 = 0;
+  let superseded: u32 = 0;
+  let rowTouched: usize = 0;
+  for (let row: usize = 0; row < rowCount; row++) {
+    if (row == rowTouched) {
+      rowTouched = min(row + rowsTouched, rowCount);
+      touchHeads(slots, row, rowTouched, seriesEnd);
+    }
+    if (load<u8>(outcomes + row) != outcomeWritten) continue;
+    const slot = load<u32>(slots + (row << 2));
+    if (slot >= seriesEnd) continue;
+    const series = seriesAt(slot);
+    if (series.generation != load<u32>(generations + (row << 2)) || !series.isLive) continue;
+    const units = load<i64>(times + (row << 3));
+    const nanos = units * unitNanos;
+    const bits = load<u64>(values + (row << 3));
+    let rowVersion = version;
+    if (isDerived) {
+      const atTime = versionsPerUnit != 0 ? units * versionsPerUnit : versionAt(nanos);
+      rowVersion = derivedVersion(version, atTime);
+      // A file may have another value, whatever the memory has.
+      if (rowVersion <= (rowVersion == atTime ? recentFiles : otherFiles)) {
+        store<u8>(outcomes + row, <u8>outcomeSuperseded);
+        superseded++;
+        continue;
+      }
+    }
+    if (appendRow(series, nanos, bits, rowVersion, isDerived)) {
+      appended++;
+    } else {
+      store<u8>(outcomes + row, <u8>outcomeSuperseded);
+      superseded++;
+    }
+  }
+  s.sampleCount += appended;
+  return superseded;
+}
+
