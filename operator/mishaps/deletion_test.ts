@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KubeError } from '../kube/kube_api.ts';
-import { resource } from '../resource/kube_objects.ts';
-import { settledWorld, type World } from '../world_testing.ts';
+import { type KubeObject, resource } from '../resource/kube_objects.ts';
+import { settledWorld, specOf, type World } from '../world_testing.ts';
 
 type Json = any;
 
@@ -118,3 +118,106 @@ test('a cluster goes whose definitions are going, too', async () => {
   assert.equal(world.cluster, undefined);
   assert.deepEqual(world.kube.ofKind('PersistentVolumeClaim'), []);
 });
+
+/** A cluster (volumes of nodes stay, those of etcd go) that was deleted and applied again in one breath. */
+async function replacedAtOnce(): Promise<{ readonly world: World; readonly before: Json }> {
+  const world = await settledWorld();
+  const before = world.cluster;
+  await world.clock.pass(60_000);
+  world.kube.remove(before);
+  world.addCluster(specOf());
+  return { world, before };
+}
+
+/** The coordinator of the new one has nothing that the old etcd had. */
+async function etcdGoes(world: World): Promise<void> {
+  await world.loseEtcd();
+  world.coordinatorUp = false;
+}
+
+async function comesBack(world: World): Promise<void> {
+  for (let pass = 0; pass < 60; pass++) {
+    await world.reconcile();
+    assert.equal(world.condition('Stalled')?.status, undefined, world.condition('Ready').message);
+    await world.clock.pass(2_000);
+    await world.advance();
+    world.coordinatorUp = world.etcd.hasQuorum;
+  }
+  assert.equal(world.condition('Ready').status, 'True', world.condition('Ready').message);
+  assert.deepEqual(world.calls, ['approve']);
+}
+
+// Applied again while the old coordinators and the old etcd still run, it read the placement there and
+// took that for its own: when they had gone with their volumes it was a placement that was lost.
+test('what a predecessor says that Kubernetes takes away is not of the new cluster', async () => {
+  const { world, before } = await replacedAtOnce();
+  for (let pass = 0; pass < 3; pass++) {
+    await world.reconcile();
+    await world.clock.pass(2_000);
+  }
+  const { reason, message } = world.condition('Ready');
+  assert.equal(reason, 'PredecessorEnding', message);
+  assert.match(message, /the cluster c that was deleted before: ConfigMap\/c-coordinator-/);
+  assert.equal(world.cluster.status.placementVersion, undefined);
+  assert.deepEqual(
+    world.kube.writes.filter(
+      (write) => !write.includes('TSDBCluster/') && !write.includes('Event'),
+    ),
+    [],
+    'nothing is made between what goes',
+  );
+  // Sets go first; a pod runs as long as it needs to end, with its volume.
+  const pods = world.kube.ofKind('Pod');
+  const claims = world.kube.ofKind('PersistentVolumeClaim');
+  world.kube.collectGarbage(before.metadata);
+  const nowMillis = world.clock.nowMillis();
+  const deletionTimestamp = new Date(nowMillis + 30_000).toISOString();
+  for (const object of [...pods, ...claims.filter(isOfEtcd)]) {
+    const metadata = { ...object.metadata, deletionTimestamp };
+    const stored = world.kube.store({ ...object, metadata }) as Json;
+    stored.metadata.creationTimestamp = object.metadata.creationTimestamp;
+  }
+  await world.clock.pass(20_000);
+  await world.reconcile();
+  assert.match(world.condition('Ready').message, /: Pod\/c-a-0, Pod\/c-a-b-0, /);
+  for (const object of [...pods, ...claims.filter(isOfEtcd)]) world.kube.remove(object);
+  await etcdGoes(world);
+  await comesBack(world);
+});
+
+test('a pod of a predecessor on a machine that is away is not waited for', async () => {
+  const { world, before } = await replacedAtOnce();
+  const pod = world.kube.find('Pod', 'c-a-0');
+  world.kube.collectGarbage(before.metadata);
+  const deletionTimestamp = new Date(world.clock.nowMillis()).toISOString();
+  const stored = world.kube.store({ ...pod, metadata: { ...pod.metadata, deletionTimestamp } });
+  (stored as Json).metadata.creationTimestamp = pod.metadata.creationTimestamp;
+  await etcdGoes(world);
+  await world.clock.pass(60_000);
+  await world.reconcile();
+  assert.equal(world.condition('Ready').reason, 'PredecessorEnding');
+  await world.clock.pass(60_000);
+  await world.reconcile();
+  assert.notEqual(world.condition('Ready').reason, 'PredecessorEnding');
+});
+
+test('old coordinators are waited for, those that were orphaned are taken over', async () => {
+  const { world, before } = await replacedAtOnce();
+  world.kube.collectGarbage(before.metadata);
+  const labels = { 'tsdb.io/cluster': 'c', 'tsdb.io/component': 'coordinator' };
+  const creationTimestamp = before.metadata.creationTimestamp;
+  const metadata = { name: 'c-coordinator-x', namespace: 'default', labels };
+  const pod = world.kube.store({ apiVersion: 'v1', kind: 'Pod', metadata, spec: {} }) as Json;
+  pod.metadata.creationTimestamp = creationTimestamp;
+  await world.reconcile();
+  assert.match(world.condition('Ready').message, /Pod\/c-coordinator-x/);
+  const deployment = { name: 'c-coordinator', namespace: 'default', labels };
+  const stored = world.kube.store({
+    ...{ apiVersion: 'apps/v1', kind: 'Deployment', metadata: deployment, spec: {} },
+  }) as Json;
+  stored.metadata.creationTimestamp = creationTimestamp;
+  await world.reconcile();
+  assert.notEqual(world.condition('Ready').reason, 'PredecessorEnding');
+});
+
+const isOfEtcd = ({ metadata }: KubeObject): boolean => metadata.name.startsWith('data-c-etcd-');

@@ -254,7 +254,7 @@ test('a snapshot is restored also while volumes of the former etcd still end', a
     await world.reconcile().catch(() => {});
     await world.clock.pass(2_000);
   }
-  assert.equal(world.kube.find('StatefulSet', 'c-etcd')?.spec.replicas, 0);
+  assert.equal(world.condition('Ready').reason, 'PredecessorEnding');
   for (const { kind, metadata } of former) world.kube.remove(world.kube.find(kind, metadata.name)!);
   world.etcd.forget();
   world.coordinatorUp = false;

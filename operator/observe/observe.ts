@@ -24,6 +24,7 @@ import type {
 import type { TlsSecrets } from './tls_secrets.ts';
 import { type AwaySince, type Machines, type Reach, volumeReaches } from './volume_reach.ts';
 import { foreignClaims } from './foreign_claims.ts';
+import { predecessorObjects } from './predecessor.ts';
 import { type KubeClient, resourceOf } from '../kube/kube_api.ts';
 
 /** What the coordinator said, or why it could not be asked. */
@@ -50,6 +51,8 @@ export interface Observed {
   readonly volumeClaims: readonly KubeObject[];
   /** Names of claims of others under names that ours would have. */
   readonly foreignClaims: readonly string[];
+  /** What Kubernetes still takes away of a cluster of the same name that was deleted before. */
+  readonly predecessor: readonly string[];
   readonly coordinator: CoordinatorView;
   /** Its own etcd; null for an external one. */
   readonly etcd: EtcdView | null;
@@ -143,7 +146,6 @@ export async function observe(
     jobs,
     pods,
     volumeClaims,
-    view,
   ] = await Promise.all([
     listed('service'),
     listed('configMap'),
@@ -155,7 +157,6 @@ export async function observe(
     listed('job'),
     listed('pod'),
     listed('volumeClaim'),
-    coordinatorView(coordinator, signal),
   ]);
   const found = [
     ...services,
@@ -187,6 +188,11 @@ export async function observe(
     const object = await api.get(resourceOf(wanted), namespace, name, signal);
     if (object !== null) live.set(childKey(wanted), object);
   }
+  const objects = [...live.values(), ...pods];
+  const predecessor = predecessorObjects({ cluster, objects, nowMillis: memory.nowMillis });
+  // Who answers may be the predecessor's, and is only asked when that has gone.
+  const problem =
+    predecessor.length === 0 ? null : `of the cluster before there is ${predecessor.join(', ')}`;
   const appliedAs = [...live].flatMap(([key, object]) => {
     const hash = memory.appliedAs(object);
     return hash === null ? [] : [[key, hash] as const];
@@ -209,8 +215,15 @@ export async function observe(
     pods: placed,
     volumeClaims,
     foreignClaims: await foreignClaims(cluster, volumeClaims, api, signal),
-    coordinator: view,
-    etcd: etcd === null ? null : await etcd.view(etcdPods, signal),
+    predecessor,
+    coordinator:
+      problem === null ? await coordinatorView(coordinator, signal) : { reachable: false, problem },
+    etcd:
+      etcd === null
+        ? null
+        : problem === null
+          ? await etcd.view(etcdPods, signal)
+          : { reachable: false, problem },
     tlsSecrets: sources.tlsSecrets,
     appliedAs: new Map(appliedAs),
     record: typeof record === 'string' ? null : record,

@@ -34,6 +34,9 @@ import { type Rollout, rolloutOf } from './rollout.ts';
 import type { Action } from '../action/action.ts';
 import { nothing, type Part, type Plan, type Reason, stalledBy, waitingFor } from '../part/part.ts';
 
+/** Objects of a predecessor that are named. */
+const namedMax = 5;
+
 export function plan(observed: Observed, desired: Desired): Plan {
   try {
     const next = livePlan(observed, desired);
@@ -61,7 +64,20 @@ function pausedPlan({ actions, waiting, stalled }: Plan): Plan {
 const isNote = (action: Action): boolean =>
   action.kind === 'apply' && action.object.metadata.labels?.[label.component] === 'record';
 
+/**
+ * Nothing is made before all of it has gone: a pod would run on a volume that goes, and what is written
+ * to an etcd that goes would be lost with it.
+ */
+function predecessorPlan({ cluster, predecessor }: Observed): Plan {
+  const { name } = cluster.metadata;
+  const list = [...predecessor.slice(0, namedMax), ...(predecessor.length > namedMax ? ['…'] : [])];
+  const message = `Kubernetes takes away what is left of the cluster ${name} that was deleted before: ${list.join(', ')}`;
+  const waiting = waitingFor('PredecessorEnding', message);
+  return { ...waiting, gated: null, isPending: false, rollout: 'begun' };
+}
+
 function livePlan(observed: Observed, desired: Desired): Plan {
+  if (observed.predecessor.length > 0) return predecessorPlan(observed);
   const rollout = rolloutOf(observed, desired);
   const placing = placementPart(observed);
   const etcd = etcdPart(observed);

@@ -40,6 +40,8 @@ import {
 } from './scenario.ts';
 
 const doomed = 'doomed';
+/** Stays, with what a person may want to begin with, also when no snapshots are asked for any more. */
+const snapshotsClaim = `${clusterName}-etcd-snapshots`;
 const nodeClaims = groups.map((group) => `data-${clusterName}-${group}-0`);
 const deletePolicy = { data: 'Delete', metadata: 'Delete' };
 
@@ -68,7 +70,9 @@ async function retained(stage: Stage): Promise<Ending> {
   await stopLoad(kube);
   await startLoad(kube);
   await delay(10_000);
-  await goes(kube, clusterName, nodeClaims);
+  const before = await claimsOf(kube, clusterName);
+  const kept = [...nodeClaims, snapshotsClaim].filter((claim) => before.includes(claim));
+  await goes(kube, clusterName, kept);
   // The writer goes on trying, and the checker knows what was acknowledged before.
   await applyCluster(kube);
   await clusterReady(kube, 1, 300_000);
