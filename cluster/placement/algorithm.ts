@@ -54,26 +54,22 @@ export function initPlacement(
     cutoverTimeNanos: 0n,
   });
   const targets = targetLoads(instances, numShards, replicaFactor);
-  const groups = new Map<string, { members: DraftInstance[]; left: number; weight: number }>();
+  const groups = new Map<string, InstanceInfo[]>();
   for (const info of instances) {
-    const instance = draft.addInstance(info);
-    const group = groups.get(info.isolationGroup) ?? { members: [], left: 0, weight: 0 };
-    group.members.push(instance);
-    group.left += targets.get(info.id)!;
-    group.weight += info.weight;
-    groups.set(info.isolationGroup, group);
+    const group = groups.get(info.isolationGroup);
+    if (group === undefined) groups.set(info.isolationGroup, [info]);
+    else group.push(info);
   }
   // A shard takes the groups with the most left to take: then no group is ever left with more than
   // the remaining shards, so the targets are met exactly.
-  const order = [...groups.entries()]
+  const order = [...groups]
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([, group]) => group);
+    .map(([, members]) => new FirstShares(members, draft, targets))
+    .sort((a, b) => b.compare(a));
   for (let shard = 0; shard < numShards; shard++) {
-    order.sort((a, b) => b.left - a.left || b.weight - a.weight);
-    for (const group of order.slice(0, replicaFactor)) {
-      group.left--;
-      draft.place(shard, mostSpare(shard, group.members, targets));
-    }
+    const taking = order.splice(0, replicaFactor);
+    for (const group of taking) draft.place(shard, group.take(shard));
+    for (const group of taking.reverse()) order.splice(placeIn(order, group), 0, group);
   }
   return draft.finish();
 }
@@ -374,7 +370,7 @@ function firstGiven(
     let bestRank = Number.POSITIVE_INFINITY;
     for (const [shard, { state }] of from.shards) {
       if (state === 'LEAVING' || to.shards.has(shard) || !draft.canOwn(shard, to, from)) continue;
-      const rank = (state === 'INITIALIZING' ? 0 : 2 ** 32) + spread(shard, to.info.id);
+      const rank = (state === 'INITIALIZING' ? 0 : 2 ** 32) + spread(shard, hashOf(to));
       if (rank < bestRank) {
         best = shard;
         bestRank = rank;
@@ -412,6 +408,82 @@ function evenOut(
   }
 }
 
+interface Share {
+  readonly instance: DraftInstance;
+  readonly hash: number;
+  readonly index: number;
+  /** Shards that it has left to take. */
+  spare: number;
+}
+
+/**
+ * What the instances of one group have left to take. Each shard goes to the instance furthest below its
+ * share, among equals to a spread choice: as `mostSpare`, which looks at all of them.
+ */
+class FirstShares {
+  /** Most to take first. */
+  readonly #members: Share[];
+  /** So many members, the first ones, have as much to take as the first one. */
+  #equals = 0;
+  readonly #weight: number;
+  #left = 0;
+
+  constructor(
+    members: readonly InstanceInfo[],
+    draft: Draft,
+    targets: ReadonlyMap<string, number>,
+  ) {
+    this.#members = members
+      .map((info, index) => {
+        const instance = draft.addInstance(info);
+        return { instance, hash: hashOf(instance), index, spare: targets.get(info.id)! };
+      })
+      .sort((a, b) => b.spare - a.spare);
+    this.#weight = members.reduce((sum, { weight }) => sum + weight, 0);
+    this.#left = this.#members.reduce((sum, { spare }) => sum + spare, 0);
+  }
+
+  /** @returns more than zero when this one has more to take, or as much and weighs more */
+  compare(other: FirstShares): number {
+    return this.#left - other.#left || this.#weight - other.#weight;
+  }
+
+  take(shard: number): DraftInstance {
+    const members = this.#members;
+    const most = members[0]!.spare;
+    while (this.#equals < members.length && members[this.#equals]!.spare === most) this.#equals++;
+    let best = 0;
+    let bestRank = -1;
+    for (let at = 0; at < this.#equals; at++) {
+      const { hash, index } = members[at]!;
+      const rank = spread(shard, hash);
+      if (rank < bestRank || (rank === bestRank && index > members[best]!.index)) continue;
+      best = at;
+      bestRank = rank;
+    }
+    // It is now the first of those that have less.
+    const taken = members[best]!;
+    this.#equals--;
+    members[best] = members[this.#equals]!;
+    members[this.#equals] = taken;
+    taken.spare--;
+    this.#left--;
+    return taken.instance;
+  }
+}
+
+/** Where a group belongs in groups that are in order: before those that have as much to take. */
+function placeIn(order: readonly FirstShares[], group: FirstShares): number {
+  let low = 0;
+  let high = order.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (order[middle]!.compare(group) > 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /**
  * The instance furthest below its share; among equals a spread choice, so that replicas mix well.
  */
@@ -426,7 +498,7 @@ function mostSpare(
   for (const instance of instances) {
     const spare = targets.get(instance.info.id)! - instance.load;
     if (spare < bestSpare) continue;
-    const rank = spread(shard, instance.info.id);
+    const rank = spread(shard, hashOf(instance));
     if (spare > bestSpare || rank > bestRank) {
       best = instance;
       bestSpare = spare;
@@ -438,14 +510,18 @@ function mostSpare(
 
 const hashOfId = new Map<string, number>();
 
-/** A number in [0, 2^32) that is different for each pair and always the same. */
-function spread(shard: number, instanceId: string): number {
-  let hash = hashOfId.get(instanceId);
+function hashOf({ info: { id } }: DraftInstance): number {
+  let hash = hashOfId.get(id);
   if (hash === undefined) {
-    hash = murmur3(Buffer.from(instanceId));
+    hash = murmur3(Buffer.from(id));
     if (hashOfId.size >= instancesMax) hashOfId.clear();
-    hashOfId.set(instanceId, hash);
+    hashOfId.set(id, hash);
   }
+  return hash;
+}
+
+/** A number in [0, 2^32) that is different for each pair and always the same. */
+function spread(shard: number, hash: number): number {
   let mixed = Math.imul(hash ^ shard, 0x9e3779b1);
   mixed = Math.imul(mixed ^ (mixed >>> 15), 0x85ebca6b);
   return (mixed ^ (mixed >>> 13)) >>> 0;

@@ -87,6 +87,47 @@ test('initPlacement() gives each instance its share by weight, all INITIALIZING 
   }
 });
 
+test('initPlacement() gives each shard to the groups and instances with the most left to take', () => {
+  const instances = fc
+    .array(fc.record({ group: fc.nat(6), weight: fc.integer({ min: 1, max: 4 }) }), {
+      minLength: 1,
+      maxLength: 30,
+    })
+    .map((members) => members.map(({ group, weight }, at) => info(`i${at}`, `g${group}`, weight)));
+  fc.assert(
+    fc.property(
+      instances,
+      fc.integer({ min: 1, max: 100 }),
+      fc.nat(2),
+      (infos, numShards, more) => {
+        const groups = new Set(infos.map(({ isolationGroup }) => isolationGroup));
+        const replicaFactor = Math.min(groups.size, 1 + more);
+        const placement = initPlacement(infos, { numShards, replicaFactor });
+        const left = new Map(targetLoads(infos, numShards, replicaFactor));
+        const leftOf = (group: string): number =>
+          infos
+            .filter(({ isolationGroup }) => isolationGroup === group)
+            .reduce((sum, { id }) => sum + left.get(id)!, 0);
+        for (let shard = 0; shard < numShards; shard++) {
+          const owners = placement.instances.filter(({ shards }) =>
+            shards.some(({ id }) => id === shard),
+          );
+          const taking = new Set(owners.map(({ isolationGroup }) => isolationGroup));
+          assert.equal(taking.size, replicaFactor);
+          const least = Math.min(...[...taking].map(leftOf));
+          for (const group of groups.difference(taking)) assert.ok(leftOf(group) <= least);
+          for (const { id, isolationGroup } of infos) {
+            const owner = owners.find((one) => one.isolationGroup === isolationGroup);
+            if (owner !== undefined) assert.ok(left.get(id)! <= left.get(owner.id)!);
+          }
+          for (const { id } of owners) left.set(id, left.get(id)! - 1);
+        }
+        assert.ok([...left.values()].every((spare) => spare === 0));
+      },
+    ),
+  );
+});
+
 test('initPlacement() refuses what cannot be placed and says why', () => {
   const shape = { numShards: 4, replicaFactor: 3 };
   assert.throws(
