@@ -14,8 +14,10 @@ import {
   kindRawFloat,
   kindRows,
   kindTyped,
+  kindsPlain,
 } from './layout.ts';
 
+export { kindsAll, kindsFloat, kindsPlain } from './layout.ts';
 /** Rows that one chunk can hold; a longer run is several chunks. */
 export { chunkRowsMax } from './layout.ts';
 
@@ -186,8 +188,8 @@ export function malformed(reason: string, offset: number): Error {
   return badRequest(`cannot read chunk: it ${reason}: at byte ${offset}`);
 }
 
-function isKind(kind: number, kindMax: ChunkKind): kind is ChunkKind {
-  return kind >= chunkKind.rawFloat && kind <= kindMax;
+function isKind(kind: number, kinds: number): kind is ChunkKind {
+  return ((kinds >> kind) & 1) === 1;
 }
 
 /** Versions of its rows are as far from their times, each by its own lag or all by one. */
@@ -236,14 +238,14 @@ export function frameChunk(
  * Reads the header of the chunk at `offset`; the payload is not looked at, except that the length
  * of a raw one must fit.
  * @param end where the bytes of the series end
- * @param kindMax the highest kind that the caller knows; others are refused
+ * @param kinds that the caller knows (`kindsPlain`, `kindsFloat`, `kindsAll`); others are refused
  * @throws {TsdbError} BAD_REQUEST
  */
 export function parseChunkHeader(
   bytes: Uint8Array,
   offset: number,
   end: number,
-  kindMax: ChunkKind = chunkKind.floatLags,
+  kinds: number = kindsPlain,
 ): ChunkHeader {
   const outer = new ByteSource(bytes, offset, end);
   const length = outer.varint();
@@ -253,7 +255,7 @@ export function parseChunkHeader(
   const tag = source.byte();
   const kind = tag & 15;
   const hasRowVersions = (tag & 64) !== 0;
-  if (tag & 128 || !isKind(kind, kindMax)) {
+  if (tag & 128 || !isKind(kind, kinds)) {
     throw malformed(`has an unknown kind: ${tag}`, offset);
   }
   if (hasRowVersions ? kind === chunkKind.float : kind === chunkKind.rows) {
@@ -309,10 +311,10 @@ export function* chunkHeaders(
   bytes: Uint8Array,
   offset: number = 0,
   end: number = bytes.length,
-  kindMax: ChunkKind = chunkKind.floatLags,
+  kinds: number = kindsPlain,
 ): Generator<ChunkHeader> {
   for (let next = offset; next < end; ) {
-    const header = parseChunkHeader(bytes, next, end, kindMax);
+    const header = parseChunkHeader(bytes, next, end, kinds);
     yield header;
     next = header.end;
   }

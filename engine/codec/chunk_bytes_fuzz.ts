@@ -15,10 +15,10 @@ import {
   varintOf,
   withVarintChanged,
 } from '#test/sim/mutate.ts';
-import { type ChunkRows, chunkHeaders, encodeRawChunk } from './chunk.ts';
+import { type ChunkRows, chunkHeaders, encodeRawChunk, kindsFloat } from './chunk.ts';
 import { encodeRowsChunk } from './chunk_rows.ts';
 import { codecSample } from './samples_testing.ts';
-import { encodeFloatChunk, encodeFloatLagsChunk } from './codec_twin.ts';
+import { encodeFloatChunk, encodeFloatLagsChunk, encodeFloatStartsChunk } from './codec_twin.ts';
 import { Decoder } from '../store/decoder.ts';
 import { mergeChunks } from './decoder_twin.ts';
 import { emptyBundle } from './series_bundle.ts';
@@ -91,7 +91,7 @@ function changed(pick: Pick, chunk: Uint8Array): Uint8Array {
 function rowCountOf(chunks: Uint8Array): number {
   let rows = 0;
   try {
-    for (const { rowCount } of chunkHeaders(chunks)) rows += rowCount;
+    for (const { rowCount } of chunkHeaders(chunks, 0, chunks.length, kindsFloat)) rows += rowCount;
   } catch {
     return rows;
   }
@@ -100,12 +100,14 @@ function rowCountOf(chunks: Uint8Array): number {
 
 /** In any of the kinds. */
 function encoded(pick: Pick, rows: ChunkRows): Uint8Array {
-  const kind = pick(7);
+  const kind = pick(9);
   if (kind === 0) return encodeRawChunk(rows);
   if (kind < 3) return encodeFloatChunk(rows);
   const rowVersions = rows.values.map(() => Math.max(0, rows.version - pick(2 ** 21)));
-  const encode = kind < 5 ? encodeRowsChunk : encodeFloatLagsChunk;
-  return encode({ ...rows, rowVersions });
+  if (kind < 5) return encodeRowsChunk({ ...rows, rowVersions });
+  if (kind < 7) return encodeFloatLagsChunk({ ...rows, rowVersions });
+  const startNanos = rows.timestampNanos.map((nanos) => nanos - BigInt(pick(4)) * 1_000_000n);
+  return encodeFloatStartsChunk({ ...rows, rowVersions, startNanos });
 }
 
 const inputsOfChunk = 60;

@@ -5,10 +5,10 @@
 import assert from 'node:assert/strict';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { countInputs } from '#test/sim/counts.ts';
-import { encodeRawChunk, parseChunkHeader, type ChunkRows } from './chunk.ts';
+import { encodeRawChunk, kindsFloat, parseChunkHeader, type ChunkRows } from './chunk.ts';
 import { encodeRowsChunk } from './chunk_rows.ts';
 import { codecSample, randomRows, SeededNumbers } from './samples_testing.ts';
-import { encodeFloatChunk, encodeFloatLagsChunk } from './codec_twin.ts';
+import { encodeFloatChunk, encodeFloatLagsChunk, encodeFloatStartsChunk } from './codec_twin.ts';
 import { Decoder } from '../store/decoder.ts';
 import { mergeChunks } from './decoder_twin.ts';
 import { emptyBundle } from './series_bundle.ts';
@@ -116,7 +116,7 @@ function rowCountsOf(chunks: Uint8Array): number {
   let rows = 0;
   try {
     for (let offset = 0; offset < chunks.length; ) {
-      const header = parseChunkHeader(chunks, offset, chunks.length);
+      const header = parseChunkHeader(chunks, offset, chunks.length, kindsFloat);
       rows += header.rowCount;
       offset = header.end;
     }
@@ -154,6 +154,22 @@ function withVersions(rows: ChunkRows, numbers: SeededNumbers): Required<ChunkRo
   return { ...rows, version: rowVersions.reduce((a, b) => Math.max(a, b)), rowVersions };
 }
 
+/** Starts that change now and then, with each row, or seldom are there; one at least is. */
+function startsFor({ timestampNanos }: ChunkRows, numbers: SeededNumbers): BigInt64Array {
+  const kind = numbers.below(4);
+  const [first] = timestampNanos;
+  let start = BigInt.asIntN(64, first! - BigInt(numbers.below(1_000_000)) * 1_000_003n) || 1n;
+  const starts = timestampNanos.map((nanos, row) => {
+    if (kind === 0) return BigInt.asIntN(64, BigInt(numbers.u32()) << BigInt(numbers.below(40)));
+    if (kind === 1) return timestampNanos[row - 1] ?? start;
+    if (kind === 2 && numbers.below(5) > 0) return 0n;
+    if (numbers.below(20) === 0) start = nanos;
+    return start;
+  });
+  if (starts.every((each) => each === 0n)) starts[0] = 1n;
+  return starts;
+}
+
 /** Rows in one block of the encoder's store: not before 1970. */
 function inOneBlock(rows: ChunkRows): ChunkRows {
   const times = Array.from(rows.timestampNanos, (nanos) => (nanos < 0n ? ~nanos : nanos) >> 2n);
@@ -163,7 +179,7 @@ function inOneBlock(rows: ChunkRows): ChunkRows {
 
 /** Mutations of each chunk, and how many inputs each round has in all. */
 const mutationCount = 30;
-export const inputsOfRound: number = mutationCount + 4;
+export const inputsOfRound: number = mutationCount + 5;
 
 /** @param size how many rounds of `inputsOfRound` inputs; each takes about a millisecond */
 export function fuzz(seed: number, size: number): void {
@@ -201,9 +217,26 @@ function fuzzRounds(seed: number, size: number): void {
       assert.deepEqual(encodedLags, withLags, `bytes with lags of ${label}`);
     }
     assertSame(decodeWithKernel(decoder, withLags), decodeWithTwin(withLags), `lags of ${label}`);
+    const withStarts = encodeFloatStartsChunk({
+      ...versioned,
+      startNanos: startsFor(rows, numbers),
+    });
+    const encodedStarts = encoder.encode(withStarts, true);
+    if (!bytesAreEqual(encodedStarts, withStarts)) {
+      assert.deepEqual(encodedStarts, withStarts, `bytes with starts of ${label}`);
+    }
+    assertSame(decodeWithKernel(decoder, withStarts), decodeWithTwin(withStarts), label);
     const inRows = encodeRowsChunk(versioned);
     assertSame(decodeWithKernel(decoder, inRows), decodeWithTwin(inRows), `rows of ${label}`);
-    const others = [encodeRawChunk(rows), inRows, inRows, withLags, withLags, withLags];
+    const others = [
+      encodeRawChunk(rows),
+      inRows,
+      inRows,
+      withLags,
+      withLags,
+      withStarts,
+      withStarts,
+    ];
     const bytes = others[numbers.below(10)] ?? chunk;
     for (let count = 0; count < mutationCount; count++) {
       const bad = damaged(bytes, numbers);

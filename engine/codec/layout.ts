@@ -10,6 +10,12 @@ export const kindFloatLags = 4;
 export const kindTyped = 5;
 export const kindFloatStarts = 6;
 
+// Sets of kinds, a bit each: what a reader knows, so that nobody passes over what it does not.
+/** Floats without start times. */
+export const kindsPlain = 30;
+export const kindsFloat = 94;
+export const kindsAll = 126;
+
 /** Rows that one chunk can hold. */
 export const chunkRowsMax = 65536;
 

@@ -3,7 +3,13 @@
  * cuts one by time, and gives the rows of one.
  */
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
-import { chunkKind, decodeRawChunk, parseChunkHeader, type ChunkRows } from '../codec/chunk.ts';
+import {
+  chunkKind,
+  decodeRawChunk,
+  kindsFloat,
+  parseChunkHeader,
+  type ChunkRows,
+} from '../codec/chunk.ts';
 import { decodeRowsChunk } from '../codec/chunk_rows.ts';
 import { allTimes, ChunkWorkshop, chunksAt, malformedPart } from './workshop.ts';
 
@@ -13,9 +19,9 @@ const workshop = new ChunkWorkshop();
 /**
  * Merges chunks of one series and one block, in whatever order they come: long chunks in ascending
  * time, every time once. Of rows with one timestamp the one with the higher version stays, on equal
- * versions the one with the larger value bits. The result has the version of each row (kind float
- * lags) when one of the chunks is of that kind, or when asked; else each of its chunks has the
- * highest one for all of its rows.
+ * versions the one with the larger value bits, then the later start time. The result has the version
+ * of each row (kinds float lags and float starts) when one of the chunks is of such a kind, or when
+ * asked; else each of its chunks has the highest one for all of its rows.
  * @throws {TsdbError} BAD_REQUEST when a chunk is malformed, RESOURCE_EXHAUSTED when there are more
  *   than four million rows
  */
@@ -38,20 +44,30 @@ export function keepRows(chunk: Uint8Array, startNanos: bigint, endNanos: bigint
   return workshop.handOut(out, kernel.keepRows(chunksAt, end, startNanos, endNanos, work, out));
 }
 
+/** Rows, each with its version. */
+export interface DecodedRows extends Required<ChunkRows> {
+  /** Unix nanoseconds, 0 for none; null when no row has any. */
+  readonly startNanos: BigInt64Array | null;
+}
+
 /**
- * Rows of one chunk of any kind, each with its version; fresh columns.
+ * Rows of one chunk of any kind of floats; fresh columns.
  * @throws {TsdbError} BAD_REQUEST when it is malformed
  */
-export function decodeChunk(chunk: Uint8Array): Required<ChunkRows> {
-  const header = parseChunkHeader(chunk, 0, chunk.length);
-  if (header.kind === chunkKind.rawFloat) return decodeRawChunk(chunk, header);
-  if (header.kind === chunkKind.rows) return decodeRowsChunk(chunk, header);
+export function decodeChunk(chunk: Uint8Array): DecodedRows {
+  const header = parseChunkHeader(chunk, 0, chunk.length, kindsFloat);
+  if (header.kind === chunkKind.rawFloat) {
+    return { ...decodeRawChunk(chunk, header), startNanos: null };
+  }
+  if (header.kind === chunkKind.rows) {
+    return { ...decodeRowsChunk(chunk, header), startNanos: null };
+  }
   const { rowCount, version } = header;
   const { kernel, end, work, out } = takeIn([chunk]);
   const args = [chunksAt, end, ...allTimes, rowCount, 1, work, out, 1] as const;
   if (kernel.decodeChunks(...args) !== rowCount) throw malformedPart();
   const { buffer } = workshop;
-  const [, nanosAt, valuesAt, , lagsAt] = new Uint32Array(buffer, out, 5);
+  const [, nanosAt, valuesAt, , lagsAt, startsAt] = new Uint32Array(buffer, out, 6);
   const timestampNanos = new BigInt64Array(buffer, nanosAt, rowCount).slice();
   const lag = new BigInt64Array(buffer, out + 24, 1)[0]!;
   const lags = lagsAt === 0 ? null : new BigInt64Array(buffer, lagsAt, rowCount);
@@ -62,6 +78,7 @@ export function decodeChunk(chunk: Uint8Array): Required<ChunkRows> {
     rowVersions: Float64Array.from(timestampNanos, (nanos, row) =>
       Number(versionAtNanos(nanos) + (lags?.[row] ?? lag)),
     ),
+    startNanos: startsAt === 0 ? null : new BigInt64Array(buffer, startsAt, rowCount).slice(),
   };
 }
 

@@ -10,19 +10,33 @@ import {
   chunkKind,
   chunkRowsMax,
   encodeRawChunk,
+  kindsFloat,
+  type ChunkHeader,
   type ChunkRows,
 } from '../codec/chunk.ts';
 import { encodeRowsChunk } from '../codec/chunk_rows.ts';
 import { decodeChunk, keepRows, mergeChunks } from './chunk_merge.ts';
 import { codecSample, SeededNumbers } from '../codec/samples_testing.ts';
-import { encodeFloatChunk, encodeFloatLagsChunk } from '../codec/codec_twin.ts';
+import {
+  encodeFloatChunk,
+  encodeFloatLagsChunk,
+  encodeFloatStartsChunk,
+} from '../codec/codec_twin.ts';
 import { decodeChunkRows, mergeChunks as mergeByMap } from '../codec/decoder_twin.ts';
 
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 /** Longer parts are refused or merged by the kernel alone: the twin would take long. */
 const twinRowsMax = 3000;
 
-/** Some of the rows, with versions of their own unless compressed. */
+const headersOf = (chunks: Uint8Array): ChunkHeader[] => [
+  ...chunkHeaders(chunks, 0, chunks.length, kindsFloat),
+];
+
+/** Kinds that keep the version of each row. */
+const keepsVersions = ({ kind }: ChunkHeader): boolean =>
+  kind === chunkKind.floatLags || kind === chunkKind.floatStarts;
+
+/** Some of the rows, with versions of their own unless compressed, and some with start times. */
 function partOf(rows: ChunkRows, numbers: SeededNumbers): Uint8Array {
   const kept: number[] = [];
   const keepOf = 1 + numbers.below(4);
@@ -40,8 +54,15 @@ function partOf(rows: ChunkRows, numbers: SeededNumbers): Uint8Array {
   };
   if (numbers.below(3) > 0) return encodeFloatChunk(part);
   const rowVersions = Float64Array.from(kept, () => part.version - numbers.below(4));
-  const encode = [encodeRawChunk, encodeRowsChunk, encodeFloatLagsChunk][numbers.below(3)]!;
-  return encode({ ...part, rowVersions });
+  const startNanos = part.timestampNanos.map((nanos) => [0n, nanos, 5n][numbers.below(3)]!);
+  const encode = [
+    encodeRawChunk,
+    encodeRowsChunk,
+    encodeFloatLagsChunk,
+    encodeFloatStartsChunk,
+    encodeFloatStartsChunk,
+  ][numbers.below(5)]!;
+  return encode({ ...part, rowVersions, startNanos });
 }
 
 function refusedOr<Answer>(merge: () => Answer): Answer | 'refused' {
@@ -60,18 +81,21 @@ function assertSame(parts: readonly Uint8Array[], label: string): void {
     assert.equal(merged, wanted, `one refuses: ${label}`);
     return;
   }
-  const keepsRowVersions = parts.some((part) =>
-    [...chunkHeaders(part)].some(({ kind }) => kind === chunkKind.floatLags),
-  );
-  const { timestampNanos, values, rowVersions } = mergeByMap(merged, ...allTimes);
+  const keepsRowVersions = parts.some((part) => headersOf(part).some(keepsVersions));
+  const { timestampNanos, values, rowVersions, startNanos } = mergeByMap(merged, ...allTimes);
+  assertSameBytes(startNanos.buffer, wanted.startNanos.buffer, `starts of ${label}`);
   assertSameBytes(timestampNanos.buffer, wanted.timestampNanos.buffer, `times of ${label}`);
   assertSameBytes(values.buffer, wanted.values.buffer, `values of ${label}`);
   if (keepsRowVersions) {
     assertSameBytes(rowVersions.buffer, wanted.rowVersions.buffer, `versions of ${label}`);
   }
   let row = 0;
-  for (const { kind, rowCount, version } of chunkHeaders(merged)) {
-    assert.equal(kind, keepsRowVersions ? chunkKind.floatLags : chunkKind.float);
+  for (const { kind, rowCount, version } of headersOf(merged)) {
+    const hasStarts: boolean = wanted.startNanos
+      .subarray(row, row + rowCount)
+      .some((start) => start !== 0n);
+    const versioned: number = hasStarts ? chunkKind.floatStarts : chunkKind.floatLags;
+    assert.equal(kind, keepsRowVersions ? versioned : chunkKind.float);
     const own = wanted.rowVersions.subarray(row, row + rowCount);
     const highest = own.reduce((most, of) => Math.max(most, of), 0);
     if (keepsRowVersions) assert.ok(version >= highest, `version of ${label}`);
@@ -82,7 +106,7 @@ function assertSame(parts: readonly Uint8Array[], label: string): void {
 }
 
 function assertDecoded(part: Uint8Array, label: string): void {
-  const headers = refusedOr(() => [...chunkHeaders(part)]);
+  const headers = refusedOr(() => headersOf(part));
   if (headers === 'refused' || headers.length !== 1) return;
   const rows = refusedOr(() => decodeChunk(part));
   const wanted = refusedOr(() => decodeChunkRows(part, headers[0]!));
@@ -94,11 +118,13 @@ function assertDecoded(part: Uint8Array, label: string): void {
   assertSameBytes(rows.timestampNanos.buffer, wanted.timestampNanos.buffer, `times of ${label}`);
   assertSameBytes(rows.values.buffer, wanted.values.buffer, `values of ${label}`);
   assertSameBytes(rows.rowVersions.buffer, wanted.rowVersions.buffer, `versions of ${label}`);
+  const starts = rows.startNanos ?? new BigInt64Array(wanted.startNanos.length);
+  assertSameBytes(starts.buffer, wanted.startNanos.buffer, `starts of ${label}`);
 }
 
 /** A chunk is cut as its rows are. */
 function assertCut(part: Uint8Array, numbers: SeededNumbers, label: string): void {
-  const headers = refusedOr(() => [...chunkHeaders(part)]);
+  const headers = refusedOr(() => headersOf(part));
   if (headers === 'refused' || headers.length !== 1) return;
   const [{ firstNanos, lastNanos }] = headers as [(typeof headers)[0]];
   const span = lastNanos - firstNanos;
@@ -119,8 +145,9 @@ function assertCut(part: Uint8Array, numbers: SeededNumbers, label: string): voi
   const range = [first, first + places.length] as const;
   assert.deepEqual(rows.timestampNanos, all.timestampNanos.slice(...range), `times: ${label}`);
   assertSameBytes(rows.values.buffer, all.values.slice(...range).buffer, `values: ${label}`);
-  const { kind } = headers[0]!;
-  if (kind !== chunkKind.floatLags && kind !== chunkKind.float) return;
+  const starts = all.startNanos.slice(...range).buffer;
+  assertSameBytes(rows.startNanos.buffer, starts, `starts: ${label}`);
+  if (!keepsVersions(headers[0]!) && headers[0]!.kind !== chunkKind.float) return;
   const versions = all.rowVersions.slice(...range).buffer;
   assertSameBytes(rows.rowVersions.buffer, versions, `versions: ${label}`);
 }
@@ -134,7 +161,7 @@ function assertSameBytes(actual: ArrayBufferLike, wanted: ArrayBufferLike, label
 function rowCountOf(parts: readonly Uint8Array[]): number {
   let rows = 0;
   try {
-    for (const part of parts) for (const { rowCount } of chunkHeaders(part)) rows += rowCount;
+    for (const part of parts) for (const { rowCount } of headersOf(part)) rows += rowCount;
   } catch {
     return rows;
   }

@@ -19,8 +19,8 @@ const noRange = [0n, 0n] as const;
 const wordBytes = 8;
 
 /**
- * The digest of what a series has in [startNanos, endNanos): of its ID and of times and value bits
- * of the rows, of those with one time the one that stays when chunks are merged. Versions, kinds and
+ * The digest of what a series has in [startNanos, endNanos): of its ID and of times, value bits and
+ * start times of the rows, of those with one time the one that stays when chunks are merged. Versions, kinds and
  * borders of chunks make no difference.
  * @throws {TsdbError} BAD_REQUEST when a chunk is malformed, RESOURCE_EXHAUSTED when there are more
  *   than four million rows

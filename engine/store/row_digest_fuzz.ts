@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { countInputs } from '#test/sim/counts.ts';
 import { chunkRowsMax, encodeRawChunk, type ChunkRows } from '../codec/chunk.ts';
 import { encodeRowsChunk } from '../codec/chunk_rows.ts';
-import { encodeFloatChunk } from '../codec/codec_twin.ts';
+import { encodeFloatChunk, encodeFloatStartsChunk } from '../codec/codec_twin.ts';
 import { codecSample, SeededNumbers } from '../codec/samples_testing.ts';
 import { mergeChunks } from './chunk_merge.ts';
 import { digestSeries, idHashOf, type SeriesDigest } from './row_digest.ts';
@@ -15,21 +15,30 @@ import { digestByRows } from './row_digest_twin.ts';
 
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 
+/** Rows, of which some may have start times. */
+interface SomeRows extends ChunkRows {
+  readonly startNanos: BigInt64Array | null;
+}
+
 /** Rows [first, end) as a chunk of any kind. */
-function chunkOf(rows: ChunkRows, first: number, end: number, numbers: SeededNumbers): Uint8Array {
+function chunkOf(rows: SomeRows, first: number, end: number, numbers: SeededNumbers): Uint8Array {
   const part = {
     timestampNanos: rows.timestampNanos.slice(first, end),
     values: rows.values.slice(first, end),
     version: rows.version + numbers.below(3),
   };
-  if (numbers.below(3) === 0) return encodeFloatChunk(part);
   const rowVersions = new Float64Array(end - first).fill(part.version);
+  if (rows.startNanos !== null) {
+    const startNanos = rows.startNanos.slice(first, end);
+    return encodeFloatStartsChunk({ ...part, rowVersions, startNanos });
+  }
+  if (numbers.below(3) === 0) return encodeFloatChunk(part);
   const encode = numbers.below(2) === 0 ? encodeRawChunk : encodeRowsChunk;
   return encode({ ...part, rowVersions });
 }
 
 /** All of the rows, cut anywhere, some of them twice, in any order. */
-function cutAnyhow(rows: ChunkRows, numbers: SeededNumbers): Uint8Array[] {
+function cutAnyhow(rows: SomeRows, numbers: SeededNumbers): Uint8Array[] {
   const rowCount = rows.timestampNanos.length;
   const parts: Uint8Array[] = [];
   for (let first = 0; first < rowCount; ) {
@@ -64,7 +73,9 @@ export function fuzz(seed: number, size: number): void {
   countInputs('row digest', inputsOfRound * size);
   for (let round = 0; round < size; round++) {
     const rowCount = 1 + numbers.below(numbers.below(100) === 0 ? 3000 : 40);
-    const { name, rows } = codecSample(numbers.u32(), rowCount);
+    const { name, rows: plain } = codecSample(numbers.u32(), rowCount);
+    const starts = () => plain.timestampNanos.map((nanos) => [0n, nanos, 7n][numbers.below(3)]!);
+    const rows = { ...plain, startNanos: numbers.below(3) === 0 ? starts() : null };
     const label = `${name}, seed ${seed}, round ${round}`;
     const id = Uint8Array.from({ length: 1 + numbers.below(40) }, () => numbers.below(256));
     const parts = cutAnyhow(rows, numbers);
@@ -89,7 +100,7 @@ export function fuzz(seed: number, size: number): void {
 /** Another row, value or ID is another digest. */
 function assertTold(
   id: Uint8Array,
-  rows: ChunkRows,
+  rows: SomeRows,
   numbers: SeededNumbers,
   whole: SeriesDigest,
   label: string,
@@ -97,12 +108,19 @@ function assertTold(
   const row = numbers.below(rows.timestampNanos.length);
   const values = rows.values.slice();
   new BigUint64Array(values.buffer)[row]! ^= 1n << BigInt(numbers.below(64));
-  const changed = digestSeries(id, [encodeRawChunk({ ...rows, values })], ...allTimes);
+  const chunkOfAll = (columns: SomeRows): Uint8Array =>
+    chunkOf(columns, 0, columns.timestampNanos.length, numbers);
+  const startNanos = rows.startNanos?.slice() ?? new BigInt64Array(values.length);
+  startNanos[row]! += 1n + BigInt(numbers.below(1000));
+  const started = digestSeries(id, [chunkOfAll({ ...rows, startNanos })], ...allTimes);
+  assert.notEqual(started.low, whole.low, `a start time: ${label}`);
+  assert.notEqual(started.high, whole.high, `a start time: ${label}`);
+  const changed = digestSeries(id, [chunkOfAll({ ...rows, values })], ...allTimes);
   assert.notEqual(changed.low, whole.low, `a bit of a value: ${label}`);
   assert.notEqual(changed.high, whole.high, `a bit of a value: ${label}`);
   const other = id.slice();
   other[numbers.below(other.length)]! ^= 1 << numbers.below(8);
-  const moved = digestSeries(other, [encodeRawChunk(rows)], ...allTimes);
+  const moved = digestSeries(other, [chunkOfAll(rows)], ...allTimes);
   assert.notEqual(moved.low, whole.low, `another ID: ${label}`);
   assert.notEqual(moved.high, whole.high, `another ID: ${label}`);
 }

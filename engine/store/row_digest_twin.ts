@@ -41,13 +41,16 @@ export function digestByRows(
   endNanos: bigint,
 ): SeriesDigest {
   const chunks = new Uint8Array(Buffer.concat(parts));
-  const { timestampNanos, values } = mergeChunks(chunks, startNanos, endNanos);
+  const merged = mergeChunks(chunks, startNanos, endNanos);
+  const { timestampNanos, values } = merged;
   const bits = new BigUint64Array(values.buffer, values.byteOffset, values.length);
   const hash = hashOf(id);
   let low = 0n;
   let high = 0n;
   timestampNanos.forEach((nanos, row) => {
-    const time = mix(nanos + hash.low);
+    const start = merged.startNanos[row]!;
+    const plain = mix(nanos + hash.low);
+    const time = start === 0n ? plain : mix(plain + start);
     low = wrap(low + mix(time ^ bits[row]!));
     high = wrap(high + mix(wrap(rotatedLeft(time, 29n) + bits[row]!) ^ hash.high));
   });

@@ -18,10 +18,12 @@ export interface StoreRows {
   /** 1, 1000, 1e6 or 1e9. */
   readonly timeUnitNanos: number;
   readonly values: Float64Array;
+  /** Start times, Unix nanoseconds, 0 for none; only of a store that keeps the versions of rows. */
+  readonly startNanos?: BigInt64Array;
 }
 
 /** Rows with typed values (engine/typed). */
-export interface StoreTypedRows extends Omit<StoreRows, 'values'> {
+export interface StoreTypedRows extends Omit<StoreRows, 'values' | 'startNanos'> {
   /** Unix nanoseconds, 0 for none. */
   readonly startNanos: BigInt64Array;
   /** Where each value ends in `valueBytes`; the first begins at 0. */

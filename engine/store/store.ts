@@ -145,6 +145,7 @@ export class Store implements SampleStore {
         stage.slots.byteOffset,
         stage.generations.byteOffset,
         stage.times.byteOffset,
+        stage.startsAt,
         stage.outcomes.byteOffset,
         stage.rowCount,
         BigInt(rows.timeUnitNanos),
@@ -181,6 +182,7 @@ export class Store implements SampleStore {
           stage.slots.byteOffset,
           stage.generations.byteOffset,
           stage.times.byteOffset,
+          stage.startsAt,
           stage.values.byteOffset,
           stage.outcomes.byteOffset,
           stage.rowCount,
@@ -439,7 +441,7 @@ export class Store implements SampleStore {
     const rowCount = Math.min(rows.rowCount - row, stageRowsMax);
     const rowEnd = row + rowCount;
     const capacity = Math.max(rowCount, stageRowsMin);
-    const at = this.#stageBytes(capacity * 25);
+    const at = this.#stageBytes(capacity * rowStageBytes + 8);
     // Making views costs as much as copying hundreds of rows. A memory that grows has a new buffer.
     const { buffer } = this.#memory;
     let stage = this.#rowStage;
@@ -453,6 +455,12 @@ export class Store implements SampleStore {
     stage.generations.set(partOf(rows.generations, row, rowEnd));
     stage.outcomes.set(partOf(outcomes, row, rowEnd));
     if (withValues) stage.values.set(partOf(rows.values, row, rowEnd));
+    stage.startsAt = 0;
+    if (rows.startNanos !== undefined) {
+      assert(this.keepsRowVersions, 'rows with start times keep their versions');
+      stage.starts.set(partOf(rows.startNanos, row, rowEnd));
+      stage.startsAt = stage.starts.byteOffset;
+    }
     return stage;
   }
 
@@ -578,6 +586,8 @@ function partOf<Column extends { length: number; subarray(from: number, end: num
   return from === 0 && end === column.length ? column : column.subarray(from, end);
 }
 
+const rowStageBytes = 33;
+
 /** Columns in the stage, with room for `capacity` rows. */
 class RowStage {
   readonly buffer: ArrayBuffer;
@@ -585,6 +595,9 @@ class RowStage {
   readonly capacity: number;
   rowCount: number;
   readonly times: BigInt64Array;
+  readonly starts: BigInt64Array;
+  /** Address of the start times; 0 when no row has one. */
+  startsAt: number;
   readonly values: Float64Array;
   readonly slots: Uint32Array;
   readonly generations: Uint32Array;
@@ -597,8 +610,10 @@ class RowStage {
     this.rowCount = 0;
     this.times = new BigInt64Array(buffer, at, capacity);
     this.values = new Float64Array(buffer, at + capacity * 8, capacity);
-    this.slots = new Uint32Array(buffer, at + capacity * 16, capacity);
-    this.generations = new Uint32Array(buffer, at + capacity * 20, capacity);
-    this.outcomes = new Uint8Array(buffer, at + capacity * 24, capacity);
+    this.starts = new BigInt64Array(buffer, at + capacity * 16, capacity);
+    this.startsAt = 0;
+    this.slots = new Uint32Array(buffer, at + capacity * 24, capacity);
+    this.generations = new Uint32Array(buffer, at + capacity * 28, capacity);
+    this.outcomes = new Uint8Array(buffer, at + capacity * 32, capacity);
   }
 }

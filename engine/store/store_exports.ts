@@ -14,12 +14,14 @@ export interface StoreExports {
   /**
    * Applies the rows whose outcome is 0. Those that another value supersedes get that outcome;
    * gives how many.
+   * @param starts i64 nanoseconds, 0 for none; 0 for a column of none
    * @param isDerived versions of rows are derived from their times
    */
   append(
     slots: number,
     generations: number,
     times: number,
+    starts: number,
     values: number,
     outcomes: number,
     rowCount: number,
@@ -54,12 +56,14 @@ export interface StoreExports {
   blocks(namespaceOrdinal: number, out: number, countMax: number): number;
   /**
    * Sets the outcomes (u8) of rows that have none; gives how many have one other than 0. The
-   * columns: u32 slots, u32 generations, i64 times in units, and the outcomes.
+   * columns: u32 slots, u32 generations, i64 times in units, i64 start times (0 for a column of
+   * none), and the outcomes.
    */
   check(
     slots: number,
     generations: number,
     times: number,
+    starts: number,
     outcomes: number,
     rowCount: number,
     unitNanos: bigint,
@@ -89,13 +93,15 @@ export interface StoreExports {
   ): number;
   /** A slot, or 2^32 - 1 when memory is over the budget. */
   createSeries(namespaceOrdinal: number, budgetBytes: number): number;
+  /** Work space for rows without their start times. */
   decodeBytes(rows: number, chunks: number): number;
   /**
-   * Decodes and merges the chunks that overlap the range, in work space of `decodeBytes`. Gives the
-   * rows, or -1 when a payload is malformed. Five u32 at `answers`: addresses of the rows'
-   * milliseconds, nanoseconds and values, how many rows of the columns lie before them, and with
-   * `needLags` the address of their lags (1/64 milliseconds from time to version), 0 when all have
-   * the one that follows it as an i64.
+   * Decodes and merges the chunks that overlap the range, in work space of `decodeBytes`, with
+   * `needAll` of `mergeBytes`. Gives the rows, or -1 when a payload is malformed. Six u32 at
+   * `answers`: addresses of the rows' milliseconds, nanoseconds and values, how many rows of the
+   * columns lie before them, and with `needAll` the addresses of their lags (1/64 milliseconds from
+   * time to version), 0 when all have the one that follows as an i64, and of their start times, 0
+   * when none has one.
    */
   decodeChunks(
     at: number,
@@ -106,11 +112,11 @@ export interface StoreExports {
     chunks: number,
     work: number,
     answers: number,
-    needLags: number,
+    needAll: number,
   ): number;
   /**
    * Writes two u64 to `out`, the digest of the rows in [nanosFrom, nanosEnd) of chunks that
-   * `scanChunks` has read with this range, in work space of `decodeBytes`. Chunks that follow each
+   * `scanChunks` has read with this range, in work space of `mergeBytes`. Chunks that follow each
    * other in time are not merged. Gives the rows, or -1 when a payload is malformed.
    * @param id what `hashId` has written
    */
@@ -156,7 +162,7 @@ export interface StoreExports {
   isLive(slot: number): number;
   /**
    * The rows of [nanosFrom, nanosEnd) of one chunk that `scanChunks` has read, as chunks at `out`,
-   * in work space of `decodeBytes`. Gives their end, or 0 when the payload is malformed.
+   * in work space of `mergeBytes`. Gives their end, or 0 when the payload is malformed.
    */
   keepRows(
     at: number,
@@ -167,9 +173,11 @@ export interface StoreExports {
     out: number,
   ): number;
   memoryBytes(): number;
+  /** The same with the start times, when a chunk that `scanChunks` has read has some. */
+  mergeBytes(rows: number, chunks: number): number;
   /**
    * Merges all chunks in [at, end), which `scanChunks` has read, into long ones at `out`, in work
-   * space of `decodeBytes`. Gives their end, or 0 when a payload is malformed.
+   * space of `mergeBytes`. Gives their end, or 0 when a payload is malformed.
    */
   mergeChunks(
     at: number,

@@ -12,9 +12,10 @@ import {
 } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { derivedVersion, liveLagMax, versionAtNanos } from '#lib/hybrid_clock.ts';
-import { chunkHeaders, chunkKind, encodeRawChunk } from '../codec/chunk.ts';
+import { chunkHeaders, chunkKind, encodeRawChunk, kindsAll } from '../codec/chunk.ts';
 import { decodeChunkRows, replaces } from '../codec/decoder_twin.ts';
 import { malformed } from '../codec/chunk.ts';
+import { encodeFloatStartsChunk } from '../codec/codec_twin.ts';
 import { decodeTypedChunk } from '../typed/chunk_twin.ts';
 import { compareTypedValues } from '../typed/typed_value.ts';
 import {
@@ -29,6 +30,8 @@ import {
 interface Row {
   readonly version: number;
   readonly bits: bigint;
+  /** Unix nanoseconds, 0 for none. */
+  readonly start: bigint;
 }
 
 interface TypedRow {
@@ -190,6 +193,7 @@ export class StoreTwin {
       const row = {
         version: isDerived ? derivedVersion(version, nanos) : version,
         bits: bits[i]!,
+        start: rows.startNanos?.[i] ?? 0n,
       };
       if (!isDerived) this.#put(series, nanos, row);
       else if (!this.#putDerived(series, nanos, row)) {
@@ -211,7 +215,9 @@ export class StoreTwin {
     const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
     series.flushed.delete(blockStartOf(nanos, blockSizeNanos));
     const held = series.rows.get(nanos);
-    if (held?.bits === row.bits && held.version >= row.version) return true;
+    if (held?.bits === row.bits && held.start === row.start && held.version >= row.version) {
+      return true;
+    }
     if (held !== undefined && replaces(held, row)) return false;
     this.#put(series, nanos, row);
     return true;
@@ -294,7 +300,7 @@ export class StoreTwin {
     const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
     const inserted: [bigint, Row][] = [];
     const insertedTyped: [bigint, TypedRow][] = [];
-    for (const header of chunkHeaders(chunks, 0, chunks.length, chunkKind.typed)) {
+    for (const header of chunkHeaders(chunks, 0, chunks.length, kindsAll)) {
       if (header.firstNanos <= -rowNanosMax || header.lastNanos >= rowNanosMax) {
         throw malformed('has a time that no store takes', header.payloadStart);
       }
@@ -319,7 +325,8 @@ export class StoreTwin {
       const rows = decodeChunkRows(chunks, header);
       const bits = new BigUint64Array(rows.values.buffer, rows.values.byteOffset);
       rows.timestampNanos.forEach((nanos, i) => {
-        inserted.push([nanos, { version: rows.rowVersions[i]!, bits: bits[i]! }]);
+        const start = rows.startNanos[i]!;
+        inserted.push([nanos, { version: rows.rowVersions[i]!, bits: bits[i]!, start }]);
       });
     }
     for (const [nanos, row] of inserted) this.#put(series, nanos, row);
@@ -450,7 +457,7 @@ export class StoreTwin {
           wanted,
           (nanos) => series.rows.get(nanos)!.version,
         ).values()) {
-          const chunk = rawChunkOf(times, series);
+          const chunk = chunkOf(times, series);
           parts.push(chunk);
           length += chunk.length;
         }
@@ -460,14 +467,17 @@ export class StoreTwin {
     return { chunkData: new Uint8Array(Buffer.concat(parts)), chunkOffset };
   }
 
-  /** Version of each row of a series' block, by ascending time. */
-  versionsOf(slot: number, blockStartNanos: bigint): number[] {
+  /** Version and start time of each row of a series' block, by ascending time. */
+  attributesOf(slot: number, blockStartNanos: bigint): [version: number, startNanos: bigint][] {
     const series = this.#at(slot);
     const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
     const times = BigInt64Array.from(series.rows.keys()).sort();
     return Array.from(
       times.filter((nanos) => blockStartOf(nanos, blockSizeNanos) === blockStartNanos),
-      (nanos) => series.rows.get(nanos)!.version,
+      (nanos) => {
+        const { version, start } = series.rows.get(nanos)!;
+        return [version, start];
+      },
     );
   }
 
@@ -485,14 +495,18 @@ export class StoreTwin {
 }
 
 /** @param times of rows that have one version */
-function rawChunkOf(times: readonly bigint[], series: Series): Uint8Array {
+function chunkOf(times: readonly bigint[], series: Series): Uint8Array {
   const rows = times.map((nanos) => series.rows.get(nanos)!);
   const bits = BigUint64Array.from(rows, (row) => row.bits);
-  return encodeRawChunk({
+  const startNanos = BigInt64Array.from(rows, (row) => row.start);
+  const columns = {
     timestampNanos: BigInt64Array.from(times),
     values: new Float64Array(bits.buffer),
     version: rows[0]!.version,
-  });
+  };
+  if (startNanos.every((start) => start === 0n)) return encodeRawChunk(columns);
+  const rowVersions = Float64Array.from(rows, (row) => row.version);
+  return encodeFloatStartsChunk({ ...columns, rowVersions, startNanos });
 }
 
 function timeOutcome(namespace: StoreNamespace, nanos: bigint, nowNanos: bigint): number {

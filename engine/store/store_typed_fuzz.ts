@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
-import { chunkHeaders, chunkKind } from '../codec/chunk.ts';
+import { chunkHeaders, chunkKind, kindsAll } from '../codec/chunk.ts';
 import { encodeFloatLagsChunk } from '../codec/codec_twin.ts';
 import { SeededNumbers } from '../codec/samples_testing.ts';
 import { emptyBundle } from '../codec/series_bundle.ts';
@@ -34,7 +34,7 @@ function rowsOf(decoder: Decoder, chunks: Uint8Array, start: bigint, end: bigint
   const floats: Uint8Array[] = [];
   const typed = new Map<bigint, { version: number; value: Uint8Array; start: bigint }>();
   let from = 0;
-  for (const header of chunkHeaders(chunks, 0, chunks.length, chunkKind.typed)) {
+  for (const header of chunkHeaders(chunks, 0, chunks.length, kindsAll)) {
     if (header.kind !== chunkKind.typed) floats.push(chunks.subarray(from, header.end));
     else {
       const rows = decodeTypedChunk(chunks, header);
@@ -152,7 +152,7 @@ class Pair {
       const rows = rowsOf(this.decoder, chunkData, start, end);
       assert.deepEqual(rows, this.wanted(slot, ofTwin, start, end), `block ${start} of ${slot}`);
       let last = -(2n ** 63n);
-      for (const header of chunkHeaders(chunkData, 0, chunkData.length, chunkKind.typed)) {
+      for (const header of chunkHeaders(chunkData, 0, chunkData.length, kindsAll)) {
         if (header.kind !== chunkKind.typed) continue;
         assert.ok(header.firstNanos > last, 'merged chunks follow each other');
         last = header.lastNanos;

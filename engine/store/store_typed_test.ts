@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
-import { chunkHeaders, chunkKind } from '../codec/chunk.ts';
+import { chunkHeaders, kindsAll } from '../codec/chunk.ts';
 import { decodeTypedChunk, encodeTypedChunk } from '../typed/chunk_twin.ts';
 import { SeededNumbers } from '../codec/samples_testing.ts';
 import { histogramValues } from '../typed/samples_testing.ts';
@@ -57,7 +57,7 @@ function write(store: SampleStore, rows: StoreTypedRows): Uint8Array {
 /** Values of a series, by time. */
 function valuesOf(store: SampleStore, slot: number): Uint8Array[] {
   const { chunkData } = store.read(Uint32Array.of(slot), -(2n ** 63n), 2n ** 63n - 1n);
-  return [...chunkHeaders(chunkData, 0, chunkData.length, chunkKind.typed)].flatMap(
+  return [...chunkHeaders(chunkData, 0, chunkData.length, kindsAll)].flatMap(
     (header) => decodeTypedChunk(chunkData, header).values,
   );
 }
@@ -141,7 +141,7 @@ test('a row that is written again and again leaves its block writable, and can b
     store.appendTyped(rows, version + i, outcomes);
   }
   const { chunkData } = store.flushBlock(Uint32Array.of(slot), store.blockStarts(slot)[0]!);
-  const [header] = chunkHeaders(chunkData, 0, chunkData.length, chunkKind.typed);
+  const [header] = chunkHeaders(chunkData, 0, chunkData.length, kindsAll);
   assert.deepEqual(decodeTypedChunk(chunkData, header!).values, [wide(2999n)]);
 });
 
@@ -195,7 +195,7 @@ test('a block that was admitted is flushed when the memory is full', () => {
   assert.ok(count > 20, `${count}`);
   writeUntilRefused(() => store.createSeries(0));
   const { chunkData } = store.flushBlock(Uint32Array.of(slot), store.blockStarts(slot)[0]!);
-  const flushed = [...chunkHeaders(chunkData, 0, chunkData.length, chunkKind.typed)];
+  const flushed = [...chunkHeaders(chunkData, 0, chunkData.length, kindsAll)];
   assert.equal(
     flushed.reduce((sum, { rowCount }) => sum + rowCount, 0),
     count,

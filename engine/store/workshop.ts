@@ -68,7 +68,7 @@ export class ChunkWorkshop {
     const rowCount = kernel.answer();
     if (rowCount > workRowsMax) throw tooLarge();
     const work = aligned(end + slackBytes);
-    const out = aligned(work + kernel.decodeBytes(rowCount, chunkCount) + slackBytes);
+    const out = aligned(work + kernel.mergeBytes(rowCount, chunkCount) + slackBytes);
     reserve(memory, out + outBytes(kernel, rowCount) + slackBytes);
     return { kernel, end, rowCount, chunkCount, work, out };
   }

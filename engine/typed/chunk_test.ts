@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { chunkKind, parseChunkHeader } from '../codec/chunk.ts';
+import { chunkKind, kindsAll, parseChunkHeader } from '../codec/chunk.ts';
 import { randomRows, SeededNumbers } from '../codec/samples_testing.ts';
 import { decodeFloatStartsChunk, encodeFloatStartsChunk } from '../codec/codec_twin.ts';
 import { decodeTypedChunk, encodeTypedChunk, type TypedRows } from './chunk_twin.ts';
@@ -10,7 +10,7 @@ import { typedSample, typedSampleNames, varied } from './samples_testing.ts';
 import { checkTypedValue, TypedValueWriter, valueKind } from './typed_value.ts';
 
 function decoded(chunk: Uint8Array): TypedRows {
-  const header = parseChunkHeader(chunk, 0, chunk.length, chunkKind.floatStarts);
+  const header = parseChunkHeader(chunk, 0, chunk.length, kindsAll);
   assert.equal(header.kind, chunkKind.typed);
   assert.equal(header.end, chunk.length);
   const rows = decodeTypedChunk(chunk, header);
@@ -61,7 +61,7 @@ test('floats come back with their start times', () => {
       startNanos: times.map((nanos) => (numbers.below(2) === 0 ? 0n : nanos - 1n)),
     };
     const chunk = encodeFloatStartsChunk(rows);
-    const header = parseChunkHeader(chunk, 0, chunk.length, chunkKind.floatStarts);
+    const header = parseChunkHeader(chunk, 0, chunk.length, kindsAll);
     const { version: _, ...back } = decodeFloatStartsChunk(chunk, header);
     const { version: __, ...wanted } = rows;
     assert.deepEqual(back, wanted);
@@ -90,7 +90,7 @@ test('a chunk has as much as a typed value may have, and is refused with more', 
   };
   const bad = (values: readonly Uint8Array[], reason: RegExp): void => {
     const chunk = encodeTypedChunk(rowsOfValues(values));
-    const header = parseChunkHeader(chunk, 0, chunk.length, chunkKind.typed);
+    const header = parseChunkHeader(chunk, 0, chunk.length, kindsAll);
     assert.throws(() => decodeTypedChunk(chunk, header), reason);
     assert.throws(() => decodeTypedRows(chunk), { code: 'BAD_REQUEST' });
   };
@@ -150,7 +150,7 @@ test('a damaged chunk is refused, or gives typed values that are canonical', () 
     const chunk = encodeTypedChunk(varied(rows, numbers));
     chunk[1 + numbers.below(chunk.length - 1)]! ^= 1 << numbers.below(8);
     try {
-      const header = parseChunkHeader(chunk, 0, chunk.length, chunkKind.typed);
+      const header = parseChunkHeader(chunk, 0, chunk.length, kindsAll);
       if (header.kind !== chunkKind.typed) continue;
       const { values } = decodeTypedChunk(chunk, header);
       for (const value of values) checkTypedValue(value);

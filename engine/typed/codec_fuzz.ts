@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { badRequest } from '#lib/errors.ts';
 import { countInputs } from '#test/sim/counts.ts';
-import { chunkKind, parseChunkHeader } from '../codec/chunk.ts';
+import { chunkKind, kindsAll, parseChunkHeader } from '../codec/chunk.ts';
 import { SeededNumbers } from '../codec/samples_testing.ts';
 import { decodeTypedChunk, encodeTypedChunk, type TypedRows as RowsOfTwin } from './chunk_twin.ts';
 import { decodeTypedRows, encodeTypedRows, type TypedRows } from './codec.ts';
@@ -30,7 +30,7 @@ export function inColumns({
 }
 
 function withTwin(chunk: Uint8Array): RowsOfTwin {
-  const header = parseChunkHeader(chunk, 0, chunk.length, chunkKind.floatStarts);
+  const header = parseChunkHeader(chunk, 0, chunk.length, kindsAll);
   if (header.end !== chunk.length || header.kind !== chunkKind.typed) {
     throw badRequest('it is not one typed chunk');
   }

@@ -7,7 +7,11 @@ import { encodeRawChunk } from '../codec/chunk.ts';
 import { encodeRowsChunk } from '../codec/chunk_rows.ts';
 import type { ChunkRows } from '../codec/chunk.ts';
 import { SeededNumbers } from '../codec/samples_testing.ts';
-import { encodeFloatChunk, encodeFloatLagsChunk } from '../codec/codec_twin.ts';
+import {
+  encodeFloatChunk,
+  encodeFloatLagsChunk,
+  encodeFloatStartsChunk,
+} from '../codec/codec_twin.ts';
 import { mergeChunks } from '../codec/decoder_twin.ts';
 import { absentBits, makeRowBuffer } from './row.ts';
 import type { RowBuffer } from './row.ts';
@@ -58,13 +62,15 @@ function chunksOf(random: SeededNumbers, rowsMax: number): Uint8Array {
     }
     const rows: ChunkRows = { timestampNanos, values, version: 100 + random.below(3) };
     const rowVersions = values.map(() => rows.version - random.below(3));
+    const startNanos = timestampNanos.map((nanos) => (random.below(4) === 0 ? nanos : 1n));
     const forms = [
       () => encodeRawChunk(rows),
       () => encodeRowsChunk({ ...rows, rowVersions }),
       () => encodeFloatChunk(rows),
       () => encodeFloatLagsChunk({ ...rows, rowVersions }),
+      () => encodeFloatStartsChunk({ ...rows, rowVersions, startNanos }),
     ];
-    chunks.push(forms[random.below(4)]!());
+    chunks.push(forms[random.below(forms.length)]!());
     if (random.below(6) === 0) chunks.push(chunks[chunks.length - 1]!);
   }
   return new Uint8Array(Buffer.concat(chunks));

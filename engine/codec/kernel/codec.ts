@@ -13,6 +13,8 @@ import {
   kindRawFloat as layoutRawFloat,
   kindRows as layoutRows,
   kindTyped as layoutTyped,
+  kindsAll as layoutKindsAll,
+  kindsFloat as layoutKindsFloat,
   tableEntryBytes,
 } from '../layout';
 import {
@@ -59,6 +61,8 @@ export const kindRows: u32 = layoutRows;
 export const kindFloatLags: u32 = layoutFloatLags;
 export const kindTyped: u32 = layoutTyped;
 export const kindFloatStarts: u32 = layoutFloatStarts;
+export const kindsFloat: u32 = layoutKindsFloat;
+export const kindsAll: u32 = layoutKindsAll;
 /** In front of the rows: the version that the first one is relative to. */
 const rowsHeaderBytes: usize = 8;
 export const chunkRowsMax: u32 = layoutRowsMax;
@@ -142,14 +146,14 @@ export function readVarint(chunk: Chunk): u64 {
 }
 
 /**
- * Reads the header at p. False when it is malformed, or of a kind above the highest that the caller knows; true
- * leaves the cursor at the payload.
+ * Reads the header at p. False when it is malformed, or of a kind that the caller does not know; true leaves the
+ * cursor at the payload.
  */
 export function readHeader(
   chunk: Chunk,
   p: usize,
   end: usize,
-  kindMax: u32 = kindFloatLags,
+  kinds: u32 = kindsFloat,
 ): bool {
   chunk.cursor = p;
   chunk.end = end;
@@ -161,7 +165,7 @@ export function readHeader(
   const kind = tag & 15;
   chunk.kind = kind;
   chunk.hasRowVersions = (tag >> 6) & 1;
-  if (tag & 128 || kind < kindRaw || kind > kindMax) return false;
+  if (tag & 128 || !((kinds >> kind) & 1)) return false;
   if (chunk.hasRowVersions ? kind == kindFloat : kind == kindRows) return false;
   const unit = unitNanosOf((tag >> 4) & 3);
   chunk.unitNanos = unit;
@@ -201,6 +205,7 @@ export function readHeader(
  * Decodes the rows after a header: int64 nanoseconds and float64 values, `rowCount` each; after
  * all columns `columnSlackBytes` may be overwritten. False when the payload is malformed.
  * @param lags int64s of the rows, filled when they have lags of their own
+ * @param starts the same, filled when they have start times
  */
 export function decodeChunk(
   chunk: Chunk,
@@ -208,6 +213,7 @@ export function decodeChunk(
   times: usize,
   values: usize,
   lags: usize,
+  starts: usize,
 ): bool {
   if (chunk.kind == kindRaw) return decodeRaw(chunk, times, values, lags);
   if (chunk.kind == kindRows) return decodeRows(chunk, times, values, lags);
@@ -215,6 +221,7 @@ export function decodeChunk(
   if (!decodeTimes(chunk, tables, times, (control & 128) != 0)) return false;
   decodeValues(chunk, tables, values, control);
   if (chunk.hasRowVersions && !chunk.failed) decodeLags(chunk, tables, times, lags);
+  if (chunk.kind == kindFloatStarts && !chunk.failed) decodeStarts(chunk, tables, times, starts);
   return !chunk.failed && chunk.cursor == chunk.end;
 }
 
@@ -295,6 +302,12 @@ export function decodeLags(chunk: Chunk, tables: usize, times: usize, lags: usiz
   }
   findLags(chunk, lags);
   if (lagsFoundOf(chunk).lagHighest != lag) fail(chunk);
+}
+
+/** Rows of the chunk have one lag, unless each has its own. */
+@inline
+export function hasLagsOfRows(chunk: Chunk): bool {
+  return chunk.kind == kindFloatLags || chunk.kind == kindFloatStarts;
 }
 
 /**

@@ -1,11 +1,12 @@
 // Brings chunks and loose rows of one series together: columns in ascending time, every time once.
-// Of two rows with one time the higher version stays, on equal versions the larger value bits. Versions
-// are kept as lags (rows.ts), which have their order.
+// Of two rows with one time the higher version stays, on equal versions the larger value bits, then the
+// later start time. Versions are kept as lags (rows.ts), which have their order.
 import {
   Chunk,
   columnSlackBytes,
   decodeChunk,
-  kindFloatLags,
+  hasLagsOfRows,
+  kindFloatStarts,
   lagOfLast,
   lagsFoundOf,
   versionAt,
@@ -37,6 +38,9 @@ export class Desk {
   lagLowest: i64;
   lagHighest: i64;
   tables: usize;
+  /** Start times of the rows, int64; 0 when nobody asks for them. */
+  starts: usize;
+  startsOther: usize;
 }
 const deskStructBytes: usize = 128;
 
@@ -57,8 +61,9 @@ function columnBytes(rowCapacity: u32): usize {
 export const deskRowsMax: u32 = 1 << 25;
 
 /** Bytes for rows from so many parts (chunks, and loose rows one each). */
-export function deskBytes(rowCapacity: u32, partCapacity: u32): usize {
-  return deskStructBytes + columnBytes(rowCapacity) * 6 + (<usize>partCapacity + 1) * 20 + 16;
+export function deskBytes(rowCapacity: u32, partCapacity: u32, withStarts: bool = false): usize {
+  const columns: usize = withStarts ? 8 : 6;
+  return deskStructBytes + columnBytes(rowCapacity) * columns + (<usize>partCapacity + 1) * 20 + 32;
 }
 
 export function openDesk(
@@ -66,6 +71,7 @@ export function openDesk(
   tables: usize,
   rowCapacity: u32,
   partCapacity: u32,
+  withStarts: bool = false,
 ): Desk {
   const desk = changetype<Desk>(at);
   const column = columnBytes(rowCapacity);
@@ -79,6 +85,9 @@ export function openDesk(
   next += column * 6;
   desk.parts = next;
   desk.runs = next + (<usize>partCapacity + 1) * 16;
+  next = (desk.runs + (<usize>partCapacity + 1) * 4 + 15) & ~15;
+  desk.starts = withStarts ? next : 0;
+  desk.startsOther = withStarts ? next + column : 0;
   desk.rowCount = 0;
   desk.rowCapacity = rowCapacity;
   desk.partCount = 0;
@@ -107,15 +116,20 @@ export function addChunk(desk: Desk, chunk: Chunk): bool {
   let highest = lowest;
   if (chunk.hasRowVersions) {
     beginPart(desk, chunk.firstNanos, lagsInColumn, 0);
-  } else if (chunk.kind == kindFloatLags) {
+  } else if (hasLagsOfRows(chunk)) {
     beginPart(desk, chunk.firstNanos, oneLag, lowest);
   } else {
     beginPart(desk, chunk.firstNanos, oneVersion, chunk.version);
     highest = chunk.version - versionAt(chunk.firstNanos);
   }
   const lags = desk.lags + place;
-  if (!decodeChunk(chunk, desk.tables, desk.times + place, desk.values + place, lags)) {
+  // They are read whole also when nobody asks for them.
+  const starts = (desk.starts == 0 ? desk.timesOther : desk.starts) + place;
+  if (!decodeChunk(chunk, desk.tables, desk.times + place, desk.values + place, lags, starts)) {
     return false;
+  }
+  if (desk.starts != 0 && chunk.kind != kindFloatStarts) {
+    memory.fill(starts, 0, <usize>chunk.rowCount << 3);
   }
   if (chunk.hasRowVersions) {
     const found = lagsFoundOf(chunk);
@@ -130,7 +144,7 @@ export function addChunk(desk: Desk, chunk: Chunk): bool {
 }
 
 /** Adds one row, in any order. */
-export function addRow(desk: Desk, nanos: i64, valueBits: u64, lag: i64): void {
+export function addRow(desk: Desk, nanos: i64, valueBits: u64, lag: i64, start: i64 = 0): void {
   const last = desk.parts + (<usize>desk.partCount << 4) - 16;
   if (desk.partCount == 0 || load<u32>(last, 4) != lagsInColumn || nanos <= desk.lastNanos) {
     beginPart(desk, nanos, lagsInColumn, 0);
@@ -139,6 +153,7 @@ export function addRow(desk: Desk, nanos: i64, valueBits: u64, lag: i64): void {
   store<i64>(desk.times + place, nanos);
   store<u64>(desk.values + place, valueBits);
   store<i64>(desk.lags + place, lag);
+  if (desk.starts != 0) store<i64>(desk.starts + place, start);
   desk.lastNanos = nanos;
   desk.lagLowest = min(desk.lagLowest, lag);
   desk.lagHighest = max(desk.lagHighest, lag);
@@ -150,7 +165,7 @@ export function desksNextRow(desk: Desk): usize {
   return <usize>desk.rowCount << 3;
 }
 
-/** Adds rows in ascending time that were put after the others, with their lags. */
+/** Adds rows in ascending time that were put after the others, with their lags and asked starts. */
 export function addColumns(desk: Desk, count: u32, lowest: i64, highest: i64): void {
   const place = <usize>desk.rowCount << 3;
   beginPart(desk, load<i64>(desk.times + place), lagsInColumn, 0);
@@ -216,6 +231,9 @@ function mergePairs(desk: Desk): void {
   swapped = desk.lags;
   desk.lags = desk.lagsOther;
   desk.lagsOther = swapped;
+  swapped = desk.starts;
+  desk.starts = desk.startsOther;
+  desk.startsOther = swapped;
 }
 
 /**
@@ -239,6 +257,10 @@ function mergeTwo(desk: Desk, a: u32, aEnd: u32, b: u32, bEnd: u32, out: u32): u
       const aBits = load<u64>(values + (<usize>a << 3));
       const bBits = load<u64>(values + (<usize>b << 3));
       if (bLag > aLag || (bLag == aLag && bBits > aBits)) row = b;
+      else if (bLag == aLag && bBits == aBits && desk.starts != 0) {
+        const aStart = load<i64>(desk.starts + (<usize>a << 3));
+        if (load<i64>(desk.starts + (<usize>b << 3)) > aStart) row = b;
+      }
       a++;
       b++;
       copyRows(desk, row, out++, 1);
@@ -262,11 +284,17 @@ function copyRows(desk: Desk, from: u32, to: u32, count: u32): void {
     store<i64>(desk.timesOther + target, load<i64>(desk.times + source));
     store<i64>(desk.valuesOther + target, load<i64>(desk.values + source));
     store<i64>(desk.lagsOther + target, load<i64>(desk.lags + source));
+    if (desk.starts != 0) {
+      store<i64>(desk.startsOther + target, load<i64>(desk.starts + source));
+    }
     return;
   }
   memory.copy(desk.timesOther + target, desk.times + source, <usize>count << 3);
   memory.copy(desk.valuesOther + target, desk.values + source, <usize>count << 3);
   memory.copy(desk.lagsOther + target, desk.lags + source, <usize>count << 3);
+  if (desk.starts != 0) {
+    memory.copy(desk.startsOther + target, desk.starts + source, <usize>count << 3);
+  }
 }
 
 /** First row of the desk's ascending times at or after the time. */

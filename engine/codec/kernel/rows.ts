@@ -7,8 +7,9 @@
 // nanoseconds (3) after the row before; bits 2-3, value: the value before plus an int8 (0), int16
 // (1) or int32 (2), or all eight bytes (3); bits 4-6, version: the same (0), a u16 more (1), an
 // int16 more than the time went on (2), an int24 (3) or an int32 more (4), or just as much more as
-// the time went on (5). The row before the first has value 0, no step, and a time and a version that
-// whoever keeps the rows knows.
+// the time went on (5); bit 7, only where rows have start times: another start than that of the row
+// before, as an int64 of nanoseconds. The row before the first has value 0, no step, no start, and a
+// time and a version that whoever keeps the rows knows.
 //
 // Rows are read with their lags: the version of a row less its time, both in 1/64 milliseconds.
 // Rows with one time compare by lag as they do by version, and rows that were written as soon as
@@ -19,8 +20,11 @@ export const nanosPerMilli: i64 = 1000000;
 export const versionsPerMilli: i64 = 64;
 /** `versionNanos` of lib/hybrid_clock.ts. */
 export const versionNanos: i64 = 15625;
-/** The longest row. */
+/** The longest row without a start time. */
 export const rowBytesMax: usize = 21;
+export const startBytes: usize = 8;
+/** In the control byte. */
+export const startChangesFlag: u32 = 128;
 /** The shortest. */
 export const rowBytesMin: usize = 2;
 
@@ -33,8 +37,10 @@ export class RowsFound {
   version: i64;
   /** Step of the last row, in milliseconds. */
   stepMillis: u32;
+  /** Start time of the last row, of rows that have some. */
+  start: i64;
 }
-export const rowsFoundBytes: usize = 32;
+export const rowsFoundBytes: usize = 40;
 
 export function floorDiv(value: i64, divisor: i64): i64 {
   const quotient = value / divisor;
@@ -83,6 +89,42 @@ export function readRows(
   lags: usize,
   found: RowsFound,
 ): usize {
+  return readEach(false, p, end, count, nanos, version, versionMax, times, values, lags, 0, found);
+}
+
+/** The same of rows with start times; int64 nanoseconds, 0 for none. */
+export function readStartedRows(
+  p: usize,
+  end: usize,
+  count: u32,
+  nanos: i64,
+  version: i64,
+  versionMax: i64,
+  times: usize,
+  values: usize,
+  lags: usize,
+  starts: usize,
+  found: RowsFound,
+): usize {
+  return readEach(true, p, end, count, nanos, version, versionMax, times, values, lags, starts, found);
+}
+
+@inline
+function readEach(
+  hasStarts: bool,
+  p: usize,
+  end: usize,
+  count: u32,
+  nanos: i64,
+  version: i64,
+  versionMax: i64,
+  times: usize,
+  values: usize,
+  lags: usize,
+  starts: usize,
+  found: RowsFound,
+): usize {
+  let start: i64 = 0;
   let step: i64 = 0;
   let bits: u64 = 0;
   // Whole milliseconds are whole steps of versions, so only other times need a division.
@@ -129,7 +171,7 @@ export function readRows(
       if (value != value) return 0;
       bits = reinterpret<u64>(value);
     }
-    const versionForm = control >> 4;
+    const versionForm = hasStarts ? (control >> 4) & 7 : control >> 4;
     if (versionForm == 5) {
       version += step * versionsPerMilli;
     } else if (versionForm == 1) {
@@ -146,6 +188,13 @@ export function readRows(
       version += <i64>load<i32>(p);
       p += 4;
     } else if (versionForm != 0) return 0;
+    if (hasStarts) {
+      if (control & startChangesFlag) {
+        start = load<i64>(p);
+        p += startBytes;
+      }
+      store<i64>(starts + row, start);
+    }
     if (p > end || <u64>version > <u64>versionMax) return 0;
     const lag = version - atTime;
     store<i64>(times + row, nanos);
@@ -156,6 +205,7 @@ export function readRows(
   }
   found.stepMillis = <u32>step;
   found.version = version;
+  found.start = start;
   found.lagLowest = lowest;
   found.lagHighest = highest;
   return p;

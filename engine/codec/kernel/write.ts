@@ -18,8 +18,8 @@ import { writeValues } from './values';
  * Bytes that a chunk of so many rows may take, compressed or raw with versions, and written over.
  */
 @inline
-export function encodedBytesMax(rows: u32): usize {
-  return 256 + <usize>rows * 40;
+export function encodedBytesMax(rows: u32, hasStarts: bool = false): usize {
+  return 256 + <usize>rows * (hasStarts ? 52 : 40);
 }
 
 /** Everything of a header but the length, at o. */
@@ -129,10 +129,11 @@ export function encodeRaw(
 /**
  * Writes 1 to `encodeRowsMax` rows in strictly ascending time as a compressed chunk; gives its end.
  * @param scratch `encoderScratchBytes`
- * @param kind float: all rows have one version; float lags
+ * @param kind float: all rows have one version; float lags; float starts
  * @param lags of the rows; 0 when all have the same
  * @param lag of all rows, or the highest one; of kind float that of the last row
  * @param out `encodedBytesMax(rows)` free
+ * @param starts of the rows, of kind float starts
  */
 export function encodeChunk(
   scratch: usize,
@@ -144,6 +145,7 @@ export function encodeChunk(
   lag: i64,
   rows: u32,
   out: usize,
+  starts: usize = 0,
 ): usize {
   const lastNanos = load<i64>(times + ((<usize>rows - 1) << 3));
   const firstNanos = load<i64>(times);
@@ -158,6 +160,7 @@ export function encodeChunk(
   o = writeValues(scratch, tables, values, <usize>rows, control, o);
   if (!isRegular) store<u8>(control, load<u8>(control) | 128);
   if (lags != 0) o = writeLags(scratch, tables, times, lags, lag, rows, o);
+  if (starts != 0) o = writeStarts(scratch, tables, times, starts, rows, o);
   return frame(out, o);
 }
 

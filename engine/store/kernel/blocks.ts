@@ -1,4 +1,5 @@
 // What the blocks of a store hold: one walk over all series, which changes nothing.
+import { headRoomOf } from './heads';
 import { state } from './pages';
 import {
   lateRowBytes,
@@ -81,11 +82,13 @@ export function sumBlocks(namespaceOrdinal: u32, out: usize, countMax: u32): u32
 function addNode(entry: usize, series: Series, node: Node): void {
   const isCurrent = series.current == changetype<usize>(node);
   const headCount = <u32>(isCurrent ? series.headCount : node.headCount);
-  const headCapacity = <usize>(isCurrent ? series.headCapacity : node.headCapacity);
+  const headBytes = isCurrent
+    ? headRoomOf(series.head, series.headCapacity)
+    : headRoomOf(node.head, node.headCapacity);
   const rows = node.areaRows + headCount + <u32>node.lateCount + typedRowsOf(node);
   // What is after the last chunk and row is left out: to ask for it costs more lines of memory.
   const lateBytes = <usize>node.lateCount * lateRowBytes;
-  const bytes = nodeBytes + headCapacity + node.areaLength + lateBytes + typedBytesOf(node);
+  const bytes = nodeBytes + headBytes + node.areaLength + lateBytes + typedBytesOf(node);
   store<f64>(entry, load<f64>(entry, 8) + 1, 8);
   store<f64>(entry, load<f64>(entry, 16) + <f64>rows, 16);
   store<f64>(entry, load<f64>(entry, 24) + <f64>bytes, 24);

@@ -1,8 +1,9 @@
-// Digests of rows (docs/REPAIR.md): sums of hashes of (ID of the series, time, value bits), so that replicas that have
-// the same rows have the same digest, however these lie in chunks and in whatever order series come.
+// Digests of rows (docs/REPAIR.md): sums of hashes of (ID of the series, time, start time if there is one, value bits),
+// so that replicas that have the same rows have the same digest, however these lie in chunks and in whatever order
+// series come.
 import { Chunk, readHeader } from '../../codec/kernel/codec';
 import { addChunk, Desk, finishDesk, openDesk, rowAt } from '../../codec/kernel/merge';
-import { stateAt, tablesAt } from './pages';
+import { state, stateAt, tablesAt } from './pages';
 
 const chunkAt: usize = stateAt + 3584;
 
@@ -35,7 +36,7 @@ export function hashId(at: usize, length: u32, out: usize): void {
 
 /**
  * Writes two u64 to `out`, the digest of the rows in [nanosFrom, nanosEnd) of chunks that
- * `scanChunks` has read with this range, in work space of `decodeBytes`. Chunks that follow each
+ * `scanChunks` has read with this range, in work space of `mergeBytes`. Chunks that follow each
  * other in time are not merged. Gives the rows, or -1 when a payload is malformed.
  * @param id what `hashId` has written
  */
@@ -51,7 +52,7 @@ export function digestRows(
   out: usize,
 ): i32 {
   const chunk = changetype<Chunk>(chunkAt);
-  const desk: Desk = openDesk(work, tablesAt, rows, chunks);
+  const desk: Desk = openDesk(work, tablesAt, rows, chunks, state().hasStarts != 0);
   while (at < end) {
     readHeader(chunk, at, end);
     at = chunk.end;
@@ -64,12 +65,14 @@ export function digestRows(
   const idLow = load<u64>(id);
   const idHigh = load<u64>(id, 8);
   const toValue = desk.values - desk.times;
+  const toStart: usize = desk.starts == 0 ? 0 : desk.starts - desk.times;
   let low: u64 = 0;
   let high: u64 = 0;
   const last = desk.times + (<usize>rowEnd << 3);
   for (let p = desk.times + (<usize>row << 3); p < last; p += 8) {
     const bits = load<u64>(p + toValue);
-    const time = mix(load<u64>(p) + idLow);
+    let time = mix(load<u64>(p) + idLow);
+    if (toStart != 0 && load<u64>(p + toStart) != 0) time = mix(time + load<u64>(p + toStart));
     low += mix(time ^ bits);
     high += mix((rotl<u64>(time, 29) + bits) ^ idHigh);
   }

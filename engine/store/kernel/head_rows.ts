@@ -1,23 +1,30 @@
 // The rows of a head, appended one by one in the form of engine/codec/kernel/rows.ts. A head begins
 // with the version of its first row, int64; the row before the first has the block's start as its
-// time.
+// time. One of rows with start times says so in a bit that no version has, and has the last one's
+// start time after it.
 import { versionMax } from '../../codec/kernel/codec';
 import { state, stateAt } from './pages';
 import {
   firstDelta,
   nanosPerMilli,
   readRows as readRowsAt,
+  readStartedRows,
   RowsFound,
+  startBytes,
+  startChangesFlag,
   versionsPerMilli,
 } from '../../codec/kernel/rows';
 
 export const headRowsMax: u32 = 256;
-export const headHeaderBytes: usize = 8;
+const headHeaderBytes: usize = 8;
+const startedHeaderBytes: usize = 16;
+const startedFlag: i64 = 1 << 62;
 
 /** Columns that a head is read into: times, values and lags of `headRowsMax` rows. */
 export const headTimesAt: usize = stateAt + 4096;
 export const headValuesAt: usize = headTimesAt + 2112;
 export const headLagsAt: usize = headValuesAt + 2112;
+export const headStartsAt: usize = headLagsAt + 2112;
 /** What the last `readRows` found besides its rows. */
 const foundAt: usize = stateAt + 4000;
 
@@ -31,6 +38,54 @@ const nearVersionSteps: i64 = 1 << 22;
  */
 const nearBaseSteps: i64 = 1 << 29;
 const versionSpanMax: i64 = 1 << 30;
+
+/** Whether rows of the head have start times. */
+@inline
+export function isStarted(head: usize): bool {
+  return (load<i64>(head) & startedFlag) != 0;
+}
+
+/** Version of the first row. */
+@inline
+export function baseVersionOf(head: usize): i64 {
+  return load<i64>(head) & ~startedFlag;
+}
+
+/** Begins an empty head; gives the length of what it begins with. */
+export function beginRows(head: usize, version: i64, hasStarts: bool): usize {
+  if (!hasStarts) {
+    store<i64>(head, version);
+    return headHeaderBytes;
+  }
+  store<i64>(head, version | startedFlag);
+  store<i64>(head, 0, 8);
+  return startedHeaderBytes;
+}
+
+/** Start time of the last row of a head whose rows have some. */
+@inline
+export function lastStartOf(head: usize): i64 {
+  return load<i64>(head, 8);
+}
+
+@inline
+export function noteLastStart(head: usize, start: i64): void {
+  store<i64>(head, start, 8);
+}
+
+@inline
+function rowsOf(head: usize): usize {
+  return head + (isStarted(head) ? startedHeaderBytes : headHeaderBytes);
+}
+
+/** Adds the start time to a row that was written at `at`, unless it is that of the row before; gives its end. */
+@inline
+export function writeStart(at: usize, end: usize, start: i64, startBefore: i64): usize {
+  if (start == startBefore) return end;
+  store<u8>(at, <u8>(<u32>load<u8>(at) | startChangesFlag));
+  store<i64>(end, start);
+  return end + startBytes;
+}
 
 @inline
 export function isNearVersion(version: i64, before: i64): bool {
@@ -123,7 +178,10 @@ export function writeRow(
   return (<u64>millis << 32) | <u64>o;
 }
 
-/** Reads the first rows of a head into columns; gives the place after them. */
+/**
+ * Reads the first rows of a head into columns; gives the place after them.
+ * @param starts filled with start times, 0 where there are none; 0 when they are not asked for
+ */
 export function readRows(
   head: usize,
   blockStart: i64,
@@ -131,24 +189,46 @@ export function readRows(
   times: usize,
   values: usize,
   lags: usize,
+  starts: usize = 0,
 ): usize {
   const found = changetype<RowsFound>(foundAt);
+  const version = baseVersionOf(head);
+  const at = rowsOf(head);
   found.stepMillis = 0;
-  found.version = load<i64>(head);
-  if (count == 0) return head + headHeaderBytes;
-  const version = load<i64>(head);
-  const end = readRowsAt(
-    head + headHeaderBytes,
-    usize.MAX_VALUE,
-    count,
-    blockStart,
-    version,
-    versionMax,
-    times,
-    values,
-    lags,
-    found,
-  );
+  found.version = version;
+  found.start = 0;
+  if (count == 0) return at;
+  let end: usize;
+  if (isStarted(head)) {
+    if (starts == 0) starts = headStartsAt;
+    end = readStartedRows(
+      at,
+      usize.MAX_VALUE,
+      count,
+      blockStart,
+      version,
+      versionMax,
+      times,
+      values,
+      lags,
+      starts,
+      found,
+    );
+  } else {
+    if (starts != 0) memory.fill(starts, 0, <usize>count << 3);
+    end = readRowsAt(
+      at,
+      usize.MAX_VALUE,
+      count,
+      blockStart,
+      version,
+      versionMax,
+      times,
+      values,
+      lags,
+      found,
+    );
+  }
   if (end == 0) unreachable();
   return end;
 }
@@ -163,6 +243,11 @@ export function versionRead(): i64 {
   return changetype<RowsFound>(foundAt).version;
 }
 
+/** Start time of the last row that was read. */
+export function startRead(): i64 {
+  return changetype<RowsFound>(foundAt).start;
+}
+
 /** Lowest and highest lag of the rows that were read; there was at least one. */
 export function lowestLagRead(): i64 {
   return changetype<RowsFound>(foundAt).lagLowest;
@@ -174,10 +259,10 @@ export function highestLagRead(): i64 {
 
 /** Time of the first row of a head that has one. */
 export function firstNanosOf(head: usize, blockStart: i64): i64 {
-  return blockStart + firstDelta(head + headHeaderBytes);
+  return blockStart + firstDelta(rowsOf(head));
 }
 
 /** No row of a head has a higher version; which one is the highest only reading them would tell. */
 export function highestVersionOf(head: usize): i64 {
-  return min(load<i64>(head) + versionSpanMax, versionMax);
+  return min(baseVersionOf(head) + versionSpanMax, versionMax);
 }

@@ -5,30 +5,39 @@ import {
   Chunk,
   columnSlackBytes,
   decodeChunk,
+  hasLagsOfRows,
   kindFloat,
   kindFloatLags,
+  kindFloatStarts,
   lagOfLast,
   readHeader,
   versionAt,
 } from '../../codec/kernel/codec';
 import { encodeChunk, encodedBytesMax } from '../../codec/kernel/write';
 import {
+  baseVersionOf,
+  beginRows,
   firstNanosOf,
-  headHeaderBytes,
   headRowsMax,
   headLagsAt,
+  headStartsAt,
   headTimesAt,
   headValuesAt,
   highestLagRead,
   isNearBase,
   isNearVersion,
+  isStarted,
+  lastStartOf,
   lowestLagRead,
+  noteLastStart,
   readRows,
+  startRead,
   stepRead,
   versionRead,
   writeRow,
+  writeStart,
 } from './head_rows';
-import { rowBytesMax } from '../../codec/kernel/rows';
+import { rowBytesMax, startBytes } from '../../codec/kernel/rows';
 import {
   addChunk,
   addColumns,
@@ -110,13 +119,30 @@ export function hasRoom(series: Series): bool {
   );
 }
 
+/** Whether rows of the head have start times. */
+@inline
+export function hasStartedHead(series: Series): bool {
+  return series.headCapacity == 0 && series.head != 0;
+}
+
+/** Bytes that the head may have before it grows; `headCapacity` is 0 where rows have start times. */
+@inline
+export function headRoomOf(head: usize, headCapacity: u16): usize {
+  if (headCapacity != 0 || head == 0) return <usize>headCapacity;
+  return min<usize>(roomAt(head), <usize>headBytesMax);
+}
+
 /** Whether the head is sealed before it takes another row. */
 @inline
 export function isFull(series: Series): bool {
-  return (
-    <u32>series.headCount >= headRowsMax ||
-    <u32>series.headBytes + <u32>rowBytesMax > headBytesMax
-  );
+  const rowBytes = <u32>rowBytesMax + (hasStartedHead(series) ? <u32>startBytes : 0);
+  return <u32>series.headCount >= headRowsMax || <u32>series.headBytes + rowBytes > headBytesMax;
+}
+
+/** Whether a head of rows with start times takes another one without growing. */
+export function hasRoomForStarted(series: Series): bool {
+  const needed = <usize>series.headBytes + rowBytesMax + startBytes;
+  return !isFull(series) && needed <= headRoomOf(series.head, series.headCapacity);
 }
 
 /**
@@ -133,13 +159,13 @@ export function appendRow(
   isDerived: bool,
 ): bool {
   if (!isInBlock(series, nanos)) {
-    if (!switchBlock(series, nanos)) return appendMixed(series, nanos, bits, version, isDerived);
+    if (!switchBlock(series, nanos)) return appendMixed(series, nanos, bits, version, isDerived, 0);
   }
   const before = series.lastNanos;
   if (nanos > before) {
     const versionBefore = series.lastVersion;
     if (!hasRoom(series) || !isNearVersion(version, versionBefore)) {
-      appendWithRoom(series, nanos, bits, version);
+      appendWithRoom(series, nanos, bits, version, 0);
       return true;
     }
     const at = series.head + <usize>series.headBytes;
@@ -159,7 +185,24 @@ export function appendRow(
     series.headCount++;
     return true;
   }
-  return insertRow(series, nanos, bits, version, isDerived);
+  return insertRow(series, nanos, bits, version, isDerived, 0);
+}
+
+/** `appendRow` of a row that has a start time. */
+export function appendStarted(
+  series: Series,
+  nanos: i64,
+  bits: u64,
+  version: i64,
+  isDerived: bool,
+  start: i64,
+): bool {
+  if (!isInBlock(series, nanos) && !switchBlock(series, nanos)) {
+    return appendMixed(series, nanos, bits, version, isDerived, start);
+  }
+  if (nanos <= series.lastNanos) return insertRow(series, nanos, bits, version, isDerived, start);
+  appendWithRoom(series, nanos, bits, version, start);
+  return true;
 }
 
 /** Makes the time's block the current one; false when it has typed rows. */
@@ -179,6 +222,7 @@ function appendMixed(
   bits: u64,
   version: i64,
   isDerived: bool,
+  start: i64,
 ): bool {
   const node = nodeOf(series, nanos)!;
   if (isDerived) {
@@ -188,20 +232,25 @@ function appendMixed(
     if (held.isSome && held.lag >= version - versionAt(nanos)) return false;
   }
   makeCurrent(series, node);
-  const isAppended = appendRow(series, nanos, bits, version, isDerived);
+  const isAppended =
+    start == 0
+      ? appendRow(series, nanos, bits, version, isDerived)
+      : appendStarted(series, nanos, bits, version, isDerived, start);
   park(series);
   return isAppended;
 }
 
-/** After the last row, when the head may have no room or cannot express the version. */
-function appendWithRoom(series: Series, nanos: i64, bits: u64, version: i64): void {
+/** After the last row, when the head may have no room or cannot express the version or the start time. */
+function appendWithRoom(series: Series, nanos: i64, bits: u64, version: i64, start: i64): void {
   if (series.headCount != 0) {
     const isNear =
-      isNearVersion(version, series.lastVersion) || isNearBase(version, load<i64>(series.head));
-    if (isFull(series) || !isNear) sealHead(series);
+      isNearVersion(version, series.lastVersion) ||
+      isNearBase(version, baseVersionOf(series.head));
+    const hasPlace = start == 0 || isStarted(series.head);
+    if (isFull(series) || !isNear || !hasPlace) sealHead(series);
   }
   const isFirst = series.headCount == 0;
-  if (isFirst) beginHead(series, version);
+  if (isFirst) beginHead(series, version, start != 0);
   const written = writeRow(
     rowAt,
     nanos - (isFirst ? series.blockStart : series.lastNanos),
@@ -210,11 +259,18 @@ function appendWithRoom(series: Series, nanos: i64, bits: u64, version: i64): vo
     series.lastBits,
     version - series.lastVersion,
   );
-  const length = <usize><u32>written - rowAt;
+  const hasStarts = isStarted(series.head);
+  let end = <usize><u32>written;
+  if (hasStarts) {
+    end = writeStart(rowAt, end, start, lastStartOf(series.head));
+    noteLastStart(series.head, start);
+  }
+  const length = end - rowAt;
   const headBytes = <usize>series.headBytes;
-  if (headBytes + length > <usize>series.headCapacity) {
+  const room = headRoomOf(series.head, series.headCapacity);
+  if (headBytes + length > room) {
     const hasChunks = changetype<Node>(series.current).areaLength != 0;
-    resizeHead(series, headCapacityAfter(<u32>series.headCapacity, hasChunks), headBytes);
+    resizeHead(series, headCapacityAfter(<u32>room, hasChunks), headBytes);
   }
   memory.copy(series.head + headBytes, rowAt, length);
   series.headBytes = <u16>(headBytes + length);
@@ -225,15 +281,14 @@ function appendWithRoom(series: Series, nanos: i64, bits: u64, version: i64): vo
   series.headCount++;
 }
 
-function beginHead(series: Series, version: i64): void {
+function beginHead(series: Series, version: i64, hasStarts: bool): void {
   const hasChunks = changetype<Node>(series.current).areaLength != 0;
   const bytes = <usize>max(headCapacityAfter(0, hasChunks), <u32>series.headBytesSealed);
   const head = allocate(bytes);
   if (head == 0) unreachable();
-  store<i64>(head, version);
   series.head = head;
-  series.headCapacity = <u16>min(roomOf(bytes), <usize>headBytesMax);
-  series.headBytes = <u16>headHeaderBytes;
+  series.headCapacity = hasStarts ? 0 : <u16>min(roomOf(bytes), <usize>headBytesMax);
+  series.headBytes = <u16>beginRows(head, version, hasStarts);
   series.stepMillis = 0;
   series.lastBits = 0;
   series.lastVersion = version;
@@ -246,7 +301,7 @@ function resizeHead(series: Series, capacity: u32, bytesKept: usize): void {
   memory.copy(head, series.head, bytesKept);
   release(series.head);
   series.head = head;
-  series.headCapacity = <u16>capacity;
+  series.headCapacity = isStarted(head) ? 0 : <u16>capacity;
 }
 
 function hasLateRowFrom(node: Node, nanos: i64): bool {
@@ -267,7 +322,8 @@ export function sealHead(series: Series): void {
   const firstNanos = firstNanosOf(head, series.blockStart);
   const isApart = firstNanos > node.areaLastNanos && !hasLateRowFrom(node, firstNanos);
   if (!isApart && mergeBlock(series, node, true)) return;
-  readRows(head, series.blockStart, count, headTimesAt, headValuesAt, headLagsAt);
+  const starts: usize = isStarted(head) ? headStartsAt : 0;
+  readRows(head, series.blockStart, count, headTimesAt, headValuesAt, headLagsAt, starts);
   const hasOneLag = lowestLagRead() == highestLagRead();
   const end = encodeRun(
     headTimesAt,
@@ -276,6 +332,7 @@ export function sealHead(series: Series): void {
     highestLagRead(),
     count,
     sealedAt,
+    starts,
   );
   series.headBytesSealed = series.headBytes + <u16>rowBytesMax;
   addToArea(node, sealedAt, end - sealedAt, count, series.lastNanos);
@@ -315,20 +372,30 @@ export function addToArea(
 }
 
 /** A row at or before the last one of its block; gives what `appendRow` does. */
-function insertRow(series: Series, nanos: i64, bits: u64, version: i64, isDerived: bool): bool {
+function insertRow(
+  series: Series,
+  nanos: i64,
+  bits: u64,
+  version: i64,
+  isDerived: bool,
+  start: i64,
+): bool {
   if (isDerived) {
-    const standing = compareWithHeld(series, nanos, bits, version);
+    const standing = compareWithHeld(series, nanos, bits, version, start);
     if (standing == isSuperseded) return false;
     if (standing == isHeldAlready) {
       state().sampleCount--;
       return true;
     }
   }
-  const isLast = series.headCount != 0 && nanos == series.lastNanos;
-  if (isLast && isNearBase(version, load<i64>(series.head))) {
-    replaceLastRow(series, bits, version);
+  const isLast =
+    series.headCount != 0 &&
+    nanos == series.lastNanos &&
+    (start == 0 || isStarted(series.head));
+  if (isLast && isNearBase(version, baseVersionOf(series.head))) {
+    replaceLastRow(series, bits, version, start);
   } else {
-    appendLate(series, changetype<Node>(series.current), nanos, bits, version);
+    appendLate(series, changetype<Node>(series.current), nanos, bits, version, start);
   }
   return true;
 }
@@ -342,30 +409,45 @@ export const isSuperseded: u32 = 2;
 export class Held {
   lag: i64;
   bits: u64;
+  start: i64;
   isSome: u32;
 }
 export const heldAt: usize = stateAt + 1600;
 
 @inline
-function offerHeld(held: Held, lag: i64, bits: u64): void {
-  if (held.isSome && (held.lag > lag || (held.lag == lag && held.bits >= bits))) return;
+function offerHeld(held: Held, lag: i64, bits: u64, start: i64): void {
+  if (held.isSome && !isBefore(held, lag, bits, start)) return;
   held.lag = lag;
   held.bits = bits;
+  held.start = start;
   held.isSome = 1;
+}
+
+/** Whether the row goes before the held one. */
+@inline
+function isBefore(held: Held, lag: i64, bits: u64, start: i64): bool {
+  if (held.lag != lag) return lag > held.lag;
+  return held.bits != bits ? bits > held.bits : start > held.start;
 }
 
 /**
  * How a row stands to what the memory holds of its block for its time: a value that it does not
  * replace supersedes it, unless it is the same.
  */
-function compareWithHeld(series: Series, nanos: i64, bits: u64, version: i64): u32 {
+function compareWithHeld(
+  series: Series,
+  nanos: i64,
+  bits: u64,
+  version: i64,
+  start: i64,
+): u32 {
   // Without work space to look: whoever wrote it sends it with a version of its own.
   if (!findHeld(series, nanos, version)) return isSuperseded;
   const held = changetype<Held>(heldAt);
   const lag = version - versionAt(nanos);
   if (!held.isSome || held.lag < lag) return isNew;
-  if (held.bits == bits) return isHeldAlready;
-  return held.lag > lag || held.bits > bits ? isSuperseded : isNew;
+  if (held.bits == bits && held.start == start) return isHeldAlready;
+  return isBefore(held, lag, bits, start) ? isNew : isSuperseded;
 }
 
 /**
@@ -378,12 +460,14 @@ export function findHeld(series: Series, nanos: i64, version: i64): bool {
   held.isSome = 0;
   const count = <u32>series.headCount;
   if (count != 0 && nanos <= series.lastNanos && nanos >= firstNanosOf(series.head, series.blockStart)) {
-    readRows(series.head, series.blockStart, count, headTimesAt, headValuesAt, headLagsAt);
-    offerRowAt(held, nanos, headTimesAt, headValuesAt, headLagsAt, count, 0);
+    const starts: usize = isStarted(series.head) ? headStartsAt : 0;
+    readRows(series.head, series.blockStart, count, headTimesAt, headValuesAt, headLagsAt, starts);
+    offerRowAt(held, nanos, headTimesAt, headValuesAt, headLagsAt, starts, count, 0);
   }
   const lateEnd = node.late + <usize>node.lateCount * lateRowBytes;
   for (let at = node.late; at < lateEnd; at += lateRowBytes) {
-    if (load<i64>(at) == nanos) offerHeld(held, load<i64>(at, 16), load<u64>(at, 8));
+    if (load<i64>(at) != nanos) continue;
+    offerHeld(held, load<i64>(at, 16), load<u64>(at, 8), load<i64>(at, 24));
   }
   const areaEnd = node.area + node.areaLength;
   for (let at = node.area; at < areaEnd; ) {
@@ -392,26 +476,32 @@ export function findHeld(series: Series, nanos: i64, version: i64): bool {
     // A chunk of lower versions holds nothing that the row does not replace.
     if (nanos < chunk.firstNanos || nanos > chunk.lastNanos || chunk.version < version) continue;
     const column = (<usize>chunk.rowCount << 3) + columnSlackBytes;
-    const work = deskOf(column * 3);
+    const work = deskOf(column * 4);
     if (work == 0) return false;
+    const starts = chunk.kind == kindFloatStarts ? work + 3 * column : 0;
     const hasRowLags = chunk.hasRowVersions != 0;
-    const chunkLag =
-      chunk.kind == kindFloatLags ? lagOfLast(chunk) : chunk.version - versionAt(nanos);
+    const chunkLag = hasLagsOfRows(chunk) ? lagOfLast(chunk) : chunk.version - versionAt(nanos);
     const rows = chunk.rowCount;
-    if (!decodeChunk(chunk, tablesAt, work, work + column, work + 2 * column)) unreachable();
+    if (!decodeChunk(chunk, tablesAt, work, work + column, work + 2 * column, starts)) {
+      unreachable();
+    }
     const lags = hasRowLags ? work + 2 * column : 0;
-    offerRowAt(held, nanos, work, work + column, lags, rows, chunkLag);
+    offerRowAt(held, nanos, work, work + column, lags, starts, rows, chunkLag);
   }
   return true;
 }
 
-/** @param lags 0 when all rows have `lag` */
+/**
+ * @param lags 0 when all rows have `lag`
+ * @param starts 0 when no row has one
+ */
 function offerRowAt(
   held: Held,
   nanos: i64,
   times: usize,
   values: usize,
   lags: usize,
+  starts: usize,
   count: u32,
   lag: i64,
 ): void {
@@ -424,18 +514,24 @@ function offerRowAt(
   }
   const place = <usize>low << 3;
   if (low == count || load<i64>(times + place) != nanos) return;
-  offerHeld(held, lags == 0 ? lag : load<i64>(lags + place), load<u64>(values + place));
+  if (lags != 0) lag = load<i64>(lags + place);
+  offerHeld(held, lag, load<u64>(values + place), starts == 0 ? 0 : load<i64>(starts + place));
 }
 
 /**
  * The last time again, as when a batch is sent twice: the row that wins stays, and costs nothing
  * more.
  */
-function replaceLastRow(series: Series, bits: u64, version: i64): void {
+function replaceLastRow(series: Series, bits: u64, version: i64, start: i64): void {
   state().sampleCount--;
   const held = series.lastVersion;
-  if (version < held || (version == held && bits <= series.lastBits)) return;
   const head = series.head;
+  const hasStarts = isStarted(head);
+  if (version < held) return;
+  if (version == held) {
+    if (bits < series.lastBits) return;
+    if (bits == series.lastBits && (!hasStarts || start <= lastStartOf(head))) return;
+  }
   const rows = <u32>series.headCount - 1;
   const end = readRows(head, series.blockStart, rows, headTimesAt, headValuesAt, headLagsAt);
   const last = (<usize>rows << 3) - 8;
@@ -448,9 +544,14 @@ function replaceLastRow(series: Series, bits: u64, version: i64): void {
     isFirst ? 0 : load<u64>(headValuesAt + last),
     version - versionRead(),
   );
-  const length = <usize><u32>written - rowAt;
+  let rowEnd = <usize><u32>written;
+  if (hasStarts) {
+    rowEnd = writeStart(rowAt, rowEnd, start, startRead());
+    noteLastStart(head, start);
+  }
+  const length = rowEnd - rowAt;
   const kept = end - head;
-  let capacity = <u32>series.headCapacity;
+  let capacity = <u32>headRoomOf(head, series.headCapacity);
   while (kept + length > <usize>capacity) capacity = headCapacityAfter(capacity, false);
   resizeHead(series, capacity, kept);
   memory.copy(series.head + kept, rowAt, length);
@@ -460,7 +561,14 @@ function replaceLastRow(series: Series, bits: u64, version: i64): void {
 }
 
 /** Beside the sealed chunks; enough of these rows are merged into the chunks that they overlap. */
-function appendLate(series: Series, node: Node, nanos: i64, bits: u64, version: i64): void {
+function appendLate(
+  series: Series,
+  node: Node,
+  nanos: i64,
+  bits: u64,
+  version: i64,
+  start: i64,
+): void {
   const limit = min(max(node.areaRows >> 3, lateRowsMin), lateRowsMax);
   if (<u32>node.lateCount >= limit) mergeBlock(series, node, false);
   if (<u32>node.lateCount == lateRowsHardMax) unreachable();
@@ -478,6 +586,7 @@ function appendLate(series: Series, node: Node, nanos: i64, bits: u64, version: 
   store<i64>(at, nanos);
   store<u64>(at, bits, 8);
   store<i64>(at, version - versionAt(nanos), 16);
+  store<i64>(at, start, 24);
   node.lateCount++;
 }
 
@@ -485,15 +594,26 @@ function appendLate(series: Series, node: Node, nanos: i64, bits: u64, version: 
 export function addLateRows(desk: Desk, node: Node): void {
   const end = node.late + <usize>node.lateCount * lateRowBytes;
   for (let at = node.late; at < end; at += lateRowBytes) {
-    addRow(desk, load<i64>(at), load<u64>(at, 8), load<i64>(at, 16));
+    addRow(desk, load<i64>(at), load<u64>(at, 8), load<i64>(at, 16), load<i64>(at, 24));
   }
+}
+
+/** Whether a late row, or the head of a parked node, has a start time; its chunks say it themselves. */
+export function hasStartsLoose(node: Node): bool {
+  if (node.headCount != 0 && isStarted(node.head)) return true;
+  const end = node.late + <usize>node.lateCount * lateRowBytes;
+  for (let at = node.late; at < end; at += lateRowBytes) {
+    if (load<i64>(at, 24) != 0) return true;
+  }
+  return false;
 }
 
 /** Adds the rows of a head to a desk. */
 export function addHeadRows(desk: Desk, head: usize, blockStart: i64, count: u32): void {
   if (count == 0) return;
   const next = desksNextRow(desk);
-  readRows(head, blockStart, count, desk.times + next, desk.values + next, desk.lags + next);
+  const starts: usize = desk.starts == 0 ? 0 : desk.starts + next;
+  readRows(head, blockStart, count, desk.times + next, desk.values + next, desk.lags + next, starts);
   addColumns(desk, count, lowestLagRead(), highestLagRead());
 }
 
@@ -513,6 +633,7 @@ class Extent {
   partCount: u32;
   keptBytes: usize;
   withHead: u32;
+  hasStarts: u32;
 }
 const extentAt: usize = stateAt + 1536;
 
@@ -532,9 +653,11 @@ function extentOf(series: Series, node: Node, withHead: bool): Extent {
   extent.firstNanos = i64.MAX_VALUE;
   extent.lastNanos = i64.MIN_VALUE;
   extent.withHead = withHead ? 1 : 0;
+  extent.hasStarts = hasStartedHead(series) ? 1 : 0;
   const lateEnd = node.late + <usize>node.lateCount * lateRowBytes;
   for (let at = node.late; at < lateEnd; at += lateRowBytes) {
     widen(extent, load<i64>(at), load<i64>(at));
+    if (load<i64>(at, 24) != 0) extent.hasStarts = 1;
   }
   const hasHead = series.headCount != 0;
   const headFirst = hasHead ? firstNanosOf(series.head, series.blockStart) : 0;
@@ -553,6 +676,7 @@ function extentOf(series: Series, node: Node, withHead: bool): Extent {
         extent.keptBytes += chunk.end - at;
       } else {
         widen(extent, chunk.firstNanos, chunk.lastNanos);
+        if (chunk.kind == kindFloatStarts) extent.hasStarts = 1;
         extent.rowCount += chunk.rowCount;
         extent.partCount++;
       }
@@ -577,14 +701,15 @@ function extentOf(series: Series, node: Node, withHead: bool): Extent {
 function mergeBlock(series: Series, node: Node, withHead: bool): bool {
   const extent = extentOf(series, node, withHead);
   if (extent.rowCount > deskRowsMax) return false;
+  const hasStarts = extent.hasStarts != 0;
   const outBytes =
     extent.keptBytes +
-    encodedBytesMax(extent.rowCount) +
+    encodedBytesMax(extent.rowCount, hasStarts) +
     256 * <usize>(extent.rowCount / mergedRowsMax + 1);
-  const deskNeeded = deskBytes(extent.rowCount, extent.partCount);
+  const deskNeeded = deskBytes(extent.rowCount, extent.partCount, hasStarts);
   const work = deskOf(deskNeeded + outBytes);
   if (work == 0) return false;
-  const desk = openDesk(work, tablesAt, extent.rowCount, extent.partCount);
+  const desk = openDesk(work, tablesAt, extent.rowCount, extent.partCount, hasStarts);
   const outStart = work + deskNeeded;
   let out = outStart;
   let rowsKept: u32 = 0;
@@ -647,6 +772,7 @@ export function encodeRows(desk: Desk, rowsMax: u32, out: usize): usize {
       desk.lagHighest,
       min(rowsEach, rowEnd - row),
       out,
+      desk.starts == 0 ? 0 : desk.starts + place,
     );
   }
   return out;
@@ -656,6 +782,7 @@ export function encodeRows(desk: Desk, rowsMax: u32, out: usize): usize {
  * Encodes rows as one chunk: with the version of each row where the memory keeps them, else with
  * the highest one for all.
  * @param lags of the rows; 0 when all have `lag`
+ * @param starts of the rows; 0 when none has one
  */
 export function encodeRun(
   times: usize,
@@ -664,8 +791,10 @@ export function encodeRun(
   lag: i64,
   rows: u32,
   out: usize,
+  starts: usize = 0,
 ): usize {
-  if (!state().keepsRowVersions) {
+  if (starts != 0 && areZero(starts, rows)) starts = 0;
+  if (!state().keepsRowVersions && starts == 0) {
     if (lags != 0) lag = lagOfHighestVersion(times, lags, rows);
     return encodeChunk(encoderAt, tablesAt, times, values, kindFloat, 0, lag, rows, out);
   }
@@ -678,7 +807,15 @@ export function encodeRun(
     }
     if (lowest == lag) lags = 0;
   }
-  return encodeChunk(encoderAt, tablesAt, times, values, kindFloatLags, lags, lag, rows, out);
+  const kind = starts == 0 ? kindFloatLags : kindFloatStarts;
+  return encodeChunk(encoderAt, tablesAt, times, values, kind, lags, lag, rows, out, starts);
+}
+
+function areZero(column: usize, rows: u32): bool {
+  for (let p = column, end = column + (<usize>rows << 3); p < end; p += 8) {
+    if (load<i64>(p) != 0) return false;
+  }
+  return true;
 }
 
 /**

@@ -56,7 +56,8 @@ function packSeries(chunks: usize, end: usize, work: usize, out: usize): usize {
     ) {
       const values = work + columnBytes;
       const lags = values + columnBytes;
-      if (!decodeChunk(chunk, tablesAt, work, values, lags)) return 0;
+      // Such rows have no start times.
+      if (!decodeChunk(chunk, tablesAt, work, values, lags, 0)) return 0;
       packed = encodeRun(work, values, lags, lagsFoundOf(chunk).lagHighest, chunk.rowCount, o);
     }
     if (packed == o || packed - o >= length) {

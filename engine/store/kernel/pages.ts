@@ -42,6 +42,8 @@ export class State {
   versionOtherFiles: i64;
   /** 1: sealed chunks keep the version of each row. */
   keepsRowVersions: u32;
+  /** 1: a chunk of those that were scanned last has start times. */
+  hasStarts: u32;
 
   /** Work space for merges. */
   desk: usize;

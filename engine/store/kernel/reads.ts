@@ -4,14 +4,24 @@ import {
   Chunk,
   columnSlackBytes,
   decodeChunk,
+  kindFloatStarts,
+  kindsAll,
   kindTyped,
   readHeader,
   versionAt,
 } from '../../codec/kernel/codec';
 import { encodeRowsMax } from '../../codec/kernel/scratch';
 import { encodedBytesMax, encodeRaw, encodeRowsAsTheyAre } from '../../codec/kernel/write';
-import { addLateRows, addHeadRows, addToArea, encodeRows, headerAt, sealHead } from './heads';
-import { firstNanosOf, highestVersionOf } from './head_rows';
+import {
+  addLateRows,
+  addHeadRows,
+  addToArea,
+  encodeRows,
+  hasStartsLoose,
+  headerAt,
+  sealHead,
+} from './heads';
+import { firstNanosOf, headRowsMax, highestVersionOf, isStarted } from './head_rows';
 import {
   addChunk,
   Desk,
@@ -69,7 +79,9 @@ export const storeNanosMax: i64 = 1 << 62;
 
 /** At most so many bytes are the chunks of a parked node. */
 function readBytesMax(node: Node): usize {
+  const loose: usize = hasStartsLoose(node) ? encodedBytesMax(headRowsMax, true) << 1 : 0;
   return (
+    loose +
     node.areaLength +
     chunkHeaderBytesMax +
     <usize>node.headBytes +
@@ -105,6 +117,7 @@ export function readSeries(series: Series, start: i64, end: i64, out: usize, roo
         o = copyLate(node, start, end, o);
         if (o == 0) break;
         o = copyHead(node, start, end, o);
+        if (o == 0) break;
         o = copyTyped(node, start, end, isWhole, o);
         if (o == 0) break;
       }
@@ -134,12 +147,26 @@ function copyArea(node: Node, start: i64, end: i64, isWhole: bool, o: usize): us
   return o;
 }
 
-/** The head as it is: to copy its few bytes is cheaper than to look for the rows of the range. */
+/**
+ * The head as it is: to copy its few bytes is cheaper than to look for the rows of the range. Rows with start times are
+ * encoded; 0 without work space for that.
+ */
 function copyHead(node: Node, start: i64, end: i64, o: usize): usize {
   const count = <u32>node.headCount;
   if (count == 0 || node.lastNanos < start) return o;
   const first = firstNanosOf(node.head, node.blockStart);
   if (first >= end) return o;
+  if (isStarted(node.head)) {
+    const work = deskOf(deskBytes(count, 1, true));
+    if (work == 0) {
+      state().answer = answerNoMemory;
+      return 0;
+    }
+    const desk = openDesk(work, tablesAt, count, 1, true);
+    addHeadRows(desk, node.head, node.blockStart, count);
+    finishDesk(desk, true);
+    return encodeRows(desk, count, o);
+  }
   const version = highestVersionOf(node.head);
   return encodeRowsAsTheyAre(
     node.head,
@@ -159,16 +186,21 @@ function copyHead(node: Node, start: i64, end: i64, o: usize): usize {
 function copyLate(node: Node, start: i64, end: i64, o: usize): usize {
   const count = <u32>node.lateCount;
   if (count == 0) return o;
-  const work = deskOf(deskBytes(count, count));
+  const hasStarts = hasStartsLoose(node);
+  const work = deskOf(deskBytes(count, count, hasStarts));
   if (work == 0) {
     state().answer = answerNoMemory;
     return 0;
   }
-  const desk = openDesk(work, tablesAt, count, count);
+  const desk = openDesk(work, tablesAt, count, count, hasStarts);
   addLateRows(desk, node);
   finishDesk(desk, true);
   let row = rowAt(desk, start);
   const rowEnd = rowAt(desk, end);
+  if (hasStarts) {
+    keepOnly(desk, row, rowEnd);
+    return encodeRows(desk, encodeRowsMax, o);
+  }
   while (row < rowEnd) {
     const first = row;
     let low = i64.MAX_VALUE;
@@ -191,6 +223,16 @@ function copyLate(node: Node, start: i64, end: i64, o: usize): usize {
     );
   }
   return o;
+}
+
+/** Leaves rows [row, rowEnd) on a finished desk. */
+export function keepOnly(desk: Desk, row: u32, rowEnd: u32): void {
+  const place = <usize>row << 3;
+  desk.times += place;
+  desk.values += place;
+  desk.lags += place;
+  if (desk.starts != 0) desk.starts += place;
+  desk.rowCount = rowEnd - row;
 }
 
 /**
@@ -228,20 +270,25 @@ function mergeNode(node: Node, out: usize, room: usize): usize {
     state().answer = answerNoMemory;
     return 0;
   }
-  const needed = longBytesMax(rows);
+  const areaEnd = node.area + node.areaLength;
+  let parts = 1 + <u32>node.lateCount;
+  let hasStarts = hasStartsLoose(node);
+  for (let at = node.area; at < areaEnd; parts++) {
+    const chunk = headerAt(at, areaEnd);
+    if (chunk.kind == kindFloatStarts) hasStarts = true;
+    at = chunk.end;
+  }
+  const needed = longBytesMax(rows, hasStarts);
   if (needed > room) {
     state().answer = needed;
     return 0;
   }
-  const areaEnd = node.area + node.areaLength;
-  let parts = 1 + <u32>node.lateCount;
-  for (let at = node.area; at < areaEnd; parts++) at = headerAt(at, areaEnd).end;
-  const work = deskOf(deskBytes(rows, parts));
+  const work = deskOf(deskBytes(rows, parts, hasStarts));
   if (work == 0) {
     state().answer = answerNoMemory;
     return 0;
   }
-  const desk = openDesk(work, tablesAt, rows, parts);
+  const desk = openDesk(work, tablesAt, rows, parts, hasStarts);
   for (let at = node.area; at < areaEnd; ) {
     const chunk = headerAt(at, areaEnd);
     if (!addChunk(desk, chunk)) unreachable();
@@ -259,8 +306,8 @@ export function encodeLong(desk: Desk, out: usize): usize {
 }
 
 /** At most so many bytes are the long chunks of so many rows. */
-export function longBytesMax(rows: u32): usize {
-  return encodedBytesMax(rows) + 256 * <usize>(rows / encodeRowsMax + 1);
+export function longBytesMax(rows: u32, hasStarts: bool): usize {
+  return encodedBytesMax(rows, hasStarts) + 256 * <usize>(rows / encodeRowsMax + 1);
 }
 
 /** Checks chunks whole; only good ones may go into a store, where they are trusted. */
@@ -269,7 +316,7 @@ function checkChunks(series: Series, at: usize, end: usize): u32 {
   const chunk = changetype<Chunk>(checkedAt);
   beginTypedChecks();
   while (at < end) {
-    if (!readHeader(chunk, at, end, kindTyped)) return insertMalformed;
+    if (!readHeader(chunk, at, end, kindsAll)) return insertMalformed;
     const from = at;
     at = chunk.end;
     if (chunk.firstNanos <= -storeNanosMax || chunk.lastNanos >= storeNanosMax) {
@@ -285,9 +332,10 @@ function checkChunks(series: Series, at: usize, end: usize): u32 {
       continue;
     }
     const column = (<usize>chunk.rowCount << 3) + columnSlackBytes;
-    const work = deskOf(column * 3);
+    const work = deskOf(column * 4);
     if (work == 0) return insertNoMemory;
-    if (!decodeChunk(chunk, tablesAt, work, work + column, work + 2 * column)) {
+    const lags = work + 2 * column;
+    if (!decodeChunk(chunk, tablesAt, work, work + column, lags, lags + column)) {
       return insertMalformed;
     }
   }

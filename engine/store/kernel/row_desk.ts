@@ -1,5 +1,5 @@
 // Brings typed rows of one series together: columns in ascending time, every time once, and chunks of them.
-import { Chunk, readHeader, kindTyped } from '../../codec/kernel/codec';
+import { Chunk, kindsAll, readHeader } from '../../codec/kernel/codec';
 import { typedColumnValuesMax, typedRowsMax } from '../../codec/layout';
 import { compareTyped, fieldsOf } from '../../typed/kernel/check';
 import { decodeTyped, TypedAnswer, typedDecodeBytes } from '../../typed/kernel/decode';
@@ -96,7 +96,7 @@ export function addTypedHead(desk: TypedDesk, head: usize, count: u32, blockStar
 /** Header of a chunk of our own, typed or not, at `at`. */
 export function typedHeaderAt(at: usize, end: usize): Chunk {
   const chunk = changetype<Chunk>(chunkAt);
-  if (!readHeader(chunk, at, end, kindTyped)) unreachable();
+  if (!readHeader(chunk, at, end, kindsAll)) unreachable();
   return chunk;
 }
 

@@ -25,6 +25,7 @@ export class Series {
   /** Rows as head_rows.ts has them. */
   head: usize;
   headBytes: u16;
+  /** 0 also of a head of rows with start times: it takes no row on the short way. */
   headCapacity: u16;
   headCount: u16;
   /** Bytes of the head that was sealed last, 0 before: the next one will have as many. */
@@ -57,7 +58,7 @@ export class Node {
   areaLength: usize;
   /** Rows in the area. */
   areaRows: u32;
-  /** Rows that came late, 24 bytes each: time, value, version. In no order. */
+  /** Rows that came late, 32 bytes each: time, value, lag, start time. In no order. */
   late: usize;
   /**
    * Its typed part, or 0: a block that has one is never the current one but for a moment. In the lowest bit 1 when
@@ -140,7 +141,7 @@ export class Namespace {
 }
 const namespaceStructBytes: usize = 32;
 
-export const lateRowBytes: usize = 24;
+export const lateRowBytes: usize = 32;
 const slotsPerPage: u32 = 1024;
 const slotsMax: u32 = 16384 * slotsPerPage;
 

@@ -1,6 +1,6 @@
 // The entry of the store kernel: what store.ts and decoder.ts call. Addresses of columns and
 // answers are in the stage, which the caller asks for.
-import { Chunk, kindFloatLags, readHeader } from '../../codec/kernel/codec';
+import { Chunk, hasLagsOfRows, kindFloatStarts, readHeader } from '../../codec/kernel/codec';
 import {
   addChunk,
   Desk,
@@ -18,6 +18,7 @@ import {
   encodeLong,
   fillMillis,
   insertChecked,
+  keepOnly,
   longBytesMax,
   readMerged,
   readSeries,
@@ -299,29 +300,38 @@ export function scanChunks(at: usize, end: usize, nanosFrom: i64, nanosEnd: i64)
   let rows: u64 = 0;
   let count: i32 = 0;
   let keepsRowVersions: u32 = 0;
+  let hasStarts: u32 = 0;
   while (at < end) {
     if (!readHeader(chunk, at, end)) return -1;
     at = chunk.end;
-    if (chunk.kind == kindFloatLags) keepsRowVersions = 1;
+    if (hasLagsOfRows(chunk)) keepsRowVersions = 1;
     if (chunk.lastNanos < nanosFrom || chunk.firstNanos >= nanosEnd) continue;
     rows += <u64>chunk.rowCount;
     count++;
+    if (chunk.kind == kindFloatStarts) hasStarts = 1;
   }
+  state().hasStarts = hasStarts;
   state().answer = rows;
   state().keepsRowVersions = keepsRowVersions;
   return count;
 }
 
+/** Work space for rows without their start times. */
 export function decodeBytes(rows: u32, chunks: u32): usize {
   return deskBytes(rows, chunks);
 }
 
+/** The same with the start times, when a chunk that `scanChunks` has read has some. */
+export function mergeBytes(rows: u32, chunks: u32): usize {
+  return deskBytes(rows, chunks, state().hasStarts != 0);
+}
+
 /**
- * Decodes and merges the chunks that overlap the range, in work space of `decodeBytes`. Gives the
- * rows, or -1 when a payload is malformed. Five u32 at `answers`: addresses of the rows'
- * milliseconds, nanoseconds and values, how many rows of the columns lie before them, and with
- * `needLags` the address of their lags (1/64 milliseconds from time to version), 0 when all have
- * the one that follows it as an i64.
+ * Decodes and merges the chunks that overlap the range, in work space of `decodeBytes`, with
+ * `needAll` of `mergeBytes`. Gives the rows, or -1 when a payload is malformed. Six u32 at `answers`:
+ * addresses of the rows' milliseconds, nanoseconds and values, how many rows of the columns lie
+ * before them, and with `needAll` the addresses of their lags (1/64 milliseconds from time to version),
+ * 0 when all have the one that follows as an i64, and of their start times, 0 when none has one.
  */
 export function decodeChunks(
   at: usize,
@@ -332,17 +342,18 @@ export function decodeChunks(
   chunks: u32,
   work: usize,
   answers: usize,
-  needLags: bool,
+  needAll: bool,
 ): i32 {
   const chunk = changetype<Chunk>(chunkAt);
-  const desk: Desk = openDesk(work, tablesAt, rows, chunks);
+  const withStarts = needAll && state().hasStarts != 0;
+  const desk: Desk = openDesk(work, tablesAt, rows, chunks, withStarts);
   while (at < end) {
     readHeader(chunk, at, end);
     at = chunk.end;
     if (chunk.lastNanos < nanosFrom || chunk.firstNanos >= nanosEnd) continue;
     if (!addChunk(desk, chunk)) return -1;
   }
-  finishDesk(desk, needLags);
+  finishDesk(desk, needAll);
   const row = rowAt(desk, nanosFrom);
   const rowEnd = rowAt(desk, nanosEnd);
   fillMillis(desk, row, rowEnd);
@@ -351,18 +362,19 @@ export function decodeChunks(
   store<u32>(answers, <u32>(desk.values + (<usize>row << 3)), 8);
   store<u32>(answers, row, 12);
   store<u32>(answers, hasLags(desk) ? <u32>(desk.lags + (<usize>row << 3)) : 0, 16);
+  store<u32>(answers, withStarts ? <u32>(desk.starts + (<usize>row << 3)) : 0, 20);
   store<i64>(answers, desk.lagHighest, 24);
   return <i32>(rowEnd - row);
 }
 
 /** Room for the long chunks of so many rows. */
 export function mergedBytesMax(rows: u32): usize {
-  return longBytesMax(rows);
+  return longBytesMax(rows, state().hasStarts != 0);
 }
 
 /**
  * Merges all chunks in [at, end), which `scanChunks` has read, into long ones at `out`, in work
- * space of `decodeBytes`. Gives their end, or 0 when a payload is malformed.
+ * space of `mergeBytes`. Gives their end, or 0 when a payload is malformed.
  */
 export function mergeChunks(
   at: usize,
@@ -373,7 +385,7 @@ export function mergeChunks(
   out: usize,
 ): usize {
   const chunk = changetype<Chunk>(chunkAt);
-  const desk: Desk = openDesk(work, tablesAt, rows, chunks);
+  const desk: Desk = openDesk(work, tablesAt, rows, chunks, state().hasStarts != 0);
   while (at < end) {
     readHeader(chunk, at, end);
     at = chunk.end;
@@ -386,7 +398,7 @@ export function mergeChunks(
 
 /**
  * The rows of [nanosFrom, nanosEnd) of one chunk that `scanChunks` has read, as chunks at `out`, in
- * work space of `decodeBytes`. Gives their end, or 0 when the payload is malformed.
+ * work space of `mergeBytes`. Gives their end, or 0 when the payload is malformed.
  */
 export function keepRows(
   at: usize,
@@ -398,13 +410,10 @@ export function keepRows(
 ): usize {
   const chunk = changetype<Chunk>(chunkAt);
   if (!readHeader(chunk, at, end)) return 0;
-  const desk: Desk = openDesk(work, tablesAt, chunk.rowCount, 1);
+  const desk: Desk = openDesk(work, tablesAt, chunk.rowCount, 1, state().hasStarts != 0);
   if (!addChunk(desk, chunk)) return 0;
   finishDesk(desk, true);
   const row = rowAt(desk, nanosFrom);
-  desk.rowCount = max(rowAt(desk, nanosEnd), row) - row;
-  desk.times += <usize>row << 3;
-  desk.values += <usize>row << 3;
-  desk.lags += <usize>row << 3;
+  keepOnly(desk, row, max(rowAt(desk, nanosEnd), row));
   return encodeRows(desk, encodeRowsMax, out);
 }

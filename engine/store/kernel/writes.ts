@@ -2,7 +2,17 @@
 import { versionAt } from '../../codec/kernel/codec';
 import { versionNanos } from '../../codec/kernel/rows';
 import { headRowsMax } from './head_rows';
-import { appendRow, hasRoom, headCapacityAfter, isFull, isInBlock } from './heads';
+import {
+  appendRow,
+  appendStarted,
+  hasRoom,
+  hasRoomForStarted,
+  hasStartedHead,
+  headCapacityAfter,
+  headRoomOf,
+  isFull,
+  isInBlock,
+} from './heads';
 import { state, usedBytes } from './pages';
 import { findNode, lateRowBytes, Node, Series, seriesAt, typedOf } from './series';
 
@@ -20,7 +30,7 @@ const blockRowsMax: u64 = 1 << 24;
  * Work space for a row when its block is merged, and when the block is read for a file: columns and
  * what is written from them.
  */
-const mergeRowBytes: u64 = 80;
+const mergeRowBytes: u64 = 108;
 /** More than any memory has. */
 export const noBytesAreEnough: usize = u32.MAX_VALUE;
 
@@ -34,9 +44,10 @@ function isMergeable(node: Node, rowsMax: u32): bool {
  * Bytes that the row may make its series take. Rows that are sealed, late or of another block need
  * their block to be merged sooner or later.
  * @param rowsMax that the memory can merge
+ * @param hasStart a head of rows without start times is sealed before it
  */
 @inline
-function bytesNeeded(series: Series, nanos: i64, rowsMax: u32): usize {
+function bytesNeeded(series: Series, nanos: i64, rowsMax: u32, hasStart: bool): usize {
   if (!isInBlock(series, nanos)) {
     const other = findNode(series, nanos);
     if (other == null) return 4096;
@@ -47,9 +58,11 @@ function bytesNeeded(series: Series, nanos: i64, rowsMax: u32): usize {
   if (nanos <= series.lastNanos && !isMergeable(changetype<Node>(series.current), rowsMax)) {
     return noBytesAreEnough;
   }
-  if (hasRoom(series)) return 0;
-  if (!isFull(series)) {
-    const next = headCapacityAfter(<u32>series.headCapacity, true);
+  if (hasRoom(series) && !hasStart) return 0;
+  const isStarted = hasStartedHead(series);
+  if (isStarted && hasRoomForStarted(series)) return 0;
+  if (!isFull(series) && (!hasStart || isStarted || series.headCount == 0)) {
+    const next = headCapacityAfter(<u32>headRoomOf(series.head, series.headCapacity), true);
     return <usize>max(next, <u32>series.headBytesSealed);
   }
   const node = changetype<Node>(series.current);
@@ -59,12 +72,13 @@ function bytesNeeded(series: Series, nanos: i64, rowsMax: u32): usize {
 
 /**
  * Sets the outcomes (u8) of rows that have none; gives how many have one other than 0. The columns:
- * u32 slots, u32 generations, i64 times in units, and the outcomes.
+ * u32 slots, u32 generations, i64 times in units, i64 start times (0 for a column of none), and the outcomes.
  */
 export function check(
   slots: usize,
   generations: usize,
   times: usize,
+  starts: usize,
   outcomes: usize,
   rowCount: usize,
   unitNanos: i64,
@@ -106,7 +120,8 @@ export function check(
         } else if (units > unitsMax || nanos >= nanosEnd) {
           outcome = outcomeTooFarFuture;
         } else {
-          const needed = bytesNeeded(series, nanos, rowsMax);
+          const hasStart = starts != 0 && load<i64>(starts + (row << 3)) != 0;
+          const needed = bytesNeeded(series, nanos, rowsMax, hasStart);
           const limit = <u64>budgetBytes + (needed == 0 ? <u64>(reserveBytes >> 1) : 0);
           if (bytes + needed + lateRowBytes > limit) {
             outcome = outcomeResourceExhausted;
@@ -176,12 +191,14 @@ export function derivedVersion(version: i64, atTime: i64): i64 {
 /**
  * Applies the rows whose outcome is 0. Those that another value supersedes get that outcome; gives
  * how many.
+ * @param starts i64 nanoseconds, 0 for none; 0 for a column of none
  * @param isDerived versions of rows are derived from their times
  */
 export function append(
   slots: usize,
   generations: usize,
   times: usize,
+  starts: usize,
   values: usize,
   outcomes: usize,
   rowCount: usize,
@@ -224,7 +241,12 @@ export function append(
         continue;
       }
     }
-    if (appendRow(series, nanos, bits, rowVersion, isDerived)) {
+    const start = starts == 0 ? 0 : load<i64>(starts + (row << 3));
+    const isAppended =
+      start == 0
+        ? appendRow(series, nanos, bits, rowVersion, isDerived)
+        : appendStarted(series, nanos, bits, rowVersion, isDerived, start);
+    if (isAppended) {
       appended++;
     } else {
       store<u8>(outcomes + row, <u8>outcomeSuperseded);

@@ -1,6 +1,6 @@
 // Typed rows to chunks and back. All memory is the caller's: it lays out regions and passes their addresses. The
 // facade is engine/typed/codec.ts, the twin chunk_twin.ts.
-import { Chunk, kindTyped, readHeader } from '../../codec/kernel/codec';
+import { Chunk, kindsAll, kindTyped, readHeader } from '../../codec/kernel/codec';
 import { encoderScratchBytes } from '../../codec/kernel/scratch';
 import { typedRowsMax } from '../../codec/layout';
 import { placed } from './fields';
@@ -79,7 +79,7 @@ export function decode(
   answers: usize,
 ): i32 {
   const chunk = changetype<Chunk>(struct);
-  if (!readHeader(chunk, at, end, kindTyped) || chunk.kind != kindTyped) return -1;
+  if (!readHeader(chunk, at, end, kindsAll) || chunk.kind != kindTyped) return -1;
   if (chunk.end != end) return -1;
   const answer = changetype<TypedAnswer>(answers);
   const free = work + (<usize>typedRowsMax << 3);

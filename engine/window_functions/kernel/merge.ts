@@ -6,7 +6,7 @@
 import {
   Chunk,
   decodeChunk,
-  kindFloatLags,
+  hasLagsOfRows,
   lagOfLast,
   readHeader,
   versionAt,
@@ -163,30 +163,36 @@ export function decodeListed(
     if (!readHeader(chunk, <usize>entry.address, <usize>entry.end)) return -1;
     const times = <usize>columns.times;
     if (rows > 0 && chunk.firstNanos <= load<i64>(times + ((rows - 1) << 3))) {
-      if (!decodeRun(chunk, tables, spare, 0, true)) return -1;
+      const free = <usize>columns.lags + (rows << 3);
+      if (!decodeRun(chunk, tables, spare, 0, true, free)) return -1;
       rows = mergeTail(columns, rows, spare, <usize>chunk.rowCount);
     } else {
-      if (!decodeRun(chunk, tables, columns, rows, needsLags)) return -1;
+      const free = needsLags ? <usize>spare.lags : <usize>columns.lags + (rows << 3);
+      if (!decodeRun(chunk, tables, columns, rows, needsLags, free)) return -1;
       rows += <usize>chunk.rowCount;
     }
   }
   return <i32>trim(columns, rows, startNanos, endNanos);
 }
 
-/** Decodes one chunk to row `at` of the columns. */
+/**
+ * Decodes one chunk to row `at` of the columns.
+ * @param free a column for start times, which nobody asks for
+ */
 function decodeRun(
   chunk: Chunk,
   tables: usize,
   columns: Columns,
   at: usize,
   needsLags: bool,
+  free: usize,
 ): bool {
   const offset = at << 3;
   const times = <usize>columns.times + offset;
   const lags = <usize>columns.lags + offset;
-  if (!decodeChunk(chunk, tables, times, <usize>columns.values + offset, lags)) return false;
+  if (!decodeChunk(chunk, tables, times, <usize>columns.values + offset, lags, free)) return false;
   if (!needsLags || chunk.hasRowVersions) return true;
-  const isOneLag = chunk.kind == kindFloatLags;
+  const isOneLag = hasLagsOfRows(chunk);
   const lag = lagOfLast(chunk);
   for (let i: usize = 0; i < <usize>chunk.rowCount << 3; i += 8) {
     store<i64>(lags + i, isOneLag ? lag : chunk.version - versionAt(load<i64>(times + i)));
