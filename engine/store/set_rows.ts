@@ -11,6 +11,7 @@ export class RowPart {
   #generations: Uint32Array = new Uint32Array(0);
   #timestamps: BigInt64Array = new BigInt64Array(0);
   #values: Float64Array = new Float64Array(0);
+  #startNanos: BigInt64Array = new BigInt64Array(0);
   #outcomes: Uint8Array = new Uint8Array(0);
 
   sort(
@@ -37,6 +38,7 @@ export class RowPart {
     this.#generations = new Uint32Array(count);
     this.#timestamps = new BigInt64Array(count);
     this.#values = new Float64Array(count);
+    this.#startNanos = new BigInt64Array(count);
     this.#outcomes = new Uint8Array(count);
   }
 
@@ -58,6 +60,8 @@ export class RowPart {
     }
     copyWords(rows.timestamps, order, this.#timestamps);
     if (withValues) copyWords(rows.values, order, this.#values);
+    const { startNanos } = rows;
+    if (startNanos !== undefined) copyWords(startNanos, order, this.#startNanos);
     return {
       rows: {
         rowCount: order.length,
@@ -66,6 +70,9 @@ export class RowPart {
         timestamps: this.#timestamps.subarray(0, order.length),
         timeUnitNanos: rows.timeUnitNanos,
         values: this.#values.subarray(0, order.length),
+        ...(startNanos === undefined
+          ? {}
+          : { startNanos: this.#startNanos.subarray(0, order.length) }),
       },
       outcomes: this.#outcomes.subarray(0, order.length),
     };

@@ -6,7 +6,9 @@ import { mergeChunks as mergeByMap } from '../codec/decoder_twin.ts';
 import { SeededNumbers } from '../codec/samples_testing.ts';
 import { decodeChunk, keepRows, mergeChunks } from './chunk_merge.ts';
 import { digestSeries } from './row_digest.ts';
-import { Store, storeOutcome, type StoreRows } from './store.ts';
+import type { SampleStore } from './sample_store.ts';
+import { StoreSet } from './set.ts';
+import { Store, storeOutcome, type StoreNamespace, type StoreRows } from './store.ts';
 
 const second = 1_000_000_000n;
 const hour = 3600n * second;
@@ -14,23 +16,25 @@ const block = 1_699_999_200n * second;
 const now = block + 1200n * second;
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 
+const rules: StoreNamespace = {
+  blockSizeNanos: 2n * hour,
+  bufferPastNanos: hour,
+  bufferFutureNanos: hour,
+  retentionNanos: 48n * hour,
+  coldWrites: true,
+};
+
 function newStore(memoryBytesMax = 64 << 20): Store {
   const random = { u32: () => 7, bytes: (n: number) => new Uint8Array(n), fraction: () => 0.5 };
   const store = new Store({ random, memoryBytesMax });
   store.keepRowVersions(true);
-  store.setNamespace(0, {
-    blockSizeNanos: 2n * hour,
-    bufferPastNanos: hour,
-    bufferFutureNanos: hour,
-    retentionNanos: 48n * hour,
-    coldWrites: true,
-  });
+  store.setNamespace(0, rules);
   return store;
 }
 
 type Sent = [slot: number, nanos: bigint, value: number, start: bigint];
 
-function rowsOf(store: Store, rows: readonly Sent[]): StoreRows {
+function rowsOf(store: SampleStore, rows: readonly Sent[]): StoreRows {
   return {
     rowCount: rows.length,
     slots: Uint32Array.from(rows, ([slot]) => slot),
@@ -43,7 +47,7 @@ function rowsOf(store: Store, rows: readonly Sent[]): StoreRows {
 }
 
 /** @returns outcomes */
-function write(store: Store, rows: readonly Sent[], version: number): Uint8Array {
+function write(store: SampleStore, rows: readonly Sent[], version: number): Uint8Array {
   const sent = rowsOf(store, rows);
   const outcomes = new Uint8Array(rows.length);
   store.check(sent, 0, now, outcomes);
@@ -60,7 +64,7 @@ function told(chunks: Uint8Array): string[] {
   });
 }
 
-const readAll = (store: Store, slot: number): Uint8Array =>
+const readAll = (store: SampleStore, slot: number): Uint8Array =>
   store.read(Uint32Array.of(slot), ...allTimes).chunkData;
 const flushed = (store: Store, slot: number): Uint8Array =>
   store.flushBlock(Uint32Array.of(slot), block).chunkData;
@@ -134,6 +138,38 @@ test('chunks of both kinds are merged by the order of rows', () => {
   const merged = mergeChunks([flushed(store, a), flushed(store, b)]);
   const wanted = times.map((_, i) => `${i}: ${i} ${i % 2 === 0 ? 'none' : '-1'}`);
   assert.deepEqual(told(merged), wanted);
+});
+
+test('late rows are taken as those without starts are, and a range without an end is empty', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  for (let i = 0; i < 3000; i++) {
+    write(store, [[slot, block + BigInt(i) * second, Math.sqrt(i), 0n]], 1000 + i);
+  }
+  const late = Array.from({ length: 2000 }, (_, i): Sent => {
+    return [slot, block + BigInt(i) * second + 5n, i, 5n];
+  });
+  assert.ok(write(store, late, 9000).every((outcome) => outcome === storeOutcome.written));
+  write(store, [[slot, block + 77n, 1, 5n]], 9001);
+  const [from, end] = [block + 35n * second, block + 15n * second];
+  const { chunkData } = store.read(Uint32Array.of(slot), from, end);
+  assert.equal(mergeByMap(chunkData, from, end).timestampNanos.length, 0);
+});
+
+test('a set of stores keeps them, whichever has the series', () => {
+  const set = new StoreSet({ storeBytes: 2 << 20, storeCountMax: 3, open: () => newStore() });
+  set.setNamespace(0, rules);
+  set.keepRowVersions(true);
+  const slots = Array.from({ length: 9 }, () => set.createSeries(0));
+  write(
+    set,
+    slots.map((slot, i): Sent => [slot, block + 5n * second, i, block - BigInt(i) * second]),
+    1000,
+  );
+  for (const [i, slot] of slots.entries()) {
+    const { chunkData } = set.read(Uint32Array.of(slot), ...allTimes);
+    assert.deepEqual(told(chunkData), [`5: ${i} ${-5 - i}`]);
+  }
 });
 
 test('a store that is full refuses rows with start times, and does not trap', () => {

@@ -58,7 +58,7 @@ function columnBytes(rowCapacity: u32): usize {
  * More rows of one series are not merged: what they need could not be counted in 32 bits, with room
  * for what is written beside it.
  */
-export const deskRowsMax: u32 = 1 << 25;
+export const deskRowsMax: u32 = 1 << 24;
 
 /** Bytes for rows from so many parts (chunks, and loose rows one each). */
 export function deskBytes(rowCapacity: u32, partCapacity: u32, withStarts: bool = false): usize {

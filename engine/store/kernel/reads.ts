@@ -225,14 +225,14 @@ function copyLate(node: Node, start: i64, end: i64, o: usize): usize {
   return o;
 }
 
-/** Leaves rows [row, rowEnd) on a finished desk. */
+/** Leaves rows [row, rowEnd) on a finished desk; none when the end lies before. */
 export function keepOnly(desk: Desk, row: u32, rowEnd: u32): void {
   const place = <usize>row << 3;
   desk.times += place;
   desk.values += place;
   desk.lags += place;
   if (desk.starts != 0) desk.starts += place;
-  desk.rowCount = rowEnd - row;
+  desk.rowCount = max(rowEnd, row) - row;
 }
 
 /**

@@ -414,6 +414,6 @@ export function keepRows(
   if (!addChunk(desk, chunk)) return 0;
   finishDesk(desk, true);
   const row = rowAt(desk, nanosFrom);
-  keepOnly(desk, row, max(rowAt(desk, nanosEnd), row));
+  keepOnly(desk, row, rowAt(desk, nanosEnd));
   return encodeRows(desk, encodeRowsMax, out);
 }

@@ -1,7 +1,7 @@
 // Writes of floats: admission of rows before the commit log has them, and their application after it.
 import { versionAt } from '../../codec/kernel/codec';
 import { versionNanos } from '../../codec/kernel/rows';
-import { headRowsMax } from './head_rows';
+import { headRowsMax, isStarted } from './head_rows';
 import {
   appendRow,
   appendStarted,
@@ -28,9 +28,10 @@ export const outcomeBadValue: u32 = 10;
 const blockRowsMax: u64 = 1 << 24;
 /**
  * Work space for a row when its block is merged, and when the block is read for a file: columns and
- * what is written from them.
+ * what is written from them; with a column of start times.
  */
-const mergeRowBytes: u64 = 108;
+const mergeRowBytes: u64 = 80;
+const startedMergeRowBytes: u64 = 108;
 /** More than any memory has. */
 export const noBytesAreEnough: usize = u32.MAX_VALUE;
 
@@ -44,7 +45,7 @@ function isMergeable(node: Node, rowsMax: u32): bool {
  * Bytes that the row may make its series take. Rows that are sealed, late or of another block need
  * their block to be merged sooner or later.
  * @param rowsMax that the memory can merge
- * @param hasStart a head of rows without start times is sealed before it
+ * @param hasStart a head of rows without start times is sealed when such a row goes after it
  */
 @inline
 function bytesNeeded(series: Series, nanos: i64, rowsMax: u32, hasStart: bool): usize {
@@ -52,22 +53,30 @@ function bytesNeeded(series: Series, nanos: i64, rowsMax: u32, hasStart: bool): 
     const other = findNode(series, nanos);
     if (other == null) return 4096;
     if (!isMergeable(other, rowsMax)) return noBytesAreEnough;
-    // Such a block is never the current one, so its head's seal counts here.
-    return typedOf(other) == null ? 4096 : 4096 + other.areaLength + (other.areaLength >> 2);
+    // Where it is never the current one, or its head is sealed at once, that counts here.
+    const isSealed = hasStart && nanos > other.lastNanos && hasPlainRows(other.head);
+    const hasSeal = isSealed || typedOf(other) != null;
+    return hasSeal ? 4096 + other.areaLength + (other.areaLength >> 2) : 4096;
   }
   if (nanos <= series.lastNanos && !isMergeable(changetype<Node>(series.current), rowsMax)) {
     return noBytesAreEnough;
   }
-  if (hasRoom(series) && !hasStart) return 0;
-  const isStarted = hasStartedHead(series);
-  if (isStarted && hasRoomForStarted(series)) return 0;
-  if (!isFull(series) && (!hasStart || isStarted || series.headCount == 0)) {
+  const isSealed = hasStart && nanos > series.lastNanos && hasPlainRows(series.head);
+  if (hasRoom(series) && !isSealed) return 0;
+  if (hasStartedHead(series) && hasRoomForStarted(series)) return 0;
+  if (!isFull(series) && !isSealed) {
     const next = headCapacityAfter(<u32>headRoomOf(series.head, series.headCapacity), true);
     return <usize>max(next, <u32>series.headBytesSealed);
   }
   const node = changetype<Node>(series.current);
   if (!isMergeable(node, rowsMax)) return noBytesAreEnough;
   return 4096 + node.areaLength + (node.areaLength >> 2);
+}
+
+/** Whether there are rows in a head, and none of them has a start time. */
+@inline
+function hasPlainRows(head: usize): bool {
+  return head != 0 && !isStarted(head);
 }
 
 /**
@@ -92,7 +101,8 @@ export function check(
   const unitsMax = i64.MAX_VALUE / unitNanos;
   let bytes: u64 = usedBytes();
   const bytesFree = max<i64>(<i64>budgetBytes + <i64>reserveBytes - <i64>bytes, 0);
-  const rowsMax = <u32>min<u64>(<u64>bytesFree / mergeRowBytes, blockRowsMax);
+  const rowBytes = starts == 0 ? mergeRowBytes : startedMergeRowBytes;
+  const rowsMax = <u32>min<u64>(<u64>bytesFree / rowBytes, blockRowsMax);
   let refused: u32 = 0;
   let rowTouched: usize = 0;
   for (let row: usize = 0; row < rowCount; row++) {
