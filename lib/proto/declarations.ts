@@ -1,0 +1,148 @@
+/**
+ * What .proto files declare, plainly: messages, fields, enums, and what of the language a caller may not take. With
+ * lib/env/proto.ts the only place that knows protobufjs.
+ */
+import protobuf from 'protobufjs';
+import { messageOf, TsdbError } from '../errors.ts';
+
+export interface DeclaredField {
+  readonly name: string;
+  /** As it is written in protobuf's JSON. */
+  readonly jsonName: string;
+  readonly number: number;
+  /** `int32`, `string`… or the full name of a message or an enum. */
+  readonly type: string;
+  readonly rule: 'single' | 'optional' | 'repeated' | 'map';
+  /** Type of a map's key; null for others. */
+  readonly keyType: string | null;
+  /** The `oneof` that it is in; null when it is in none. */
+  readonly oneof: string | null;
+  /** Names of the options that it has. */
+  readonly options: readonly string[];
+}
+
+export interface DeclaredMessage {
+  /** With its package: 'telemetry.v1.Reading' */
+  readonly name: string;
+  readonly fields: readonly DeclaredField[];
+  readonly options: readonly string[];
+  /** It has `extensions` or `extend`. */
+  readonly isExtended: boolean;
+  readonly isProto3: boolean;
+}
+
+export interface DeclaredEnum {
+  readonly name: string;
+  /** Numbers by name, in the order of the file. */
+  readonly values: ReadonlyMap<string, number>;
+  readonly options: readonly string[];
+  readonly isProto3: boolean;
+}
+
+export interface Declarations {
+  readonly messages: ReadonlyMap<string, DeclaredMessage>;
+  readonly enums: ReadonlyMap<string, DeclaredEnum>;
+}
+
+/**
+ * @param files texts by name, which may import each other
+ * @throws {TsdbError} BAD_REQUEST that names file and line
+ */
+export function readDeclarations(files: Readonly<Record<string, string>>): Declarations {
+  const root = new protobuf.Root();
+  for (const [file, text] of Object.entries(files)) {
+    const { imports = [], weakImports = [] } = parsed(root, file, text);
+    const missing = [...imports, ...weakImports].find((name) => !Object.hasOwn(files, name));
+    if (missing !== undefined) {
+      const isKnown = missing.startsWith('google/protobuf/');
+      const why = isKnown ? 'is of types that a schema cannot have' : 'is not among the files';
+      throw refused(file, `import "${missing}" ${why}`);
+    }
+  }
+  try {
+    root.resolveAll();
+  } catch (error) {
+    throw refused(Object.keys(files).join(', '), messageOf(error), error);
+  }
+  const messages = new Map<string, DeclaredMessage>();
+  const enums = new Map<string, DeclaredEnum>();
+  const collect = (space: protobuf.NamespaceBase): void => {
+    for (const nested of space.nestedArray) {
+      if (nested instanceof protobuf.Type) messages.set(nameOf(nested), messageFrom(nested));
+      if (nested instanceof protobuf.Enum) enums.set(nameOf(nested), enumFrom(nested));
+      if (nested instanceof protobuf.Namespace) collect(nested);
+    }
+  };
+  collect(root);
+  return { messages, enums };
+}
+
+function parsed(root: protobuf.Root, file: string, text: string): protobuf.IParserResult {
+  try {
+    return protobuf.parse(text, root, { keepCase: true });
+  } catch (error) {
+    throw refused(file, messageOf(error), error);
+  }
+}
+
+function refused(file: string, reason: string, cause?: unknown): TsdbError {
+  return new TsdbError('BAD_REQUEST', `cannot read schema: ${file}: ${reason}`, { cause });
+}
+
+const nameOf = (object: protobuf.ReflectionObject): string => object.fullName.replace(/^\./, '');
+
+/** Of its own: what a parser adds to say so is no option of the file. */
+function optionsOf({ options }: protobuf.ReflectionObject): string[] {
+  return Object.keys(options ?? {}).filter((name) => name !== 'proto3_optional');
+}
+
+/** JSON of a type tells its edition when it is not proto3. */
+const isProto3 = (type: protobuf.Type | protobuf.Enum): boolean => {
+  for (let at: protobuf.ReflectionObject | null = type; at !== null; at = at.parent) {
+    if (!(at instanceof protobuf.Root) && 'edition' in (at.toJSON() as object)) return false;
+  }
+  return true;
+};
+
+function messageFrom(type: protobuf.Type): DeclaredMessage {
+  return {
+    name: nameOf(type),
+    fields: type.fieldsArray.map(fieldFrom).sort((a, b) => a.number - b.number),
+    options: optionsOf(type),
+    isExtended:
+      (type.extensions ?? []).length > 0 ||
+      type.nestedArray.some((nested) => nested instanceof protobuf.Field),
+    isProto3: isProto3(type),
+  };
+}
+
+function fieldFrom(field: protobuf.Field): DeclaredField {
+  const { name, id, type, resolvedType, repeated, map, partOf } = field.resolve();
+  const isOptional = field.options?.['proto3_optional'] === true;
+  return {
+    name,
+    jsonName: field.jsonName ?? jsonNameOf(name),
+    number: id,
+    type: resolvedType === null ? type : nameOf(resolvedType),
+    rule: map ? 'map' : repeated ? 'repeated' : isOptional ? 'optional' : 'single',
+    keyType: field instanceof protobuf.MapField ? field.keyType : null,
+    oneof: isOptional || partOf === null ? null : partOf.name,
+    options: optionsOf(field),
+  };
+}
+
+/** `battery_level` is `batteryLevel`. */
+const jsonNameOf = (name: string): string =>
+  name.replace(/_+(.?)/g, (_, next: string) => next.toUpperCase());
+
+function enumFrom(type: protobuf.Enum): DeclaredEnum {
+  return {
+    name: nameOf(type),
+    values: new Map(Object.entries(type.values)),
+    options: [
+      ...optionsOf(type),
+      ...Object.values(type.valuesOptions ?? {}).flatMap((options) => Object.keys(options ?? {})),
+    ],
+    isProto3: isProto3(type),
+  };
+}
