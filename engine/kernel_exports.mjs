@@ -7,12 +7,16 @@ import { fileURLToPath } from 'node:url';
 
 export const engineFolder = dirname(fileURLToPath(import.meta.url));
 
-/** The files of engine/<part>/kernel, sorted. */
+/** The files of engine/<part>/kernel and of folders in it, sorted. */
 export const kernelSources = () =>
   readdirSync(engineFolder, { withFileTypes: true })
     .map((entry) => join(engineFolder, entry.name, 'kernel'))
     .filter((folder) => existsSync(folder))
-    .flatMap((folder) => readdirSync(folder).map((file) => join(folder, file)))
+    .flatMap((folder) =>
+      readdirSync(folder, { recursive: true })
+        .filter((file) => file.endsWith('.ts'))
+        .map((file) => join(folder, file)),
+    )
     .sort();
 
 const entrySuffix = '.kernel.ts';

@@ -11,6 +11,7 @@ import {
   type ChunkRows,
 } from '../codec/chunk.ts';
 import { decodeRowsChunk } from '../codec/chunk_rows.ts';
+import { apart, hasTyped, mergeTyped } from './typed_chunks.ts';
 import { allTimes, ChunkWorkshop, chunksAt, malformedPart } from './workshop.ts';
 
 /** Made of nothing at the first call; merging takes nothing from one call to the next. */
@@ -21,7 +22,8 @@ const workshop = new ChunkWorkshop();
  * time, every time once. Of rows with one timestamp the one with the higher version stays, on equal
  * versions the one with the larger value bits, then the later start time. The result has the version
  * of each row (kinds float lags and float starts) when one of the chunks is of such a kind, or when
- * asked; else each of its chunks has the highest one for all of its rows.
+ * asked; else each of its chunks has the highest one for all of its rows. Chunks of typed rows are merged by
+ * themselves, and come after the others.
  * @throws {TsdbError} BAD_REQUEST when a chunk is malformed, RESOURCE_EXHAUSTED when there are more
  *   than four million rows
  */
@@ -29,6 +31,11 @@ export function mergeChunks(
   parts: readonly Uint8Array[],
   keepsRowVersions: boolean = false,
 ): Uint8Array {
+  if (hasTyped(parts)) {
+    const { floats, typed } = apart(parts);
+    const merged = floats.length === 0 ? [] : [mergeChunks(floats, keepsRowVersions)];
+    return new Uint8Array(Buffer.concat([...merged, mergeTyped(typed, allTimes)]));
+  }
   const { kernel, end, rowCount, chunkCount, work, out } = takeIn(parts);
   if (keepsRowVersions) kernel.setKeepsRowVersions(1);
   return workshop.handOut(out, kernel.mergeChunks(chunksAt, end, rowCount, chunkCount, work, out));
@@ -40,6 +47,7 @@ export function mergeChunks(
  * @throws {TsdbError} as `mergeChunks()`
  */
 export function keepRows(chunk: Uint8Array, startNanos: bigint, endNanos: bigint): Uint8Array {
+  if (hasTyped([chunk])) return mergeTyped([chunk], [startNanos, endNanos]);
   const { kernel, end, work, out } = takeIn([chunk]);
   return workshop.handOut(out, kernel.keepRows(chunksAt, end, startNanos, endNanos, work, out));
 }

@@ -2,6 +2,7 @@
  * Digests of rows, by which replicas are compared (docs/REPAIR.md). The digest of a set of rows is
  * a sum over its rows, two 64-bit numbers: sets are joined by addition and parted by subtraction.
  */
+import { apart, digestTyped, hasTyped } from './typed_chunks.ts';
 import { ChunkWorkshop, chunksAt, malformedPart } from './workshop.ts';
 import type { StoreExports } from './store_exports.ts';
 
@@ -20,7 +21,8 @@ const wordBytes = 8;
 
 /**
  * The digest of what a series has in [startNanos, endNanos): of its ID and of times, value bits and
- * start times of the rows, of those with one time the one that stays when chunks are merged. Versions, kinds and
+ * start times of the rows, of those with one time the one that stays when chunks are merged. Typed rows are digested by
+ * themselves, and added. Versions, kinds and
  * borders of chunks make no difference.
  * @throws {TsdbError} BAD_REQUEST when a chunk is malformed, RESOURCE_EXHAUSTED when there are more
  *   than four million rows
@@ -32,6 +34,18 @@ export function digestSeries(
   endNanos: bigint,
 ): SeriesDigest {
   const range = [startNanos, endNanos] as const;
+  if (hasTyped(parts)) {
+    const { floats, typed } = apart(parts);
+    const ofFloats = digestSeries(id, floats, startNanos, endNanos);
+    const { kernel, out } = workshop.takeIn([], noRange, () => outBytes(id));
+    const hash = new BigUint64Array(hashed(kernel, id, out).slice().buffer);
+    const ofTyped = digestTyped([hash[0]!, hash[1]!], typed, range);
+    return {
+      idHash: ofFloats.idHash,
+      low: BigInt.asUintN(64, ofFloats.low + ofTyped.low),
+      high: BigInt.asUintN(64, ofFloats.high + ofTyped.high),
+    };
+  }
   const taken = workshop.takeIn(parts, range, () => outBytes(id));
   const { kernel, end, rowCount, chunkCount, work, out } = taken;
   const words = hashed(kernel, id, out);

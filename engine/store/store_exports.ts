@@ -9,6 +9,8 @@ export interface StoreExports {
   readonly packRoomBytes: { readonly value: number };
   /** Work space of `packChunks`. */
   readonly packWorkBytes: { readonly value: number };
+  /** Work space of `measureTyped`. */
+  readonly typedMeasureBytes: { readonly value: number };
   /** Bytes that the slot at which a read stopped needs. */
   answer(): number;
   /**
@@ -131,6 +133,22 @@ export interface StoreExports {
     work: number,
     out: number,
   ): number;
+  /**
+   * Writes two u64 to `out`, the digest of the rows in the range of chunks that were measured;
+   * gives how many they are.
+   * @param id what `hashId` has written
+   */
+  digestTyped(
+    id: number,
+    at: number,
+    end: number,
+    nanosFrom: bigint,
+    nanosEnd: bigint,
+    rows: number,
+    valueBytes: number,
+    work: number,
+    out: number,
+  ): number;
   dropBlock(slots: number, count: number, blockStart: bigint): void;
   /**
    * Drops the block of each series that is live and still as it was flushed; gives how many did.
@@ -172,6 +190,19 @@ export interface StoreExports {
     work: number,
     out: number,
   ): number;
+  /**
+   * What the typed chunks in [at, end) that overlap the range come to: three float64 at `answers`,
+   * rows, fields and bytes of values. Gives 1, 0 when one is malformed, or 2 when they are too much
+   * to be merged.
+   */
+  measureTyped(
+    at: number,
+    end: number,
+    nanosFrom: bigint,
+    nanosEnd: bigint,
+    work: number,
+    answers: number,
+  ): number;
   memoryBytes(): number;
   /** The same with the start times, when a chunk that `scanChunks` has read has some. */
   mergeBytes(rows: number, chunks: number): number;
@@ -184,6 +215,20 @@ export interface StoreExports {
     end: number,
     rows: number,
     chunks: number,
+    work: number,
+    out: number,
+  ): number;
+  /**
+   * Writes the rows in the range of chunks that were measured as long chunks to `out`; gives their
+   * end.
+   */
+  mergeTyped(
+    at: number,
+    end: number,
+    nanosFrom: bigint,
+    nanosEnd: bigint,
+    rows: number,
+    valueBytes: number,
     work: number,
     out: number,
   ): number;
@@ -253,4 +298,8 @@ export interface StoreExports {
    */
   stage(bytes: number): number;
   tablesAddress(): number;
+  /** Room for the chunks of what was measured. */
+  typedOutBytes(rows: number, fields: number, valueBytes: number): number;
+  /** Work space for what was measured. */
+  typedWorkBytes(rows: number, valueBytes: number): number;
 }

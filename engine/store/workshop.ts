@@ -33,6 +33,17 @@ export interface TakenIn {
   readonly out: number;
 }
 
+/** The same of typed chunks. */
+export interface TakenTyped {
+  readonly kernel: StoreExports;
+  readonly end: number;
+  readonly rowCount: number;
+  /** Of all values. */
+  readonly valueBytes: number;
+  readonly work: number;
+  readonly out: number;
+}
+
 export class ChunkWorkshop {
   /** Made at the first call. */
   #loaded: LoadedStoreKernel | null = null;
@@ -54,6 +65,47 @@ export class ChunkWorkshop {
     [startNanos, endNanos]: readonly [bigint, bigint],
     outBytes: (kernel: StoreExports, rowCount: number) => number,
   ): TakenIn {
+    const { memory, kernel, end } = this.#copyIn(parts);
+    const chunkCount = kernel.scanChunks(chunksAt, end, startNanos, endNanos);
+    if (chunkCount === -1) throw malformedPart();
+    const rowCount = kernel.answer();
+    if (rowCount > workRowsMax) throw tooLarge();
+    const work = aligned(end + slackBytes);
+    const out = aligned(work + kernel.mergeBytes(rowCount, chunkCount) + slackBytes);
+    reserve(memory, out + outBytes(kernel, rowCount) + slackBytes);
+    return { kernel, end, rowCount, chunkCount, work, out };
+  }
+
+  /**
+   * `takeIn` of typed chunks, which are read whole.
+   * @param outBytes room besides that for the chunks that they become
+   * @returns null when they have more values than can be merged
+   * @throws {TsdbError} BAD_REQUEST when one is malformed
+   */
+  takeInTyped(
+    chunks: readonly Uint8Array[],
+    [startNanos, endNanos]: readonly [bigint, bigint],
+    outBytes: number,
+  ): TakenTyped | null {
+    const { memory, kernel, end } = this.#copyIn(chunks);
+    const answers = aligned(end + slackBytes);
+    const work = answers + 64;
+    reserve(memory, work + kernel.typedMeasureBytes.value + slackBytes);
+    const found = kernel.measureTyped(chunksAt, end, startNanos, endNanos, work, answers);
+    if (found === 0) throw malformedPart();
+    if (found === 2) return null;
+    const [rowCount, fields, valueBytes] = new Float64Array(
+      memory.buffer,
+      answers,
+      3,
+    ) as unknown as [number, number, number];
+    const out = aligned(work + kernel.typedWorkBytes(rowCount, valueBytes) + slackBytes);
+    const room = kernel.typedOutBytes(rowCount, fields, valueBytes) + outBytes;
+    reserve(memory, out + room + slackBytes);
+    return { kernel, end, rowCount, valueBytes, work, out };
+  }
+
+  #copyIn(parts: readonly Uint8Array[]): LoadedStoreKernel & { readonly end: number } {
     const length = parts.reduce((sum, part) => sum + part.length, 0);
     if (length > memoryBytesMax >> 2) throw tooLarge();
     const { memory, kernel } = (this.#loaded ??= loadStoreKernel(memoryBytesMax));
@@ -63,14 +115,7 @@ export class ChunkWorkshop {
       new Uint8Array(memory.buffer, end, part.length).set(part);
       end += part.length;
     }
-    const chunkCount = kernel.scanChunks(chunksAt, end, startNanos, endNanos);
-    if (chunkCount === -1) throw malformedPart();
-    const rowCount = kernel.answer();
-    if (rowCount > workRowsMax) throw tooLarge();
-    const work = aligned(end + slackBytes);
-    const out = aligned(work + kernel.mergeBytes(rowCount, chunkCount) + slackBytes);
-    reserve(memory, out + outBytes(kernel, rowCount) + slackBytes);
-    return { kernel, end, rowCount, chunkCount, work, out };
+    return { memory, kernel, end };
   }
 
   /** A copy of what was made. @param end of it, 0 when the kernel could not make it */

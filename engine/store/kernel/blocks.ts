@@ -1,6 +1,6 @@
 // What the blocks of a store hold: one walk over all series, which changes nothing.
 import { headRoomOf } from './heads';
-import { state } from './pages';
+import { state } from './memory/pages';
 import {
   lateRowBytes,
   Node,
@@ -9,7 +9,7 @@ import {
   seriesAt,
   typedBytesOf,
   typedRowsOf,
-} from './series';
+} from './memory/series';
 
 /** An entry of the answer: start i64; series, rows and bytes as float64. */
 const entryShift: usize = 5;

@@ -3,20 +3,13 @@
 // series come.
 import { Chunk, readHeader } from '../../codec/kernel/codec';
 import { addChunk, Desk, finishDesk, openDesk, rowAt } from '../../codec/kernel/merge';
-import { state, stateAt, tablesAt } from './pages';
+import { mix } from './memory/mix';
+import { state, stateAt, tablesAt } from './memory/pages';
 
 const chunkAt: usize = stateAt + 3584;
 
 const seedLow: u64 = 0x9e3779b97f4a7c15;
 const seedHigh: u64 = 0xc2b2ae3d27d4eb4f;
-
-/** Every bit of x changes half of the bits; two numbers never become one. */
-@inline
-function mix(x: u64): u64 {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 /**
  * Writes two u64 to `out`, the hash of an ID.

@@ -3,7 +3,7 @@
 // time. One of rows with start times says so in a bit that no version has, and has the last one's
 // start time after it.
 import { versionMax } from '../../codec/kernel/codec';
-import { state, stateAt } from './pages';
+import { state, stateAt } from './memory/pages';
 import {
   firstDelta,
   nanosPerMilli,

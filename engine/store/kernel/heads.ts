@@ -61,7 +61,7 @@ import {
   stateAt,
   tablesAt,
   trimDesk,
-} from './pages';
+} from './memory/pages';
 import {
   blockSizeOf,
   lateRowBytes,
@@ -71,8 +71,8 @@ import {
   park,
   Series,
   typedOf,
-} from './series';
-import { heldTyped } from './typed_part';
+} from './memory/series';
+import { heldTyped } from './typed/part';
 
 /**
  * After the state: a chunk header for whoever reads one, a row and a sealed chunk on their way.

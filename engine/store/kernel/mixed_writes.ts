@@ -4,8 +4,8 @@ import { versionAt } from '../../codec/kernel/codec';
 import { fieldsOf, notCanonical } from '../../typed/kernel/check';
 import { placed } from '../../typed/kernel/fields';
 import { findHeld, Held, heldAt, isHeldAlready, isNew, isSuperseded } from './heads';
-import { state, usedBytes } from './pages';
-import { isMergeableTyped, orderOfTyped } from './row_desk';
+import { state, usedBytes } from './memory/pages';
+import { isMergeableTyped, orderOfTyped } from './typed/desk';
 import {
   findNode,
   floatRowsOf,
@@ -18,8 +18,8 @@ import {
   seriesAt,
   setFlushed,
   typedOf,
-} from './series';
-import { addTyped, heldTyped, typedBytesNeeded } from './typed_part';
+} from './memory/series';
+import { addTyped, heldTyped, typedBytesNeeded } from './typed/part';
 import {
   derivedVersion,
   noBytesAreEnough,

@@ -4,7 +4,7 @@
 import { Chunk, columnSlackBytes, decodeChunk, kindRows, lagsFoundOf, readHeader } from '../../codec/kernel/codec';
 import { encodedBytesMax } from '../../codec/kernel/write';
 import { encodeRun } from './heads';
-import { state, stateAt, tablesAt } from './pages';
+import { state, stateAt, tablesAt } from './memory/pages';
 
 const packedAt: usize = stateAt + 3072;
 const otherAt: usize = stateAt + 3584;

@@ -42,7 +42,7 @@ import {
   state,
   stateAt,
   tablesAt,
-} from './pages';
+} from './memory/pages';
 import {
   blockSizeOf,
   clearFlushed,
@@ -57,8 +57,8 @@ import {
   Series,
   setFlushed,
   typedOf,
-} from './series';
-import { typedHeaderAt } from './row_desk';
+} from './memory/series';
+import { typedHeaderAt } from './typed/desk';
 import {
   beginTypedChecks,
   checkTypedChunk,
@@ -66,7 +66,7 @@ import {
   insertTyped,
   mergeTypedNode,
   typedReadBytesMax,
-} from './typed_reads';
+} from './typed/reads';
 
 const checkedAt: usize = stateAt + 3072;
 

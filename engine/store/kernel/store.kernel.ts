@@ -13,7 +13,7 @@ import {
 import { encodeRowsMax } from '../../codec/kernel/scratch';
 import { hasBlock, sumBlocks } from './blocks';
 import { encodeRows } from './heads';
-import { initPages, stageOf, state, stateAt, tablesAt, usedBytes } from './pages';
+import { initPages, stageOf, state, stateAt, tablesAt, usedBytes } from './memory/pages';
 import {
   encodeLong,
   fillMillis,
@@ -34,11 +34,19 @@ import {
   Series,
   seriesAt,
   takeSlot,
-} from './series';
+} from './memory/series';
 import { noteFiles } from './writes';
 
 export { digestRows, hashId } from './digest';
 export { appendTyped, checkTyped } from './mixed_writes';
+export {
+  digestTyped,
+  measureTyped,
+  mergeTyped,
+  typedMeasureBytes,
+  typedOutBytes,
+  typedWorkBytes,
+} from './typed/chunks';
 export { packChunks, packRoomBytes, packWorkBytes } from './pack';
 export { append, check, noteFiles } from './writes';
 

@@ -13,8 +13,8 @@ import {
   isFull,
   isInBlock,
 } from './heads';
-import { state, usedBytes } from './pages';
-import { findNode, lateRowBytes, Node, Series, seriesAt, typedOf } from './series';
+import { state, usedBytes } from './memory/pages';
+import { findNode, lateRowBytes, Node, Series, seriesAt, typedOf } from './memory/series';
 
 export const outcomeWritten: u32 = 0;
 export const outcomeUnknownReference: u32 = 1;

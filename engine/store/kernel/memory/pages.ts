@@ -1,6 +1,6 @@
 // The memory of a store and its allocator. Everything lies in the memory itself, at places fixed
 // here. Pages of 64 KiB hold cells of one size; what is larger takes a run of whole pages.
-import { encoderScratchBytes } from '../../codec/kernel/scratch';
+import { encoderScratchBytes } from '../../../codec/kernel/scratch';
 
 export const pageBytes: usize = 65536;
 export const stateAt: usize = 1 * pageBytes;

@@ -9,9 +9,9 @@ import {
   placed,
   varintAt,
   varintEnd,
-} from '../../typed/kernel/fields';
-import { writeVarint } from '../../codec/kernel/integers';
-import { unzigzag, zigzag } from '../../codec/kernel/codec';
+} from '../../../typed/kernel/fields';
+import { writeVarint } from '../../../codec/kernel/integers';
+import { unzigzag, zigzag } from '../../../codec/kernel/codec';
 
 const sameStep: u32 = 1;
 const sameLag: u32 = 2;

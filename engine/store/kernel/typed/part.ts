@@ -1,7 +1,7 @@
 // Typed rows of a block: a head of the newest (head_values.ts), which becomes a chunk when it is full, and the chunks that
 // came before. Chunks may overlap; enough rows over the times of others have all of them merged.
-import { allocate, deskOf, release, roomAt, roomOf, state, stateAt, trimDesk } from './pages';
-import { clearFlushed, Node, TypedPart, typedPartOf } from './series';
+import { allocate, deskOf, release, roomAt, roomOf, state, stateAt, trimDesk } from '../memory/pages';
+import { clearFlushed, Node, TypedPart, typedPartOf } from '../memory/series';
 import {
   addTypedChunk,
   addTypedHead,
@@ -19,7 +19,7 @@ import {
   typedDeskBytes,
   typedHeaderAt,
   typedLongBytesMax,
-} from './row_desk';
+} from './desk';
 import { beginTypedRows, TypedRow, typedRowRoom, writeTypedRow } from './head_values';
 
 /** A row on its way; after a sealed chunk's place (heads.ts). */

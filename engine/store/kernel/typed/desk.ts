@@ -1,11 +1,11 @@
 // Brings typed rows of one series together: columns in ascending time, every time once, and chunks of them.
-import { Chunk, kindsAll, readHeader } from '../../codec/kernel/codec';
-import { typedColumnValuesMax, typedRowsMax } from '../../codec/layout';
-import { compareTyped, fieldsOf } from '../../typed/kernel/check';
-import { decodeTyped, TypedAnswer, typedDecodeBytes } from '../../typed/kernel/decode';
-import { encodeTyped, typedChunkBytesMax, typedEncodeBytes } from '../../typed/kernel/encode';
-import { placed } from '../../typed/kernel/fields';
-import { encoderAt, pageBytes, state, stateAt, tablesAt } from './pages';
+import { Chunk, kindsAll, readHeader } from '../../../codec/kernel/codec';
+import { typedColumnValuesMax, typedRowsMax } from '../../../codec/layout';
+import { compareTyped, fieldsOf } from '../../../typed/kernel/check';
+import { decodeTyped, TypedAnswer, typedDecodeBytes } from '../../../typed/kernel/decode';
+import { encodeTyped, typedChunkBytesMax, typedEncodeBytes } from '../../../typed/kernel/encode';
+import { placed } from '../../../typed/kernel/fields';
+import { encoderAt, pageBytes, state, stateAt, tablesAt } from '../memory/pages';
 import { beginTypedRows, readTypedRow, TypedRow } from './head_values';
 
 const chunkAt: usize = stateAt + 2304;
@@ -332,4 +332,18 @@ export function rowAt(desk: TypedDesk, nanos: i64): u32 {
     else high = middle;
   }
   return low;
+}
+
+/** Leaves the rows in [start, end) on a finished desk; false when there are none. */
+export function keepTypedRange(desk: TypedDesk, start: i64, end: i64): bool {
+  const first = rowAt(desk, start);
+  const past = rowAt(desk, end);
+  if (first >= past) return false;
+  const place = <usize>first << 3;
+  desk.times += place;
+  desk.lags += place;
+  desk.starts += place;
+  desk.places += place;
+  desk.rowCount = past - first;
+  return true;
 }

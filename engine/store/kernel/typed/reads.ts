@@ -9,7 +9,7 @@ import {
   state,
   stateAt,
   trimDesk,
-} from './pages';
+} from '../memory/pages';
 import {
   clearFlushed,
   findNode,
@@ -19,7 +19,7 @@ import {
   typedOf,
   TypedPart,
   typedPartOf,
-} from './series';
+} from '../memory/series';
 import {
   addTypedChunk,
   addTypedHead,
@@ -27,6 +27,7 @@ import {
   fieldsOfDesk,
   finishTypedDesk,
   isMergeableTyped,
+  keepTypedRange,
   openTypedDesk,
   rowAt,
   TypedDesk,
@@ -34,9 +35,9 @@ import {
   typedHeaderAt,
   typedLongBytesMax,
   bytesOfDesk,
-} from './row_desk';
-import { addTypedArea, gatherTyped, noteOverlap, typedDeskKept } from './typed_part';
-import { typedBytesMax } from '../../codec/layout';
+} from './desk';
+import { addTypedArea, gatherTyped, noteOverlap, typedDeskKept } from './part';
+import { typedBytesMax } from '../../../codec/layout';
 
 /** At most so many bytes are the typed chunks of a parked node, as they are read. */
 export function typedReadBytesMax(node: Node): usize {
@@ -76,22 +77,8 @@ export function copyTyped(node: Node, start: i64, end: i64, isWhole: bool, o: us
   const desk = openTypedDesk(work, part.headCount, valueBytes);
   addTypedHead(desk, part.head, part.headCount, node.blockStart);
   finishTypedDesk(desk);
-  if (!keepRange(desk, start, end)) return o;
+  if (!keepTypedRange(desk, start, end)) return o;
   return encodeTypedDesk(desk, o);
-}
-
-/** Leaves the rows in [start, end) on a finished desk; false when there are none. */
-function keepRange(desk: TypedDesk, start: i64, end: i64): bool {
-  const first = rowAt(desk, start);
-  const past = rowAt(desk, end);
-  if (first >= past) return false;
-  const place = <usize>first << 3;
-  desk.times += place;
-  desk.lags += place;
-  desk.starts += place;
-  desk.places += place;
-  desk.rowCount = past - first;
-  return true;
 }
 
 /**

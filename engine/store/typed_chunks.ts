@@ -1,0 +1,103 @@
+/**
+ * Chunks of typed rows outside of a store: merged, cut and digested, beside those of floats. A time may have a float
+ * and a typed value, both of which stay: which of them wins is for who reads both.
+ */
+import { kindTyped } from '../codec/layout.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { ChunkWorkshop, chunksAt, malformedPart, type TakenTyped } from './workshop.ts';
+
+const workshop = new ChunkWorkshop();
+
+/**
+ * Whether one of the chunks is of typed rows. Walks over lengths alone: whoever reads the chunks checks them.
+ */
+export function hasTyped(parts: readonly Uint8Array[]): boolean {
+  return parts.some((part) => {
+    for (const { kind } of spansOf(part)) if (kind === kindTyped) return true;
+    return false;
+  });
+}
+
+interface Span {
+  readonly kind: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+function* spansOf(part: Uint8Array): Generator<Span> {
+  for (let at = 0; at < part.length; ) {
+    const start = at;
+    let length = 0;
+    for (let scale = 1; ; scale *= 128) {
+      const byte = part[at++] ?? 0;
+      length += (byte & 127) * scale;
+      if (byte < 128) break;
+      if (scale > 2 ** 42) throw malformedPart();
+    }
+    const end = at + length;
+    if (end > part.length) throw malformedPart();
+    yield { kind: part[at]! & 15, start, end };
+    at = end;
+  }
+}
+
+/** Chunks of floats and of typed rows apart, each in their order. */
+export function apart(parts: readonly Uint8Array[]): {
+  readonly floats: Uint8Array[];
+  readonly typed: Uint8Array[];
+} {
+  const floats: Uint8Array[] = [];
+  const typed: Uint8Array[] = [];
+  for (const part of parts) {
+    for (const { kind, start, end } of spansOf(part)) {
+      (kind === kindTyped ? typed : floats).push(part.subarray(start, end));
+    }
+  }
+  return { floats, typed };
+}
+
+/**
+ * Rows with a time in the range, as long chunks in ascending time, every time once.
+ * @throws {TsdbError} BAD_REQUEST when a chunk is malformed, RESOURCE_EXHAUSTED when there are more values than can be
+ *   merged (64 MiB)
+ */
+export function mergeTyped(
+  chunks: readonly Uint8Array[],
+  range: readonly [startNanos: bigint, endNanos: bigint],
+): Uint8Array {
+  const { kernel, end, rowCount, valueBytes, work, out } = takeIn(chunks, range, 0);
+  const args = [chunksAt, end, ...range, rowCount, valueBytes, work, out] as const;
+  return workshop.handOut(out, kernel.mergeTyped(...args) >>> 0);
+}
+
+/**
+ * The digest of the rows with a time in the range; of the ID, and of time, start time, kind, layout and fields of each
+ * row.
+ * @param hashedId what `hashId` of the kernel gives
+ * @throws {TsdbError} as `mergeTyped()`
+ */
+export function digestTyped(
+  hashedId: readonly [low: bigint, high: bigint],
+  chunks: readonly Uint8Array[],
+  range: readonly [startNanos: bigint, endNanos: bigint],
+): { readonly low: bigint; readonly high: bigint } {
+  const { kernel, end, rowCount, valueBytes, work, out } = takeIn(chunks, range, 32);
+  new BigUint64Array(workshop.buffer, out, 2).set(hashedId);
+  kernel.digestTyped(out, chunksAt, end, ...range, rowCount, valueBytes, work, out + 16);
+  const [low, high] = new BigUint64Array(workshop.buffer, out + 16, 2);
+  workshop.tidy();
+  return { low: low!, high: high! };
+}
+
+function takeIn(
+  chunks: readonly Uint8Array[],
+  range: readonly [startNanos: bigint, endNanos: bigint],
+  outBytes: number,
+): TakenTyped {
+  const taken = workshop.takeInTyped(chunks, range, outBytes);
+  if (taken !== null) return taken;
+  throw new TsdbError(
+    'RESOURCE_EXHAUSTED',
+    'cannot merge, cut or read chunks: a series has more typed values than can be merged',
+  );
+}
