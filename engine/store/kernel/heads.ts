@@ -600,7 +600,8 @@ export function addLateRows(desk: Desk, node: Node): void {
 
 /** Whether a late row, or the head of a parked node, has a start time; its chunks say it themselves. */
 export function hasStartsLoose(node: Node): bool {
-  if (node.headCount != 0 && isStarted(node.head)) return true;
+  // To look at the head itself would wait for its line of memory.
+  if (node.headCount != 0 && node.headCapacity == 0) return true;
   const end = node.late + <usize>node.lateCount * lateRowBytes;
   for (let at = node.late; at < end; at += lateRowBytes) {
     if (load<i64>(at, 24) != 0) return true;
