@@ -67,7 +67,7 @@ export class Report {
     if (same >= 0) this.#results.splice(same, 1);
     this.#results.push(result);
     if (this.#path === null) return;
-    writeFileSync(`${this.#path}.part`, `${JSON.stringify(this.#results, null, 1)}\n`);
+    writeFileSync(`${this.#path}.part`, `${JSON.stringify(this.#results, null, 2)}\n`);
     renameSync(`${this.#path}.part`, this.#path);
   }
 
