@@ -14,6 +14,9 @@ import { decodeRowsChunk } from '../codec/chunk_rows.ts';
 import { apart, hasTyped, mergeTyped } from './typed_chunks.ts';
 import { allTimes, ChunkWorkshop, chunksAt, malformedPart } from './workshop.ts';
 
+/** Of what the kernel says of decoded rows. */
+const answerBytes = 64;
+
 /** Made of nothing at the first call; merging takes nothing from one call to the next. */
 const workshop = new ChunkWorkshop();
 
@@ -88,6 +91,45 @@ export function decodeChunk(chunk: Uint8Array): DecodedRows {
     ),
     startNanos: startsAt === 0 ? null : new BigInt64Array(buffer, startsAt, rowCount).slice(),
   };
+}
+
+/** Floats in ascending time, every time once, as columns of their own. */
+export interface ReadFloatRows {
+  readonly timestampNanos: BigInt64Array;
+  readonly values: Float64Array;
+  /** From a row's time to its version, in 1/64 milliseconds. */
+  readonly lags: BigInt64Array;
+  /** Unix nanoseconds, 0 for none; null when no row has any. */
+  readonly startNanos: BigInt64Array | null;
+}
+
+/**
+ * Rows with a time in the range, of chunks of floats.
+ * @throws {TsdbError} as `mergeChunks()`
+ */
+export function readFloats(
+  parts: readonly Uint8Array[],
+  range: readonly [startNanos: bigint, endNanos: bigint],
+): ReadFloatRows {
+  const taken = workshop.takeIn(parts, range, () => answerBytes);
+  const { kernel, end, rowCount, chunkCount, work, out } = taken;
+  const args = [chunksAt, end, ...range, rowCount, chunkCount, work, out, 1] as const;
+  const count = kernel.decodeChunks(...args);
+  if (count === -1) throw malformedPart();
+  const { buffer } = workshop;
+  const [, nanosAt, valuesAt, , lagsAt, startsAt] = new Uint32Array(buffer, out, 6);
+  const lag = new BigInt64Array(buffer, out + 24, 1)[0]!;
+  const rows = {
+    timestampNanos: new BigInt64Array(buffer, nanosAt, count).slice(),
+    values: new Float64Array(buffer, valuesAt, count).slice(),
+    lags:
+      lagsAt === 0
+        ? new BigInt64Array(count).fill(lag)
+        : new BigInt64Array(buffer, lagsAt, count).slice(),
+    startNanos: startsAt === 0 ? null : new BigInt64Array(buffer, startsAt, count).slice(),
+  };
+  workshop.tidy();
+  return rows;
 }
 
 function takeIn(parts: readonly Uint8Array[]) {

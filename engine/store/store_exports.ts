@@ -269,6 +269,21 @@ export interface StoreExports {
     lengths: number,
     isFlush: number,
   ): number;
+  /**
+   * Finds the rows in the range of chunks that were measured; gives how many they are. Four u32 at
+   * `answers`: addresses of their times, lags and start times (i64) and of where their values are
+   * (u64, address and length above 32 bits).
+   */
+  readTyped(
+    at: number,
+    end: number,
+    nanosFrom: bigint,
+    nanosEnd: bigint,
+    rows: number,
+    valueBytes: number,
+    work: number,
+    answers: number,
+  ): number;
   releaseSeries(slot: number): void;
   sampleCount(): number;
   /**

@@ -89,6 +89,44 @@ export function digestTyped(
   return { low: low!, high: high! };
 }
 
+/** Typed rows in ascending time, every time once, as columns of their own. */
+export interface ReadTypedRows {
+  readonly timestampNanos: BigInt64Array;
+  /** From a row's time to its version, in 1/64 milliseconds. */
+  readonly lags: BigInt64Array;
+  /** Unix nanoseconds, 0 for none. */
+  readonly startNanos: BigInt64Array;
+  readonly values: readonly Uint8Array[];
+}
+
+/**
+ * Rows with a time in the range.
+ * @throws {TsdbError} as `mergeTyped()`
+ */
+export function readTyped(
+  chunks: readonly Uint8Array[],
+  range: readonly [startNanos: bigint, endNanos: bigint],
+): ReadTypedRows {
+  const { kernel, end, rowCount, valueBytes, work, out } = takeIn(chunks, range, 64);
+  const args = [chunksAt, end, ...range, rowCount, valueBytes, work, out] as const;
+  const count = kernel.readTyped(...args);
+  const { buffer } = workshop;
+  const [times, lags, starts, places] = new Uint32Array(buffer, out, 4);
+  const column = (at: number) => new BigInt64Array(buffer, at, count).slice();
+  const words = new Uint32Array(buffer, places!, 2 * count);
+  const values = Array.from({ length: count }, (_, row) =>
+    new Uint8Array(buffer, words[2 * row]!, words[2 * row + 1]!).slice(),
+  );
+  const rows = {
+    timestampNanos: column(times!),
+    lags: column(lags!),
+    startNanos: column(starts!),
+    values,
+  };
+  workshop.tidy();
+  return rows;
+}
+
 function takeIn(
   chunks: readonly Uint8Array[],
   range: readonly [startNanos: bigint, endNanos: bigint],

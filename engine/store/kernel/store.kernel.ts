@@ -43,6 +43,7 @@ export {
   digestTyped,
   measureTyped,
   mergeTyped,
+  readTyped,
   typedMeasureBytes,
   typedOutBytes,
   typedWorkBytes,

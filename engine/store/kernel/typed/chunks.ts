@@ -206,3 +206,27 @@ function hashOfBytes(p: usize, end: usize): u64 {
   }
   return hash;
 }
+
+/**
+ * Finds the rows in the range of chunks that were measured; gives how many they are. Four u32 at `answers`: addresses of
+ * their times, lags and start times (i64) and of where their values are (u64, address and length above 32 bits).
+ */
+export function readTyped(
+  at: usize,
+  end: usize,
+  nanosFrom: i64,
+  nanosEnd: i64,
+  rows: u32,
+  valueBytes: usize,
+  work: usize,
+  answers: usize,
+): u32 {
+  const desk = gather(at, end, nanosFrom, nanosEnd, rows, valueBytes, work);
+  const row = rowAt(desk, nanosFrom);
+  const place = <usize>row << 3;
+  store<u32>(answers, <u32>(desk.times + place));
+  store<u32>(answers, <u32>(desk.lags + place), 4);
+  store<u32>(answers, <u32>(desk.starts + place), 8);
+  store<u32>(answers, <u32>(desk.places + place), 12);
+  return max(rowAt(desk, nanosEnd), row) - row;
+}

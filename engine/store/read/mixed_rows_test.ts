@@ -1,0 +1,111 @@
+/** Series with floats and typed values, read as what wins at each time. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SeededNumbers } from '../../codec/samples_testing.ts';
+import { encodeFloatStartsChunk } from '../../codec/codec_twin.ts';
+import { encodeTypedChunk } from '../../typed/chunk_twin.ts';
+import { TypedValueWriter, valueKind } from '../../typed/typed_value.ts';
+import { readMixedRows } from './mixed_rows.ts';
+
+const second = 1_000_000_000n;
+const begin = 1_700_000_000n * second;
+const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
+const staleBits = 0x7ff0000000000002n;
+
+interface Sent {
+  readonly nanos: bigint;
+  readonly version: number;
+  readonly start: bigint;
+  /** Bits of a float, or a typed value. */
+  readonly value: bigint | Uint8Array;
+}
+
+function chunkOf(rows: readonly Sent[]): Uint8Array {
+  const sorted = [...rows].sort((a, b) => (a.nanos < b.nanos ? -1 : 1));
+  const columns = {
+    timestampNanos: BigInt64Array.from(sorted, ({ nanos }) => nanos),
+    rowVersions: Float64Array.from(sorted, ({ version }) => version),
+    startNanos: BigInt64Array.from(sorted, ({ start }) => start),
+  };
+  if (typeof sorted[0]!.value !== 'bigint') {
+    return encodeTypedChunk({ ...columns, values: sorted.map(({ value }) => value as Uint8Array) });
+  }
+  const bits = BigUint64Array.from(sorted, ({ value }) => value as bigint);
+  const values = new Float64Array(bits.buffer);
+  return encodeFloatStartsChunk({ ...columns, values, version: Math.max(...columns.rowVersions) });
+}
+
+const kindOf = ({ value }: Sent): number => (typeof value === 'bigint' ? 0 : value[0]!);
+
+/** The order of docs/TYPED_ROWS.md, said once more. */
+function wins(a: Sent, b: Sent): boolean {
+  const [aIsWindow, bIsWindow] = [a, b].map((row) => kindOf(row) === valueKind.window);
+  if (aIsWindow !== bIsWindow) return bIsWindow!;
+  if (a.version !== b.version) return a.version > b.version;
+  if (kindOf(a) !== kindOf(b)) return kindOf(a) > kindOf(b);
+  if (typeof a.value === 'bigint') {
+    return a.value === b.value ? a.start > b.start : a.value > (b.value as bigint);
+  }
+  const order = Buffer.compare(a.value, b.value as Uint8Array);
+  return order === 0 ? a.start > b.start : order > 0;
+}
+
+test('of each time the row that wins is read, floats, messages and windows', () => {
+  const numbers = new SeededNumbers(1);
+  const typedOf = (kind: 2 | 3): Uint8Array =>
+    new TypedValueWriter()
+      .begin(kind, 1)
+      .uint(1, BigInt(1 + numbers.below(3)))
+      .finish();
+  for (let round = 0; round < 300; round++) {
+    const rows: Sent[] = [];
+    const parts: Uint8Array[] = [];
+    // A chunk has windows or none: among themselves these have an order of their own, which comes with them.
+    const kind = numbers.below(2) === 0 ? valueKind.message : valueKind.window;
+    for (let part = 0; part < 1 + numbers.below(4); part++) {
+      const isFloat = part === 0 || numbers.below(2) === 0;
+      const times = new Set(Array.from({ length: 1 + numbers.below(9) }, () => numbers.below(12)));
+      const sent = [...times].map((at): Sent => {
+        const nanos = begin + BigInt(at) * second;
+        const start = numbers.below(2) === 0 ? 0n : nanos - second;
+        const float = numbers.below(4) === 0 ? staleBits : BigInt(numbers.below(3));
+        return {
+          nanos,
+          start,
+          version: 7e12 + numbers.below(2),
+          value: isFloat ? float : typedOf(kind),
+        };
+      });
+      rows.push(...sent);
+      parts.push(chunkOf(sent));
+    }
+    const byTime = new Map<bigint, Sent>();
+    for (const row of rows) {
+      const held = byTime.get(row.nanos);
+      if (held === undefined || wins(row, held)) byTime.set(row.nanos, row);
+    }
+    const [from, end] =
+      numbers.below(3) === 0 ? [begin + 3n * second, begin + 9n * second] : allTimes;
+    const wanted = [...byTime.values()]
+      .filter(({ nanos }) => nanos >= from && nanos < end)
+      .sort((a, b) => (a.nanos < b.nanos ? -1 : 1));
+    const read = readMixedRows(parts, [from, end]);
+    const bits = new BigUint64Array(read.values.buffer, read.values.byteOffset, read.values.length);
+    const got = Array.from(read.timestampNanos, (nanos, i) => ({
+      nanos,
+      start: read.startNanos[i]!,
+      value: read.typed[i] ?? bits[i]!,
+    }));
+    assert.deepEqual(
+      got,
+      wanted.map(({ nanos, start, value }) => ({ nanos, start, value })),
+    );
+  }
+});
+
+test('a series of one kind, and one of none, are read as well', () => {
+  assert.equal(readMixedRows([], allTimes).timestampNanos.length, 0);
+  const float = chunkOf([{ nanos: begin, version: 1, start: 0n, value: staleBits }]);
+  assert.deepEqual(readMixedRows([float], allTimes).typed, [null]);
+  assert.throws(() => readMixedRows([float.subarray(0, -1)], allTimes), { code: 'BAD_REQUEST' });
+});
