@@ -5,8 +5,9 @@
 import { isUtf8 } from 'node:buffer';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import { typedBytesMax, typedDepthMax, typedFieldsMax } from '../codec/layout.ts';
-import { fieldType, type FieldType, valueKind } from '../typed/typed_value.ts';
+import { fieldType, valueKind } from '../typed/typed_value.ts';
 import { BytesWriter } from './bytes_writer.ts';
+import { formOf } from './field_forms.ts';
 import type { MessageType, SchemaField } from './schema.ts';
 import { WireReader, wireType } from './wire_reader.ts';
 
@@ -16,27 +17,6 @@ export class UnknownField extends TsdbError {
     super('BAD_REQUEST', `cannot take message: ${where}: the schema has no field ${number}`);
   }
 }
-
-/** How a kind is sent, and as which type it is kept. */
-const formOf: Readonly<Record<SchemaField['kind'], { wire: number; type: FieldType }>> = {
-  double: { wire: wireType.fixed64, type: fieldType.double },
-  float: { wire: wireType.fixed32, type: fieldType.float },
-  int32: { wire: wireType.varint, type: fieldType.int },
-  int64: { wire: wireType.varint, type: fieldType.int },
-  uint32: { wire: wireType.varint, type: fieldType.uint },
-  uint64: { wire: wireType.varint, type: fieldType.uint },
-  sint32: { wire: wireType.varint, type: fieldType.int },
-  sint64: { wire: wireType.varint, type: fieldType.int },
-  fixed32: { wire: wireType.fixed32, type: fieldType.uint },
-  fixed64: { wire: wireType.fixed64, type: fieldType.uint },
-  sfixed32: { wire: wireType.fixed32, type: fieldType.int },
-  sfixed64: { wire: wireType.fixed64, type: fieldType.int },
-  bool: { wire: wireType.varint, type: fieldType.uint },
-  enum: { wire: wireType.varint, type: fieldType.int },
-  string: { wire: wireType.delimited, type: fieldType.bytes },
-  bytes: { wire: wireType.delimited, type: fieldType.bytes },
-  message: { wire: wireType.delimited, type: fieldType.message },
-};
 
 /** What a field comes to before it is kept, worked out once. */
 interface Plan {
@@ -316,7 +296,7 @@ export class MessageEncoder {
     this.#path.push(plan.name);
     const out = this.#out;
     const before = out.length;
-    const { fieldsLeft } = { fieldsLeft: this.#fieldsLeft };
+    const fieldsLeft = this.#fieldsLeft;
     this.#tag(plan);
     const from = out.beginLength();
     if (!plan.isList) {

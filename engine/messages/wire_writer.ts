@@ -2,28 +2,9 @@
 import { badRequest } from '#lib/errors.ts';
 import { fieldType, TypedValueReader, valueKind } from '../typed/typed_value.ts';
 import { BytesWriter } from './bytes_writer.ts';
+import { formOf } from './field_forms.ts';
 import type { MessageType, SchemaField } from './schema.ts';
 import { WireReader, wireType } from './wire_reader.ts';
-
-/** Wire type of a kind's single values. */
-function wireOf(kind: SchemaField['kind']): number {
-  switch (kind) {
-    case 'double':
-    case 'fixed64':
-    case 'sfixed64':
-      return wireType.fixed64;
-    case 'float':
-    case 'fixed32':
-    case 'sfixed32':
-      return wireType.fixed32;
-    case 'string':
-    case 'bytes':
-    case 'message':
-      return wireType.delimited;
-    default:
-      return wireType.varint;
-  }
-}
 
 /** Of the message that is being written: nothing waits in between. */
 const out = new BytesWriter();
@@ -50,7 +31,7 @@ function writeFields(reader: TypedValueReader, bytes: Uint8Array, type: MessageT
       writeList(field, bytes, reader.start, reader.end);
       continue;
     }
-    out.varint(number * 8 + wireOf(kind));
+    out.varint(number * 8 + formOf[kind].wire);
     writeSingle(reader, bytes, field);
   }
 }
@@ -93,7 +74,7 @@ function writeList(
   start: number,
   end: number,
 ): void {
-  if (wireOf(kind) !== wireType.delimited) {
+  if (formOf[kind].wire !== wireType.delimited) {
     out.varint(number * 8 + wireType.delimited);
     out.varint(end - start);
     return out.copy(bytes, start, end);

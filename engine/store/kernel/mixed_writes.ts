@@ -3,7 +3,7 @@
 import { versionAt } from '../../codec/kernel/codec';
 import { fieldsOf, notCanonical } from '../../typed/kernel/check';
 import { placed } from '../../typed/kernel/fields';
-import { findHeld, Held, heldAt, isHeldAlready, isNew, isSuperseded } from './heads';
+import { findHeld, Held, heldAt, isHeldAlready, isNew, isSuperseded } from './held';
 import { state, usedBytes } from './memory/pages';
 import { isMergeableTyped, orderOfTyped } from './typed/desk';
 import {

@@ -3,7 +3,7 @@
 // series has rows in its time: those are decided by the rows' own versions.
 import { Chunk, columnSlackBytes, decodeChunk, kindRows, lagsFoundOf, readHeader } from '../../codec/kernel/codec';
 import { encodedBytesMax } from '../../codec/kernel/write';
-import { encodeRun } from './heads';
+import { encodeRun } from './encode';
 import { state, stateAt, tablesAt } from './memory/pages';
 
 const packedAt: usize = stateAt + 3072;

@@ -12,15 +12,9 @@ import {
 } from '../../codec/kernel/codec';
 import { encodeRowsMax } from '../../codec/kernel/scratch';
 import { encodedBytesMax, encodeRaw, encodeRowsAsTheyAre } from '../../codec/kernel/write';
-import {
-  addLateRows,
-  addHeadRows,
-  addToArea,
-  encodeRows,
-  hasStartsLoose,
-  headerAt,
-  sealHead,
-} from './heads';
+import { addLateRows, addHeadRows, hasStartsLoose, headerAt } from './block_merge';
+import { encodeRows } from './encode';
+import { addToArea, sealHead } from './heads';
 import { firstNanosOf, headRowsMax, highestVersionOf, isStarted } from './head_rows';
 import {
   addChunk,

@@ -12,7 +12,7 @@ import {
 } from '../../codec/kernel/merge';
 import { encodeRowsMax } from '../../codec/kernel/scratch';
 import { hasBlock, sumBlocks } from './blocks';
-import { encodeRows } from './heads';
+import { encodeRows } from './encode';
 import { initPages, stageOf, state, stateAt, tablesAt, usedBytes } from './memory/pages';
 import {
   encodeLong,

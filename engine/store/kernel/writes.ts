@@ -7,14 +7,13 @@ import {
   appendStarted,
   hasRoom,
   hasRoomForStarted,
-  hasStartedHead,
   headCapacityAfter,
   headRoomOf,
   isFull,
   isInBlock,
 } from './heads';
 import { state, usedBytes } from './memory/pages';
-import { findNode, lateRowBytes, Node, Series, seriesAt, typedOf } from './memory/series';
+import { findNode, hasStartedHead, lateRowBytes, Node, Series, seriesAt, typedOf } from './memory/series';
 
 export const outcomeWritten: u32 = 0;
 export const outcomeUnknownReference: u32 = 1;

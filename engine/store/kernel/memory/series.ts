@@ -254,6 +254,12 @@ export function makeCurrent(series: Series, node: Node): void {
   series.headBytesSealed = 0;
 }
 
+/** Whether rows of the head have start times. */
+@inline
+export function hasStartedHead(series: Series): bool {
+  return series.headCapacity == 0 && series.head != 0;
+}
+
 /** The node of the block that holds the time, or null. */
 export function findNode(series: Series, nanos: i64): Node | null {
   const size = blockSizeOf(series);
