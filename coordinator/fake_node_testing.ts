@@ -19,6 +19,7 @@ import { readBatch } from '#engine/batch/batch.ts';
 import { encodeRawChunk } from '#engine/codec/chunk.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
+import { formatLevelNewest } from '#lib/format_level.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { compileAnchored } from '#lib/regexp/regexp.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
@@ -132,9 +133,9 @@ export class FakeNode implements NodeService {
       placementVersion: 1,
       unixNanos: this.unixNanos(),
       retires: true,
-      formatLevel: 2,
-      formatLevelWritten: 2,
-      formatLevelOfReaders: 2,
+      formatLevel: formatLevelNewest,
+      formatLevelWritten: formatLevelNewest,
+      formatLevelOfReaders: formatLevelNewest,
       blocksLacking: 0,
       shardsLacking: [],
     };

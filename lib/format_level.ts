@@ -8,6 +8,8 @@
  *     1      0.1.0    what that release writes
  *     2      0.2.0    chunks with the version of each row (docs/formats/chunk.md, kind 4 and form 5 of kind 3),
  *                     batches that derive versions (docs/formats/batch.md)
+ *     3      0.3.0    typed rows and start times: chunks of kind 5 and 6 (docs/formats/typed.md), section 3 and
+ *                     column 6 of a batch
  *
  * A format that comes with a level names it by a constant of its own beside its encoder, and its
  * writer asks `level() >= thatConstant`.
@@ -17,10 +19,13 @@
 export const formatLevelFirst = 1;
 
 /** The highest one that this release reads. */
-export const formatLevelNewest = 2;
+export const formatLevelNewest = 3;
 
 /** Chunks that keep the version of each row, and batches that derive the versions of their rows. */
 export const rowVersionsFormatLevel = 2;
+
+/** Typed rows, and start times of any rows. */
+export const typedRowsFormatLevel = 3;
 
 /** What a writer asks. */
 export interface FormatLevels {

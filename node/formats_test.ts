@@ -8,6 +8,9 @@ import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
 import { NodeFormats } from './formats.ts';
+import { typedRowsFormatLevel } from '#lib/format_level.ts';
+import { initPlacement } from '#cluster/placement/algorithm.ts';
+import { namespaceOf, writeRows } from './storage/database_testing.ts';
 import { readFormatLevel } from './persist/format_level_file.ts';
 import { TestCluster } from './cluster_testing.ts';
 
@@ -35,6 +38,23 @@ test('a node that is sent what a level has knows that it is finished, also witho
   assert.equal(await readFormatLevel(realEnv.disk, world.dataFolder('a')), 2);
 });
 
+test('a folder is of the level of typed rows before the first of them is logged', async () => {
+  await using world = new TestCluster();
+  await world.start('a');
+  const placement = initPlacement([world.instance('a')], { numShards: 2, replicaFactor: 1 });
+  await world.placements.create(placement, signal);
+  await world.addNamespace(namespaceOf('metrics'));
+  await world.untilAvailable('a');
+  const { database } = world.nodes.get('a')!.runtime;
+  const row = { series: { __name__: 'x' }, nanos: realEnv.clock.nowNanos(), value: 1 };
+  await writeRows(database, [row]);
+  assert.equal(database.formats.level(), 1);
+  await writeRows(database, [{ ...row, startNanos: 1n }]);
+  assert.equal(database.formats.level(), typedRowsFormatLevel);
+  const level = await readFormatLevel(realEnv.disk, world.dataFolder('a'));
+  assert.equal(level, typedRowsFormatLevel);
+});
+
 test('a node writes the level that its cluster has finished, and its folder remembers it', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tsdb-formats-'));
   try {
@@ -60,11 +80,11 @@ test('a node writes the level that its cluster has finished, and its folder reme
       await using formats = await NodeFormats.open(realEnv, silentLog, folder);
       assert.equal(formats.level(), 2, 'known before the key-value store is reached');
       formats.follow(follow);
-      await put(kv, '{"level":3}');
+      await put(kv, '{"level":4}');
       await eventually(() => fatal.length > 0);
       assert.match(
         String(fatal[0]),
-        /writes formats of level 3, and this release reads .* up to 2/,
+        /writes formats of level 4, and this release reads .* up to 3/,
       );
       assert.equal(formats.level(), 2);
     }
@@ -82,7 +102,7 @@ test('a folder of a level that this release does not read is left as it is', asy
   const identity = join(folder, 'node_identity.json');
   const before = readFileSync(identity, 'utf8');
   for (const [text, reason] of [
-    ['{"level":3}', /may hold formats of level 3, and this release reads levels up to 2/],
+    ['{"level":4}', /may hold formats of level 4, and this release reads levels up to 3/],
     ['{"level":0}', /formats\.json: level is not a whole number from 1: 0/],
     ['{', /cannot read .*formats\.json/],
   ] as const) {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { formatLevelFirst, formatLevelNewest } from '#lib/format_level.ts';
 import { finishedFormatsKey } from '../kv/keys.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
 import type { NodeHealth } from '../node/service.ts';
@@ -14,7 +15,11 @@ const cluster = { environment: 'default_env', zone: 'embedded' };
 function openAdmin() {
   const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
   const said = new Map<string, Partial<NodeHealth>>();
-  const current = { formatLevel: 2, formatLevelWritten: 1, formatLevelOfReaders: 2 };
+  const current = {
+    formatLevel: formatLevelNewest,
+    formatLevelWritten: formatLevelFirst,
+    formatLevelOfReaders: formatLevelNewest,
+  };
   const nodeOf = ({ id }: { readonly id: string }) => ({
     health: async () => {
       const known = said.get(id);
@@ -70,17 +75,24 @@ test('an upgrade is finished when all instances read the newest formats, and who
   assert.equal(await finishedLevel(), 1);
 
   const force = { dryRun: true, force: true };
-  await assert.rejects(admin.upgradeFinish(force, signal), /level 2: c does not answer[^;]*$/);
+  await assert.rejects(admin.upgradeFinish(force, signal), /level 3: c does not answer[^;]*$/);
   said.set('b', {});
   said.set('c', {});
   const dryRun = { dryRun: true, force: false };
-  assert.equal((await admin.upgradeFinish(dryRun, signal)).formatLevel.finished, 2);
+  assert.equal((await admin.upgradeFinish(dryRun, signal)).formatLevel.finished, formatLevelNewest);
   assert.equal(await finishedLevel(), 1, 'a dry run writes nothing');
-  assert.equal((await admin.upgradeFinish(plainRequest, signal)).formatLevel.finished, 2);
-  assert.equal(await finishedLevel(), 2);
+  assert.equal(
+    (await admin.upgradeFinish(plainRequest, signal)).formatLevel.finished,
+    formatLevelNewest,
+  );
+  assert.equal(await finishedLevel(), formatLevelNewest);
   said.clear();
   const again = await admin.upgradeFinish(plainRequest, signal);
-  assert.equal(again.formatLevel.finished, 2, 'what is finished stays so, whoever is away');
+  assert.equal(
+    again.formatLevel.finished,
+    formatLevelNewest,
+    'what is finished stays so, whoever is away',
+  );
 });
 
 test('who cannot read what is written does not join', async () => {
@@ -92,7 +104,7 @@ test('who cannot read what is written does not join', async () => {
   const add = (id: string) => admin.placementAdd({ instances: [instance(id)] }, force, signal);
   const conflict = {
     code: 'CONFLICT',
-    message: /level 2, .*earlier release.*: old reads up to 1$/,
+    message: /level 3, .*earlier release.*: old reads up to 1$/,
   };
   await assert.rejects(add('old'), conflict);
   const replace = { leavingInstanceIDs: ['a'], candidates: [instance('old')] };
@@ -109,13 +121,13 @@ test('a new cluster is finished at once when all of its instances say that they 
     said.set('a', {});
     said.set('b', isOld ? { formatLevel: 1 } : {});
     await init(['a', 'b']);
-    assert.equal(await finishedLevel(), isOld ? 1 : 2);
+    assert.equal(await finishedLevel(), isOld ? 1 : formatLevelNewest);
     // The one instance of a single process.
     const single = openAdmin();
     single.said.set('tsdb_local', isOld ? { formatLevel: 1 } : {});
     const body = { type: 'local', namespaceName: 'ns' };
     await single.admin.databaseCreate(body, plainRequest, signal);
-    assert.equal(await single.finishedLevel(), isOld ? 1 : 2);
+    assert.equal(await single.finishedLevel(), isOld ? 1 : formatLevelNewest);
     await admin.placementDelete(plainRequest, signal);
   }
 });

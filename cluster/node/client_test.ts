@@ -7,6 +7,7 @@ import type { Env } from '#lib/env/env.ts';
 import { type GrpcServer, serveGrpc } from '#lib/env/grpc.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { formatLevelNewest } from '#lib/format_level.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { silentLog } from '#lib/log.ts';
 import { NodeClient, NodeConnections } from './client.ts';
@@ -160,7 +161,7 @@ test('a fetch of many megabytes comes in pages and is whole again', async () => 
   };
   const response = await client.fetch(request, signal);
   // What this process reads is said of every request.
-  assert.deepEqual(seen[0], { ...request, formatLevel: 2 });
+  assert.deepEqual(seen[0], { ...request, formatLevel: formatLevelNewest });
   assert.equal(response.exhaustive, false);
   assert.deepEqual(response.shards, Uint32Array.of(1, 63));
   for (const key of ['tagsData', 'tagsOffset', 'idScheme', 'chunkOffset'] as const) {

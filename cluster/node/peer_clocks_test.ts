@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import type { Clock } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { formatLevelNewest } from '#lib/format_level.ts';
 import { type Log, silentLog } from '#lib/log.ts';
 import type { Instance, Placement } from '../placement/placement.ts';
 import { PeerClocks } from './peer_clocks.ts';
@@ -88,9 +89,9 @@ class Stage {
       bootCount: 1,
       placementVersion: 1,
       retires: true,
-      formatLevel: 2,
-      formatLevelWritten: 2,
-      formatLevelOfReaders: 2,
+      formatLevel: formatLevelNewest,
+      formatLevelWritten: formatLevelNewest,
+      formatLevelOfReaders: formatLevelNewest,
       blocksLacking: 0,
       shardsLacking: [],
       unixNanos: peer === 'older release' ? 0n : BigInt(wallMillis) * 1_000_000n,

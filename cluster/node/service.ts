@@ -3,7 +3,7 @@
  * (node/), the gRPC client (cluster/node/client.ts) and the in-process transport of the combined
  * binary. The `.proto` of lib/proto/node.proto carries the same messages.
  */
-import type { BatchView } from '#engine/batch/batch.ts';
+import type { TypedBatchView } from '#engine/batch/batch.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import type { Delivery } from '#lib/read_memory/delivery.ts';
@@ -67,7 +67,7 @@ export interface WriteRequest extends OfNamespace {
 }
 
 /**
- * A write whose columns stay in this process: what `readBatch` makes of the batch, without the
+ * A write whose columns stay in this process: what `readTypedBatch` makes of the batch, without the
  * bytes.
  */
 export interface ColumnsWriteRequest extends Omit<WriteRequest, 'batch'> {
@@ -75,13 +75,13 @@ export interface ColumnsWriteRequest extends Omit<WriteRequest, 'batch'> {
    * Borrowed until the promise settles; slots and generations are the callee's to overwrite until
    * then.
    */
-  readonly batch: BatchView;
+  readonly batch: TypedBatchView;
 }
 
 export interface WriteResponse {
   /** Names the start of the node for which its references are valid. */
   readonly referenceEpoch: string;
-  /** One `rowOutcome` a row in the order of the batch, or empty when all were written. */
+  /** One `rowOutcome` a row in the order of the batch, floats before typed rows, or empty when all were written. */
   readonly outcomes: Uint8Array;
   /** For each dictionary entry of the batch: slot, generation (0, 0 when refused). */
   readonly references: Uint32Array;

@@ -2,7 +2,7 @@
  * Joins the answers of several nodes: each series once, its chunks one after the other. Chunks
  * that replicas hold in the same bytes are kept once; others may overlap, which decoding resolves.
  */
-import { chunkHeaders } from '#engine/codec/chunk.ts';
+import { chunkHeaders, kindsAll } from '#engine/codec/chunk.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -245,7 +245,7 @@ function* eachChunk(
 ): Generator<{ start: number; end: number }> {
   let at = start;
   try {
-    for (const header of chunkHeaders(data, start, end)) {
+    for (const header of chunkHeaders(data, start, end, kindsAll)) {
       yield { start: at, end: header.end };
       at = header.end;
     }

@@ -8,6 +8,7 @@ import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { formatLevelNewest } from '#lib/format_level.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
 import { silentLog } from '#lib/log.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
@@ -277,9 +278,9 @@ export class FakeNode implements NodeService {
       placementVersion: this.#placementOf().version,
       unixNanos: realEnv.clock.nowNanos(),
       retires: true,
-      formatLevel: 2,
-      formatLevelWritten: 2,
-      formatLevelOfReaders: 2,
+      formatLevel: formatLevelNewest,
+      formatLevelWritten: formatLevelNewest,
+      formatLevelOfReaders: formatLevelNewest,
       blocksLacking: 0,
       shardsLacking: [],
     };

@@ -25,6 +25,7 @@ export {
   type BatchView,
   readBatch,
   readTypedBatch,
+  rowsOfBatch,
   type TypedBatchRows,
   type TypedBatchView,
 } from './read.ts';

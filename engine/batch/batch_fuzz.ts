@@ -165,7 +165,7 @@ function checkSame(view: TypedBatchView, content: Content): void {
   assert.deepEqual(words(view.values), words(content.valueBits));
   if (view.rowCount > 0) assert.equal(view.timeUnitNanos, content.unit);
   assert.deepEqual(view.startNanos, content.startNanos);
-  assert.deepEqual(plainOf(view.typedRows), plainOf(content.typedRows));
+  assert.deepEqual(plainOf(view.typedRows ?? null), plainOf(content.typedRows));
   assert.equal(view.seriesCount, content.series.length);
   content.series.forEach(({ tags, scheme, id }, i) => {
     assert.deepEqual(new Uint8Array(view.seriesTags(i)), tags);

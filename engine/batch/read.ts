@@ -3,6 +3,7 @@
  * believed before it was compared with the length that is there.
  */
 import { badRequest } from '#lib/errors.ts';
+import type { RowsOfKind } from '../store/rows.ts';
 import { decodeDeltaI64, decodeDeltaU32, decodeWholeF64 } from './columns.ts';
 import {
   batchBytesMax,
@@ -70,11 +71,33 @@ export interface TypedBatchRows {
   readonly valueBytes: Uint8Array;
 }
 
-/** A batch whose reader knows typed rows and start times. */
+/** A batch whose reader knows typed rows and start times; one without any need not say so. */
 export interface TypedBatchView extends BatchView {
   /** Of its float rows, as in `TypedBatchRows`. */
+  readonly startNanos?: BigInt64Array | null;
+  readonly typedRows?: TypedBatchRows | null;
+}
+
+/** A typed batch that was read: null says that there are none. */
+export interface ReadTypedBatch extends TypedBatchView {
   readonly startNanos: BigInt64Array | null;
   readonly typedRows: TypedBatchRows | null;
+}
+
+/** The rows of a batch: floats, then typed ones; those of which there are none are left out. */
+export function rowsOfBatch(batch: TypedBatchView): RowsOfKind[] {
+  const { rowCount, startNanos = null, typedRows = null } = batch;
+  const all: RowsOfKind[] = [];
+  if (rowCount > 0) {
+    const { slots, generations, timestamps, timeUnitNanos, values } = batch;
+    const rows = { rowCount, slots, generations, timestamps, timeUnitNanos, values };
+    all.push({ kind: 'float', rows: startNanos === null ? rows : { ...rows, startNanos } });
+  }
+  if (typedRows !== null) {
+    const starts = typedRows.startNanos ?? new BigInt64Array(typedRows.rowCount);
+    all.push({ kind: 'typed', rows: { ...typedRows, startNanos: starts } });
+  }
+  return all;
 }
 
 interface Section {
@@ -127,7 +150,7 @@ export function readBatch(bytes: Uint8Array): BatchView {
 }
 
 /** `readBatch` for who knows typed rows and start times. */
-export function readTypedBatch(bytes: Uint8Array): TypedBatchView {
+export function readTypedBatch(bytes: Uint8Array): ReadTypedBatch {
   const { version, derivesVersions, sections } = readSections(bytes);
   const samples = sections.get(sectionKind.floatSamples) ?? noColumns;
   const dictionary = sections.get(sectionKind.dictionary) ?? noColumns;

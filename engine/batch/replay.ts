@@ -1,29 +1,35 @@
 /**
  * Batches of a commit log as columns for the store: read and given the slots of this boot by the
- * kernel of engine/batch/kernel/replay.kernel.ts. What that does not take, `readBatch` reads.
+ * kernel of engine/batch/kernel/replay.kernel.ts. What that does not take, `readTypedBatch` reads.
  */
 import { compileWasmFile } from '#lib/env/wasm.ts';
-import { readBatch } from './read.ts';
+import { readTypedBatch, rowsOfBatch } from './read.ts';
 import type { ReplayExports } from './replay_exports.ts';
-import { type TimeUnitNanos, timeUnitOfExponent } from './format.ts';
-import type { StoreRows } from '../store/rows.ts';
+import { timeUnitOfExponent } from './format.ts';
+import { pickRows, type RowsOfKind, type StoreRows } from '../store/rows.ts';
 
 /** A batch whose rows have the slots of this boot. */
 export interface ReplayedBatch {
   readonly version: number;
   readonly derivesVersions: boolean;
-  /** Of the batch as it was logged. */
+  /** Floats, then typed rows; those of which there are none are left out. */
+  readonly parts: readonly ReplayedRows[];
+}
+
+/** Rows of one kind. */
+export interface ReplayedRows {
+  /** As they were logged, at least one. */
   readonly rowCount: number;
-  /** Oldest and newest row of these, in `timeUnitNanos`. */
+  /** Oldest and newest of these, in `timeUnitNanos`. */
   readonly first: bigint;
   readonly last: bigint;
-  readonly timeUnitNanos: TimeUnitNanos;
+  readonly timeUnitNanos: number;
   /** Rows of series that stand in no dictionary. */
   readonly rowsUnknown: number;
   /** Rows of series that are not here. */
   readonly rowsNotHere: number;
   /** The rest; borrowed until the next batch. */
-  readonly rows: StoreRows;
+  readonly taken: RowsOfKind;
 }
 
 const wasmPageBytes = 65_536;
@@ -125,8 +131,8 @@ export class BatchReplay {
   }
 
   /**
-   * The batch with the slots of this boot, or null when `readBatch` is to read it or to say what is
-   * wrong.
+   * The batch with the slots of this boot, or null when `replayedByReader` is to read it or to say
+   * what is wrong.
    */
   decode(map: SlotMap | null, bytes: Uint8Array): ReplayedBatch | null {
     const { batch, state, columns } = this.#views;
@@ -134,18 +140,21 @@ export class BatchReplay {
     batch.set(bytes);
     const taken = this.#kernel.decode(bytes.length, map?.at ?? 0, map?.capacity ?? 0);
     if (taken < 0) return null;
+    const version = state.getFloat64(0, true);
+    const derivesVersions = state.getUint32(44, true) !== 0;
+    const rowCount = state.getUint32(24, true);
+    if (rowCount === 0) return { version, derivesVersions, parts: [] };
     const timeUnitNanos = timeUnitOfExponent.get(state.getUint32(36, true))!;
-    return {
-      version: state.getFloat64(0, true),
-      derivesVersions: state.getUint32(44, true) !== 0,
-      rowCount: state.getUint32(24, true),
+    const part: ReplayedRows = {
+      rowCount,
       first: state.getBigInt64(8, true),
       last: state.getBigInt64(16, true),
       timeUnitNanos,
       rowsUnknown: state.getUint32(28, true),
       rowsNotHere: state.getUint32(32, true),
-      rows: { rowCount: taken, timeUnitNanos, ...columns },
+      taken: { kind: 'float', rows: { rowCount: taken, timeUnitNanos, ...columns } },
     };
+    return { version, derivesVersions, parts: [part] };
   }
 
   #grow(map: SlotMap, wanted: number): void {
@@ -179,21 +188,18 @@ export function replayedByReader(
   map: SlotMap | null,
   bytes: Uint8Array,
 ): ReplayedBatch {
-  const batch = readBatch(bytes);
-  const { version, derivesVersions, rowCount, timestamps, timeUnitNanos, values } = batch;
-  const { slots, generations } = batch;
-  // Values move by their bits, since a number would lose the payload of a signalling NaN.
-  const bits = new BigUint64Array(values.buffer, values.byteOffset, rowCount);
-  const placed = {
-    slots: new Uint32Array(rowCount),
-    generations: new Uint32Array(rowCount),
-    timestamps: new BigInt64Array(rowCount),
-    bits: new BigUint64Array(rowCount),
-  };
-  let taken = 0;
-  let rowsUnknown = 0;
-  let rowsNotHere = 0;
-  let first = rowCount === 0 ? 0n : timestamps[0]!;
+  const batch = readTypedBatch(bytes);
+  const { version, derivesVersions } = batch;
+  const parts = rowsOfBatch(batch).map((of) => replayedRows(replay, map, of));
+  return { version, derivesVersions, parts };
+}
+
+function replayedRows(replay: BatchReplay, map: SlotMap | null, of: RowsOfKind): ReplayedRows {
+  const { rowCount, slots, generations, timestamps, timeUnitNanos } = of.rows;
+  const places = new Uint32Array(rowCount);
+  const references: { slot: number; generation: number }[] = [];
+  let [rowsUnknown, rowsNotHere] = [0, 0];
+  let first = timestamps[0]!;
   let last = first;
   for (let row = 0; row < rowCount; row++) {
     const time = timestamps[row]!;
@@ -203,20 +209,14 @@ export function replayedByReader(
     if (entry === null) rowsUnknown += 1;
     else if (entry.slot === null) rowsNotHere += 1;
     else {
-      placed.slots[taken] = entry.slot;
-      placed.generations[taken] = entry.generation;
-      placed.timestamps[taken] = time;
-      placed.bits[taken] = bits[row]!;
-      taken += 1;
+      places[references.length] = row;
+      references.push({ slot: entry.slot, generation: entry.generation });
     }
   }
-  const columns = {
-    slots: placed.slots,
-    generations: placed.generations,
-    timestamps: placed.timestamps,
-    values: new Float64Array(placed.bits.buffer),
-  };
-  const rows = { rowCount: taken, timeUnitNanos, ...columns };
-  const counts = { rowCount, rowsUnknown, rowsNotHere };
-  return { version, derivesVersions, first, last, timeUnitNanos, ...counts, rows };
+  const taken = pickRows(of, places.subarray(0, references.length));
+  references.forEach(({ slot, generation }, row) => {
+    taken.rows.slots[row] = slot;
+    taken.rows.generations[row] = generation;
+  });
+  return { rowCount, first, last, timeUnitNanos, rowsUnknown, rowsNotHere, taken };
 }

@@ -81,14 +81,20 @@ function checkSame(replay: BatchReplay, map: SlotMap | null, bytes: Uint8Array):
 }
 
 /** By bits: a number would lose a NaN's payload. */
-function plain({ rows, ...batch }: ReplayedBatch) {
-  const { rowCount, slots, generations, timestamps, values } = rows;
-  const bits = new BigUint64Array(values.buffer, values.byteOffset, rowCount);
+function plain({ parts, ...batch }: ReplayedBatch) {
   return {
     ...batch,
-    slots: Array.from(slots.subarray(0, rowCount)),
-    generations: Array.from(generations.subarray(0, rowCount)),
-    timestamps: Array.from(timestamps.subarray(0, rowCount)),
-    bits: Array.from(bits),
+    parts: parts.map(({ taken, ...part }) => {
+      assert.equal(taken.kind, 'float');
+      const { rowCount, slots, generations, timestamps, values } = taken.rows;
+      const bits = new BigUint64Array(values.buffer, values.byteOffset, rowCount);
+      return {
+        ...part,
+        slots: Array.from(slots.subarray(0, rowCount)),
+        generations: Array.from(generations.subarray(0, rowCount)),
+        timestamps: Array.from(timestamps.subarray(0, rowCount)),
+        bits: Array.from(bits),
+      };
+    }),
   };
 }

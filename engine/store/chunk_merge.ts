@@ -11,8 +11,10 @@ import {
   type ChunkRows,
 } from '../codec/chunk.ts';
 import { decodeRowsChunk } from '../codec/chunk_rows.ts';
-import { apart, hasTyped, mergeTyped } from './typed_chunks.ts';
-import { allTimes, ChunkWorkshop, chunksAt, malformedPart } from './workshop.ts';
+import { apart, cutTyped, hasTyped, mergeTyped } from './typed_chunks.ts';
+import { allTimes, ChunkWorkshop, chunksAt, malformedPart, type RowCut } from './workshop.ts';
+
+export type { RowCut } from './workshop.ts';
 
 /** Of what the kernel says of decoded rows. */
 const answerBytes = 64;
@@ -53,6 +55,26 @@ export function keepRows(chunk: Uint8Array, startNanos: bigint, endNanos: bigint
   if (hasTyped([chunk])) return mergeTyped([chunk], [startNanos, endNanos]);
   const { kernel, end, work, out } = takeIn([chunk]);
   return workshop.handOut(out, kernel.keepRows(chunksAt, end, startNanos, endNanos, work, out));
+}
+
+/**
+ * The rows of a chunk that no deletion covers, as chunks: the very bytes when these are all, nothing when there is none.
+ * @param chunk compressed, of a kind that keeps the version of each row
+ * @throws {TsdbError} as `mergeChunks()`
+ */
+export function cutRows(chunk: Uint8Array, cuts: readonly RowCut[]): Uint8Array {
+  if (hasTyped([chunk])) return cutTyped(chunk, cuts);
+  const taken = workshop.takeIn(
+    [chunk],
+    allTimes,
+    (kernel, rowCount) => workshop.roomForCuts(cuts) + kernel.mergedBytesMax(rowCount),
+  );
+  const { kernel, end, work } = taken;
+  const { cutsAt, out } = workshop.putCuts(taken.out, cuts);
+  const keptEnd = kernel.cutRows(chunksAt, end, cutsAt, cuts.length, work, out);
+  const isWhole = keptEnd !== 0 && kernel.answer() === 0;
+  const kept = workshop.handOut(out, keptEnd);
+  return isWhole ? chunk : kept;
 }
 
 /** Rows, each with its version. */

@@ -15,7 +15,7 @@ import {
   type ChunkRows,
 } from '../codec/chunk.ts';
 import { encodeRowsChunk } from '../codec/chunk_rows.ts';
-import { decodeChunk, keepRows, mergeChunks } from './chunk_merge.ts';
+import { cutRows, decodeChunk, keepRows, mergeChunks, type RowCut } from './chunk_merge.ts';
 import { codecSample, SeededNumbers } from '../codec/samples_testing.ts';
 import {
   encodeFloatChunk,
@@ -152,6 +152,39 @@ function assertCut(part: Uint8Array, numbers: SeededNumbers, label: string): voi
   assertSameBytes(rows.rowVersions.buffer, versions, `versions: ${label}`);
 }
 
+/** Deletions take off a chunk the rows that a filter takes off. */
+function assertDeleted(part: Uint8Array, numbers: SeededNumbers, label: string): void {
+  const headers = refusedOr(() => headersOf(part));
+  if (headers === 'refused' || headers.length !== 1 || !keepsVersions(headers[0]!)) return;
+  const [{ firstNanos, lastNanos, version }] = headers as [(typeof headers)[0]];
+  const span = lastNanos - firstNanos;
+  const cuts: RowCut[] = Array.from({ length: numbers.below(3) }, () => {
+    const startNanos = firstNanos + (span * BigInt(numbers.below(101) - 20)) / 100n;
+    const endNanos = startNanos + (span * BigInt(numbers.below(150))) / 100n + 1n;
+    return { startNanos, endNanos, version: Math.max(version - numbers.below(6), 0) };
+  });
+  const kept = refusedOr(() => cutRows(part, cuts));
+  const all = refusedOr(() => mergeByMap(part, ...allTimes));
+  if (kept === 'refused' || all === 'refused') {
+    assert.equal(kept, all, `one refuses: deletions of ${label}`);
+    return;
+  }
+  const places = [...all.timestampNanos.keys()].filter((row) => {
+    const nanos = all.timestampNanos[row]!;
+    return !cuts.some(
+      (cut) =>
+        nanos >= cut.startNanos && nanos < cut.endNanos && all.rowVersions[row]! <= cut.version,
+    );
+  });
+  if (places.length === all.timestampNanos.length) assert.equal(kept, part);
+  const rows = mergeByMap(kept, ...allTimes);
+  for (const column of ['timestampNanos', 'values', 'rowVersions', 'startNanos'] as const) {
+    const from = new BigUint64Array(all[column].buffer, all[column].byteOffset, all[column].length);
+    const wanted = BigUint64Array.from(places, (row) => from[row]!);
+    assertSameBytes(rows[column].slice().buffer, wanted.buffer, `${column} left of ${label}`);
+  }
+}
+
 /** Comparing bytes first makes millions of inputs possible. */
 function assertSameBytes(actual: ArrayBufferLike, wanted: ArrayBufferLike, label: string): void {
   if (Buffer.from(actual).equals(Buffer.from(wanted))) return;
@@ -195,6 +228,7 @@ function fuzzRounds(seed: number, size: number): void {
     const parts = Array.from({ length: numbers.below(5) }, () => partOf(rows, numbers));
     assertSame(parts, label);
     if (parts.length > 0) assertCut(parts[0]!, numbers, label);
+    if (parts.length > 0) assertDeleted(parts[0]!, numbers, label);
     if (parts.length > 0) assertDecoded(parts[0]!, label);
     if (parts.length === 0 || isLong) continue;
     const place = numbers.below(parts.length);
@@ -208,6 +242,7 @@ function fuzzRounds(seed: number, size: number): void {
       if (rowCountOf(parts) <= twinRowsMax) {
         assertSame(parts, `damaged ${label}`);
         assertCut(bad, numbers, `damaged ${label}`);
+        assertDeleted(bad, numbers, `damaged ${label}`);
         assertDecoded(bad, `damaged ${label}`);
       } else refusedOr(() => mergeChunks(parts));
     }

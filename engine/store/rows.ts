@@ -31,6 +31,54 @@ export interface StoreTypedRows extends Omit<StoreRows, 'values' | 'startNanos'>
   readonly valueBytes: Uint8Array;
 }
 
+/** Rows of one kind. */
+export type RowsOfKind =
+  | { readonly kind: 'float'; readonly rows: StoreRows }
+  | { readonly kind: 'typed'; readonly rows: StoreTypedRows };
+
+/** The rows at these places, in columns of their own. */
+export function pickRows(of: RowsOfKind, places: Uint32Array): RowsOfKind {
+  const { kind, rows } = of;
+  const rowCount = places.length;
+  const columns = {
+    rowCount,
+    timeUnitNanos: rows.timeUnitNanos,
+    slots: places.map((row) => rows.slots[row]!),
+    generations: places.map((row) => rows.generations[row]!),
+    timestamps: pickInt64(rows.timestamps, places),
+  };
+  if (kind === 'float') {
+    const { values, startNanos } = rows;
+    // By bits, since a number would lose the payload of a signalling NaN.
+    const bits = new BigInt64Array(values.buffer, values.byteOffset, rows.rowCount);
+    const picked = { ...columns, values: new Float64Array(pickInt64(bits, places).buffer) };
+    if (startNanos === undefined) return { kind, rows: picked };
+    return { kind, rows: { ...picked, startNanos: pickInt64(startNanos, places) } };
+  }
+  const { valueEnds, valueBytes } = rows;
+  const startOf = (row: number): number => (row === 0 ? 0 : valueEnds[row - 1]!);
+  const ends = new Uint32Array(rowCount);
+  let length = 0;
+  for (let i = 0; i < rowCount; i++) {
+    const row = places[i]!;
+    length += valueEnds[row]! - startOf(row);
+    ends[i] = length;
+  }
+  const bytes = new Uint8Array(length);
+  for (let i = 0; i < rowCount; i++) {
+    const row = places[i]!;
+    bytes.set(valueBytes.subarray(startOf(row), valueEnds[row]!), i === 0 ? 0 : ends[i - 1]!);
+  }
+  const startNanos = pickInt64(rows.startNanos, places);
+  return { kind, rows: { ...columns, startNanos, valueEnds: ends, valueBytes: bytes } };
+}
+
+function pickInt64(column: BigInt64Array, places: Uint32Array): BigInt64Array<ArrayBuffer> {
+  const picked = new BigInt64Array(places.length);
+  for (let i = 0; i < places.length; i++) picked[i] = column[places[i]!]!;
+  return picked;
+}
+
 /**
  * Series' chunks: those of the i-th slot asked for are chunkData[chunkOffset[i] .. chunkOffset[i +
  * 1]).

@@ -4,6 +4,7 @@
  */
 import type { ByteCollector } from './byte_collector.ts';
 import type {
+  RowsOfKind,
   StoredBlock,
   StoredChunks,
   StoreNamespace,
@@ -171,4 +172,17 @@ export interface SampleStore {
 
   /** Rows held; rows with one timestamp count each until they are merged. */
   readonly sampleCount: number;
+}
+
+/** `append` or `appendTyped`, by the kind of the rows. */
+export function appendRows(
+  store: SampleStore,
+  { kind, rows }: RowsOfKind,
+  version: number,
+  outcomes: Uint8Array,
+  isDerived: boolean,
+): number {
+  return kind === 'float'
+    ? store.append(rows, version, outcomes, isDerived)
+    : store.appendTyped(rows, version, outcomes, isDerived);
 }

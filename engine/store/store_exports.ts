@@ -95,6 +95,33 @@ export interface StoreExports {
   ): number;
   /** A slot, or 2^32 - 1 when memory is over the budget. */
   createSeries(namespaceOrdinal: number, budgetBytes: number): number;
+  /**
+   * The rows of one chunk that no deletion covers, as `keepRows`: of kinds that keep the version of
+   * each row. The answer is how many rows went.
+   * @param cuts three i64 each: start, end (left out), and the highest version of rows that go
+   */
+  cutRows(
+    at: number,
+    end: number,
+    cuts: number,
+    cutCount: number,
+    work: number,
+    out: number,
+  ): number;
+  /**
+   * `mergeTyped` of all rows that no deletion covers; the answer is how many rows went.
+   * @param cuts as in `cutRows`
+   */
+  cutTyped(
+    at: number,
+    end: number,
+    cuts: number,
+    cutCount: number,
+    rows: number,
+    valueBytes: number,
+    work: number,
+    out: number,
+  ): number;
   /** Work space for rows without their start times. */
   decodeBytes(rows: number, chunks: number): number;
   /**

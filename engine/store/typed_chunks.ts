@@ -4,7 +4,14 @@
  */
 import { kindTyped } from '../codec/layout.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { ChunkWorkshop, chunksAt, malformedPart, type TakenTyped } from './workshop.ts';
+import {
+  allTimes,
+  ChunkWorkshop,
+  chunksAt,
+  malformedPart,
+  type RowCut,
+  type TakenTyped,
+} from './workshop.ts';
 
 const workshop = new ChunkWorkshop();
 
@@ -78,6 +85,21 @@ export function mergeTyped(
   const { kernel, end, rowCount, valueBytes, work, out } = takeIn(chunks, range, 0);
   const args = [chunksAt, end, ...range, rowCount, valueBytes, work, out] as const;
   return workshop.handOut(out, kernel.mergeTyped(...args) >>> 0);
+}
+
+/**
+ * The rows of a chunk that no deletion covers, as chunks: the very bytes when these are all.
+ * @throws {TsdbError} as `mergeTyped()`
+ */
+export function cutTyped(chunk: Uint8Array, cuts: readonly RowCut[]): Uint8Array {
+  const taken = takeIn([chunk], allTimes, workshop.roomForCuts(cuts));
+  const { kernel, end, rowCount, valueBytes, work } = taken;
+  const { cutsAt, out } = workshop.putCuts(taken.out, cuts);
+  const args = [chunksAt, end, cutsAt, cuts.length, rowCount, valueBytes, work, out] as const;
+  const keptEnd = kernel.cutTyped(...args) >>> 0;
+  const isWhole = kernel.answer() === 0;
+  const kept = workshop.handOut(out, keptEnd);
+  return isWhole ? chunk : kept;
 }
 
 /**

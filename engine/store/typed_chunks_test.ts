@@ -7,7 +7,7 @@ import { codecSample, SeededNumbers } from '../codec/samples_testing.ts';
 import { decodeTypedChunk, encodeTypedChunk } from '../typed/chunk_twin.ts';
 import { deviceValues, histogramValues, mixedValues } from '../typed/samples_testing.ts';
 import { compareTypedValues, TypedValueWriter, valueKind } from '../typed/typed_value.ts';
-import { keepRows, mergeChunks } from './chunk_merge.ts';
+import { cutRows, keepRows, mergeChunks } from './chunk_merge.ts';
 import { digestSeries } from './row_digest.ts';
 import { digestTypedByRows, type TypedRow } from './row_digest_twin.ts';
 
@@ -71,7 +71,7 @@ function someChunk(numbers: SeededNumbers): Uint8Array {
   });
 }
 
-test('typed chunks are merged, cut and digested as a map of their rows is', () => {
+test('typed chunks are merged, cut, deleted from and digested as a map of their rows is', () => {
   const numbers = new SeededNumbers(1);
   for (let round = 0; round < 60; round++) {
     const parts = Array.from({ length: 1 + numbers.below(5) }, () => someChunk(numbers));
@@ -87,6 +87,12 @@ test('typed chunks are merged, cut and digested as a map of their rows is', () =
     const inRange = ({ nanos }: Row): boolean => nanos >= from && nanos < end;
     const first = parts[0]!;
     assert.deepEqual(rowsIn(keepRows(first, from, end)), rowsIn(first).filter(inRange));
+    const cut = { startNanos: from, endNanos: end, version: 1000 + numbers.below(3) };
+    const left = rowsIn(first).filter((row) => !inRange(row) || row.version > cut.version);
+    const none = { startNanos: 0n, endNanos: 1n, version: 9000 };
+    const kept = cutRows(first, [cut, none]);
+    assert.deepEqual(rowsIn(kept), left);
+    if (left.length === rowsIn(first).length) assert.equal(kept, first);
     assert.deepEqual(
       digestSeries(id, parts, from, end),
       digestTypedByRows(id, wanted.filter(inRange)),

@@ -3,7 +3,13 @@
  * them, and what it has made is copied out.
  */
 import { badRequest, TsdbError } from '#lib/errors.ts';
-import { loadStoreKernel, wasmPageBytes, wasmPagesMin, type LoadedStoreKernel } from './kernel.ts';
+import {
+  clampInt64,
+  loadStoreKernel,
+  wasmPageBytes,
+  wasmPagesMin,
+  type LoadedStoreKernel,
+} from './kernel.ts';
 import type { StoreExports } from './store_exports.ts';
 
 /** Rows of one series and block before they are merged: more are refused. */
@@ -13,6 +19,8 @@ const memoryBytesMax = 2 ** 30;
 export const chunksAt: number = (wasmPagesMin - 1) * wasmPageBytes;
 /** Room after each region for loads and stores beyond its end. */
 const slackBytes = 256;
+/** Of a deletion. */
+const cutBytes = 24;
 /** A memory that has grown beyond this is let go of. */
 const keptBytesMax = 32 << 20;
 
@@ -21,6 +29,13 @@ export const allTimes: readonly [startNanos: bigint, endNanos: bigint] = [
   -(2n ** 63n),
   2n ** 63n - 1n,
 ];
+
+/** A deletion: of rows with a time in [startNanos, endNanos) those with a version up to this one go. */
+export interface RowCut {
+  readonly startNanos: bigint;
+  readonly endNanos: bigint;
+  readonly version: number;
+}
 
 /** Chunks that were taken in; all are addresses but the counts. */
 export interface TakenIn {
@@ -103,6 +118,20 @@ export class ChunkWorkshop {
     const room = kernel.typedOutBytes(rowCount, fields, valueBytes) + outBytes;
     reserve(memory, out + room + slackBytes);
     return { kernel, end, rowCount, valueBytes, work, out };
+  }
+
+  /** Bytes that `putCuts` takes. */
+  roomForCuts(cuts: readonly RowCut[]): number {
+    return aligned(cuts.length * cutBytes);
+  }
+
+  /** Puts deletions there, as the kernel takes them; the room for what is made begins after them. */
+  putCuts(at: number, cuts: readonly RowCut[]): { readonly cutsAt: number; readonly out: number } {
+    const words = new BigInt64Array(this.buffer, at, 3 * cuts.length);
+    cuts.forEach(({ startNanos, endNanos, version }, i) => {
+      words.set([clampInt64(startNanos), clampInt64(endNanos), BigInt(version)], 3 * i);
+    });
+    return { cutsAt: at, out: at + this.roomForCuts(cuts) };
   }
 
   #copyIn(parts: readonly Uint8Array[]): LoadedStoreKernel & { readonly end: number } {

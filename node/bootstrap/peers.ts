@@ -9,8 +9,8 @@ import {
   type StreamShardPage,
   type StreamShardRequest,
 } from '#cluster/node/service.ts';
-import { chunkHeaders } from '#engine/codec/chunk.ts';
-import { decodeChunk } from '#engine/store/chunk_merge.ts';
+import { type ChunkHeader, chunkHeaders, kindsAll } from '#engine/codec/chunk.ts';
+import { contentsOf } from '#engine/store/read/chunk_contents.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { untilAborted } from '#lib/env/wait.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
@@ -465,10 +465,13 @@ async function* seriesOf(
   }
 }
 
+const headersOf = (chunks: Uint8Array): Generator<ChunkHeader> =>
+  chunkHeaders(chunks, 0, chunks.length, kindsAll);
+
 /** The block that all of the chunks lie in. */
 function blockOf(namespace: NamespaceState, chunks: Uint8Array): bigint {
   let block: bigint | null = null;
-  for (const { firstNanos, lastNanos } of chunkHeaders(chunks)) {
+  for (const { firstNanos, lastNanos } of headersOf(chunks)) {
     block ??= namespace.blockStartOf(firstNanos);
     if (
       namespace.blockStartOf(firstNanos) !== block ||
@@ -484,13 +487,13 @@ function blockOf(namespace: NamespaceState, chunks: Uint8Array): bigint {
 function highestVersion(chunks: Uint8Array, atLeast: number): number {
   let highest = atLeast;
   let start = 0;
-  for (const { end, version, hasRowVersions } of chunkHeaders(chunks)) {
+  for (const { end, version, hasRowVersions } of headersOf(chunks)) {
     const chunk = chunks.subarray(start, end);
     start = end;
     if (version <= highest) continue;
     if (!hasRowVersions) highest = version;
     // None is above that of the header, which may be far above all of them.
-    else for (const each of decodeChunk(chunk).rowVersions) highest = Math.max(highest, each);
+    else for (const each of contentsOf(chunk).rowVersions) highest = Math.max(highest, each);
   }
   return highest;
 }
@@ -510,7 +513,7 @@ function withoutTwins(parts: readonly Uint8Array[]): Uint8Array {
   const byLength = new Map<number, Uint8Array[]>();
   for (const part of parts) {
     let start = 0;
-    for (const { end } of chunkHeaders(part)) {
+    for (const { end } of headersOf(part)) {
       const chunk = part.subarray(start, end);
       start = end;
       const others = byLength.get(chunk.length);

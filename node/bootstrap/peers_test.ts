@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { allTime, type Deletion } from '#cluster/metadata/deletions.ts';
 import { registryOf } from '#cluster/namespaces/namespaces.ts';
+import { addInstances, initPlacement } from '#cluster/placement/algorithm.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
+import { TestCluster } from '../cluster_testing.ts';
 import type { Database } from '../storage/database.ts';
 import {
   batchOf,
@@ -131,4 +133,38 @@ test('a fileset from peers is not put in use before memory has room for all of i
   await asker.flush(null, never);
   for (const shard of shards) await take(shard);
   assert.deepEqual(await readAll(asker), new Map([...filling, ...(await readAll(donor))]));
+});
+
+test('typed rows move with their shards, those of memory and those of files', async () => {
+  await using world = new TestCluster();
+  await world.start('a');
+  const first = initPlacement([world.instance('a')], { numShards: 4, replicaFactor: 1 });
+  await world.placements.create(first, never);
+  await world.addNamespace(namespaceOf('metrics', { coldWritesEnabled: true }));
+  await world.untilAvailable('a');
+  const { database } = world.nodes.get('a')!.runtime;
+  const blockNanos = 7200n * 1_000_000_000n;
+  const middle = (realEnv.clock.nowNanos() / blockNanos) * blockNanos - blockNanos / 2n;
+  const rowsOf = (count: number, value: number) =>
+    Array.from({ length: count }, (_, i) => ({
+      series: { __name__: 'x', host: `${i % 20}` },
+      nanos: middle + BigInt(i) * 1_000_000_000n,
+      value: value + i,
+      isTyped: i % 3 > 0,
+      startNanos: i % 5 === 0 ? middle : 0n,
+    }));
+  await writeRows(database, rowsOf(400, 1));
+  await database.flush(null, never);
+  await realEnv.clock.sleep(3, never);
+  await writeRows(database, rowsOf(100, 5000));
+  const expected = await readAll(database);
+  await world.start('b');
+  const options = { force: false };
+  await world.changePlacement((placement) =>
+    addInstances(placement, [{ ...world.instance('b'), isolationGroup: 'a' }], options),
+  );
+  await world.untilAvailable('b');
+  const taken = await readAll(world.nodes.get('b')!.runtime.database);
+  assert.ok(taken.size > 0 && taken.size < 20);
+  for (const [series, rows] of taken) assert.deepEqual(rows, expected.get(series), series);
 });

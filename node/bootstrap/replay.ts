@@ -7,9 +7,10 @@ import {
   BatchReplay,
   type ReplayedBatch,
   replayedByReader,
+  type ReplayedRows,
   SlotMap,
 } from '#engine/batch/replay.ts';
-import type { SampleStore } from '#engine/store/sample_store.ts';
+import { appendRows, type SampleStore } from '#engine/store/sample_store.ts';
 import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -374,38 +375,44 @@ class SegmentReplay {
 
   #addBatch(namespace: SegmentNamespace | undefined, bytes: Uint8Array): void {
     const report = this.#report;
-    const parts = this.#parts;
     const map = namespace?.slots ?? null;
     const batch = this.#batches.decode(map, bytes) ?? this.#readBatch(map, bytes);
-    if (batch === null || batch.rowCount === 0) return;
-    if (namespace === undefined) {
-      this.#lacksNamespaces = true;
-      report.rowsWithoutSeries += batch.rowCount;
-      return;
+    for (const part of batch?.parts ?? []) {
+      if (namespace === undefined) {
+        this.#lacksNamespaces = true;
+        report.rowsWithoutSeries += part.rowCount;
+      } else this.#addRows(namespace, batch!, part);
     }
-    const unit = BigInt(batch.timeUnitNanos);
-    const newestNanos = batch.last * unit;
-    const oldestMillis = Number((batch.first * unit) / 1_000_000n);
+  }
+
+  #addRows(
+    namespace: SegmentNamespace,
+    { version, derivesVersions }: ReplayedBatch,
+    part: ReplayedRows,
+  ): void {
+    const report = this.#report;
+    const { commitlog, retentionClock, store } = this.#parts;
+    const unit = BigInt(part.timeUnitNanos);
+    const [oldestNanos, newestNanos] = [part.first * unit, part.last * unit];
+    const oldestMillis = Number(oldestNanos / 1_000_000n);
     const newestMillis = Number(newestNanos / 1_000_000n);
-    parts.commitlog.noteRows(this.#number, namespace.name, oldestMillis, newestMillis);
-    if (batch.rowsUnknown > 0)
-      this.#noteWithoutSeries(namespace.name, batch.first * unit, newestNanos);
+    commitlog.noteRows(this.#number, namespace.name, oldestMillis, newestMillis);
+    if (part.rowsUnknown > 0) this.#noteWithoutSeries(namespace.name, oldestNanos, newestNanos);
     const { state } = namespace;
-    const now = parts.retentionClock.nowNanos();
+    const now = retentionClock.nowNanos();
     if (state === null || newestNanos + state.blockSizeNanos <= now - state.retentionNanos) {
-      report.rowsPassedOver += batch.rowCount;
+      report.rowsPassedOver += part.rowCount;
       return;
     }
-    report.rowsWithoutSeries += batch.rowsUnknown;
-    report.rowsPassedOver += batch.rowsNotHere;
-    const { rows } = batch;
-    if (rows.rowCount === 0) return;
-    if (this.#outcomes.length < rows.rowCount) this.#outcomes = new Uint8Array(rows.rowCount);
+    report.rowsWithoutSeries += part.rowsUnknown;
+    report.rowsPassedOver += part.rowsNotHere;
+    const { rowCount } = part.taken.rows;
+    if (rowCount === 0) return;
+    if (this.#outcomes.length < rowCount) this.#outcomes = new Uint8Array(rowCount);
     // Who was superseded then was sent again, and whoever is now has lost against a row that is here.
-    const { version, derivesVersions } = batch;
-    const superseded = parts.store.append(rows, version, this.#outcomes, derivesVersions);
+    const superseded = appendRows(store, part.taken, version, this.#outcomes, derivesVersions);
     if (superseded > 0) this.#outcomes.fill(0);
-    report.rows += rows.rowCount;
+    report.rows += rowCount;
   }
 
   #noteWithoutSeries(namespace: string, firstNanos: bigint, lastNanos: bigint): void {

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { openSessionMemory } from '#lib/read_memory/session_memory.ts';
 import { FakeCluster } from '#cluster/session/fakes_testing.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { formatLevelNewest } from '#lib/format_level.ts';
 import { ClusterService } from './cluster_service.ts';
 import { ClusterBackend } from './json/cluster_backend.ts';
 
@@ -55,9 +56,9 @@ test('who reads by gRPC is noted with the formats that it reads', async () => {
   await using _ = cluster;
   const request = { ...all, placementVersion: 0, shards: null, seriesLimit: 0, fetchData: true };
   await service.fetch({ ...request, formatLevel: 1 }, cluster.signal);
-  const byId = { ...range, placementVersion: 0, ids: [], formatLevel: 2 };
+  const byId = { ...range, placementVersion: 0, ids: [], formatLevel: formatLevelNewest };
   await service.fetchById(byId, cluster.signal);
-  assert.deepEqual(readers, [1, 2]);
+  assert.deepEqual(readers, [1, formatLevelNewest]);
 });
 
 test('by JSON an answer of too few replicas is not exhaustive, and refused where it has to be', async () => {

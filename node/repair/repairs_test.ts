@@ -28,8 +28,14 @@ const { blockSizeNanos } = namespace.options.retentionOptions;
 /** In a block that is closed. */
 const closed = (realEnv.clock.nowNanos() / blockSizeNanos - 3n) * blockSizeNanos + 1_000_000_000n;
 
+/** Every third series has typed rows. */
 function rowsOf(hosts: readonly number[], value = 1, nanos = closed): TestRow[] {
-  return hosts.map((host) => ({ series: { __name__: 'cpu', host: `${host}` }, nanos, value }));
+  return hosts.map((host) => ({
+    series: { __name__: 'cpu', host: `${host}` },
+    nanos,
+    value,
+    isTyped: host % 3 === 0,
+  }));
 }
 
 const range = (from: number, end: number): number[] =>

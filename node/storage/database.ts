@@ -35,7 +35,6 @@ import type {
 import { PeerClocks } from '#cluster/node/peer_clocks.ts';
 import { instanceById, type Placement } from '#cluster/placement/placement.ts';
 import { type Aside, onTheLoop } from '#engine/aside/aside.ts';
-import { BatchEncoder } from '#engine/batch/encoder.ts';
 import { openSampleStore } from '#engine/store/open.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
@@ -78,7 +77,7 @@ import { Flusher } from './flush/flusher.ts';
 import { Pace } from './flush/pace.ts';
 import { type SnapshotReport, Snapshots } from './flush/snapshot.ts';
 import { NamespaceState } from './namespace/namespace.ts';
-import { type ShardChange, ShardTable } from './namespace/shards.ts';
+import { type OwnedShard, type ShardChange, ShardTable } from './namespace/shards.ts';
 import { Holdings, nothingHeld } from './parking/holdings.ts';
 import { ParkedData, type ParkedEntry } from './parking/parked_data.ts';
 import { Parking } from './parking/parking.ts';
@@ -87,6 +86,7 @@ import { Reads } from './read/reads.ts';
 import { RetentionClock } from '../clock/retention_clock.ts';
 import { VersionBound } from '../clock/version_bound.ts';
 import { Sequencer, writeGroupBytesMax, writeQueueBytesMax } from './write/sequencer.ts';
+import { LogBatches } from './write/log_batch.ts';
 import { WriteScratch } from './write/write.ts';
 import { Writes } from './write/writes.ts';
 
@@ -298,7 +298,7 @@ export class Database implements NodeService, AsyncDisposable {
       formats: this.formats,
       // A folder that is rolled back comes to a boot again that has given references already.
       referenceEpoch: `${referenceEpochOf(identity)}.${random.bytes(6).toHex()}`,
-      encoder: new BatchEncoder(),
+      logBatches: new LogBatches(),
       scratch: new WriteScratch(),
       sequencer,
       admission: this.admission,
@@ -433,9 +433,27 @@ export class Database implements NodeService, AsyncDisposable {
   /** Whether every namespace has every shard of the placement, and there is a placement. */
   get isBootstrapped(): boolean {
     if (!this.#loaded || this.shards.placement === null || !this.shards.counts) return false;
-    const owned = this.shards.all();
-    for (const namespace of this.namespaces.values()) {
-      for (const { id } of owned) if (!namespace.readyShards.has(id)) return false;
+    return this.#areWhole(this.shards.all());
+  }
+
+  /**
+   * `isBootstrapped` without shards that others give until they are here, and without namespaces that
+   * are not ready yet: whether nothing is missing that is counted on.
+   */
+  get isServing(): boolean {
+    if (!this.#loaded || this.shards.placement === null || !this.shards.counts) return false;
+    return this.#areWhole(
+      this.shards.reliedOn(),
+      ({ options }) => options.stagingStatus === 'READY',
+    );
+  }
+
+  #areWhole(
+    shards: readonly OwnedShard[],
+    isMeant: (definition: Namespace) => boolean = () => true,
+  ): boolean {
+    for (const { definition, readyShards } of this.namespaces.values()) {
+      if (isMeant(definition) && !shards.every(({ id }) => readyShards.has(id))) return false;
     }
     return true;
   }

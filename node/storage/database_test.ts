@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { rowOutcome } from '#cluster/node/service.ts';
 import { registryOf } from '#cluster/namespaces/namespaces.ts';
-import type { Instance } from '#cluster/placement/placement.ts';
+import type { Instance, Placement, ShardState } from '#cluster/placement/placement.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { versionAtMillis } from '#lib/hybrid_clock.ts';
@@ -770,4 +770,19 @@ test('two series with one ID are one series, whatever their tags and schemes', a
   const slots = [0, 1, 2, 3, 4].map((i) => references[2 * i]);
   assert.equal(database.store.seriesCount, 2);
   assert.deepEqual(slots, [slots[0], slots[0], slots[0], slots[3], slots[0]]);
+});
+
+test('shards that others give until they are here do not keep a node from serving, those of nobody do', async () => {
+  const stateOf = async (placement: Placement, registry = registryOf([namespaceOf('metrics')])) => {
+    const { database } = await openDatabase(temporaryFolder(), { placement, registry });
+    return { bootstrapped: database.isBootstrapped, serving: database.isServing };
+  };
+  const options = { numShards: 2, sourceId: 'b' };
+  const own: Record<number, ShardState> = { 0: 'AVAILABLE', 1: 'INITIALIZING' };
+  const given = placementOf({ a: own, b: { 1: 'LEAVING' } }, options);
+  assert.deepEqual(await stateOf(given), { bootstrapped: false, serving: true });
+  const lost = placementOf({ a: own, b: { 0: 'AVAILABLE' } }, options);
+  assert.deepEqual(await stateOf(lost), { bootstrapped: false, serving: false });
+  const making = registryOf([namespaceOf('metrics', { stagingStatus: 'INITIALIZING' })]);
+  assert.deepEqual(await stateOf(lost, making), { bootstrapped: false, serving: true });
 });

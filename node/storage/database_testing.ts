@@ -7,7 +7,7 @@ import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import type { EndedNamespaces } from '#cluster/namespaces/numbers.ts';
 import type { Placement, ShardState } from '#cluster/placement/placement.ts';
 import { BatchBuilder } from '#engine/batch/batch.ts';
-import { Decoder } from '#engine/store/decoder.ts';
+import { readMixedRows } from '#engine/store/read/mixed_rows.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
@@ -20,6 +20,7 @@ import { bootstrapLocal, type LocalReport } from '../bootstrap/local.ts';
 import { openIdentity } from '../identity/node_identity.ts';
 import type { CachePolicy } from './filesets/cache_policy.ts';
 import { Database, type DatabaseOptions } from './database.ts';
+import { messageOf, numberIn, typedColumns } from './typed_rows_testing.ts';
 
 export const never: AbortSignal = new AbortController().signal;
 
@@ -224,11 +225,17 @@ export interface TestRow {
   readonly series: Record<string, string> | { readonly slot: number; readonly generation: number };
   readonly nanos: bigint;
   readonly value: number;
+  /** The value is one of a message (typed_rows_testing.ts). */
+  readonly isTyped?: boolean;
+  readonly startNanos?: bigint;
 }
 
 const versions = new HybridClock(realEnv.clock);
 
-/** A batch of rows in nanoseconds; its version is higher than that of the batch before. */
+/**
+ * A batch of rows in nanoseconds, floats before typed ones; its version is higher than that of the
+ * batch before.
+ */
 export function batchOf(
   rows: readonly TestRow[],
   values?: Float64Array,
@@ -237,25 +244,28 @@ export function batchOf(
 ): Uint8Array {
   const builder = new BatchBuilder();
   builder.begin(version, derivesVersions);
-  const slots = new Uint32Array(rows.length);
-  const generations = new Uint32Array(rows.length);
-  rows.forEach(({ series }, row) => {
+  const placed = rows.map((row) => {
+    const { series } = row;
     if (typeof series['slot'] === 'number') {
-      slots[row] = series['slot'];
-      generations[row] = series['generation'] as number;
-    } else {
-      const tags = Object.entries(series).map(([name, value]) => ({ name, value: String(value) }));
-      slots[row] = builder.addSeries(encodeTags(tags), idSchemeCode.quoted, new Uint8Array(0));
+      return { ...row, slot: series['slot'], generation: series['generation'] as number };
     }
+    const tags = Object.entries(series).map(([name, value]) => ({ name, value: String(value) }));
+    const slot = builder.addSeries(encodeTags(tags), idSchemeCode.quoted, new Uint8Array(0));
+    return { ...row, slot, generation: 0 };
   });
+  const floats = placed.filter(({ isTyped }) => isTyped !== true);
   builder.setRows(
-    rows.length,
-    slots,
-    generations,
-    BigInt64Array.from(rows, ({ nanos }) => nanos),
+    floats.length,
+    Uint32Array.from(floats, ({ slot }) => slot),
+    Uint32Array.from(floats, ({ generation }) => generation),
+    BigInt64Array.from(floats, ({ nanos }) => nanos),
     1,
-    values ?? Float64Array.from(rows, ({ value }) => value),
+    values ?? Float64Array.from(floats, ({ value }) => value),
+    BigInt64Array.from(floats, ({ startNanos = 0n }) => startNanos),
   );
+  const typed = placed.filter(({ isTyped }) => isTyped === true);
+  const messages = typed.map((row) => ({ ...row, message: messageOf(row.value) }));
+  builder.setTypedRows(typedColumns(messages));
   return builder.finish();
 }
 
@@ -309,17 +319,17 @@ export function samplesOf(
 }
 
 export function samplesOfBundle(bundle: SeriesBundle): Map<string, [bigint, number][]> {
-  using decoder = new Decoder();
   const all = new Map<string, [bigint, number][]>();
   for (let i = 0; i < bundle.seriesCount; i += 1) {
     const tags = decodeTags(
       bundle.tagsData.subarray(bundle.tagsOffset[i]!, bundle.tagsOffset[i + 1]!),
     );
-    const rowCount = decoder.decode(bundle, i, 0n, 2n ** 62n);
-    const rows: [bigint, number][] = [];
-    for (let row = 0; row < rowCount; row += 1) {
-      rows.push([decoder.timestampNanos[row]!, decoder.values[row]!]);
-    }
+    const chunks = bundle.chunkData.subarray(bundle.chunkOffset[i]!, bundle.chunkOffset[i + 1]!);
+    const { timestampNanos, values, typed } = readMixedRows([chunks], [0n, 2n ** 62n]);
+    const rows = Array.from(timestampNanos, (nanos, row): [bigint, number] => {
+      const message = typed[row] ?? null;
+      return [nanos, message === null ? values[row]! : numberIn(message)];
+    });
     all.set(tags.map(({ name, value }) => `${name}=${value}`).join(','), rows);
   }
   return all;

@@ -11,6 +11,9 @@ const names: Readonly<Record<number, string>> = {
   [columnId.generation]: 'generations',
   [columnId.timestamp]: 'timestamps',
   [columnId.value]: 'values',
+  [columnId.start]: 'start times',
+  [columnId.typedEnd]: 'typed values',
+  [columnId.typedBytes]: 'typed values',
   [columnId.idScheme]: 'dictionary',
   [columnId.idEnd]: 'dictionary',
   [columnId.idBytes]: 'dictionary',
@@ -20,7 +23,7 @@ const names: Readonly<Record<number, string>> = {
 
 /**
  * Bytes by column, and of what is around them; together as long as the batch.
- * @param batch that `readBatch` has read
+ * @param batch that `readTypedBatch` has read
  */
 export function batchColumns(
   batch: Uint8Array,

@@ -2,9 +2,9 @@
  * Prints the series of a data folder: those of filesets, and those that are only in snapshot and
  * commit log.
  */
-import { type BatchView, readBatch } from '#engine/batch/batch.ts';
-import { Decoder } from '#engine/store/decoder.ts';
-import { emptyBundle } from '#engine/codec/series_bundle.ts';
+import { readTypedBatch, rowsOfBatch } from '#engine/batch/batch.ts';
+import { type MixedRows, readMixedRows } from '#engine/store/read/mixed_rows.ts';
+import type { RowsOfKind } from '#engine/store/rows.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import { seriesIdOf } from '#lib/series_id/from_tags.ts';
@@ -14,6 +14,7 @@ import { type FilesetKey, filesetPath, namespaceFolder } from '#node/persist/fil
 import { FilesetReader } from '#node/persist/fileset/reader.ts';
 import { type DataFile, readDataFolder } from './folder.ts';
 import { counted, type Print, timeText } from './spent.ts';
+import { typedText } from './typed_text.ts';
 
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 
@@ -32,13 +33,11 @@ export interface ReadOptions {
 class Output {
   readonly options: ReadOptions;
   readonly print: Print;
-  readonly decoder: Decoder;
   #left: number;
 
-  constructor(options: ReadOptions, print: Print, decoder: Decoder) {
+  constructor(options: ReadOptions, print: Print) {
     this.options = options;
     this.print = print;
-    this.decoder = decoder;
     this.#left = options.limit;
   }
 
@@ -61,23 +60,25 @@ class Output {
 
   chunks(place: string, id: string, chunks: Uint8Array): void {
     if (!this.begin(id)) return;
-    const { decoder, print } = this;
-    const chunkOffset = Uint32Array.of(0, chunks.length);
-    const bundle = { ...emptyBundle, seriesCount: 1, chunkData: chunks, chunkOffset };
-    let rows: number;
+    const { print } = this;
+    let rows: MixedRows;
     try {
-      rows = decoder.decode(bundle, 0, ...allTimes);
+      rows = readMixedRows([chunks], allTimes);
     } catch (error) {
       print(`damaged: ${place} ${id}: ${messageOf(error)}`);
       return;
     }
-    const time = (row: number): string => timeText(decoder.timestampNanos[row]!);
+    const { timestampNanos, values, typed, startNanos } = rows;
+    const count = timestampNanos.length;
+    const time = (row: number): string => timeText(timestampNanos[row]!);
     print(
-      `${place} ${id}: ${counted(rows, 'row')} from ${time(0)} to ${time(rows - 1)}, ${chunks.length} bytes`,
+      `${place} ${id}: ${counted(count, 'row')} from ${time(0)} to ${time(count - 1)}, ${chunks.length} bytes`,
     );
     if (!this.options.rows) return;
-    for (let row = 0; row < rows; row += 1) {
-      print(`  ${decoder.timestampNanos[row]!} ${decoder.values[row]!}`);
+    for (let row = 0; row < count; row += 1) {
+      const value = typed[row] ?? null;
+      const text = value === null ? String(values[row]!) : typedText(value);
+      print(rowLine(timestampNanos[row]!, text, startNanos[row]!));
     }
   }
 }
@@ -94,8 +95,7 @@ export async function readFolder(
   print: Print,
 ): Promise<void> {
   const found = await readDataFolder(env, folder);
-  using decoder = new Decoder();
-  const output = new Output(options, print, decoder);
+  const output = new Output(options, print);
   for (const { name, shards } of found.namespaces.values()) {
     if (!output.takes(name)) continue;
     for (const [shard, files] of [...shards].sort(([a], [b]) => a - b)) {
@@ -199,14 +199,14 @@ async function readRecords(
         output.chunks(place, id, chunks.slice());
       }
     } else {
-      let batch: BatchView;
+      let parts: readonly RowsOfKind[];
       try {
-        batch = readBatch(record.batch.slice());
+        parts = rowsOfBatch(readTypedBatch(record.batch.slice()));
       } catch (error) {
         print(`damaged: ${full}: ${messageOf(error)}`);
         continue;
       }
-      addRows(batch, output, (slot, generation) => {
+      const seriesOf = (slot: number, generation: number): SegmentSeries => {
         const key = keyOf(slot, generation);
         let series = bySeries.get(key);
         if (series === undefined) {
@@ -215,7 +215,8 @@ async function readRecords(
           bySeries.set(key, series);
         }
         return series;
-      });
+      };
+      for (const part of parts) addRows(part, output, seriesOf);
     }
   }
   for (const { id, place, rows, firstNanos, lastNanos, lines } of bySeries.values()) {
@@ -228,20 +229,29 @@ async function readRecords(
 }
 
 function addRows(
-  batch: BatchView,
+  { kind, rows }: RowsOfKind,
   output: Output,
   seriesOf: (slot: number, generation: number) => SegmentSeries,
 ): void {
-  for (let row = 0; row < batch.rowCount; row += 1) {
-    const series = seriesOf(batch.slots[row]!, batch.generations[row]!);
-    const nanos = batch.timestamps[row]! * BigInt(batch.timeUnitNanos);
+  const textOf = (row: number): string => {
+    if (kind === 'float') return String(rows.values[row]!);
+    const start = row === 0 ? 0 : rows.valueEnds[row - 1]!;
+    return typedText(rows.valueBytes.subarray(start, rows.valueEnds[row]!));
+  };
+  for (let row = 0; row < rows.rowCount; row += 1) {
+    const series = seriesOf(rows.slots[row]!, rows.generations[row]!);
+    const nanos = rows.timestamps[row]! * BigInt(rows.timeUnitNanos);
     if (series.rows === 0 || nanos < series.firstNanos) series.firstNanos = nanos;
     if (series.rows === 0 || nanos > series.lastNanos) series.lastNanos = nanos;
     series.rows += 1;
     if (output.options.rows && series.id.includes(output.options.match)) {
-      series.lines.push(`  ${nanos} ${batch.values[row]!}`);
+      series.lines.push(rowLine(nanos, textOf(row), rows.startNanos?.[row] ?? 0n));
     }
   }
+}
+
+function rowLine(nanos: bigint, value: string, startNanos: bigint): string {
+  return `  ${nanos} ${value}${startNanos === 0n ? '' : ` since ${startNanos}`}`;
 }
 
 function idText(entry: DictionaryEntry | undefined): string {

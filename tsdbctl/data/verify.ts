@@ -1,6 +1,6 @@
 /** Verifies every file of a data folder, and tells what each byte is spent on. */
-import { readBatch } from '#engine/batch/batch.ts';
-import { chunkHeaders, chunkKind } from '#engine/codec/chunk.ts';
+import { readTypedBatch, rowsOfBatch } from '#engine/batch/batch.ts';
+import { chunkHeaders, chunkKind, kindsAll } from '#engine/codec/chunk.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
@@ -286,7 +286,7 @@ async function verifyFileset(
 }
 
 function addChunks(chunks: Uint8Array, spent: Spent, counts: FilesetCounts): void {
-  const headers = [...chunkHeaders(chunks)];
+  const headers = [...chunkHeaders(chunks, 0, chunks.length, kindsAll)];
   let at = 0;
   for (const { rowCount, payloadStart, end, firstNanos, lastNanos } of headers) {
     counts.rows += rowCount;
@@ -345,6 +345,9 @@ async function verifySavedIndex(all: Verification, { path, bytes }: DataFile): P
 const chunkKindNames: Readonly<Record<number, string>> = {
   [chunkKind.rawFloat]: 'raw',
   [chunkKind.float]: 'compressed',
+  [chunkKind.floatLags]: 'compressed',
+  [chunkKind.floatStarts]: 'compressed',
+  [chunkKind.typed]: 'typed',
 };
 
 async function verifySegments(
@@ -384,7 +387,7 @@ async function verifySegments(
           counts.batches += 1;
           try {
             const batch = record.batch.slice();
-            counts.rows += readBatch(batch).rowCount;
+            for (const { rows } of rowsOfBatch(readTypedBatch(batch))) counts.rows += rows.rowCount;
             for (const [column, length] of batchColumns(batch)) {
               spent.add(`batches: ${column}`, length);
             }
@@ -397,7 +400,8 @@ async function verifySegments(
             spent.add('chunks: slots and lengths', 12);
             try {
               let at = 0;
-              for (const { rowCount, kind: form, end } of chunkHeaders(chunks)) {
+              const headers = chunkHeaders(chunks, 0, chunks.length, kindsAll);
+              for (const { rowCount, kind: form, end } of headers) {
                 counts.rows += rowCount;
                 spent.add(`chunks: ${chunkKindNames[form] ?? 'of heads'}`, end - at);
                 at = end;

@@ -1,7 +1,7 @@
 // Chunks for a snapshot: heads, which a read copies row by row, are encoded as if they were sealed.
 // Where the rows of a chunk get its one version, a head stays as it is when another chunk of the
 // series has rows in its time: those are decided by the rows' own versions.
-import { Chunk, columnSlackBytes, decodeChunk, kindRows, lagsFoundOf, readHeader } from '../../codec/kernel/codec';
+import { Chunk, columnSlackBytes, decodeChunk, kindRows, kindsAll, lagsFoundOf, readHeader } from '../../codec/kernel/codec';
 import { encodedBytesMax } from '../../codec/kernel/write';
 import { encodeRun } from './encode';
 import { state, stateAt, tablesAt } from './memory/pages';
@@ -45,7 +45,7 @@ function packSeries(chunks: usize, end: usize, work: usize, out: usize): usize {
   const chunk = changetype<Chunk>(packedAt);
   let o = out;
   for (let at = chunks; at < end; ) {
-    if (!readHeader(chunk, at, end)) return 0;
+    if (!readHeader(chunk, at, end, kindsAll)) return 0;
     const length = chunk.end - at;
     const next = chunk.end;
     let packed = o;
@@ -74,7 +74,7 @@ function packSeries(chunks: usize, end: usize, work: usize, out: usize): usize {
 function isApart(chunks: usize, end: usize, self: usize, firstNanos: i64, lastNanos: i64): bool {
   const other = changetype<Chunk>(otherAt);
   for (let at = chunks; at < end; ) {
-    if (!readHeader(other, at, end)) return false;
+    if (!readHeader(other, at, end, kindsAll)) return false;
     if (at != self && other.firstNanos <= lastNanos && other.lastNanos >= firstNanos) return false;
     at = other.end;
   }

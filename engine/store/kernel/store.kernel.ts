@@ -1,6 +1,7 @@
 // The entry of the store kernel: what store.ts and decoder.ts call. Addresses of columns and
 // answers are in the stage, which the caller asks for.
 import { Chunk, hasLagsOfRows, kindFloatStarts, readHeader } from '../../codec/kernel/codec';
+import { dropCutRows } from '../../codec/kernel/cuts';
 import {
   addChunk,
   Desk,
@@ -40,6 +41,7 @@ import { noteFiles } from './writes';
 export { digestRows, hashId } from './digest';
 export { appendTyped, checkTyped } from './mixed_writes';
 export {
+  cutTyped,
   digestTyped,
   measureTyped,
   mergeTyped,
@@ -424,5 +426,27 @@ export function keepRows(
   finishDesk(desk, true);
   const row = rowAt(desk, nanosFrom);
   keepOnly(desk, row, rowAt(desk, nanosEnd));
+  return encodeRows(desk, encodeRowsMax, out);
+}
+
+/**
+ * The rows of one chunk that no deletion covers, as `keepRows`: of kinds that keep the version of each row.
+ * The answer is how many rows went.
+ * @param cuts three i64 each: start, end (left out), and the highest version of rows that go
+ */
+export function cutRows(
+  at: usize,
+  end: usize,
+  cuts: usize,
+  cutCount: u32,
+  work: usize,
+  out: usize,
+): usize {
+  const chunk = changetype<Chunk>(chunkAt);
+  if (!readHeader(chunk, at, end)) return 0;
+  const desk: Desk = openDesk(work, tablesAt, chunk.rowCount, 1, state().hasStarts != 0);
+  if (!addChunk(desk, chunk)) return 0;
+  finishDesk(desk, true);
+  state().answer = <u64>dropCutRows(desk, cuts, cutCount);
   return encodeRows(desk, encodeRowsMax, out);
 }

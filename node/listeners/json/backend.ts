@@ -72,6 +72,15 @@ export interface JsonFetched {
   readonly warnings: readonly string[];
 }
 
+export interface BootstrapState {
+  /** This instance has shards, or does not know yet. */
+  readonly mayOwnShards: boolean;
+  /** All of them are whole. */
+  readonly bootstrapped: boolean;
+  /** Those are that the placement counts on here. */
+  readonly serves: boolean;
+}
+
 export interface JsonBackend {
   /** @throws {TsdbError} when the row was not written, naming why */
   write(namespace: string, row: JsonRow, signal: AbortSignal): Promise<void>;
@@ -98,9 +107,6 @@ export interface JsonBackend {
   hasNamespace(name: string): boolean;
   /** Of the node; null for the cluster. */
   health(signal: AbortSignal): Promise<NodeHealth | null>;
-  /**
-   * Whether this instance has shards, or does not know yet, and whether all of them are whole; null
-   * for the cluster.
-   */
-  bootstrapState(): { readonly mayOwnShards: boolean; readonly bootstrapped: boolean } | null;
+  /** Null for the cluster. */
+  bootstrapState(): BootstrapState | null;
 }

@@ -79,8 +79,9 @@ async function bootstrapped(backend: JsonBackend): Promise<string> {
 }
 
 async function bootstrappedInPlacementOrNoPlacement(backend: JsonBackend): Promise<string> {
-  if (backend.bootstrapState()?.mayOwnShards === false) return empty;
-  return bootstrapped(backend);
+  const state = backend.bootstrapState();
+  if (state?.mayOwnShards === false || state?.serves === true) return empty;
+  throw new TsdbError('UNAVAILABLE', 'node is not bootstrapped');
 }
 
 async function write(

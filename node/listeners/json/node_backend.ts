@@ -18,6 +18,7 @@ import type { Delivery } from '#lib/read_memory/delivery.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { formatDurationNanos } from '#lib/time.ts';
 import type {
+  BootstrapState,
   JsonAggregate,
   JsonBackend,
   JsonFlushed,
@@ -45,6 +46,7 @@ export interface NodeParts
   extends Pick<NodeService, 'write' | 'fetch' | 'fetchById' | 'aggregate' | 'truncate' | 'health'> {
   readonly env: Pick<Env, 'clock'>;
   readonly isBootstrapped: boolean;
+  readonly isServing: boolean;
   readonly shards: {
     readonly version: number;
     readonly isKnown: boolean;
@@ -242,11 +244,12 @@ export class NodeBackend implements JsonBackend {
     return this.#node.health(signal);
   }
 
-  bootstrapState(): { mayOwnShards: boolean; bootstrapped: boolean } {
+  bootstrapState(): BootstrapState {
     const { shards } = this.#node;
     return {
       mayOwnShards: !shards.isKnown || shards.all().length > 0,
       bootstrapped: this.#node.isBootstrapped,
+      serves: this.#node.isServing,
     };
   }
 }

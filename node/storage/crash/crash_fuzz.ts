@@ -7,10 +7,7 @@
 import assert from 'node:assert/strict';
 import type { WriteResponse } from '#cluster/node/service.ts';
 import { allTime, type Deletion } from '#cluster/metadata/deletions.ts';
-import { BatchBuilder } from '#engine/batch/batch.ts';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
-import { idSchemeCode } from '#lib/series_id/scheme.ts';
-import { encodeTags } from '#lib/tags.ts';
 import { count } from '#test/sim/counts.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
@@ -19,6 +16,7 @@ import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import { compactDue } from '../flush/compaction.ts';
 import type { Database } from '../database.ts';
 import {
+  batchOf,
   closeDatabases,
   namespaceOf,
   never,
@@ -70,6 +68,8 @@ interface Row {
   readonly series: Readonly<Record<string, string>>;
   readonly nanos: bigint;
   readonly value: number;
+  readonly isTyped: boolean;
+  readonly startNanos: bigint;
 }
 
 /** What the files of a path are for, in words for the counts. */
@@ -303,11 +303,16 @@ class CrashRun {
     const value = this.#next;
     this.#next += 1;
     const blocksBack = BigInt(this.#dice.below(4)) * 2n * hourNanos;
+    // Most batches have one kind of rows, as their writers do; a series has both in time.
+    const kind = this.#dice.below(3);
     const rows: Row[] = Array.from({ length: 1 + this.#dice.below(8) }, () => ({
       series: { __name__: 'x', s: `${this.#dice.below(seriesCount)}` },
       nanos: this.#startNanos - blocksBack + BigInt(this.#dice.below(50)),
       value,
+      isTyped: kind === 0 || (kind === 1 && this.#dice.below(2) === 0),
+      startNanos: this.#dice.below(4) === 0 ? BigInt(1 + this.#dice.below(3)) : 0n,
     }));
+    for (const { isTyped } of rows) count(isTyped ? 'typed rows' : 'floats');
     const keys = rows.map(({ series, nanos }) => `${nameOf(series)}@${nanos}`);
     for (const key of keys) this.#note(key, value, 'unknown');
     try {
@@ -324,26 +329,13 @@ class CrashRun {
    * Rows with their series, in a version of this run's own: the bytes of the files depend on it.
    */
   async #send(database: Database, rows: readonly Row[]): Promise<WriteResponse> {
-    const builder = new BatchBuilder();
     this.#version += 1;
-    builder.begin(Number(versionAtNanos(this.#startNanos)) + this.#version);
-    const ordinals = rows.map(({ series }) => {
-      const tags = Object.entries(series).map(([name, value]) => ({ name, value }));
-      return builder.addSeries(encodeTags(tags), idSchemeCode.quoted, new Uint8Array(0));
-    });
-    builder.setRows(
-      rows.length,
-      Uint32Array.from(ordinals),
-      new Uint32Array(rows.length),
-      BigInt64Array.from(rows, ({ nanos }) => nanos),
-      1,
-      Float64Array.from(rows, ({ value }) => value),
-    );
+    const version = Number(versionAtNanos(this.#startNanos)) + this.#version;
     const request = {
       namespace: 'metrics',
       placementVersion: database.shards.version,
       referenceEpoch: database.referenceEpoch,
-      batch: builder.finish(),
+      batch: batchOf(rows, undefined, version),
     };
     return database.write(request, never);
   }

@@ -3,8 +3,10 @@
  * its rows out of memory, and is kept as a tombstone for the filesets that are older than it.
  */
 import { deletesAll, type Deletion } from '#cluster/metadata/deletions.ts';
-import { chunkHeaders } from '#engine/codec/chunk.ts';
-import { decodeChunk } from '#engine/store/chunk_merge.ts';
+import { chunkHeaders, kindsAll } from '#engine/codec/chunk.ts';
+import { contentsOf } from '#engine/store/read/chunk_contents.ts';
+import { pickRows } from '#engine/store/rows.ts';
+import { appendRows } from '#engine/store/sample_store.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import { blockOverlaps } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -379,19 +381,13 @@ export class Deletions {
       if (!(error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED')) throw error;
       // Rows that were admitted once are taken by the reserve.
       let start = 0;
-      for (const { rowCount, end } of chunkHeaders(chunks)) {
-        const { timestampNanos, values, rowVersions } = decodeChunk(chunks.subarray(start, end));
+      for (const { end } of chunkHeaders(chunks, 0, chunks.length, kindsAll)) {
+        const chunk = chunks.subarray(start, end);
         start = end;
-        for (let row = 0; row < rowCount; row += 1) {
-          const rows = {
-            rowCount: 1,
-            slots: Uint32Array.of(slot),
-            generations: Uint32Array.of(store.generation[slot]!),
-            timestamps: timestampNanos.subarray(row, row + 1),
-            timeUnitNanos: 1,
-            values: values.subarray(row, row + 1),
-          };
-          store.append(rows, rowVersions[row]!, new Uint8Array(1));
+        const { rows, rowVersions } = contentsOf(chunk, slot, store.generation[slot]);
+        for (const [row, version] of rowVersions.entries()) {
+          const one = pickRows(rows, Uint32Array.of(row));
+          appendRows(store, one, version, new Uint8Array(1), false);
         }
       }
     }

@@ -3,7 +3,7 @@
  * and then the segments before go. Rows that come meanwhile are in the log after it, rows that a
  * flush takes meanwhile are in filesets.
  */
-import { chunkHeaders } from '#engine/codec/chunk.ts';
+import { chunkHeaders, kindsAll } from '#engine/codec/chunk.ts';
 import { packChunks } from '#engine/store/chunk_pack.ts';
 import type { Commitlog, SegmentInfo } from '../../persist/commitlog/commitlog.ts';
 import type { RowSpan, SeriesChunks, SegmentMark } from '../../persist/commitlog/format.ts';
@@ -329,7 +329,7 @@ function* recordsOf(all: readonly SeriesChunks[]): Generator<SeriesChunks[], voi
 function* partsOf(chunks: Uint8Array): Generator<Uint8Array, void, void> {
   let start = 0;
   if (chunks.length > chunkBytesTarget) {
-    for (const { end } of chunkHeaders(chunks)) {
+    for (const { end } of chunkHeaders(chunks, 0, chunks.length, kindsAll)) {
       if (end - start < chunkBytesTarget) continue;
       yield chunks.subarray(start, end);
       start = end;

@@ -95,6 +95,15 @@ export class ShardTable {
     return [...this.#owned.values()];
   }
 
+  /** Those that a placement counts on here: what is taken from another owner is that one's until then. */
+  reliedOn(): OwnedShard[] {
+    return this.all().filter(({ id, state, sourceId }) => {
+      if (state !== 'INITIALIZING' || this.placement === null) return true;
+      const giver = instanceById(this.placement, sourceId);
+      return giver?.shards.some((shard) => shard.id === id && shard.state === 'LEAVING') !== true;
+    });
+  }
+
   /** Whether rows of the shard may be here: it is owned, or was taken away and is not gone yet. */
   isHere(shard: number): boolean {
     return this.#owned.has(shard) || this.held.shards.has(shard);

@@ -5,15 +5,19 @@ import {
   chunkKind,
   type ChunkRows,
   encodeRawChunk,
+  kindsAll,
 } from '#engine/codec/chunk.ts';
-import { decodeChunk, keepRows, mergeChunks } from '#engine/store/chunk_merge.ts';
+import {
+  cutRows,
+  decodeChunk,
+  keepRows,
+  mergeChunks,
+  type RowCut,
+} from '#engine/store/chunk_merge.ts';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
 
-/** Rows with a time in [startNanos, endNanos) and a version up to this one are deleted. */
-export interface Cut {
-  readonly startNanos: bigint;
-  readonly endNanos: bigint;
-  readonly version: number;
+/** Rows with a time in its range and a version up to its own are deleted. */
+export interface Cut extends RowCut {
   /**
    * Rows of a chunk that is newer than the deletion all stay, where it has one version for all of
    * them.
@@ -53,7 +57,7 @@ export function keepRange(
     const { firstNanos, lastNanos } = header;
     if (firstNanos >= from && lastNanos < until) return bytes;
     if (lastNanos < from || firstNanos >= until) return null;
-    if (hasOneVersion(header) || header.kind === chunkKind.floatLags) {
+    if (hasOneVersion(header) || keepsVersions(header)) {
       return keepRows(bytes, from, until);
     }
     const version = Number.MAX_SAFE_INTEGER;
@@ -72,7 +76,7 @@ function cutEach(
   const parts: Uint8Array[] = [];
   let isCut = false;
   let start = 0;
-  for (const header of chunkHeaders(chunks)) {
+  for (const header of chunkHeaders(chunks, 0, chunks.length, kindsAll)) {
     const { end } = header;
     const bytes = chunks.subarray(start, end);
     const kept = keep(bytes, header);
@@ -95,6 +99,10 @@ function cutChunk(bytes: Uint8Array, header: ChunkHeader, cuts: readonly Cut[]):
     (cut) => cut.startNanos <= firstNanos && cut.endNanos > lastNanos && version <= cut.version,
   );
   if (isCovered) return null;
+  if (keepsVersions(header)) {
+    const kept = cutRows(bytes, overlapping);
+    return kept.length === 0 ? null : kept;
+  }
   const rows = decodeChunk(bytes);
   const places: number[] = [];
   for (let row = 0; row < header.rowCount; row += 1) {
@@ -114,8 +122,13 @@ function deletes(cut: Cut, rows: Required<ChunkRows>, row: number, header: Chunk
 }
 
 /** All rows have the chunk's version. */
-function hasOneVersion({ kind, hasRowVersions }: ChunkHeader): boolean {
-  return !hasRowVersions && kind !== chunkKind.floatLags;
+function hasOneVersion(header: ChunkHeader): boolean {
+  return !header.hasRowVersions && !keepsVersions(header);
+}
+
+/** It is compressed and keeps the version of each row: floats, with starts or without, and typed rows. */
+function keepsVersions({ kind }: ChunkHeader): boolean {
+  return kind >= chunkKind.floatLags;
 }
 
 function encode(
@@ -134,8 +147,7 @@ function encode(
     return mergeChunks([encodeRawChunk({ timestampNanos, values, version })]);
   }
   const rowVersions = Float64Array.from(places, (row) => rows.rowVersions[row]!);
-  const raw = encodeVersioned({ timestampNanos, values, rowVersions });
-  return header.kind === chunkKind.floatLags ? mergeChunks([raw], true) : raw;
+  return encodeVersioned({ timestampNanos, values, rowVersions });
 }
 
 /** Raw chunks: several where versions are too far apart for one. */

@@ -4,11 +4,14 @@
  */
 import { rowOutcome } from '#cluster/node/service.ts';
 import { deletesAll, type Deletion } from '#cluster/metadata/deletions.ts';
-import type { BatchView } from '#engine/batch/batch.ts';
+import type { StoreRows } from '#engine/store/rows.ts';
 import { blockOverlaps } from '#lib/block_time.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { cutChunks } from './chunk_cut.ts';
 import { tagMatcher } from './tag_matcher.ts';
+
+/** Of floats or typed rows. */
+type RowColumns = Omit<StoreRows, 'values' | 'startNanos'>;
 
 /** A deletion on this node. */
 export interface Tombstone {
@@ -128,20 +131,27 @@ export class NamespaceTombstones {
   /**
    * Refuses rows that a deletion is behind of already: sent before it and arrived after it. Their
    * writer sends them again, with a later version.
+   * @param version of their batch
    * @param outcomes of the rows; those that are not 0 stay
    * @param tagsOf canonical tags of a slot
    * @returns how many rows were refused
    */
-  refuse(batch: BatchView, outcomes: Uint8Array, tagsOf: (slot: number) => Uint8Array): number {
-    const later = this.#list.filter(({ deletion }) => deletion.version >= batch.version);
+  refuse(
+    version: number,
+    rows: RowColumns,
+    outcomes: Uint8Array,
+    tagsOf: (slot: number) => Uint8Array,
+  ): number {
+    const later = this.#list.filter(({ deletion }) => deletion.version >= version);
     if (later.length === 0) return 0;
-    const unit = BigInt(batch.timeUnitNanos);
+    const { rowCount, slots, timestamps } = rows;
+    const unit = BigInt(rows.timeUnitNanos);
     const known = new Map<number, readonly Tombstone[]>();
     let refused = 0;
-    for (let row = 0; row < batch.rowCount; row += 1) {
+    for (let row = 0; row < rowCount; row += 1) {
       if (outcomes[row] !== rowOutcome.written) continue;
-      const nanos = batch.timestamps[row]! * unit;
-      const slot = batch.slots[row]!;
+      const nanos = timestamps[row]! * unit;
+      const slot = slots[row]!;
       let matching = known.get(slot);
       if (matching === undefined) {
         const tags = tagsOf(slot);

@@ -5,10 +5,8 @@
 import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
 import type { ColumnsWriteRequest, WriteRequest, WriteResponse } from '#cluster/node/service.ts';
 import { rowOutcome } from '#cluster/node/service.ts';
-import { type BatchView, readBatch } from '#engine/batch/batch.ts';
-import type { BatchEncoder } from '#engine/batch/encoder.ts';
+import { readTypedBatch, rowsOfBatch, type TypedBatchView } from '#engine/batch/batch.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
-import type { StoreRows } from '#engine/store/store.ts';
 import { assert } from '#lib/assert.ts';
 import { sideOfWindow } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -20,6 +18,8 @@ import type { SeriesName } from '#lib/series_id/series_name.ts';
 import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
 import type { SegmentBuffer } from '../../persist/commitlog/format.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
+import { BatchRows, markRowsLive, spanOf } from './batch_rows.ts';
+import type { LogBatches } from './log_batch.ts';
 import type { SequencedWrite } from './sequencer.ts';
 import type { ShardTable } from '../namespace/shards.ts';
 
@@ -34,7 +34,7 @@ export interface WriteContext {
   readonly formats: FormatLevels;
   readonly referenceEpoch: string;
   /** Reused from batch to batch: the sequencer prepares one at a time. */
-  readonly encoder: BatchEncoder;
+  readonly logBatches: LogBatches;
   readonly scratch: WriteScratch;
 }
 
@@ -52,31 +52,28 @@ export class WriteScratch {
   }
 }
 
-/** Oldest and newest row of a batch, in its time unit. */
-interface TimeSpan {
-  readonly first: bigint;
-  readonly last: bigint;
-}
-
-const emptySpan: TimeSpan = { first: 0n, last: -1n };
 const noOutcomes = new Uint8Array(0);
-const noSlots = new Uint32Array(0);
 
 export class PendingWrite implements SequencedWrite<WriteResponse> {
   readonly bytes: number;
+  /** Of the batch, of all kinds. */
+  readonly rowCount: number;
   readonly #context: WriteContext;
   readonly #namespace: NamespaceState;
   readonly #request: WriteRequest | ColumnsWriteRequest;
-  readonly #batch: BatchView;
-  #rows: StoreRows;
+  readonly #batch: TypedBatchView;
+  /** Its rows by kind; their outcomes follow each other. */
+  readonly #parts: readonly BatchRows[];
+  /** Rows that are taken, with those that are superseded as they are applied. */
+  #takenCount = 0;
   /** Of the batch's rows, while they are prepared; then kept only when one is refused. */
   #outcomes: Uint8Array = noOutcomes;
   #references: Uint32Array;
   #isLogged = false;
   /** The batch of the log, where that may ask for it after this is answered. */
   #logged: Uint8Array | null = null;
-  /** Slots of the logged rows. */
-  #loggedSlots: Uint32Array = noSlots;
+  /** Slots of the logged rows, by part. */
+  #loggedSlots: readonly Uint32Array[] = [];
   #nowNanos = 0n;
   /** Dictionary entries whose series this batch has made. */
   readonly #madeEntries: number[] = [];
@@ -84,7 +81,6 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   #madeNames: SeriesName[] = [];
   #isRecorded = false;
   #supersededCount = 0;
-  #span: TimeSpan = emptySpan;
 
   /** @throws {TsdbError} BAD_REQUEST when the batch is malformed */
   constructor(
@@ -96,14 +92,17 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     this.#namespace = namespace;
     this.#request = request;
     const { batch } = request;
-    this.#batch = batch instanceof Uint8Array ? readBatch(batch) : batch;
+    this.#batch = batch instanceof Uint8Array ? readTypedBatch(batch) : batch;
     this.bytes = batch instanceof Uint8Array ? batch.length : bytesOf(batch);
-    this.#rows = this.#batch;
+    let rowCount = 0;
+    this.#parts = rowsOfBatch(this.#batch).map((of) => {
+      const rows = new BatchRows(of, rowCount);
+      rowCount += of.rows.rowCount;
+      return rows;
+    });
+    this.rowCount = rowCount;
+    this.#takenCount = rowCount;
     this.#references = new Uint32Array(2 * this.#batch.seriesCount);
-  }
-
-  get rowCount(): number {
-    return this.#batch.rowCount;
   }
 
   get version(): number {
@@ -114,9 +113,15 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     return this.#batch.derivesVersions;
   }
 
+  /** It has typed rows, or start times. */
+  get isTyped(): boolean {
+    const { typedRows = null, startNanos = null } = this.#batch;
+    return typedRows !== null || startNanos !== null;
+  }
+
   /** Rows that were taken, once `prepare` and, of those that were superseded, `apply` has run. */
   get writtenCount(): number {
-    return this.#rows.rowCount - this.#supersededCount;
+    return this.#takenCount - this.#supersededCount;
   }
 
   /** The answer when all rows are refused for one reason, and nothing else is done. */
@@ -126,47 +131,47 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
 
   prepare(): void {
     const context = this.#context;
-    const batch = this.#batch;
     const namespace = this.#namespace;
     if (namespace.isDropped) {
       throw new TsdbError('NOT_FOUND', `namespace was deleted: ${namespace.name}`);
     }
     this.#nowNanos = context.time.nowNanos();
-    this.#outcomes = context.scratch.zeros(batch.rowCount);
+    this.#outcomes = context.scratch.zeros(this.rowCount);
     if (namespace.leaving.count > 0) this.#refuseLeaving();
     this.#resolveReferences();
-    let refused = context.store.check(batch, namespace.ordinal, this.#nowNanos, this.#outcomes);
-    if (batch.version <= namespace.tombstones.versionMax) {
-      const tagsOf = (slot: number) => namespace.index.tags(slot);
-      refused += namespace.tombstones.refuse(batch, this.#outcomes, tagsOf);
-      // The writer is told, so that it comes after the deletion when it sends the rows again.
-      context.versions.accept(namespace.tombstones.versionMax);
-    } else if (batch.derivesVersions) refused += this.#supersedeBeforeDeletions();
+    let refused = 0;
+    for (const part of this.#parts) {
+      refused += part.check(context.store, namespace.ordinal, this.#nowNanos, this.#outcomes);
+    }
+    refused += this.#refuseForDeletions();
     if (refused === 0) this.#outcomes = noOutcomes;
     else {
       this.#outcomes = this.#outcomes.slice();
       this.#releaseUnused();
-      this.#rows = acceptedRows(batch, this.#outcomes, batch.rowCount - refused);
+      for (const part of this.#parts) part.keepTaken(this.#outcomes);
+      this.#takenCount = this.rowCount - refused;
     }
-    if (this.#rows.rowCount === 0) return;
-    this.#span = spanOf(this.#rows);
-    if (namespace.options.writesToCommitLog) {
-      this.#isLogged = true;
-      this.#loggedSlots = this.#rows.slots.subarray(0, this.#rows.rowCount);
-      // The columns are the sender's again when this is answered, and the log may ask for its
-      // records after that.
-      if (context.commitlog.keepsRecords) {
-        this.#loggedSlots = this.#loggedSlots.slice();
-        this.#logged = this.#encode().slice();
-      }
+    if (this.#takenCount === 0 || !namespace.options.writesToCommitLog) return;
+    this.#isLogged = true;
+    this.#loggedSlots = this.#taken().map(({ taken: { rows } }) =>
+      rows.slots.subarray(0, rows.rowCount),
+    );
+    // The columns are the sender's again when this is answered, and the log may ask for its
+    // records after that.
+    if (context.commitlog.keepsRecords) {
+      this.#loggedSlots = this.#loggedSlots.map((slots) => slots.slice());
+      this.#logged = this.#encode().slice();
     }
+  }
+
+  /** Parts of which rows are taken. */
+  #taken(): readonly BatchRows[] {
+    return this.#parts.filter(({ taken }) => taken.rows.rowCount > 0);
   }
 
   record(buffer: SegmentBuffer): void {
     if (!this.#isLogged) return;
     const namespace = this.#namespace;
-    const rows = this.#rows;
-    const loggedSlots = this.#loggedSlots;
     const madeEntries = this.#madeEntries;
     if (madeEntries.length > 0 && !this.#isRecorded) {
       namespace.recordMade(buffer, madeEntries, this.#references, this.#madeNames);
@@ -174,33 +179,36 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
       this.#isRecorded = this.#context.commitlog.keepsRecords;
       if (this.#isRecorded) this.#madeNames = [];
     }
-    namespace.recordSeries(buffer, loggedSlots, loggedSlots.length);
+    for (const slots of this.#loggedSlots) namespace.recordSeries(buffer, slots, slots.length);
     buffer.addBatch(namespace.ordinalIn(buffer), [this.#logged ?? this.#encode()]);
-    const { first, last } = this.#span;
-    const oldestMillis = (Number(first) * rows.timeUnitNanos) / 1e6;
-    const newestMillis = (Number(last) * rows.timeUnitNanos) / 1e6;
-    this.#context.commitlog.noteRows(buffer.segment, namespace.name, oldestMillis, newestMillis);
+    const { commitlog } = this.#context;
+    for (const { span } of this.#taken()) {
+      const oldestMillis = Number(span.firstNanos) / 1e6;
+      const newestMillis = Number(span.lastNanos) / 1e6;
+      commitlog.noteRows(buffer.segment, namespace.name, oldestMillis, newestMillis);
+    }
   }
 
-  /** The rows alone: each segment has a dictionary of its own. Borrowed from the encoder. */
+  /** Borrowed until the next batch. */
   #encode(): Uint8Array {
-    const context = this.#context;
-    const batch = this.#batch;
-    const rows = this.#rows;
-    return context.encoder.encode(batch.version, rows, batch.timeUnitNanos, batch.derivesVersions);
+    const { version, derivesVersions } = this.#batch;
+    const parts = this.#taken().map(({ taken }) => taken);
+    return this.#context.logBatches.encode(version, derivesVersions, parts);
   }
 
   apply(): WriteResponse {
     const context = this.#context;
-    const rows = this.#rows;
     const namespace = this.#namespace;
-    if (rows.rowCount > 0) {
+    if (this.#takenCount > 0) {
       const { version, derivesVersions } = this.#batch;
-      const outcomes = context.scratch.zeros(rows.rowCount);
-      const superseded = context.store.append(rows, version, outcomes, derivesVersions);
-      if (superseded > 0) this.#noteSuperseded(outcomes, superseded);
+      for (const part of this.#taken()) {
+        const { rows } = part.taken;
+        const outcomes = context.scratch.zeros(rows.rowCount);
+        const superseded = part.append(context.store, version, outcomes, derivesVersions);
+        if (superseded > 0) this.#noteSuperseded(part, outcomes, superseded);
+        markRowsLive(namespace, rows, part.span);
+      }
       context.versions.accept(version);
-      markRowsLive(namespace, rows, this.#span);
     }
     return this.#response(this.#outcomes);
   }
@@ -217,19 +225,36 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     };
   }
 
-  /** @param outcomes of the rows that were taken */
-  #noteSuperseded(outcomes: Uint8Array, count: number): void {
-    this.#supersededCount = count;
-    if (this.#outcomes.length === 0) {
-      this.#outcomes = outcomes.slice();
-      return;
-    }
+  /** @param takenOutcomes of the rows of the part that were taken */
+  #noteSuperseded(part: BatchRows, takenOutcomes: Uint8Array, count: number): void {
+    this.#supersededCount += count;
+    if (this.#outcomes.length === 0) this.#outcomes = new Uint8Array(this.rowCount);
+    const outcomes = part.outcomesOf(this.#outcomes);
     let taken = 0;
-    for (const [row, outcome] of this.#outcomes.entries()) {
+    for (const [row, outcome] of outcomes.entries()) {
       if (outcome !== rowOutcome.written) continue;
-      this.#outcomes[row] = outcomes[taken]!;
+      outcomes[row] = takenOutcomes[taken]!;
       taken += 1;
     }
+  }
+
+  /** @returns how many rows a deletion is in the way of */
+  #refuseForDeletions(): number {
+    const { version, derivesVersions } = this.#batch;
+    const { tombstones, index } = this.#namespace;
+    let count = 0;
+    if (version <= tombstones.versionMax) {
+      const tagsOf = (slot: number) => index.tags(slot);
+      for (const part of this.#parts) {
+        const outcomes = part.outcomesOf(this.#outcomes);
+        count += tombstones.refuse(version, part.columns, outcomes, tagsOf);
+      }
+      // The writer is told, so that it comes after the deletion when it sends the rows again.
+      this.#context.versions.accept(tombstones.versionMax);
+    } else if (derivesVersions) {
+      for (const part of this.#parts) count += this.#supersedeBeforeDeletions(part);
+    }
+    return count;
   }
 
   /**
@@ -237,19 +262,20 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
    * would be derived for them are not: a deletion that is still being applied would take them.
    * @returns how many have to come with the batch's version
    */
-  #supersedeBeforeDeletions(): number {
-    const batch = this.#batch;
-    const outcomes = this.#outcomes;
+  #supersedeBeforeDeletions(part: BatchRows): number {
+    const { version } = this.#batch;
+    const outcomes = part.outcomesOf(this.#outcomes);
     const { tombstones, definition, isFormerEndKnown } = this.#namespace;
     // The deletion of the one before it of the name may not be known here yet.
     const made = isFormerEndKnown ? 0 : versionAtMillis(namespaceNumber(definition));
-    const versionMax = Math.max(tombstones.versionMax, made < batch.version ? made : 0);
-    if (versionMax <= batch.version - liveLagMax) return 0;
-    const unit = BigInt(batch.timeUnitNanos);
+    const versionMax = Math.max(tombstones.versionMax, made < version ? made : 0);
+    if (versionMax <= version - liveLagMax) return 0;
+    const { rowCount, timestamps, timeUnitNanos } = part.columns;
+    const unit = BigInt(timeUnitNanos);
     let count = 0;
-    for (let row = 0; row < batch.rowCount; row += 1) {
+    for (let row = 0; row < rowCount; row += 1) {
       if (outcomes[row] !== rowOutcome.written) continue;
-      if (derivedVersion(batch.version, batch.timestamps[row]! * unit) > versionMax) continue;
+      if (derivedVersion(version, timestamps[row]! * unit) > versionMax) continue;
       outcomes[row] = rowOutcome.superseded;
       count += 1;
     }
@@ -258,12 +284,14 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
 
   /** Series that expire have no references any more, though their slots are not free yet. */
   #refuseLeaving(): void {
-    const outcomes = this.#outcomes;
-    const namespace = this.#namespace;
-    const { slots, generations, rowCount } = this.#batch;
-    for (let row = 0; row < rowCount; row += 1) {
-      if (generations[row] !== 0 && namespace.leaving.has(slots[row]!)) {
-        outcomes[row] = rowOutcome.unknownReference;
+    const { leaving } = this.#namespace;
+    for (const part of this.#parts) {
+      const outcomes = part.outcomesOf(this.#outcomes);
+      const { slots, generations, rowCount } = part.columns;
+      for (let row = 0; row < rowCount; row += 1) {
+        if (generations[row] !== 0 && leaving.has(slots[row]!)) {
+          outcomes[row] = rowOutcome.unknownReference;
+        }
       }
     }
   }
@@ -273,27 +301,29 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
    * wrong.
    */
   #resolveReferences(): void {
-    const batch = this.#batch;
     const context = this.#context;
     const request = this.#request;
     const references = this.#references;
-    const { slots, generations } = batch;
     const knowsReferences = request.referenceEpoch === context.referenceEpoch;
     const { shards } = context;
     const checkShards = request.placementVersion < shards.writerVersionMax || shards.hasOthers;
     // The usual batch: the store checks its references.
-    if (knowsReferences && !checkShards && batch.seriesCount === 0) return;
+    if (knowsReferences && !checkShards && this.#batch.seriesCount === 0) return;
     const refusals = this.#resolveDictionary();
-    for (let row = 0; row < batch.rowCount; row += 1) {
-      if (generations[row] === 0) {
-        const entry = slots[row]!;
-        if (this.#outcomes[row] === rowOutcome.written) this.#outcomes[row] = refusals[entry]!;
-        slots[row] = references[2 * entry]!;
-        generations[row] = references[2 * entry + 1]!;
-      } else if (!knowsReferences) {
-        this.#outcomes[row] = rowOutcome.unknownReference;
-      } else if (checkShards) {
-        this.#outcomes[row] = this.#outcomeOfShard(slots[row]!, generations[row]!);
+    for (const part of this.#parts) {
+      const outcomes = part.outcomesOf(this.#outcomes);
+      const { slots, generations, rowCount } = part.columns;
+      for (let row = 0; row < rowCount; row += 1) {
+        if (generations[row] === 0) {
+          const entry = slots[row]!;
+          if (outcomes[row] === rowOutcome.written) outcomes[row] = refusals[entry]!;
+          slots[row] = references[2 * entry]!;
+          generations[row] = references[2 * entry + 1]!;
+        } else if (!knowsReferences) {
+          outcomes[row] = rowOutcome.unknownReference;
+        } else if (checkShards) {
+          outcomes[row] = this.#outcomeOfShard(slots[row]!, generations[row]!);
+        }
       }
     }
   }
@@ -345,26 +375,27 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
    * Refuses dictionary rows by their times. @returns by entry 1 when it has a row that may be taken
    */
   #checkDictionaryTimes(): Uint8Array {
-    const batch = this.#batch;
-    const namespace = this.#namespace;
-    const outcomes = this.#outcomes;
-    const { slots, generations, timestamps } = batch;
-    const isTaken = new Uint8Array(batch.seriesCount);
-    const window = namespace.writeWindow(this.#nowNanos);
-    const unit = BigInt(batch.timeUnitNanos);
-    const span = batch.rowCount === 0 ? emptySpan : spanOf(batch);
-    const allInside = span.first * unit >= window.startNanos && span.last * unit < window.endNanos;
-    for (let row = 0; row < batch.rowCount; row += 1) {
-      if (generations[row] !== 0) continue;
-      assert(slots[row]! < batch.seriesCount, 'a row names an entry of its dictionary');
-      if (allInside) {
-        isTaken[slots[row]!] = 1;
-        continue;
+    const { seriesCount } = this.#batch;
+    const isTaken = new Uint8Array(seriesCount);
+    const window = this.#namespace.writeWindow(this.#nowNanos);
+    for (const part of this.#parts) {
+      const outcomes = part.outcomesOf(this.#outcomes);
+      const { slots, generations, timestamps, rowCount, timeUnitNanos } = part.columns;
+      const unit = BigInt(timeUnitNanos);
+      const span = spanOf(part.columns);
+      const allInside = span.firstNanos >= window.startNanos && span.lastNanos < window.endNanos;
+      for (let row = 0; row < rowCount; row += 1) {
+        if (generations[row] !== 0) continue;
+        assert(slots[row]! < seriesCount, 'a row names an entry of its dictionary');
+        if (allInside) {
+          isTaken[slots[row]!] = 1;
+          continue;
+        }
+        const nanos = timestamps[row]! * unit;
+        const side = sideOfWindow(window, nanos);
+        if (side === 'inside') isTaken[slots[row]!] = 1;
+        else outcomes[row] = rowOutcome[side];
       }
-      const nanos = timestamps[row]! * unit;
-      const side = sideOfWindow(window, nanos);
-      if (side === 'inside') isTaken[slots[row]!] = 1;
-      else outcomes[row] = rowOutcome[side];
     }
     return isTaken;
   }
@@ -373,12 +404,14 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   #releaseUnused(): void {
     const madeEntries = this.#madeEntries;
     const references = this.#references;
-    const batch = this.#batch;
-    const outcomes = this.#outcomes;
     if (madeEntries.length === 0) return;
     const unused = new Map(madeEntries.map((entry) => [references[2 * entry]!, entry]));
-    for (let row = 0; row < batch.rowCount; row += 1) {
-      if (outcomes[row] === rowOutcome.written) unused.delete(batch.slots[row]!);
+    for (const part of this.#parts) {
+      const outcomes = part.outcomesOf(this.#outcomes);
+      const { slots, rowCount } = part.columns;
+      for (let row = 0; row < rowCount; row += 1) {
+        if (outcomes[row] === rowOutcome.written) unused.delete(slots[row]!);
+      }
     }
     for (const entry of unused.values()) references.fill(0, 2 * entry, 2 * entry + 2);
     this.#namespace.release(Uint32Array.from(unused.keys()));
@@ -401,66 +434,13 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
 const seriesBytesUsual = 256;
 
 /** Bytes that the batch would have, about. */
-function bytesOf(batch: BatchView): number {
-  return batch.rowCount * 24 + batch.seriesCount * seriesBytesUsual;
-}
-
-/** The rows whose outcome is 0, in new columns. */
-function acceptedRows(batch: BatchView, outcomes: Uint8Array, rowCount: number): StoreRows {
-  const slots = new Uint32Array(rowCount);
-  const generations = new Uint32Array(rowCount);
-  const timestamps = new BigInt64Array(rowCount);
-  // By bits, since a number would lose the payload of a signalling NaN.
-  const bits = new BigUint64Array(rowCount);
-  const { buffer, byteOffset } = batch.values;
-  const from = new BigUint64Array(buffer, byteOffset, batch.rowCount);
-  let taken = 0;
-  for (let row = 0; row < batch.rowCount; row += 1) {
-    if (outcomes[row] !== rowOutcome.written) continue;
-    slots[taken] = batch.slots[row]!;
-    generations[taken] = batch.generations[row]!;
-    timestamps[taken] = batch.timestamps[row]!;
-    bits[taken] = from[row]!;
-    taken += 1;
-  }
-  assert(taken === rowCount, 'the store counts the refused rows');
-  const values = new Float64Array(bits.buffer);
-  return { rowCount, slots, generations, timestamps, timeUnitNanos: batch.timeUnitNanos, values };
-}
-
-/** Oldest and newest timestamp; equal neighbours, the usual case, are passed by their words. */
-export function spanOf(rows: StoreRows): TimeSpan {
-  const { timestamps, rowCount } = rows;
-  const words = new Uint32Array(timestamps.buffer, timestamps.byteOffset, 2 * rowCount);
-  let first = timestamps[0]!;
-  let last = first;
-  for (let row = 1; row < rowCount; row += 1) {
-    const at = 2 * row;
-    if (words[at] === words[at - 2] && words[at + 1] === words[at - 1]) continue;
-    const time = timestamps[row]!;
-    if (time < first) first = time;
-    if (time > last) last = time;
-  }
-  return { first, last };
-}
-
-/** Notes in the index which blocks the rows lie in. */
-export function markRowsLive(namespace: NamespaceState, rows: StoreRows, span: TimeSpan): void {
-  const unit = BigInt(rows.timeUnitNanos);
-  const firstBlock = namespace.blockStartOf(span.first * unit);
-  const lastBlock = namespace.blockStartOf(span.last * unit);
-  if (firstBlock === lastBlock) {
-    namespace.index.markLive(rows.slots.subarray(0, rows.rowCount), firstBlock);
-    return;
-  }
-  const slotsOfBlock = new Map<bigint, number[]>();
-  for (let row = 0; row < rows.rowCount; row += 1) {
-    const block = namespace.blockStartOf(rows.timestamps[row]! * unit);
-    const slots = slotsOfBlock.get(block);
-    if (slots === undefined) slotsOfBlock.set(block, [rows.slots[row]!]);
-    else slots.push(rows.slots[row]!);
-  }
-  for (const [block, slots] of slotsOfBlock) {
-    namespace.index.markLive(slots, block);
-  }
+function bytesOf({
+  rowCount,
+  seriesCount,
+  startNanos = null,
+  typedRows = null,
+}: TypedBatchView): number {
+  const starts = startNanos === null ? 0 : rowCount * 8;
+  const typed = typedRows === null ? 0 : typedRows.rowCount * 28 + typedRows.valueBytes.length;
+  return rowCount * 24 + starts + typed + seriesCount * seriesBytesUsual;
 }

@@ -7,7 +7,7 @@ import {
   type WriteRequest,
   type WriteResponse,
 } from '#cluster/node/service.ts';
-import { rowVersionsFormatLevel } from '#lib/format_level.ts';
+import { rowVersionsFormatLevel, typedRowsFormatLevel } from '#lib/format_level.ts';
 import type { Admission } from '../admission/admission.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { ShardTable } from '../namespace/shards.ts';
@@ -66,6 +66,9 @@ export class Writes {
       // A chunk with one version for all of its rows would stand over what they are rewritten with.
       if (write.derivesVersions && formats.level() < rowVersionsFormatLevel) {
         await this.#parts.onLaterFormats(rowVersionsFormatLevel);
+      }
+      if (write.isTyped && formats.level() < typedRowsFormatLevel) {
+        await this.#parts.onLaterFormats(typedRowsFormatLevel);
       }
       const response = await sequencer.submit(write, signal);
       this.counts.rowsWritten += write.writtenCount;

@@ -1,6 +1,7 @@
 // Typed chunks outside of a store: measured, merged, cut and digested. Bytes come from outside, and a few of them may
 // stand for a megabyte of values: what chunks come to is found first, and then room is made for it.
 import { Chunk, kindsAll, kindTyped, readHeader } from '../../../codec/kernel/codec';
+import { isCut } from '../../../codec/kernel/cuts';
 import { typedBytesMax, typedRowsMax } from '../../../codec/layout';
 import {
   typeBits,
@@ -12,7 +13,7 @@ import {
   varintEnd,
 } from '../../../typed/kernel/fields';
 import { mix } from '../memory/mix';
-import { stateAt } from '../memory/pages';
+import { state, stateAt } from '../memory/pages';
 import {
   addTypedChunk,
   bytesOfDesk,
@@ -123,6 +124,38 @@ export function mergeTyped(
 ): usize {
   const desk = gather(at, end, nanosFrom, nanosEnd, rows, valueBytes, work);
   if (!keepTypedRange(desk, nanosFrom, nanosEnd)) return out;
+  return encodeTypedDesk(desk, out);
+}
+
+/**
+ * `mergeTyped` of all rows that no deletion covers; the answer is how many rows went.
+ * @param cuts as in `cutRows`
+ */
+export function cutTyped(
+  at: usize,
+  end: usize,
+  cuts: usize,
+  cutCount: u32,
+  rows: u32,
+  valueBytes: usize,
+  work: usize,
+  out: usize,
+): usize {
+  const desk = gather(at, end, i64.MIN_VALUE, i64.MAX_VALUE, rows, valueBytes, work);
+  const rowEnd = desk.rowCount;
+  let to: usize = 0;
+  for (let from: usize = 0; from < <usize>rowEnd << 3; from += 8) {
+    const nanos = load<i64>(desk.times + from);
+    const lag = load<i64>(desk.lags + from);
+    if (isCut(cuts, cutCount, nanos, lag)) continue;
+    store<i64>(desk.times + to, nanos);
+    store<i64>(desk.lags + to, lag);
+    store<i64>(desk.starts + to, load<i64>(desk.starts + from));
+    store<u64>(desk.places + to, load<u64>(desk.places + from));
+    to += 8;
+  }
+  desk.rowCount = <u32>(to >> 3);
+  state().answer = <u64>(rowEnd - desk.rowCount);
   return encodeTypedDesk(desk, out);
 }
 
