@@ -5,7 +5,7 @@
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import type { ClusterStatus, TsdbCluster } from './resource/tsdb_cluster.ts';
+import { type ClusterStatus, podsHash, type TsdbCluster } from './resource/tsdb_cluster.ts';
 import { ClusterEnd } from './ending/cluster_end.ts';
 import { toldAs } from './action_events.ts';
 import { managementOf } from './management.ts';
@@ -128,8 +128,8 @@ export class Controller {
     const found = (await api.get(resource.cluster, namespace, name, signal)) as TsdbCluster | null;
     // Its end needs nothing of others, whose definition may be gone already.
     if (found?.metadata.deletionTimestamp !== undefined) return this.#end.finalize(found, signal);
-    const claims = await this.#claimsOf(namespace, name, signal);
     if (found === null) {
+      const claims = await this.#claimsOf(namespace, name, signal);
       this.#failures.delete(key);
       this.#awaySince.delete(key);
       this.#publishedAtMillis.delete(key);
@@ -150,20 +150,30 @@ export class Controller {
       return resyncMillis;
     }
     try {
+      const claims = await this.#claimsOf(namespace, name, signal);
       return await this.#reconcileLive(key, cluster, claims, signal);
     } catch (error) {
-      if (isDefect(error)) await this.#publishDefect(cluster, error, signal);
+      if (isDefect(error)) {
+        this.#options.log.error({ cluster: name, err: error }, 'a defect of the operator');
+        const message = `the operator fails at this resource, which is a defect of its own: ${error.message}; its log says where`;
+        await this.#publishStalled(cluster, 'OperatorDefect', message, signal);
+      } else if (isRefusal(error) || isNotFound(error)) {
+        const message = `the operator cannot look at what belongs to this cluster, and does nothing for it: ${messageOf(error)}`;
+        await this.#publishStalled(cluster, 'NotObserved', message, signal);
+      }
       throw error;
     }
   }
 
   /** Nothing is done for this cluster until then, and its status must not look as if all were well. */
-  async #publishDefect(cluster: TsdbCluster, error: Error, signal: AbortSignal): Promise<void> {
-    const { api, env, log } = this.#options;
+  async #publishStalled(
+    cluster: TsdbCluster,
+    reason: string,
+    message: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { api, env } = this.#options;
     const { name, namespace, generation = 0 } = cluster.metadata;
-    log.error({ cluster: name, err: error }, 'a defect of the operator');
-    const reason = 'OperatorDefect';
-    const message = `the operator fails at this resource, which is a defect of its own: ${error.message}; its log says where`;
     const verdicts = new Map([
       ['Stalled', { status: 'True', reason, message }],
       ['Ready', { status: 'False', reason, message }],
@@ -174,7 +184,12 @@ export class Controller {
     const conditions = [...others, ...changed];
     if (isSame(conditions, before)) return;
     const patch = { status: { phase: 'Stalled', conditions } };
-    await api.mergePatch(resource.cluster, namespace!, name, 'status', patch, signal);
+    try {
+      await api.mergePatch(resource.cluster, namespace!, name, 'status', patch, signal);
+    } catch (error) {
+      // It has gone itself meanwhile.
+      if (!isNotFound(error)) throw error;
+    }
   }
 
   async #reconcileLive(
@@ -188,11 +203,12 @@ export class Controller {
     const executor = this.#executorOf(cluster, tlsSecrets);
     const failures = this.#failuresOf(key);
     const mayRoll = !isRolledOut(cluster) || this.#turns.has(key);
+    const rolledNow = this.#turns.holders();
     const appliedAs = (live: KubeObject): string | null => this.#applied.hashOf(live);
     const nowMillis = this.#options.env.clock.nowMillis();
     const awaySince = this.#awaySince.get(key) ?? new AwaySince();
     this.#awaySince.set(key, awaySince);
-    const memory = { appliedAs, failures, awaySince, mayRoll, nowMillis };
+    const memory = { appliedAs, failures, awaySince, mayRoll, rolledNow, nowMillis };
     const [operatorNamespace] = this.#options.operatorId.split('/') as [string];
     const { podsMay } = this.#options;
     const blueprint = blueprintOf(cluster, images, operatorNamespace, podsMay);
@@ -207,8 +223,9 @@ export class Controller {
     const next = plan(observed, pass.desired);
     await this.#end.keepFinalizer(observed, next, signal);
     failures.keepOnly([...next.actions, ...(next.refused ?? [])]);
-    if (next.rollout === 'held') this.#turns.ask(key, hasNewPods(observed));
-    else if (next.rollout !== 'begun') this.#turns.leave(key);
+    if (next.rollout === 'held') {
+      this.#turns.ask(key, { hasBegun: hasNewPods(observed), isWell: isReady(cluster) });
+    } else if (next.rollout !== 'begun') this.#turns.leave(key);
     await this.#unlessRefused(cluster, () => this.#publish(key, pass, next, signal));
     await this.#useUpApprovals(observed, next, signal);
     for (const claim of claims) {
@@ -394,20 +411,28 @@ const isResting = ({ waiting }: Plan): boolean =>
   waiting?.reason === 'OutsideMaintenanceWindow' ||
   waiting?.reason === 'RolloutHeld';
 
-/** All pods are as this generation of the resource asks for: what changes now is the operator. */
-function isRolledOut({ metadata, status }: TsdbCluster): boolean {
-  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+/** All pods are as the resource asks for: what changes now is the operator. */
+function isRolledOut(cluster: TsdbCluster): boolean {
+  const { metadata, status } = cluster;
+  // Who scales, or asks for a namespace, has not asked for other pods.
+  if (status?.rolledPods !== undefined && status.rolledPods === podsHash(cluster)) return true;
   // An operator that did not write it down has published Ready at least.
   const rolled =
-    status?.rolledGeneration ?? (ready?.status === 'True' ? status?.observedGeneration : undefined);
+    status?.rolledGeneration ?? (isReady(cluster) ? status?.observedGeneration : undefined);
   return rolled !== undefined && rolled === metadata.generation;
 }
+
+const isReady = ({ status }: TsdbCluster): boolean =>
+  status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True') === true;
 
 /** In the middle of a rollout that another process of this operator began. */
 const hasNewPods = ({ cluster }: Observed): boolean =>
   cluster.status?.conditions?.some(
     ({ type, reason }) => type === 'Reconciling' && reason === 'Updating',
   ) ?? false;
+
+/** Objects of a kind that the server does not know, as when its definition was deleted. */
+const isNotFound = (error: unknown): boolean => error instanceof KubeError && error.status === 404;
 
 /** Not what servers answer (also when that is no JSON), nor what a person asked for. */
 const isDefect = (error: unknown): error is Error =>

@@ -636,3 +636,26 @@ test('a cluster that was deleted with Retain comes back with its placement', asy
   assert.equal(before.length, 6);
   assert.equal((await instancesOf(world)).length, 3);
 });
+
+test('what the operator may not look at, or is not there to be looked at, stands in the status', async () => {
+  const refusals = [
+    ['NetworkPolicy', new KubeError(403, 'Forbidden', 'cannot list networkpolicies')],
+    ['TSDBNamespace', new KubeError(404, 'NotFound', 'could not find the requested resource')],
+  ] as const;
+  for (const [kind, refusal] of refusals) {
+    const world = await settledWorld();
+    const list = world.kube.list.bind(world.kube);
+    let isRefused = true;
+    world.kube.list = (resource, ...rest) =>
+      isRefused && resource.kind === kind ? Promise.reject(refusal) : list(resource, ...rest);
+    await assert.rejects(world.reconcile(), refusal);
+    const { reason, message } = world.condition('Stalled');
+    assert.equal(reason, 'NotObserved');
+    assert.ok(message.endsWith(refusal.message), message);
+    assert.equal(world.condition('Ready').status, 'False');
+    isRefused = false;
+    await world.settle();
+    assert.equal(world.condition('Stalled'), undefined);
+    assert.equal(world.condition('Ready').status, 'True');
+  }
+});

@@ -173,3 +173,22 @@ test('the rollout of a new operator begins when it has looked at all clusters, n
     await world.advance();
   }
 });
+
+test('a node that answers and is not ready is left alone while another one is away', async () => {
+  const world = await settledWorld();
+  const evictions = () => world.kube.writes.filter((write) => /^(EVICT|DELETE) Pod\//.test(write));
+  world.lagging.add('c-a-0');
+  world.broken.add('c-a-b-0');
+  await world.advance();
+  await world.advance();
+  await rolled(world, image(world, '2'));
+  assert.ok(
+    evictions().some((write) => write.includes('c-a-b-0')),
+    'one that answers nobody goes',
+  );
+  assert.ok(!evictions().some((write) => write.includes('c-a-0')), evictions().join());
+  // It is the only one that lacks something: it goes as one that is ready does.
+  world.broken.clear();
+  await rolled(world, () => {});
+  assert.ok(evictions().some((write) => write.includes('c-a-0')));
+});

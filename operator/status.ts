@@ -1,5 +1,5 @@
 /** What the resources say about themselves: pure functions of what was observed and planned. */
-import type { ClusterStatus, TsdbCluster } from './resource/tsdb_cluster.ts';
+import { type ClusterStatus, podsHash, type TsdbCluster } from './resource/tsdb_cluster.ts';
 import { type Condition, type CronJob, isStale, podReady } from './resource/kube_objects.ts';
 import { annotation, label } from './resource/keys.ts';
 import type { TsdbNamespace } from './resource/tsdb_namespace.ts';
@@ -148,16 +148,20 @@ function etcdSnapshots(observed: Observed): Pick<NonNullable<ClusterStatus['etcd
 }
 
 function rolledGeneration(
-  { cluster: { status }, failureOf }: Observed,
+  { cluster, failureOf }: Observed,
   { rollout, isPending, actions }: Plan,
   generation: number,
-): Pick<ClusterStatus, 'rolledGeneration'> {
+): Pick<ClusterStatus, 'rolledGeneration' | 'rolledPods'> {
   // What is refused is tried for ever.
   const isDone = actions.every((action) => failureOf(action)?.isRefused === true);
-  if (rollout === 'none' && !isPending && isDone) return { rolledGeneration: generation };
-  return status?.rolledGeneration === undefined
-    ? {}
-    : { rolledGeneration: status.rolledGeneration };
+  if (rollout === 'none' && !isPending && isDone) {
+    return { rolledGeneration: generation, rolledPods: podsHash(cluster) };
+  }
+  const { rolledGeneration: before, rolledPods } = cluster.status ?? {};
+  return {
+    ...(before === undefined ? {} : { rolledGeneration: before }),
+    ...(rolledPods === undefined ? {} : { rolledPods }),
+  };
 }
 
 /**

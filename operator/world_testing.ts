@@ -61,6 +61,8 @@ export class World {
   externalEtcdProblem: string | null = null;
   /** Pods that never become ready, by name. */
   readonly broken: Set<string> = new Set();
+  /** Nodes that answer and are not ready: they lack something, and serve the rest. */
+  readonly lagging: Set<string> = new Set();
   onPass: NonNullable<ControllerOptions['onPass']> = () => {};
   /** Of the next process. */
   failpoints: Failpoints = noFailpoints;
@@ -401,7 +403,8 @@ export class World {
     if (this.#view === null || this.healthsProblem === 'none') return null;
     return new Map(
       this.instanceIds().map((id): [string, InstanceHealth] => {
-        if (!this.isReady(id) || this.silent.has(id)) return [id, { error: 'connection refused' }];
+        const answers = this.isReady(id) || this.lagging.has(id);
+        if (!answers || this.silent.has(id)) return [id, { error: 'connection refused' }];
         const shardsLacking = this.lacking.get(id) ?? [];
         const image: string = (this.kube.find('Pod', id) as Json).spec.containers[0].image;
         const formatLevel = this.imageFormats.get(image) ?? 1;
@@ -546,7 +549,7 @@ export class World {
   }
 
   #starts({ metadata }: Json): boolean {
-    if (this.broken.has(metadata.name)) return false;
+    if (this.broken.has(metadata.name) || this.lagging.has(metadata.name)) return false;
     return metadata.labels['tsdb.io/component'] !== 'etcd' || this.etcd.isRunning(metadata.name);
   }
 

@@ -66,7 +66,7 @@ export function blueprintOf(
   const given = (component: Component): TsdbCluster => (refused.has(component) ? bare : cluster);
   const objects = [
     ...etcdObjects(given('etcd'), images),
-    ...etcdSnapshotObjects(cluster, images),
+    ...etcdSnapshotObjects(given('etcd'), images),
     ...nodeObjects(given('node')),
     ...coordinatorObjects(given('coordinator'), images),
     ...networkPolicies(cluster, operatorNamespace),
@@ -105,10 +105,15 @@ export function desiredOf(
   );
   const others = objects.map((object) => withLiveReplicas(observed, object));
   const config = etcdConfigOf(observed);
+  // The pods of its Job are laid over as those of the members are.
+  const isEtcdRefused = refusals.some(({ component }) => component === 'etcd');
+  const restored = isEtcdRefused
+    ? { ...observed, cluster: withoutOverlays(observed.cluster) }
+    : observed;
   return {
     objects: [
       ...(config === null ? [] : [config]),
-      ...restoreObjects(observed, images),
+      ...restoreObjects(restored, images),
       ...others,
       ...bare.config,
       ...sets,

@@ -274,6 +274,18 @@ test('one pod at a time may be evicted, of nodes, etcd members and coordinators'
   assert.deepEqual(budgets(single), ['metrics-etcd 1', 'metrics-nodes 1']);
 });
 
+test('what is refused of the podTemplate of etcd is not laid over the pods of its snapshots', () => {
+  const podTemplate = { spec: { priorityClassName: 'system-node-critical' } };
+  const cluster = clusterOf({ etcd: { podTemplate, snapshots: { schedule: '* * * * *' } } });
+  const { objects, refusals } = blueprintOf(cluster, images, 'tsdb-system');
+  assert.deepEqual(
+    refusals.map(({ component }) => component),
+    ['etcd'],
+  );
+  const cron = find(objects, 'CronJob', 'metrics-etcd-snapshots');
+  assert.equal(cron.spec.jobTemplate.spec.template.spec.priorityClassName, undefined);
+});
+
 test('the pod template is laid over ours, containers and variables by their names', () => {
   const podTemplate = {
     metadata: { annotations: { 'prometheus.io/scrape': 'true' } },

@@ -16,7 +16,8 @@ async function both(world: World, passes: number): Promise<void> {
 const imageOf = (world: World, name: string): string =>
   world.kube.find('StatefulSet', `${name}-a`).spec.template.spec.containers[0].image;
 
-async function twoClusters(): Promise<World> {
+/** Both are rolled out, and then the operator comes back with another image. */
+async function withNewImage(before: (world: World) => void): Promise<World> {
   const world = await settledWorld();
   const spec = specOf({ etcd: { external: { endpoints: ['x:1'] } } });
   const metadata = { name: 'd', namespace: 'default' };
@@ -27,15 +28,23 @@ async function twoClusters(): Promise<World> {
     cluster.status.rolledGeneration = cluster.metadata.generation;
     world.kube.store(cluster);
   }
+  before(world);
+  await both(world, 5);
   world.images = { ...world.images, node: 'node:2' };
   world.restartOperator();
-  for (let pass = 0; pass < 20 && imageOf(world, 'c') === 'node:1'; pass++) await both(world, 1);
-  assert.deepEqual([imageOf(world, 'c'), imageOf(world, 'd')], ['node:2', 'node:1']);
+  return world;
+}
+
+async function twoClusters(before: (world: World) => void = () => {}): Promise<World> {
+  const world = await withNewImage(before);
+  const isBegun = () => ['c', 'd'].some((name) => imageOf(world, name) === 'node:2');
+  for (let pass = 0; pass < 20 && !isBegun(); pass++) await both(world, 1);
   return world;
 }
 
 test('who waits for an approval leaves its turn to other clusters', async () => {
   const world = await twoClusters();
+  assert.deepEqual([imageOf(world, 'c'), imageOf(world, 'd')], ['node:2', 'node:1']);
   world.changeSpec((spec) => {
     spec.updatePolicy = 'Gated';
     spec.nodes.image = 'node:3';
@@ -46,10 +55,46 @@ test('who waits for an approval leaves its turn to other clusters', async () => 
 
 test('so does who has gone to another operator', async () => {
   const world = await twoClusters();
+  assert.deepEqual([imageOf(world, 'c'), imageOf(world, 'd')], ['node:2', 'node:1']);
   const spec = { renewTime: new Date(world.clock.nowMillis() + 3_600_000).toISOString() };
   const metadata = { name: 'another', namespace: 'elsewhere' };
   world.kube.store({ apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec });
   world.annotate('tsdb.io/managed-by', 'elsewhere/another');
   await both(world, 30);
   assert.equal(imageOf(world, 'd'), 'node:2');
+});
+
+test('a cluster that was ill before keeps nobody waiting for ever', async () => {
+  const world = await twoClusters((before) => {
+    before.changeSpec((spec) => (spec.nodes.replaceAfter = 'never'));
+    before.loseMachine('c-a-0');
+  });
+  await both(world, 20);
+  assert.deepEqual([imageOf(world, 'c'), imageOf(world, 'd')], ['node:2', 'node:1']);
+  await world.clock.pass(900_000);
+  await both(world, 10);
+  assert.equal(imageOf(world, 'd'), 'node:2');
+});
+
+test('who waits is told for whom', async () => {
+  const world = await withNewImage(() => {});
+  await world.reconcile('d');
+  await world.clock.pass(20_000);
+  await world.reconcile('d');
+  await world.reconcile('c');
+  const { reason, message } = world.condition('Reconciling');
+  assert.equal(reason, 'RolloutHeld');
+  assert.match(message, /now it is that of default\/d$/);
+});
+
+test('who scales a cluster, or adds a namespace to it, does not roll it out of its turn', async () => {
+  const world = await twoClusters((before) => before.badImages.add('node:2'));
+  await both(world, 10);
+  assert.deepEqual([imageOf(world, 'c'), imageOf(world, 'd')], ['node:2', 'node:1']);
+  const d = structuredClone(world.kube.find('TSDBCluster', 'd')) as Json;
+  d.spec.namespaces = [...(d.spec.namespaces ?? []), { name: 'x', retentionTime: '2d' }];
+  d.spec.coordinator = { ...d.spec.coordinator, replicas: 1 };
+  world.kube.store(d);
+  await both(world, 10);
+  assert.equal(imageOf(world, 'd'), 'node:1', 'of a version that c shows to be bad');
 });

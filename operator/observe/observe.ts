@@ -81,6 +81,8 @@ export interface Observed {
   readonly nowMillis: number;
   /** Pods may be replaced because the operator has changed: one cluster after the other. */
   readonly mayRoll: boolean;
+  /** Clusters whose turn it is. */
+  readonly rolledNow: readonly string[];
 }
 
 /**
@@ -92,6 +94,8 @@ export interface Memory {
   readonly failures: Pick<ActionFailures, 'of' | 'ofKey'>;
   readonly awaySince: AwaySince;
   readonly mayRoll: boolean;
+  /** Clusters whose turn it is. */
+  readonly rolledNow: readonly string[];
   readonly nowMillis: number;
 }
 
@@ -234,6 +238,7 @@ export async function observe(
     unknownReach: [...reaches].flatMap(([pod, { state }]) => (state === 'unknown' ? [pod] : [])),
     nowMillis: memory.nowMillis,
     mayRoll: memory.mayRoll,
+    rolledNow: memory.rolledNow,
   };
 }
 

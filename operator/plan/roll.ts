@@ -70,12 +70,34 @@ export function deadRollPart(
   );
   if (etcd !== undefined && !isEtcdChanging) return replacing(observed, etcd.pod);
   const all = rollingPods(observed);
-  const dead = all.filter(({ pod, outdated }) => outdated && !podReady(pod));
+  const dead = all.filter(
+    ({ pod, outdated }) => outdated && !podReady(pod) && isMissedByNobody(observed, all, pod),
+  );
   const starting =
     all.some(({ pod, outdated }) => !outdated && !podReady(pod) && !isStuck(pod)) ||
     hasMissingPods(observed, all);
   const next = dead.find(({ pod }) => isStuck(pod)) ?? (starting ? undefined : dead[0]);
   return next === undefined ? null : replacing(observed, next.pod);
+}
+
+/**
+ * Whether a node that is not ready can go whatever else is broken: its process does not answer, or the placement counts
+ * on nothing of it. One that lacks some blocks, or takes its time, still serves the rest: it goes when all others serve,
+ * as one that is ready does.
+ */
+function isMissedByNobody(observed: Observed, all: readonly Rolling[], pod: Pod): boolean {
+  if (isStuck(pod)) return true;
+  const { coordinator } = observed;
+  const { name } = pod.metadata;
+  if (coordinator.reachable) {
+    const { placement, healths } = coordinator;
+    const shards = placement?.instances[name]?.shards ?? [];
+    if (shards.every(({ state }) => state === 'INITIALIZING')) return true;
+    const health = healths instanceof Map ? healths.get(name) : undefined;
+    if (health !== undefined && 'error' in health) return true;
+  }
+  const allOthersServe = all.every((one) => one.pod === pod || podReady(one.pod));
+  return allOthersServe && !hasMissingPods(observed, all);
 }
 
 /**

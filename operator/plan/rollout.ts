@@ -96,8 +96,7 @@ export function rolloutOf(observed: Observed, desired: Desired): Rollout {
   }
   // Who has approved it has said when.
   if (pending.length > 0 && !isGated && !observed.mayRoll) {
-    const message =
-      'the operator has changed: its clusters are rolled one after the other, and this one waits for its turn';
+    const message = `the operator has changed: its clusters are rolled one after the other, and this one waits for its turn${observed.rolledNow.length === 0 ? '' : `; now it is that of ${observed.rolledNow.join(', ')}`}`;
     return {
       ...none,
       state: 'held',

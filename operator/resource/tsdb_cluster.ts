@@ -5,6 +5,7 @@
  */
 import { TsdbError } from '#lib/errors.ts';
 import { parseDurationNanos } from '#lib/time.ts';
+import { contentHash } from './content_hash.ts';
 import type { Condition, KubeObject, ResourceRequirements } from './kube_objects.ts';
 import type { NamespaceSpec } from './tsdb_namespace.ts';
 
@@ -88,6 +89,8 @@ export interface ClusterStatus {
   readonly observedGeneration?: number;
   /** The generation with which all pods were of the newest revision last. */
   readonly rolledGeneration?: number;
+  /** `podsHash` of that generation. */
+  readonly rolledPods?: string;
   readonly phase?: string;
   readonly replicasPerGroup?: number;
   readonly groupCount?: number;
@@ -149,4 +152,26 @@ export function replaceAfterMillis({ spec }: TsdbCluster): number | null {
     if (error instanceof TsdbError && error.code === 'BAD_REQUEST') return null;
     throw error;
   }
+}
+
+/** Tells whether a change of the resource is one of its pods, and not of their number or of what is around them. */
+export function podsHash({ spec }: TsdbCluster): string {
+  const {
+    namespaces: _namespaces,
+    paused: _paused,
+    updatePolicy: _updatePolicy,
+    maintenanceWindows: _maintenanceWindows,
+    deletionPolicy: _deletionPolicy,
+    networkPolicies: _networkPolicies,
+    ...pods
+  } = spec;
+  const {
+    replicasPerGroup: _nodes,
+    maxUnavailable: _max,
+    replaceAfter: _after,
+    ...nodes
+  } = spec.nodes;
+  const { replicas: _members, snapshots: _snapshots, ...etcd } = spec.etcd ?? {};
+  const { replicas: _coordinators, service: _service, ...coordinator } = spec.coordinator ?? {};
+  return contentHash({ ...pods, nodes, etcd, coordinator });
 }
