@@ -3,6 +3,7 @@
  * that is reached through the key-value store and the nodes' services.
  */
 import type { ClusterName } from '#cluster/kv/keys.ts';
+import { lookingFirst } from '#cluster/kv/looking_first.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import { writtenVersionOf } from '#cluster/metadata/written_version.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
@@ -140,7 +141,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   const routes = routesOf({
     admin: {
       kv: options.kv,
-      lookAtStore: (signal) => topology.refresh(signal),
+      ownKv: lookingFirst(options.kv, (signal) => topology.refresh(signal)),
       clock: env.clock,
       random: env.random,
       cluster: options.cluster,

@@ -1,4 +1,5 @@
 /** JSON values under one key of the key-value store, changed by compare-and-set. */
+import { abortable } from '#lib/env/wait.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { UnreadKeys } from '../unread_keys.ts';
 import type { Compare, KeyValue, Kv, Operation } from './kv.ts';
@@ -58,8 +59,13 @@ export interface Step<R> {
   readonly result: R;
 }
 
+/** The last change of this process by each client, which the next one waits for. */
+const lastChanges = new WeakMap<Kv, Promise<unknown>>();
+
 /**
- * Reads, computes and writes until no other writer was in between.
+ * Reads, computes and writes until no other writer was in between. Changes of one process follow each
+ * other: at once all but one of them would be computed in vain, and what many of them take together
+ * nobody else would get.
  * @param step reads afresh on every attempt
  * @throws {TsdbError} CONFLICT when others won every time
  */
@@ -68,6 +74,21 @@ export async function compareAndSet<R>(
   step: () => Promise<Step<R>>,
   signal: AbortSignal,
 ): Promise<R> {
+  const before = lastChanges.get(kv);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  lastChanges.set(
+    kv,
+    Promise.all([before, promise]).then(() => {}),
+  );
+  try {
+    if (before !== undefined) await abortable(signal, (done) => void before.then(done));
+    return await attempts(kv, step, signal);
+  } finally {
+    resolve();
+  }
+}
+
+async function attempts<R>(kv: Kv, step: () => Promise<Step<R>>, signal: AbortSignal): Promise<R> {
   for (let attempt = 0; attempt < compareAndSetAttemptsMax; attempt++) {
     const { compares, operations, result } = await step();
     if (operations.length === 0) return result;

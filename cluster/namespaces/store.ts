@@ -113,8 +113,11 @@ export class NamespaceStore {
     next: NamespaceRegistry,
     lastNumber: number | null,
   ): { compares: Compare[]; operations: Operation[] } {
-    const before = registryToStored(current.value);
-    const json = withUnreadKeys(registryToStored(next), before, current.unread);
+    const stored = registryToStored(next);
+    const json =
+      current.unread.length === 0
+        ? stored
+        : withUnreadKeys(stored, registryToStored(current.value), current.unread);
     const operations: Operation[] = [{ kind: 'put', key: this.key, value: encodeJson(json) }];
     if (lastNumber !== null) {
       const numbers = numbersToStored(current, next, lastNumber);
@@ -125,11 +128,33 @@ export class NamespaceStore {
   }
 }
 
+/** What was read last: several parts of a process read each change, and hundreds of namespaces take milliseconds. */
+let lastRead: {
+  readonly item: KeyValue;
+  readonly numbers: KeyValue | null;
+  readonly registry: StoredRegistry;
+} | null = null;
+
 /**
  * A registry with the numbers of its namespaces, from their two keys.
  * @throws {TsdbError} INTERNAL naming the key that is damaged
  */
 export function storedRegistry(item: KeyValue, numbers: KeyValue | null): StoredRegistry {
+  if (lastRead !== null && isSame(lastRead.item, item) && isSame(lastRead.numbers, numbers)) {
+    return lastRead.registry;
+  }
+  const registry = readRegistry(item, numbers);
+  lastRead = { item, numbers, registry };
+  return registry;
+}
+
+function isSame(a: KeyValue | null, b: KeyValue | null): boolean {
+  if (a === null || b === null) return a === b;
+  if (a.key !== b.key || a.version !== b.version || a.modRevision !== b.modRevision) return false;
+  return Buffer.compare(a.value, b.value) === 0;
+}
+
+function readRegistry(item: KeyValue, numbers: KeyValue | null): StoredRegistry {
   const stored = decodeStored(item, registryFromJson);
   if (numbers === null) return stored;
   const { value, unread } = decodeStored(numbers, (json, unreadKeys) =>

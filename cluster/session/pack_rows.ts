@@ -4,10 +4,10 @@
  * allocated a row.
  */
 import { assert } from '#lib/assert.ts';
-import { BatchBuilder, type BatchView, type TimeUnitNanos } from '#engine/batch/batch.ts';
+import { BatchBuilder, type TimeUnitNanos, type TypedBatchView } from '#engine/batch/batch.ts';
 import { copiedRowsKeptMax } from '../limits.ts';
 import type { References } from './references.ts';
-import type { CheckedEntries, SeriesTable, SessionRows } from './types.ts';
+import type { CheckedEntries, SeriesTable, SessionRows, SessionTypedRows } from './types.ts';
 
 /** Columns of one length, which may be longer than the rows in them. */
 export interface Columns {
@@ -26,6 +26,15 @@ export interface RowsCopy extends Columns {
   readonly slotMax: number;
   /** Rows of series that are refused. */
   readonly refusedCount: number;
+  /** Null when no row has one. */
+  readonly startNanos: BigInt64Array | null;
+  /** In the place of `values`; null for floats. */
+  readonly typed: TypedValues | null;
+}
+
+interface TypedValues {
+  readonly valueEnds: Uint32Array;
+  readonly valueBytes: Uint8Array;
 }
 
 /** Rows for which the smallest columns have room. */
@@ -64,18 +73,28 @@ export class ColumnPool {
 }
 
 /** A copy of rows, in columns of the pool. */
-export function copyRows(rows: SessionRows, series: SeriesTable, pool: ColumnPool): RowsCopy {
+export function copyRows(
+  rows: SessionRows | SessionTypedRows,
+  series: SeriesTable,
+  pool: ColumnPool,
+): RowsCopy {
   const { rowCount, timeUnitNanos } = rows;
   const columns = pool.take(rowCount);
   const { slots, generations, timestamps, values } = columns;
   slots.set(rows.slots.subarray(0, rowCount));
   generations.set(rows.generations.subarray(0, rowCount));
   timestamps.set(rows.timestamps.subarray(0, rowCount));
-  values.set(rows.values.subarray(0, rowCount));
+  let typed: TypedValues | null = null;
+  if ('values' in rows) values.set(rows.values.subarray(0, rowCount));
+  else {
+    const valueEnds = rows.valueEnds.slice(0, rowCount);
+    typed = { valueEnds, valueBytes: rows.valueBytes.slice(0, valueEnds[rowCount - 1]) };
+  }
+  const startNanos = rows.startNanos?.slice(0, rowCount) ?? null;
   let slotMax = 0;
   for (let row = 0; row < rowCount; row++) if (slots[row]! > slotMax) slotMax = slots[row]!;
   const refusedCount = rows.mayBeRefused ? countRefused(slots, rowCount, series) : 0;
-  return { ...columns, rowCount, timeUnitNanos, slotMax, refusedCount };
+  return { ...columns, rowCount, timeUnitNanos, slotMax, refusedCount, startNanos, typed };
 }
 
 function countRefused(slots: Uint32Array, rowCount: number, { refused }: SeriesTable): number {
@@ -108,7 +127,7 @@ export interface PackedBatch extends Packed {
 
 /** The same for a node of this process: nothing is laid out as bytes. */
 export interface PackedColumns extends Packed {
-  readonly batch: BatchView;
+  readonly batch: TypedBatchView;
   /** Columns of the pool that `batch` reads, to be given back. */
   readonly columns: Columns;
 }
@@ -232,7 +251,13 @@ export class RowPacker {
         series.explicitId(slot),
       );
     }
-    builder.setRows(rowCount, slots, generations, timestamps, timeUnitNanos, values);
+    const { startNanos, typed } = contentOf(copy, picked);
+    if (typed === null) {
+      builder.setRows(rowCount, slots, generations, timestamps, timeUnitNanos, values, startNanos);
+    } else {
+      const common = { rowCount, slots, generations, timestamps, timeUnitNanos, startNanos };
+      builder.setTypedRows({ ...common, ...typed });
+    }
     this.#pool.give(columns);
     const batch = builder.finish();
     return { ...entries, batch, columns: null, byteLength: batch.length };
@@ -254,22 +279,22 @@ export class RowPacker {
     const { timestamps, values } = this.#rowsOf(copy, picked, columns);
     const entries = this.#refer(columns, rowCount, copy, picked, references, series);
     const dictionary = dictionaryOf(series, entries.entrySlots);
-    const batch: BatchView = {
+    const { startNanos, typed } = contentOf(copy, picked);
+    const common = { rowCount, slots, generations, timestamps, timeUnitNanos, startNanos };
+    const batch: TypedBatchView = {
       version,
       derivesVersions,
-      rowCount,
-      slots,
-      generations,
-      timestamps,
-      timeUnitNanos,
+      ...common,
       values,
+      ...(typed === null ? {} : { rowCount: 0, typedRows: { ...common, ...typed } }),
       seriesCount: entries.entrySlots.length,
       seriesTags: (i) => dictionary.tags(i),
       seriesIdScheme: (i) => dictionary.idScheme(i),
       seriesId: (i) => dictionary.id(i),
       idHashes: dictionary.idHashes,
     };
-    const byteLength = rowCount * rowBytes + dictionary.byteLength;
+    const valueBytes = typed?.valueBytes.length ?? 0;
+    const byteLength = rowCount * rowBytes + valueBytes + dictionary.byteLength;
     return { ...entries, batch, columns, byteLength };
   }
 
@@ -355,6 +380,31 @@ export class RowPacker {
       this.#unknown = new Uint32Array(Math.max(rowCount, this.#unknown.length * 2));
     }
   }
+}
+
+/** Start times and typed values of the picked rows, null for all. */
+function contentOf(
+  { startNanos, typed, rowCount }: RowsCopy,
+  picked: Uint32Array | null,
+): Pick<RowsCopy, 'startNanos' | 'typed'> {
+  if (picked === null || (startNanos === null && typed === null)) return { startNanos, typed };
+  const starts = startNanos === null ? null : new BigInt64Array(picked.length);
+  for (let i = 0; i < picked.length && starts !== null; i++) starts[i] = startNanos![picked[i]!]!;
+  if (typed === null) return { startNanos: starts, typed };
+  const { valueEnds, valueBytes } = typed;
+  assert(valueEnds.length === rowCount, 'each row has its value');
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  const ends = picked.map((row) => {
+    const part = valueBytes.subarray(row === 0 ? 0 : valueEnds[row - 1]!, valueEnds[row]!);
+    parts.push(part);
+    length += part.length;
+    return length;
+  });
+  return {
+    startNanos: starts,
+    typed: { valueEnds: ends, valueBytes: new Uint8Array(Buffer.concat(parts, length)) },
+  };
 }
 
 function wordsOf(column: BigInt64Array | Float64Array): Uint32Array {

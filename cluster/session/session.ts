@@ -13,6 +13,7 @@ import type {
   SeriesTable,
   SessionOptions,
   SessionRows,
+  SessionTypedRows,
   WriteOptions,
 } from './types.ts';
 import { SessionWriter } from './write.ts';
@@ -41,7 +42,7 @@ export class Session {
    */
   write(
     namespace: string,
-    rows: SessionRows,
+    rows: SessionRows | SessionTypedRows,
     series: SeriesTable,
     signal: AbortSignal,
     options: WriteOptions = {},

@@ -42,11 +42,8 @@ export interface SessionOptions {
   readonly referenceBytesMax?: number;
 }
 
-/**
- * Rows to write; `WriteDecoderRows` of engine/write_decoder/write_decoder.ts is one. Columns need
- * to hold until the first await only.
- */
-export interface SessionRows {
+/** Rows to write. Columns need to hold until the first await only. */
+interface RowsToWrite {
   readonly rowCount: number;
   /** Slot in the series table, by row. */
   readonly slots: Uint32Array;
@@ -56,7 +53,19 @@ export interface SessionRows {
   readonly mayBeRefused: boolean;
   readonly timestamps: BigInt64Array;
   readonly timeUnitNanos: TimeUnitNanos;
+  /** Unix nanoseconds, 0 for none; not set when no row has one. */
+  readonly startNanos?: BigInt64Array | null;
+}
+
+/** Floats; `WriteDecoderRows` of engine/write_decoder/write_decoder.ts are such. */
+export interface SessionRows extends RowsToWrite {
   readonly values: Float64Array;
+}
+
+/** Canonical typed values (docs/TYPED_ROWS.md), one after the other, and where each ends. */
+export interface SessionTypedRows extends RowsToWrite {
+  readonly valueEnds: Uint32Array;
+  readonly valueBytes: Uint8Array;
 }
 
 /**

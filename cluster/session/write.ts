@@ -4,7 +4,11 @@
 import { assert, BrokenInvariant } from '#lib/assert.ts';
 import { backOff, type Backoff, type TimedWork, untilAborted, WorkSignals } from '#lib/env/wait.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import { formatLevelFirst, rowVersionsFormatLevel } from '#lib/format_level.ts';
+import {
+  formatLevelFirst,
+  rowVersionsFormatLevel,
+  typedRowsFormatLevel,
+} from '#lib/format_level.ts';
 import { HybridClock, liveLagMax } from '#lib/hybrid_clock.ts';
 import { type WriteConsistency, writeReplicasRequired } from './consistency.ts';
 import {
@@ -31,7 +35,13 @@ import { ClockRefusals } from './clock_refusals.ts';
 import { ReferenceTables } from './reference_tables.ts';
 import type { References } from './references.ts';
 import { RetryBudget } from './retry_budget.ts';
-import type { SeriesTable, SessionOptions, SessionRows, WriteOptions } from './types.ts';
+import type {
+  SeriesTable,
+  SessionOptions,
+  SessionRows,
+  SessionTypedRows,
+  WriteOptions,
+} from './types.ts';
 import type { TopologyView } from '../topology/topology.ts';
 import {
   Acknowledgements,
@@ -97,7 +107,7 @@ export class SessionWriter {
 
   async write(
     namespace: string,
-    rows: SessionRows,
+    rows: SessionRows | SessionTypedRows,
     series: SeriesTable,
     signal: AbortSignal,
     { consistency = this.#options.writeConsistency ?? 'majority' }: WriteOptions,
@@ -117,6 +127,14 @@ export class SessionWriter {
     const copy = copyRows(rows, series, this.#pool);
     const version = this.#versions.next();
     const formatLevel = Math.max(this.#options.formats?.level() ?? 0, this.#formatLevel);
+    const isTyped = copy.typed !== null || copy.startNanos !== null;
+    if (isTyped && formatLevel < typedRowsFormatLevel) {
+      this.#pool.give(copy);
+      throw new TsdbError(
+        'UNAVAILABLE',
+        'cannot write: typed rows and start times are not taken before the upgrade of the cluster is finished (tsdbctl upgrade finish)',
+      );
+    }
     const derivesVersions = formatLevel >= rowVersionsFormatLevel && version > this.#underivedUpTo;
     const until = this.#signals.begin(signal);
     const work = new Work(

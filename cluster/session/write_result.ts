@@ -16,6 +16,7 @@ export const writeOutcome = {
   resourceExhausted: 6,
   badSeries: 7,
   otherTags: 9,
+  badValue: 10,
   refused: 64,
   badRequest: 65,
   unavailable: 66,
@@ -66,6 +67,8 @@ export function describeOutcome(outcome: number): string {
       return 'series is malformed';
     case writeOutcome.otherTags:
       return 'the ID of the series is that of one with other tags';
+    case writeOutcome.badValue:
+      return 'the typed value is not canonical';
     case writeOutcome.resourceExhausted:
       return 'a limit of the storage nodes is reached';
     case writeOutcome.refused:

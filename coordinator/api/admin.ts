@@ -1,7 +1,6 @@
 /** Databases, placements and namespaces: the admin endpoints, each a call of the cluster room. */
 import { ClusterAdmin, type AdminOptions } from '#cluster/admin/admin.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
-import { lookingFirst } from '#cluster/kv/looking_first.ts';
 import { setKvstore } from '#cluster/admin/kvstore.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { NodeService } from '#cluster/node/service.ts';
@@ -19,8 +18,8 @@ import { wholeNumber } from './parameters.ts';
 
 export interface AdminApiSetup {
   readonly kv: Kv;
-  /** Whether the store of `cluster` has gone back (#cluster/kv/looking_first.ts). */
-  readonly lookAtStore: (signal: AbortSignal) => Promise<unknown>;
+  /** For changes of `cluster`: looks first whether the store has gone back (#cluster/kv/looking_first.ts). */
+  readonly ownKv: Kv;
   readonly clock: Clock;
   /** Used unless the headers Cluster-Environment-Name and Cluster-Zone-Name name another. */
   readonly cluster: ClusterName;
@@ -55,12 +54,12 @@ type AdminPlain = PlainHandler<AdminApiSetup>;
 type AdminJson = JsonHandler<AdminApiSetup>;
 
 function adminCallOf(setup: AdminApiSetup, request: ApiRequest): AdminCall {
-  const { kv, clock, random, localInstance, writtenVersion, nodeOf } = setup;
+  const { kv, ownKv, clock, random, localInstance, writtenVersion, nodeOf } = setup;
   const { pathParameters, urlParameters, signal } = request;
   const cluster = clusterOf(request, setup.cluster);
   const isOfOwn = isOwn(setup, cluster);
   const admin = new ClusterAdmin({
-    kv: isOfOwn ? lookingFirst(kv, setup.lookAtStore) : kv,
+    kv: isOfOwn ? ownKv : kv,
     cluster,
     clock,
     random,

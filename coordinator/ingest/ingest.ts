@@ -51,6 +51,10 @@ export interface IngestRow {
 
 /** Rows of a body that are written at once: more is rare, and would hold up others. */
 const rowsAtOnce = 16_384;
+/** Bytes of their tags: storage nodes name what is new of them in one go, and other writes wait for it. */
+const tagBytesAtOnce = 1 << 20;
+/** A remote-write body of so few compressed bytes and no more rows has nothing that would take long. */
+const smallBodyBytes = 256 * 1024;
 /** About what it takes to check and encode a row, in units of work (lib/turns/turns.ts). */
 const rowUnits = 200;
 
@@ -60,15 +64,26 @@ interface EncodedRow {
   readonly value: number;
 }
 
+/** Up to this row rows are written at once, from the first one on. @param tagBytes of a row */
+function partEnd(first: number, rowCount: number, tagBytes: (row: number) => number): number {
+  const most = Math.min(first + rowsAtOnce, rowCount);
+  let bytes = tagBytes(first);
+  let past = first + 1;
+  while (past < most && bytes < tagBytesAtOnce) bytes += tagBytes(past++);
+  return past;
+}
+
 /** Copies: the columns are the write decoder's until it reads the next body. */
-function* partsOf(all: WriteDecoderRows): Iterable<WriteDecoderRows> {
+function* partsOf(all: WriteDecoderRows, decoder: WriteDecoder): Iterable<WriteDecoderRows> {
   const { rowCount } = all;
   const slots = all.slots.slice(0, rowCount);
   const generations = all.generations.slice(0, rowCount);
   const timestamps = all.timestamps.slice(0, rowCount);
   const values = all.values.slice(0, rowCount);
-  for (let first = 0; first < rowCount; first += rowsAtOnce) {
-    const past = Math.min(first + rowsAtOnce, rowCount);
+  // Slots are asked before the next body may give one to another series.
+  const tagBytes = Uint32Array.from(slots, (slot) => decoder.borrowTags(slot).length);
+  for (let first = 0, past = 0; first < rowCount; first = past) {
+    past = partEnd(first, rowCount, (row) => tagBytes[row]!);
     yield {
       ...all,
       rowCount: past - first,
@@ -121,7 +136,8 @@ export class Ingest {
     if (rows.histogramCount > 0) this.#metrics.droppedHistograms.increase(rows.histogramCount);
     const { rowCount } = rows;
     const format = version === 1 ? 'remote_write' : 'remote_write_v2';
-    const parts = rowCount > rowsAtOnce ? partsOf(rows) : [rows];
+    const isSmall = rowCount <= rowsAtOnce && body.length <= smallBodyBytes;
+    const parts = isSmall ? [rows] : partsOf(rows, this.#decoder);
     await this.#write(namespaces, parts, rowCount, [], format, signal);
     return rowCount;
   }
@@ -153,11 +169,11 @@ export class Ingest {
 
   /** Rows by the write decoder, a part when it is asked for. */
   *#decoded(rows: readonly EncodedRow[]): Iterable<WriteDecoderRows> {
-    let first = 0;
-    do {
-      yield this.#decoder.rows(rows.slice(first, first + rowsAtOnce));
-      first += rowsAtOnce;
-    } while (first < rows.length);
+    if (rows.length === 0) yield this.#decoder.rows(rows);
+    for (let first = 0, past = 0; first < rows.length; first = past) {
+      past = partEnd(first, rows.length, (row) => rows[row]!.tags.length);
+      yield this.#decoder.rows(rows.slice(first, past));
+    }
   }
 
   #readyNamespaces(): readonly IngestNamespace[] {

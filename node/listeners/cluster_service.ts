@@ -21,7 +21,12 @@ import {
 import type { SeriesTable, Session } from '#cluster/session/session.ts';
 import type { TopologySource } from '#cluster/topology/topology.ts';
 import { writeOutcome } from '#cluster/session/write_result.ts';
-import { type BatchView, readBatch } from '#engine/batch/batch.ts';
+import {
+  type BatchView,
+  readTypedBatch,
+  rowsOfBatch,
+  type TimeUnitNanos,
+} from '#engine/batch/batch.ts';
 import { badRequest } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
 import { type Delivery, readHeld } from '#lib/read_memory/delivery.ts';
@@ -59,25 +64,30 @@ export class ClusterService implements NodeService {
    * each.
    */
   async write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse> {
-    const batch = readBatch(request.batch);
+    const batch = readTypedBatch(request.batch);
     const series = new DictionarySeries(batch);
-    for (let row = 0; row < batch.rowCount; row += 1) {
-      if (batch.generations[row] !== 0) {
-        throw badRequest(`cannot write to the cluster: row ${row} names no dictionary entry`);
+    const parts = rowsOfBatch(batch).map(({ rows }) => {
+      for (let row = 0; row < rows.rowCount; row += 1) {
+        if (rows.generations[row] !== 0) {
+          throw badRequest(`cannot write to the cluster: row ${row} names no dictionary entry`);
+        }
       }
-    }
-    const { outcomes, writtenCount } = await this.#session.write(
-      request.namespace,
-      { ...batch, generations: batch.generations.map(() => 1), mayBeRefused: true },
-      series,
-      signal,
+      const timeUnitNanos = rows.timeUnitNanos as TimeUnitNanos;
+      const generations = rows.generations.map(() => 1);
+      return { ...rows, timeUnitNanos, generations, mayBeRefused: true };
+    });
+    const results = await Promise.all(
+      parts.map((rows) => this.#session.write(request.namespace, rows, series, signal)),
     );
+    const isWhole = results.every(({ rowCount, writtenCount }) => rowCount === writtenCount);
+    const outcomes = isWhole
+      ? []
+      : results.flatMap(({ rowCount, outcomes: some }) =>
+          some === null ? new Array<number>(rowCount).fill(rowOutcome.written) : [...some],
+        );
     return {
       referenceEpoch: '',
-      outcomes:
-        outcomes === null || writtenCount === batch.rowCount
-          ? new Uint8Array(0)
-          : outcomes.map(rowOutcomeOf),
+      outcomes: Uint8Array.from(outcomes, rowOutcomeOf),
       references: new Uint32Array(2 * batch.seriesCount),
       // The session gives the versions.
       highestVersion: 0,

@@ -494,13 +494,20 @@ export class Database implements NodeService, AsyncDisposable {
         if (!holdings.hasAll(shards)) return null;
         const shardChange = this.#adopt(adopted, adoptedVersion, isOfOthers, own !== undefined);
         // A start loads what the folder holds before it says what of that is gone.
-        if (this.#isFilled) await removal.dropNamespaces(registry, ended);
-        for (const known of deleted) holdings.removeNamespace(known);
-        const addedNamespaces = this.#takeNamespaces(registry);
+        if (this.#isFilled) await removal.takeOutOfUse(registry, ended);
+        else for (const known of deleted) holdings.removeNamespace(known);
+        const addedNamespaces = removal.isDropping ? [] : this.#takeNamespaces(registry);
         this.admission.wake();
         return { ...shardChange, addedNamespaces };
       });
     }
+    if (removal.isDropping) {
+      await removal.dropDeleted();
+      const addedNamespaces = await this.sequencer.exclusive(() => this.#takeNamespaces(registry));
+      change = { ...change, addedNamespaces };
+      this.admission.wake();
+    }
+    for (const known of deleted) holdings.removeNamespace(known);
     for (const { name } of this.#isFilled ? [] : deleted) await removal.removeUnknown(name);
     await this.#dropHandedOver();
     await holdings.save();

@@ -31,7 +31,6 @@ export interface TypedTestRow {
 }
 
 export function typedColumns(rows: readonly TypedTestRow[]): TypedBatchRows {
-  let length = 0;
   return {
     rowCount: rows.length,
     slots: Uint32Array.from(rows, ({ slot }) => slot),
@@ -39,7 +38,16 @@ export function typedColumns(rows: readonly TypedTestRow[]): TypedBatchRows {
     timestamps: BigInt64Array.from(rows, ({ nanos }) => nanos),
     timeUnitNanos: 1,
     startNanos: BigInt64Array.from(rows, ({ startNanos = 0n }) => startNanos),
-    valueEnds: Uint32Array.from(rows, ({ message }) => (length += message.length)),
-    valueBytes: new Uint8Array(Buffer.concat(rows.map(({ message }) => message))),
+    ...messageColumns(rows.map(({ message }) => message)),
+  };
+}
+
+export function messageColumns(
+  messages: readonly Uint8Array[],
+): Pick<TypedBatchRows, 'valueEnds' | 'valueBytes'> {
+  let length = 0;
+  return {
+    valueEnds: Uint32Array.from(messages, (message) => (length += message.length)),
+    valueBytes: new Uint8Array(Buffer.concat(messages)),
   };
 }

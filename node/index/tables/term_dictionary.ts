@@ -26,6 +26,8 @@ const positionWord = 3;
  * hash table.
  */
 const termRowBytes = 36;
+/** Of a field beside its list: object, name, and its entry in the map. */
+const fieldBytesAbout = 160;
 
 /** A tag name. */
 export interface Field {
@@ -73,6 +75,8 @@ export class TermDictionary {
   readonly #fieldByName: Map<string, number>;
   #compactions: number;
   #oddNames: number;
+  /** Of all fields: asked after each lot of writes, when there may be millions of them. */
+  #fieldBytes: number;
   /** Terms that were removed so far: while it stays, a number of a term means what it did. */
   removals = 0;
 
@@ -88,6 +92,7 @@ export class TermDictionary {
     this.#fieldByName = new Map();
     this.#compactions = 0;
     this.#oddNames = 0;
+    this.#fieldBytes = 0;
   }
 
   /** Term whose text is bytes [start, end) of the view, or -1. */
@@ -163,9 +168,11 @@ export class TermDictionary {
   #newField(name: string): Field {
     const isOdd = name === '' || name.includes('=');
     if (isOdd) this.#oddNames++;
+    const terms = new Uint32Array(4);
+    this.#fieldBytes += fieldBytesAbout + terms.byteLength;
     return {
       name,
-      terms: new Uint32Array(4),
+      terms,
       positionsEnd: 0,
       termCount: 0,
       compaction: ++this.#compactions,
@@ -178,6 +185,7 @@ export class TermDictionary {
     if (field.positionsEnd === field.terms.length) {
       const larger = new Uint32Array(2 * field.terms.length);
       larger.set(field.terms);
+      this.#fieldBytes += larger.byteLength - field.terms.byteLength;
       field.terms = larger;
     }
     field.terms[field.positionsEnd] = term;
@@ -304,6 +312,7 @@ export class TermDictionary {
     field.termCount--;
     if (field.termCount === 0) {
       if (field.isOdd) this.#oddNames--;
+      this.#fieldBytes -= fieldBytesAbout + field.terms.byteLength;
       this.#fieldByName.delete(field.name);
       this.#fields[fieldIndex] = null;
       this.#freeFields.push(fieldIndex);
@@ -324,6 +333,7 @@ export class TermDictionary {
       this.#rows[term >>> rowPageBits]![((term & rowMask) << 2) + positionWord] = end;
       terms[end++] = term;
     }
+    this.#fieldBytes += terms.byteLength - field.terms.byteLength;
     field.terms = terms;
     field.positionsEnd = end;
     field.compaction = ++this.#compactions;
@@ -477,8 +487,7 @@ export class TermDictionary {
   get memoryBytes(): number {
     let bytes = this.#table.memoryBytes + this.#freeTerms.length * 4;
     for (const rows of this.#rows) bytes += rows.byteLength;
-    for (const field of this.#fields) if (field !== null) bytes += field.terms.byteLength + 64;
-    return bytes;
+    return bytes + this.#fieldBytes;
   }
 }
 

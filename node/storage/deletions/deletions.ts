@@ -325,6 +325,8 @@ export class Deletions {
   ): Generator<void, void, void> {
     const { store } = this.#parts;
     const { blockSizeNanos } = namespace;
+    // It may be dropped since they were found, and its number in the store another one's.
+    if (namespace.truncations !== truncations) return;
     const starts = store
       .blocks(namespace.ordinal)
       .map(({ blockStartNanos }) => blockStartNanos)

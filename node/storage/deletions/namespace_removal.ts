@@ -72,10 +72,7 @@ export class NamespaceRemoval implements AsyncDisposable {
   /** Filesets were deleted, and may come back with a power loss. */
   #hasDeletedFiles = false;
   #cannotDelete = false;
-  /**
-   * Out of the registry, but log or disk failed when they were to be deleted: the next step tries
-   * it again.
-   */
+  /** Out of the registry, and to be deleted: where log or disk fail, it is tried again. */
   readonly #dropping = new Set<NamespaceState>();
   /**
    * By name: out of the registry, and nobody has deleted them. They are to be parked (../parking/), and
@@ -145,13 +142,13 @@ export class NamespaceRemoval implements AsyncDisposable {
   }
 
   /**
-   * A step of the sequencer: takes the namespaces out of use that are not in the registry, and drops
-   * those that were deleted. All of them are refused from here on, and those that cannot be deleted now
-   * are deleted before another one of the same name is made.
+   * A step of the sequencer: takes the namespaces out of use that are not in the registry. All of them
+   * are refused from here on. Those that were deleted are dropped: at once where another one of the name is
+   * to be made, the others by `dropDeleted`.
    * @throws {TsdbError} when log or disk fail; to be called again then
    */
-  async dropNamespaces(registry: NamespaceRegistry, ended: EndedNamespaces): Promise<void> {
-    const { namespaces, log } = this.#parts;
+  async takeOutOfUse(registry: NamespaceRegistry, ended: EndedNamespaces): Promise<void> {
+    const { namespaces } = this.#parts;
     for (const [name, namespace] of this.lost) {
       if (!hasEnded(namespace.definition, ended)) continue;
       this.lost.delete(name);
@@ -166,11 +163,32 @@ export class NamespaceRemoval implements AsyncDisposable {
       else this.lost.set(name, namespace);
     }
     for (const namespace of this.#dropping) {
-      const series = await this.deleteAll(namespace);
-      this.#dropping.delete(namespace);
-      this.giveUp(namespace.ordinal, new Uint32Array(0));
-      log.info({ namespace: namespace.name, series }, 'namespace dropped');
+      if (registry.has(namespace.name)) await this.#drop(namespace);
     }
+  }
+
+  /** There is something for `dropDeleted` to do. */
+  get isDropping(): boolean {
+    return this.#dropping.size > 0;
+  }
+
+  /**
+   * Drops those that were deleted, each in a step of its own: it waits for the disk several times, and
+   * writes go on in between.
+   * @throws {TsdbError} when log or disk fail; to be called again then
+   */
+  async dropDeleted(): Promise<void> {
+    const { sequencer } = this.#parts;
+    for (const namespace of this.#dropping) {
+      await sequencer.exclusive(() => this.#drop(namespace));
+    }
+  }
+
+  async #drop(namespace: NamespaceState): Promise<void> {
+    const series = await this.deleteAll(namespace);
+    this.#dropping.delete(namespace);
+    this.giveUp(namespace.ordinal, new Uint32Array(0));
+    this.#parts.log.info({ namespace: namespace.name, series }, 'namespace dropped');
   }
 
   /**
@@ -181,7 +199,7 @@ export class NamespaceRemoval implements AsyncDisposable {
     const { sequencer, namespaces, dataFolder } = this.#parts;
     await sequencer.exclusive(async () => {
       // One that is being dropped takes its files with it, when nobody writes there.
-      const isDropping = [...this.#dropping].some((namespace) => namespace.name === name);
+      const isDropping = this.#dropping.values().some((namespace) => namespace.name === name);
       if (namespaces.has(name) || this.lost.has(name) || isDropping) return;
       await this.#removeFolder(namespaceFolder(dataFolder, name));
     });

@@ -55,7 +55,10 @@ function spanStateOf(
     readyShards,
     isClean: (file) => isClean(namespace, file),
     blocksInMemory: () =>
-      store.blocks(namespace.ordinal).map(({ blockStartNanos }) => blockStartNanos),
+      // Of one that was dropped since, the number in the store may be another one's.
+      namespace.isDropped
+        ? []
+        : store.blocks(namespace.ordinal).map(({ blockStartNanos }) => blockStartNanos),
   };
 }
 

@@ -147,6 +147,8 @@ export class Snapshots {
     let entries = 0;
     let chunkBytes = 0;
     for (const namespace of this.#here()) {
+      // It went while others were copied; its number in the store may be another one's by now.
+      if (!this.#here().includes(namespace)) continue;
       if (!namespace.options.snapshotEnabled) {
         this.#keepSegments(namespace, segment, writer);
         continue;

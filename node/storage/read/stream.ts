@@ -4,6 +4,7 @@
  * one after the other; the peer merges them.
  */
 import type { StreamShardPage } from '#cluster/node/service.ts';
+import { TsdbError } from '#lib/errors.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import { BlockWalk, type BlockWalkParts } from './block_walk.ts';
@@ -30,6 +31,10 @@ export async function* streamPages(
   const { signal } = work;
   // Many may come at once, and each looks at all series of a namespace.
   await work.pause();
+  // Its number in the store may be nobody's by now, or another one's.
+  if (namespace.isDropped) {
+    throw new TsdbError('NOT_FOUND', `cannot stream: namespace was deleted: ${namespace.name}`);
+  }
   const starts = new Set<bigint>();
   for (const { blockStartNanos } of parts.store.blocks(namespace.ordinal)) {
     starts.add(blockStartNanos);

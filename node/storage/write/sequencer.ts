@@ -20,8 +20,11 @@ import type { SegmentBuffer } from '../../persist/commitlog/format.ts';
 export interface SequencedWrite<T> {
   /** For the limits of queue and group. */
   readonly bytes: number;
-  /** Called once, in the order of the log. What it throws refuses this write alone. */
-  prepare(): void;
+  /**
+   * Called once, in the order of the log. What it throws refuses this write alone. Between its steps the
+   * main loop looks at its sockets; nothing else is prepared, logged or applied meanwhile.
+   */
+  prepare(): Iterable<void>;
   /** Adds its records; called again when a segment of the log failed. */
   record(buffer: SegmentBuffer): void;
   /** Makes it readable. Called once, in the order of the log, when its records are in it. */
@@ -173,7 +176,7 @@ export class Sequencer implements AsyncDisposable {
         }
         continue;
       }
-      const group = this.#takeGroup();
+      const group = await this.#takeGroup();
       const writing = this.#commitlog.write((buffer) => {
         for (const { write } of group) write!.record(buffer);
       });
@@ -194,7 +197,7 @@ export class Sequencer implements AsyncDisposable {
   }
 
   /** Writes from the head of the queue, prepared. */
-  #takeGroup(): Waiting[] {
+  async #takeGroup(): Promise<Waiting[]> {
     const group: Waiting[] = [];
     let bytes = 0;
     let taken = 0;
@@ -209,7 +212,7 @@ export class Sequencer implements AsyncDisposable {
         continue;
       }
       try {
-        waiting.write.prepare();
+        for (const _ of waiting.write.prepare()) await loopTurn();
         group.push(waiting);
       } catch (error) {
         waiting.reject(error);

@@ -40,7 +40,10 @@ async function openSequencer(queueBytesMax = 1000, groupBytesMax = 100, clock = 
 function write(name: string, trace: string[], bytes = 10): SequencedWrite<string> {
   return {
     bytes,
-    prepare: () => void trace.push(`prepare ${name}`),
+    prepare() {
+      trace.push(`prepare ${name}`);
+      return [];
+    },
     record(buffer) {
       buffer.addBatch(buffer.namespaceOrdinal('n', 1), [new TextEncoder().encode(name)]);
       trace.push(`record ${name}`);
@@ -164,4 +167,26 @@ test('a group waits for the writers that were answered with the last one, but no
   await submit('single again');
   assert.equal(sleeps.length, slept + 1);
   assert.equal(sequencer.counts.groups, 5);
+});
+
+test('what is prepared in steps lets the loop look at its sockets, and keeps its place', async () => {
+  const { sequencer } = await openSequencer();
+  const trace: string[] = [];
+  const slow: SequencedWrite<string> = {
+    ...write('slow', trace),
+    *prepare() {
+      for (let step = 0; step < 3; step += 1) {
+        trace.push(`slow step ${step}`);
+        yield;
+      }
+    },
+  };
+  const all = [sequencer.submit(slow, signal), sequencer.submit(write('a', trace), signal)];
+  await new Promise((resolve) => setImmediate(resolve));
+  trace.push('the loop has turned');
+  await Promise.all(all);
+  const turned = trace.indexOf('the loop has turned');
+  assert.ok(turned < trace.indexOf('slow step 2'), trace.join());
+  assert.ok(trace.indexOf('slow step 2') < trace.indexOf('prepare a'), trace.join());
+  assert.ok(trace.indexOf('apply slow') < trace.indexOf('apply a'), trace.join());
 });

@@ -53,6 +53,8 @@ export class WriteScratch {
 }
 
 const noOutcomes = new Uint8Array(0);
+/** Of dictionary entries that are looked up, or made, in one stretch of the main loop. */
+const tagBytesAtOnce = 8 * 1024;
 
 export class PendingWrite implements SequencedWrite<WriteResponse> {
   readonly bytes: number;
@@ -129,7 +131,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     return this.#response(new Uint8Array(this.rowCount).fill(outcome));
   }
 
-  prepare(): void {
+  *prepare(): Generator<void, void, void> {
     const context = this.#context;
     const namespace = this.#namespace;
     if (namespace.isDropped) {
@@ -138,7 +140,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     this.#nowNanos = context.time.nowNanos();
     this.#outcomes = context.scratch.zeros(this.rowCount);
     if (namespace.leaving.count > 0) this.#refuseLeaving();
-    this.#resolveReferences();
+    yield* this.#resolveReferences();
     let refused = 0;
     for (const part of this.#parts) {
       refused += part.check(context.store, namespace.ordinal, this.#nowNanos, this.#outcomes);
@@ -300,7 +302,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
    * Gives dictionary rows their references, and refuses rows whose series, epoch or writer is
    * wrong.
    */
-  #resolveReferences(): void {
+  *#resolveReferences(): Generator<void, void, void> {
     const context = this.#context;
     const request = this.#request;
     const references = this.#references;
@@ -309,7 +311,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     const checkShards = request.placementVersion < shards.writerVersionMax || shards.hasOthers;
     // The usual batch: the store checks its references.
     if (knowsReferences && !checkShards && this.#batch.seriesCount === 0) return;
-    const refusals = this.#resolveDictionary();
+    const refusals = yield* this.#resolveDictionary();
     for (const part of this.#parts) {
       const outcomes = part.outcomesOf(this.#outcomes);
       const { slots, generations, rowCount } = part.columns;
@@ -329,7 +331,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   }
 
   /** @returns by dictionary entry why its rows are refused, or 0 */
-  #resolveDictionary(): Uint8Array {
+  *#resolveDictionary(): Generator<void, Uint8Array, void> {
     const batch = this.#batch;
     const context = this.#context;
     const request = this.#request;
@@ -338,8 +340,14 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     const refusals = new Uint8Array(batch.seriesCount);
     if (batch.seriesCount === 0) return refusals;
     const isTaken = this.#checkDictionaryTimes();
+    let tagBytes = 0;
     for (let i = 0; i < batch.seriesCount; i += 1) {
       const series = this.#nameOf(i);
+      tagBytes += series.tags.length;
+      if (tagBytes > tagBytesAtOnce) {
+        yield;
+        tagBytes = series.tags.length;
+      }
       const { seriesMade } = namespace;
       // A series is not made for rows that are refused for their times.
       const slot =

@@ -21,6 +21,7 @@ import { isRetryable, writeOutcome } from '#cluster/session/write_result.ts';
 import type { UnreadKeys } from '#cluster/unread_keys.ts';
 import { versionsPerMilli } from '#lib/hybrid_clock.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import { typedRowsFormatLevel } from '#lib/format_level.ts';
 import { namespaceOf, samplesOfBundle } from '#node/storage/database_testing.ts';
 import { History, type ReadFacts, type Rows, type VersionTime } from './history.ts';
 import { seriesName, SimulatedSeries, type SimulatedRow } from './series.ts';
@@ -181,12 +182,8 @@ export class SimulatedCluster {
     let outcomes: Uint8Array | null;
     try {
       const table = this.#table;
-      ({ outcomes } = await coordinator.session.write(
-        name,
-        table.rows(rows),
-        table,
-        requestSignal(),
-      ));
+      const sent = this.#isTyped(rows) ? table.typedRows(rows) : table.rows(rows);
+      ({ outcomes } = await coordinator.session.write(name, sent, table, requestSignal()));
     } catch (error) {
       if (!(error instanceof TsdbError)) throw error;
       this.note(`writes failed: ${error.code}`);
@@ -208,6 +205,16 @@ export class SimulatedCluster {
       history[word] += 1;
       return word;
     });
+  }
+
+  /** A third of the writes has typed rows, once their formats may be written, of whichever series. */
+  #isTyped([first]: readonly SimulatedRow[]): boolean {
+    const isTaken = this.world.nodes
+      .values()
+      .some(({ runtime }) => (runtime?.database.formats.level() ?? 0) >= typedRowsFormatLevel);
+    if (!isTaken || first === undefined || first.value % 3 > 0) return false;
+    this.note('writes of typed rows');
+    return true;
   }
 
   /** The time of the version that the coordinator gives next. */

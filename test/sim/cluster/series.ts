@@ -1,9 +1,10 @@
 /** The series of a simulation as a session takes them: metrics `m{s="…"}`. */
-import type { SeriesTable, SessionRows } from '#cluster/session/types.ts';
+import type { SeriesTable, SessionRows, SessionTypedRows } from '#cluster/session/types.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
+import { messageColumns, messageOf } from '#node/storage/typed_rows_testing.ts';
 
 export interface SimulatedRow {
   readonly series: number;
@@ -42,6 +43,19 @@ export class SimulatedSeries implements SeriesTable {
       timestamps: BigInt64Array.from(rows, ({ timeMillis }) => BigInt(timeMillis)),
       timeUnitNanos: 1_000_000,
       values: Float64Array.from(rows, ({ value }) => value),
+    };
+  }
+
+  /** As messages that have the values in them, every other one with a start time. */
+  typedRows(rows: readonly SimulatedRow[]): SessionTypedRows {
+    const { rowCount, slots, generations, mayBeRefused, timestamps, timeUnitNanos } =
+      this.rows(rows);
+    const { valueEnds, valueBytes } = messageColumns(rows.map(({ value }) => messageOf(value)));
+    return {
+      ...{ rowCount, slots, generations, mayBeRefused, timestamps, timeUnitNanos },
+      startNanos: BigInt64Array.from(rows, ({ value }) => BigInt(value % 2)),
+      valueEnds,
+      valueBytes,
     };
   }
 
