@@ -16,6 +16,7 @@ import { type KubeObject, resource } from './resource/kube_objects.ts';
 import type { TsdbNamespace } from './resource/tsdb_namespace.ts';
 import { AppliedMemory } from './kube/applied_memory.ts';
 import { type Coordinator, CoordinatorClient } from './coordinator/coordinator_client.ts';
+import { LargeAnswers } from './coordinator/large_answers.ts';
 import type { ImageDefaults } from './desired/common.ts';
 import { Names } from './resource/names.ts';
 import { blueprintOf, desiredOf } from './desired/desired.ts';
@@ -60,6 +61,8 @@ const heldMillis = 10_000;
  */
 const messageMillisMin = 10_000;
 const rolloutsMaxDefault = 1;
+/** Of coordinators at a time. */
+const largeAnswersMax = 2;
 /** Annotations that are good for one loss. */
 const approvals: readonly string[] = [annotation.approvePlacement, annotation.restoreEtcd];
 
@@ -101,6 +104,7 @@ export class Controller {
   /** Which of its volumes are out of reach, by its key; only of clusters that exist. */
   readonly #awaySince = new Map<string, AwaySince>();
   readonly #machines: Machines;
+  readonly #largeAnswers = new LargeAnswers(largeAnswersMax);
   /** When a cluster's status was written last, by its key; only of clusters that exist. */
   readonly #publishedAtMillis = new Map<string, number>();
 
@@ -344,7 +348,9 @@ export class Controller {
 
   #executorOf(cluster: TsdbCluster, tlsSecrets: TlsSecrets = noTlsSecrets): Executor {
     const { api, env, log, mayWrite } = this.#options;
-    const connect = this.#options.connect ?? ((url: string) => new CoordinatorClient(url, env));
+    const { numberOfShards, replicationFactor } = cluster.spec;
+    const limits = { numberOfShards, replicationFactor, largeAnswers: this.#largeAnswers };
+    const { connect = (url: string) => new CoordinatorClient(url, env, limits) } = this.#options;
     const names = new Names(cluster);
     const coordinator = connect(names.coordinatorUrl);
     const { certificates } = tlsSecrets;

@@ -380,6 +380,8 @@ export interface HttpClientRequest {
   readonly body?: Uint8Array | string;
   /** Longer answers are an error. */
   readonly responseBytesMax: number;
+  /** The rest of an answer that is longer than this is taken when the promise resolves. */
+  readonly largeResponse?: { readonly bytes: number; readonly enter: () => Promise<void> };
   /** PEM texts, for a server of https with an authority of its own. */
   readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string };
 }
@@ -419,7 +421,12 @@ export function httpRequest(
         (response) => {
           const parts: Buffer[] = [];
           let length = 0;
+          const { bytes: smallBytesMax, enter } = options.largeResponse ?? {
+            bytes: Number.POSITIVE_INFINITY,
+            enter: () => Promise.resolve(),
+          };
           response.on('data', (part: Buffer) => {
+            const wasSmall = length <= smallBytesMax;
             length += part.length;
             if (length > options.responseBytesMax) {
               response.destroy(
@@ -427,6 +434,9 @@ export function httpRequest(
               );
             } else {
               parts.push(part);
+              if (!wasSmall || length <= smallBytesMax) return;
+              response.pause();
+              enter().then(() => response.resume(), fail);
             }
           });
           response.on('error', fail);

@@ -1,42 +1,24 @@
 /** The coordinator's admin API as the operator calls it, over the cluster's coordinator Service. */
 import type { Env } from '#lib/env/env.ts';
-import { httpRequest } from '#lib/env/http.ts';
+import { type HttpClientResponse, httpRequest } from '#lib/env/http.ts';
 import { TsdbError } from '#lib/errors.ts';
+import {
+  healthsOf,
+  type InstanceHealth,
+  namespacesOf,
+  type NamespaceView,
+  placementOf,
+  type PlacementView,
+} from './answers.ts';
+import type { LargeAnswers } from './large_answers.ts';
 
-export interface PlacementShard {
-  readonly id: number;
-  readonly state: 'INITIALIZING' | 'AVAILABLE' | 'LEAVING';
-}
-
-export interface PlacementInstance {
-  readonly id: string;
-  readonly isolationGroup: string;
-  readonly endpoint: string;
-  readonly shards: readonly PlacementShard[];
-}
-
-export interface PlacementView {
-  readonly instances: Readonly<Record<string, PlacementInstance>>;
-  readonly numberOfShards: number;
-  readonly replicationFactor: number;
-  readonly version: number;
-  /** The key-value store has gone back: nothing is changed before its approval. */
-  readonly awaitsApproval: boolean;
-}
-
-/** What a storage node says of itself, or why it does not. */
-export type InstanceHealth =
-  | {
-      /** Blocks of shards of which acknowledged rows may be missing. */
-      readonly blocksLacking: number;
-      /** The shards that they are of. */
-      readonly shardsLacking: readonly number[];
-      /** The highest level of formats that it reads. */
-      readonly formatLevel: number;
-      /** The one that it writes. */
-      readonly formatLevelWritten: number;
-    }
-  | { readonly error: string };
+export type {
+  InstanceHealth,
+  NamespaceView,
+  PlacementInstance,
+  PlacementShard,
+  PlacementView,
+} from './answers.ts';
 
 /** An instance in a request, with the members' names of the interface. */
 export interface InstanceRequest {
@@ -49,17 +31,27 @@ export interface InstanceRequest {
   readonly port: number;
 }
 
-export interface NamespaceView {
-  readonly ready: boolean;
-  readonly retentionNanos: string;
-  readonly blockSizeNanos: string;
-  readonly bufferPastNanos: string;
-  readonly bufferFutureNanos: string;
-  readonly coldWritesEnabled: boolean;
-}
-
-const answerBytesMax = 64 * 1024 * 1024;
+/**
+ * Of all answers but placements. Some 200 bytes take the health of a node, of which there are 16,000 at
+ * most, and some 1,000 a namespace.
+ */
+const answerBytesMax = 4 * 1024 * 1024;
+/** Of a shard in an instance. */
+const shardBytesMax = 256;
+/** Of the largest placement: what is made of it has to be held by an operator of 512 MiB. */
+const placementBytesMax = 32 * 1024 * 1024;
+/** A larger answer waits for room (`LargeAnswers`). */
+const smallAnswerBytesMax = 256 * 1024;
+/**
+ * An object or a list in our answers takes more bytes than this, but for the few of an answer without
+ * content. One that is nothing but `{},{},…` would become twenty times as large as its text.
+ */
+const objectBytesMin = 16;
+const objectsFree = 64;
+/** Of an answer to a failure. */
+const errorBytesMax = 64 * 1024;
 const timeoutMillis = 15_000;
+const placementPath = '/api/v1/services/tsdb/placement';
 /** The version rises by one write each to above that of before. */
 const approveTimeoutMillis = 120_000;
 /** What is read comes at once or not at all. */
@@ -100,45 +92,42 @@ export type Coordinator = Pick<
   | 'namespaceDelete'
 >;
 
+/** The image of coordinators is the author's of the resource: what they answer is bounded by it. */
+export interface AnswerLimits {
+  readonly numberOfShards: number;
+  readonly replicationFactor: number;
+  /** Of this process. */
+  readonly largeAnswers: LargeAnswers;
+}
+
 export class CoordinatorClient {
   readonly #baseUrl: string;
   readonly #env: Env;
+  readonly #largeAnswers: LargeAnswers;
+  readonly #placementBytesMax: number;
 
-  constructor(baseUrl: string, env: Env) {
+  constructor(baseUrl: string, env: Env, limits: AnswerLimits) {
+    const { numberOfShards, replicationFactor, largeAnswers } = limits;
     this.#baseUrl = baseUrl;
     this.#env = env;
+    this.#largeAnswers = largeAnswers;
+    // While a shard moves, two instances have it.
+    const shardsMax = 2 * numberOfShards * replicationFactor;
+    this.#placementBytesMax = Math.min(
+      placementBytesMax,
+      answerBytesMax + shardsMax * shardBytesMax,
+    );
   }
 
   /** null when there is none. */
   async placement(signal: AbortSignal): Promise<PlacementView | null> {
-    const path = '/api/v1/services/tsdb/placement';
-    const answer = await this.#call('GET', path, undefined, signal, [404]);
-    if (answer === null) return null;
-    const {
-      placement,
-      version,
-      awaitsApproval = false,
-    } = answer as {
-      placement: {
-        instances: Record<string, PlacementInstance>;
-        numShards: number;
-        replicaFactor: number;
-      };
-      version: number;
-      awaitsApproval?: boolean;
-    };
-    const { instances, numShards, replicaFactor } = placement;
-    const shape = { numberOfShards: numShards, replicationFactor: replicaFactor };
-    return { instances, ...shape, version, awaitsApproval };
+    return this.#read(placementPath, placementOf, signal, [404]);
   }
 
   /** By instance; null when there is no placement, or the coordinator is of a release before. */
   async healths(signal: AbortSignal): Promise<ReadonlyMap<string, InstanceHealth> | null> {
     const path = '/api/v1/services/tsdb/health';
-    const answer = await this.#call('GET', path, undefined, signal, [404]);
-    if (answer === null) return null;
-    const { instances } = answer as { instances: Record<string, InstanceHealth> };
-    return new Map(Object.entries(instances));
+    return this.#read(path, healthsOf, signal, [404]);
   }
 
   async placementInit(
@@ -149,11 +138,11 @@ export class CoordinatorClient {
     },
     signal: AbortSignal,
   ): Promise<void> {
-    await this.#call('POST', '/api/v1/services/tsdb/placement/init', request, signal);
+    await this.#change('POST', `${placementPath}/init`, request, signal);
   }
 
   async placementAdd(instances: readonly InstanceRequest[], signal: AbortSignal): Promise<void> {
-    await this.#call('POST', '/api/v1/services/tsdb/placement', { instances }, signal);
+    await this.#change('POST', placementPath, { instances }, signal);
   }
 
   async placementRemove(
@@ -162,110 +151,129 @@ export class CoordinatorClient {
     signal: AbortSignal,
   ): Promise<void> {
     const body = { instance_ids: instanceIds, force };
-    await this.#call('POST', '/api/v1/services/tsdb/placement/remove', body, signal);
+    await this.#change('POST', `${placementPath}/remove`, body, signal);
   }
 
   /** After the key-value store was lost or went back: what the nodes knew last stands again. */
   async placementApprove(signal: AbortSignal): Promise<void> {
-    const path = '/api/v1/services/tsdb/placement/approve';
-    await this.#call('POST', path, {}, signal, [], approveTimeoutMillis);
+    const path = `${placementPath}/approve`;
+    await this.#change('POST', path, {}, signal, [], approveTimeoutMillis);
   }
 
   async placementDelete(signal: AbortSignal): Promise<void> {
-    await this.#call('DELETE', '/api/v1/services/tsdb/placement', undefined, signal, [404]);
+    await this.#change('DELETE', placementPath, undefined, signal, [404]);
   }
 
   /** @throws {TsdbError} CONFLICT that names who does not read the newest formats */
   async upgradeFinish(signal: AbortSignal): Promise<void> {
-    await this.#call('POST', '/api/v1/services/tsdb/upgrade/finish', undefined, signal);
+    await this.#change('POST', '/api/v1/services/tsdb/upgrade/finish', undefined, signal);
   }
 
   async namespaces(signal: AbortSignal): Promise<ReadonlyMap<string, NamespaceView>> {
-    const answer = await this.#call('GET', '/api/v1/services/tsdb/namespace', undefined, signal);
-    const { registry } = answer as {
-      registry: {
-        namespaces: Record<
-          string,
-          {
-            stagingState: { status: string };
-            coldWritesEnabled: boolean;
-            retentionOptions: {
-              retentionPeriodNanos: string;
-              blockSizeNanos: string;
-              bufferPastNanos: string;
-              bufferFutureNanos: string;
-            };
-          }
-        >;
-      };
-    };
-    return new Map(
-      Object.entries(registry.namespaces).map(([name, options]) => {
-        const { stagingState, coldWritesEnabled, retentionOptions } = options;
-        const view: NamespaceView = {
-          ready: stagingState.status === 'READY',
-          retentionNanos: retentionOptions.retentionPeriodNanos,
-          blockSizeNanos: retentionOptions.blockSizeNanos,
-          bufferPastNanos: retentionOptions.bufferPastNanos,
-          bufferFutureNanos: retentionOptions.bufferFutureNanos,
-          coldWritesEnabled,
-        };
-        return [name, view];
-      }),
-    );
+    const path = '/api/v1/services/tsdb/namespace';
+    return (await this.#read(path, namespacesOf, signal))!;
   }
 
   async namespaceAdd(name: string, options: object, signal: AbortSignal): Promise<void> {
-    await this.#call('POST', '/api/v1/services/tsdb/namespace', { name, options }, signal);
+    await this.#change('POST', '/api/v1/services/tsdb/namespace', { name, options }, signal);
   }
 
   async namespaceUpdate(name: string, options: object, signal: AbortSignal): Promise<void> {
-    await this.#call('PUT', '/api/v1/services/tsdb/namespace', { name, options }, signal);
+    await this.#change('PUT', '/api/v1/services/tsdb/namespace', { name, options }, signal);
   }
 
   async namespaceReady(name: string, signal: AbortSignal): Promise<void> {
-    await this.#call('POST', '/api/v1/services/tsdb/namespace/ready', { name }, signal);
+    await this.#change('POST', '/api/v1/services/tsdb/namespace/ready', { name }, signal);
   }
 
   async namespaceDelete(name: string, signal: AbortSignal): Promise<void> {
     const path = `/api/v1/services/tsdb/namespace/${encodeURIComponent(name)}`;
-    await this.#call('DELETE', path, undefined, signal, [404]);
+    await this.#change('DELETE', path, undefined, signal, [404]);
   }
 
-  /** The answer's JSON, or null for one of the accepted error codes. */
-  async #call(
+  /** @returns null for one of the accepted error codes */
+  #read<View>(
+    path: string,
+    viewOf: (answer: unknown) => View,
+    signal: AbortSignal,
+    accepted: readonly number[] = [],
+  ): Promise<View | null> {
+    const request = { method: 'GET', path, accepted, millisMax: readTimeoutMillis };
+    return this.#call(request, (body) => viewOf(jsonOf(body)), signal);
+  }
+
+  /** What it is answered with is not looked at. */
+  async #change(
     method: string,
     path: string,
     body: object | undefined,
     signal: AbortSignal,
     accepted: readonly number[] = [],
-    millisMax: number = method === 'GET' ? readTimeoutMillis : timeoutMillis,
-  ): Promise<unknown> {
+    millisMax: number = timeoutMillis,
+  ): Promise<void> {
+    const request = { method, path, accepted, millisMax };
+    const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+    await this.#call({ ...request, ...sent }, () => null, signal);
+  }
+
+  /** @param take is done with the body when it returns: the next large answer may come */
+  async #call<Result>(
+    { method, path, body, accepted, millisMax }: Request,
+    take: (body: Uint8Array) => Result,
+    signal: AbortSignal,
+  ): Promise<Result | null> {
     const deadline = this.#env.clock.deadline(millisMax, signal);
-    const answer = await httpRequest(
-      this.#baseUrl + path,
-      {
-        method,
-        headers: { 'content-type': 'application/json' },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        responseBytesMax: answerBytesMax,
-      },
-      deadline,
-    ).catch((error: unknown) => {
+    const request = {
+      method,
+      headers: { 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body }),
+      responseBytesMax: path.startsWith(placementPath) ? this.#placementBytesMax : answerBytesMax,
+    };
+    const largeResponse = {
+      bytes: smallAnswerBytesMax,
+      enter: () => this.#largeAnswers.enter(request),
+    };
+    try {
+      const url = this.#baseUrl + path;
+      const answer = await httpRequest(url, { ...request, largeResponse }, deadline);
+      if (accepted.includes(answer.status)) return null;
+      if (answer.status >= 300) throw failureOf(`${method} ${path}`, answer);
+      return take(answer.body);
+    } catch (error) {
       if (signal.aborted || !deadline.aborted) throw error;
       const message = `${method} ${this.#baseUrl}${path}: no answer in ${millisMax / 1000} s`;
       throw new TsdbError('UNAVAILABLE', message, { cause: error });
-    });
-    if (accepted.includes(answer.status)) return null;
-    const text = Buffer.from(answer.body).toString();
-    if (answer.status >= 300) {
-      const code =
-        answer.status === 409 ? 'CONFLICT' : answer.status < 500 ? 'BAD_REQUEST' : 'UNAVAILABLE';
-      const call = `${method} ${path}: ${answer.status}`;
-      const said = saidOf(answer.status, text);
-      if (said === null) throw new TsdbError(code, `${call} ${text.slice(0, textCharactersMax)}`);
-      throw new TsdbError(code, said.slice(0, textCharactersMax), { cause: new Error(call) });
+    } finally {
+      this.#largeAnswers.leave(request);
     }
-    return text === '' ? {} : (JSON.parse(text) as unknown);
   }
+}
+
+interface Request {
+  readonly method: string;
+  readonly path: string;
+  readonly body?: string;
+  readonly accepted: readonly number[];
+  readonly millisMax: number;
+}
+
+function failureOf(request: string, { status, body }: HttpClientResponse): TsdbError {
+  const text = Buffer.from(body.subarray(0, errorBytesMax)).toString();
+  const code = status === 409 ? 'CONFLICT' : status < 500 ? 'BAD_REQUEST' : 'UNAVAILABLE';
+  const call = `${request}: ${status}`;
+  const said = saidOf(status, text);
+  if (said === null) return new TsdbError(code, `${call} ${text.slice(0, textCharactersMax)}`);
+  return new TsdbError(code, said.slice(0, textCharactersMax), { cause: new Error(call) });
+}
+
+function jsonOf(body: Uint8Array): unknown {
+  let objects = 0;
+  // Of objects and lists; a brace in a text counts, too.
+  for (let at = 0; at < body.length; at++) {
+    if (body[at] === 0x7b || body[at] === 0x5b) objects++;
+  }
+  if (objects > objectsFree + body.length / objectBytesMin) {
+    throw new TsdbError('UNAVAILABLE', 'the coordinator answers with objects without content');
+  }
+  return JSON.parse(new TextDecoder().decode(body));
 }

@@ -1,6 +1,6 @@
 /** The cluster's own etcd: a headless Service, a StatefulSet and a disruption budget. */
 import type { KubeObject } from '../resource/kube_objects.ts';
-import { etcdReplicasOf, type TsdbCluster } from '../resource/tsdb_cluster.ts';
+import { etcdReplicasMax, etcdReplicasOf, type TsdbCluster } from '../resource/tsdb_cluster.ts';
 import {
   childMetadata,
   classDefault,
@@ -23,14 +23,12 @@ import { Names, port } from '../resource/names.ts';
 /** Of a member's database. */
 export const etcdQuotaBytes: number = 2 ** 31;
 
-/** As many as there may ever be: members that come and go change nobody's configuration. */
-const etcdReplicasMax = 5;
-
 /** Client addresses, of the managed members or the external ones. */
 export function etcdEndpoints(cluster: TsdbCluster): string[] {
   const external = cluster.spec.etcd?.external;
   if (external !== undefined) return [...external.endpoints];
   const names = new Names(cluster);
+  // As many as there may ever be: members that come and go change nobody's configuration.
   return Array.from({ length: etcdReplicasMax }, (_, ordinal) => {
     const pod = names.etcdPod(ordinal);
     // Without a scheme where there was none before: another text would replace every node.

@@ -50,7 +50,10 @@ export interface EtcdAdmin {
   disarm(alarm: string, signal: AbortSignal): Promise<void>;
 }
 
-const answerBytesMax = 4 * 1024 * 1024;
+/** What is asked has short answers; the image that gives them may be anybody's. */
+const answerBytesMax = 256 * 1024;
+/** An etcd with more is not looked at: we have five, and a person may add some. */
+const membersMax = 16;
 const readMillisMax = 3_000;
 const writeMillisMax = 10_000;
 /** A database of 2 GiB, the quota, is copied meanwhile. */
@@ -101,21 +104,31 @@ export class EtcdClient implements EtcdAdmin {
       return { reachable: false, problem: problems === '' ? 'there is no pod' : problems };
     }
     const members = (list['members'] ?? []) as readonly Json[];
+    if (members.length > membersMax) {
+      const problem = `etcd has ${members.length} members, and at most ${membersMax} are looked at`;
+      return { reachable: false, problem };
+    }
     const [alarms, ...described] = await Promise.all([
       this.#alarms(signal),
-      ...members.map((member) => this.#described(member, signal)),
+      ...members.map((member) => this.#described(member, pods, signal)),
     ]);
     return { reachable: true, members: described, alarms };
   }
 
-  async #described(member: Json, signal: AbortSignal): Promise<EtcdMember> {
+  async #described(
+    member: Json,
+    pods: readonly string[],
+    signal: AbortSignal,
+  ): Promise<EtcdMember> {
     const name = textOf(member['name']);
+    // A name is what etcd says: one that is none of a pod of ours may lead anywhere.
+    const isAsked = pods.includes(name);
     return {
       id: textOf(member['ID']),
       name,
       peerUrl: textOf((member['peerURLs'] as readonly unknown[] | undefined)?.[0]),
       isLearner: member['isLearner'] === true,
-      state: name === '' ? null : await this.#state(name, textOf(member['ID']), signal),
+      state: isAsked ? await this.#state(name, textOf(member['ID']), signal) : null,
     };
   }
 

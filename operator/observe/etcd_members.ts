@@ -1,7 +1,7 @@
 /** What is known of the members of a cluster's own etcd, and of the volumes that they have. */
 import type { Observed } from './observe.ts';
 import { Names } from '../resource/names.ts';
-import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import { etcdReplicasMax, type TsdbCluster } from '../resource/tsdb_cluster.ts';
 import type { EtcdMember } from '../etcd/etcd_admin.ts';
 import type { ClusterRecord, RecordedMember } from '../record/record.ts';
 
@@ -10,7 +10,9 @@ export function memberPod(cluster: TsdbCluster, { name, peerUrl }: EtcdMember): 
   const names = new Names(cluster);
   // One that was added and has not started has no name yet.
   const pod = name === '' ? (/^https?:\/\/([^.:/]+)\./.exec(peerUrl)?.[1] ?? '') : name;
-  return names.etcdOrdinal(pod) === null ? null : pod;
+  const ordinal = names.etcdOrdinal(pod);
+  // There are as many pods as the highest ordinal asks for.
+  return ordinal !== null && ordinal < etcdReplicasMax ? pod : null;
 }
 
 /** Of the volume of a member; undefined when there is none. */

@@ -133,6 +133,8 @@ export interface TsdbCluster extends KubeObject {
 }
 
 const etcdReplicasDefault = 3;
+/** More there may never be: the schema takes no more. */
+export const etcdReplicasMax = 5;
 
 /** Members that an etcd of the cluster's own is to have. */
 export function etcdReplicasOf({ spec }: TsdbCluster): number {
