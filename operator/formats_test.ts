@@ -89,3 +89,14 @@ test('what is asked for together with the new image is done when all nodes run t
   assert.ok(world.calls.includes('upgrade finish'));
   assert.equal(world.cluster.metadata.annotations['tsdb.io/finish-upgrade'], undefined);
 });
+
+test('an image may be called like a member that all objects have', async () => {
+  const world = await upgradedWorld();
+  world.annotate('tsdb.io/finish-upgrade', 'true');
+  await world.settle();
+  world.imageFormats.set('constructor', 2);
+  world.changeSpec((spec) => (spec.nodes.image = 'constructor'));
+  await world.settle();
+  assert.equal(evicted(world).length, 3);
+  assert.equal(world.condition('Ready').status, 'True');
+});

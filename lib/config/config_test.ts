@@ -57,6 +57,15 @@ test('parseConfig() refuses an unknown key that has nothing behind it', () => {
   assert.deepEqual(problemsOf('db:\nagregator:\n'), ['file1.yml:2: agregator: unknown section']);
 });
 
+test('parseConfig() takes names that every object has as keys like any other', () => {
+  for (const key of ['__proto__', 'constructor', 'toString']) {
+    for (const value of ['{filePathPrefix: /tmp}', '']) {
+      const [problem] = problemsOf(`db: {filesystem: {${key}: ${value}}}`);
+      assert.equal(problem, `file1.yml:1: db.filesystem.${key}: unknown key`);
+    }
+  }
+});
+
 test('parseConfig() reads discovery below db and below db.config alike', () => {
   for (const indent of ['', '  config:\n  ']) {
     const inner = `${indent}  discovery: {type: tsdb_cluster, tsdbCluster: {env: prod, endpoints: ["a:2379", "b:2379"]}}`;

@@ -83,24 +83,26 @@ function merge(
   file: string,
   locations: Map<string, ConfigLocation>,
 ): Record<string, unknown> {
-  const merged = { ...under };
+  // Object.fromEntries() defines its keys: what is assigned to a key called __proto__ would be read as
+  // if it stood one level higher, and nothing would say so.
+  const merged = new Map(Object.entries(under));
   for (const [key, node] of over) {
     const keyPath = [...path, key];
     if (node.value === null) {
-      if (key in merged) continue;
-      merged[key] = undefined;
+      if (merged.has(key)) continue;
+      merged.set(key, undefined);
     }
     locations.set(keyPath.join(pathSeparator), { file, line: node.line });
     if (node.value === null) continue;
     if (node.value instanceof Map) {
-      const below = merged[key];
+      const below = merged.get(key);
       const base = isPlainObject(below) ? below : {};
-      merged[key] = merge(base, node.value, keyPath, file, locations);
+      merged.set(key, merge(base, node.value, keyPath, file, locations));
     } else {
-      merged[key] = plain(node, keyPath, file, locations);
+      merged.set(key, plain(node, keyPath, file, locations));
     }
   }
-  return merged;
+  return Object.fromEntries(merged);
 }
 
 function plain(

@@ -168,9 +168,11 @@ const zoneLabel = 'topology.kubernetes.io/zone';
  * not all the same, as that of a pool of machines may be. Null when none is.
  */
 export function zoneLabelOf({ spec }: TsdbCluster): string | null {
-  const affinities = spec.isolationGroups.map(({ nodeAffinity = {} }) => nodeAffinity);
-  const keys = Object.keys(affinities[0] ?? {}).filter((key) => {
-    const values = affinities.map((affinity) => affinity[key]);
+  const affinities = spec.isolationGroups.map(
+    ({ nodeAffinity = {} }) => new Map(Object.entries(nodeAffinity)),
+  );
+  const keys = [...(affinities[0]?.keys() ?? [])].filter((key) => {
+    const values = affinities.map((affinity) => affinity.get(key));
     return !values.includes(undefined) && new Set(values).size > 1;
   });
   return keys.includes(zoneLabel) ? zoneLabel : (keys[0] ?? null);

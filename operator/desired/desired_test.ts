@@ -247,6 +247,15 @@ test('members of etcd must be in several zones when the groups say by which labe
     spreadOf({ isolationGroups: zones.map(({ name }) => ({ name, nodeAffinity: pool })) }),
     [['topology.kubernetes.io/zone', 'ScheduleAnyway']],
   );
+  const shy = zones.map(({ name }, at) => ({
+    name,
+    nodeAffinity: at === 0 ? { constructor: name } : {},
+  }));
+  assert.deepEqual(
+    spreadOf({ isolationGroups: shy }),
+    [['topology.kubernetes.io/zone', 'ScheduleAnyway']],
+    'only one group has that label',
+  );
   const racks = pooled.map(({ name, nodeAffinity }) => ({
     name,
     nodeAffinity: { ...nodeAffinity, 'topology.kubernetes.io/zone': name },
@@ -453,12 +462,60 @@ test('keys that objects inherit are keys like any other', () => {
   assert.ok(!contains({}, over));
 });
 
+test('named things are merged by name, the first of two, and many of them at once', () => {
+  const [a, b] = [{ name: 'a', value: '1' }, { name: 'b' }];
+  const merged = overlay(
+    [a, b, { name: 'a' }],
+    [{ name: 'c' }, { name: 'a', x: 2 }, { name: 'c', y: 3 }],
+  );
+  assert.deepEqual(merged, [{ ...a, x: 2 }, b, { name: 'a' }, { name: 'c', y: 3 }]);
+  const many = Array.from({ length: 40_000 }, (_, at) => ({ name: `n${at}` }));
+  const startedAt = performance.now();
+  assert.equal((overlay([a], many) as Json[]).length, 40_001);
+  // Milliseconds; with the square of their number it would be half a minute.
+  assert.ok(performance.now() - startedAt < 5_000);
+});
+
 test('quantities are compared by what they are worth', () => {
   assert.equal(quantityOf('1024Mi'), quantityOf('1Gi'));
   assert.equal(quantityOf('1000m'), quantityOf('1'));
   assert.ok(quantityOf('1G') < quantityOf('1Gi'));
-  assert.equal(quantityOf('1e3'), 1000);
-  for (const bad of ['', 'Gi', '1 Gi', '1X', 'one']) {
+  assert.equal(quantityOf('1e3'), quantityOf('1000'));
+  assert.equal(quantityOf('-1.5'), quantityOf('-1500m'));
+  // As the server rounds, and what it takes of more than it can write.
+  assert.equal(quantityOf('0.1n'), quantityOf('1n'));
+  assert.equal(quantityOf('9000Pi'), quantityOf('9223372036854775807'));
+  assert.ok(quantityOf('9223372036854775806') < quantityOf('9223372036854775807'));
+  for (const bad of ['', 'Gi', '1 Gi', '1X', 'one', '.', '1.2.3', '1e999999999', '1'.repeat(200)]) {
     assert.throws(() => quantityOf(bad), /not a quantity/, bad);
+  }
+});
+
+/** As the server writes a fractional size back: in thousandths, or still smaller parts. */
+function canonical(hundredths: bigint, power: bigint): string {
+  const parts = [
+    ['', 1n],
+    ['m', 1_000n],
+    ['u', 1_000_000n],
+    ['n', 1_000_000_000n],
+  ] as const;
+  for (const [suffix, perUnit] of parts) {
+    const worth = hundredths * power * perUnit;
+    if (worth % 100n === 0n) return `${worth / 100n}${suffix}`;
+  }
+  throw new Error('hundredths have no smaller parts');
+}
+
+test('a size is equal to what the server writes of it, and larger than all that are smaller', () => {
+  const powers = { Ki: 2n ** 10n, Mi: 2n ** 20n, Gi: 2n ** 30n, Ti: 2n ** 40n, Pi: 2n ** 50n };
+  for (const [suffix, power] of Object.entries(powers)) {
+    let last = 0n;
+    for (let hundredths = 1n; hundredths <= 2_000n; hundredths++) {
+      const size = `${hundredths / 100n}.${String(hundredths % 100n).padStart(2, '0')}${suffix}`;
+      const worth = quantityOf(size);
+      assert.equal(worth, quantityOf(canonical(hundredths, power)), size);
+      assert.ok(worth > last, size);
+      last = worth;
+    }
   }
 });

@@ -225,6 +225,18 @@ test('a change of a status of ours calls for no pass, any other change does', as
   const labels = { 'tsdb.io/cluster': 'c' };
   const child = { ...pod('c-a-0', '1'), metadata: { name: 'c-a-0', namespace: 'default', labels } };
   assert.deepEqual(await send('Pod', { type: 'ADDED', object: child }), told);
+
+  const asking = (name: string): KubeObject => ({
+    apiVersion: 'tsdb.io/v1alpha1',
+    kind: 'TSDBNamespace',
+    metadata: { name: 'n', namespace: 'default', uid: name },
+    spec: { clusterRef: { name } },
+  });
+  const asked = (name: string) => send('TSDBNamespace', { type: 'ADDED', object: asking(name) });
+  assert.deepEqual(await asked('c'), told);
+  // Were it a key, a second worker would look after c.
+  for (const name of ['c/x', 'c/', 'c%2F', 'c?', 'C', '', '..'])
+    assert.deepEqual(await asked(name), []);
   assert.deepEqual(
     await send('Pod', { type: 'MODIFIED', object: child }),
     told,

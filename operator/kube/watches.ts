@@ -3,6 +3,7 @@ import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
 import { type KubeObject, type Resource, resource } from '../resource/kube_objects.ts';
 import { label } from '../resource/keys.ts';
+import { isObjectName } from '../resource/names.ts';
 import type { TsdbNamespace } from '../resource/tsdb_namespace.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import type { KubeClient } from './kube_api.ts';
@@ -23,7 +24,8 @@ export interface WatchOptions {
 interface Watched {
   readonly kind: Resource;
   readonly labelSelector: string;
-  readonly keyOf: (object: KubeObject) => string;
+  /** Name of the cluster that an object says it belongs to. */
+  readonly clusterOf: (object: KubeObject) => string | undefined;
   /**
    * The status is ours: its change is no reason to look again, or every pass would call for the
    * next one.
@@ -47,21 +49,19 @@ const watchedKinds: readonly Watched[] = [
   {
     kind: resource.cluster,
     labelSelector: '',
-    keyOf: ({ metadata }) => `${metadata.namespace}/${metadata.name}`,
+    clusterOf: ({ metadata }) => metadata.name,
     statusIsOurs: true,
   },
   {
     kind: resource.namespace,
     labelSelector: '',
-    keyOf: (object) =>
-      `${object.metadata.namespace}/${(object as TsdbNamespace).spec.clusterRef.name}`,
+    clusterOf: (object) => (object as TsdbNamespace).spec.clusterRef.name,
     statusIsOurs: true,
   },
   ...children.map((kind) => ({
     kind,
     labelSelector: label.cluster,
-    keyOf: ({ metadata }: KubeObject) =>
-      `${metadata.namespace}/${metadata.labels?.[label.cluster]}`,
+    clusterOf: ({ metadata }: KubeObject) => metadata.labels?.[label.cluster],
     statusIsOurs: false,
   })),
 ];
@@ -82,7 +82,7 @@ export async function watchChanges(options: WatchOptions, signal: AbortSignal): 
 function watchKind(
   { api, env, log, onKey, onListed }: WatchOptions,
   namespace: string | null,
-  { kind, labelSelector, keyOf, statusIsOurs }: Watched,
+  { kind, labelSelector, clusterOf, statusIsOurs }: Watched,
   signal: AbortSignal,
 ): Promise<void> {
   /** What is not status, by uid; only of objects that exist. */
@@ -105,7 +105,10 @@ function watchKind(
           if (seen.get(uid) === hash) return;
           seen.set(uid, hash);
         }
-        onKey(keyOf(object));
+        const cluster = clusterOf(object);
+        // A key with more in it would be another one of the same cluster: two would work on that at once.
+        if (cluster === undefined || !isObjectName(cluster)) return;
+        onKey(`${object.metadata.namespace}/${cluster}`);
       },
     },
     signal,

@@ -1,8 +1,11 @@
 /** What a TSDBNamespace that is gone has last asked for. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { plainRequest } from '#cluster/admin/admin.ts';
+import { namespaceOptions } from '../desired/namespaces.ts';
 import { resource } from '../resource/kube_objects.ts';
 import { settledWorld, specOf, type World } from '../world_testing.ts';
+import { forever } from './mishaps_testing.ts';
 
 async function passes(world: World, count: number): Promise<void> {
   for (let pass = 0; pass < count; pass++) {
@@ -67,3 +70,27 @@ test('a cluster that comes back before its namespaces keeps their data', async (
   await passes(world, 10);
   assert.deepEqual(world.calls, ['namespace delete prod']);
 });
+
+for (const name of ['prod', 'constructor', 'toString', '__proto__', 'hasOwnProperty']) {
+  test(`a namespace that somebody else made is not taken over, called ${name}`, async () => {
+    const world = await settledWorld();
+    const options = namespaceOptions({ retentionTime: '30d', blockSize: '12h' });
+    await world.admin.namespaceAdd({ name, options }, plainRequest, forever);
+    world.addClaim('taker', { name, retentionTime: '2d', reclaimPolicy: 'Delete' });
+    await passes(world, 10);
+    assert.deepEqual(world.calls, []);
+    const { conditions } = world.kube.find('TSDBNamespace', 'taker').status;
+    const stalled = conditions.find(({ type }: { type: string }) => type === 'Stalled');
+    assert.equal(stalled?.reason, 'NotOwned');
+  });
+
+  test(`a namespace is made and goes with its resource, called ${name}`, async () => {
+    const world = await settledWorld();
+    world.addClaim('own', { name, retentionTime: '2d', reclaimPolicy: 'Delete' });
+    await passes(world, 10);
+    assert.deepEqual(world.calls, [`namespace add ${name}`, `namespace ready ${name}`]);
+    await world.kube.delete(resource.namespace, 'default', 'own', { uid: null, orphan: false });
+    await passes(world, 10);
+    assert.deepEqual(world.calls.slice(2), [`namespace delete ${name}`]);
+  });
+}

@@ -177,3 +177,16 @@ for (const wish of ['', 'latest']) {
     assert.equal(volumes.filter((name) => claim(world, name) !== undefined).length, 5);
   });
 }
+
+// Their set under a name of ours has no volumes at all.
+test('a set of others without volumes is a foreign object like any other', async () => {
+  const world = new World();
+  addForeignSet(world, 'c-a', 0);
+  const set = structuredClone(world.kube.find('StatefulSet', 'c-a')) as Json;
+  delete set.spec.volumeClaimTemplates;
+  world.kube.store(set);
+  world.addCluster(specOf());
+  for (let pass = 0; pass < 3; pass++) await world.reconcile();
+  assert.equal(world.condition('Stalled').reason, 'ForeignObject');
+  assert.deepEqual(writesLike(world, /StatefulSet\/c-a$/), []);
+});

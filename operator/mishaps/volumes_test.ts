@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KubeError } from '../kube/kube_api.ts';
-import { settledWorld } from '../world_testing.ts';
+import { settledWorld, specOf, World } from '../world_testing.ts';
 import { type Json, passes, writesLike, claim, stalled, storeStatus } from './mishaps_testing.ts';
 
 // A cluster with one copy of each shard (the schema allows it). The machine of a node is away for
@@ -197,4 +197,23 @@ test('volumes that go with the next end of their pods are said', async () => {
     /data-c-a-0|volume.*(deleted|Terminating)/i,
     JSON.stringify(world.condition('Ready')),
   );
+});
+
+// 1.4Gi is no whole number of bytes: the server keeps 1503238553600m of it, which as a float is another
+// number, so the volumes were too large for ever.
+test('a fractional size is what the server makes of it', async () => {
+  const world = new World();
+  const store = world.kube.store.bind(world.kube);
+  world.kube.store = (object) => {
+    const isOfResource = object.kind === 'TSDBCluster';
+    const text = JSON.stringify(object).replaceAll(
+      '"storage":"1.4Gi"',
+      '"storage":"1503238553600m"',
+    );
+    return store(isOfResource ? object : JSON.parse(text));
+  };
+  world.addCluster(specOf({ nodes: { replicasPerGroup: 1, storage: { size: '1.4Gi' } } }));
+  await passes(world, 40);
+  assert.equal(stalled(world), null);
+  assert.equal(world.condition('Ready').status, 'True');
 });

@@ -185,11 +185,12 @@ function reachFrom(machines: readonly Machine[]): Reach {
 /** An empty term is none. */
 function isMatch({ name, labels }: Machine, term: Term): boolean {
   const { matchExpressions = [], matchFields = [] } = term;
-  const fields: Readonly<Record<string, string>> = { 'metadata.name': name };
+  const fields = new Map([['metadata.name', name]]);
+  const labelled = new Map(Object.entries(labels));
   return (
     matchExpressions.length + matchFields.length > 0 &&
-    matchExpressions.every((one) => isFulfilled(one, labels[one.key])) &&
-    matchFields.every((one) => isFulfilled(one, fields[one.key]))
+    matchExpressions.every((one) => isFulfilled(one, labelled.get(one.key))) &&
+    matchFields.every((one) => isFulfilled(one, fields.get(one.key)))
   );
 }
 

@@ -93,6 +93,13 @@ test('away is a volume all of whose machines are gone, since the last of them we
   assert.deepEqual(await reach(volume(inZone), zone), { state: 'away', sinceMillis: 9 * 60_000 });
 });
 
+test('a label that no machine has is none, whatever it is called', async () => {
+  const labelled = { key: 'constructor', operator: 'Exists' };
+  const machines = [{ name: 'm1', ready: true }];
+  const away = { state: 'away', sinceMillis: null };
+  assert.deepEqual(await reach(volume(inZone, labelled), machines), away);
+});
+
 test('there is a volume with a machine that serves, or at which somebody works', async () => {
   const there = { state: 'there' };
   assert.deepEqual(await reach(volume(onHost), [{ name: 'm1', ready: true }]), there);

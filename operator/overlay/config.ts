@@ -18,6 +18,15 @@ interface GivenConfig {
   readonly config: ComponentConfig;
 }
 
+/**
+ * Of its text, and of objects, lists and single values in it. What is larger is not read: that would
+ * take seconds and a gigabyte, in which this process does nothing for others and loses its lease.
+ */
+const textBytesMax = 32 * 1024;
+const valuesMax = 1_000;
+/** Texts whose problems are known, by field; the one that was asked for longest ago is forgotten. */
+const checkedMax = 256;
+
 /** What the resource says of this component; null when it says nothing. */
 function givenConfig({ spec }: TsdbCluster, component: Component): GivenConfig | null {
   const { config } = (component === 'node' ? spec.nodes : spec.coordinator) ?? {};
@@ -62,30 +71,80 @@ const ownedBySection: Readonly<Record<Section, readonly string[]>> = {
 };
 
 /** @returns what is wrong, each with the path of the field; empty when all may be as it is */
-export function configProblems(cluster: TsdbCluster, component: Component): string[] {
+export function configProblems(cluster: TsdbCluster, component: Component): readonly string[] {
   const given = givenConfig(cluster, component);
   if (given === null) return [];
-  const { field, section, role, config } = given;
+  const { field, section, config } = given;
+  if (hasMoreValues(config, valuesMax)) {
+    return [`${field} is too large: at most ${valuesMax} values are taken`];
+  }
   const text = configText(cluster, component)!;
+  const bytes = Buffer.byteLength(text);
+  if (bytes > textBytesMax) {
+    return [`${field} is too large: its text has ${bytes} bytes of at most ${textBytesMax}`];
+  }
   // Another process has other variables than this one.
   if (text.includes('${')) return [`${field}: variables of the environment are not read here`];
   const owned = ownedBySection[section].filter((path) => isGiven(config, path.split('.')));
   if (owned.length > 0) return owned.map((path) => `${field}.${path} is set by the operator`);
+  return checked(given, text).problems;
+}
+
+interface Checked {
+  readonly problems: readonly string[];
+  /** Of coordinators that can be started with it. */
+  readonly queryTimeoutMillis: number | null;
+}
+
+const known = new Map<string, Checked>();
+
+/** The same text has the same problems at every pass. */
+function checked(given: GivenConfig, text: string): Checked {
+  const key = `${given.field} ${text}`;
+  const result = known.get(key) ?? check(given, text);
+  // The last one was asked for last.
+  known.delete(key);
+  known.set(key, result);
+  if (known.size > checkedMax) known.delete(known.keys().next().value!);
+  return result;
+}
+
+function check({ field, section, role }: GivenConfig, text: string): Checked {
   try {
-    parseConfig([{ path: field, text }], role, {});
-    return [];
+    const { coordinator } = parseConfig([{ path: field, text }], role, {});
+    return { problems: [], queryTimeoutMillis: coordinator?.queryTimeoutMillis ?? null };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return error.problems.map((problem) => asField(problem, field, section));
+    const problems = error.problems.map((problem) => asField(problem, field, section));
+    return { problems, queryTimeoutMillis: null };
   }
+}
+
+/** Ends as soon as there are more. */
+function hasMoreValues(value: unknown, max: number): boolean {
+  const open = [value];
+  let count = 0;
+  while (open.length > 0 && count + open.length <= max) {
+    const next = open.pop();
+    count++;
+    if (typeof next !== 'object' || next === null) continue;
+    for (const member of Object.values(next)) {
+      open.push(member);
+      if (count + open.length > max) break;
+    }
+  }
+  return open.length > 0;
 }
 
 /** How long a query may take; the process's own default where the resource's settings cannot be read. */
 export function queryMillisMax(cluster: TsdbCluster): number {
+  const given = givenConfig(cluster, 'coordinator');
   const isGood = configProblems(cluster, 'coordinator').length === 0;
-  const text = isGood ? configText(cluster, 'coordinator') : null;
-  const files = text === null ? [] : [{ path: 'coordinator.config', text }];
-  return parseConfig(files, 'coordinator', {}).coordinator!.queryTimeoutMillis;
+  const millis =
+    given !== null && isGood
+      ? checked(given, configText(cluster, 'coordinator')!).queryTimeoutMillis
+      : null;
+  return millis ?? parseConfig([], 'coordinator', {}).coordinator!.queryTimeoutMillis;
 }
 
 /** Lines are those of a text that nobody has written. */

@@ -3,11 +3,11 @@ import { test } from 'node:test';
 import { configKeySections } from '#lib/config/keys.ts';
 import type { ComponentConfig, TsdbCluster } from '../resource/tsdb_cluster.ts';
 import { specOf } from '../world_testing.ts';
-import { configProblems } from './config.ts';
+import { configProblems, queryMillisMax } from './config.ts';
 
 type Json = any;
 
-function problemsOf(component: 'node' | 'coordinator', config: ComponentConfig): string[] {
+function problemsOf(component: 'node' | 'coordinator', config: ComponentConfig): readonly string[] {
   const nodes = component === 'node' ? { nodes: { replicasPerGroup: 1, config } } : {};
   const coordinator = component === 'coordinator' ? { coordinator: { config } } : {};
   const cluster = { spec: specOf({ ...nodes, ...coordinator }) } as TsdbCluster;
@@ -72,4 +72,46 @@ test("who a node is and where its data are is the operator's, also in the sectio
   }
   const path = 'clusters[].client.config.service';
   assert.match(problemsOf('coordinator', nested(path, {}))[0] ?? '', /is set by the operator$/);
+});
+
+test('what is too large is refused before it is read, and says by how much', () => {
+  const many = Object.fromEntries(Array.from({ length: 30_000 }, (_, at) => [`k${at}`, 1]));
+  const tooMany = ['coordinator.config is too large: at most 1000 values are taken'];
+  assert.deepEqual(problemsOf('coordinator', many), tooMany);
+  assert.deepEqual(problemsOf('coordinator', { lists: Array.from({ length: 999 }, () => []) }), [
+    ...tooMany,
+  ]);
+  const [few] = problemsOf('coordinator', { lists: Array.from({ length: 998 }, () => []) });
+  assert.equal(few, 'coordinator.config.lists: unknown key');
+  const [long] = problemsOf('node', { hostname: 'a'.repeat(33_000) });
+  assert.match(long!, /^nodes.config is too large: its text has 330\d\d bytes of at most 32768$/);
+  // Its lines are indented.
+  const [deep] = problemsOf('node', JSON.parse(`${'{"a":'.repeat(900)}1${'}'.repeat(900)}`));
+  assert.match(deep!, /^nodes.config is too large: its text has \d+ bytes of at most 32768$/);
+});
+
+test('the same text is read once, whatever else changes', () => {
+  const config = { commitlog: { sync: 'never' } };
+  const problems = problemsOf('node', config);
+  assert.equal(problemsOf('node', structuredClone(config)), problems);
+  assert.deepEqual(problemsOf('node', { commitlog: { sync: 'interval' } }), []);
+  assert.equal(problemsOf('node', config), problems);
+  for (let at = 0; at < 300; at++) problemsOf('node', { typo: at });
+  assert.notEqual(problemsOf('node', config), problems, 'it is not kept for ever');
+});
+
+test('how long a query may take is that of the settings, where these can be read', () => {
+  const millisOf = (config: ComponentConfig): number =>
+    queryMillisMax({ spec: specOf({ coordinator: { config } }) } as TsdbCluster);
+  assert.equal(millisOf({ query: { timeout: '77s' } }), 77_000);
+  const unset = millisOf({});
+  assert.equal(millisOf({ query: { timeout: '77s' }, typo: 1 }), unset);
+  assert.equal(queryMillisMax({ spec: specOf() } as TsdbCluster), unset);
+});
+
+test('no key stands for what the operator sets', () => {
+  const hidden = JSON.parse('{"__proto__": {"hostID": {"resolver": "config", "value": "x"}}}');
+  assert.deepEqual(problemsOf('node', hidden), ['nodes.config.__proto__: unknown key']);
+  const deeper = JSON.parse('{"filesystem": {"__proto__": {"filePathPrefix": "/tmp"}}}');
+  assert.deepEqual(problemsOf('node', deeper), ['nodes.config.filesystem.__proto__: unknown key']);
 });

@@ -60,7 +60,8 @@ export function imageFormats(observed: Observed): Readonly<Record<string, number
   const now = [...said].flatMap(([image, levels]): [string, number][] =>
     levels.size === 1 ? [[image, [...levels][0]!]] : [],
   );
-  const isNew = now.filter(([image, level]) => before[image] !== level);
+  const known = new Map(Object.entries(before));
+  const isNew = now.filter(([image, level]) => known.get(image) !== level);
   if (isNew.length === 0) return before;
   const names = new Set(isNew.map(([image]) => image));
   const kept = Object.entries(before).filter(([image]) => !names.has(image));
@@ -70,7 +71,8 @@ export function imageFormats(observed: Observed): Readonly<Record<string, number
 /** Why nodes cannot have the image of this template; null when they can, or when nobody knows. */
 export function downgradeOf(observed: Observed, template: unknown): string | null {
   const image = imageOf((template as { readonly spec: unknown }).spec);
-  const level = observed.record?.formats?.images[image];
+  const levels = new Map(Object.entries(observed.record?.formats?.images ?? {}));
+  const level = levels.get(image);
   const written = formatLevels(observed)?.written ?? 0;
   if (level === undefined || level >= written) return null;
   return `${image} reads formats up to level ${level}, and the data are of level ${written}: it would not start on them`;

@@ -52,8 +52,9 @@ function refusalOf(observed: Observed, name: string): Reason | null {
  * has made Ready has asked first.
  */
 function isOwned(observed: Observed, name: string, claim: TsdbNamespace): boolean {
-  const owner = observed.record?.namespaces[name];
-  if (owner === undefined) return wasReady(claim);
+  const owners = observed.record?.namespaces ?? {};
+  if (!Object.hasOwn(owners, name)) return wasReady(claim);
+  const owner = owners[name]!;
   return owner.claim === claim.metadata.name || isOwnerGone(observed, name, owner);
 }
 

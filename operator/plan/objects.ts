@@ -175,6 +175,8 @@ function shrunkVolume(observed: Observed, desired: Desired): Reason | null {
   for (const wanted of desired.objects) {
     const live = observed.children.get(childKey(wanted));
     if (wanted.kind !== 'StatefulSet' || live === undefined) continue;
+    // That of somebody else may have no volumes at all.
+    if (foreignObject(observed, live) !== null) continue;
     if (quantityOf(claimSizeOf(wanted)) >= quantityOf(claimSizeOf(live))) continue;
     if (classOfSet(wanted) !== classOfSet(live)) continue;
     const message = `volumes of ${wanted.metadata.name} have ${claimSizeOf(live)} and cannot shrink to ${claimSizeOf(wanted)}`;

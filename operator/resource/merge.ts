@@ -27,10 +27,18 @@ export function overlay(base: Json, over: Json): Json {
     return Object.fromEntries(merged);
   }
   if (Array.isArray(base) && Array.isArray(over) && [...base, ...over].every(nameOf)) {
-    const merged = [...base] as Json[];
+    const merged: Json[] = [];
+    // Of two with one name the first is meant. A resource may have ten thousands of them.
+    const placeOf = new Map<string | null, number>();
+    for (const item of base as Json[]) {
+      const name = nameOf(item);
+      if (!placeOf.has(name)) placeOf.set(name, merged.length);
+      merged.push(item);
+    }
     for (const item of over as Json[]) {
-      const at = merged.findIndex((existing) => nameOf(existing) === nameOf(item));
-      if (at < 0) merged.push(item);
+      const name = nameOf(item);
+      const at = placeOf.get(name);
+      if (at === undefined) placeOf.set(name, merged.push(item) - 1);
       else merged[at] = overlay(merged[at], item);
     }
     return merged;

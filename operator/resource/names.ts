@@ -22,6 +22,10 @@ export const port = {
 /** The placement's zone; storage classes and affinity carry the real one. */
 export const placementZone = 'embedded';
 
+/** Other texts are the name of no object of Kubernetes, and of no cluster. */
+export const isObjectName = (text: string): boolean =>
+  /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(text);
+
 export class Names {
   readonly cluster: string;
   readonly namespace: string;

@@ -81,6 +81,8 @@ const namespaceFields: Fields<TsdbNamespace['spec']> = {
 interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly items?: Schema;
+  readonly pattern?: string;
+  readonly maxLength?: number;
   readonly 'x-kubernetes-preserve-unknown-fields'?: boolean;
   readonly 'x-kubernetes-validations'?: readonly {
     readonly rule: string;
@@ -161,4 +163,14 @@ test('durations and sizes that the definitions let pass are ones to the operator
     for (const text of ['', '0', '0Gi', '0.0Gi', '100GB', 'big', '-1Gi', '.5Gi', '1e3', '1 Gi'])
       assert.ok(!matches(text), `${path}: ${text}`);
   }
+});
+
+test('a TSDBNamespace names what can be the name of a TSDBCluster, and nothing else', () => {
+  const { clusterRef } = specSchema('tsdbnamespaces').properties!;
+  const { pattern, maxLength } = clusterRef!.properties!['name']!;
+  const matches = (name: string): boolean =>
+    new RegExp(pattern!).test(name) && name.length <= maxLength!;
+  for (const name of ['c', 'metrics', 'a-1', 'a'.repeat(30)]) assert.ok(matches(name), name);
+  const others = ['', 'c/x', '/c', 'c%2Fx', '../c', 'C', '1c', 'c-', 'c.d', 'c\n', 'a'.repeat(31)];
+  for (const name of others) assert.ok(!matches(name), JSON.stringify(name));
 });
