@@ -1,6 +1,7 @@
 /** Snapshots of a cluster's own etcd: taken, seen, and brought back when etcd has lost its data. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { KubeError } from './kube/kube_api.ts';
 import { specOf, World, settledWorld } from './world_testing.ts';
 
 type Json = any;
@@ -48,6 +49,40 @@ test('the schedule writes to a volume that outlives the cluster, and the status 
   assert.equal(world.kube.find('CronJob', 'c-etcd-snapshots'), undefined);
   await world.deleteCluster();
   assert.notEqual(world.kube.find('PersistentVolumeClaim', 'c-etcd-snapshots'), undefined);
+});
+
+test('its volume keeps its class and its snapshots, and another class is taken with another claim', async () => {
+  const world = await settledWorld({ etcd });
+  const name = 'c-etcd-snapshots';
+  const claim = (): Json => world.kube.find('PersistentVolumeClaim', name);
+  // As the real server.
+  world.kube.beforeWrite = (write, body) => {
+    if (write !== `APPLY PersistentVolumeClaim/${name}` || claim() === undefined) return;
+    if (body.spec.storageClassName === claim().spec.storageClassName) return;
+    throw new KubeError(
+      422,
+      'Invalid',
+      'spec is immutable after creation except resources.requests',
+    );
+  };
+  const storageOf = (className: string, size: string) => (whole: Json) =>
+    (whole.etcd.snapshots.storage = { className, size });
+  world.changeSpec(storageOf('other', '16Gi'));
+  await passes(world, 10);
+  assert.equal(stalled(world).reason, 'SnapshotsClassKept');
+  assert.match(
+    stalled(world).message,
+    /c-etcd-snapshots is of storage class fast-disk and keeps it/,
+  );
+  assert.equal(claim().spec.resources.requests.storage, '16Gi', 'it grows all the same');
+  world.changeSpec(storageOf('fast-disk', '16Gi'));
+  await passes(world, 3);
+  assert.equal(stalled(world), null, 'taken back');
+  world.changeSpec(storageOf('other', '16Gi'));
+  world.kube.remove(claim());
+  await passes(world, 3);
+  assert.equal(claim().spec.storageClassName, 'other');
+  assert.equal(stalled(world), null);
 });
 
 test('a snapshot goes with the cluster whose data go with it', async () => {

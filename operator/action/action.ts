@@ -48,8 +48,11 @@ export type Action =
       readonly kind: 'replace-pod';
       readonly pod: Pod;
       readonly claim: KubeObject | null;
-      /** It serves, and is evicted; else it does not end by itself. */
-      readonly evict: boolean;
+      /**
+       * How it goes when it serves: `first`, before its claim is given up, when nothing brings it here
+       * again should that be refused; else `last`. Null for one that does not end by itself.
+       */
+      readonly evict: 'first' | 'last' | null;
     }
   | { readonly kind: 'expand-claim'; readonly claim: KubeObject; readonly size: string }
   | {

@@ -102,10 +102,11 @@ async function carryOut(action: Action, executor: Executor, signal: AbortSignal)
       break;
     }
     case 'replace-pod':
-      // The claim first: it goes when its pod has gone, and the set makes both anew.
+      // The claim goes when its pod has gone, and the set makes both anew.
+      if (action.evict === 'first') await evict(action.pod, api, signal);
       if (action.claim !== null) await remove(action.claim, false, api, signal);
-      if (action.evict) await evict(action.pod, api, signal);
-      else await removeAtOnce(action.pod, api, signal);
+      if (action.evict === 'last') await evict(action.pod, api, signal);
+      if (action.evict === null) await removeAtOnce(action.pod, api, signal);
       break;
     case 'expand-claim': {
       const { namespace, name } = action.claim.metadata;

@@ -15,6 +15,7 @@ import { coordinatorObjects } from './coordinator.ts';
 import { groupSpecOf, leavingGroups } from '../observe/isolation_groups.ts';
 import { etcdHistory, isAnyoneJoining, memberPod, membersIn } from '../observe/etcd_members.ts';
 import { etcdMembersConfig, etcdObjects } from './etcd.ts';
+import { type Former, formerOf } from './former.ts';
 import { etcdRestoreObjects, etcdSnapshotObjects, restoreJobName } from './etcd_snapshots.ts';
 import { approvedSnapshot, isReadyForRestore, restoredSnapshot } from '../observe/etcd_restore.ts';
 import type { PodRight } from '../overlay/pod_rules.ts';
@@ -34,6 +35,8 @@ export interface Blueprint {
   readonly nodeSets: ReadonlyMap<string, KubeObject>;
   readonly refusals: readonly Refusal[];
   readonly nodeSetOf: (group: IsolationGroupSpec) => KubeObject;
+  /** The same operator's for another resource. */
+  readonly build: (cluster: TsdbCluster, images: ImageDefaults) => Blueprint;
 }
 
 export interface Desired {
@@ -44,6 +47,9 @@ export interface Desired {
   readonly namespaces: NamespaceClaims;
   /** What the resource asks for and does not get: the pods of its component stay as they are. */
   readonly refusals: readonly Refusal[];
+  readonly images: ImageDefaults;
+  /** As long as changes are held, workloads that are away come back as these. */
+  readonly former: Former;
 }
 
 /**
@@ -83,11 +89,12 @@ export function blueprintOf(
     ),
     refusals,
     nodeSetOf,
+    build: (other, defaults) => blueprintOf(other, defaults, operatorNamespace, podsMay),
   };
 }
 
 export function desiredOf(
-  { objects, nodeSets, nodeSetOf, images, refusals }: Blueprint,
+  { objects, nodeSets, nodeSetOf, images, refusals, build }: Blueprint,
   observed: Pick<Observed, 'claims' | keyof GroupState>,
 ): Desired {
   // What cures the nodes of the others cures those that are still needed, too.
@@ -110,16 +117,19 @@ export function desiredOf(
   const restored = isEtcdRefused
     ? { ...observed, cluster: withoutOverlays(observed.cluster) }
     : observed;
+  const all = [
+    ...(config === null ? [] : [config]),
+    ...restoreObjects(restored, images),
+    ...others,
+    ...bare.config,
+    ...sets,
+  ];
   return {
-    objects: [
-      ...(config === null ? [] : [config]),
-      ...restoreObjects(restored, images),
-      ...others,
-      ...bare.config,
-      ...sets,
-    ],
+    objects: all,
     nodeSets,
     refusals,
+    images,
+    former: formerOf(observed, all, build),
     namespaces: namespaceClaims(observed.cluster, observed.claims),
   };
 }

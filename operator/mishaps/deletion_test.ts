@@ -204,20 +204,65 @@ test('a pod of a predecessor on a machine that is away is not waited for', async
 test('old coordinators are waited for, those that were orphaned are taken over', async () => {
   const { world, before } = await replacedAtOnce();
   world.kube.collectGarbage(before.metadata);
-  const labels = { 'tsdb.io/cluster': 'c', 'tsdb.io/component': 'coordinator' };
-  const creationTimestamp = before.metadata.creationTimestamp;
-  const metadata = { name: 'c-coordinator-x', namespace: 'default', labels };
-  const pod = world.kube.store({ apiVersion: 'v1', kind: 'Pod', metadata, spec: {} }) as Json;
-  pod.metadata.creationTimestamp = creationTimestamp;
+  const { replicaSet } = storeCoordinator(world, before, 'of-the-one-before');
   await world.reconcile();
   assert.match(world.condition('Ready').message, /Pod\/c-coordinator-x/);
+  // Kubernetes comes to the pods last.
+  world.kube.remove(replicaSet);
+  await world.reconcile();
+  assert.match(world.condition('Ready').message, /Pod\/c-coordinator-x/);
+  const labels = { 'tsdb.io/cluster': 'c', 'tsdb.io/component': 'coordinator' };
   const deployment = { name: 'c-coordinator', namespace: 'default', labels };
   const stored = world.kube.store({
     ...{ apiVersion: 'apps/v1', kind: 'Deployment', metadata: deployment, spec: {} },
   }) as Json;
-  stored.metadata.creationTimestamp = creationTimestamp;
+  stored.metadata.creationTimestamp = before.metadata.creationTimestamp;
+  storeCoordinator(world, before, stored.metadata.uid);
   await world.reconcile();
   assert.notEqual(world.condition('Ready').reason, 'PredecessorEnding');
 });
+
+// delete tsdbcluster --cascade=orphan, apply; later delete deployment --cascade=orphan. The pods are older
+// than the TSDBCluster and than the Deployment that is made anew, and nobody takes them away.
+test('old coordinators whose Deployment is orphaned and made anew are nobody to wait for', async () => {
+  const { world, before } = await replacedAtOnce();
+  world.kube.collectGarbage(before.metadata);
+  storeCoordinator(world, before, null);
+  await world.reconcile();
+  assert.notEqual(world.condition('Ready').reason, 'PredecessorEnding');
+  const made = world.kube.find('Deployment', 'c-coordinator');
+  assert.notEqual(made, undefined, 'it is made, to take them over');
+  await world.clock.pass(3_600_000);
+  storeCoordinator(world, before, made.metadata.uid);
+  await world.reconcile();
+  assert.notEqual(world.condition('Ready').reason, 'PredecessorEnding');
+});
+
+/** A pod as old as a cluster before, and its ReplicaSet. @param owner uid of a Deployment */
+function storeCoordinator(
+  world: World,
+  { metadata: { creationTimestamp } }: KubeObject,
+  owner: string | null,
+): { readonly replicaSet: KubeObject } {
+  const labels = { 'tsdb.io/cluster': 'c', 'tsdb.io/component': 'coordinator' };
+  const named = { namespace: 'default', labels };
+  const controlledBy = (kind: string, name: string, uid: string) => [
+    { apiVersion: 'apps/v1', kind, name, uid, controller: true },
+  ];
+  const replicaSet = world.kube.store({
+    apiVersion: 'apps/v1',
+    kind: 'ReplicaSet',
+    metadata: {
+      ...{ ...named, name: 'c-coordinator-x' },
+      ownerReferences: owner === null ? [] : controlledBy('Deployment', 'c-coordinator', owner),
+    },
+    spec: {},
+  });
+  const ownerReferences = controlledBy('ReplicaSet', 'c-coordinator-x', replicaSet.metadata.uid!);
+  const metadata = { ...named, name: 'c-coordinator-x-1', ownerReferences };
+  const pod = world.kube.store({ apiVersion: 'v1', kind: 'Pod', metadata, spec: {} }) as Json;
+  pod.metadata.creationTimestamp = creationTimestamp;
+  return { replicaSet };
+}
 
 const isOfEtcd = ({ metadata }: KubeObject): boolean => metadata.name.startsWith('data-c-etcd-');

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { plainRequest } from '#cluster/admin/admin.ts';
 import { namespaceOptions } from '../desired/namespaces.ts';
+import { TsdbError } from '#lib/errors.ts';
 import { resource } from '../resource/kube_objects.ts';
 import { settledWorld, specOf, type World } from '../world_testing.ts';
 import { forever } from './mishaps_testing.ts';
@@ -94,3 +95,24 @@ for (const name of ['prod', 'constructor', 'toString', '__proto__', 'hasOwnPrope
     assert.deepEqual(world.calls.slice(2), [`namespace delete ${name}`]);
   });
 }
+
+// Its TSDBNamespace is gone and cannot say it: that data are still there which were to go was in no
+// condition, and the cluster Ready.
+test('a deletion that the database refuses is said, with a way out', async () => {
+  const world = await withNamespace();
+  world.beforeCall = (call) => {
+    if (call.startsWith('namespace delete'))
+      throw new TsdbError('BAD_REQUEST', 'it has its reasons');
+  };
+  await deleteNamespace(world);
+  await passes(world, 10);
+  const { status, reason, message } = world.condition('Stalled');
+  assert.deepEqual([status, reason], ['True', 'NamespaceDeletionRefused']);
+  assert.match(message, /namespace prod.* cannot be deleted: it has its reasons/);
+  assert.equal(world.condition('Ready').status, 'False');
+  world.addClaim('prod', { reclaimPolicy: 'Retain', retentionTime: '48h' });
+  await passes(world, 3);
+  await deleteNamespace(world);
+  await passes(world, 3);
+  assert.equal(world.condition('Ready').status, 'True', world.condition('Ready').message);
+});

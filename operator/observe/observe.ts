@@ -24,7 +24,7 @@ import type {
 import type { TlsSecrets } from './tls_secrets.ts';
 import { type AwaySince, type Machines, type Reach, volumeReaches } from './volume_reach.ts';
 import { foreignClaims } from './foreign_claims.ts';
-import { predecessorObjects } from './predecessor.ts';
+import { olderReplicaSets, predecessorObjects } from './predecessor.ts';
 import { type KubeClient, resourceOf } from '../kube/kube_api.ts';
 
 /** What the coordinator said, or why it could not be asked. */
@@ -193,7 +193,9 @@ export async function observe(
     if (object !== null) live.set(childKey(wanted), object);
   }
   const objects = [...live.values(), ...pods];
-  const predecessor = predecessorObjects({ cluster, objects, nowMillis: memory.nowMillis });
+  const replicaSets = await olderReplicaSets(cluster, pods, api, signal);
+  const { nowMillis } = memory;
+  const predecessor = predecessorObjects({ cluster, objects, replicaSets, nowMillis });
   // Who answers may be the predecessor's, and is only asked when that has gone.
   const problem =
     predecessor.length === 0 ? null : `of the cluster before there is ${predecessor.join(', ')}`;

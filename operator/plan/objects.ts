@@ -3,6 +3,7 @@
  * another's, or that the server refuses, keeps no other from being brought to its wanted state.
  */
 import { type Desired, isShrinking } from '../desired/desired.ts';
+import { componentOf } from '../desired/former.ts';
 import { Names } from '../resource/names.ts';
 import { contains } from '../resource/merge.ts';
 import { etcdClaimActions } from '../etcd_part/claims.ts';
@@ -20,16 +21,23 @@ import { classOfSet, unfitVolumes } from '../observe/volume_classes.ts';
 const namedMax = 5;
 
 export function objectsPart(observed: Observed, desired: Desired, rollout: Rollout): Part {
-  const actions: Action[] = [];
+  const actions: Action[] = formerConfigs(observed, desired, rollout);
   const stalled: Reason[] = [];
   for (const wanted of desired.objects) {
     const live = observed.children.get(childKey(wanted));
-    if (live === undefined) actions.push({ kind: 'apply', object: wanted });
-    else if (live.metadata.deletionTimestamp !== undefined) continue;
+    if (live === undefined) {
+      const before = rollout.holds(wanted) ? formerOf(desired, wanted) : undefined;
+      actions.push({ kind: 'apply', object: before ?? wanted });
+    } else if (live.metadata.deletionTimestamp !== undefined) continue;
     else {
       const foreign = foreignObject(observed, live);
       if (foreign !== null) stalled.push(foreign);
       else if (rollout.holds(wanted)) actions.push(...growthOf(observed, live, wanted));
+      else if (wanted.kind === 'PersistentVolumeClaim') {
+        stalled.push(...keptClass(live, wanted));
+        const object = ofClass(wanted, classOfClaim(live));
+        if (!isAsWanted(observed, live, object)) actions.push({ kind: 'apply', object });
+      }
       // What a job runs cannot change.
       else if (wanted.kind === 'Job') actions.push(...outdatedJob(live, wanted));
       else if (wanted.kind === 'StatefulSet') {
@@ -54,6 +62,22 @@ export function objectsPart(observed: Observed, desired: Desired, rollout: Rollo
   const reason = isOfPods ? 'PodsChanging' : 'Applying';
   const waiting = actions.length > 0 ? { reason, message } : null;
   return { actions, waiting, stalled };
+}
+
+/** A change that is held is not made by making its set, or Deployment, anew. */
+const formerOf = ({ former }: Desired, wanted: KubeObject): KubeObject | undefined =>
+  former.workloads.get(childKey(wanted));
+
+/** What pods of workloads that come back as they were are to find, where it has gone with them. */
+function formerConfigs({ children }: Observed, desired: Desired, rollout: Rollout): Action[] {
+  const components = new Set(
+    desired.objects
+      .filter((wanted) => formerOf(desired, wanted) !== undefined && rollout.holds(wanted))
+      .map(componentOf),
+  );
+  return desired.former.configs
+    .filter((config) => components.has(componentOf(config)) && !children.has(childKey(config)))
+    .map((object) => ({ kind: 'apply', object }));
 }
 
 /**
@@ -185,6 +209,24 @@ function shrunkVolume(observed: Observed, desired: Desired): Reason | null {
   return null;
 }
 
+const classOfClaim = (claim: KubeObject): string | undefined =>
+  (claim['spec'] as { readonly storageClassName?: string }).storageClassName;
+
+/** The class of a claim never changes. */
+const ofClass = (claim: KubeObject, storageClassName: string | undefined): KubeObject => ({
+  ...claim,
+  spec: { ...(claim['spec'] as object), storageClassName },
+});
+
+/** What is on the volume of etcd's snapshots is nowhere else: who asks for another class gives it up. */
+function keptClass(live: KubeObject, wanted: KubeObject): Reason[] {
+  const [is, asked] = [classOfClaim(live), classOfClaim(wanted)];
+  if (is === asked) return [];
+  const { name } = live.metadata;
+  const message = `volume ${name} is of storage class ${is} and keeps it, with the snapshots that are on it; to have it of ${asked}, copy what is needed of them and delete the claim ${name}: it is made anew, empty; or take className back`;
+  return [{ reason: 'SnapshotsClassKept', message }];
+}
+
 /** Claims that were granted more than their volumes have yet. */
 export function growingVolumes(observed: Observed): Part | null {
   const growing = observed.volumeClaims.filter((claim) => {
@@ -192,12 +234,11 @@ export function growingVolumes(observed: Observed): Part | null {
     return capacity !== undefined && quantityOf(capacity) < quantityOf(requestedSize(claim));
   });
   if (growing.length === 0) return null;
-  const list = growing.map(
-    (claim) =>
-      `${claim.metadata.name} has ${capacityOf(claim)} and is to have ${requestedSize(claim)}`,
-  );
-  return waitingFor('VolumesGrowing', `volumes grow: ${list.join(', ')}`);
+  return waitingFor('VolumesGrowing', `volumes grow: ${growing.map(sizesOf).join(', ')}`);
 }
+
+export const sizesOf = (claim: KubeObject): string =>
+  `${claim.metadata.name} has ${capacityOf(claim)} and is to have ${requestedSize(claim)}`;
 
 const removableKinds: readonly string[] = [
   ...['Service', 'PodDisruptionBudget', 'NetworkPolicy'],
@@ -206,7 +247,7 @@ const removableKinds: readonly string[] = [
 
 /** Services, ConfigMaps, budgets, policies and jobs of ours that no pod and no wanted object names any more. */
 function staleObjects(observed: Observed, desired: Desired): Action[] {
-  const wantedKeys = new Set(desired.objects.map(childKey));
+  const wantedKeys = new Set([...desired.objects, ...desired.former.configs].map(childKey));
   const users = JSON.stringify([
     observed.pods.map((pod) => pod['spec']),
     [...observed.statefulSets.values(), ...observed.deployments.values()].map(({ spec }) => spec),

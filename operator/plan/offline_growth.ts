@@ -1,17 +1,25 @@
 /**
  * Volumes that their driver grows only when their pod starts anew: it is evicted, one at a time, as in a
- * roll.
+ * roll. Once for each: what that did not help is for a person.
  */
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import type { Observed } from '../observe/observe.ts';
-import { doing, type Part, waitingFor } from '../part/part.ts';
+import { doing, type Part, type Reason, waitingFor } from '../part/part.ts';
 import { label } from '../resource/keys.ts';
-import type { KubeObject } from '../resource/kube_objects.ts';
+import type { KubeObject, Pod } from '../resource/kube_objects.ts';
 import { doubtPart } from './doubts.ts';
+import { sizesOf } from './objects.ts';
 import type { Rollout } from './rollout.ts';
 
-/** A kubelet that can do it under a running pod has done it by then. */
-const onlineMillisMax = 600_000;
+/** A kubelet that can do it, under a running pod or before a new one starts, has done it by then. */
+const growthMillisMax = 600_000;
+
+interface PendingCondition {
+  readonly type: string;
+  readonly status: string;
+  readonly lastTransitionTime?: string;
+  readonly message?: string;
+}
 
 /** When all nodes and members serve; null when no volume waits for its pod. */
 export function offlineGrowthPart(
@@ -20,11 +28,8 @@ export function offlineGrowthPart(
   placement: PlacementView,
 ): Part | null {
   let waiting: Part | null = null;
-  for (const claim of observed.volumeClaims) {
-    const pod = observed.pods.find(
-      ({ metadata }) => claim.metadata.name === `data-${metadata.name}`,
-    );
-    if (pod === undefined || !isOverdue(claim, observed.nowMillis)) continue;
+  for (const { claim, pod, isTried } of overdueGrowths(observed)) {
+    if (isTried) continue;
     const { name, labels } = pod.metadata;
     const grows = `${claim.metadata.name} grows when ${name} starts anew`;
     if (!isApproved || !isOpen) {
@@ -42,17 +47,37 @@ export function offlineGrowthPart(
   return waiting;
 }
 
-function isOverdue(claim: KubeObject, nowMillis: number): boolean {
-  const { conditions = [] } = (claim['status'] ?? {}) as {
-    readonly conditions?: readonly {
-      readonly type: string;
-      readonly status: string;
-      readonly lastTransitionTime?: string;
-    }[];
-  };
-  const pending = conditions.find(
-    ({ type, status }) => type === 'FileSystemResizePending' && status === 'True',
-  );
-  if (pending === undefined) return false;
-  return nowMillis - (Date.parse(pending.lastTransitionTime ?? '') || 0) > onlineMillisMax;
+/** Volumes that have not grown although their pods have started anew for it. */
+export function stuckGrowths(observed: Observed): Reason[] {
+  return overdueGrowths(observed).flatMap(({ claim, pod, condition, isTried }) => {
+    if (!isTried) return [];
+    const said = condition.message === undefined ? '' : ` (${condition.message})`;
+    const message = `volume ${sizesOf(claim)}, and has not grown although ${pod.metadata.name} has started anew: condition ${condition.type}${said} of claim ${claim.metadata.name} stays; kubectl describe of both and the log of the volume's driver say why; when that can grow it, delete the pod`;
+    return [{ reason: 'VolumeGrowthStuck', message }];
+  });
+}
+
+interface Growth {
+  readonly claim: KubeObject;
+  readonly pod: Pod;
+  readonly condition: PendingCondition;
+  /** The pod is younger than the condition, and had the time that it takes. */
+  readonly isTried: boolean;
+}
+
+function overdueGrowths({ volumeClaims, pods, nowMillis }: Observed): Growth[] {
+  return volumeClaims.flatMap((claim): Growth[] => {
+    const pod = pods.find(({ metadata }) => claim.metadata.name === `data-${metadata.name}`);
+    const { conditions = [] } = (claim['status'] ?? {}) as {
+      readonly conditions?: readonly PendingCondition[];
+    };
+    const condition = conditions.find(
+      ({ type, status }) => type === 'FileSystemResizePending' && status === 'True',
+    );
+    if (pod === undefined || condition === undefined) return [];
+    const sinceMillis = Date.parse(condition.lastTransitionTime ?? '') || 0;
+    const madeAtMillis = Date.parse(pod.metadata.creationTimestamp ?? '') || 0;
+    if (nowMillis - Math.max(sinceMillis, madeAtMillis) <= growthMillisMax) return [];
+    return [{ claim, pod, condition, isTried: madeAtMillis >= sinceMillis }];
+  });
 }

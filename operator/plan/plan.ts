@@ -8,6 +8,7 @@ import { TsdbError } from '#lib/errors.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import type { Desired } from '../desired/desired.ts';
 import { childKey, type Observed } from '../observe/observe.ts';
+import { recordedInputs } from '../desired/former.ts';
 import { recordedPlacement, recordObject } from '../desired/record.ts';
 import { etcdPart, recordedMembers } from '../etcd_part/members.ts';
 import { label } from '../resource/keys.ts';
@@ -17,7 +18,7 @@ import { dropGroupPart, removeGroupPart } from './leaving_groups.ts';
 import { withoutForeignClaims } from './foreign_claims.ts';
 import { knownOwners, namespacesPart, namespaceStall, ownersOf } from './namespaces.ts';
 import { objectsPart } from './objects.ts';
-import { offlineGrowthPart } from './offline_growth.ts';
+import { offlineGrowthPart, stuckGrowths } from './offline_growth.ts';
 import {
   growPart,
   placementPart,
@@ -27,10 +28,10 @@ import {
   takeBackPart,
 } from './placement.ts';
 import { replacePart } from './replace.ts';
-import { isSettled, nodesReadiness, othersReadiness } from './readiness.ts';
+import { isSettled, nodesReadiness, othersReadiness, withoutCoordinators } from './readiness.ts';
 import { refusedResizes, resizePodsPart } from './resize.ts';
 import { deadRollPart, etcdRollPart, liveRollPart } from './roll.ts';
-import { type Rollout, rolloutOf } from './rollout.ts';
+import { madeComponents, type Rollout, rolloutOf } from './rollout.ts';
 import type { Action } from '../action/action.ts';
 import { nothing, type Part, type Plan, type Reason, stalledBy, waitingFor } from '../part/part.ts';
 
@@ -118,6 +119,8 @@ function livePlan(observed: Observed, desired: Desired): Plan {
   const stalled = [
     ...parts.flatMap((part) => part.stalled),
     ...rollout.stalled,
+    ...withoutCoordinators(observed),
+    ...stuckGrowths(observed),
     ...checked.stalled,
     ...desired.refusals,
     ...invalidNamespaces(observed, desired),
@@ -225,6 +228,7 @@ function recordPart(observed: Observed, desired: Desired, isOurs: boolean): Part
     ...(levels === null
       ? {}
       : { formats: { written: levels.written, images: imageFormats(observed) } }),
+    ...recordedInputs(observed, madeComponents(observed, desired), desired.images),
   });
   const live = children.get(childKey(object));
   if (live !== undefined && contains(live, object)) return nothing;
@@ -278,10 +282,15 @@ function refusals(observed: Observed, actions: readonly Action[]): Reason[] {
       case 'etcd-defragment':
       case 'etcd-disarm':
         return [{ reason: 'ActionRefused', message: `${action.kind}: ${failure.message}` }];
+      case 'namespace-delete': {
+        // The resource that asked for it is gone.
+        const { claim } = observed.record!.namespaces[action.name]!;
+        const message = `namespace ${action.name}, of which TSDBNamespace ${claim} with reclaimPolicy: Delete is gone, cannot be deleted: ${failure.message}; to keep it, apply that TSDBNamespace again with reclaimPolicy: Retain`;
+        return [{ reason: 'NamespaceDeletionRefused', message }];
+      }
       case 'namespace-add':
       case 'namespace-update':
       case 'namespace-ready':
-      case 'namespace-delete':
         // The resource that asks for it says so.
         return [];
       default:

@@ -67,6 +67,14 @@ export function nodesReadiness(observed: Observed): Part | null {
     : waitingFor('Updating', `Kubernetes has not taken up changes of ${stale.join(', ')}`);
 }
 
+/** Nobody writes, reads, or is asked by the operator, and no autoscaler goes on from none. */
+export function withoutCoordinators({ cluster, deployments }: Observed): Reason[] {
+  const { coordinator: name } = new Names(cluster);
+  if (deployments.get(name)?.spec.replicas !== 0) return [];
+  const message = `there are 0 coordinators, as somebody has scaled them: nothing is written or read, and the operator can do little; kubectl scale deployment ${name} --replicas=2, or set spec.coordinator.replicas`;
+  return [{ reason: 'NoCoordinators', message }];
+}
+
 export function othersReadiness(observed: Observed): Part | null {
   const { cluster, deployments } = observed;
   const names = new Names(cluster);

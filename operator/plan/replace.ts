@@ -8,6 +8,7 @@
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import { memberPod } from '../observe/etcd_members.ts';
 import type { Observed } from '../observe/observe.ts';
+import type { Action } from '../action/action.ts';
 import { annotation, label } from '../resource/keys.ts';
 import { isStuck, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
 import { Names } from '../resource/names.ts';
@@ -28,6 +29,8 @@ interface Lost {
   readonly isAsked?: boolean;
   /** It serves: it is evicted, and only when nobody else is away. */
   readonly isServing?: boolean;
+  /** It is on its way out, and goes by itself: only its volume is left to be given up. */
+  readonly isEnding?: boolean;
   /** Null for a pod that only has to go: its volume may be reached from elsewhere. */
   readonly claim: KubeObject | null;
   readonly why: string;
@@ -50,19 +53,31 @@ export function replacePart(
   for (const one of [...lost, ...unfit]) {
     const { pod, claim, why, dueInMillis } = one;
     const { name } = pod.metadata;
-    const danger = claim === null ? null : dangerOf(observed, placement, one);
-    if (dueInMillis === 0 && danger === null) {
-      return doing(
-        [{ kind: 'replace-pod', pod, claim, evict: one.isServing === true }],
-        'Replacing',
-        `${name} is replaced: ${why}`,
-      );
+    const isKept = claim === null && one.isAsked !== true;
+    const danger = isKept ? null : dangerOf(observed, placement, one);
+    const action = replacementOf(one);
+    if (dueInMillis === 0 && danger === null && action !== null) {
+      return doing([action], 'Replacing', `${name} is replaced: ${why}`);
     }
     const until =
-      dueInMillis > 0 ? `in ${Math.ceil(dueInMillis / 60_000)} minutes` : `when ${danger}`;
+      dueInMillis > 0
+        ? `in ${Math.ceil(dueInMillis / 60_000)} minutes`
+        : `when ${danger ?? 'it has ended'}`;
     waiting ??= waitingFor('NodesNotReady', `${name} is replaced ${until}: ${why}`);
   }
   return waiting;
+}
+
+/** Null when nothing is left to do but to wait for its end. */
+function replacementOf({ pod, claim, isAsked, isServing, isEnding }: Lost): Action | null {
+  if (isEnding !== true) {
+    // A volume of another class is found again; an annotation goes with its pod.
+    const evict = isServing !== true ? null : isAsked === true ? 'first' : 'last';
+    return { kind: 'replace-pod', pod, claim, evict };
+  }
+  return claim === null || claim.metadata.deletionTimestamp !== undefined
+    ? null
+    : { kind: 'delete', object: claim, orphan: false };
 }
 
 function lostPod(observed: Observed, pod: Pod): Lost | null {
@@ -71,14 +86,17 @@ function lostPod(observed: Observed, pod: Pod): Lost | null {
   if (component !== 'node' && component !== 'etcd') return null;
   const claim =
     observed.volumeClaims.find((one) => one.metadata.name === `data-${metadata.name}`) ?? null;
+  const { deletionTimestamp } = metadata;
+  const forMillis = observed.nowMillis - Date.parse(deletionTimestamp ?? '');
+  const isEnding = forMillis < terminationMillisMax;
   if (metadata.annotations?.[annotation.replace] === 'true') {
-    return { pod, claim, isAsked: true, why: `annotation ${annotation.replace}`, dueInMillis: 0 };
+    const why = `annotation ${annotation.replace}`;
+    const isServing = podReady(pod);
+    return { pod, claim, isAsked: true, isServing, isEnding, why, dueInMillis: 0 };
   }
   const waitMillis = replaceAfterMillis(observed.cluster);
-  if (waitMillis === null) return null;
-  if (metadata.deletionTimestamp !== undefined) {
-    const forMillis = observed.nowMillis - Date.parse(metadata.deletionTimestamp);
-    if (forMillis < terminationMillisMax) return null;
+  if (waitMillis === null || isEnding) return null;
+  if (deletionTimestamp !== undefined) {
     const dueInMillis = Math.max(0, waitMillis - forMillis);
     return { pod, claim: null, why: 'its machine does not say that it has ended', dueInMillis };
   }

@@ -7,11 +7,12 @@
 import type { Component } from '../desired/common.ts';
 import { classDefault, templateOf } from '../desired/common.ts';
 import type { Desired } from '../desired/desired.ts';
+import { componentOf } from '../desired/former.ts';
 import { etcdSkew } from '../etcd/version_skew.ts';
 import { contains } from '../resource/merge.ts';
 import { childKey, type Observed } from '../observe/observe.ts';
 import { contentHash } from '../resource/content_hash.ts';
-import { annotation, label } from '../resource/keys.ts';
+import { annotation } from '../resource/keys.ts';
 import { isStale, isStuck, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
 import { downgradeOf } from './formats.ts';
 import { isOutdated } from './resize.ts';
@@ -49,7 +50,7 @@ export const rfc3339 = (millis: number): string =>
 export function rolloutOf(observed: Observed, desired: Desired): Rollout {
   const workloads = desired.objects.filter((object) => templateOf(object) !== undefined);
   const pending = workloads.filter((wanted) => {
-    const live = observed.children.get(childKey(wanted));
+    const live = standing(observed, desired, wanted);
     return live !== undefined && !(hasTemplate(live, wanted) && hasClass(live, wanted));
   });
   const outdated = [...outdatedPods(observed), ...unfitVolumes(observed).map(({ pod }) => pod)];
@@ -80,7 +81,7 @@ export function rolloutOf(observed: Observed, desired: Desired): Rollout {
     return { ...none, holds: () => false, state: 'none' };
   }
   if (!isApproved) {
-    const actions = changesOf(observed, pending, outdated);
+    const actions = changesOf(observed, desired, pending, outdated);
     const given = cluster.metadata.annotations?.[annotation.approve];
     const others = given === undefined ? '' : `; what stands there, ${given}, is another change`;
     return {
@@ -159,7 +160,33 @@ function turnOf(observed: Observed, pending: readonly KubeObject[]): ReadonlySet
   return turn;
 }
 
-const componentOf = ({ metadata }: KubeObject): string => metadata.labels?.[label.component] ?? '';
+/** The workload that is there, or what comes back in its place. */
+const standing = (
+  { children }: Observed,
+  { former }: Desired,
+  wanted: KubeObject,
+): KubeObject | undefined =>
+  children.get(childKey(wanted)) ?? former.workloads.get(childKey(wanted));
+
+/** Components of which every workload is there and made from what is wanted now, with a hash of that. */
+export function madeComponents(
+  { children }: Observed,
+  { objects }: Desired,
+): Map<Component, string> {
+  const isMade = (wanted: KubeObject): boolean => {
+    const live = children.get(childKey(wanted));
+    return live !== undefined && hasTemplate(live, wanted);
+  };
+  const made = rolledComponents.flatMap((component): [Component, string][] => {
+    const own = objects.filter(
+      (object) => templateOf(object) !== undefined && componentOf(object) === component,
+    );
+    if (own.length === 0 || !own.every(isMade)) return [];
+    const hashes = own.map(({ metadata }) => metadata.annotations?.[annotation.template]);
+    return [[component, contentHash(hashes)]];
+  });
+  return new Map(made);
+}
 
 /** Sets of an older operator do not say what their template was made from. */
 function hasTemplate(live: KubeObject, wanted: KubeObject): boolean {
@@ -255,6 +282,7 @@ function templateChange(live: KubeObject, wanted: KubeObject): string {
 /** What an approval lets happen, as a person reads it. */
 function changesOf(
   observed: Observed,
+  desired: Desired,
   pending: readonly KubeObject[],
   outdated: readonly Pod[],
 ): string[] {
@@ -265,7 +293,7 @@ function changesOf(
   }
   const others = pending.filter(({ kind }) => kind !== 'StatefulSet');
   const changes = pending.map((wanted) => {
-    const live = observed.children.get(childKey(wanted))!;
+    const live = standing(observed, desired, wanted)!;
     return `${componentOf(wanted)}: ${templateChange(live, wanted)}`;
   });
   return [

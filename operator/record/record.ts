@@ -4,6 +4,8 @@
  * that a cluster that was deleted with `data: Retain` comes back with its data.
  */
 import type { KubeObject } from '../resource/kube_objects.ts';
+import type { Component } from '../resource/names.ts';
+import type { ClusterSpec } from '../resource/tsdb_cluster.ts';
 
 /** Who asked for a namespace first, and so decides over it. */
 export interface NamespaceOwner {
@@ -28,6 +30,23 @@ export interface ClusterRecord {
     /** The highest one that nodes of these images read. */
     readonly images: Readonly<Record<string, number>>;
   };
+  /**
+   * What the pods of each component were last allowed to be made from (desired/former.ts); components
+   * that are made from the same stand together.
+   */
+  readonly inputs?: readonly RecordedInputs[];
+}
+
+/** A ConfigMap takes 1 MiB, and what must be in the record comes first. */
+export const inputsCharactersMax: number = 256 * 1024;
+
+export interface RecordedInputs {
+  /** With the hash of what that made of their pods. */
+  readonly components: Readonly<Partial<Record<Component, string>>>;
+  /** Without what no pod is made of. */
+  readonly spec: ClusterSpec;
+  /** Those of the operator, for where the resource names none. */
+  readonly images: Readonly<Record<Component | 'operator', string>>;
 }
 
 export interface RecordedPlacement {
@@ -56,6 +75,14 @@ export const dataKey = 'record.json';
 
 const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
 
+/** As far as nothing else looks at it: the schema of the resource has let it pass once. */
+const isInputs = ({ components, spec, images }: RecordedInputs): boolean =>
+  isRecord(components) &&
+  isRecord(images) &&
+  isRecord(spec) &&
+  isRecord(spec.nodes) &&
+  Array.isArray(spec.isolationGroups);
+
 /** @returns null when there is none; a text that says what is wrong with it */
 export function recordOf(live: KubeObject | undefined): ClusterRecord | string | null {
   if (live === undefined) return null;
@@ -68,6 +95,7 @@ export function recordOf(live: KubeObject | undefined): ClusterRecord | string |
       typeof record.clusterUid === 'string' &&
       isRecord(record.namespaces) &&
       isRecord(record.etcdMembers) &&
+      (record.inputs ?? []).every(isInputs) &&
       (record.placement === null ||
         (Number.isInteger(record.placement.numberOfShards) &&
           Number.isInteger(record.placement.replicationFactor) &&

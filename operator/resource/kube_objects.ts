@@ -133,6 +133,7 @@ export const resource: Record<
   | 'namespace'
   | 'statefulSet'
   | 'deployment'
+  | 'replicaSet'
   | 'service'
   | 'configMap'
   | 'secret'
@@ -153,6 +154,7 @@ export const resource: Record<
   namespace: { apiVersion, kind: 'TSDBNamespace', plural: 'tsdbnamespaces' },
   statefulSet: { apiVersion: 'apps/v1', kind: 'StatefulSet', plural: 'statefulsets' },
   deployment: { apiVersion: 'apps/v1', kind: 'Deployment', plural: 'deployments' },
+  replicaSet: { apiVersion: 'apps/v1', kind: 'ReplicaSet', plural: 'replicasets' },
   service: { apiVersion: 'v1', kind: 'Service', plural: 'services' },
   configMap: { apiVersion: 'v1', kind: 'ConfigMap', plural: 'configmaps' },
   secret: { apiVersion: 'v1', kind: 'Secret', plural: 'secrets' },

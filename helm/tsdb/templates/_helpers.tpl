@@ -38,6 +38,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - apiGroups: [apps]
   resources: [statefulsets, deployments]
   verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [apps]
+  # Whose pods of coordinators are that are older than their TSDBCluster.
+  resources: [replicasets]
+  verbs: [get]
 - apiGroups: ['']
   resources: [services, configmaps]
   verbs: [get, list, watch, create, patch, delete]
