@@ -1,6 +1,6 @@
 /** JSON values under one key of the key-value store, changed by compare-and-set. */
-import { abortable } from '#lib/env/wait.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import { abortable } from '#lib/turns/abortable.ts';
 import type { UnreadKeys } from '../unread_keys.ts';
 import type { Compare, KeyValue, Kv, Operation } from './kv.ts';
 import { compareAndSetAttemptsMax } from '../limits.ts';

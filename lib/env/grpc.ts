@@ -9,7 +9,7 @@ import { connect, isIP } from 'node:net';
 import { checkServerIdentity } from 'node:tls';
 import * as grpc from '@grpc/grpc-js';
 import { messageOf, shownText, TsdbError } from '../errors.ts';
-import { abortable } from './wait.ts';
+import { abortable } from '#lib/turns/abortable.ts';
 import { type GrpcServer, type GrpcServerOptions, listenGrpc } from './grpc/server.ts';
 import { errorCodeOf } from './grpc/status.ts';
 import { ChangingCertificates } from './grpc_certificates.ts';

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import { TsdbError } from '../../errors.ts';
 import type { ComingBody } from '../in_flight/bytes_in_flight.ts';
-import { abortable } from '../wait.ts';
+import { abortable } from '#lib/turns/abortable.ts';
 import type { Beginnings } from '../in_flight/beginnings.ts';
 import { IncomingMessages } from './incoming.ts';
 import type { GrpcCall, GrpcMethod, GrpcUnary } from './method.ts';
