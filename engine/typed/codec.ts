@@ -26,7 +26,7 @@ const slackBytes = 256;
 const typedModule = compileWasmFile(new URL('../build/typed.wasm', import.meta.url));
 
 /** A kernel's memory for one chunk at a time. */
-class TypedMemory {
+export class TypedMemory {
   readonly #memory = new WebAssembly.Memory({ initial: 16, maximum: memoryPagesMax });
   readonly kernel: TypedExports;
   readonly tables: number;

@@ -45,7 +45,7 @@ import {
 
 /** Rows of one kind and layout. */
 @unmanaged
-class Group {
+export class Group {
   layout: u64;
   kind: u32;
   rowCount: u32;
@@ -55,7 +55,7 @@ class Group {
 
 /** A column as it was read. They are a list, in the order in which fields stand in a typed value. */
 @unmanaged
-class Column {
+export class Column {
   tag: u64;
   /** Of u64: integers, bits, where byte strings are, lengths of messages. */
   values: usize;
@@ -63,10 +63,16 @@ class Column {
   rows: usize;
   count: u32;
   next: usize;
+  /** The column of the messages that have it, 0 for none. */
+  parent: usize;
+  /** Place of its group among the groups. */
+  group: u32;
+  /** Its own among the columns, from 1 on, for who tells of them. */
+  place: u32;
 }
 
 @unmanaged
-class Decoding {
+export class Decoding {
   tables: usize;
   /** Work space from here on is free. */
   top: usize;
@@ -77,6 +83,11 @@ class Decoding {
   fieldCounts: usize;
   valuesLeft: i64;
   bytesLeft: i64;
+  /** Whether the values are put together: their lengths are summed, and their fields checked. */
+  isWhole: bool;
+  group: u32;
+  groups: usize;
+  groupCount: u32;
 }
 
 /** Work space for a chunk. */
@@ -116,6 +127,38 @@ export function decodeTyped(
   answer: TypedAnswer,
 ): bool {
   const rowCount = chunk.rowCount;
+  if (!readTimes(chunk, tables, times, lags, starts, answer)) return false;
+  const d = changetype<Decoding>(work);
+  const first = readColumns(d, chunk, tables, askedAll, work, true);
+  if (first == 0) return false;
+
+  let total: u64 = 0;
+  for (let row: usize = 0; row < <usize>rowCount; row++) {
+    const at = d.lengths + (row << 2);
+    const begin = bytes + <usize>total;
+    total += <u64>load<u32>(at);
+    if (total > <u64>typedBytesMax) return false;
+    store<u64>(places + (row << 3), placed(begin, <usize>load<u32>(at)));
+    store<u32>(at, <u32>begin);
+  }
+  answer.bytes = <u32>total;
+  for (let i: usize = 0; i < <usize>d.groupCount; i++) {
+    writeHeads(d, changetype<Group>(d.groups + i * offsetof<Group>()));
+  }
+  writeColumns(d, changetype<Column>(first).next);
+  return true;
+}
+
+/** Reads what stands before the groups. */
+export function readTimes(
+  chunk: Chunk,
+  tables: usize,
+  times: usize,
+  lags: usize,
+  starts: usize,
+  answer: TypedAnswer,
+): bool {
+  const rowCount = chunk.rowCount;
   if (rowCount > <u32>typedRowsMax) return false;
   const control = readByte(chunk);
   if (control & ~(startsFlag | irregularFlag)) return false;
@@ -126,9 +169,45 @@ export function decodeTyped(
   answer.hasStarts = control & startsFlag ? 1 : 0;
   if (answer.hasStarts) decodeStarts(chunk, tables, times, starts);
   else fillWith(starts, rowCount, 0);
+  return !chunk.failed;
+}
 
-  const d = changetype<Decoding>(work);
+/**
+ * Which columns are asked for: `askedAll`, or the address of a u64 count and, ascending, so many pairs of u64: number of
+ * a field, and what is asked for of it. A column that is not asked for is passed over unread.
+ */
+export const askedAll: usize = 1;
+
+/** What is asked for of a field; 0 for nothing. */
+function askedOf(asked: usize, number: u64): usize {
+  if (asked == askedAll) return askedAll;
+  let low: usize = 0;
+  let high = <usize>load<u64>(asked);
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const found = load<u64>(asked + 8 + (middle << 4));
+    if (found == number) return <usize>load<u64>(asked + 16 + (middle << 4));
+    if (found < number) low = middle + 1;
+    else high = middle;
+  }
+  return 0;
+}
+
+/**
+ * Reads groups and columns after times, lags and starts. Gives the column, which is none, before the first one; 0 when
+ * they are malformed.
+ */
+export function readColumns(
+  d: Decoding,
+  chunk: Chunk,
+  tables: usize,
+  asked: usize,
+  work: usize,
+  isWhole: bool,
+): usize {
+  const rowCount = chunk.rowCount;
   d.tables = tables;
+  d.isWhole = isWhole;
   d.top = work + offsetof<Decoding>();
   d.valuesLeft = typedColumnValuesMax;
   d.bytesLeft = typedBytesMax;
@@ -141,39 +220,26 @@ export function decodeTyped(
   changetype<Column>(first).next = 0;
 
   const groupCount = readVarint(chunk);
-  if (groupCount == 0 || groupCount > <u64>rowCount) return false;
+  if (groupCount == 0 || groupCount > <u64>rowCount) return 0;
   const groups = readGroups(d, chunk, <u32>groupCount);
-  if (groups == 0) return false;
+  if (groups == 0) return 0;
+  d.groups = groups;
+  d.groupCount = <u32>groupCount;
   for (let i: usize = 0; i < <usize>groupCount; i++) {
     const group = changetype<Group>(groups + i * offsetof<Group>());
-    if (group.rowCount == 0) return false;
+    if (group.rowCount == 0) return 0;
+    d.group = <u32>i;
     const length = 1 + varintBytes(group.layout);
     for (let row: usize = 0; row < <usize>group.rowCount; row++) {
       store<u32>(d.lengths + (<usize>load<u16>(group.rows + (row << 1)) << 2), length);
     }
-    readLevel(d, chunk, group.rows, group.rowCount, 0);
-    if (chunk.failed) return false;
+    readLevel(d, chunk, group.rows, group.rowCount, 0, asked, 0);
+    if (chunk.failed) return 0;
   }
-  if (chunk.cursor != chunk.end) return false;
-
-  let total: u64 = 0;
-  for (let row: usize = 0; row < <usize>rowCount; row++) {
-    const at = d.lengths + (row << 2);
-    const begin = bytes + <usize>total;
-    total += <u64>load<u32>(at);
-    if (total > <u64>typedBytesMax) return false;
-    store<u64>(places + (row << 3), placed(begin, <usize>load<u32>(at)));
-    store<u32>(at, <u32>begin);
-  }
-  answer.bytes = <u32>total;
-  for (let i: usize = 0; i < <usize>groupCount; i++) {
-    writeHeads(d, changetype<Group>(groups + i * offsetof<Group>()));
-  }
-  writeColumns(d, changetype<Column>(first).next);
-  return true;
+  return chunk.cursor == chunk.end ? first : 0;
 }
 
-function fillWith(column: usize, rowCount: u32, value: i64): void {
+export function fillWith(column: usize, rowCount: u32, value: i64): void {
   const end = column + (<usize>rowCount << 3);
   for (let p = column; p < end; p += 8) store<i64>(p, value);
 }
@@ -228,7 +294,15 @@ function readNumbers(d: Decoding, chunk: Chunk, out: usize, count: u32): void {
 const entryBytes: usize = 16;
 
 /** Reads the columns of some rows. */
-function readLevel(d: Decoding, chunk: Chunk, rows: usize, rowCount: u32, depth: u32): void {
+function readLevel(
+  d: Decoding,
+  chunk: Chunk,
+  rows: usize,
+  rowCount: u32,
+  depth: u32,
+  asked: usize,
+  parent: usize,
+): void {
   const columnCount = readVarint(chunk);
   // Each takes three bytes.
   if (columnCount > <u64>(chunk.end - chunk.cursor) / 3) return fail(chunk);
@@ -245,18 +319,25 @@ function readLevel(d: Decoding, chunk: Chunk, rows: usize, rowCount: u32, depth:
     const entry = entries + i * entryBytes;
     const length = <usize>load<u32>(entry, 12);
     if (length > end - chunk.cursor) return fail(chunk);
+    const askedHere = askedOf(asked, load<u64>(entry));
+    if (askedHere == 0) {
+      chunk.cursor += length;
+      continue;
+    }
     chunk.end = chunk.cursor + length;
     const column = changetype<Column>(take(d, offsetof<Column>()));
     column.next = 0;
+    column.parent = parent;
+    column.group = d.group;
     changetype<Column>(d.last).next = changetype<usize>(column);
     d.last = changetype<usize>(column);
     if (load<u64>(entry) != number) same = changetype<usize>(column);
     number = load<u64>(entry);
     const typeAndForm = load<u32>(entry, 8);
     column.tag = (number << typeBits) | <u64>(typeAndForm & 7);
-    readColumn(d, chunk, column, typeAndForm >> 3, rows, rowCount, depth);
+    readColumn(d, chunk, column, typeAndForm >> 3, rows, rowCount, depth, askedHere);
     if (chunk.failed || chunk.cursor != chunk.end) return fail(chunk);
-    if (!noteFields(d, column, same)) return fail(chunk);
+    if (d.isWhole && !noteFields(d, column, same)) return fail(chunk);
     chunk.end = end;
   }
 }
@@ -296,6 +377,7 @@ function readColumn(
   rows: usize,
   rowCount: u32,
   depth: u32,
+  asked: usize,
 ): void {
   const type = <u32>(column.tag & 7);
   column.rows = rows;
@@ -309,7 +391,7 @@ function readColumn(
   if (type == typeBytes) return readBytes(d, chunk, column, (form & formEach) != 0);
   const values = take(d, <usize>count << 3);
   column.values = values;
-  if (type == typeMessage) return readMessages(d, chunk, column, depth);
+  if (type == typeMessage) return readMessages(d, chunk, column, depth, asked);
   if (type == typeDouble || type == typeFloat) {
     const control = readByte(chunk);
     if (control & irregularFlag) return fail(chunk);
@@ -418,14 +500,20 @@ function takeBytes(d: Decoding, length: u64): bool {
   return d.bytesLeft >= 0;
 }
 
-function readMessages(d: Decoding, chunk: Chunk, column: Column, depth: u32): void {
+function readMessages(
+  d: Decoding,
+  chunk: Chunk,
+  column: Column,
+  depth: u32,
+  asked: usize,
+): void {
   if (depth == typedDepthMax) return fail(chunk);
   const lengths = d.lengths;
   for (let i: usize = 0; i < <usize>column.count; i++) {
     const row = <usize>load<u16>(column.rows + (i << 1));
     store<u64>(column.values + (i << 3), <u64>load<u32>(lengths + (row << 2)));
   }
-  readLevel(d, chunk, column.rows, column.count, depth + 1);
+  readLevel(d, chunk, column.rows, column.count, depth + 1, asked, changetype<usize>(column));
   if (chunk.failed) return;
   for (let i: usize = 0; i < <usize>column.count; i++) {
     const row = <usize>load<u16>(column.rows + (i << 1));

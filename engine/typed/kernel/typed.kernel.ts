@@ -2,8 +2,14 @@
 // facade is engine/typed/codec.ts, the twin chunk_twin.ts.
 import { Chunk, kindsAll, kindTyped, readHeader } from '../../codec/kernel/codec';
 import { encoderScratchBytes } from '../../codec/kernel/scratch';
-import { typedRowsMax } from '../../codec/layout';
+import { typedColumnValuesMax, typedRowsMax } from '../../codec/layout';
 import { placed } from './fields';
+import {
+  columnEntryBytes,
+  ColumnsAnswer,
+  decodeColumns as decodeTypedColumns,
+  groupEntryBytes,
+} from './columns';
 import { decodeTyped, TypedAnswer, typedDecodeBytes } from './decode';
 import { encodeTyped, typedChunkBytesMax, typedEncodeBytes } from './encode';
 
@@ -90,4 +96,53 @@ export function decode(
     store<u32>(ends + (row << 2), valueEnd);
   }
   return <i32>chunk.rowCount;
+}
+
+/** Room for what is told of groups, and of columns, of a chunk. */
+export function groupsBytes(): usize {
+  return <usize>typedRowsMax * groupEntryBytes;
+}
+export function columnsBytes(): usize {
+  return <usize>typedColumnValuesMax * columnEntryBytes;
+}
+
+/**
+ * Reads columns of the chunk in [at, end), after which 64 bytes may be looked at: those that are asked for, at `asked` a
+ * u64 count and pairs of u64, number of a field and address of what is asked for of it, 1 for all of it; 1 for everything.
+ * Gives 1, or 0 when it is malformed. Four u32 at `answers`: rows, columns, groups, and whether rows have starts. Entries
+ * of 24 bytes at `groups` (f64 layout, u32 kind, rows, address of their places, u16), of 32 bytes at `columns` (u64 tag;
+ * u32 place of its parent from 1 on or 0, group, rows, addresses of their places, u16, and of values: f64, of byte strings
+ * their addresses and lengths, u32). They hold until the work space is used again.
+ * @param work `decodeBytes`
+ */
+export function decodeColumns(
+  struct: usize,
+  tables: usize,
+  at: usize,
+  end: usize,
+  asked: usize,
+  times: usize,
+  lags: usize,
+  starts: usize,
+  work: usize,
+  groups: usize,
+  columns: usize,
+  answers: usize,
+): bool {
+  const chunk = changetype<Chunk>(struct);
+  if (!readHeader(chunk, at, end, kindsAll) || chunk.kind != kindTyped) return false;
+  if (chunk.end != end) return false;
+  const answer = changetype<ColumnsAnswer>(answers);
+  return decodeTypedColumns(
+    chunk,
+    tables,
+    asked,
+    times,
+    lags,
+    starts,
+    work,
+    groups,
+    columns,
+    answer,
+  );
 }
