@@ -20,6 +20,7 @@ import {
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import { PlacementStore } from '#cluster/placement/store.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { formatLevelNewest } from '#lib/format_level.ts';
 import { startEmbedded } from '../conformance/kv_suite_servers.ts';
 import { call, eventually, namespaceReady, NodeServer, shardsAvailable } from './process.ts';
 import { checkoutOrSkip, previousRelease, previousReleaseFixture } from './release.ts';
@@ -46,7 +47,7 @@ test("today's process serves every sample of the previous release's data folder"
     // Of its own accord it writes nothing that the release before could not read.
     assert.match(server.program.log(), /tsdbctl upgrade finish/);
     const { formatLevel } = await ok(server, 'GET', '/services/tsdb/upgrade');
-    assert.deepEqual(formatLevel, { newest: 2, finished: 1 });
+    assert.deepEqual(formatLevel, { newest: formatLevelNewest, finished: 1 });
     await ok(server, 'POST', '/services/tsdb/upgrade/finish');
     await eventually('a folder that knows of the end of the upgrade', async () =>
       JSON.parse(readFileSync(join(folder, 'data/formats.json'), 'utf8')),
@@ -123,10 +124,10 @@ if (checkout !== null) {
 /** Formats of today are not written while a process of the previous release could not read them. */
 async function cannotBeFinished(today: NodeServer): Promise<void> {
   const { formatLevel, instances } = await ok(today, 'GET', '/services/tsdb/upgrade');
-  assert.deepEqual(formatLevel, { newest: 2, finished: 1 });
+  assert.deepEqual(formatLevel, { newest: formatLevelNewest, finished: 1 });
   assert.deepEqual(instances.old, { reads: 1, writes: 1, readersRead: 1 });
   // The coordinator of the previous release has read from it.
-  assert.deepEqual(instances.today, { reads: 2, writes: 1, readersRead: 1 });
+  assert.deepEqual(instances.today, { reads: formatLevelNewest, writes: 1, readersRead: 1 });
   const path = `${today.url}/api/v1/services/tsdb/upgrade/finish`;
   const refused = await call('POST', path);
   assert.equal(refused.status, 409);

@@ -53,6 +53,8 @@ export interface ClusterShape {
   readonly namespaces?: readonly string[];
   /** The release before made its placement, so the formats of today are not written yet. */
   readonly isOfFormerRelease?: boolean;
+  /** A third of the writes has typed rows, once their formats may be written. */
+  readonly writesTypedRows?: boolean;
   /** Of the namespaces, other than usual. */
   readonly options?: Partial<Namespace['options']>;
 }
@@ -73,6 +75,7 @@ export class SimulatedCluster {
   readonly histories: Map<string, History> = new Map();
   readonly #table: SimulatedSeries = new SimulatedSeries(seriesCount);
   readonly #counts = new Map<string, number>();
+  #writesTypedRows = false;
   readonly #registry = new LastDecoded(registryFromJson);
   readonly #placement = new LastDecoded(placementFromStored);
   /** Unix milliseconds up to which a coordinator has given versions. */
@@ -108,6 +111,7 @@ export class SimulatedCluster {
 
   /** Starts the processes, makes placement and namespace, and waits until they are in use. */
   async found(shape: ClusterShape): Promise<void> {
+    this.#writesTypedRows = shape.writesTypedRows === true;
     const { nodes, coordinators, numShards, namespaces = [namespace] } = shape;
     const { world } = this;
     for (const id of nodes) world.addNode(id, id[0]!);
@@ -207,8 +211,9 @@ export class SimulatedCluster {
     });
   }
 
-  /** A third of the writes has typed rows, once their formats may be written, of whichever series. */
+  /** Whatever the series. */
   #isTyped([first]: readonly SimulatedRow[]): boolean {
+    if (!this.#writesTypedRows) return false;
     const isTaken = this.world.nodes
       .values()
       .some(({ runtime }) => (runtime?.database.formats.level() ?? 0) >= typedRowsFormatLevel);

@@ -129,6 +129,7 @@ class Run {
       coordinators: 2 + random.below(2),
       numShards: 4,
       isOfFormerRelease: features.has('upgrade'),
+      writesTypedRows: true,
     });
     this.#every(writeMillis, () => this.#write());
     this.#every(readMillis, () => this.#read());

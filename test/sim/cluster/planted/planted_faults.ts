@@ -124,8 +124,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'versions-of-the-node-that-takes-a-row',
     file: 'node/storage/write/write.ts',
-    right: 'context.store.append(rows, version, ',
-    wrong: 'context.store.append(rows, Number(context.time.nowNanos() / 15_625n), ',
+    right: 'part.append(context.store, version, ',
+    wrong: 'part.append(context.store, Number(context.time.nowNanos() / 15_625n), ',
   },
   {
     name: 'a-watch-that-drops-events',
