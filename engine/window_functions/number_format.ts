@@ -34,3 +34,13 @@ export function formatSample(value: number): string {
   const signAt = text.indexOf('e') + 1;
   return text.length - signAt > 2 ? text : `${text.slice(0, signAt + 1)}0${text.slice(signAt + 1)}`;
 }
+
+/** As Go prints them with %g: below 1e-4 and from 1e6 on with an exponent of two digits at least. */
+export function formatGeneral(value: number): string {
+  const size = Math.abs(value);
+  if ((size >= 1e-4 && size < 1e6) || size === 0 || size === Infinity || value !== value) {
+    return formatNumber(value);
+  }
+  const [digits, exponent] = value.toExponential().split('e') as [string, string];
+  return `${digits}e${exponent[0]}${exponent.slice(1).padStart(2, '0')}`;
+}

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { formatNumber, formatSample } from './number_format.ts';
+import { formatGeneral, formatNumber, formatSample } from './number_format.ts';
 import { RowPrinter } from './row_printer.ts';
 import { makeRowBuffer } from './row.ts';
 
@@ -88,4 +88,21 @@ test('the row printer prints what formatSample() prints, and leaves absent steps
     .join('');
   const got = printed(values, (step) => `,[${step}.123,"`);
   assert.ok(got === wanted, 'the texts are the same');
+});
+
+test('formatGeneral() prints what Go prints with %g', () => {
+  const prints: readonly (readonly [number, string])[] = [
+    [0, '0'],
+    [-0, '-0'],
+    [0.0001, '0.0001'],
+    [0.00001234, '1.234e-05'],
+    [999_999, '999999'],
+    [1_000_000, '1e+06'],
+    [-1_234_567.5, '-1.2345675e+06'],
+    [1e100, '1e+100'],
+    [5e-324, '5e-324'],
+    [Infinity, '+Inf'],
+    [NaN, 'NaN'],
+  ];
+  for (const [value, text] of prints) assert.equal(formatGeneral(value), text);
 });
