@@ -92,7 +92,7 @@ export function valueOfHistogram(histogram: Histogram): Uint8Array<ArrayBuffer> 
   };
   if (schema !== 0) writer.int(field.schema, BigInt(schema));
   if (hint !== resetHint.unknown) writer.uint(field.hint, BigInt(hint));
-  if (bitsOfDouble(zeroThreshold) !== 0n) writer.double(field.zeroThreshold, zeroThreshold);
+  if (zeroThreshold !== 0) writer.double(field.zeroThreshold, zeroThreshold);
   countField(field.count, count);
   countField(field.zeroCount, zeroCount);
   if (sumBits !== 0n) writer.doubleBits(field.sum, sumBits);
@@ -121,12 +121,16 @@ function bucketsByNumber(positive: Buckets, negative: Buckets): [number, number]
 }
 
 function checkHistogram(histogram: Histogram): void {
-  const { isFloat, schema, count, zeroCount, customBounds, positive, negative } = histogram;
+  const { isFloat, schema, count, zeroCount, zeroThreshold, customBounds, positive, negative } =
+    histogram;
   const isCustom = schema === customSchema;
   if (!isCustom && (!Number.isInteger(schema) || schema < schemaMin || schema > schemaMax)) {
     throw badHistogram(
       `schema is not one of ${schemaMin} to ${schemaMax} or ${customSchema}: ${schema}`,
     );
+  }
+  if (!(zeroThreshold >= 0 && zeroThreshold < Infinity)) {
+    throw badHistogram(`zero threshold is no number from 0: ${zeroThreshold}`);
   }
   if (isCustom) checkCustom(histogram);
   else if (customBounds.length > 0) throw badHistogram(`has custom bounds with schema ${schema}`);
@@ -140,9 +144,12 @@ function checkHistogram(histogram: Histogram): void {
   checkCount(zeroCount, isFloat, 'zero count');
 }
 
-function checkCustom({ customBounds, zeroCount, positive, negative }: Histogram): void {
+function checkCustom(histogram: Histogram): void {
+  const { customBounds, zeroCount, positive, negative } = histogram;
   if (negative.indexes.length > 0) throw badHistogram('has custom bounds and negative buckets');
-  if (zeroCount !== 0) throw badHistogram('has custom bounds and a zero bucket');
+  if (zeroCount !== 0 || histogram.zeroThreshold !== 0) {
+    throw badHistogram('has custom bounds and a zero bucket');
+  }
   for (const [i, bound] of customBounds.entries()) {
     if (Number.isNaN(bound)) throw badHistogram(`custom bound ${i} is NaN`);
     if (i > 0 && bound <= customBounds[i - 1]!) {
@@ -213,7 +220,7 @@ export function histogramOfValue(
         break;
       case field.zeroThreshold:
         expectType(reader, fieldType.double);
-        if (reader.bits === 0n) throw defaultField(reader);
+        if (reader.double === 0) throw defaultField(reader);
         zeroThreshold = reader.double;
         break;
       case field.count:

@@ -83,7 +83,7 @@ export function histogramValues(
 const bounds = Float64Array.of(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10);
 
 /** Counters over bounds that are given. */
-function customHistogramValues(numbers: SeededNumbers, rowCount: number): Uint8Array[] {
+export function customHistogramValues(numbers: SeededNumbers, rowCount: number): Uint8Array[] {
   const counts = new Float64Array(bounds.length + 1);
   let sum = 0;
   return Array.from({ length: rowCount }, () => {

@@ -21,6 +21,7 @@ import { rawBytesMax, type WriteDecoderCore, type RemoteWriteVersion } from './c
 import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from './kernel.ts';
 import { decodeSnappy, snappyProblemText } from './snappy.ts';
 import { decodeSnappyTwin } from './snappy_twin.ts';
+import { histogramLines } from './write_decoder_fuzz.ts';
 import { WriteDecoderTwin } from './write_decoder_twin.ts';
 
 /**
@@ -265,7 +266,7 @@ function requestV2Of(pick: Pick): Uint8Array {
 function outcomeOf(core: WriteDecoderCore, body: Uint8Array, version: RemoteWriteVersion): string {
   const outcome = core.remoteWrite(body, version);
   if (outcome < 0) return `problem ${outcome}`;
-  let text = `histograms ${core.histogramCount}`;
+  let text = histogramLines(core).join('\n');
   const slots = core.rowSlots;
   const times = core.rowTimestamps;
   const values = core.rowValues;

@@ -19,6 +19,11 @@ export const symbolsMax: number = 1 << 20;
 /** Most bytes that the labels of all series of a version 2 body take, written out. */
 export const labelTextBytesMax: number = 128 * 1024 * 1024;
 
+/** Most native histograms of one body. */
+export const histogramsMax: number = 1 << 18;
+/** Most bytes of their values, as they are stored. */
+export const histogramBytesMax: number = 63 * 1024 * 1024;
+
 /** Of Prometheus remote write: prometheus.WriteRequest, or io.prometheus.write.v2.Request. */
 export type RemoteWriteVersion = 1 | 2;
 
@@ -35,6 +40,8 @@ export const writeDecoderProblem = {
   tooManySymbols: -13,
   /** Version 2: the labels of all series, written out, are longer than `labelTextBytesMax`. */
   tooMuchText: -14,
+  /** More than `histogramsMax`, or their values take more than `histogramBytesMax`. */
+  tooManyHistograms: -15,
 } as const;
 
 export function writeDecoderProblemText(problem: number): string {
@@ -49,9 +56,23 @@ export function writeDecoderProblemText(problem: number): string {
       return `more than ${symbolsMax} symbols`;
     case writeDecoderProblem.tooMuchText:
       return `labels of all series are longer than ${labelTextBytesMax} bytes`;
+    case writeDecoderProblem.tooManyHistograms:
+      return `more than ${histogramsMax} native histograms, or than ${histogramBytesMax} bytes of them`;
     default:
       return `snappy: ${snappyProblemText(problem, rawBytesMax)}`;
   }
+}
+
+export interface HistogramColumns {
+  readonly count: number;
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  readonly timestampsMillis: BigInt64Array;
+  /** Unix nanoseconds, 0 for none. */
+  readonly startNanos: BigInt64Array;
+  /** Ends of the typed values, one after the other; a bad one has an empty one. */
+  readonly valueEnds: Uint32Array;
+  readonly valueBytes: Uint8Array;
 }
 
 export interface WriteDecoderCore {
@@ -74,10 +95,12 @@ export interface WriteDecoderCore {
   readonly rowGenerations: Uint32Array;
   readonly rowTimestamps: BigInt64Array;
   readonly rowValues: Float64Array;
-  /** Some of the rows are of `oversizeSlot`. */
+  /** Some of the rows, or of the histograms, are of `oversizeSlot`. */
   readonly hasOversizeRows: boolean;
-  /** Native histograms of the last body, which are passed over. */
-  readonly histogramCount: number;
+  /** Native histograms of the last body; views until the next one. */
+  readonly histograms: HistogramColumns;
+  /** Why one of these is bad. To be asked for before tags are. */
+  histogramProblem(row: number): string;
   /** Slots that the last body gave to new series, each once. */
   readonly newSlots: Uint32Array;
   /**

@@ -7,6 +7,8 @@ import { type Random } from '#lib/env/env.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import {
+  type HistogramColumns,
+  histogramsMax,
   type WriteDecoderCore,
   type RemoteWriteVersion,
   bodyBytesMax,
@@ -14,6 +16,7 @@ import {
   writeDecoderRowsMax,
   oversizeSlot,
 } from './core.ts';
+import { histogramProblem } from './wire_histogram.ts';
 import type { WriteDecoderExports } from './write_decoder_exports.ts';
 
 const pageBytes = 65_536;
@@ -26,7 +29,7 @@ const tableEntryBytes = 8;
 /** One slot for so many bytes of the budget: two thirds of a usual series' tags and bookkeeping. */
 const budgetBytesPerSlot = 256;
 /** The kernel's regions for one body, and slack; they are touched as bodies need them. */
-const bodyRegionsBytes: number = 117 * 1024 * 1024;
+const bodyRegionsBytes: number = 198 * 1024 * 1024;
 
 /** Slots whose tags are asked for in one call. */
 const entriesAtOnce = 65_536;
@@ -65,6 +68,10 @@ export class WriteDecoderKernel implements WriteDecoderCore {
   readonly #rowTimestamps: BigInt64Array;
   readonly #rowValues: Float64Array;
   readonly #newSlots: Uint32Array;
+  /** Of as many histograms as there may be. */
+  readonly #histograms: Omit<HistogramColumns, 'count'>;
+  /** Where each bad one stands in the body: two words. */
+  readonly #histogramSources: Uint32Array;
   readonly idHash: Uint32Array;
   readonly generation: Uint32Array;
   readonly refused: Uint8Array;
@@ -115,6 +122,19 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     );
     this.#rowValues = new Float64Array(buffer, addressOf(kernel.rowValues), writeDecoderRowsMax);
     this.#newSlots = new Uint32Array(buffer, addressOf(kernel.newSlots), writeDecoderRowsMax);
+    const words = (at: { readonly value: number }, perRow = 1): Uint32Array =>
+      new Uint32Array(buffer, addressOf(at), perRow * histogramsMax);
+    const times = (at: { readonly value: number }): BigInt64Array =>
+      new BigInt64Array(buffer, addressOf(at), histogramsMax);
+    this.#histograms = {
+      slots: words(kernel.histogramSlots),
+      generations: words(kernel.histogramGenerations),
+      timestampsMillis: times(kernel.histogramTimestamps),
+      startNanos: times(kernel.histogramStarts),
+      valueEnds: words(kernel.histogramEnds),
+      valueBytes: this.#bytes.subarray(addressOf(kernel.histogramValues)),
+    };
+    this.#histogramSources = words(kernel.histogramSources, 2);
     this.idHash = new Uint32Array(buffer, kernel.idHash() >>> 0, slotsMax);
     this.generation = new Uint32Array(buffer, kernel.generation() >>> 0, slotsMax);
     this.refused = new Uint8Array(buffer, kernel.refused() >>> 0, slotsMax);
@@ -181,8 +201,25 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     return this.#hasOversizeRow || this.#kernel.hasOversizeRows() !== 0;
   }
 
-  get histogramCount(): number {
-    return this.#kernel.histogramCount();
+  get histograms(): HistogramColumns {
+    const all = this.#histograms;
+    const count = this.#kernel.histogramCount();
+    const valueEnds = all.valueEnds.subarray(0, count);
+    return {
+      count,
+      slots: all.slots.subarray(0, count),
+      generations: all.generations.subarray(0, count),
+      timestampsMillis: all.timestampsMillis.subarray(0, count),
+      startNanos: all.startNanos.subarray(0, count),
+      valueEnds,
+      valueBytes: all.valueBytes.subarray(0, valueEnds.at(-1) ?? 0),
+    };
+  }
+
+  histogramProblem(row: number): string {
+    const start = this.#rawAt + this.#histogramSources[2 * row]!;
+    const range = [start, start + this.#histogramSources[2 * row + 1]!] as const;
+    return histogramProblem(this.#bytes, range) ?? '';
   }
 
   get newSlots(): Uint32Array {

@@ -1,5 +1,7 @@
 /** Bodies of Prometheus remote write as a client makes them, for tests, fuzzes and benchmarks. */
 import type { Tag } from '#lib/tags.ts';
+import type { Buckets, Histogram } from '../typed/histogram.ts';
+import { bitsOfDouble } from '../typed/typed_value.ts';
 import { encodeSnappy } from './snappy.ts';
 
 /** Wire type of a field that begins with its length. */
@@ -8,6 +10,8 @@ const lengthDelimited = 2;
 const symbolsField = 4;
 const seriesFieldV2 = 5;
 const labelReferencesField = 1;
+const histogramField = 4;
+const histogramFieldV2 = 3;
 
 export interface SeriesToWrite {
   /** In the order of the wire; Prometheus sorts them. */
@@ -18,6 +22,15 @@ export interface SeriesToWrite {
     /** A bigint gives the bits, for NaN payloads, which a number does not keep. */
     readonly value: number | bigint;
   }[];
+  readonly histograms?: readonly HistogramToWrite[];
+}
+
+export interface HistogramToWrite {
+  /** Unix milliseconds, whole. */
+  readonly timestampMillis: number;
+  /** Of version 2. */
+  readonly startMillis?: number;
+  readonly histogram: Histogram;
 }
 
 /** Body of a remote write 1.0 request: a WriteRequest in a snappy block. */
@@ -28,7 +41,7 @@ export function encodeRemoteWrite(series: readonly SeriesToWrite[]): Uint8Array<
 /** A WriteRequest, not compressed. */
 export function encodeWriteRequest(series: readonly SeriesToWrite[]): Uint8Array<ArrayBuffer> {
   const request: number[] = [];
-  for (const { tags, samples } of series) {
+  for (const { tags, samples, histograms = [] } of series) {
     const message: number[] = [];
     for (const { name, value } of tags) {
       const label: number[] = [];
@@ -37,6 +50,7 @@ export function encodeWriteRequest(series: readonly SeriesToWrite[]): Uint8Array
       putBytes(message, 1, label);
     }
     putSamples(message, samples);
+    for (const each of histograms) putBytes(message, histogramField, histogramMessage(each));
     putBytes(request, 1, message);
   }
   return new Uint8Array(request);
@@ -53,13 +67,78 @@ function putSamples(message: number[], samples: SeriesToWrite['samples']): void 
   }
 }
 
+/** As Prometheus sends it: a span for buckets that are next to each other, lists packed. */
+function histogramMessage({ timestampMillis, startMillis, histogram }: HistogramToWrite): number[] {
+  const { isFloat, schema, hint, zeroThreshold, count, zeroCount, sumBits, customBounds } =
+    histogram;
+  const message: number[] = [];
+  const putDouble = (field: number, bits: bigint): void => {
+    message.push(field * 8 + 1, ...new Uint8Array(BigUint64Array.of(bits).buffer));
+  };
+  const putInteger = (field: number, value: bigint): void => {
+    putVarint(message, BigInt(field * 8));
+    putVarint(message, BigInt.asUintN(64, value));
+  };
+  const putCount = (field: number, value: number): void => {
+    if (isFloat) putDouble(field + 1, bitsOfDouble(value));
+    else putInteger(field, BigInt(value));
+  };
+  putCount(1, count);
+  putDouble(3, sumBits);
+  putInteger(4, zigzag(schema));
+  putDouble(5, bitsOfDouble(zeroThreshold));
+  putCount(6, zeroCount);
+  for (const [field, side] of [
+    [8, histogram.negative],
+    [11, histogram.positive],
+  ] as const) {
+    for (const { offset, length } of spansOf(side)) {
+      const span: number[] = [8];
+      putVarint(span, zigzag(offset));
+      span.push(16);
+      putVarint(span, BigInt(length));
+      putBytes(message, field, span);
+    }
+    const list: number[] = [];
+    for (const [i, each] of side.counts.entries()) {
+      if (isFloat) list.push(...new Uint8Array(Float64Array.of(each).buffer));
+      else putVarint(list, zigzag(each - (side.counts[i - 1] ?? 0)));
+    }
+    if (list.length > 0) putBytes(message, field + (isFloat ? 2 : 1), list);
+  }
+  putInteger(14, BigInt(hint));
+  putInteger(15, BigInt(timestampMillis));
+  if (customBounds.length > 0) {
+    putVarint(message, BigInt(16 * 8 + lengthDelimited));
+    putVarint(message, BigInt(8 * customBounds.length));
+    message.push(...new Uint8Array(customBounds.slice().buffer));
+  }
+  if (startMillis !== undefined) putInteger(17, BigInt(startMillis));
+  return message;
+}
+
+function spansOf({ indexes }: Buckets): { offset: number; length: number }[] {
+  const spans: { offset: number; length: number }[] = [];
+  for (const [i, index] of indexes.entries()) {
+    const last = spans.at(-1);
+    const before = indexes[i - 1];
+    if (last === undefined || before === undefined) spans.push({ offset: index, length: 1 });
+    else if (index === before + 1) last.length += 1;
+    else spans.push({ offset: index - before - 1, length: 1 });
+  }
+  return spans;
+}
+
+const zigzag = (value: number): bigint =>
+  BigInt.asUintN(64, (BigInt(value) << 1n) ^ (BigInt(value) >> 63n));
+
 function putVarint(target: number[], value: bigint): void {
   for (; value > 127n; value >>= 7n) target.push(Number(value & 127n) | 128);
   target.push(Number(value));
 }
 
 function putBytes(target: number[], field: number, bytes: ArrayLike<number>): void {
-  target.push(field * 8 + lengthDelimited);
+  putVarint(target, BigInt(field * 8 + lengthDelimited));
   putVarint(target, BigInt(bytes.length));
   for (let i = 0; i < bytes.length; i++) target.push(bytes[i]!);
 }
@@ -73,7 +152,7 @@ export function encodeRemoteWriteV2(series: readonly SeriesToWrite[]): Uint8Arra
     symbols.set(text, symbols.size);
     return symbols.size - 1;
   };
-  const messages = series.map(({ tags, samples }) => {
+  const messages = series.map(({ tags, samples, histograms = [] }) => {
     const references: number[] = [];
     for (const { name, value } of tags) {
       for (const text of [name, value]) putVarint(references, BigInt(referenceOf(text)));
@@ -81,6 +160,7 @@ export function encodeRemoteWriteV2(series: readonly SeriesToWrite[]): Uint8Arra
     const message: number[] = [];
     putBytes(message, labelReferencesField, references);
     putSamples(message, samples);
+    for (const each of histograms) putBytes(message, histogramFieldV2, histogramMessage(each));
     return message;
   });
   const request: number[] = [];

@@ -8,6 +8,15 @@
  */
 import { tagsBytesMax } from '#lib/tags.ts';
 import { tagsCountMax } from './core.ts';
+import {
+  Fields,
+  Malformed,
+  type Range,
+  wireBytes,
+  wireFixed64,
+  wireVarint,
+} from './wire_fields.ts';
+import { readHistogram, type WireHistogram } from './wire_histogram.ts';
 
 /** One time series of a request. */
 export interface WireSeries {
@@ -17,126 +26,43 @@ export interface WireSeries {
   readonly tags: Uint8Array | null;
   readonly timestampsMillis: bigint[];
   readonly valueBits: bigint[];
+  readonly histograms: readonly HistogramAt[];
+}
+
+/** Where it stands in the request, too. */
+export interface HistogramAt {
+  readonly range: Range;
+  readonly histogram: WireHistogram;
 }
 
 export interface WireRequest {
   readonly series: WireSeries[];
-  /** Native histograms that were passed over. */
-  readonly histogramCount: number;
-}
-
-export const wireVarint = 0;
-const wireFixed64 = 1;
-export const wireBytes = 2;
-const wireFixed32 = 5;
-const fieldNumberMax = 2 ** 29 - 1;
-
-export class Malformed extends Error {}
-
-/** Reads fields between two offsets. */
-export class Fields {
-  readonly #bytes: Uint8Array;
-  #at: number;
-  readonly #end: number;
-  number: number = 0;
-  wireType: number = 0;
-
-  constructor(bytes: Uint8Array, start: number, end: number) {
-    this.#bytes = bytes;
-    this.#at = start;
-    this.#end = end;
-  }
-
-  /** All bytes were read. */
-  get isAtEnd(): boolean {
-    return this.#at === this.#end;
-  }
-
-  /** Moves to the next field; false at the end. */
-  next(): boolean {
-    if (this.#at === this.#end) return false;
-    const key = this.varint();
-    if (key > 0xffff_ffffn) throw new Malformed('field key');
-    this.number = Number(key >> 3n);
-    this.wireType = Number(key & 7n);
-    if (this.number === 0 || this.number > fieldNumberMax) throw new Malformed('field number');
-    return true;
-  }
-
-  expect(wireType: number): void {
-    if (this.wireType !== wireType) throw new Malformed('wire type');
-  }
-
-  /** The low 64 bits of at most ten bytes. */
-  varint(): bigint {
-    let value = 0n;
-    for (let i = 0n; i < 10n; i++) {
-      if (this.#at === this.#end) throw new Malformed('cut off');
-      const byte = this.#bytes[this.#at++]!;
-      value |= BigInt(byte & 127) << (7n * i);
-      if (byte < 128) return BigInt.asUintN(64, value);
-    }
-    throw new Malformed('varint');
-  }
-
-  #take(length: number): number {
-    if (length > this.#end - this.#at) throw new Malformed('cut off');
-    this.#at += length;
-    return this.#at - length;
-  }
-
-  /** Start and end of a field of bytes. */
-  range(): [start: number, end: number] {
-    const length = this.varint();
-    if (length > 0xffff_ffffn) throw new Malformed('length');
-    const start = this.#take(Number(length));
-    return [start, this.#at];
-  }
-
-  fixed64(): bigint {
-    const at = this.#take(8);
-    return new DataView(this.#bytes.buffer, this.#bytes.byteOffset + at, 8).getBigUint64(0, true);
-  }
-
-  skip(): void {
-    if (this.wireType === wireVarint) this.varint();
-    else if (this.wireType === wireFixed64) this.#take(8);
-    else if (this.wireType === wireBytes) this.range();
-    else if (this.wireType === wireFixed32) this.#take(4);
-    else throw new Malformed('group');
-  }
 }
 
 /** Reads an uncompressed WriteRequest; null when it is malformed. */
 export function parseWriteRequest(bytes: Uint8Array): WireRequest | null {
   const series: WireSeries[] = [];
-  const counts = { histograms: 0 };
   try {
     const fields = new Fields(bytes, 0, bytes.length);
     while (fields.next()) {
       if (fields.number !== 1) fields.skip();
       else {
         fields.expect(wireBytes);
-        series.push(parseSeries(bytes, fields.range(), counts));
+        series.push(parseSeries(bytes, fields.range()));
       }
     }
   } catch (error) {
     if (error instanceof Malformed) return null;
     throw error;
   }
-  return { series, histogramCount: counts.histograms };
+  return { series };
 }
 
-export type Range = readonly [start: number, end: number];
-
-function parseSeries(
-  bytes: Uint8Array,
-  [start, end]: Range,
-  counts: { histograms: number },
-): WireSeries {
+function parseSeries(bytes: Uint8Array, [start, end]: Range): WireSeries {
   const labels: Label[] = [];
   const timestampsMillis: bigint[] = [];
   const valueBits: bigint[] = [];
+  const histograms: HistogramAt[] = [];
   const fields = new Fields(bytes, start, end);
   while (fields.next()) {
     if (fields.number === 1) {
@@ -147,12 +73,13 @@ function parseSeries(
       const [timestamp, bits] = parseSample(bytes, fields.range());
       timestampsMillis.push(timestamp);
       valueBits.push(bits);
-    } else {
-      if (fields.number === 4) counts.histograms++;
-      fields.skip();
-    }
+    } else if (fields.number === 4) {
+      fields.expect(wireBytes);
+      const range = fields.range();
+      histograms.push({ range, histogram: readHistogram(bytes, range, false) });
+    } else fields.skip();
   }
-  return { tags: canonicalTags(labels), timestampsMillis, valueBits };
+  return { tags: canonicalTags(labels), timestampsMillis, valueBits, histograms };
 }
 
 export interface Label {

@@ -1,22 +1,20 @@
 /**
  * Prometheus remote write 2.0 (io.prometheus.write.v2.Request): the plain twin of the walk in
  * engine/write_decoder/kernel/write_decoder.kernel.ts and engine/write_decoder/kernel/symbols.ts. A
- * request has one table of texts; a series names its labels by pairs of numbers in it. Histograms,
- * exemplars, metadata and start times are passed over.
+ * request has one table of texts; a series names its labels by pairs of numbers in it. Exemplars,
+ * metadata and start times of samples are passed over.
  */
 import { writeDecoderProblem, labelTextBytesMax, symbolsMax } from './core.ts';
 import {
   canonicalTags,
-  Fields,
-  Malformed,
-  parseSample,
-  wireBytes,
-  wireVarint,
+  type HistogramAt,
   type Label,
-  type Range,
+  parseSample,
   type WireRequest,
   type WireSeries,
 } from './remote_write_twin.ts';
+import { Fields, Malformed, type Range, wireBytes, wireVarint } from './wire_fields.ts';
+import { readHistogram } from './wire_histogram.ts';
 
 const field = { symbols: 4, timeseries: 5 } as const;
 const seriesField = { labelReferences: 1, samples: 2, histograms: 3 } as const;
@@ -46,21 +44,22 @@ function readRequest(bytes: Uint8Array): WireRequest | number {
       ranges.push(fields.range());
     } else fields.skip();
   }
-  const counts = { histograms: 0, textBytes: 0 };
+  const counts = { textBytes: 0 };
   const series = ranges.map((range) => parseSeries(bytes, range, symbols, counts));
   if (counts.textBytes > labelTextBytesMax) return writeDecoderProblem.tooMuchText;
-  return { series, histogramCount: counts.histograms };
+  return { series };
 }
 
 function parseSeries(
   bytes: Uint8Array,
   [start, end]: Range,
   symbols: readonly Uint8Array[],
-  counts: { histograms: number; textBytes: number },
+  counts: { textBytes: number },
 ): WireSeries {
   const texts: Uint8Array[] = [];
   const timestampsMillis: bigint[] = [];
   const valueBits: bigint[] = [];
+  const histograms: HistogramAt[] = [];
   const takeText = (fields: Fields): void => {
     const reference = fields.varint();
     if (reference >= BigInt(symbols.length)) throw new Malformed('reference');
@@ -82,13 +81,14 @@ function parseSeries(
       const [timestamp, bits] = parseSample(bytes, fields.range());
       timestampsMillis.push(timestamp);
       valueBits.push(bits);
-    } else {
-      if (fields.number === seriesField.histograms) counts.histograms++;
-      fields.skip();
-    }
+    } else if (fields.number === seriesField.histograms) {
+      fields.expect(wireBytes);
+      const range = fields.range();
+      histograms.push({ range, histogram: readHistogram(bytes, range, true) });
+    } else fields.skip();
   }
   if (texts.length % 2 === 1) throw new Malformed('a name without a value');
   const labels: Label[] = [];
   for (let i = 0; i < texts.length; i += 2) labels.push({ name: texts[i]!, value: texts[i + 1]! });
-  return { tags: canonicalTags(labels), timestampsMillis, valueBits };
+  return { tags: canonicalTags(labels), timestampsMillis, valueBits, histograms };
 }

@@ -37,9 +37,38 @@ export interface WriteDecoderRows {
   readonly timeUnitNanos: 1_000_000 | 1;
   /** Any bits. */
   readonly values: Float64Array;
-  /** Native histograms of the body, which are not stored. */
+  /** Native histograms of the body, bad ones included. */
   readonly histogramCount: number;
+  /** Null when there is none. */
+  readonly histograms: WriteDecoderHistograms | null;
 }
+
+/** Native histograms as typed rows; views as above. */
+export interface WriteDecoderHistograms {
+  readonly rowCount: number;
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  readonly mayBeRefused: boolean;
+  readonly timestamps: BigInt64Array;
+  readonly timeUnitNanos: 1_000_000;
+  /** Unix nanoseconds, 0 for none; null when no row has any. */
+  readonly startNanos: BigInt64Array | null;
+  /** Ends of the values, which stand one after the other. */
+  readonly valueEnds: Uint32Array;
+  readonly valueBytes: Uint8Array;
+  /** Those that are none, which are not among the rows: the first ones. */
+  readonly bad: readonly BadHistogram[];
+  readonly badCount: number;
+}
+
+export interface BadHistogram {
+  readonly slot: number;
+  readonly timestampMillis: bigint;
+  readonly problem: string;
+}
+
+/** Bad histograms of one body about which is said what is wrong. */
+const badHistogramsNamedMax = 20;
 
 /** What the coordinator's rules say about a new series. */
 export interface SeriesVerdict {
@@ -110,7 +139,7 @@ export class WriteDecoder {
   }
 
   /**
-   * Rows of a remote write body: all samples of all series, in the order of the body. Metadata and
+   * Rows of a remote write body: all samples and native histograms of all series, in the order of the body. Metadata and
    * exemplars are passed over. Rows of refused series are among them: see `refused`.
    *
    * @param body snappy block of a WriteRequest, in version 2 of a Request; borrowed until return
@@ -227,7 +256,41 @@ export class WriteDecoder {
       timestamps: this.#core.rowTimestamps,
       timeUnitNanos,
       values: this.#core.rowValues,
-      histogramCount: this.#core.histogramCount,
+      histogramCount: this.#core.histograms.count,
+      histograms: this.#histograms(),
+    };
+  }
+
+  #histograms(): WriteDecoderHistograms | null {
+    const all = this.#core.histograms;
+    if (all.count === 0) return null;
+    const { slots, generations, timestampsMillis, startNanos, valueEnds, valueBytes } = all;
+    const isGood = (row: number): boolean =>
+      valueEnds[row]! > (row === 0 ? 0 : valueEnds[row - 1]!);
+    const bad: BadHistogram[] = [];
+    let badCount = 0;
+    for (let row = 0; row < all.count; row++) {
+      if (isGood(row)) continue;
+      badCount += 1;
+      if (bad.length === badHistogramsNamedMax) continue;
+      const problem = this.#core.histogramProblem(row);
+      bad.push({ slot: slots[row]!, timestampMillis: timestampsMillis[row]!, problem });
+    }
+    const hasGood = (_: number | bigint, row: number): boolean => isGood(row);
+    const ofGood = <Column extends Uint32Array | BigInt64Array>(column: Column): Column =>
+      (badCount === 0 ? column : (column as Uint32Array).filter(hasGood)) as Column;
+    return {
+      rowCount: all.count - badCount,
+      slots: ofGood(slots),
+      generations: ofGood(generations),
+      mayBeRefused: this.#hasRefused || this.#core.hasOversizeRows,
+      timestamps: ofGood(timestampsMillis),
+      timeUnitNanos: 1_000_000,
+      startNanos: startNanos.every((nanos) => nanos === 0n) ? null : ofGood(startNanos),
+      valueEnds: ofGood(valueEnds),
+      valueBytes,
+      bad,
+      badCount,
     };
   }
 

@@ -3,6 +3,9 @@
  * (eleven tags, series in the order of their hosts, whole numbers), from compressed bytes to rows.
  */
 import { type BenchResult, type BenchSize } from '#test/benchmark.ts';
+import { SeededNumbers } from '../codec/samples_testing.ts';
+import { histogramOfValue } from '../typed/histogram.ts';
+import { histogramValues } from '../typed/samples_testing.ts';
 import type { RemoteWriteVersion } from './core.ts';
 import { WriteDecoderKernel } from './kernel.ts';
 import {
@@ -101,6 +104,7 @@ export function bench(size: BenchSize): Promise<BenchResult[]> {
       runs,
       2,
     ),
+    measureHistograms(size, rounds, runs),
     measureNew(known.slice(0, known.length / 3), runs),
   ];
   return Promise.resolve(results);
@@ -141,6 +145,43 @@ function measure(
     name,
     Array.from({ length: runs }, () => cpuSeconds(pass)),
   );
+}
+
+/** Of a schema that spreads requests over some 40 buckets. */
+function measureHistograms(size: BenchSize, rounds: number, runs: number): BenchResult {
+  const numbers = new SeededNumbers(19);
+  const count = size === 'full' ? 500 : 50;
+  const bodies = [0, 1].map((scrape) =>
+    encodeRemoteWriteV2(
+      Array.from({ length: count }, (_, index) => ({
+        tags: tagsOfSeries(index),
+        samples: [],
+        histograms: [
+          {
+            timestampMillis: 1_700_000_000_000 + scrape * 15_000,
+            histogram: histogramOfValue(
+              histogramValues(numbers, 1, { perRow: 2000, schema: 3 })[0]!,
+            ),
+          },
+        ],
+      })),
+    ),
+  );
+  const kernel = new WriteDecoderKernel(random, memoryBytesMax);
+  const pass = (): number => {
+    for (let round = 0; round < rounds; round++) {
+      for (const body of bodies) kernel.remoteWrite(body, 2);
+    }
+    return rounds * bodies.length * count;
+  };
+  pass();
+  return {
+    ...result(
+      'native histograms, version 2',
+      Array.from({ length: runs }, () => cpuSeconds(pass)),
+    ),
+    unit: 'CPU s/M histograms',
+  };
 }
 
 function measureNew(bodies: readonly Uint8Array[], runs: number): BenchResult {

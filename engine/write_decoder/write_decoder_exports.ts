@@ -9,6 +9,13 @@ export interface WriteDecoderExports {
   readonly canonical: { readonly value: number };
   /** Where the host writes 1 KiB of random bytes before `init`. */
   readonly hashKeys: { readonly value: number };
+  readonly histogramEnds: { readonly value: number };
+  readonly histogramGenerations: { readonly value: number };
+  readonly histogramSlots: { readonly value: number };
+  readonly histogramSources: { readonly value: number };
+  readonly histogramStarts: { readonly value: number };
+  readonly histogramTimestamps: { readonly value: number };
+  readonly histogramValues: { readonly value: number };
   readonly newSlots: { readonly value: number };
   readonly raw: { readonly value: number };
   readonly rowGenerations: { readonly value: number };

@@ -8,6 +8,8 @@ import { murmur3 } from '#lib/hashing/hash.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { type Pick, pickOf, randomOf } from '#test/sim/mutate.ts';
+import { checkTypedValue } from '../typed/typed_value.ts';
+import { histogramOfValue } from '../typed/histogram.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import { type WriteDecoderCore, type RemoteWriteVersion, oversizeSlot } from './core.ts';
 import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from './kernel.ts';
@@ -81,6 +83,99 @@ function sampleOf(pick: Pick): number[] {
   return lengthField(pick, 2, fields.flat());
 }
 
+/** Mostly one that can be stored, of few or many buckets, with fields in any form. */
+function histogramOf(pick: Pick, number: number): number[] {
+  const isFloat = pick(3) === 0;
+  const isCustom = pick(4) === 0;
+  const doubleBytes = (value: number): number[] => [
+    ...new Uint8Array(Float64Array.of(value).buffer),
+  ];
+  const zigzag = (value: number): bigint =>
+    BigInt.asUintN(64, BigInt(value) << 1n) ^ BigInt(value >> 31);
+  const fields: number[][] = [];
+  const list = (at: number, wireType: number, items: number[][]): void => {
+    if (pick(6) === 0) for (const item of items) fields.push(field(pick, at, wireType, item));
+    else if (items.length > 0 || pick(20) === 0) fields.push(lengthField(pick, at, items.flat()));
+  };
+  let total = 0;
+  const side = (spansAt: number, deltasAt: number, countsAt: number): void => {
+    const counts: number[] = [];
+    for (let spans = pick(3); spans > 0; spans--) {
+      const length = pick(10) === 0 ? 0 : 1 + pick(pick(20) === 0 ? 200 : 5);
+      const isFirst = counts.length === 0;
+      const offset = isCustom ? pick(2) : isFirst ? pick(20) - 10 : pick(30) === 0 ? -1 : pick(4);
+      fields.push(
+        lengthField(pick, spansAt, [
+          ...field(pick, 1, 0, varint(zigzag(offset))),
+          ...field(pick, 2, 0, varint(BigInt(length))),
+        ]),
+      );
+      for (let i = 0; i < length; i++) counts.push(pick(3) === 0 ? 0 : pick(300));
+    }
+    if (pick(40) === 0) counts.push(1);
+    total += counts.reduce((sum, count) => sum + count, 0);
+    if (isFloat)
+      list(
+        countsAt,
+        1,
+        counts.map((count) => doubleBytes(count * (pick(60) === 0 ? -1 : 0.5))),
+      );
+    else {
+      const deltas = counts.map((count, i) => count - (counts[i - 1] ?? 0));
+      list(
+        deltasAt,
+        0,
+        deltas.map((delta) => varint(zigzag(delta))),
+      );
+    }
+  };
+  side(11, 12, 13);
+  if (!isCustom || pick(20) === 0) side(8, 9, 10);
+  const zeroCount = isCustom && pick(20) > 0 ? 0 : pick(9);
+  total += zeroCount;
+  if (pick(40) === 0) total += 1;
+  const putCount = (wholeAt: number, count: number): void => {
+    if (isFloat) fields.push(field(pick, wholeAt + 1, 1, doubleBytes(count / 2)));
+    else fields.push(field(pick, wholeAt, 0, varint(BigInt(count))));
+  };
+  putCount(1, total);
+  putCount(6, zeroCount);
+  const sums = [
+    doubleBytes(1.5),
+    doubleBytes(Number.NaN),
+    [2, 0, 0, 0, 0, 0, 0xf0, 0x7f],
+    doubleBytes(0),
+  ];
+  fields.push(field(pick, 3, 1, sums[pick(10) === 0 ? pick(4) : 0]!));
+  const schema = isCustom ? -53 : [0, 3, 8, -4, 12, 52, 60][pick(pick(5) === 0 ? 7 : 4)]!;
+  fields.push(field(pick, 4, 0, varint(zigzag(schema))));
+  if (!isCustom)
+    fields.push(
+      field(
+        pick,
+        5,
+        1,
+        doubleBytes([2 ** -128, 0, -0, -1, Number.NaN][pick(pick(10) === 0 ? 5 : 2)]!),
+      ),
+    );
+  if (isCustom || pick(40) === 0) {
+    const bounds = Array.from({ length: pick(30) }, (_, i) =>
+      doubleBytes(i * (pick(60) === 0 ? -1 : 2)),
+    );
+    list(16, 1, bounds);
+  }
+  fields.push(
+    field(pick, 14, 0, varint(BigInt(pick(5)))),
+    field(pick, 15, 0, varint(BigInt(pick(1e9)))),
+  );
+  if (pick(3) === 0)
+    fields.push(field(pick, 17, 0, varint([5n, 2n ** 62n, 2n ** 64n - 1n][pick(3)]!)));
+  if (pick(20) === 0) fields.push(unknownField(pick));
+  if (pick(10) === 0) fields.reverse();
+  if (pick(20) === 0) fields.splice(pick(fields.length), 1);
+  return lengthField(pick, number, fields.flat());
+}
+
 /** A pool of label lists, so that series come again, in order and out of it. */
 function seriesPool(pick: Pick, size: number): [name: number[], value: number[]][][] {
   return Array.from({ length: size }, () => {
@@ -106,9 +201,11 @@ function requestOf(
     next = pick(jumpsOneIn) === 0 ? pick(pool.length) : (next + 1) % pool.length;
     const fields = pool[next]!.map(([name, value]) => labelOf(pick, name, value));
     if (pick(15) === 0) fields.reverse();
-    for (let n = pick(12) === 0 ? pick(4) : 1; n > 0; n--) fields.push(sampleOf(pick));
+    for (let n = pick(12) === 0 ? pick(4) : 1; n > 0; n--) {
+      fields.push(pick(4) === 0 ? histogramOf(pick, 4) : sampleOf(pick));
+    }
     if (pick(15) === 0) fields.push(unknownField(pick));
-    if (pick(15) === 0) fields.push(lengthField(pick, 3 + pick(2), text(pick, 9)));
+    if (pick(15) === 0) fields.push(lengthField(pick, 3, text(pick, 9)));
     if (pick(20) === 0) fields.unshift(fields.pop()!);
     request.push(lengthField(pick, 1, fields.flat()));
     if (pick(30) === 0) request.push(lengthField(pick, 3, text(pick, 30)), unknownField(pick));
@@ -148,9 +245,11 @@ function seriesV2Of(pick: Pick, references: number[]): number[] {
   const cut = pick(15) === 0 ? pick(numbers.length + 1) : numbers.length;
   fields.push(lengthField(pick, 1, numbers.slice(0, cut).flat()));
   for (const number of numbers.slice(cut)) fields.push(field(pick, 1, 0, number));
-  for (let n = pick(12) === 0 ? pick(4) : 1; n > 0; n--) fields.push(sampleOf(pick));
+  for (let n = pick(12) === 0 ? pick(4) : 1; n > 0; n--) {
+    fields.push(pick(4) === 0 ? histogramOf(pick, 3) : sampleOf(pick));
+  }
   if (pick(15) === 0) fields.push(unknownField(pick));
-  if (pick(15) === 0) fields.push(lengthField(pick, 3 + pick(3), text(pick, 9)));
+  if (pick(15) === 0) fields.push(lengthField(pick, 4 + pick(2), text(pick, 9)));
   if (pick(20) === 0) fields.unshift(fields.pop()!);
   return fields.flat();
 }
@@ -180,17 +279,19 @@ function outcomeOf(
 ): string[] {
   const outcome = core.remoteWrite(body, version);
   if (outcome < 0) return [`problem ${outcome}`];
+  // Before tags are asked for, which take the place of the body.
+  const lines = histogramLines(core);
   const slots = core.rowSlots;
   const times = core.rowTimestamps;
   const values = core.rowValues.slice();
   const bits = new BigUint64Array(values.buffer);
   const all = core.tagsOfAll(slots);
-  assert.equal(core.hasOversizeRows, slots.includes(oversizeSlot));
+  const named = [...slots, ...core.histograms.slots];
+  assert.equal(core.hasOversizeRows, named.includes(oversizeSlot));
   assert.deepEqual(
     core.rowGenerations,
     slots.map((slot) => core.generation[slot]!),
   );
-  const lines = [`histograms ${core.histogramCount}`];
   for (let row = 0; row < outcome; row++) {
     const slot = slots[row]!;
     const tags = Buffer.from(core.tags(slot)).toString('latin1');
@@ -199,6 +300,23 @@ function outcomeOf(
     lines.push(`${core.refused[slot]} ${tags} ${times[row]} ${bits[row]}`);
   }
   return lines;
+}
+
+/** The histograms of the last body; what is wrong with a bad one. */
+export function histogramLines(core: WriteDecoderCore): string[] {
+  const { count, slots, timestampsMillis, startNanos, valueEnds, valueBytes } = core.histograms;
+  const values = Array.from({ length: count }, (_, row) => {
+    const value = valueBytes.slice(row === 0 ? 0 : valueEnds[row - 1]!, valueEnds[row]!);
+    if (value.length === 0) return core.histogramProblem(row);
+    checkTypedValue(value);
+    const { sumBits } = histogramOfValue(value);
+    return `${sumBits} ${Buffer.from(value).toString('hex')}`;
+  });
+  return values.map((value, row) => {
+    const slot = slots[row]!;
+    const tags = Buffer.from(core.tags(slot)).toString('latin1');
+    return `histogram ${core.refused[slot]} ${tags} ${timestampsMillis[row]} ${startNanos[row]} ${value}`;
+  });
 }
 
 /**

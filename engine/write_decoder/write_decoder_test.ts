@@ -6,8 +6,13 @@ import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { pickOf, randomOf } from '#test/sim/mutate.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import { BatchBuilder, readBatch } from '../batch/batch.ts';
-import { WriteDecoder, type WriteDecoderOptions, type SeriesVerdict } from './write_decoder.ts';
-import { type WriteDecoderCore, writeDecoderRowsMax } from './core.ts';
+import {
+  type BadHistogram,
+  type SeriesVerdict,
+  WriteDecoder,
+  type WriteDecoderOptions,
+} from './write_decoder.ts';
+import { histogramsMax, type WriteDecoderCore, writeDecoderRowsMax } from './core.ts';
 import { bench } from './write_decoder_bench.ts';
 import { fuzz } from './write_decoder_fuzz.ts';
 import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from './kernel.ts';
@@ -17,6 +22,9 @@ import {
   encodeRemoteWriteV2,
   encodeWriteRequest,
 } from './remote_write_testing.ts';
+import { SeededNumbers } from '../codec/samples_testing.ts';
+import { histogramOfValue, staleHistogram } from '../typed/histogram.ts';
+import { customHistogramValues, histogramValues } from '../typed/samples_testing.ts';
 import { encodeSnappy } from './snappy.ts';
 
 function verdictOf(tags: Uint8Array): SeriesVerdict {
@@ -266,16 +274,101 @@ for (const [name, makeCore] of cores) {
     assert.notEqual(decoder.idHash[slot], 0);
   });
 
-  test(`${name}: native histograms are counted, not kept`, () => {
+  test(`${name}: native histograms become typed rows, and bad ones are named`, () => {
     const decoder = makeWriteDecoder();
-    const series = [0x22, 0, 0x22, 2, 0x08, 1];
-    const rows = decoder.remoteWrite(
+    const message = (...bytes: number[]): number[] => [0x22, bytes.length, ...bytes];
+    const whole = message(
+      ...[0x08, 7], // count
+      ...[0x19, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f], // sum 1.5
+      ...[0x20, 6], // schema 3
+      ...[0x30, 2], // zero count
+      ...[0x5a, 4, 0x08, 3, 0x10, 3], // 3 buckets from -2 on
+      ...[0x62, 3, 4, 3, 4], // 2, 2 - 2, 0 + 2
+      ...[0x42, 2, 0x10, 1, 0x4a, 1, 2], // one of 1
+      ...[0x78, 9], // time
+    );
+    const good = whole.map((byte, i) => (i === whole.indexOf(0x62) + 3 ? 3 : byte));
+    const bad = message(0x08, 5, 0x78, 10);
+    const labels = [0x0a, 7, 0x0a, 1, 0x61, 0x12, 2, 0x62, 0x63];
+    const series = [...labels, ...good, ...bad, ...message(0x78, 11)];
+    const { histograms, rowCount } = decoder.remoteWrite(
       encodeSnappy(new Uint8Array([0x0a, series.length, ...series])),
     );
-    assert.deepEqual([rows.rowCount, rows.histogramCount], [0, 2]);
-    assert.equal(decoder.seriesCount, 0);
+    assert.equal(rowCount, 0);
+    assert.ok(histograms !== null);
+    const { valueEnds, valueBytes } = histograms;
+    assert.deepEqual([...histograms.timestamps], [9n, 11n]);
+    assert.equal(histograms.startNanos, null);
+    const [first] = valueEnds;
+    const { schema, count, zeroCount, positive, negative } = histogramOfValue(
+      valueBytes.slice(0, first),
+    );
+    assert.deepEqual([schema, count, zeroCount], [3, 7, 2]);
+    assert.deepEqual(
+      [[...positive.indexes], [...positive.counts]],
+      [
+        [-2, 0],
+        [2, 2],
+      ],
+    );
+    assert.deepEqual([[...negative.indexes], [...negative.counts]], [[0], [1]]);
+    assert.equal(histogramOfValue(valueBytes.slice(first, valueEnds[1])).count, 0);
+    assert.equal(histograms.badCount, 1);
+    const [{ slot, timestampMillis, problem }] = histograms.bad as readonly [BadHistogram];
+    assert.equal(timestampMillis, 10n);
+    assert.equal(problem, 'histogram has 0 observations in its buckets, count 5');
+    assert.equal(slot, histograms.slots[0]);
+    assert.deepEqual(decodeTags(decoder.tags(slot)), [{ name: 'a', value: 'bc' }]);
   });
 }
+
+test('histograms of all kinds come as Prometheus sends them, with their start times', () => {
+  const numbers = new SeededNumbers(7);
+  const values = [
+    ...histogramValues(numbers, 40, { perRow: 300, schema: 3 }),
+    ...histogramValues(numbers, 40, { perRow: 300, schema: 8, isGauge: true }),
+    ...histogramValues(numbers, 40, { perRow: 300, schema: -2, scale: 1 / 3 }),
+    ...customHistogramValues(numbers, 40),
+    staleHistogram,
+  ];
+  const histograms = values.map((value, i) => ({
+    timestampMillis: 1_700_000_000_000 + i,
+    startMillis: i % 2 === 0 ? 0 : 1_600_000_000_000,
+    histogram: histogramOfValue(value),
+  }));
+  for (const version of [1, 2] as const) {
+    const encode = version === 1 ? encodeRemoteWrite : encodeRemoteWriteV2;
+    const samples = [{ timestampMillis: 1, value: 1 }];
+    const decoder = new WriteDecoder(options);
+    const rows = decoder.remoteWrite(encode([{ tags: up, samples, histograms }]), version);
+    assert.equal(rows.rowCount, 1);
+    const { valueEnds, valueBytes, startNanos, badCount } = rows.histograms!;
+    assert.equal(badCount, 0);
+    const found = Array.from(valueEnds, (end, i) => valueBytes.slice(valueEnds[i - 1] ?? 0, end));
+    assert.deepEqual(
+      found.map((value) => Buffer.from(value).toString('hex')),
+      values.map((value) => Buffer.from(value).toString('hex')),
+    );
+    assert.equal(startNanos?.[1] ?? null, version === 1 ? null : 1_600_000_000_000_000_000n);
+  }
+});
+
+test('a body of more histograms than there is room for is refused, and nothing of it is kept', () => {
+  const empty = [0x22, 0];
+  const series = Array.from({ length: histogramsMax + 1 }, () => empty).flat();
+  const length: number[] = [];
+  for (let rest = series.length; ; rest >>= 7) {
+    length.push(rest > 127 ? (rest & 127) | 128 : rest);
+    if (rest < 128) break;
+  }
+  const decoder = new WriteDecoder(options);
+  const body = encodeSnappy(Uint8Array.from([[0x0a], length, series].flat()));
+  assert.throws(() => decoder.remoteWrite(body), {
+    code: 'BAD_REQUEST',
+    message: /more than 262144 native histograms/,
+  });
+  assert.equal(decoder.seriesCount, 0);
+});
 
 test('the kernel equals its twin over generated and mutated bodies', () => {
   for (let seed = 1; seed <= 4; seed++) fuzz(seed, 50);

@@ -4,6 +4,9 @@
  */
 import { decodeTags, tagsBytesMax } from '#lib/tags.ts';
 import {
+  type HistogramColumns,
+  histogramBytesMax,
+  histogramsMax,
   type WriteDecoderCore,
   type RemoteWriteVersion,
   writeDecoderProblem,
@@ -12,9 +15,10 @@ import {
   rawBytesMax,
   tagsCountMax,
 } from './core.ts';
-import { parseWriteRequest } from './remote_write_twin.ts';
+import { type HistogramAt, parseWriteRequest } from './remote_write_twin.ts';
 import { parseWriteRequestV2 } from './remote_write_v2_twin.ts';
 import { decodeSnappyTwin } from './snappy_twin.ts';
+import { histogramProblem, valueOrNull } from './wire_histogram.ts';
 
 export class WriteDecoderTwin implements WriteDecoderCore {
   readonly #slotOf = new Map<string, number>();
@@ -23,7 +27,8 @@ export class WriteDecoderTwin implements WriteDecoderCore {
   #newSlots: number[] = [];
   readonly #free: number[] = [];
   #tagsBytes = 0;
-  histogramCount = 0;
+  #histograms: { slot: number; at: HistogramAt; value: Uint8Array | null }[] = [];
+  #raw: Uint8Array = new Uint8Array(0);
   idHash: Uint32Array = new Uint32Array(1);
   generation: Uint32Array = new Uint32Array(1).fill(1);
   refused: Uint8Array = new Uint8Array(1).fill(1);
@@ -39,13 +44,23 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     let rowCount = 0;
     for (const { timestampsMillis } of request.series) rowCount += timestampsMillis.length;
     if (rowCount > writeDecoderRowsMax) return writeDecoderProblem.tooManyRows;
-    this.histogramCount = request.histogramCount;
-    for (const { tags, timestampsMillis, valueBits } of request.series) {
-      if (timestampsMillis.length === 0) continue;
+    const values = request.series.flatMap(({ histograms }) =>
+      histograms.map(({ histogram }) => valueOrNull(histogram)),
+    );
+    const bytes = values.reduce((sum, value) => sum + (value?.length ?? 0), 0);
+    if (values.length > histogramsMax || bytes > histogramBytesMax) {
+      return writeDecoderProblem.tooManyHistograms;
+    }
+    this.#raw = raw;
+    for (const { tags, timestampsMillis, valueBits, histograms } of request.series) {
+      if (timestampsMillis.length + histograms.length === 0) continue;
       const slot = tags === null ? oversizeSlot : this.#slot(tags);
       timestampsMillis.forEach((timestamp, i) =>
         this.#rows.push({ slot, timestamp, bits: valueBits[i]! }),
       );
+      for (const at of histograms) {
+        this.#histograms.push({ slot, at, value: values[this.#histograms.length]! });
+      }
     }
     return rowCount;
   }
@@ -53,7 +68,7 @@ export class WriteDecoderTwin implements WriteDecoderCore {
   beginRows(): void {
     this.#rows = [];
     this.#newSlots = [];
-    this.histogramCount = 0;
+    this.#histograms = [];
   }
 
   addRow(tags: Uint8Array, timestampNanos: bigint, value: number): number {
@@ -85,7 +100,26 @@ export class WriteDecoderTwin implements WriteDecoderCore {
   }
 
   get hasOversizeRows(): boolean {
-    return this.#rows.some(({ slot }) => slot === oversizeSlot);
+    return [...this.#rows, ...this.#histograms].some(({ slot }) => slot === oversizeSlot);
+  }
+
+  get histograms(): HistogramColumns {
+    const all = this.#histograms;
+    const values = all.map(({ value }) => value ?? new Uint8Array(0));
+    let end = 0;
+    return {
+      count: all.length,
+      slots: Uint32Array.from(all, ({ slot }) => slot),
+      generations: Uint32Array.from(all, ({ slot }) => this.generation[slot]!),
+      timestampsMillis: BigInt64Array.from(all, ({ at }) => at.histogram.timestampMillis),
+      startNanos: BigInt64Array.from(all, ({ at }) => at.histogram.startNanos),
+      valueEnds: Uint32Array.from(values, ({ length }) => (end += length)),
+      valueBytes: new Uint8Array(Buffer.concat(values)),
+    };
+  }
+
+  histogramProblem(row: number): string {
+    return histogramProblem(this.#raw, this.#histograms[row]!.at.range) ?? '';
   }
 
   get newSlots(): Uint32Array {
@@ -104,6 +138,7 @@ export class WriteDecoderTwin implements WriteDecoderCore {
       this.#free.push(slot);
     }
     this.#newSlots = [];
+    this.#histograms = [];
   }
 
   tags(slot: number): Uint8Array {

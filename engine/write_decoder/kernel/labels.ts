@@ -12,12 +12,12 @@ import { skipField, takeKey, takeLength, varintValue } from './protobuf';
 
 /** name address u32 | name length u32 | value address u32 | value length u32 */
 const LABEL_BYTES: usize = 16;
-/** In the answer of `gatherLabels`: a sample is among the fields. */
+/** In the answer of `gatherLabels`: a sample or a histogram is among the fields. */
 export const HAS_SAMPLES: i32 = 1 << 16;
 
 /**
  * Lists the labels of a series at LABELS, at most TAGS_COUNT_MAX + 1 of them. Answers their number,
- * with HAS_SAMPLES when a sample is among the fields, or MALFORMED.
+ * with HAS_SAMPLES when a sample or a histogram is among the fields, or MALFORMED.
  */
 export function gatherLabels(p: usize, end: usize): i32 {
   let count: u32 = 0;
@@ -31,7 +31,7 @@ export function gatherLabels(p: usize, end: usize): i32 {
       key = <u32>varintValue();
       if (key != 0x0a) {
         if (key >> 3 == 1) return MALFORMED;
-        if (key == 0x12) hasSamples = HAS_SAMPLES;
+        if (key == 0x12 || key == 0x22) hasSamples = HAS_SAMPLES;
         p = skipField(p, end, key & 7);
         if (p == 0) return MALFORMED;
         continue;

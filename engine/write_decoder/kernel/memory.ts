@@ -11,6 +11,8 @@ export const TOO_MANY_ROWS: i32 = -11;
 export const NO_ROOM: i32 = -12;
 export const TOO_MANY_SYMBOLS: i32 = -13;
 export const TOO_MUCH_TEXT: i32 = -14;
+/** More histograms, or more bytes of their values, than there is room for. */
+export const TOO_MANY_HISTOGRAMS: i32 = -15;
 /** Internal: a label follows the samples, so the labels must be gathered from the whole series. */
 export const LATE_LABEL: i32 = -100;
 
@@ -50,7 +52,22 @@ export const SYMBOLS: usize = NEW_SLOTS + ROWS_MAX * 4 + 0x10000;
 export const SYMBOLS_MAX: u32 = 1 << 20;
 /** Texts of all series of a version 2 body, written out. */
 export const LABEL_TEXT_BYTES_MAX: u32 = 128 << 20;
-export const IDENTITY: usize = SYMBOLS + SYMBOLS_MAX * 8 + 0x10000;
+/** Native histograms of a body: columns, and their values as typed values, one after the other. */
+export const HISTOGRAMS_MAX: u32 = 1 << 18;
+export const HISTOGRAM_SLOTS: usize = SYMBOLS + SYMBOLS_MAX * 8 + 0x10000;
+export const HISTOGRAM_GENERATIONS: usize = HISTOGRAM_SLOTS + HISTOGRAMS_MAX * 4;
+export const HISTOGRAM_TIMESTAMPS: usize = HISTOGRAM_GENERATIONS + HISTOGRAMS_MAX * 4;
+export const HISTOGRAM_STARTS: usize = HISTOGRAM_TIMESTAMPS + HISTOGRAMS_MAX * 8;
+/** Where each one's value ends among the values. */
+export const HISTOGRAM_ENDS: usize = HISTOGRAM_STARTS + HISTOGRAMS_MAX * 8;
+/** Where a bad one stands in `RAW`: offset u32 | length u32; length 0 for the good ones. */
+export const HISTOGRAM_SOURCES: usize = HISTOGRAM_ENDS + HISTOGRAMS_MAX * 4;
+/** Counts, places and spans of the one that is read. */
+export const HISTOGRAM_SCRATCH: usize = HISTOGRAM_SOURCES + HISTOGRAMS_MAX * 8;
+export const HISTOGRAM_SCRATCH_BYTES: usize = 8 << 20;
+export const HISTOGRAM_VALUES: usize = HISTOGRAM_SCRATCH + HISTOGRAM_SCRATCH_BYTES;
+export const HISTOGRAM_VALUE_BYTES_MAX: u32 = 64 << 20;
+export const IDENTITY: usize = HISTOGRAM_VALUES + HISTOGRAM_VALUE_BYTES_MAX + 0x20000;
 
 // Words of the state after those of the identity.
 export const PREVIOUS: usize = STATE_END;
@@ -64,6 +81,11 @@ export const SYMBOLS_HIGH: usize = STATE_END + 28;
 export const LABEL_TEXT_BYTES: usize = STATE_END + 32;
 /** 1 when a row of the body is of OVERSIZE_SLOT. */
 export const OVERSIZE_ROWS: usize = STATE_END + 36;
+
+/** Bytes of the values of histograms. */
+export const HISTOGRAM_BYTES: usize = STATE_END + 40;
+export const HISTOGRAM_BYTES_HIGH: usize = STATE_END + 44;
+export const HISTOGRAMS_HIGH: usize = STATE_END + 48;
 
 export function raiseWord(offset: usize, value: u32): void {
   if (value > word(offset)) setWord(offset, value);

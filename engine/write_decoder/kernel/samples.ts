@@ -1,7 +1,8 @@
-// The samples of one series: from the wire to rows.
+// The samples and native histograms of one series: from the wire to rows.
 
 import {
   HISTOGRAMS,
+  HISTOGRAM_BYTES,
   LATE_LABEL,
   MALFORMED,
   OVERSIZE_ROWS,
@@ -13,6 +14,7 @@ import {
   ROW_VALUES,
   TOO_MANY_ROWS,
 } from './memory';
+import { takeHistogram } from './histograms';
 import { setWord, word } from './identity';
 import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
 
@@ -35,7 +37,8 @@ export function samples(
   histogramField: u32 = HISTOGRAM_FIELD,
 ): i32 {
   const rowsBefore = rowCount;
-  let histograms: u32 = 0;
+  const histogramsBefore = word(HISTOGRAMS);
+  const histogramBytesBefore = word(HISTOGRAM_BYTES);
   while (p < end) {
     let key: u32 = <u32>load<u8>(p);
     if (key == 0x12 || (key == 0x0a && labelsGathered)) p++;
@@ -44,14 +47,28 @@ export function samples(
       if (p == 0) return MALFORMED;
       key = <u32>varintValue();
       const field = key >> 3;
+      if (field == histogramField) {
+        if ((key & 7) != 2) return MALFORMED;
+        p = takeLength(p, end);
+        if (p == 0) return MALFORMED;
+        const past = p + <usize>varintValue();
+        const problem = takeHistogram(p, past, slot, generation, histogramField == HISTOGRAM_FIELD_V2);
+        if (problem < 0) return problem;
+        p = past;
+        continue;
+      }
       if (field > 2 || (field == 1 && labelsGathered)) {
-        if (field == histogramField) histograms++;
         p = skipField(p, end, key & 7);
         if (p == 0) return MALFORMED;
         continue;
       }
       if ((key & 7) != 2) return MALFORMED;
-      if (field == 1) return LATE_LABEL;
+      if (field == 1) {
+        // They come again with the series that all labels name.
+        setWord(HISTOGRAMS, histogramsBefore);
+        setWord(HISTOGRAM_BYTES, histogramBytesBefore);
+        return LATE_LABEL;
+      }
     }
     let sampleEnd: usize;
     if (p < end && load<u8>(p) < 128) {
@@ -75,8 +92,9 @@ export function samples(
     rowCount++;
     p = sampleEnd;
   }
-  if (histograms != 0) setWord(HISTOGRAMS, word(HISTOGRAMS) + histograms);
-  if (slot == OVERSIZE_SLOT && rowCount != rowsBefore) setWord(OVERSIZE_ROWS, 1);
+  if (slot == OVERSIZE_SLOT && (rowCount != rowsBefore || word(HISTOGRAMS) != histogramsBefore)) {
+    setWord(OVERSIZE_ROWS, 1);
+  }
   return rowCount;
 }
 

@@ -53,7 +53,7 @@ export function listSymbols(p: usize, end: usize): i32 {
 
 /**
  * Lists the labels of a series at LABELS, at most TAGS_COUNT_MAX + 1 of them. Answers their number,
- * with HAS_SAMPLES when a sample is among the fields, or a negative problem.
+ * with HAS_SAMPLES when a sample or a histogram is among the fields, or a negative problem.
  */
 export function gatherReferences(p: usize, end: usize, symbolCount: u32): i32 {
   let hasSamples: i32 = 0;
@@ -90,7 +90,7 @@ export function gatherReferences(p: usize, end: usize, symbolCount: u32): i32 {
       } while (key == REFERENCES_KEY && p < partEnd);
     } else {
       if (key >> 3 == 1) return MALFORMED;
-      if (key == 0x12) hasSamples = HAS_SAMPLES;
+      if (key == 0x12 || key == 0x1a) hasSamples = HAS_SAMPLES;
       p = skipField(p, end, key & 7);
       if (p == 0) return MALFORMED;
     }

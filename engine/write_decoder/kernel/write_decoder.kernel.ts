@@ -14,6 +14,16 @@ import {
   CANONICAL,
   CANONICAL_BYTES_MAX,
   HISTOGRAMS,
+  HISTOGRAMS_HIGH,
+  HISTOGRAM_BYTES,
+  HISTOGRAM_BYTES_HIGH,
+  HISTOGRAM_ENDS,
+  HISTOGRAM_GENERATIONS,
+  HISTOGRAM_SLOTS,
+  HISTOGRAM_SOURCES,
+  HISTOGRAM_STARTS,
+  HISTOGRAM_TIMESTAMPS,
+  HISTOGRAM_VALUES,
   IDENTITY,
   ID_SCRATCH,
   LABEL_TEXT_BYTES,
@@ -101,6 +111,13 @@ export const rowGenerations: usize = ROW_GENERATIONS;
 export const rowTimestamps: usize = ROW_TIMESTAMPS;
 export const rowValues: usize = ROW_VALUES;
 export const newSlots: usize = NEW_SLOTS;
+export const histogramSlots: usize = HISTOGRAM_SLOTS;
+export const histogramGenerations: usize = HISTOGRAM_GENERATIONS;
+export const histogramTimestamps: usize = HISTOGRAM_TIMESTAMPS;
+export const histogramStarts: usize = HISTOGRAM_STARTS;
+export const histogramEnds: usize = HISTOGRAM_ENDS;
+export const histogramSources: usize = HISTOGRAM_SOURCES;
+export const histogramValues: usize = HISTOGRAM_VALUES;
 /** Where the host writes 1 KiB of random bytes before `init`. */
 export const hashKeys: usize = KEYS;
 
@@ -168,9 +185,10 @@ export function histogramCount(): u32 {
 export function touchedBytes(): f64 {
   const bodies = <f64>word(BODY_HIGH) + <f64>word(RAW_HIGH) + <f64>word(ROWS_HIGH) * 24 + <f64>BODY;
   const symbols = <f64>word(SYMBOLS_HIGH) * 8;
+  const histograms = <f64>word(HISTOGRAMS_HIGH) * 36 + <f64>word(HISTOGRAM_BYTES_HIGH);
   const table = <f64>tableEntries() * 8;
   const segments = <f64>word(SEGMENTS_USED) * <f64>SEGMENT_BYTES;
-  return bodies + symbols + <f64>word(SLOT_COUNT) * 14 + table + segments;
+  return bodies + symbols + histograms + <f64>word(SLOT_COUNT) * 14 + table + segments;
 }
 
 /** Starts a body: nothing that it uses from now on is evicted before the next one. */
@@ -178,6 +196,7 @@ export function beginRows(): void {
   setWord(TICK, word(TICK) + 1);
   setWord(NEW_COUNT, 0);
   setWord(HISTOGRAMS, 0);
+  setWord(HISTOGRAM_BYTES, 0);
   setWord(OVERSIZE_ROWS, 0);
   if (!isLive(word(PREVIOUS))) setWord(PREVIOUS, 0);
   // The body's first series is noted in its record, so making room for that one must not take it
@@ -195,6 +214,7 @@ export function slotOfCanonical(n: u32): i32 {
 }
 
 export function forgetNew(): void {
+  setWord(HISTOGRAMS, 0);
   forgetNewSlots(NEW_SLOTS);
 }
 
@@ -234,6 +254,8 @@ export function remoteWrite(n: u32, version: u32): i32 {
   raiseWord(RAW_HIGH, <u32>rawLength);
   const end = RAW + <usize>rawLength;
   const outcome = version == 2 ? walkV2(RAW, end) : walk(RAW, end);
+  raiseWord(HISTOGRAMS_HIGH, word(HISTOGRAMS));
+  raiseWord(HISTOGRAM_BYTES_HIGH, word(HISTOGRAM_BYTES));
   if (outcome < 0) forgetNew();
   else raiseWord(ROWS_HIGH, <u32>outcome);
   return outcome;
