@@ -147,11 +147,22 @@ function coarserPlaces(
 export function compacted<T extends Buckets | SummedBuckets>(buckets: T): T {
   const { indexes, counts } = buckets;
   const lost = 'lost' in buckets ? buckets.lost : null;
-  const isKept = (_: number, i: number): boolean =>
-    counts[i] !== 0 || (lost !== null && lost[i] !== 0);
-  if (counts.every(isKept)) return buckets;
-  const kept: Buckets = { indexes: indexes.filter(isKept), counts: counts.filter(isKept) };
-  return (lost === null ? kept : { ...kept, lost: lost.filter(isKept) }) as T;
+  let kept = 0;
+  for (let i = 0; i < counts.length; i++) {
+    if (counts[i] !== 0 || (lost !== null && lost[i] !== 0)) kept++;
+  }
+  if (kept === counts.length) return buckets;
+  const compact = { indexes: new Int32Array(kept), counts: new Float64Array(kept) };
+  const stillLost = lost === null ? null : new Float64Array(kept);
+  for (let i = 0, at = 0; at < kept; i++) {
+    const count = counts[i]!;
+    if (count === 0 && (lost === null || lost[i] === 0)) continue;
+    compact.indexes[at] = indexes[i]!;
+    compact.counts[at] = count;
+    if (stillLost !== null) stillLost[at] = lost![i]!;
+    at++;
+  }
+  return (stillLost === null ? compact : { ...compact, lost: stillLost }) as Buckets as T;
 }
 
 /** For each bucket between custom bounds, which one of fewer bounds it is in. */

@@ -29,13 +29,17 @@ export function quantileOf(q: number, histogram: FloatHistogram): Estimate {
   const walk = new BucketWalk(histogram, 'cut');
   const rank = (isForward ? q : 1 - q) * total;
   let [counted, step] = [0, 0];
-  let found = { lower: 0, upper: 0, count: 0 };
   for (; step < walk.size; step++) {
-    const { lower, upper, count } = walk.at(isForward ? step : walk.size - 1 - step);
-    found = { lower, upper, count };
-    if (count === 0) continue;
+    const count = walk.countAt(isForward ? step : walk.size - 1 - step);
     counted += count;
-    if (counted >= rank) break;
+    if (count !== 0 && counted >= rank) break;
+  }
+  // Without one that reaches the rank it is the last one.
+  const place = Math.min(step, walk.size - 1);
+  const found = { lower: 0, upper: 0, count: 0 };
+  if (place >= 0) {
+    const { lower, upper, count } = walk.at(isForward ? place : walk.size - 1 - place);
+    Object.assign(found, { lower, upper, count });
   }
   if (isCustom) {
     if (found.lower === -Infinity) {
@@ -52,7 +56,7 @@ export function quantileOf(q: number, histogram: FloatHistogram): Estimate {
   const within = isForward ? rank - (counted - found.count) : counted - rank;
   let note: EstimateNote = 'none';
   if (hasNaN) {
-    for (step += 1; step < walk.size; step++) counted += walk.at(step).count;
+    for (step += 1; step < walk.size; step++) counted += walk.countAt(step);
     if (counted < total) note = 'nan-skews';
   }
   return { value: valueWithin(found, within / found.count, isCustom), note };
@@ -123,7 +127,7 @@ export function fractionBetween(lower: number, upper: number, histogram: FloatHi
   }
   let note: EstimateNote = 'none';
   if (Number.isNaN(histogram.sum)) {
-    for (step += 1; step < walk.size; step++) counted += walk.at(step).count;
+    for (step += 1; step < walk.size; step++) counted += walk.countAt(step);
     if (counted < total) note = 'nan-left-out';
   } else counted = total;
   const from = Math.min(lowerRank ?? counted, counted);

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { SeededNumbers } from '../codec/samples_testing.ts';
 import { customSchema } from '../typed/histogram.ts';
+import { bench } from './histograms_bench.ts';
 import { coarserIndex, exponentialBound, upperBound } from './bounds.ts';
 import { fractionBetween, quantileOf, varianceOf } from './estimates.ts';
 import { counterHint, FloatHistogram, reconciled } from './float_histogram.ts';
@@ -275,4 +276,8 @@ test('text shows what is not empty', () => {
     textOf(histogram),
     '{count:1e+06, sum:-0.5, [-1,-0.5):3, [-0.001,0.001]:2, (2,4]:1.5}',
   );
+});
+
+test('the benchmark runs', async () => {
+  for (const { value } of await bench('small')) assert.ok(value > 0);
 });

@@ -27,6 +27,14 @@ export class BucketWalk {
     this.size = this.#negative + this.#zero + histogram.positive.indexes.length;
   }
 
+  /** The count of one of them, without its bounds, which cost more. */
+  countAt(place: number): number {
+    const { negative, positive, zeroCount } = this.#histogram;
+    if (place < this.#negative) return negative.counts[this.#negative - 1 - place]!;
+    const past = place - this.#negative - this.#zero;
+    return past < 0 ? zeroCount : positive.counts[past]!;
+  }
+
   /** Goes to one of them, by its place. */
   at(place: number): this {
     const past = place - this.#negative - this.#zero;

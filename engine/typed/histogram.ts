@@ -48,7 +48,8 @@ export interface Histogram {
 }
 
 const layout = { whole: 0, float: 1 } as const;
-const field = {
+/** Numbers of the fields of a histogram. */
+export const histogramField = {
   schema: 1,
   hint: 2,
   zeroThreshold: 3,
@@ -59,10 +60,23 @@ const field = {
   firstBucket: 16,
 } as const;
 
+const field = histogramField;
+
 /** Numbers of the buckets of both sides are mixed, by their distance from 1. */
 function bucketNumber(index: number, isNegative: boolean): number {
   const zigzag = index >= 0 ? 2 * index : -2 * index - 1;
   return field.firstBucket + 2 * zigzag + (isNegative ? 1 : 0);
+}
+
+/** Of a field of a bucket. */
+export function bucketOfNumber(number: number): {
+  readonly index: number;
+  readonly isNegative: boolean;
+} {
+  const place = number - field.firstBucket;
+  const zigzag = Math.floor(place / 2);
+  const index = zigzag % 2 === 0 ? zigzag / 2 : -(zigzag + 1) / 2;
+  return { index, isNegative: place % 2 === 1 };
 }
 
 const writer = new TypedValueWriter();
@@ -242,13 +256,11 @@ export function histogramOfValue(
         if (reader.number < field.firstBucket) {
           throw badHistogram(`field is not known: ${reader.number}`);
         }
-        const place = reader.number - field.firstBucket;
-        const zigzag = Math.floor(place / 2);
-        const index = zigzag % 2 === 0 ? zigzag / 2 : -(zigzag + 1) / 2;
+        const { index, isNegative } = bucketOfNumber(reader.number);
         if (index > 2 ** 31 - 1 || index < -(2 ** 31)) {
           throw badHistogram(`bucket is beyond 32 bits: ${index}`);
         }
-        (place % 2 === 0 ? positive : negative).push([index, countOf()]);
+        (isNegative ? negative : positive).push([index, countOf()]);
       }
     }
   }
@@ -271,7 +283,8 @@ export function histogramOfValue(
   return histogram;
 }
 
-function boundsOf(value: Uint8Array, start: number, end: number): Float64Array<ArrayBuffer> {
+/** Custom bounds of a field; @throws {TsdbError} BAD_REQUEST */
+export function boundsOf(value: Uint8Array, start: number, end: number): Float64Array<ArrayBuffer> {
   if (start === end || (end - start) % 8 !== 0) {
     throw badHistogram(`custom bounds take ${end - start} bytes`);
   }

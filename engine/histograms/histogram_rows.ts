@@ -1,0 +1,361 @@
+/**
+ * The native histograms of a series, row by row. Of rows that follow each other and have one form (schema, zero threshold,
+ * custom bounds) the counts are one matrix with one layout: what is computed over many rows looks at numbers alone.
+ */
+import { assert } from '#lib/assert.ts';
+import { boundsOf, bucketOfNumber, histogramField, staleBits } from '../typed/histogram.ts';
+import { type FieldColumn, type TypedColumns, TypedColumnsReader } from '../typed/columns.ts';
+import { fieldType, valueKind } from '../typed/typed_value.ts';
+import { sameBounds } from './bounds.ts';
+import { unionOf } from './buckets.ts';
+import { type CounterHint, counterHint, FloatHistogram } from './float_histogram.ts';
+
+/** Most numbers of one matrix, and how many for each one that is not empty: rows that have few buckets in common are in several. */
+const matrixCellsMax = 1 << 18;
+const cellsPerValueMax = 16;
+/** However empty it is. */
+const matrixCellsFree = 4096;
+/** Neighbours are joined when that makes no more numbers, times this. */
+const joinedCellsFactorMax = 2;
+/** Columns of a matrix before those of buckets. */
+export const matrixColumn = { count: 0, sum: 1, zeroCount: 2, buckets: 3 } as const;
+
+/** What has to be the same for two histograms to be subtracted number by number. */
+export interface HistogramForm {
+  readonly schema: number;
+  readonly zeroThreshold: number;
+  readonly customBounds: Float64Array;
+}
+
+/** Rows of one form that follow each other. */
+export interface HistogramRun extends HistogramForm {
+  /** Rows [first, past) of the series. */
+  readonly first: number;
+  readonly past: number;
+  /** Layouts of both sides. */
+  readonly positive: Int32Array;
+  readonly negative: Int32Array;
+  /** Row by row `width` numbers: those of `matrixColumn`, the positive buckets, the negative ones. */
+  readonly matrix: Float64Array;
+  readonly width: number;
+}
+
+export interface HistogramRows {
+  /** Unix nanoseconds, ascending, every time once. */
+  readonly timestampNanos: BigInt64Array;
+  /** From a row's time to its version, in 1/64 milliseconds. */
+  readonly lags: BigInt64Array;
+  /** Unix nanoseconds, 0 for none; null when no row has any. */
+  readonly startNanos: BigInt64Array | null;
+  /** 1 where the series ends, and the row has no counts. */
+  readonly isStale: Uint8Array;
+  readonly hints: Uint8Array;
+  readonly runs: readonly HistogramRun[];
+}
+
+const noBounds = new Float64Array(0);
+const reader = new TypedColumnsReader();
+
+/**
+ * @param chunks of typed rows, in ascending time; values that are no histograms are passed over
+ * @throws {TsdbError} BAD_REQUEST when one is malformed
+ */
+export function readHistogramRows(chunks: readonly Uint8Array[]): HistogramRows {
+  const parts = chunks.map((chunk) => readPart(reader.read(chunk, null)));
+  const rowCount = parts.reduce((sum, part) => sum + part.timestampNanos.length, 0);
+  const rows = {
+    timestampNanos: new BigInt64Array(rowCount),
+    lags: new BigInt64Array(rowCount),
+    startNanos: parts.some((part) => part.startNanos !== null) ? new BigInt64Array(rowCount) : null,
+    isStale: new Uint8Array(rowCount),
+    hints: new Uint8Array(rowCount),
+  };
+  const runs: HistogramRun[] = [];
+  let first = 0;
+  for (const part of parts) {
+    assert(
+      first === 0 ||
+        part.timestampNanos.length === 0 ||
+        part.timestampNanos[0]! > rows.timestampNanos[first - 1]!,
+      'chunks are in ascending time',
+    );
+    rows.timestampNanos.set(part.timestampNanos, first);
+    rows.lags.set(part.lags, first);
+    if (part.startNanos !== null) rows.startNanos!.set(part.startNanos, first);
+    rows.isStale.set(part.isStale, first);
+    rows.hints.set(part.hints, first);
+    for (const run of part.runs) {
+      runs.push({ ...run, first: run.first + first, past: run.past + first });
+    }
+    first += part.timestampNanos.length;
+  }
+  return { ...rows, runs: joined(runs) };
+}
+
+/** What the rows of one chunk say beside their buckets. */
+interface PlainColumns {
+  readonly schemas: Float64Array;
+  readonly thresholds: Float64Array;
+  readonly bounds: readonly Float64Array[];
+}
+
+function readPart(columns: TypedColumns): HistogramRows {
+  const { timestampNanos, lags, startNanos, groups } = columns;
+  const isAll = groups.every(({ kind }) => kind === valueKind.histogram);
+  const isTaken = new Uint8Array(timestampNanos.length).fill(isAll ? 1 : 0);
+  if (!isAll) {
+    for (const { kind, rows } of groups) {
+      if (kind === valueKind.histogram) for (const row of rows) isTaken[row] = 1;
+    }
+  }
+  // Places of the rows that are histograms, among those alone.
+  const placeOf = new Int32Array(timestampNanos.length);
+  let count = 0;
+  for (let row = 0; row < isTaken.length; row++) {
+    placeOf[row] = isTaken[row] === 1 ? count++ : -1;
+  }
+  const taken = (_: bigint, row: number): boolean => isTaken[row] === 1;
+  const own = columns.columns.filter(
+    ({ group, path }) => groups[group]!.kind === valueKind.histogram && path.length === 1,
+  );
+  const isStale = new Uint8Array(count);
+  const hints = new Uint8Array(count);
+  const plain: PlainColumns = {
+    schemas: new Float64Array(count),
+    thresholds: new Float64Array(count),
+    bounds: Array.from({ length: count }, () => noBounds),
+  };
+  const sumColumns: FieldColumn[] = [];
+  for (const column of own) readPlain(column, columns.bytes, placeOf, hints, plain, sumColumns);
+  for (const { rows, values } of sumColumns) {
+    const bits = new BigUint64Array(values.buffer, values.byteOffset, values.length);
+    for (const [i, row] of rows.entries()) if (bits[i] === staleBits) isStale[placeOf[row]!] = 1;
+  }
+  const starts = startNanos?.filter(taken) ?? null;
+  return {
+    timestampNanos: timestampNanos.filter(taken),
+    lags: lags.filter(taken),
+    startNanos: starts?.some((nanos) => nanos !== 0n) === true ? starts : null,
+    isStale,
+    hints,
+    runs: runsOf(count, plain, own, placeOf),
+  };
+}
+
+function readPlain(
+  column: FieldColumn,
+  bytes: Uint8Array,
+  placeOf: Int32Array,
+  hints: Uint8Array,
+  { schemas, thresholds, bounds }: PlainColumns,
+  sumColumns: FieldColumn[],
+): void {
+  const { path, type, rows, values, places } = column;
+  const [number] = path as readonly [number];
+  const set = (target: Float64Array | Uint8Array): void => {
+    for (const [i, row] of rows.entries()) target[placeOf[row]!] = values[i]!;
+  };
+  if (number === histogramField.schema) set(schemas);
+  else if (number === histogramField.hint) set(hints);
+  else if (number === histogramField.zeroThreshold) set(thresholds);
+  else if (number === histogramField.sum) sumColumns.push(column);
+  else if (number === histogramField.customBounds && type === fieldType.bytes) {
+    // Most rows have the very bounds of the row before.
+    let [lastAt, last] = [-1, noBounds as Float64Array];
+    for (const [i, row] of rows.entries()) {
+      const at = places[2 * i]!;
+      const length = places[2 * i + 1]!;
+      if (at !== lastAt) {
+        const next = boundsOf(bytes, at, at + length);
+        last = sameBounds(next, last) ? last : next;
+        lastAt = at;
+      }
+      (bounds as Float64Array[])[placeOf[row]!] = last;
+    }
+  }
+}
+
+function isOneForm(plain: PlainColumns, a: number, b: number): boolean {
+  return (
+    plain.schemas[a] === plain.schemas[b] &&
+    plain.thresholds[a] === plain.thresholds[b] &&
+    sameBounds(plain.bounds[a]!, plain.bounds[b]!)
+  );
+}
+
+function runsOf(
+  count: number,
+  plain: PlainColumns,
+  columns: readonly FieldColumn[],
+  placeOf: Int32Array,
+): HistogramRun[] {
+  const runs: HistogramRun[] = [];
+  const add = (first: number, past: number): void => {
+    const form = {
+      schema: plain.schemas[first]!,
+      zeroThreshold: plain.thresholds[first]!,
+      customBounds: plain.bounds[first]!,
+    };
+    const run = runOf(first, past, form, columns, placeOf);
+    if (run !== null) runs.push(run);
+    else {
+      const middle = (first + past) >> 1;
+      add(first, middle);
+      add(middle, past);
+    }
+  };
+  for (let first = 0, past = 0; first < count; first = past) {
+    do past++;
+    while (past < count && isOneForm(plain, first, past));
+    add(first, past);
+  }
+  return runs;
+}
+
+/** @returns null when the matrix of several rows would be too large */
+function runOf(
+  first: number,
+  past: number,
+  form: HistogramForm,
+  columns: readonly FieldColumn[],
+  placeOf: Int32Array,
+): HistogramRun | null {
+  const isWithin = ({ rows }: FieldColumn): boolean =>
+    rows.some((row) => placeOf[row]! >= first && placeOf[row]! < past);
+  const indexes = { positive: new Set<number>(), negative: new Set<number>() };
+  const within = columns.filter(isWithin);
+  for (const { path } of within) {
+    if (path[0]! < histogramField.firstBucket) continue;
+    const { index, isNegative } = bucketOfNumber(path[0]!);
+    (isNegative ? indexes.negative : indexes.positive).add(index);
+  }
+  const positive = Int32Array.from(indexes.positive).sort();
+  const negative = Int32Array.from(indexes.negative).sort();
+  const width = matrixColumn.buckets + positive.length + negative.length;
+  const cells = (past - first) * width;
+  if (past - first > 1 && cells > matrixCellsFree) {
+    const valueCount = within.reduce((sum, { rows }) => sum + rows.length, 0);
+    if (cells > Math.min(matrixCellsMax, cellsPerValueMax * valueCount)) return null;
+  }
+  const matrix = new Float64Array(cells);
+  const placeOfPositive = placesIn(positive, matrixColumn.buckets);
+  const placeOfNegative = placesIn(negative, matrixColumn.buckets + positive.length);
+  for (const { path, rows, values } of within) {
+    const at = columnOf(path[0]!, placeOfPositive, placeOfNegative);
+    if (at === null) continue;
+    for (const [i, row] of rows.entries()) {
+      const place = placeOf[row]!;
+      if (place >= first && place < past) matrix[(place - first) * width + at] = values[i]!;
+    }
+  }
+  return { ...form, first, past, positive, negative, matrix, width };
+}
+
+function placesIn(indexes: Int32Array, first: number): Map<number, number> {
+  return new Map(Array.from(indexes, (index, i) => [index, first + i]));
+}
+
+function columnOf(
+  number: number,
+  positive: ReadonlyMap<number, number>,
+  negative: ReadonlyMap<number, number>,
+): number | null {
+  if (number === histogramField.count) return matrixColumn.count;
+  if (number === histogramField.sum) return matrixColumn.sum;
+  if (number === histogramField.zeroCount) return matrixColumn.zeroCount;
+  if (number < histogramField.firstBucket) return null;
+  const { index, isNegative } = bucketOfNumber(number);
+  return (isNegative ? negative : positive).get(index)!;
+}
+
+/** Neighbours of one form become one, as long as their matrix is not too large. */
+function joined(runs: readonly HistogramRun[]): HistogramRun[] {
+  const all: HistogramRun[] = [];
+  for (let at = 0; at < runs.length; ) {
+    const first = runs[at]!;
+    let { positive, negative } = first;
+    let apart = first.matrix.length;
+    let next = at + 1;
+    for (; next < runs.length; next++) {
+      const run = runs[next]!;
+      const isOne =
+        run.schema === first.schema &&
+        run.zeroThreshold === first.zeroThreshold &&
+        sameBounds(run.customBounds, first.customBounds);
+      if (!isOne) break;
+      const wider = [unionOf(positive, run.positive), unionOf(negative, run.negative)] as const;
+      const width = matrixColumn.buckets + wider[0].length + wider[1].length;
+      const cells = (run.past - first.first) * width;
+      apart += run.matrix.length;
+      if (cells > matrixCellsMax || cells > joinedCellsFactorMax * apart + matrixCellsFree) break;
+      [positive, negative] = wider;
+    }
+    all.push(next === at + 1 ? first : joinedTo(runs.slice(at, next), positive, negative));
+    at = next;
+  }
+  return all;
+}
+
+function joinedTo(
+  runs: readonly HistogramRun[],
+  positive: Int32Array,
+  negative: Int32Array,
+): HistogramRun {
+  const { first } = runs[0]!;
+  const { past } = runs.at(-1)!;
+  const width = matrixColumn.buckets + positive.length + negative.length;
+  const matrix = new Float64Array((past - first) * width);
+  const places = [
+    placesIn(positive, matrixColumn.buckets),
+    placesIn(negative, matrixColumn.buckets + positive.length),
+  ] as const;
+  for (const run of runs) {
+    const from = [
+      ...[matrixColumn.count, matrixColumn.sum, matrixColumn.zeroCount],
+      ...Array.from(run.positive, (index) => places[0].get(index)!),
+      ...Array.from(run.negative, (index) => places[1].get(index)!),
+    ];
+    for (let row = run.first; row < run.past; row++) {
+      const source = (row - run.first) * run.width;
+      const target = (row - first) * width;
+      for (let i = 0; i < from.length; i++) matrix[target + from[i]!] = run.matrix[source + i]!;
+    }
+  }
+  return { ...runs[0]!, past, positive, negative, matrix, width };
+}
+
+/** The numbers of a row in its matrix. */
+export function numbersOf(run: HistogramRun, row: number): Float64Array {
+  assert(row >= run.first && row < run.past, 'the row is of the run');
+  const at = (row - run.first) * run.width;
+  return run.matrix.subarray(at, at + run.width);
+}
+
+/** A row as a histogram of its own. */
+export function histogramAt(rows: HistogramRows, run: HistogramRun, row: number): FloatHistogram {
+  return histogramOfNumbers(run, numbersOf(run, row), rows.hints[row] as CounterHint);
+}
+
+/**
+ * Without empty buckets.
+ * @param numbers as in a row of the run's matrix; borrowed
+ */
+export function histogramOfNumbers(
+  run: HistogramRun,
+  numbers: Float64Array,
+  hint: CounterHint = counterHint.unknown,
+): FloatHistogram {
+  const { schema, zeroThreshold, customBounds, positive, negative } = run;
+  const past = matrixColumn.buckets + positive.length;
+  return new FloatHistogram({
+    hint,
+    schema,
+    zeroThreshold,
+    zeroCount: numbers[matrixColumn.zeroCount]!,
+    count: numbers[matrixColumn.count]!,
+    sum: numbers[matrixColumn.sum]!,
+    customBounds,
+    positive: { indexes: positive, counts: numbers.subarray(matrixColumn.buckets, past) },
+    negative: { indexes: negative, counts: numbers.subarray(past) },
+  }).compact();
+}

@@ -1,0 +1,211 @@
+/** Rows of histograms out of chunks, and how they change over windows, beside the values taken one by one. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
+import { SeededNumbers } from '../codec/samples_testing.ts';
+import { encodeTypedRows } from '../typed/codec.ts';
+import { inColumns } from '../typed/codec_fuzz.ts';
+import {
+  histogramOfValue,
+  isStaleHistogram,
+  staleHistogram,
+  valueOfHistogram,
+} from '../typed/histogram.ts';
+import { customHistogramValues, deviceValues, histogramValues } from '../typed/samples_testing.ts';
+import { valueKind } from '../typed/typed_value.ts';
+import { changeByRows, changeNote, HistogramChanges } from './change.ts';
+import { FloatHistogram } from './float_histogram.ts';
+import { readHistogramRows, type HistogramRows } from './histogram_rows.ts';
+import { writeHistogram } from './histograms_testing.ts';
+
+const startNanos = 1_700_000_000_000_000_000n;
+
+interface Series {
+  readonly values: readonly Uint8Array[];
+  readonly chunks: readonly Uint8Array[];
+}
+
+/** What a series goes through: counters that begin anew, other schemas, custom bounds, gauges, ends. */
+function seriesOf(numbers: SeededNumbers, parts: number): Series {
+  const values: Uint8Array[] = [];
+  for (; parts > 0; parts--) {
+    const count = 1 + numbers.below(12);
+    const perRow = 5 + numbers.below(100);
+    const schema = numbers.below(3) === 0 ? numbers.below(8) - 3 : 3;
+    switch (numbers.below(7)) {
+      case 0:
+        values.push(...customHistogramValues(numbers, count));
+        break;
+      case 1:
+        values.push(staleHistogram);
+        break;
+      case 2:
+        values.push(...histogramValues(numbers, count, { perRow, schema, isGauge: true }));
+        break;
+      case 3:
+        values.push(...histogramValues(numbers, count, { perRow, schema, scale: 1 / 3 }));
+        break;
+      case 4:
+        values.push(...deviceValues(numbers, 1));
+        break;
+      case 5: {
+        // Both sides, with a zero bucket that has become wider.
+        const mirrored = histogramValues(numbers, count, { perRow, schema }).map((value) => {
+          const histogram = histogramOfValue(value);
+          const { positive, count: half } = histogram;
+          const zeroThreshold = 2 ** -20;
+          return valueOfHistogram({
+            ...histogram,
+            zeroThreshold,
+            negative: positive,
+            count: 2 * half - histogram.zeroCount,
+          });
+        });
+        values.push(...mirrored);
+        break;
+      }
+      default:
+        values.push(...histogramValues(numbers, count, { perRow, schema }));
+    }
+  }
+  const chunks: Uint8Array[] = [];
+  for (let first = 0, past = 0; first < values.length; first = past) {
+    past = Math.min(values.length, first + 1 + numbers.below(40));
+    const timestampNanos = BigInt64Array.from(
+      { length: past - first },
+      (_, i) => startNanos + BigInt(first + i) * 15_000_000_000n,
+    );
+    const rows = {
+      timestampNanos,
+      values: values.slice(first, past),
+      rowVersions: Float64Array.from(
+        timestampNanos,
+        (nanos) => Number(versionAtNanos(nanos)) + 640,
+      ),
+      startNanos: null,
+    };
+    chunks.push(encodeTypedRows(inColumns(rows)));
+  }
+  return { values, chunks };
+}
+
+const isHistogram = (value: Uint8Array): boolean => value[0] === valueKind.histogram;
+
+test('rows are the histograms of the values, in few runs', () => {
+  const numbers = new SeededNumbers(71);
+  for (let round = 0; round < 60; round++) {
+    const { values, chunks } = seriesOf(numbers, 1 + numbers.below(20));
+    const rows = readHistogramRows(chunks);
+    const expected = values.filter(isHistogram);
+    assert.equal(rows.timestampNanos.length, expected.length);
+    const times = values.flatMap((value, i) =>
+      isHistogram(value) ? [startNanos + BigInt(i) * 15_000_000_000n] : [],
+    );
+    assert.deepEqual([...rows.timestampNanos], times);
+    assert.deepEqual(
+      [...rows.isStale],
+      expected.map((value) => Number(isStaleHistogram(value))),
+    );
+    const good = expected.filter((value) => !isStaleHistogram(value));
+    const changes = new HistogramChanges(rows);
+    assert.deepEqual(
+      Array.from(changes.places, (_, i) => writeHistogram(changes.at(i))),
+      good.map((value) => writeHistogram(FloatHistogram.ofValue(histogramOfValue(value)))),
+    );
+    let last = -1;
+    for (const { first, past } of rows.runs) {
+      assert.ok(first === Math.max(last, 0) && past > first);
+      last = past;
+    }
+    assert.equal(Math.max(last, 0), expected.length);
+  }
+});
+
+test('a change over a window is what its rows say one by one', () => {
+  const numbers = new SeededNumbers(72);
+  const seen = new Set<number>();
+  let [fast, all] = [0, 0];
+  for (let round = 0; round < 40; round++) {
+    const rows = readHistogramRows(seriesOf(numbers, 1 + numbers.below(20)).chunks);
+    const changes = new HistogramChanges(rows);
+    const count = changes.places.length;
+    if (count < 2) continue;
+    const histograms = Array.from({ length: count }, (_, i) => changes.at(i));
+    for (let i = 0; i < 60; i++) {
+      const first = numbers.below(count - 1);
+      const last = Math.min(count - 1, first + 1 + numbers.below(i % 2 === 0 ? 6 : count));
+      const isCounter = numbers.below(3) > 0;
+      const found = changes.over(first, last, isCounter);
+      const wanted = changeByRows(histograms.slice(first, last + 1), isCounter);
+      const label = `round ${round}, rows ${first} to ${last}`;
+      assert.equal(found.notes, wanted.notes, label);
+      seen.add(found.notes);
+      all += 1;
+      if (isOfOneRun(rows, changes.places[first]!, changes.places[last]!)) fast += 1;
+      if (found.histogram === null || wanted.histogram === null) {
+        assert.equal(found.histogram, wanted.histogram, label);
+        continue;
+      }
+      assert.deepEqual(writeHistogram(found.histogram), writeHistogram(wanted.histogram), label);
+    }
+  }
+  assert.ok(fast > all / 8 && fast < (all * 7) / 8, `${fast} of ${all}`);
+  for (const note of [
+    changeNote.nothing,
+    changeNote.mixed,
+    changeNote.isGauge,
+    changeNote.isNoGauge,
+  ]) {
+    assert.ok(seen.has(note), `note ${note}`);
+  }
+});
+
+function isOfOneRun({ runs }: HistogramRows, first: number, last: number): boolean {
+  return runs.some((run) => run.first <= first && last < run.past);
+}
+
+test('a counter that was reset has gone up by what it had before and has since', () => {
+  const numbers = new SeededNumbers(73);
+  const part = (): FloatHistogram[] =>
+    histogramValues(numbers, 10, { perRow: 50, schema: 3 }).map((value) =>
+      FloatHistogram.ofValue(histogramOfValue(value)),
+    );
+  const [before, after] = [part(), part()];
+  const { histogram, notes } = changeByRows([...before, ...after], true);
+  assert.equal(notes, changeNote.nothing);
+  const wanted = before.at(-1)!.copy();
+  wanted.subtract(before[0]!);
+  wanted.add(after.at(-1)!);
+  assert.equal(histogram!.count, wanted.count);
+  assert.deepEqual(histogram!.positive, wanted.compact().positive);
+  assert.ok(Math.abs(histogram!.sum - wanted.sum) < 1e-9);
+});
+
+test('rows that have no buckets in common do not make a matrix of all of them', () => {
+  const count = 512;
+  const values = Array.from({ length: count }, (_, row) =>
+    valueOfHistogram({
+      isFloat: false,
+      schema: 8,
+      hint: 0,
+      zeroThreshold: 0,
+      count: 60,
+      zeroCount: 0,
+      sumBits: 0n,
+      customBounds: new Float64Array(0),
+      positive: {
+        indexes: Int32Array.from({ length: 60 }, (__, i) => row * 60 + i),
+        counts: new Float64Array(60).fill(1),
+      },
+      negative: { indexes: new Int32Array(0), counts: new Float64Array(0) },
+    }),
+  );
+  const timestampNanos = BigInt64Array.from(values, (_, i) => startNanos + BigInt(i));
+  const rowVersions = Float64Array.from(timestampNanos, (nanos) => Number(versionAtNanos(nanos)));
+  const chunk = encodeTypedRows(
+    inColumns({ timestampNanos, values, rowVersions, startNanos: null }),
+  );
+  const { runs } = readHistogramRows([chunk]);
+  const cells = runs.reduce((sum, { matrix }) => sum + matrix.length, 0);
+  assert.ok(cells < 40 * 60 * count, `${cells} numbers in ${runs.length} runs`);
+});
