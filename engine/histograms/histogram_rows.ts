@@ -57,11 +57,15 @@ const noBounds = new Float64Array(0);
 const reader = new TypedColumnsReader();
 
 /**
- * @param chunks of typed rows, in ascending time; values that are no histograms are passed over
+ * @param chunks of typed rows, in ascending time (`typedInOrder`); values that are no histograms are passed over
+ * @param range of the times of rows
  * @throws {TsdbError} BAD_REQUEST when one is malformed
  */
-export function readHistogramRows(chunks: readonly Uint8Array[]): HistogramRows {
-  const parts = chunks.map((chunk) => readPart(reader.read(chunk, null)));
+export function readHistogramRows(
+  chunks: readonly Uint8Array[],
+  range: readonly [startNanos: bigint, endNanos: bigint],
+): HistogramRows {
+  const parts = chunks.map((chunk) => readPart(reader.read(chunk, null), range));
   const rowCount = parts.reduce((sum, part) => sum + part.timestampNanos.length, 0);
   const rows = {
     timestampNanos: new BigInt64Array(rowCount),
@@ -99,14 +103,17 @@ interface PlainColumns {
   readonly bounds: readonly Float64Array[];
 }
 
-function readPart(columns: TypedColumns): HistogramRows {
+function readPart(
+  columns: TypedColumns,
+  [rangeStart, rangeEnd]: readonly [startNanos: bigint, endNanos: bigint],
+): HistogramRows {
   const { timestampNanos, lags, startNanos, groups } = columns;
-  const isAll = groups.every(({ kind }) => kind === valueKind.histogram);
-  const isTaken = new Uint8Array(timestampNanos.length).fill(isAll ? 1 : 0);
-  if (!isAll) {
-    for (const { kind, rows } of groups) {
-      if (kind === valueKind.histogram) for (const row of rows) isTaken[row] = 1;
-    }
+  const isTaken = new Uint8Array(timestampNanos.length);
+  for (const { kind, rows } of groups) {
+    if (kind === valueKind.histogram) for (const row of rows) isTaken[row] = 1;
+  }
+  for (const [row, nanos] of timestampNanos.entries()) {
+    if (nanos < rangeStart || nanos >= rangeEnd) isTaken[row] = 0;
   }
   // Places of the rows that are histograms, among those alone.
   const placeOf = new Int32Array(timestampNanos.length);
@@ -129,7 +136,9 @@ function readPart(columns: TypedColumns): HistogramRows {
   for (const column of own) readPlain(column, columns.bytes, placeOf, hints, plain, sumColumns);
   for (const { rows, values } of sumColumns) {
     const bits = new BigUint64Array(values.buffer, values.byteOffset, values.length);
-    for (const [i, row] of rows.entries()) if (bits[i] === staleBits) isStale[placeOf[row]!] = 1;
+    for (const [i, row] of rows.entries()) {
+      if (bits[i] === staleBits && placeOf[row]! >= 0) isStale[placeOf[row]!] = 1;
+    }
   }
   const starts = startNanos?.filter(taken) ?? null;
   return {
@@ -153,7 +162,9 @@ function readPlain(
   const { path, type, rows, values, places } = column;
   const [number] = path as readonly [number];
   const set = (target: Float64Array | Uint8Array): void => {
-    for (const [i, row] of rows.entries()) target[placeOf[row]!] = values[i]!;
+    for (const [i, row] of rows.entries()) {
+      if (placeOf[row]! >= 0) target[placeOf[row]!] = values[i]!;
+    }
   };
   if (number === histogramField.schema) set(schemas);
   else if (number === histogramField.hint) set(hints);
@@ -170,7 +181,7 @@ function readPlain(
         last = sameBounds(next, last) ? last : next;
         lastAt = at;
       }
-      (bounds as Float64Array[])[placeOf[row]!] = last;
+      if (placeOf[row]! >= 0) (bounds as Float64Array[])[placeOf[row]!] = last;
     }
   }
 }

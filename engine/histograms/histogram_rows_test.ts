@@ -18,6 +18,7 @@ import { FloatHistogram } from './float_histogram.ts';
 import { readHistogramRows, type HistogramRows } from './histogram_rows.ts';
 import { writeHistogram } from './histograms_testing.ts';
 
+const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 const startNanos = 1_700_000_000_000_000_000n;
 
 interface Series {
@@ -95,7 +96,7 @@ test('rows are the histograms of the values, in few runs', () => {
   const numbers = new SeededNumbers(71);
   for (let round = 0; round < 60; round++) {
     const { values, chunks } = seriesOf(numbers, 1 + numbers.below(20));
-    const rows = readHistogramRows(chunks);
+    const rows = readHistogramRows(chunks, allTimes);
     const expected = values.filter(isHistogram);
     assert.equal(rows.timestampNanos.length, expected.length);
     const times = values.flatMap((value, i) =>
@@ -118,6 +119,17 @@ test('rows are the histograms of the values, in few runs', () => {
       last = past;
     }
     assert.equal(Math.max(last, 0), expected.length);
+    const from = numbers.below(expected.length + 1);
+    const past = from + numbers.below(expected.length + 1 - from);
+    const timeOf = (i: number): bigint => times[i] ?? 2n ** 62n;
+    const some = new HistogramChanges(readHistogramRows(chunks, [timeOf(from), timeOf(past)]));
+    const goodBefore = expected.slice(0, from).filter((value) => !isStaleHistogram(value)).length;
+    assert.deepEqual(
+      Array.from(some.places, (_, i) => writeHistogram(some.at(i))),
+      Array.from(some.places, (_, i) => writeHistogram(changes.at(goodBefore + i))),
+    );
+    const goodWithin = expected.slice(from, past).filter((value) => !isStaleHistogram(value));
+    assert.equal(some.places.length, goodWithin.length);
   }
 });
 
@@ -126,7 +138,7 @@ test('a change over a window is what its rows say one by one', () => {
   const seen = new Set<number>();
   let [fast, all] = [0, 0];
   for (let round = 0; round < 40; round++) {
-    const rows = readHistogramRows(seriesOf(numbers, 1 + numbers.below(20)).chunks);
+    const rows = readHistogramRows(seriesOf(numbers, 1 + numbers.below(20)).chunks, allTimes);
     const changes = new HistogramChanges(rows);
     const count = changes.places.length;
     if (count < 2) continue;
@@ -205,7 +217,7 @@ test('rows that have no buckets in common do not make a matrix of all of them', 
   const chunk = encodeTypedRows(
     inColumns({ timestampNanos, values, rowVersions, startNanos: null }),
   );
-  const { runs } = readHistogramRows([chunk]);
+  const { runs } = readHistogramRows([chunk], allTimes);
   const cells = runs.reduce((sum, { matrix }) => sum + matrix.length, 0);
   assert.ok(cells < 40 * 60 * count, `${cells} numbers in ${runs.length} runs`);
 });

@@ -11,6 +11,7 @@ import { quantileOf } from './estimates.ts';
 import { readHistogramRows } from './histogram_rows.ts';
 import { HistogramSum } from './histogram_sum.ts';
 
+const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 const chunkRows = 120;
 const windowRows = 20;
 
@@ -38,7 +39,7 @@ function chunksOf(rowCount: number): Uint8Array[] {
 export function bench(size: BenchSize): Promise<BenchResult[]> {
   const [rowCount, runs] = size === 'full' ? [1440, 9] : [2 * chunkRows, 1];
   const chunks = chunksOf(rowCount);
-  const rows = readHistogramRows(chunks);
+  const rows = readHistogramRows(chunks, allTimes);
   const changes = new HistogramChanges(rows);
   const windows = Array.from({ length: rowCount - windowRows }, (_, first) => first);
   const rates = windows.map((first) => changes.over(first, first + windowRows, true).histogram!);
@@ -49,7 +50,7 @@ export function bench(size: BenchSize): Promise<BenchResult[]> {
     value: cpuNanosOf(runs, work) / count,
   });
   return Promise.resolve([
-    figure('read a row', rowCount, () => readHistogramRows(chunks)),
+    figure('read a row', rowCount, () => readHistogramRows(chunks, allTimes)),
     figure(`change over a window of ${windowRows} rows`, windows.length, () => {
       const each = new HistogramChanges(rows);
       for (const first of windows) each.over(first, first + windowRows, true);

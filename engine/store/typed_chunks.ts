@@ -2,7 +2,8 @@
  * Chunks of typed rows outside of a store: merged, cut and digested, beside those of floats. A time may have a float
  * and a typed value, both of which stay: which of them wins is for who reads both.
  */
-import { kindTyped } from '../codec/layout.ts';
+import { parseChunkHeader } from '../codec/chunk.ts';
+import { kindsAll, kindTyped } from '../codec/layout.ts';
 import { TsdbError } from '#lib/errors.ts';
 import {
   allTimes,
@@ -85,6 +86,35 @@ export function mergeTyped(
   const { kernel, end, rowCount, valueBytes, work, out } = takeIn(chunks, range, 0);
   const args = [chunksAt, end, ...range, rowCount, valueBytes, work, out] as const;
   return workshop.handOut(out, kernel.mergeTyped(...args) >>> 0);
+}
+
+/**
+ * Typed chunks, one by one, in ascending time, every time once: as they are where they do not overlap, merged where they do.
+ * Those without a row in the range are left out; of the others it may be that some rows are outside.
+ * @throws {TsdbError} as `mergeTyped()`
+ */
+export function typedInOrder(
+  chunks: readonly Uint8Array[],
+  range: readonly [startNanos: bigint, endNanos: bigint],
+): Uint8Array[] {
+  const [startNanos, endNanos] = range;
+  const spans = chunks
+    .map((chunk) => ({ chunk, ...parseChunkHeader(chunk, 0, chunk.length, kindsAll) }))
+    .filter(({ firstNanos, lastNanos }) => firstNanos < endNanos && lastNanos >= startNanos)
+    .sort((a, b) => (a.firstNanos < b.firstNanos ? -1 : a.firstNanos > b.firstNanos ? 1 : 0));
+  const ordered: Uint8Array[] = [];
+  for (let at = 0, next = 0; at < spans.length; at = next) {
+    let { lastNanos } = spans[at]!;
+    for (next = at + 1; next < spans.length && spans[next]!.firstNanos <= lastNanos; next++) {
+      if (spans[next]!.lastNanos > lastNanos) lastNanos = spans[next]!.lastNanos;
+    }
+    if (next === at + 1) ordered.push(spans[at]!.chunk);
+    else {
+      const overlapping = spans.slice(at, next).map(({ chunk }) => chunk);
+      ordered.push(...apart([mergeTyped(overlapping, range)]).typed);
+    }
+  }
+  return ordered;
 }
 
 /**

@@ -9,6 +9,7 @@ import { deviceValues, histogramValues, mixedValues } from '../typed/samples_tes
 import { compareTypedValues, TypedValueWriter, valueKind } from '../typed/typed_value.ts';
 import { cutRows, keepRows, mergeChunks } from './chunk_merge.ts';
 import { digestSeries } from './row_digest.ts';
+import { typedInOrder } from './typed_chunks.ts';
 import { digestTypedByRows, type TypedRow } from './row_digest_twin.ts';
 
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
@@ -172,4 +173,28 @@ test('what is damaged, or stands for too much, is refused', () => {
   const many = Array.from({ length: 80 }, (_, i) => chunk(100 * i));
   assert.throws(() => mergeChunks(many), { code: 'RESOURCE_EXHAUSTED' });
   assert.equal(rowsIn(mergeChunks(many.slice(0, 3))).length, 300);
+});
+
+test('typed chunks come in order, and are what they were where they do not overlap', () => {
+  const numbers = new SeededNumbers(91);
+  let untouched = 0;
+  for (let round = 0; round < 60; round++) {
+    const chunks = Array.from({ length: 1 + numbers.below(4) }, () => someChunk(numbers)).filter(
+      (chunk) => rowsIn(chunk).length > 0,
+    );
+    const from = 1_700_000_000n * second + BigInt(numbers.below(500)) * second;
+    const range =
+      numbers.below(2) === 0
+        ? allTimes
+        : ([from, from + BigInt(numbers.below(300)) * second] as const);
+    const ordered = typedInOrder(chunks, range);
+    untouched += ordered.filter((chunk) => chunks.includes(chunk)).length;
+    const isWithin = ({ nanos }: Row): boolean => nanos >= range[0] && nanos < range[1];
+    const found = ordered.flatMap(rowsIn);
+    for (const [i, { nanos }] of found.entries()) {
+      if (i > 0) assert.ok(nanos > found[i - 1]!.nanos, 'in ascending time');
+    }
+    assert.deepEqual(found.filter(isWithin), merged(chunks.flatMap(rowsIn)).filter(isWithin));
+  }
+  assert.ok(untouched > 10);
 });

@@ -95,6 +95,8 @@ export interface WriteDecoderCore {
   readonly rowGenerations: Uint32Array;
   readonly rowTimestamps: BigInt64Array;
   readonly rowValues: Float64Array;
+  /** Unix nanoseconds, 0 for none; null when the body has no start times of samples. */
+  readonly rowStartNanos: BigInt64Array | null;
   /** Some of the rows, or of the histograms, are of `oversizeSlot`. */
   readonly hasOversizeRows: boolean;
   /** Native histograms of the last body; views until the next one. */

@@ -29,7 +29,7 @@ const tableEntryBytes = 8;
 /** One slot for so many bytes of the budget: two thirds of a usual series' tags and bookkeeping. */
 const budgetBytesPerSlot = 256;
 /** The kernel's regions for one body, and slack; they are touched as bodies need them. */
-const bodyRegionsBytes: number = 198 * 1024 * 1024;
+const bodyRegionsBytes: number = 207 * 1024 * 1024;
 
 /** Slots whose tags are asked for in one call. */
 const entriesAtOnce = 65_536;
@@ -67,6 +67,7 @@ export class WriteDecoderKernel implements WriteDecoderCore {
   readonly #rowGenerations: Uint32Array;
   readonly #rowTimestamps: BigInt64Array;
   readonly #rowValues: Float64Array;
+  readonly #rowStarts: BigInt64Array;
   readonly #newSlots: Uint32Array;
   /** Of as many histograms as there may be. */
   readonly #histograms: Omit<HistogramColumns, 'count'>;
@@ -121,6 +122,7 @@ export class WriteDecoderKernel implements WriteDecoderCore {
       writeDecoderRowsMax,
     );
     this.#rowValues = new Float64Array(buffer, addressOf(kernel.rowValues), writeDecoderRowsMax);
+    this.#rowStarts = new BigInt64Array(buffer, addressOf(kernel.rowStarts), writeDecoderRowsMax);
     this.#newSlots = new Uint32Array(buffer, addressOf(kernel.newSlots), writeDecoderRowsMax);
     const words = (at: { readonly value: number }, perRow = 1): Uint32Array =>
       new Uint32Array(buffer, addressOf(at), perRow * histogramsMax);
@@ -195,6 +197,10 @@ export class WriteDecoderKernel implements WriteDecoderCore {
 
   get rowValues(): Float64Array {
     return this.#rowValues.subarray(0, this.#rowCount);
+  }
+
+  get rowStartNanos(): BigInt64Array | null {
+    return this.#kernel.startCount() === 0 ? null : this.#rowStarts.subarray(0, this.#rowCount);
   }
 
   get hasOversizeRows(): boolean {

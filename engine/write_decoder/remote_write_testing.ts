@@ -21,6 +21,8 @@ export interface SeriesToWrite {
     readonly timestampMillis: number;
     /** A bigint gives the bits, for NaN payloads, which a number does not keep. */
     readonly value: number | bigint;
+    /** Unix milliseconds; of version 2. */
+    readonly startMillis?: number;
   }[];
   readonly histograms?: readonly HistogramToWrite[];
 }
@@ -58,11 +60,15 @@ export function encodeWriteRequest(series: readonly SeriesToWrite[]): Uint8Array
 
 /** Samples of a TimeSeries, which both versions have as field 2. */
 function putSamples(message: number[], samples: SeriesToWrite['samples']): void {
-  for (const { timestampMillis, value } of samples) {
+  for (const { timestampMillis, value, startMillis } of samples) {
     const bits =
       typeof value === 'bigint' ? new BigUint64Array([value]) : new Float64Array([value]);
     const sample: number[] = [9, ...new Uint8Array(bits.buffer), 16];
     putVarint(sample, BigInt.asUintN(64, BigInt(timestampMillis)));
+    if (startMillis !== undefined) {
+      sample.push(24);
+      putVarint(sample, BigInt.asUintN(64, BigInt(startMillis)));
+    }
     putBytes(message, 2, sample);
   }
 }

@@ -16,7 +16,7 @@ import {
   wireFixed64,
   wireVarint,
 } from './wire_fields.ts';
-import { readHistogram, type WireHistogram } from './wire_histogram.ts';
+import { readHistogram, startNanosOf, type WireHistogram } from './wire_histogram.ts';
 
 /** One time series of a request. */
 export interface WireSeries {
@@ -26,6 +26,8 @@ export interface WireSeries {
   readonly tags: Uint8Array | null;
   readonly timestampsMillis: bigint[];
   readonly valueBits: bigint[];
+  /** Null where a sample has none. */
+  readonly startNanos: (bigint | null)[];
   readonly histograms: readonly HistogramAt[];
 }
 
@@ -70,7 +72,7 @@ function parseSeries(bytes: Uint8Array, [start, end]: Range): WireSeries {
       labels.push(parseLabel(bytes, fields.range()));
     } else if (fields.number === 2) {
       fields.expect(wireBytes);
-      const [timestamp, bits] = parseSample(bytes, fields.range());
+      const [timestamp, bits] = parseSample(bytes, fields.range(), false);
       timestampsMillis.push(timestamp);
       valueBits.push(bits);
     } else if (fields.number === 4) {
@@ -79,7 +81,8 @@ function parseSeries(bytes: Uint8Array, [start, end]: Range): WireSeries {
       histograms.push({ range, histogram: readHistogram(bytes, range, false) });
     } else fields.skip();
   }
-  return { tags: canonicalTags(labels), timestampsMillis, valueBits, histograms };
+  const startNanos = timestampsMillis.map(() => null);
+  return { tags: canonicalTags(labels), timestampsMillis, valueBits, startNanos, histograms };
 }
 
 export interface Label {
@@ -106,9 +109,11 @@ function parseLabel(bytes: Uint8Array, [start, end]: Range): Label {
 export function parseSample(
   bytes: Uint8Array,
   [start, end]: Range,
-): [timestamp: bigint, bits: bigint] {
+  hasStart: boolean,
+): [timestamp: bigint, bits: bigint, startNanos: bigint | null] {
   let timestamp = 0n;
   let bits = 0n;
+  let startNanos: bigint | null = null;
   const fields = new Fields(bytes, start, end);
   while (fields.next()) {
     if (fields.number === 1) {
@@ -117,9 +122,12 @@ export function parseSample(
     } else if (fields.number === 2) {
       fields.expect(wireVarint);
       timestamp = BigInt.asIntN(64, fields.varint());
+    } else if (fields.number === 3 && hasStart) {
+      fields.expect(wireVarint);
+      startNanos = startNanosOf(BigInt.asIntN(64, fields.varint()));
     } else fields.skip();
   }
-  return [timestamp, bits];
+  return [timestamp, bits, startNanos];
 }
 
 /**

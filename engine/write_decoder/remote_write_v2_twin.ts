@@ -1,8 +1,8 @@
 /**
  * Prometheus remote write 2.0 (io.prometheus.write.v2.Request): the plain twin of the walk in
  * engine/write_decoder/kernel/write_decoder.kernel.ts and engine/write_decoder/kernel/symbols.ts. A
- * request has one table of texts; a series names its labels by pairs of numbers in it. Exemplars,
- * metadata and start times of samples are passed over.
+ * request has one table of texts; a series names its labels by pairs of numbers in it. Exemplars
+ * and metadata are passed over.
  */
 import { writeDecoderProblem, labelTextBytesMax, symbolsMax } from './core.ts';
 import {
@@ -59,6 +59,7 @@ function parseSeries(
   const texts: Uint8Array[] = [];
   const timestampsMillis: bigint[] = [];
   const valueBits: bigint[] = [];
+  const startNanos: (bigint | null)[] = [];
   const histograms: HistogramAt[] = [];
   const takeText = (fields: Fields): void => {
     const reference = fields.varint();
@@ -78,9 +79,10 @@ function parseSeries(
       }
     } else if (fields.number === seriesField.samples) {
       fields.expect(wireBytes);
-      const [timestamp, bits] = parseSample(bytes, fields.range());
+      const [timestamp, bits, start] = parseSample(bytes, fields.range(), true);
       timestampsMillis.push(timestamp);
       valueBits.push(bits);
+      startNanos.push(start);
     } else if (fields.number === seriesField.histograms) {
       fields.expect(wireBytes);
       const range = fields.range();
@@ -90,5 +92,5 @@ function parseSeries(
   if (texts.length % 2 === 1) throw new Malformed('a name without a value');
   const labels: Label[] = [];
   for (let i = 0; i < texts.length; i += 2) labels.push({ name: texts[i]!, value: texts[i + 1]! });
-  return { tags: canonicalTags(labels), timestampsMillis, valueBits, histograms };
+  return { tags: canonicalTags(labels), timestampsMillis, valueBits, startNanos, histograms };
 }

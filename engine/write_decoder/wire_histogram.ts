@@ -149,11 +149,14 @@ function readField(
       break;
     default: {
       if (number !== 17 || !hasStart) return fields.skip();
-      const millis = BigInt.asIntN(64, integer(fields));
-      const isKnown = millis <= startMillisMax && millis >= -startMillisMax;
-      histogram.startNanos = isKnown ? millis * 1_000_000n : 0n;
+      histogram.startNanos = startNanosOf(BigInt.asIntN(64, integer(fields)));
     }
   }
+}
+
+/** Of a start time on the wire; 0 for none, and for one that nanoseconds cannot say. */
+export function startNanosOf(millis: bigint): bigint {
+  return millis <= startMillisMax && millis >= -startMillisMax ? millis * 1_000_000n : 0n;
 }
 
 function integer(fields: Fields): bigint {

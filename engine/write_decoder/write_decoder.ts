@@ -37,6 +37,8 @@ export interface WriteDecoderRows {
   readonly timeUnitNanos: 1_000_000 | 1;
   /** Any bits. */
   readonly values: Float64Array;
+  /** Start times by row, Unix nanoseconds, 0 for none; null when there are none. Whether they may be written is for who writes. */
+  readonly starts: BigInt64Array | null;
   /** Native histograms of the body, bad ones included. */
   readonly histogramCount: number;
   /** Null when there is none. */
@@ -256,6 +258,7 @@ export class WriteDecoder {
       timestamps: this.#core.rowTimestamps,
       timeUnitNanos,
       values: this.#core.rowValues,
+      starts: this.#core.rowStartNanos,
       histogramCount: this.#core.histograms.count,
       histograms: this.#histograms(),
     };

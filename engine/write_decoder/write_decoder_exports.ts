@@ -20,6 +20,7 @@ export interface WriteDecoderExports {
   readonly raw: { readonly value: number };
   readonly rowGenerations: { readonly value: number };
   readonly rowSlots: { readonly value: number };
+  readonly rowStarts: { readonly value: number };
   readonly rowTimestamps: { readonly value: number };
   readonly rowValues: { readonly value: number };
   /** Starts a body: nothing that it uses from now on is evicted before the next one. */
@@ -47,6 +48,8 @@ export interface WriteDecoderExports {
   remoteWrite(n: number, version: number): number;
   /** Slot of the n bytes of canonical tags at `canonical`, or a negative problem. */
   slotOfCanonical(n: number): number;
+  /** Rows of the body up to the last one that has a start time: 0 when none has. */
+  startCount(): number;
   /**
    * Writes the canonical tags of a slot to `canonical`; answers their length, 0 for a slot without
    * a series.

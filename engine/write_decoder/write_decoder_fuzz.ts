@@ -69,7 +69,7 @@ function labelOf(pick: Pick, name: number[], value: number[]): number[] {
   return lengthField(pick, 1, fields.flat());
 }
 
-function sampleOf(pick: Pick): number[] {
+function sampleOf(pick: Pick, hasStart = false): number[] {
   const bits = Array.from({ length: 8 }, () => (pick(3) === 0 ? pick(256) : 0));
   const times = [0n, 1n, 127n, 1_700_000_000_000n, 2n ** 56n, 2n ** 63n - 1n, 2n ** 64n - 1n];
   const time = times[pick(times.length)]!;
@@ -77,6 +77,7 @@ function sampleOf(pick: Pick): number[] {
     field(pick, 1, 1, bits),
     field(pick, 2, 0, varint(time, pick(15) === 0 ? pick(8) : 0)),
   ];
+  if (hasStart && pick(5) === 0) fields.push(field(pick, 3, 0, varint(times[pick(times.length)]!)));
   if (pick(40) === 0) fields.reverse();
   if (pick(40) === 0) fields.push(unknownField(pick));
   if (pick(40) === 0) fields.splice(pick(2), 1);
@@ -226,27 +227,28 @@ function requestV2Of(
     return known >= 0 ? known : symbols.push(symbol) - 1;
   };
   const messages: number[][] = [];
+  const hasStarts = pick(3) === 0;
   let next = pick(pool.length);
   const jumpsOneIn = inOrder ? 4 : 1;
   for (let i = 0; i < seriesCount; i++) {
     next = pick(jumpsOneIn) === 0 ? pick(pool.length) : (next + 1) % pool.length;
     const references = pool[next]!.flatMap((label) => label.map(referenceOf));
     if (pick(100) === 0) references.push(pick(2 * symbols.length));
-    messages.push(lengthField(pick, 5, seriesV2Of(pick, references)));
+    messages.push(lengthField(pick, 5, seriesV2Of(pick, references, hasStarts)));
     if (pick(30) === 0) messages.push(unknownField(pick));
   }
   const table = symbols.map((symbol) => lengthField(pick, 4, symbol));
   return [...(pick(10) === 0 ? [...messages, ...table] : [...table, ...messages])].flat();
 }
 
-function seriesV2Of(pick: Pick, references: number[]): number[] {
+function seriesV2Of(pick: Pick, references: number[], hasStarts: boolean): number[] {
   const fields: number[][] = [];
   const numbers = references.map((reference) => varint(BigInt(reference), pick(40) === 0 ? 2 : 0));
   const cut = pick(15) === 0 ? pick(numbers.length + 1) : numbers.length;
   fields.push(lengthField(pick, 1, numbers.slice(0, cut).flat()));
   for (const number of numbers.slice(cut)) fields.push(field(pick, 1, 0, number));
   for (let n = pick(12) === 0 ? pick(4) : 1; n > 0; n--) {
-    fields.push(pick(4) === 0 ? histogramOf(pick, 3) : sampleOf(pick));
+    fields.push(pick(4) === 0 ? histogramOf(pick, 3) : sampleOf(pick, hasStarts));
   }
   if (pick(15) === 0) fields.push(unknownField(pick));
   if (pick(15) === 0) fields.push(lengthField(pick, 4 + pick(2), text(pick, 9)));
@@ -285,6 +287,7 @@ function outcomeOf(
   const times = core.rowTimestamps;
   const values = core.rowValues.slice();
   const bits = new BigUint64Array(values.buffer);
+  const starts = core.rowStartNanos?.slice();
   const all = core.tagsOfAll(slots);
   const named = [...slots, ...core.histograms.slots];
   assert.equal(core.hasOversizeRows, named.includes(oversizeSlot));
@@ -297,7 +300,7 @@ function outcomeOf(
     const tags = Buffer.from(core.tags(slot)).toString('latin1');
     const again = all.tags.subarray(row === 0 ? 0 : all.ends[row - 1]!, all.ends[row]!);
     assert.equal(Buffer.from(again).toString('latin1'), tags);
-    lines.push(`${core.refused[slot]} ${tags} ${times[row]} ${bits[row]}`);
+    lines.push(`${core.refused[slot]} ${tags} ${times[row]} ${bits[row]} ${starts?.[row]}`);
   }
   return lines;
 }

@@ -322,6 +322,35 @@ for (const [name, makeCore] of cores) {
   });
 }
 
+test('start times of samples are those of their rows, and of no other body', () => {
+  const decoder = new WriteDecoder(options);
+  const body = (starts: readonly (number | undefined)[]) =>
+    encodeRemoteWriteV2([
+      {
+        tags: up,
+        samples: starts.map((startMillis, i) => ({
+          timestampMillis: 1_700_000_000_000 + i,
+          value: i,
+          ...(startMillis === undefined ? {} : { startMillis }),
+        })),
+      },
+    ]);
+  const startsOf = (starts: readonly (number | undefined)[]): bigint[] | null => {
+    const found = decoder.remoteWrite(body(starts), 2).starts;
+    return found === null ? null : [...found];
+  };
+  assert.equal(startsOf([undefined, undefined]), null);
+  assert.deepEqual(startsOf([undefined, 1_600_000_000_000, undefined]), [
+    0n,
+    1_600_000_000_000_000_000n,
+    0n,
+  ]);
+  // Nanoseconds do not say such a time.
+  assert.deepEqual(startsOf([5, 2 ** 62]), [5_000_000n, 0n]);
+  assert.equal(startsOf([undefined, undefined]), null);
+  assert.equal(decoder.remoteWrite(encodeRemoteWrite([{ tags: up, samples: [] }])).starts, null);
+});
+
 test('histograms of all kinds come as Prometheus sends them, with their start times', () => {
   const numbers = new SeededNumbers(7);
   const values = [

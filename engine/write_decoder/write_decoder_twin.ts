@@ -23,7 +23,7 @@ import { histogramProblem, valueOrNull } from './wire_histogram.ts';
 export class WriteDecoderTwin implements WriteDecoderCore {
   readonly #slotOf = new Map<string, number>();
   readonly #tags: Uint8Array[] = [new Uint8Array(0)];
-  #rows: { slot: number; timestamp: bigint; bits: bigint }[] = [];
+  #rows: { slot: number; timestamp: bigint; bits: bigint; startNanos: bigint | null }[] = [];
   #newSlots: number[] = [];
   readonly #free: number[] = [];
   #tagsBytes = 0;
@@ -52,11 +52,11 @@ export class WriteDecoderTwin implements WriteDecoderCore {
       return writeDecoderProblem.tooManyHistograms;
     }
     this.#raw = raw;
-    for (const { tags, timestampsMillis, valueBits, histograms } of request.series) {
+    for (const { tags, timestampsMillis, valueBits, startNanos, histograms } of request.series) {
       if (timestampsMillis.length + histograms.length === 0) continue;
       const slot = tags === null ? oversizeSlot : this.#slot(tags);
       timestampsMillis.forEach((timestamp, i) =>
-        this.#rows.push({ slot, timestamp, bits: valueBits[i]! }),
+        this.#rows.push({ slot, timestamp, bits: valueBits[i]!, startNanos: startNanos[i]! }),
       );
       for (const at of histograms) {
         this.#histograms.push({ slot, at, value: values[this.#histograms.length]! });
@@ -75,7 +75,7 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     const fits = tags.length <= tagsBytesMax && decodeTags(tags).length <= tagsCountMax;
     const slot = fits ? this.#slot(tags) : oversizeSlot;
     const bits = new BigUint64Array(new Float64Array([value]).buffer)[0]!;
-    this.#rows.push({ slot, timestamp: timestampNanos, bits });
+    this.#rows.push({ slot, timestamp: timestampNanos, bits, startNanos: null });
     return 0;
   }
 
@@ -97,6 +97,11 @@ export class WriteDecoderTwin implements WriteDecoderCore {
 
   get rowValues(): Float64Array {
     return new Float64Array(BigUint64Array.from(this.#rows, (row) => row.bits).buffer);
+  }
+
+  get rowStartNanos(): BigInt64Array | null {
+    if (this.#rows.every(({ startNanos }) => startNanos === null)) return null;
+    return BigInt64Array.from(this.#rows, ({ startNanos }) => startNanos ?? 0n);
   }
 
   get hasOversizeRows(): boolean {

@@ -92,14 +92,18 @@ export function takeHistogram(p: usize, end: usize, slot: u32, generation: u32, 
   store<u32>(HISTOGRAM_SLOTS + (row << 2), slot);
   store<u32>(HISTOGRAM_GENERATIONS + (row << 2), generation);
   store<i64>(HISTOGRAM_TIMESTAMPS + (row << 3), timestampMillis);
-  const isKnown = startMillis <= START_MILLIS_MAX && startMillis >= -START_MILLIS_MAX;
-  store<i64>(HISTOGRAM_STARTS + (row << 3), isKnown ? startMillis * NANOS_PER_MILLI : 0);
+  store<i64>(HISTOGRAM_STARTS + (row << 3), startNanosOf(startMillis));
   store<u32>(HISTOGRAM_ENDS + (row << 2), <u32>past);
   store<u32>(HISTOGRAM_SOURCES + (row << 3), <u32>(p - RAW));
   store<u32>(HISTOGRAM_SOURCES + (row << 3), valueEnd == 0 ? <u32>(end - p) : 0, 4);
   setWord(HISTOGRAMS, <u32>row + 1);
   setWord(HISTOGRAM_BYTES, <u32>past);
   return 0;
+}
+
+/** Of a start time on the wire; 0 for none, and for one that nanoseconds cannot say. */
+export function startNanosOf(millis: i64): i64 {
+  return millis <= START_MILLIS_MAX && millis >= -START_MILLIS_MAX ? millis * NANOS_PER_MILLI : 0;
 }
 
 /** Reads the fields; false where they are malformed. */

@@ -67,7 +67,9 @@ export const HISTOGRAM_SCRATCH: usize = HISTOGRAM_SOURCES + HISTOGRAMS_MAX * 8;
 export const HISTOGRAM_SCRATCH_BYTES: usize = 8 << 20;
 export const HISTOGRAM_VALUES: usize = HISTOGRAM_SCRATCH + HISTOGRAM_SCRATCH_BYTES;
 export const HISTOGRAM_VALUE_BYTES_MAX: u32 = 64 << 20;
-export const IDENTITY: usize = HISTOGRAM_VALUES + HISTOGRAM_VALUE_BYTES_MAX + 0x20000;
+/** Start times of rows; all zero between bodies. */
+export const ROW_STARTS: usize = HISTOGRAM_VALUES + HISTOGRAM_VALUE_BYTES_MAX + 0x20000;
+export const IDENTITY: usize = ROW_STARTS + ROWS_MAX * 8 + 0x10000;
 
 // Words of the state after those of the identity.
 export const PREVIOUS: usize = STATE_END;
@@ -86,6 +88,10 @@ export const OVERSIZE_ROWS: usize = STATE_END + 36;
 export const HISTOGRAM_BYTES: usize = STATE_END + 40;
 export const HISTOGRAM_BYTES_HIGH: usize = STATE_END + 44;
 export const HISTOGRAMS_HIGH: usize = STATE_END + 48;
+
+/** Rows of the body up to the last one that has a start time. */
+export const STARTS: usize = STATE_END + 52;
+export const STARTS_HIGH: usize = STATE_END + 56;
 
 export function raiseWord(offset: usize, value: u32): void {
   if (value > word(offset)) setWord(offset, value);

@@ -7,14 +7,17 @@ import {
   MALFORMED,
   OVERSIZE_ROWS,
   OVERSIZE_SLOT,
+  raiseWord,
   ROWS_MAX,
   ROW_GENERATIONS,
   ROW_SLOTS,
+  ROW_STARTS,
   ROW_TIMESTAMPS,
   ROW_VALUES,
+  STARTS,
   TOO_MANY_ROWS,
 } from './memory';
-import { takeHistogram } from './histograms';
+import { startNanosOf, takeHistogram } from './histograms';
 import { setWord, word } from './identity';
 import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
 
@@ -86,7 +89,7 @@ export function samples(
       continue;
     }
     if (<u32>rowCount >= ROWS_MAX) return TOO_MANY_ROWS;
-    if (!sample(p, sampleEnd, <usize>rowCount)) return MALFORMED;
+    if (!sample(p, sampleEnd, <usize>rowCount, histogramField == HISTOGRAM_FIELD_V2)) return MALFORMED;
     store<u32>(ROW_SLOTS + (<usize>rowCount << 2), slot);
     store<u32>(ROW_GENERATIONS + (<usize>rowCount << 2), generation);
     rowCount++;
@@ -98,9 +101,9 @@ export function samples(
   return rowCount;
 }
 
-/** Writes value and timestamp of one sample to its row. */
+/** Writes value and timestamp of one sample to its row, and its start time when this version has one. */
 @inline
-function sample(p: usize, end: usize, row: usize): bool {
+function sample(p: usize, end: usize, row: usize, hasStart: bool): bool {
   // The usual form: value, then timestamp in at most eight bytes, nothing else.
   if (end - p >= 11 && load<u8>(p) == 9 && load<u8>(p, 9) == 16) {
     let bits = load<u64>(p, 10);
@@ -119,10 +122,10 @@ function sample(p: usize, end: usize, row: usize): bool {
       }
     }
   }
-  return sampleOfFields(p, end, row);
+  return sampleOfFields(p, end, row, hasStart);
 }
 
-function sampleOfFields(p: usize, end: usize, row: usize): bool {
+function sampleOfFields(p: usize, end: usize, row: usize, hasStart: bool): bool {
   store<u64>(ROW_TIMESTAMPS + (row << 3), 0);
   store<u64>(ROW_VALUES + (row << 3), 0);
   while (p < end) {
@@ -139,6 +142,12 @@ function sampleOfFields(p: usize, end: usize, row: usize): bool {
       p = takeVarint(p, end);
       if (p == 0) return false;
       store<u64>(ROW_TIMESTAMPS + (row << 3), varintValue());
+    } else if (field == 3 && hasStart) {
+      if ((key & 7) != 0) return false;
+      p = takeVarint(p, end);
+      if (p == 0) return false;
+      store<i64>(ROW_STARTS + (row << 3), startNanosOf(<i64>varintValue()));
+      raiseWord(STARTS, <u32>row + 1);
     } else {
       p = skipField(p, end, key & 7);
       if (p == 0) return false;

@@ -44,9 +44,12 @@ import {
   ROWS_HIGH,
   ROW_GENERATIONS,
   ROW_SLOTS,
+  ROW_STARTS,
   ROW_TIMESTAMPS,
   ROW_VALUES,
   STAGED,
+  STARTS,
+  STARTS_HIGH,
   SYMBOLS_HIGH,
   UNPREDICTED,
   raiseWord,
@@ -110,6 +113,7 @@ export const rowSlots: usize = ROW_SLOTS;
 export const rowGenerations: usize = ROW_GENERATIONS;
 export const rowTimestamps: usize = ROW_TIMESTAMPS;
 export const rowValues: usize = ROW_VALUES;
+export const rowStarts: usize = ROW_STARTS;
 export const newSlots: usize = NEW_SLOTS;
 export const histogramSlots: usize = HISTOGRAM_SLOTS;
 export const histogramGenerations: usize = HISTOGRAM_GENERATIONS;
@@ -177,6 +181,10 @@ export function newCount(): u32 {
 export function hasOversizeRows(): u32 {
   return word(OVERSIZE_ROWS);
 }
+/** Rows of the body up to the last one that has a start time: 0 when none has. */
+export function startCount(): u32 {
+  return word(STARTS);
+}
 export function histogramCount(): u32 {
   return word(HISTOGRAMS);
 }
@@ -186,9 +194,10 @@ export function touchedBytes(): f64 {
   const bodies = <f64>word(BODY_HIGH) + <f64>word(RAW_HIGH) + <f64>word(ROWS_HIGH) * 24 + <f64>BODY;
   const symbols = <f64>word(SYMBOLS_HIGH) * 8;
   const histograms = <f64>word(HISTOGRAMS_HIGH) * 36 + <f64>word(HISTOGRAM_BYTES_HIGH);
+  const starts = <f64>max(word(STARTS_HIGH), word(STARTS)) * 8;
   const table = <f64>tableEntries() * 8;
   const segments = <f64>word(SEGMENTS_USED) * <f64>SEGMENT_BYTES;
-  return bodies + symbols + histograms + <f64>word(SLOT_COUNT) * 14 + table + segments;
+  return bodies + symbols + histograms + starts + <f64>word(SLOT_COUNT) * 14 + table + segments;
 }
 
 /** Starts a body: nothing that it uses from now on is evicted before the next one. */
@@ -197,6 +206,11 @@ export function beginRows(): void {
   setWord(NEW_COUNT, 0);
   setWord(HISTOGRAMS, 0);
   setWord(HISTOGRAM_BYTES, 0);
+  if (word(STARTS) != 0) {
+    raiseWord(STARTS_HIGH, word(STARTS));
+    memory.fill(ROW_STARTS, 0, <usize>word(STARTS) << 3);
+    setWord(STARTS, 0);
+  }
   setWord(OVERSIZE_ROWS, 0);
   if (!isLive(word(PREVIOUS))) setWord(PREVIOUS, 0);
   // The body's first series is noted in its record, so making room for that one must not take it
