@@ -196,8 +196,15 @@ function readSpan(bytes: Uint8Array, [start, end]: Range): WireSpan {
 
 class NoHistogram extends Error {}
 
+/** Longer messages are not read at leisure, which takes a tenth of a microsecond a byte. */
+const explainedBytesMax = 16_384;
+
 /** Why the message in a range is no histogram that can be stored; null when it is one. */
 export function histogramProblem(bytes: Uint8Array, range: Range): string | null {
+  const length = range[1] - range[0];
+  if (length > explainedBytesMax) {
+    return `histogram of ${length} bytes breaks a rule, and is too long to say which`;
+  }
   try {
     valueOfWire(readHistogram(bytes, range, true));
     return null;

@@ -382,6 +382,20 @@ test('histograms of all kinds come as Prometheus sends them, with their start ti
   }
 });
 
+test('what is wrong with a histogram of a million buckets takes no time to say', () => {
+  const bytes: number[] = [];
+  const length = (value: number): number[] =>
+    value < 128 ? [value] : [(value & 127) | 128, ...length(value >> 7)];
+  const deltas = new Array<number>(1_000_000).fill(2);
+  const message = [[0x62], length(deltas.length), deltas].flat();
+  const series = [[0x22], length(message.length), message].flat();
+  bytes.push(0x0a, ...length(series.length));
+  const body = encodeSnappy(Uint8Array.from([bytes, series].flat()));
+  const { histograms } = new WriteDecoder(options).remoteWrite(body);
+  assert.equal(histograms!.rowCount, 0);
+  assert.match(histograms!.bad[0]!.problem, /^histogram of 1000004 bytes breaks a rule/);
+});
+
 test('a body of more histograms than there is room for is refused, and nothing of it is kept', () => {
   const empty = [0x22, 0];
   const series = Array.from({ length: histogramsMax + 1 }, () => empty).flat();
