@@ -1,3 +1,6 @@
+/** So many are copied one by one sooner than a view of them is made. */
+const shortBytes = 32;
+
 /** Bytes that are written one after the other, numbers as varints of pairs of 32 bits. */
 export class BytesWriter {
   bytes: Uint8Array<ArrayBuffer> = new Uint8Array(1024);
@@ -58,7 +61,8 @@ export class BytesWriter {
   /** Bytes [from, end) of another one's. */
   copy(source: Uint8Array, from: number, end: number): void {
     this.reserve(end - from);
-    this.bytes.set(source.subarray(from, end), this.length);
+    if (end - from > shortBytes) this.bytes.set(source.subarray(from, end), this.length);
+    else for (let i = from, at = this.length; i < end; i++, at++) this.bytes[at] = source[i]!;
     this.length += end - from;
   }
 

@@ -43,21 +43,19 @@ function writeSingle(
 ): void {
   switch (reader.type) {
     case fieldType.double:
-      return out.fixed64(Number(reader.bits & 0xffffffffn), Number(reader.bits >> 32n));
+      return out.fixed64(reader.low, reader.high);
     case fieldType.float:
-      return out.fixed32(Number(reader.bits));
+      return out.fixed32(reader.low);
     case fieldType.bytes:
       out.varint(reader.end - reader.start);
       return out.copy(bytes, reader.start, reader.end);
     case fieldType.message: {
       const from = out.beginLength();
-      const inner = new TypedValueReader().openFields(bytes, reader.start, reader.end);
-      writeFields(inner, bytes, message!);
+      writeFields(reader.within(), bytes, message!);
       return out.endLength(from);
     }
     default: {
-      const low = Number(BigInt.asUintN(32, reader.integer));
-      const high = Number(BigInt.asUintN(32, reader.integer >> 32n));
+      const { low, high } = reader;
       if (kind === 'fixed32' || kind === 'sfixed32') out.fixed32(low);
       else if (kind === 'fixed64' || kind === 'sfixed64') out.fixed64(low, high);
       else if (kind === 'sint32' || kind === 'sint64') {

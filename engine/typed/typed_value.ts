@@ -167,6 +167,9 @@ export interface TypedField {
   readonly end: number;
 }
 
+const noBytes = new Uint8Array(0);
+const noView = new DataView(noBytes.buffer);
+
 /**
  * Walks over a typed value, or over the fields of a message in one.
  * @throws {TsdbError} BAD_REQUEST where it is not canonical
@@ -176,12 +179,13 @@ export class TypedValueReader implements TypedField {
   layout = 0;
   number = 0;
   type: FieldType = fieldType.int;
-  integer = 0n;
-  bits = 0n;
+  /** Of numbers: both words of the value, or of its bits, unsigned. */
+  low = 0;
+  high = 0;
   start = 0;
   end = 0;
-  #bytes: Uint8Array = new Uint8Array(0);
-  #view: DataView = new DataView(this.#bytes.buffer);
+  #bytes: Uint8Array = noBytes;
+  #view: DataView = noView;
   #at = 0;
   #past = 0;
 
@@ -210,6 +214,16 @@ export class TypedValueReader implements TypedField {
     return this;
   }
 
+  /** One that walks over the fields of the message that this one stands on. */
+  within(): TypedValueReader {
+    const inner = new TypedValueReader();
+    inner.#bytes = this.#bytes;
+    inner.#view = this.#view;
+    inner.#at = this.start;
+    inner.#past = this.end;
+    return inner;
+  }
+
   /** Goes to the next field. @returns false when there is none */
   next(): boolean {
     if (this.#at === this.#past) return false;
@@ -222,18 +236,24 @@ export class TypedValueReader implements TypedField {
     this.number = number;
     switch (type) {
       case fieldType.int: {
-        const code = this.#bigVarint();
-        this.integer = BigInt.asIntN(64, (code >> 1n) ^ -(code & 1n));
+        this.#words();
+        const sign = -(this.low & 1);
+        this.low = (((this.low >>> 1) | (this.high << 31)) ^ sign) >>> 0;
+        this.high = ((this.high >>> 1) ^ sign) >>> 0;
         break;
       }
       case fieldType.uint:
-        this.integer = this.#bigVarint();
+        this.#words();
         break;
-      case fieldType.double:
-        this.bits = this.#view.getBigUint64(this.#take(8), true);
+      case fieldType.double: {
+        const at = this.#take(8);
+        this.low = this.#view.getUint32(at, true);
+        this.high = this.#view.getUint32(at + 4, true);
         break;
+      }
       case fieldType.float:
-        this.bits = BigInt(this.#view.getUint32(this.#take(4), true));
+        this.low = this.#view.getUint32(this.#take(4), true);
+        this.high = 0;
         break;
       case fieldType.bytes:
       case fieldType.message: {
@@ -249,9 +269,22 @@ export class TypedValueReader implements TypedField {
     return true;
   }
 
+  get integer(): bigint {
+    if (this.type > fieldType.uint) return 0n;
+    const high = this.type === fieldType.int ? this.high | 0 : this.high;
+    return (BigInt(high) << 32n) | BigInt(this.low);
+  }
+
+  get bits(): bigint {
+    if (this.type !== fieldType.double && this.type !== fieldType.float) return 0n;
+    return (BigInt(this.high) << 32n) | BigInt(this.low);
+  }
+
   /** Of a field of type double. */
   get double(): number {
-    return doubleOf(this.bits);
+    bitsView.setUint32(0, this.high);
+    bitsView.setUint32(4, this.low);
+    return bitsView.getFloat64(0);
   }
 
   #take(count: number): number {
@@ -266,31 +299,32 @@ export class TypedValueReader implements TypedField {
 
   /** A number below 2^53. */
   #varint(): number {
-    const value = this.#bigVarint();
-    if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw this.#malformed('has too large a number');
-    return Number(value);
+    this.#words();
+    const value = this.high * 2 ** 32 + this.low;
+    if (value > Number.MAX_SAFE_INTEGER) throw this.#malformed('has too large a number');
+    return value;
   }
 
-  #bigVarint(): bigint {
-    let small = 0;
-    let scale = 1;
-    for (let i = 0; i < 7; i++, scale *= 128) {
+  /** Reads a varint into `low` and `high`. */
+  #words(): void {
+    let low = 0;
+    let high = 0;
+    for (let i = 0; i < varintBytesMax; i++) {
       const byte = this.#byte();
-      small += (byte & 127) * scale;
-      if (byte < 128) {
-        if (byte === 0 && i > 0)
-          throw this.#malformed('has a number that is longer than it need be');
-        return BigInt(small);
-      }
-    }
-    let value = BigInt(small);
-    for (let i = 7; i < varintBytesMax; i++) {
-      const byte = this.#byte();
-      value |= BigInt(byte & 127) << BigInt(7 * i);
+      const part = byte & 127;
+      if (i < 4) low |= part << (7 * i);
+      else if (i === 4) {
+        low |= part << 28;
+        high = part >> 4;
+      } else high |= part << (7 * i - 32);
       if (byte >= 128) continue;
-      if (byte === 0) throw this.#malformed('has a number that is longer than it need be');
-      if (value >= 2n ** 64n) break;
-      return value;
+      if (byte === 0 && i > 0) {
+        throw this.#malformed('has a number that is longer than it need be');
+      }
+      if (i === varintBytesMax - 1 && byte > 1) break;
+      this.low = low >>> 0;
+      this.high = high >>> 0;
+      return;
     }
     throw this.#malformed('has a number of more than 64 bits');
   }
@@ -333,7 +367,7 @@ export function checkTypedValue(
       if (depth === typedDepthMax) {
         throw badRequest(`cannot read typed value: messages nest more than ${typedDepthMax} deep`);
       }
-      walk(new TypedValueReader().openFields(bytes, level.start, level.end), depth + 1);
+      walk(level.within(), depth + 1);
     }
   };
   walk(reader, 0);
