@@ -52,6 +52,8 @@ export function changeByRows(
       const { schema, customBounds } = second;
       first = new FloatHistogram({ schema, customBounds, count: 0, sum: 0 });
     }
+    if (last.isCustom !== first.isCustom)
+      return { histogram: null, notes: notes | changeNote.mixed };
     if (between.some(({ isCustom }) => isCustom !== first.isCustom)) return mixed;
   } else if (first.hint !== counterHint.gauge || last.hint !== counterHint.gauge) {
     notes |= changeNote.isNoGauge;
@@ -176,10 +178,12 @@ function firstAbove(ascending: Int32Array, limit: number): number {
   return low;
 }
 
-/** Whether anything but the sum is less. */
+/** Whether anything but the sum is less, or a bucket is not there that was not empty: of one that is NaN nothing is less. */
 function isLess(numbers: Float64Array, before: Float64Array): boolean {
   for (let i = 0; i < numbers.length; i++) {
-    if (numbers[i]! < before[i]! && i !== matrixColumn.sum) return true;
+    const [now, then] = [numbers[i]!, before[i]!];
+    if (now < then && i !== matrixColumn.sum) return true;
+    if (then !== then && now === 0 && i >= matrixColumn.buckets) return true;
   }
   return false;
 }

@@ -180,6 +180,7 @@ export class FloatHistogram {
    */
   #reconcileZero(other: FloatHistogram): number {
     let [otherCount, otherThreshold] = [other.zeroCount, other.zeroThreshold];
+    assert(otherThreshold >= 0 && this.zeroThreshold >= 0, 'zero thresholds can be compared');
     while (otherThreshold !== this.zeroThreshold) {
       if (otherThreshold < this.zeroThreshold) {
         [otherCount, otherThreshold] = other.zeroOfThreshold(this.zeroThreshold);

@@ -3,7 +3,17 @@
  * custom bounds) the counts are one matrix with one layout: what is computed over many rows looks at numbers alone.
  */
 import { assert } from '#lib/assert.ts';
-import { boundsOf, bucketOfNumber, histogramField, staleBits } from '../typed/histogram.ts';
+import { badRequest } from '#lib/errors.ts';
+import {
+  boundsOf,
+  bucketOfNumber,
+  customSchema,
+  histogramField,
+  resetHint,
+  schemaMax,
+  schemaMin,
+  staleBits,
+} from '../typed/histogram.ts';
 import { type FieldColumn, type TypedColumns, TypedColumnsReader } from '../typed/columns.ts';
 import { fieldType, valueKind } from '../typed/typed_value.ts';
 import { sameBounds } from './bounds.ts';
@@ -96,11 +106,33 @@ export function readHistogramRows(
   return { ...rows, runs: joined(runs) };
 }
 
-/** What the rows of one chunk say beside their buckets. */
+/** What the rows of one chunk say beside their counts. */
 interface PlainColumns {
   readonly schemas: Float64Array;
   readonly thresholds: Float64Array;
-  readonly bounds: readonly Float64Array[];
+  readonly bounds: Float64Array[];
+  readonly hints: Uint8Array;
+  readonly isStale: Uint8Array;
+}
+
+/** The counts of one chunk, row by row. */
+interface Cells {
+  /** Those of row i are [starts[i], starts[i + 1]). */
+  readonly starts: Int32Array;
+  /** Places in `columns`. */
+  readonly column: Int32Array;
+  readonly value: Float64Array;
+  readonly columns: readonly CountColumn[];
+  /** Of each column: its place in the matrix that is being made; -1 between two of them. */
+  readonly targets: Int32Array;
+}
+
+/** Of one field that counts. */
+interface CountColumn {
+  /** One of `matrixColumn`; of a bucket `buckets`. */
+  readonly place: number;
+  readonly index: number;
+  readonly isNegative: boolean;
 }
 
 function readPart(
@@ -125,29 +157,22 @@ function readPart(
   const own = columns.columns.filter(
     ({ group, path }) => groups[group]!.kind === valueKind.histogram && path.length === 1,
   );
-  const isStale = new Uint8Array(count);
-  const hints = new Uint8Array(count);
   const plain: PlainColumns = {
     schemas: new Float64Array(count),
     thresholds: new Float64Array(count),
     bounds: Array.from({ length: count }, () => noBounds),
+    hints: new Uint8Array(count),
+    isStale: new Uint8Array(count),
   };
-  const sumColumns: FieldColumn[] = [];
-  for (const column of own) readPlain(column, columns.bytes, placeOf, hints, plain, sumColumns);
-  for (const { rows, values } of sumColumns) {
-    const bits = new BigUint64Array(values.buffer, values.byteOffset, values.length);
-    for (const [i, row] of rows.entries()) {
-      if (bits[i] === staleBits && placeOf[row]! >= 0) isStale[placeOf[row]!] = 1;
-    }
-  }
+  for (const column of own) readPlain(column, columns.bytes, placeOf, plain);
   const starts = startNanos?.filter(taken) ?? null;
   return {
     timestampNanos: timestampNanos.filter(taken),
     lags: lags.filter(taken),
     startNanos: starts?.some((nanos) => nanos !== 0n) === true ? starts : null,
-    isStale,
-    hints,
-    runs: runsOf(count, plain, own, placeOf),
+    isStale: plain.isStale,
+    hints: plain.hints,
+    runs: runsOf(count, plain, cellsOf(count, own, placeOf)),
   };
 }
 
@@ -155,35 +180,100 @@ function readPlain(
   column: FieldColumn,
   bytes: Uint8Array,
   placeOf: Int32Array,
-  hints: Uint8Array,
-  { schemas, thresholds, bounds }: PlainColumns,
-  sumColumns: FieldColumn[],
+  { schemas, thresholds, bounds, hints, isStale }: PlainColumns,
 ): void {
   const { path, type, rows, values, places } = column;
   const [number] = path as readonly [number];
-  const set = (target: Float64Array | Uint8Array): void => {
+  const set = (target: Float64Array | Uint8Array, isGood: (value: number) => boolean): void => {
     for (const [i, row] of rows.entries()) {
-      if (placeOf[row]! >= 0) target[placeOf[row]!] = values[i]!;
+      if (placeOf[row]! < 0) continue;
+      const value = values[i]!;
+      if (!isGood(value)) throw malformed(`field ${number} is ${value}`);
+      target[placeOf[row]!] = value;
     }
   };
-  if (number === histogramField.schema) set(schemas);
-  else if (number === histogramField.hint) set(hints);
-  else if (number === histogramField.zeroThreshold) set(thresholds);
-  else if (number === histogramField.sum) sumColumns.push(column);
-  else if (number === histogramField.customBounds && type === fieldType.bytes) {
-    // Most rows have the very bounds of the row before.
-    let [lastAt, last] = [-1, noBounds as Float64Array];
-    for (const [i, row] of rows.entries()) {
-      const at = places[2 * i]!;
-      const length = places[2 * i + 1]!;
-      if (at !== lastAt) {
-        const next = boundsOf(bytes, at, at + length);
-        last = sameBounds(next, last) ? last : next;
-        lastAt = at;
+  switch (number) {
+    case histogramField.schema:
+      return set(schemas, (schema) => schema === customSchema || isExponential(schema));
+    case histogramField.hint:
+      return set(hints, (hint) => hint === resetHint.reset || hint === resetHint.gauge);
+    case histogramField.zeroThreshold:
+      return set(thresholds, (threshold) => threshold >= 0 && threshold < Infinity);
+    case histogramField.sum: {
+      const bits = new BigUint64Array(values.buffer, values.byteOffset, values.length);
+      for (const [i, row] of rows.entries()) {
+        if (bits[i] === staleBits && placeOf[row]! >= 0) isStale[placeOf[row]!] = 1;
       }
-      if (placeOf[row]! >= 0) (bounds as Float64Array[])[placeOf[row]!] = last;
+      return;
+    }
+    case histogramField.customBounds: {
+      if (type !== fieldType.bytes) throw malformed(`custom bounds are of type ${type}`);
+      // Most rows have the very bounds of the row before.
+      let [lastAt, last] = [-1, noBounds as Float64Array];
+      for (const [i, row] of rows.entries()) {
+        const at = places[2 * i]!;
+        if (at !== lastAt) {
+          const next = boundsOf(bytes, at, at + places[2 * i + 1]!);
+          last = sameBounds(next, last) ? last : next;
+          lastAt = at;
+        }
+        if (placeOf[row]! >= 0) bounds[placeOf[row]!] = last;
+      }
     }
   }
+}
+
+function isExponential(schema: number): boolean {
+  return Number.isInteger(schema) && schema >= schemaMin && schema <= schemaMax;
+}
+
+function malformed(reason: string): Error {
+  return badRequest(`cannot read histograms: ${reason}`);
+}
+
+function cellsOf(count: number, columns: readonly FieldColumn[], placeOf: Int32Array): Cells {
+  const counts: CountColumn[] = [];
+  const fields: FieldColumn[] = [];
+  const starts = new Int32Array(count + 1);
+  for (const field of columns) {
+    const column = countColumnOf(field.path[0]!);
+    if (column === null) continue;
+    if (field.type >= fieldType.bytes) {
+      throw malformed(`field ${field.path[0]} is of type ${field.type}`);
+    }
+    counts.push(column);
+    fields.push(field);
+    for (const row of field.rows) if (placeOf[row]! >= 0) starts[placeOf[row]! + 1]! += 1;
+  }
+  for (let i = 0; i < count; i++) starts[i + 1]! += starts[i]!;
+  const next = starts.slice();
+  const column = new Int32Array(starts[count]!);
+  const value = new Float64Array(starts[count]!);
+  for (const [i, { rows, values }] of fields.entries()) {
+    for (const [j, row] of rows.entries()) {
+      if (placeOf[row]! < 0) continue;
+      const at = next[placeOf[row]!]!;
+      next[placeOf[row]!]! += 1;
+      column[at] = i;
+      value[at] = values[j]!;
+    }
+  }
+  const targets = new Int32Array(counts.length).fill(-1);
+  return { starts, column, value, columns: counts, targets };
+}
+
+/** Null for a field that does not count. */
+function countColumnOf(number: number): CountColumn | null {
+  const plain = { index: 0, isNegative: false };
+  if (number === histogramField.count) return { place: matrixColumn.count, ...plain };
+  if (number === histogramField.sum) return { place: matrixColumn.sum, ...plain };
+  if (number === histogramField.zeroCount) return { place: matrixColumn.zeroCount, ...plain };
+  if (number < histogramField.firstBucket) return null;
+  const bucket = bucketOfNumber(number);
+  if ((bucket.index | 0) !== bucket.index) {
+    throw malformed(`bucket is beyond 32 bits: ${bucket.index}`);
+  }
+  return { place: matrixColumn.buckets, ...bucket };
 }
 
 function isOneForm(plain: PlainColumns, a: number, b: number): boolean {
@@ -194,31 +284,33 @@ function isOneForm(plain: PlainColumns, a: number, b: number): boolean {
   );
 }
 
-function runsOf(
-  count: number,
-  plain: PlainColumns,
-  columns: readonly FieldColumn[],
-  placeOf: Int32Array,
-): HistogramRun[] {
+function runsOf(count: number, plain: PlainColumns, cells: Cells): HistogramRun[] {
   const runs: HistogramRun[] = [];
-  const add = (first: number, past: number): void => {
-    const form = {
-      schema: plain.schemas[first]!,
-      zeroThreshold: plain.thresholds[first]!,
-      customBounds: plain.bounds[first]!,
-    };
-    const run = runOf(first, past, form, columns, placeOf);
-    if (run !== null) runs.push(run);
-    else {
-      const middle = (first + past) >> 1;
-      add(first, middle);
-      add(middle, past);
+  const add = (first: number, past: number, form: HistogramForm): void => {
+    const run = runOf(first, past, form, cells);
+    if (run !== null) {
+      runs.push(run);
+      return;
     }
+    const middle = (first + past) >> 1;
+    add(first, middle, form);
+    add(middle, past, form);
   };
+  const { isStale } = plain;
   for (let first = 0, past = 0; first < count; first = past) {
-    do past++;
-    while (past < count && isOneForm(plain, first, past));
-    add(first, past);
+    // A marker, which has no counts, takes the form of what is around it.
+    let formOf = isStale[first] === 1 ? -1 : first;
+    for (past = first + 1; past < count; past++) {
+      if (isStale[past] === 1) continue;
+      if (formOf >= 0 && !isOneForm(plain, formOf, past)) break;
+      if (formOf < 0) formOf = past;
+    }
+    const row = Math.max(formOf, first);
+    add(first, past, {
+      schema: plain.schemas[row]!,
+      zeroThreshold: plain.thresholds[row]!,
+      customBounds: plain.bounds[row]!,
+    });
   }
   return runs;
 }
@@ -228,55 +320,53 @@ function runOf(
   first: number,
   past: number,
   form: HistogramForm,
-  columns: readonly FieldColumn[],
-  placeOf: Int32Array,
+  { starts, column, value, columns, targets }: Cells,
 ): HistogramRun | null {
-  const isWithin = ({ rows }: FieldColumn): boolean =>
-    rows.some((row) => placeOf[row]! >= first && placeOf[row]! < past);
-  const indexes = { positive: new Set<number>(), negative: new Set<number>() };
-  const within = columns.filter(isWithin);
-  for (const { path } of within) {
-    if (path[0]! < histogramField.firstBucket) continue;
-    const { index, isNegative } = bucketOfNumber(path[0]!);
-    (isNegative ? indexes.negative : indexes.positive).add(index);
+  const [from, to] = [starts[first]!, starts[past]!];
+  const seen: number[] = [];
+  for (let i = from; i < to; i++) {
+    const id = column[i]!;
+    if (targets[id]! >= 0) continue;
+    targets[id] = 0;
+    seen.push(id);
   }
-  const positive = Int32Array.from(indexes.positive).sort();
-  const negative = Int32Array.from(indexes.negative).sort();
+  for (const id of seen) targets[id] = -1;
+  const layout = (wanted: boolean): Int32Array => {
+    const buckets = seen
+      .map((id) => columns[id]!)
+      .filter(({ place }) => place === matrixColumn.buckets);
+    const indexes = buckets.filter(({ isNegative }) => isNegative === wanted);
+    // Whole counts and those of floats have columns of their own.
+    return Int32Array.from(new Set(indexes.map(({ index }) => index))).sort();
+  };
+  const [positive, negative] = [layout(false), layout(true)];
   const width = matrixColumn.buckets + positive.length + negative.length;
-  const cells = (past - first) * width;
-  if (past - first > 1 && cells > matrixCellsFree) {
-    const valueCount = within.reduce((sum, { rows }) => sum + rows.length, 0);
-    if (cells > Math.min(matrixCellsMax, cellsPerValueMax * valueCount)) return null;
+  const cellCount = (past - first) * width;
+  if (past - first > 1 && cellCount > matrixCellsFree) {
+    if (cellCount > Math.min(matrixCellsMax, cellsPerValueMax * (to - from))) return null;
   }
-  const matrix = new Float64Array(cells);
-  const placeOfPositive = placesIn(positive, matrixColumn.buckets);
-  const placeOfNegative = placesIn(negative, matrixColumn.buckets + positive.length);
-  for (const { path, rows, values } of within) {
-    const at = columnOf(path[0]!, placeOfPositive, placeOfNegative);
-    if (at === null) continue;
-    for (const [i, row] of rows.entries()) {
-      const place = placeOf[row]!;
-      if (place >= first && place < past) matrix[(place - first) * width + at] = values[i]!;
+  const matrix = new Float64Array(cellCount);
+  const places = {
+    positive: placesIn(positive, matrixColumn.buckets),
+    negative: placesIn(negative, matrixColumn.buckets + positive.length),
+  };
+  for (const id of seen) {
+    const { place, index, isNegative } = columns[id]!;
+    const isBucket = place === matrixColumn.buckets;
+    targets[id] = isBucket ? (isNegative ? places.negative : places.positive).get(index)! : place;
+  }
+  for (let row = first; row < past; row++) {
+    const at = (row - first) * width;
+    for (let i = starts[row]!; i < starts[row + 1]!; i++) {
+      matrix[at + targets[column[i]!]!] = value[i]!;
     }
   }
+  for (const id of seen) targets[id] = -1;
   return { ...form, first, past, positive, negative, matrix, width };
 }
 
 function placesIn(indexes: Int32Array, first: number): Map<number, number> {
   return new Map(Array.from(indexes, (index, i) => [index, first + i]));
-}
-
-function columnOf(
-  number: number,
-  positive: ReadonlyMap<number, number>,
-  negative: ReadonlyMap<number, number>,
-): number | null {
-  if (number === histogramField.count) return matrixColumn.count;
-  if (number === histogramField.sum) return matrixColumn.sum;
-  if (number === histogramField.zeroCount) return matrixColumn.zeroCount;
-  if (number < histogramField.firstBucket) return null;
-  const { index, isNegative } = bucketOfNumber(number);
-  return (isNegative ? negative : positive).get(index)!;
 }
 
 /** Neighbours of one form become one, as long as their matrix is not too large. */

@@ -193,6 +193,74 @@ test('a counter that was reset has gone up by what it had before and has since',
   assert.ok(Math.abs(histogram!.sum - wanted.sum) < 1e-9);
 });
 
+/** A chunk of rows with so many buckets each, from an index on. */
+function chunkOf(
+  rows: readonly {
+    readonly schema: number;
+    readonly from: number;
+    readonly counts: readonly number[];
+  }[],
+): Uint8Array {
+  const values = rows.map(({ schema, from, counts }) =>
+    counts.length === 0
+      ? staleHistogram
+      : valueOfHistogram({
+          isFloat: true,
+          schema,
+          hint: 0,
+          zeroThreshold: 0,
+          count: 1000,
+          zeroCount: 0,
+          sumBits: 0n,
+          customBounds: new Float64Array(0),
+          positive: {
+            indexes: Int32Array.from(counts, (_, i) => from + i),
+            counts: Float64Array.from(counts),
+          },
+          negative: { indexes: new Int32Array(0), counts: new Float64Array(0) },
+        }),
+  );
+  const timestampNanos = BigInt64Array.from(values, (_, i) => startNanos + BigInt(i));
+  const rowVersions = Float64Array.from(timestampNanos, (nanos) => Number(versionAtNanos(nanos)));
+  return encodeTypedRows(inColumns({ timestampNanos, values, rowVersions, startNanos: null }));
+}
+
+test('a marker that the series ends divides no run, and buckets that move make no large matrix', () => {
+  const rows = Array.from({ length: 200 }, (_, i) => ({
+    schema: 3,
+    from: 1,
+    counts: i % 40 === 7 ? [] : [i, i],
+  }));
+  assert.equal(readHistogramRows([chunkOf(rows)], allTimes).runs.length, 1);
+  const moving = Array.from({ length: 4096 }, (_, i) => ({
+    schema: 3,
+    from: i % 256,
+    counts: [1],
+  }));
+  const { runs } = readHistogramRows([chunkOf(moving)], allTimes);
+  const cells = runs.reduce((sum, { matrix }) => sum + matrix.length, 0);
+  // Of a row the count and one bucket.
+  assert.ok(cells <= 2 * 16 * 2 * 4096 + 4096 * runs.length, `${cells} in ${runs.length} runs`);
+});
+
+test('a bucket that is NaN and gone is a reset, as by its definition', () => {
+  const rows = readHistogramRows(
+    [
+      chunkOf([
+        { schema: 3, from: 1, counts: [1, Number.NaN] },
+        { schema: 3, from: 1, counts: [5] },
+        { schema: 3, from: 1, counts: [7] },
+      ]),
+    ],
+    allTimes,
+  );
+  const changes = new HistogramChanges(rows);
+  const histograms = [0, 1, 2].map((place) => changes.at(place));
+  const [found, wanted] = [changes.over(0, 2, true), changeByRows(histograms, true)];
+  assert.deepEqual(writeHistogram(found.histogram!), writeHistogram(wanted.histogram!));
+  assert.equal(found.histogram!.positive.counts[0], 7);
+});
+
 test('rows that have no buckets in common do not make a matrix of all of them', () => {
   const count = 512;
   const values = Array.from({ length: count }, (_, row) =>

@@ -114,6 +114,7 @@ export class HistogramSum {
     const form = this.#form;
     let { zeroCount: others, zeroThreshold: threshold } = other;
     let lost = 0;
+    assert(threshold >= 0 && form.zeroThreshold >= 0, 'zero thresholds can be compared');
     while (threshold !== form.zeroThreshold) {
       if (threshold < form.zeroThreshold) {
         const wider = widerZero(other, form.zeroThreshold, 0);

@@ -19,6 +19,8 @@ import {
 const partsMax = 1 << 16;
 /** Finer schemas than `schemaMax` up to here are known, and made coarser. */
 const schemaReservedMax = 52;
+/** All numbers of a whole histogram are below. */
+const countsMax = 2n ** 63n;
 /** A start time beyond what nanoseconds can say is none. */
 const startMillisMax = 9_223_372_036_854n;
 
@@ -320,7 +322,7 @@ function checkCustom(histogram: WireHistogram, zeroCount: bigint): void {
     throw new NoHistogram('histogram has custom bounds and negative buckets');
   }
   for (const [i, bound] of customBounds.entries()) {
-    if (Number.isNaN(bound) || bound === Infinity) {
+    if (!Number.isFinite(bound)) {
       throw new NoHistogram(`histogram has a custom bound that is no finite number: ${bound}`);
     }
     if (i > 0 && bound <= customBounds[i - 1]!) {
@@ -381,7 +383,7 @@ function keptBuckets(
       const last = buckets.at(-1);
       if (last === undefined || last.index !== index) buckets.push({ index, count });
       else if (isFloat) last.count = bitsOfDouble(doubleOf(last.count) + doubleOf(count));
-      else last.count = BigInt.asUintN(64, last.count + count);
+      else last.count += count;
     }
   }
   if (needed !== counts.length) {
@@ -397,8 +399,12 @@ function checkFloat(bits: bigint, what: string): void {
   if (value < 0) throw new NoHistogram(`histogram has a negative ${what}: ${value}`);
 }
 
-function checkTotal(count: bigint, sumBits: bigint, total: bigint): void {
-  const inBuckets = BigInt.asUintN(64, total);
+function checkTotal(count: bigint, sumBits: bigint, inBuckets: bigint): void {
+  if (count >= countsMax || inBuckets >= countsMax) {
+    throw new NoHistogram(
+      `histogram has counts beyond 2^63: ${count}, ${inBuckets} in its buckets`,
+    );
+  }
   // Observations that are NaN are in no bucket.
   const isGood = Number.isNaN(doubleOf(sumBits)) ? inBuckets <= count : inBuckets === count;
   if (isGood) return;

@@ -37,7 +37,10 @@ export interface WriteDecoderRows {
   readonly timeUnitNanos: 1_000_000 | 1;
   /** Any bits. */
   readonly values: Float64Array;
-  /** Start times by row, Unix nanoseconds, 0 for none; null when there are none. Whether they may be written is for who writes. */
+  /**
+   * Start times by row, Unix nanoseconds, 0 for none; null when no sample has the field. Whether they may be written is
+   * for who writes.
+   */
   readonly starts: BigInt64Array | null;
   /** Native histograms of the body, bad ones included. */
   readonly histogramCount: number;

@@ -139,6 +139,7 @@ function histogramOf(pick: Pick, number: number): number[] {
     if (isFloat) fields.push(field(pick, wholeAt + 1, 1, doubleBytes(count / 2)));
     else fields.push(field(pick, wholeAt, 0, varint(BigInt(count))));
   };
+  if (pick(60) === 0) total = 2 ** (62 + pick(3));
   putCount(1, total);
   putCount(6, zeroCount);
   const sums = [

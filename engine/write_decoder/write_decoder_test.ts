@@ -396,6 +396,28 @@ test('what is wrong with a histogram of a million buckets takes no time to say',
   assert.match(histograms!.bad[0]!.problem, /^histogram of 1000004 bytes breaks a rule/);
 });
 
+test('counts of 2^63 and more are no counts, and none wraps to zero', () => {
+  const varint = (value: bigint): number[] =>
+    value < 128n ? [Number(value)] : [Number(value & 127n) | 128, ...varint(value >> 7n)];
+  const zigzag = (value: bigint): number[] =>
+    varint(BigInt.asUintN(64, (value << 1n) ^ (value >> 63n)));
+  const largest = 2n ** 63n - 1n;
+  const deltas = [largest, 0n, 2n - largest].flatMap(zigzag);
+  // Three buckets that are one of schema 8, and 2^64 together.
+  const wraps = [0x20, 20, 0x5a, 4, 8, 2, 16, 3, 0x62, deltas.length, ...deltas];
+  const beyond = [0x08, ...varint(2n ** 63n), 0x30, ...varint(2n ** 63n)];
+  const most = [0x08, ...varint(largest), 0x30, ...varint(largest)];
+  const series = [wraps, beyond, most].flatMap((message) => [0x22, message.length, ...message]);
+  const body = encodeSnappy(Uint8Array.from([0x0a, series.length, ...series]));
+  for (const core of [undefined, new WriteDecoderTwin()]) {
+    const { histograms } = new WriteDecoder(options, core).remoteWrite(body);
+    assert.equal(histograms!.badCount, 2);
+    for (const { problem } of histograms!.bad) assert.match(problem, /counts beyond 2\^63/);
+    const { count } = histogramOfValue(histograms!.valueBytes.slice(0, histograms!.valueEnds[0]));
+    assert.equal(count, Number(largest));
+  }
+});
+
 test('a body of more histograms than there is room for is refused, and nothing of it is kept', () => {
   const empty = [0x22, 0];
   const series = Array.from({ length: histogramsMax + 1 }, () => empty).flat();

@@ -1,6 +1,6 @@
 // Native histograms of remote write: from the wire to typed values (docs/TYPED_ROWS.md), in the canonical form that
 // engine/typed/histogram.ts makes. One that is no valid histogram is noted with the place where it stands, and is no
-// value; only what is no protobuf makes the body malformed. The plain twin is engine/write_decoder/histogram_twin.ts.
+// value; only what is no protobuf makes the body malformed. The plain twin is engine/write_decoder/wire_histogram.ts.
 
 import { typedBytesMax, typedFieldsMax } from '../../codec/layout';
 import { setWord, word } from './identity';
@@ -314,7 +314,9 @@ function keep(spans: usize, spanCount: u32, counts: usize, count: u32, indexes: 
         running += <i64>(bits >> 1) ^ -<i64>(bits & 1);
         if (running < 0) return false;
         bits = <u64>running;
+        // All numbers of a whole histogram stay below 2^63, so that nothing that is added wraps.
         keptTotal += bits;
+        if (<i64>keptTotal < 0) return false;
       }
       if (bits == 0) continue;
       const index = coarser == 0 ? next : ((next - 1) >> coarser) + 1;
@@ -340,7 +342,7 @@ function areBounds(): bool {
   for (let i: u32 = 0; i < customBounds; i++) {
     const at = CUSTOM_BOUNDS + (<usize>i << 3);
     const bound = load<f64>(at);
-    if (isNaN(bound) || bound == Infinity) return false;
+    if (!isFinite(bound)) return false;
     if (i > 0 && bound <= load<f64>(at - 8)) return false;
   }
   if (positiveSpans > 0 && load<i32>(POSITIVE_SPANS) < 0) return false;
@@ -377,6 +379,7 @@ function value(at: usize): usize {
     }
   }
   keptTotal = isFloat ? 0 : zero;
+  if (!isFloat && (<i64>zero < 0 || <i64>countBits < 0)) return 0;
   const positive = isFloat ? POSITIVE_COUNTS : POSITIVE_DELTAS;
   const positiveLength = isFloat ? positiveCounts : positiveDeltas;
   if (!keep(POSITIVE_SPANS, positiveSpans, positive, positiveLength, POSITIVE_INDEXES, coarser)) return 0;
