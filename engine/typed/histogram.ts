@@ -63,7 +63,7 @@ export const histogramField = {
 const field = histogramField;
 
 /** Numbers of the buckets of both sides are mixed, by their distance from 1. */
-function bucketNumber(index: number, isNegative: boolean): number {
+export function bucketNumber(index: number, isNegative: boolean): number {
   const zigzag = index >= 0 ? 2 * index : -2 * index - 1;
   return field.firstBucket + 2 * zigzag + (isNegative ? 1 : 0);
 }

@@ -3,8 +3,16 @@
  * engine/write_decoder/kernel/histograms.ts. Rules are those of Prometheus (`Validate` of its histograms).
  */
 import { typedBytesMax, typedFieldsMax } from '../codec/layout.ts';
-import { customSchema, resetHint, schemaMax, schemaMin, staleBits } from '../typed/histogram.ts';
-import { staleHistogram } from '../typed/histogram.ts';
+import {
+  bucketNumber,
+  customSchema,
+  histogramField,
+  resetHint,
+  schemaMax,
+  schemaMin,
+  staleBits,
+  staleHistogram,
+} from '../typed/histogram.ts';
 import { bitsOfDouble, doubleOf, TypedValueWriter, valueKind } from '../typed/typed_value.ts';
 import {
   Fields,
@@ -250,8 +258,14 @@ function valueOfWire(histogram: WireHistogram): Uint8Array {
     checkFloat(zeroCount, 'zero count');
   } else checkTotal(count, sumBits, zeroCount + positive.total + negative.total);
   const kept = [
-    ...positive.buckets.map((each) => ({ ...each, number: bucketNumber(each.index, 0n) })),
-    ...negative.buckets.map((each) => ({ ...each, number: bucketNumber(each.index, 1n) })),
+    ...positive.buckets.map((each) => ({
+      ...each,
+      number: bucketNumber(Number(each.index), false),
+    })),
+    ...negative.buckets.map((each) => ({
+      ...each,
+      number: bucketNumber(Number(each.index), true),
+    })),
   ].sort((a, b) => a.number - b.number);
   if (kept.length + 7 > typedFieldsMax) {
     throw new NoHistogram(`histogram has more than ${typedFieldsMax - 7} buckets: ${kept.length}`);
@@ -262,14 +276,18 @@ function valueOfWire(histogram: WireHistogram): Uint8Array {
     if (isFloat) writer.doubleBits(number, value);
     else writer.uint(number, value);
   };
-  if (schema !== 0) writer.int(1, BigInt(schema));
-  if (hint === BigInt(resetHint.reset) || hint === BigInt(resetHint.gauge)) writer.uint(2, hint);
-  if (zeroThreshold !== 0) writer.double(3, zeroThreshold);
-  putCount(4, count);
-  if (!isCustom) putCount(5, zeroCount);
-  if (sumBits !== 0n) writer.doubleBits(6, sumBits);
+  if (schema !== 0) writer.int(histogramField.schema, BigInt(schema));
+  if (hint === BigInt(resetHint.reset) || hint === BigInt(resetHint.gauge))
+    writer.uint(histogramField.hint, hint);
+  if (zeroThreshold !== 0) writer.double(histogramField.zeroThreshold, zeroThreshold);
+  putCount(histogramField.count, count);
+  if (!isCustom) putCount(histogramField.zeroCount, zeroCount);
+  if (sumBits !== 0n) writer.doubleBits(histogramField.sum, sumBits);
   if (customBounds.length > 0)
-    writer.bytes(7, new Uint8Array(Float64Array.from(customBounds).buffer));
+    writer.bytes(
+      histogramField.customBounds,
+      new Uint8Array(Float64Array.from(customBounds).buffer),
+    );
   for (const { number, count: each } of kept) putCount(number, each);
   return writer.finish();
 }
@@ -409,10 +427,4 @@ function checkTotal(count: bigint, sumBits: bigint, inBuckets: bigint): void {
   const isGood = Number.isNaN(doubleOf(sumBits)) ? inBuckets <= count : inBuckets === count;
   if (isGood) return;
   throw new NoHistogram(`histogram has ${inBuckets} observations in its buckets, count ${count}`);
-}
-
-/** Numbers of the buckets of both sides are mixed, by their distance from 1 (docs/TYPED_ROWS.md). */
-function bucketNumber(index: bigint, side: bigint): number {
-  const zigzag = BigInt.asUintN(64, (index << 1n) ^ (index >> 63n));
-  return Number(16n + ((zigzag << 1n) | side));
 }

@@ -3,6 +3,7 @@
 // value; only what is no protobuf makes the body malformed. The plain twin is engine/write_decoder/wire_histogram.ts.
 
 import { typedBytesMax, typedFieldsMax } from '../../codec/layout';
+import { kindHistogram, typeBytes, typeDouble, typeInt, typeUint } from '../../typed/kernel/fields';
 import { setWord, word } from './identity';
 import {
   HISTOGRAMS,
@@ -39,11 +40,10 @@ const CUSTOM_BOUNDS: usize = NEGATIVE_COUNTS + LIST_BYTES;
 const POSITIVE_INDEXES: usize = CUSTOM_BOUNDS + LIST_BYTES;
 const NEGATIVE_INDEXES: usize = POSITIVE_INDEXES + LIST_BYTES;
 
-const KIND_HISTOGRAM: u8 = 1;
-const TYPE_INT: u64 = 0;
-const TYPE_UINT: u64 = 1;
-const TYPE_DOUBLE: u64 = 2;
-const TYPE_BYTES: u64 = 4;
+const TYPE_INT: u64 = <u64>typeInt;
+const TYPE_UINT: u64 = <u64>typeUint;
+const TYPE_DOUBLE: u64 = <u64>typeDouble;
+const TYPE_BYTES: u64 = <u64>typeBytes;
 const FIRST_BUCKET: u64 = 16;
 const CUSTOM_SCHEMA: i32 = -53;
 const SCHEMA_MIN: i32 = -4;
@@ -359,7 +359,7 @@ function value(at: usize): usize {
   if (hasTooMany || <usize>customBounds * 8 > <usize>typedBytesMax / 2) return 0;
   let p = at;
   if (sumBits == STALE_BITS) {
-    store<u8>(p, KIND_HISTOGRAM);
+    store<u8>(p, <u8>kindHistogram);
     store<u8>(p, 0, 1);
     return putBits(p + 2, (6 << 3) | TYPE_DOUBLE, sumBits);
   }
@@ -394,7 +394,7 @@ function value(at: usize): usize {
   // All seven others may be there.
   if (positiveKept + negativeKept + 7 > <u32>typedFieldsMax) return 0;
   const type = isFloat ? TYPE_DOUBLE : TYPE_UINT;
-  store<u8>(p, KIND_HISTOGRAM);
+  store<u8>(p, <u8>kindHistogram);
   store<u8>(p, isFloat ? 1 : 0, 1);
   p += 2;
   if (schema != 0) p = putVarint(putVarint(p, (1 << 3) | TYPE_INT), <u64>((schema << 1) ^ (schema >> 31)));
