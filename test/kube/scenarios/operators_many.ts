@@ -172,6 +172,10 @@ async function twoOperators(stage: Stage): Promise<Ending> {
     await kube.ok(['delete', 'tsdbcluster', smallName, '-n', otherNamespace, '--timeout=25s']);
   } finally {
     await kube.kubectl(['set', 'env', 'deployment/tsdb-operator', '-n', home, 'WATCH_NAMESPACE=']);
+    // Helm may take its rights before its pods, and it would say so.
+    const labels = ['-l', `app.kubernetes.io/instance=${otherRelease}`, '-n', namespace];
+    await kube.kubectl(['scale', 'deployment', ...labels, '--replicas=0']);
+    await kube.kubectl(['wait', 'pod', ...labels, '--for=delete', '--timeout=60s']);
     await kube.helm(['uninstall', otherRelease, '--namespace', namespace]);
     await kube.ok(['delete', 'namespace', otherNamespace, '--wait=false']);
   }
