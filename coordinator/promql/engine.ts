@@ -1,11 +1,13 @@
 /** The PromQL engine: parse, plan, one round of reads, execute. */
 import { sortPaced } from '#lib/turns/paced.ts';
-import { isAbsent, makeRowBuffer, rowBufferOf } from '#engine/window_functions/row.ts';
+import { hasTyped } from '#engine/store/typed_chunks.ts';
+import { isAbsent } from '#engine/window_functions/row.ts';
 import { type Aside, onTheLoop } from '#engine/aside/aside.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import { WindowsKernel } from '#engine/window_functions/kernel.ts';
 import type { WindowEvaluator } from '#engine/window_functions/windows.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { ChildSignal } from '#lib/env/wait.ts';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
@@ -17,10 +19,13 @@ import type { Context, Fetched } from './rows/context.ts';
 import { PromqlError } from './parse/errors.ts';
 import { Executor } from './evaluate/execute.ts';
 import { Labels, labelsBytesOf } from './rows/labels.ts';
+import { bytesOfHistogram, copyCells } from './rows/cells.ts';
 import { Pacer } from './rows/pacer.ts';
 import { ParsedQueries } from './parse/parsed_queries.ts';
+import type { ParseOptions } from './parse/parser.ts';
 import { planQuery } from './plan/plan.ts';
-import type { Grid, QueryPlan, RangeVectorPlan } from './plan/plan.ts';
+import type { Fetch, Grid, QueryPlan, RangeVectorPlan } from './plan/plan.ts';
+import { histogramUnits, readSeriesRows } from './evaluate/column_windows.ts';
 import { QueryResult } from './evaluate/result.ts';
 import { columnsOf } from './evaluate/subquery.ts';
 import type { QueryValue, RawSeries } from './evaluate/result.ts';
@@ -54,6 +59,7 @@ export interface EngineOptions {
 }
 
 export class PromqlEngine {
+  readonly parseOptions: ParseOptions;
   readonly #storage: QueryStorage;
   readonly #clock: Clock;
   readonly #queries: ParsedQueries;
@@ -63,9 +69,8 @@ export class PromqlEngine {
   constructor(storage: QueryStorage, options: EngineOptions) {
     this.#storage = storage;
     this.#clock = options.clock;
-    this.#queries = new ParsedQueries({
-      experimentalFunctions: options.experimentalFunctions ?? false,
-    });
+    this.parseOptions = { experimentalFunctions: options.experimentalFunctions ?? false };
+    this.#queries = new ParsedQueries(this.parseOptions);
     this.#windows = options.windows ?? new WindowsKernel();
     this.#aside = options.aside ?? onTheLoop;
   }
@@ -173,7 +178,8 @@ export class PromqlEngine {
     const fetched: Fetched[] = [];
     for (const [index, result] of found.entries()) {
       const labels = await labelsOfBundle(result.bundle, pacer);
-      fetched.push({ fetch: plan.fetches[index]!, result, labels });
+      const isTyped = await typedSeriesOf(result.bundle, pacer);
+      fetched.push({ fetch: plan.fetches[index]!, result, labels, isTyped });
     }
     const annotations = new Annotations(query);
     const context: Context = {
@@ -184,6 +190,7 @@ export class PromqlEngine {
       aside: this.#aside,
       fetched,
       isRangeQuery,
+      delayedNameRemoval: false,
       stats: { decodedSamples: 0 },
     };
     const value = await this.#value(plan, type === 'scalar', context);
@@ -245,6 +252,22 @@ async function labelsOfBundle(
   return labels;
 }
 
+/** By series, 1 where it has typed rows; null where none has. */
+async function typedSeriesOf(
+  { seriesCount, chunkData, chunkOffset }: SeriesBundle,
+  pacer: Pacer,
+): Promise<Uint8Array | null> {
+  let isTyped: Uint8Array | null = null;
+  for (let index = 0; index < seriesCount; index++) {
+    if (hasTyped([chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!)])) {
+      isTyped ??= new Uint8Array(seriesCount);
+      isTyped[index] = 1;
+    }
+    if (pacer.spend(0)) await pacer.pause();
+  }
+  return isTyped;
+}
+
 /** Series without any value are not part of a result. */
 async function withoutEmpty(matrix: Matrix, pacer: Pacer): Promise<Matrix> {
   const { stepCount } = matrix;
@@ -274,8 +297,7 @@ async function pickRows(matrix: Matrix, indexes: readonly number[], pacer: Pacer
     stepCount,
   );
   for (const [target, index] of indexes.entries()) {
-    const row = matrix.buffer.bits.subarray(index * stepCount, (index + 1) * stepCount);
-    picked.buffer.bits.set(row, target * stepCount);
+    copyCells(matrix.buffer, index * stepCount, stepCount, picked.buffer, target * stepCount);
     if (pacer.spend(stepCount)) await pacer.pause();
   }
   pacer.give(8 * matrix.count * stepCount);
@@ -288,33 +310,78 @@ async function rawSeries(plan: RangeVectorPlan, executor: Executor): Promise<Raw
   const { pacer, fetched } = executor.context;
   const series: RawSeries[] = [];
   if (source.kind === 'subquery') {
-    for (const { labels, times, values, count } of await columnsOf(source, executor)) {
-      series.push({ labels, timestampMillis: times, buffer: rowBufferOf(values, count), count });
+    for (const column of await columnsOf(source, executor)) {
+      const { labels, times, values, count, histogramTimes, histograms } = column;
+      const floats = { timestampMillis: times, values, count };
+      series.push({ labels, floats, histograms: { timestampMillis: histogramTimes, histograms } });
     }
   } else {
-    const { fetch, result, labels } = fetched[source.fetch]!;
-    const decoder = new Decoder();
+    const { fetch, result, labels, isTyped } = fetched[source.fetch]!;
+    const { startNanos, endNanos } = fetch.range;
+    using decoder = new Decoder();
     for (let index = 0; index < labels.length; index++) {
-      const rowCount = decoder.decode(
-        result.bundle,
-        index,
-        fetch.range.startNanos,
-        fetch.range.endNanos,
-      );
-      if (pacer.hold(rowCount, 16)) await pacer.room();
-      const buffer = makeRowBuffer(rowCount);
-      const timestampMillis = new Float64Array(rowCount);
-      let count = 0;
-      for (let row = 0; row < rowCount; row++) {
-        if (isAbsent(decoder.valueWords, row)) continue;
-        timestampMillis[count] = decoder.timestampMillis[row]!;
-        buffer.words[2 * count] = decoder.valueWords[2 * row]!;
-        buffer.words[2 * count + 1] = decoder.valueWords[2 * row + 1]!;
-        count++;
-      }
-      if (count > 0) series.push({ labels: labels[index]!, timestampMillis, buffer, count });
-      if (pacer.spend(rowCount)) await pacer.pause();
+      const found =
+        isTyped?.[index] === 1
+          ? await mixedRaw(labels[index]!, result.bundle, index, [startNanos, endNanos], pacer)
+          : await floatsRaw(labels[index]!, result.bundle, index, fetch, decoder, pacer);
+      if (found.floats.count > 0 || found.histograms.histograms.length > 0) series.push(found);
     }
   }
   return sortPaced(series, (a, b) => a.labels.compare(b.labels), pacer.work);
+}
+
+const noHistograms = { timestampMillis: new Float64Array(0), histograms: [] };
+
+async function floatsRaw(
+  labels: Labels,
+  bundle: SeriesBundle,
+  index: number,
+  { range }: Fetch,
+  decoder: Decoder,
+  pacer: Pacer,
+): Promise<RawSeries> {
+  const rowCount = decoder.decode(bundle, index, range.startNanos, range.endNanos);
+  if (pacer.hold(rowCount, 16)) await pacer.room();
+  const values = new Float64Array(rowCount);
+  const words = new Uint32Array(values.buffer);
+  const timestampMillis = new Float64Array(rowCount);
+  let count = 0;
+  for (let row = 0; row < rowCount; row++) {
+    if (isAbsent(decoder.valueWords, row)) continue;
+    timestampMillis[count] = decoder.timestampMillis[row]!;
+    words[2 * count] = decoder.valueWords[2 * row]!;
+    words[2 * count + 1] = decoder.valueWords[2 * row + 1]!;
+    count++;
+  }
+  if (pacer.spend(rowCount)) await pacer.pause();
+  return { labels, floats: { timestampMillis, values, count }, histograms: noHistograms };
+}
+
+/** Of a series that has histograms. */
+async function mixedRaw(
+  labels: Labels,
+  { chunkData, chunkOffset }: SeriesBundle,
+  index: number,
+  range: readonly [startNanos: bigint, endNanos: bigint],
+  pacer: Pacer,
+): Promise<RawSeries> {
+  const chunks = chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!);
+  const rows = await readSeriesRows(chunks, range, pacer);
+  if (pacer.hold(rows.floats.length, 16)) await pacer.room();
+  const histograms: FloatHistogram[] = [];
+  for (let place = 0; place < rows.histograms.count; place++) {
+    const histogram = rows.histograms.at(place);
+    if (pacer.hold(1, bytesOfHistogram(histogram))) await pacer.room();
+    histograms.push(histogram);
+    if (pacer.spend(histogramUnits)) await pacer.pause();
+  }
+  return {
+    labels,
+    floats: {
+      timestampMillis: rows.floatMillis,
+      values: rows.floats,
+      count: rows.floats.length,
+    },
+    histograms: { timestampMillis: rows.histogramMillis, histograms },
+  };
 }

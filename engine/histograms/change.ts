@@ -14,23 +14,31 @@ import {
   numbersOf,
 } from './histogram_rows.ts';
 
-/** What a query should tell of a change: bits. */
-export const changeNote = {
+/** What a query should tell of a window: bits. */
+export const windowNote = {
   nothing: 0,
-  /** Exponential and custom buckets in one window: no change can be told. */
+  /** Exponential and custom buckets in one window: nothing comes of it. */
   mixed: 1,
   /** A gauge where a counter is asked for. */
   isGauge: 2,
   /** No gauge where one is asked for. */
   isNoGauge: 4,
-  /** Custom bounds that differ, and that were reconciled to those in common: when rows were subtracted, or added. */
+  /** Custom bounds that differ were reconciled to those in common: when rows were subtracted, added, or added up. */
   subtractedBounds: 8,
   addedBounds: 16,
+  summedBounds: 32,
+  /** Floats and histograms in one window: nothing comes of it. */
+  mixedWithFloats: 64,
+  /** Histograms in a window of floats of which only these count. */
+  ignored: 128,
+  /** Of histograms that were added up one says reset, another none. */
+  hintsCollide: 256,
 } as const;
 
 export interface HistogramChange {
   /** Null when it is `mixed`. A gauge. */
   readonly histogram: FloatHistogram | null;
+  /** Bits of `windowNote`. */
   readonly notes: number;
 }
 
@@ -43,30 +51,30 @@ export function changeByRows(
   const last = window.at(-1)!;
   const between = window.slice(1, -1);
   let first = window[0]!;
-  let notes: number = changeNote.nothing;
-  const mixed = { histogram: null, notes: changeNote.mixed };
+  let notes: number = windowNote.nothing;
+  const mixed = { histogram: null, notes: windowNote.mixed };
   if (isCounter) {
-    if (window.some(({ hint }) => hint === counterHint.gauge)) notes |= changeNote.isGauge;
+    if (window.some(({ hint }) => hint === counterHint.gauge)) notes |= windowNote.isGauge;
     const second = window[1]!;
     if (second.isResetAfter(first)) {
       const { schema, customBounds } = second;
       first = new FloatHistogram({ schema, customBounds, count: 0, sum: 0 });
     }
     if (last.isCustom !== first.isCustom)
-      return { histogram: null, notes: notes | changeNote.mixed };
+      return { histogram: null, notes: notes | windowNote.mixed };
     if (between.some(({ isCustom }) => isCustom !== first.isCustom)) return mixed;
   } else if (first.hint !== counterHint.gauge || last.hint !== counterHint.gauge) {
-    notes |= changeNote.isNoGauge;
+    notes |= windowNote.isNoGauge;
   }
   if (last.isCustom !== first.isCustom) return mixed;
   const schemas = [first, last, ...(isCounter ? between : [])].map(({ schema }) => schema);
   const change = last.ofSchema(Math.min(...schemas));
-  if ((change.subtract(first) & reconciled.bounds) !== 0) notes |= changeNote.subtractedBounds;
+  if ((change.subtract(first) & reconciled.bounds) !== 0) notes |= windowNote.subtractedBounds;
   if (isCounter) {
     let before = first;
     for (const histogram of window.slice(1)) {
       if (histogram.isResetAfter(before) && (change.add(before) & reconciled.bounds) !== 0) {
-        notes |= changeNote.addedBounds;
+        notes |= windowNote.addedBounds;
       }
       before = histogram;
     }
@@ -75,37 +83,80 @@ export function changeByRows(
   return { histogram: change.compact(), notes };
 }
 
+/** Histograms in the order of their times, none a stale marker: of a series, or of a subquery. */
+export interface HistogramSeries {
+  readonly count: number;
+  at(place: number): FloatHistogram;
+  /**
+   * @param first place of the first row of the window
+   * @param last of the last one, beyond `first`
+   */
+  over(first: number, last: number, isCounter: boolean): HistogramChange;
+  /** Whether the counter was reset between the one before and this one. */
+  isReset(place: number): boolean;
+  /** Whether the histogram is another one than the one before. */
+  isOther(place: number): boolean;
+}
+
+/** Of histograms that were computed. */
+export class ListedHistograms implements HistogramSeries {
+  readonly #list: readonly FloatHistogram[];
+
+  constructor(list: readonly FloatHistogram[]) {
+    this.#list = list;
+  }
+
+  get count(): number {
+    return this.#list.length;
+  }
+
+  at(place: number): FloatHistogram {
+    return this.#list[place]!;
+  }
+
+  over(first: number, last: number, isCounter: boolean): HistogramChange {
+    return changeByRows(this.#list.slice(first, last + 1), isCounter);
+  }
+
+  isReset(place: number): boolean {
+    return this.at(place).isResetAfter(this.at(place - 1));
+  }
+
+  isOther(place: number): boolean {
+    return !this.at(place).equals(this.at(place - 1));
+  }
+}
+
 /** Changes over windows of the rows of one series. */
-export class HistogramChanges {
+export class HistogramChanges implements HistogramSeries {
   readonly #rows: HistogramRows;
-  /** Rows that are no stale markers; windows are of these. */
+  /** Rows of the range that are no stale markers; windows are of these. */
   readonly places: Int32Array;
-  /** Place of its run, of each of these. */
-  readonly #runs: Int32Array;
+  /** By row: place of its run. */
+  readonly #runOfRow: Int32Array;
   readonly #hasGauges: boolean;
   /** Those of these rows that are reset after the one before, ascending; null until they are asked for. */
   #resets: Int32Array | null = null;
 
   constructor(rows: HistogramRows) {
-    const { isStale, runs } = rows;
+    const { isStale, runs, hasRowBefore } = rows;
     this.#rows = rows;
     const count = isStale.length;
     this.#hasGauges = rows.hints.includes(counterHint.gauge);
     this.places = Int32Array.from({ length: count }, (_, row) => row).filter(
-      (row) => isStale[row] === 0,
+      (row) => isStale[row] === 0 && (row > 0 || !hasRowBefore),
     );
-    const runOfRow = new Int32Array(count);
-    for (const [i, { first, past }] of runs.entries()) runOfRow.fill(i, first, past);
-    this.#runs = this.places.map((row) => runOfRow[row]!);
+    this.#runOfRow = new Int32Array(count);
+    for (const [i, { first, past }] of runs.entries()) this.#runOfRow.fill(i, first, past);
   }
 
-  /**
-   * @param first place of the first row of the window, among `places`
-   * @param last of the last one, beyond `first`
-   */
+  get count(): number {
+    return this.places.length;
+  }
+
   over(first: number, last: number, isCounter: boolean): HistogramChange {
     assert(first < last && last < this.places.length, 'a change is between two rows');
-    if (this.#runs[first] !== this.#runs[last]) {
+    if (this.#runAt(first) !== this.#runAt(last)) {
       const window = Array.from({ length: last + 1 - first }, (_, i) => this.at(first + i));
       return changeByRows(window, isCounter);
     }
@@ -121,24 +172,44 @@ export class HistogramChanges {
     return { histogram, notes: this.#notes(first, last, isCounter) };
   }
 
-  /** The histogram at a place. */
+  /** With what is known of a reset before it. */
   at(place: number): FloatHistogram {
-    return histogramAt(this.#rows, this.#runAt(place), this.places[place]!);
+    const row = this.places[place]!;
+    const histogram = this.#histogram(row);
+    if (histogram.hint === counterHint.unknown && this.#rowBefore(place) >= 0) {
+      histogram.hint = this.isReset(place) ? counterHint.reset : counterHint.notReset;
+    }
+    return histogram;
+  }
+
+  #histogram(row: number): FloatHistogram {
+    return histogramAt(this.#rows, this.#runOf(row), row);
+  }
+
+  #runOf(row: number): HistogramRun {
+    return this.#rows.runs[this.#runOfRow[row]!]!;
   }
 
   #runAt(place: number): HistogramRun {
-    return this.#rows.runs[this.#runs[place]!]!;
+    return this.#runOf(this.places[place]!);
+  }
+
+  /** The row before that at a place; -1 when it is not known. */
+  #rowBefore(place: number): number {
+    if (place > 0) return this.places[place - 1]!;
+    const { hasRowBefore, isStale } = this.#rows;
+    return hasRowBefore && isStale[0] === 0 ? 0 : -1;
   }
 
   #notes(first: number, last: number, isCounter: boolean): number {
     const isGauge = (place: number): boolean =>
       this.#rows.hints[this.places[place]!] === counterHint.gauge;
     if (!isCounter) {
-      return isGauge(first) && isGauge(last) ? changeNote.nothing : changeNote.isNoGauge;
+      return isGauge(first) && isGauge(last) ? windowNote.nothing : windowNote.isNoGauge;
     }
-    if (!this.#hasGauges) return changeNote.nothing;
-    for (let place = first; place <= last; place++) if (isGauge(place)) return changeNote.isGauge;
-    return changeNote.nothing;
+    if (!this.#hasGauges) return windowNote.nothing;
+    for (let place = first; place <= last; place++) if (isGauge(place)) return windowNote.isGauge;
+    return windowNote.nothing;
   }
 
   /** Places in (first, last] whose rows are reset after the ones before. */
@@ -149,22 +220,33 @@ export class HistogramChanges {
 
   #findResets(): Int32Array {
     const resets: number[] = [];
-    for (let place = 1; place < this.places.length; place++) {
-      if (this.#isReset(place)) resets.push(place);
+    for (let place = 0; place < this.places.length; place++) {
+      if (this.#rowBefore(place) >= 0 && this.#isReset(place)) resets.push(place);
     }
     return Int32Array.from(resets);
   }
 
+  isReset(place: number): boolean {
+    return this.#resetsWithin(place - 1, place).length > 0;
+  }
+
   #isReset(place: number): boolean {
-    if (this.#runs[place] !== this.#runs[place - 1]) {
-      return this.at(place).isResetAfter(this.at(place - 1));
+    const [row, before] = [this.places[place]!, this.#rowBefore(place)];
+    const run = this.#runOf(row);
+    if (run !== this.#runOf(before)) {
+      return this.#histogram(row).isResetAfter(this.#histogram(before));
     }
-    const [row, before] = [this.places[place]!, this.places[place - 1]!];
     const hint = this.#rows.hints[row];
     if (hint === counterHint.reset) return true;
     if (hint === counterHint.notReset) return false;
-    const run = this.#runAt(place);
     return isLess(numbersOf(run, row), numbersOf(run, before));
+  }
+
+  isOther(place: number): boolean {
+    const run = this.#runAt(place);
+    if (run !== this.#runAt(place - 1)) return !this.at(place).equals(this.at(place - 1));
+    const before = numbersOf(run, this.places[place - 1]!);
+    return numbersOf(run, this.places[place]!).some((value, i) => !Object.is(value, before[i]));
   }
 }
 

@@ -2,20 +2,24 @@
  * Aggregations over series, by group, at every step. Rows stream through; only the groups' rows are
  * held.
  */
+import { textOf } from '#engine/histograms/text.ts';
 import { isAbsent, makeRowBuffer, setAbsent } from '#engine/window_functions/row.ts';
 import type { RowBuffer } from '#engine/window_functions/row.ts';
 import { quantileOf } from '#engine/window_functions/quickselect.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import type { Grouping } from '../parse/ast.ts';
+import type { Span } from '../parse/position.ts';
 import { BoundedHeap } from '../rows/bounded_heap.ts';
+import { copyCells, dropHistograms, histogramOf, makeCells } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
 import { formatNumber } from '#engine/window_functions/number_format.ts';
 import { LabelNames, Labels } from '../rows/labels.ts';
 import { labelsUnits } from '../rows/paced.ts';
 import type { AggregatePlan } from '../plan/plan.ts';
-import { loadPrepared, materialize, Matrix, notReady } from '../rows/rows.ts';
+import { loadPrepared, MappedRows, materialize, Matrix, notReady } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
+import { HistogramReducer } from './histogram_reducer.ts';
 
 export interface Groups {
   /** Group of each row. */
@@ -89,6 +93,9 @@ interface Reducer {
   finish(target: RowBuffer): void;
 }
 
+/** About what it takes to add a histogram, in units of work (lib/turns/turns.ts). */
+const histogramUnits = 250;
+
 /** Of a group at a step: the outcome, and what the largest reducer keeps for it. */
 const cellBytes = 40;
 
@@ -103,15 +110,53 @@ async function reduce(
   const cellCount = labels.length * stepCount;
   if (context.pacer.hold(cellCount, cellBytes)) await context.pacer.room();
   const reducer = makeReducer(operator, cellCount);
+  const histograms = new HistogramReducer(plan, context.annotations);
   for (let index = 0; index < rows.count; index++) {
     let at = rows.load(index);
     if (at === notReady) at = await loadPrepared(rows, index);
-    reducer.add(rows.buffer, at, groupOfRow[index]! * stepCount, stepCount);
+    const cellStart = groupOfRow[index]! * stepCount;
+    if (rows.buffer.histograms === null || operator === 'count' || operator === 'group') {
+      reducer.add(rows.buffer, at, cellStart, stepCount);
+    } else {
+      const floats = makeCells(stepCount);
+      copyCells(rows.buffer, at, stepCount, floats, 0);
+      const hasHistograms = dropHistograms(floats);
+      reducer.add(floats, 0, cellStart, stepCount);
+      if (operator === 'sum' || operator === 'avg') {
+        const { name } = rows.labels[index]!;
+        for (let step = 0; step < stepCount; step++) {
+          const histogram = histogramOf(rows.buffer, at + step);
+          if (histogram === null) continue;
+          const bytes = histograms.add(cellStart + step, histogram, name);
+          if (context.pacer.take(bytes)) await context.pacer.room();
+          if (context.pacer.spend(histogramUnits)) await context.pacer.pause();
+        }
+      } else if (hasHistograms) noteIgnored(plan, plan.input.span, context);
+    }
     if (context.pacer.spend(stepCount)) await context.pacer.pause();
   }
   const result = Matrix.make(labels, stepCount);
   reducer.finish(result.buffer);
+  histograms.finish(result.buffer);
   return result;
+}
+
+/** Histograms have no place in an order. */
+function noteIgnored({ operator }: AggregatePlan, span: Span, { annotations }: Context): void {
+  annotations.info(`ignored histogram in ${operator} aggregation`, span);
+}
+
+/** All values in memory, histograms left out and told of. */
+async function materializeFloats(
+  plan: AggregatePlan,
+  rows: Rows,
+  span: Span,
+  context: Context,
+): Promise<Matrix> {
+  const floats = new MappedRows(rows, rows.labels, (row) => {
+    if (dropHistograms(row)) noteIgnored(plan, span, context);
+  });
+  return materialize(floats, context.pacer);
 }
 
 type ReducingOperator = 'sum' | 'avg' | 'min' | 'max' | 'count' | 'group' | 'stddev' | 'stdvar';
@@ -363,7 +408,7 @@ async function quantile(
     }
   }
   const { stepCount } = rows;
-  const matrix = await materialize(rows, context.pacer);
+  const matrix = await materializeFloats(plan, rows, plan.input.span, context);
   const groups = await groupRows(matrix, plan.grouping, context.pacer.work);
   if (context.pacer.hold(groups.labels.length * stepCount)) await context.pacer.room();
   const result = Matrix.make(groups.labels, stepCount);
@@ -403,7 +448,7 @@ async function extremes(
 ): Promise<Rows> {
   const sign = plan.operator === 'topk' ? 1 : -1;
   const { stepCount } = rows;
-  const matrix = await materialize(rows, context.pacer);
+  const matrix = await materializeFloats(plan, rows, plan.span, context);
   const { values, words } = matrix.buffer;
   const groups = await groupRows(matrix, plan.grouping, context.pacer.work);
   if (context.pacer.hold(matrix.count * stepCount)) await context.pacer.room();
@@ -472,7 +517,9 @@ async function countValues(
     const group = groupOfRow[index]!;
     for (let step = 0; step < stepCount; step++) {
       if (isAbsent(rows.buffer.words, at + step)) continue;
-      const text = formatNumber(rows.buffer.values[at + step]!);
+      const histogram = histogramOf(rows.buffer, at + step);
+      const text =
+        histogram === null ? formatNumber(rows.buffer.values[at + step]!) : textOf(histogram);
       let row = countsOfGroup[group]!.get(text);
       if (row === undefined) {
         if (pacer.take(labels[group]!.bytesWith(label, text))) await pacer.room();

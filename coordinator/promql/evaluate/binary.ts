@@ -3,14 +3,14 @@
  * ambiguous matches.
  */
 import { sortPaced } from '#lib/turns/paced.ts';
-import { absentBits, isAbsent, makeRowBuffer, setAbsent } from '#engine/window_functions/row.ts';
-import { comparisonOperators } from '../parse/ast.ts';
-import type { ArithmeticOperator, ComparisonOperator, VectorMatching } from '../parse/ast.ts';
+import { absentBits, isAbsent, setAbsent } from '#engine/window_functions/row.ts';
+import { changesMetric } from '../parse/ast.ts';
+import type { VectorMatching } from '../parse/ast.ts';
+import { copyCells, copyHistogram, histogramBytesOf, makeCells } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
 import { LabelNames, type Labels } from '../rows/labels.ts';
 import { labelsUnits, mapPaced, visitPaced } from '../rows/paced.ts';
-import { arithmeticRows, compareRows } from '../plan/operators.ts';
 import type { BinaryPlan } from '../plan/plan.ts';
 import {
   loadPrepared,
@@ -20,6 +20,7 @@ import {
   notReady,
   Rows,
 } from '../rows/rows.ts';
+import { RowOperator } from './row_operator.ts';
 
 /** Key by which rows of the two sides match. */
 function signatureOf(matching: VectorMatching): (labels: Labels) => string {
@@ -85,7 +86,8 @@ export async function evaluateSetOperator(
   for (const [target, index] of indexes.entries()) {
     let at = left.load(index);
     if (at === notReady) at = await loadPrepared(left, index);
-    result.buffer.bits.set(left.buffer.bits.subarray(at, at + stepCount), target * stepCount);
+    if (pacer.take(histogramBytesOf(left.buffer, at, stepCount))) await pacer.room();
+    copyCells(left.buffer, at, stepCount, result.buffer, target * stepCount);
     const mask = masks[target]!;
     if (mask !== null) {
       for (let step = 0; step < stepCount; step++) {
@@ -143,8 +145,8 @@ async function evaluateOr(
   const presence = await presenceBySignature(left, signature, rightGroups, context);
   if (pacer.hold((left.count + right.count) * stepCount)) await pacer.room();
   const joined = Matrix.make([...left.labels, ...right.labels], stepCount);
-  joined.buffer.bits.set(left.buffer.bits);
-  joined.buffer.bits.set(right.buffer.bits, left.count * stepCount);
+  copyCells(left.buffer, 0, left.count * stepCount, joined.buffer, 0);
+  copyCells(right.buffer, 0, right.count * stepCount, joined.buffer, left.count * stepCount);
   for (let index = 0; index < right.count; index++) {
     const mask = presence.get(signature(right.labels[index]!));
     if (pacer.spend(labelsUnits)) await pacer.pause();
@@ -208,7 +210,7 @@ export async function evaluateVectorOperator(
     (pair) => labelsOf(many.labels[pair.many]!, one.labels[pair.one]!),
     work,
   );
-  const rows = new PairRows(plan, labels, sorted, many, one, swapped);
+  const rows = new PairRows(plan, labels, sorted, many, one, swapped, context);
   if (isOneToOne && !isAmbiguous && keepsLabelsUnique(plan)) return rows;
   return mergeMatches(rows, sorted, many, one, context);
 }
@@ -229,7 +231,7 @@ function keepsLabelsUnique(plan: BinaryPlan): boolean {
   return (
     plan.matching!.on ||
     plan.returnBool ||
-    !comparisonOperators.has(plan.operator) ||
+    changesMetric(plan.operator) ||
     plan.matching!.include.length === 0
   );
 }
@@ -289,7 +291,7 @@ async function checkManySide(
 
 function resultLabels(plan: BinaryPlan): (many: Labels, one: Labels) => Labels {
   const matching = plan.matching!;
-  const dropsName = plan.returnBool || !comparisonOperators.has(plan.operator);
+  const dropsName = plan.returnBool || changesMetric(plan.operator);
   const ignored = new Set(matching.labels);
   const kept = new LabelNames(matching.labels);
   const included = new Set(matching.include);
@@ -305,6 +307,7 @@ function resultLabels(plan: BinaryPlan): (many: Labels, one: Labels) => Labels {
 
 class PairRows extends Rows {
   readonly #plan: BinaryPlan;
+  readonly #operator: RowOperator;
   readonly #pairs: readonly Pair[];
   readonly #many: Rows;
   readonly #one: Rows;
@@ -317,11 +320,13 @@ class PairRows extends Rows {
     many: Rows,
     one: Rows,
     swapped: boolean,
+    { annotations }: Context,
   ) {
     const { stepCount } = many;
     const loadSteps = many.loadSteps + one.loadSteps + stepCount;
-    super(labels, stepCount, makeRowBuffer(stepCount), { loadSteps, isMadeAnew: true });
+    super(labels, stepCount, makeCells(stepCount), { loadSteps, isMadeAnew: true });
     this.#plan = plan;
+    this.#operator = new RowOperator(plan, annotations);
     this.#pairs = pairs;
     this.#many = many;
     this.#one = one;
@@ -334,21 +339,12 @@ class PairRows extends Rows {
     if (manyAt === notReady) return notReady;
     const oneAt = this.#one.load(pair.one);
     if (oneAt === notReady) return notReady;
-    const many = {
-      values: this.#many.buffer.values,
-      words: this.#many.buffer.words,
-      at: manyAt,
-    };
-    const one = { values: this.#one.buffer.values, words: this.#one.buffer.words, at: oneAt };
+    const many = { ...this.#many.buffer, at: manyAt };
+    const one = { ...this.#one.buffer, at: oneAt };
     const left = this.#swapped ? one : many;
     const right = this.#swapped ? many : one;
-    const { operator, returnBool } = this.#plan;
-    if (comparisonOperators.has(operator)) {
-      const kept = returnBool ? null : left;
-      compareRows(operator as ComparisonOperator, left, right, kept, this.buffer, this.stepCount);
-    } else {
-      arithmeticRows(operator as ArithmeticOperator, left, right, this.buffer, this.stepCount);
-    }
+    const kept = this.#plan.returnBool ? null : left;
+    this.#operator.apply(left, right, kept, this.buffer, this.stepCount);
     return 0;
   }
 
@@ -408,7 +404,10 @@ async function mergeMatches(
         }
         matched[step] = 1;
         const bits = rows.buffer.bits[at + step]!;
-        if (bits !== absentBits) result.buffer.bits[target * stepCount + step] = bits;
+        if (bits === absentBits) continue;
+        const cell = target * stepCount + step;
+        result.buffer.bits[cell] = bits;
+        copyHistogram(rows.buffer, at + step, result.buffer, cell);
       }
       if (context.pacer.spend(stepCount)) await context.pacer.pause();
     }

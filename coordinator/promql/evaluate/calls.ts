@@ -1,5 +1,7 @@
 /** Functions over instant vectors and scalars that are more than a map of values. */
 import { sortPaced } from '#lib/turns/paced.ts';
+import { varianceOf } from '#engine/histograms/estimates.ts';
+import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import { isAbsent, setAbsent } from '#engine/window_functions/row.ts';
 import type { Matcher } from '../../select/storage.ts';
 import { unwrapParens } from '../parse/ast.ts';
@@ -8,6 +10,7 @@ import { executionError } from '../parse/errors.ts';
 import { functions } from '../functions/table.ts';
 import type { Evaluator } from './evaluator.ts';
 import { withoutNames } from './names.ts';
+import { type Cells, copyCells, dropHistograms, histogramOf } from '../rows/cells.ts';
 import { Labels } from '../rows/labels.ts';
 import { labelsUnits, namesUnits, visitPaced } from '../rows/paced.ts';
 import type { Pacer } from '../rows/pacer.ts';
@@ -37,8 +40,9 @@ const calls: Readonly<Record<string, Call>> = {
   clamp: (plan, evaluator) => clamp(plan, evaluator, plan.args[1]!, plan.args[2]!),
   clamp_max: (plan, evaluator) => clamp(plan, evaluator, null, plan.args[1]!),
   clamp_min: (plan, evaluator) => clamp(plan, evaluator, plan.args[1]!, null),
-  histogram_avg: ofNativeHistograms,
-  histogram_count: ofNativeHistograms,
+  histogram_avg: (plan, evaluator) =>
+    ofHistograms(plan, evaluator, ({ sum, count }) => sum / count),
+  histogram_count: (plan, evaluator) => ofHistograms(plan, evaluator, ({ count }) => count),
   histogram_fraction: async (plan, evaluator) => {
     const [least, greatest, rows] = plan.args as [Plan, Plan, Plan];
     return histogramFraction(
@@ -58,9 +62,10 @@ const calls: Readonly<Record<string, Call>> = {
       evaluator.context,
     );
   },
-  histogram_stddev: ofNativeHistograms,
-  histogram_stdvar: ofNativeHistograms,
-  histogram_sum: ofNativeHistograms,
+  histogram_stddev: (plan, evaluator) =>
+    ofHistograms(plan, evaluator, (histogram) => Math.sqrt(varianceOf(histogram))),
+  histogram_stdvar: (plan, evaluator) => ofHistograms(plan, evaluator, varianceOf),
+  histogram_sum: (plan, evaluator) => ofHistograms(plan, evaluator, ({ sum }) => sum),
   label_join: (plan, evaluator) => relabel(plan, evaluator, labelJoiner),
   label_replace: (plan, evaluator) => relabel(plan, evaluator, labelReplacer),
   round: async (plan, evaluator) => {
@@ -68,13 +73,18 @@ const calls: Readonly<Record<string, Call>> = {
     const nearest = multiple === undefined ? null : await evaluator.scalar(multiple);
     return mapValues(plan, evaluator, (value, step) => roundTo(value, nearest?.[step] ?? 1));
   },
-  sort: (plan, evaluator) => sort(plan, evaluator, byValue(1)),
-  sort_by_label: (plan, evaluator) => sort(plan, evaluator, byLabels(plan, 1)),
-  sort_by_label_desc: (plan, evaluator) => sort(plan, evaluator, byLabels(plan, -1)),
-  sort_desc: (plan, evaluator) => sort(plan, evaluator, byValue(-1)),
+  sort: (plan, evaluator) => sort(plan, evaluator, byValue(1), 'floats'),
+  sort_by_label: (plan, evaluator) => sort(plan, evaluator, byLabels(plan, 1), 'all'),
+  sort_by_label_desc: (plan, evaluator) => sort(plan, evaluator, byLabels(plan, -1), 'all'),
+  sort_desc: (plan, evaluator) => sort(plan, evaluator, byValue(-1), 'floats'),
   timestamp: (plan, evaluator) => {
     const times = timesInSeconds(plan.grid);
-    return mapValues(plan, evaluator, (_, step) => times[step]!);
+    return mapAll(plan, evaluator, (row) => {
+      row.histograms = null;
+      for (let step = 0; step < times.length; step++) {
+        if (!isAbsent(row.words, step)) row.values[step] = times[step]!;
+      }
+    });
   },
   vector: async (plan, evaluator) => rowsOfScalar(await evaluator.scalar(plan.args[0]!)),
 };
@@ -90,10 +100,20 @@ export async function evaluateCall(plan: CallPlan, evaluator: Evaluator): Promis
   throw executionError(`function ${JSON.stringify(plan.name)} is not available`);
 }
 
-/** They take native histograms only; a vector of floats has none. */
-async function ofNativeHistograms(plan: CallPlan, evaluator: Evaluator): Promise<Rows> {
-  await evaluator.vector(plan.args[0]!);
-  return Matrix.make([], plan.grid.stepCount);
+/** A number of each native histogram; floats have none. */
+function ofHistograms(
+  plan: CallPlan,
+  evaluator: Evaluator,
+  valueOf: (histogram: FloatHistogram) => number,
+): Promise<Rows> {
+  return mapAll(plan, evaluator, (row) => {
+    for (let step = 0; step < row.values.length; step++) {
+      const histogram = histogramOf(row, step);
+      if (histogram === null) setAbsent(row.words, step);
+      else row.values[step] = valueOf(histogram);
+    }
+    row.histograms = null;
+  });
 }
 
 /** To the nearest multiple; halves go up. */
@@ -102,14 +122,23 @@ function roundTo(value: number, nearest: number): number {
   return Math.floor(value * inverse + 0.5) / inverse;
 }
 
-async function mapValues(
+function mapValues(
   plan: CallPlan,
   evaluator: Evaluator,
   map: (value: number, step: number) => number,
 ): Promise<Rows> {
+  return mapAll(plan, evaluator, (row) => mapPresent(row, map));
+}
+
+/** @param change of a row that starts at 0, in place */
+async function mapAll(
+  plan: CallPlan,
+  evaluator: Evaluator,
+  change: (row: Cells) => void,
+): Promise<Rows> {
   const input = plan.args[0]!;
   const rows = await evaluator.vector(input);
-  const mapped = new MappedRows(rows, rows.labels, (row) => mapPresent(row, map));
+  const mapped = new MappedRows(rows, rows.labels, change);
   return withoutNames(mapped, input, evaluator.context.pacer);
 }
 
@@ -227,9 +256,16 @@ function byLabels(plan: CallPlan, sign: 1 | -1): Order {
 }
 
 /** Of an instant query; the rows of others come in the order of their labels anyway. */
-async function sort(plan: CallPlan, evaluator: Evaluator, order: Order): Promise<Rows> {
+async function sort(
+  plan: CallPlan,
+  evaluator: Evaluator,
+  order: Order,
+  kept: 'floats' | 'all',
+): Promise<Rows> {
   const { context } = evaluator;
-  const rows = await materialize(await evaluator.vector(plan.args[0]!), context.pacer);
+  const input = await evaluator.vector(plan.args[0]!);
+  const taken = kept === 'all' ? input : new MappedRows(input, input.labels, dropHistograms);
+  const rows = await materialize(taken, context.pacer);
   if (context.isRangeQuery || rows.stepCount !== 1) return rows;
   const { compare, units } = await order(rows, context.pacer);
   const indexes = await sortPaced(
@@ -243,7 +279,7 @@ async function sort(plan: CallPlan, evaluator: Evaluator, order: Order): Promise
     1,
   );
   for (const [target, index] of indexes.entries()) {
-    sorted.buffer.bits[target] = rows.buffer.bits[index]!;
+    copyCells(rows.buffer, index, 1, sorted.buffer, target);
   }
   return sorted;
 }

@@ -1,18 +1,19 @@
 /** Plan → values. Scalars are one row, vectors are rows that are made when they are asked for. */
 import { isAbsent, makeRowBuffer, type RowBuffer } from '#engine/window_functions/row.ts';
 import { aggregate } from './aggregations.ts';
-import { comparisonOperators, setOperators } from '../parse/ast.ts';
+import { changesMetric, comparisonOperators, setOperators, trimOperators } from '../parse/ast.ts';
 import type { ArithmeticOperator, ComparisonOperator } from '../parse/ast.ts';
 import { evaluateSetOperator, evaluateVectorOperator } from './binary.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
 import { evaluateCall } from './calls.ts';
 import type { Evaluator } from './evaluator.ts';
+import { RowOperator } from './row_operator.ts';
 import { withoutNames } from './names.ts';
 import { textOf } from '../plan/plan.ts';
-import { arithmetic, arithmeticRows, compare, compareRows } from '../plan/operators.ts';
+import { arithmetic, compare } from '../plan/operators.ts';
 import type { BinaryPlan, Plan, SelectPlan } from '../plan/plan.ts';
-import { mapPresent, timesInSeconds } from '../rows/row_values.ts';
+import { negate, timesInSeconds } from '../rows/row_values.ts';
 import { loadPrepared, MappedRows, materialize, notReady, RepeatedRows } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
 import { SelectorRows } from './selector_rows.ts';
@@ -79,6 +80,11 @@ export class Executor implements Evaluator {
     const left = await this.scalar(plan.left);
     const right = await this.scalar(plan.right);
     const { operator } = plan;
+    if (trimOperators.has(operator)) {
+      throw executionError(
+        `operator ${JSON.stringify(operator)} not allowed for Scalar operations`,
+      );
+    }
     if (comparisonOperators.has(operator)) {
       return left.map((value, step) =>
         compare(operator as ComparisonOperator, value, right[step]!) ? 1 : 0,
@@ -98,6 +104,7 @@ export class Executor implements Evaluator {
       if (at === notReady) at = await loadPrepared(rows, index);
       for (let step = 0; step < stepCount; step++) {
         if (isAbsent(rows.buffer.words, at + step)) continue;
+        if (rows.buffer.histograms?.[at + step] !== undefined) continue;
         counts[step] = counts[step]! + 1;
         result[step] = counts[step] === 1 ? rows.buffer.values[at + step]! : NaN;
       }
@@ -133,7 +140,7 @@ export class Executor implements Evaluator {
       case 'negate': {
         const rows = await this.vector(plan.input);
         return withoutNames(
-          new MappedRows(rows, rows.labels, (row) => mapPresent(row, (value) => -value)),
+          new MappedRows(rows, rows.labels, negate),
           plan.input,
           this.context.pacer,
         );
@@ -184,20 +191,18 @@ export class Executor implements Evaluator {
     const scalar = await this.scalar(plan.leftIsScalar ? plan.left : plan.right);
     const vectorPlan = plan.leftIsScalar ? plan.right : plan.left;
     const rows = await this.vector(vectorPlan);
-    const constant = { values: scalar, words: null, at: 0 };
+    const constant = { values: scalar, words: null, histograms: null, at: 0 };
     const source = this.#scratch(rows.stepCount);
-    const vector = { values: source.values, words: source.words, at: 0 };
-    const [a, b] = plan.leftIsScalar ? [constant, vector] : [vector, constant];
-    const isComparison = comparisonOperators.has(operator);
+    const operators = new RowOperator(plan, this.context.annotations);
     const result = new MappedRows(rows, rows.labels, (row) => {
       source.bits.set(row.bits);
-      if (isComparison) {
-        const kept = returnBool ? null : vector;
-        compareRows(operator as ComparisonOperator, a, b, kept, row, rows.stepCount);
-      } else arithmeticRows(operator as ArithmeticOperator, a, b, row, rows.stepCount);
+      const { histograms } = row;
+      const vector = { values: source.values, words: source.words, histograms, at: 0 };
+      const [a, b] = plan.leftIsScalar ? [constant, vector] : [vector, constant];
+      operators.apply(a, b, returnBool ? null : vector, row, rows.stepCount);
     });
-    return isComparison && !returnBool
-      ? result
-      : withoutNames(result, vectorPlan, this.context.pacer);
+    return changesMetric(operator) || returnBool
+      ? withoutNames(result, vectorPlan, this.context.pacer)
+      : result;
   }
 }

@@ -1,5 +1,4 @@
 /** Rows of stored series: each is decoded and put on the grid when it is asked for. */
-import { makeRowBuffer } from '#engine/window_functions/row.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import {
   tooDear,
@@ -8,10 +7,12 @@ import {
   type WindowRequest,
 } from '#engine/window_functions/windows.ts';
 import type { SelectRange } from '../../select/storage.ts';
-import type { Context } from '../rows/context.ts';
-import type { Labels } from '../rows/labels.ts';
+import { makeCells } from '../rows/cells.ts';
+import type { Context, Fetched } from '../rows/context.ts';
 import type { Grid, Source, SubquerySource } from '../plan/plan.ts';
 import { notReady, Rows } from '../rows/rows.ts';
+import { ColumnWindows, readSeriesRows, rowUnitsMax, windowWork } from './column_windows.ts';
+import { noteWindows } from './window_notes.ts';
 
 export function windowRequest(
   windowFunction: WindowFunction,
@@ -31,37 +32,28 @@ export function windowRequest(
   };
 }
 
-/** Looks at rows that one row of the grid may cost at once: some milliseconds. More is done aside. */
-export const rowUnitsMax = 1_000_000;
-
-/** About how many looks at rows all windows together take. */
-export function windowWork(request: WindowRequest, rowCount: number): number {
-  const { stepCount, referenceStepMillis, rangeMillis } = request;
-  const spanMillis = referenceStepMillis * (stepCount - 1) + rangeMillis;
-  return rowCount + (stepCount * rowCount * rangeMillis) / spanMillis;
-}
-
 export class SelectorRows extends Rows {
   readonly #request: WindowRequest;
+  readonly #source: Source;
+  readonly #fetched: Fetched;
   readonly #bundle: SeriesBundle;
   readonly #range: SelectRange;
   readonly #windows: WindowEvaluator;
+  readonly #columns: ColumnWindows;
   readonly #context: Context;
   /** The row that the buffer holds because it was made aside; -1 for none. */
   #prepared: number;
 
-  private constructor(
-    request: WindowRequest,
-    bundle: SeriesBundle,
-    labels: readonly Labels[],
-    range: SelectRange,
-    context: Context,
-  ) {
-    super(labels, request.stepCount, makeRowBuffer(request.stepCount));
+  private constructor(request: WindowRequest, source: Source, context: Context) {
+    const fetched = context.fetched[source.fetch]!;
+    super(fetched.labels, request.stepCount, makeCells(request.stepCount));
     this.#request = request;
-    this.#bundle = bundle;
-    this.#range = range;
+    this.#source = source;
+    this.#fetched = fetched;
+    this.#bundle = fetched.result.bundle;
+    this.#range = fetched.fetch.range;
     this.#windows = context.windows;
+    this.#columns = new ColumnWindows(request, context);
     this.#context = context;
     this.#prepared = -1;
   }
@@ -73,14 +65,18 @@ export class SelectorRows extends Rows {
     parameters: readonly Float64Array[],
     context: Context,
   ): SelectorRows {
-    const { fetch, result, labels } = context.fetched[source.fetch]!;
-    const request = windowRequest(windowFunction, source, grid, parameters);
-    return new SelectorRows(request, result.bundle, labels, fetch.range, context);
+    return new SelectorRows(
+      windowRequest(windowFunction, source, grid, parameters),
+      source,
+      context,
+    );
   }
 
   load(index: number): number {
     if (index === this.#prepared) return 0;
     this.#prepared = -1;
+    if (this.#fetched.isTyped?.[index] === 1) return notReady;
+    this.buffer.histograms = null;
     const rowCount = this.#windows.evaluate(
       this.#request,
       this.#bundle,
@@ -98,10 +94,17 @@ export class SelectorRows extends Rows {
   }
 
   async prepare(index: number): Promise<void> {
-    const { aside, pacer, stats } = this.#context;
     const { chunkData, chunkOffset } = this.#bundle;
+    const [start, end] = [chunkOffset[index]!, chunkOffset[index + 1]!];
+    if (this.#fetched.isTyped?.[index] === 1) {
+      await this.#prepareMixed(index, chunkData.subarray(start, end));
+    } else await this.#prepareAside(chunkData.slice(start, end));
+    this.#prepared = index;
+  }
+
+  async #prepareAside(chunks: Uint8Array): Promise<void> {
+    const { aside, pacer, stats } = this.#context;
     const { startNanos, endNanos } = this.#range;
-    const chunks = chunkData.slice(chunkOffset[index], chunkOffset[index + 1]);
     const job = {
       kind: 'seriesRow',
       request: this.#request,
@@ -110,8 +113,17 @@ export class SelectorRows extends Rows {
       endNanos,
     } as const;
     const { bits, rowCount } = await pacer.work.outside(aside.run(job, pacer.work));
+    this.buffer.histograms = null;
     this.buffer.bits.set(bits);
-    this.#prepared = index;
     stats.decodedSamples += rowCount;
+  }
+
+  async #prepareMixed(index: number, chunks: Uint8Array): Promise<void> {
+    const { pacer, stats, annotations } = this.#context;
+    const { startNanos, endNanos } = this.#range;
+    const rows = await readSeriesRows(chunks, [startNanos, endNanos], pacer);
+    const notes = await this.#columns.evaluateMixed(rows, this.buffer);
+    noteWindows(notes, this.labels[index]!.name, this.#source.span, annotations);
+    stats.decodedSamples += rows.floats.length + rows.histograms.count;
   }
 }

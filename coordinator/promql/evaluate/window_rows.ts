@@ -1,4 +1,6 @@
 /** Functions over ranges: of stored series and of subqueries. */
+import type { Annotations } from '../rows/annotations.ts';
+import { hasFloat } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
 import { functions } from '../functions/table.ts';
@@ -6,7 +8,8 @@ import type { Evaluator } from './evaluator.ts';
 import { withoutNames } from './names.ts';
 import { formatNumber } from '#engine/window_functions/number_format.ts';
 import type { WindowPlan } from '../plan/plan.ts';
-import type { Rows } from '../rows/rows.ts';
+import type { Span } from '../parse/position.ts';
+import { notReady, Rows } from '../rows/rows.ts';
 import { SelectorRows, windowRequest } from './selector_rows.ts';
 import { ColumnRows, columnsOf, isLong, SubqueryRows } from './subquery.ts';
 
@@ -15,9 +18,9 @@ export async function evaluateWindow(plan: WindowPlan, evaluator: Evaluator): Pr
   const parameters: Float64Array[] = [];
   for (const parameter of plan.parameters) parameters.push(await evaluator.scalar(parameter));
   checkParameters(plan, parameters, context);
-  const rows = await rowsOf(plan, parameters, evaluator);
   const { wantsCounter, keepsName } = functions.get(plan.name)!;
-  if (wantsCounter) noteGauges(rows, plan, context);
+  const found = await rowsOf(plan, parameters, evaluator);
+  const rows = wantsCounter ? new CounterRows(found, plan, context) : found;
   return keepsName ? rows : withoutNames(rows, plan, context.pacer);
 }
 
@@ -36,13 +39,13 @@ async function rowsOf(
   }
   const request = windowRequest(plan.function, source, grid, parameters);
   if (isLong(source)) {
-    return new ColumnRows(await columnsOf(source, evaluator), request, context);
+    return new ColumnRows(await columnsOf(source, evaluator), source, request, context);
   }
   if (context.pacer.take(subqueryStepBytes * source.inner.grid.stepCount)) {
     await context.pacer.room();
   }
   const inner = await evaluator.vector(source.inner);
-  return new SubqueryRows(inner, source.inner.grid, request, context);
+  return new SubqueryRows(inner, source, request, context);
 }
 
 function checkParameters(
@@ -71,23 +74,38 @@ function checkParameters(
   }
 }
 
-/** A rate of something that is not named like a counter is often a mistake. */
-function noteGauges(rows: Rows, plan: WindowPlan, context: Context): void {
-  const { source } = plan;
-  const span = source.span;
-  const fixed =
-    source.kind === 'selector'
-      ? source.matchers.find(({ name, kind }) => name === '__name__' && kind === '=')
-      : undefined;
-  const names =
-    fixed === undefined
-      ? new Set(rows.labels.map((labels) => labels.name))
-      : new Set(rows.count > 0 ? [fixed.value] : []);
-  for (const name of names) {
-    if (name === '' || /_(total|sum|count|bucket)$/.test(name)) continue;
-    context.annotations.info(
+/** A rate of floats that are not named like a counter is often a mistake. */
+class CounterRows extends Rows {
+  readonly #source: Rows;
+  readonly #span: Span;
+  readonly #annotations: Annotations;
+  readonly #noted = new Set<string>();
+
+  constructor(source: Rows, { source: { span } }: WindowPlan, { annotations }: Context) {
+    super(source.labels, source.stepCount, source.buffer, source);
+    this.#source = source;
+    this.#span = span;
+    this.#annotations = annotations;
+  }
+
+  load(index: number): number {
+    const at = this.#source.load(index);
+    this.buffer = this.#source.buffer;
+    if (at !== notReady) this.#note(this.labels[index]!.name, at);
+    return at;
+  }
+
+  prepare(index: number): Promise<void> {
+    return this.#source.prepare(index);
+  }
+
+  #note(name: string, at: number): void {
+    if (name === '' || this.#noted.has(name) || !hasFloat(this.buffer, at, this.stepCount)) return;
+    this.#noted.add(name);
+    if (/_(total|sum|count|bucket)$/.test(name)) return;
+    this.#annotations.info(
       `metric might not be a counter, name does not end in _total/_sum/_count/_bucket: ${JSON.stringify(name)}`,
-      span,
+      this.#span,
     );
   }
 }

@@ -96,8 +96,10 @@ export interface Aggregate {
 
 export type ArithmeticOperator = '+' | '-' | '*' | '/' | '%' | '^' | 'atan2';
 export type ComparisonOperator = '==' | '!=' | '>' | '<' | '>=' | '<=';
+/** Of a histogram and a number: the observations up to it, or from it on. */
+export type TrimOperator = '</' | '>/';
 export type SetOperator = 'and' | 'or' | 'unless';
-export type BinaryOperator = ArithmeticOperator | ComparisonOperator | SetOperator;
+export type BinaryOperator = ArithmeticOperator | ComparisonOperator | TrimOperator | SetOperator;
 
 export const setOperators: ReadonlySet<string> = new Set<SetOperator>(['and', 'or', 'unless']);
 export const comparisonOperators: ReadonlySet<string> = new Set<ComparisonOperator>([
@@ -108,6 +110,17 @@ export const comparisonOperators: ReadonlySet<string> = new Set<ComparisonOperat
   '>=',
   '<=',
 ]);
+
+export const trimOperators: ReadonlySet<string> = new Set<TrimOperator>(['</', '>/']);
+
+/** Whether what it gives is another metric, so that names do not stay. */
+export function changesMetric(operator: BinaryOperator): boolean {
+  return (
+    !comparisonOperators.has(operator) &&
+    !trimOperators.has(operator) &&
+    !setOperators.has(operator)
+  );
+}
 
 export interface VectorMatching {
   readonly cardinality: 'one-to-one' | 'many-to-one' | 'one-to-many' | 'many-to-many';

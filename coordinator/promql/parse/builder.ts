@@ -17,7 +17,7 @@ import type {
   VectorMatching,
   VectorSelector,
 } from './ast.ts';
-import { typeOf } from './ast.ts';
+import { comparisonOperators, typeOf } from './ast.ts';
 import { parseError } from './errors.ts';
 import { functions, unavailableFunctions } from '../functions/table.ts';
 import { durationMillisMax, numberOf, unquote } from './literals.ts';
@@ -42,6 +42,8 @@ const precedences: Record<BinaryOperator, number> = {
   '<=': 3,
   '>': 3,
   '>=': 3,
+  '</': 3,
+  '>/': 3,
   '+': 4,
   '-': 4,
   '*': 5,
@@ -176,7 +178,7 @@ export class Builder {
       cursor.at++;
       const rightMin = token.operator === '^' ? precedence : precedence + 1;
       const right = this.#binary(pieces, cursor, rightMin);
-      if (token.returnBool && precedence !== 3) {
+      if (token.returnBool && !comparisonOperators.has(token.operator)) {
         this.#fail(token.start, 'bool modifier can only be used on comparison operators');
       }
       left = {

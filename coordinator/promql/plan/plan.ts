@@ -477,6 +477,8 @@ function foldConstants(operator: BinaryOperator, left: number, right: number): n
     case 'and':
     case 'or':
     case 'unless':
+    case '</':
+    case '>/':
       return null;
     case '==':
     case '!=':

@@ -11,6 +11,8 @@ export interface Fetched {
   readonly fetch: Fetch;
   readonly result: SelectResult;
   readonly labels: readonly Labels[];
+  /** By series, 1 where it has typed rows; null where none has. */
+  readonly isTyped: Uint8Array | null;
 }
 
 export interface Context {
@@ -22,6 +24,8 @@ export interface Context {
   readonly aside: Aside;
   readonly fetched: readonly Fetched[];
   readonly isRangeQuery: boolean;
+  /** Metric names stay until the end, as behind a feature flag of Prometheus. */
+  readonly delayedNameRemoval: boolean;
   /** Rows that were decoded. */
   readonly stats: { decodedSamples: number };
 }

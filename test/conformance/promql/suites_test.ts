@@ -12,20 +12,26 @@ import { runScript } from './run_script.ts';
 
 const suiteFolder = new URL('../../../../shared/suites/promql/', import.meta.url);
 
+/** Folders below it, and what of the engine has to be on. */
+const folders = [
+  { folder: '', options: {} },
+  { folder: 'experimental/', options: { experimentalFunctions: true } },
+  { folder: 'native_histograms/', options: { experimentalFunctions: true } },
+] as const;
+
 if (!existsSync(suiteFolder)) {
   console.log('skipped: Prometheus scripts are not here (../shared/suites/promql)');
 } else {
-  for (const file of readdirSync(suiteFolder).filter((name) => name.endsWith('.test'))) {
-    test(`the engine passes Prometheus' ${file}`, async () => {
-      const storage = new MemoryStorage();
-      const engine = new PromqlEngine(storage, { clock: realEnv.clock });
-      const outcome = await runScript(
-        readFileSync(new URL(file, suiteFolder), 'utf8'),
-        storage,
-        engine,
-      );
-      assert.deepEqual(outcome.failures, []);
-      assert.ok(outcome.passed > 0, 'the script has evaluations');
-    });
+  for (const { folder, options } of folders) {
+    const url = new URL(folder, suiteFolder);
+    for (const file of readdirSync(url).filter((name) => name.endsWith('.test'))) {
+      test(`the engine passes Prometheus' ${folder}${file}`, async () => {
+        const storage = new MemoryStorage();
+        const engine = new PromqlEngine(storage, { clock: realEnv.clock, ...options });
+        const outcome = await runScript(readFileSync(new URL(file, url), 'utf8'), storage, engine);
+        assert.deepEqual(outcome.failures, []);
+        assert.ok(outcome.passed > 0, 'the script has evaluations');
+      });
+    }
   }
 }

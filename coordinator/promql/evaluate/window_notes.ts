@@ -1,0 +1,61 @@
+/** What windows of histograms have to tell, worded as Prometheus words it. */
+import { windowNote } from '#engine/histograms/change.ts';
+import type { Span } from '../parse/position.ts';
+import type { Annotations } from '../rows/annotations.ts';
+
+const warnings: readonly (readonly [note: number, text: string])[] = [
+  [windowNote.mixedWithFloats, 'encountered a mix of histograms and floats for metric name'],
+  [windowNote.isGauge, 'this native histogram metric is not a counter:'],
+  [windowNote.isNoGauge, 'this native histogram metric is not a gauge:'],
+];
+
+/** @param notes bits of `windowNote` */
+export function noteWindows(
+  notes: number,
+  metricName: string,
+  span: Span,
+  annotations: Annotations,
+): void {
+  if (notes === windowNote.nothing) return;
+  const has = (note: number): boolean => (notes & note) !== 0;
+  const name = JSON.stringify(metricName);
+  for (const [note, text] of warnings) if (has(note)) annotations.warn(`${text} ${name}`, span);
+  if (has(windowNote.mixed)) noteMixedSchemas(metricName, span, annotations);
+  if (has(windowNote.ignored)) {
+    annotations.info(
+      `ignored histograms in a range containing both floats and histograms for metric name ${name}`,
+      span,
+    );
+  }
+  if (has(windowNote.hintsCollide)) noteCollision('aggregation', span, annotations);
+  if (has(windowNote.subtractedBounds)) noteReconciled('subtraction', span, annotations);
+  if (has(windowNote.addedBounds)) noteReconciled('addition', span, annotations);
+  if (has(windowNote.summedBounds)) noteReconciled('aggregation', span, annotations);
+}
+
+export function noteMixedSchemas(metricName: string, span: Span, annotations: Annotations): void {
+  annotations.warn(
+    `vector contains a mix of histograms with exponential and custom buckets schemas for metric name ${JSON.stringify(metricName)}`,
+    span,
+  );
+}
+
+export type HistogramOperation = 'addition' | 'subtraction' | 'aggregation';
+
+/** One of two says that the counter was reset, the other that it was not. */
+export function noteCollision(
+  operation: HistogramOperation,
+  span: Span,
+  annotations: Annotations,
+): void {
+  annotations.warn(`conflicting counter resets during histogram ${operation}`, span);
+}
+
+/** Custom bounds that differ. */
+export function noteReconciled(
+  operation: HistogramOperation,
+  span: Span,
+  annotations: Annotations,
+): void {
+  annotations.info(`mismatched custom buckets were reconciled during ${operation}`, span);
+}
