@@ -7,6 +7,7 @@ import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { formatQuery } from '../promql/parse/format.ts';
+import { allFeatures } from '../promql/features.ts';
 import { parseQuery } from '../promql/parse/parser.ts';
 import {
   type ApiAnswer,
@@ -77,7 +78,7 @@ export const queryExemplars: FormHandler<CompatApiSetup> = async (
     boundParameter(parameters, 'end', now, now),
   );
   const query = requiredText(parameters, 'query');
-  await parseQuery(query, { experimentalFunctions: true }, turningOf(signal));
+  await parseQuery(query, allFeatures, turningOf(signal));
   return success([]);
 };
 

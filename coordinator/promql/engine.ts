@@ -21,8 +21,8 @@ import { Executor } from './evaluate/execute.ts';
 import { Labels, labelsBytesOf } from './rows/labels.ts';
 import { bytesOfHistogram, copyCells } from './rows/cells.ts';
 import { Pacer } from './rows/pacer.ts';
+import { noFeatures, type PromqlFeatures } from './features.ts';
 import { ParsedQueries } from './parse/parsed_queries.ts';
-import type { ParseOptions } from './parse/parser.ts';
 import { planQuery } from './plan/plan.ts';
 import type { Fetch, Grid, QueryPlan, RangeVectorPlan } from './plan/plan.ts';
 import { histogramUnits, readSeriesRows } from './evaluate/column_windows.ts';
@@ -50,16 +50,21 @@ export interface QueryOptions {
 
 export interface EngineOptions {
   readonly clock: Clock;
-  /** Functions that Prometheus has behind a feature flag. */
-  readonly experimentalFunctions?: boolean;
+  readonly features?: Partial<PromqlFeatures>;
   /** For tests; the fastest one is the default. */
   readonly windows?: WindowEvaluator;
   /** For what cannot be divided; without one it holds up all others. */
   readonly aside?: Aside;
 }
 
+interface QueryTimes {
+  readonly grid: Grid;
+  /** Of a range query, also when no step ends there; null of an instant query. */
+  readonly endMillis: number | null;
+}
+
 export class PromqlEngine {
-  readonly parseOptions: ParseOptions;
+  readonly features: PromqlFeatures;
   readonly #storage: QueryStorage;
   readonly #clock: Clock;
   readonly #queries: ParsedQueries;
@@ -69,8 +74,8 @@ export class PromqlEngine {
   constructor(storage: QueryStorage, options: EngineOptions) {
     this.#storage = storage;
     this.#clock = options.clock;
-    this.parseOptions = { experimentalFunctions: options.experimentalFunctions ?? false };
-    this.#queries = new ParsedQueries(this.parseOptions);
+    this.features = { ...noFeatures, ...options.features };
+    this.#queries = new ParsedQueries(this.features);
     this.#windows = options.windows ?? new WindowsKernel();
     this.#aside = options.aside ?? onTheLoop;
   }
@@ -107,7 +112,7 @@ export class PromqlEngine {
       stepMillis: step,
       stepCount: Math.floor((Math.floor(endMillis) - start) / step) + 1,
     };
-    return this.#run(query, grid, true, options, signal);
+    return this.#run(query, { grid, endMillis: Math.floor(endMillis) }, options, signal);
   }
 
   /** @throws as `rangeQuery` */
@@ -118,24 +123,23 @@ export class PromqlEngine {
     signal: AbortSignal,
   ): Promise<QueryResult> {
     const grid = { startMillis: Math.floor(timeMillis), stepMillis: 0, stepCount: 1 };
-    return this.#run(query, grid, false, options, signal);
+    return this.#run(query, { grid, endMillis: null }, options, signal);
   }
 
   async #run(
     query: string,
-    grid: Grid,
-    isRangeQuery: boolean,
+    times: QueryTimes,
     options: QueryOptions,
     signal: AbortSignal,
   ): Promise<QueryResult> {
     if (options.timeoutMillis === undefined) {
-      return this.#evaluate(query, grid, isRangeQuery, options, signal);
+      return this.#evaluate(query, times, options, signal);
     }
     // Its end ends the deadline's timer.
     const own = new ChildSignal(signal);
     const deadline = this.#clock.deadline(options.timeoutMillis, own.signal);
     try {
-      return await this.#evaluate(query, grid, isRangeQuery, options, deadline);
+      return await this.#evaluate(query, times, options, deadline);
     } finally {
       own.end();
     }
@@ -143,11 +147,11 @@ export class PromqlEngine {
 
   async #evaluate(
     query: string,
-    grid: Grid,
-    isRangeQuery: boolean,
+    { grid, endMillis }: QueryTimes,
     options: QueryOptions,
     deadline: AbortSignal,
   ): Promise<QueryResult> {
+    const isRangeQuery = endMillis !== null;
     const work = Turns.of(this.#clock).begin(deadline);
     const expr = await this.#queries.parse(query, { work, aside: this.#aside });
     const type = typeOf(expr);
@@ -164,6 +168,7 @@ export class PromqlEngine {
     const plan = planQuery(expr, {
       query,
       grid,
+      endMillis: endMillis ?? grid.startMillis,
       lookbackMillis: options.lookbackMillis,
       isRangeQuery,
       stepsMax: options.samplesMax,
@@ -190,7 +195,7 @@ export class PromqlEngine {
       aside: this.#aside,
       fetched,
       isRangeQuery,
-      delayedNameRemoval: false,
+      features: this.features,
       stats: { decodedSamples: 0 },
     };
     const value = await this.#value(plan, type === 'scalar', context);

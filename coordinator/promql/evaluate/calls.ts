@@ -28,7 +28,7 @@ import {
   RelabelledRows,
 } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
-import { histogramFraction, histogramQuantile } from './histogram.ts';
+import { histogramFraction, histogramQuantile, histogramQuantiles } from './histogram.ts';
 import { type ChangeLabels, labelJoiner, labelReplacer } from './label_functions.ts';
 
 type Call = (plan: CallPlan, evaluator: Evaluator) => Promise<Rows>;
@@ -61,6 +61,13 @@ const calls: Readonly<Record<string, Call>> = {
       await evaluator.vector(rows),
       evaluator.context,
     );
+  },
+  histogram_quantiles: async (plan, evaluator) => {
+    const [rows, label, ...quantiles] = plan.args as [Plan, Plan, ...Plan[]];
+    const values: Float64Array[] = [];
+    for (const each of quantiles) values.push(await evaluator.scalar(each));
+    const input = await evaluator.vector(rows);
+    return histogramQuantiles(plan, textOf(label), values, input, evaluator.context);
   },
   histogram_stddev: (plan, evaluator) =>
     ofHistograms(plan, evaluator, (histogram) => Math.sqrt(varianceOf(histogram))),

@@ -58,6 +58,14 @@ export class Executor implements Evaluator {
         return this.#scalarBinary(plan);
       case 'call':
         if (plan.name === 'time') return timesInSeconds(plan.grid);
+        if (plan.name === 'max_of' || plan.name === 'min_of') {
+          const [left, right] = [
+            await this.scalar(plan.args[0]!),
+            await this.scalar(plan.args[1]!),
+          ];
+          const choose = plan.name === 'max_of' ? Math.max : Math.min;
+          return left.map((value, step) => choose(value, right[step]!));
+        }
         return this.#scalarOfVector(await this.vector(plan.args[0]!), stepCount);
       case 'string':
       case 'select':

@@ -8,15 +8,11 @@ import {
   quantileOf as nativeQuantile,
 } from '#engine/histograms/estimates.ts';
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
-import {
-  formatGeneral,
-  formatNumber,
-  formatTwoDigits,
-} from '#engine/window_functions/number_format.ts';
+import { formatGeneral, formatTwoDigits } from '#engine/window_functions/number_format.ts';
 import { isAbsent } from '#engine/window_functions/row.ts';
 import { isoSeconds } from '#lib/time.ts';
 import type { Span } from '../parse/position.ts';
-import type { CallPlan } from '../plan/plan.ts';
+import type { CallPlan, Grid } from '../plan/plan.ts';
 import { hasFloat, histogramOf } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
 import { Labels } from '../rows/labels.ts';
@@ -51,8 +47,10 @@ function parseBound(text: string): number | null {
 const le: ReadonlySet<string> = new Set(['le']);
 
 /** Of a metric's name in messages: only names that are kept to the end are known by then. */
-function ofMetric(name: string, { delayedNameRemoval }: Context): string {
-  return delayedNameRemoval && name !== '' ? ` for metric name ${JSON.stringify(name)}` : '';
+function ofMetric(name: string, { features }: Context): string {
+  return features.delayedNameRemoval && name !== ''
+    ? ` for metric name ${JSON.stringify(name)}`
+    : '';
 }
 
 function histogramsOf(matrix: Matrix, span: Span, context: Context): Histogram[] {
@@ -184,15 +182,23 @@ export async function histogramQuantile(
   rows: Rows,
   context: Context,
 ): Promise<Rows> {
+  noteQuantiles(quantiles, plan.args[0]!.span, context);
+  return quantilesOf(plan.grid, quantiles, rows, plan.args[1]!.span, context);
+}
+
+function noteQuantiles(quantiles: Float64Array, span: Span, { annotations }: Context): void {
   const bad = quantiles.find((q) => Number.isNaN(q) || q < 0 || q > 1);
-  if (bad !== undefined) {
-    context.annotations.warn(
-      `quantile value should be between 0 and 1, got ${formatNumber(bad)}`,
-      plan.args[0]!.span,
-    );
-  }
-  const { span } = plan.args[1]!;
-  const { startMillis, stepMillis } = plan.grid;
+  if (bad === undefined) return;
+  annotations.warn(`quantile value should be between 0 and 1, got ${formatGeneral(bad)}`, span);
+}
+
+async function quantilesOf(
+  { startMillis, stepMillis }: Grid,
+  quantiles: Float64Array,
+  rows: Rows,
+  span: Span,
+  context: Context,
+): Promise<Rows> {
   const forcings = new Forcings();
   const result = await overHistograms(rows, span, context, {
     ofBuckets: (buckets, step, { metricName }) =>
@@ -203,6 +209,59 @@ export async function histogramQuantile(
   });
   forcings.note(span, context);
   return result;
+}
+
+/** Several quantiles at once, which a label tells apart. */
+export async function histogramQuantiles(
+  plan: CallPlan,
+  label: string,
+  quantiles: readonly Float64Array[],
+  rows: Rows,
+  context: Context,
+): Promise<Rows> {
+  const { pacer } = context;
+  const { stepCount } = plan.grid;
+  const [input] = plan.args;
+  for (const [i, each] of quantiles.entries()) {
+    noteQuantiles(each, plan.args[i + 2]!.span, context);
+  }
+  const matrix = await materialize(rows, pacer);
+  const labels: Labels[] = [];
+  const parts: Matrix[] = [];
+  for (const each of quantiles) {
+    const found = await quantilesOf(plan.grid, each, matrix, input!.span, context);
+    // A quantile that changes from step to step has a row for each of its values.
+    for (const q of new Set(each)) {
+      const part = await materialize(found, pacer);
+      if (pacer.hold(part.count * stepCount)) await pacer.room();
+      const chosen = Matrix.make(
+        part.labels.map((one) => one.with(label, formatOpenMetrics(q))),
+        stepCount,
+      );
+      for (let cell = 0; cell < part.count * stepCount; cell++) {
+        if (Object.is(each[cell % stepCount], q)) {
+          chosen.buffer.bits[cell] = part.buffer.bits[cell]!;
+        }
+      }
+      if (pacer.spend(part.count * stepCount)) await pacer.pause();
+      labels.push(...chosen.labels);
+      parts.push(chosen);
+    }
+  }
+  const result = Matrix.make(labels, stepCount);
+  let at = 0;
+  for (const { buffer } of parts) {
+    result.buffer.bits.set(buffer.bits, at);
+    at += buffer.bits.length;
+  }
+  return mergeSameLabels(result, pacer);
+}
+
+/** Whole numbers with a digit behind the point, as labels of quantiles have them. */
+function formatOpenMetrics(value: number): string {
+  if (value === 1 || value === 0 || value === -1) return value.toFixed(1);
+  const text = formatGeneral(value);
+  return /[.eN]|Inf/.test(text) ? text : `${text}.0`;
 }
 
 /** Counts that had to be made monotonic, of all histograms and steps together. */

@@ -44,7 +44,7 @@ function engineOver(all: readonly (readonly Tag[])[], { aside } = countedAside()
   return new PromqlEngine(storage, {
     clock: realEnv.clock,
     aside,
-    experimentalFunctions: true,
+    features: { experimentalFunctions: true },
   });
 }
 

@@ -21,7 +21,7 @@ const aside = new AsideThread(realEnv.clock);
 const engine = new PromqlEngine(storage, {
   clock: realEnv.clock,
   aside,
-  experimentalFunctions: true,
+  features: { experimentalFunctions: true },
 });
 const options: QueryOptions = {
   lookbackMillis: 300_000,

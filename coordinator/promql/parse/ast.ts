@@ -1,6 +1,7 @@
 /** The typed syntax tree of a query, as the parser checks it and the planner takes it. */
 import type { Matcher } from '../../select/storage.ts';
 import type { ValueType } from '../functions/table.ts';
+import type { Duration } from './durations.ts';
 import type { Span } from './position.ts';
 
 /** As Prometheus names the types in its messages. */
@@ -32,25 +33,29 @@ export interface VectorSelector {
   readonly kind: 'vectorSelector';
   /** All of them, the one of the metric name included. */
   readonly matchers: readonly Matcher[];
-  readonly offsetMillis: number;
+  /** 0 for none. */
+  readonly offset: Duration;
   readonly at: AtModifier | null;
+  /** Whether the edges of its range are samples: the last one before, or what lies between two. */
+  readonly extension: 'anchored' | 'smoothed' | null;
   readonly span: Span;
 }
 
 export interface MatrixSelector {
   readonly kind: 'matrixSelector';
   readonly selector: VectorSelector;
-  readonly rangeMillis: number;
+  readonly range: Duration;
   readonly span: Span;
 }
 
 export interface Subquery {
   readonly kind: 'subquery';
   readonly expr: Expr;
-  readonly rangeMillis: number;
+  readonly range: Duration;
   /** 0 = the engine's default. */
-  readonly stepMillis: number;
-  readonly offsetMillis: number;
+  readonly step: Duration;
+  /** 0 for none. */
+  readonly offset: Duration;
   readonly at: AtModifier | null;
   readonly span: Span;
 }
@@ -129,6 +134,9 @@ export interface VectorMatching {
   readonly labels: readonly string[];
   /** Labels taken over from the "one" side. */
   readonly include: readonly string[];
+  /** What a row without a partner on the left (or right) is matched with; null: it is left out. */
+  readonly fillLeft: number | null;
+  readonly fillRight: number | null;
 }
 
 export interface Binary {

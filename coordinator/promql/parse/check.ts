@@ -108,6 +108,13 @@ class Checker {
     if (matching !== null && !bothVectors && (matching.labels.length > 0 || matching.on)) {
       this.#fail(expr, 'vector matching only allowed between instant vectors');
     }
+    const fills = matching !== null && (matching.fillLeft !== null || matching.fillRight !== null);
+    if (fills && !bothVectors) {
+      this.#fail(expr, 'filling in missing series only allowed between instant vectors');
+    }
+    if (fills && setOperators.has(operator)) {
+      this.#fail(expr, 'filling in missing series not allowed for set operators');
+    }
     if (setOperators.has(operator)) {
       if (!bothVectors) {
         this.#fail(expr, `set operator "${operator}" not allowed in binary scalar expression`);
@@ -127,11 +134,11 @@ class Checker {
   }
 
   #call(expr: Call): void {
-    const { args, optional } = functions.get(expr.name)!;
+    const { args, optional, most } = functions.get(expr.name)!;
     const count = expr.args.length;
     const name = JSON.stringify(expr.name);
     const countMin = args.length - Math.abs(optional);
-    const countMax = optional < 0 ? Infinity : args.length;
+    const countMax = most ?? (optional < 0 ? Infinity : args.length);
     if (optional === 0 && count !== args.length) {
       this.#fail(expr, `expected ${args.length} argument(s) in call to ${name}, got ${count}`);
     }

@@ -11,6 +11,8 @@ import {
   type VectorMatching,
   type VectorSelector,
 } from './ast.ts';
+import { allFeatures } from '../features.ts';
+import type { Duration } from './durations.ts';
 import { parseQuery } from './parser.ts';
 import type { Span } from './position.ts';
 
@@ -26,7 +28,7 @@ const indentLengthMax = 60;
  * @throws as `parseQuery`
  */
 export async function formatQuery(query: string, turning: Turning): Promise<string> {
-  const expr = await parseQuery(query, { experimentalFunctions: true }, turning);
+  const expr = await parseQuery(query, allFeatures, turning);
   return new Formatter(query).lines(expr, '');
 }
 
@@ -93,8 +95,8 @@ class Formatter {
       case 'vectorSelector':
         return selectorText(expr) + modifiers(expr);
       case 'matrixSelector': {
-        const { selector, rangeMillis } = expr;
-        return `${selectorText(selector)}[${durationText(rangeMillis)}]${modifiers(selector)}`;
+        const { selector, range } = expr;
+        return `${selectorText(selector)}[${durationText(range)}]${modifiers(selector)}`;
       }
       case 'subquery':
         return `${this.#flat(expr.expr)}${rangeText(expr)}${modifiers(expr)}`;
@@ -162,26 +164,42 @@ function matchingWords(matching: VectorMatching, isSet: boolean): string[] {
   return words;
 }
 
-function rangeText(subquery: {
-  readonly rangeMillis: number;
-  readonly stepMillis: number;
-}): string {
-  const { rangeMillis, stepMillis } = subquery;
-  return `[${durationText(rangeMillis)}:${stepMillis === 0 ? '' : durationText(stepMillis)}]`;
+function rangeText({ range, step }: { readonly range: Duration; readonly step: Duration }): string {
+  return `[${durationText(range)}:${step === 0 ? '' : durationText(step)}]`;
 }
 
-function modifiers(expr: {
-  readonly offsetMillis: number;
+function modifiers({
+  offset,
+  at,
+}: {
+  readonly offset: Duration;
   readonly at: AtModifier | null;
 }): string {
-  const { offsetMillis, at } = expr;
   let text = '';
   if (at?.kind === 'time') text += ` @ ${(at.millis / 1000).toFixed(3)}`;
   else if (at !== null) text += ` @ ${at.kind}()`;
-  if (offsetMillis !== 0) {
-    text += ` offset ${offsetMillis < 0 ? '-' : ''}${durationText(Math.abs(offsetMillis))}`;
+  return offset === 0 ? text : `${text} offset ${durationText(offset)}`;
+}
+
+function durationText(duration: Duration): string {
+  if (typeof duration === 'number') return millisText(duration);
+  switch (duration.kind) {
+    case 'number':
+      return duration.hasUnits
+        ? millisText(Math.round(duration.value * 1000))
+        : String(duration.value);
+    case 'step':
+    case 'range':
+      return `${duration.kind}()`;
+    case 'paren':
+      return `(${durationText(duration.of)})`;
+    case 'negative':
+      return `-${durationText(duration.of)}`;
+    case 'extreme':
+      return `${duration.name}(${durationText(duration.left)}, ${durationText(duration.right)})`;
+    case 'binary':
+      return `${durationText(duration.left)} ${duration.operator} ${durationText(duration.right)}`;
   }
-  return text;
 }
 
 const durationUnits = [
@@ -195,8 +213,9 @@ const durationUnits = [
 ] as const;
 
 /** "1h30m"; years and weeks only where they are the whole of it. */
-function durationText(millis: number): string {
+function millisText(millis: number): string {
   if (millis === 0) return '0s';
+  if (millis < 0) return `-${millisText(-millis)}`;
   let rest = millis;
   let text = '';
   for (const [unit, unitMillis] of durationUnits) {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { allFeatures } from '../features.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';
 import { formatQuery } from './format.ts';
 import { parseQuery } from './parser.ts';
@@ -23,6 +24,9 @@ const cases: readonly (readonly [given: string, formatted: string])[] = [
   ["{'köln'='a\\'b'}", '{"köln"="a\'b"}'],
   ['label_replace(x,"a",\'$1\',"b",`(.*)`)', 'label_replace(x, "a", \'$1\', "b", `(.*)`)'],
   ['time( )', 'time()'],
+  ['x[5m+2*(step( )-1s)]offset -(range()/2)', 'x[5m + 2 * (step() - 1s)] offset -(range() / 2)'],
+  ['x[max_of(1m,step()):min_of( 5s,10s)]', 'x[max_of(1m, step()):min_of(5s, 10s)]'],
+  ['x</3', 'x </ 3'],
 ];
 
 for (const [given, wanted] of cases) {
@@ -51,7 +55,7 @@ test('formatQuery() gives text with the same meaning', async () => {
     `histogram_quantile(0.9, sum by(le)(rate(${long}[1m] offset 5m))) * 2 ^ 3 % max_over_time((${long})[5m:1m])`,
   ];
   const withoutSpans = async (query: string): Promise<string> => {
-    const expr = await parseQuery(query, { experimentalFunctions: true }, turningOf());
+    const expr = await parseQuery(query, allFeatures, turningOf());
     return JSON.stringify(expr, (key, value: unknown) => (key === 'span' ? undefined : value));
   };
   for (const query of queries) {

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { noFeatures } from '../features.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';
 import type { Expr } from './ast.ts';
 import { PromqlError } from './errors.ts';
 import { parseQuery, parseSelectors, queryLengthMax } from './parser.ts';
 import { operatorsMax, tokensMax } from './tokens.ts';
 
-const parsed = (query: string): Promise<Expr> =>
-  parseQuery(query, { experimentalFunctions: false }, turningOf());
+const parsed = (query: string): Promise<Expr> => parseQuery(query, noFeatures, turningOf());
 
 /** The shape of an expression, fully in brackets. */
 function shape(expr: Expr): string {
@@ -18,15 +18,15 @@ function shape(expr: Expr): string {
       return JSON.stringify(expr.value);
     case 'vectorSelector': {
       const name = expr.matchers.find((matcher) => matcher.name === '__name__')?.value ?? '';
-      const offset = expr.offsetMillis === 0 ? '' : ` offset ${expr.offsetMillis}`;
+      const offset = expr.offset === 0 ? '' : ` offset ${expr.offset}`;
       const at =
         expr.at === null ? '' : ` @ ${'millis' in expr.at ? expr.at.millis : expr.at.kind}`;
       return `${name}${at}${offset}`;
     }
     case 'matrixSelector':
-      return `${shape(expr.selector)}[${expr.rangeMillis}]`;
+      return `${shape(expr.selector)}[${expr.range}]`;
     case 'subquery':
-      return `${shape(expr.expr)}[${expr.rangeMillis}:${expr.stepMillis}]`;
+      return `${shape(expr.expr)}[${expr.range}:${expr.step}]`;
     case 'call':
       return `${expr.name}(${expr.args.map(shape).join(', ')})`;
     case 'aggregate':

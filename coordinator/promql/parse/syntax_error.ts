@@ -3,7 +3,7 @@
  */
 import { parseError } from './errors.ts';
 import type { PromqlError } from './errors.ts';
-import { functions, unavailableFunctions } from '../functions/table.ts';
+import { functions } from '../functions/table.ts';
 import { type Token, tokensOf } from './tokens.ts';
 
 const keywords = new Set([
@@ -148,7 +148,6 @@ function unknownFunction(
     if (tokens[index + 1]?.text !== '(' || tokens[index + 1]!.start > offset) continue;
     if (!/^[a-zA-Z_:]/.test(token.text) || keywords.has(token.text.toLowerCase())) continue;
     if (functions.has(token.text) || aggregators.has(token.text.toLowerCase())) continue;
-    if (unavailableFunctions.has(token.text)) continue;
     if (tokens[index - 1]?.text === '@') continue;
     return parseError(
       query,

@@ -20,6 +20,7 @@ import type {
   VectorMatching,
   VectorSelector,
 } from '../parse/ast.ts';
+import { type Duration, millisOfDuration } from '../parse/durations.ts';
 import { executionError } from '../parse/errors.ts';
 import { functions } from '../functions/table.ts';
 import { arithmetic, compare } from './operators.ts';
@@ -152,6 +153,8 @@ export interface QueryPlan {
 export interface PlanOptions {
   readonly query: string;
   readonly grid: Grid;
+  /** Of the query, which need not be one of the steps. */
+  readonly endMillis: number;
   readonly lookbackMillis: number;
   readonly isRangeQuery: boolean;
   /** Longest grid of a subquery; `subqueryStepsMax` if that is less. */
@@ -319,7 +322,8 @@ class Planner {
       if (expr.name !== 'absent_over_time') return window;
       return { kind: 'call', grid, span, name: expr.name, args: [window], call: expr };
     }
-    if (expr.name === 'pi') return { kind: 'number', grid, span, value: Math.PI };
+    const ofQuery = this.#numberOfQuery(expr.name);
+    if (ofQuery !== null) return { kind: 'number', grid, span, value: ofQuery };
     if (this.#options.isRangeQuery && expr.name.startsWith('sort')) {
       this.#warn(
         `sort is ineffective for range queries since results are always ordered by labels`,
@@ -341,6 +345,26 @@ class Planner {
     };
   }
 
+  /** Of functions whose value the query says; null for others. */
+  #numberOfQuery(name: string): number | null {
+    const { startMillis } = this.#options.grid;
+    const { endMillis } = this.#options;
+    switch (name) {
+      case 'pi':
+        return Math.PI;
+      case 'start':
+        return startMillis / 1000;
+      case 'end':
+        return endMillis / 1000;
+      case 'range':
+        return (endMillis - startMillis) / 1000;
+      case 'step':
+        return endMillis === startMillis ? 0 : this.#options.grid.stepMillis / 1000;
+      default:
+        return null;
+    }
+  }
+
   #warn(message: string, span: Span): void {
     if (this.warnings.length >= warningsMax) return;
     const text = `PromQL warning: ${message} (${this.#positions.at(span.start)})`;
@@ -359,15 +383,16 @@ class Planner {
 
   #rangeSource(expr: MatrixSelector | Subquery, grid: Grid): Source | SubquerySource {
     if (expr.kind === 'matrixSelector') {
-      return this.#source(expr.selector, grid, expr.rangeMillis, expr.span);
+      return this.#source(expr.selector, grid, this.#millis(expr.range, false), expr.span);
     }
     const { startMillis, stepMillis, endMillis } = this.#reference(
       expr.at,
-      expr.offsetMillis,
+      this.#millis(expr.offset, true),
       grid,
     );
-    const innerStep = expr.stepMillis === 0 ? subqueryStepMillisDefault : expr.stepMillis;
-    const opening = startMillis - expr.rangeMillis;
+    const rangeMillis = this.#millis(expr.range, false);
+    const innerStep = expr.step === 0 ? subqueryStepMillisDefault : this.#millis(expr.step, false);
+    const opening = startMillis - rangeMillis;
     // Times of a subquery are multiples of its step, whatever the outer times are.
     let innerStart = innerStep * Math.trunc(opening / innerStep);
     if (innerStart <= opening) innerStart += innerStep;
@@ -387,9 +412,19 @@ class Planner {
       inner,
       referenceStartMillis: startMillis,
       referenceStepMillis: stepMillis,
-      rangeMillis: expr.rangeMillis,
+      rangeMillis,
       span: expr.span,
     };
+  }
+
+  #millis(duration: Duration, mayBeNegative: boolean): number {
+    const { stepMillis, stepCount } = this.#options.grid;
+    const rangeMillis = this.#options.endMillis - this.#options.grid.startMillis;
+    return millisOfDuration(
+      duration,
+      { stepMillis: stepCount === 1 && !this.#options.isRangeQuery ? 0 : stepMillis, rangeMillis },
+      mayBeNegative,
+    );
   }
 
   /** First and last reference time of the steps, and the distance of two. */
@@ -399,13 +434,13 @@ class Planner {
     grid: Grid,
   ): { startMillis: number; stepMillis: number; endMillis: number } {
     if (at !== null) {
-      const { startMillis, stepMillis, stepCount } = this.#options.grid;
+      const { startMillis } = this.#options.grid;
       const pinned =
         at.kind === 'time'
           ? at.millis
           : at.kind === 'start'
             ? startMillis
-            : startMillis + stepMillis * (stepCount - 1);
+            : this.#options.endMillis;
       return {
         startMillis: pinned - offsetMillis,
         stepMillis: 0,
@@ -423,7 +458,7 @@ class Planner {
   #source(selector: VectorSelector, grid: Grid, rangeMillis: number, span: Span): Source {
     const { startMillis, stepMillis, endMillis } = this.#reference(
       selector.at,
-      selector.offsetMillis,
+      this.#millis(selector.offset, true),
       grid,
     );
     // Rows count by whole milliseconds, rounded down.

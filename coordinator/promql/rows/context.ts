@@ -5,6 +5,7 @@ import type { SelectResult } from '../../select/storage.ts';
 import type { Annotations } from './annotations.ts';
 import type { Labels } from './labels.ts';
 import type { Pacer } from './pacer.ts';
+import type { PromqlFeatures } from '../features.ts';
 import type { Fetch } from '../plan/plan.ts';
 
 export interface Fetched {
@@ -24,8 +25,7 @@ export interface Context {
   readonly aside: Aside;
   readonly fetched: readonly Fetched[];
   readonly isRangeQuery: boolean;
-  /** Metric names stay until the end, as behind a feature flag of Prometheus. */
-  readonly delayedNameRemoval: boolean;
+  readonly features: PromqlFeatures;
   /** Rows that were decoded. */
   readonly stats: { decodedSamples: number };
 }

@@ -21,7 +21,7 @@ test('every function of the table is carried out, with all its arguments and the
   const storage = new MemoryStorage();
   const engine = new PromqlEngine(storage, {
     clock: realEnv.clock,
-    experimentalFunctions: true,
+    features: { experimentalFunctions: true },
   });
   const { signal } = new AbortController();
   for (const [name, { args, optional, result }] of functions) {

@@ -4,11 +4,11 @@ import { existsSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { typeOf } from '#coordinator/promql/parse/ast.ts';
 import type { Expr } from '#coordinator/promql/parse/ast.ts';
+import { noFeatures } from '#coordinator/promql/features.ts';
 import { PromqlError } from '#coordinator/promql/parse/errors.ts';
 import { parseQuery } from '#coordinator/promql/parse/parser.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';
 
-const options = { experimentalFunctions: false };
 const suite = new URL('../../../../shared/suites/promql-parse.json', import.meta.url);
 
 interface SuiteCase {
@@ -34,7 +34,7 @@ if (!existsSync(suite)) {
       if (knownDifferences.has(expr)) continue;
       let parsed: Expr | null = null;
       try {
-        parsed = await parseQuery(expr, options, turningOf());
+        parsed = await parseQuery(expr, noFeatures, turningOf());
       } catch (problem) {
         assert.ok(problem instanceof PromqlError, expr);
         if (problem.message === error) sameMessages++;

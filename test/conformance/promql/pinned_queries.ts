@@ -36,7 +36,7 @@ export async function pinnedQueries(
   { query, timeMillis }: TimedQuery,
   engine: PromqlEngine,
 ): Promise<TimedQuery[]> {
-  const expr = await parseQuery(query, engine.parseOptions, turningOf());
+  const expr = await parseQuery(query, engine.features, turningOf());
   const places: number[] = [];
   if (!collectPlaces(expr, places)) return [];
   let pinned = query;
