@@ -25,6 +25,7 @@ import { noFeatures, type PromqlFeatures } from './features.ts';
 import { ParsedQueries } from './parse/parsed_queries.ts';
 import { planQuery } from './plan/plan.ts';
 import type { Fetch, Grid, QueryPlan, RangeVectorPlan } from './plan/plan.ts';
+import { withoutLostNames } from './evaluate/names.ts';
 import { histogramUnits, readSeriesRows } from './evaluate/column_windows.ts';
 import { QueryResult } from './evaluate/result.ts';
 import { columnsOf } from './evaluate/subquery.ts';
@@ -235,7 +236,8 @@ export class PromqlEngine {
       return { kind: 'scalar', timeMillis: grid.startMillis, value: values[0]! };
     }
     const { pacer } = context;
-    const rows = await withoutEmpty(await materialize(await executor.vector(root), pacer), pacer);
+    const found = await withoutLostNames(await executor.vector(root), context);
+    const rows = await withoutEmpty(await materialize(found, pacer), pacer);
     if (!context.isRangeQuery) {
       return { kind: 'vector', timeMillis: grid.startMillis, matrix: rows };
     }

@@ -44,6 +44,7 @@ export async function groupRows(rows: Rows, grouping: Grouping, work: Work): Pro
       indexOfKey.set(key, index);
       labels.push(grouping.without ? label.drop(dropped) : label.keep(names));
     }
+    if (label.losesName) labels[index] = labels[index]!.losingName(true);
     groupOfRow[row] = index;
   };
   for (let row = 0; row < rows.count; row++) {

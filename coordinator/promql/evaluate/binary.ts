@@ -7,6 +7,7 @@ import { absentBits, isAbsent, setAbsent } from '#engine/window_functions/row.ts
 import { changesMetric } from '../parse/ast.ts';
 import type { VectorMatching } from '../parse/ast.ts';
 import { copyCells, copyHistogram, histogramBytesOf, makeCells } from '../rows/cells.ts';
+import type { PromqlFeatures } from '../features.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
 import { LabelNames, type Labels } from '../rows/labels.ts';
@@ -204,7 +205,7 @@ export async function evaluateVectorOperator(
   }
   const { work } = context.pacer;
   const sorted = await sortPaced(pairs, (a, b) => a.many - b.many, work);
-  const labelsOf = resultLabels(plan);
+  const labelsOf = resultLabels(plan, context.features);
   const labels = await mapPaced(
     sorted,
     (pair) => labelsOf(many.labels[pair.many]!, one.labels[pair.one]!),
@@ -289,9 +290,13 @@ async function checkManySide(
   }
 }
 
-function resultLabels(plan: BinaryPlan): (many: Labels, one: Labels) => Labels {
+function resultLabels(
+  plan: BinaryPlan,
+  { delayedNameRemoval }: PromqlFeatures,
+): (many: Labels, one: Labels) => Labels {
   const matching = plan.matching!;
-  const dropsName = plan.returnBool || changesMetric(plan.operator);
+  const losesName = plan.returnBool && delayedNameRemoval;
+  const dropsName = changesMetric(plan.operator) || (plan.returnBool && !losesName);
   const ignored = new Set(matching.labels);
   const kept = new LabelNames(matching.labels);
   const included = new Set(matching.include);
@@ -301,7 +306,8 @@ function resultLabels(plan: BinaryPlan): (many: Labels, one: Labels) => Labels {
       labels = matching.on ? labels.keep(kept) : labels.dropOnly(ignored);
     }
     if (dropsName) labels = labels.withoutName();
-    return included.size === 0 ? labels : labels.withOf(included, one);
+    if (included.size > 0) labels = labels.withOf(included, one);
+    return labels.losingName(losesName);
   };
 }
 

@@ -3,6 +3,7 @@ import { sortPaced } from '#lib/turns/paced.ts';
 import { varianceOf } from '#engine/histograms/estimates.ts';
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import { isAbsent, setAbsent } from '#engine/window_functions/row.ts';
+import { metricNameTag } from '#lib/tags.ts';
 import type { Matcher } from '../../select/storage.ts';
 import { unwrapParens } from '../parse/ast.ts';
 import type { Expr } from '../parse/ast.ts';
@@ -146,7 +147,7 @@ async function mapAll(
   const input = plan.args[0]!;
   const rows = await evaluator.vector(input);
   const mapped = new MappedRows(rows, rows.labels, change);
-  return withoutNames(mapped, input, evaluator.context.pacer);
+  return withoutNames(mapped, input, evaluator.context);
 }
 
 async function clamp(
@@ -171,7 +172,7 @@ async function clamp(
       if (greatest[step]! < least[step]!) setAbsent(row.words, step);
     }
   });
-  return withoutNames(mapped, input, evaluator.context.pacer);
+  return withoutNames(mapped, input, evaluator.context);
 }
 
 /** 1 at the steps where no series has a value; labels are what the selector pins down. */
@@ -219,7 +220,12 @@ async function relabel(
   const { pacer } = evaluator.context;
   const change = await changeBy(texts, evaluator.context);
   const labels = await change(rows.labels);
-  return mergeSameLabels(new RelabelledRows(rows, labels), pacer);
+  const isName = texts[0] === metricNameTag;
+  // A name that was given anew is not the one that was to go.
+  const kept = labels.map((label, i) =>
+    label.losingName(rows.labels[i]!.losesName && (!isName || label === rows.labels[i])),
+  );
+  return mergeSameLabels(new RelabelledRows(rows, kept), pacer);
 }
 
 /** Compares two of one-step rows by index. */

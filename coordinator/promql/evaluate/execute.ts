@@ -147,11 +147,7 @@ export class Executor implements Evaluator {
         return new RepeatedRows(await this.vector(plan.input), plan.grid.stepCount);
       case 'negate': {
         const rows = await this.vector(plan.input);
-        return withoutNames(
-          new MappedRows(rows, rows.labels, negate),
-          plan.input,
-          this.context.pacer,
-        );
+        return withoutNames(new MappedRows(rows, rows.labels, negate), plan.input, this.context);
       }
       case 'aggregate': {
         const parameter = plan.parameter;
@@ -183,7 +179,7 @@ export class Executor implements Evaluator {
       [],
       this.context,
     );
-    return plan.output === 'time' ? withoutNames(rows, plan, this.context.pacer) : rows;
+    return plan.output === 'time' ? withoutNames(rows, plan, this.context) : rows;
   }
 
   async #binary(plan: BinaryPlan): Promise<Rows> {
@@ -210,7 +206,7 @@ export class Executor implements Evaluator {
       operators.apply(a, b, returnBool ? null : vector, row, rows.stepCount);
     });
     return changesMetric(operator) || returnBool
-      ? withoutNames(result, vectorPlan, this.context.pacer)
+      ? withoutNames(result, vectorPlan, this.context)
       : result;
   }
 }

@@ -139,7 +139,9 @@ async function overHistograms(
   const { stepCount } = matrix;
   if (pacer.hold(histograms.length * stepCount)) await pacer.room();
   const result = Matrix.make(
-    histograms.map(({ labels }) => labels.withoutName()),
+    histograms.map(({ labels }) =>
+      context.features.delayedNameRemoval ? labels.losingName(true) : labels.withoutName(),
+    ),
     stepCount,
   );
   for (const [index, histogram] of histograms.entries()) {
@@ -235,7 +237,7 @@ export async function histogramQuantiles(
       const part = await materialize(found, pacer);
       if (pacer.hold(part.count * stepCount)) await pacer.room();
       const chosen = Matrix.make(
-        part.labels.map((one) => one.with(label, formatOpenMetrics(q))),
+        part.labels.map((one) => one.with(label, formatOpenMetrics(q)).losingName(one.losesName)),
         stepCount,
       );
       for (let cell = 0; cell < part.count * stepCount; cell++) {

@@ -1,17 +1,27 @@
-/** Metric names, which most functions and operators take from their series. */
+/** Metric names, which most functions and operators take from their series: at once, or at the end of the query. */
 import type { Plan } from '../plan/plan.ts';
+import type { Context } from '../rows/context.ts';
 import { mapPaced } from '../rows/paced.ts';
-import type { Pacer } from '../rows/pacer.ts';
-import { RelabelledRows, mergeSameLabels } from '../rows/rows.ts';
+import { mergeSameLabels, RelabelledRows, type SameLabels } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
 
 /**
  * The same rows without metric names. Series that become the same are merged.
  * @param origin what made the rows: when it selects by one name, no two series can become the same
+ * @param sameLabels what two series with the same labels may have
  */
-export async function withoutNames(rows: Rows, origin: Plan, pacer: Pacer): Promise<Rows> {
-  let hasTypeOrUnit = false;
+export async function withoutNames(
+  rows: Rows,
+  origin: Plan,
+  { pacer, features }: Context,
+  sameLabels: SameLabels = 'at other steps',
+): Promise<Rows> {
   const { work } = pacer;
+  if (features.delayedNameRemoval) {
+    const marked = await mapPaced(rows.labels, (label) => label.losingName(true), work);
+    return new RelabelledRows(rows, marked);
+  }
+  let hasTypeOrUnit = false;
   const labels = await mapPaced(
     rows.labels,
     (label) => {
@@ -22,7 +32,18 @@ export async function withoutNames(rows: Rows, origin: Plan, pacer: Pacer): Prom
   );
   const relabelled = new RelabelledRows(rows, labels);
   if (hasOneName(origin) && !hasTypeOrUnit) return relabelled;
-  return mergeSameLabels(relabelled, pacer);
+  return mergeSameLabels(relabelled, pacer, sameLabels);
+}
+
+/** At the end: without the names of those that were to lose them. */
+export async function withoutLostNames(rows: Rows, { pacer, features }: Context): Promise<Rows> {
+  if (!features.delayedNameRemoval) return rows;
+  const labels = await mapPaced(
+    rows.labels,
+    (label) => (label.losesName ? label.withoutName() : label),
+    pacer.work,
+  );
+  return mergeSameLabels(new RelabelledRows(rows, labels), pacer);
 }
 
 /**

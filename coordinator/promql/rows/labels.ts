@@ -60,13 +60,17 @@ export class Labels {
   readonly #end: number;
   #tags: readonly Tag[] | null;
   #key: string | null;
+  /** Whether the metric name is to go at the end of the query (`PromqlFeatures.delayedNameRemoval`). */
+  readonly losesName: boolean;
 
   private constructor(
     bytes: Buffer | null,
     start: number,
     end: number,
     tags: readonly Tag[] | null,
+    losesName = false,
   ) {
+    this.losesName = losesName;
     this.#bytes = bytes;
     this.#start = start;
     this.#end = end;
@@ -149,6 +153,12 @@ export class Labels {
   /** Without the metric name, and without the type and unit that describe it. */
   withoutName(): Labels {
     return this.#without(isMetadataLabel);
+  }
+
+  /** The same, of which the metric name is to go at the end of the query or not. */
+  losingName(losesName: boolean): Labels {
+    if (losesName === this.losesName) return this;
+    return new Labels(this.#bytes, this.#start, this.#end, this.#tags, losesName);
   }
 
   get hasTypeOrUnit(): boolean {

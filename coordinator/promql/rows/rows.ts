@@ -213,11 +213,18 @@ export function hasValue(buffer: RowBuffer, at: number, stepCount: number): bool
   return false;
 }
 
+/** Where series with the same labels may have values: elsewhere than the others, or one of them alone. */
+export type SameLabels = 'at other steps' | 'not at all';
+
 /**
  * Series that have got the same labels become one: at most one of them may have a value at a step.
- * @throws {PromqlError} when two have a value at one step
+ * @throws {PromqlError} when two have values where they may not
  */
-export async function mergeSameLabels(rows: Rows, pacer: Pacer): Promise<Rows> {
+export async function mergeSameLabels(
+  rows: Rows,
+  pacer: Pacer,
+  sameLabels: SameLabels = 'at other steps',
+): Promise<Rows> {
   const indexOfKey = new Map<string, number>();
   let hasTwins = false;
   await visitPaced(
@@ -233,6 +240,7 @@ export async function mergeSameLabels(rows: Rows, pacer: Pacer): Promise<Rows> {
   if (pacer.hold(indexOfKey.size * stepCount)) await pacer.room();
   const labels: Labels[] = [];
   const buffer = makeCells(indexOfKey.size * stepCount);
+  const filled = new Set<number>();
   for (let index = 0; index < rows.count; index++) {
     const target = indexOfKey.get(rows.labels[index]!.key)!;
     labels[target] ??= rows.labels[index]!;
@@ -240,17 +248,23 @@ export async function mergeSameLabels(rows: Rows, pacer: Pacer): Promise<Rows> {
     if (at === notReady) at = await loadPrepared(rows, index);
     const { buffer: source } = rows;
     if (pacer.take(histogramBytesOf(source, at, stepCount))) await pacer.room();
+    if (sameLabels === 'not at all' && hasValue(source, at, stepCount)) {
+      if (filled.has(target)) throw sameLabelset();
+      filled.add(target);
+    }
     for (let step = 0; step < stepCount; step++) {
       const bits = source.bits[at + step]!;
       if (bits === absentBits) continue;
       const cell = target * stepCount + step;
-      if (buffer.bits[cell] !== absentBits) {
-        throw executionError('vector cannot contain metrics with the same labelset');
-      }
+      if (buffer.bits[cell] !== absentBits) throw sameLabelset();
       buffer.bits[cell] = bits;
       copyHistogram(source, at + step, buffer, cell);
     }
     if (pacer.spend(stepCount)) await pacer.pause();
   }
   return new Matrix(labels, stepCount, buffer);
+}
+
+function sameLabelset(): Error {
+  return executionError('vector cannot contain metrics with the same labelset');
 }
