@@ -9,16 +9,17 @@ import { quantileOf } from '#engine/window_functions/quickselect.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import type { Grouping } from '../parse/ast.ts';
 import type { Span } from '../parse/position.ts';
-import { BoundedHeap } from '../rows/bounded_heap.ts';
 import { copyCells, dropHistograms, histogramOf, makeCells } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
-import { formatNumber } from '#engine/window_functions/number_format.ts';
+import { quoted } from '../parse/literals.ts';
+import { formatGeneral, formatNumber } from '#engine/window_functions/number_format.ts';
 import { LabelNames, Labels } from '../rows/labels.ts';
 import { labelsUnits } from '../rows/paced.ts';
 import type { AggregatePlan } from '../plan/plan.ts';
 import { loadPrepared, MappedRows, materialize, Matrix, notReady } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
+import { extremes, limitCount, limitRatio } from './choices.ts';
 import { HistogramReducer } from './histogram_reducer.ts';
 
 export interface Groups {
@@ -83,8 +84,9 @@ export async function aggregate(
     case 'count_values':
       return countValues(plan, rows, parameterText!, context);
     case 'limitk':
+      return limitCount(plan, rows, parameter!, context);
     case 'limit_ratio':
-      throw executionError(`${plan.operator} is not enabled`);
+      return limitRatio(plan, rows, parameter!, context);
   }
 }
 
@@ -148,7 +150,7 @@ function noteIgnored({ operator }: AggregatePlan, span: Span, { annotations }: C
 }
 
 /** All values in memory, histograms left out and told of. */
-async function materializeFloats(
+export async function materializeFloats(
   plan: AggregatePlan,
   rows: Rows,
   span: Span,
@@ -387,10 +389,25 @@ class VarianceReducer implements Reducer {
 }
 
 /** Rows of each group, for operators that need all values of a step at once. */
-function rowsByGroup(groups: Groups): number[][] {
+export function rowsByGroup(groups: Groups): number[][] {
   const members: number[][] = groups.labels.map(() => []);
   groups.groupOfRow.forEach((group, row) => members[group]!.push(row));
   return members;
+}
+
+/** Of several wrong ones the least and the greatest. */
+function noteQuantiles(quantiles: Float64Array, span: Span, { annotations }: Context): void {
+  let [least, greatest] = [Infinity, -Infinity];
+  for (const q of quantiles) {
+    if (Number.isNaN(q)) [least, greatest] = [q, q];
+    least = Math.min(least, q);
+    greatest = Math.max(greatest, q);
+  }
+  const text = (q: number): string =>
+    `quantile value should be between 0 and 1, got ${formatGeneral(q)}`;
+  if (Number.isNaN(least)) annotations.warn(text(Number.NaN), span);
+  if (greatest > 1) annotations.warn(text(greatest), span);
+  if (least < 0) annotations.warn(text(least), span);
 }
 
 async function quantile(
@@ -399,15 +416,7 @@ async function quantile(
   parameter: Float64Array,
   context: Context,
 ): Promise<Rows> {
-  for (const q of parameter) {
-    if (Number.isNaN(q) || q < 0 || q > 1) {
-      context.annotations.warn(
-        `quantile value should be between 0 and 1, got ${formatNumber(q)}`,
-        plan.parameter!.span,
-      );
-      break;
-    }
-  }
+  noteQuantiles(parameter, plan.parameter!.span, context);
   const { stepCount } = rows;
   const matrix = await materializeFloats(plan, rows, plan.input.span, context);
   const groups = await groupRows(matrix, plan.grouping, context.pacer.work);
@@ -437,62 +446,6 @@ async function quantile(
   return result;
 }
 
-/**
- * topk and bottomk: the kept series with their own labels, absent at steps where they are not among
- * the k.
- */
-async function extremes(
-  plan: AggregatePlan,
-  rows: Rows,
-  parameter: Float64Array,
-  context: Context,
-): Promise<Rows> {
-  const sign = plan.operator === 'topk' ? 1 : -1;
-  const { stepCount } = rows;
-  const matrix = await materializeFloats(plan, rows, plan.span, context);
-  const { values, words } = matrix.buffer;
-  const groups = await groupRows(matrix, plan.grouping, context.pacer.work);
-  if (context.pacer.hold(matrix.count * stepCount)) await context.pacer.room();
-  const result = Matrix.make(matrix.labels, stepCount);
-  const order: number[] = [];
-  for (const members of rowsByGroup(groups)) {
-    const heap = new BoundedHeap(members.length);
-    for (let step = 0; step < stepCount; step++) {
-      const wanted = parameter[step]!;
-      if (Number.isNaN(wanted)) {
-        throw executionError(`parameter value is NaN`);
-      }
-      if (Math.abs(wanted) >= 2 ** 63) {
-        throw executionError(`scalar value ${formatNumber(wanted)} overflows int64`);
-      }
-      heap.reset(Math.min(Math.trunc(wanted), members.length));
-      for (const row of members) {
-        const cell = row * stepCount + step;
-        const value = values[cell]!;
-        if (value !== value && isAbsent(words, cell)) continue;
-        heap.offer(row, value * sign);
-      }
-      for (let i = 0; i < heap.size; i++) {
-        const cell = heap.rows[i]! * stepCount + step;
-        result.buffer.words[2 * cell] = words[2 * cell]!;
-        result.buffer.words[2 * cell + 1] = words[2 * cell + 1]!;
-      }
-      if (!context.isRangeQuery && stepCount === 1) order.push(...heap.sortedRows());
-      if (context.pacer.spend(members.length)) await context.pacer.pause();
-    }
-  }
-  if (context.isRangeQuery || stepCount !== 1) return result;
-  const sorted = Matrix.make(
-    order.map((row) => result.labels[row]!),
-    1,
-  );
-  for (const [index, row] of order.entries()) {
-    sorted.buffer.words[2 * index] = result.buffer.words[2 * row]!;
-    sorted.buffer.words[2 * index + 1] = result.buffer.words[2 * row + 1]!;
-  }
-  return sorted;
-}
-
 /** Of a count of values at a step: as it is counted, and in the outcome. */
 const countBytes = 16;
 
@@ -502,7 +455,9 @@ async function countValues(
   label: string,
   context: Context,
 ): Promise<Rows> {
-  if (label === '') throw executionError(`invalid label name ${JSON.stringify(label)}`);
+  if (label === '' || !label.isWellFormed()) {
+    throw executionError(`invalid label name ${quoted(label)}`);
+  }
   const { stepCount } = rows;
   const { pacer } = context;
   const { groupOfRow, labels } = await groupRows(rows, plan.grouping, pacer.work);

@@ -94,7 +94,7 @@ function labelsJson(labels: Labels): string {
   let text = '{';
   for (const { name, value } of labels.tags) {
     if (text.length > 1) text += ',';
-    text += `${JSON.stringify(name)}:${JSON.stringify(value)}`;
+    text += `${JSON.stringify(name)}:${JSON.stringify(value.toWellFormed())}`;
   }
   return `${text}}`;
 }
