@@ -6,7 +6,13 @@ import { sortPaced } from '#lib/turns/paced.ts';
 import { absentBits, isAbsent, setAbsent } from '#engine/window_functions/row.ts';
 import { changesMetric } from '../parse/ast.ts';
 import type { VectorMatching } from '../parse/ast.ts';
-import { copyCells, copyHistogram, histogramBytesOf, makeCells } from '../rows/cells.ts';
+import {
+  type Cells,
+  copyCells,
+  copyHistogram,
+  histogramBytesOf,
+  makeCells,
+} from '../rows/cells.ts';
 import type { PromqlFeatures } from '../features.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
@@ -21,7 +27,7 @@ import {
   notReady,
   Rows,
 } from '../rows/rows.ts';
-import { RowOperator } from './row_operator.ts';
+import { type CellsOperand, RowOperator } from './row_operator.ts';
 
 /** Key by which rows of the two sides match. */
 function signatureOf(matching: VectorMatching): (labels: Labels) => string {
@@ -165,9 +171,14 @@ async function evaluateOr(
  * A matched pair of rows; the "many" side is the left one unless the cardinality says otherwise.
  */
 interface Pair {
+  /** -1: the number that stands for a missing row. */
   readonly many: number;
   readonly one: number;
+  /** 1 at the steps at which a partner is missing; null of two rows. */
+  readonly isMissing: Uint8Array | null;
 }
+
+type RowGroups = ReadonlyMap<string, number[]>;
 
 export async function evaluateVectorOperator(
   plan: BinaryPlan,
@@ -179,20 +190,22 @@ export async function evaluateVectorOperator(
   const swapped = matching.cardinality === 'one-to-many';
   let many = swapped ? rightRows : leftRows;
   let one = swapped ? leftRows : rightRows;
+  const { pacer } = context;
   const signature = signatureOf(matching);
   let oneGroups = await groupBySignature(one, signature, context);
   let manyGroups = await groupBySignature(many, signature, context);
   const isOneToOne = matching.cardinality === 'one-to-one';
-  const isAmbiguous =
-    hasShared(oneGroups, manyGroups) || (isOneToOne && hasShared(manyGroups, oneGroups));
-  if (isAmbiguous || !isOneToOne) {
-    one = await materialize(one, context.pacer);
+  const hasFills = matching.fillLeft !== null || matching.fillRight !== null;
+  const hasTwins = hasSeveral(oneGroups);
+  const isAmbiguous = hasTwins || (isOneToOne && hasShared(manyGroups, oneGroups));
+  if (isAmbiguous || hasFills || !isOneToOne) {
+    one = await materialize(one, pacer);
     oneGroups = await groupBySignature(one, signature, context);
   }
-  if (isAmbiguous) {
-    many = await materialize(many, context.pacer);
+  if (isAmbiguous || hasFills) {
+    many = await materialize(many, pacer);
     manyGroups = await groupBySignature(many, signature, context);
-    await checkOneSide(plan, one, oneGroups, manyGroups, swapped, context);
+    if (hasTwins) await checkOneSide(plan, one, oneGroups, many, swapped, context);
     if (isOneToOne) await checkManySide(many, manyGroups, one, oneGroups, context);
   }
   const pairs: Pair[] = [];
@@ -200,27 +213,69 @@ export async function evaluateVectorOperator(
     const oneIndexes = oneGroups.get(key);
     if (oneIndexes === undefined) continue;
     for (const manyIndex of manyIndexes) {
-      for (const oneIndex of oneIndexes) pairs.push({ many: manyIndex, one: oneIndex });
+      for (const oneIndex of oneIndexes) {
+        pairs.push({ many: manyIndex, one: oneIndex, isMissing: null });
+      }
     }
   }
-  const { work } = context.pacer;
+  if (matching.fillRight !== null) {
+    for (const { row, isMissing } of await lonely(many, manyGroups, one, oneGroups, context)) {
+      pairs.push({ many: row, one: -1, isMissing });
+    }
+  }
+  if (matching.fillLeft !== null) {
+    for (const { row, isMissing } of await lonely(one, oneGroups, many, manyGroups, context)) {
+      pairs.push({ many: -1, one: row, isMissing });
+    }
+  }
+  const { work } = pacer;
   const sorted = await sortPaced(pairs, (a, b) => a.many - b.many, work);
   const labelsOf = resultLabels(plan, context.features);
   const labels = await mapPaced(
     sorted,
-    (pair) => labelsOf(many.labels[pair.many]!, one.labels[pair.one]!),
+    ({ many: manyIndex, one: oneIndex }) => {
+      // What stands for a missing row has the labels by which it would have matched.
+      const manyLabels = many.labels[manyIndex] ?? matchGroup(matching, one.labels[oneIndex]!);
+      return labelsOf(manyLabels, one.labels[oneIndex] ?? matchGroup(matching, manyLabels));
+    },
     work,
   );
   const rows = new PairRows(plan, labels, sorted, many, one, swapped, context);
-  if (isOneToOne && !isAmbiguous && keepsLabelsUnique(plan)) return rows;
+  if (isOneToOne && !isAmbiguous && !hasFills && keepsLabelsUnique(plan)) return rows;
   return mergeMatches(rows, sorted, many, one, context);
 }
 
+/** Rows that have no partner at some step, and at which. */
+async function lonely(
+  rows: Rows,
+  groups: RowGroups,
+  others: Rows,
+  otherGroups: RowGroups,
+  { pacer }: Context,
+): Promise<{ readonly row: number; readonly isMissing: Uint8Array }[]> {
+  const { stepCount } = rows;
+  const found: { readonly row: number; readonly isMissing: Uint8Array }[] = [];
+  for (const [key, indexes] of groups) {
+    const partners = otherGroups.get(key) ?? [];
+    const isMissing = new Uint8Array(stepCount);
+    if (pacer.take(stepCount)) await pacer.room();
+    for (let step = 0; step < stepCount; step++) {
+      isMissing[step] = partners.some((other) => present(others, other, step)) ? 0 : 1;
+    }
+    if (pacer.spend(stepCount * (1 + partners.length))) await pacer.pause();
+    if (!isMissing.includes(1)) continue;
+    for (const row of indexes) found.push({ row, isMissing });
+  }
+  return found;
+}
+
+function hasSeveral(groups: RowGroups): boolean {
+  for (const indexes of groups.values()) if (indexes.length > 1) return true;
+  return false;
+}
+
 /** Whether some signature with several rows here has a partner on the other side. */
-function hasShared(
-  groups: ReadonlyMap<string, number[]>,
-  others: ReadonlyMap<string, number[]>,
-): boolean {
+function hasShared(groups: RowGroups, others: RowGroups): boolean {
   for (const [key, indexes] of groups) if (indexes.length > 1 && others.has(key)) return true;
   return false;
 }
@@ -241,24 +296,38 @@ function present(rows: Rows, index: number, step: number): boolean {
   return !isAbsent(rows.buffer.words, index * rows.stepCount + step);
 }
 
-/** Two rows of the "one" side with one signature may not have values at one step. */
+/**
+ * Two rows of the "one" side with one signature may not have values at a step at which the other side has any, matched or
+ * not.
+ */
 async function checkOneSide(
   plan: BinaryPlan,
   one: Rows,
-  groups: ReadonlyMap<string, number[]>,
-  partners: ReadonlyMap<string, number[]>,
+  groups: RowGroups,
+  many: Rows,
   swapped: boolean,
   { pacer }: Context,
 ): Promise<void> {
-  for (const [key, indexes] of groups) {
-    if (indexes.length < 2 || !partners.has(key)) continue;
-    if (pacer.spend(indexes.length * one.stepCount)) await pacer.pause();
-    for (let step = 0; step < one.stepCount; step++) {
+  const { stepCount } = one;
+  const { fillLeft, fillRight } = plan.matching!;
+  const isAsked = new Uint8Array(stepCount);
+  if (fillLeft !== null || fillRight !== null) isAsked.fill(1);
+  for (let index = 0; index < many.count; index++) {
+    for (let step = 0; step < stepCount; step++) if (present(many, index, step)) isAsked[step] = 1;
+    if (pacer.spend(stepCount)) await pacer.pause();
+  }
+  for (const indexes of groups.values()) {
+    if (indexes.length < 2) continue;
+    if (pacer.spend(indexes.length * stepCount)) await pacer.pause();
+    for (let step = 0; step < stepCount; step++) {
+      if (isAsked[step] === 0) continue;
       const [first, second] = indexes.filter((index) => present(one, index, step));
       if (second === undefined) continue;
-      const labels = [one.labels[first!]!, one.labels[second]!].sort((a, b) => a.compare(b));
-      const group = matchGroup(plan.matching!, labels[0]!).toString();
-      const found = labels.map((label) => label.toString()).join(', ');
+      const group = matchGroup(plan.matching!, one.labels[first!]!).toString();
+      const found = [one.labels[first!]!, one.labels[second]!]
+        .map((labels) => labels.toString())
+        .sort()
+        .join(', ');
       throw executionError(
         `found duplicate series for the match group ${group} on the ${swapped ? 'left' : 'right'} hand-side of the operation: [${found}];many-to-many matching not allowed: matching labels must be unique on one side`,
       );
@@ -269,9 +338,9 @@ async function checkOneSide(
 /** Without group_left two rows of one side may not match the same row at one step. */
 async function checkManySide(
   many: Rows,
-  groups: ReadonlyMap<string, number[]>,
+  groups: RowGroups,
   one: Rows,
-  partners: ReadonlyMap<string, number[]>,
+  partners: RowGroups,
   { pacer }: Context,
 ): Promise<void> {
   for (const [key, indexes] of groups) {
@@ -318,6 +387,7 @@ class PairRows extends Rows {
   readonly #many: Rows;
   readonly #one: Rows;
   readonly #swapped: boolean;
+  #filled: Cells | null = null;
 
   constructor(
     plan: BinaryPlan,
@@ -340,24 +410,39 @@ class PairRows extends Rows {
   }
 
   load(index: number): number {
-    const pair = this.#pairs[index]!;
-    const manyAt = this.#many.load(pair.many);
-    if (manyAt === notReady) return notReady;
-    const oneAt = this.#one.load(pair.one);
-    if (oneAt === notReady) return notReady;
-    const many = { ...this.#many.buffer, at: manyAt };
-    const one = { ...this.#one.buffer, at: oneAt };
-    const left = this.#swapped ? one : many;
-    const right = this.#swapped ? many : one;
+    const { many, one, isMissing } = this.#pairs[index]!;
+    const manySide = this.#side(this.#many, many, isMissing);
+    const oneSide = this.#side(this.#one, one, isMissing);
+    if (manySide === null || oneSide === null) return notReady;
+    const left = this.#swapped ? oneSide : manySide;
+    const right = this.#swapped ? manySide : oneSide;
     const kept = this.#plan.returnBool ? null : left;
     this.#operator.apply(left, right, kept, this.buffer, this.stepCount);
     return 0;
   }
 
+  /** @returns null when the row has to be prepared */
+  #side(rows: Rows, index: number, isMissing: Uint8Array | null): CellsOperand | null {
+    if (index < 0) return this.#fill(rows === this.#many ? 'fillLeft' : 'fillRight', isMissing!);
+    const at = rows.load(index);
+    return at === notReady ? null : { ...rows.buffer, at };
+  }
+
+  /** The number at the steps at which it stands for a row. */
+  #fill(side: 'fillLeft' | 'fillRight', isMissing: Uint8Array): CellsOperand {
+    const row = (this.#filled ??= makeCells(this.stepCount));
+    row.bits.fill(absentBits);
+    const value = this.#plan.matching![side]!;
+    for (let step = 0; step < this.stepCount; step++) {
+      if (isMissing[step] === 1) row.values[step] = value;
+    }
+    return { ...row, at: 0 };
+  }
+
   async prepare(index: number): Promise<void> {
     const pair = this.#pairs[index]!;
-    await this.#many.prepare(pair.many);
-    await this.#one.prepare(pair.one);
+    if (pair.many >= 0) await this.#many.prepare(pair.many);
+    if (pair.one >= 0) await this.#one.prepare(pair.one);
   }
 }
 
@@ -394,15 +479,12 @@ async function mergeMatches(
       let at = rows.load(index);
       if (at === notReady) at = await loadPrepared(rows, index);
       // Both are ready with it.
-      const manyAt = many.load(pair.many);
-      const oneAt = one.load(pair.one);
+      const manyAt = pair.many < 0 ? -1 : many.load(pair.many);
+      const oneAt = pair.one < 0 ? -1 : one.load(pair.one);
+      const isThere = (rows: Rows, rowAt: number, step: number): boolean =>
+        rowAt < 0 ? pair.isMissing![step] === 1 : !isAbsent(rows.buffer.words, rowAt + step);
       for (let step = 0; step < stepCount; step++) {
-        if (
-          isAbsent(many.buffer.words, manyAt + step) ||
-          isAbsent(one.buffer.words, oneAt + step)
-        ) {
-          continue;
-        }
+        if (!isThere(many, manyAt, step) || !isThere(one, oneAt, step)) continue;
         if (matched[step] === 1) {
           throw executionError(
             'multiple matches for labels: grouping labels must ensure unique matches',
