@@ -33,6 +33,8 @@ export const windowNote = {
   ignored: 128,
   /** Of histograms that were added up one says reset, another none. */
   hintsCollide: 256,
+  /** A row started before the one before it, and after that one's start. */
+  startsOverlap: 512,
 } as const;
 
 export interface HistogramChange {
@@ -42,10 +44,14 @@ export interface HistogramChange {
   readonly notes: number;
 }
 
-/** @param window at least two histograms, in the order of their times */
+/**
+ * @param window at least two histograms, in the order of their times
+ * @param isResetAt whether something else tells that the counter was reset before the row at a place
+ */
 export function changeByRows(
   window: readonly FloatHistogram[],
   isCounter: boolean,
+  isResetAt: (place: number) => boolean = () => false,
 ): HistogramChange {
   assert(window.length >= 2, 'a change is between two rows');
   const last = window.at(-1)!;
@@ -56,7 +62,7 @@ export function changeByRows(
   if (isCounter) {
     if (window.some(({ hint }) => hint === counterHint.gauge)) notes |= windowNote.isGauge;
     const second = window[1]!;
-    if (second.isResetAfter(first)) {
+    if (isResetAt(1) || second.isResetAfter(first)) {
       const { schema, customBounds } = second;
       first = new FloatHistogram({ schema, customBounds, count: 0, sum: 0 });
     }
@@ -72,8 +78,9 @@ export function changeByRows(
   if ((change.subtract(first) & reconciled.bounds) !== 0) notes |= windowNote.subtractedBounds;
   if (isCounter) {
     let before = first;
-    for (const histogram of window.slice(1)) {
-      if (histogram.isResetAfter(before) && (change.add(before) & reconciled.bounds) !== 0) {
+    for (const [i, histogram] of window.slice(1).entries()) {
+      const isReset = isResetAt(i + 1) || histogram.isResetAfter(before);
+      if (isReset && (change.add(before) & reconciled.bounds) !== 0) {
         notes |= windowNote.addedBounds;
       }
       before = histogram;

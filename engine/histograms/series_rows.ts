@@ -15,6 +15,9 @@ export interface SeriesRows {
   readonly floats: Float64Array;
   readonly histogramMillis: Float64Array;
   readonly histograms: HistogramSeries;
+  /** Start times of either, Unix milliseconds, 0 for none; null when no row has any. */
+  readonly floatStarts: Float64Array | null;
+  readonly histogramStarts: Float64Array | null;
   /** Where the series ends by a marker of either kind, ascending. */
   readonly staleMillis: Float64Array;
 }
@@ -32,6 +35,8 @@ export function rowsOfValues(
     floats,
     histogramMillis,
     histograms: new ListedHistograms(histograms),
+    floatStarts: null,
+    histogramStarts: null,
     staleMillis,
   };
 }
@@ -107,28 +112,34 @@ function beatenRows(floats: FloatRows, histograms: HistogramRows): Beaten {
 }
 
 function floatsOf(
-  { timestampNanos, values }: FloatRows,
+  { timestampNanos, values, startNanos }: FloatRows,
   isBeaten: Uint8Array,
-): Pick<SeriesRows, 'floatMillis' | 'floats'> {
+): Pick<SeriesRows, 'floatMillis' | 'floats' | 'floatStarts'> {
   const words = new Uint32Array(values.buffer, values.byteOffset, 2 * values.length);
   const isKept = (_: number | bigint, row: number): boolean =>
     isBeaten[row] === 0 && !isAbsent(words, row);
   return {
     floatMillis: millisOf(timestampNanos.filter(isKept)),
     floats: values.filter(isKept),
+    floatStarts: startNanos === null ? null : millisOf(startNanos.filter(isKept)),
   };
 }
 
 function histogramsOf(
   all: HistogramRows,
   isBeaten: Uint8Array,
-): Pick<SeriesRows, 'histogramMillis' | 'histograms'> {
+): Pick<SeriesRows, 'histogramMillis' | 'histograms' | 'histogramStarts'> {
   // A beaten row counts as a marker: neither has counts that anybody looks at.
   const isStale = all.isStale.map((stale, row) => stale | isBeaten[row]!);
   const histograms = new HistogramChanges({ ...all, isStale });
   const { places } = histograms;
-  const nanos = BigInt64Array.from(places, (row) => all.timestampNanos[row]!);
-  return { histogramMillis: millisOf(nanos), histograms };
+  const ofPlaces = (column: BigInt64Array): Float64Array =>
+    millisOf(BigInt64Array.from(places, (row) => column[row]!));
+  return {
+    histogramMillis: ofPlaces(all.timestampNanos),
+    histograms,
+    histogramStarts: all.startNanos === null ? null : ofPlaces(all.startNanos),
+  };
 }
 
 function staleMillisOf(floats: FloatRows, histograms: HistogramRows, beaten: Beaten): Float64Array {

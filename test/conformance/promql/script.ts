@@ -72,7 +72,7 @@ function parseStarts(text: string): (number | null)[] {
   return text.split(/\s+/).flatMap((word): (number | null)[] => {
     const gap = /^_(?:x(\d+))?$/.exec(word);
     if (gap !== null) return Array.from({ length: Number(gap[1] ?? 1) }, () => null);
-    const [, first, change, times] = /^([+-]?\d+[a-wyz]+)([+-]\d+[a-wyz]+)?(?:x(\d+))?$/.exec(
+    const [, first, change, times] = /^([+-]?\d+[a-wyz]*)([+-]\d+[a-wyz]+)?(?:x(\d+))?$/.exec(
       word,
     )!;
     const step = change === undefined ? 0 : parseMillis(change);
