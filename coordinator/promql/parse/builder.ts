@@ -77,6 +77,9 @@ const postfixNodes = new Set([
   'SmoothedExpr',
 ]);
 
+/** Words that the grammar takes for labels, and Prometheus does not. */
+const noLabels: ReadonlySet<string> = new Set(['inf', 'nan', 'without']);
+
 export class Builder {
   readonly #query: string;
   readonly #features: PromqlFeatures;
@@ -234,6 +237,9 @@ export class Builder {
 
   #number(text: string, offset: number): number {
     const value = numberOf(text);
+    if (value === Infinity && text.toLowerCase() !== 'inf') {
+      this.#fail(offset, `error parsing number: value out of range: ${JSON.stringify(text)}`);
+    }
     if (Number.isNaN(value) && text.toLowerCase() !== 'nan') {
       this.#fail(offset, `bad number or duration syntax: ${JSON.stringify(text)}`);
     }
@@ -285,9 +291,12 @@ export class Builder {
   }
 
   #groupingLabels(node: SyntaxNode): string[] {
-    return childrenOf(node).map((child) =>
-      child.name === 'QuotedLabelName' ? this.#string(child) : this.#text(child),
-    );
+    return childrenOf(node).map((child) => {
+      if (child.name === 'QuotedLabelName') return this.#string(child);
+      const text = this.#text(child);
+      if (noLabels.has(text.toLowerCase())) throw explainSyntaxError(this.#query, child.from);
+      return text;
+    });
   }
 
   #string(node: SyntaxNode): string {
@@ -315,21 +324,28 @@ export class Builder {
   #vectorSelector(node: SyntaxNode): VectorSelector {
     const matchers: Matcher[] = [];
     let name: string | null = null;
-    const setName = (value: string, offset: number) => {
+    let matchEmpty = true;
+    const setName = (value: string) => {
       if (name !== null) {
-        this.#fail(offset, `metric name must not be set twice: ${quote(name)} or ${quote(value)}`);
+        this.#fail(
+          node.from,
+          `metric name must not be set twice: ${quote(name)} or ${quote(value)}`,
+        );
       }
       name = value;
     };
     const children = childrenOf(node);
     for (const child of children) {
       if (child.name === 'Identifier') {
-        setName(this.#text(child), child.from);
+        if (this.#text(child).toLowerCase() === 'atan2') {
+          throw explainSyntaxError(this.#query, child.from);
+        }
+        setName(this.#text(child));
         continue;
       }
       for (const matcher of childrenOf(child)) {
         if (matcher.name === 'QuotedLabelName') {
-          setName(this.#string(matcher), matcher.from);
+          setName(this.#string(matcher));
           continue;
         }
         const [labelNode, operatorNode, valueNode] = childrenOf(matcher);
@@ -339,17 +355,14 @@ export class Builder {
         const value = this.#string(valueNode!);
         if (label === '__name__' && kind === '=' && name !== null) {
           // Only beside a name in front of the braces is a second name a mistake.
-          if (children[0]!.name === 'Identifier') setName(value, labelNode!.from);
+          if (children[0]!.name === 'Identifier') setName(value);
         }
+        if (!this.#matchesEmpty(value, kind, matcher.from)) matchEmpty = false;
         matchers.push({ name: label, kind, value });
       }
     }
     if (name !== null) matchers.unshift({ name: '__name__', kind: '=', value: name });
-    let matchEmpty = true;
-    for (const matcher of matchers) {
-      if (!this.#matchesEmpty(matcher, node.from)) matchEmpty = false;
-    }
-    if (matchEmpty) {
+    if (matchEmpty && (name ?? '') === '') {
       this.#fail(node.from, 'vector selector must contain at least one non-empty matcher');
     }
     return {
@@ -363,7 +376,7 @@ export class Builder {
   }
 
   /** Also that its regexp is a right one. */
-  #matchesEmpty({ kind, value }: Matcher, offset: number): boolean {
+  #matchesEmpty(value: string, kind: Matcher['kind'], offset: number): boolean {
     switch (kind) {
       case '=':
         return value === '';
@@ -422,7 +435,10 @@ export class Builder {
     }
     const isExperimental = operator === 'limitk' || operator === 'limit_ratio';
     if (isExperimental && !this.#features.experimentalFunctions) {
-      this.#fail(node.from, `${operator}() is experimental and not enabled`);
+      this.#fail(
+        node.from,
+        `${operator}() is experimental and must be enabled with --enable-feature=promql-experimental-functions`,
+      );
     }
     const wanted = parameterOperators.has(operator) ? 2 : 1;
     if (args.length === 0) this.#fail(node.from, 'no arguments for aggregate expression provided');

@@ -101,6 +101,6 @@ test('regexps that it takes long to compile are compiled aside, and checked as o
   assert.equal(kinds.length, 3);
   await assert.rejects(parsed(`1 + x{a=~"${dear('d')}("}`), {
     code: 'BAD_REQUEST',
-    message: /^1:5: parse error: cannot compile regexp: missing closing \)/,
+    message: /^1:7: parse error: error parsing regexp: missing closing \)/,
   });
 });

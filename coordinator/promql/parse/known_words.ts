@@ -5,10 +5,14 @@
 import { type Token, tokensOf } from './tokens.ts';
 
 const durationWords: ReadonlySet<string> = new Set(['step', 'range', 'min_of', 'max_of']);
-const mayHaveThem = /(?:step|range|min_of|max_of)\s*\(/i;
+const mayHaveThem = /(?:step|range|min_of|max_of)\s*\(|offset/i;
 
 /** A function that the grammar knows in the place of those that it does not: as long, any other would do. */
 const standIn = 'resets';
+
+/** `offset` is a metric's name where an operand is wanted. */
+const standInName = 'metric';
+const wantsOperand = /^(?:[-+*/%^<>(,]|[=!<>]=|[<>]\/|and|or|unless|atan2|bool)$/i;
 
 export function withKnownWords(query: string): string {
   if (!mayHaveThem.test(query)) return query;
@@ -26,6 +30,10 @@ export function withKnownWords(query: string): string {
       if (open.pop() === true) inDuration -= 1;
     } else {
       const word = token.text.toLowerCase();
+      if (word === 'offset' && (i === 0 || wantsOperand.test(tokens[i - 1]!.text))) {
+        if (open.at(-1) !== true) text = replaced(text, token, standInName);
+        continue;
+      }
       if (tokens[i + 1]?.text !== '(' || !durationWords.has(word)) continue;
       const isInDuration = inDuration > 0 || isOffset(tokens, i);
       if (isInDuration) text = replaced(text, token, word);

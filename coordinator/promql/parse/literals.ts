@@ -113,7 +113,7 @@ function unescaped(body: string, quote: string, fail: (reason: string) => never)
       bytes.text(character, 0, character.length);
     } else {
       const value = digits.startsWith('x') ? parseInt(digits.slice(1), 16) : parseInt(digits, 8);
-      if (value > 255) fail('octal value over 255');
+      if (value > 255) fail('escape sequence is an invalid Unicode code point');
       bytes.byte(value);
     }
     at = backslash + 1 + digits.length;

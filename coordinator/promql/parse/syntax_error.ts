@@ -4,6 +4,7 @@
 import { parseError } from './errors.ts';
 import type { PromqlError } from './errors.ts';
 import { functions } from '../functions/table.ts';
+import { lexicalError } from './lexical_errors.ts';
 import { type Token, tokensOf } from './tokens.ts';
 
 const keywords = new Set([
@@ -27,8 +28,12 @@ const aggregators = new Set(
   ),
 );
 
-/** A token of a string that has its end; a token without one goes to the end of its line, or of all. */
-const terminated = /^(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)$/;
+const groupingWords = new Set(['by', 'without', 'on', 'ignoring', 'group_left', 'group_right']);
+
+/** Words of the language that have no name of their own. */
+const plainWords = new Set(['start', 'end', 'step', 'range', 'min_of', 'max_of']);
+
+const fillWords = new Set(['fill', 'fill_left', 'fill_right']);
 
 /**
  * The error for a text that the grammar refuses.
@@ -36,69 +41,47 @@ const terminated = /^(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)$/;
  */
 export function explainSyntaxError(query: string, offset: number): PromqlError {
   const tokens = tokensOf(query);
-  const literal = badLiteral(query, tokens);
-  if (literal !== null) return literal;
+  const token = tokens.find(({ start, text }) => start + text.length > offset);
+  const lexical = lexicalError(query);
+  const isFirst = token === undefined || (lexical?.start ?? 0) < token.start + token.text.length;
+  if (lexical !== null && isFirst) return parseError(query, lexical.place, lexical.reason);
   const call = unknownFunction(query, tokens, offset);
-  if (call !== null) return call;
-  const open: Token[] = [];
-  for (const token of tokens) {
-    if ('([{'.includes(token.text)) open.push(token);
-    else if (')]}'.includes(token.text)) {
-      const last = open.at(-1)?.text;
-      const wanted = token.text === ')' ? '(' : token.text === ']' ? '[' : '{';
-      if (last === wanted) open.pop();
-      else if (last === undefined) {
-        return parseError(
-          query,
-          token.start + (token.text === ')' ? 1 : 0),
-          token.text === ')'
-            ? "unexpected right parenthesis ')'"
-            : `unexpected character: '${token.text}'`,
-        );
-      }
-    }
-  }
-  const token = tokens.find((candidate) => candidate.start + candidate.text.length > offset);
-  if (token === undefined) {
-    const inner = open.at(-1)?.text;
-    const reason =
-      inner === '('
-        ? 'unclosed left parenthesis'
-        : inner === '{'
-          ? 'unexpected end of input inside braces'
-          : inner === '['
-            ? 'unclosed left bracket'
-            : 'unexpected end of input';
-    return parseError(query, query.length, reason);
-  }
-  return parseError(
-    query,
-    token.start,
-    `unexpected ${describe(token.text)}${context(tokens, token)}`,
-  );
+  if (call !== null)
+    return lexical === null ? call : parseError(query, lexical.place, lexical.reason);
+  const at = token === undefined ? tokens.length : tokens.indexOf(token);
+  const what = token === undefined ? 'end of input' : describe(token.text);
+  const place = token?.start ?? query.length;
+  return parseError(query, place, `unexpected ${what}${context(tokens, at)}`);
 }
 
 function describe(text: string): string {
-  if (keywords.has(text.toLowerCase())) return `<${text.toLowerCase()}>`;
+  const word = text.toLowerCase();
+  if (word === 'atan2') return `<op:${text}>`;
+  if (keywords.has(word)) return `<${text}>`;
+  if (aggregators.has(word)) return `<aggr:${text}>`;
+  if (plainWords.has(word)) return JSON.stringify(text);
+  if (/^(?:[0-9.]|inf$|nan$)/.test(word)) {
+    return `${/[ywdhms]$/.test(word) ? 'duration' : 'number'} ${JSON.stringify(text)}`;
+  }
   if (/^[a-zA-Z_:]/.test(text)) return `identifier ${JSON.stringify(text)}`;
-  if (/^[0-9.]/.test(text)) return `number ${JSON.stringify(text)}`;
-  if (/^["'`]/.test(text)) return `string ${text}`;
-  if (/^(==|!=|>=|<=|=~|!~|[-+*/%^<>])$/.test(text)) return `<op:${text}>`;
+  if (/^["'`]/.test(text)) return `string ${JSON.stringify(text)}`;
+  if (/^(==|!=|>=|<=|=~|!~|<\/|>\/|[-+*/%^<>])$/.test(text)) return `<op:${text}>`;
   return JSON.stringify(text);
 }
 
-/** Where the token stands: inside braces, after `by (`, or in a range. */
-function context(tokens: readonly Token[], token: Token): string {
+const wantsDuration = ', expected number, duration, step(), or range()';
+
+/** Where the token stands: behind a word, inside braces, after `by (`, or in a range. */
+function context(tokens: readonly Token[], at: number): string {
+  const textAt = (place: number): string => tokens[place]?.text.toLowerCase() ?? '';
   const open: number[] = [];
-  for (const [index, candidate] of tokens.entries()) {
-    if (candidate === token) break;
-    if ('([{'.includes(candidate.text)) open.push(index);
-    if (')]}'.includes(candidate.text)) open.pop();
+  for (let i = 0; i < at; i++) {
+    if ('([{'.includes(textAt(i))) open.push(i);
+    if (')]}'.includes(textAt(i))) open.pop();
   }
-  const index = open.at(-1);
-  if (index === undefined) return '';
-  const previous = tokens[tokens.indexOf(token) - 1]!.text;
-  const bracket = tokens[index]!.text;
+  const index = open.at(-1) ?? -1;
+  const bracket = textAt(index);
+  const previous = textAt(at - 1);
   if (bracket === '{') {
     if (/^(=|!=|=~|!~)$/.test(previous)) return ' in label matching, expected string';
     if (previous === '{' || previous === ',') {
@@ -107,36 +90,36 @@ function context(tokens: readonly Token[], token: Token): string {
     if (/^["'`]/.test(previous)) return ' in label matching, expected "," or "}"';
     return ' in label matching, expected label matching operator';
   }
-  if (bracket === '[') {
-    return ' in subquery or range selector, expected number, duration, step(), or range()';
+  if (open.some((place) => textAt(place) === '[')) {
+    if (bracket === '[' && /^(?:[0-9.]|\))/.test(previous)) {
+      return ' in subquery or range, expected ":" or "]"';
+    }
+    return ` in subquery or range selector${wantsDuration}`;
   }
-  const before = tokens[index - 1]?.text.toLowerCase() ?? '';
-  if (['by', 'without', 'on', 'ignoring', 'group_left', 'group_right'].includes(before)) {
-    return ' in grouping opts, expected label';
+  if (previous === 'on' || previous === 'ignoring') return ' in grouping opts, expected "("';
+  if (aggregators.has(textAt(at - 2)) && (previous === 'by' || previous === 'without')) {
+    return ' in grouping opts, expected "("';
   }
-  return '';
+  const before = /^[-+]$/.test(previous) ? textAt(at - 2) : previous;
+  if (before === 'offset') return ` in offset${wantsDuration}`;
+  if (before === '@') return ' in @, expected timestamp';
+  const opener = textAt(index - 1);
+  if (groupingWords.has(opener) && index >= 0) return ' in grouping opts, expected label';
+  return isAggregation(tokens, index, at) ? ' in aggregation' : '';
 }
 
-function badLiteral(query: string, tokens: readonly Token[]): PromqlError | null {
-  for (const { text, start } of tokens) {
-    if (text === '.') return parseError(query, start, "unexpected character: '.'");
-    if (/^[0-9.]/.test(text) && !isNumber(text)) {
-      return parseError(query, start, `bad number or duration syntax: ${JSON.stringify(text)}`);
-    }
-    if (/^["'`]/.test(text) && !terminated.test(text)) {
-      const kind = text.startsWith('`') ? 'raw' : 'quoted';
-      return parseError(query, start, `unterminated ${kind} string`);
-    }
+/** Whether an aggregation has its operator, and not yet its arguments. */
+function isAggregation(tokens: readonly Token[], opener: number, at: number): boolean {
+  const textAt = (place: number): string => tokens[place]?.text.toLowerCase() ?? '';
+  if (at - 1 === opener) return aggregators.has(textAt(opener - 1));
+  if (textAt(at - 1) !== ')') return false;
+  let place = at - 1;
+  for (let depth = 0; place >= 0; place--) {
+    if (textAt(place) === ')') depth += 1;
+    else if (textAt(place) === '(') depth -= 1;
+    if (depth === 0) break;
   }
-  return null;
-}
-
-function isNumber(text: string): boolean {
-  return (
-    /^0x[0-9a-f]+$/i.test(text) ||
-    /^(\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)(e[+-]?\d*)?$/i.test(text) ||
-    /^(\d+(ms|[ywdhms]))+$/.test(text)
-  );
+  return /^(?:by|without)$/.test(textAt(place - 1)) && aggregators.has(textAt(place - 2));
 }
 
 function unknownFunction(
@@ -146,9 +129,10 @@ function unknownFunction(
 ): PromqlError | null {
   for (const [index, token] of tokens.entries()) {
     if (tokens[index + 1]?.text !== '(' || tokens[index + 1]!.start > offset) continue;
-    if (!/^[a-zA-Z_:]/.test(token.text) || keywords.has(token.text.toLowerCase())) continue;
-    if (functions.has(token.text) || aggregators.has(token.text.toLowerCase())) continue;
-    if (tokens[index - 1]?.text === '@') continue;
+    const word = token.text.toLowerCase();
+    if (!/^[a-zA-Z_:]/.test(word) || keywords.has(word) || fillWords.has(word)) continue;
+    if (functions.has(token.text) || aggregators.has(word)) continue;
+    if (['@', 'offset'].includes(tokens[index - 1]?.text.toLowerCase() ?? '')) continue;
     return parseError(
       query,
       token.start,
