@@ -37,6 +37,7 @@ import type { IngestNamespace } from './ingest/refusals.ts';
 import { apiMetrics } from './http/metrics.ts';
 import { ingestMetrics } from './ingest/metrics.ts';
 import { selectMetrics } from './select/metrics.ts';
+import { featuresOf } from './promql/features.ts';
 import { parseSelectors, PromqlEngine } from './promql/engine.ts';
 import { routesOf } from './api/routes.ts';
 import { openApiServer } from './http/server.ts';
@@ -130,6 +131,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     selectMetrics(options.metrics),
     turningOf,
   );
+  const features = featuresOf(config.promqlFeatures);
   const settings: QuerySettings = {
     timeoutMillis: config.queryTimeoutMillis,
     lookbackMillis: config.lookbackMillis,
@@ -157,7 +159,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     ingest,
     writeBodyBytesMax: config.writeBodyBytesMax,
     query: {
-      engine: new PromqlEngine(storage, { clock: env.clock, aside }),
+      engine: new PromqlEngine(storage, { clock: env.clock, features, aside }),
       settings,
       samplesMax: config.querySamplesMax,
       clock: env.clock,
@@ -182,6 +184,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     },
     compat: {
       clock: env.clock,
+      features,
       turningOf: (signal) => turningOf(env.clock.deadline(config.queryTimeoutMillis, signal)),
       version: options.version,
     },

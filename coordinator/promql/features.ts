@@ -1,3 +1,5 @@
+import type { PromqlFeatureName } from '#lib/config/promql_features.ts';
+
 /** What Prometheus has behind feature flags, by their names. */
 export interface PromqlFeatures {
   /** Functions and aggregations that may still change. */
@@ -32,12 +34,16 @@ export const allFeatures: PromqlFeatures = {
   typeAndUnitLabels: true,
 };
 
-/** By the names of Prometheus' `--enable-feature`. */
-export const featureNames: ReadonlyMap<string, keyof PromqlFeatures> = new Map([
-  ['promql-experimental-functions', 'experimentalFunctions'],
-  ['promql-extended-range-selectors', 'extendedRangeSelectors'],
-  ['promql-binop-fill-modifiers', 'fillModifiers'],
-  ['promql-delayed-name-removal', 'delayedNameRemoval'],
-  ['use-start-timestamps', 'startTimestamps'],
-  ['type-and-unit-labels', 'typeAndUnitLabels'],
-]);
+const fields: Readonly<Record<PromqlFeatureName, keyof PromqlFeatures>> = {
+  'promql-experimental-functions': 'experimentalFunctions',
+  'promql-extended-range-selectors': 'extendedRangeSelectors',
+  'promql-binop-fill-modifiers': 'fillModifiers',
+  'promql-delayed-name-removal': 'delayedNameRemoval',
+  'use-start-timestamps': 'startTimestamps',
+  'type-and-unit-labels': 'typeAndUnitLabels',
+};
+
+export function featuresOf(names: readonly PromqlFeatureName[]): PromqlFeatures {
+  const given = names.map((name): [keyof PromqlFeatures, true] => [fields[name], true]);
+  return { ...noFeatures, ...Object.fromEntries(given) };
+}

@@ -11,7 +11,7 @@ import {
   type VectorMatching,
   type VectorSelector,
 } from './ast.ts';
-import { allFeatures } from '../features.ts';
+import type { PromqlFeatures } from '../features.ts';
 import type { Duration } from './durations.ts';
 import { parseQuery } from './parser.ts';
 import type { Span } from './position.ts';
@@ -27,8 +27,12 @@ const indentLengthMax = 60;
  * written in.
  * @throws as `parseQuery`
  */
-export async function formatQuery(query: string, turning: Turning): Promise<string> {
-  const expr = await parseQuery(query, allFeatures, turning);
+export async function formatQuery(
+  query: string,
+  features: PromqlFeatures,
+  turning: Turning,
+): Promise<string> {
+  const expr = await parseQuery(query, features, turning);
   return new Formatter(query).lines(expr, '');
 }
 

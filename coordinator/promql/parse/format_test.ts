@@ -5,7 +5,7 @@ import { turningOf } from '#engine/aside/turning_testing.ts';
 import { formatQuery } from './format.ts';
 import { parseQuery } from './parser.ts';
 
-const formatted = (query: string): Promise<string> => formatQuery(query, turningOf());
+const formatted = (query: string): Promise<string> => formatQuery(query, allFeatures, turningOf());
 
 const cases: readonly (readonly [given: string, formatted: string])[] = [
   ['foo/bar', 'foo / bar'],
