@@ -27,7 +27,7 @@ import {
   notReady,
   Rows,
 } from '../rows/rows.ts';
-import { type CellsOperand, RowOperator } from './row_operator.ts';
+import { areIncompatible, type CellsOperand, RowOperator } from './row_operator.ts';
 
 /** Key by which rows of the two sides match. */
 function signatureOf(matching: VectorMatching): (labels: Labels) => string {
@@ -206,7 +206,7 @@ export async function evaluateVectorOperator(
     many = await materialize(many, pacer);
     manyGroups = await groupBySignature(many, signature, context);
     if (hasTwins) await checkOneSide(plan, one, oneGroups, many, swapped, context);
-    if (isOneToOne) await checkManySide(many, manyGroups, one, oneGroups, context);
+    if (isOneToOne) await checkManySide(plan, many, manyGroups, one, oneGroups, context);
   }
   const pairs: Pair[] = [];
   for (const [key, manyIndexes] of manyGroups) {
@@ -337,6 +337,7 @@ async function checkOneSide(
 
 /** Without group_left two rows of one side may not match the same row at one step. */
 async function checkManySide(
+  plan: BinaryPlan,
   many: Rows,
   groups: RowGroups,
   one: Rows,
@@ -347,9 +348,14 @@ async function checkManySide(
     const partner = partners.get(key);
     if (indexes.length < 2 || partner === undefined) continue;
     if (pacer.spend(indexes.length * many.stepCount)) await pacer.pause();
+    const operands = indexes.map((index) => operandOf(many, index));
+    const others = partner.map((index) => operandOf(one, index));
     for (let step = 0; step < many.stepCount; step++) {
-      if (!partner.some((index) => present(one, index, step))) continue;
-      const count = indexes.filter((index) => present(many, index, step)).length;
+      const other = others.find((operand) => isPresent(operand, step));
+      if (other === undefined) continue;
+      const isMatch = (operand: CellsOperand): boolean =>
+        isPresent(operand, step) && !areIncompatible(plan.operator, operand, other, step);
+      const count = operands.filter(isMatch).length;
       if (count > 1) {
         throw executionError(
           'multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)',
@@ -380,6 +386,16 @@ function resultLabels(
   };
 }
 
+function isPresent({ words, at }: CellsOperand, step: number): boolean {
+  return !isAbsent(words!, at + step);
+}
+
+/** A row that is ready. */
+function operandOf(rows: Rows, index: number): CellsOperand {
+  const at = rows.load(index);
+  return { ...rows.buffer, at };
+}
+
 class PairRows extends Rows {
   readonly #plan: BinaryPlan;
   readonly #operator: RowOperator;
@@ -388,6 +404,7 @@ class PairRows extends Rows {
   readonly #one: Rows;
   readonly #swapped: boolean;
   #filled: Cells | null = null;
+  #loaded: [left: CellsOperand, right: CellsOperand] | null = null;
 
   constructor(
     plan: BinaryPlan,
@@ -414,11 +431,17 @@ class PairRows extends Rows {
     const manySide = this.#side(this.#many, many, isMissing);
     const oneSide = this.#side(this.#one, one, isMissing);
     if (manySide === null || oneSide === null) return notReady;
-    const left = this.#swapped ? oneSide : manySide;
-    const right = this.#swapped ? manySide : oneSide;
+    const [left, right] = this.#swapped ? [oneSide, manySide] : [manySide, oneSide];
     const kept = this.#plan.returnBool ? null : left;
     this.#operator.apply(left, right, kept, this.buffer, this.stepCount);
+    this.#loaded = [left, right];
     return 0;
+  }
+
+  /** Of the row that was loaded last. */
+  areIncompatible(step: number): boolean {
+    const [left, right] = this.#loaded!;
+    return areIncompatible(this.#plan.operator, left, right, step);
   }
 
   /** @returns null when the row has to be prepared */
@@ -485,13 +508,14 @@ async function mergeMatches(
         rowAt < 0 ? pair.isMissing![step] === 1 : !isAbsent(rows.buffer.words, rowAt + step);
       for (let step = 0; step < stepCount; step++) {
         if (!isThere(many, manyAt, step) || !isThere(one, oneAt, step)) continue;
+        const bits = rows.buffer.bits[at + step]!;
+        if (bits === absentBits && rows.areIncompatible(step)) continue;
         if (matched[step] === 1) {
           throw executionError(
             'multiple matches for labels: grouping labels must ensure unique matches',
           );
         }
         matched[step] = 1;
-        const bits = rows.buffer.bits[at + step]!;
         if (bits === absentBits) continue;
         const cell = target * stepCount + step;
         result.buffer.bits[cell] = bits;

@@ -130,6 +130,23 @@ export class RowOperator {
   }
 }
 
+/** Whether two sides are of kinds that an operator knows nothing of: then they are no match. */
+export function areIncompatible(
+  operator: BinaryPlan['operator'],
+  left: CellsOperand,
+  right: CellsOperand,
+  step: number,
+): boolean {
+  const isTrim = trimOperators.has(operator);
+  if (!isTrim && left.histograms === null && right.histograms === null) return false;
+  const [a, b] = [sideOf(left, step), sideOf(right, step)];
+  if (a === null || b === null) return false;
+  if (typeof a === 'number') return typeof b === 'number' ? isTrim : operator !== '*';
+  if (typeof b === 'number') return !(isTrim || operator === '*' || operator === '/');
+  if (operator === '+' || operator === '-') return !a.isLike(b);
+  return operator !== '==' && operator !== '!=';
+}
+
 function sideOf({ values, words, histograms, at }: CellsOperand, step: number): Side | null {
   if (words !== null && isAbsent(words, at + step)) return null;
   return histograms?.[at + step] ?? values[at + step]!;

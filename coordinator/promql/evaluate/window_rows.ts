@@ -21,10 +21,9 @@ export async function evaluateWindow(plan: WindowPlan, evaluator: Evaluator): Pr
   const { wantsCounter, keepsName } = functions.get(plan.name)!;
   const found = await rowsOf(plan, parameters, evaluator);
   const rows = wantsCounter ? new CounterRows(found, plan, context) : found;
-  if (keepsName) return rows;
-  // What is asked of presence alone merges afterwards.
-  const sameLabels = plan.name === 'absent_over_time' ? 'at other steps' : 'not at all';
-  return withoutNames(rows, plan, context, sameLabels);
+  // Of those that are asked for presence alone no label is looked at.
+  if (keepsName || plan.name === 'absent_over_time') return rows;
+  return withoutNames(rows, plan, context, 'not at all');
 }
 
 /** Of a step of a subquery: its row, a time and a value. */

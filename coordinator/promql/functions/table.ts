@@ -123,7 +123,7 @@ const table: Readonly<Record<string, FunctionRow>> = {
   idelta: overRange('idelta'),
   increase: overRange('increase', { wantsCounter: true }),
   info: call(['vector', 'vector'], 'vector', { optional: 1, ...experimental }),
-  irate: overRange('irate', { wantsCounter: true }),
+  irate: overRange('irate'),
   label_join: call(['vector', 'string', 'string', 'string'], 'vector', { optional: -1 }),
   label_replace: call(['vector', 'string', 'string', 'string', 'string'], 'vector'),
   last_over_time: overRange('last', { keepsName: true }),

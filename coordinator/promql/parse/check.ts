@@ -105,7 +105,7 @@ class Checker {
       }
     }
     const bothVectors = left === 'vector' && right === 'vector';
-    if (matching !== null && !bothVectors && (matching.labels.length > 0 || matching.on)) {
+    if (matching !== null && !bothVectors && matching.labels.length > 0) {
       this.#fail(expr, 'vector matching only allowed between instant vectors');
     }
     const fills = matching !== null && (matching.fillLeft !== null || matching.fillRight !== null);
