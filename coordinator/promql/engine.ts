@@ -7,6 +7,7 @@ import { Decoder } from '#engine/store/decoder.ts';
 import { WindowsKernel } from '#engine/window_functions/kernel.ts';
 import type { WindowEvaluator } from '#engine/window_functions/windows.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import { ExtendedWindows, type WindowExtension } from '#engine/histograms/extended_windows.ts';
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { ChildSignal } from '#lib/env/wait.ts';
@@ -16,7 +17,7 @@ import type { QueryStorage, SelectLimits } from '../select/storage.ts';
 import { Annotations } from './rows/annotations.ts';
 import { documentedType, typeOf } from './parse/ast.ts';
 import type { Context, Fetched } from './rows/context.ts';
-import { PromqlError } from './parse/errors.ts';
+import { executionError, PromqlError } from './parse/errors.ts';
 import { Executor } from './evaluate/execute.ts';
 import { Labels, labelsBytesOf } from './rows/labels.ts';
 import { bytesOfHistogram, copyCells } from './rows/cells.ts';
@@ -24,9 +25,10 @@ import { Pacer } from './rows/pacer.ts';
 import { noFeatures, type PromqlFeatures } from './features.ts';
 import { ParsedQueries } from './parse/parsed_queries.ts';
 import { planQuery } from './plan/plan.ts';
-import type { Fetch, Grid, QueryPlan, RangeVectorPlan } from './plan/plan.ts';
 import { withoutLostNames } from './evaluate/names.ts';
-import { histogramUnits, readSeriesRows } from './evaluate/column_windows.ts';
+import type { Fetch, Grid, QueryPlan, RangeVectorPlan, Source } from './plan/plan.ts';
+import { histogramUnits, readSeriesRows, readStoredRows } from './windows/stored_rows.ts';
+import { windowRequest } from './windows/selector_rows.ts';
 import { QueryResult } from './evaluate/result.ts';
 import { columnsOf } from './evaluate/subquery.ts';
 import type { QueryValue, RawSeries } from './evaluate/result.ts';
@@ -326,17 +328,24 @@ async function rawSeries(plan: RangeVectorPlan, executor: Executor): Promise<Raw
     const { fetch, result, labels, isTyped } = fetched[source.fetch]!;
     const { startNanos, endNanos } = fetch.range;
     using decoder = new Decoder();
+    const rawOf = (index: number): Promise<RawSeries> => {
+      const { bundle } = result;
+      const { extension } = source;
+      if (extension !== null) return extendedRaw(source, extension, index, executor.context);
+      if (isTyped?.[index] === 1) {
+        return mixedRaw(labels[index]!, bundle, index, [startNanos, endNanos], pacer);
+      }
+      return floatsRaw(labels[index]!, bundle, index, fetch, decoder, pacer);
+    };
     for (let index = 0; index < labels.length; index++) {
-      const found =
-        isTyped?.[index] === 1
-          ? await mixedRaw(labels[index]!, result.bundle, index, [startNanos, endNanos], pacer)
-          : await floatsRaw(labels[index]!, result.bundle, index, fetch, decoder, pacer);
+      const found = await rawOf(index);
       if (found.floats.count > 0 || found.histograms.histograms.length > 0) series.push(found);
     }
   }
   return sortPaced(series, (a, b) => a.labels.compare(b.labels), pacer.work);
 }
 
+const noSamples = { timestampMillis: new Float64Array(0), values: new Float64Array(0) };
 const noHistograms = { timestampMillis: new Float64Array(0), histograms: [] };
 
 async function floatsRaw(
@@ -362,6 +371,30 @@ async function floatsRaw(
   }
   if (pacer.spend(rowCount)) await pacer.pause();
   return { labels, floats: { timestampMillis, values, count }, histograms: noHistograms };
+}
+
+/**
+ * With samples at the edges of the range.
+ * @throws {PromqlError} when there are histograms
+ */
+async function extendedRaw(
+  source: Source,
+  extension: WindowExtension,
+  index: number,
+  { fetched, pacer }: Context,
+): Promise<RawSeries> {
+  const selected = fetched[source.fetch]!;
+  const rows = await readStoredRows(selected, index, pacer);
+  if (rows.histograms.count > 0) {
+    throw executionError(`${extension.kind} modifier is not supported with histograms`);
+  }
+  const once = { startMillis: source.referenceStartMillis, stepMillis: 0, stepCount: 1 };
+  const request = windowRequest('delta', source, once, []);
+  const samples = new ExtendedWindows(request, extension, rows).samples();
+  const { timestampMillis, values } = samples ?? noSamples;
+  if (pacer.hold(values.length, 16)) await pacer.room();
+  const floats = { timestampMillis, values, count: values.length };
+  return { labels: selected.labels[index]!, floats, histograms: noHistograms };
 }
 
 /** Of a series that has histograms. */

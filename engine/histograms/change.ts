@@ -4,6 +4,7 @@
  * definition, row by row, is `changeByRows`; its order of steps is that of Prometheus 3.15 (`histogramRate`).
  */
 import { assert } from '#lib/assert.ts';
+import { customSchema } from '../typed/histogram.ts';
 import { counterHint, FloatHistogram, reconciled } from './float_histogram.ts';
 import {
   histogramAt,
@@ -103,6 +104,9 @@ export interface HistogramSeries {
   isReset(place: number): boolean;
   /** Whether the histogram is another one than the one before. */
   isOther(place: number): boolean;
+  isGauge(place: number): boolean;
+  /** Whether it has custom buckets. */
+  isCustom(place: number): boolean;
 }
 
 /** Of histograms that were computed. */
@@ -131,6 +135,14 @@ export class ListedHistograms implements HistogramSeries {
 
   isOther(place: number): boolean {
     return !this.at(place).equals(this.at(place - 1));
+  }
+
+  isGauge(place: number): boolean {
+    return this.at(place).hint === counterHint.gauge;
+  }
+
+  isCustom(place: number): boolean {
+    return this.at(place).isCustom;
   }
 }
 
@@ -209,14 +221,23 @@ export class HistogramChanges implements HistogramSeries {
   }
 
   #notes(first: number, last: number, isCounter: boolean): number {
-    const isGauge = (place: number): boolean =>
-      this.#rows.hints[this.places[place]!] === counterHint.gauge;
     if (!isCounter) {
-      return isGauge(first) && isGauge(last) ? windowNote.nothing : windowNote.isNoGauge;
+      const areGauges = this.isGauge(first) && this.isGauge(last);
+      return areGauges ? windowNote.nothing : windowNote.isNoGauge;
     }
     if (!this.#hasGauges) return windowNote.nothing;
-    for (let place = first; place <= last; place++) if (isGauge(place)) return windowNote.isGauge;
+    for (let place = first; place <= last; place++) {
+      if (this.isGauge(place)) return windowNote.isGauge;
+    }
     return windowNote.nothing;
+  }
+
+  isGauge(place: number): boolean {
+    return this.#rows.hints[this.places[place]!] === counterHint.gauge;
+  }
+
+  isCustom(place: number): boolean {
+    return this.#runAt(place).schema === customSchema;
   }
 
   /** Places in (first, last] whose rows are reset after the ones before. */

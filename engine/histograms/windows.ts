@@ -6,18 +6,11 @@ import { absentBits, type RowBuffer, setAbsent } from '../window_functions/row.t
 import { WindowIndex } from '../window_functions/window_index.ts';
 import type { WindowRequest } from '../window_functions/windows.ts';
 import { windowNote } from './change.ts';
+import { ChangeCounts, type RowWindow } from './change_counts.ts';
 import { counterHint, type FloatHistogram, reconciled } from './float_histogram.ts';
 import { HistogramMean } from './histogram_mean.ts';
 import { HistogramSum } from './histogram_sum.ts';
 import type { SeriesRows } from './series_rows.ts';
-
-/** The rows of a window: floats [a, b), histograms [c, d). */
-interface Window {
-  readonly a: number;
-  readonly b: number;
-  readonly c: number;
-  readonly d: number;
-}
 
 type Outcome = number | FloatHistogram | null | 'ofFloats';
 
@@ -29,8 +22,8 @@ export class HistogramWindows {
   readonly #rows: SeriesRows;
   readonly #floats: { readonly starts: Int32Array; readonly ends: Int32Array };
   readonly #histograms: { readonly starts: Int32Array; readonly ends: Int32Array };
-  /** Places up to which so many histograms are other than the one before them, or reset; null until they are asked for. */
-  #steps: Int32Array | null = null;
+  /** Null until it is asked for. */
+  #changes: ChangeCounts | null = null;
   /** Bits of `windowNote`, of all windows that were looked at. */
   notes: number = windowNote.nothing;
 
@@ -85,7 +78,7 @@ export class HistogramWindows {
     return outcome;
   }
 
-  #outcome(window: Window, step: number): Outcome {
+  #outcome(window: RowWindow, step: number): Outcome {
     const name = this.#request.function;
     if (name === 'instant' || name === 'instantTime') return this.#instant(window, step);
     const hasFloats = window.b > window.a;
@@ -105,7 +98,9 @@ export class HistogramWindows {
         return this.#instantChange(window);
       case 'changes':
       case 'resets':
-        return hasFloats ? this.#countAmongAll(window) : this.#count(window);
+        this.#changes ??= new ChangeCounts(this.#rows, name);
+        if (hasFloats) return this.#changes.ofAll(window);
+        return this.#changes.ofHistograms(window.c, window.d);
       case 'count':
         return window.b - window.a + window.d - window.c;
       case 'present':
@@ -145,18 +140,18 @@ export class HistogramWindows {
     return null;
   }
 
-  #isFloatLast({ a, b, d }: Window): boolean {
+  #isFloatLast({ a, b, d }: RowWindow): boolean {
     const { floatMillis, histogramMillis } = this.#rows;
     return b > a && floatMillis[b - 1]! > histogramMillis[d - 1]!;
   }
 
-  #isFloatFirst({ a, b, c }: Window): boolean {
+  #isFloatFirst({ a, b, c }: RowWindow): boolean {
     const { floatMillis, histogramMillis } = this.#rows;
     return b > a && floatMillis[a]! < histogramMillis[c]!;
   }
 
   /** The newest row, unless it is a marker that ends the series. */
-  #instant({ a, b, c, d }: Window, step: number): Outcome {
+  #instant({ a, b, c, d }: RowWindow, step: number): Outcome {
     const { floatMillis, floats, histogramMillis, staleMillis } = this.#rows;
     const floatTime = b > a ? floatMillis[b - 1]! : -Infinity;
     const histogramTime = d > c ? histogramMillis[d - 1]! : -Infinity;
@@ -169,7 +164,7 @@ export class HistogramWindows {
     return floatTime > histogramTime ? floats[b - 1]! : this.#at(d - 1);
   }
 
-  #extrapolated({ c, d }: Window, step: number): Outcome {
+  #extrapolated({ c, d }: RowWindow, step: number): Outcome {
     const {
       function: name,
       rangeMillis,
@@ -203,7 +198,7 @@ export class HistogramWindows {
     return histogram.scale(factor);
   }
 
-  #instantChange(window: Window): Outcome {
+  #instantChange(window: RowWindow): Outcome {
     const isRate = this.#request.function === 'irate';
     const { floatMillis, histogramMillis, histograms } = this.#rows;
     const { a, b, c, d } = window;
@@ -236,7 +231,7 @@ export class HistogramWindows {
     return isRate ? change.divide(seconds) : change;
   }
 
-  #sum(window: Window): Outcome {
+  #sum(window: RowWindow): Outcome {
     const { c, d } = window;
     const sum = new HistogramSum(this.#at(c));
     for (let place = c + 1; place < d; place++) {
@@ -248,7 +243,7 @@ export class HistogramWindows {
     return sum.result();
   }
 
-  #mean(window: Window): Outcome {
+  #mean(window: RowWindow): Outcome {
     const { c, d } = window;
     const mean = new HistogramMean(this.#at(c));
     for (let place = c + 1; place < d; place++) {
@@ -270,7 +265,7 @@ export class HistogramWindows {
     if ((outcome & reconciled.bounds) !== 0) this.notes |= windowNote.summedBounds;
   }
 
-  #noteHints({ c, d }: Window): void {
+  #noteHints({ c, d }: RowWindow): void {
     let [isReset, isNotReset] = [false, false];
     for (let place = c; place < d; place++) {
       const { hint } = this.#at(place);
@@ -278,50 +273,6 @@ export class HistogramWindows {
       isNotReset ||= hint === counterHint.notReset;
     }
     if (isReset && isNotReset) this.notes |= windowNote.hintsCollide;
-  }
-
-  /** Of histograms alone, by counts up to each of them. */
-  #count({ c, d }: Window): number {
-    this.#steps ??= this.#countSteps();
-    return this.#steps[d - 1]! - this.#steps[c]!;
-  }
-
-  #countSteps(): Int32Array {
-    const steps = new Int32Array(this.#rows.histograms.count);
-    for (let place = 1; place < steps.length; place++) {
-      steps[place] = steps[place - 1]! + (this.#isStep(place) ? 1 : 0);
-    }
-    return steps;
-  }
-
-  /** Whether a histogram is other than the one before, or reset. */
-  #isStep(place: number): boolean {
-    const { histograms } = this.#rows;
-    if (this.#request.function === 'resets') return histograms.isReset(place);
-    return histograms.isOther(place);
-  }
-
-  /** From a float to a histogram, and back, is a change and a reset. */
-  #countAmongAll({ a, b, c, d }: Window): number {
-    const { floatMillis, floats, histogramMillis } = this.#rows;
-    const isReset = this.#request.function === 'resets';
-    let count = 0;
-    let last: 'float' | 'histogram' | null = null;
-    for (let float = a, histogram = c; float < b || histogram < d; ) {
-      const isFloat =
-        histogram >= d || (float < b && floatMillis[float]! < histogramMillis[histogram]!);
-      const next = isFloat ? 'float' : 'histogram';
-      if (last !== null && last !== next) count += 1;
-      else if (last !== null && isFloat) {
-        const [before, value] = [floats[float - 1]!, floats[float]!];
-        const isChange = before !== value && (before === before || value === value);
-        if (isReset ? value < before : isChange) count += 1;
-      } else if (last !== null && this.#isStep(histogram)) count += 1;
-      last = next;
-      if (isFloat) float++;
-      else histogram++;
-    }
-    return count;
   }
 }
 

@@ -16,7 +16,7 @@ import type { BinaryPlan, Plan, SelectPlan } from '../plan/plan.ts';
 import { negate, timesInSeconds } from '../rows/row_values.ts';
 import { loadPrepared, MappedRows, materialize, notReady, RepeatedRows } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
-import { SelectorRows } from './selector_rows.ts';
+import { selectorRows } from '../windows/selector_rows.ts';
 import { evaluateWindow } from './window_rows.ts';
 
 /**
@@ -172,7 +172,7 @@ export class Executor implements Evaluator {
   }
 
   async #select(plan: SelectPlan): Promise<Rows> {
-    const rows = SelectorRows.of(
+    const rows = selectorRows(
       plan.output === 'time' ? 'instantTime' : 'instant',
       plan.source,
       plan.grid,

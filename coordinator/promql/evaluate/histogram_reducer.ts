@@ -10,7 +10,7 @@ import { isAbsent, setAbsent } from '#engine/window_functions/row.ts';
 import type { AggregatePlan } from '../plan/plan.ts';
 import type { Annotations } from '../rows/annotations.ts';
 import { bytesOfHistogram, type Cells, setHistogram } from '../rows/cells.ts';
-import { noteCollision, noteMixedSchemas, noteReconciled } from './window_notes.ts';
+import { noteCollision, noteMixedSchemas, noteReconciled } from '../windows/window_notes.ts';
 
 /** Of a group at a step. */
 interface Cell {

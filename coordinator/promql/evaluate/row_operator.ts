@@ -11,7 +11,7 @@ import { arithmeticRows, compareRows, type Operand } from '../plan/operators.ts'
 import type { BinaryPlan } from '../plan/plan.ts';
 import type { Annotations } from '../rows/annotations.ts';
 import { type Cells, setHistogram } from '../rows/cells.ts';
-import { noteCollision, noteReconciled } from './window_notes.ts';
+import { noteCollision, noteReconciled } from '../windows/window_notes.ts';
 
 /** A row with its histograms. */
 export interface CellsOperand extends Operand {

@@ -11,8 +11,8 @@ import type { Labels } from '../rows/labels.ts';
 import type { Pacer } from '../rows/pacer.ts';
 import { loadPrepared, notReady, Rows } from '../rows/rows.ts';
 import type { Evaluator } from './evaluator.ts';
-import { ColumnWindows } from './column_windows.ts';
-import { noteWindows } from './window_notes.ts';
+import { ColumnWindows } from '../windows/column_windows.ts';
+import { noteWindows } from '../windows/window_notes.ts';
 
 /**
  * Steps of a row that is made in one go: some milliseconds for each operation on it. Longer subqueries are

@@ -10,7 +10,7 @@ import { formatNumber } from '#engine/window_functions/number_format.ts';
 import type { WindowPlan } from '../plan/plan.ts';
 import type { Span } from '../parse/position.ts';
 import { notReady, Rows } from '../rows/rows.ts';
-import { SelectorRows, windowRequest } from './selector_rows.ts';
+import { selectorRows, windowRequest } from '../windows/selector_rows.ts';
 import { ColumnRows, columnsOf, isLong, SubqueryRows } from './subquery.ts';
 
 export async function evaluateWindow(plan: WindowPlan, evaluator: Evaluator): Promise<Rows> {
@@ -37,7 +37,7 @@ async function rowsOf(
   const { source, grid } = plan;
   const { context } = evaluator;
   if (source.kind === 'selector') {
-    return SelectorRows.of(plan.function, source, grid, parameters, context);
+    return selectorRows(plan.function, source, grid, parameters, context);
   }
   const request = windowRequest(plan.function, source, grid, parameters);
   if (isLong(source)) {

@@ -97,10 +97,11 @@ class Formatter {
       case 'string':
         return this.#text(expr.span);
       case 'vectorSelector':
-        return selectorText(expr) + modifiers(expr);
+        return selectorText(expr) + timeText(expr) + extensionText(expr) + offsetText(expr);
       case 'matrixSelector': {
         const { selector, range } = expr;
-        return `${selectorText(selector)}[${durationText(range)}]${modifiers(selector)}`;
+        const head = `${selectorText(selector)}[${durationText(range)}]`;
+        return head + extensionText(selector) + modifiers(selector);
       }
       case 'subquery':
         return `${this.#flat(expr.expr)}${rangeText(expr)}${modifiers(expr)}`;
@@ -172,17 +173,24 @@ function rangeText({ range, step }: { readonly range: Duration; readonly step: D
   return `[${durationText(range)}:${step === 0 ? '' : durationText(step)}]`;
 }
 
-function modifiers({
-  offset,
-  at,
-}: {
+function extensionText({ extension }: VectorSelector): string {
+  return extension === null ? '' : ` ${extension}`;
+}
+
+interface Modifiers {
   readonly offset: Duration;
   readonly at: AtModifier | null;
-}): string {
-  let text = '';
-  if (at?.kind === 'time') text += ` @ ${(at.millis / 1000).toFixed(3)}`;
-  else if (at !== null) text += ` @ ${at.kind}()`;
-  return offset === 0 ? text : `${text} offset ${durationText(offset)}`;
+}
+
+const modifiers = (of: Modifiers): string => timeText(of) + offsetText(of);
+
+function timeText({ at }: Modifiers): string {
+  if (at === null) return '';
+  return at.kind === 'time' ? ` @ ${(at.millis / 1000).toFixed(3)}` : ` @ ${at.kind}()`;
+}
+
+function offsetText({ offset }: Modifiers): string {
+  return offset === 0 ? '' : ` offset ${durationText(offset)}`;
 }
 
 function durationText(duration: Duration): string {

@@ -27,6 +27,10 @@ const cases: readonly (readonly [given: string, formatted: string])[] = [
   ['x[5m+2*(step( )-1s)]offset -(range()/2)', 'x[5m + 2 * (step() - 1s)] offset -(range() / 2)'],
   ['x[max_of(1m,step()):min_of( 5s,10s)]', 'x[max_of(1m, step()):min_of(5s, 10s)]'],
   ['x</3', 'x </ 3'],
+  ['x  anchored', 'x anchored'],
+  ['x smoothed @ 7 offset 1m', 'x @ 7.000 smoothed offset 1m'],
+  ['rate(x{a="b"}[5m]offset 1m  anchored)', 'rate(x{a="b"}[5m] anchored offset 1m)'],
+  ['x[5m] @ start() smoothed offset -60s', 'x[5m] smoothed @ start() offset -1m'],
 ];
 
 for (const [given, wanted] of cases) {

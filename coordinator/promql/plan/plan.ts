@@ -3,6 +3,7 @@
  * and `offset` become plain reference times, constants are folded, and all selectors are collected
  * with the time ranges they need, so that one round of reads serves the whole query.
  */
+import type { WindowExtension } from '#engine/histograms/extended_windows.ts';
 import type { WindowFunction } from '#engine/window_functions/windows.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import type { Matcher, SelectRange } from '../../select/storage.ts';
@@ -46,6 +47,8 @@ export interface Source {
   readonly referenceStartMillis: number;
   readonly referenceStepMillis: number;
   readonly rangeMillis: number;
+  /** Rows around the windows that count, too; null where none do. */
+  readonly extension: WindowExtension | null;
   readonly span: Span;
 }
 
@@ -183,6 +186,22 @@ export function planQuery(expr: Expr, options: PlanOptions): QueryPlan {
   return { root, fetches: planner.fetches, warnings: planner.warnings };
 }
 
+/** Functions that know what to make of rows around their windows, in the order of the alphabet. */
+const functionsOfExtension: Readonly<Record<WindowExtension['kind'], readonly string[]>> = {
+  anchored: ['changes', 'delta', 'increase', 'rate', 'resets'],
+  smoothed: ['delta', 'increase', 'rate'],
+};
+
+/** @throws {PromqlError} when a function does not take the selector */
+function checkExtension(functionName: string, { selector }: MatrixSelector): void {
+  if (selector.extension === null) return;
+  const allowed = functionsOfExtension[selector.extension];
+  if (allowed.includes(functionName)) return;
+  throw executionError(
+    `${selector.extension} modifier can only be used with: ${allowed.join(', ')} - not with ${functionName}`,
+  );
+}
+
 /** More warnings are left out. */
 const warningsMax = 100;
 
@@ -306,6 +325,7 @@ class Planner {
       const parameters: Plan[] = [];
       for (const argument of expr.args) {
         const inner = unwrapParens(argument);
+        if (inner.kind === 'matrixSelector') checkExtension(expr.name, inner);
         if (inner.kind === 'matrixSelector' || inner.kind === 'subquery') {
           source = this.#rangeSource(inner, grid);
         } else parameters.push(this.plan(inner, grid));
@@ -372,18 +392,29 @@ class Planner {
   }
 
   #select(selector: VectorSelector, grid: Grid, output: 'value' | 'time'): SelectPlan {
-    return {
-      kind: 'select',
-      grid,
-      span: selector.span,
-      source: this.#source(selector, grid, this.#options.lookbackMillis, selector.span),
-      output,
-    };
+    const { lookbackMillis } = this.#options;
+    const { span } = selector;
+    // What is anchored is an edge of a range; times are those of rows.
+    const extension: WindowExtension | null =
+      selector.extension === 'smoothed' && output === 'value'
+        ? { kind: 'smoothed', beforeMillis: 0, afterMillis: lookbackMillis }
+        : null;
+    const source = this.#source(selector, grid, lookbackMillis, extension, span);
+    return { kind: 'select', grid, span, source, output };
+  }
+
+  #extensionOfRange({ extension: kind }: VectorSelector): WindowExtension | null {
+    if (kind === null) return null;
+    const { lookbackMillis } = this.#options;
+    const afterMillis = kind === 'smoothed' ? lookbackMillis : 0;
+    return { kind, beforeMillis: lookbackMillis, afterMillis };
   }
 
   #rangeSource(expr: MatrixSelector | Subquery, grid: Grid): Source | SubquerySource {
     if (expr.kind === 'matrixSelector') {
-      return this.#source(expr.selector, grid, this.#millis(expr.range, false), expr.span);
+      const { selector, span } = expr;
+      const extension = this.#extensionOfRange(selector);
+      return this.#source(selector, grid, this.#millis(expr.range, false), extension, span);
     }
     const { startMillis, stepMillis, endMillis } = this.#reference(
       expr.at,
@@ -455,7 +486,13 @@ class Planner {
     };
   }
 
-  #source(selector: VectorSelector, grid: Grid, rangeMillis: number, span: Span): Source {
+  #source(
+    selector: VectorSelector,
+    grid: Grid,
+    rangeMillis: number,
+    extension: WindowExtension | null,
+    span: Span,
+  ): Source {
     const { startMillis, stepMillis, endMillis } = this.#reference(
       selector.at,
       this.#millis(selector.offset, true),
@@ -463,8 +500,8 @@ class Planner {
     );
     // Rows count by whole milliseconds, rounded down.
     const range: SelectRange = {
-      startNanos: nanosOf(startMillis - rangeMillis + 1),
-      endNanos: nanosOf(endMillis + 1),
+      startNanos: nanosOf(startMillis - rangeMillis - (extension?.beforeMillis ?? 0) + 1),
+      endNanos: nanosOf(endMillis + (extension?.afterMillis ?? 0) + 1),
     };
     const key = JSON.stringify([
       selector.matchers.map(({ name, kind, value }) => [name, kind, value]),
@@ -484,6 +521,7 @@ class Planner {
       referenceStartMillis: startMillis,
       referenceStepMillis: stepMillis,
       rangeMillis,
+      extension,
       span,
     };
   }

@@ -1,19 +1,15 @@
-/** Windows over rows that have been decoded: of floats alone at once or aside, with histograms among them in turns. */
-import { SeriesReading, type SeriesRows } from '#engine/histograms/series_rows.ts';
+/** Windows over rows that have been decoded: of floats alone at once or aside, all others in turns. */
+import { ExtendedWindows, type WindowExtension } from '#engine/histograms/extended_windows.ts';
+import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
+import type { SeriesRows } from '#engine/histograms/series_rows.ts';
 import { HistogramWindows } from '#engine/histograms/windows.ts';
 import { absentBits } from '#engine/window_functions/row.ts';
 import { tooDear, type WindowRequest } from '#engine/window_functions/windows.ts';
 import { bytesOfHistogram, type Cells, setHistogram } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
-import type { Pacer } from '../rows/pacer.ts';
 
 /** Looks at rows that one row of the grid may cost at once: some milliseconds. More is done aside. */
 export const rowUnitsMax = 1_000_000;
-
-/** About what it takes to decode a histogram, in units of work (lib/turns/turns.ts). */
-export const histogramUnits = 800;
-/** While it is decoded and looked at, about. */
-const histogramRowBytes = 640;
 
 /** About how many looks at rows all windows together take. */
 export function windowWork(request: WindowRequest, rowCount: number): number {
@@ -68,18 +64,45 @@ export class ColumnWindows {
 
   /** @returns bits of `windowNote` */
   async evaluateMixed(rows: SeriesRows, target: Cells): Promise<number> {
-    const { pacer } = this.#context;
     const windows = new HistogramWindows(this.#request, rows);
     const { floatMillis, floats } = rows;
     if (windows.needsFloats) {
       const done = this.evaluate(floatMillis, floats, floats.length, target);
       if (!done) await this.evaluateAside(floatMillis, floats, floats.length, target);
     } else target.bits.fill(absentBits);
+    await this.#fill(target, windows, (step) => windows.step(step, target, 0));
+    return windows.notes;
+  }
+
+  /** @returns bits of `windowNote` */
+  async evaluateExtended(
+    rows: SeriesRows,
+    extension: WindowExtension,
+    target: Cells,
+  ): Promise<number> {
+    const windows = new ExtendedWindows(this.#request, extension, rows);
+    target.bits.fill(absentBits);
+    await this.#fill(target, windows, (step) => {
+      const outcome = windows.step(step);
+      if (typeof outcome !== 'number') return outcome;
+      target.values[step] = outcome;
+      return null;
+    });
+    return windows.notes;
+  }
+
+  /** @param make puts the number of a step into the row, or gives its histogram */
+  async #fill(
+    target: Cells,
+    windows: { stepUnits(step: number): number },
+    make: (step: number) => FloatHistogram | null,
+  ): Promise<void> {
+    const { pacer } = this.#context;
     target.histograms = null;
     pacer.give(this.#heldBytes);
     this.#heldBytes = 0;
     for (let step = 0; step < this.#request.stepCount; step++) {
-      const histogram = windows.step(step, target, 0);
+      const histogram = make(step);
       if (histogram !== null) {
         const bytes = bytesOfHistogram(histogram);
         this.#heldBytes += bytes;
@@ -88,25 +111,5 @@ export class ColumnWindows {
       }
       if (pacer.spend(windows.stepUnits(step))) await pacer.pause();
     }
-    return windows.notes;
   }
-}
-
-/** The rows of a series that has typed rows. */
-export async function readSeriesRows(
-  chunks: Uint8Array,
-  range: readonly [startNanos: bigint, endNanos: bigint],
-  pacer: Pacer,
-): Promise<SeriesRows> {
-  const reading = new SeriesReading(chunks, range);
-  let bytes = 0;
-  for (let count = reading.next(); count >= 0; count = reading.next()) {
-    bytes += histogramRowBytes * count;
-    if (pacer.take(histogramRowBytes * count)) await pacer.room();
-    if (pacer.spend(histogramUnits * count)) await pacer.pause();
-  }
-  const rows = reading.rows();
-  // They are looked at while one row of the grid is made, and gone then.
-  pacer.give(bytes);
-  return rows;
 }

@@ -11,7 +11,9 @@ import { makeCells } from '../rows/cells.ts';
 import type { Context, Fetched } from '../rows/context.ts';
 import type { Grid, Source, SubquerySource } from '../plan/plan.ts';
 import { notReady, Rows } from '../rows/rows.ts';
-import { ColumnWindows, readSeriesRows, rowUnitsMax, windowWork } from './column_windows.ts';
+import { ColumnWindows, rowUnitsMax, windowWork } from './column_windows.ts';
+import { ExtendedRows } from './extended_rows.ts';
+import { readSeriesRows } from './stored_rows.ts';
 import { noteWindows } from './window_notes.ts';
 
 export function windowRequest(
@@ -32,7 +34,21 @@ export function windowRequest(
   };
 }
 
-export class SelectorRows extends Rows {
+/** Of windows, or, with the function `instant` or `instantTime`, of an instant selector. */
+export function selectorRows(
+  windowFunction: WindowFunction,
+  source: Source,
+  grid: Grid,
+  parameters: readonly Float64Array[],
+  context: Context,
+): Rows {
+  const request = windowRequest(windowFunction, source, grid, parameters);
+  const { extension } = source;
+  if (extension !== null) return new ExtendedRows(request, source, extension, context);
+  return new SelectorRows(request, source, context);
+}
+
+class SelectorRows extends Rows {
   readonly #request: WindowRequest;
   readonly #source: Source;
   readonly #fetched: Fetched;
@@ -44,7 +60,7 @@ export class SelectorRows extends Rows {
   /** The row that the buffer holds because it was made aside; -1 for none. */
   #prepared: number;
 
-  private constructor(request: WindowRequest, source: Source, context: Context) {
+  constructor(request: WindowRequest, source: Source, context: Context) {
     const fetched = context.fetched[source.fetch]!;
     super(fetched.labels, request.stepCount, makeCells(request.stepCount));
     this.#request = request;
@@ -56,20 +72,6 @@ export class SelectorRows extends Rows {
     this.#columns = new ColumnWindows(request, context);
     this.#context = context;
     this.#prepared = -1;
-  }
-
-  static of(
-    windowFunction: WindowFunction,
-    source: Source,
-    grid: Grid,
-    parameters: readonly Float64Array[],
-    context: Context,
-  ): SelectorRows {
-    return new SelectorRows(
-      windowRequest(windowFunction, source, grid, parameters),
-      source,
-      context,
-    );
   }
 
   load(index: number): number {
