@@ -37,7 +37,7 @@ import type { IngestNamespace } from './ingest/refusals.ts';
 import { apiMetrics } from './http/metrics.ts';
 import { ingestMetrics } from './ingest/metrics.ts';
 import { selectMetrics } from './select/metrics.ts';
-import { featuresOf } from './promql/features.ts';
+import { featuresOf } from './promql/parse/features.ts';
 import { parseSelectors, PromqlEngine } from './promql/engine.ts';
 import { routesOf } from './api/routes.ts';
 import { openApiServer } from './http/server.ts';

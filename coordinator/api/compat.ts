@@ -7,7 +7,7 @@ import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { formatQuery } from '../promql/parse/format.ts';
-import type { PromqlFeatures } from '../promql/features.ts';
+import type { PromqlFeatures } from '../promql/parse/features.ts';
 import { parseQuery } from '../promql/parse/parser.ts';
 import {
   type ApiAnswer,

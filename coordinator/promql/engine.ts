@@ -1,6 +1,7 @@
 /** The PromQL engine: parse, plan, one round of reads, execute. */
 import { sortPaced } from '#lib/turns/paced.ts';
-import { hasTyped } from '#engine/store/typed_chunks.ts';
+import { type ChunkKind, chunkKind } from '#engine/codec/chunk.ts';
+import { hasKind } from '#engine/store/typed_chunks.ts';
 import { isAbsent } from '#engine/window_functions/row.ts';
 import { type Aside, onTheLoop } from '#engine/aside/aside.ts';
 import { Decoder } from '#engine/store/decoder.ts';
@@ -22,15 +23,15 @@ import { Executor } from './evaluate/execute.ts';
 import { Labels, labelsBytesOf } from './rows/labels.ts';
 import { bytesOfHistogram, copyCells } from './rows/cells.ts';
 import { Pacer } from './rows/pacer.ts';
-import { noFeatures, type PromqlFeatures } from './features.ts';
+import { noFeatures, type PromqlFeatures } from './parse/features.ts';
 import { ParsedQueries } from './parse/parsed_queries.ts';
 import { planQuery } from './plan/plan.ts';
-import { withoutLostNames } from './evaluate/names.ts';
+import { withoutLostNames } from './rows/names.ts';
 import type { Fetch, Grid, QueryPlan, RangeVectorPlan, Source } from './plan/plan.ts';
 import { histogramUnits, readSeriesRows, readStoredRows } from './windows/stored_rows.ts';
 import { windowRequest } from './windows/selector_rows.ts';
 import { QueryResult } from './evaluate/result.ts';
-import { columnsOf } from './evaluate/subquery.ts';
+import { columnsOf } from './windows/subquery.ts';
 import type { QueryValue, RawSeries } from './evaluate/result.ts';
 import { rowsOfScalar } from './rows/row_values.ts';
 import { Matrix, hasValue, materialize } from './rows/rows.ts';
@@ -186,8 +187,11 @@ export class PromqlEngine {
     const fetched: Fetched[] = [];
     for (const [index, result] of found.entries()) {
       const labels = await labelsOfBundle(result.bundle, pacer);
-      const isTyped = await typedSeriesOf(result.bundle, pacer);
-      fetched.push({ fetch: plan.fetches[index]!, result, labels, isTyped });
+      const isTyped = await seriesWith(chunkKind.typed, result.bundle, pacer);
+      const hasStarts = this.features.startTimestamps
+        ? await seriesWith(chunkKind.floatStarts, result.bundle, pacer)
+        : null;
+      fetched.push({ fetch: plan.fetches[index]!, result, labels, isTyped, hasStarts });
     }
     const annotations = new Annotations(query);
     const context: Context = {
@@ -206,11 +210,11 @@ export class PromqlEngine {
     for (const { bundle } of found) pacer.give(bundle.chunkData.length);
     const warnings = new Set<string>(fetched.flatMap(({ result }) => result.warnings));
     for (const warning of plan.warnings) warnings.add(warning);
-    for (const warning of annotations.warnings) warnings.add(warning);
+    for (const warning of annotations.warnings()) warnings.add(warning);
     return new QueryResult(
       value,
       [...warnings],
-      [...annotations.infos],
+      annotations.infos(),
       fetched.every(({ result }) => result.exhaustive),
       {
         decodedSamples: context.stats.decodedSamples,
@@ -261,20 +265,21 @@ async function labelsOfBundle(
   return labels;
 }
 
-/** By series, 1 where it has typed rows; null where none has. */
-async function typedSeriesOf(
+/** By series, 1 where it has chunks of a kind; null where none has. */
+async function seriesWith(
+  kind: ChunkKind,
   { seriesCount, chunkData, chunkOffset }: SeriesBundle,
   pacer: Pacer,
 ): Promise<Uint8Array | null> {
-  let isTyped: Uint8Array | null = null;
+  let found: Uint8Array | null = null;
   for (let index = 0; index < seriesCount; index++) {
-    if (hasTyped([chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!)])) {
-      isTyped ??= new Uint8Array(seriesCount);
-      isTyped[index] = 1;
+    if (hasKind(kind, [chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!)])) {
+      found ??= new Uint8Array(seriesCount);
+      found[index] = 1;
     }
     if (pacer.spend(0)) await pacer.pause();
   }
-  return isTyped;
+  return found;
 }
 
 /** Series without any value are not part of a result. */

@@ -34,8 +34,6 @@ export const windowNote = {
   ignored: 128,
   /** Of histograms that were added up one says reset, another none. */
   hintsCollide: 256,
-  /** A row started before the one before it, and after that one's start. */
-  startsOverlap: 512,
 } as const;
 
 export interface HistogramChange {

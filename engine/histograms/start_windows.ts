@@ -22,6 +22,12 @@ interface Row {
   readonly value: number | FloatHistogram;
 }
 
+/** A counter that starts after its row is one of which nobody knows. */
+function knownStart(starts: Float64Array | null, row: number, millis: number): number {
+  const start = starts?.[row] ?? 0;
+  return start > millis ? 0 : start;
+}
+
 /** Whether the counter began anew between two rows. */
 export function isStartReset(before: Omit<Row, 'value'>, next: Omit<Row, 'value'>): boolean {
   const { startMillis: start } = next;
@@ -40,13 +46,19 @@ function overlaps(before: Row, { startMillis }: Row): boolean {
 /** An edge of the window farther away than this many mean intervals is not extrapolated to. */
 const extrapolationIntervals = 1.1;
 
+/** What it takes to look at a row, in units of work. */
+const floatUnits = 4;
+const histogramUnits = 500;
+
 export class StartWindows {
   readonly #request: WindowRequest;
   readonly #rows: SeriesRows;
   readonly #floats: { readonly starts: Int32Array; readonly ends: Int32Array };
   readonly #histograms: { readonly starts: Int32Array; readonly ends: Int32Array };
-  /** Bits of `windowNote`, of the step that was looked at last. */
+  /** Bits of `windowNote`, of all steps so far. */
   notes: number = windowNote.nothing;
+  /** Steps at which the start of a row overlaps with the row before it. */
+  overlappingSteps = 0;
 
   /** @param request of a `StartFunction` */
   constructor(request: WindowRequest, rows: SeriesRows) {
@@ -57,16 +69,15 @@ export class StartWindows {
     this.#histograms = new WindowIndex().locate(request, histogramMillis, histogramMillis.length);
   }
 
-  /** How many rows the window of a step has. */
-  rowsOfStep(step: number): number {
+  /** In units of work (lib/turns/turns.ts), about. */
+  stepUnits(step: number): number {
     const of = ({ starts, ends }: { starts: Int32Array; ends: Int32Array }): number =>
       Math.max(0, ends[step]! - starts[step]!);
-    return of(this.#floats) + of(this.#histograms);
+    return floatUnits * of(this.#floats) + histogramUnits * of(this.#histograms);
   }
 
   /** @returns null when nothing comes of the window */
   step(step: number): number | FloatHistogram | null {
-    this.notes = windowNote.nothing;
     const rows = this.#rowsOf(step);
     switch (this.#request.function as StartFunction) {
       case 'rate':
@@ -85,12 +96,14 @@ export class StartWindows {
       this.#rows;
     const all: Row[] = [];
     for (let i = this.#floats.starts[step]!; i < this.#floats.ends[step]!; i++) {
-      const [millis, startMillis] = [floatMillis[i]!, floatStarts?.[i] ?? 0];
+      const millis = floatMillis[i]!;
+      const startMillis = knownStart(floatStarts, i, millis);
       all.push({ millis, startMillis, value: floats[i]! });
     }
     const floatCount = all.length;
     for (let i = this.#histograms.starts[step]!; i < this.#histograms.ends[step]!; i++) {
-      const [millis, startMillis] = [histogramMillis[i]!, histogramStarts?.[i] ?? 0];
+      const millis = histogramMillis[i]!;
+      const startMillis = knownStart(histogramStarts, i, millis);
       all.push({ millis, startMillis, value: histograms.at(i) });
     }
     const isMixed = floatCount > 0 && floatCount < all.length;
@@ -139,9 +152,7 @@ export class StartWindows {
   }
 
   #changeOf(rows: readonly Row[]): number | FloatHistogram | null {
-    for (let i = 1; i < rows.length; i++) {
-      if (overlaps(rows[i - 1]!, rows[i]!)) this.notes |= windowNote.startsOverlap;
-    }
+    if (rows.some((row, i) => i > 0 && overlaps(rows[i - 1]!, row))) this.overlappingSteps += 1;
     if (typeof rows[0]!.value !== 'number') {
       const window = rows.map(({ value }) => value as FloatHistogram);
       const isResetAt = (place: number): boolean => isStartReset(rows[place - 1]!, rows[place]!);
@@ -226,4 +237,43 @@ function resetsOf(rows: readonly Row[]): number {
     else if (next.value.isResetAfter(before.value)) resets += 1;
   }
   return resets;
+}
+
+/** Start times of the newest rows of windows: of the function `instant`. */
+export class NewestStarts {
+  readonly notes: number = windowNote.nothing;
+  readonly #request: WindowRequest;
+  readonly #rows: SeriesRows;
+  readonly #ends: { floats: Int32Array; histograms: Int32Array; stale: Int32Array };
+
+  constructor(request: WindowRequest, rows: SeriesRows) {
+    this.#request = request;
+    this.#rows = rows;
+    const endsOf = (millis: Float64Array): Int32Array =>
+      new WindowIndex().locate(request, millis, millis.length).ends;
+    this.#ends = {
+      floats: endsOf(rows.floatMillis),
+      histograms: endsOf(rows.histogramMillis),
+      stale: endsOf(rows.staleMillis),
+    };
+  }
+
+  stepUnits(): number {
+    return floatUnits;
+  }
+
+  /** @returns seconds, 0 when nobody said; null when there is no row, or it has ended */
+  step(step: number): number | null {
+    const { referenceStartMillis, referenceStepMillis, rangeMillis } = this.#request;
+    const { floatMillis, floatStarts, histogramMillis, histogramStarts, staleMillis } = this.#rows;
+    const { floats, histograms, stale } = this.#ends;
+    const [float, histogram] = [floats[step]! - 1, histograms[step]! - 1];
+    const floatTime = floatMillis[float] ?? -Infinity;
+    const histogramTime = histogramMillis[histogram] ?? -Infinity;
+    const newest = Math.max(floatTime, histogramTime);
+    const opening = referenceStartMillis + step * referenceStepMillis - rangeMillis;
+    if (newest <= opening || (staleMillis[stale[step]! - 1] ?? -Infinity) > newest) return null;
+    const start = floatTime > histogramTime ? floatStarts?.[float] : histogramStarts?.[histogram];
+    return (start ?? 0) / 1000;
+  }
 }

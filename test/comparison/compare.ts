@@ -1,4 +1,4 @@
-import { allFeatures, noFeatures } from '#coordinator/promql/features.ts';
+import { allFeatures, noFeatures } from '#coordinator/promql/parse/features.ts';
 import { SeededRandom } from '../seeded_random.ts';
 import { differenceOf } from './answers.ts';
 import { QueryGrammar } from './grammar.ts';

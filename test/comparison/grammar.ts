@@ -1,6 +1,6 @@
 /** Queries at random: every function and operator of the language, over the series of series.ts; a seed decides each. */
 import { functions, type ValueType } from '#coordinator/promql/functions/table.ts';
-import type { PromqlFeatures } from '#coordinator/promql/features.ts';
+import type { PromqlFeatures } from '#coordinator/promql/parse/features.ts';
 import type { SeededRandom } from '../seeded_random.ts';
 
 const selectors = [

@@ -13,7 +13,7 @@ import {
   histogramBytesOf,
   makeCells,
 } from '../rows/cells.ts';
-import type { PromqlFeatures } from '../features.ts';
+import type { PromqlFeatures } from '../parse/features.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
 import { LabelNames, type Labels } from '../rows/labels.ts';

@@ -9,8 +9,8 @@ import { unwrapParens } from '../parse/ast.ts';
 import type { Expr } from '../parse/ast.ts';
 import { executionError } from '../parse/errors.ts';
 import { functions } from '../functions/table.ts';
-import type { Evaluator } from './evaluator.ts';
-import { withoutNames } from './names.ts';
+import type { Evaluator } from '../rows/evaluator.ts';
+import { withoutNames } from '../rows/names.ts';
 import { type Cells, copyCells, dropHistograms, histogramOf } from '../rows/cells.ts';
 import { Labels } from '../rows/labels.ts';
 import { labelsUnits, namesUnits, visitPaced } from '../rows/paced.ts';
@@ -85,6 +85,11 @@ const calls: Readonly<Record<string, Call>> = {
   sort_by_label: (plan, evaluator) => sort(plan, evaluator, byLabels(plan, 1), 'all'),
   sort_by_label_desc: (plan, evaluator) => sort(plan, evaluator, byLabels(plan, -1), 'all'),
   sort_desc: (plan, evaluator) => sort(plan, evaluator, byValue(-1), 'floats'),
+  // Of anything but a selector it knows nothing.
+  start_timestamp: async ({ args, grid }, evaluator) => {
+    await evaluator.vector(args[0]!);
+    return Matrix.make([], grid.stepCount);
+  },
   timestamp: (plan, evaluator) => {
     const times = timesInSeconds(plan.grid);
     return mapAll(plan, evaluator, (row) => {

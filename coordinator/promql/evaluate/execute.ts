@@ -7,17 +7,25 @@ import { evaluateSetOperator, evaluateVectorOperator } from './binary.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
 import { evaluateCall } from './calls.ts';
-import type { Evaluator } from './evaluator.ts';
+import type { Evaluator } from '../rows/evaluator.ts';
 import { RowOperator } from './row_operator.ts';
-import { withoutNames } from './names.ts';
+import { withoutNames } from '../rows/names.ts';
 import { textOf } from '../plan/plan.ts';
 import { arithmetic, compare } from '../plan/operators.ts';
 import type { BinaryPlan, Plan, SelectPlan } from '../plan/plan.ts';
 import { negate, timesInSeconds } from '../rows/row_values.ts';
-import { loadPrepared, MappedRows, materialize, notReady, RepeatedRows } from '../rows/rows.ts';
+import {
+  loadPrepared,
+  MappedRows,
+  materialize,
+  Matrix,
+  notReady,
+  RepeatedRows,
+} from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
-import { selectorRows } from '../windows/selector_rows.ts';
-import { evaluateWindow } from './window_rows.ts';
+import { startRows } from '../windows/decoded_rows.ts';
+import { selectorRows, windowRequest } from '../windows/selector_rows.ts';
+import { evaluateWindow } from '../windows/window_rows.ts';
 
 /**
  * Rows of which one takes more steps are made at once, a row at a time: a chain of operators over a long subquery
@@ -172,6 +180,7 @@ export class Executor implements Evaluator {
   }
 
   async #select(plan: SelectPlan): Promise<Rows> {
+    if (plan.output === 'start') return this.#starts(plan);
     const rows = selectorRows(
       plan.output === 'time' ? 'instantTime' : 'instant',
       plan.source,
@@ -180,6 +189,13 @@ export class Executor implements Evaluator {
       this.context,
     );
     return plan.output === 'time' ? withoutNames(rows, plan, this.context) : rows;
+  }
+
+  async #starts(plan: SelectPlan): Promise<Rows> {
+    const { source, grid } = plan;
+    if (!this.context.features.startTimestamps) return Matrix.make([], grid.stepCount);
+    const request = windowRequest('instant', source, grid, []);
+    return withoutNames(startRows(request, source, this.context), plan, this.context);
   }
 
   async #binary(plan: BinaryPlan): Promise<Rows> {

@@ -19,7 +19,7 @@ import type {
 } from './ast.ts';
 import { comparisonOperators, typeOf } from './ast.ts';
 import type { Duration, DurationExpr, DurationOperator } from './durations.ts';
-import type { PromqlFeatures } from '../features.ts';
+import type { PromqlFeatures } from './features.ts';
 import { parseError } from './errors.ts';
 import { functions } from '../functions/table.ts';
 import { durationMillisMax, durationMillisOf, numberOf, unquote } from './literals.ts';

@@ -11,7 +11,7 @@ import {
   type VectorMatching,
   type VectorSelector,
 } from './ast.ts';
-import type { PromqlFeatures } from '../features.ts';
+import type { PromqlFeatures } from './features.ts';
 import type { Duration } from './durations.ts';
 import { parseQuery } from './parser.ts';
 import type { Span } from './position.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { allFeatures } from '../features.ts';
+import { allFeatures } from './features.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';
 import { formatQuery } from './format.ts';
 import { parseQuery } from './parser.ts';

@@ -1,7 +1,7 @@
 /** Queries of many words, and of regexps that it takes long to compile. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { noFeatures } from '../features.ts';
+import { noFeatures } from './features.ts';
 import { countedAside, turningOf, turnsOf } from '#engine/aside/turning_testing.ts';
 import { parseQuery, parseSelectors, queryLengthMax } from './parser.ts';
 import { tokensMax } from './tokens.ts';

@@ -1,7 +1,7 @@
 /** Trees of the queries that came lately: a dashboard sends the same texts again and again. */
 import type { Turning } from '#engine/aside/aside.ts';
 import type { Expr } from './ast.ts';
-import type { PromqlFeatures } from '../features.ts';
+import type { PromqlFeatures } from './features.ts';
 import { parseQuery } from './parser.ts';
 
 /** Longer texts are not kept; of the others so many, and so many characters together. */

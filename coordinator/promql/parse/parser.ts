@@ -10,7 +10,7 @@ import { messageOf } from '#lib/errors.ts';
 import { QueryRegexps } from '#lib/regexp/regexps.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import type { Matcher } from '../../select/storage.ts';
-import { noFeatures, type PromqlFeatures } from '../features.ts';
+import { noFeatures, type PromqlFeatures } from './features.ts';
 import type { Expr } from './ast.ts';
 import { Builder } from './builder.ts';
 import { checkTypes } from './check.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { noFeatures } from '../features.ts';
+import { noFeatures } from './features.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';
 import type { Expr } from './ast.ts';
 import { PromqlError } from './errors.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { turningOf } from '#engine/aside/turning_testing.ts';
-import { noFeatures } from '../features.ts';
+import { noFeatures } from './features.ts';
 import { PromqlError } from './errors.ts';
 import { parseQuery } from './parser.ts';
 

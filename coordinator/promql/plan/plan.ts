@@ -75,11 +75,14 @@ export interface StringPlan extends NodeBase {
   readonly kind: 'string';
   readonly value: string;
 }
+export type SelectOutput = 'value' | 'time' | 'start';
+
 export interface SelectPlan extends NodeBase {
   readonly kind: 'select';
   readonly source: Source;
   /** The samples, or their times. */
-  readonly output: 'value' | 'time';
+  /** Of the newest row; times and starts in seconds. */
+  readonly output: SelectOutput;
 }
 export interface WindowPlan extends NodeBase {
   readonly kind: 'window';
@@ -355,6 +358,9 @@ class Planner {
     if (expr.name === 'timestamp' && selector?.kind === 'vectorSelector') {
       return this.#select(selector, grid, 'time');
     }
+    if (expr.name === 'start_timestamp' && selector?.kind === 'vectorSelector') {
+      return this.#select(selector, grid, 'start');
+    }
     return {
       kind: 'call',
       grid,
@@ -391,7 +397,7 @@ class Planner {
     if (!this.warnings.includes(text)) this.warnings.push(text);
   }
 
-  #select(selector: VectorSelector, grid: Grid, output: 'value' | 'time'): SelectPlan {
+  #select(selector: VectorSelector, grid: Grid, output: SelectOutput): SelectPlan {
     const { lookbackMillis } = this.#options;
     const { span } = selector;
     // What is anchored is an edge of a range; times are those of rows.

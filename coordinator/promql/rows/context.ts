@@ -5,7 +5,7 @@ import type { SelectResult } from '../../select/storage.ts';
 import type { Annotations } from './annotations.ts';
 import type { Labels } from './labels.ts';
 import type { Pacer } from './pacer.ts';
-import type { PromqlFeatures } from '../features.ts';
+import type { PromqlFeatures } from '../parse/features.ts';
 import type { Fetch } from '../plan/plan.ts';
 
 export interface Fetched {
@@ -14,6 +14,8 @@ export interface Fetched {
   readonly labels: readonly Labels[];
   /** By series, 1 where it has typed rows; null where none has. */
   readonly isTyped: Uint8Array | null;
+  /** By series, 1 where floats say when they started; null where none does, and unless somebody may ask. */
+  readonly hasStarts: Uint8Array | null;
 }
 
 export interface Context {

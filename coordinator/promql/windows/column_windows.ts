@@ -1,5 +1,4 @@
 /** Windows over rows that have been decoded: of floats alone at once or aside, all others in turns. */
-import { ExtendedWindows, type WindowExtension } from '#engine/histograms/extended_windows.ts';
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import type { SeriesRows } from '#engine/histograms/series_rows.ts';
 import { HistogramWindows } from '#engine/histograms/windows.ts';
@@ -7,6 +6,7 @@ import { absentBits } from '#engine/window_functions/row.ts';
 import { tooDear, type WindowRequest } from '#engine/window_functions/windows.ts';
 import { bytesOfHistogram, type Cells, setHistogram } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
+import type { WindowNotes } from './window_notes.ts';
 
 /** Looks at rows that one row of the grid may cost at once: some milliseconds. More is done aside. */
 export const rowUnitsMax = 1_000_000;
@@ -16,6 +16,14 @@ export function windowWork(request: WindowRequest, rowCount: number): number {
   const { stepCount, referenceStepMillis, rangeMillis } = request;
   const spanMillis = referenceStepMillis * (stepCount - 1) + rangeMillis;
   return rowCount + (stepCount * rowCount * rangeMillis) / spanMillis;
+}
+
+/** The windows of one series that is decoded. */
+export interface DecodedWindows extends WindowNotes {
+  /** About what a step takes, in units of work (lib/turns/turns.ts). */
+  stepUnits(step: number): number;
+  /** @returns null when nothing comes of it */
+  step(step: number): number | FloatHistogram | null;
 }
 
 /** Rows of the grid, one at a time, in the cells of who asks. */
@@ -62,8 +70,7 @@ export class ColumnWindows {
     target.bits.set(bits);
   }
 
-  /** @returns bits of `windowNote` */
-  async evaluateMixed(rows: SeriesRows, target: Cells): Promise<number> {
+  async evaluateMixed(rows: SeriesRows, target: Cells): Promise<WindowNotes> {
     const windows = new HistogramWindows(this.#request, rows);
     const { floatMillis, floats } = rows;
     if (windows.needsFloats) {
@@ -71,16 +78,10 @@ export class ColumnWindows {
       if (!done) await this.evaluateAside(floatMillis, floats, floats.length, target);
     } else target.bits.fill(absentBits);
     await this.#fill(target, windows, (step) => windows.step(step, target, 0));
-    return windows.notes;
+    return windows;
   }
 
-  /** @returns bits of `windowNote` */
-  async evaluateExtended(
-    rows: SeriesRows,
-    extension: WindowExtension,
-    target: Cells,
-  ): Promise<number> {
-    const windows = new ExtendedWindows(this.#request, extension, rows);
+  async evaluateDecoded(windows: DecodedWindows, target: Cells): Promise<void> {
     target.bits.fill(absentBits);
     await this.#fill(target, windows, (step) => {
       const outcome = windows.step(step);
@@ -88,7 +89,6 @@ export class ColumnWindows {
       target.values[step] = outcome;
       return null;
     });
-    return windows.notes;
   }
 
   /** @param make puts the number of a step into the row, or gives its histogram */

@@ -6,15 +6,17 @@ import {
   type WindowFunction,
   type WindowRequest,
 } from '#engine/window_functions/windows.ts';
+import { looksAtStarts, StartWindows } from '#engine/histograms/start_windows.ts';
+import type { SeriesRows } from '#engine/histograms/series_rows.ts';
 import type { SelectRange } from '../../select/storage.ts';
 import { makeCells } from '../rows/cells.ts';
 import type { Context, Fetched } from '../rows/context.ts';
 import type { Grid, Source, SubquerySource } from '../plan/plan.ts';
 import { notReady, Rows } from '../rows/rows.ts';
 import { ColumnWindows, rowUnitsMax, windowWork } from './column_windows.ts';
-import { ExtendedRows } from './extended_rows.ts';
+import { extendedRows } from './decoded_rows.ts';
 import { readSeriesRows } from './stored_rows.ts';
-import { noteWindows } from './window_notes.ts';
+import { noteWindows, type WindowNotes } from './window_notes.ts';
 
 export function windowRequest(
   windowFunction: WindowFunction,
@@ -43,8 +45,7 @@ export function selectorRows(
   context: Context,
 ): Rows {
   const request = windowRequest(windowFunction, source, grid, parameters);
-  const { extension } = source;
-  if (extension !== null) return new ExtendedRows(request, source, extension, context);
+  if (source.extension !== null) return extendedRows(request, source, context);
   return new SelectorRows(request, source, context);
 }
 
@@ -57,6 +58,8 @@ class SelectorRows extends Rows {
   readonly #windows: WindowEvaluator;
   readonly #columns: ColumnWindows;
   readonly #context: Context;
+  /** The function looks at start times. */
+  readonly #asksStarts: boolean;
   /** The row that the buffer holds because it was made aside; -1 for none. */
   #prepared: number;
 
@@ -71,13 +74,14 @@ class SelectorRows extends Rows {
     this.#windows = context.windows;
     this.#columns = new ColumnWindows(request, context);
     this.#context = context;
+    this.#asksStarts = context.features.startTimestamps && looksAtStarts(request.function);
     this.#prepared = -1;
   }
 
   load(index: number): number {
     if (index === this.#prepared) return 0;
     this.#prepared = -1;
-    if (this.#fetched.isTyped?.[index] === 1) return notReady;
+    if (this.#isDecoded(index)) return notReady;
     this.buffer.histograms = null;
     const rowCount = this.#windows.evaluate(
       this.#request,
@@ -95,10 +99,15 @@ class SelectorRows extends Rows {
     return 0;
   }
 
+  #isDecoded(index: number): boolean {
+    const { isTyped, hasStarts } = this.#fetched;
+    return isTyped?.[index] === 1 || (this.#asksStarts && hasStarts?.[index] === 1);
+  }
+
   async prepare(index: number): Promise<void> {
     const { chunkData, chunkOffset } = this.#bundle;
     const [start, end] = [chunkOffset[index]!, chunkOffset[index + 1]!];
-    if (this.#fetched.isTyped?.[index] === 1) {
+    if (this.#isDecoded(index)) {
       await this.#prepareMixed(index, chunkData.subarray(start, end));
     } else await this.#prepareAside(chunkData.slice(start, end));
     this.#prepared = index;
@@ -124,8 +133,16 @@ class SelectorRows extends Rows {
     const { pacer, stats, annotations } = this.#context;
     const { startNanos, endNanos } = this.#range;
     const rows = await readSeriesRows(chunks, [startNanos, endNanos], pacer);
-    const notes = await this.#columns.evaluateMixed(rows, this.buffer);
+    const notes = await this.#notesOf(rows);
     noteWindows(notes, this.labels[index]!.name, this.#source.span, annotations);
     stats.decodedSamples += rows.floats.length + rows.histograms.count;
+  }
+
+  async #notesOf(rows: SeriesRows): Promise<WindowNotes> {
+    const hasStarts = rows.floatStarts !== null || rows.histogramStarts !== null;
+    if (!this.#asksStarts || !hasStarts) return this.#columns.evaluateMixed(rows, this.buffer);
+    const windows = new StartWindows(this.#request, rows);
+    await this.#columns.evaluateDecoded(windows, this.buffer);
+    return windows;
   }
 }

@@ -17,12 +17,14 @@ type NanosRange = readonly [startNanos: bigint, endNanos: bigint];
 
 /** Of a series of either kind, in the range that was fetched. */
 export function readStoredRows(
-  { fetch, result: { bundle }, isTyped }: Fetched,
+  { fetch, result: { bundle }, isTyped, hasStarts }: Fetched,
   index: number,
   pacer: Pacer,
 ): Promise<SeriesRows> {
   const { startNanos, endNanos } = fetch.range;
-  if (isTyped?.[index] !== 1) return readFloatRows(bundle, index, [startNanos, endNanos], pacer);
+  if (isTyped?.[index] !== 1 && hasStarts?.[index] !== 1) {
+    return readFloatRows(bundle, index, [startNanos, endNanos], pacer);
+  }
   const { chunkData, chunkOffset } = bundle;
   const chunks = chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!);
   return readSeriesRows(chunks, [startNanos, endNanos], pacer);

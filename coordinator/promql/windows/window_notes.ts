@@ -9,16 +9,29 @@ const warnings: readonly (readonly [note: number, text: string])[] = [
   [windowNote.isNoGauge, 'this native histogram metric is not a gauge:'],
 ];
 
-/** @param notes bits of `windowNote` */
+export interface WindowNotes {
+  /** Bits of `windowNote`, of all steps so far. */
+  readonly notes: number;
+  /** Steps at which a start overlaps with the row before it. */
+  readonly overlappingSteps?: number;
+}
+
 export function noteWindows(
-  notes: number,
+  { notes, overlappingSteps = 0 }: WindowNotes,
   metricName: string,
   span: Span,
   annotations: Annotations,
 ): void {
-  if (notes === windowNote.nothing) return;
+  if (notes === windowNote.nothing && overlappingSteps === 0) return;
   const has = (note: number): boolean => (notes & note) !== 0;
   const name = JSON.stringify(metricName);
+  if (overlappingSteps > 0) {
+    annotations.warnOften(
+      `sample has start time that overlaps with previous sample timestamp for metric ${name}`,
+      overlappingSteps,
+      span,
+    );
+  }
   for (const [note, text] of warnings) if (has(note)) annotations.warn(`${text} ${name}`, span);
   if (has(windowNote.mixed)) noteMixedSchemas(metricName, span, annotations);
   if (has(windowNote.ignored)) {

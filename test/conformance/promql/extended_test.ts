@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PromqlEngine, type QueryOptions } from '#coordinator/promql/engine.ts';
-import { allFeatures } from '#coordinator/promql/features.ts';
+import { allFeatures } from '#coordinator/promql/parse/features.ts';
 import type { QueryStorage } from '#coordinator/select/storage.ts';
 import { turnsOf } from '#engine/aside/turning_testing.ts';
 import { FloatHistogram } from '#engine/histograms/float_histogram.ts';

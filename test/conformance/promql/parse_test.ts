@@ -4,7 +4,11 @@ import { existsSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { typeOf } from '#coordinator/promql/parse/ast.ts';
 import type { Expr } from '#coordinator/promql/parse/ast.ts';
-import { allFeatures, noFeatures, type PromqlFeatures } from '#coordinator/promql/features.ts';
+import {
+  allFeatures,
+  noFeatures,
+  type PromqlFeatures,
+} from '#coordinator/promql/parse/features.ts';
 import { PromqlError } from '#coordinator/promql/parse/errors.ts';
 import { parseQuery } from '#coordinator/promql/parse/parser.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { PromqlEngine } from '#coordinator/promql/engine.ts';
-import { allFeatures, noFeatures } from '#coordinator/promql/features.ts';
+import { allFeatures, noFeatures } from '#coordinator/promql/parse/features.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { MemoryStorage } from './memory_storage.ts';
 import { runScript } from './run_script.ts';

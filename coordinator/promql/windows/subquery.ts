@@ -10,9 +10,9 @@ import type { Context } from '../rows/context.ts';
 import type { Labels } from '../rows/labels.ts';
 import type { Pacer } from '../rows/pacer.ts';
 import { loadPrepared, notReady, Rows } from '../rows/rows.ts';
-import type { Evaluator } from './evaluator.ts';
-import { ColumnWindows } from '../windows/column_windows.ts';
-import { noteWindows } from '../windows/window_notes.ts';
+import type { Evaluator } from '../rows/evaluator.ts';
+import { ColumnWindows } from './column_windows.ts';
+import { noteWindows } from './window_notes.ts';
 
 /**
  * Steps of a row that is made in one go: some milliseconds for each operation on it. Longer subqueries are

@@ -1,9 +1,9 @@
 /** Metric names, which most functions and operators take from their series: at once, or at the end of the query. */
 import type { Plan } from '../plan/plan.ts';
-import type { Context } from '../rows/context.ts';
-import { mapPaced } from '../rows/paced.ts';
-import { mergeSameLabels, RelabelledRows, type SameLabels } from '../rows/rows.ts';
-import type { Rows } from '../rows/rows.ts';
+import type { Context } from './context.ts';
+import { mapPaced } from './paced.ts';
+import { mergeSameLabels, RelabelledRows, type SameLabels } from './rows.ts';
+import type { Rows } from './rows.ts';
 
 /**
  * The same rows without metric names. Series that become the same are merged.
