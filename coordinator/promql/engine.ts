@@ -8,7 +8,10 @@ import { Decoder } from '#engine/store/decoder.ts';
 import { WindowsKernel } from '#engine/window_functions/kernel.ts';
 import type { WindowEvaluator } from '#engine/window_functions/windows.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
-import { ExtendedWindows, type WindowExtension } from '#engine/histograms/extended_windows.ts';
+import {
+  ExtendedWindows,
+  type WindowExtension,
+} from '#engine/histograms/windows/extended_windows.ts';
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { ChildSignal } from '#lib/env/wait.ts';

@@ -11,7 +11,7 @@ import type { Labels } from '../rows/labels.ts';
 import { labelsUnits } from '../rows/paced.ts';
 import { materialize, Matrix } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
-import { groupRows, materializeFloats, rowsByGroup } from './aggregations.ts';
+import { groupRows, materializeFloats, rowsByGroup } from './groups.ts';
 
 /** What a parameter comes to over all steps; both NaN when one is. */
 function boundsOf(parameter: Float64Array): { least: number; greatest: number } {

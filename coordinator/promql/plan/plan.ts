@@ -3,7 +3,7 @@
  * and `offset` become plain reference times, constants are folded, and all selectors are collected
  * with the time ranges they need, so that one round of reads serves the whole query.
  */
-import type { WindowExtension } from '#engine/histograms/extended_windows.ts';
+import type { WindowExtension } from '#engine/histograms/windows/extended_windows.ts';
 import type { WindowFunction } from '#engine/window_functions/windows.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import type { Matcher, SelectRange } from '../../select/storage.ts';

@@ -1,7 +1,7 @@
 /** Windows over rows that have been decoded: of floats alone at once or aside, all others in turns. */
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
-import type { SeriesRows } from '#engine/histograms/series_rows.ts';
-import { HistogramWindows } from '#engine/histograms/windows.ts';
+import type { SeriesRows } from '#engine/histograms/windows/series_rows.ts';
+import { HistogramWindows } from '#engine/histograms/windows/windows.ts';
 import { absentBits } from '#engine/window_functions/row.ts';
 import { tooDear, type WindowRequest } from '#engine/window_functions/windows.ts';
 import { bytesOfHistogram, type Cells, setHistogram } from '../rows/cells.ts';

@@ -2,9 +2,9 @@
  * Rows of stored series whose windows look at more than the rows within their edges, or at more than values: `anchored` and
  * `smoothed`, and start times.
  */
-import { ExtendedWindows } from '#engine/histograms/extended_windows.ts';
-import type { SeriesRows } from '#engine/histograms/series_rows.ts';
-import { NewestStarts } from '#engine/histograms/start_windows.ts';
+import { ExtendedWindows } from '#engine/histograms/windows/extended_windows.ts';
+import type { SeriesRows } from '#engine/histograms/windows/series_rows.ts';
+import { NewestStarts } from '#engine/histograms/windows/start_windows.ts';
 import type { WindowRequest } from '#engine/window_functions/windows.ts';
 import { makeCells } from '../rows/cells.ts';
 import type { Context, Fetched } from '../rows/context.ts';

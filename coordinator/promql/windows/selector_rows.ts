@@ -6,8 +6,8 @@ import {
   type WindowFunction,
   type WindowRequest,
 } from '#engine/window_functions/windows.ts';
-import { looksAtStarts, StartWindows } from '#engine/histograms/start_windows.ts';
-import type { SeriesRows } from '#engine/histograms/series_rows.ts';
+import { looksAtStarts, StartWindows } from '#engine/histograms/windows/start_windows.ts';
+import type { SeriesRows } from '#engine/histograms/windows/series_rows.ts';
 import type { SelectRange } from '../../select/storage.ts';
 import { makeCells } from '../rows/cells.ts';
 import type { Context, Fetched } from '../rows/context.ts';

@@ -1,6 +1,10 @@
 /** The rows of one stored series, decoded for who looks at them while one row of the grid is made. */
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
-import { rowsOfValues, SeriesReading, type SeriesRows } from '#engine/histograms/series_rows.ts';
+import {
+  rowsOfValues,
+  SeriesReading,
+  type SeriesRows,
+} from '#engine/histograms/windows/series_rows.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import { isAbsent, makeRowBuffer } from '#engine/window_functions/row.ts';
 import type { Fetched } from '../rows/context.ts';

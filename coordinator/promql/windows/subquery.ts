@@ -1,6 +1,6 @@
 /** Subqueries: the values of an expression on a grid of its own, and windows over them. */
 import { counterHint, type FloatHistogram } from '#engine/histograms/float_histogram.ts';
-import { rowsOfValues } from '#engine/histograms/series_rows.ts';
+import { rowsOfValues } from '#engine/histograms/windows/series_rows.ts';
 import { isAbsent } from '#engine/window_functions/row.ts';
 import type { WindowRequest } from '#engine/window_functions/windows.ts';
 import type { Grid, SubquerySource } from '../plan/plan.ts';

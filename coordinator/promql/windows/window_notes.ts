@@ -1,5 +1,5 @@
 /** What windows of histograms have to tell, worded as Prometheus words it. */
-import { windowNote } from '#engine/histograms/change.ts';
+import { windowNote } from '#engine/histograms/windows/change.ts';
 import type { Span } from '../parse/position.ts';
 import type { Annotations } from '../rows/annotations.ts';
 

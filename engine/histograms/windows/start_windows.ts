@@ -2,10 +2,10 @@
  * Windows over counters that say when they started: a start after the row before is a reset, and a start within the window
  * takes the place of what would be extrapolated to its edge. As Prometheus 3.15 does it where start timestamps are used.
  */
-import { WindowIndex } from '../window_functions/window_index.ts';
-import type { WindowRequest } from '../window_functions/windows.ts';
+import { WindowIndex } from '../../window_functions/window_index.ts';
+import type { WindowRequest } from '../../window_functions/windows.ts';
 import { changeByRows, windowNote } from './change.ts';
-import { counterHint, type FloatHistogram, reconciled } from './float_histogram.ts';
+import { counterHint, type FloatHistogram, reconciled } from '../float_histogram.ts';
 import type { SeriesRows } from './series_rows.ts';
 
 /** The functions that look at start times. */

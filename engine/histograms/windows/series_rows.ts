@@ -2,11 +2,11 @@
  * Rows of a series that has native histograms, with the floats among them: of each time the row that wins
  * (docs/TYPED_ROWS.md, Order).
  */
-import { readFloats } from '../store/chunk_merge.ts';
-import { apart, typedInOrder } from '../store/typed_chunks.ts';
-import { isAbsent } from '../window_functions/row.ts';
+import { readFloats } from '../../store/chunk_merge.ts';
+import { apart, typedInOrder } from '../../store/typed_chunks.ts';
+import { isAbsent } from '../../window_functions/row.ts';
 import { HistogramChanges, type HistogramSeries, ListedHistograms } from './change.ts';
-import type { FloatHistogram } from './float_histogram.ts';
+import type { FloatHistogram } from '../float_histogram.ts';
 import { type HistogramRows, joinedParts, readHistogramPart } from './histogram_rows.ts';
 
 /** Floats and histograms apart, each in ascending time. */

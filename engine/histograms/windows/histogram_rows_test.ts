@@ -2,21 +2,25 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
-import { SeededNumbers } from '../codec/samples_testing.ts';
-import { encodeTypedRows } from '../typed/codec.ts';
-import { inColumns } from '../typed/codec_fuzz.ts';
+import { SeededNumbers } from '../../codec/samples_testing.ts';
+import { encodeTypedRows } from '../../typed/codec.ts';
+import { inColumns } from '../../typed/codec_fuzz.ts';
 import {
   histogramOfValue,
   isStaleHistogram,
   staleHistogram,
   valueOfHistogram,
-} from '../typed/histogram.ts';
-import { customHistogramValues, deviceValues, histogramValues } from '../typed/samples_testing.ts';
-import { valueKind } from '../typed/typed_value.ts';
+} from '../../typed/histogram.ts';
+import {
+  customHistogramValues,
+  deviceValues,
+  histogramValues,
+} from '../../typed/samples_testing.ts';
+import { valueKind } from '../../typed/typed_value.ts';
 import { changeByRows, windowNote, HistogramChanges } from './change.ts';
-import { counterHint, FloatHistogram } from './float_histogram.ts';
+import { counterHint, FloatHistogram } from '../float_histogram.ts';
 import { readHistogramRows, type HistogramRows } from './histogram_rows.ts';
-import { writeHistogram } from './histograms_testing.ts';
+import { writeHistogram } from '../histograms_testing.ts';
 
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 const startNanos = 1_700_000_000_000_000_000n;

@@ -4,8 +4,8 @@
  * definition, row by row, is `changeByRows`; its order of steps is that of Prometheus 3.15 (`histogramRate`).
  */
 import { assert } from '#lib/assert.ts';
-import { customSchema } from '../typed/histogram.ts';
-import { counterHint, FloatHistogram, reconciled } from './float_histogram.ts';
+import { customSchema } from '../../typed/histogram.ts';
+import { counterHint, FloatHistogram, reconciled } from '../float_histogram.ts';
 import {
   histogramAt,
   histogramOfNumbers,

@@ -2,14 +2,14 @@
  * Window functions over series that have native histograms, floats among them or not. What windows of floats alone come to
  * is for `WindowEvaluator`; here is what histograms change about it. As Prometheus 3.15 does it (promql/functions.go).
  */
-import { absentBits, type RowBuffer, setAbsent } from '../window_functions/row.ts';
-import { WindowIndex } from '../window_functions/window_index.ts';
-import type { WindowRequest } from '../window_functions/windows.ts';
+import { absentBits, type RowBuffer, setAbsent } from '../../window_functions/row.ts';
+import { WindowIndex } from '../../window_functions/window_index.ts';
+import type { WindowRequest } from '../../window_functions/windows.ts';
 import { windowNote } from './change.ts';
 import { ChangeCounts, type RowWindow } from './change_counts.ts';
-import { counterHint, type FloatHistogram, reconciled } from './float_histogram.ts';
-import { HistogramMean } from './histogram_mean.ts';
-import { HistogramSum } from './histogram_sum.ts';
+import { counterHint, type FloatHistogram, reconciled } from '../float_histogram.ts';
+import { HistogramMean } from '../histogram_mean.ts';
+import { HistogramSum } from '../histogram_sum.ts';
 import type { SeriesRows } from './series_rows.ts';
 
 type Outcome = number | FloatHistogram | null | 'ofFloats';

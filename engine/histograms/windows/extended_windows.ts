@@ -4,11 +4,11 @@
  * extrapolated. Functions, and the order of their steps, are those of Prometheus 3.15 (promql/functions.go, engine.go).
  */
 import { assert } from '#lib/assert.ts';
-import { WindowIndex } from '../window_functions/window_index.ts';
-import type { WindowRequest } from '../window_functions/windows.ts';
+import { WindowIndex } from '../../window_functions/window_index.ts';
+import type { WindowRequest } from '../../window_functions/windows.ts';
 import { windowNote } from './change.ts';
 import { ChangeCounts, type RowWindow } from './change_counts.ts';
-import { counterHint, type FloatHistogram, reconciled } from './float_histogram.ts';
+import { counterHint, type FloatHistogram, reconciled } from '../float_histogram.ts';
 import type { SeriesRows } from './series_rows.ts';
 
 export interface WindowExtension {

@@ -13,12 +13,12 @@ import {
   schemaMax,
   schemaMin,
   staleBits,
-} from '../typed/histogram.ts';
-import { type FieldColumn, type TypedColumns, TypedColumnsReader } from '../typed/columns.ts';
-import { fieldType, valueKind } from '../typed/typed_value.ts';
-import { sameBounds } from './bounds.ts';
-import { unionOf } from './buckets.ts';
-import { type CounterHint, counterHint, FloatHistogram } from './float_histogram.ts';
+} from '../../typed/histogram.ts';
+import { type FieldColumn, type TypedColumns, TypedColumnsReader } from '../../typed/columns.ts';
+import { fieldType, valueKind } from '../../typed/typed_value.ts';
+import { sameBounds } from '../bounds.ts';
+import { unionOf } from '../buckets.ts';
+import { type CounterHint, counterHint, FloatHistogram } from '../float_histogram.ts';
 
 /** Most numbers of one matrix, and how many for each one that is not empty: rows that have few buckets in common are in several. */
 const matrixCellsMax = 1 << 18;
