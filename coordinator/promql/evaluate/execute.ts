@@ -8,6 +8,7 @@ import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
 import { evaluateCall } from './calls.ts';
 import type { Evaluator } from './evaluator.ts';
+import { evaluateInfo } from './info.ts';
 import { RowOperator } from './row_operator.ts';
 import { withoutNames } from './names.ts';
 import { textOf } from '../plan/plan.ts';
@@ -70,6 +71,7 @@ export class Executor implements Evaluator {
       case 'string':
       case 'select':
       case 'window':
+      case 'info':
       case 'aggregate':
       case 'rangeVector':
         throw executionError(`a scalar is expected here, not a ${plan.kind}`);
@@ -168,6 +170,8 @@ export class Executor implements Evaluator {
         return this.#binary(plan);
       case 'call':
         return evaluateCall(plan, this);
+      case 'info':
+        return evaluateInfo(plan, this);
       case 'number':
       case 'string':
       case 'rangeVector':
@@ -178,6 +182,7 @@ export class Executor implements Evaluator {
   async #select(plan: SelectPlan): Promise<Rows> {
     const rows = SelectorRows.of(
       plan.output === 'time' ? 'instantTime' : 'instant',
+      this.context.fetched[plan.source.fetch]!,
       plan.source,
       plan.grid,
       [],

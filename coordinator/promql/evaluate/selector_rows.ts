@@ -8,24 +8,26 @@ import {
 } from '#engine/window_functions/windows.ts';
 import type { SelectRange } from '../../select/storage.ts';
 import { makeCells } from '../rows/cells.ts';
-import type { Context, Fetched } from '../rows/context.ts';
-import type { Grid, Source, SubquerySource } from '../plan/plan.ts';
+import type { Context } from '../rows/context.ts';
+import type { Fetched } from '../rows/reads.ts';
+import type { Grid, Reference } from '../plan/plan.ts';
 import { notReady, Rows } from '../rows/rows.ts';
 import { ColumnWindows, readSeriesRows, rowUnitsMax, windowWork } from './column_windows.ts';
+import type { Span } from '../parse/position.ts';
 import { noteWindows } from './window_notes.ts';
 
 export function windowRequest(
   windowFunction: WindowFunction,
-  source: Source | SubquerySource,
+  reference: Reference,
   grid: Grid,
   parameters: readonly Float64Array[],
 ): WindowRequest {
   return {
     function: windowFunction,
     stepCount: grid.stepCount,
-    referenceStartMillis: source.referenceStartMillis,
-    referenceStepMillis: source.referenceStepMillis,
-    rangeMillis: source.rangeMillis,
+    referenceStartMillis: reference.referenceStartMillis,
+    referenceStepMillis: reference.referenceStepMillis,
+    rangeMillis: reference.rangeMillis,
     evaluationStartMillis: grid.startMillis,
     evaluationStepMillis: grid.stepMillis,
     parameters,
@@ -34,7 +36,7 @@ export function windowRequest(
 
 export class SelectorRows extends Rows {
   readonly #request: WindowRequest;
-  readonly #source: Source;
+  readonly #span: Span;
   readonly #fetched: Fetched;
   readonly #bundle: SeriesBundle;
   readonly #range: SelectRange;
@@ -44,13 +46,12 @@ export class SelectorRows extends Rows {
   /** The row that the buffer holds because it was made aside; -1 for none. */
   #prepared: number;
 
-  private constructor(request: WindowRequest, source: Source, context: Context) {
-    const fetched = context.fetched[source.fetch]!;
+  private constructor(request: WindowRequest, fetched: Fetched, span: Span, context: Context) {
     super(fetched.labels, request.stepCount, makeCells(request.stepCount));
     this.#request = request;
-    this.#source = source;
+    this.#span = span;
     this.#fetched = fetched;
-    this.#bundle = fetched.result.bundle;
+    this.#bundle = fetched.bundle;
     this.#range = fetched.fetch.range;
     this.#windows = context.windows;
     this.#columns = new ColumnWindows(request, context);
@@ -60,16 +61,14 @@ export class SelectorRows extends Rows {
 
   static of(
     windowFunction: WindowFunction,
-    source: Source,
+    fetched: Fetched,
+    reference: Reference,
     grid: Grid,
     parameters: readonly Float64Array[],
     context: Context,
   ): SelectorRows {
-    return new SelectorRows(
-      windowRequest(windowFunction, source, grid, parameters),
-      source,
-      context,
-    );
+    const request = windowRequest(windowFunction, reference, grid, parameters);
+    return new SelectorRows(request, fetched, reference.span, context);
   }
 
   load(index: number): number {
@@ -123,7 +122,7 @@ export class SelectorRows extends Rows {
     const { startNanos, endNanos } = this.#range;
     const rows = await readSeriesRows(chunks, [startNanos, endNanos], pacer);
     const notes = await this.#columns.evaluateMixed(rows, this.buffer);
-    noteWindows(notes, this.labels[index]!.name, this.#source.span, annotations);
+    noteWindows(notes, this.labels[index]!.name, this.#span, annotations);
     stats.decodedSamples += rows.floats.length + rows.histograms.count;
   }
 }

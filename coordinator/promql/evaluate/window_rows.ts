@@ -35,7 +35,8 @@ async function rowsOf(
   const { source, grid } = plan;
   const { context } = evaluator;
   if (source.kind === 'selector') {
-    return SelectorRows.of(plan.function, source, grid, parameters, context);
+    const fetched = context.fetched[source.fetch]!;
+    return SelectorRows.of(plan.function, fetched, source, grid, parameters, context);
   }
   const request = windowRequest(plan.function, source, grid, parameters);
   if (isLong(source)) {

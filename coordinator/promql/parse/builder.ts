@@ -345,16 +345,15 @@ export class Builder {
       }
     }
     if (name !== null) matchers.unshift({ name: '__name__', kind: '=', value: name });
-    let matchEmpty = true;
+    let matchesEmpty = true;
     for (const matcher of matchers) {
-      if (!this.#matchesEmpty(matcher, node.from)) matchEmpty = false;
-    }
-    if (matchEmpty) {
-      this.#fail(node.from, 'vector selector must contain at least one non-empty matcher');
+      if (!this.#matchesEmpty(matcher, node.from)) matchesEmpty = false;
     }
     return {
       kind: 'vectorSelector',
       matchers,
+      isNamed: children[0]!.name === 'Identifier',
+      matchesEmpty,
       offset: 0,
       at: null,
       extension: null,

@@ -27,6 +27,12 @@ const cases: readonly (readonly [given: string, formatted: string])[] = [
   ['x[5m+2*(step( )-1s)]offset -(range()/2)', 'x[5m + 2 * (step() - 1s)] offset -(range() / 2)'],
   ['x[max_of(1m,step()):min_of( 5s,10s)]', 'x[max_of(1m, step()):min_of(5s, 10s)]'],
   ['x</3', 'x </ 3'],
+  ['{__name__="x"}/{"x"}', '{__name__="x"} / {__name__="x"}'],
+  ['info( x,{} )', 'info(x, {})'],
+  [
+    'info(x,{"build_info",version=~".+"}@5)',
+    'info(x, {__name__="build_info", version=~".+"} @ 5.000)',
+  ],
 ];
 
 for (const [given, wanted] of cases) {

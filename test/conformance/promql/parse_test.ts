@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { typeOf } from '#coordinator/promql/parse/ast.ts';
 import type { Expr } from '#coordinator/promql/parse/ast.ts';
-import { noFeatures } from '#coordinator/promql/features.ts';
+import { allFeatures, noFeatures } from '#coordinator/promql/features.ts';
 import { PromqlError } from '#coordinator/promql/parse/errors.ts';
 import { parseQuery } from '#coordinator/promql/parse/parser.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';
@@ -14,6 +14,8 @@ const suite = new URL('../../../../shared/suites/promql-parse.json', import.meta
 interface SuiteCase {
   readonly expr: string;
   readonly shouldParse: boolean;
+  /** With all features on. */
+  readonly shouldParseExperimental?: boolean;
   readonly type?: string;
   readonly error?: string;
 }
@@ -44,5 +46,16 @@ if (!existsSync(suite)) {
       else assert.equal(typeOf(parsed), type, expr);
     }
     assert.ok(sameMessages >= refused * 0.8, `${sameMessages} of ${refused} messages are the same`);
+  });
+
+  test("the parser takes and refuses calls of info() as Prometheus' parser does", async () => {
+    const { cases } = JSON.parse(readFileSync(suite, 'utf8')) as { cases: SuiteCase[] };
+    const calls = cases.filter(({ expr }) => expr.startsWith('info('));
+    for (const { expr, shouldParseExperimental } of calls) {
+      const parsing = parseQuery(expr, allFeatures, turningOf());
+      if (shouldParseExperimental === true) await parsing;
+      else await assert.rejects(parsing, PromqlError, expr);
+    }
+    assert.ok(calls.length > 0);
   });
 }
