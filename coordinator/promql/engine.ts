@@ -1,13 +1,10 @@
-/** The PromQL engine: parse, plan, one round of reads, execute. */
+/** The PromQL engine: parse, plan, one round of reads, execute; `info` reads more while it is executed. */
 import { sortPaced } from '#lib/turns/paced.ts';
-import { type ChunkKind, chunkKind } from '#engine/codec/chunk.ts';
-import { hasKind } from '#engine/store/typed_chunks.ts';
 import { isAbsent } from '#engine/window_functions/row.ts';
 import { type Aside, onTheLoop } from '#engine/aside/aside.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import { WindowsKernel } from '#engine/window_functions/kernel.ts';
 import type { WindowEvaluator } from '#engine/window_functions/windows.ts';
-import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import {
   ExtendedWindows,
   type WindowExtension,
@@ -20,17 +17,17 @@ import { Turns } from '#lib/turns/turns.ts';
 import type { QueryStorage, SelectLimits } from '../select/storage.ts';
 import { Annotations } from './rows/annotations.ts';
 import { documentedType, typeOf } from './parse/ast.ts';
-import type { Context, Fetched } from './rows/context.ts';
-import { executionError, PromqlError } from './parse/errors.ts';
+import type { Context } from './rows/context.ts';
+import { executionError, PromqlError } from './words/errors.ts';
 import { Executor } from './evaluate/execute.ts';
-import { Labels, labelsBytesOf } from './rows/labels.ts';
+import { type Fetched, Reads } from './rows/reads.ts';
 import { bytesOfHistogram, copyCells } from './rows/cells.ts';
 import { Pacer } from './rows/pacer.ts';
 import { noFeatures, type PromqlFeatures } from './parse/features.ts';
 import { ParsedQueries } from './parse/parsed_queries.ts';
 import { planQuery } from './plan/plan.ts';
 import { withoutLostNames } from './rows/names.ts';
-import type { Fetch, Grid, QueryPlan, RangeVectorPlan, Source } from './plan/plan.ts';
+import type { Grid, QueryPlan, RangeVectorPlan, Source } from './plan/plan.ts';
 import { histogramUnits, readSeriesRows, readStoredRows } from './windows/stored_rows.ts';
 import { windowRequest } from './windows/selector_rows.ts';
 import { QueryResult } from './evaluate/result.ts';
@@ -40,7 +37,7 @@ import { rowsOfScalar } from './rows/row_values.ts';
 import { Matrix, hasValue, materialize } from './rows/rows.ts';
 
 export { parseSelectors } from './parse/parser.ts';
-export { PromqlError } from './parse/errors.ts';
+export { PromqlError } from './words/errors.ts';
 export { writeResultJson } from './evaluate/json.ts';
 export { QueryResult } from './evaluate/result.ts';
 
@@ -180,22 +177,8 @@ export class PromqlEngine {
       isRangeQuery,
       stepsMax: options.samplesMax,
     });
-    const found = await work.outside(
-      Promise.all(
-        plan.fetches.map(({ matchers, range }) =>
-          this.#storage.select(matchers, range, limits, deadline),
-        ),
-      ),
-    );
-    const fetched: Fetched[] = [];
-    for (const [index, result] of found.entries()) {
-      const labels = await labelsOfBundle(result.bundle, pacer);
-      const isTyped = await seriesWith(chunkKind.typed, result.bundle, pacer);
-      const hasStarts = this.features.startTimestamps
-        ? await seriesWith(chunkKind.floatStarts, result.bundle, pacer)
-        : null;
-      fetched.push({ fetch: plan.fetches[index]!, result, labels, isTyped, hasStarts });
-    }
+    const reads = new Reads(this.#storage, limits, pacer, this.features);
+    const fetched = await reads.read(plan.fetches);
     const annotations = new Annotations(query);
     const context: Context = {
       query,
@@ -204,27 +187,21 @@ export class PromqlEngine {
       windows: this.#windows,
       aside: this.#aside,
       fetched,
+      reads,
       isRangeQuery,
       features: this.features,
       stats: { decodedSamples: 0 },
     };
     const value = await this.#value(plan, type === 'scalar', context);
-    // Labels may still lie in the bytes of the tags.
-    for (const { bundle } of found) pacer.give(bundle.chunkData.length);
-    const warnings = new Set<string>(fetched.flatMap(({ result }) => result.warnings));
+    for (const each of fetched) reads.release(each);
+    const warnings = new Set<string>(reads.warnings);
     for (const warning of plan.warnings) warnings.add(warning);
     for (const warning of annotations.warnings()) warnings.add(warning);
-    return new QueryResult(
-      value,
-      [...warnings],
-      annotations.infos(),
-      fetched.every(({ result }) => result.exhaustive),
-      {
-        decodedSamples: context.stats.decodedSamples,
-        selectedSeries: fetched.reduce((sum, { labels }) => sum + labels.length, 0),
-        heldSamples: pacer.samples,
-      },
-    );
+    return new QueryResult(value, [...warnings], annotations.infos(), reads.isExhaustive, {
+      decodedSamples: context.stats.decodedSamples,
+      selectedSeries: reads.seriesCount,
+      heldSamples: pacer.samples,
+    });
   }
 
   async #value(plan: QueryPlan, isScalar: boolean, context: Context): Promise<QueryValue> {
@@ -252,37 +229,6 @@ export class PromqlEngine {
     }
     return { kind: 'matrix', grid, matrix: await sortByLabels(rows, pacer) };
   }
-}
-
-async function labelsOfBundle(
-  { seriesCount, tagsData, tagsOffset }: SeriesBundle,
-  pacer: Pacer,
-): Promise<Labels[]> {
-  if (pacer.take(labelsBytesOf(seriesCount, tagsData.length))) await pacer.room();
-  const bytes = Buffer.from(tagsData.buffer, tagsData.byteOffset, tagsData.byteLength);
-  const labels: Labels[] = [];
-  for (let index = 0; index < seriesCount; index++) {
-    labels.push(Labels.fromBytes(bytes, tagsOffset[index]!, tagsOffset[index + 1]!));
-    if (pacer.spend(0)) await pacer.pause();
-  }
-  return labels;
-}
-
-/** By series, 1 where it has chunks of a kind; null where none has. */
-async function seriesWith(
-  kind: ChunkKind,
-  { seriesCount, chunkData, chunkOffset }: SeriesBundle,
-  pacer: Pacer,
-): Promise<Uint8Array | null> {
-  let found: Uint8Array | null = null;
-  for (let index = 0; index < seriesCount; index++) {
-    if (hasKind(kind, [chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!)])) {
-      found ??= new Uint8Array(seriesCount);
-      found[index] = 1;
-    }
-    if (pacer.spend(0)) await pacer.pause();
-  }
-  return found;
 }
 
 /** Series without any value are not part of a result. */
@@ -333,19 +279,15 @@ async function rawSeries(plan: RangeVectorPlan, executor: Executor): Promise<Raw
       series.push({ labels, floats, histograms: { timestampMillis: histogramTimes, histograms } });
     }
   } else {
-    const { fetch, result, labels, isTyped } = fetched[source.fetch]!;
-    const { startNanos, endNanos } = fetch.range;
+    const of = fetched[source.fetch]!;
     using decoder = new Decoder();
     const rawOf = (index: number): Promise<RawSeries> => {
-      const { bundle } = result;
       const { extension } = source;
       if (extension !== null) return extendedRaw(source, extension, index, executor.context);
-      if (isTyped?.[index] === 1) {
-        return mixedRaw(labels[index]!, bundle, index, [startNanos, endNanos], pacer);
-      }
-      return floatsRaw(labels[index]!, bundle, index, fetch, decoder, pacer);
+      if (of.isTyped?.[index] === 1) return mixedRaw(of, index, pacer);
+      return floatsRaw(of, index, decoder, pacer);
     };
-    for (let index = 0; index < labels.length; index++) {
+    for (let index = 0; index < of.labels.length; index++) {
       const found = await rawOf(index);
       if (found.floats.count > 0 || found.histograms.histograms.length > 0) series.push(found);
     }
@@ -357,14 +299,13 @@ const noSamples = { timestampMillis: new Float64Array(0), values: new Float64Arr
 const noHistograms = { timestampMillis: new Float64Array(0), histograms: [] };
 
 async function floatsRaw(
-  labels: Labels,
-  bundle: SeriesBundle,
+  { fetch, bundle, labels }: Fetched,
   index: number,
-  { range }: Fetch,
   decoder: Decoder,
   pacer: Pacer,
 ): Promise<RawSeries> {
-  const rowCount = decoder.decode(bundle, index, range.startNanos, range.endNanos);
+  const { startNanos, endNanos } = fetch.range;
+  const rowCount = decoder.decode(bundle, index, startNanos, endNanos);
   if (pacer.hold(rowCount, 16)) await pacer.room();
   const values = new Float64Array(rowCount);
   const words = new Uint32Array(values.buffer);
@@ -378,7 +319,11 @@ async function floatsRaw(
     count++;
   }
   if (pacer.spend(rowCount)) await pacer.pause();
-  return { labels, floats: { timestampMillis, values, count }, histograms: noHistograms };
+  return {
+    labels: labels[index]!,
+    floats: { timestampMillis, values, count },
+    histograms: noHistograms,
+  };
 }
 
 /**
@@ -407,14 +352,13 @@ async function extendedRaw(
 
 /** Of a series that has histograms. */
 async function mixedRaw(
-  labels: Labels,
-  { chunkData, chunkOffset }: SeriesBundle,
+  { fetch, bundle: { chunkData, chunkOffset }, labels }: Fetched,
   index: number,
-  range: readonly [startNanos: bigint, endNanos: bigint],
   pacer: Pacer,
 ): Promise<RawSeries> {
+  const { startNanos, endNanos } = fetch.range;
   const chunks = chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!);
-  const rows = await readSeriesRows(chunks, range, pacer);
+  const rows = await readSeriesRows(chunks, [startNanos, endNanos], pacer);
   if (pacer.hold(rows.floats.length, 16)) await pacer.room();
   const histograms: FloatHistogram[] = [];
   for (let place = 0; place < rows.histograms.count; place++) {
@@ -424,7 +368,7 @@ async function mixedRaw(
     if (pacer.spend(histogramUnits)) await pacer.pause();
   }
   return {
-    labels,
+    labels: labels[index]!,
     floats: {
       timestampMillis: rows.floatMillis,
       values: rows.floats,

@@ -15,7 +15,7 @@ import {
 } from '../rows/cells.ts';
 import type { PromqlFeatures } from '../parse/features.ts';
 import type { Context } from '../rows/context.ts';
-import { executionError } from '../parse/errors.ts';
+import { executionError } from '../words/errors.ts';
 import { LabelNames, type Labels } from '../rows/labels.ts';
 import { labelsUnits, mapPaced, visitPaced } from '../rows/paced.ts';
 import type { BinaryPlan } from '../plan/plan.ts';

@@ -7,7 +7,7 @@ import { metricNameTag } from '#lib/tags.ts';
 import type { Matcher } from '../../select/storage.ts';
 import { unwrapParens } from '../parse/ast.ts';
 import type { Expr } from '../parse/ast.ts';
-import { executionError } from '../parse/errors.ts';
+import { executionError } from '../words/errors.ts';
 import { functions } from '../functions/table.ts';
 import type { Evaluator } from '../rows/evaluator.ts';
 import { withoutNames } from '../rows/names.ts';

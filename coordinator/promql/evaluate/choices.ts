@@ -2,7 +2,7 @@
 import { isAbsent } from '#engine/window_functions/row.ts';
 import { formatGeneral, formatSample } from '#engine/window_functions/number_format.ts';
 import { xxhash64 } from '#lib/hashing/xxhash64.ts';
-import { executionError } from '../parse/errors.ts';
+import { executionError } from '../words/errors.ts';
 import type { AggregatePlan } from '../plan/plan.ts';
 import { BoundedHeap } from '../rows/bounded_heap.ts';
 import { copyCells } from '../rows/cells.ts';

@@ -5,9 +5,10 @@ import { changesMetric, comparisonOperators, setOperators, trimOperators } from 
 import type { ArithmeticOperator, ComparisonOperator } from '../parse/ast.ts';
 import { evaluateSetOperator, evaluateVectorOperator } from './binary.ts';
 import type { Context } from '../rows/context.ts';
-import { executionError } from '../parse/errors.ts';
+import { executionError } from '../words/errors.ts';
 import { evaluateCall } from './calls.ts';
 import type { Evaluator } from '../rows/evaluator.ts';
+import { evaluateInfo } from './info.ts';
 import { RowOperator } from './row_operator.ts';
 import { withoutNames } from '../rows/names.ts';
 import { textOf } from '../plan/plan.ts';
@@ -78,6 +79,7 @@ export class Executor implements Evaluator {
       case 'string':
       case 'select':
       case 'window':
+      case 'info':
       case 'aggregate':
       case 'rangeVector':
         throw executionError(`a scalar is expected here, not a ${plan.kind}`);
@@ -172,6 +174,8 @@ export class Executor implements Evaluator {
         return this.#binary(plan);
       case 'call':
         return evaluateCall(plan, this);
+      case 'info':
+        return evaluateInfo(plan, this);
       case 'number':
       case 'string':
       case 'rangeVector':

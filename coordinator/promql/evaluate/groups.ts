@@ -1,7 +1,7 @@
 /** The groups of an aggregation, and what all of its operators do with them. */
 import type { Work } from '#lib/turns/turns.ts';
 import type { Grouping } from '../parse/ast.ts';
-import type { Span } from '../parse/position.ts';
+import type { Span } from '../words/position.ts';
 import type { AggregatePlan } from '../plan/plan.ts';
 import { dropHistograms } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';

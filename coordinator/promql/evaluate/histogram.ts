@@ -11,7 +11,7 @@ import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import { formatGeneral, formatTwoDigits } from '#engine/window_functions/number_format.ts';
 import { isAbsent } from '#engine/window_functions/row.ts';
 import { isoSeconds } from '#lib/time.ts';
-import type { Span } from '../parse/position.ts';
+import type { Span } from '../words/position.ts';
 import type { CallPlan, Grid } from '../plan/plan.ts';
 import { hasFloat, histogramOf } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';

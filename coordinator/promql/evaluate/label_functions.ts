@@ -3,7 +3,7 @@ import { withRegexps } from '#engine/aside/regexps.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { type AnchoredRegexp, isDearToReplace } from '#lib/regexp/regexp.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
-import { executionError } from '../parse/errors.ts';
+import { executionError } from '../words/errors.ts';
 import type { Context } from '../rows/context.ts';
 import { Labels } from '../rows/labels.ts';
 import { labelsUnits, namesUnits } from '../rows/paced.ts';

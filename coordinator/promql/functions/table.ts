@@ -6,7 +6,7 @@
  *     times       likewise, from Unix seconds
  *     overRange   the engine evaluates it: its name in #engine/window_functions/windows.ts, its code in
  *                 functions.ts beside that, its definition for the fuzz in windows_twin.ts
- *     call        evaluate/calls.ts has its code under the same name
+ *     call        evaluate/calls.ts has its code under the same name; `info` is planned for itself
  *
  * Its tests are test/conformance/promql.
  */

@@ -2,7 +2,7 @@
 import type { Matcher } from '../../select/storage.ts';
 import type { ValueType } from '../functions/table.ts';
 import type { Duration } from './durations.ts';
-import type { Span } from './position.ts';
+import type { Span } from '../words/position.ts';
 
 /** As Prometheus names the types in its messages. */
 export const documentedType: Readonly<Record<ValueType, string>> = {
@@ -33,6 +33,10 @@ export interface VectorSelector {
   readonly kind: 'vectorSelector';
   /** All of them, the one of the metric name included. */
   readonly matchers: readonly Matcher[];
+  /** Whether the first matcher is a metric name in front of the braces. */
+  readonly isNamed: boolean;
+  /** Whether a series without labels would match: only the second argument of `info` may be so. */
+  readonly matchesEmpty: boolean;
   /** 0 for none. */
   readonly offset: Duration;
   readonly at: AtModifier | null;

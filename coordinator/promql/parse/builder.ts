@@ -20,11 +20,11 @@ import type {
 import { comparisonOperators, typeOf } from './ast.ts';
 import type { Duration, DurationExpr, DurationOperator } from './durations.ts';
 import type { PromqlFeatures } from './features.ts';
-import { parseError } from './errors.ts';
+import { parseError } from '../words/errors.ts';
 import { functions } from '../functions/table.ts';
-import { durationMillisMax, durationMillisOf, numberOf, unquote } from './literals.ts';
-import type { Span } from './position.ts';
-import { explainSyntaxError } from './syntax_error.ts';
+import { durationMillisMax, durationMillisOf, numberOf, unquote } from '../words/literals.ts';
+import type { Span } from '../words/position.ts';
+import { explainSyntaxError } from '../words/syntax_error.ts';
 import { childrenOf } from './tree.ts';
 import type { SyntaxNode } from './tree.ts';
 
@@ -324,7 +324,7 @@ export class Builder {
   #vectorSelector(node: SyntaxNode): VectorSelector {
     const matchers: Matcher[] = [];
     let name: string | null = null;
-    let matchEmpty = true;
+    let matchesEmpty = true;
     const setName = (value: string) => {
       if (name !== null) {
         this.#fail(
@@ -357,17 +357,17 @@ export class Builder {
           // Only beside a name in front of the braces is a second name a mistake.
           if (children[0]!.name === 'Identifier') setName(value);
         }
-        if (!this.#matchesEmpty(value, kind, matcher.from)) matchEmpty = false;
+        if (!this.#matchesEmpty(value, kind, matcher.from)) matchesEmpty = false;
         matchers.push({ name: label, kind, value });
       }
     }
     if (name !== null) matchers.unshift({ name: '__name__', kind: '=', value: name });
-    if (matchEmpty && (name ?? '') === '') {
-      this.#fail(node.from, 'vector selector must contain at least one non-empty matcher');
-    }
+    if (name !== null && name !== '') matchesEmpty = false;
     return {
       kind: 'vectorSelector',
       matchers,
+      isNamed: children[0]!.name === 'Identifier',
+      matchesEmpty,
       offset: 0,
       at: null,
       extension: null,

@@ -1,7 +1,7 @@
 /** Type rules of the language, with the messages of Prometheus. */
 import { comparisonOperators, documentedType, setOperators, typeOf } from './ast.ts';
-import type { Aggregate, Binary, Call, Expr } from './ast.ts';
-import { parseError } from './errors.ts';
+import type { Aggregate, Binary, Call, Expr, VectorSelector } from './ast.ts';
+import { parseError } from '../words/errors.ts';
 import { functions } from '../functions/table.ts';
 import type { ValueType } from '../functions/table.ts';
 
@@ -38,8 +38,12 @@ class Checker {
     switch (expr.kind) {
       case 'number':
       case 'string':
+        return;
       case 'vectorSelector':
+        this.#selector(expr);
+        return;
       case 'matrixSelector':
+        this.#selector(expr.selector);
         return;
       case 'paren':
         this.check(expr.expr);
@@ -73,6 +77,11 @@ class Checker {
         this.#call(expr);
         return;
     }
+  }
+
+  #selector(selector: VectorSelector): void {
+    if (!selector.matchesEmpty) return;
+    this.#fail(selector, 'vector selector must contain at least one non-empty matcher');
   }
 
   #aggregate(expr: Aggregate): void {
@@ -151,10 +160,30 @@ class Checker {
     if (count > countMax) {
       this.#fail(expr, `expected at most ${countMax} argument(s) in call to ${name}, got ${count}`);
     }
+    const labelSelector = expr.name === 'info' ? expr.args[1] : undefined;
+    // The first mistake is told of, in the order in which Prometheus looks for them.
+    if (labelSelector !== undefined) this.#labelSelector(labelSelector, expr);
     expr.args.forEach((argument, index) => {
+      if (argument === labelSelector) return;
       this.check(argument);
       const wanted = args[Math.min(index, args.length - 1)]!;
       this.#expect(argument, wanted, `call to function ${name}`);
     });
+  }
+
+  /** It says which labels are taken from which info series, and selects nothing by itself: all of it may match ''. */
+  #labelSelector(argument: Expr, call: Call): void {
+    const type = typeOf(argument);
+    if (type !== 'vector') {
+      // At the call, where others have it at the argument.
+      this.#fail(
+        call,
+        `expected type ${documentedType.vector} in call to function ${JSON.stringify(call.name)}, got ${documentedType[type]}`,
+      );
+    }
+    if (argument.kind !== 'vectorSelector') this.#fail(argument, 'expected label selectors only');
+    if (argument.isNamed) {
+      this.#fail(argument, 'expected label selectors only, got vector selector instead');
+    }
   }
 }

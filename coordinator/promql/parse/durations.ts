@@ -1,6 +1,6 @@
 /** Durations of ranges, steps and offsets: numbers, or what is computed when a query is run. */
-import { PromqlError } from './errors.ts';
-import type { Span } from './position.ts';
+import { PromqlError } from '../words/errors.ts';
+import type { Span } from '../words/position.ts';
 
 /** Milliseconds, or an expression. */
 export type Duration = number | DurationExpr;

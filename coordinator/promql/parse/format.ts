@@ -14,7 +14,7 @@ import {
 import type { PromqlFeatures } from './features.ts';
 import type { Duration } from './durations.ts';
 import { parseQuery } from './parser.ts';
-import type { Span } from './position.ts';
+import type { Span } from '../words/position.ts';
 
 /** Expressions that are longer stand on several lines. */
 const lineLengthMax = 100;
@@ -125,17 +125,13 @@ class Formatter {
   }
 }
 
-const metricNamePattern = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
-
-function selectorText({ matchers }: VectorSelector): string {
-  const name = matchers.find(
-    (matcher) =>
-      matcher.name === '__name__' && matcher.kind === '=' && metricNamePattern.test(matcher.value),
-  );
+/** A name in the braces stays there: in front of them it would be none that `info` takes. */
+function selectorText({ matchers, isNamed }: VectorSelector): string {
+  const name = isNamed ? matchers[0]! : null;
   const others = matchers
-    .filter((matcher) => matcher !== name)
+    .slice(isNamed ? 1 : 0)
     .map(({ name: label, kind, value }) => `${labelText(label)}${kind}${JSON.stringify(value)}`);
-  const braces = others.length === 0 && name !== undefined ? '' : `{${others.join(', ')}}`;
+  const braces = others.length === 0 && name !== null ? '' : `{${others.join(', ')}}`;
   return `${name?.value ?? ''}${braces}`;
 }
 

@@ -31,6 +31,12 @@ const cases: readonly (readonly [given: string, formatted: string])[] = [
   ['x smoothed @ 7 offset 1m', 'x @ 7.000 smoothed offset 1m'],
   ['rate(x{a="b"}[5m]offset 1m  anchored)', 'rate(x{a="b"}[5m] anchored offset 1m)'],
   ['x[5m] @ start() smoothed offset -60s', 'x[5m] smoothed @ start() offset -1m'],
+  ['{__name__="x"}/{"x"}', '{__name__="x"} / {__name__="x"}'],
+  ['info( x,{} )', 'info(x, {})'],
+  [
+    'info(x,{"build_info",version=~".+"}@5)',
+    'info(x, {__name__="build_info", version=~".+"} @ 5.000)',
+  ],
 ];
 
 for (const [given, wanted] of cases) {

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { noFeatures } from './features.ts';
 import { countedAside, turningOf, turnsOf } from '#engine/aside/turning_testing.ts';
 import { parseQuery, parseSelectors, queryLengthMax } from './parser.ts';
-import { tokensMax } from './tokens.ts';
+import { tokensMax } from '../words/tokens.ts';
 
 const options = noFeatures;
 const repeated = (count: number, piece: (index: number) => string): string =>

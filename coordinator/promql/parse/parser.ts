@@ -14,10 +14,10 @@ import { noFeatures, type PromqlFeatures } from './features.ts';
 import type { Expr } from './ast.ts';
 import { Builder } from './builder.ts';
 import { checkTypes } from './check.ts';
-import { parseError } from './errors.ts';
-import { withKnownWords } from './known_words.ts';
-import { explainSyntaxError } from './syntax_error.ts';
-import { countTokens } from './tokens.ts';
+import { parseError } from '../words/errors.ts';
+import { withKnownWords } from '../words/known_words.ts';
+import { explainSyntaxError } from '../words/syntax_error.ts';
+import { countTokens } from '../words/tokens.ts';
 import { childrenOf, firstErrorOffset } from './tree.ts';
 
 /** Longest query text in UTF-16 units. */

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { noFeatures } from './features.ts';
+import { allFeatures, noFeatures } from './features.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';
 import type { Expr } from './ast.ts';
-import { PromqlError } from './errors.ts';
+import { PromqlError } from '../words/errors.ts';
 import { parseQuery, parseSelectors, queryLengthMax } from './parser.ts';
-import { operatorsMax, tokensMax } from './tokens.ts';
+import { operatorsMax, tokensMax } from '../words/tokens.ts';
 
 const parsed = (query: string): Promise<Expr> => parseQuery(query, noFeatures, turningOf());
 
@@ -92,6 +92,49 @@ for (const [query, message] of mistakes) {
     );
   });
 }
+
+/** With the places and texts of Prometheus 3.15. */
+const infoMistakes: readonly (readonly [string, string])[] = [
+  ['info()', '1:1: parse error: expected at least 1 argument(s) in call to "info", got 0'],
+  ['info(1, 2, 3)', '1:1: parse error: expected at most 2 argument(s) in call to "info", got 3'],
+  ['info(1, x)', '1:9: parse error: expected label selectors only, got vector selector instead'],
+  [
+    'info(x, target_info{a="b"})',
+    '1:9: parse error: expected label selectors only, got vector selector instead',
+  ],
+  ['info(x, ({a=""}))', '1:9: parse error: expected label selectors only'],
+  ['info(x, -{a="b"})', '1:9: parse error: expected label selectors only'],
+  ['info(x, sum({a="b"}))', '1:9: parse error: expected label selectors only'],
+  [
+    '1 + info(x, 2)',
+    '1:5: parse error: expected type instant vector in call to function "info", got scalar',
+  ],
+  [
+    'info(x, {a="b"}[5m])',
+    '1:1: parse error: expected type instant vector in call to function "info", got range vector',
+  ],
+  [
+    'info(x[5m], {})',
+    '1:6: parse error: expected type instant vector in call to function "info", got range vector',
+  ],
+  ['info({}, {})', '1:6: parse error: vector selector must contain at least one non-empty matcher'],
+  [
+    'rate({a=~".*"}[5m])',
+    '1:6: parse error: vector selector must contain at least one non-empty matcher',
+  ],
+];
+
+for (const [query, message] of infoMistakes) {
+  test(`parseQuery() refuses "${query}" with place and reason`, async () => {
+    await assert.rejects(parseQuery(query, allFeatures, turningOf()), { message });
+  });
+}
+
+test('parseQuery() takes label selectors of info() that match everything, at any time', async () => {
+  for (const labels of ['{}', '{a=""}', '{a=~".*",b!~".+"} @ 5 offset 1m', '{"target_info"}']) {
+    await parseQuery(`info(x, ${labels})`, allFeatures, turningOf());
+  }
+});
 
 test('parseSelectors() gives the matchers of each selector, the name first', async () => {
   assert.deepEqual(await parseSelectors(['up{job=~"a|b",x!="y"}', 'down'], turningOf()), [

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { turningOf } from '#engine/aside/turning_testing.ts';
 import { noFeatures } from './features.ts';
-import { PromqlError } from './errors.ts';
+import { PromqlError } from '../words/errors.ts';
 import { parseQuery } from './parser.ts';
 
 const answers: readonly (readonly [query: string, message: string])[] = [

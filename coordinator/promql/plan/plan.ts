@@ -1,7 +1,8 @@
 /**
  * Syntax tree → plan, without any data: every node gets the grid of times it is evaluated on, `@`
  * and `offset` become plain reference times, constants are folded, and all selectors are collected
- * with the time ranges they need, so that one round of reads serves the whole query.
+ * with the time ranges they need, so that one round of reads serves the whole query; but for `info`,
+ * whose own reads depend on values.
  */
 import type { WindowExtension } from '#engine/histograms/windows/extended_windows.ts';
 import type { WindowFunction } from '#engine/window_functions/windows.ts';
@@ -10,7 +11,6 @@ import type { Matcher, SelectRange } from '../../select/storage.ts';
 import { typeOf, unwrapParens } from '../parse/ast.ts';
 import type {
   AggregateOperator,
-  AtModifier,
   Binary,
   BinaryOperator,
   Call,
@@ -22,10 +22,11 @@ import type {
   VectorSelector,
 } from '../parse/ast.ts';
 import { type Duration, millisOfDuration } from '../parse/durations.ts';
-import { executionError } from '../parse/errors.ts';
+import { executionError } from '../words/errors.ts';
 import { functions } from '../functions/table.ts';
+import { type Look, Looks } from './looks.ts';
 import { arithmetic, compare } from './operators.ts';
-import { Positions, type Span } from '../parse/position.ts';
+import { Positions, type Span } from '../words/position.ts';
 
 /** Times of evaluation: start + i * step. */
 export interface Grid {
@@ -36,30 +37,30 @@ export interface Grid {
 }
 
 /**
- * Rows of a selector: at step i those in (reference - range, reference], reference = start + i *
+ * Which rows of a series are looked at: at step i those in (reference - range, reference], reference = start + i *
  * step.
  */
-export interface Source {
+export interface Reference {
+  readonly referenceStartMillis: number;
+  readonly referenceStepMillis: number;
+  readonly rangeMillis: number;
+  readonly span: Span;
+}
+
+/** Rows of a selector. */
+export interface Source extends Reference {
   readonly kind: 'selector';
   /** Index into the plan's fetches. */
   readonly fetch: number;
   readonly matchers: readonly Matcher[];
-  readonly referenceStartMillis: number;
-  readonly referenceStepMillis: number;
-  readonly rangeMillis: number;
   /** Rows around the windows that count, too; null where none do. */
   readonly extension: WindowExtension | null;
-  readonly span: Span;
 }
 
 /** Rows made by evaluating an expression on a grid of its own. */
-export interface SubquerySource {
+export interface SubquerySource extends Reference {
   readonly kind: 'subquery';
   readonly inner: Plan;
-  readonly referenceStartMillis: number;
-  readonly referenceStepMillis: number;
-  readonly rangeMillis: number;
-  readonly span: Span;
 }
 
 interface NodeBase {
@@ -98,6 +99,17 @@ export interface CallPlan extends NodeBase {
   readonly args: readonly Plan[];
   /** The call as it was written, for functions that look at their arguments' form. */
   readonly call: Call;
+}
+/** An instant vector with labels of the info series that its series belong to. */
+export interface InfoPlan extends NodeBase {
+  readonly kind: 'info';
+  readonly input: Plan;
+  /** Of the metric names of info series. */
+  readonly nameMatchers: readonly Matcher[];
+  /** Of their labels, of which only those that are named here are taken; empty: all are. */
+  readonly labelMatchers: readonly Matcher[];
+  /** When info series are looked at. */
+  readonly reference: Reference;
 }
 export interface AggregatePlan extends NodeBase {
   readonly kind: 'aggregate';
@@ -138,6 +150,7 @@ export type Plan =
   | SelectPlan
   | WindowPlan
   | CallPlan
+  | InfoPlan
   | AggregatePlan
   | BinaryPlan
   | NegatePlan
@@ -216,6 +229,7 @@ class Planner {
   readonly #fetchIndex: Map<string, number>;
   /** Whether the value is the same at all steps: what stands inside of others is asked for with each of them. */
   readonly #invariant = new Map<Expr, boolean>();
+  readonly #looks = new Looks((of) => this.#lookOf(of));
 
   constructor(options: PlanOptions) {
     this.#options = options;
@@ -295,6 +309,9 @@ class Planner {
       case 'aggregate':
         return is(expr.expr) && (expr.parameter === null || is(expr.parameter));
       case 'call':
+        if (expr.name === 'info') {
+          return is(expr.args[0]!) && this.#looks.commonOf(expr.args[0]!) !== null;
+        }
         return !functions.get(expr.name)!.dependsOnTime && expr.args.every(is);
     }
   }
@@ -345,6 +362,7 @@ class Planner {
       if (expr.name !== 'absent_over_time') return window;
       return { kind: 'call', grid, span, name: expr.name, args: [window], call: expr };
     }
+    if (expr.name === 'info') return this.#info(expr, grid);
     const ofQuery = this.#numberOfQuery(expr.name);
     if (ofQuery !== null) return { kind: 'number', grid, span, value: ofQuery };
     if (this.#options.isRangeQuery && expr.name.startsWith('sort')) {
@@ -368,6 +386,29 @@ class Planner {
       name: expr.name,
       args: expr.args.map((argument) => this.plan(argument, grid)),
       call: expr,
+    };
+  }
+
+  #info({ args, span }: Call, grid: Grid): InfoPlan {
+    const [input, labelSelector] = args as [Expr, VectorSelector?];
+    const isOfName = ({ name }: Matcher): boolean => name === '__name__';
+    const matchers = labelSelector?.matchers ?? [];
+    // They are looked at when the input's series are, and without one such time when it is evaluated.
+    const common = this.#looks.commonOf(input);
+    const reference = common === null ? grid : referenceOf(common, grid);
+    return {
+      kind: 'info',
+      grid,
+      span,
+      input: this.plan(input, grid),
+      nameMatchers: infoNameMatchers(matchers.filter(isOfName)),
+      labelMatchers: matchers.filter((matcher) => !isOfName(matcher)),
+      reference: {
+        referenceStartMillis: reference.startMillis,
+        referenceStepMillis: reference.stepMillis,
+        rangeMillis: this.#options.lookbackMillis,
+        span,
+      },
     };
   }
 
@@ -422,11 +463,8 @@ class Planner {
       const extension = this.#extensionOfRange(selector);
       return this.#source(selector, grid, this.#millis(expr.range, false), extension, span);
     }
-    const { startMillis, stepMillis, endMillis } = this.#reference(
-      expr.at,
-      this.#millis(expr.offset, true),
-      grid,
-    );
+    const { startMillis, stepMillis } = referenceOf(this.#lookOf(expr), grid);
+    const endMillis = startMillis + stepMillis * Math.max(0, grid.stepCount - 1);
     const rangeMillis = this.#millis(expr.range, false);
     const innerStep = expr.step === 0 ? subqueryStepMillisDefault : this.#millis(expr.step, false);
     const opening = startMillis - rangeMillis;
@@ -464,32 +502,14 @@ class Planner {
     );
   }
 
-  /** First and last reference time of the steps, and the distance of two. */
-  #reference(
-    at: AtModifier | null,
-    offsetMillis: number,
-    grid: Grid,
-  ): { startMillis: number; stepMillis: number; endMillis: number } {
-    if (at !== null) {
-      const { startMillis } = this.#options.grid;
-      const pinned =
-        at.kind === 'time'
-          ? at.millis
-          : at.kind === 'start'
-            ? startMillis
-            : this.#options.endMillis;
-      return {
-        startMillis: pinned - offsetMillis,
-        stepMillis: 0,
-        endMillis: pinned - offsetMillis,
-      };
-    }
-    const startMillis = grid.startMillis - offsetMillis;
-    return {
-      startMillis,
-      stepMillis: grid.stepMillis,
-      endMillis: startMillis + grid.stepMillis * Math.max(0, grid.stepCount - 1),
-    };
+  #lookOf({ at, offset }: VectorSelector | Subquery): Look {
+    const offsetMillis = this.#millis(offset, true);
+    if (at === null) return { pinnedMillis: null, offsetMillis };
+    const { startMillis } = this.#options.grid;
+    const { endMillis } = this.#options;
+    const pinnedMillis =
+      at.kind === 'time' ? at.millis : at.kind === 'start' ? startMillis : endMillis;
+    return { pinnedMillis, offsetMillis };
   }
 
   #source(
@@ -499,16 +519,14 @@ class Planner {
     extension: WindowExtension | null,
     span: Span,
   ): Source {
-    const { startMillis, stepMillis, endMillis } = this.#reference(
-      selector.at,
-      this.#millis(selector.offset, true),
-      grid,
-    );
-    // Rows count by whole milliseconds, rounded down.
-    const range: SelectRange = {
-      startNanos: nanosOf(startMillis - rangeMillis - (extension?.beforeMillis ?? 0) + 1),
-      endNanos: nanosOf(endMillis + (extension?.afterMillis ?? 0) + 1),
+    const { startMillis, stepMillis } = referenceOf(this.#lookOf(selector), grid);
+    const reference: Reference = {
+      referenceStartMillis: startMillis,
+      referenceStepMillis: stepMillis,
+      rangeMillis,
+      span,
     };
+    const range = selectRangeOf(reference, grid.stepCount, extension);
     const key = JSON.stringify([
       selector.matchers.map(({ name, kind, value }) => [name, kind, value]),
       String(range.startNanos),
@@ -520,17 +538,38 @@ class Planner {
       this.#fetchIndex.set(key, fetch);
       this.fetches.push({ matchers: selector.matchers, range });
     }
-    return {
-      kind: 'selector',
-      fetch,
-      matchers: selector.matchers,
-      referenceStartMillis: startMillis,
-      referenceStepMillis: stepMillis,
-      rangeMillis,
-      extension,
-      span,
-    };
+    return { kind: 'selector', fetch, matchers: selector.matchers, extension, ...reference };
   }
+}
+
+/** Reference time of the first step, and the distance of two. */
+function referenceOf(
+  { pinnedMillis, offsetMillis }: Look,
+  { startMillis, stepMillis }: Grid,
+): { readonly startMillis: number; readonly stepMillis: number } {
+  if (pinnedMillis !== null) return { startMillis: pinnedMillis - offsetMillis, stepMillis: 0 };
+  return { startMillis: startMillis - offsetMillis, stepMillis };
+}
+
+/** The rows that so many steps look at. */
+export function selectRangeOf(
+  { referenceStartMillis, referenceStepMillis, rangeMillis }: Reference,
+  stepCount: number,
+  extension: WindowExtension | null = null,
+): SelectRange {
+  const endMillis = referenceStartMillis + referenceStepMillis * Math.max(0, stepCount - 1);
+  // Rows count by whole milliseconds, rounded down.
+  return {
+    startNanos: nanosOf(referenceStartMillis - rangeMillis - (extension?.beforeMillis ?? 0) + 1),
+    endNanos: nanosOf(endMillis + (extension?.afterMillis ?? 0) + 1),
+  };
+}
+
+/** Who says only which info metrics are not meant means all others; who says nothing means `target_info`. */
+function infoNameMatchers(matchers: readonly Matcher[]): readonly Matcher[] {
+  if (matchers.some(({ kind }) => kind === '=' || kind === '=~')) return matchers;
+  if (matchers.length === 0) return [{ name: '__name__', kind: '=', value: 'target_info' }];
+  return [{ name: '__name__', kind: '=~', value: '.+_info' }, ...matchers];
 }
 
 const nanosLimit = 2n ** 63n - 1n;

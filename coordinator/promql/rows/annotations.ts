@@ -1,5 +1,5 @@
 /** Warnings and infos of a query, worded as Prometheus words them: each text once, at the place that tells it last. */
-import { Positions, type Span } from '../parse/position.ts';
+import { Positions, type Span } from '../words/position.ts';
 
 /** Of a kind; what else a query has to tell is counted. */
 const shownMax = 10;

@@ -222,9 +222,25 @@ export class Labels {
     return Labels.of(tags);
   }
 
+  /** With these too, none of which it has. */
+  plus(tags: readonly Tag[]): Labels {
+    return Labels.of([...this.tags, ...tags]).losingName(this.losesName);
+  }
+
   /** About what `with` takes in memory, and what is made of it later. */
   bytesWith(name: string, value: string): number {
-    let length = name.length + value.length;
+    return this.#bytesWithMore(name.length + value.length);
+  }
+
+  /** The same of `plus`. */
+  bytesPlus(tags: readonly Tag[]): number {
+    let length = 0;
+    for (const { name, value } of tags) length += name.length + value.length;
+    return this.#bytesWithMore(length);
+  }
+
+  #bytesWithMore(more: number): number {
+    let length = more;
     if (this.#bytes === null) {
       for (const tag of this.#tags!) length += tag.name.length + tag.value.length;
     } else length += this.#end - this.#start;

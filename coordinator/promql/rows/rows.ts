@@ -3,7 +3,7 @@
  * they are asked for, so `sum(rate(x[5m]))` over many series never holds more than one of them.
  */
 import { absentBits, isAbsent, type RowBuffer } from '#engine/window_functions/row.ts';
-import { executionError } from '../parse/errors.ts';
+import { executionError } from '../words/errors.ts';
 import {
   type Cells,
   copyCells,

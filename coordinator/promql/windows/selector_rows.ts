@@ -10,9 +10,11 @@ import { looksAtStarts, StartWindows } from '#engine/histograms/windows/start_wi
 import type { SeriesRows } from '#engine/histograms/windows/series_rows.ts';
 import type { SelectRange } from '../../select/storage.ts';
 import { makeCells } from '../rows/cells.ts';
-import type { Context, Fetched } from '../rows/context.ts';
-import type { Grid, Source, SubquerySource } from '../plan/plan.ts';
+import type { Context } from '../rows/context.ts';
+import type { Fetched } from '../rows/reads.ts';
+import type { Grid, Reference, Source } from '../plan/plan.ts';
 import { notReady, Rows } from '../rows/rows.ts';
+import type { Span } from '../words/position.ts';
 import { ColumnWindows, rowUnitsMax, windowWork } from './column_windows.ts';
 import { extendedRows } from './decoded_rows.ts';
 import { readSeriesRows } from './stored_rows.ts';
@@ -20,16 +22,16 @@ import { noteWindows, type WindowNotes } from './window_notes.ts';
 
 export function windowRequest(
   windowFunction: WindowFunction,
-  source: Source | SubquerySource,
+  reference: Reference,
   grid: Grid,
   parameters: readonly Float64Array[],
 ): WindowRequest {
   return {
     function: windowFunction,
     stepCount: grid.stepCount,
-    referenceStartMillis: source.referenceStartMillis,
-    referenceStepMillis: source.referenceStepMillis,
-    rangeMillis: source.rangeMillis,
+    referenceStartMillis: reference.referenceStartMillis,
+    referenceStepMillis: reference.referenceStepMillis,
+    rangeMillis: reference.rangeMillis,
     evaluationStartMillis: grid.startMillis,
     evaluationStepMillis: grid.stepMillis,
     parameters,
@@ -44,14 +46,16 @@ export function selectorRows(
   parameters: readonly Float64Array[],
   context: Context,
 ): Rows {
-  const request = windowRequest(windowFunction, source, grid, parameters);
-  if (source.extension !== null) return extendedRows(request, source, context);
-  return new SelectorRows(request, source, context);
+  if (source.extension !== null) {
+    return extendedRows(windowRequest(windowFunction, source, grid, parameters), source, context);
+  }
+  const fetched = context.fetched[source.fetch]!;
+  return SelectorRows.of(windowFunction, fetched, source, grid, parameters, context);
 }
 
-class SelectorRows extends Rows {
+export class SelectorRows extends Rows {
   readonly #request: WindowRequest;
-  readonly #source: Source;
+  readonly #span: Span;
   readonly #fetched: Fetched;
   readonly #bundle: SeriesBundle;
   readonly #range: SelectRange;
@@ -63,19 +67,30 @@ class SelectorRows extends Rows {
   /** The row that the buffer holds because it was made aside; -1 for none. */
   #prepared: number;
 
-  constructor(request: WindowRequest, source: Source, context: Context) {
-    const fetched = context.fetched[source.fetch]!;
+  private constructor(request: WindowRequest, fetched: Fetched, span: Span, context: Context) {
     super(fetched.labels, request.stepCount, makeCells(request.stepCount));
     this.#request = request;
-    this.#source = source;
+    this.#span = span;
     this.#fetched = fetched;
-    this.#bundle = fetched.result.bundle;
+    this.#bundle = fetched.bundle;
     this.#range = fetched.fetch.range;
     this.#windows = context.windows;
     this.#columns = new ColumnWindows(request, context);
     this.#context = context;
     this.#asksStarts = context.features.startTimestamps && looksAtStarts(request.function);
     this.#prepared = -1;
+  }
+
+  static of(
+    windowFunction: WindowFunction,
+    fetched: Fetched,
+    reference: Reference,
+    grid: Grid,
+    parameters: readonly Float64Array[],
+    context: Context,
+  ): SelectorRows {
+    const request = windowRequest(windowFunction, reference, grid, parameters);
+    return new SelectorRows(request, fetched, reference.span, context);
   }
 
   load(index: number): number {
@@ -134,7 +149,7 @@ class SelectorRows extends Rows {
     const { startNanos, endNanos } = this.#range;
     const rows = await readSeriesRows(chunks, [startNanos, endNanos], pacer);
     const notes = await this.#notesOf(rows);
-    noteWindows(notes, this.labels[index]!.name, this.#source.span, annotations);
+    noteWindows(notes, this.labels[index]!.name, this.#span, annotations);
     stats.decodedSamples += rows.floats.length + rows.histograms.count;
   }
 

@@ -7,7 +7,7 @@ import {
 } from '#engine/histograms/windows/series_rows.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import { isAbsent, makeRowBuffer } from '#engine/window_functions/row.ts';
-import type { Fetched } from '../rows/context.ts';
+import type { Fetched } from '../rows/reads.ts';
 import type { Pacer } from '../rows/pacer.ts';
 
 /** About what it takes to decode a histogram, in units of work (lib/turns/turns.ts). */
@@ -21,7 +21,7 @@ type NanosRange = readonly [startNanos: bigint, endNanos: bigint];
 
 /** Of a series of either kind, in the range that was fetched. */
 export function readStoredRows(
-  { fetch, result: { bundle }, isTyped, hasStarts }: Fetched,
+  { fetch, bundle, isTyped, hasStarts }: Fetched,
   index: number,
   pacer: Pacer,
 ): Promise<SeriesRows> {

@@ -1,6 +1,6 @@
 /** What windows of histograms have to tell, worded as Prometheus words it. */
 import { windowNote } from '#engine/histograms/windows/change.ts';
-import type { Span } from '../parse/position.ts';
+import type { Span } from '../words/position.ts';
 import type { Annotations } from '../rows/annotations.ts';
 
 const warnings: readonly (readonly [note: number, text: string])[] = [

@@ -2,13 +2,13 @@
 import type { Annotations } from '../rows/annotations.ts';
 import { hasFloat } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
-import { executionError } from '../parse/errors.ts';
+import { executionError } from '../words/errors.ts';
 import { functions } from '../functions/table.ts';
 import type { Evaluator } from '../rows/evaluator.ts';
 import { withoutNames } from '../rows/names.ts';
 import { formatNumber } from '#engine/window_functions/number_format.ts';
 import type { WindowPlan } from '../plan/plan.ts';
-import type { Span } from '../parse/position.ts';
+import type { Span } from '../words/position.ts';
 import { notReady, Rows } from '../rows/rows.ts';
 import { selectorRows, windowRequest } from './selector_rows.ts';
 import { ColumnRows, columnsOf, isLong, SubqueryRows } from './subquery.ts';

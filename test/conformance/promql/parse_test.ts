@@ -9,7 +9,7 @@ import {
   noFeatures,
   type PromqlFeatures,
 } from '#coordinator/promql/parse/features.ts';
-import { PromqlError } from '#coordinator/promql/parse/errors.ts';
+import { PromqlError } from '#coordinator/promql/words/errors.ts';
 import { parseQuery } from '#coordinator/promql/parse/parser.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';
 

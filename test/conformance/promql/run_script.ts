@@ -1,7 +1,7 @@
 /** Runs a promqltest script on the engine as promqltest does, and lists what differs. */
 import { type PromqlEngine, writeResultJson } from '#coordinator/promql/engine.ts';
 import type { PlainSeries, QueryResult } from '#coordinator/promql/evaluate/result.ts';
-import { PromqlError } from '#coordinator/promql/parse/errors.ts';
+import { PromqlError } from '#coordinator/promql/words/errors.ts';
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import { textOf } from '#engine/histograms/text.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
