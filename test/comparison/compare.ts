@@ -1,6 +1,6 @@
 import { allFeatures, noFeatures } from '#coordinator/promql/parse/features.ts';
 import { SeededRandom } from '../seeded_random.ts';
-import { differenceOf } from './answers.ts';
+import { type ApiAnswer, differenceOf } from './answers.ts';
 import { QueryGrammar } from './grammar.ts';
 import { Peers } from './peers.ts';
 import { intervalMillis, makeSeries, rowsEach } from './series.ts';
@@ -38,8 +38,13 @@ export async function compare(options: ComparisonOptions): Promise<Comparison> {
     found.compared += 1;
     if (theirs.status === 'error') found.refused += 1;
     else if ((theirs.data!.result as unknown[]).length === 0) found.empty += 1;
-    const isOrdered = 'time' in parameters && /^sort/.test(parameters['query']!);
-    const difference = differenceOf(theirs, ours, isOrdered);
+    const isOrdered = 'time' in parameters && parameters['query']!.startsWith('sort');
+    const isPlaced = !/\[[^\]]*:/.test(parameters['query']!);
+    const difference = differenceOf(
+      isPlaced ? theirs : withoutPlaces(theirs),
+      isPlaced ? ours : withoutPlaces(ours),
+      isOrdered,
+    );
     if (difference === null) found.same += 1;
     else {
       const { kind, detail } = difference;
@@ -51,6 +56,14 @@ export async function compare(options: ComparisonOptions): Promise<Comparison> {
     }
   }
   return found;
+}
+
+/** Prometheus places what functions over subqueries tell at the beginning of the query. */
+function withoutPlaces(answer: ApiAnswer): ApiAnswer {
+  const strip = (texts: readonly string[] = []): string[] => [
+    ...new Set(texts.map((text) => text.replace(/ \(\d+:\d+\)$/, ''))),
+  ];
+  return { ...answer, warnings: strip(answer.warnings), infos: strip(answer.infos) };
 }
 
 const steps = [15, 30, 60, 7, 300];

@@ -42,6 +42,8 @@ const replacements = ['$1', 'x$1y', '${x}', '', 'new', '$2$1'];
 /** Deeper ones say little that others do not. */
 const depthMax = 4;
 
+const times = ['', 'timestamp(up)', 'memory_bytes', 'vector(time())', 'vector(time() - 1e8)'];
+
 const functionNames = [...functions.keys()];
 
 export class QueryGrammar {
@@ -171,6 +173,10 @@ export class QueryGrammar {
       const separator = name === 'label_join' ? [JSON.stringify(this.#random.pick(['-', '']))] : [];
       const args = [this.#vector(depth + 1), texts[0]!, ...separator, ...texts.slice(1)];
       return `${name}(${args.join(', ')})`;
+    }
+    // What the calendar says of no time differs between processors.
+    if (row.dependsOnTime && row.ofValue !== null) {
+      return `${name}(${this.#random.pick(times)})`;
     }
     const least = row.args.length - Math.abs(row.optional);
     const count = least + this.#below(row.args.length - least + 1);

@@ -59,7 +59,7 @@ export function makeSeries(random: SeededRandom, startMillis: number): SeriesToW
   }
   add({ __name__: 'odd', kind: 'nan' }, shapes.odd([NaN, 1, 2]));
   add({ __name__: 'odd', kind: 'inf' }, shapes.odd([Infinity, -Infinity, 0, 1]));
-  add({ __name__: 'odd', kind: 'tiny' }, shapes.odd([5e-324, -0, 0, 1e308, -1e308]));
+  add({ __name__: 'odd', kind: 'tiny' }, shapes.odd([1e-300, -0, 0, 1e308, -1e308]));
   add({ __name__: 'odd', kind: 'same' }, () => ({ value: 0.1 }));
   add({ __name__: 'ended' }, (row) => {
     if (row < 100) return { value: row };
@@ -120,15 +120,17 @@ class Shapes {
 
   /** Of a counter, or of a gauge whose counts are floats. */
   exponential(schema: number, isGauge: boolean): (row: number) => Row {
-    let counts = new Map<number, number>();
-    let negative = new Map<number, number>();
+    // Both sides have a bucket at any time: Prometheus looks at whether a side has any, empty ones included, of which nobody
+    // else knows.
+    let counts = new Map([[0, 1]]);
+    let negative = new Map([[0, 1]]);
     let zeroCount = 0;
     let sum = 0;
     let zeroThreshold = 1e-3;
     return (row) => {
       if (isGauge || this.#random.below(50) === 0) {
-        counts = new Map();
-        negative = new Map();
+        counts = new Map([[0, 1]]);
+        negative = new Map([[0, 1]]);
         zeroCount = 0;
         sum = 0;
         if (!isGauge && this.#random.below(2) === 0) zeroThreshold *= 2;

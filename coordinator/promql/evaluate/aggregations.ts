@@ -402,6 +402,8 @@ async function countValues(
   const { stepCount } = rows;
   const { pacer } = context;
   const { groupOfRow, labels } = await groupRows(rows, plan.grouping, pacer.work);
+  // As Prometheus has it: what is left out is left out, the new label too.
+  const isDropped = plan.grouping.without && plan.grouping.labels.includes(label);
   // Labels are made and compared as long as they are.
   const labelUnits = labelsUnits + 2 * label.length;
   const counts: { labels: Labels; row: Float64Array }[] = [];
@@ -420,7 +422,7 @@ async function countValues(
       let row = countsOfGroup[group]!.get(text);
       if (row === undefined) {
         if (pacer.take(labels[group]!.bytesWith(label, text))) await pacer.room();
-        const groupLabels = labels[group]!.with(label, text);
+        const groupLabels = isDropped ? labels[group]! : labels[group]!.with(label, text);
         row = countsOfLabels.get(groupLabels.key);
         if (row === undefined) {
           if (pacer.hold(stepCount, countBytes)) await pacer.room();

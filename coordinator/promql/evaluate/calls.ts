@@ -155,6 +155,15 @@ async function mapAll(
   return withoutNames(mapped, input, evaluator.context);
 }
 
+/** Of two, one of which may be NaN: an infinity is beyond that, as in Go. */
+function lesserOf(a: number, b: number): number {
+  return a === -Infinity || b === -Infinity ? -Infinity : Math.min(a, b);
+}
+
+function greaterOf(a: number, b: number): number {
+  return a === Infinity || b === Infinity ? Infinity : Math.max(a, b);
+}
+
 async function clamp(
   plan: CallPlan,
   evaluator: Evaluator,
@@ -168,8 +177,8 @@ async function clamp(
   const mapped = new MappedRows(rows, rows.labels, (row) => {
     mapPresent(row, (value, step) => {
       let clamped = value;
-      if (greatest !== null) clamped = Math.min(greatest[step]!, clamped);
-      if (least !== null) clamped = Math.max(least[step]!, clamped);
+      if (greatest !== null) clamped = lesserOf(greatest[step]!, clamped);
+      if (least !== null) clamped = greaterOf(least[step]!, clamped);
       return clamped;
     });
     if (least === null || greatest === null) return;

@@ -8,6 +8,7 @@ import {
   quantileOf as nativeQuantile,
 } from '#engine/histograms/estimates.ts';
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
+import { noteQuantiles } from '../windows/window_notes.ts';
 import { formatGeneral, formatTwoDigits } from '#engine/window_functions/number_format.ts';
 import { isAbsent } from '#engine/window_functions/row.ts';
 import { isoSeconds } from '#lib/time.ts';
@@ -184,14 +185,8 @@ export async function histogramQuantile(
   rows: Rows,
   context: Context,
 ): Promise<Rows> {
-  noteQuantiles(quantiles, plan.args[0]!.span, context);
+  noteQuantiles(quantiles, plan.args[0]!.span, context.annotations);
   return quantilesOf(plan.grid, quantiles, rows, plan.args[1]!.span, context);
-}
-
-function noteQuantiles(quantiles: Float64Array, span: Span, { annotations }: Context): void {
-  const bad = quantiles.find((q) => Number.isNaN(q) || q < 0 || q > 1);
-  if (bad === undefined) return;
-  annotations.warn(`quantile value should be between 0 and 1, got ${formatGeneral(bad)}`, span);
 }
 
 async function quantilesOf(
@@ -225,7 +220,7 @@ export async function histogramQuantiles(
   const { stepCount } = plan.grid;
   const [input] = plan.args;
   for (const [i, each] of quantiles.entries()) {
-    noteQuantiles(each, plan.args[i + 2]!.span, context);
+    noteQuantiles(each, plan.args[i + 2]!.span, context.annotations);
   }
   const matrix = await materialize(rows, pacer);
   const labels: Labels[] = [];

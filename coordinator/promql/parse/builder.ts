@@ -196,6 +196,7 @@ export class Builder {
         returnBool: token.returnBool,
         matching: this.#matching(token),
         span: { start: left.span.start, end: right.span.end },
+        operatorSpan: { start: token.start, end: token.start + token.operator.length },
       };
     }
   }

@@ -20,7 +20,7 @@ class Checker {
     this.#query = query;
   }
 
-  #fail(expr: Expr, message: string): never {
+  #fail(expr: Pick<Expr, 'span'>, message: string): never {
     throw parseError(this.#query, expr.span.start, message);
   }
 
@@ -136,7 +136,8 @@ class Checker {
       const included = new Set(matching.include);
       for (const label of matching.labels) {
         if (included.has(label)) {
-          this.#fail(expr, `label "${label}" must not occur in ON and GROUP clause at once`);
+          const at = { span: expr.operatorSpan };
+          this.#fail(at, `label "${label}" must not occur in ON and GROUP clause at once`);
         }
       }
     }

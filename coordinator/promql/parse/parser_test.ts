@@ -3,11 +3,18 @@ import { test } from 'node:test';
 import { allFeatures, noFeatures } from './features.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';
 import type { Expr } from './ast.ts';
+import type { Duration } from './durations.ts';
 import { PromqlError } from '../words/errors.ts';
 import { parseQuery, parseSelectors, queryLengthMax } from './parser.ts';
 import { operatorsMax, tokensMax } from '../words/tokens.ts';
 
 const parsed = (query: string): Promise<Expr> => parseQuery(query, noFeatures, turningOf());
+
+/** Of one that is written as a number. */
+function millis(duration: Duration): number {
+  assert.ok(typeof duration === 'number');
+  return duration;
+}
 
 /** The shape of an expression, fully in brackets. */
 function shape(expr: Expr): string {
@@ -18,15 +25,15 @@ function shape(expr: Expr): string {
       return JSON.stringify(expr.value);
     case 'vectorSelector': {
       const name = expr.matchers.find((matcher) => matcher.name === '__name__')?.value ?? '';
-      const offset = expr.offset === 0 ? '' : ` offset ${expr.offset}`;
+      const offset = expr.offset === 0 ? '' : ` offset ${millis(expr.offset)}`;
       const at =
         expr.at === null ? '' : ` @ ${'millis' in expr.at ? expr.at.millis : expr.at.kind}`;
       return `${name}${at}${offset}`;
     }
     case 'matrixSelector':
-      return `${shape(expr.selector)}[${expr.range}]`;
+      return `${shape(expr.selector)}[${millis(expr.range)}]`;
     case 'subquery':
-      return `${shape(expr.expr)}[${expr.range}:${expr.step}]`;
+      return `${shape(expr.expr)}[${millis(expr.range)}:${millis(expr.step)}]`;
     case 'call':
       return `${expr.name}(${expr.args.map(shape).join(', ')})`;
     case 'aggregate':

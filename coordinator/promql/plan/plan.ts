@@ -8,7 +8,7 @@ import type { WindowExtension } from '#engine/histograms/windows/extended_window
 import type { WindowFunction } from '#engine/window_functions/windows.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import type { Matcher, SelectRange } from '../../select/storage.ts';
-import { typeOf, unwrapParens } from '../parse/ast.ts';
+import { trimOperators, typeOf, unwrapParens } from '../parse/ast.ts';
 import type {
   AggregateOperator,
   Binary,
@@ -55,6 +55,8 @@ export interface Source extends Reference {
   readonly matchers: readonly Matcher[];
   /** Rows around the windows that count, too; null where none do. */
   readonly extension: WindowExtension | null;
+  /** Only counts and sums of its histograms are asked for, so that buckets are not looked at. */
+  readonly isOfStats: boolean;
 }
 
 /** Rows made by evaluating an expression on a grid of its own. */
@@ -221,6 +223,20 @@ function checkExtension(functionName: string, { selector }: MatrixSelector): voi
 /** More warnings are left out. */
 const warningsMax = 100;
 
+type AskedOfHistograms = 'stats' | 'buckets';
+
+/** What functions ask of all histograms in their arguments; who asks for buckets decides. */
+const askedOfHistograms: ReadonlyMap<string, AskedOfHistograms> = new Map([
+  ['histogram_avg', 'stats'],
+  ['histogram_count', 'stats'],
+  ['histogram_sum', 'stats'],
+  ['histogram_fraction', 'buckets'],
+  ['histogram_quantile', 'buckets'],
+  ['histogram_quantiles', 'buckets'],
+  ['histogram_stddev', 'buckets'],
+  ['histogram_stdvar', 'buckets'],
+]);
+
 class Planner {
   readonly #options: PlanOptions;
   readonly #positions: Positions;
@@ -230,6 +246,8 @@ class Planner {
   /** Whether the value is the same at all steps: what stands inside of others is asked for with each of them. */
   readonly #invariant = new Map<Expr, boolean>();
   readonly #looks = new Looks((of) => this.#lookOf(of));
+  /** Of the histograms of what is being planned. */
+  #asked: AskedOfHistograms | null = null;
 
   constructor(options: PlanOptions) {
     this.#options = options;
@@ -273,9 +291,13 @@ class Planner {
           grouping: inner.grouping,
         };
       case 'binary':
-        return this.#binary(inner, grid);
+        return this.#within(trimOperators.has(inner.operator) ? 'buckets' : null, () =>
+          this.#binary(inner, grid),
+        );
       case 'call':
-        return this.#call(inner, grid);
+        return this.#within(askedOfHistograms.get(inner.name) ?? null, () =>
+          this.#call(inner, grid),
+        );
       case 'paren':
         return this.plan(inner.expr, grid);
     }
@@ -316,6 +338,19 @@ class Planner {
     }
   }
 
+  /** @param asked of the histograms of all selectors in what is planned; null for what is asked of them around it */
+  #within(asked: AskedOfHistograms | null, plan: () => Plan): Plan {
+    const before = this.#asked;
+    if (before !== 'buckets') this.#asked = asked ?? before;
+    const made = plan();
+    this.#asked = before;
+    return made;
+  }
+
+  get #isOfStats(): boolean {
+    return this.#asked === 'stats';
+  }
+
   #binary(expr: Binary, grid: Grid): Plan {
     const left = this.plan(expr.left, grid);
     const right = this.plan(expr.right, grid);
@@ -347,7 +382,8 @@ class Planner {
         const inner = unwrapParens(argument);
         if (inner.kind === 'matrixSelector') checkExtension(expr.name, inner);
         if (inner.kind === 'matrixSelector' || inner.kind === 'subquery') {
-          source = this.#rangeSource(inner, grid);
+          // It is told of at the place of the first argument, whichever that is.
+          source = { ...this.#rangeSource(inner, grid), span: expr.args[0]!.span };
         } else parameters.push(this.plan(inner, grid));
       }
       const window: WindowPlan = {
@@ -365,7 +401,9 @@ class Planner {
     if (expr.name === 'info') return this.#info(expr, grid);
     const ofQuery = this.#numberOfQuery(expr.name);
     if (ofQuery !== null) return { kind: 'number', grid, span, value: ofQuery };
-    if (this.#options.isRangeQuery && expr.name.startsWith('sort')) {
+    // What is the same at all steps is evaluated at one.
+    const isOrdered = !this.#options.isRangeQuery || this.#isStepInvariant(expr);
+    if (!isOrdered && expr.name.startsWith('sort')) {
       this.#warn(
         `sort is ineffective for range queries since results are always ordered by labels`,
         span,
@@ -477,11 +515,8 @@ class Planner {
         `query processing would load too many samples into memory in query execution: a subquery has ${stepCount} steps`,
       );
     }
-    const inner = this.plan(expr.expr, {
-      startMillis: innerStart,
-      stepMillis: innerStep,
-      stepCount,
-    });
+    const innerGrid = { startMillis: innerStart, stepMillis: innerStep, stepCount };
+    const inner = this.#within('buckets', () => this.plan(expr.expr, innerGrid));
     return {
       kind: 'subquery',
       inner,
@@ -538,7 +573,14 @@ class Planner {
       this.#fetchIndex.set(key, fetch);
       this.fetches.push({ matchers: selector.matchers, range });
     }
-    return { kind: 'selector', fetch, matchers: selector.matchers, extension, ...reference };
+    return {
+      kind: 'selector',
+      fetch,
+      matchers: selector.matchers,
+      extension,
+      isOfStats: this.#isOfStats,
+      ...reference,
+    };
   }
 }
 

@@ -53,9 +53,12 @@ export function selectorRows(
   return SelectorRows.of(windowFunction, fetched, source, grid, parameters, context);
 }
 
+type SelectorReference = Reference & Partial<Pick<Source, 'isOfStats'>>;
+
 export class SelectorRows extends Rows {
   readonly #request: WindowRequest;
   readonly #span: Span;
+  readonly #isOfStats: boolean;
   readonly #fetched: Fetched;
   readonly #bundle: SeriesBundle;
   readonly #range: SelectRange;
@@ -67,10 +70,16 @@ export class SelectorRows extends Rows {
   /** The row that the buffer holds because it was made aside; -1 for none. */
   #prepared: number;
 
-  private constructor(request: WindowRequest, fetched: Fetched, span: Span, context: Context) {
+  private constructor(
+    request: WindowRequest,
+    fetched: Fetched,
+    { span, isOfStats = false }: SelectorReference,
+    context: Context,
+  ) {
     super(fetched.labels, request.stepCount, makeCells(request.stepCount));
     this.#request = request;
     this.#span = span;
+    this.#isOfStats = isOfStats;
     this.#fetched = fetched;
     this.#bundle = fetched.bundle;
     this.#range = fetched.fetch.range;
@@ -84,13 +93,13 @@ export class SelectorRows extends Rows {
   static of(
     windowFunction: WindowFunction,
     fetched: Fetched,
-    reference: Reference,
+    reference: SelectorReference,
     grid: Grid,
     parameters: readonly Float64Array[],
     context: Context,
   ): SelectorRows {
     const request = windowRequest(windowFunction, reference, grid, parameters);
-    return new SelectorRows(request, fetched, reference.span, context);
+    return new SelectorRows(request, fetched, reference, context);
   }
 
   load(index: number): number {
@@ -147,7 +156,7 @@ export class SelectorRows extends Rows {
   async #prepareMixed(index: number, chunks: Uint8Array): Promise<void> {
     const { pacer, stats, annotations } = this.#context;
     const { startNanos, endNanos } = this.#range;
-    const rows = await readSeriesRows(chunks, [startNanos, endNanos], pacer);
+    const rows = await readSeriesRows(chunks, [startNanos, endNanos], pacer, this.#isOfStats);
     const notes = await this.#notesOf(rows);
     noteWindows(notes, this.labels[index]!.name, this.#span, annotations);
     stats.decodedSamples += rows.floats.length + rows.histograms.count;

@@ -34,11 +34,15 @@ export function readStoredRows(
   return readSeriesRows(chunks, [startNanos, endNanos], pacer);
 }
 
-/** Of a series that has typed rows. */
+/**
+ * Of a series that has typed rows.
+ * @param isOfStats as of `HistogramChanges`
+ */
 export async function readSeriesRows(
   chunks: Uint8Array,
   range: NanosRange,
   pacer: Pacer,
+  isOfStats = false,
 ): Promise<SeriesRows> {
   const reading = new SeriesReading(chunks, range);
   let bytes = 0;
@@ -47,7 +51,7 @@ export async function readSeriesRows(
     if (pacer.take(histogramRowBytes * count)) await pacer.room();
     if (pacer.spend(histogramUnits * count)) await pacer.pause();
   }
-  const rows = reading.rows();
+  const rows = reading.rows(isOfStats);
   // They are looked at while one row of the grid is made, and gone then.
   pacer.give(bytes);
   return rows;

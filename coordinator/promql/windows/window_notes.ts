@@ -1,5 +1,6 @@
 /** What windows of histograms have to tell, worded as Prometheus words it. */
 import { windowNote } from '#engine/histograms/windows/change.ts';
+import { formatGeneral } from '#engine/window_functions/number_format.ts';
 import type { Span } from '../words/position.ts';
 import type { Annotations } from '../rows/annotations.ts';
 
@@ -51,6 +52,17 @@ export function noteMixedSchemas(metricName: string, span: Span, annotations: An
     `vector contains a mix of histograms with exponential and custom buckets schemas for metric name ${JSON.stringify(metricName)}`,
     span,
   );
+}
+
+/** Each value that is none of a quantile. */
+export function noteQuantiles(quantiles: Float64Array, span: Span, annotations: Annotations): void {
+  let last = 0;
+  for (const q of quantiles) {
+    // Most are the same at all steps.
+    if (Object.is(q, last) || (q >= 0 && q <= 1)) continue;
+    annotations.warn(`quantile value should be between 0 and 1, got ${formatGeneral(q)}`, span);
+    last = q;
+  }
 }
 
 export type HistogramOperation = 'addition' | 'subtraction' | 'aggregation';

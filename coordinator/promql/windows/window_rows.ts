@@ -6,6 +6,7 @@ import { executionError } from '../words/errors.ts';
 import { functions } from '../functions/table.ts';
 import type { Evaluator } from '../rows/evaluator.ts';
 import { withoutNames } from '../rows/names.ts';
+import { noteQuantiles } from './window_notes.ts';
 import { formatNumber } from '#engine/window_functions/number_format.ts';
 import type { WindowPlan } from '../plan/plan.ts';
 import type { Span } from '../words/position.ts';
@@ -56,13 +57,7 @@ function checkParameters(
   context: Context,
 ): void {
   if (plan.function === 'quantile') {
-    const bad = parameters[0]!.find((q) => Number.isNaN(q) || q < 0 || q > 1);
-    if (bad !== undefined) {
-      context.annotations.warn(
-        `quantile value should be between 0 and 1, got ${formatNumber(bad)}`,
-        plan.parameters[0]!.span,
-      );
-    }
+    noteQuantiles(parameters[0]!, plan.parameters[0]!.span, context.annotations);
   }
   if (plan.function === 'doubleExponential') {
     for (const [index, name] of ['smoothing', 'trend'].entries()) {

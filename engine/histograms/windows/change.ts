@@ -152,10 +152,13 @@ export class HistogramChanges implements HistogramSeries {
   /** By row: place of its run. */
   readonly #runOfRow: Int32Array;
   readonly #hasGauges: boolean;
+  readonly #isOfStats: boolean;
   /** Those of these rows that are reset after the one before, ascending; null until they are asked for. */
   #resets: Int32Array | null = null;
 
-  constructor(rows: HistogramRows) {
+  /** @param isOfStats whether counts and sums alone are asked for, and whether they were reset */
+  constructor(rows: HistogramRows, isOfStats = false) {
+    this.#isOfStats = isOfStats;
     const { isStale, runs, hasRowBefore } = rows;
     this.#rows = rows;
     const count = isStale.length;
@@ -186,17 +189,21 @@ export class HistogramChanges implements HistogramSeries {
       if (reset > first + 1) add(change, numbersOf(run, this.places[reset - 1]!));
     }
     const histogram = histogramOfNumbers(run, change, counterHint.gauge);
-    return { histogram, notes: this.#notes(first, last, isCounter) };
+    const notes = this.#notes(first, last, isCounter);
+    return { histogram: this.#isOfStats ? statsOf(histogram) : histogram, notes };
   }
 
-  /** With what is known of a reset before it. */
+  /**
+   * It says whether it goes on after the row before it. That it does not is left open unless only its counts are asked for,
+   * as Prometheus leaves it: whoever compares two rows finds out, and what is made of many may have another row before it.
+   */
   at(place: number): FloatHistogram {
-    const row = this.places[place]!;
-    const histogram = this.#histogram(row);
-    if (histogram.hint === counterHint.unknown && this.#rowBefore(place) >= 0) {
-      histogram.hint = this.isReset(place) ? counterHint.reset : counterHint.notReset;
+    const histogram = this.#histogram(this.places[place]!);
+    if (histogram.hint !== counterHint.gauge && this.#rowBefore(place) >= 0) {
+      const reset = this.#isOfStats ? counterHint.reset : counterHint.unknown;
+      histogram.hint = this.isReset(place) ? reset : counterHint.notReset;
     }
-    return histogram;
+    return this.#isOfStats ? statsOf(histogram) : histogram;
   }
 
   #histogram(row: number): FloatHistogram {
@@ -274,6 +281,11 @@ export class HistogramChanges implements HistogramSeries {
     const before = numbersOf(run, this.places[place - 1]!);
     return numbersOf(run, this.places[place]!).some((value, i) => !Object.is(value, before[i]));
   }
+}
+
+/** Without its buckets. */
+function statsOf({ schema, count, sum, hint }: FloatHistogram): FloatHistogram {
+  return new FloatHistogram({ schema, count, sum, hint });
 }
 
 function firstAbove(ascending: Int32Array, limit: number): number {

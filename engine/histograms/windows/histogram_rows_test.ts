@@ -145,10 +145,10 @@ test('rows are the histograms of the values, in few runs', () => {
 function withHints(values: readonly Uint8Array[]): FloatHistogram[] {
   const all = values.map((value) => FloatHistogram.ofValue(histogramOfValue(value)));
   return all.map((histogram, i) => {
-    if (histogram.hint !== counterHint.unknown || i === 0) return histogram;
+    if (histogram.hint === counterHint.gauge || i === 0) return histogram;
     const copy = histogram.copy();
     const isReset = histogram.isResetAfter(all[i - 1]!);
-    copy.hint = isReset ? counterHint.reset : counterHint.notReset;
+    copy.hint = isReset ? counterHint.unknown : counterHint.notReset;
     return copy;
   });
 }

@@ -69,14 +69,17 @@ export class SeriesReading {
     return part.timestampNanos.length;
   }
 
-  /** All rows, once `next` has been called for each chunk. */
-  rows(): SeriesRows {
+  /**
+   * All rows, once `next` has been called for each chunk.
+   * @param isOfStats as of `HistogramChanges`
+   */
+  rows(isOfStats = false): SeriesRows {
     const histograms = joinedParts(this.#parts);
     const floats = readFloats(this.#floatChunks, this.#range);
     const beaten = beatenRows(floats, histograms);
     return {
       ...floatsOf(floats, beaten.floats),
-      ...histogramsOf(histograms, beaten.histograms),
+      ...histogramsOf(histograms, beaten.histograms, isOfStats),
       staleMillis: staleMillisOf(floats, histograms, beaten),
     };
   }
@@ -128,10 +131,11 @@ function floatsOf(
 function histogramsOf(
   all: HistogramRows,
   isBeaten: Uint8Array,
+  isOfStats: boolean,
 ): Pick<SeriesRows, 'histogramMillis' | 'histograms' | 'histogramStarts'> {
   // A beaten row counts as a marker: neither has counts that anybody looks at.
   const isStale = all.isStale.map((stale, row) => stale | isBeaten[row]!);
-  const histograms = new HistogramChanges({ ...all, isStale });
+  const histograms = new HistogramChanges({ ...all, isStale }, isOfStats);
   const { places } = histograms;
   const ofPlaces = (column: BigInt64Array): Float64Array =>
     millisOf(BigInt64Array.from(places, (row) => column[row]!));
