@@ -31,7 +31,7 @@ const tolerance = 1e-9;
 export function differenceOf(
   theirs: ApiAnswer,
   ours: ApiAnswer,
-  isOrdered: boolean,
+  order: 'values' | 'labels' | null,
 ): { kind: string; detail: string } | null {
   if (theirs.status !== ours.status) {
     return differs('success', theirs.error ?? 'success', ours.error ?? 'success');
@@ -54,7 +54,7 @@ export function differenceOf(
   const values =
     their.resultType === 'scalar' || their.resultType === 'string'
       ? pointsDiffer([their.result as [number, string]], [our.result as [number, string]])
-      : seriesDiffer(their.result as SeriesJson[], our.result as SeriesJson[], isOrdered);
+      : seriesDiffer(their.result as SeriesJson[], our.result as SeriesJson[], order);
   if (values !== null) return values;
   return annotationsDiffer(theirs, ours);
 }
@@ -98,11 +98,17 @@ function keyOf(metric: Record<string, string>): string {
   return JSON.stringify(Object.entries(metric).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-function seriesDiffer(theirs: SeriesJson[], ours: SeriesJson[], isOrdered: boolean): Difference {
+function seriesDiffer(
+  theirs: SeriesJson[],
+  ours: SeriesJson[],
+  order: 'values' | 'labels' | null,
+): Difference {
   const keys = (list: SeriesJson[]): string[] => list.map(({ metric }) => keyOf(metric));
   const [a, b] = [keys(theirs), keys(ours)];
-  if (isOrdered && a.join('\n') !== b.join('\n') && [...a].sort().join() === [...b].sort().join()) {
-    return differs('order', a, b);
+  if (order === 'labels' && a.join('\n') !== b.join('\n')) return differs('order', a, b);
+  if (order === 'values') {
+    const [x, y] = [theirs, ours].map((list) => list.map(({ value }) => value?.[1] ?? ''));
+    if (!x!.every((value, i) => isNear(value, y![i] ?? ''))) return differs('order', x, y);
   }
   const ofOurs = new Map(b.map((key, i) => [key, ours[i]!]));
   assert.equal(ofOurs.size, ours.length, 'no two of our series are the same');

@@ -38,12 +38,12 @@ export async function compare(options: ComparisonOptions): Promise<Comparison> {
     found.compared += 1;
     if (theirs.status === 'error') found.refused += 1;
     else if ((theirs.data!.result as unknown[]).length === 0) found.empty += 1;
-    const isOrdered = 'time' in parameters && parameters['query']!.startsWith('sort');
+    const order = 'time' in parameters ? orderOf(parameters['query']!) : null;
     const isPlaced = !/\[[^\]]*:/.test(parameters['query']!);
     const difference = differenceOf(
       isPlaced ? theirs : withoutPlaces(theirs),
       isPlaced ? ours : withoutPlaces(ours),
-      isOrdered,
+      order,
     );
     if (difference === null) found.same += 1;
     else {
@@ -56,6 +56,20 @@ export async function compare(options: ComparisonOptions): Promise<Comparison> {
     }
   }
   return found;
+}
+
+/** What a query is sorted by as a whole. */
+function orderOf(query: string): 'values' | 'labels' | null {
+  const name = /^sort(_by_label)?(?:_desc)?\(/.exec(query);
+  if (name === null) return null;
+  let depth = 0;
+  for (let i = name[0].length - 1; i < query.length; i++) {
+    if (query[i] === '(') depth += 1;
+    else if (query[i] === ')') depth -= 1;
+    if (depth === 0)
+      return i < query.length - 1 ? null : name[1] === undefined ? 'values' : 'labels';
+  }
+  return null;
 }
 
 /** Prometheus places what functions over subqueries tell at the beginning of the query. */
@@ -83,4 +97,11 @@ function questionOf(
   const [a, b] = [timeOf(), timeOf()].map((time) => Math.floor(time / 1000) * 1000);
   const [start, end] = [Math.min(a!, b!), Math.max(a!, b!)].map(seconds);
   return { query, start: start!, end: end!, step: String(random.pick(steps)) };
+}
+
+/**
+ * Annotations of parts that cannot have a say: Prometheus evaluates them all the same. Others are listed in docs/PROMQL.md.
+ */
+export function isExplained(kind: string): boolean {
+  return kind === 'infos only theirs' || kind === 'warnings only theirs';
 }

@@ -226,18 +226,24 @@ export class QueryGrammar {
     const inner = this.#vector(depth + 1);
     switch (this.#below(8)) {
       case 0:
-        return `${this.#random.pick(['topk', 'bottomk'])}${grouping}(${this.#scalar(depth + 2)}, ${inner})`;
+        return `${this.#random.pick(['topk', 'bottomk'])}${grouping}(${this.#parameter()}, ${inner})`;
       case 1:
-        return `quantile${grouping}(${this.#scalar(depth + 2)}, ${inner})`;
+        return `quantile${grouping}(${this.#parameter()}, ${inner})`;
       case 2:
         return `count_values${grouping}("${this.#random.pick(labels)}", ${inner})`;
       case 3: {
         if (!this.#features.experimentalFunctions) break;
         const name = this.#random.pick(['limitk', 'limit_ratio']);
-        return `${name}${grouping}(${this.#scalar(depth + 2)}, ${inner})`;
+        return `${name}${grouping}(${this.#parameter()}, ${inner})`;
       }
     }
     return `${this.#random.pick(aggregations)}${grouping}(${inner})`;
+  }
+
+  /** One for all steps: Prometheus takes an aggregation for the same at all steps when what it aggregates is. */
+  #parameter(): string {
+    const number = this.#random.pick(numbers);
+    return this.#below(3) === 0 ? `${number} * ${this.#random.pick(numbers)}` : number;
   }
 
   #grouping(): string {

@@ -335,6 +335,10 @@ async function checkOneSide(
   }
 }
 
+const severalMatches =
+  'multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)';
+const sameGroupLabels = 'multiple matches for labels: grouping labels must ensure unique matches';
+
 /** Without group_left two rows of one side may not match the same row at one step. */
 async function checkManySide(
   plan: BinaryPlan,
@@ -357,9 +361,7 @@ async function checkManySide(
         isPresent(operand, step) && !areIncompatible(plan.operator, operand, other, step);
       const count = operands.filter(isMatch).length;
       if (count > 1) {
-        throw executionError(
-          'multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)',
-        );
+        throw executionError(severalMatches);
       }
     }
   }
@@ -438,6 +440,10 @@ class PairRows extends Rows {
     return 0;
   }
 
+  get isOneToOne(): boolean {
+    return this.#plan.matching!.cardinality === 'one-to-one';
+  }
+
   /** Of the row that was loaded last. */
   areIncompatible(step: number): boolean {
     const [left, right] = this.#loaded!;
@@ -511,9 +517,7 @@ async function mergeMatches(
         const bits = rows.buffer.bits[at + step]!;
         if (bits === absentBits && rows.areIncompatible(step)) continue;
         if (matched[step] === 1) {
-          throw executionError(
-            'multiple matches for labels: grouping labels must ensure unique matches',
-          );
+          throw executionError(rows.isOneToOne ? severalMatches : sameGroupLabels);
         }
         matched[step] = 1;
         if (bits === absentBits) continue;

@@ -17,6 +17,7 @@ import { labelsUnits, namesUnits, visitPaced } from '../rows/paced.ts';
 import type { Pacer } from '../rows/pacer.ts';
 import type { Context } from '../rows/context.ts';
 import { textOf } from '../plan/plan.ts';
+import { greaterOf, lesserOf } from '../plan/operators.ts';
 import type { CallPlan, Plan } from '../plan/plan.ts';
 import { mapPresent, rowsOfScalar, timesInSeconds } from '../rows/row_values.ts';
 import {
@@ -153,15 +154,6 @@ async function mapAll(
   const rows = await evaluator.vector(input);
   const mapped = new MappedRows(rows, rows.labels, change);
   return withoutNames(mapped, input, evaluator.context);
-}
-
-/** Of two, one of which may be NaN: an infinity is beyond that, as in Go. */
-function lesserOf(a: number, b: number): number {
-  return a === -Infinity || b === -Infinity ? -Infinity : Math.min(a, b);
-}
-
-function greaterOf(a: number, b: number): number {
-  return a === Infinity || b === Infinity ? Infinity : Math.max(a, b);
 }
 
 async function clamp(

@@ -12,7 +12,7 @@ import { evaluateInfo } from './info.ts';
 import { RowOperator } from './row_operator.ts';
 import { withoutNames } from '../rows/names.ts';
 import { textOf } from '../plan/plan.ts';
-import { arithmetic, compare } from '../plan/operators.ts';
+import { arithmetic, compare, greaterOf, lesserOf } from '../plan/operators.ts';
 import type { BinaryPlan, Plan, SelectPlan } from '../plan/plan.ts';
 import { negate, timesInSeconds } from '../rows/row_values.ts';
 import {
@@ -72,7 +72,7 @@ export class Executor implements Evaluator {
             await this.scalar(plan.args[0]!),
             await this.scalar(plan.args[1]!),
           ];
-          const choose = plan.name === 'max_of' ? Math.max : Math.min;
+          const choose = plan.name === 'max_of' ? greaterOf : lesserOf;
           return left.map((value, step) => choose(value, right[step]!));
         }
         return this.#scalarOfVector(await this.vector(plan.args[0]!), stepCount);

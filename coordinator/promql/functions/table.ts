@@ -111,7 +111,7 @@ const table: Readonly<Record<string, FunctionRow>> = {
   histogram_count: call(['vector'], 'vector'),
   histogram_fraction: call(['scalar', 'scalar', 'vector'], 'vector'),
   histogram_quantile: call(['scalar', 'vector'], 'vector'),
-  histogram_quantiles: call(['vector', 'string', 'scalar'], 'vector', {
+  histogram_quantiles: call(['vector', 'string', 'scalar', 'scalar'], 'vector', {
     optional: -1,
     most: 12,
     ...experimental,

@@ -277,7 +277,7 @@ class Planner {
       case 'unary': {
         const input = this.plan(inner.expr, grid);
         if (inner.operator === '+') return input;
-        if (input.kind === 'number') return { ...input, value: -input.value };
+        if (input.kind === 'number') return { ...input, span, value: -input.value };
         return { kind: 'negate', grid, span, input, isScalar: typeOf(inner.expr) === 'scalar' };
       }
       case 'aggregate':
@@ -383,7 +383,7 @@ class Planner {
         if (inner.kind === 'matrixSelector') checkExtension(expr.name, inner);
         if (inner.kind === 'matrixSelector' || inner.kind === 'subquery') {
           // It is told of at the place of the first argument, whichever that is.
-          source = { ...this.#rangeSource(inner, grid), span: expr.args[0]!.span };
+          source = { ...this.#rangeSource(inner, grid), span: unwrapParens(expr.args[0]!).span };
         } else parameters.push(this.plan(inner, grid));
       }
       const window: WindowPlan = {
@@ -402,7 +402,7 @@ class Planner {
     const ofQuery = this.#numberOfQuery(expr.name);
     if (ofQuery !== null) return { kind: 'number', grid, span, value: ofQuery };
     // What is the same at all steps is evaluated at one.
-    const isOrdered = !this.#options.isRangeQuery || this.#isStepInvariant(expr);
+    const isOrdered = grid.stepCount < 2 || this.#isStepInvariant(expr);
     if (!isOrdered && expr.name.startsWith('sort')) {
       this.#warn(
         `sort is ineffective for range queries since results are always ordered by labels`,

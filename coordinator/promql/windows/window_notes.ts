@@ -54,12 +54,16 @@ export function noteMixedSchemas(metricName: string, span: Span, annotations: An
   );
 }
 
+export function isQuantile(value: number): boolean {
+  return value >= 0 && value <= 1;
+}
+
 /** Each value that is none of a quantile. */
 export function noteQuantiles(quantiles: Float64Array, span: Span, annotations: Annotations): void {
   let last = 0;
   for (const q of quantiles) {
     // Most are the same at all steps.
-    if (Object.is(q, last) || (q >= 0 && q <= 1)) continue;
+    if (Object.is(q, last) || isQuantile(q)) continue;
     annotations.warn(`quantile value should be between 0 and 1, got ${formatGeneral(q)}`, span);
     last = q;
   }
