@@ -32,10 +32,12 @@ import { Turns } from '#lib/turns/turns.ts';
 import type { NamespaceReadiness } from './api/ops.ts';
 import type { QuerySettings } from './api/parameters.ts';
 import { Fanout, readableNamespace } from './select/fanout.ts';
-import { Ingest, type IngestNamespace, verdictBy } from './ingest/ingest.ts';
+import { Ingest, verdictBy } from './ingest/ingest.ts';
+import type { IngestNamespace } from './ingest/refusals.ts';
 import { apiMetrics } from './http/metrics.ts';
 import { ingestMetrics } from './ingest/metrics.ts';
 import { selectMetrics } from './select/metrics.ts';
+import { featuresOf } from './promql/parse/features.ts';
 import { parseSelectors, PromqlEngine } from './promql/engine.ts';
 import { routesOf } from './api/routes.ts';
 import { openApiServer } from './http/server.ts';
@@ -129,6 +131,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     selectMetrics(options.metrics),
     turningOf,
   );
+  const features = featuresOf(config.promqlFeatures);
   const settings: QuerySettings = {
     timeoutMillis: config.queryTimeoutMillis,
     lookbackMillis: config.lookbackMillis,
@@ -156,7 +159,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     ingest,
     writeBodyBytesMax: config.writeBodyBytesMax,
     query: {
-      engine: new PromqlEngine(storage, { clock: env.clock, aside }),
+      engine: new PromqlEngine(storage, { clock: env.clock, features, aside }),
       settings,
       samplesMax: config.querySamplesMax,
       clock: env.clock,
@@ -181,6 +184,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     },
     compat: {
       clock: env.clock,
+      features,
       turningOf: (signal) => turningOf(env.clock.deadline(config.queryTimeoutMillis, signal)),
       version: options.version,
     },

@@ -8,6 +8,7 @@ import { parseConfig } from '#lib/config/config.ts';
 import type { Env } from '#lib/env/env.ts';
 import { httpRequest } from '#lib/env/http.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { type FormatLevels, newestFormats } from '#lib/format_level.ts';
 import { silentLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { onTheLoop } from '#engine/aside/aside.ts';
@@ -50,7 +51,10 @@ export class TestCoordinator implements AsyncDisposable {
   }
 
   /** @param settings YAML below `coordinator:`, flow form */
-  static async open(settings = '{}'): Promise<TestCoordinator> {
+  static async open(
+    settings = '{}',
+    formats: FormatLevels = newestFormats,
+  ): Promise<TestCoordinator> {
     const config = parseConfig(
       [{ path: 'test.yml', text: `coordinator: ${settings}` }],
       'coordinator',
@@ -76,6 +80,7 @@ export class TestCoordinator implements AsyncDisposable {
       cluster,
       topology,
       nodeOf: () => node,
+      formats,
       localInstance: null,
       metrics: new Metrics(),
       version: '0.0.0',
@@ -87,8 +92,8 @@ export class TestCoordinator implements AsyncDisposable {
    * A coordinator with a placement whose shards are AVAILABLE and a namespace "default" that is
    * ready.
    */
-  static async openReady(settings = '{}'): Promise<TestCoordinator> {
-    const test = await TestCoordinator.open(settings);
+  static async openReady(settings = '{}', formats?: FormatLevels): Promise<TestCoordinator> {
+    const test = await TestCoordinator.open(settings, formats);
     const create = { type: 'local', namespaceName: 'default', retentionTime: '12h' };
     expectOk(await test.post('/api/v1/database/create', create));
     await test.markAvailable();

@@ -15,9 +15,10 @@ import type {
   WriteResponse,
 } from '#cluster/node/service.ts';
 import { rowOutcome } from '#cluster/node/service.ts';
-import { readBatch } from '#engine/batch/batch.ts';
+import { readTypedBatch, rowsOfBatch } from '#engine/batch/batch.ts';
 import { encodeRawChunk } from '#engine/codec/chunk.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
+import { encodeTypedRows } from '#engine/typed/codec.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { formatLevelNewest } from '#lib/format_level.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
@@ -29,8 +30,10 @@ export interface FakeSeries {
   readonly tags: Uint8Array;
   readonly decoded: Tags;
   readonly slot: number;
-  /** Bits of the value by time. */
-  readonly rows: Map<bigint, bigint>;
+  /** By time: bits of the value, or a typed value. */
+  readonly rows: Map<bigint, bigint | Uint8Array>;
+  /** By time, Unix nanoseconds. */
+  readonly startNanos: Map<bigint, bigint>;
 }
 
 export class FakeNode implements NodeService {
@@ -42,6 +45,8 @@ export class FakeNode implements NodeService {
   /** Resolves before a fetch is answered. */
   gate: (signal: AbortSignal) => Promise<void> = async () => {};
   writeCount = 0;
+  /** What its answers to writes say. */
+  formatLevelWritten: number = formatLevelNewest;
   /** What its clock shows; 0 when it does not say. */
   unixNanos: () => bigint = () => 0n;
   /** What the node says of itself; its writes do not look at it. */
@@ -55,23 +60,37 @@ export class FakeNode implements NodeService {
   async write(request: WriteRequest): Promise<WriteResponse> {
     this.#failIfAsked();
     this.writeCount += 1;
-    const batch = readBatch(request.batch);
+    const batch = readTypedBatch(request.batch);
     const all = this.seriesOf(request.namespace);
     const references = new Uint32Array(batch.seriesCount * 2);
     for (let ordinal = 0; ordinal < batch.seriesCount; ordinal += 1) {
       references[ordinal * 2] = slotOf(all, new Uint8Array(batch.seriesTags(ordinal)));
       references[ordinal * 2 + 1] = 1;
     }
-    const bits = new BigUint64Array(new Float64Array(batch.values).buffer);
-    const outcomes = new Uint8Array(batch.rowCount);
-    for (let row = 0; row < batch.rowCount; row += 1) {
-      const slot =
-        batch.generations[row] === 0 ? references[batch.slots[row]! * 2]! : batch.slots[row]!;
-      const nanos = batch.timestamps[row]! * BigInt(batch.timeUnitNanos);
-      outcomes[row] = this.outcomeOf(nanos);
-      if (outcomes[row] === rowOutcome.written) all[slot]!.rows.set(nanos, bits[row]!);
+    const outcomes: number[] = [];
+    for (const { kind, rows } of rowsOfBatch(batch)) {
+      const bits =
+        kind === 'float' ? new BigUint64Array(new Float64Array(rows.values).buffer) : null;
+      for (let row = 0; row < rows.rowCount; row += 1) {
+        const slot =
+          rows.generations[row] === 0 ? references[rows.slots[row]! * 2]! : rows.slots[row]!;
+        const nanos = rows.timestamps[row]! * BigInt(rows.timeUnitNanos);
+        const outcome = this.outcomeOf(nanos);
+        outcomes.push(outcome);
+        if (outcome !== rowOutcome.written) continue;
+        const value = kind === 'float' ? bits![row]! : typedValueOf(rows, row);
+        all[slot]!.rows.set(nanos, value);
+        const start = rows.startNanos?.[row] ?? 0n;
+        if (start !== 0n) all[slot]!.startNanos.set(nanos, start);
+      }
     }
-    return { referenceEpoch: 'fake.1', outcomes, references, highestVersion: 0 };
+    return {
+      referenceEpoch: 'fake.1',
+      outcomes: Uint8Array.from(outcomes),
+      references,
+      highestVersion: 0,
+      formatLevelWritten: this.formatLevelWritten,
+    };
   }
 
   async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
@@ -156,10 +175,23 @@ export class FakeNode implements NodeService {
   }
 }
 
+function typedValueOf(
+  { valueBytes, valueEnds }: { valueBytes: Uint8Array; valueEnds: Uint32Array },
+  row: number,
+): Uint8Array {
+  return valueBytes.slice(row === 0 ? 0 : valueEnds[row - 1], valueEnds[row]);
+}
+
 function slotOf(all: FakeSeries[], tags: Uint8Array): number {
   const known = all.findIndex((one) => Buffer.compare(one.tags, tags) === 0);
   if (known >= 0) return known;
-  all.push({ tags, decoded: decodeTags(tags), slot: all.length, rows: new Map() });
+  all.push({
+    tags,
+    decoded: decodeTags(tags),
+    slot: all.length,
+    rows: new Map(),
+    startNanos: new Map(),
+  });
   return all.length - 1;
 }
 
@@ -192,15 +224,10 @@ function bundleOf(
 ): SeriesBundle {
   if (all.length === 0) return emptyBundle;
   const chunks = all.map(({ rows }) => {
-    const times = [...rows.keys()]
-      .filter((nanos) => nanos >= startNanos && nanos < endNanos)
-      .sort((a, b) => (a < b ? -1 : 1));
-    if (times.length === 0 || !fetchData) return new Uint8Array(0);
-    return encodeRawChunk({
-      timestampNanos: BigInt64Array.from(times),
-      values: new Float64Array(BigUint64Array.from(times, (nanos) => rows.get(nanos)!).buffer),
-      version: 1,
-    });
+    const ascending = [...rows]
+      .filter(([nanos]) => fetchData && nanos >= startNanos && nanos < endNanos)
+      .sort(([a], [b]) => (a < b ? -1 : 1));
+    return Buffer.concat([floatChunk(ascending), typedChunk(ascending)]);
   });
   const [tagsData, tagsOffset] = joined(all.map(({ tags }) => tags));
   const [chunkData, chunkOffset] = joined(chunks);
@@ -214,6 +241,31 @@ function bundleOf(
     chunkData,
     chunkOffset,
   };
+}
+
+type TimedValue = readonly [nanos: bigint, value: bigint | Uint8Array];
+
+function floatChunk(all: readonly TimedValue[]): Uint8Array {
+  const rows = all.filter(([, value]) => typeof value === 'bigint');
+  if (rows.length === 0) return new Uint8Array(0);
+  return encodeRawChunk({
+    timestampNanos: BigInt64Array.from(rows, ([nanos]) => nanos),
+    values: new Float64Array(BigUint64Array.from(rows, ([, bits]) => bits as bigint).buffer),
+    version: 1,
+  });
+}
+
+function typedChunk(all: readonly TimedValue[]): Uint8Array {
+  const rows = all.filter(([, value]) => typeof value !== 'bigint');
+  if (rows.length === 0) return new Uint8Array(0);
+  let end = 0;
+  return encodeTypedRows({
+    timestampNanos: BigInt64Array.from(rows, ([nanos]) => nanos),
+    valueBytes: Buffer.concat(rows.map(([, value]) => value as Uint8Array)),
+    valueEnds: Uint32Array.from(rows, ([, value]) => (end += (value as Uint8Array).length)),
+    rowVersions: new Float64Array(rows.length).fill(1),
+    startNanos: null,
+  });
 }
 
 function joined(parts: readonly Uint8Array[]): [Uint8Array, Uint32Array] {

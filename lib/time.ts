@@ -160,3 +160,8 @@ function unboundedNanos(text: string, field: string): bigint {
   if (Number.isNaN(millis) || Number(day) > daysOfMonth) throw fail('not a date that exists');
   return BigInt(millis) * nanosPerMilli + BigInt((fraction ?? '').padEnd(9, '0'));
 }
+
+/** RFC 3339 in UTC, of whole seconds. */
+export function isoSeconds(unixMillis: number): string {
+  return new Date(unixMillis).toISOString().replace(/\.\d+Z$/, 'Z');
+}

@@ -94,6 +94,11 @@ export class Session {
     this.#writer.noteDeletion(version);
   }
 
+  /** As of `SessionWriter`: typed rows and start times are taken from level 3 on. */
+  get formatLevel(): number {
+    return this.#writer.formatLevel;
+  }
+
   /** Rows of writes whose outcome is not known yet. */
   get outstandingRows(): number {
     return this.#writer.outstandingRows;

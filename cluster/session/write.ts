@@ -126,7 +126,7 @@ export class SessionWriter {
     signal.throwIfAborted();
     const copy = copyRows(rows, series, this.#pool);
     const version = this.#versions.next();
-    const formatLevel = Math.max(this.#options.formats?.level() ?? 0, this.#formatLevel);
+    const { formatLevel } = this;
     const isTyped = copy.typed !== null || copy.startNanos !== null;
     if (isTyped && formatLevel < typedRowsFormatLevel) {
       this.#pool.give(copy);
@@ -320,6 +320,11 @@ export class SessionWriter {
     references: References,
   ): PackedColumns {
     return this.#packer.packColumns(version, derivesVersions, copy, picked, series, references);
+  }
+
+  /** Formats up to this level may be written now, as far as this session has heard; it never falls. */
+  get formatLevel(): number {
+    return Math.max(this.#options.formats?.level() ?? 0, this.#formatLevel);
   }
 
   /** The highest version that was given or heard of. */

@@ -7,6 +7,7 @@ import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { formatQuery } from '../promql/parse/format.ts';
+import type { PromqlFeatures } from '../promql/parse/features.ts';
 import { parseQuery } from '../promql/parse/parser.ts';
 import {
   type ApiAnswer,
@@ -18,6 +19,7 @@ import { boundParameter, checkOrder, requiredText } from './parameters.ts';
 
 export interface CompatApiSetup {
   readonly clock: Clock;
+  readonly features: PromqlFeatures;
   /** For what takes a query's text apart. */
   readonly turningOf: (signal: AbortSignal) => Turning;
   /** Of the product. */
@@ -67,7 +69,7 @@ export const alertmanagers: PlainHandler<CompatApiSetup> = () =>
 
 /** Exemplars of writes are not stored. */
 export const queryExemplars: FormHandler<CompatApiSetup> = async (
-  { clock, turningOf },
+  { clock, features, turningOf },
   { signal },
   parameters,
 ) => {
@@ -77,15 +79,15 @@ export const queryExemplars: FormHandler<CompatApiSetup> = async (
     boundParameter(parameters, 'end', now, now),
   );
   const query = requiredText(parameters, 'query');
-  await parseQuery(query, { experimentalFunctions: true }, turningOf(signal));
+  await parseQuery(query, features, turningOf(signal));
   return success([]);
 };
 
 export const queryText: FormHandler<CompatApiSetup> = async (
-  { turningOf },
+  { features, turningOf },
   { signal },
   parameters,
-) => success(await formatQuery(requiredText(parameters, 'query'), turningOf(signal)));
+) => success(await formatQuery(requiredText(parameters, 'query'), features, turningOf(signal)));
 
 function success(data: unknown): ApiAnswer {
   return jsonAnswer({ status: 'success', data });

@@ -248,3 +248,18 @@ test('durations are cut to milliseconds, and a look-back or a timeout without on
     }
   }
 });
+
+test('parts of PromQL that are not asked for in the configuration are refused, everywhere', async () => {
+  const paths = ['query?query=', 'format_query?query=', 'query_exemplars?query='];
+  const query = encodeURIComponent('mad_over_time(x[5m])');
+  await using plain = await TestCoordinator.openReady();
+  await using asked = await TestCoordinator.openReady(
+    '{query: {prometheus: {features: [promql-experimental-functions]}}}',
+  );
+  for (const path of paths) {
+    const refused = await plain.get(`/api/v1/${path}${query}`);
+    assert.equal(refused.status, 400);
+    assert.match(refused.json.error, /function "mad_over_time" is not enabled$/);
+    assert.equal((await asked.get(`/api/v1/${path}${query}`)).status, 200, path);
+  }
+});

@@ -7,7 +7,8 @@ import { type Tag } from '#lib/tags.ts';
 import { nanosPerSecond, parseTimestampNanos } from '#lib/time.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import type { RemoteWriteVersion } from '#engine/write_decoder/write_decoder.ts';
-import { RowsRefused, type Ingest, type IngestRow } from '../ingest/ingest.ts';
+import type { Ingest, IngestRow } from '../ingest/ingest.ts';
+import { RowsRefused, type Written } from '../ingest/refusals.ts';
 import { jsonRowsMax } from '../http/limits.ts';
 import {
   type ApiAnswer,
@@ -80,7 +81,7 @@ function unsupported(reason: string): ApiAnswer {
 
 /**
  * Version 2 says in headers what was written, so that its senders see what a receiver does not
- * keep.
+ * keep. Its specification asks for 204.
  */
 async function remoteWriteV2(
   ingest: Ingest,
@@ -89,18 +90,18 @@ async function remoteWriteV2(
 ): Promise<ApiAnswer> {
   try {
     const written = await ingest.remoteWrite(body, 2, signal);
-    return { ...emptyAnswer, headers: writtenHeaders(written) };
+    return { ...emptyAnswer, status: 204, headers: writtenHeaders(written) };
   } catch (error) {
     if (!(error instanceof RowsRefused)) throw error;
     const answer = errorAnswer(error);
-    return { ...answer, headers: { ...answer.headers, ...writtenHeaders(error.writtenSamples) } };
+    return { ...answer, headers: { ...answer.headers, ...writtenHeaders(error.written) } };
   }
 }
 
-function writtenHeaders(samples: number): Record<string, string> {
+function writtenHeaders({ samples, histograms }: Written): Record<string, string> {
   return {
     'X-Prometheus-Remote-Write-Samples-Written': String(samples),
-    'X-Prometheus-Remote-Write-Histograms-Written': '0',
+    'X-Prometheus-Remote-Write-Histograms-Written': String(histograms),
     'X-Prometheus-Remote-Write-Exemplars-Written': '0',
   };
 }

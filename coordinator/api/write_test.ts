@@ -350,7 +350,7 @@ test('remote write 2.0 stores the same rows and says how many', async () => {
   ];
   const good = { tags: tagsOf({ __name__: 'up', job: 'node' }), samples };
   const answer = await test.post(remotePath, encodeRemoteWriteV2([good]), v2);
-  assert.deepEqual([answer.status, answer.text], [200, '']);
+  assert.deepEqual([answer.status, answer.text], [204, '']);
   assert.equal(answer.headers['x-prometheus-remote-write-samples-written'], '2');
   assert.equal(answer.headers['x-prometheus-remote-write-histograms-written'], '0');
   const first = await test.post(

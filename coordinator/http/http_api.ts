@@ -14,7 +14,7 @@ import {
 import { parseJson } from '#lib/json/text.ts';
 import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import { loopTurn } from '#lib/turns/turns.ts';
-import { PromqlError } from '../promql/parse/errors.ts';
+import { PromqlError } from '../promql/words/errors.ts';
 import {
   adminBodyBytesMax,
   adminValuesMax,

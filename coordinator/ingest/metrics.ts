@@ -5,11 +5,13 @@ import type { CounterMetric, Metrics } from '#lib/metrics.ts';
 export interface IngestMetrics {
   /** Label: format. Rows that every ready namespace acknowledged. */
   readonly writtenSamples: CounterMetric;
+  /** Label: format. Those of them that are native histograms. */
+  readonly writtenHistograms: CounterMetric;
   /** Labels: format, reason ('bad', 'passing', 'clock'). */
   readonly refusedSamples: CounterMetric;
   /** Label: namespace. Of the bad ones, those that cold writes would take. */
   readonly coldRefusedSamples: CounterMetric;
-  /** Native histograms that came with writes; they are not stored. */
+  /** Native histograms that came before the upgrade to a release that keeps them was finished. */
   readonly droppedHistograms: CounterMetric;
 }
 
@@ -33,6 +35,11 @@ export function ingestMetrics(metrics: Metrics, decoder: WriteDecoder): IngestMe
       'Samples that every ready namespace acknowledged.',
       ['format'],
     ),
+    writtenHistograms: metrics.counter(
+      'tsdb_coordinator_written_histograms_total',
+      'Of the written samples those that are native histograms.',
+      ['format'],
+    ),
     refusedSamples: metrics.counter(
       'tsdb_coordinator_refused_samples_total',
       'Samples that were refused: bad ones for good, others may be sent again, of clock once ours is right.',
@@ -45,7 +52,7 @@ export function ingestMetrics(metrics: Metrics, decoder: WriteDecoder): IngestMe
     ),
     droppedHistograms: metrics.counter(
       'tsdb_coordinator_dropped_histograms_total',
-      'Native histograms of remote writes, which are not stored.',
+      'Native histograms of remote writes that were not stored, since the upgrade of the cluster is not finished.',
     ),
   };
 }

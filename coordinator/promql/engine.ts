@@ -1,11 +1,15 @@
-/** The PromQL engine: parse, plan, one round of reads, execute. */
+/** The PromQL engine: parse, plan, one round of reads, execute; `info` reads more while it is executed. */
 import { sortPaced } from '#lib/turns/paced.ts';
-import { isAbsent, makeRowBuffer, rowBufferOf } from '#engine/window_functions/row.ts';
+import { isAbsent } from '#engine/window_functions/row.ts';
 import { type Aside, onTheLoop } from '#engine/aside/aside.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import { WindowsKernel } from '#engine/window_functions/kernel.ts';
 import type { WindowEvaluator } from '#engine/window_functions/windows.ts';
-import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import {
+  ExtendedWindows,
+  type WindowExtension,
+} from '#engine/histograms/windows/extended_windows.ts';
+import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { ChildSignal } from '#lib/env/wait.ts';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
@@ -13,22 +17,27 @@ import { Turns } from '#lib/turns/turns.ts';
 import type { QueryStorage, SelectLimits } from '../select/storage.ts';
 import { Annotations } from './rows/annotations.ts';
 import { documentedType, typeOf } from './parse/ast.ts';
-import type { Context, Fetched } from './rows/context.ts';
-import { PromqlError } from './parse/errors.ts';
+import type { Context } from './rows/context.ts';
+import { executionError, PromqlError } from './words/errors.ts';
 import { Executor } from './evaluate/execute.ts';
-import { Labels, labelsBytesOf } from './rows/labels.ts';
+import { type Fetched, Reads } from './rows/reads.ts';
+import { bytesOfHistogram, copyCells } from './rows/cells.ts';
 import { Pacer } from './rows/pacer.ts';
+import { noFeatures, type PromqlFeatures } from './parse/features.ts';
 import { ParsedQueries } from './parse/parsed_queries.ts';
 import { planQuery } from './plan/plan.ts';
-import type { Grid, QueryPlan, RangeVectorPlan } from './plan/plan.ts';
+import { withoutLostNames } from './rows/names.ts';
+import type { Grid, QueryPlan, RangeVectorPlan, Source } from './plan/plan.ts';
+import { histogramUnits, readSeriesRows, readStoredRows } from './windows/stored_rows.ts';
+import { windowRequest } from './windows/selector_rows.ts';
 import { QueryResult } from './evaluate/result.ts';
-import { columnsOf } from './evaluate/subquery.ts';
+import { columnsOf } from './windows/subquery.ts';
 import type { QueryValue, RawSeries } from './evaluate/result.ts';
 import { rowsOfScalar } from './rows/row_values.ts';
 import { Matrix, hasValue, materialize } from './rows/rows.ts';
 
 export { parseSelectors } from './parse/parser.ts';
-export { PromqlError } from './parse/errors.ts';
+export { PromqlError } from './words/errors.ts';
 export { writeResultJson } from './evaluate/json.ts';
 export { QueryResult } from './evaluate/result.ts';
 
@@ -45,15 +54,21 @@ export interface QueryOptions {
 
 export interface EngineOptions {
   readonly clock: Clock;
-  /** Functions that Prometheus has behind a feature flag. */
-  readonly experimentalFunctions?: boolean;
+  readonly features?: Partial<PromqlFeatures>;
   /** For tests; the fastest one is the default. */
   readonly windows?: WindowEvaluator;
   /** For what cannot be divided; without one it holds up all others. */
   readonly aside?: Aside;
 }
 
+interface QueryTimes {
+  readonly grid: Grid;
+  /** Of a range query, also when no step ends there; null of an instant query. */
+  readonly endMillis: number | null;
+}
+
 export class PromqlEngine {
+  readonly features: PromqlFeatures;
   readonly #storage: QueryStorage;
   readonly #clock: Clock;
   readonly #queries: ParsedQueries;
@@ -63,9 +78,8 @@ export class PromqlEngine {
   constructor(storage: QueryStorage, options: EngineOptions) {
     this.#storage = storage;
     this.#clock = options.clock;
-    this.#queries = new ParsedQueries({
-      experimentalFunctions: options.experimentalFunctions ?? false,
-    });
+    this.features = { ...noFeatures, ...options.features };
+    this.#queries = new ParsedQueries(this.features);
     this.#windows = options.windows ?? new WindowsKernel();
     this.#aside = options.aside ?? onTheLoop;
   }
@@ -102,7 +116,7 @@ export class PromqlEngine {
       stepMillis: step,
       stepCount: Math.floor((Math.floor(endMillis) - start) / step) + 1,
     };
-    return this.#run(query, grid, true, options, signal);
+    return this.#run(query, { grid, endMillis: Math.floor(endMillis) }, options, signal);
   }
 
   /** @throws as `rangeQuery` */
@@ -113,24 +127,23 @@ export class PromqlEngine {
     signal: AbortSignal,
   ): Promise<QueryResult> {
     const grid = { startMillis: Math.floor(timeMillis), stepMillis: 0, stepCount: 1 };
-    return this.#run(query, grid, false, options, signal);
+    return this.#run(query, { grid, endMillis: null }, options, signal);
   }
 
   async #run(
     query: string,
-    grid: Grid,
-    isRangeQuery: boolean,
+    times: QueryTimes,
     options: QueryOptions,
     signal: AbortSignal,
   ): Promise<QueryResult> {
     if (options.timeoutMillis === undefined) {
-      return this.#evaluate(query, grid, isRangeQuery, options, signal);
+      return this.#evaluate(query, times, options, signal);
     }
     // Its end ends the deadline's timer.
     const own = new ChildSignal(signal);
     const deadline = this.#clock.deadline(options.timeoutMillis, own.signal);
     try {
-      return await this.#evaluate(query, grid, isRangeQuery, options, deadline);
+      return await this.#evaluate(query, times, options, deadline);
     } finally {
       own.end();
     }
@@ -138,11 +151,11 @@ export class PromqlEngine {
 
   async #evaluate(
     query: string,
-    grid: Grid,
-    isRangeQuery: boolean,
+    { grid, endMillis }: QueryTimes,
     options: QueryOptions,
     deadline: AbortSignal,
   ): Promise<QueryResult> {
+    const isRangeQuery = endMillis !== null;
     const work = Turns.of(this.#clock).begin(deadline);
     const expr = await this.#queries.parse(query, { work, aside: this.#aside });
     const type = typeOf(expr);
@@ -159,22 +172,13 @@ export class PromqlEngine {
     const plan = planQuery(expr, {
       query,
       grid,
+      endMillis: endMillis ?? grid.startMillis,
       lookbackMillis: options.lookbackMillis,
       isRangeQuery,
       stepsMax: options.samplesMax,
     });
-    const found = await work.outside(
-      Promise.all(
-        plan.fetches.map(({ matchers, range }) =>
-          this.#storage.select(matchers, range, limits, deadline),
-        ),
-      ),
-    );
-    const fetched: Fetched[] = [];
-    for (const [index, result] of found.entries()) {
-      const labels = await labelsOfBundle(result.bundle, pacer);
-      fetched.push({ fetch: plan.fetches[index]!, result, labels });
-    }
+    const reads = new Reads(this.#storage, limits, pacer, this.features);
+    const fetched = await reads.read(plan.fetches);
     const annotations = new Annotations(query);
     const context: Context = {
       query,
@@ -183,26 +187,21 @@ export class PromqlEngine {
       windows: this.#windows,
       aside: this.#aside,
       fetched,
+      reads,
       isRangeQuery,
+      features: this.features,
       stats: { decodedSamples: 0 },
     };
     const value = await this.#value(plan, type === 'scalar', context);
-    // Labels may still lie in the bytes of the tags.
-    for (const { bundle } of found) pacer.give(bundle.chunkData.length);
-    const warnings = new Set<string>(fetched.flatMap(({ result }) => result.warnings));
+    for (const each of fetched) reads.release(each);
+    const warnings = new Set<string>(reads.warnings);
     for (const warning of plan.warnings) warnings.add(warning);
-    for (const warning of annotations.warnings) warnings.add(warning);
-    return new QueryResult(
-      value,
-      [...warnings],
-      [...annotations.infos],
-      fetched.every(({ result }) => result.exhaustive),
-      {
-        decodedSamples: context.stats.decodedSamples,
-        selectedSeries: fetched.reduce((sum, { labels }) => sum + labels.length, 0),
-        heldSamples: pacer.samples,
-      },
-    );
+    for (const warning of annotations.warnings()) warnings.add(warning);
+    return new QueryResult(value, [...warnings], annotations.infos(), reads.isExhaustive, {
+      decodedSamples: context.stats.decodedSamples,
+      selectedSeries: reads.seriesCount,
+      heldSamples: pacer.samples,
+    });
   }
 
   async #value(plan: QueryPlan, isScalar: boolean, context: Context): Promise<QueryValue> {
@@ -223,26 +222,13 @@ export class PromqlEngine {
       return { kind: 'scalar', timeMillis: grid.startMillis, value: values[0]! };
     }
     const { pacer } = context;
-    const rows = await withoutEmpty(await materialize(await executor.vector(root), pacer), pacer);
+    const found = await withoutLostNames(await executor.vector(root), context);
+    const rows = await withoutEmpty(await materialize(found, pacer), pacer);
     if (!context.isRangeQuery) {
       return { kind: 'vector', timeMillis: grid.startMillis, matrix: rows };
     }
     return { kind: 'matrix', grid, matrix: await sortByLabels(rows, pacer) };
   }
-}
-
-async function labelsOfBundle(
-  { seriesCount, tagsData, tagsOffset }: SeriesBundle,
-  pacer: Pacer,
-): Promise<Labels[]> {
-  if (pacer.take(labelsBytesOf(seriesCount, tagsData.length))) await pacer.room();
-  const bytes = Buffer.from(tagsData.buffer, tagsData.byteOffset, tagsData.byteLength);
-  const labels: Labels[] = [];
-  for (let index = 0; index < seriesCount; index++) {
-    labels.push(Labels.fromBytes(bytes, tagsOffset[index]!, tagsOffset[index + 1]!));
-    if (pacer.spend(0)) await pacer.pause();
-  }
-  return labels;
 }
 
 /** Series without any value are not part of a result. */
@@ -274,8 +260,7 @@ async function pickRows(matrix: Matrix, indexes: readonly number[], pacer: Pacer
     stepCount,
   );
   for (const [target, index] of indexes.entries()) {
-    const row = matrix.buffer.bits.subarray(index * stepCount, (index + 1) * stepCount);
-    picked.buffer.bits.set(row, target * stepCount);
+    copyCells(matrix.buffer, index * stepCount, stepCount, picked.buffer, target * stepCount);
     if (pacer.spend(stepCount)) await pacer.pause();
   }
   pacer.give(8 * matrix.count * stepCount);
@@ -288,33 +273,107 @@ async function rawSeries(plan: RangeVectorPlan, executor: Executor): Promise<Raw
   const { pacer, fetched } = executor.context;
   const series: RawSeries[] = [];
   if (source.kind === 'subquery') {
-    for (const { labels, times, values, count } of await columnsOf(source, executor)) {
-      series.push({ labels, timestampMillis: times, buffer: rowBufferOf(values, count), count });
+    for (const column of await columnsOf(source, executor)) {
+      const { labels, times, values, count, histogramTimes, histograms } = column;
+      const floats = { timestampMillis: times, values, count };
+      series.push({ labels, floats, histograms: { timestampMillis: histogramTimes, histograms } });
     }
   } else {
-    const { fetch, result, labels } = fetched[source.fetch]!;
-    const decoder = new Decoder();
-    for (let index = 0; index < labels.length; index++) {
-      const rowCount = decoder.decode(
-        result.bundle,
-        index,
-        fetch.range.startNanos,
-        fetch.range.endNanos,
-      );
-      if (pacer.hold(rowCount, 16)) await pacer.room();
-      const buffer = makeRowBuffer(rowCount);
-      const timestampMillis = new Float64Array(rowCount);
-      let count = 0;
-      for (let row = 0; row < rowCount; row++) {
-        if (isAbsent(decoder.valueWords, row)) continue;
-        timestampMillis[count] = decoder.timestampMillis[row]!;
-        buffer.words[2 * count] = decoder.valueWords[2 * row]!;
-        buffer.words[2 * count + 1] = decoder.valueWords[2 * row + 1]!;
-        count++;
-      }
-      if (count > 0) series.push({ labels: labels[index]!, timestampMillis, buffer, count });
-      if (pacer.spend(rowCount)) await pacer.pause();
+    const of = fetched[source.fetch]!;
+    using decoder = new Decoder();
+    const rawOf = (index: number): Promise<RawSeries> => {
+      const { extension } = source;
+      if (extension !== null) return extendedRaw(source, extension, index, executor.context);
+      if (of.isTyped?.[index] === 1) return mixedRaw(of, index, pacer);
+      return floatsRaw(of, index, decoder, pacer);
+    };
+    for (let index = 0; index < of.labels.length; index++) {
+      const found = await rawOf(index);
+      if (found.floats.count > 0 || found.histograms.histograms.length > 0) series.push(found);
     }
   }
   return sortPaced(series, (a, b) => a.labels.compare(b.labels), pacer.work);
+}
+
+const noSamples = { timestampMillis: new Float64Array(0), values: new Float64Array(0) };
+const noHistograms = { timestampMillis: new Float64Array(0), histograms: [] };
+
+async function floatsRaw(
+  { fetch, bundle, labels }: Fetched,
+  index: number,
+  decoder: Decoder,
+  pacer: Pacer,
+): Promise<RawSeries> {
+  const { startNanos, endNanos } = fetch.range;
+  const rowCount = decoder.decode(bundle, index, startNanos, endNanos);
+  if (pacer.hold(rowCount, 16)) await pacer.room();
+  const values = new Float64Array(rowCount);
+  const words = new Uint32Array(values.buffer);
+  const timestampMillis = new Float64Array(rowCount);
+  let count = 0;
+  for (let row = 0; row < rowCount; row++) {
+    if (isAbsent(decoder.valueWords, row)) continue;
+    timestampMillis[count] = decoder.timestampMillis[row]!;
+    words[2 * count] = decoder.valueWords[2 * row]!;
+    words[2 * count + 1] = decoder.valueWords[2 * row + 1]!;
+    count++;
+  }
+  if (pacer.spend(rowCount)) await pacer.pause();
+  return {
+    labels: labels[index]!,
+    floats: { timestampMillis, values, count },
+    histograms: noHistograms,
+  };
+}
+
+/**
+ * With samples at the edges of the range.
+ * @throws {PromqlError} when there are histograms
+ */
+async function extendedRaw(
+  source: Source,
+  extension: WindowExtension,
+  index: number,
+  { fetched, pacer }: Context,
+): Promise<RawSeries> {
+  const selected = fetched[source.fetch]!;
+  const rows = await readStoredRows(selected, index, pacer);
+  if (rows.histograms.count > 0) {
+    throw executionError(`${extension.kind} modifier is not supported with histograms`);
+  }
+  const once = { startMillis: source.referenceStartMillis, stepMillis: 0, stepCount: 1 };
+  const request = windowRequest('delta', source, once, []);
+  const samples = new ExtendedWindows(request, extension, rows).samples();
+  const { timestampMillis, values } = samples ?? noSamples;
+  if (pacer.hold(values.length, 16)) await pacer.room();
+  const floats = { timestampMillis, values, count: values.length };
+  return { labels: selected.labels[index]!, floats, histograms: noHistograms };
+}
+
+/** Of a series that has histograms. */
+async function mixedRaw(
+  { fetch, bundle: { chunkData, chunkOffset }, labels }: Fetched,
+  index: number,
+  pacer: Pacer,
+): Promise<RawSeries> {
+  const { startNanos, endNanos } = fetch.range;
+  const chunks = chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!);
+  const rows = await readSeriesRows(chunks, [startNanos, endNanos], pacer);
+  if (pacer.hold(rows.floats.length, 16)) await pacer.room();
+  const histograms: FloatHistogram[] = [];
+  for (let place = 0; place < rows.histograms.count; place++) {
+    const histogram = rows.histograms.at(place);
+    if (pacer.hold(1, bytesOfHistogram(histogram))) await pacer.room();
+    histograms.push(histogram);
+    if (pacer.spend(histogramUnits)) await pacer.pause();
+  }
+  return {
+    labels: labels[index]!,
+    floats: {
+      timestampMillis: rows.floatMillis,
+      values: rows.floats,
+      count: rows.floats.length,
+    },
+    histograms: { timestampMillis: rows.histogramMillis, histograms },
+  };
 }

@@ -5,11 +5,17 @@
 import { sortPaced } from '#lib/turns/paced.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import { readMixedRows } from '#engine/store/read/mixed_rows.ts';
+import { hasTyped } from '#engine/store/typed_chunks.ts';
+import { type Histogram, histogramOfValue } from '#engine/typed/histogram.ts';
+import { valueKind } from '#engine/typed/typed_value.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import { decodeTags, type Tags } from '#lib/tags.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import { labelsUnits } from '../promql/rows/paced.ts';
 import type { Pacer } from '../promql/rows/pacer.ts';
+import { histogramChunks, type TimedHistogram } from './histogram_chunk.ts';
+import { HistogramMessages } from './histogram_message.ts';
 import { MessageWriter, writeLabels } from './messages.ts';
 import { encodeXorChunk, xorChunkRowsMax } from './xor_chunk.ts';
 
@@ -26,6 +32,8 @@ const piecesBytes = 1 << 16;
 const xorEncoding = 1;
 /** What it takes to decode and write a row, in units of work. */
 const rowUnits = 8;
+/** The same of a histogram. */
+const typedRowUnits = 2000;
 /** Of a sample in a message. */
 const sampleBytes = 24;
 
@@ -106,9 +114,22 @@ export async function encodeReadResult(
   const decoder = new Decoder();
   const series = new MessageWriter(1 << 12);
   const sample = new MessageWriter(32);
+  const histograms = new HistogramMessages();
   const pieces: Uint8Array[] = [];
   let piece = new MessageWriter(piecesBytes);
   for (const { index, tags } of await seriesInOrder(bundle, pacer.work)) {
+    const chunks = chunksOf(bundle, index);
+    if (hasTyped([chunks])) {
+      const before = piece.byteLength;
+      const rows = writeMixedSeries(piece, series, histograms, tags, chunks, range);
+      if (pacer.hold(rows, 0)) await pacer.room();
+      if (pacer.take(piece.byteLength - before)) await pacer.room();
+      if (pacer.spend(typedRowUnits * rows)) await pacer.pause();
+      if (piece.byteLength < piecesBytes) continue;
+      pieces.push(piece.finish());
+      piece = new MessageWriter(piecesBytes);
+      continue;
+    }
     const rows = decodeMillis(decoder, bundle, index, range);
     if (pacer.hold(rows, sampleBytes)) await pacer.room();
     if (pacer.spend(rowUnits * rows)) await pacer.pause();
@@ -135,6 +156,114 @@ export async function encodeReadResult(
   return [head.finish(), ...pieces];
 }
 
+function chunksOf({ chunkData, chunkOffset }: SeriesBundle, index: number): Uint8Array {
+  return chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!);
+}
+
+/** A row of a series with histograms; what is neither a number nor a histogram has no place in the protocol. */
+type MixedRow =
+  | { readonly millis: number; readonly valueBits: bigint }
+  | { readonly millis: number; readonly histogram: Histogram };
+
+/** At the protocol's resolution. */
+function mixedRows(chunks: Uint8Array, range: ReadRange): MixedRow[] {
+  const { timestampNanos, values, typed } = readMixedRows(
+    [chunks],
+    [clamped(range.startNanos), clamped(range.endNanos)],
+  );
+  const bits = new BigUint64Array(values.buffer, values.byteOffset, values.length);
+  const rows: MixedRow[] = [];
+  for (const [row, nanos] of timestampNanos.entries()) {
+    const millis = Number(nanos / 1_000_000n) - (nanos < 0n && nanos % 1_000_000n !== 0n ? 1 : 0);
+    const value = typed[row] ?? null;
+    if (value !== null && value[0] !== valueKind.histogram) continue;
+    if (rows.at(-1)?.millis === millis) rows.pop();
+    if (value === null) rows.push({ millis, valueBits: bits[row]! });
+    else rows.push({ millis, histogram: histogramOfValue(value) });
+  }
+  return rows;
+}
+
+const int64Max = 2n ** 63n - 1n;
+
+function clamped(nanos: bigint): bigint {
+  return nanos > int64Max ? int64Max : nanos < -int64Max ? -int64Max : nanos;
+}
+
+/** @returns how many rows it has; without any nothing is written */
+function writeMixedSeries(
+  piece: MessageWriter,
+  series: MessageWriter,
+  histograms: HistogramMessages,
+  tags: Tags,
+  chunks: Uint8Array,
+  range: ReadRange,
+): number {
+  const rows = mixedRows(chunks, range);
+  if (rows.length === 0) return 0;
+  const sample = new MessageWriter(32);
+  series.clear();
+  writeLabels(series, tags);
+  for (const row of rows) {
+    if ('histogram' in row) {
+      series.bytesField(4, histograms.of(row.histogram, row.millis));
+      continue;
+    }
+    sample.clear();
+    sample.doubleField(1, Number(row.valueBits & 0xffff_ffffn), Number(row.valueBits >> 32n));
+    sample.int64Field(2, row.millis);
+    series.bytesField(2, sample.finish());
+  }
+  piece.bytesField(1, series.finish());
+  return rows.length;
+}
+
+interface EncodedChunk {
+  readonly firstMillis: number;
+  readonly lastMillis: number;
+  readonly encoding: number;
+  readonly data: Uint8Array;
+}
+
+/** Chunks of numbers and of histograms as they follow each other. */
+function* mixedChunks(rows: readonly MixedRow[]): Generator<EncodedChunk> {
+  for (let first = 0, past = 0; first < rows.length; first = past) {
+    const isHistogram = 'histogram' in rows[first]!;
+    past = first + 1;
+    while (past < rows.length && 'histogram' in rows[past]! === isHistogram) past++;
+    const some = rows.slice(first, past);
+    if (isHistogram) {
+      for (const chunk of histogramChunks(some as TimedHistogram[])) {
+        const [head, last] = [chunk.rows[0]!, chunk.rows.at(-1)!];
+        const { encoding, data } = chunk;
+        yield { firstMillis: head.millis, lastMillis: last.millis, encoding, data };
+      }
+      continue;
+    }
+    const times = Float64Array.from(some, ({ millis }) => millis);
+    const bits = BigUint64Array.from(some, (row) => ('valueBits' in row ? row.valueBits : 0n));
+    const words = new Uint32Array(bits.buffer);
+    for (let row = 0; row < some.length; row += xorChunkRowsMax) {
+      const rowEnd = Math.min(some.length, row + xorChunkRowsMax);
+      const data = encodeXorChunk(times, words, row, rowEnd);
+      const [firstMillis, lastMillis] = [times[row]!, times[rowEnd - 1]!];
+      yield { firstMillis, lastMillis, encoding: xorEncoding, data };
+    }
+  }
+}
+
+function writeChunk(
+  chunk: MessageWriter,
+  { firstMillis, lastMillis, encoding, data }: EncodedChunk,
+): Uint8Array {
+  chunk.clear();
+  chunk.int64Field(1, firstMillis);
+  chunk.int64Field(2, lastMillis);
+  chunk.int64Field(3, encoding);
+  chunk.bytesField(4, data);
+  return chunk.finish();
+}
+
 /**
  * One query of a streamed answer, in pieces of whole frames: uvarint length, CRC-32C (big-endian),
  * ChunkedReadResponse. The message could hold several series, but Prometheus reads the first one
@@ -151,6 +280,18 @@ export async function* encodeChunkedFrames(
   const chunk = new MessageWriter(1 << 12);
   let piece = new MessageWriter(piecesBytes);
   for (const { index, tags } of await seriesInOrder(bundle, work)) {
+    const chunks = chunksOf(bundle, index);
+    if (hasTyped([chunks])) {
+      const rows = mixedRows(chunks, range);
+      if (work.spend(typedRowUnits * rows.length)) await work.pause();
+      for (const frame of mixedFrames(rows, tags, series, chunk)) {
+        writeFrame(piece, frame, queryIndex);
+        if (piece.byteLength < piecesBytes) continue;
+        yield piece.finish();
+        piece = new MessageWriter(piecesBytes);
+      }
+      continue;
+    }
     const rows = decodeMillis(decoder, bundle, index, range);
     if (work.spend(rowUnits * rows)) await work.pause();
     const { timestampMillis, valueWords } = decoder;
@@ -159,12 +300,10 @@ export async function* encodeChunkedFrames(
       writeLabels(series, tags);
       for (; row < rows && series.byteLength < frameBytesMax; row += xorChunkRowsMax) {
         const rowEnd = Math.min(rows, row + xorChunkRowsMax);
-        chunk.clear();
-        chunk.int64Field(1, timestampMillis[row]!);
-        chunk.int64Field(2, timestampMillis[rowEnd - 1]!);
-        chunk.int64Field(3, xorEncoding);
-        chunk.bytesField(4, encodeXorChunk(timestampMillis, valueWords, row, rowEnd));
-        series.bytesField(2, chunk.finish());
+        const data = encodeXorChunk(timestampMillis, valueWords, row, rowEnd);
+        const [firstMillis, lastMillis] = [timestampMillis[row]!, timestampMillis[rowEnd - 1]!];
+        const encoded = { firstMillis, lastMillis, encoding: xorEncoding, data };
+        series.bytesField(2, writeChunk(chunk, encoded));
       }
       writeFrame(piece, series.finish(), queryIndex);
       if (piece.byteLength >= piecesBytes) {
@@ -175,6 +314,26 @@ export async function* encodeChunkedFrames(
     }
   }
   if (piece.byteLength > 0) yield piece.finish();
+}
+
+/** Frames of a series with histograms. */
+function* mixedFrames(
+  rows: readonly MixedRow[],
+  tags: Tags,
+  series: MessageWriter,
+  chunk: MessageWriter,
+): Generator<Uint8Array> {
+  let isEmpty = true;
+  for (const encoded of mixedChunks(rows)) {
+    if (isEmpty) {
+      series.clear();
+      writeLabels(series, tags);
+    }
+    series.bytesField(2, writeChunk(chunk, encoded));
+    isEmpty = series.byteLength >= frameBytesMax;
+    if (isEmpty) yield series.finish();
+  }
+  if (!isEmpty) yield series.finish();
 }
 
 function writeFrame(piece: MessageWriter, series: Uint8Array, queryIndex: number): void {

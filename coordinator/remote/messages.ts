@@ -226,8 +226,23 @@ export class MessageWriter {
       this.uvarint(value);
       return;
     }
+    this.uvarintBig(BigInt.asUintN(64, BigInt(value)));
+  }
+
+  /** A field of type uint64. */
+  uvarintField(number: number, value: bigint): void {
+    this.uvarint(number * 8);
+    this.uvarintBig(value);
+  }
+
+  /** @param value below 2^64 */
+  uvarintBig(value: bigint): void {
+    if (value < 2n ** 53n) {
+      this.uvarint(Number(value));
+      return;
+    }
     this.#reserve(10);
-    let rest = BigInt.asUintN(64, BigInt(value));
+    let rest = value;
     for (; rest >= 128n; rest >>= 7n) this.#bytes[this.#length++] = Number(rest & 127n) | 128;
     this.#bytes[this.#length++] = Number(rest);
   }

@@ -11,6 +11,7 @@
  * and the bits.
  */
 import { assert } from '#lib/assert.ts';
+import { BitWriter, XorColumn } from './bit_writer.ts';
 
 /** Rows of one chunk; the format could count to 65535, but readers expect small ones. */
 export const xorChunkRowsMax = 120;
@@ -28,56 +29,26 @@ export function encodeXorChunk(
 ): Uint8Array {
   const count = rowEnd - rowFirst;
   assert(count > 0 && count <= 65_535, 'a chunk holds 1 to 65535 rows');
-  const bits = new BitWriter(count);
+  // A row takes at most 68 bits of time and 77 of value; the first ones take less.
+  const bits = new BitWriter(32 + count * 19);
   bits.write(count, 16);
   let previousDelta = 0;
-  let low = 0;
-  let high = 0;
-  // 65 leading zeros: no window of significant bits is known yet.
-  let leading = 65;
-  let trailing = 0;
+  const values = new XorColumn();
   for (let row = rowFirst; row < rowEnd; row += 1) {
     const time = timestampMillis[row]!;
-    const nextLow = valueWords[row * 2]!;
-    const nextHigh = valueWords[row * 2 + 1]!;
+    const [low, high] = [valueWords[row * 2]!, valueWords[row * 2 + 1]!];
     if (row === rowFirst) {
       bits.varint(time);
-      bits.write(nextHigh, 32);
-      bits.write(nextLow, 32);
-    } else {
-      const delta = time - timestampMillis[row - 1]!;
-      if (row === rowFirst + 1) bits.uvarint(BigInt(delta));
-      else writeDeltaChange(bits, delta - previousDelta);
-      previousDelta = delta;
-      const xorLow = (nextLow ^ low) >>> 0;
-      const xorHigh = (nextHigh ^ high) >>> 0;
-      if (xorLow === 0 && xorHigh === 0) {
-        bits.write(0, 1);
-      } else {
-        const zeros = xorHigh !== 0 ? Math.clz32(xorHigh) : 32 + Math.clz32(xorLow);
-        const nextLeading = Math.min(zeros, 31);
-        const nextTrailing = xorLow !== 0 ? trailingZeros(xorLow) : 32 + trailingZeros(xorHigh);
-        if (nextLeading >= leading && nextTrailing >= trailing) {
-          bits.write(0b10, 2);
-        } else {
-          leading = nextLeading;
-          trailing = nextTrailing;
-          const length = 64 - leading - trailing;
-          bits.write(0b11, 2);
-          bits.write(leading, 5);
-          bits.write(length === 64 ? 0 : length, 6);
-        }
-        writeWindow(bits, xorLow, xorHigh, leading, trailing);
-      }
+      values.first(bits, low, high);
+      continue;
     }
-    low = nextLow;
-    high = nextHigh;
+    const delta = time - timestampMillis[row - 1]!;
+    if (row === rowFirst + 1) bits.uvarint(BigInt(delta));
+    else writeDeltaChange(bits, delta - previousDelta);
+    previousDelta = delta;
+    values.next(bits, low, high);
   }
   return bits.finish();
-}
-
-function trailingZeros(word: number): number {
-  return 31 - Math.clz32(word & -word);
 }
 
 function writeDeltaChange(bits: BitWriter, change: number): void {
@@ -93,67 +64,12 @@ function writeDeltaChange(bits: BitWriter, change: number): void {
     bits.write(0b1110, 4);
     bits.write(change & (2 ** 20 - 1), 20);
   } else {
-    const whole = BigInt.asUintN(64, BigInt(change));
     bits.write(0b1111, 4);
-    bits.write(Number(whole >> 32n), 32);
-    bits.write(Number(whole & 0xffff_ffffn), 32);
+    bits.writeBig(BigInt(change), 64);
   }
 }
 
 /** The format's ranges lean to the positive side by one. */
 function fits(change: number, bitCount: number): boolean {
   return change >= -(2 ** (bitCount - 1) - 1) && change <= 2 ** (bitCount - 1);
-}
-
-/** The bits of a 64-bit word between `leading` and `trailing` ones that are left out. */
-function writeWindow(
-  bits: BitWriter,
-  low: number,
-  high: number,
-  leading: number,
-  trailing: number,
-): void {
-  if (trailing < 32) {
-    if (leading < 32) bits.write(high, 32 - leading);
-    bits.write(low >>> trailing, 32 - trailing - Math.max(0, leading - 32));
-  } else {
-    bits.write(high >>> (trailing - 32), 64 - leading - trailing);
-  }
-}
-
-class BitWriter {
-  readonly #bytes: Uint8Array;
-  #bitCount = 0;
-
-  constructor(rowCount: number) {
-    // A row takes at most 68 bits of time and 77 of value; the first ones take less.
-    this.#bytes = new Uint8Array(32 + rowCount * 19);
-  }
-
-  /** The lowest `count` bits of a word, at most 32 of them. */
-  write(word: number, count: number): void {
-    for (let rest = count; rest > 0; ) {
-      const free = 8 - (this.#bitCount & 7);
-      const taken = Math.min(free, rest);
-      const part = (word >>> (rest - taken)) & (2 ** taken - 1);
-      this.#bytes[this.#bitCount >> 3]! |= part << (free - taken);
-      this.#bitCount += taken;
-      rest -= taken;
-    }
-  }
-
-  uvarint(value: bigint): void {
-    let rest = value;
-    for (; rest >= 128n; rest >>= 7n) this.write(Number(rest & 127n) | 128, 8);
-    this.write(Number(rest), 8);
-  }
-
-  varint(value: number): void {
-    const whole = BigInt(value);
-    this.uvarint(whole < 0n ? -whole * 2n - 1n : whole * 2n);
-  }
-
-  finish(): Uint8Array {
-    return this.#bytes.subarray(0, (this.#bitCount + 7) >> 3);
-  }
 }

@@ -6,9 +6,9 @@ import { SeededNumbers } from '../codec/samples_testing.ts';
 import { encodeTypedRows } from '../typed/codec.ts';
 import { inColumns } from '../typed/codec_fuzz.ts';
 import { histogramValues } from '../typed/samples_testing.ts';
-import { changeByRows, HistogramChanges } from './change.ts';
+import { changeByRows, HistogramChanges } from './windows/change.ts';
 import { quantileOf } from './estimates.ts';
-import { readHistogramRows } from './histogram_rows.ts';
+import { readHistogramRows } from './windows/histogram_rows.ts';
 import { HistogramSum } from './histogram_sum.ts';
 
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;

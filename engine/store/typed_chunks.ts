@@ -2,7 +2,7 @@
  * Chunks of typed rows outside of a store: merged, cut and digested, beside those of floats. A time may have a float
  * and a typed value, both of which stay: which of them wins is for who reads both.
  */
-import { parseChunkHeader } from '../codec/chunk.ts';
+import { type ChunkKind, parseChunkHeader } from '../codec/chunk.ts';
 import { kindsAll, kindTyped } from '../codec/layout.ts';
 import { TsdbError } from '#lib/errors.ts';
 import {
@@ -16,10 +16,13 @@ import {
 
 const workshop = new ChunkWorkshop();
 
-/**
- * Whether one of the chunks is of typed rows. Walks over lengths alone: whoever reads the chunks checks them.
- */
+/** Whether one of the chunks is of typed rows. */
 export function hasTyped(parts: readonly Uint8Array[]): boolean {
+  return hasKind(kindTyped, parts);
+}
+
+/** Whether one of the chunks is of a kind. Walks over lengths alone: whoever reads the chunks checks them. */
+export function hasKind(kind: ChunkKind, parts: readonly Uint8Array[]): boolean {
   return parts.some((part) => {
     // As `spansOf`, without an object for each chunk: every flush and every digest asks.
     for (let at = 0; at < part.length; ) {
@@ -29,7 +32,7 @@ export function hasTyped(parts: readonly Uint8Array[]): boolean {
         byte = part[at++] ?? 0;
         length += (byte & 127) * scale;
       }
-      if ((part[at]! & 15) === kindTyped) return true;
+      if ((part[at]! & 15) === kind) return true;
       at += length;
     }
     return false;

@@ -44,3 +44,12 @@ export function formatGeneral(value: number): string {
   const [digits, exponent] = value.toExponential().split('e') as [string, string];
   return `${digits}e${exponent[0]}${exponent.slice(1).padStart(2, '0')}`;
 }
+
+/** As Go prints them with %.2g: below 1e-4 and from 100 on with an exponent. */
+export function formatTwoDigits(value: number): string {
+  const [digits, exponent] = value.toExponential(1).split('e') as [string, string];
+  if (value === 0 || !Number.isFinite(value)) return formatNumber(value);
+  const power = Number(exponent);
+  if (power >= -4 && power < 2) return String(Number(value.toPrecision(2)));
+  return `${Number(digits)}e${exponent[0]}${exponent.slice(1).padStart(2, '0')}`;
+}

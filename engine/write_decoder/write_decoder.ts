@@ -41,10 +41,8 @@ export interface WriteDecoderRows {
    * Start times by row, Unix nanoseconds, 0 for none; null when no sample has the field. Whether they may be written is
    * for who writes.
    */
-  readonly starts: BigInt64Array | null;
-  /** Native histograms of the body, bad ones included. */
-  readonly histogramCount: number;
-  /** Null when there is none. */
+  readonly startNanos: BigInt64Array | null;
+  /** Native histograms of the body; null when there is none. */
   readonly histograms: WriteDecoderHistograms | null;
 }
 
@@ -261,8 +259,7 @@ export class WriteDecoder {
       timestamps: this.#core.rowTimestamps,
       timeUnitNanos,
       values: this.#core.rowValues,
-      starts: this.#core.rowStartNanos,
-      histogramCount: this.#core.histograms.count,
+      startNanos: this.#core.rowStartNanos,
       histograms: this.#histograms(),
     };
   }

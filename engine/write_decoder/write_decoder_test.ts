@@ -336,7 +336,7 @@ test('start times of samples are those of their rows, and of no other body', () 
       },
     ]);
   const startsOf = (starts: readonly (number | undefined)[]): bigint[] | null => {
-    const found = decoder.remoteWrite(body(starts), 2).starts;
+    const found = decoder.remoteWrite(body(starts), 2).startNanos;
     return found === null ? null : [...found];
   };
   assert.equal(startsOf([undefined, undefined]), null);
@@ -348,7 +348,10 @@ test('start times of samples are those of their rows, and of no other body', () 
   // Nanoseconds do not say such a time.
   assert.deepEqual(startsOf([5, 2 ** 62]), [5_000_000n, 0n]);
   assert.equal(startsOf([undefined, undefined]), null);
-  assert.equal(decoder.remoteWrite(encodeRemoteWrite([{ tags: up, samples: [] }])).starts, null);
+  assert.equal(
+    decoder.remoteWrite(encodeRemoteWrite([{ tags: up, samples: [] }])).startNanos,
+    null,
+  );
 });
 
 test('histograms of all kinds come as Prometheus sends them, with their start times', () => {

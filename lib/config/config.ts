@@ -421,6 +421,7 @@ function resolveCoordinator(
     client: resolveClient(cluster?.client ?? db?.client ?? defaultClient),
     queryTimeoutMillis: section.query.timeout,
     querySamplesMax: section.query.prometheus.maxSamplesPerQuery,
+    promqlFeatures: section.query.prometheus.features,
     lookbackMillis: section.lookbackDuration,
     fetchedSeriesMax: perQuery.maxFetchedSeries,
     fetchedRangeMillisMax: perQuery.maxFetchedRange,

@@ -1,5 +1,6 @@
 /** Section `coordinator:` of the configuration, as a schema with its defaults. */
 import * as z from 'zod';
+import { promqlFeatureNames } from './promql_features.ts';
 import type { CoordinatorSection } from './sections.ts';
 import { clientGiven, discovery, logging, metrics, service } from './shared_schema.ts';
 import {
@@ -54,6 +55,7 @@ const query = z
     prometheus: z
       .strictObject({
         maxSamplesPerQuery: countPositive().default(100_000_000),
+        features: z.array(oneOf(promqlFeatureNames)).default([]),
         convert: tuning,
       })
       .prefault({}),

@@ -3,6 +3,8 @@
  * milliseconds, sizes bytes. Names are those of the file; config.ts turns them into what the
  * program uses.
  */
+import type { PromqlFeatureName } from './promql_features.ts';
+
 export interface ListenAddress {
   /** Of a section '' is `hostByDiscovery`. */
   readonly host: string;
@@ -72,7 +74,10 @@ export interface CoordinatorSection {
   readonly clusterManagement?: { readonly etcd?: ServiceSection | undefined } | undefined;
   readonly query: {
     readonly timeout: number;
-    readonly prometheus: { readonly maxSamplesPerQuery: number };
+    readonly prometheus: {
+      readonly maxSamplesPerQuery: number;
+      readonly features: readonly PromqlFeatureName[];
+    };
   };
   readonly limits: {
     readonly perQuery: {

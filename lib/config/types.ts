@@ -2,6 +2,7 @@
  * The configuration as the program uses it: every default filled in, one meaning for each field.
  */
 import type { IdScheme } from '../series_id/scheme.ts';
+import type { PromqlFeatureName } from './promql_features.ts';
 import type { ListenAddress } from './sections.ts';
 
 /** What both kinds of process read from files. */
@@ -26,6 +27,7 @@ export interface CoordinatorConfig {
   readonly client: ClientConfig;
   readonly queryTimeoutMillis: number;
   readonly querySamplesMax: number;
+  readonly promqlFeatures: readonly PromqlFeatureName[];
   readonly lookbackMillis: number;
   /** 0 = no limit. */
   readonly fetchedSeriesMax: number;

@@ -402,7 +402,7 @@ function compileEngine(pattern: string): RE2JS {
   try {
     engine = RE2JS.compile(pattern, RE2JS.DOTALL);
   } catch (error) {
-    throw badRequest(`cannot compile regexp: ${compileProblem(pattern, error)}`, { cause: error });
+    throw badRequest(`error parsing regexp: ${compileProblem(pattern, error)}`, { cause: error });
   }
   const size = engine.programSize();
   if (size > regexpProgramSizeMax) {

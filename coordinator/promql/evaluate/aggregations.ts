@@ -2,52 +2,24 @@
  * Aggregations over series, by group, at every step. Rows stream through; only the groups' rows are
  * held.
  */
+import { textOf } from '#engine/histograms/text.ts';
 import { isAbsent, makeRowBuffer, setAbsent } from '#engine/window_functions/row.ts';
 import type { RowBuffer } from '#engine/window_functions/row.ts';
 import { quantileOf } from '#engine/window_functions/quickselect.ts';
-import type { Work } from '#lib/turns/turns.ts';
-import type { Grouping } from '../parse/ast.ts';
-import { BoundedHeap } from '../rows/bounded_heap.ts';
+import type { Span } from '../words/position.ts';
+import { copyCells, dropHistograms, histogramOf, makeCells } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
-import { executionError } from '../parse/errors.ts';
-import { formatNumber } from '#engine/window_functions/number_format.ts';
-import { LabelNames, Labels } from '../rows/labels.ts';
+import { executionError } from '../words/errors.ts';
+import { quoted } from '../words/literals.ts';
+import { formatGeneral, formatNumber } from '#engine/window_functions/number_format.ts';
+import { Labels } from '../rows/labels.ts';
 import { labelsUnits } from '../rows/paced.ts';
 import type { AggregatePlan } from '../plan/plan.ts';
-import { loadPrepared, materialize, Matrix, notReady } from '../rows/rows.ts';
+import { loadPrepared, Matrix, notReady } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
-
-export interface Groups {
-  /** Group of each row. */
-  readonly groupOfRow: Uint32Array;
-  readonly labels: readonly Labels[];
-}
-
-export async function groupRows(rows: Rows, grouping: Grouping, work: Work): Promise<Groups> {
-  const groupOfRow = new Uint32Array(rows.count);
-  const labels: Labels[] = [];
-  const indexOfKey = new Map<string, number>();
-  const names = new LabelNames(grouping.labels);
-  const dropped = new Set(grouping.labels);
-  if (!grouping.without && names.list.length === 0) {
-    return { groupOfRow, labels: rows.count === 0 ? [] : [Labels.empty] };
-  }
-  const group = (label: Labels, row: number): void => {
-    const key = grouping.without ? label.keyWithout(dropped) : label.keyOn(names);
-    let index = indexOfKey.get(key);
-    if (index === undefined) {
-      index = labels.length;
-      indexOfKey.set(key, index);
-      labels.push(grouping.without ? label.drop(dropped) : label.keep(names));
-    }
-    groupOfRow[row] = index;
-  };
-  for (let row = 0; row < rows.count; row++) {
-    group(rows.labels[row]!, row);
-    if (work.spend(labelsUnits)) await work.pause();
-  }
-  return { groupOfRow, labels };
-}
+import { extremes, limitCount, limitRatio } from './choices.ts';
+import { groupRows, materializeFloats, noteIgnored, rowsByGroup } from './groups.ts';
+import { HistogramReducer } from './histogram_reducer.ts';
 
 /**
  * @param parameter of topk, bottomk and quantile: a value for each step
@@ -78,8 +50,9 @@ export async function aggregate(
     case 'count_values':
       return countValues(plan, rows, parameterText!, context);
     case 'limitk':
+      return limitCount(plan, rows, parameter!, context);
     case 'limit_ratio':
-      throw executionError(`${plan.operator} is not enabled`);
+      return limitRatio(plan, rows, parameter!, context);
   }
 }
 
@@ -88,6 +61,9 @@ interface Reducer {
   add(row: RowBuffer, at: number, cellStart: number, stepCount: number): void;
   finish(target: RowBuffer): void;
 }
+
+/** About what it takes to add a histogram, in units of work (lib/turns/turns.ts). */
+const histogramUnits = 250;
 
 /** Of a group at a step: the outcome, and what the largest reducer keeps for it. */
 const cellBytes = 40;
@@ -103,14 +79,34 @@ async function reduce(
   const cellCount = labels.length * stepCount;
   if (context.pacer.hold(cellCount, cellBytes)) await context.pacer.room();
   const reducer = makeReducer(operator, cellCount);
+  const histograms = new HistogramReducer(plan, context.annotations);
   for (let index = 0; index < rows.count; index++) {
     let at = rows.load(index);
     if (at === notReady) at = await loadPrepared(rows, index);
-    reducer.add(rows.buffer, at, groupOfRow[index]! * stepCount, stepCount);
+    const cellStart = groupOfRow[index]! * stepCount;
+    if (rows.buffer.histograms === null || operator === 'count' || operator === 'group') {
+      reducer.add(rows.buffer, at, cellStart, stepCount);
+    } else {
+      const floats = makeCells(stepCount);
+      copyCells(rows.buffer, at, stepCount, floats, 0);
+      const hasHistograms = dropHistograms(floats);
+      reducer.add(floats, 0, cellStart, stepCount);
+      if (operator === 'sum' || operator === 'avg') {
+        const { name } = rows.labels[index]!;
+        for (let step = 0; step < stepCount; step++) {
+          const histogram = histogramOf(rows.buffer, at + step);
+          if (histogram === null) continue;
+          const bytes = histograms.add(cellStart + step, histogram, name);
+          if (context.pacer.take(bytes)) await context.pacer.room();
+          if (context.pacer.spend(histogramUnits)) await context.pacer.pause();
+        }
+      } else if (hasHistograms) noteIgnored(plan, plan.input.span, context);
+    }
     if (context.pacer.spend(stepCount)) await context.pacer.pause();
   }
   const result = Matrix.make(labels, stepCount);
   reducer.finish(result.buffer);
+  histograms.finish(result.buffer);
   return result;
 }
 
@@ -340,11 +336,19 @@ class VarianceReducer implements Reducer {
   }
 }
 
-/** Rows of each group, for operators that need all values of a step at once. */
-function rowsByGroup(groups: Groups): number[][] {
-  const members: number[][] = groups.labels.map(() => []);
-  groups.groupOfRow.forEach((group, row) => members[group]!.push(row));
-  return members;
+/** Of several wrong ones the least and the greatest. */
+function noteQuantiles(quantiles: Float64Array, span: Span, { annotations }: Context): void {
+  let [least, greatest] = [Infinity, -Infinity];
+  for (const q of quantiles) {
+    if (Number.isNaN(q)) [least, greatest] = [q, q];
+    least = Math.min(least, q);
+    greatest = Math.max(greatest, q);
+  }
+  const text = (q: number): string =>
+    `quantile value should be between 0 and 1, got ${formatGeneral(q)}`;
+  if (Number.isNaN(least)) annotations.warn(text(Number.NaN), span);
+  if (greatest > 1) annotations.warn(text(greatest), span);
+  if (least < 0) annotations.warn(text(least), span);
 }
 
 async function quantile(
@@ -353,17 +357,9 @@ async function quantile(
   parameter: Float64Array,
   context: Context,
 ): Promise<Rows> {
-  for (const q of parameter) {
-    if (Number.isNaN(q) || q < 0 || q > 1) {
-      context.annotations.warn(
-        `quantile value should be between 0 and 1, got ${formatNumber(q)}`,
-        plan.parameter!.span,
-      );
-      break;
-    }
-  }
+  noteQuantiles(parameter, plan.parameter!.span, context);
   const { stepCount } = rows;
-  const matrix = await materialize(rows, context.pacer);
+  const matrix = await materializeFloats(plan, rows, plan.input.span, context);
   const groups = await groupRows(matrix, plan.grouping, context.pacer.work);
   if (context.pacer.hold(groups.labels.length * stepCount)) await context.pacer.room();
   const result = Matrix.make(groups.labels, stepCount);
@@ -391,62 +387,6 @@ async function quantile(
   return result;
 }
 
-/**
- * topk and bottomk: the kept series with their own labels, absent at steps where they are not among
- * the k.
- */
-async function extremes(
-  plan: AggregatePlan,
-  rows: Rows,
-  parameter: Float64Array,
-  context: Context,
-): Promise<Rows> {
-  const sign = plan.operator === 'topk' ? 1 : -1;
-  const { stepCount } = rows;
-  const matrix = await materialize(rows, context.pacer);
-  const { values, words } = matrix.buffer;
-  const groups = await groupRows(matrix, plan.grouping, context.pacer.work);
-  if (context.pacer.hold(matrix.count * stepCount)) await context.pacer.room();
-  const result = Matrix.make(matrix.labels, stepCount);
-  const order: number[] = [];
-  for (const members of rowsByGroup(groups)) {
-    const heap = new BoundedHeap(members.length);
-    for (let step = 0; step < stepCount; step++) {
-      const wanted = parameter[step]!;
-      if (Number.isNaN(wanted)) {
-        throw executionError(`parameter value is NaN`);
-      }
-      if (Math.abs(wanted) >= 2 ** 63) {
-        throw executionError(`scalar value ${formatNumber(wanted)} overflows int64`);
-      }
-      heap.reset(Math.min(Math.trunc(wanted), members.length));
-      for (const row of members) {
-        const cell = row * stepCount + step;
-        const value = values[cell]!;
-        if (value !== value && isAbsent(words, cell)) continue;
-        heap.offer(row, value * sign);
-      }
-      for (let i = 0; i < heap.size; i++) {
-        const cell = heap.rows[i]! * stepCount + step;
-        result.buffer.words[2 * cell] = words[2 * cell]!;
-        result.buffer.words[2 * cell + 1] = words[2 * cell + 1]!;
-      }
-      if (!context.isRangeQuery && stepCount === 1) order.push(...heap.sortedRows());
-      if (context.pacer.spend(members.length)) await context.pacer.pause();
-    }
-  }
-  if (context.isRangeQuery || stepCount !== 1) return result;
-  const sorted = Matrix.make(
-    order.map((row) => result.labels[row]!),
-    1,
-  );
-  for (const [index, row] of order.entries()) {
-    sorted.buffer.words[2 * index] = result.buffer.words[2 * row]!;
-    sorted.buffer.words[2 * index + 1] = result.buffer.words[2 * row + 1]!;
-  }
-  return sorted;
-}
-
 /** Of a count of values at a step: as it is counted, and in the outcome. */
 const countBytes = 16;
 
@@ -456,10 +396,14 @@ async function countValues(
   label: string,
   context: Context,
 ): Promise<Rows> {
-  if (label === '') throw executionError(`invalid label name ${JSON.stringify(label)}`);
+  if (label === '' || !label.isWellFormed()) {
+    throw executionError(`invalid label name ${quoted(label)}`);
+  }
   const { stepCount } = rows;
   const { pacer } = context;
   const { groupOfRow, labels } = await groupRows(rows, plan.grouping, pacer.work);
+  // As Prometheus has it: what is left out is left out, the new label too.
+  const isDropped = plan.grouping.without && plan.grouping.labels.includes(label);
   // Labels are made and compared as long as they are.
   const labelUnits = labelsUnits + 2 * label.length;
   const counts: { labels: Labels; row: Float64Array }[] = [];
@@ -472,11 +416,13 @@ async function countValues(
     const group = groupOfRow[index]!;
     for (let step = 0; step < stepCount; step++) {
       if (isAbsent(rows.buffer.words, at + step)) continue;
-      const text = formatNumber(rows.buffer.values[at + step]!);
+      const histogram = histogramOf(rows.buffer, at + step);
+      const text =
+        histogram === null ? formatNumber(rows.buffer.values[at + step]!) : textOf(histogram);
       let row = countsOfGroup[group]!.get(text);
       if (row === undefined) {
         if (pacer.take(labels[group]!.bytesWith(label, text))) await pacer.room();
-        const groupLabels = labels[group]!.with(label, text);
+        const groupLabels = isDropped ? labels[group]! : labels[group]!.with(label, text);
         row = countsOfLabels.get(groupLabels.key);
         if (row === undefined) {
           if (pacer.hold(stepCount, countBytes)) await pacer.room();

@@ -3,14 +3,21 @@
  * ambiguous matches.
  */
 import { sortPaced } from '#lib/turns/paced.ts';
-import { absentBits, isAbsent, makeRowBuffer, setAbsent } from '#engine/window_functions/row.ts';
-import { comparisonOperators } from '../parse/ast.ts';
-import type { ArithmeticOperator, ComparisonOperator, VectorMatching } from '../parse/ast.ts';
+import { absentBits, isAbsent, setAbsent } from '#engine/window_functions/row.ts';
+import { changesMetric } from '../parse/ast.ts';
+import type { VectorMatching } from '../parse/ast.ts';
+import {
+  type Cells,
+  copyCells,
+  copyHistogram,
+  histogramBytesOf,
+  makeCells,
+} from '../rows/cells.ts';
+import type { PromqlFeatures } from '../parse/features.ts';
 import type { Context } from '../rows/context.ts';
-import { executionError } from '../parse/errors.ts';
+import { executionError } from '../words/errors.ts';
 import { LabelNames, type Labels } from '../rows/labels.ts';
 import { labelsUnits, mapPaced, visitPaced } from '../rows/paced.ts';
-import { arithmeticRows, compareRows } from '../plan/operators.ts';
 import type { BinaryPlan } from '../plan/plan.ts';
 import {
   loadPrepared,
@@ -20,6 +27,7 @@ import {
   notReady,
   Rows,
 } from '../rows/rows.ts';
+import { areIncompatible, type CellsOperand, RowOperator } from './row_operator.ts';
 
 /** Key by which rows of the two sides match. */
 function signatureOf(matching: VectorMatching): (labels: Labels) => string {
@@ -85,7 +93,8 @@ export async function evaluateSetOperator(
   for (const [target, index] of indexes.entries()) {
     let at = left.load(index);
     if (at === notReady) at = await loadPrepared(left, index);
-    result.buffer.bits.set(left.buffer.bits.subarray(at, at + stepCount), target * stepCount);
+    if (pacer.take(histogramBytesOf(left.buffer, at, stepCount))) await pacer.room();
+    copyCells(left.buffer, at, stepCount, result.buffer, target * stepCount);
     const mask = masks[target]!;
     if (mask !== null) {
       for (let step = 0; step < stepCount; step++) {
@@ -143,8 +152,8 @@ async function evaluateOr(
   const presence = await presenceBySignature(left, signature, rightGroups, context);
   if (pacer.hold((left.count + right.count) * stepCount)) await pacer.room();
   const joined = Matrix.make([...left.labels, ...right.labels], stepCount);
-  joined.buffer.bits.set(left.buffer.bits);
-  joined.buffer.bits.set(right.buffer.bits, left.count * stepCount);
+  copyCells(left.buffer, 0, left.count * stepCount, joined.buffer, 0);
+  copyCells(right.buffer, 0, right.count * stepCount, joined.buffer, left.count * stepCount);
   for (let index = 0; index < right.count; index++) {
     const mask = presence.get(signature(right.labels[index]!));
     if (pacer.spend(labelsUnits)) await pacer.pause();
@@ -162,9 +171,14 @@ async function evaluateOr(
  * A matched pair of rows; the "many" side is the left one unless the cardinality says otherwise.
  */
 interface Pair {
+  /** -1: the number that stands for a missing row. */
   readonly many: number;
   readonly one: number;
+  /** 1 at the steps at which a partner is missing; null of two rows. */
+  readonly isMissing: Uint8Array | null;
 }
+
+type RowGroups = ReadonlyMap<string, number[]>;
 
 export async function evaluateVectorOperator(
   plan: BinaryPlan,
@@ -176,48 +190,92 @@ export async function evaluateVectorOperator(
   const swapped = matching.cardinality === 'one-to-many';
   let many = swapped ? rightRows : leftRows;
   let one = swapped ? leftRows : rightRows;
+  const { pacer } = context;
   const signature = signatureOf(matching);
   let oneGroups = await groupBySignature(one, signature, context);
   let manyGroups = await groupBySignature(many, signature, context);
   const isOneToOne = matching.cardinality === 'one-to-one';
-  const isAmbiguous =
-    hasShared(oneGroups, manyGroups) || (isOneToOne && hasShared(manyGroups, oneGroups));
-  if (isAmbiguous || !isOneToOne) {
-    one = await materialize(one, context.pacer);
+  const hasFills = matching.fillLeft !== null || matching.fillRight !== null;
+  const hasTwins = hasSeveral(oneGroups);
+  const isAmbiguous = hasTwins || (isOneToOne && hasShared(manyGroups, oneGroups));
+  if (isAmbiguous || hasFills || !isOneToOne) {
+    one = await materialize(one, pacer);
     oneGroups = await groupBySignature(one, signature, context);
   }
-  if (isAmbiguous) {
-    many = await materialize(many, context.pacer);
+  if (isAmbiguous || hasFills) {
+    many = await materialize(many, pacer);
     manyGroups = await groupBySignature(many, signature, context);
-    await checkOneSide(plan, one, oneGroups, manyGroups, swapped, context);
-    if (isOneToOne) await checkManySide(many, manyGroups, one, oneGroups, context);
+    if (hasTwins) await checkOneSide(plan, one, oneGroups, many, swapped, context);
+    if (isOneToOne) await checkManySide(plan, many, manyGroups, one, oneGroups, context);
   }
   const pairs: Pair[] = [];
   for (const [key, manyIndexes] of manyGroups) {
     const oneIndexes = oneGroups.get(key);
     if (oneIndexes === undefined) continue;
     for (const manyIndex of manyIndexes) {
-      for (const oneIndex of oneIndexes) pairs.push({ many: manyIndex, one: oneIndex });
+      for (const oneIndex of oneIndexes) {
+        pairs.push({ many: manyIndex, one: oneIndex, isMissing: null });
+      }
     }
   }
-  const { work } = context.pacer;
+  if (matching.fillRight !== null) {
+    for (const { row, isMissing } of await lonely(many, manyGroups, one, oneGroups, context)) {
+      pairs.push({ many: row, one: -1, isMissing });
+    }
+  }
+  if (matching.fillLeft !== null) {
+    for (const { row, isMissing } of await lonely(one, oneGroups, many, manyGroups, context)) {
+      pairs.push({ many: -1, one: row, isMissing });
+    }
+  }
+  const { work } = pacer;
   const sorted = await sortPaced(pairs, (a, b) => a.many - b.many, work);
-  const labelsOf = resultLabels(plan);
+  const labelsOf = resultLabels(plan, context.features);
   const labels = await mapPaced(
     sorted,
-    (pair) => labelsOf(many.labels[pair.many]!, one.labels[pair.one]!),
+    ({ many: manyIndex, one: oneIndex }) => {
+      // What stands for a missing row has the labels by which it would have matched.
+      const manyLabels = many.labels[manyIndex] ?? matchGroup(matching, one.labels[oneIndex]!);
+      return labelsOf(manyLabels, one.labels[oneIndex] ?? matchGroup(matching, manyLabels));
+    },
     work,
   );
-  const rows = new PairRows(plan, labels, sorted, many, one, swapped);
-  if (isOneToOne && !isAmbiguous && keepsLabelsUnique(plan)) return rows;
+  const rows = new PairRows(plan, labels, sorted, many, one, swapped, context);
+  if (isOneToOne && !isAmbiguous && !hasFills && keepsLabelsUnique(plan)) return rows;
   return mergeMatches(rows, sorted, many, one, context);
 }
 
+/** Rows that have no partner at some step, and at which. */
+async function lonely(
+  rows: Rows,
+  groups: RowGroups,
+  others: Rows,
+  otherGroups: RowGroups,
+  { pacer }: Context,
+): Promise<{ readonly row: number; readonly isMissing: Uint8Array }[]> {
+  const { stepCount } = rows;
+  const found: { readonly row: number; readonly isMissing: Uint8Array }[] = [];
+  for (const [key, indexes] of groups) {
+    const partners = otherGroups.get(key) ?? [];
+    const isMissing = new Uint8Array(stepCount);
+    if (pacer.take(stepCount)) await pacer.room();
+    for (let step = 0; step < stepCount; step++) {
+      isMissing[step] = partners.some((other) => present(others, other, step)) ? 0 : 1;
+    }
+    if (pacer.spend(stepCount * (1 + partners.length))) await pacer.pause();
+    if (!isMissing.includes(1)) continue;
+    for (const row of indexes) found.push({ row, isMissing });
+  }
+  return found;
+}
+
+function hasSeveral(groups: RowGroups): boolean {
+  for (const indexes of groups.values()) if (indexes.length > 1) return true;
+  return false;
+}
+
 /** Whether some signature with several rows here has a partner on the other side. */
-function hasShared(
-  groups: ReadonlyMap<string, number[]>,
-  others: ReadonlyMap<string, number[]>,
-): boolean {
+function hasShared(groups: RowGroups, others: RowGroups): boolean {
   for (const [key, indexes] of groups) if (indexes.length > 1 && others.has(key)) return true;
   return false;
 }
@@ -229,7 +287,7 @@ function keepsLabelsUnique(plan: BinaryPlan): boolean {
   return (
     plan.matching!.on ||
     plan.returnBool ||
-    !comparisonOperators.has(plan.operator) ||
+    changesMetric(plan.operator) ||
     plan.matching!.include.length === 0
   );
 }
@@ -238,24 +296,38 @@ function present(rows: Rows, index: number, step: number): boolean {
   return !isAbsent(rows.buffer.words, index * rows.stepCount + step);
 }
 
-/** Two rows of the "one" side with one signature may not have values at one step. */
+/**
+ * Two rows of the "one" side with one signature may not have values at a step at which the other side has any, matched or
+ * not.
+ */
 async function checkOneSide(
   plan: BinaryPlan,
   one: Rows,
-  groups: ReadonlyMap<string, number[]>,
-  partners: ReadonlyMap<string, number[]>,
+  groups: RowGroups,
+  many: Rows,
   swapped: boolean,
   { pacer }: Context,
 ): Promise<void> {
-  for (const [key, indexes] of groups) {
-    if (indexes.length < 2 || !partners.has(key)) continue;
-    if (pacer.spend(indexes.length * one.stepCount)) await pacer.pause();
-    for (let step = 0; step < one.stepCount; step++) {
+  const { stepCount } = one;
+  const { fillLeft, fillRight } = plan.matching!;
+  const isAsked = new Uint8Array(stepCount);
+  if (fillLeft !== null || fillRight !== null) isAsked.fill(1);
+  for (let index = 0; index < many.count; index++) {
+    for (let step = 0; step < stepCount; step++) if (present(many, index, step)) isAsked[step] = 1;
+    if (pacer.spend(stepCount)) await pacer.pause();
+  }
+  for (const indexes of groups.values()) {
+    if (indexes.length < 2) continue;
+    if (pacer.spend(indexes.length * stepCount)) await pacer.pause();
+    for (let step = 0; step < stepCount; step++) {
+      if (isAsked[step] === 0) continue;
       const [first, second] = indexes.filter((index) => present(one, index, step));
       if (second === undefined) continue;
-      const labels = [one.labels[first!]!, one.labels[second]!].sort((a, b) => a.compare(b));
-      const group = matchGroup(plan.matching!, labels[0]!).toString();
-      const found = labels.map((label) => label.toString()).join(', ');
+      const group = matchGroup(plan.matching!, one.labels[first!]!).toString();
+      const found = [one.labels[first!]!, one.labels[second]!]
+        .map((labels) => labels.toString())
+        .sort()
+        .join(', ');
       throw executionError(
         `found duplicate series for the match group ${group} on the ${swapped ? 'left' : 'right'} hand-side of the operation: [${found}];many-to-many matching not allowed: matching labels must be unique on one side`,
       );
@@ -263,33 +335,45 @@ async function checkOneSide(
   }
 }
 
+const severalMatches =
+  'multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)';
+const sameGroupLabels = 'multiple matches for labels: grouping labels must ensure unique matches';
+
 /** Without group_left two rows of one side may not match the same row at one step. */
 async function checkManySide(
+  plan: BinaryPlan,
   many: Rows,
-  groups: ReadonlyMap<string, number[]>,
+  groups: RowGroups,
   one: Rows,
-  partners: ReadonlyMap<string, number[]>,
+  partners: RowGroups,
   { pacer }: Context,
 ): Promise<void> {
   for (const [key, indexes] of groups) {
     const partner = partners.get(key);
     if (indexes.length < 2 || partner === undefined) continue;
     if (pacer.spend(indexes.length * many.stepCount)) await pacer.pause();
+    const operands = indexes.map((index) => operandOf(many, index));
+    const others = partner.map((index) => operandOf(one, index));
     for (let step = 0; step < many.stepCount; step++) {
-      if (!partner.some((index) => present(one, index, step))) continue;
-      const count = indexes.filter((index) => present(many, index, step)).length;
+      const other = others.find((operand) => isPresent(operand, step));
+      if (other === undefined) continue;
+      const isMatch = (operand: CellsOperand): boolean =>
+        isPresent(operand, step) && !areIncompatible(plan.operator, operand, other, step);
+      const count = operands.filter(isMatch).length;
       if (count > 1) {
-        throw executionError(
-          'multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)',
-        );
+        throw executionError(severalMatches);
       }
     }
   }
 }
 
-function resultLabels(plan: BinaryPlan): (many: Labels, one: Labels) => Labels {
+function resultLabels(
+  plan: BinaryPlan,
+  { delayedNameRemoval }: PromqlFeatures,
+): (many: Labels, one: Labels) => Labels {
   const matching = plan.matching!;
-  const dropsName = plan.returnBool || !comparisonOperators.has(plan.operator);
+  const losesName = plan.returnBool && delayedNameRemoval;
+  const dropsName = changesMetric(plan.operator) || (plan.returnBool && !losesName);
   const ignored = new Set(matching.labels);
   const kept = new LabelNames(matching.labels);
   const included = new Set(matching.include);
@@ -299,16 +383,30 @@ function resultLabels(plan: BinaryPlan): (many: Labels, one: Labels) => Labels {
       labels = matching.on ? labels.keep(kept) : labels.dropOnly(ignored);
     }
     if (dropsName) labels = labels.withoutName();
-    return included.size === 0 ? labels : labels.withOf(included, one);
+    if (included.size > 0) labels = labels.withOf(included, one);
+    return labels.losingName(losesName);
   };
+}
+
+function isPresent({ words, at }: CellsOperand, step: number): boolean {
+  return !isAbsent(words!, at + step);
+}
+
+/** A row that is ready. */
+function operandOf(rows: Rows, index: number): CellsOperand {
+  const at = rows.load(index);
+  return { ...rows.buffer, at };
 }
 
 class PairRows extends Rows {
   readonly #plan: BinaryPlan;
+  readonly #operator: RowOperator;
   readonly #pairs: readonly Pair[];
   readonly #many: Rows;
   readonly #one: Rows;
   readonly #swapped: boolean;
+  #filled: Cells | null = null;
+  #loaded: [left: CellsOperand, right: CellsOperand] | null = null;
 
   constructor(
     plan: BinaryPlan,
@@ -317,11 +415,13 @@ class PairRows extends Rows {
     many: Rows,
     one: Rows,
     swapped: boolean,
+    { annotations }: Context,
   ) {
     const { stepCount } = many;
     const loadSteps = many.loadSteps + one.loadSteps + stepCount;
-    super(labels, stepCount, makeRowBuffer(stepCount), { loadSteps, isMadeAnew: true });
+    super(labels, stepCount, makeCells(stepCount), { loadSteps, isMadeAnew: true });
     this.#plan = plan;
+    this.#operator = new RowOperator(plan, annotations);
     this.#pairs = pairs;
     this.#many = many;
     this.#one = one;
@@ -329,33 +429,49 @@ class PairRows extends Rows {
   }
 
   load(index: number): number {
-    const pair = this.#pairs[index]!;
-    const manyAt = this.#many.load(pair.many);
-    if (manyAt === notReady) return notReady;
-    const oneAt = this.#one.load(pair.one);
-    if (oneAt === notReady) return notReady;
-    const many = {
-      values: this.#many.buffer.values,
-      words: this.#many.buffer.words,
-      at: manyAt,
-    };
-    const one = { values: this.#one.buffer.values, words: this.#one.buffer.words, at: oneAt };
-    const left = this.#swapped ? one : many;
-    const right = this.#swapped ? many : one;
-    const { operator, returnBool } = this.#plan;
-    if (comparisonOperators.has(operator)) {
-      const kept = returnBool ? null : left;
-      compareRows(operator as ComparisonOperator, left, right, kept, this.buffer, this.stepCount);
-    } else {
-      arithmeticRows(operator as ArithmeticOperator, left, right, this.buffer, this.stepCount);
-    }
+    const { many, one, isMissing } = this.#pairs[index]!;
+    const manySide = this.#side(this.#many, many, isMissing);
+    const oneSide = this.#side(this.#one, one, isMissing);
+    if (manySide === null || oneSide === null) return notReady;
+    const [left, right] = this.#swapped ? [oneSide, manySide] : [manySide, oneSide];
+    const kept = this.#plan.returnBool ? null : left;
+    this.#operator.apply(left, right, kept, this.buffer, this.stepCount);
+    this.#loaded = [left, right];
     return 0;
+  }
+
+  get isOneToOne(): boolean {
+    return this.#plan.matching!.cardinality === 'one-to-one';
+  }
+
+  /** Of the row that was loaded last. */
+  areIncompatible(step: number): boolean {
+    const [left, right] = this.#loaded!;
+    return areIncompatible(this.#plan.operator, left, right, step);
+  }
+
+  /** @returns null when the row has to be prepared */
+  #side(rows: Rows, index: number, isMissing: Uint8Array | null): CellsOperand | null {
+    if (index < 0) return this.#fill(rows === this.#many ? 'fillLeft' : 'fillRight', isMissing!);
+    const at = rows.load(index);
+    return at === notReady ? null : { ...rows.buffer, at };
+  }
+
+  /** The number at the steps at which it stands for a row. */
+  #fill(side: 'fillLeft' | 'fillRight', isMissing: Uint8Array): CellsOperand {
+    const row = (this.#filled ??= makeCells(this.stepCount));
+    row.bits.fill(absentBits);
+    const value = this.#plan.matching![side]!;
+    for (let step = 0; step < this.stepCount; step++) {
+      if (isMissing[step] === 1) row.values[step] = value;
+    }
+    return { ...row, at: 0 };
   }
 
   async prepare(index: number): Promise<void> {
     const pair = this.#pairs[index]!;
-    await this.#many.prepare(pair.many);
-    await this.#one.prepare(pair.one);
+    if (pair.many >= 0) await this.#many.prepare(pair.many);
+    if (pair.one >= 0) await this.#one.prepare(pair.one);
   }
 }
 
@@ -392,23 +508,22 @@ async function mergeMatches(
       let at = rows.load(index);
       if (at === notReady) at = await loadPrepared(rows, index);
       // Both are ready with it.
-      const manyAt = many.load(pair.many);
-      const oneAt = one.load(pair.one);
+      const manyAt = pair.many < 0 ? -1 : many.load(pair.many);
+      const oneAt = pair.one < 0 ? -1 : one.load(pair.one);
+      const isThere = (rows: Rows, rowAt: number, step: number): boolean =>
+        rowAt < 0 ? pair.isMissing![step] === 1 : !isAbsent(rows.buffer.words, rowAt + step);
       for (let step = 0; step < stepCount; step++) {
-        if (
-          isAbsent(many.buffer.words, manyAt + step) ||
-          isAbsent(one.buffer.words, oneAt + step)
-        ) {
-          continue;
-        }
+        if (!isThere(many, manyAt, step) || !isThere(one, oneAt, step)) continue;
+        const bits = rows.buffer.bits[at + step]!;
+        if (bits === absentBits && rows.areIncompatible(step)) continue;
         if (matched[step] === 1) {
-          throw executionError(
-            'multiple matches for labels: grouping labels must ensure unique matches',
-          );
+          throw executionError(rows.isOneToOne ? severalMatches : sameGroupLabels);
         }
         matched[step] = 1;
-        const bits = rows.buffer.bits[at + step]!;
-        if (bits !== absentBits) result.buffer.bits[target * stepCount + step] = bits;
+        if (bits === absentBits) continue;
+        const cell = target * stepCount + step;
+        result.buffer.bits[cell] = bits;
+        copyHistogram(rows.buffer, at + step, result.buffer, cell);
       }
       if (context.pacer.spend(stepCount)) await context.pacer.pause();
     }

@@ -1,18 +1,23 @@
 /** Functions over instant vectors and scalars that are more than a map of values. */
 import { sortPaced } from '#lib/turns/paced.ts';
+import { varianceOf } from '#engine/histograms/estimates.ts';
+import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import { isAbsent, setAbsent } from '#engine/window_functions/row.ts';
+import { metricNameTag } from '#lib/tags.ts';
 import type { Matcher } from '../../select/storage.ts';
 import { unwrapParens } from '../parse/ast.ts';
 import type { Expr } from '../parse/ast.ts';
-import { executionError } from '../parse/errors.ts';
+import { executionError } from '../words/errors.ts';
 import { functions } from '../functions/table.ts';
-import type { Evaluator } from './evaluator.ts';
-import { withoutNames } from './names.ts';
+import type { Evaluator } from '../rows/evaluator.ts';
+import { withoutNames } from '../rows/names.ts';
+import { type Cells, copyCells, dropHistograms, histogramOf } from '../rows/cells.ts';
 import { Labels } from '../rows/labels.ts';
 import { labelsUnits, namesUnits, visitPaced } from '../rows/paced.ts';
 import type { Pacer } from '../rows/pacer.ts';
 import type { Context } from '../rows/context.ts';
 import { textOf } from '../plan/plan.ts';
+import { greaterOf, lesserOf } from '../plan/operators.ts';
 import type { CallPlan, Plan } from '../plan/plan.ts';
 import { mapPresent, rowsOfScalar, timesInSeconds } from '../rows/row_values.ts';
 import {
@@ -25,7 +30,7 @@ import {
   RelabelledRows,
 } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
-import { histogramFraction, histogramQuantile } from './histogram.ts';
+import { histogramFraction, histogramQuantile, histogramQuantiles } from './histogram.ts';
 import { type ChangeLabels, labelJoiner, labelReplacer } from './label_functions.ts';
 
 type Call = (plan: CallPlan, evaluator: Evaluator) => Promise<Rows>;
@@ -37,8 +42,9 @@ const calls: Readonly<Record<string, Call>> = {
   clamp: (plan, evaluator) => clamp(plan, evaluator, plan.args[1]!, plan.args[2]!),
   clamp_max: (plan, evaluator) => clamp(plan, evaluator, null, plan.args[1]!),
   clamp_min: (plan, evaluator) => clamp(plan, evaluator, plan.args[1]!, null),
-  histogram_avg: ofNativeHistograms,
-  histogram_count: ofNativeHistograms,
+  histogram_avg: (plan, evaluator) =>
+    ofHistograms(plan, evaluator, ({ sum, count }) => sum / count),
+  histogram_count: (plan, evaluator) => ofHistograms(plan, evaluator, ({ count }) => count),
   histogram_fraction: async (plan, evaluator) => {
     const [least, greatest, rows] = plan.args as [Plan, Plan, Plan];
     return histogramFraction(
@@ -58,9 +64,17 @@ const calls: Readonly<Record<string, Call>> = {
       evaluator.context,
     );
   },
-  histogram_stddev: ofNativeHistograms,
-  histogram_stdvar: ofNativeHistograms,
-  histogram_sum: ofNativeHistograms,
+  histogram_quantiles: async (plan, evaluator) => {
+    const [rows, label, ...quantiles] = plan.args as [Plan, Plan, ...Plan[]];
+    const values: Float64Array[] = [];
+    for (const each of quantiles) values.push(await evaluator.scalar(each));
+    const input = await evaluator.vector(rows);
+    return histogramQuantiles(plan, textOf(label), values, input, evaluator.context);
+  },
+  histogram_stddev: (plan, evaluator) =>
+    ofHistograms(plan, evaluator, (histogram) => Math.sqrt(varianceOf(histogram))),
+  histogram_stdvar: (plan, evaluator) => ofHistograms(plan, evaluator, varianceOf),
+  histogram_sum: (plan, evaluator) => ofHistograms(plan, evaluator, ({ sum }) => sum),
   label_join: (plan, evaluator) => relabel(plan, evaluator, labelJoiner),
   label_replace: (plan, evaluator) => relabel(plan, evaluator, labelReplacer),
   round: async (plan, evaluator) => {
@@ -68,13 +82,23 @@ const calls: Readonly<Record<string, Call>> = {
     const nearest = multiple === undefined ? null : await evaluator.scalar(multiple);
     return mapValues(plan, evaluator, (value, step) => roundTo(value, nearest?.[step] ?? 1));
   },
-  sort: (plan, evaluator) => sort(plan, evaluator, byValue(1)),
-  sort_by_label: (plan, evaluator) => sort(plan, evaluator, byLabels(plan, 1)),
-  sort_by_label_desc: (plan, evaluator) => sort(plan, evaluator, byLabels(plan, -1)),
-  sort_desc: (plan, evaluator) => sort(plan, evaluator, byValue(-1)),
+  sort: (plan, evaluator) => sort(plan, evaluator, byValue(1), 'floats'),
+  sort_by_label: (plan, evaluator) => sort(plan, evaluator, byLabels(plan, 1), 'all'),
+  sort_by_label_desc: (plan, evaluator) => sort(plan, evaluator, byLabels(plan, -1), 'all'),
+  sort_desc: (plan, evaluator) => sort(plan, evaluator, byValue(-1), 'floats'),
+  // Of anything but a selector it knows nothing.
+  start_timestamp: async ({ args, grid }, evaluator) => {
+    await evaluator.vector(args[0]!);
+    return Matrix.make([], grid.stepCount);
+  },
   timestamp: (plan, evaluator) => {
     const times = timesInSeconds(plan.grid);
-    return mapValues(plan, evaluator, (_, step) => times[step]!);
+    return mapAll(plan, evaluator, (row) => {
+      row.histograms = null;
+      for (let step = 0; step < times.length; step++) {
+        if (!isAbsent(row.words, step)) row.values[step] = times[step]!;
+      }
+    });
   },
   vector: async (plan, evaluator) => rowsOfScalar(await evaluator.scalar(plan.args[0]!)),
 };
@@ -90,10 +114,20 @@ export async function evaluateCall(plan: CallPlan, evaluator: Evaluator): Promis
   throw executionError(`function ${JSON.stringify(plan.name)} is not available`);
 }
 
-/** They take native histograms only; a vector of floats has none. */
-async function ofNativeHistograms(plan: CallPlan, evaluator: Evaluator): Promise<Rows> {
-  await evaluator.vector(plan.args[0]!);
-  return Matrix.make([], plan.grid.stepCount);
+/** A number of each native histogram; floats have none. */
+function ofHistograms(
+  plan: CallPlan,
+  evaluator: Evaluator,
+  valueOf: (histogram: FloatHistogram) => number,
+): Promise<Rows> {
+  return mapAll(plan, evaluator, (row) => {
+    for (let step = 0; step < row.values.length; step++) {
+      const histogram = histogramOf(row, step);
+      if (histogram === null) setAbsent(row.words, step);
+      else row.values[step] = valueOf(histogram);
+    }
+    row.histograms = null;
+  });
 }
 
 /** To the nearest multiple; halves go up. */
@@ -102,15 +136,24 @@ function roundTo(value: number, nearest: number): number {
   return Math.floor(value * inverse + 0.5) / inverse;
 }
 
-async function mapValues(
+function mapValues(
   plan: CallPlan,
   evaluator: Evaluator,
   map: (value: number, step: number) => number,
 ): Promise<Rows> {
+  return mapAll(plan, evaluator, (row) => mapPresent(row, map));
+}
+
+/** @param change of a row that starts at 0, in place */
+async function mapAll(
+  plan: CallPlan,
+  evaluator: Evaluator,
+  change: (row: Cells) => void,
+): Promise<Rows> {
   const input = plan.args[0]!;
   const rows = await evaluator.vector(input);
-  const mapped = new MappedRows(rows, rows.labels, (row) => mapPresent(row, map));
-  return withoutNames(mapped, input, evaluator.context.pacer);
+  const mapped = new MappedRows(rows, rows.labels, change);
+  return withoutNames(mapped, input, evaluator.context);
 }
 
 async function clamp(
@@ -126,8 +169,8 @@ async function clamp(
   const mapped = new MappedRows(rows, rows.labels, (row) => {
     mapPresent(row, (value, step) => {
       let clamped = value;
-      if (greatest !== null) clamped = Math.min(greatest[step]!, clamped);
-      if (least !== null) clamped = Math.max(least[step]!, clamped);
+      if (greatest !== null) clamped = lesserOf(greatest[step]!, clamped);
+      if (least !== null) clamped = greaterOf(least[step]!, clamped);
       return clamped;
     });
     if (least === null || greatest === null) return;
@@ -135,7 +178,7 @@ async function clamp(
       if (greatest[step]! < least[step]!) setAbsent(row.words, step);
     }
   });
-  return withoutNames(mapped, input, evaluator.context.pacer);
+  return withoutNames(mapped, input, evaluator.context);
 }
 
 /** 1 at the steps where no series has a value; labels are what the selector pins down. */
@@ -183,7 +226,12 @@ async function relabel(
   const { pacer } = evaluator.context;
   const change = await changeBy(texts, evaluator.context);
   const labels = await change(rows.labels);
-  return mergeSameLabels(new RelabelledRows(rows, labels), pacer);
+  const isName = texts[0] === metricNameTag;
+  // A name that was given anew is not the one that was to go.
+  const kept = labels.map((label, i) =>
+    label.losingName(rows.labels[i]!.losesName && (!isName || label === rows.labels[i])),
+  );
+  return mergeSameLabels(new RelabelledRows(rows, kept), pacer);
 }
 
 /** Compares two of one-step rows by index. */
@@ -227,9 +275,16 @@ function byLabels(plan: CallPlan, sign: 1 | -1): Order {
 }
 
 /** Of an instant query; the rows of others come in the order of their labels anyway. */
-async function sort(plan: CallPlan, evaluator: Evaluator, order: Order): Promise<Rows> {
+async function sort(
+  plan: CallPlan,
+  evaluator: Evaluator,
+  order: Order,
+  kept: 'floats' | 'all',
+): Promise<Rows> {
   const { context } = evaluator;
-  const rows = await materialize(await evaluator.vector(plan.args[0]!), context.pacer);
+  const input = await evaluator.vector(plan.args[0]!);
+  const taken = kept === 'all' ? input : new MappedRows(input, input.labels, dropHistograms);
+  const rows = await materialize(taken, context.pacer);
   if (context.isRangeQuery || rows.stepCount !== 1) return rows;
   const { compare, units } = await order(rows, context.pacer);
   const indexes = await sortPaced(
@@ -243,7 +298,7 @@ async function sort(plan: CallPlan, evaluator: Evaluator, order: Order): Promise
     1,
   );
   for (const [target, index] of indexes.entries()) {
-    sorted.buffer.bits[target] = rows.buffer.bits[index]!;
+    copyCells(rows.buffer, index, 1, sorted.buffer, target);
   }
   return sorted;
 }

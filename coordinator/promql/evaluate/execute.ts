@@ -1,22 +1,32 @@
 /** Plan → values. Scalars are one row, vectors are rows that are made when they are asked for. */
 import { isAbsent, makeRowBuffer, type RowBuffer } from '#engine/window_functions/row.ts';
 import { aggregate } from './aggregations.ts';
-import { comparisonOperators, setOperators } from '../parse/ast.ts';
+import { changesMetric, comparisonOperators, setOperators, trimOperators } from '../parse/ast.ts';
 import type { ArithmeticOperator, ComparisonOperator } from '../parse/ast.ts';
 import { evaluateSetOperator, evaluateVectorOperator } from './binary.ts';
 import type { Context } from '../rows/context.ts';
-import { executionError } from '../parse/errors.ts';
+import { executionError } from '../words/errors.ts';
 import { evaluateCall } from './calls.ts';
-import type { Evaluator } from './evaluator.ts';
-import { withoutNames } from './names.ts';
+import type { Evaluator } from '../rows/evaluator.ts';
+import { evaluateInfo } from './info.ts';
+import { RowOperator } from './row_operator.ts';
+import { withoutNames } from '../rows/names.ts';
 import { textOf } from '../plan/plan.ts';
-import { arithmetic, arithmeticRows, compare, compareRows } from '../plan/operators.ts';
+import { arithmetic, compare, greaterOf, lesserOf } from '../plan/operators.ts';
 import type { BinaryPlan, Plan, SelectPlan } from '../plan/plan.ts';
-import { mapPresent, timesInSeconds } from '../rows/row_values.ts';
-import { loadPrepared, MappedRows, materialize, notReady, RepeatedRows } from '../rows/rows.ts';
+import { negate, timesInSeconds } from '../rows/row_values.ts';
+import {
+  loadPrepared,
+  MappedRows,
+  materialize,
+  Matrix,
+  notReady,
+  RepeatedRows,
+} from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
-import { SelectorRows } from './selector_rows.ts';
-import { evaluateWindow } from './window_rows.ts';
+import { startRows } from '../windows/decoded_rows.ts';
+import { selectorRows, windowRequest } from '../windows/selector_rows.ts';
+import { evaluateWindow } from '../windows/window_rows.ts';
 
 /**
  * Rows of which one takes more steps are made at once, a row at a time: a chain of operators over a long subquery
@@ -57,10 +67,19 @@ export class Executor implements Evaluator {
         return this.#scalarBinary(plan);
       case 'call':
         if (plan.name === 'time') return timesInSeconds(plan.grid);
+        if (plan.name === 'max_of' || plan.name === 'min_of') {
+          const [left, right] = [
+            await this.scalar(plan.args[0]!),
+            await this.scalar(plan.args[1]!),
+          ];
+          const choose = plan.name === 'max_of' ? greaterOf : lesserOf;
+          return left.map((value, step) => choose(value, right[step]!));
+        }
         return this.#scalarOfVector(await this.vector(plan.args[0]!), stepCount);
       case 'string':
       case 'select':
       case 'window':
+      case 'info':
       case 'aggregate':
       case 'rangeVector':
         throw executionError(`a scalar is expected here, not a ${plan.kind}`);
@@ -79,6 +98,11 @@ export class Executor implements Evaluator {
     const left = await this.scalar(plan.left);
     const right = await this.scalar(plan.right);
     const { operator } = plan;
+    if (trimOperators.has(operator)) {
+      throw executionError(
+        `operator ${JSON.stringify(operator)} not allowed for Scalar operations`,
+      );
+    }
     if (comparisonOperators.has(operator)) {
       return left.map((value, step) =>
         compare(operator as ComparisonOperator, value, right[step]!) ? 1 : 0,
@@ -98,6 +122,7 @@ export class Executor implements Evaluator {
       if (at === notReady) at = await loadPrepared(rows, index);
       for (let step = 0; step < stepCount; step++) {
         if (isAbsent(rows.buffer.words, at + step)) continue;
+        if (rows.buffer.histograms?.[at + step] !== undefined) continue;
         counts[step] = counts[step]! + 1;
         result[step] = counts[step] === 1 ? rows.buffer.values[at + step]! : NaN;
       }
@@ -132,11 +157,7 @@ export class Executor implements Evaluator {
         return new RepeatedRows(await this.vector(plan.input), plan.grid.stepCount);
       case 'negate': {
         const rows = await this.vector(plan.input);
-        return withoutNames(
-          new MappedRows(rows, rows.labels, (row) => mapPresent(row, (value) => -value)),
-          plan.input,
-          this.context.pacer,
-        );
+        return withoutNames(new MappedRows(rows, rows.labels, negate), plan.input, this.context);
       }
       case 'aggregate': {
         const parameter = plan.parameter;
@@ -153,6 +174,8 @@ export class Executor implements Evaluator {
         return this.#binary(plan);
       case 'call':
         return evaluateCall(plan, this);
+      case 'info':
+        return evaluateInfo(plan, this);
       case 'number':
       case 'string':
       case 'rangeVector':
@@ -161,14 +184,22 @@ export class Executor implements Evaluator {
   }
 
   async #select(plan: SelectPlan): Promise<Rows> {
-    const rows = SelectorRows.of(
+    if (plan.output === 'start') return this.#starts(plan);
+    const rows = selectorRows(
       plan.output === 'time' ? 'instantTime' : 'instant',
       plan.source,
       plan.grid,
       [],
       this.context,
     );
-    return plan.output === 'time' ? withoutNames(rows, plan, this.context.pacer) : rows;
+    return plan.output === 'time' ? withoutNames(rows, plan, this.context) : rows;
+  }
+
+  async #starts(plan: SelectPlan): Promise<Rows> {
+    const { source, grid } = plan;
+    if (!this.context.features.startTimestamps) return Matrix.make([], grid.stepCount);
+    const request = windowRequest('instant', source, grid, []);
+    return withoutNames(startRows(request, source, this.context), plan, this.context);
   }
 
   async #binary(plan: BinaryPlan): Promise<Rows> {
@@ -184,20 +215,18 @@ export class Executor implements Evaluator {
     const scalar = await this.scalar(plan.leftIsScalar ? plan.left : plan.right);
     const vectorPlan = plan.leftIsScalar ? plan.right : plan.left;
     const rows = await this.vector(vectorPlan);
-    const constant = { values: scalar, words: null, at: 0 };
+    const constant = { values: scalar, words: null, histograms: null, at: 0 };
     const source = this.#scratch(rows.stepCount);
-    const vector = { values: source.values, words: source.words, at: 0 };
-    const [a, b] = plan.leftIsScalar ? [constant, vector] : [vector, constant];
-    const isComparison = comparisonOperators.has(operator);
+    const operators = new RowOperator(plan, this.context.annotations);
     const result = new MappedRows(rows, rows.labels, (row) => {
       source.bits.set(row.bits);
-      if (isComparison) {
-        const kept = returnBool ? null : vector;
-        compareRows(operator as ComparisonOperator, a, b, kept, row, rows.stepCount);
-      } else arithmeticRows(operator as ArithmeticOperator, a, b, row, rows.stepCount);
+      const { histograms } = row;
+      const vector = { values: source.values, words: source.words, histograms, at: 0 };
+      const [a, b] = plan.leftIsScalar ? [constant, vector] : [vector, constant];
+      operators.apply(a, b, returnBool ? null : vector, row, rows.stepCount);
     });
-    return isComparison && !returnBool
-      ? result
-      : withoutNames(result, vectorPlan, this.context.pacer);
+    return changesMetric(operator) || returnBool
+      ? withoutNames(result, vectorPlan, this.context)
+      : result;
   }
 }

@@ -1,31 +1,40 @@
 /**
- * Quantiles and fractions of classic histograms: series with a `le` label and cumulative counts.
+ * Quantiles and fractions of histograms: native ones, and classic ones, which are series with a `le` label and cumulative
+ * counts.
  */
+import {
+  type Estimate,
+  fractionBetween,
+  quantileOf as nativeQuantile,
+} from '#engine/histograms/estimates.ts';
+import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
+import { noteQuantiles } from '../windows/window_notes.ts';
+import { formatGeneral, formatTwoDigits } from '#engine/window_functions/number_format.ts';
 import { isAbsent } from '#engine/window_functions/row.ts';
-import { metricNameTag } from '#lib/tags.ts';
+import { isoSeconds } from '#lib/time.ts';
+import type { Span } from '../words/position.ts';
+import type { CallPlan, Grid } from '../plan/plan.ts';
+import { hasFloat, histogramOf } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
 import { Labels } from '../rows/labels.ts';
-import { formatNumber } from '#engine/window_functions/number_format.ts';
-import type { CallPlan } from '../plan/plan.ts';
-import type { Span } from '../parse/position.ts';
-import { Matrix, materialize } from '../rows/rows.ts';
+import { Matrix, materialize, mergeSameLabels } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
-
-/** Buckets of one histogram at one step, by ascending bound; reused from step to step. */
-interface Buckets {
-  readonly bounds: Float64Array;
-  readonly counts: Float64Array;
-  length: number;
-}
-
-/** Differences up to this relative size are rounding, not counts that fall. */
-const smallDelta = 1e-12;
+import { bucketFraction, bucketQuantile, type Buckets, type Forced } from './classic_buckets.ts';
 
 interface Histogram {
+  /** Without name and `le`. */
   readonly labels: Labels;
   readonly metricName: string;
-  /** By ascending bound. */
+  /** Rows of buckets by ascending bound. */
   readonly members: { readonly row: number; readonly bound: number }[];
+  /** Row of native histograms under the same labels; -1 for none. */
+  native: number;
+}
+
+/** What a function makes of a histogram at a step. */
+interface Estimates {
+  readonly ofBuckets: (buckets: Buckets, step: number, histogram: Histogram) => number;
+  readonly ofNative: (histogram: FloatHistogram, step: number) => Estimate;
 }
 
 function parseBound(text: string): number | null {
@@ -36,28 +45,57 @@ function parseBound(text: string): number | null {
   return Number(lower);
 }
 
-function histogramsOf(rows: Rows, span: Span, context: Context): Histogram[] {
-  const dropped = new Set(['le']);
+const le: ReadonlySet<string> = new Set(['le']);
+
+/** Of a metric's name in messages: only names that are kept to the end are known by then. */
+function ofMetric(name: string, { features }: Context): string {
+  return features.delayedNameRemoval && name !== ''
+    ? ` for metric name ${JSON.stringify(name)}`
+    : '';
+}
+
+function histogramsOf(matrix: Matrix, span: Span, context: Context): Histogram[] {
+  const { buffer, stepCount } = matrix;
   const byKey = new Map<string, Histogram>();
-  rows.labels.forEach((labels, row) => {
+  const natives: Histogram[] = [];
+  const nativeOfKey = new Map<string, number>();
+  matrix.labels.forEach((labels, row) => {
+    if (hasNative(matrix, row)) nativeOfKey.set(labels.key, row);
+    if (!hasFloat(buffer, row * stepCount, stepCount)) return;
     const bound = parseBound(labels.get('le'));
     if (bound === null) {
       context.annotations.warn(
-        `bucket label "le" is missing or has a malformed value of ${JSON.stringify(labels.get('le'))} for metric name ${JSON.stringify(labels.get(metricNameTag))}`,
+        `bucket label "le" is missing or has a malformed value of ${JSON.stringify(labels.get('le'))}${ofMetric(labels.name, context)}`,
         span,
       );
       return;
     }
-    const key = labels.keyWithout(dropped);
-    let histogram = byKey.get(key);
+    const series = labels.dropOnly(le);
+    let histogram = byKey.get(series.key);
     if (histogram === undefined) {
-      histogram = { labels: labels.drop(dropped), metricName: labels.name, members: [] };
-      byKey.set(key, histogram);
+      histogram = { labels: series, metricName: labels.name, members: [], native: -1 };
+      byKey.set(series.key, histogram);
     }
     histogram.members.push({ row, bound });
   });
   for (const histogram of byKey.values()) histogram.members.sort((a, b) => a.bound - b.bound);
-  return [...byKey.values()];
+  for (const [key, row] of nativeOfKey) {
+    const classic = byKey.get(key);
+    if (classic !== undefined) classic.native = row;
+    else {
+      const labels = matrix.labels[row]!;
+      natives.push({ labels, metricName: labels.name, members: [], native: row });
+    }
+  }
+  return [...byKey.values(), ...natives];
+}
+
+function hasNative({ buffer, stepCount }: Matrix, row: number): boolean {
+  if (buffer.histograms === null) return false;
+  for (let step = 0; step < stepCount; step++) {
+    if (histogramOf(buffer, row * stepCount + step) !== null) return true;
+  }
+  return false;
 }
 
 /**
@@ -66,15 +104,15 @@ function histogramsOf(rows: Rows, span: Span, context: Context): Histogram[] {
  */
 function readBuckets(
   histogram: Histogram,
-  matrix: Matrix,
+  { buffer, stepCount }: Matrix,
   step: number,
   buckets: Buckets,
 ): boolean {
   buckets.length = 0;
-  const { values, words } = matrix.buffer;
+  const { values, words, histograms } = buffer;
   for (const { row, bound } of histogram.members) {
-    const cell = row * matrix.stepCount + step;
-    if (isAbsent(words, cell)) continue;
+    const cell = row * stepCount + step;
+    if (isAbsent(words, cell) || histograms?.[cell] !== undefined) continue;
     const last = buckets.length - 1;
     if (last >= 0 && buckets.bounds[last] === bound) {
       buckets.counts[last] = buckets.counts[last]! + values[cell]!;
@@ -87,140 +125,170 @@ function readBuckets(
   return buckets.length > 0;
 }
 
-function almostEqual(a: number, b: number): boolean {
-  if (a === b) return true;
-  const size = Math.abs(a) + Math.abs(b);
-  const difference = Math.abs(a - b);
-  if (a === 0 || b === 0 || size < Number.MIN_VALUE) return difference < smallDelta * 2.2e-308;
-  return difference / Math.min(size, Number.MAX_VALUE) < smallDelta;
-}
-
-/**
- * Counts must not fall from bucket to bucket; where they do, the larger one stays.
- * @returns whether more than rounding was corrected
- */
-function makeMonotonic({ counts, length }: Buckets): boolean {
-  let previous = counts[0]!;
-  let forced = false;
-  for (let i = 1; i < length; i++) {
-    const count = counts[i]!;
-    if (count === previous) continue;
-    if (almostEqual(previous, count)) counts[i] = previous;
-    else if (count < previous) {
-      counts[i] = previous;
-      forced = true;
-    } else previous = count;
-  }
-  return forced;
-}
-
-/** @param onForced called when counts had to be made monotonic */
-function bucketQuantile(q: number, buckets: Buckets, onForced: () => void): number {
-  if (Number.isNaN(q)) return NaN;
-  if (q < 0) return -Infinity;
-  if (q > 1) return Infinity;
-  const { bounds, counts } = buckets;
-  if (bounds[buckets.length - 1] !== Infinity) return NaN;
-  if (makeMonotonic(buckets)) onForced();
-  if (buckets.length < 2) return NaN;
-  const last = buckets.length - 1;
-  const observations = counts[last]!;
-  if (observations === 0) return NaN;
-  let rank = q * observations;
-  let bucket = 0;
-  while (bucket < last && !(counts[bucket]! >= rank)) bucket++;
-  if (bucket === last) return bounds[last - 1]!;
-  if (bucket === 0 && bounds[0]! <= 0) return bounds[0]!;
-  let start = 0;
-  let count = counts[bucket]!;
-  if (bucket > 0) {
-    start = bounds[bucket - 1]!;
-    count -= counts[bucket - 1]!;
-    rank -= counts[bucket - 1]!;
-  }
-  return start + (bounds[bucket]! - start) * (rank / count);
-}
-
-/** Share of the observations between two values, linear inside of buckets. */
-function bucketFraction(lower: number, upper: number, buckets: Buckets): number {
-  const { bounds, counts, length } = buckets;
-  if (bounds[length - 1] !== Infinity) return NaN;
-  const total = counts[length - 1]!;
-  if (total === 0 || Number.isNaN(total) || Number.isNaN(lower) || Number.isNaN(upper)) return NaN;
-  if (lower >= upper) return 0;
-  return (rankOf(upper, buckets) - rankOf(lower, buckets)) / total;
-}
-
-/** Number of observations at or below the value. */
-function rankOf(value: number, { bounds, counts, length }: Buckets): number {
-  let rank = 0;
-  for (let i = 0; i < length; i++) {
-    const end = bounds[i]!;
-    const start = i > 0 ? bounds[i - 1]! : end > 0 ? 0 : -Infinity;
-    if (start >= value) return rank;
-    if (end > value) {
-      // A bucket without a width lends nothing to values inside of it.
-      if (start === -Infinity) return counts[i]!;
-      if (end === Infinity) return rank;
-      return rank + ((counts[i]! - rank) * (value - start)) / (end - start);
-    }
-    rank = counts[i]!;
-  }
-  return Math.min(rank, counts[length - 1]!);
-}
+/** About what an estimate of a native histogram takes, in units of work (lib/turns/turns.ts). */
+const nativeUnits = 200;
 
 async function overHistograms(
   rows: Rows,
   span: Span,
   context: Context,
-  valueOf: (buckets: Buckets, step: number, histogram: Histogram) => number,
+  { ofBuckets, ofNative }: Estimates,
 ): Promise<Rows> {
-  const matrix = await materialize(rows, context.pacer);
+  const { pacer, annotations } = context;
+  const matrix = await materialize(rows, pacer);
   const histograms = histogramsOf(matrix, span, context);
   const { stepCount } = matrix;
-  if (context.pacer.hold(histograms.length * stepCount)) await context.pacer.room();
+  if (pacer.hold(histograms.length * stepCount)) await pacer.room();
   const result = Matrix.make(
-    histograms.map((histogram) => histogram.labels),
+    histograms.map(({ labels }) =>
+      context.features.delayedNameRemoval ? labels.losingName(true) : labels.withoutName(),
+    ),
     stepCount,
   );
   for (const [index, histogram] of histograms.entries()) {
-    const size = histogram.members.length;
-    const buckets = {
-      bounds: new Float64Array(size),
-      counts: new Float64Array(size),
-      length: 0,
-    };
+    const { members, metricName, native: row } = histogram;
+    const size = members.length;
+    const buckets = { bounds: new Float64Array(size), counts: new Float64Array(size), length: 0 };
     for (let step = 0; step < stepCount; step++) {
-      if (!readBuckets(histogram, matrix, step, buckets)) continue;
-      result.buffer.values[index * stepCount + step] = valueOf(buckets, step, histogram);
-      if (context.pacer.spend(size)) await context.pacer.pause();
+      const hasBuckets = readBuckets(histogram, matrix, step, buckets);
+      const native = row < 0 ? null : histogramOf(matrix.buffer, row * stepCount + step);
+      const cell = index * stepCount + step;
+      if (hasBuckets && native !== null) {
+        annotations.warn(
+          `vector contains a mix of classic and native histograms${ofMetric(metricName, context)}`,
+          span,
+        );
+      } else if (hasBuckets) result.buffer.values[cell] = ofBuckets(buckets, step, histogram);
+      else if (native !== null) {
+        const { value, note } = ofNative(native, step);
+        result.buffer.values[cell] = value;
+        if (note !== 'none') {
+          annotations.info(`${estimateNotes[note]}${ofMetric(metricName, context)}`, span);
+        }
+      }
+      if (pacer.spend(size + (native === null ? 0 : nativeUnits))) await pacer.pause();
     }
   }
-  return result;
+  return mergeSameLabels(result, pacer);
 }
 
-export function histogramQuantile(
+const estimateNotes = {
+  'nan-is-the-result': 'input to histogram_quantile has NaN observations, result is NaN',
+  'nan-skews': 'input to histogram_quantile has NaN observations, result is skewed higher',
+  'nan-left-out':
+    'input to histogram_fraction has NaN observations, which are excluded from all fractions',
+} as const;
+
+export async function histogramQuantile(
   plan: CallPlan,
   quantiles: Float64Array,
   rows: Rows,
   context: Context,
 ): Promise<Rows> {
-  const bad = quantiles.find((q) => Number.isNaN(q) || q < 0 || q > 1);
-  if (bad !== undefined) {
-    context.annotations.warn(
-      `quantile value should be between 0 and 1, got ${formatNumber(bad)}`,
-      plan.args[0]!.span,
-    );
+  noteQuantiles(quantiles, plan.args[0]!.span, context.annotations);
+  return quantilesOf(plan.grid, quantiles, rows, plan.args[1]!.span, context);
+}
+
+async function quantilesOf(
+  { startMillis, stepMillis }: Grid,
+  quantiles: Float64Array,
+  rows: Rows,
+  span: Span,
+  context: Context,
+): Promise<Rows> {
+  const forcings = new Forcings();
+  const result = await overHistograms(rows, span, context, {
+    ofBuckets: (buckets, step, { metricName }) =>
+      bucketQuantile(quantiles[step]!, buckets, (forced) => {
+        forcings.add(ofMetric(metricName, context), startMillis + step * stepMillis, forced);
+      }),
+    ofNative: (histogram, step) => nativeQuantile(quantiles[step]!, histogram),
+  });
+  forcings.note(span, context);
+  return result;
+}
+
+/** Several quantiles at once, which a label tells apart. */
+export async function histogramQuantiles(
+  plan: CallPlan,
+  label: string,
+  quantiles: readonly Float64Array[],
+  rows: Rows,
+  context: Context,
+): Promise<Rows> {
+  const { pacer } = context;
+  const { stepCount } = plan.grid;
+  const [input] = plan.args;
+  for (const [i, each] of quantiles.entries()) {
+    noteQuantiles(each, plan.args[i + 2]!.span, context.annotations);
   }
-  const { span } = plan.args[1]!;
-  return overHistograms(rows, span, context, (buckets, step, histogram) =>
-    bucketQuantile(quantiles[step]!, buckets, () => {
-      context.annotations.info(
-        `input to histogram_quantile needed to be fixed for monotonicity (see https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile) for metric name ${JSON.stringify(histogram.metricName)}`,
+  const matrix = await materialize(rows, pacer);
+  const labels: Labels[] = [];
+  const parts: Matrix[] = [];
+  for (const each of quantiles) {
+    const found = await quantilesOf(plan.grid, each, matrix, input!.span, context);
+    // A quantile that changes from step to step has a row for each of its values.
+    for (const q of new Set(each)) {
+      const part = await materialize(found, pacer);
+      if (pacer.hold(part.count * stepCount)) await pacer.room();
+      const chosen = Matrix.make(
+        part.labels.map((one) => one.with(label, formatOpenMetrics(q)).losingName(one.losesName)),
+        stepCount,
+      );
+      for (let cell = 0; cell < part.count * stepCount; cell++) {
+        if (Object.is(each[cell % stepCount], q)) {
+          chosen.buffer.bits[cell] = part.buffer.bits[cell]!;
+        }
+      }
+      if (pacer.spend(part.count * stepCount)) await pacer.pause();
+      labels.push(...chosen.labels);
+      parts.push(chosen);
+    }
+  }
+  const result = Matrix.make(labels, stepCount);
+  let at = 0;
+  for (const { buffer } of parts) {
+    result.buffer.bits.set(buffer.bits, at);
+    at += buffer.bits.length;
+  }
+  return mergeSameLabels(result, pacer);
+}
+
+/** Whole numbers with a digit behind the point, as labels of quantiles have them. */
+function formatOpenMetrics(value: number): string {
+  if (value === 1 || value === 0 || value === -1) return value.toFixed(1);
+  const text = formatGeneral(value);
+  return /[.eN]|Inf/.test(text) ? text : `${text}.0`;
+}
+
+/** Counts that had to be made monotonic, of all histograms and steps together. */
+class Forcings {
+  readonly #byMetric = new Map<string, Forced & { from: number; to: number; count: number }>();
+
+  add(metric: string, timeMillis: number, forced: Forced): void {
+    const known = this.#byMetric.get(metric);
+    this.#byMetric.set(metric, {
+      from: Math.min(known?.from ?? timeMillis, timeMillis),
+      to: Math.max(known?.to ?? timeMillis, timeMillis),
+      count: (known?.count ?? 0) + 1,
+      minBound: Math.min(known?.minBound ?? Infinity, forced.minBound),
+      maxBound: Math.max(known?.maxBound ?? -Infinity, forced.maxBound),
+      maxDifference: Math.max(known?.maxDifference ?? 0, forced.maxDifference),
+    });
+  }
+
+  note(span: Span, { annotations }: Context): void {
+    for (const [metric, all] of this.#byMetric) {
+      const { from, to, count, minBound, maxBound, maxDifference } = all;
+      const buckets = `from buckets ${formatGeneral(minBound)} to ${formatGeneral(maxBound)}`;
+      const difference = formatTwoDigits(maxDifference);
+      const times = `from ${isoSeconds(from)} to ${isoSeconds(to)}`;
+      annotations.info(
+        `input to histogram_quantile needed to be fixed for monotonicity (see https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile)${metric}, ${buckets}, with a max diff of ${difference}, over ${count} samples ${times}`,
         span,
       );
-    }),
-  );
+    }
+  }
 }
 
 export function histogramFraction(
@@ -230,7 +298,8 @@ export function histogramFraction(
   rows: Rows,
   context: Context,
 ): Promise<Rows> {
-  return overHistograms(rows, plan.args[2]!.span, context, (buckets, step) =>
-    bucketFraction(lower[step]!, upper[step]!, buckets),
-  );
+  return overHistograms(rows, plan.args[2]!.span, context, {
+    ofBuckets: (buckets, step) => bucketFraction(lower[step]!, upper[step]!, buckets),
+    ofNative: (histogram, step) => fractionBetween(lower[step]!, upper[step]!, histogram),
+  });
 }

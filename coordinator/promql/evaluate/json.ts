@@ -1,9 +1,13 @@
 /** Results as JSON of the Prometheus API, in pieces; the caller's reading is the backpressure. */
+import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
+import { BucketWalk } from '#engine/histograms/walk.ts';
 import type { Grid } from '../plan/plan.ts';
+import { type Cells, copyCells, dropHistograms, histogramOf, makeCells } from '../rows/cells.ts';
 import type { Labels } from '../rows/labels.ts';
+import { hasValue } from '../rows/rows.ts';
 import { formatNumber, formatSample } from '#engine/window_functions/number_format.ts';
 import { RowPrinter } from '#engine/window_functions/row_printer.ts';
-import type { QueryResult, QueryValue } from './result.ts';
+import type { QueryResult, QueryValue, RawSeries } from './result.ts';
 
 const pieceBytes = 65_536;
 /** Room of the first one: most answers need no more, and larger memory is the system's each time. */
@@ -90,9 +94,70 @@ function labelsJson(labels: Labels): string {
   let text = '{';
   for (const { name, value } of labels.tags) {
     if (text.length > 1) text += ',';
-    text += `${JSON.stringify(name)}:${JSON.stringify(value)}`;
+    text += `${JSON.stringify(name)}:${JSON.stringify(value.toWellFormed())}`;
   }
   return `${text}}`;
+}
+
+type TimedHistogram = readonly [timeMillis: number, histogram: FloatHistogram];
+
+/** Those of a row of a matrix. */
+function* histogramsOf(
+  buffer: Cells,
+  at: number,
+  { startMillis, stepMillis, stepCount }: Grid,
+): Generator<TimedHistogram> {
+  for (let step = 0; step < stepCount; step++) {
+    const histogram = histogramOf(buffer, at + step);
+    if (histogram !== null) yield [startMillis + step * stepMillis, histogram];
+  }
+}
+
+function* timed({
+  timestampMillis,
+  histograms,
+}: RawSeries['histograms']): Generator<TimedHistogram> {
+  for (const [i, histogram] of histograms.entries()) yield [timestampMillis[i]!, histogram];
+}
+
+/** The numbers of a row alone. */
+function floatsOf(buffer: Cells, at: number, stepCount: number): Cells {
+  const row = makeCells(stepCount);
+  copyCells(buffer, at, stepCount, row, 0);
+  dropHistograms(row);
+  return row;
+}
+
+/** Writes nothing when there is none. */
+function* writeHistograms(all: Iterable<TimedHistogram>, pieces: Pieces): Generator<Uint8Array> {
+  let isFirst = true;
+  for (const [timeMillis, histogram] of all) {
+    pieces.add(isFirst ? ',"histograms":[' : ',');
+    isFirst = false;
+    pieces.add(`[${formatTime(timeMillis)},${histogramJson(histogram)}]`);
+    if (pieces.isFull) yield pieces.take();
+  }
+  if (!isFirst) pieces.add(']');
+}
+
+/** Which bounds of a bucket belong to it. */
+const boundaries = { upperAlone: 0, lowerAlone: 1, none: 2, both: 3 } as const;
+
+function histogramJson(histogram: FloatHistogram): string {
+  const { count, sum } = histogram;
+  let text = `{"count":"${formatSample(count)}","sum":"${formatSample(sum)}"`;
+  const walk = new BucketWalk(histogram, 'cut');
+  let hasBuckets = false;
+  for (let place = 0; place < walk.size; place++) {
+    const { lower, upper, count: observations, hasLower, hasUpper } = walk.at(place);
+    if (observations === 0) continue;
+    let rule: number = hasUpper ? boundaries.upperAlone : boundaries.none;
+    if (hasLower) rule = hasUpper ? boundaries.both : boundaries.lowerAlone;
+    text += hasBuckets ? ',' : ',"buckets":[';
+    hasBuckets = true;
+    text += `[${rule},"${formatSample(lower)}","${formatSample(upper)}","${formatSample(observations)}"]`;
+  }
+  return hasBuckets ? `${text}]}` : `${text}}`;
 }
 
 /** The whole body `{"status":"success","data":{...}}` in pieces of some 64 KiB. */
@@ -120,9 +185,12 @@ function* writeValue(value: QueryValue, pieces: Pieces): Generator<Uint8Array> {
       const { labels, buffer } = value.matrix;
       pieces.add('[');
       for (const [index, label] of labels.entries()) {
-        pieces.add(
-          `${index === 0 ? '' : ','}{"metric":${labelsJson(label)},"value":[${time},"${formatSample(buffer.values[index]!)}"]}`,
-        );
+        const histogram = histogramOf(buffer, index);
+        const sample =
+          histogram === null
+            ? `"value":[${time},"${formatSample(buffer.values[index]!)}"]`
+            : `"histogram":[${time},${histogramJson(histogram)}]`;
+        pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(label)},${sample}}`);
         if (pieces.isFull) yield pieces.take();
       }
       pieces.add(']');
@@ -134,14 +202,22 @@ function* writeValue(value: QueryValue, pieces: Pieces): Generator<Uint8Array> {
       printer ??= new RowPrinter();
       pieces.add('[');
       for (const [index, label] of matrix.labels.entries()) {
-        pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(label)},"values":[`);
-        let isFirst = true;
-        printer.print(matrix.buffer, index * grid.stepCount, prefixes, (bytes) => {
-          // The first pair has no comma in front.
-          pieces.addBytes(isFirst ? bytes.subarray(1) : bytes);
-          isFirst = false;
-        });
-        pieces.add(']}');
+        const at = index * grid.stepCount;
+        const { buffer } = matrix;
+        pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(label)}`);
+        const floats = buffer.histograms === null ? null : floatsOf(buffer, at, grid.stepCount);
+        if (floats === null || hasValue(floats, 0, grid.stepCount)) {
+          pieces.add(',"values":[');
+          let isFirst = true;
+          printer.print(floats ?? buffer, floats === null ? at : 0, prefixes, (bytes) => {
+            // The first pair has no comma in front.
+            pieces.addBytes(isFirst ? bytes.subarray(1) : bytes);
+            isFirst = false;
+          });
+          pieces.add(']');
+        }
+        if (floats !== null) yield* writeHistograms(histogramsOf(buffer, at, grid), pieces);
+        pieces.add('}');
         if (pieces.isFull) yield pieces.take();
       }
       pieces.add(']');
@@ -150,13 +226,19 @@ function* writeValue(value: QueryValue, pieces: Pieces): Generator<Uint8Array> {
     case 'rawMatrix': {
       pieces.add('[');
       for (const [index, series] of value.series.entries()) {
-        pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(series.labels)},"values":[`);
-        for (let i = 0; i < series.count; i++) {
-          const time = formatTime(series.timestampMillis[i]!);
-          pieces.add(`${i === 0 ? '' : ','}[${time},"${formatSample(series.buffer.values[i]!)}"]`);
-          if (pieces.isFull) yield pieces.take();
+        pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(series.labels)}`);
+        const { timestampMillis, values, count } = series.floats;
+        if (count > 0) {
+          pieces.add(',"values":[');
+          for (let i = 0; i < count; i++) {
+            const time = formatTime(timestampMillis[i]!);
+            pieces.add(`${i === 0 ? '' : ','}[${time},"${formatSample(values[i]!)}"]`);
+            if (pieces.isFull) yield pieces.take();
+          }
+          pieces.add(']');
         }
-        pieces.add(']}');
+        yield* writeHistograms(timed(series.histograms), pieces);
+        pieces.add('}');
       }
       pieces.add(']');
     }

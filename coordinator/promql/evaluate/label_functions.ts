@@ -3,7 +3,7 @@ import { withRegexps } from '#engine/aside/regexps.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { type AnchoredRegexp, isDearToReplace } from '#lib/regexp/regexp.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
-import { executionError } from '../parse/errors.ts';
+import { executionError } from '../words/errors.ts';
 import type { Context } from '../rows/context.ts';
 import { Labels } from '../rows/labels.ts';
 import { labelsUnits, namesUnits } from '../rows/paced.ts';
@@ -23,9 +23,9 @@ function checkLength(length: number, where: string): void {
 }
 
 /** UTF-8 names are valid; the empty one is not. */
-function checkLabelName(name: string, where: string): void {
+function checkLabelName(name: string, where: string, call: string): void {
   if (name === '' || !name.isWellFormed()) {
-    throw executionError(`invalid ${where} label name in label function: ${JSON.stringify(name)}`);
+    throw executionError(`invalid ${where} label name in ${call}(): ${name}`);
   }
 }
 
@@ -36,7 +36,7 @@ export async function labelReplacer(
 ): Promise<ChangeLabels> {
   const [destination, replacement, source, pattern] = texts as [string, string, string, string];
   const regexp = await compiled(pattern, context);
-  checkLabelName(destination, 'destination');
+  checkLabelName(destination, 'destination', 'label_replace');
   const { aside, pacer } = context;
   return (all) =>
     changed(all, context, labelsUnits, async (labels) => {
@@ -69,8 +69,8 @@ export async function labelJoiner(
   context: Context,
 ): Promise<ChangeLabels> {
   const [destination, separator, ...sources] = texts as [string, string, ...string[]];
-  checkLabelName(destination, 'destination');
-  for (const source of sources) checkLabelName(source, 'source');
+  checkLabelName(destination, 'destination', 'label_join');
+  for (const source of sources) checkLabelName(source, 'source', 'label_join');
   return (all) =>
     changed(all, context, namesUnits(sources), (labels) => {
       const values = valuesOf(labels, sources);

@@ -44,7 +44,7 @@ function engineOver(all: readonly (readonly Tag[])[], { aside } = countedAside()
   return new PromqlEngine(storage, {
     clock: realEnv.clock,
     aside,
-    experimentalFunctions: true,
+    features: { experimentalFunctions: true },
   });
 }
 
@@ -94,7 +94,7 @@ test('label_replace() has dear regexps compiled aside, and takes long lists', as
   await run(`(v.*|${'(?:[^\\\\p{L}]|r)'.repeat(2_000)})`);
   assert.deepEqual(new Set(counted.kinds), new Set(['compile', 'replace']));
   await assert.rejects(run(`(v.*|${'(?:[^\\\\p{L}]|s)'.repeat(2_000)}`), {
-    message: /^invalid regular expression in label_replace\(\): cannot compile regexp: missing/,
+    message: /^invalid regular expression in label_replace\(\): error parsing regexp: missing/,
   });
   counted.kinds.length = 0;
   await run(Array.from({ length: 60_000 }, (_, i) => `v${i}`).join('|'));

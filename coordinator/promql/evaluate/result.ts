@@ -1,6 +1,7 @@
 /** The answer of a query. */
+import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import { isAbsent } from '#engine/window_functions/row.ts';
-import type { RowBuffer } from '#engine/window_functions/row.ts';
+import { histogramOf } from '../rows/cells.ts';
 import type { Labels } from '../rows/labels.ts';
 import type { Grid } from '../plan/plan.ts';
 import type { Matrix } from '../rows/rows.ts';
@@ -8,9 +9,15 @@ import type { Matrix } from '../rows/rows.ts';
 /** Samples of one series of a range vector. */
 export interface RawSeries {
   readonly labels: Labels;
-  readonly timestampMillis: Float64Array;
-  readonly buffer: RowBuffer;
-  readonly count: number;
+  readonly floats: {
+    readonly timestampMillis: Float64Array;
+    readonly values: Float64Array;
+    readonly count: number;
+  };
+  readonly histograms: {
+    readonly timestampMillis: Float64Array;
+    readonly histograms: readonly FloatHistogram[];
+  };
 }
 
 export type QueryValue =
@@ -33,7 +40,13 @@ export interface QueryStats {
 /** A sample for tests and small callers. */
 export interface PlainSeries {
   readonly labels: Labels;
-  readonly points: readonly { readonly timeMillis: number; readonly value: number }[];
+  /** In ascending time; of one time the float first. */
+  readonly points: readonly PlainPoint[];
+}
+
+export interface PlainPoint {
+  readonly timeMillis: number;
+  readonly value: number | FloatHistogram;
 }
 
 export class QueryResult {
@@ -77,24 +90,30 @@ export class QueryResult {
           (step) => value.grid.startMillis + step * value.grid.stepMillis,
         );
       case 'rawMatrix':
-        return value.series.map(({ labels, timestampMillis, buffer, count }) => ({
-          labels,
-          points: Array.from({ length: count }, (_, i) => ({
-            timeMillis: timestampMillis[i]!,
-            value: buffer.values[i]!,
-          })),
-        }));
+        return value.series.map(plainSeries);
     }
   }
 }
 
+function plainSeries({ labels, floats, histograms }: RawSeries): PlainSeries {
+  const points: PlainPoint[] = Array.from({ length: floats.count }, (_, i) => ({
+    timeMillis: floats.timestampMillis[i]!,
+    value: floats.values[i]!,
+  }));
+  for (const [i, histogram] of histograms.histograms.entries()) {
+    points.push({ timeMillis: histograms.timestampMillis[i]!, value: histogram });
+  }
+  return { labels, points: points.sort((a, b) => a.timeMillis - b.timeMillis) };
+}
+
 function plainRows(matrix: Matrix, timeOf: (step: number) => number): PlainSeries[] {
   return matrix.labels.map((labels, index) => {
-    const points: { timeMillis: number; value: number }[] = [];
+    const points: PlainPoint[] = [];
     for (let step = 0; step < matrix.stepCount; step++) {
       const cell = index * matrix.stepCount + step;
       if (isAbsent(matrix.buffer.words, cell)) continue;
-      points.push({ timeMillis: timeOf(step), value: matrix.buffer.values[cell]! });
+      const value = histogramOf(matrix.buffer, cell) ?? matrix.buffer.values[cell]!;
+      points.push({ timeMillis: timeOf(step), value });
     }
     return { labels, points };
   });

@@ -6,7 +6,7 @@
  *     times       likewise, from Unix seconds
  *     overRange   the engine evaluates it: its name in #engine/window_functions/windows.ts, its code in
  *                 functions.ts beside that, its definition for the fuzz in windows_twin.ts
- *     call        evaluate/calls.ts has its code under the same name
+ *     call        evaluate/calls.ts has its code under the same name; `info` is planned for itself
  *
  * Its tests are test/conformance/promql.
  */
@@ -22,6 +22,8 @@ export interface FunctionRow {
   readonly args: readonly ValueType[];
   /** How many of the last arguments may be left out; -1: the last may also repeat. */
   readonly optional: number;
+  /** How many arguments there may be, when the last may repeat; null: any number. */
+  readonly most: number | null;
   readonly result: ValueType;
   /** Needs `experimentalFunctions` of the engine, as it needs a feature flag in Prometheus. */
   readonly experimental: boolean;
@@ -44,6 +46,7 @@ const call = (
 ): FunctionRow => ({
   args,
   optional: 0,
+  most: null,
   result,
   experimental: false,
   dependsOnTime: false,
@@ -65,6 +68,9 @@ const overRange = (window: WindowFunction, rest: Partial<FunctionRow> = {}): Fun
   call(['matrix'], 'vector', { window, ...rest });
 
 const experimental = { experimental: true } as const;
+
+/** A number that the planner knows. */
+const ofQuery = call([], 'scalar', experimental);
 
 const table: Readonly<Record<string, FunctionRow>> = {
   abs: values(Math.abs),
@@ -97,20 +103,27 @@ const table: Readonly<Record<string, FunctionRow>> = {
     args: ['matrix', 'scalar', 'scalar'],
     ...experimental,
   }),
+  end: ofQuery,
   exp: values(Math.exp),
-  first_over_time: overRange('first', { keepsName: true, ...experimental }),
+  first_over_time: overRange('first', { keepsName: true }),
   floor: values(Math.floor),
   histogram_avg: call(['vector'], 'vector'),
   histogram_count: call(['vector'], 'vector'),
   histogram_fraction: call(['scalar', 'scalar', 'vector'], 'vector'),
   histogram_quantile: call(['scalar', 'vector'], 'vector'),
+  histogram_quantiles: call(['vector', 'string', 'scalar', 'scalar'], 'vector', {
+    optional: -1,
+    most: 12,
+    ...experimental,
+  }),
   histogram_stddev: call(['vector'], 'vector'),
   histogram_stdvar: call(['vector'], 'vector'),
   histogram_sum: call(['vector'], 'vector'),
   hour: times(calendar.hour),
   idelta: overRange('idelta'),
   increase: overRange('increase', { wantsCounter: true }),
-  irate: overRange('irate', { wantsCounter: true }),
+  info: call(['vector', 'vector'], 'vector', { optional: 1, ...experimental }),
+  irate: overRange('irate'),
   label_join: call(['vector', 'string', 'string', 'string'], 'vector', { optional: -1 }),
   label_replace: call(['vector', 'string', 'string', 'string', 'string'], 'vector'),
   last_over_time: overRange('last', { keepsName: true }),
@@ -118,7 +131,9 @@ const table: Readonly<Record<string, FunctionRow>> = {
   log10: values(Math.log10),
   log2: values(Math.log2),
   mad_over_time: overRange('mad', experimental),
+  max_of: call(['scalar', 'scalar'], 'scalar', experimental),
   max_over_time: overRange('max'),
+  min_of: call(['scalar', 'scalar'], 'scalar', experimental),
   min_over_time: overRange('min'),
   minute: times(calendar.minute),
   month: times(calendar.month),
@@ -127,6 +142,7 @@ const table: Readonly<Record<string, FunctionRow>> = {
   present_over_time: overRange('present'),
   quantile_over_time: overRange('quantile', { args: ['scalar', 'matrix'] }),
   rad: values((value) => (value * Math.PI) / 180),
+  range: ofQuery,
   rate: overRange('rate', { wantsCounter: true }),
   resets: overRange('resets'),
   round: call(['vector', 'scalar'], 'vector', { optional: 1 }),
@@ -139,8 +155,11 @@ const table: Readonly<Record<string, FunctionRow>> = {
   sort_by_label_desc: call(['vector', 'string'], 'vector', { optional: -1, ...experimental }),
   sort_desc: call(['vector'], 'vector'),
   sqrt: values(Math.sqrt),
+  start: ofQuery,
+  start_timestamp: call(['vector'], 'vector', { dependsOnTime: true, ...experimental }),
   stddev_over_time: overRange('stddev'),
   stdvar_over_time: overRange('stdvar'),
+  step: ofQuery,
   sum_over_time: overRange('sum'),
   tan: values(Math.tan),
   tanh: values(Math.tanh),
@@ -155,16 +174,3 @@ const table: Readonly<Record<string, FunctionRow>> = {
 };
 
 export const functions: ReadonlyMap<string, FunctionRow> = new Map(Object.entries(table));
-
-/**
- * Known to the grammar, but not carried out here: they need native histograms or start timestamps.
- */
-export const unavailableFunctions: ReadonlySet<string> = new Set([
-  'end',
-  'histogram_quantiles',
-  'info',
-  'range',
-  'start',
-  'start_timestamp',
-  'step',
-]);

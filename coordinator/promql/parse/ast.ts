@@ -1,7 +1,8 @@
 /** The typed syntax tree of a query, as the parser checks it and the planner takes it. */
 import type { Matcher } from '../../select/storage.ts';
 import type { ValueType } from '../functions/table.ts';
-import type { Span } from './position.ts';
+import type { Duration } from './durations.ts';
+import type { Span } from '../words/position.ts';
 
 /** As Prometheus names the types in its messages. */
 export const documentedType: Readonly<Record<ValueType, string>> = {
@@ -32,25 +33,33 @@ export interface VectorSelector {
   readonly kind: 'vectorSelector';
   /** All of them, the one of the metric name included. */
   readonly matchers: readonly Matcher[];
-  readonly offsetMillis: number;
+  /** Whether the first matcher is a metric name in front of the braces. */
+  readonly isNamed: boolean;
+  /** Whether a series without labels would match: only the second argument of `info` may be so. */
+  readonly matchesEmpty: boolean;
+  /** 0 for none. */
+  readonly offset: Duration;
   readonly at: AtModifier | null;
+  /** Whether the edges of its range are samples: the last one before, or what lies between two. */
+  readonly extension: 'anchored' | 'smoothed' | null;
   readonly span: Span;
 }
 
 export interface MatrixSelector {
   readonly kind: 'matrixSelector';
   readonly selector: VectorSelector;
-  readonly rangeMillis: number;
+  readonly range: Duration;
   readonly span: Span;
 }
 
 export interface Subquery {
   readonly kind: 'subquery';
   readonly expr: Expr;
-  readonly rangeMillis: number;
+  readonly range: Duration;
   /** 0 = the engine's default. */
-  readonly stepMillis: number;
-  readonly offsetMillis: number;
+  readonly step: Duration;
+  /** 0 for none. */
+  readonly offset: Duration;
   readonly at: AtModifier | null;
   readonly span: Span;
 }
@@ -96,8 +105,10 @@ export interface Aggregate {
 
 export type ArithmeticOperator = '+' | '-' | '*' | '/' | '%' | '^' | 'atan2';
 export type ComparisonOperator = '==' | '!=' | '>' | '<' | '>=' | '<=';
+/** Of a histogram and a number: the observations up to it, or from it on. */
+export type TrimOperator = '</' | '>/';
 export type SetOperator = 'and' | 'or' | 'unless';
-export type BinaryOperator = ArithmeticOperator | ComparisonOperator | SetOperator;
+export type BinaryOperator = ArithmeticOperator | ComparisonOperator | TrimOperator | SetOperator;
 
 export const setOperators: ReadonlySet<string> = new Set<SetOperator>(['and', 'or', 'unless']);
 export const comparisonOperators: ReadonlySet<string> = new Set<ComparisonOperator>([
@@ -109,6 +120,17 @@ export const comparisonOperators: ReadonlySet<string> = new Set<ComparisonOperat
   '<=',
 ]);
 
+export const trimOperators: ReadonlySet<string> = new Set<TrimOperator>(['</', '>/']);
+
+/** Whether what it gives is another metric, so that names do not stay. */
+export function changesMetric(operator: BinaryOperator): boolean {
+  return (
+    !comparisonOperators.has(operator) &&
+    !trimOperators.has(operator) &&
+    !setOperators.has(operator)
+  );
+}
+
 export interface VectorMatching {
   readonly cardinality: 'one-to-one' | 'many-to-one' | 'one-to-many' | 'many-to-many';
   /** True: match on `labels` alone; false: on all labels but `labels` and the metric name. */
@@ -116,6 +138,9 @@ export interface VectorMatching {
   readonly labels: readonly string[];
   /** Labels taken over from the "one" side. */
   readonly include: readonly string[];
+  /** What a row without a partner on the left (or right) is matched with; null: it is left out. */
+  readonly fillLeft: number | null;
+  readonly fillRight: number | null;
 }
 
 export interface Binary {
@@ -128,6 +153,7 @@ export interface Binary {
   /** Of two vectors; null otherwise. */
   readonly matching: VectorMatching | null;
   readonly span: Span;
+  readonly operatorSpan: Span;
 }
 
 export interface Unary {

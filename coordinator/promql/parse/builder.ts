@@ -17,19 +17,16 @@ import type {
   VectorMatching,
   VectorSelector,
 } from './ast.ts';
-import { typeOf } from './ast.ts';
-import { parseError } from './errors.ts';
-import { functions, unavailableFunctions } from '../functions/table.ts';
-import { durationMillisMax, numberOf, unquote } from './literals.ts';
-import type { Span } from './position.ts';
-import { explainSyntaxError } from './syntax_error.ts';
+import { comparisonOperators, typeOf } from './ast.ts';
+import type { Duration, DurationExpr, DurationOperator } from './durations.ts';
+import type { PromqlFeatures } from './features.ts';
+import { parseError } from '../words/errors.ts';
+import { functions } from '../functions/table.ts';
+import { durationMillisMax, durationMillisOf, numberOf, unquote } from '../words/literals.ts';
+import type { Span } from '../words/position.ts';
+import { explainSyntaxError } from '../words/syntax_error.ts';
 import { childrenOf } from './tree.ts';
 import type { SyntaxNode } from './tree.ts';
-
-export interface ParseOptions {
-  /** Functions that Prometheus has behind a feature flag. */
-  readonly experimentalFunctions: boolean;
-}
 
 /** Higher binds tighter. Unary signs stand with multiplication, as in `-a * b` = `(-a) * b`. */
 const precedences: Record<BinaryOperator, number> = {
@@ -42,6 +39,8 @@ const precedences: Record<BinaryOperator, number> = {
   '<=': 3,
   '>': 3,
   '>=': 3,
+  '</': 3,
+  '>/': 3,
   '+': 4,
   '-': 4,
   '*': 5,
@@ -57,6 +56,7 @@ interface OperatorToken {
   readonly returnBool: boolean;
   readonly boolSpan: Span | null;
   readonly clause: SyntaxNode | null;
+  readonly fill: SyntaxNode | null;
   readonly start: number;
 }
 
@@ -77,15 +77,18 @@ const postfixNodes = new Set([
   'SmoothedExpr',
 ]);
 
+/** Words that the grammar takes for labels, and Prometheus does not. */
+const noLabels: ReadonlySet<string> = new Set(['inf', 'nan', 'without']);
+
 export class Builder {
   readonly #query: string;
-  readonly #options: ParseOptions;
+  readonly #features: PromqlFeatures;
   readonly #regexps: QueryRegexps;
 
   /** @param regexps when some are not found, what is built is not checked for them */
-  constructor(query: string, options: ParseOptions, regexps: QueryRegexps) {
+  constructor(query: string, features: PromqlFeatures, regexps: QueryRegexps) {
     this.#query = query;
-    this.#options = options;
+    this.#features = features;
     this.#regexps = regexps;
   }
 
@@ -113,11 +116,15 @@ export class Builder {
       const operatorNode = children[1]!;
       let boolNode: SyntaxNode | null = null;
       let clause: SyntaxNode | null = null;
+      let fill: SyntaxNode | null = null;
       for (const child of children.slice(2, -1)) {
         if (child.name === 'BoolModifier') boolNode = child;
         else if (child.name === 'MatchingModifierClause') clause = child;
         else if (child.name === 'FillModifier') {
-          this.#fail(node.from, 'binop fill modifiers are experimental and not enabled');
+          if (!this.#features.fillModifiers) {
+            this.#fail(node.from, 'binop fill modifiers are experimental and not enabled');
+          }
+          fill = child;
         }
       }
       const operator = this.#text(operatorNode).toLowerCase();
@@ -131,6 +138,7 @@ export class Builder {
           returnBool: boolNode !== null,
           boolSpan: boolNode === null ? null : { start: operatorNode.from, end: boolNode.to },
           clause,
+          fill,
           start: operatorNode.from,
         },
       });
@@ -176,7 +184,7 @@ export class Builder {
       cursor.at++;
       const rightMin = token.operator === '^' ? precedence : precedence + 1;
       const right = this.#binary(pieces, cursor, rightMin);
-      if (token.returnBool && precedence !== 3) {
+      if (token.returnBool && !comparisonOperators.has(token.operator)) {
         this.#fail(token.start, 'bool modifier can only be used on comparison operators');
       }
       left = {
@@ -188,6 +196,7 @@ export class Builder {
         returnBool: token.returnBool,
         matching: this.#matching(token),
         span: { start: left.span.start, end: right.span.end },
+        operatorSpan: { start: token.start, end: token.start + token.operator.length },
       };
     }
   }
@@ -229,6 +238,9 @@ export class Builder {
 
   #number(text: string, offset: number): number {
     const value = numberOf(text);
+    if (value === Infinity && text.toLowerCase() !== 'inf') {
+      this.#fail(offset, `error parsing number: value out of range: ${JSON.stringify(text)}`);
+    }
     if (Number.isNaN(value) && text.toLowerCase() !== 'nan') {
       this.#fail(offset, `bad number or duration syntax: ${JSON.stringify(text)}`);
     }
@@ -237,12 +249,14 @@ export class Builder {
 
   #matching(token: OperatorToken): VectorMatching | null {
     const isSet = ['and', 'or', 'unless'].includes(token.operator);
+    const fill = this.#fillValues(token.fill);
     if (token.clause === null) {
       return {
         cardinality: isSet ? 'many-to-many' : 'one-to-one',
         on: false,
         labels: [],
         include: [],
+        ...fill,
       };
     }
     let on = false;
@@ -258,13 +272,32 @@ export class Builder {
         else include = this.#groupingLabels(child);
       }
     }
-    return { cardinality, on, labels: labels ?? [], include };
+    return { cardinality, on, labels: labels ?? [], include, ...fill };
+  }
+
+  /** Numbers that stand for the missing partner of a row on the other side. */
+  #fillValues(node: SyntaxNode | null): Pick<VectorMatching, 'fillLeft' | 'fillRight'> {
+    let fillLeft: number | null = null;
+    let fillRight: number | null = null;
+    for (const clause of node === null ? [] : childrenOf(node)) {
+      const children = childrenOf(clause);
+      const number = children.at(-1)!;
+      const size = /^([+-]?)\s*(.*)$/s.exec(this.#text(number))!;
+      const sign = this.#text(children[1]!).startsWith('-') || size[1] === '-' ? -1 : 1;
+      const value = sign * this.#number(size[2]!, number.from);
+      if (clause.name !== 'FillRightClause') fillLeft = value;
+      if (clause.name !== 'FillLeftClause') fillRight = value;
+    }
+    return { fillLeft, fillRight };
   }
 
   #groupingLabels(node: SyntaxNode): string[] {
-    return childrenOf(node).map((child) =>
-      child.name === 'QuotedLabelName' ? this.#string(child) : this.#text(child),
-    );
+    return childrenOf(node).map((child) => {
+      if (child.name === 'QuotedLabelName') return this.#string(child);
+      const text = this.#text(child);
+      if (noLabels.has(text.toLowerCase())) throw explainSyntaxError(this.#query, child.from);
+      return text;
+    });
   }
 
   #string(node: SyntaxNode): string {
@@ -292,21 +325,28 @@ export class Builder {
   #vectorSelector(node: SyntaxNode): VectorSelector {
     const matchers: Matcher[] = [];
     let name: string | null = null;
-    const setName = (value: string, offset: number) => {
+    let matchesEmpty = true;
+    const setName = (value: string) => {
       if (name !== null) {
-        this.#fail(offset, `metric name must not be set twice: ${quote(name)} or ${quote(value)}`);
+        this.#fail(
+          node.from,
+          `metric name must not be set twice: ${quote(name)} or ${quote(value)}`,
+        );
       }
       name = value;
     };
     const children = childrenOf(node);
     for (const child of children) {
       if (child.name === 'Identifier') {
-        setName(this.#text(child), child.from);
+        if (this.#text(child).toLowerCase() === 'atan2') {
+          throw explainSyntaxError(this.#query, child.from);
+        }
+        setName(this.#text(child));
         continue;
       }
       for (const matcher of childrenOf(child)) {
         if (matcher.name === 'QuotedLabelName') {
-          setName(this.#string(matcher), matcher.from);
+          setName(this.#string(matcher));
           continue;
         }
         const [labelNode, operatorNode, valueNode] = childrenOf(matcher);
@@ -316,30 +356,28 @@ export class Builder {
         const value = this.#string(valueNode!);
         if (label === '__name__' && kind === '=' && name !== null) {
           // Only beside a name in front of the braces is a second name a mistake.
-          if (children[0]!.name === 'Identifier') setName(value, labelNode!.from);
+          if (children[0]!.name === 'Identifier') setName(value);
         }
+        if (!this.#matchesEmpty(value, kind, matcher.from)) matchesEmpty = false;
         matchers.push({ name: label, kind, value });
       }
     }
     if (name !== null) matchers.unshift({ name: '__name__', kind: '=', value: name });
-    let matchEmpty = true;
-    for (const matcher of matchers) {
-      if (!this.#matchesEmpty(matcher, node.from)) matchEmpty = false;
-    }
-    if (matchEmpty) {
-      this.#fail(node.from, 'vector selector must contain at least one non-empty matcher');
-    }
+    if (name !== null && name !== '') matchesEmpty = false;
     return {
       kind: 'vectorSelector',
       matchers,
-      offsetMillis: 0,
+      isNamed: children[0]!.name === 'Identifier',
+      matchesEmpty,
+      offset: 0,
       at: null,
+      extension: null,
       span: { start: node.from, end: node.to },
     };
   }
 
   /** Also that its regexp is a right one. */
-  #matchesEmpty({ kind, value }: Matcher, offset: number): boolean {
+  #matchesEmpty(value: string, kind: Matcher['kind'], offset: number): boolean {
     switch (kind) {
       case '=':
         return value === '';
@@ -368,14 +406,9 @@ export class Builder {
     const name = this.#text(nameNode!);
     const row = functions.get(name);
     if (row === undefined) {
-      this.#fail(
-        node.from,
-        unavailableFunctions.has(name)
-          ? `function ${quote(name)} is not enabled`
-          : `unknown function with name ${quote(name)}`,
-      );
+      this.#fail(node.from, `unknown function with name ${quote(name)}`);
     }
-    if (row.experimental && !this.#options.experimentalFunctions) {
+    if (row.experimental && !this.#features.experimentalFunctions) {
       this.#fail(node.from, `function ${quote(name)} is not enabled`);
     }
     return {
@@ -401,8 +434,12 @@ export class Builder {
         args = childrenOf(child).map((argument) => this.expression(argument));
       }
     }
-    if (operator === 'limitk' || operator === 'limit_ratio') {
-      this.#fail(node.from, `${operator}() is experimental and not enabled`);
+    const isExperimental = operator === 'limitk' || operator === 'limit_ratio';
+    if (isExperimental && !this.#features.experimentalFunctions) {
+      this.#fail(
+        node.from,
+        `${operator}() is experimental and must be enabled with --enable-feature=promql-experimental-functions`,
+      );
     }
     const wanted = parameterOperators.has(operator) ? 2 : 1;
     if (args.length === 0) this.#fail(node.from, 'no arguments for aggregate expression provided');
@@ -431,14 +468,14 @@ export class Builder {
         if (expr.kind !== 'vectorSelector') {
           this.#fail(bracket, 'ranges only allowed for vector selectors');
         }
-        if (expr.offsetMillis !== 0) {
+        if (expr.offset !== 0) {
           this.#fail(bracket, 'no offset modifiers allowed before range');
         }
         if (expr.at !== null) this.#fail(bracket, 'no @ modifiers allowed before range');
         return {
           kind: 'matrixSelector',
           selector: expr,
-          rangeMillis: this.#positiveDuration(children[1]!),
+          range: this.#positiveDuration(children[1]!),
           span,
         };
       }
@@ -446,25 +483,41 @@ export class Builder {
         return {
           kind: 'subquery',
           expr,
-          rangeMillis: this.#positiveDuration(children[1]!),
-          stepMillis: children[2] === undefined ? 0 : this.#positiveDuration(children[2]),
-          offsetMillis: 0,
+          range: this.#positiveDuration(children[1]!),
+          step: children[2] === undefined ? 0 : this.#positiveDuration(children[2]),
+          offset: 0,
           at: null,
           span,
         };
       case 'OffsetExpr':
-        return this.#withOffset(expr, this.#offsetDuration(children.at(-1)!), span);
+        return this.#withOffset(expr, this.#duration(children.at(-1)!), span);
       case 'StepInvariantExpr':
         return this.#withAt(expr, node, span);
       default:
-        this.#fail(
-          expr.span.start,
-          `${node.name === 'AnchoredExpr' ? 'anchored' : 'smoothed'} modifier is experimental and not enabled`,
-        );
+        return this.#extended(expr, node.name === 'AnchoredExpr' ? 'anchored' : 'smoothed', span);
     }
   }
 
-  #withOffset(expr: Expr, offsetMillis: number, span: Span): Expr {
+  #extended(expr: Expr, extension: 'anchored' | 'smoothed', span: Span): Expr {
+    const { start } = expr.span;
+    if (!this.#features.extendedRangeSelectors) {
+      this.#fail(start, `${extension} modifier is experimental and not enabled`);
+    }
+    if (expr.kind === 'subquery') {
+      this.#fail(start, `${extension} modifier is not supported for subqueries`);
+    }
+    if (expr.kind !== 'vectorSelector' && expr.kind !== 'matrixSelector') {
+      this.#fail(start, `${extension} modifier not implemented`);
+    }
+    const selector = expr.kind === 'vectorSelector' ? expr : expr.selector;
+    if (selector.extension !== null && selector.extension !== extension) {
+      this.#fail(start, 'anchored and smoothed modifiers cannot be used together');
+    }
+    if (expr.kind === 'vectorSelector') return { ...expr, extension, span };
+    return { ...expr, selector: { ...selector, extension }, span };
+  }
+
+  #withOffset(expr: Expr, offset: Duration, span: Span): Expr {
     const target = expr.kind === 'matrixSelector' ? expr.selector : expr;
     if (target.kind !== 'vectorSelector' && target.kind !== 'subquery') {
       this.#fail(
@@ -472,13 +525,13 @@ export class Builder {
         'offset modifier must be preceded by an instant vector selector or range vector selector or a subquery',
       );
     }
-    if (target.offsetMillis !== 0) {
+    if (target.offset !== 0) {
       this.#fail(expr.span.start, 'offset may not be set multiple times');
     }
     if (expr.kind === 'matrixSelector') {
-      return { ...expr, selector: { ...expr.selector, offsetMillis }, span };
+      return { ...expr, selector: { ...expr.selector, offset }, span };
     }
-    return { ...target, offsetMillis, span };
+    return { ...target, offset, span };
   }
 
   #withAt(expr: Expr, node: SyntaxNode, span: Span): Expr {
@@ -514,41 +567,70 @@ export class Builder {
     return { ...target, at, span };
   }
 
-  #positiveDuration(node: SyntaxNode): number {
-    const millis = this.#duration(node);
-    if (millis <= 0) this.#fail(node.from, 'duration must be greater than 0');
-    return millis;
+  #positiveDuration(node: SyntaxNode): Duration {
+    const duration = this.#duration(node);
+    if (typeof duration === 'number' && duration <= 0) {
+      this.#fail(node.from, 'duration must be greater than 0');
+    }
+    return duration;
   }
 
-  #offsetDuration(node: SyntaxNode): number {
-    return this.#duration(node);
+  #duration(node: SyntaxNode): Duration {
+    const expr = this.#durationExpr(node);
+    return expr.kind === 'number' ? Math.round(expr.value * 1000) : expr;
   }
 
-  /**
-   * Milliseconds of a plain, possibly signed duration; arithmetic is behind a feature flag in
-   * Prometheus.
-   */
-  #duration(node: SyntaxNode): number {
+  #durationExpr(node: SyntaxNode): DurationExpr {
+    const span = { start: node.from, end: node.to };
     const children = childrenOf(node);
-    const [first, second] = children;
-    const experimental = (): never =>
-      this.#fail(node.from, 'experimental duration expression is not enabled');
-    if (first === undefined || this.#query[node.from] === '(') return experimental();
-    if (first.name === 'UnaryOp') {
-      if (second === undefined) return experimental();
-      const inParens = this.#query[second.from] === '(' ? childrenOf(second)[0] : undefined;
-      const inner = this.#duration(inParens ?? second);
-      return this.#text(first) === '-' ? -inner : inner;
+    const [first, second, third] = children;
+    if (first === undefined) throw explainSyntaxError(this.#query, node.from);
+    switch (first.name) {
+      case 'NumberDurationLiteralInDurationContext':
+        if (second === undefined) return this.#durationNumber(first);
+        break;
+      case 'DurationStep':
+        return { kind: 'step', span };
+      case 'DurationRange':
+        return { kind: 'range', span };
+      case 'DurationMinOf':
+      case 'DurationMaxOf':
+        return {
+          kind: 'extreme',
+          name: first.name === 'DurationMinOf' ? 'min_of' : 'max_of',
+          left: this.#durationExpr(second!),
+          right: this.#durationExpr(third!),
+          span,
+        };
+      case 'UnaryOp': {
+        const of = this.#durationExpr(second!);
+        if (this.#text(first) !== '-') return of.kind === 'number' ? { ...of, span } : of;
+        return of.kind === 'number'
+          ? { ...of, value: -of.value, span }
+          : { kind: 'negative', of, span };
+      }
+      default:
     }
-    if (children.length > 1 || first.name !== 'NumberDurationLiteralInDurationContext') {
-      return experimental();
+    if (second === undefined) {
+      const of = this.#durationExpr(first);
+      return of.kind === 'number' ? { ...of, span } : { kind: 'paren', of, span };
     }
-    const text = this.#text(first);
-    const seconds = this.#number(text, first.from);
-    if (!(Math.abs(seconds) * 1000 <= durationMillisMax)) {
-      this.#fail(first.from, 'duration out of range');
+    const operator = this.#text(second) as DurationOperator;
+    const [left, right] = [this.#durationExpr(first), this.#durationExpr(third!)];
+    if (right.kind === 'number' && right.value === 0 && (operator === '/' || operator === '%')) {
+      this.#fail(second.from, operator === '/' ? 'division by zero' : 'modulo by zero');
     }
-    return Math.round(seconds * 1000);
+    return { kind: 'binary', operator, left, right, span };
+  }
+
+  #durationNumber(literal: SyntaxNode): DurationExpr & { kind: 'number' } {
+    const text = this.#text(literal);
+    const value = this.#number(text, literal.from);
+    if (!(Math.abs(value) * 1000 <= durationMillisMax)) {
+      this.#fail(literal.from, 'duration out of range');
+    }
+    const span = { start: literal.from, end: literal.to };
+    return { kind: 'number', value, hasUnits: durationMillisOf(text) !== null, span };
   }
 }
 

@@ -1,7 +1,7 @@
 /** Type rules of the language, with the messages of Prometheus. */
 import { comparisonOperators, documentedType, setOperators, typeOf } from './ast.ts';
-import type { Aggregate, Binary, Call, Expr } from './ast.ts';
-import { parseError } from './errors.ts';
+import type { Aggregate, Binary, Call, Expr, VectorSelector } from './ast.ts';
+import { parseError } from '../words/errors.ts';
 import { functions } from '../functions/table.ts';
 import type { ValueType } from '../functions/table.ts';
 
@@ -20,7 +20,7 @@ class Checker {
     this.#query = query;
   }
 
-  #fail(expr: Expr, message: string): never {
+  #fail(expr: Pick<Expr, 'span'>, message: string): never {
     throw parseError(this.#query, expr.span.start, message);
   }
 
@@ -38,8 +38,12 @@ class Checker {
     switch (expr.kind) {
       case 'number':
       case 'string':
+        return;
       case 'vectorSelector':
+        this.#selector(expr);
+        return;
       case 'matrixSelector':
+        this.#selector(expr.selector);
         return;
       case 'paren':
         this.check(expr.expr);
@@ -75,6 +79,11 @@ class Checker {
     }
   }
 
+  #selector(selector: VectorSelector): void {
+    if (!selector.matchesEmpty) return;
+    this.#fail(selector, 'vector selector must contain at least one non-empty matcher');
+  }
+
   #aggregate(expr: Aggregate): void {
     this.check(expr.expr);
     this.#expect(expr.expr, 'vector', 'aggregation expression');
@@ -105,8 +114,15 @@ class Checker {
       }
     }
     const bothVectors = left === 'vector' && right === 'vector';
-    if (matching !== null && !bothVectors && (matching.labels.length > 0 || matching.on)) {
+    if (matching !== null && !bothVectors && matching.labels.length > 0) {
       this.#fail(expr, 'vector matching only allowed between instant vectors');
+    }
+    const fills = matching !== null && (matching.fillLeft !== null || matching.fillRight !== null);
+    if (fills && !bothVectors) {
+      this.#fail(expr, 'filling in missing series only allowed between instant vectors');
+    }
+    if (fills && setOperators.has(operator)) {
+      this.#fail(expr, 'filling in missing series not allowed for set operators');
     }
     if (setOperators.has(operator)) {
       if (!bothVectors) {
@@ -120,18 +136,19 @@ class Checker {
       const included = new Set(matching.include);
       for (const label of matching.labels) {
         if (included.has(label)) {
-          this.#fail(expr, `label "${label}" must not occur in ON and GROUP clause at once`);
+          const at = { span: expr.operatorSpan };
+          this.#fail(at, `label "${label}" must not occur in ON and GROUP clause at once`);
         }
       }
     }
   }
 
   #call(expr: Call): void {
-    const { args, optional } = functions.get(expr.name)!;
+    const { args, optional, most } = functions.get(expr.name)!;
     const count = expr.args.length;
     const name = JSON.stringify(expr.name);
     const countMin = args.length - Math.abs(optional);
-    const countMax = optional < 0 ? Infinity : args.length;
+    const countMax = most ?? (optional < 0 ? Infinity : args.length);
     if (optional === 0 && count !== args.length) {
       this.#fail(expr, `expected ${args.length} argument(s) in call to ${name}, got ${count}`);
     }
@@ -144,10 +161,30 @@ class Checker {
     if (count > countMax) {
       this.#fail(expr, `expected at most ${countMax} argument(s) in call to ${name}, got ${count}`);
     }
+    const labelSelector = expr.name === 'info' ? expr.args[1] : undefined;
+    // The first mistake is told of, in the order in which Prometheus looks for them.
+    if (labelSelector !== undefined) this.#labelSelector(labelSelector, expr);
     expr.args.forEach((argument, index) => {
+      if (argument === labelSelector) return;
       this.check(argument);
       const wanted = args[Math.min(index, args.length - 1)]!;
       this.#expect(argument, wanted, `call to function ${name}`);
     });
+  }
+
+  /** It says which labels are taken from which info series, and selects nothing by itself: all of it may match ''. */
+  #labelSelector(argument: Expr, call: Call): void {
+    const type = typeOf(argument);
+    if (type !== 'vector') {
+      // At the call, where others have it at the argument.
+      this.#fail(
+        call,
+        `expected type ${documentedType.vector} in call to function ${JSON.stringify(call.name)}, got ${documentedType[type]}`,
+      );
+    }
+    if (argument.kind !== 'vectorSelector') this.#fail(argument, 'expected label selectors only');
+    if (argument.isNamed) {
+      this.#fail(argument, 'expected label selectors only, got vector selector instead');
+    }
   }
 }

@@ -11,8 +11,10 @@ import {
   type VectorMatching,
   type VectorSelector,
 } from './ast.ts';
+import type { PromqlFeatures } from './features.ts';
+import type { Duration } from './durations.ts';
 import { parseQuery } from './parser.ts';
-import type { Span } from './position.ts';
+import type { Span } from '../words/position.ts';
 
 /** Expressions that are longer stand on several lines. */
 const lineLengthMax = 100;
@@ -25,8 +27,12 @@ const indentLengthMax = 60;
  * written in.
  * @throws as `parseQuery`
  */
-export async function formatQuery(query: string, turning: Turning): Promise<string> {
-  const expr = await parseQuery(query, { experimentalFunctions: true }, turning);
+export async function formatQuery(
+  query: string,
+  features: PromqlFeatures,
+  turning: Turning,
+): Promise<string> {
+  const expr = await parseQuery(query, features, turning);
   return new Formatter(query).lines(expr, '');
 }
 
@@ -91,10 +97,11 @@ class Formatter {
       case 'string':
         return this.#text(expr.span);
       case 'vectorSelector':
-        return selectorText(expr) + modifiers(expr);
+        return selectorText(expr) + timeText(expr) + extensionText(expr) + offsetText(expr);
       case 'matrixSelector': {
-        const { selector, rangeMillis } = expr;
-        return `${selectorText(selector)}[${durationText(rangeMillis)}]${modifiers(selector)}`;
+        const { selector, range } = expr;
+        const head = `${selectorText(selector)}[${durationText(range)}]`;
+        return head + extensionText(selector) + modifiers(selector);
       }
       case 'subquery':
         return `${this.#flat(expr.expr)}${rangeText(expr)}${modifiers(expr)}`;
@@ -118,17 +125,13 @@ class Formatter {
   }
 }
 
-const metricNamePattern = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
-
-function selectorText({ matchers }: VectorSelector): string {
-  const name = matchers.find(
-    (matcher) =>
-      matcher.name === '__name__' && matcher.kind === '=' && metricNamePattern.test(matcher.value),
-  );
+/** A name in the braces stays there: in front of them it would be none that `info` takes. */
+function selectorText({ matchers, isNamed }: VectorSelector): string {
+  const name = isNamed ? matchers[0]! : null;
   const others = matchers
-    .filter((matcher) => matcher !== name)
+    .slice(isNamed ? 1 : 0)
     .map(({ name: label, kind, value }) => `${labelText(label)}${kind}${JSON.stringify(value)}`);
-  const braces = others.length === 0 && name !== undefined ? '' : `{${others.join(', ')}}`;
+  const braces = others.length === 0 && name !== null ? '' : `{${others.join(', ')}}`;
   return `${name?.value ?? ''}${braces}`;
 }
 
@@ -162,26 +165,49 @@ function matchingWords(matching: VectorMatching, isSet: boolean): string[] {
   return words;
 }
 
-function rangeText(subquery: {
-  readonly rangeMillis: number;
-  readonly stepMillis: number;
-}): string {
-  const { rangeMillis, stepMillis } = subquery;
-  return `[${durationText(rangeMillis)}:${stepMillis === 0 ? '' : durationText(stepMillis)}]`;
+function rangeText({ range, step }: { readonly range: Duration; readonly step: Duration }): string {
+  return `[${durationText(range)}:${step === 0 ? '' : durationText(step)}]`;
 }
 
-function modifiers(expr: {
-  readonly offsetMillis: number;
+function extensionText({ extension }: VectorSelector): string {
+  return extension === null ? '' : ` ${extension}`;
+}
+
+interface Modifiers {
+  readonly offset: Duration;
   readonly at: AtModifier | null;
-}): string {
-  const { offsetMillis, at } = expr;
-  let text = '';
-  if (at?.kind === 'time') text += ` @ ${(at.millis / 1000).toFixed(3)}`;
-  else if (at !== null) text += ` @ ${at.kind}()`;
-  if (offsetMillis !== 0) {
-    text += ` offset ${offsetMillis < 0 ? '-' : ''}${durationText(Math.abs(offsetMillis))}`;
+}
+
+const modifiers = (of: Modifiers): string => timeText(of) + offsetText(of);
+
+function timeText({ at }: Modifiers): string {
+  if (at === null) return '';
+  return at.kind === 'time' ? ` @ ${(at.millis / 1000).toFixed(3)}` : ` @ ${at.kind}()`;
+}
+
+function offsetText({ offset }: Modifiers): string {
+  return offset === 0 ? '' : ` offset ${durationText(offset)}`;
+}
+
+function durationText(duration: Duration): string {
+  if (typeof duration === 'number') return millisText(duration);
+  switch (duration.kind) {
+    case 'number':
+      return duration.hasUnits
+        ? millisText(Math.round(duration.value * 1000))
+        : String(duration.value);
+    case 'step':
+    case 'range':
+      return `${duration.kind}()`;
+    case 'paren':
+      return `(${durationText(duration.of)})`;
+    case 'negative':
+      return `-${durationText(duration.of)}`;
+    case 'extreme':
+      return `${duration.name}(${durationText(duration.left)}, ${durationText(duration.right)})`;
+    case 'binary':
+      return `${durationText(duration.left)} ${duration.operator} ${durationText(duration.right)}`;
   }
-  return text;
 }
 
 const durationUnits = [
@@ -195,8 +221,9 @@ const durationUnits = [
 ] as const;
 
 /** "1h30m"; years and weeks only where they are the whole of it. */
-function durationText(millis: number): string {
+function millisText(millis: number): string {
   if (millis === 0) return '0s';
+  if (millis < 0) return `-${millisText(-millis)}`;
   let rest = millis;
   let text = '';
   for (const [unit, unitMillis] of durationUnits) {

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { allFeatures } from './features.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';
 import { formatQuery } from './format.ts';
 import { parseQuery } from './parser.ts';
 
-const formatted = (query: string): Promise<string> => formatQuery(query, turningOf());
+const formatted = (query: string): Promise<string> => formatQuery(query, allFeatures, turningOf());
 
 const cases: readonly (readonly [given: string, formatted: string])[] = [
   ['foo/bar', 'foo / bar'],
@@ -23,6 +24,19 @@ const cases: readonly (readonly [given: string, formatted: string])[] = [
   ["{'köln'='a\\'b'}", '{"köln"="a\'b"}'],
   ['label_replace(x,"a",\'$1\',"b",`(.*)`)', 'label_replace(x, "a", \'$1\', "b", `(.*)`)'],
   ['time( )', 'time()'],
+  ['x[5m+2*(step( )-1s)]offset -(range()/2)', 'x[5m + 2 * (step() - 1s)] offset -(range() / 2)'],
+  ['x[max_of(1m,step()):min_of( 5s,10s)]', 'x[max_of(1m, step()):min_of(5s, 10s)]'],
+  ['x</3', 'x </ 3'],
+  ['x  anchored', 'x anchored'],
+  ['x smoothed @ 7 offset 1m', 'x @ 7.000 smoothed offset 1m'],
+  ['rate(x{a="b"}[5m]offset 1m  anchored)', 'rate(x{a="b"}[5m] anchored offset 1m)'],
+  ['x[5m] @ start() smoothed offset -60s', 'x[5m] smoothed @ start() offset -1m'],
+  ['{__name__="x"}/{"x"}', '{__name__="x"} / {__name__="x"}'],
+  ['info( x,{} )', 'info(x, {})'],
+  [
+    'info(x,{"build_info",version=~".+"}@5)',
+    'info(x, {__name__="build_info", version=~".+"} @ 5.000)',
+  ],
 ];
 
 for (const [given, wanted] of cases) {
@@ -51,8 +65,8 @@ test('formatQuery() gives text with the same meaning', async () => {
     `histogram_quantile(0.9, sum by(le)(rate(${long}[1m] offset 5m))) * 2 ^ 3 % max_over_time((${long})[5m:1m])`,
   ];
   const withoutSpans = async (query: string): Promise<string> => {
-    const expr = await parseQuery(query, { experimentalFunctions: true }, turningOf());
-    return JSON.stringify(expr, (key, value: unknown) => (key === 'span' ? undefined : value));
+    const expr = await parseQuery(query, allFeatures, turningOf());
+    return JSON.stringify(expr, (key, value: unknown) => (/span$/i.test(key) ? undefined : value));
   };
   for (const query of queries) {
     assert.equal(await withoutSpans(await formatted(query)), await withoutSpans(query), query);

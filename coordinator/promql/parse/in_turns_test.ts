@@ -1,11 +1,12 @@
 /** Queries of many words, and of regexps that it takes long to compile. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { noFeatures } from './features.ts';
 import { countedAside, turningOf, turnsOf } from '#engine/aside/turning_testing.ts';
 import { parseQuery, parseSelectors, queryLengthMax } from './parser.ts';
-import { tokensMax } from './tokens.ts';
+import { tokensMax } from '../words/tokens.ts';
 
-const options = { experimentalFunctions: false };
+const options = noFeatures;
 const repeated = (count: number, piece: (index: number) => string): string =>
   Array.from({ length: count }, (_, index) => piece(index)).join(',');
 
@@ -100,6 +101,6 @@ test('regexps that it takes long to compile are compiled aside, and checked as o
   assert.equal(kinds.length, 3);
   await assert.rejects(parsed(`1 + x{a=~"${dear('d')}("}`), {
     code: 'BAD_REQUEST',
-    message: /^1:5: parse error: cannot compile regexp: missing closing \)/,
+    message: /^1:7: parse error: error parsing regexp: missing closing \)/,
   });
 });

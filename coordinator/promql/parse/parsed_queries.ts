@@ -1,7 +1,8 @@
 /** Trees of the queries that came lately: a dashboard sends the same texts again and again. */
 import type { Turning } from '#engine/aside/aside.ts';
 import type { Expr } from './ast.ts';
-import { type ParseOptions, parseQuery } from './parser.ts';
+import type { PromqlFeatures } from './features.ts';
+import { parseQuery } from './parser.ts';
 
 /** Longer texts are not kept; of the others so many, and so many characters together. */
 const lengthMax = 4_096;
@@ -9,19 +10,19 @@ const keptMax = 1_000;
 const keptCharactersMax = 256 << 10;
 
 export class ParsedQueries {
-  readonly #options: ParseOptions;
+  readonly #features: PromqlFeatures;
   /** Least recently used first. */
   readonly #kept = new Map<string, Expr>();
   #characters = 0;
 
-  constructor(options: ParseOptions) {
-    this.#options = options;
+  constructor(features: PromqlFeatures) {
+    this.#features = features;
   }
 
   /** @throws as `parseQuery` */
   async parse(query: string, turning: Turning): Promise<Expr> {
     const kept = this.#taken(query);
-    const expr = kept ?? (await parseQuery(query, this.#options, turning));
+    const expr = kept ?? (await parseQuery(query, this.#features, turning));
     if (query.length <= lengthMax) this.#keep(query, expr);
     return expr;
   }

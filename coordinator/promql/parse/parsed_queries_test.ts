@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { noFeatures } from './features.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';
 import { ParsedQueries } from './parsed_queries.ts';
 
-const queries = (): ParsedQueries => new ParsedQueries({ experimentalFunctions: false });
+const queries = (): ParsedQueries => new ParsedQueries(noFeatures);
 
 test('a text that comes again is not parsed again, also while others come', async () => {
   const parsed = queries();

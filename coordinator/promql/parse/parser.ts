@@ -10,16 +10,15 @@ import { messageOf } from '#lib/errors.ts';
 import { QueryRegexps } from '#lib/regexp/regexps.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import type { Matcher } from '../../select/storage.ts';
+import { noFeatures, type PromqlFeatures } from './features.ts';
 import type { Expr } from './ast.ts';
 import { Builder } from './builder.ts';
-import type { ParseOptions } from './builder.ts';
 import { checkTypes } from './check.ts';
-import { parseError } from './errors.ts';
-import { explainSyntaxError } from './syntax_error.ts';
-import { countTokens } from './tokens.ts';
+import { parseError } from '../words/errors.ts';
+import { withKnownWords } from '../words/known_words.ts';
+import { explainSyntaxError } from '../words/syntax_error.ts';
+import { countTokens } from '../words/tokens.ts';
 import { childrenOf, firstErrorOffset } from './tree.ts';
-
-export type { ParseOptions } from './builder.ts';
 
 /** Longest query text in UTF-16 units. */
 export const queryLengthMax: number = 1 << 20;
@@ -37,7 +36,7 @@ const tokenUnits = 400;
  */
 export async function parseQuery(
   query: string,
-  options: ParseOptions,
+  features: PromqlFeatures,
   turning: Turning,
 ): Promise<Expr> {
   const tokens = checkLength(query, 0);
@@ -48,7 +47,7 @@ export async function parseQuery(
   if (children.length !== 1) throw explainSyntaxError(query, query.length);
   const regexps = new QueryRegexps();
   for (;;) {
-    const expr = new Builder(query, options, regexps).expression(children[0]!);
+    const expr = new Builder(query, features, regexps).expression(children[0]!);
     if (turning.work.spend(tokens * tokenUnits)) await turning.work.pause();
     checkTypes(query, expr);
     if (regexps.areFound) return expr;
@@ -75,7 +74,7 @@ const explainedLengthMax = 4_096;
  * length, so that a long text is only parsed up to its first error.
  */
 async function syntaxTreeOf(query: string, work: Work): Promise<SyntaxNode> {
-  const text = withoutTrailingDots(query);
+  const text = withKnownWords(withoutTrailingDots(query));
   if (text.length <= explainedLengthMax) {
     const root = await treeOf(parser, text, work);
     const errorOffset = firstErrorOffset(root);
@@ -133,8 +132,8 @@ export async function parseSelectors(
 }
 
 async function parseSelector(text: string, turning: Turning): Promise<Matcher[]> {
-  const expr = await parseQuery(text, { experimentalFunctions: false }, turning);
-  if (expr.kind !== 'vectorSelector' || expr.offsetMillis !== 0 || expr.at !== null) {
+  const expr = await parseQuery(text, noFeatures, turning);
+  if (expr.kind !== 'vectorSelector' || expr.offset !== 0 || expr.at !== null) {
     throw parseError(text, 0, 'expected type vector selector');
   }
   return [...expr.matchers];

@@ -1,13 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { allFeatures, noFeatures } from './features.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';
 import type { Expr } from './ast.ts';
-import { PromqlError } from './errors.ts';
+import type { Duration } from './durations.ts';
+import { PromqlError } from '../words/errors.ts';
 import { parseQuery, parseSelectors, queryLengthMax } from './parser.ts';
-import { operatorsMax, tokensMax } from './tokens.ts';
+import { operatorsMax, tokensMax } from '../words/tokens.ts';
 
-const parsed = (query: string): Promise<Expr> =>
-  parseQuery(query, { experimentalFunctions: false }, turningOf());
+const parsed = (query: string): Promise<Expr> => parseQuery(query, noFeatures, turningOf());
+
+/** Of one that is written as a number. */
+function millis(duration: Duration): number {
+  assert.ok(typeof duration === 'number');
+  return duration;
+}
 
 /** The shape of an expression, fully in brackets. */
 function shape(expr: Expr): string {
@@ -18,15 +25,15 @@ function shape(expr: Expr): string {
       return JSON.stringify(expr.value);
     case 'vectorSelector': {
       const name = expr.matchers.find((matcher) => matcher.name === '__name__')?.value ?? '';
-      const offset = expr.offsetMillis === 0 ? '' : ` offset ${expr.offsetMillis}`;
+      const offset = expr.offset === 0 ? '' : ` offset ${millis(expr.offset)}`;
       const at =
         expr.at === null ? '' : ` @ ${'millis' in expr.at ? expr.at.millis : expr.at.kind}`;
       return `${name}${at}${offset}`;
     }
     case 'matrixSelector':
-      return `${shape(expr.selector)}[${expr.rangeMillis}]`;
+      return `${shape(expr.selector)}[${millis(expr.range)}]`;
     case 'subquery':
-      return `${shape(expr.expr)}[${expr.rangeMillis}:${expr.stepMillis}]`;
+      return `${shape(expr.expr)}[${millis(expr.range)}:${millis(expr.step)}]`;
     case 'call':
       return `${expr.name}(${expr.args.map(shape).join(', ')})`;
     case 'aggregate':
@@ -93,6 +100,49 @@ for (const [query, message] of mistakes) {
   });
 }
 
+/** With the places and texts of Prometheus 3.15. */
+const infoMistakes: readonly (readonly [string, string])[] = [
+  ['info()', '1:1: parse error: expected at least 1 argument(s) in call to "info", got 0'],
+  ['info(1, 2, 3)', '1:1: parse error: expected at most 2 argument(s) in call to "info", got 3'],
+  ['info(1, x)', '1:9: parse error: expected label selectors only, got vector selector instead'],
+  [
+    'info(x, target_info{a="b"})',
+    '1:9: parse error: expected label selectors only, got vector selector instead',
+  ],
+  ['info(x, ({a=""}))', '1:9: parse error: expected label selectors only'],
+  ['info(x, -{a="b"})', '1:9: parse error: expected label selectors only'],
+  ['info(x, sum({a="b"}))', '1:9: parse error: expected label selectors only'],
+  [
+    '1 + info(x, 2)',
+    '1:5: parse error: expected type instant vector in call to function "info", got scalar',
+  ],
+  [
+    'info(x, {a="b"}[5m])',
+    '1:1: parse error: expected type instant vector in call to function "info", got range vector',
+  ],
+  [
+    'info(x[5m], {})',
+    '1:6: parse error: expected type instant vector in call to function "info", got range vector',
+  ],
+  ['info({}, {})', '1:6: parse error: vector selector must contain at least one non-empty matcher'],
+  [
+    'rate({a=~".*"}[5m])',
+    '1:6: parse error: vector selector must contain at least one non-empty matcher',
+  ],
+];
+
+for (const [query, message] of infoMistakes) {
+  test(`parseQuery() refuses "${query}" with place and reason`, async () => {
+    await assert.rejects(parseQuery(query, allFeatures, turningOf()), { message });
+  });
+}
+
+test('parseQuery() takes label selectors of info() that match everything, at any time', async () => {
+  for (const labels of ['{}', '{a=""}', '{a=~".*",b!~".+"} @ 5 offset 1m', '{"target_info"}']) {
+    await parseQuery(`info(x, ${labels})`, allFeatures, turningOf());
+  }
+});
+
 test('parseSelectors() gives the matchers of each selector, the name first', async () => {
   assert.deepEqual(await parseSelectors(['up{job=~"a|b",x!="y"}', 'down'], turningOf()), [
     [
@@ -123,8 +173,8 @@ test('parseQuery() gives up a long text at its first error, in time that grows w
     [`sum(rate(up[5m])${' '.repeat(5_000)}`, /parse error: unclosed left parenthesis$/],
     [`${'('.repeat(9_000)}1${')'.repeat(9_000)}`, /^1:\d+: parse error: unexpected "\("$/],
     [`${'1^'.repeat(50_000)}1`, /^1:\d+: parse error: /],
-    ['"'.repeat(2 * tokensMax), /^1:3: parse error: unexpected string ""$/],
-    ['.'.repeat(200_000), /^1:1: parse error: bad number or duration syntax/],
+    ['"'.repeat(2 * tokensMax), /^1:3: parse error: unexpected string "\\"\\""$/],
+    ['.'.repeat(200_000), /^1:1: parse error: unexpected character: '.'$/],
   ];
   for (const [text, message] of cases) {
     await assert.rejects(parsed(text), { code: 'BAD_REQUEST', message });

@@ -130,3 +130,12 @@ export function compareRows(
     else setAbsent(words, i);
   }
 }
+
+/** Of two, one of which may be NaN: an infinity is beyond that, as in Go. */
+export function lesserOf(a: number, b: number): number {
+  return a === -Infinity || b === -Infinity ? -Infinity : Math.min(a, b);
+}
+
+export function greaterOf(a: number, b: number): number {
+  return a === Infinity || b === Infinity ? Infinity : Math.max(a, b);
+}

@@ -1,15 +1,16 @@
 /**
  * Syntax tree → plan, without any data: every node gets the grid of times it is evaluated on, `@`
  * and `offset` become plain reference times, constants are folded, and all selectors are collected
- * with the time ranges they need, so that one round of reads serves the whole query.
+ * with the time ranges they need, so that one round of reads serves the whole query; but for `info`,
+ * whose own reads depend on values.
  */
+import type { WindowExtension } from '#engine/histograms/windows/extended_windows.ts';
 import type { WindowFunction } from '#engine/window_functions/windows.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import type { Matcher, SelectRange } from '../../select/storage.ts';
-import { typeOf, unwrapParens } from '../parse/ast.ts';
+import { trimOperators, typeOf, unwrapParens } from '../parse/ast.ts';
 import type {
   AggregateOperator,
-  AtModifier,
   Binary,
   BinaryOperator,
   Call,
@@ -20,10 +21,12 @@ import type {
   VectorMatching,
   VectorSelector,
 } from '../parse/ast.ts';
-import { executionError } from '../parse/errors.ts';
+import { type Duration, millisOfDuration } from '../parse/durations.ts';
+import { executionError } from '../words/errors.ts';
 import { functions } from '../functions/table.ts';
+import { type Look, Looks } from './looks.ts';
 import { arithmetic, compare } from './operators.ts';
-import { Positions, type Span } from '../parse/position.ts';
+import { Positions, type Span } from '../words/position.ts';
 
 /** Times of evaluation: start + i * step. */
 export interface Grid {
@@ -34,28 +37,32 @@ export interface Grid {
 }
 
 /**
- * Rows of a selector: at step i those in (reference - range, reference], reference = start + i *
+ * Which rows of a series are looked at: at step i those in (reference - range, reference], reference = start + i *
  * step.
  */
-export interface Source {
-  readonly kind: 'selector';
-  /** Index into the plan's fetches. */
-  readonly fetch: number;
-  readonly matchers: readonly Matcher[];
+export interface Reference {
   readonly referenceStartMillis: number;
   readonly referenceStepMillis: number;
   readonly rangeMillis: number;
   readonly span: Span;
 }
 
+/** Rows of a selector. */
+export interface Source extends Reference {
+  readonly kind: 'selector';
+  /** Index into the plan's fetches. */
+  readonly fetch: number;
+  readonly matchers: readonly Matcher[];
+  /** Rows around the windows that count, too; null where none do. */
+  readonly extension: WindowExtension | null;
+  /** Only counts and sums of its histograms are asked for, so that buckets are not looked at. */
+  readonly isOfStats: boolean;
+}
+
 /** Rows made by evaluating an expression on a grid of its own. */
-export interface SubquerySource {
+export interface SubquerySource extends Reference {
   readonly kind: 'subquery';
   readonly inner: Plan;
-  readonly referenceStartMillis: number;
-  readonly referenceStepMillis: number;
-  readonly rangeMillis: number;
-  readonly span: Span;
 }
 
 interface NodeBase {
@@ -71,11 +78,14 @@ export interface StringPlan extends NodeBase {
   readonly kind: 'string';
   readonly value: string;
 }
+export type SelectOutput = 'value' | 'time' | 'start';
+
 export interface SelectPlan extends NodeBase {
   readonly kind: 'select';
   readonly source: Source;
   /** The samples, or their times. */
-  readonly output: 'value' | 'time';
+  /** Of the newest row; times and starts in seconds. */
+  readonly output: SelectOutput;
 }
 export interface WindowPlan extends NodeBase {
   readonly kind: 'window';
@@ -91,6 +101,17 @@ export interface CallPlan extends NodeBase {
   readonly args: readonly Plan[];
   /** The call as it was written, for functions that look at their arguments' form. */
   readonly call: Call;
+}
+/** An instant vector with labels of the info series that its series belong to. */
+export interface InfoPlan extends NodeBase {
+  readonly kind: 'info';
+  readonly input: Plan;
+  /** Of the metric names of info series. */
+  readonly nameMatchers: readonly Matcher[];
+  /** Of their labels, of which only those that are named here are taken; empty: all are. */
+  readonly labelMatchers: readonly Matcher[];
+  /** When info series are looked at. */
+  readonly reference: Reference;
 }
 export interface AggregatePlan extends NodeBase {
   readonly kind: 'aggregate';
@@ -131,6 +152,7 @@ export type Plan =
   | SelectPlan
   | WindowPlan
   | CallPlan
+  | InfoPlan
   | AggregatePlan
   | BinaryPlan
   | NegatePlan
@@ -152,6 +174,8 @@ export interface QueryPlan {
 export interface PlanOptions {
   readonly query: string;
   readonly grid: Grid;
+  /** Of the query, which need not be one of the steps. */
+  readonly endMillis: number;
   readonly lookbackMillis: number;
   readonly isRangeQuery: boolean;
   /** Longest grid of a subquery; `subqueryStepsMax` if that is less. */
@@ -180,8 +204,38 @@ export function planQuery(expr: Expr, options: PlanOptions): QueryPlan {
   return { root, fetches: planner.fetches, warnings: planner.warnings };
 }
 
+/** Functions that know what to make of rows around their windows, in the order of the alphabet. */
+const functionsOfExtension: Readonly<Record<WindowExtension['kind'], readonly string[]>> = {
+  anchored: ['changes', 'delta', 'increase', 'rate', 'resets'],
+  smoothed: ['delta', 'increase', 'rate'],
+};
+
+/** @throws {PromqlError} when a function does not take the selector */
+function checkExtension(functionName: string, { selector }: MatrixSelector): void {
+  if (selector.extension === null) return;
+  const allowed = functionsOfExtension[selector.extension];
+  if (allowed.includes(functionName)) return;
+  throw executionError(
+    `${selector.extension} modifier can only be used with: ${allowed.join(', ')} - not with ${functionName}`,
+  );
+}
+
 /** More warnings are left out. */
 const warningsMax = 100;
+
+type AskedOfHistograms = 'stats' | 'buckets';
+
+/** What functions ask of all histograms in their arguments; who asks for buckets decides. */
+const askedOfHistograms: ReadonlyMap<string, AskedOfHistograms> = new Map([
+  ['histogram_avg', 'stats'],
+  ['histogram_count', 'stats'],
+  ['histogram_sum', 'stats'],
+  ['histogram_fraction', 'buckets'],
+  ['histogram_quantile', 'buckets'],
+  ['histogram_quantiles', 'buckets'],
+  ['histogram_stddev', 'buckets'],
+  ['histogram_stdvar', 'buckets'],
+]);
 
 class Planner {
   readonly #options: PlanOptions;
@@ -191,6 +245,9 @@ class Planner {
   readonly #fetchIndex: Map<string, number>;
   /** Whether the value is the same at all steps: what stands inside of others is asked for with each of them. */
   readonly #invariant = new Map<Expr, boolean>();
+  readonly #looks = new Looks((of) => this.#lookOf(of));
+  /** Of the histograms of what is being planned. */
+  #asked: AskedOfHistograms | null = null;
 
   constructor(options: PlanOptions) {
     this.#options = options;
@@ -220,7 +277,7 @@ class Planner {
       case 'unary': {
         const input = this.plan(inner.expr, grid);
         if (inner.operator === '+') return input;
-        if (input.kind === 'number') return { ...input, value: -input.value };
+        if (input.kind === 'number') return { ...input, span, value: -input.value };
         return { kind: 'negate', grid, span, input, isScalar: typeOf(inner.expr) === 'scalar' };
       }
       case 'aggregate':
@@ -234,9 +291,13 @@ class Planner {
           grouping: inner.grouping,
         };
       case 'binary':
-        return this.#binary(inner, grid);
+        return this.#within(trimOperators.has(inner.operator) ? 'buckets' : null, () =>
+          this.#binary(inner, grid),
+        );
       case 'call':
-        return this.#call(inner, grid);
+        return this.#within(askedOfHistograms.get(inner.name) ?? null, () =>
+          this.#call(inner, grid),
+        );
       case 'paren':
         return this.plan(inner.expr, grid);
     }
@@ -270,8 +331,24 @@ class Planner {
       case 'aggregate':
         return is(expr.expr) && (expr.parameter === null || is(expr.parameter));
       case 'call':
+        if (expr.name === 'info') {
+          return is(expr.args[0]!) && this.#looks.commonOf(expr.args[0]!) !== null;
+        }
         return !functions.get(expr.name)!.dependsOnTime && expr.args.every(is);
     }
+  }
+
+  /** @param asked of the histograms of all selectors in what is planned; null for what is asked of them around it */
+  #within(asked: AskedOfHistograms | null, plan: () => Plan): Plan {
+    const before = this.#asked;
+    if (before !== 'buckets') this.#asked = asked ?? before;
+    const made = plan();
+    this.#asked = before;
+    return made;
+  }
+
+  get #isOfStats(): boolean {
+    return this.#asked === 'stats';
   }
 
   #binary(expr: Binary, grid: Grid): Plan {
@@ -303,8 +380,10 @@ class Planner {
       const parameters: Plan[] = [];
       for (const argument of expr.args) {
         const inner = unwrapParens(argument);
+        if (inner.kind === 'matrixSelector') checkExtension(expr.name, inner);
         if (inner.kind === 'matrixSelector' || inner.kind === 'subquery') {
-          source = this.#rangeSource(inner, grid);
+          // It is told of at the place of the first argument, whichever that is.
+          source = { ...this.#rangeSource(inner, grid), span: unwrapParens(expr.args[0]!).span };
         } else parameters.push(this.plan(inner, grid));
       }
       const window: WindowPlan = {
@@ -319,8 +398,12 @@ class Planner {
       if (expr.name !== 'absent_over_time') return window;
       return { kind: 'call', grid, span, name: expr.name, args: [window], call: expr };
     }
-    if (expr.name === 'pi') return { kind: 'number', grid, span, value: Math.PI };
-    if (this.#options.isRangeQuery && expr.name.startsWith('sort')) {
+    if (expr.name === 'info') return this.#info(expr, grid);
+    const ofQuery = this.#numberOfQuery(expr.name);
+    if (ofQuery !== null) return { kind: 'number', grid, span, value: ofQuery };
+    // What is the same at all steps is evaluated at one.
+    const isOrdered = grid.stepCount < 2 || this.#isStepInvariant(expr);
+    if (!isOrdered && expr.name.startsWith('sort')) {
       this.#warn(
         `sort is ineffective for range queries since results are always ordered by labels`,
         span,
@@ -330,6 +413,9 @@ class Planner {
     const selector = first === undefined ? null : unwrapParens(first);
     if (expr.name === 'timestamp' && selector?.kind === 'vectorSelector') {
       return this.#select(selector, grid, 'time');
+    }
+    if (expr.name === 'start_timestamp' && selector?.kind === 'vectorSelector') {
+      return this.#select(selector, grid, 'start');
     }
     return {
       kind: 'call',
@@ -341,33 +427,85 @@ class Planner {
     };
   }
 
+  #info({ args, span }: Call, grid: Grid): InfoPlan {
+    const [input, labelSelector] = args as [Expr, VectorSelector?];
+    const isOfName = ({ name }: Matcher): boolean => name === '__name__';
+    const matchers = labelSelector?.matchers ?? [];
+    // They are looked at when the input's series are, and without one such time when it is evaluated.
+    const common = this.#looks.commonOf(input);
+    const reference = common === null ? grid : referenceOf(common, grid);
+    return {
+      kind: 'info',
+      grid,
+      span,
+      input: this.plan(input, grid),
+      nameMatchers: infoNameMatchers(matchers.filter(isOfName)),
+      labelMatchers: matchers.filter((matcher) => !isOfName(matcher)),
+      reference: {
+        referenceStartMillis: reference.startMillis,
+        referenceStepMillis: reference.stepMillis,
+        rangeMillis: this.#options.lookbackMillis,
+        span,
+      },
+    };
+  }
+
+  /** Of functions whose value the query says; null for others. */
+  #numberOfQuery(name: string): number | null {
+    const { startMillis } = this.#options.grid;
+    const { endMillis } = this.#options;
+    switch (name) {
+      case 'pi':
+        return Math.PI;
+      case 'start':
+        return startMillis / 1000;
+      case 'end':
+        return endMillis / 1000;
+      case 'range':
+        return (endMillis - startMillis) / 1000;
+      case 'step':
+        return endMillis === startMillis ? 0 : this.#options.grid.stepMillis / 1000;
+      default:
+        return null;
+    }
+  }
+
   #warn(message: string, span: Span): void {
     if (this.warnings.length >= warningsMax) return;
     const text = `PromQL warning: ${message} (${this.#positions.at(span.start)})`;
     if (!this.warnings.includes(text)) this.warnings.push(text);
   }
 
-  #select(selector: VectorSelector, grid: Grid, output: 'value' | 'time'): SelectPlan {
-    return {
-      kind: 'select',
-      grid,
-      span: selector.span,
-      source: this.#source(selector, grid, this.#options.lookbackMillis, selector.span),
-      output,
-    };
+  #select(selector: VectorSelector, grid: Grid, output: SelectOutput): SelectPlan {
+    const { lookbackMillis } = this.#options;
+    const { span } = selector;
+    // What is anchored is an edge of a range; times are those of rows.
+    const extension: WindowExtension | null =
+      selector.extension === 'smoothed' && output === 'value'
+        ? { kind: 'smoothed', beforeMillis: 0, afterMillis: lookbackMillis }
+        : null;
+    const source = this.#source(selector, grid, lookbackMillis, extension, span);
+    return { kind: 'select', grid, span, source, output };
+  }
+
+  #extensionOfRange({ extension: kind }: VectorSelector): WindowExtension | null {
+    if (kind === null) return null;
+    const { lookbackMillis } = this.#options;
+    const afterMillis = kind === 'smoothed' ? lookbackMillis : 0;
+    return { kind, beforeMillis: lookbackMillis, afterMillis };
   }
 
   #rangeSource(expr: MatrixSelector | Subquery, grid: Grid): Source | SubquerySource {
     if (expr.kind === 'matrixSelector') {
-      return this.#source(expr.selector, grid, expr.rangeMillis, expr.span);
+      const { selector, span } = expr;
+      const extension = this.#extensionOfRange(selector);
+      return this.#source(selector, grid, this.#millis(expr.range, false), extension, span);
     }
-    const { startMillis, stepMillis, endMillis } = this.#reference(
-      expr.at,
-      expr.offsetMillis,
-      grid,
-    );
-    const innerStep = expr.stepMillis === 0 ? subqueryStepMillisDefault : expr.stepMillis;
-    const opening = startMillis - expr.rangeMillis;
+    const { startMillis, stepMillis } = referenceOf(this.#lookOf(expr), grid);
+    const endMillis = startMillis + stepMillis * Math.max(0, grid.stepCount - 1);
+    const rangeMillis = this.#millis(expr.range, false);
+    const innerStep = expr.step === 0 ? subqueryStepMillisDefault : this.#millis(expr.step, false);
+    const opening = startMillis - rangeMillis;
     // Times of a subquery are multiples of its step, whatever the outer times are.
     let innerStart = innerStep * Math.trunc(opening / innerStep);
     if (innerStart <= opening) innerStart += innerStep;
@@ -377,60 +515,53 @@ class Planner {
         `query processing would load too many samples into memory in query execution: a subquery has ${stepCount} steps`,
       );
     }
-    const inner = this.plan(expr.expr, {
-      startMillis: innerStart,
-      stepMillis: innerStep,
-      stepCount,
-    });
+    const innerGrid = { startMillis: innerStart, stepMillis: innerStep, stepCount };
+    const inner = this.#within('buckets', () => this.plan(expr.expr, innerGrid));
     return {
       kind: 'subquery',
       inner,
       referenceStartMillis: startMillis,
       referenceStepMillis: stepMillis,
-      rangeMillis: expr.rangeMillis,
+      rangeMillis,
       span: expr.span,
     };
   }
 
-  /** First and last reference time of the steps, and the distance of two. */
-  #reference(
-    at: AtModifier | null,
-    offsetMillis: number,
-    grid: Grid,
-  ): { startMillis: number; stepMillis: number; endMillis: number } {
-    if (at !== null) {
-      const { startMillis, stepMillis, stepCount } = this.#options.grid;
-      const pinned =
-        at.kind === 'time'
-          ? at.millis
-          : at.kind === 'start'
-            ? startMillis
-            : startMillis + stepMillis * (stepCount - 1);
-      return {
-        startMillis: pinned - offsetMillis,
-        stepMillis: 0,
-        endMillis: pinned - offsetMillis,
-      };
-    }
-    const startMillis = grid.startMillis - offsetMillis;
-    return {
-      startMillis,
-      stepMillis: grid.stepMillis,
-      endMillis: startMillis + grid.stepMillis * Math.max(0, grid.stepCount - 1),
-    };
+  #millis(duration: Duration, mayBeNegative: boolean): number {
+    const { stepMillis, stepCount } = this.#options.grid;
+    const rangeMillis = this.#options.endMillis - this.#options.grid.startMillis;
+    return millisOfDuration(
+      duration,
+      { stepMillis: stepCount === 1 && !this.#options.isRangeQuery ? 0 : stepMillis, rangeMillis },
+      mayBeNegative,
+    );
   }
 
-  #source(selector: VectorSelector, grid: Grid, rangeMillis: number, span: Span): Source {
-    const { startMillis, stepMillis, endMillis } = this.#reference(
-      selector.at,
-      selector.offsetMillis,
-      grid,
-    );
-    // Rows count by whole milliseconds, rounded down.
-    const range: SelectRange = {
-      startNanos: nanosOf(startMillis - rangeMillis + 1),
-      endNanos: nanosOf(endMillis + 1),
+  #lookOf({ at, offset }: VectorSelector | Subquery): Look {
+    const offsetMillis = this.#millis(offset, true);
+    if (at === null) return { pinnedMillis: null, offsetMillis };
+    const { startMillis } = this.#options.grid;
+    const { endMillis } = this.#options;
+    const pinnedMillis =
+      at.kind === 'time' ? at.millis : at.kind === 'start' ? startMillis : endMillis;
+    return { pinnedMillis, offsetMillis };
+  }
+
+  #source(
+    selector: VectorSelector,
+    grid: Grid,
+    rangeMillis: number,
+    extension: WindowExtension | null,
+    span: Span,
+  ): Source {
+    const { startMillis, stepMillis } = referenceOf(this.#lookOf(selector), grid);
+    const reference: Reference = {
+      referenceStartMillis: startMillis,
+      referenceStepMillis: stepMillis,
+      rangeMillis,
+      span,
     };
+    const range = selectRangeOf(reference, grid.stepCount, extension);
     const key = JSON.stringify([
       selector.matchers.map(({ name, kind, value }) => [name, kind, value]),
       String(range.startNanos),
@@ -446,12 +577,41 @@ class Planner {
       kind: 'selector',
       fetch,
       matchers: selector.matchers,
-      referenceStartMillis: startMillis,
-      referenceStepMillis: stepMillis,
-      rangeMillis,
-      span,
+      extension,
+      isOfStats: this.#isOfStats,
+      ...reference,
     };
   }
+}
+
+/** Reference time of the first step, and the distance of two. */
+function referenceOf(
+  { pinnedMillis, offsetMillis }: Look,
+  { startMillis, stepMillis }: Grid,
+): { readonly startMillis: number; readonly stepMillis: number } {
+  if (pinnedMillis !== null) return { startMillis: pinnedMillis - offsetMillis, stepMillis: 0 };
+  return { startMillis: startMillis - offsetMillis, stepMillis };
+}
+
+/** The rows that so many steps look at. */
+export function selectRangeOf(
+  { referenceStartMillis, referenceStepMillis, rangeMillis }: Reference,
+  stepCount: number,
+  extension: WindowExtension | null = null,
+): SelectRange {
+  const endMillis = referenceStartMillis + referenceStepMillis * Math.max(0, stepCount - 1);
+  // Rows count by whole milliseconds, rounded down.
+  return {
+    startNanos: nanosOf(referenceStartMillis - rangeMillis - (extension?.beforeMillis ?? 0) + 1),
+    endNanos: nanosOf(endMillis + (extension?.afterMillis ?? 0) + 1),
+  };
+}
+
+/** Who says only which info metrics are not meant means all others; who says nothing means `target_info`. */
+function infoNameMatchers(matchers: readonly Matcher[]): readonly Matcher[] {
+  if (matchers.some(({ kind }) => kind === '=' || kind === '=~')) return matchers;
+  if (matchers.length === 0) return [{ name: '__name__', kind: '=', value: 'target_info' }];
+  return [{ name: '__name__', kind: '=~', value: '.+_info' }, ...matchers];
 }
 
 const nanosLimit = 2n ** 63n - 1n;
@@ -477,6 +637,8 @@ function foldConstants(operator: BinaryOperator, left: number, right: number): n
     case 'and':
     case 'or':
     case 'unless':
+    case '</':
+    case '>/':
       return null;
     case '==':
     case '!=':

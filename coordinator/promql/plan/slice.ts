@@ -2,7 +2,7 @@
  * A plan for a part of its grid: values of a step depend on nothing of other steps, so an expression over
  * millions of steps is evaluated a part at a time.
  */
-import type { Grid, Plan, Source, SubquerySource } from './plan.ts';
+import type { Grid, Plan, Reference, Source, SubquerySource } from './plan.ts';
 
 /** Steps [from, from + count) of the plan's grid. */
 export function sliced(plan: Plan, from: number, count: number): Plan {
@@ -23,6 +23,8 @@ export function sliced(plan: Plan, from: number, count: number): Plan {
       return { ...plan, grid, source: sourceFrom(plan.source, from, count) };
     case 'call':
       return { ...plan, grid, args: plan.args.map(of) };
+    case 'info':
+      return { ...plan, grid, input: of(plan.input), reference: moved(plan.reference, from) };
     case 'aggregate': {
       const parameter = plan.parameter === null ? null : of(plan.parameter);
       return { ...plan, grid, input: of(plan.input), parameter };
@@ -38,7 +40,7 @@ function gridFrom({ startMillis, stepMillis }: Grid, from: number, count: number
   return { startMillis: startMillis + from * stepMillis, stepMillis, stepCount: count };
 }
 
-function moved<One extends Source | SubquerySource>(source: One, from: number): One {
+function moved<One extends Reference>(source: One, from: number): One {
   const { referenceStartMillis, referenceStepMillis } = source;
   return { ...source, referenceStartMillis: referenceStartMillis + from * referenceStepMillis };
 }

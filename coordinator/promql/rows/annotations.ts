@@ -1,27 +1,64 @@
-/** Warnings and infos of a query, each once, worded as Prometheus words them. */
-import { Positions, type Span } from '../parse/position.ts';
+/** Warnings and infos of a query, worded as Prometheus words them: each text once, at the place that tells it last. */
+import { Positions, type Span } from '../words/position.ts';
 
-/** More are counted, not kept. */
-const annotationsMax = 100;
+/** Of a kind; what else a query has to tell is counted. */
+const shownMax = 10;
+/** Of a kind; others are not kept to be counted. */
+const keptMax = 1000;
+
+interface Annotation {
+  readonly place: number;
+  /** Of those that are counted; else 1. */
+  readonly count: number;
+}
 
 export class Annotations {
   readonly #positions: Positions;
-  readonly warnings: Set<string>;
-  readonly infos: Set<string>;
+  readonly #warnings: Map<string, Annotation>;
+  readonly #infos: Map<string, Annotation>;
 
   constructor(query: string) {
     this.#positions = new Positions(query);
-    this.warnings = new Set();
-    this.infos = new Set();
+    this.#warnings = new Map();
+    this.#infos = new Map();
   }
 
-  warn(message: string, span: Span): void {
-    if (this.warnings.size >= annotationsMax) return;
-    this.warnings.add(`PromQL warning: ${message} (${this.#positions.at(span.start)})`);
+  warn(message: string, { start }: Span): void {
+    put(this.#warnings, message, { place: start, count: 1 });
   }
 
-  info(message: string, span: Span): void {
-    if (this.infos.size >= annotationsMax) return;
-    this.infos.add(`PromQL info: ${message} (${this.#positions.at(span.start)})`);
+  /** Tells how often, when it is more than once. */
+  warnOften(message: string, count: number, { start }: Span): void {
+    const before = this.#warnings.get(message)?.count ?? 0;
+    put(this.#warnings, message, { place: start, count: before + count });
   }
+
+  info(message: string, { start }: Span): void {
+    put(this.#infos, message, { place: start, count: 1 });
+  }
+
+  warnings(): string[] {
+    return this.#texts('warning', this.#warnings);
+  }
+
+  infos(): string[] {
+    return this.#texts('info', this.#infos);
+  }
+
+  #texts(kind: 'warning' | 'info', all: ReadonlyMap<string, Annotation>): string[] {
+    const texts: string[] = [];
+    for (const [message, { place, count }] of all) {
+      if (texts.length === shownMax) {
+        texts.push(`${all.size - shownMax} more ${kind} annotations omitted`);
+        break;
+      }
+      const often = count > 1 ? ` (${count} occurrences)` : '';
+      texts.push(`PromQL ${kind}: ${message}${often} (${this.#positions.at(place)})`);
+    }
+    return texts;
+  }
+}
+
+function put(all: Map<string, Annotation>, message: string, annotation: Annotation): void {
+  if (all.size < keptMax || all.has(message)) all.set(message, annotation);
 }

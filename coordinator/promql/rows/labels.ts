@@ -60,13 +60,17 @@ export class Labels {
   readonly #end: number;
   #tags: readonly Tag[] | null;
   #key: string | null;
+  /** Whether the metric name is to go at the end of the query (`PromqlFeatures.delayedNameRemoval`). */
+  readonly losesName: boolean;
 
   private constructor(
     bytes: Buffer | null,
     start: number,
     end: number,
     tags: readonly Tag[] | null,
+    losesName = false,
   ) {
+    this.losesName = losesName;
     this.#bytes = bytes;
     this.#start = start;
     this.#end = end;
@@ -151,6 +155,12 @@ export class Labels {
     return this.#without(isMetadataLabel);
   }
 
+  /** The same, of which the metric name is to go at the end of the query or not. */
+  losingName(losesName: boolean): Labels {
+    if (losesName === this.losesName) return this;
+    return new Labels(this.#bytes, this.#start, this.#end, this.#tags, losesName);
+  }
+
   get hasTypeOrUnit(): boolean {
     if (this.#bytes !== null) return this.#find('__type__') >= 0 || this.#find('__unit__') >= 0;
     return this.get('__type__') !== '' || this.get('__unit__') !== '';
@@ -212,9 +222,25 @@ export class Labels {
     return Labels.of(tags);
   }
 
+  /** With these too, none of which it has. */
+  plus(tags: readonly Tag[]): Labels {
+    return Labels.of([...this.tags, ...tags]).losingName(this.losesName);
+  }
+
   /** About what `with` takes in memory, and what is made of it later. */
   bytesWith(name: string, value: string): number {
-    let length = name.length + value.length;
+    return this.#bytesWithMore(name.length + value.length);
+  }
+
+  /** The same of `plus`. */
+  bytesPlus(tags: readonly Tag[]): number {
+    let length = 0;
+    for (const { name, value } of tags) length += name.length + value.length;
+    return this.#bytesWithMore(length);
+  }
+
+  #bytesWithMore(more: number): number {
+    let length = more;
     if (this.#bytes === null) {
       for (const tag of this.#tags!) length += tag.name.length + tag.value.length;
     } else length += this.#end - this.#start;

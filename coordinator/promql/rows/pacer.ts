@@ -4,7 +4,7 @@
  */
 import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import type { Work } from '#lib/turns/turns.ts';
-import { executionError } from '../parse/errors.ts';
+import { executionError } from '../words/errors.ts';
 
 /** Of a value in a row. */
 const sampleBytes = 8;

@@ -1,6 +1,6 @@
 /** Functions over the values of rows. */
-import { isAbsent, makeRowBuffer } from '#engine/window_functions/row.ts';
-import type { RowBuffer } from '#engine/window_functions/row.ts';
+import { isAbsent } from '#engine/window_functions/row.ts';
+import { type Cells, dropHistograms, makeCells } from './cells.ts';
 import { Labels } from './labels.ts';
 import type { Grid } from '../plan/plan.ts';
 import { Matrix } from './rows.ts';
@@ -14,8 +14,9 @@ export function timesInSeconds(grid: Grid): Float64Array {
   return times;
 }
 
-/** Applies the function to every value of a row that starts at 0. */
-export function mapPresent(row: RowBuffer, map: (value: number, step: number) => number): void {
+/** Applies the function to every number of a row that starts at 0; histograms are dropped. */
+export function mapPresent(row: Cells, map: (value: number, step: number) => number): void {
+  dropHistograms(row);
   const { values, words } = row;
   for (let step = 0; step < values.length; step++) {
     const value = values[step]!;
@@ -24,9 +25,21 @@ export function mapPresent(row: RowBuffer, map: (value: number, step: number) =>
   }
 }
 
+/** Changes the sign of all that a row that starts at 0 has. */
+export function negate(row: Cells): void {
+  const { values, words, histograms } = row;
+  for (let step = 0; step < values.length; step++) {
+    const value = values[step]!;
+    if (value !== value && isAbsent(words, step)) continue;
+    values[step] = -value;
+  }
+  if (histograms === null) return;
+  row.histograms = histograms.map((histogram) => histogram?.copy().scale(-1));
+}
+
 /** One series without labels whose value at every step is given. */
 export function rowsOfScalar(values: Float64Array): Rows {
-  const buffer = makeRowBuffer(values.length);
+  const buffer = makeCells(values.length);
   buffer.values.set(values);
   return new Matrix([Labels.empty], values.length, buffer);
 }

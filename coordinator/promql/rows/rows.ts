@@ -2,9 +2,16 @@
  * Instant vectors over a step grid: labels, and one row of the grid a series. Rows are made when
  * they are asked for, so `sum(rate(x[5m]))` over many series never holds more than one of them.
  */
-import { absentBits, isAbsent, makeRowBuffer } from '#engine/window_functions/row.ts';
-import type { RowBuffer } from '#engine/window_functions/row.ts';
-import { executionError } from '../parse/errors.ts';
+import { absentBits, isAbsent, type RowBuffer } from '#engine/window_functions/row.ts';
+import { executionError } from '../words/errors.ts';
+import {
+  type Cells,
+  copyCells,
+  copyHistogram,
+  firstCells,
+  histogramBytesOf,
+  makeCells,
+} from './cells.ts';
 import type { Labels } from './labels.ts';
 import { visitPaced } from './paced.ts';
 import type { Pacer } from './pacer.ts';
@@ -15,7 +22,7 @@ export abstract class Rows {
   /** Steps that `load` goes through for a row in all the vectors that it is made of. */
   readonly loadSteps: number;
   /** Where `load` puts rows. */
-  buffer: RowBuffer;
+  buffer: Cells;
   /**
    * Whether each row is made anew at the beginning of the buffer whenever it is asked for: who has loaded it may
    * change it there.
@@ -25,7 +32,7 @@ export abstract class Rows {
   protected constructor(
     labels: readonly Labels[],
     stepCount: number,
-    buffer: RowBuffer,
+    buffer: Cells,
     { loadSteps = 0, isMadeAnew = false }: { loadSteps?: number; isMadeAnew?: boolean } = {},
   ) {
     this.labels = labels;
@@ -60,13 +67,13 @@ export async function loadPrepared(rows: Rows, index: number): Promise<number> {
 
 /** All rows in memory. */
 export class Matrix extends Rows {
-  constructor(labels: readonly Labels[], stepCount: number, buffer: RowBuffer) {
+  constructor(labels: readonly Labels[], stepCount: number, buffer: Cells) {
     super(labels, stepCount, buffer);
   }
 
   /** All steps absent. */
   static make(labels: readonly Labels[], stepCount: number): Matrix {
-    return new Matrix(labels, stepCount, makeRowBuffer(labels.length * stepCount));
+    return new Matrix(labels, stepCount, makeCells(labels.length * stepCount));
   }
 
   load(index: number): number {
@@ -83,7 +90,7 @@ export class Matrix extends Rows {
 /** Rows of another vector, each changed in place: those of a hundred operators one after the other in one buffer. */
 export class MappedRows extends Rows {
   readonly #source: Rows;
-  readonly #map: (row: RowBuffer, index: number) => void;
+  readonly #map: (row: Cells, index: number) => void;
   readonly #indexes: readonly number[] | null;
 
   /**
@@ -93,11 +100,11 @@ export class MappedRows extends Rows {
   constructor(
     source: Rows,
     labels: readonly Labels[],
-    map: (row: RowBuffer, index: number) => void,
+    map: (row: Cells, index: number) => void,
     indexes: readonly number[] | null = null,
   ) {
     const { stepCount, loadSteps } = source;
-    super(labels, stepCount, source.isMadeAnew ? source.buffer : makeRowBuffer(stepCount), {
+    super(labels, stepCount, source.isMadeAnew ? source.buffer : makeCells(stepCount), {
       loadSteps: loadSteps + stepCount,
       isMadeAnew: true,
     });
@@ -109,8 +116,11 @@ export class MappedRows extends Rows {
   load(index: number): number {
     const at = this.#source.load(this.#sourceIndex(index));
     if (at === notReady) return notReady;
-    const { bits } = this.#source.buffer;
-    if (bits !== this.buffer.bits) this.buffer.bits.set(bits.subarray(at, at + this.stepCount));
+    const { buffer } = this.#source;
+    if (buffer !== this.buffer) {
+      this.buffer.histograms = null;
+      copyCells(buffer, at, this.stepCount, this.buffer, 0);
+    }
     this.#map(this.buffer, index);
     return 0;
   }
@@ -132,7 +142,7 @@ export class RepeatedRows extends Rows {
   readonly #source: Rows;
 
   constructor(source: Rows, stepCount: number) {
-    super(source.labels, stepCount, makeRowBuffer(stepCount), {
+    super(source.labels, stepCount, makeCells(stepCount), {
       loadSteps: source.loadSteps + stepCount,
       isMadeAnew: true,
     });
@@ -142,7 +152,11 @@ export class RepeatedRows extends Rows {
   load(index: number): number {
     const at = this.#source.load(index);
     if (at === notReady) return notReady;
-    this.buffer.bits.fill(this.#source.buffer.bits[at]!);
+    const { bits, histograms } = this.#source.buffer;
+    this.buffer.bits.fill(bits[at]!);
+    const histogram = histograms?.[at];
+    this.buffer.histograms =
+      histogram === undefined ? null : Array.from({ length: this.stepCount }, () => histogram);
     return 0;
   }
 
@@ -176,24 +190,19 @@ export async function materialize(rows: Rows, pacer: Pacer): Promise<Matrix> {
   if (rows instanceof Matrix) return rows;
   const { stepCount } = rows;
   if (pacer.hold(rows.count * stepCount)) await pacer.room();
-  const buffer = makeRowBuffer(rows.count * stepCount);
+  const buffer = makeCells(rows.count * stepCount);
   const labels: Labels[] = [];
   for (let index = 0; index < rows.count; index++) {
     let at = rows.load(index);
     if (at === notReady) at = await loadPrepared(rows, index);
-    const row = rows.buffer.bits.subarray(at, at + stepCount);
     if (hasValue(rows.buffer, at, stepCount)) {
-      buffer.bits.set(row, labels.length * stepCount);
+      if (pacer.take(histogramBytesOf(rows.buffer, at, stepCount))) await pacer.room();
+      copyCells(rows.buffer, at, stepCount, buffer, labels.length * stepCount);
       labels.push(rows.labels[index]!);
     }
     if (pacer.spend(stepCount)) await pacer.pause();
   }
-  const length = labels.length * stepCount;
-  return new Matrix(labels, stepCount, {
-    values: buffer.values.subarray(0, length),
-    words: buffer.words.subarray(0, 2 * length),
-    bits: buffer.bits.subarray(0, length),
-  });
+  return new Matrix(labels, stepCount, firstCells(buffer, labels.length * stepCount));
 }
 
 export function hasValue(buffer: RowBuffer, at: number, stepCount: number): boolean {
@@ -204,11 +213,18 @@ export function hasValue(buffer: RowBuffer, at: number, stepCount: number): bool
   return false;
 }
 
+/** Where series with the same labels may have values: elsewhere than the others, or one of them alone. */
+export type SameLabels = 'at other steps' | 'not at all';
+
 /**
  * Series that have got the same labels become one: at most one of them may have a value at a step.
- * @throws {PromqlError} when two have a value at one step
+ * @throws {PromqlError} when two have values where they may not
  */
-export async function mergeSameLabels(rows: Rows, pacer: Pacer): Promise<Rows> {
+export async function mergeSameLabels(
+  rows: Rows,
+  pacer: Pacer,
+  sameLabels: SameLabels = 'at other steps',
+): Promise<Rows> {
   const indexOfKey = new Map<string, number>();
   let hasTwins = false;
   await visitPaced(
@@ -223,22 +239,32 @@ export async function mergeSameLabels(rows: Rows, pacer: Pacer): Promise<Rows> {
   const { stepCount } = rows;
   if (pacer.hold(indexOfKey.size * stepCount)) await pacer.room();
   const labels: Labels[] = [];
-  const buffer = makeRowBuffer(indexOfKey.size * stepCount);
+  const buffer = makeCells(indexOfKey.size * stepCount);
+  const filled = new Set<number>();
   for (let index = 0; index < rows.count; index++) {
     const target = indexOfKey.get(rows.labels[index]!.key)!;
     labels[target] ??= rows.labels[index]!;
     let at = rows.load(index);
     if (at === notReady) at = await loadPrepared(rows, index);
-    const source = rows.buffer.bits;
+    const { buffer: source } = rows;
+    if (pacer.take(histogramBytesOf(source, at, stepCount))) await pacer.room();
+    if (sameLabels === 'not at all' && hasValue(source, at, stepCount)) {
+      if (filled.has(target)) throw sameLabelset();
+      filled.add(target);
+    }
     for (let step = 0; step < stepCount; step++) {
-      const bits = source[at + step]!;
+      const bits = source.bits[at + step]!;
       if (bits === absentBits) continue;
-      if (buffer.bits[target * stepCount + step] !== absentBits) {
-        throw executionError('vector cannot contain metrics with the same labelset');
-      }
-      buffer.bits[target * stepCount + step] = bits;
+      const cell = target * stepCount + step;
+      if (buffer.bits[cell] !== absentBits) throw sameLabelset();
+      buffer.bits[cell] = bits;
+      copyHistogram(source, at + step, buffer, cell);
     }
     if (pacer.spend(stepCount)) await pacer.pause();
   }
   return new Matrix(labels, stepCount, buffer);
+}
+
+function sameLabelset(): Error {
+  return executionError('vector cannot contain metrics with the same labelset');
 }

@@ -7,15 +7,27 @@ import type {
 } from '#coordinator/select/storage.ts';
 import { compileAnchored } from '#lib/regexp/regexp.ts';
 import { encodeRawChunk } from '#engine/codec/chunk.ts';
+import { encodeFloatStartsChunk } from '#engine/codec/codec_twin.ts';
+import { counterHint, type FloatHistogram } from '#engine/histograms/float_histogram.ts';
+import { encodeTypedRows } from '#engine/typed/codec.ts';
+import { valueOfHistogram } from '#engine/typed/histogram.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { type Tag, type Tags, decodeTags, encodeTags, tagValue } from '#lib/tags.ts';
+
+/** Of a time. */
+interface Sample {
+  /** Bits of a number, or a histogram as a typed value. */
+  readonly value: bigint | Uint8Array;
+  /** Unix milliseconds, 0 for none. */
+  readonly startMillis: number;
+}
 
 interface MemorySeries {
   readonly tags: Tags;
   readonly tagsBytes: Uint8Array;
-  /** Bits of the value by time; the first value of a time stays. */
-  readonly bitsOfMillis: Map<number, bigint>;
-  chunk: Uint8Array | null;
+  /** The first value of a time stays. */
+  readonly samples: Map<number, Sample>;
+  chunks: Uint8Array | null;
 }
 
 export class MemoryStorage implements QueryStorage {
@@ -29,16 +41,24 @@ export class MemoryStorage implements QueryStorage {
     this.#series.clear();
   }
 
-  add(tags: readonly Tag[], timeMillis: number, bits: bigint): void {
-    const tagsBytes = encodeTags(tags.filter(({ value }) => value !== ''));
+  add(
+    tags: readonly Tag[],
+    timeMillis: number,
+    value: bigint | FloatHistogram,
+    startMillis = 0,
+  ): void {
+    const tagsBytes = encodeTags(tags.filter((tag) => tag.value !== ''));
     const key = Buffer.from(tagsBytes).toString('latin1');
     let series = this.#series.get(key);
     if (series === undefined) {
-      series = { tags: decodeTags(tagsBytes), tagsBytes, bitsOfMillis: new Map(), chunk: null };
+      series = { tags: decodeTags(tagsBytes), tagsBytes, samples: new Map(), chunks: null };
       this.#series.set(key, series);
     }
-    if (!series.bitsOfMillis.has(timeMillis)) series.bitsOfMillis.set(timeMillis, bits);
-    series.chunk = null;
+    if (!series.samples.has(timeMillis)) {
+      const stored = typeof value === 'bigint' ? value : valueOf(value);
+      series.samples.set(timeMillis, { value: stored, startMillis });
+    }
+    series.chunks = null;
   }
 
   async select(matchers: readonly Matcher[], _range: SelectRange): Promise<SelectResult> {
@@ -74,21 +94,67 @@ function matches({ kind, value }: Matcher, text: string): boolean {
   }
 }
 
-function chunkOf(series: MemorySeries): Uint8Array {
-  if (series.chunk === null) {
-    const times = [...series.bitsOfMillis.keys()].sort((a, b) => a - b);
-    const bits = BigUint64Array.from(times, (time) => series.bitsOfMillis.get(time)!);
-    series.chunk = encodeRawChunk({
-      timestampNanos: BigInt64Array.from(times, (time) => BigInt(time) * 1_000_000n),
-      values: new Float64Array(bits.buffer),
-      version: 1,
-    });
+function valueOf(histogram: FloatHistogram): Uint8Array {
+  const { hint, positive, negative, sum } = histogram.copy().compact();
+  return valueOfHistogram({
+    isFloat: true,
+    schema: histogram.schema,
+    // What a counter did before it is found when it is read.
+    hint: hint === counterHint.notReset ? counterHint.unknown : hint,
+    zeroThreshold: histogram.zeroThreshold,
+    count: histogram.count,
+    zeroCount: histogram.zeroCount,
+    sumBits: new BigUint64Array(Float64Array.of(sum).buffer)[0]!,
+    customBounds: histogram.customBounds,
+    positive,
+    negative,
+  });
+}
+
+const nanosOf = (millis: number): bigint => BigInt(millis) * 1_000_000n;
+
+function chunksOf(series: MemorySeries): Uint8Array {
+  if (series.chunks === null) {
+    const ascending = [...series.samples].sort(([a], [b]) => a - b);
+    const floats = ascending.filter(([, { value }]) => typeof value === 'bigint');
+    const histograms = ascending.filter(([, { value }]) => typeof value !== 'bigint');
+    series.chunks = Buffer.concat([
+      ...(floats.length === 0 ? [] : [floatChunk(floats)]),
+      ...(histograms.length === 0 ? [] : [histogramChunk(histograms)]),
+    ]);
   }
-  return series.chunk;
+  return series.chunks;
+}
+
+type TimedSample = readonly [timeMillis: number, sample: Sample];
+
+function floatChunk(samples: readonly TimedSample[]): Uint8Array {
+  const timestampNanos = BigInt64Array.from(samples, ([millis]) => nanosOf(millis));
+  const bits = BigUint64Array.from(samples, ([, { value }]) => value as bigint);
+  const rows = { timestampNanos, values: new Float64Array(bits.buffer), version: 1 };
+  if (samples.every(([, { startMillis }]) => startMillis === 0)) return encodeRawChunk(rows);
+  const rowVersions = new Float64Array(samples.length).fill(1);
+  return encodeFloatStartsChunk({ ...rows, rowVersions, startNanos: startsOf(samples) });
+}
+
+function histogramChunk(samples: readonly TimedSample[]): Uint8Array {
+  const values = samples.map(([, { value }]) => value as Uint8Array);
+  let end = 0;
+  return encodeTypedRows({
+    timestampNanos: BigInt64Array.from(samples, ([millis]) => nanosOf(millis)),
+    valueBytes: Buffer.concat(values),
+    valueEnds: Uint32Array.from(values, ({ length }) => (end += length)),
+    rowVersions: new Float64Array(samples.length).fill(1),
+    startNanos: startsOf(samples),
+  });
+}
+
+function startsOf(samples: readonly TimedSample[]): BigInt64Array {
+  return BigInt64Array.from(samples, ([, { startMillis }]) => nanosOf(startMillis));
 }
 
 function bundleOf(series: readonly MemorySeries[]): SeriesBundle {
-  const chunks = series.map((entry) => chunkOf(entry));
+  const chunks = series.map(chunksOf);
   const offsets = (parts: readonly Uint8Array[]) => {
     const result = new Uint32Array(parts.length + 1);
     parts.forEach((part, index) => (result[index + 1] = result[index]! + part.length));

@@ -1,12 +1,13 @@
 /** Reader of promqltest scripts: text → commands. */
 import type { Tag } from '#lib/tags.ts';
-
-/** Bits of a value, or null for "no sample". */
-export type ValueBits = bigint | null;
+import { customBucketLines } from './custom_buckets.ts';
+import { parseMillis, parseValues, type ScriptValue } from './script_values.ts';
 
 export interface SeriesLine {
   readonly tags: readonly Tag[];
-  readonly values: readonly ValueBits[];
+  readonly values: readonly ScriptValue[];
+  /** From each sample's time to its start time (`@st` lines); null for none. */
+  readonly startMillis: readonly (number | null)[] | null;
 }
 
 export interface TextCheck {
@@ -19,11 +20,14 @@ export interface Expectation {
   ordered: boolean;
   warn: TextCheck[];
   info: TextCheck[];
+  /** Some annotation of the kind, whichever. */
+  anyWarn: boolean;
+  anyInfo: boolean;
   noWarn: boolean;
   noInfo: boolean;
   text: string | null;
   rangeVector: { startMillis: number; stepMillis: number } | null;
-  scalar: bigint | null;
+  scalar: ScriptValue;
   readonly series: SeriesLine[];
 }
 
@@ -41,86 +45,17 @@ export type Command =
       readonly expect: Expectation;
     };
 
-const staleBits = 0x7ff0000000000002n;
-const converter = new Float64Array(1);
-const converterBits = new BigUint64Array(converter.buffer);
-
-function bitsOf(value: number): bigint {
-  converter[0] = value;
-  return converterBits[0]!;
-}
-
-export function parseMillis(text: string): number {
-  const units: Record<string, number> = {
-    ms: 1,
-    s: 1000,
-    m: 60_000,
-    h: 3_600_000,
-    d: 86_400_000,
-    w: 604_800_000,
-    y: 31_536_000_000,
-  };
-  const sign = text.startsWith('-') ? -1 : 1;
-  const size = text.replace(/^[+-]/, '');
-  if (/^[\d.]+$/.test(size)) return sign * Math.round(Number(size) * 1000);
-  let total = 0;
-  for (const [, count, unit] of size.matchAll(/(\d+)(ms|[smhdwy])/g)) {
-    total += Number(count) * units[unit!]!;
-  }
-  return sign * total;
-}
-
-function parseNumber(text: string): number {
-  const lower = text.toLowerCase();
-  if (/^[+-]?inf$/.test(lower)) return lower.startsWith('-') ? -Infinity : Infinity;
-  if (/^[+-]?nan$/.test(lower)) return NaN;
-  const value = Number(text);
-  if (Number.isNaN(value)) throw new Error(`not a number: ${text}`);
-  return value;
-}
-
-const numberPattern = String.raw`[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf|nan)`;
-const sequencePattern = new RegExp(`^(${numberPattern})(?:([+-])(${numberPattern}))?x(\\d+)$`, 'i');
-
-/** Expands `1+2x3`, `5x2`, `_x3` and the like. */
-export function parseValues(text: string): ValueBits[] {
-  const values: ValueBits[] = [];
-  for (const word of text.split(/\s+/).filter((part) => part !== '')) {
-    const gap = /^_(?:x(\d+))?$/.exec(word);
-    if (gap !== null) {
-      for (let i = 0; i < Number(gap[1] ?? 1); i++) values.push(null);
-      continue;
-    }
-    if (word === 'stale') {
-      values.push(staleBits);
-      continue;
-    }
-    const sequence = sequencePattern.exec(word);
-    if (sequence === null) {
-      values.push(bitsOf(parseNumber(word)));
-      continue;
-    }
-    const delta = sequence[3] === undefined ? 0 : parseNumber(sequence[3]);
-    const step = sequence[2] === '-' ? -delta : delta;
-    let value = parseNumber(sequence[1]!);
-    for (let i = 0; i <= Number(sequence[4]); i++) {
-      values.push(bitsOf(value));
-      value += step;
-    }
-  }
-  return values;
-}
-
-/** `name{a="b"} values`; null for a line with native histograms. */
-export function parseSeriesLine(line: string): SeriesLine | null {
-  if (line.includes('{{')) return null;
+/** `name{a="b"} values` */
+export function parseSeriesLine(line: string): SeriesLine {
   const match =
-    /^([a-zA-Z_:][a-zA-Z0-9_:]*)?\s*(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?\s*(.*)$/.exec(line);
+    /^([a-zA-Z_:][a-zA-Z0-9_:]*)?\s*(?:\{(?!\{)((?:[^"'`}]|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)*)\})?\s*(.*)$/.exec(
+      line,
+    );
   if (match === null) throw new Error(`not a series: ${line}`);
   const tags: Tag[] = [];
   if (match[1] !== undefined) tags.push({ name: '__name__', value: match[1] });
   const pairs =
-    /\s*(?:([a-zA-Z_][a-zA-Z0-9_]*|"(?:[^"\\]|\\.)*")\s*=\s*)?("(?:[^"\\]|\\.)*")\s*,?/g;
+    /\s*(?:([a-zA-Z_][a-zA-Z0-9_]*|"(?:[^"\\]|\\.)*")\s*=\s*)?("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)\s*,?/g;
   for (const [, name, value] of (match[2] ?? '').matchAll(pairs)) {
     const label = name === undefined ? '__name__' : name.startsWith('"') ? unquote(name) : name;
     tags.push({ name: label, value: unquote(value!) });
@@ -128,11 +63,46 @@ export function parseSeriesLine(line: string): SeriesLine | null {
   return {
     tags: tags.filter(({ value }) => value !== ''),
     values: parseValues(match[3]!),
+    startMillis: null,
   };
 }
 
+/** `-1m+30sx3` and the like, by sample. */
+function parseStarts(text: string): (number | null)[] {
+  return text.split(/\s+/).flatMap((word): (number | null)[] => {
+    const gap = /^_(?:x(\d+))?$/.exec(word);
+    if (gap !== null) return Array.from({ length: Number(gap[1] ?? 1) }, () => null);
+    const [, first, change, times] = /^([+-]?\d+[a-wyz]*)([+-]\d+[a-wyz]+)?(?:x(\d+))?$/.exec(
+      word,
+    )!;
+    const step = change === undefined ? 0 : parseMillis(change);
+    const start = parseMillis(first!);
+    return Array.from({ length: Number(times ?? 0) + 1 }, (_, i) => start + i * step);
+  });
+}
+
+/** Lines of a load, with the start times that stand before some of them. */
+function parseLoad(lines: readonly string[]): SeriesLine[] {
+  const series: SeriesLine[] = [];
+  let startMillis: (number | null)[] | null = null;
+  for (const line of lines) {
+    const starts = /^(\S+)@st\s+(.*)$/.exec(line);
+    if (starts !== null) {
+      startMillis = parseStarts(starts[2]!);
+      continue;
+    }
+    series.push({ ...parseSeriesLine(line), startMillis });
+    startMillis = null;
+  }
+  return series;
+}
+
 function unquote(text: string): string {
-  return JSON.parse(text) as string;
+  if (text.startsWith('`')) return text.slice(1, -1);
+  const plain = text.startsWith("'")
+    ? `"${text.slice(1, -1).replaceAll("\\'", "'").replaceAll('"', '\\"')}"`
+    : text;
+  return JSON.parse(plain.replace(/\\x([0-9a-fA-F]{2})/g, '\\u00$1')) as string;
 }
 
 function textCheck(rest: string): TextCheck {
@@ -142,12 +112,14 @@ function textCheck(rest: string): TextCheck {
   return { message: null, regexp: regexp === null ? null : new RegExp(regexp[1]!) };
 }
 
-function readExpectation(lines: readonly string[], ordered: boolean, fails: boolean): Expectation {
+function readExpectation(lines: readonly string[], kind: string | undefined): Expectation {
   const expect: Expectation = {
-    fail: fails ? { message: null, regexp: null } : null,
-    ordered,
+    fail: kind === 'fail' ? { message: null, regexp: null } : null,
+    ordered: kind === 'ordered',
     warn: [],
     info: [],
+    anyWarn: kind === 'warn',
+    anyInfo: kind === 'info',
     noWarn: false,
     noInfo: false,
     text: null,
@@ -156,14 +128,16 @@ function readExpectation(lines: readonly string[], ordered: boolean, fails: bool
     series: [],
   };
   for (const line of lines) {
+    const failure = /^expected_fail_(message|regexp)\s+(.*)$/.exec(line);
+    if (failure !== null) {
+      const [, form, text] = failure;
+      expect.fail = textCheck(`${form === 'message' ? 'msg' : 'regex'}: ${text}`);
+      continue;
+    }
     const match = /^expect\s+(\S+)\s*(.*)$/.exec(line);
     if (match === null) {
-      if (/^[+-]?(\d|\.\d|inf|nan)/i.test(line)) expect.scalar = parseValues(line)[0]!;
-      else {
-        const series = parseSeriesLine(line);
-        if (series === null) throw new Error(`native histogram expected: ${line}`);
-        expect.series.push(series);
-      }
+      if (/^[+-]?(\d|\.\d|inf\b|nan\b)/i.test(line)) expect.scalar = parseValues(line)[0]!;
+      else expect.series.push(parseSeriesLine(line));
       continue;
     }
     const rest = match[2]!;
@@ -205,10 +179,11 @@ export function parseScript(text: string): Command[] {
       commands.push({ kind: 'clear' });
       continue;
     }
-    const load = /^load(?:_with_nhcb)?\s+(\S+)$/.exec(line);
+    const load = /^load(_with_nhcb)?\s+(\S+)$/.exec(line);
     if (load !== null) {
-      const series = block().flatMap((entry) => parseSeriesLine(entry) ?? []);
-      commands.push({ kind: 'load', stepMillis: parseMillis(load[1]!), series });
+      const lines = parseLoad(block());
+      const series = load[1] === undefined ? lines : [...lines, ...customBucketLines(lines)];
+      commands.push({ kind: 'load', stepMillis: parseMillis(load[2]!), series });
       continue;
     }
     const evaluation =
@@ -217,7 +192,7 @@ export function parseScript(text: string): Command[] {
       );
     if (evaluation === null) throw new Error(`line ${number}: unknown command: ${line}`);
     const [, kind, time, start, end, step, expr] = evaluation;
-    const expect = readExpectation(block(), kind === 'ordered', kind === 'fail');
+    const expect = readExpectation(block(), kind);
     commands.push({
       kind: 'eval',
       line: number,

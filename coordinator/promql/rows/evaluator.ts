@@ -1,7 +1,7 @@
 /** What functions, windows and operators evaluate their arguments with; execute.ts has it. */
 import type { Plan } from '../plan/plan.ts';
-import type { Context } from '../rows/context.ts';
-import type { Rows } from '../rows/rows.ts';
+import type { Context } from './context.ts';
+import type { Rows } from './rows.ts';
 
 export interface Evaluator {
   readonly context: Context;

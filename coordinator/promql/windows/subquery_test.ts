@@ -21,7 +21,7 @@ const aside = new AsideThread(realEnv.clock);
 const engine = new PromqlEngine(storage, {
   clock: realEnv.clock,
   aside,
-  experimentalFunctions: true,
+  features: { experimentalFunctions: true },
 });
 const options: QueryOptions = {
   lookbackMillis: 300_000,
@@ -35,7 +35,9 @@ async function valuesOf(query: string, over: Partial<QueryOptions> = {}) {
   const all = { ...options, ...over };
   const result = await engine.instantQuery(query, seconds * 1000, all, signal);
   return new Map(
-    result.series().map(({ labels, points }) => [labels.toString(), points.map((p) => p.value)]),
+    result
+      .series()
+      .map(({ labels, points }) => [labels.toString(), points.map((p) => p.value as number)]),
   );
 }
 

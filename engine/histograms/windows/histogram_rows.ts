@@ -13,12 +13,12 @@ import {
   schemaMax,
   schemaMin,
   staleBits,
-} from '../typed/histogram.ts';
-import { type FieldColumn, type TypedColumns, TypedColumnsReader } from '../typed/columns.ts';
-import { fieldType, valueKind } from '../typed/typed_value.ts';
-import { sameBounds } from './bounds.ts';
-import { unionOf } from './buckets.ts';
-import { type CounterHint, counterHint, FloatHistogram } from './float_histogram.ts';
+} from '../../typed/histogram.ts';
+import { type FieldColumn, type TypedColumns, TypedColumnsReader } from '../../typed/columns.ts';
+import { fieldType, valueKind } from '../../typed/typed_value.ts';
+import { sameBounds } from '../bounds.ts';
+import { unionOf } from '../buckets.ts';
+import { type CounterHint, counterHint, FloatHistogram } from '../float_histogram.ts';
 
 /** Most numbers of one matrix, and how many for each one that is not empty: rows that have few buckets in common are in several. */
 const matrixCellsMax = 1 << 18;
@@ -61,6 +61,8 @@ export interface HistogramRows {
   readonly isStale: Uint8Array;
   readonly hints: Uint8Array;
   readonly runs: readonly HistogramRun[];
+  /** Whether the first row lies before the range: it tells whether the next one is reset, and is none of it. */
+  readonly hasRowBefore: boolean;
 }
 
 const noBounds = new Float64Array(0);
@@ -75,7 +77,23 @@ export function readHistogramRows(
   chunks: readonly Uint8Array[],
   range: readonly [startNanos: bigint, endNanos: bigint],
 ): HistogramRows {
-  const parts = chunks.map((chunk) => readPart(reader.read(chunk, null), range));
+  return joinedParts(chunks.map((chunk) => readHistogramPart(chunk, range, false)));
+}
+
+/**
+ * As `readHistogramRows`, of one chunk: for who gives way between two of them.
+ * @param wantsRowBefore also the last row before the range, when the chunk has it
+ */
+export function readHistogramPart(
+  chunk: Uint8Array,
+  range: readonly [startNanos: bigint, endNanos: bigint],
+  wantsRowBefore: boolean,
+): HistogramRows {
+  return readPart(reader.read(chunk, null), range, wantsRowBefore);
+}
+
+/** @param parts in ascending time */
+export function joinedParts(parts: readonly HistogramRows[]): HistogramRows {
   const rowCount = parts.reduce((sum, part) => sum + part.timestampNanos.length, 0);
   const rows = {
     timestampNanos: new BigInt64Array(rowCount),
@@ -103,7 +121,7 @@ export function readHistogramRows(
     }
     first += part.timestampNanos.length;
   }
-  return { ...rows, runs: joined(runs) };
+  return { ...rows, runs: joined(runs), hasRowBefore: parts[0]?.hasRowBefore ?? false };
 }
 
 /** What the rows of one chunk say beside their counts. */
@@ -138,15 +156,20 @@ interface CountColumn {
 function readPart(
   columns: TypedColumns,
   [rangeStart, rangeEnd]: readonly [startNanos: bigint, endNanos: bigint],
+  wantsRowBefore: boolean,
 ): HistogramRows {
   const { timestampNanos, lags, startNanos, groups } = columns;
   const isTaken = new Uint8Array(timestampNanos.length);
   for (const { kind, rows } of groups) {
     if (kind === valueKind.histogram) for (const row of rows) isTaken[row] = 1;
   }
+  let rowBefore = -1;
   for (const [row, nanos] of timestampNanos.entries()) {
+    if (nanos < rangeStart && isTaken[row] === 1) rowBefore = row;
     if (nanos < rangeStart || nanos >= rangeEnd) isTaken[row] = 0;
   }
+  const hasRowBefore = wantsRowBefore && rowBefore >= 0;
+  if (hasRowBefore) isTaken[rowBefore] = 1;
   // Places of the rows that are histograms, among those alone.
   const placeOf = new Int32Array(timestampNanos.length);
   let count = 0;
@@ -173,6 +196,7 @@ function readPart(
     isStale: plain.isStale,
     hints: plain.hints,
     runs: runsOf(count, plain, cellsOf(count, own, placeOf)),
+    hasRowBefore,
   };
 }
 

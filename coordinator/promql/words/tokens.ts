@@ -24,7 +24,7 @@ export interface Token {
 
 /** A string without its end goes to the end of its line, or of all. */
 const tokenPattern =
-  /\s+|#[^\n]*|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|`[^`]*`?|[0-9.][0-9a-zA-Z_.]*|[a-zA-Z_:][a-zA-Z0-9_:]*|==|!=|>=|<=|=~|!~|[\s\S]/gu;
+  /\s+|#[^\n]*|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|`[^`]*`?|[0-9.][0-9a-zA-Z_.]*|[a-zA-Z_:][a-zA-Z0-9_:]*|==|!=|>=|<=|=~|!~|<\/|>\/|[\s\S]/gu;
 
 /** All tokens but comments. */
 export function tokensOf(query: string): Token[] {
@@ -39,7 +39,7 @@ const operatorWords: ReadonlySet<string> = new Set(['and', 'or', 'unless', 'atan
 const operatorWordLengthMax = 6;
 
 function isOperator(text: string): boolean {
-  if (/^(?:[-+*/%<>]|[=!<>]=$|[=!]~$)/.test(text)) return true;
+  if (/^(?:[-+*/%<>]|[=!<>]=$|[<>]\/$|[=!]~$)/.test(text)) return true;
   return text.length <= operatorWordLengthMax && operatorWords.has(text.toLowerCase());
 }
 

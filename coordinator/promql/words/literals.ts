@@ -1,4 +1,5 @@
 /** Numbers, durations and quoted strings of query texts. */
+import { isUtf8 } from 'node:buffer';
 
 const unitMillis: Record<string, number> = {
   ms: 1,
@@ -112,7 +113,7 @@ function unescaped(body: string, quote: string, fail: (reason: string) => never)
       bytes.text(character, 0, character.length);
     } else {
       const value = digits.startsWith('x') ? parseInt(digits.slice(1), 16) : parseInt(digits, 8);
-      if (value > 255) fail('octal value over 255');
+      if (value > 255) fail('escape sequence is an invalid Unicode code point');
       bytes.byte(value);
     }
     at = backslash + 1 + digits.length;
@@ -145,6 +146,30 @@ class ByteText {
   }
 
   toString(): string {
-    return this.#bytes.toString('utf8', 0, this.#length);
+    const bytes = this.#bytes.subarray(0, this.#length);
+    return isUtf8(bytes) ? bytes.toString() : withStrayBytes(bytes);
   }
+}
+
+/** A byte that is no UTF-8 is kept as the half of a surrogate pair: no text has one. */
+const strayBase = 0xdc00;
+
+function withStrayBytes(bytes: Buffer): string {
+  let text = '';
+  for (let at = 0; at < bytes.length; ) {
+    const length = [1, 2, 3, 4].find((size) => isUtf8(bytes.subarray(at, at + size)));
+    if (length === undefined || at + length > bytes.length) {
+      text += String.fromCharCode(strayBase + bytes[at]!);
+      at += 1;
+    } else {
+      text += bytes.toString('utf8', at, at + length);
+      at += length;
+    }
+  }
+  return text;
+}
+
+/** As Go's %q prints it. */
+export function quoted(text: string): string {
+  return JSON.stringify(text).replace(/\\udc([0-9a-f]{2})/g, (_, hex: string) => `\\x${hex}`);
 }

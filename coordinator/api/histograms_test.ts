@@ -1,0 +1,316 @@
+/** Native histograms through the API: written by remote write, queried, and read by remote read. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  encodeRemoteWrite,
+  encodeRemoteWriteV2,
+  type SeriesToWrite,
+} from '#engine/write_decoder/remote_write_testing.ts';
+import { encodeSnappy, decodeSnappy } from '#engine/write_decoder/snappy.ts';
+import { customSchema, type Histogram, staleHistogram } from '#engine/typed/histogram.ts';
+import { type Tag, tagValue } from '#lib/tags.ts';
+import { nowSeconds, type TestAnswer, TestCoordinator } from '../coordinator_testing.ts';
+import { MessageWriter } from '../remote/messages.ts';
+
+const writePath = '/api/v1/compat/remote/write';
+const readPath = '/api/v1/compat/remote/read';
+const v2 = { 'Content-Type': 'application/x-protobuf;proto=io.prometheus.write.v2.Request' };
+
+const tagsOf = (tags: Record<string, string>): Tag[] =>
+  Object.entries(tags).map(([name, value]) => ({ name, value }));
+
+const bitsOf = (value: number): bigint => new BigUint64Array(Float64Array.of(value).buffer)[0]!;
+
+/** Buckets (0.5, 1] and (1, 2] of schema 0. */
+function histogramOf(small: number, large: number): Histogram {
+  return {
+    isFloat: false,
+    schema: 0,
+    hint: 0,
+    zeroThreshold: 0.001,
+    count: small + large,
+    zeroCount: 0,
+    sumBits: bitsOf(0.75 * small + 1.5 * large),
+    customBounds: new Float64Array(0),
+    positive: { indexes: Int32Array.of(0, 1), counts: Float64Array.of(small, large) },
+    negative: { indexes: new Int32Array(0), counts: new Float64Array(0) },
+  };
+}
+
+/** A counter of latencies, every ten seconds, beside a counter of floats; returns the time of the first, in seconds. */
+async function filled(test: TestCoordinator): Promise<number> {
+  const start = nowSeconds() - 100;
+  const series: SeriesToWrite[] = [
+    {
+      tags: tagsOf({ __name__: 'latency', job: 'a' }),
+      samples: [],
+      histograms: Array.from({ length: 6 }, (_, i) => ({
+        timestampMillis: (start + 10 * i) * 1000,
+        histogram: histogramOf(10 * i, 30 * i),
+      })),
+    },
+    {
+      tags: tagsOf({ __name__: 'requests_total', job: 'a' }),
+      samples: [{ timestampMillis: start * 1000, value: 7 }],
+    },
+  ];
+  const answer = await test.post(writePath, encodeRemoteWriteV2(series), v2);
+  assert.deepEqual([answer.status, answer.text], [204, '']);
+  assert.equal(answer.headers['x-prometheus-remote-write-samples-written'], '1');
+  assert.equal(answer.headers['x-prometheus-remote-write-histograms-written'], '6');
+  return start;
+}
+
+async function dataAt(test: TestCoordinator, query: string, seconds: number): Promise<any> {
+  const parameters = new URLSearchParams({ query, time: String(seconds) });
+  const answer = await test.get(`/api/v1/query?${parameters}`);
+  assert.equal(answer.status, 200, answer.text);
+  return answer.json;
+}
+
+test('histograms of remote write are queried as Prometheus answers them', async () => {
+  await using test = await TestCoordinator.openReady();
+  const start = await filled(test);
+  const at = start + 50;
+  const { data } = await dataAt(test, 'latency', at);
+  assert.deepEqual(data, {
+    resultType: 'vector',
+    result: [
+      {
+        metric: { __name__: 'latency', job: 'a' },
+        histogram: [
+          at,
+          {
+            count: '200',
+            sum: '262.5',
+            buckets: [
+              [0, '0.5', '1', '50'],
+              [0, '1', '2', '150'],
+            ],
+          },
+        ],
+      },
+    ],
+  });
+  const rate = await dataAt(test, 'rate(latency[50s])', at);
+  const [[time, { count, buckets }]] = [rate.data.result[0].histogram];
+  assert.deepEqual([time, Number(count), buckets.length], [at, 4, 2]);
+  assert.equal(rate.infos, undefined, 'a histogram needs no name of a counter');
+  const quantile = await dataAt(test, 'histogram_quantile(0.25, sum(rate(latency[50s])))', at);
+  assert.deepEqual(quantile.data.result, [{ metric: {}, value: [at, '1'] }]);
+  const raw = await dataAt(test, '{job="a"}[1m]', at);
+  assert.equal(raw.data.result.length, 2);
+  assert.equal(raw.data.result[0].histograms.length, 6);
+  assert.equal(raw.data.result[0].values, undefined);
+  assert.deepEqual(raw.data.result[1].values, [[start, '7']]);
+  const range = await test.get(
+    `/api/v1/query_range?${new URLSearchParams({
+      query: '{job="a"}',
+      start: String(start),
+      end: String(start + 20),
+      step: '10',
+    })}`,
+  );
+  const [histograms, floats] = range.json.data.result;
+  assert.deepEqual(
+    histograms.histograms.map(([seconds, histogram]: any) => [seconds - start, histogram.count]),
+    [
+      [0, '0'],
+      [10, '40'],
+      [20, '80'],
+    ],
+  );
+  assert.deepEqual(floats.values.length, 3);
+  const mixed = await dataAt(test, 'latency + on(job) requests_total', at);
+  assert.deepEqual(mixed.data.result, []);
+  assert.match(mixed.infos[0], /incompatible sample types .* "\+": histogram \+ float \(1:1\)/);
+});
+
+test('bad histograms are named, and the good rows beside them are written', async () => {
+  await using test = await TestCoordinator.openReady();
+  const millis = nowSeconds() * 1000;
+  const wrong = { ...histogramOf(3, 4), count: 8 };
+  const bodies: SeriesToWrite[] = [
+    {
+      tags: tagsOf({ __name__: 'latency', job: 'a' }),
+      samples: [],
+      histograms: [
+        { timestampMillis: millis, histogram: wrong },
+        { timestampMillis: millis + 1, histogram: histogramOf(1, 2) },
+      ],
+    },
+    { tags: tagsOf({ __name__: 'up' }), samples: [{ timestampMillis: millis, value: 1 }] },
+    {
+      tags: tagsOf({ 'b-d': 'x' }),
+      samples: [],
+      histograms: [{ timestampMillis: millis, histogram: histogramOf(1, 2) }],
+    },
+  ];
+  const isNamed = (answer: TestAnswer): void => {
+    assert.equal(answer.status, 400);
+    assert.match(answer.json.error, /^2 of 4 samples were refused, the others were written: /);
+    const time = `${millis / 1000}`;
+    assert.match(answer.json.error, new RegExp(`{__name__="latency", job="a"} at ${time}: .*7.*8`));
+    assert.match(answer.json.error, /{b-d="x"}: tag name does not match/);
+  };
+  isNamed(await test.post(writePath, encodeRemoteWrite(bodies)));
+  const answer = await test.post(writePath, encodeRemoteWriteV2(bodies), v2);
+  isNamed(answer);
+  assert.equal(answer.headers['x-prometheus-remote-write-samples-written'], '1');
+  assert.equal(answer.headers['x-prometheus-remote-write-histograms-written'], '1');
+  const [latency, up] = test.node.seriesOf('default');
+  assert.deepEqual([latency!.rows.size, up!.rows.size], [1, 1]);
+});
+
+test('histograms and start times wait for the end of an upgrade', async () => {
+  await using test = await TestCoordinator.openReady('{}', { level: () => 2 });
+  test.node.formatLevelWritten = 2;
+  const millis = nowSeconds() * 1000;
+  const samples = [{ timestampMillis: millis, value: 1, startMillis: millis - 1000 }];
+  const body = [
+    {
+      tags: tagsOf({ __name__: 'latency' }),
+      samples,
+      histograms: [{ timestampMillis: millis + 1, histogram: histogramOf(1, 2) }],
+    },
+  ];
+  const early = await test.post(writePath, encodeRemoteWriteV2(body), v2);
+  assert.equal(early.status, 204, early.text);
+  assert.equal(early.headers['x-prometheus-remote-write-histograms-written'], '0');
+  const [series] = test.node.seriesOf('default');
+  assert.deepEqual([series!.rows.size, series!.startNanos.size], [1, 0]);
+  test.node.formatLevelWritten = 3;
+  await test.post(writePath, encodeRemoteWriteV2(body), v2);
+  const late = await test.post(writePath, encodeRemoteWriteV2(body), v2);
+  assert.equal(late.headers['x-prometheus-remote-write-histograms-written'], '1');
+  assert.deepEqual(
+    [...series!.startNanos],
+    [[BigInt(millis) * 1_000_000n, BigInt(millis - 1000) * 1_000_000n]],
+  );
+});
+
+test('a body with very many histograms is written in parts', async () => {
+  await using test = await TestCoordinator.openReady();
+  const millis = (nowSeconds() - 600) * 1000;
+  const series = Array.from({ length: 20 }, (_, i) => ({
+    tags: tagsOf({ __name__: 'latency', job: String(i) }),
+    samples: [{ timestampMillis: millis, value: 1 }],
+    histograms: Array.from({ length: 1000 }, (_each, row) => ({
+      timestampMillis: millis + 1 + row,
+      histogram: histogramOf(row, i),
+    })),
+  }));
+  const answer = await test.post(writePath, encodeRemoteWriteV2(series), v2);
+  assert.equal(answer.status, 204, answer.text);
+  assert.equal(answer.headers['x-prometheus-remote-write-samples-written'], '20');
+  assert.equal(answer.headers['x-prometheus-remote-write-histograms-written'], '20000');
+  assert.ok(test.node.writeCount >= 3, 'samples, and histograms in two parts');
+  for (const { rows } of test.node.seriesOf('default')) assert.equal(rows.size, 1001);
+});
+
+/** A protobuf message by field number. */
+function parse(bytes: Uint8Array): Map<number, (Uint8Array | bigint)[]> {
+  const fields = new Map<number, (Uint8Array | bigint)[]>();
+  let at = 0;
+  const varint = (): bigint => {
+    let value = 0n;
+    for (let shift = 0n; ; shift += 7n) {
+      const byte = bytes[at++]!;
+      value |= BigInt(byte & 127) << shift;
+      if (byte < 128) return value;
+    }
+  };
+  while (at < bytes.length) {
+    const key = Number(varint());
+    const values = fields.get(key >> 3) ?? [];
+    fields.set(key >> 3, values);
+    if ((key & 7) === 0) values.push(varint());
+    else {
+      const length = (key & 7) === 1 ? 8 : Number(varint());
+      values.push(bytes.subarray(at, at + length));
+      at += length;
+    }
+  }
+  return fields;
+}
+
+function readBody(fromMillis: number, toMillis: number, types: readonly number[]): Uint8Array {
+  const [request, query, matcher] = [new MessageWriter(), new MessageWriter(), new MessageWriter()];
+  matcher.int64Field(1, 0);
+  matcher.bytesField(2, Buffer.from('job'));
+  matcher.bytesField(3, Buffer.from('a'));
+  query.int64Field(1, fromMillis);
+  query.int64Field(2, toMillis);
+  query.bytesField(3, matcher.finish());
+  request.bytesField(1, query.finish());
+  if (types.length > 0) request.bytesField(2, Uint8Array.from(types));
+  return encodeSnappy(request.finish());
+}
+
+test('remote read answers histograms as samples and as chunks', async () => {
+  await using test = await TestCoordinator.openReady();
+  const start = await filled(test);
+  const series = test.node
+    .seriesOf('default')
+    .find(({ decoded }) => tagValue(decoded, '__name__') === 'latency');
+  series!.rows.set(BigInt(start + 60) * 1_000_000_000n, staleHistogram);
+  series!.rows.set(BigInt(start + 70) * 1_000_000_000n, bitsOf(5));
+  const [from, to] = [start * 1000, (start + 100) * 1000];
+  const samples = await test.post(readPath, readBody(from, to, []));
+  const answer = parse(decodeSnappy(samples.bytes, 1 << 20));
+  const [result] = answer.get(1)!.map((bytes) => parse(bytes as Uint8Array));
+  const all = result!.get(1)!.map((bytes) => parse(bytes as Uint8Array));
+  assert.equal(all.length, 2);
+  const histograms = all[0]!.get(4)!.map((bytes) => parse(bytes as Uint8Array));
+  assert.equal(histograms.length, 7);
+  assert.equal(all[0]!.get(2)!.length, 1);
+  const last = histograms[5]!;
+  assert.equal(last.get(1)![0], 200n, 'its whole count');
+  assert.deepEqual(last.get(3)![0], new Uint8Array(Float64Array.of(262.5).buffer));
+  assert.deepEqual([...(last.get(12)![0] as Uint8Array)], [100, 200, 1], 'differences, zigzag');
+  assert.equal(last.get(15)![0], BigInt(start + 50) * 1000n);
+
+  const streamed = await test.post(readPath, readBody(from, to, [1]));
+  assert.match(String(streamed.headers['content-type']), /x-streamed-protobuf/);
+  // One byte of length while the message is short: uvarint, CRC, message.
+  const lengthBytes = streamed.bytes[0]! < 128 ? 1 : 2;
+  const length =
+    lengthBytes === 1 ? streamed.bytes[0]! : (streamed.bytes[0]! & 127) | (streamed.bytes[1]! << 7);
+  const frame = parse(streamed.bytes.subarray(lengthBytes + 4, lengthBytes + 4 + length));
+  const chunks = parse(frame.get(1)![0] as Uint8Array).get(2)!;
+  const encodings = chunks.map((bytes) => {
+    const chunk = parse(bytes as Uint8Array);
+    return [chunk.get(3)![0], Number(chunk.get(2)![0]) / 1000 - start];
+  });
+  // Six histograms, the marker by itself, a float.
+  assert.deepEqual(encodings, [
+    [2n, 50],
+    [2n, 60],
+    [1n, 70],
+  ]);
+});
+
+test('custom buckets are answered with their bounds', async () => {
+  await using test = await TestCoordinator.openReady();
+  const millis = nowSeconds() * 1000;
+  const histogram: Histogram = {
+    ...histogramOf(2, 3),
+    schema: customSchema,
+    zeroThreshold: 0,
+    customBounds: Float64Array.of(0.1, 0.25),
+  };
+  const series = [
+    {
+      tags: tagsOf({ __name__: 'latency' }),
+      samples: [],
+      histograms: [{ timestampMillis: millis, histogram }],
+    },
+  ];
+  const answer = await test.post(writePath, encodeRemoteWrite(series));
+  assert.equal(answer.status, 200, answer.text);
+  const { data } = await dataAt(test, 'latency', millis / 1000);
+  assert.deepEqual(data.result[0].histogram[1].buckets, [
+    [3, '-Inf', '0.1', '2'],
+    [0, '0.1', '0.25', '3'],
+  ]);
+});

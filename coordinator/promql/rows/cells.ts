@@ -1,0 +1,107 @@
+/**
+ * Rows of a step grid in which a step may have a native histogram instead of a number. Where it has one the number is a
+ * NaN that is not absent: what knows floats alone drops histograms first (`dropHistograms`).
+ */
+import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
+import {
+  isAbsent,
+  makeRowBuffer,
+  rowBufferOf,
+  type RowBuffer,
+  setAbsent,
+} from '#engine/window_functions/row.ts';
+
+export interface Cells extends RowBuffer {
+  /** By cell; null when none has one. They are never changed: who changes one copies it before. */
+  histograms: (FloatHistogram | undefined)[] | null;
+}
+
+/** So many cells, all absent. */
+export function makeCells(length: number): Cells {
+  return { ...makeRowBuffer(length), histograms: null };
+}
+
+/** The first `length` values as cells, without a copy. */
+export function cellsOf(values: Float64Array, length: number): Cells {
+  return { ...rowBufferOf(values, length), histograms: null };
+}
+
+/** The first `length` cells, without a copy. */
+export function firstCells(cells: Cells, length: number): Cells {
+  return { ...cellsOf(cells.values, length), histograms: cells.histograms };
+}
+
+export function histogramOf(cells: Cells, cell: number): FloatHistogram | null {
+  if (cells.histograms === null || isAbsent(cells.words, cell)) return null;
+  return cells.histograms[cell] ?? null;
+}
+
+export function setHistogram(cells: Cells, cell: number, histogram: FloatHistogram): void {
+  cells.values[cell] = Number.NaN;
+  cells.histograms ??= new Array<FloatHistogram | undefined>(cells.values.length);
+  cells.histograms[cell] = histogram;
+}
+
+/** Copies cells onto others, which have no histograms. */
+export function copyCells(
+  from: Cells,
+  at: number,
+  count: number,
+  to: Cells,
+  targetAt: number,
+): void {
+  to.bits.set(from.bits.subarray(at, at + count), targetAt);
+  if (from.histograms === null) return;
+  for (let i = 0; i < count; i++) copyHistogram(from, at + i, to, targetAt + i);
+}
+
+/** Of a cell whose bits have been copied. */
+export function copyHistogram(from: Cells, cell: number, to: Cells, target: number): void {
+  const histogram = from.histograms?.[cell];
+  if (histogram === undefined) return;
+  to.histograms ??= new Array<FloatHistogram | undefined>(to.values.length);
+  to.histograms[target] = histogram;
+}
+
+/** Leaves floats alone. @returns whether there was a histogram */
+export function dropHistograms(cells: Cells): boolean {
+  const { histograms, words } = cells;
+  if (histograms === null) return false;
+  let found = false;
+  for (let cell = 0; cell < histograms.length; cell++) {
+    if (histograms[cell] === undefined || isAbsent(words, cell)) continue;
+    setAbsent(words, cell);
+    found = true;
+  }
+  cells.histograms = null;
+  return found;
+}
+
+/** Whether one of them is a number. */
+export function hasFloat({ values, words, histograms }: Cells, at: number, count: number): boolean {
+  for (let cell = at; cell < at + count; cell++) {
+    const value = values[cell]!;
+    if (value === value) return true;
+    if (histograms?.[cell] === undefined && !isAbsent(words, cell)) return true;
+  }
+  return false;
+}
+
+/** Of what a histogram takes beside its buckets, and for each of them. */
+const histogramBytes = 320;
+const bucketBytes = 12;
+
+/** About what the histograms of cells take. */
+export function histogramBytesOf(cells: Cells, at: number, count: number): number {
+  if (cells.histograms === null) return 0;
+  let bytes = 0;
+  for (let cell = at; cell < at + count; cell++) {
+    const histogram = cells.histograms[cell];
+    if (histogram !== undefined) bytes += bytesOfHistogram(histogram);
+  }
+  return bytes;
+}
+
+export function bytesOfHistogram({ positive, negative }: FloatHistogram): number {
+  return histogramBytes + bucketBytes * (positive.counts.length + negative.counts.length);
+}

@@ -1,0 +1,113 @@
+/** What a query reads: all that its text names in one round, and later what only values name. */
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import { type ChunkKind, chunkKind } from '#engine/codec/chunk.ts';
+import { hasKind } from '#engine/store/typed_chunks.ts';
+import type { QueryStorage, SelectLimits, SelectResult } from '../../select/storage.ts';
+import type { PromqlFeatures } from '../parse/features.ts';
+import type { Fetch } from '../plan/plan.ts';
+import { Labels, labelsBytesOf } from './labels.ts';
+import type { Pacer } from './pacer.ts';
+
+export interface Fetched {
+  readonly fetch: Fetch;
+  readonly bundle: SeriesBundle;
+  readonly labels: readonly Labels[];
+  /** By series, 1 where it has typed rows; null where none has. */
+  readonly isTyped: Uint8Array | null;
+  /** By series, 1 where floats say when they started; null where none does, and unless somebody may ask. */
+  readonly hasStarts: Uint8Array | null;
+}
+
+export class Reads {
+  readonly #storage: QueryStorage;
+  readonly #limits: SelectLimits;
+  readonly #pacer: Pacer;
+  readonly #asksStarts: boolean;
+  readonly #warnings: string[] = [];
+  #isExhaustive = true;
+  #seriesCount = 0;
+
+  constructor(
+    storage: QueryStorage,
+    limits: SelectLimits,
+    pacer: Pacer,
+    { startTimestamps }: PromqlFeatures,
+  ) {
+    this.#storage = storage;
+    this.#limits = limits;
+    this.#pacer = pacer;
+    this.#asksStarts = startTimestamps;
+  }
+
+  /** Of storage, for all that was read. */
+  get warnings(): readonly string[] {
+    return this.#warnings;
+  }
+
+  /** Whether nothing was cut off. */
+  get isExhaustive(): boolean {
+    return this.#isExhaustive;
+  }
+
+  /** Of all that was read. */
+  get seriesCount(): number {
+    return this.#seriesCount;
+  }
+
+  /** In one round. @throws as `QueryStorage.select` */
+  async read(fetches: readonly Fetch[]): Promise<Fetched[]> {
+    const { work } = this.#pacer;
+    const select = ({ matchers, range }: Fetch): Promise<SelectResult> =>
+      this.#storage.select(matchers, range, this.#limits, work.signal);
+    const results = await work.outside(Promise.all(fetches.map(select)));
+    const all: Fetched[] = [];
+    for (const [index, { bundle, exhaustive, warnings }] of results.entries()) {
+      this.#isExhaustive &&= exhaustive;
+      this.#seriesCount += bundle.seriesCount;
+      this.#warnings.push(...warnings);
+      const labels = await labelsOfBundle(bundle, this.#pacer);
+      const isTyped = await seriesWith(chunkKind.typed, bundle, this.#pacer);
+      const hasStarts = this.#asksStarts
+        ? await seriesWith(chunkKind.floatStarts, bundle, this.#pacer)
+        : null;
+      all.push({ fetch: fetches[index]!, bundle, labels, isTyped, hasStarts });
+    }
+    return all;
+  }
+
+  /** Gives back the memory of what nobody reads any more. Labels may still lie in the bytes of the tags. */
+  release({ bundle }: Fetched): void {
+    this.#pacer.give(bundle.chunkData.length);
+  }
+}
+
+async function labelsOfBundle(
+  { seriesCount, tagsData, tagsOffset }: SeriesBundle,
+  pacer: Pacer,
+): Promise<Labels[]> {
+  if (pacer.take(labelsBytesOf(seriesCount, tagsData.length))) await pacer.room();
+  const bytes = Buffer.from(tagsData.buffer, tagsData.byteOffset, tagsData.byteLength);
+  const labels: Labels[] = [];
+  for (let index = 0; index < seriesCount; index++) {
+    labels.push(Labels.fromBytes(bytes, tagsOffset[index]!, tagsOffset[index + 1]!));
+    if (pacer.spend(0)) await pacer.pause();
+  }
+  return labels;
+}
+
+/** By series, 1 where it has chunks of a kind; null where none has. */
+async function seriesWith(
+  kind: ChunkKind,
+  { seriesCount, chunkData, chunkOffset }: SeriesBundle,
+  pacer: Pacer,
+): Promise<Uint8Array | null> {
+  let found: Uint8Array | null = null;
+  for (let index = 0; index < seriesCount; index++) {
+    if (hasKind(kind, [chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!)])) {
+      found ??= new Uint8Array(seriesCount);
+      found[index] = 1;
+    }
+    if (pacer.spend(0)) await pacer.pause();
+  }
+  return found;
+}

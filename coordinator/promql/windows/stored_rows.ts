@@ -1,0 +1,90 @@
+/** The rows of one stored series, decoded for who looks at them while one row of the grid is made. */
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import {
+  rowsOfValues,
+  SeriesReading,
+  type SeriesRows,
+} from '#engine/histograms/windows/series_rows.ts';
+import { Decoder } from '#engine/store/decoder.ts';
+import { isAbsent, makeRowBuffer } from '#engine/window_functions/row.ts';
+import type { Fetched } from '../rows/reads.ts';
+import type { Pacer } from '../rows/pacer.ts';
+
+/** About what it takes to decode a histogram, in units of work (lib/turns/turns.ts). */
+export const histogramUnits = 800;
+/** While it is decoded and looked at, about. */
+const histogramRowBytes = 640;
+/** Of a float: its time and its value. */
+const floatRowBytes = 16;
+
+type NanosRange = readonly [startNanos: bigint, endNanos: bigint];
+
+/** Of a series of either kind, in the range that was fetched. */
+export function readStoredRows(
+  { fetch, bundle, isTyped, hasStarts }: Fetched,
+  index: number,
+  pacer: Pacer,
+): Promise<SeriesRows> {
+  const { startNanos, endNanos } = fetch.range;
+  if (isTyped?.[index] !== 1 && hasStarts?.[index] !== 1) {
+    return readFloatRows(bundle, index, [startNanos, endNanos], pacer);
+  }
+  const { chunkData, chunkOffset } = bundle;
+  const chunks = chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!);
+  return readSeriesRows(chunks, [startNanos, endNanos], pacer);
+}
+
+/**
+ * Of a series that has typed rows.
+ * @param isOfStats as of `HistogramChanges`
+ */
+export async function readSeriesRows(
+  chunks: Uint8Array,
+  range: NanosRange,
+  pacer: Pacer,
+  isOfStats = false,
+): Promise<SeriesRows> {
+  const reading = new SeriesReading(chunks, range);
+  let bytes = 0;
+  for (let count = reading.next(); count >= 0; count = reading.next()) {
+    bytes += histogramRowBytes * count;
+    if (pacer.take(histogramRowBytes * count)) await pacer.room();
+    if (pacer.spend(histogramUnits * count)) await pacer.pause();
+  }
+  const rows = reading.rows(isOfStats);
+  // They are looked at while one row of the grid is made, and gone then.
+  pacer.give(bytes);
+  return rows;
+}
+
+async function readFloatRows(
+  bundle: SeriesBundle,
+  index: number,
+  [startNanos, endNanos]: NanosRange,
+  pacer: Pacer,
+): Promise<SeriesRows> {
+  using decoder = new Decoder();
+  const rowCount = decoder.decode(bundle, index, startNanos, endNanos);
+  const bytes = floatRowBytes * rowCount;
+  if (pacer.take(bytes)) await pacer.room();
+  const rows = floatsOf(decoder, rowCount);
+  if (pacer.spend(rowCount)) await pacer.pause();
+  pacer.give(bytes);
+  return rows;
+}
+
+/** Without stale markers. */
+function floatsOf({ timestampMillis, valueWords }: Decoder, rowCount: number): SeriesRows {
+  const times = new Float64Array(rowCount);
+  const { values, words } = makeRowBuffer(rowCount);
+  let count = 0;
+  for (let row = 0; row < rowCount; row++) {
+    if (isAbsent(valueWords, row)) continue;
+    times[count] = timestampMillis[row]!;
+    words[2 * count] = valueWords[2 * row]!;
+    words[2 * count + 1] = valueWords[2 * row + 1]!;
+    count++;
+  }
+  const noTimes = new Float64Array(0);
+  return rowsOfValues(times.subarray(0, count), values.subarray(0, count), noTimes, []);
+}

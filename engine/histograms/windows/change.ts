@@ -1,0 +1,317 @@
+/**
+ * How a histogram has changed over a window of its rows: what `rate`, `increase` and `delta` extrapolate. A window within one
+ * run costs its buckets, and those of the rows before each reset; which rows are reset is found once for all windows. The
+ * definition, row by row, is `changeByRows`; its order of steps is that of Prometheus 3.15 (`histogramRate`).
+ */
+import { assert } from '#lib/assert.ts';
+import { customSchema } from '../../typed/histogram.ts';
+import { counterHint, FloatHistogram, reconciled } from '../float_histogram.ts';
+import {
+  histogramAt,
+  histogramOfNumbers,
+  type HistogramRows,
+  type HistogramRun,
+  matrixColumn,
+  numbersOf,
+} from './histogram_rows.ts';
+
+/** What a query should tell of a window: bits. */
+export const windowNote = {
+  nothing: 0,
+  /** Exponential and custom buckets in one window: nothing comes of it. */
+  mixed: 1,
+  /** A gauge where a counter is asked for. */
+  isGauge: 2,
+  /** No gauge where one is asked for. */
+  isNoGauge: 4,
+  /** Custom bounds that differ were reconciled to those in common: when rows were subtracted, added, or added up. */
+  subtractedBounds: 8,
+  addedBounds: 16,
+  summedBounds: 32,
+  /** Floats and histograms in one window: nothing comes of it. */
+  mixedWithFloats: 64,
+  /** Histograms in a window of floats of which only these count. */
+  ignored: 128,
+  /** Of histograms that were added up one says reset, another none. */
+  hintsCollide: 256,
+} as const;
+
+export interface HistogramChange {
+  /** Null when it is `mixed`. A gauge. */
+  readonly histogram: FloatHistogram | null;
+  /** Bits of `windowNote`. */
+  readonly notes: number;
+}
+
+/**
+ * @param window at least two histograms, in the order of their times
+ * @param isResetAt whether something else tells that the counter was reset before the row at a place
+ */
+export function changeByRows(
+  window: readonly FloatHistogram[],
+  isCounter: boolean,
+  isResetAt: (place: number) => boolean = () => false,
+): HistogramChange {
+  assert(window.length >= 2, 'a change is between two rows');
+  const last = window.at(-1)!;
+  const between = window.slice(1, -1);
+  let first = window[0]!;
+  let notes: number = windowNote.nothing;
+  const mixed = { histogram: null, notes: windowNote.mixed };
+  if (isCounter) {
+    if (window.some(({ hint }) => hint === counterHint.gauge)) notes |= windowNote.isGauge;
+    const second = window[1]!;
+    if (isResetAt(1) || second.isResetAfter(first)) {
+      const { schema, customBounds } = second;
+      first = new FloatHistogram({ schema, customBounds, count: 0, sum: 0 });
+    }
+    if (last.isCustom !== first.isCustom)
+      return { histogram: null, notes: notes | windowNote.mixed };
+    if (between.some(({ isCustom }) => isCustom !== first.isCustom)) return mixed;
+  } else if (first.hint !== counterHint.gauge || last.hint !== counterHint.gauge) {
+    notes |= windowNote.isNoGauge;
+  }
+  if (last.isCustom !== first.isCustom) return mixed;
+  const schemas = [first, last, ...(isCounter ? between : [])].map(({ schema }) => schema);
+  const change = last.ofSchema(Math.min(...schemas));
+  if ((change.subtract(first) & reconciled.bounds) !== 0) notes |= windowNote.subtractedBounds;
+  if (isCounter) {
+    let before = first;
+    for (const [i, histogram] of window.slice(1).entries()) {
+      const isReset = isResetAt(i + 1) || histogram.isResetAfter(before);
+      if (isReset && (change.add(before) & reconciled.bounds) !== 0) {
+        notes |= windowNote.addedBounds;
+      }
+      before = histogram;
+    }
+  }
+  change.hint = counterHint.gauge;
+  return { histogram: change.compact(), notes };
+}
+
+/** Histograms in the order of their times, none a stale marker: of a series, or of a subquery. */
+export interface HistogramSeries {
+  readonly count: number;
+  at(place: number): FloatHistogram;
+  /**
+   * @param first place of the first row of the window
+   * @param last of the last one, beyond `first`
+   */
+  over(first: number, last: number, isCounter: boolean): HistogramChange;
+  /** Whether the counter was reset between the one before and this one. */
+  isReset(place: number): boolean;
+  /** Whether the histogram is another one than the one before. */
+  isOther(place: number): boolean;
+  isGauge(place: number): boolean;
+  /** Whether it has custom buckets. */
+  isCustom(place: number): boolean;
+}
+
+/** Of histograms that were computed. */
+export class ListedHistograms implements HistogramSeries {
+  readonly #list: readonly FloatHistogram[];
+
+  constructor(list: readonly FloatHistogram[]) {
+    this.#list = list;
+  }
+
+  get count(): number {
+    return this.#list.length;
+  }
+
+  at(place: number): FloatHistogram {
+    return this.#list[place]!;
+  }
+
+  over(first: number, last: number, isCounter: boolean): HistogramChange {
+    return changeByRows(this.#list.slice(first, last + 1), isCounter);
+  }
+
+  isReset(place: number): boolean {
+    return this.at(place).isResetAfter(this.at(place - 1));
+  }
+
+  isOther(place: number): boolean {
+    return !this.at(place).equals(this.at(place - 1));
+  }
+
+  isGauge(place: number): boolean {
+    return this.at(place).hint === counterHint.gauge;
+  }
+
+  isCustom(place: number): boolean {
+    return this.at(place).isCustom;
+  }
+}
+
+/** Changes over windows of the rows of one series. */
+export class HistogramChanges implements HistogramSeries {
+  readonly #rows: HistogramRows;
+  /** Rows of the range that are no stale markers; windows are of these. */
+  readonly places: Int32Array;
+  /** By row: place of its run. */
+  readonly #runOfRow: Int32Array;
+  readonly #hasGauges: boolean;
+  readonly #isOfStats: boolean;
+  /** Those of these rows that are reset after the one before, ascending; null until they are asked for. */
+  #resets: Int32Array | null = null;
+
+  /** @param isOfStats whether counts and sums alone are asked for, and whether they were reset */
+  constructor(rows: HistogramRows, isOfStats = false) {
+    this.#isOfStats = isOfStats;
+    const { isStale, runs, hasRowBefore } = rows;
+    this.#rows = rows;
+    const count = isStale.length;
+    this.#hasGauges = rows.hints.includes(counterHint.gauge);
+    this.places = Int32Array.from({ length: count }, (_, row) => row).filter(
+      (row) => isStale[row] === 0 && (row > 0 || !hasRowBefore),
+    );
+    this.#runOfRow = new Int32Array(count);
+    for (const [i, { first, past }] of runs.entries()) this.#runOfRow.fill(i, first, past);
+  }
+
+  get count(): number {
+    return this.places.length;
+  }
+
+  over(first: number, last: number, isCounter: boolean): HistogramChange {
+    assert(first < last && last < this.places.length, 'a change is between two rows');
+    if (this.#runAt(first) !== this.#runAt(last)) {
+      const window = Array.from({ length: last + 1 - first }, (_, i) => this.at(first + i));
+      return changeByRows(window, isCounter);
+    }
+    const run = this.#runAt(first);
+    const change = numbersOf(run, this.places[last]!).slice();
+    const resets = isCounter ? this.#resetsWithin(first, last) : [];
+    // What was before a reset of the second row is of no account.
+    if (resets[0] !== first + 1) subtract(change, numbersOf(run, this.places[first]!));
+    for (const reset of resets) {
+      if (reset > first + 1) add(change, numbersOf(run, this.places[reset - 1]!));
+    }
+    const histogram = histogramOfNumbers(run, change, counterHint.gauge);
+    const notes = this.#notes(first, last, isCounter);
+    return { histogram: this.#isOfStats ? statsOf(histogram) : histogram, notes };
+  }
+
+  /**
+   * It says whether it goes on after the row before it. That it does not is left open unless only its counts are asked for,
+   * as Prometheus leaves it: whoever compares two rows finds out, and what is made of many may have another row before it.
+   */
+  at(place: number): FloatHistogram {
+    const histogram = this.#histogram(this.places[place]!);
+    if (histogram.hint !== counterHint.gauge && this.#rowBefore(place) >= 0) {
+      const reset = this.#isOfStats ? counterHint.reset : counterHint.unknown;
+      histogram.hint = this.isReset(place) ? reset : counterHint.notReset;
+    }
+    return this.#isOfStats ? statsOf(histogram) : histogram;
+  }
+
+  #histogram(row: number): FloatHistogram {
+    return histogramAt(this.#rows, this.#runOf(row), row);
+  }
+
+  #runOf(row: number): HistogramRun {
+    return this.#rows.runs[this.#runOfRow[row]!]!;
+  }
+
+  #runAt(place: number): HistogramRun {
+    return this.#runOf(this.places[place]!);
+  }
+
+  /** The row before that at a place; -1 when it is not known. */
+  #rowBefore(place: number): number {
+    if (place > 0) return this.places[place - 1]!;
+    const { hasRowBefore, isStale } = this.#rows;
+    return hasRowBefore && isStale[0] === 0 ? 0 : -1;
+  }
+
+  #notes(first: number, last: number, isCounter: boolean): number {
+    if (!isCounter) {
+      const areGauges = this.isGauge(first) && this.isGauge(last);
+      return areGauges ? windowNote.nothing : windowNote.isNoGauge;
+    }
+    if (!this.#hasGauges) return windowNote.nothing;
+    for (let place = first; place <= last; place++) {
+      if (this.isGauge(place)) return windowNote.isGauge;
+    }
+    return windowNote.nothing;
+  }
+
+  isGauge(place: number): boolean {
+    return this.#rows.hints[this.places[place]!] === counterHint.gauge;
+  }
+
+  isCustom(place: number): boolean {
+    return this.#runAt(place).schema === customSchema;
+  }
+
+  /** Places in (first, last] whose rows are reset after the ones before. */
+  #resetsWithin(first: number, last: number): Int32Array {
+    const resets = (this.#resets ??= this.#findResets());
+    return resets.subarray(firstAbove(resets, first), firstAbove(resets, last));
+  }
+
+  #findResets(): Int32Array {
+    const resets: number[] = [];
+    for (let place = 0; place < this.places.length; place++) {
+      if (this.#rowBefore(place) >= 0 && this.#isReset(place)) resets.push(place);
+    }
+    return Int32Array.from(resets);
+  }
+
+  isReset(place: number): boolean {
+    return this.#resetsWithin(place - 1, place).length > 0;
+  }
+
+  #isReset(place: number): boolean {
+    const [row, before] = [this.places[place]!, this.#rowBefore(place)];
+    const run = this.#runOf(row);
+    if (run !== this.#runOf(before)) {
+      return this.#histogram(row).isResetAfter(this.#histogram(before));
+    }
+    const hint = this.#rows.hints[row];
+    if (hint === counterHint.reset) return true;
+    if (hint === counterHint.notReset) return false;
+    return isLess(numbersOf(run, row), numbersOf(run, before));
+  }
+
+  isOther(place: number): boolean {
+    const run = this.#runAt(place);
+    if (run !== this.#runAt(place - 1)) return !this.at(place).equals(this.at(place - 1));
+    const before = numbersOf(run, this.places[place - 1]!);
+    return numbersOf(run, this.places[place]!).some((value, i) => !Object.is(value, before[i]));
+  }
+}
+
+/** Without its buckets. */
+function statsOf({ schema, count, sum, hint }: FloatHistogram): FloatHistogram {
+  return new FloatHistogram({ schema, count, sum, hint });
+}
+
+function firstAbove(ascending: Int32Array, limit: number): number {
+  let [low, high] = [0, ascending.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (ascending[middle]! <= limit) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Whether anything but the sum is less, or a bucket is not there that was not empty: of one that is NaN nothing is less. */
+function isLess(numbers: Float64Array, before: Float64Array): boolean {
+  for (let i = 0; i < numbers.length; i++) {
+    const [now, then] = [numbers[i]!, before[i]!];
+    if (now < then && i !== matrixColumn.sum) return true;
+    if (then !== then && now === 0 && i >= matrixColumn.buckets) return true;
+  }
+  return false;
+}
+
+function subtract(numbers: Float64Array, others: Float64Array): void {
+  for (let i = 0; i < numbers.length; i++) numbers[i]! -= others[i]!;
+}
+
+function add(numbers: Float64Array, others: Float64Array): void {
+  for (let i = 0; i < numbers.length; i++) numbers[i]! += others[i]!;
+}
