@@ -196,7 +196,6 @@ export class Builder {
         returnBool: token.returnBool,
         matching: this.#matching(token),
         span: { start: left.span.start, end: right.span.end },
-        operatorSpan: { start: token.start, end: token.start + token.operator.length },
       };
     }
   }
@@ -270,6 +269,12 @@ export class Builder {
       else if (child.name === 'GroupingLabels') {
         if (labels === null) labels = this.#groupingLabels(child);
         else include = this.#groupingLabels(child);
+      }
+    }
+    const included = new Set(include);
+    for (const label of on ? (labels ?? []) : []) {
+      if (included.has(label)) {
+        this.#fail(token.start, `label "${label}" must not occur in ON and GROUP clause at once`);
       }
     }
     return { cardinality, on, labels: labels ?? [], include, ...fill };
