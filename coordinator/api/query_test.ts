@@ -263,3 +263,13 @@ test('parts of PromQL that are not asked for in the configuration are refused, e
     assert.equal((await asked.get(`/api/v1/${path}${query}`)).status, 200, path);
   }
 });
+
+test('bytes that are no UTF-8 are replaced where an answer has them', async () => {
+  await using test = await TestCoordinator.openReady();
+  const text = await test.get(`/api/v1/query?query=${encodeURIComponent('"\\xff"')}`);
+  assert.equal(text.json.data.result[1], '\u{fffd}');
+  const query = 'label_replace(vector(1), "\\xff", "", "a", "")';
+  const refused = await test.get(`/api/v1/query?query=${encodeURIComponent(query)}`);
+  assert.equal(refused.status, 422);
+  assert.equal(refused.json.error, 'invalid destination label name in label_replace(): \u{fffd}');
+});
