@@ -57,7 +57,9 @@ const answerTextMax = 10_000;
 /** The message for an answer: whatever it quotes, it stays a text for people. */
 export function answerTextOf(error: TsdbError): string {
   const { message } = error;
-  return message.length > answerTextMax ? `${message.slice(0, answerTextMax)}…` : message;
+  const text = message.length > answerTextMax ? `${message.slice(0, answerTextMax)}…` : message;
+  // Bytes that are no UTF-8 are halves of pairs in here.
+  return text.toWellFormed();
 }
 
 /** The message of anything that was thrown. */

@@ -15,7 +15,7 @@ import {
   jsonAnswer,
   type PlainHandler,
 } from '../http/http_api.ts';
-import { boundParameter, checkOrder, requiredText } from './parameters.ts';
+import { boundParameter, checkOrder, requiredText, ofParameter } from './parameters.ts';
 
 export interface CompatApiSetup {
   readonly clock: Clock;
@@ -79,7 +79,7 @@ export const queryExemplars: FormHandler<CompatApiSetup> = async (
     boundParameter(parameters, 'end', now, now),
   );
   const query = requiredText(parameters, 'query');
-  await parseQuery(query, features, turningOf(signal));
+  await ofParameter('query', parseQuery(query, features, turningOf(signal)));
   return success([]);
 };
 
@@ -87,7 +87,13 @@ export const queryText: FormHandler<CompatApiSetup> = async (
   { features, turningOf },
   { signal },
   parameters,
-) => success(await formatQuery(requiredText(parameters, 'query'), features, turningOf(signal)));
+) =>
+  success(
+    await ofParameter(
+      'query',
+      formatQuery(requiredText(parameters, 'query'), features, turningOf(signal)),
+    ),
+  );
 
 function success(data: unknown): ApiAnswer {
   return jsonAnswer({ status: 'success', data });

@@ -16,7 +16,7 @@ import { clampNanos } from '#lib/time.ts';
 import { queryOfMatcherLists } from '../select/matcher_query.ts';
 import { type ApiAnswer, type ApiRequest, bothNames } from '../http/http_api.ts';
 import type { ParseSelectors } from './labels.ts';
-import { boundParameter, checkOrder, headerText, selectorsOf } from './parameters.ts';
+import { boundParameter, checkOrder, headerText, selectorsOf, ofParameter } from './parameters.ts';
 
 export interface DeletionApiSetup extends PublishingParts {
   readonly topology: Pick<Topology, 'refresh'>;
@@ -77,7 +77,7 @@ async function deletionCallOf(
   const lastNanos = boundParameter(parameters, 'end', now, allTime.endNanos - 1n);
   checkOrder(startNanos, lastNanos);
   const turning = turningOf(clock.deadline(selectorsMillisMax, signal));
-  const lists = await parseSelectors(selectors, turning);
+  const lists = await ofParameter('match[]', parseSelectors(selectors, turning));
   const query = await withRegexps(turning, (regexps) => {
     const found = queryOfMatcherLists(lists, regexps);
     for (const { kind, value } of lists.flat()) {

@@ -22,6 +22,7 @@ import {
   readOptionsOf,
   selectorsOf,
   wholeNumber,
+  ofParameter,
 } from './parameters.ts';
 
 export interface LabelsApiSetup {
@@ -104,7 +105,7 @@ async function labelsCallOf(
   const resultMax = wholeNumber(parameters.get('limit') || '0', 'limit');
   const signal = clock.deadline(timeoutMillis, request.signal);
   return {
-    matcherLists: await parseSelectors(selectors, turningOf(signal)),
+    matcherLists: await ofParameter('match[]', parseSelectors(selectors, turningOf(signal))),
     // The end of such a request is inclusive.
     range: { startNanos, endNanos: endNanos + 1n },
     limits,

@@ -2,6 +2,7 @@
  * Parameters of requests, checked and with units. Each family of endpoints puts them into a struct
  * of its own, once, with these.
  */
+import { PromqlError } from '../promql/words/errors.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import {
   formatDurationNanos,
@@ -249,4 +250,18 @@ export function answerHeaders(outcome: {
 /** Characters that cannot stand in a header become '?'. */
 export function headerText(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, '?');
+}
+
+/**
+ * What is wrong with the text of a query or selector is said with the parameter that has it, as Prometheus says it.
+ * @throws {PromqlError} and what `work` throws
+ */
+export async function ofParameter<T>(name: string, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof PromqlError) || error.kind !== 'bad_data') throw error;
+    const text = `invalid parameter ${JSON.stringify(name)}: ${error.message}`;
+    throw new PromqlError('bad_data', text, { cause: error });
+  }
 }

@@ -17,6 +17,7 @@ import {
   requiredText,
   stepParameter,
   timestampParameter,
+  ofParameter,
 } from './parameters.ts';
 
 export interface QueryApiSetup {
@@ -53,10 +54,11 @@ export async function rangeQuery(
   const call = rangeCallOf(setup, request, parameters);
   const { query, startMillis, endMillis, stepMillis, options } = call;
   const { signal } = request;
-  return queryAnswer(
-    await setup.engine.rangeQuery(query, startMillis, endMillis, stepMillis, options, signal),
-    options,
+  const result = await ofParameter(
+    'query',
+    setup.engine.rangeQuery(query, startMillis, endMillis, stepMillis, options, signal),
   );
+  return queryAnswer(result, options);
 }
 
 export async function instantQuery(
@@ -65,7 +67,10 @@ export async function instantQuery(
   parameters: URLSearchParams,
 ): Promise<ApiAnswer> {
   const { query, timeMillis, options } = instantCallOf(setup, request, parameters);
-  const result = await setup.engine.instantQuery(query, timeMillis, options, request.signal);
+  const result = await ofParameter(
+    'query',
+    setup.engine.instantQuery(query, timeMillis, options, request.signal),
+  );
   return queryAnswer(result, options);
 }
 

@@ -145,7 +145,7 @@ test('a subquery has a bound of its own, since its rows are computed in one go',
   await using test = await TestCoordinator.openReady();
   const query = 'count_over_time(vector(1)[10000001s:1s])';
   const answer = await test.post('/api/v1/query', new URLSearchParams({ query }).toString());
-  assert.equal(answer.status, 400);
+  assert.equal(answer.status, 422);
   assert.equal(answer.json.errorType, 'execution');
   assert.match(answer.json.error, /a subquery has 10000001 steps/);
 });
@@ -202,7 +202,7 @@ test('bad parameters are named in the error shape', async () => {
     ['query?query=up&timeout=1x', /timeout: .*"1x"/],
     ['query?query=up&timeout=11m', /timeout: more than 600s: 11m/],
     ['query?query=up&limit=-1', /limit: not a whole number: -1/],
-    ['query?query=sum(', /1:\d+: parse error/],
+    ['query?query=sum(', /^invalid parameter "query": 1:5: parse error/],
   ];
   for (const [path, reason] of cases) {
     const answer = await test.get(`/api/v1/${path}`);
@@ -262,4 +262,14 @@ test('parts of PromQL that are not asked for in the configuration are refused, e
     assert.match(refused.json.error, /function "mad_over_time" is not enabled$/);
     assert.equal((await asked.get(`/api/v1/${path}${query}`)).status, 200, path);
   }
+});
+
+test('bytes that are no UTF-8 are replaced where an answer has them', async () => {
+  await using test = await TestCoordinator.openReady();
+  const text = await test.get(`/api/v1/query?query=${encodeURIComponent('"\\xff"')}`);
+  assert.equal(text.json.data.result[1], '\u{fffd}');
+  const query = 'label_replace(vector(1), "\\xff", "", "a", "")';
+  const refused = await test.get(`/api/v1/query?query=${encodeURIComponent(query)}`);
+  assert.equal(refused.status, 422);
+  assert.equal(refused.json.error, 'invalid destination label name in label_replace(): \u{fffd}');
 });

@@ -221,7 +221,7 @@ test('remote read of samples has the sample limit of queries', async () => {
   const query = await test.get(`/api/v1/query?query=m[1m]&time=${startMillis / 1000 + 9}`);
   for (const queries of [[both], [one, one]]) {
     const answer = await test.post(path, readRequest(queries, []));
-    assert.deepEqual([answer.status, answer.json], [400, query.json]);
+    assert.deepEqual([answer.status, answer.json], [422, query.json]);
     assert.equal(answer.json.errorType, 'execution');
   }
   assert.equal((await test.post(path, readRequest([both], [1]))).status, 200);

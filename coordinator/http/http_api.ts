@@ -178,7 +178,9 @@ export function errorAnswer(error: unknown): ApiAnswer {
   const known = error instanceof TsdbError ? error : null;
   const code = known?.code ?? 'INTERNAL';
   const errorType = error instanceof PromqlError ? error.kind : errorTypes[code];
-  const status = httpStatusOfCode[code];
+  // As Prometheus has it: the text is right, but the data or a limit forbid the operation.
+  const isExecution = error instanceof PromqlError && error.kind === 'execution';
+  const status = isExecution ? 422 : httpStatusOfCode[code];
   const retry = status === 429 || status === 503;
   return jsonAnswer(
     { status: 'error', errorType, error: known === null ? 'internal error' : answerTextOf(known) },

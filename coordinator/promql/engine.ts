@@ -180,6 +180,7 @@ export class PromqlEngine {
     const reads = new Reads(this.#storage, limits, pacer, this.features);
     const fetched = await reads.read(plan.fetches);
     const annotations = new Annotations(query);
+    for (const [message, span] of plan.warnings) annotations.warn(message, span);
     const context: Context = {
       query,
       pacer,
@@ -195,7 +196,6 @@ export class PromqlEngine {
     const value = await this.#value(plan, type === 'scalar', context);
     for (const each of fetched) reads.release(each);
     const warnings = new Set<string>(reads.warnings);
-    for (const warning of plan.warnings) warnings.add(warning);
     for (const warning of annotations.warnings()) warnings.add(warning);
     return new QueryResult(value, [...warnings], annotations.infos(), reads.isExhaustive, {
       decodedSamples: context.stats.decodedSamples,

@@ -38,19 +38,24 @@ if (prometheusBinary !== null && promtool !== null) {
       `global: {scrape_interval: 1s}
 remote_write:
 - url: ${server.url}/api/v1/compat/remote/write
+  send_native_histograms: true
   queue_config: {batch_send_deadline: 500ms}
 - url: ${server.url}/api/v1/compat/remote/write
+  send_native_histograms: true
   protobuf_message: io.prometheus.write.v2.Request
   queue_config: {batch_send_deadline: 500ms}
   write_relabel_configs:
-  - {source_labels: [__name__], regex: up, action: keep}
-  - {target_label: __name__, replacement: up_by_version_2}
+  - {source_labels: [__name__], regex: up|prometheus_http_request_duration_seconds, action: keep}
+  - {source_labels: [__name__], regex: (.*), target_label: __name__, replacement: "\${1}_by_version_2"}
 remote_read:
 - url: ${server.url}/api/v1/compat/remote/read
   read_recent: true
 scrape_configs:
 - job_name: tsdb
   static_configs: [{targets: ["127.0.0.1:${server.ports.metrics}"]}]
+- job_name: prometheus
+  scrape_native_histograms: true
+  static_configs: [{targets: ["127.0.0.1:${port}"]}]
 - job_name: gone
   static_configs: [{targets: ["127.0.0.1:1"]}]
 `,
@@ -64,16 +69,28 @@ scrape_configs:
         .sort()
         .join('\n');
     };
-    await eventually('both have two targets', async () => {
+    await eventually('both have three targets', async () => {
       const ours = await valueOf(server.url, 'up');
-      return ours !== '' && ours === (await valueOf(url, 'up')) && ours.split('\n').length === 2;
+      return ours !== '' && ours === (await valueOf(url, 'up')) && ours.split('\n').length === 3;
     });
 
-    await eventually('version 2 wrote the same two', async () => {
+    await eventually('version 2 wrote the same', async () => {
       const first = await valueOf(server.url, 'up');
       const second = await valueOf(server.url, 'up_by_version_2');
       return second === first.replaceAll('"__name__":"up"', '"__name__":"up_by_version_2"');
     });
+
+    // At a time of which both have all.
+    const histograms = 'prometheus_http_request_duration_seconds';
+    const asked = (name: string, time: number) =>
+      `sum by (handler) (histogram_count(${name}{handler="/metrics"} @ ${time}))`;
+    for (const name of [histograms, `${histograms}_by_version_2`]) {
+      await eventually(`native histograms are here, ${name}`, async () => {
+        const time = Math.floor(Date.now() / 1000) - 2;
+        const ours = await valueOf(server.url, asked(name, time));
+        return ours !== '' && ours === (await valueOf(url, asked(histograms, time)));
+      });
+    }
 
     const ask = (base: string) =>
       execFileSync(promtool, ['query', 'instant', base, 'up'], { encoding: 'utf8' })

@@ -9,6 +9,7 @@ import { quantileOf } from '#engine/window_functions/quickselect.ts';
 import type { Span } from '../words/position.ts';
 import { copyCells, dropHistograms, histogramOf, makeCells } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
+import { metricNameTag } from '#lib/tags.ts';
 import { executionError } from '../words/errors.ts';
 import { quoted } from '../words/literals.ts';
 import { formatGeneral, formatNumber } from '#engine/window_functions/number_format.ts';
@@ -403,7 +404,8 @@ async function countValues(
   const { pacer } = context;
   const { groupOfRow, labels } = await groupRows(rows, plan.grouping, pacer.work);
   // As Prometheus has it: what is left out is left out, the new label too.
-  const isDropped = plan.grouping.without && plan.grouping.labels.includes(label);
+  const isDropped =
+    plan.grouping.without && [metricNameTag, ...plan.grouping.labels].includes(label);
   // Labels are made and compared as long as they are.
   const labelUnits = labelsUnits + 2 * label.length;
   const counts: { labels: Labels; row: Float64Array }[] = [];

@@ -348,15 +348,17 @@ async function checkManySide(
   partners: RowGroups,
   { pacer }: Context,
 ): Promise<void> {
+  const { fillRight } = plan.matching!;
+  const filled = fillRight === null ? null : constantOperand(fillRight, many.stepCount);
   for (const [key, indexes] of groups) {
-    const partner = partners.get(key);
-    if (indexes.length < 2 || partner === undefined) continue;
+    const partner = partners.get(key) ?? [];
+    if (indexes.length < 2 || (partner.length === 0 && filled === null)) continue;
     if (pacer.spend(indexes.length * many.stepCount)) await pacer.pause();
     const operands = indexes.map((index) => operandOf(many, index));
     const others = partner.map((index) => operandOf(one, index));
     for (let step = 0; step < many.stepCount; step++) {
-      const other = others.find((operand) => isPresent(operand, step));
-      if (other === undefined) continue;
+      const other = others.find((operand) => isPresent(operand, step)) ?? filled;
+      if (other === null) continue;
       const isMatch = (operand: CellsOperand): boolean =>
         isPresent(operand, step) && !areIncompatible(plan.operator, operand, other, step);
       const count = operands.filter(isMatch).length;
@@ -390,6 +392,13 @@ function resultLabels(
 
 function isPresent({ words, at }: CellsOperand, step: number): boolean {
   return !isAbsent(words!, at + step);
+}
+
+/** A number at all steps. */
+function constantOperand(value: number, stepCount: number): CellsOperand {
+  const row = makeCells(stepCount);
+  row.values.fill(value);
+  return { ...row, at: 0 };
 }
 
 /** A row that is ready. */

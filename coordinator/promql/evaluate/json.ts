@@ -178,7 +178,7 @@ function* writeValue(value: QueryValue, pieces: Pieces): Generator<Uint8Array> {
       pieces.add(`[${formatTime(value.timeMillis)},"${formatNumber(value.value)}"]`);
       return;
     case 'string':
-      pieces.add(`[${formatTime(value.timeMillis)},${JSON.stringify(value.value)}]`);
+      pieces.add(`[${formatTime(value.timeMillis)},${JSON.stringify(value.value.toWellFormed())}]`);
       return;
     case 'vector': {
       const time = formatTime(value.timeMillis);

@@ -4,6 +4,7 @@ import { messageOf, TsdbError } from '#lib/errors.ts';
 import { type AnchoredRegexp, isDearToReplace } from '#lib/regexp/regexp.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import { executionError } from '../words/errors.ts';
+import { quoted } from '../words/literals.ts';
 import type { Context } from '../rows/context.ts';
 import { Labels } from '../rows/labels.ts';
 import { labelsUnits, namesUnits } from '../rows/paced.ts';
@@ -54,6 +55,9 @@ export async function labelReplacer(
 
 function compiled(pattern: string, { aside, pacer }: Context): Promise<AnchoredRegexp> {
   return withRegexps({ work: pacer.work, aside }, (regexps) => {
+    if (!pattern.isWellFormed()) {
+      throw executionError(`invalid regular expression in label_replace(): ${quoted(pattern)}`);
+    }
     try {
       return regexps.compile(pattern);
     } catch (error) {

@@ -153,7 +153,6 @@ export interface Binary {
   /** Of two vectors; null otherwise. */
   readonly matching: VectorMatching | null;
   readonly span: Span;
-  readonly operatorSpan: Span;
 }
 
 export interface Unary {

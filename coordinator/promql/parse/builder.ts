@@ -22,7 +22,13 @@ import type { Duration, DurationExpr, DurationOperator } from './durations.ts';
 import type { PromqlFeatures } from './features.ts';
 import { parseError } from '../words/errors.ts';
 import { functions } from '../functions/table.ts';
-import { durationMillisMax, durationMillisOf, numberOf, unquote } from '../words/literals.ts';
+import {
+  durationMillisMax,
+  durationMillisOf,
+  numberOf,
+  quoted,
+  unquote,
+} from '../words/literals.ts';
 import type { Span } from '../words/position.ts';
 import { explainSyntaxError } from '../words/syntax_error.ts';
 import { childrenOf } from './tree.ts';
@@ -196,7 +202,6 @@ export class Builder {
         returnBool: token.returnBool,
         matching: this.#matching(token),
         span: { start: left.span.start, end: right.span.end },
-        operatorSpan: { start: token.start, end: token.start + token.operator.length },
       };
     }
   }
@@ -272,6 +277,12 @@ export class Builder {
         else include = this.#groupingLabels(child);
       }
     }
+    const included = new Set(include);
+    for (const label of on ? (labels ?? []) : []) {
+      if (included.has(label)) {
+        this.#fail(token.start, `label "${label}" must not occur in ON and GROUP clause at once`);
+      }
+    }
     return { cardinality, on, labels: labels ?? [], include, ...fill };
   }
 
@@ -293,7 +304,11 @@ export class Builder {
 
   #groupingLabels(node: SyntaxNode): string[] {
     return childrenOf(node).map((child) => {
-      if (child.name === 'QuotedLabelName') return this.#string(child);
+      if (child.name === 'QuotedLabelName') {
+        const name = this.#string(child);
+        if (name !== '' && name.isWellFormed()) return name;
+        return this.#fail(child.from, `invalid label name for grouping: ${quoted(name)}`);
+      }
       const text = this.#text(child);
       if (noLabels.has(text.toLowerCase())) throw explainSyntaxError(this.#query, child.from);
       return text;

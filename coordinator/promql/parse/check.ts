@@ -132,15 +132,6 @@ class Checker {
         this.#fail(expr, `no grouping allowed for "${operator}" operation`);
       }
     }
-    if (matching?.on === true) {
-      const included = new Set(matching.include);
-      for (const label of matching.labels) {
-        if (included.has(label)) {
-          const at = { span: expr.operatorSpan };
-          this.#fail(at, `label "${label}" must not occur in ON and GROUP clause at once`);
-        }
-      }
-    }
   }
 
   #call(expr: Call): void {

@@ -71,3 +71,14 @@ test("offset is a metric's name where an operand is wanted", async () => {
     await parseQuery(query, noFeatures, turningOf());
   }
 });
+
+test('a label of a grouping is one', async () => {
+  for (const [text, shown] of [
+    ['"\\xff"', '"\\xff"'],
+    ['""', '""'],
+  ]) {
+    await assert.rejects(parseQuery(`sum by (${text}) (up)`, noFeatures, turningOf()), {
+      message: `1:9: parse error: invalid label name for grouping: ${shown}`,
+    });
+  }
+});

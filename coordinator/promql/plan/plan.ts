@@ -26,7 +26,7 @@ import { executionError } from '../words/errors.ts';
 import { functions } from '../functions/table.ts';
 import { type Look, Looks } from './looks.ts';
 import { arithmetic, compare } from './operators.ts';
-import { Positions, type Span } from '../words/position.ts';
+import type { Span } from '../words/position.ts';
 
 /** Times of evaluation: start + i * step. */
 export interface Grid {
@@ -168,7 +168,8 @@ export interface QueryPlan {
   readonly root: Plan;
   readonly fetches: readonly Fetch[];
   /** Found without data: what the query will not do as its writer may think. */
-  readonly warnings: readonly string[];
+  /** Texts, each with the place that tells it last. */
+  readonly warnings: ReadonlyMap<string, Span>;
 }
 
 export interface PlanOptions {
@@ -220,9 +221,6 @@ function checkExtension(functionName: string, { selector }: MatrixSelector): voi
   );
 }
 
-/** More warnings are left out. */
-const warningsMax = 100;
-
 type AskedOfHistograms = 'stats' | 'buckets';
 
 /** What functions ask of all histograms in their arguments; who asks for buckets decides. */
@@ -237,11 +235,13 @@ const askedOfHistograms: ReadonlyMap<string, AskedOfHistograms> = new Map([
   ['histogram_stdvar', 'buckets'],
 ]);
 
+const ineffectiveSort =
+  'sort is ineffective for range queries since results are always ordered by labels';
+
 class Planner {
   readonly #options: PlanOptions;
-  readonly #positions: Positions;
   readonly fetches: Fetch[];
-  readonly warnings: string[];
+  readonly warnings: Map<string, Span>;
   readonly #fetchIndex: Map<string, number>;
   /** Whether the value is the same at all steps: what stands inside of others is asked for with each of them. */
   readonly #invariant = new Map<Expr, boolean>();
@@ -251,9 +251,8 @@ class Planner {
 
   constructor(options: PlanOptions) {
     this.#options = options;
-    this.#positions = new Positions(options.query);
     this.fetches = [];
-    this.warnings = [];
+    this.warnings = new Map();
     this.#fetchIndex = new Map();
   }
 
@@ -401,14 +400,6 @@ class Planner {
     if (expr.name === 'info') return this.#info(expr, grid);
     const ofQuery = this.#numberOfQuery(expr.name);
     if (ofQuery !== null) return { kind: 'number', grid, span, value: ofQuery };
-    // What is the same at all steps is evaluated at one.
-    const isOrdered = grid.stepCount < 2 || this.#isStepInvariant(expr);
-    if (!isOrdered && expr.name.startsWith('sort')) {
-      this.#warn(
-        `sort is ineffective for range queries since results are always ordered by labels`,
-        span,
-      );
-    }
     const [first] = expr.args;
     const selector = first === undefined ? null : unwrapParens(first);
     if (expr.name === 'timestamp' && selector?.kind === 'vectorSelector') {
@@ -417,12 +408,17 @@ class Planner {
     if (expr.name === 'start_timestamp' && selector?.kind === 'vectorSelector') {
       return this.#select(selector, grid, 'start');
     }
+    const args = expr.args.map((argument) => this.plan(argument, grid));
+    // What is the same at all steps is evaluated at one.
+    if (expr.name.startsWith('sort') && grid.stepCount > 1 && !this.#isStepInvariant(expr)) {
+      this.warnings.set(ineffectiveSort, span);
+    }
     return {
       kind: 'call',
       grid,
       span,
       name: expr.name,
-      args: expr.args.map((argument) => this.plan(argument, grid)),
+      args,
       call: expr,
     };
   }
@@ -468,12 +464,6 @@ class Planner {
       default:
         return null;
     }
-  }
-
-  #warn(message: string, span: Span): void {
-    if (this.warnings.length >= warningsMax) return;
-    const text = `PromQL warning: ${message} (${this.#positions.at(span.start)})`;
-    if (!this.warnings.includes(text)) this.warnings.push(text);
   }
 
   #select(selector: VectorSelector, grid: Grid, output: SelectOutput): SelectPlan {
