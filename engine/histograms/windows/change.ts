@@ -98,6 +98,8 @@ export interface HistogramSeries {
    * @param last of the last one, beyond `first`
    */
   over(first: number, last: number, isCounter: boolean): HistogramChange;
+  /** How many rows `over` looks at, for a counter. */
+  looksOver(first: number, last: number): number;
   /** Whether the counter was reset between the one before and this one. */
   isReset(place: number): boolean;
   /** Whether the histogram is another one than the one before. */
@@ -125,6 +127,10 @@ export class ListedHistograms implements HistogramSeries {
 
   over(first: number, last: number, isCounter: boolean): HistogramChange {
     return changeByRows(this.#list.slice(first, last + 1), isCounter);
+  }
+
+  looksOver(first: number, last: number): number {
+    return last + 1 - first;
   }
 
   isReset(place: number): boolean {
@@ -177,7 +183,11 @@ export class HistogramChanges implements HistogramSeries {
   over(first: number, last: number, isCounter: boolean): HistogramChange {
     assert(first < last && last < this.places.length, 'a change is between two rows');
     if (this.#runAt(first) !== this.#runAt(last)) {
-      const window = Array.from({ length: last + 1 - first }, (_, i) => this.at(first + i));
+      // Of a gauge nothing between its ends counts.
+      const places = isCounter ? last + 1 - first : 2;
+      const window = Array.from({ length: places }, (_, i) =>
+        this.at(i === places - 1 ? last : first + i),
+      );
       return changeByRows(window, isCounter);
     }
     const run = this.#runAt(first);
@@ -191,6 +201,10 @@ export class HistogramChanges implements HistogramSeries {
     const histogram = histogramOfNumbers(run, change, counterHint.gauge);
     const notes = this.#notes(first, last, isCounter);
     return { histogram: this.#isOfStats ? statsOf(histogram) : histogram, notes };
+  }
+
+  looksOver(first: number, last: number): number {
+    return this.#runAt(first) === this.#runAt(last) ? 2 : last + 1 - first;
   }
 
   /**

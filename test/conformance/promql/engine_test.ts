@@ -416,3 +416,19 @@ test('with labels of types it is the type that tells a counter', async () => {
     'PromQL info: metric might not be a counter, __type__ label is not set to "counter" or "histogram", got "gauge": "gauges" (1:6)',
   ]);
 });
+
+test('histogram_quantiles() of minus zero is that of zero', async () => {
+  const storage = new MemoryStorage();
+  const engine = new PromqlEngine(storage, {
+    clock: realEnv.clock,
+    features: { experimentalFunctions: true },
+  });
+  const script = `
+load 1m
+  h {{schema:0 count:3 sum:4 buckets:[1 2]}}x1
+
+eval instant at 1m histogram_quantiles(h, "q", -0)
+  {q="0.0"} 0.5
+`;
+  assert.deepEqual((await runScript(script, storage, engine)).failures, []);
+});
