@@ -25,13 +25,24 @@ export const tagsBytesMax = 65_535;
 
 const tagNamePattern = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
 
-/** Why a tag name is refused for writes, or null. Form and reserved names are of SPEC.txt. */
-export function tagNameProblem(name: string): string | null {
+/** Tags by which Prometheus says what a series is; with its feature for that they may be written. */
+export const typeAndUnitTags: ReadonlySet<string> = new Set(['__type__', '__unit__']);
+
+const noNames: ReadonlySet<string> = new Set();
+
+/**
+ * Why a tag name is refused for writes, or null. Form and reserved names are of SPEC.txt.
+ * @param allowed reserved names that may be written beside the metric's
+ */
+export function tagNameProblem(
+  name: string,
+  allowed: ReadonlySet<string> = noNames,
+): string | null {
   if (name === '') return 'tag name is empty';
   if (!tagNamePattern.test(name)) {
     return `tag name does not match [a-zA-Z_][a-zA-Z0-9_]*: ${JSON.stringify(shownText(name))}`;
   }
-  if (name.startsWith('__') && name !== metricNameTag) {
+  if (name.startsWith('__') && name !== metricNameTag && !allowed.has(name)) {
     return `tag names that begin with "__" are reserved: ${JSON.stringify(shownText(name))}`;
   }
   return null;
@@ -40,12 +51,16 @@ export function tagNameProblem(name: string): string | null {
 /**
  * Why these tags are refused for writes, or null. A mistake names the tag and the value.
  * @param tags in any order
+ * @param allowed as of `tagNameProblem`
  */
-export function tagsProblem(tags: readonly Tag[]): string | null {
+export function tagsProblem(
+  tags: readonly Tag[],
+  allowed: ReadonlySet<string> = noNames,
+): string | null {
   if (tags.length === 0) return 'a series needs at least one tag';
   const seen = new Set<string>();
   for (const { name, value } of tags) {
-    const problem = tagNameProblem(name);
+    const problem = tagNameProblem(name, allowed);
     if (problem !== null) return problem;
     if (value === '') return `tag value is empty: ${shownText(name)}`;
     if (seen.has(name)) return `tag name appears twice: ${shownText(name)}`;

@@ -399,3 +399,21 @@ test('every write goes to every ready namespace', async () => {
     assert.equal(test.node.seriesOf(name)[0]?.rows.size, 1, name);
   }
 });
+
+test('labels of types and units are written where they are asked for', async () => {
+  const row = {
+    tags: { __name__: 'sent', __type__: 'counter', __unit__: 'bytes' },
+    timestamp: Math.floor(Date.now() / 1000),
+    value: 1,
+  };
+  await using plain = await TestCoordinator.openReady();
+  const refused = await plain.post(path, JSON.stringify(row));
+  assert.equal(refused.status, 400);
+  assert.match(refused.json.error, /tag names that begin with "__" are reserved: "__type__"/);
+  await using asked = await TestCoordinator.openReady(
+    '{query: {prometheus: {features: [type-and-unit-labels]}}}',
+  );
+  assert.equal((await asked.post(path, JSON.stringify(row))).status, 200);
+  const other = { ...row, tags: { ...row.tags, __other__: 'x' } };
+  assert.equal((await asked.post(path, JSON.stringify(other))).status, 400);
+});

@@ -66,8 +66,12 @@ export class Ingest {
   readonly #metrics: IngestMetrics;
   readonly #clock: Pick<Clock, 'nowNanos' | 'monotonicMillis'>;
   readonly #coldRefusals: ColdRefusals;
+  readonly #allowedTags: ReadonlySet<string> | undefined;
 
-  /** @param namespaces the READY unaggregated ones of the moment; empty when there is none */
+  /**
+   * @param namespaces the READY unaggregated ones of the moment; empty when there is none
+   * @param allowedTags reserved names that may be written
+   */
   constructor(
     decoder: WriteDecoder,
     session: WriteSession,
@@ -75,7 +79,9 @@ export class Ingest {
     metrics: IngestMetrics,
     clock: Pick<Clock, 'nowNanos' | 'monotonicMillis'>,
     log: Log,
+    allowedTags?: ReadonlySet<string>,
   ) {
+    this.#allowedTags = allowedTags;
     this.#decoder = decoder;
     this.#session = session;
     this.#namespaces = namespaces;
@@ -137,7 +143,7 @@ export class Ingest {
     for (const { tags, timestampNanos, value } of rows) {
       // Tags with one name twice have no canonical layout, so they are refused before the write
       // decoder.
-      const problem = tagsProblem(tags);
+      const problem = tagsProblem(tags, this.#allowedTags);
       if (problem === null) good.push({ tags: encodeTags(tags), timestampNanos, value });
       else report.addSample(`${seriesText(tags)}: ${problem}`);
       if (work.spend(rowUnits)) await work.pause();
@@ -238,13 +244,17 @@ function badHistogramText(
 
 /**
  * The coordinator's rules for a new series: tag rules, ID by the configured scheme, hash of the ID.
+ * @param allowedTags reserved names that may be written
  */
-export function verdictBy(scheme: IdScheme): (tags: Uint8Array) => SeriesVerdict {
+export function verdictBy(
+  scheme: IdScheme,
+  allowedTags?: ReadonlySet<string>,
+): (tags: Uint8Array) => SeriesVerdict {
   const idScheme = idSchemeCode[scheme];
   const explicitId = new Uint8Array(0);
   return (canonical) => {
     const tags = decodeTags(canonical);
-    const problem = tagsProblem(tags);
+    const problem = tagsProblem(tags, allowedTags);
     if (problem !== null) return { idScheme, explicitId, idHash: 0, problem };
     const idHash = murmur3(Buffer.from(idOfTags(tags, scheme)));
     return { idScheme, explicitId, idHash, problem: null };

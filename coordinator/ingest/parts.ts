@@ -102,7 +102,7 @@ function histogramsIn(all: WriteDecoderHistograms, decoder: WriteDecoder): Itera
   const timestamps = all.timestamps.slice(0, rowCount);
   const startNanos = all.startNanos?.slice(0, rowCount) ?? null;
   const valueEnds = all.valueEnds.slice(0, rowCount);
-  const valueBytes = all.valueBytes.slice(0, valueEnds[rowCount - 1]);
+  const valueBytes = all.valueBytes.slice(0, valueEnds[rowCount - 1] ?? 0);
   const tagBytes = tagBytesOf(slots, decoder);
   const startOf = (row: number): number => (row === 0 ? 0 : valueEnds[row - 1]!);
   const bytesOf = (row: number): number => valueEnds[row]! - startOf(row);

@@ -337,7 +337,8 @@ async function extendedRaw(
   { fetched, pacer }: Context,
 ): Promise<RawSeries> {
   const selected = fetched[source.fetch]!;
-  const rows = await readStoredRows(selected, index, pacer);
+  using held = await readStoredRows(selected, index, pacer);
+  const { rows } = held;
   if (rows.histograms.count > 0) {
     throw executionError(`${extension.kind} modifier is not supported with histograms`);
   }
@@ -358,7 +359,8 @@ async function mixedRaw(
 ): Promise<RawSeries> {
   const { startNanos, endNanos } = fetch.range;
   const chunks = chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!);
-  const rows = await readSeriesRows(chunks, [startNanos, endNanos], pacer);
+  using held = await readSeriesRows(chunks, [startNanos, endNanos], pacer);
+  const { rows } = held;
   if (pacer.hold(rows.floats.length, 16)) await pacer.room();
   const histograms: FloatHistogram[] = [];
   for (let place = 0; place < rows.histograms.count; place++) {

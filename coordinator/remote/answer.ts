@@ -5,10 +5,7 @@
 import { sortPaced } from '#lib/turns/paced.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
-import { readMixedRows } from '#engine/store/read/mixed_rows.ts';
 import { hasTyped } from '#engine/store/typed_chunks.ts';
-import { type Histogram, histogramOfValue } from '#engine/typed/histogram.ts';
-import { valueKind } from '#engine/typed/typed_value.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import { decodeTags, type Tags } from '#lib/tags.ts';
 import type { Work } from '#lib/turns/turns.ts';
@@ -16,6 +13,7 @@ import { labelsUnits } from '../promql/rows/paced.ts';
 import type { Pacer } from '../promql/rows/pacer.ts';
 import { histogramChunks, type TimedHistogram } from './histogram_chunk.ts';
 import { HistogramMessages } from './histogram_message.ts';
+import { type MixedRow, mixedSlices } from './mixed_rows.ts';
 import { MessageWriter, writeLabels } from './messages.ts';
 import { encodeXorChunk, xorChunkRowsMax } from './xor_chunk.ts';
 
@@ -120,11 +118,8 @@ export async function encodeReadResult(
   for (const { index, tags } of await seriesInOrder(bundle, pacer.work)) {
     const chunks = chunksOf(bundle, index);
     if (hasTyped([chunks])) {
-      const before = piece.byteLength;
-      const rows = writeMixedSeries(piece, series, histograms, tags, chunks, range);
-      if (pacer.hold(rows, 0)) await pacer.room();
-      if (pacer.take(piece.byteLength - before)) await pacer.room();
-      if (pacer.spend(typedRowUnits * rows)) await pacer.pause();
+      const slices = mixedSlices(chunks, range);
+      await writeMixedSeries(piece, series, histograms, tags, slices, pacer);
       if (piece.byteLength < piecesBytes) continue;
       pieces.push(piece.finish());
       piece = new MessageWriter(piecesBytes);
@@ -160,62 +155,37 @@ function chunksOf({ chunkData, chunkOffset }: SeriesBundle, index: number): Uint
   return chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!);
 }
 
-/** A row of a series with histograms; what is neither a number nor a histogram has no place in the protocol. */
-type MixedRow =
-  | { readonly millis: number; readonly valueBits: bigint }
-  | { readonly millis: number; readonly histogram: Histogram };
-
-/** At the protocol's resolution. */
-function mixedRows(chunks: Uint8Array, range: ReadRange): MixedRow[] {
-  const { timestampNanos, values, typed } = readMixedRows(
-    [chunks],
-    [clamped(range.startNanos), clamped(range.endNanos)],
-  );
-  const bits = new BigUint64Array(values.buffer, values.byteOffset, values.length);
-  const rows: MixedRow[] = [];
-  for (const [row, nanos] of timestampNanos.entries()) {
-    const millis = Number(nanos / 1_000_000n) - (nanos < 0n && nanos % 1_000_000n !== 0n ? 1 : 0);
-    const value = typed[row] ?? null;
-    if (value !== null && value[0] !== valueKind.histogram) continue;
-    if (rows.at(-1)?.millis === millis) rows.pop();
-    if (value === null) rows.push({ millis, valueBits: bits[row]! });
-    else rows.push({ millis, histogram: histogramOfValue(value) });
-  }
-  return rows;
-}
-
-const int64Max = 2n ** 63n - 1n;
-
-function clamped(nanos: bigint): bigint {
-  return nanos > int64Max ? int64Max : nanos < -int64Max ? -int64Max : nanos;
-}
-
-/** @returns how many rows it has; without any nothing is written */
-function writeMixedSeries(
+/** Without rows nothing is written. */
+async function writeMixedSeries(
   piece: MessageWriter,
   series: MessageWriter,
   histograms: HistogramMessages,
   tags: Tags,
-  chunks: Uint8Array,
-  range: ReadRange,
-): number {
-  const rows = mixedRows(chunks, range);
-  if (rows.length === 0) return 0;
+  slices: Iterable<MixedRow[]>,
+  pacer: Pacer,
+): Promise<void> {
   const sample = new MessageWriter(32);
   series.clear();
   writeLabels(series, tags);
-  for (const row of rows) {
-    if ('histogram' in row) {
-      series.bytesField(4, histograms.of(row.histogram, row.millis));
-      continue;
+  let rowCount = 0;
+  for (const rows of slices) {
+    rowCount += rows.length;
+    const before = series.byteLength;
+    for (const row of rows) {
+      if ('histogram' in row) {
+        series.bytesField(4, histograms.of(row.histogram, row.millis));
+        continue;
+      }
+      sample.clear();
+      sample.doubleField(1, Number(row.valueBits & 0xffff_ffffn), Number(row.valueBits >> 32n));
+      sample.int64Field(2, row.millis);
+      series.bytesField(2, sample.finish());
     }
-    sample.clear();
-    sample.doubleField(1, Number(row.valueBits & 0xffff_ffffn), Number(row.valueBits >> 32n));
-    sample.int64Field(2, row.millis);
-    series.bytesField(2, sample.finish());
+    if (pacer.hold(rows.length, 0)) await pacer.room();
+    if (pacer.take(series.byteLength - before)) await pacer.room();
+    if (pacer.spend(typedRowUnits * rows.length)) await pacer.pause();
   }
-  piece.bytesField(1, series.finish());
-  return rows.length;
+  if (rowCount > 0) piece.bytesField(1, series.finish());
 }
 
 interface EncodedChunk {
@@ -282,11 +252,17 @@ export async function* encodeChunkedFrames(
   for (const { index, tags } of await seriesInOrder(bundle, work)) {
     const chunks = chunksOf(bundle, index);
     if (hasTyped([chunks])) {
-      const rows = mixedRows(chunks, range);
-      if (work.spend(typedRowUnits * rows.length)) await work.pause();
-      for (const frame of mixedFrames(rows, tags, series, chunk)) {
-        writeFrame(piece, frame, queryIndex);
+      const frames = new MixedFrames(tags, series, chunk);
+      for (const rows of mixedSlices(chunks, range)) {
+        for (const frame of frames.of(rows)) writeFrame(piece, frame, queryIndex);
+        if (work.spend(typedRowUnits * rows.length)) await work.pause();
         if (piece.byteLength < piecesBytes) continue;
+        yield piece.finish();
+        piece = new MessageWriter(piecesBytes);
+      }
+      const last = frames.finish();
+      if (last !== null) writeFrame(piece, last, queryIndex);
+      if (piece.byteLength >= piecesBytes) {
         yield piece.finish();
         piece = new MessageWriter(piecesBytes);
       }
@@ -316,24 +292,36 @@ export async function* encodeChunkedFrames(
   if (piece.byteLength > 0) yield piece.finish();
 }
 
-/** Frames of a series with histograms. */
-function* mixedFrames(
-  rows: readonly MixedRow[],
-  tags: Tags,
-  series: MessageWriter,
-  chunk: MessageWriter,
-): Generator<Uint8Array> {
-  let isEmpty = true;
-  for (const encoded of mixedChunks(rows)) {
-    if (isEmpty) {
-      series.clear();
-      writeLabels(series, tags);
-    }
-    series.bytesField(2, writeChunk(chunk, encoded));
-    isEmpty = series.byteLength >= frameBytesMax;
-    if (isEmpty) yield series.finish();
+/** Frames of a series with histograms, slice by slice. */
+class MixedFrames {
+  readonly #tags: Tags;
+  readonly #series: MessageWriter;
+  readonly #chunk: MessageWriter;
+  #isEmpty = true;
+
+  constructor(tags: Tags, series: MessageWriter, chunk: MessageWriter) {
+    this.#tags = tags;
+    this.#series = series;
+    this.#chunk = chunk;
   }
-  if (!isEmpty) yield series.finish();
+
+  /** Those that are full with it; each is to be taken before the next one. */
+  *of(rows: readonly MixedRow[]): Generator<Uint8Array> {
+    for (const encoded of mixedChunks(rows)) {
+      if (this.#isEmpty) {
+        this.#series.clear();
+        writeLabels(this.#series, this.#tags);
+      }
+      this.#series.bytesField(2, writeChunk(this.#chunk, encoded));
+      this.#isEmpty = this.#series.byteLength >= frameBytesMax;
+      if (this.#isEmpty) yield this.#series.finish();
+    }
+  }
+
+  /** What is left; null when there is nothing. */
+  finish(): Uint8Array | null {
+    return this.#isEmpty ? null : this.#series.finish();
+  }
 }
 
 function writeFrame(piece: MessageWriter, series: Uint8Array, queryIndex: number): void {

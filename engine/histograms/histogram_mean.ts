@@ -20,6 +20,11 @@ export class HistogramMean {
     this.#magnitude = magnitudeOf(first);
   }
 
+  /** Of both sides. */
+  get bucketCount(): number {
+    return this.#sum.bucketCount;
+  }
+
   isLike(histogram: FloatHistogram): boolean {
     return this.#sum.isLike(histogram);
   }

@@ -167,6 +167,11 @@ export class HistogramSum {
     return this;
   }
 
+  /** Of both sides. */
+  get bucketCount(): number {
+    return this.#positive.counts.length + this.#negative.counts.length;
+  }
+
   /** Without what was lost: whether that is beyond all numbers tells `overflows`. */
   get overflows(): boolean {
     return this.#histogram((buckets) => buckets, this.#counts).overflows;

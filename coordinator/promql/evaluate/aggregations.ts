@@ -63,9 +63,6 @@ interface Reducer {
   finish(target: RowBuffer): void;
 }
 
-/** About what it takes to add a histogram, in units of work (lib/turns/turns.ts). */
-const histogramUnits = 250;
-
 /** Of a group at a step: the outcome, and what the largest reducer keeps for it. */
 const cellBytes = 40;
 
@@ -97,9 +94,9 @@ async function reduce(
         for (let step = 0; step < stepCount; step++) {
           const histogram = histogramOf(rows.buffer, at + step);
           if (histogram === null) continue;
-          const bytes = histograms.add(cellStart + step, histogram, name);
+          const { bytes, units } = histograms.add(cellStart + step, histogram, name);
           if (context.pacer.take(bytes)) await context.pacer.room();
-          if (context.pacer.spend(histogramUnits)) await context.pacer.pause();
+          if (context.pacer.spend(units)) await context.pacer.pause();
         }
       } else if (hasHistograms) noteIgnored(plan, plan.input.span, context);
     }
@@ -107,7 +104,7 @@ async function reduce(
   }
   const result = Matrix.make(labels, stepCount);
   reducer.finish(result.buffer);
-  histograms.finish(result.buffer);
+  await histograms.finish(result.buffer, context.pacer);
   return result;
 }
 
@@ -388,6 +385,9 @@ async function quantile(
   return result;
 }
 
+/** Of a character of a histogram's text, in units of work. */
+const textUnits = 4;
+
 /** Of a count of values at a step: as it is counted, and in the outcome. */
 const countBytes = 16;
 
@@ -421,6 +421,7 @@ async function countValues(
       const histogram = histogramOf(rows.buffer, at + step);
       const text =
         histogram === null ? formatNumber(rows.buffer.values[at + step]!) : textOf(histogram);
+      if (histogram !== null && pacer.spend(textUnits * text.length)) await pacer.pause();
       let row = countsOfGroup[group]!.get(text);
       if (row === undefined) {
         if (pacer.take(labels[group]!.bytesWith(label, text))) await pacer.room();

@@ -34,14 +34,19 @@ import { evaluateWindow } from '../windows/window_rows.ts';
  */
 const loadStepsMax = 6_000_000;
 
+/** What a step with a histogram takes, in steps with a float. */
+const histogramSteps = 500;
+
 /** Evaluates plan nodes. */
 export class Executor implements Evaluator {
   readonly context: Context;
+  readonly #mayHaveHistograms: boolean;
   #scratchRow: RowBuffer | null = null;
   #lastConstant = { value: 0, values: new Float64Array(0) };
 
   constructor(context: Context) {
     this.context = context;
+    this.#mayHaveHistograms = context.fetched.some(({ isTyped }) => isTyped !== null);
   }
 
   /** One value for each step. */
@@ -144,7 +149,8 @@ export class Executor implements Evaluator {
     const { pacer } = this.context;
     // Its buffer takes about as long as one of its rows.
     if (pacer.spend(rows.stepCount)) await pacer.pause();
-    return rows.loadSteps > loadStepsMax ? materialize(rows, pacer) : rows;
+    const stepFactor = this.#mayHaveHistograms ? histogramSteps : 1;
+    return rows.loadSteps * stepFactor > loadStepsMax ? materialize(rows, pacer) : rows;
   }
 
   async #vector(plan: Plan): Promise<Rows> {

@@ -236,7 +236,8 @@ export async function histogramQuantiles(
         stepCount,
       );
       for (let cell = 0; cell < part.count * stepCount; cell++) {
-        if (Object.is(each[cell % stepCount], q)) {
+        const value = each[cell % stepCount]!;
+        if (value === q || (Number.isNaN(value) && Number.isNaN(q))) {
           chosen.buffer.bits[cell] = part.buffer.bits[cell]!;
         }
       }

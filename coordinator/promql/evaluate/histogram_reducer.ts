@@ -9,6 +9,7 @@ import { HistogramSum } from '#engine/histograms/histogram_sum.ts';
 import { isAbsent, setAbsent } from '#engine/window_functions/row.ts';
 import type { AggregatePlan } from '../plan/plan.ts';
 import type { Annotations } from '../rows/annotations.ts';
+import type { Pacer } from '../rows/pacer.ts';
 import { bytesOfHistogram, type Cells, setHistogram } from '../rows/cells.ts';
 import { noteCollision, noteMixedSchemas, noteReconciled } from '../windows/window_notes.ts';
 
@@ -21,8 +22,16 @@ interface Cell {
   hasNotReset: boolean;
 }
 
-/** A sum keeps what is lost beside each bucket. */
-const sumFactor = 2;
+/** What a sum keeps beside what it is, and what comes of it while both are there. */
+const sumFactor = 3;
+/** Of a bucket of a sum: its index, its count, and what is lost of that. */
+const bucketBytes = sumFactor * 20;
+
+/** What it takes to add a histogram and each bucket of the sum, in units of work (lib/turns/turns.ts), and to end a sum. */
+const addUnits = 150;
+const bucketUnits = 2;
+const finishUnits = 500;
+const finishBucketUnits = 20;
 
 export class HistogramReducer {
   readonly #plan: AggregatePlan;
@@ -34,8 +43,12 @@ export class HistogramReducer {
     this.#annotations = annotations;
   }
 
-  /** @returns bytes that are held for it from now on */
-  add(cell: number, histogram: FloatHistogram, metricName: string): number {
+  /** @returns bytes that are held for it from now on, and about what it took */
+  add(
+    cell: number,
+    histogram: FloatHistogram,
+    metricName: string,
+  ): { readonly bytes: number; readonly units: number } {
     const { operator, input } = this.#plan;
     const known = this.#cells.get(cell);
     if (known === undefined) {
@@ -43,25 +56,31 @@ export class HistogramReducer {
       const first = { sum, isMixed: false, hasReset: false, hasNotReset: false };
       noteHint(first, histogram);
       this.#cells.set(cell, first);
-      return sumFactor * bytesOfHistogram(histogram);
+      const units = addUnits + bucketUnits * sum.bucketCount;
+      return { bytes: sumFactor * bytesOfHistogram(histogram), units };
     }
-    if (known.isMixed) return 0;
+    if (known.isMixed) return { bytes: 0, units: addUnits };
     noteHint(known, histogram);
     if (!known.sum.isLike(histogram)) {
       noteMixedSchemas(metricName, input.span, this.#annotations);
       known.isMixed = true;
-      return 0;
+      return { bytes: 0, units: addUnits };
     }
+    const before = known.sum.bucketCount;
     if ((known.sum.add(histogram) & reconciled.bounds) !== 0) {
       noteReconciled('aggregation', input.span, this.#annotations);
     }
-    return 0;
+    const { bucketCount } = known.sum;
+    const bytes = bucketBytes * Math.max(0, bucketCount - before);
+    return { bytes, units: addUnits + bucketUnits * bucketCount };
   }
 
   /** @param target has what the numbers have come to */
-  finish(target: Cells): void {
+  async finish(target: Cells, pacer: Pacer): Promise<void> {
     const { span } = this.#plan.input;
     for (const [cell, { sum, isMixed, hasReset, hasNotReset }] of this.#cells) {
+      // What comes of it takes its place.
+      this.#cells.delete(cell);
       if (!isAbsent(target.words, cell)) {
         this.#annotations.warn('encountered a mix of histograms and floats for aggregation', span);
         setAbsent(target.words, cell);
@@ -70,6 +89,7 @@ export class HistogramReducer {
       if (isMixed) continue;
       if (hasReset && hasNotReset) noteCollision('aggregation', span, this.#annotations);
       setHistogram(target, cell, sum.result().compact());
+      if (pacer.spend(finishUnits + finishBucketUnits * sum.bucketCount)) await pacer.pause();
     }
   }
 }

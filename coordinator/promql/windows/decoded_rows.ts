@@ -48,7 +48,8 @@ export class DecodedRows extends Rows {
   async prepare(index: number): Promise<void> {
     this.#prepared = -1;
     const { pacer, stats, annotations } = this.#context;
-    const rows = await readStoredRows(this.#fetched, index, pacer);
+    using held = await readStoredRows(this.#fetched, index, pacer);
+    const { rows } = held;
     const windows = this.#windowsOf(rows);
     await this.#columns.evaluateDecoded(windows, this.buffer);
     noteWindows(windows, this.labels[index]!.name, this.#source.span, annotations);

@@ -156,7 +156,8 @@ export class SelectorRows extends Rows {
   async #prepareMixed(index: number, chunks: Uint8Array): Promise<void> {
     const { pacer, stats, annotations } = this.#context;
     const { startNanos, endNanos } = this.#range;
-    const rows = await readSeriesRows(chunks, [startNanos, endNanos], pacer, this.#isOfStats);
+    using held = await readSeriesRows(chunks, [startNanos, endNanos], pacer, this.#isOfStats);
+    const { rows } = held;
     const notes = await this.#notesOf(rows);
     noteWindows(notes, this.labels[index]!.name, this.#span, annotations);
     stats.decodedSamples += rows.floats.length + rows.histograms.count;

@@ -12,19 +12,36 @@ import type { Pacer } from '../rows/pacer.ts';
 
 /** About what it takes to decode a histogram, in units of work (lib/turns/turns.ts). */
 export const histogramUnits = 800;
-/** While it is decoded and looked at, about. */
-const histogramRowBytes = 640;
+/** Chunks are joined to one series, for which both are there. */
+const joiningFactor = 2;
 /** Of a float: its time and its value. */
 const floatRowBytes = 16;
 
 type NanosRange = readonly [startNanos: bigint, endNanos: bigint];
+
+/** Rows in memory, until nobody looks at them any more. */
+export class HeldRows implements Disposable {
+  readonly rows: SeriesRows;
+  readonly #bytes: number;
+  readonly #pacer: Pacer;
+
+  constructor(rows: SeriesRows, bytes: number, pacer: Pacer) {
+    this.rows = rows;
+    this.#bytes = bytes;
+    this.#pacer = pacer;
+  }
+
+  [Symbol.dispose](): void {
+    this.#pacer.give(this.#bytes);
+  }
+}
 
 /** Of a series of either kind, in the range that was fetched. */
 export function readStoredRows(
   { fetch, bundle, isTyped, hasStarts }: Fetched,
   index: number,
   pacer: Pacer,
-): Promise<SeriesRows> {
+): Promise<HeldRows> {
   const { startNanos, endNanos } = fetch.range;
   if (isTyped?.[index] !== 1 && hasStarts?.[index] !== 1) {
     return readFloatRows(bundle, index, [startNanos, endNanos], pacer);
@@ -43,18 +60,16 @@ export async function readSeriesRows(
   range: NanosRange,
   pacer: Pacer,
   isOfStats = false,
-): Promise<SeriesRows> {
+): Promise<HeldRows> {
   const reading = new SeriesReading(chunks, range);
   let bytes = 0;
-  for (let count = reading.next(); count >= 0; count = reading.next()) {
-    bytes += histogramRowBytes * count;
-    if (pacer.take(histogramRowBytes * count)) await pacer.room();
-    if (pacer.spend(histogramUnits * count)) await pacer.pause();
+  for (let part = reading.next(); part !== null; part = reading.next()) {
+    const partBytes = joiningFactor * part.bytes;
+    bytes += partBytes;
+    if (pacer.take(partBytes)) await pacer.room();
+    if (pacer.spend(histogramUnits * part.rowCount)) await pacer.pause();
   }
-  const rows = reading.rows(isOfStats);
-  // They are looked at while one row of the grid is made, and gone then.
-  pacer.give(bytes);
-  return rows;
+  return new HeldRows(reading.rows(isOfStats), bytes, pacer);
 }
 
 async function readFloatRows(
@@ -62,15 +77,14 @@ async function readFloatRows(
   index: number,
   [startNanos, endNanos]: NanosRange,
   pacer: Pacer,
-): Promise<SeriesRows> {
+): Promise<HeldRows> {
   using decoder = new Decoder();
   const rowCount = decoder.decode(bundle, index, startNanos, endNanos);
   const bytes = floatRowBytes * rowCount;
   if (pacer.take(bytes)) await pacer.room();
   const rows = floatsOf(decoder, rowCount);
   if (pacer.spend(rowCount)) await pacer.pause();
-  pacer.give(bytes);
-  return rows;
+  return new HeldRows(rows, bytes, pacer);
 }
 
 /** Without stale markers. */

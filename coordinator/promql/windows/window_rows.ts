@@ -1,7 +1,7 @@
 /** Functions over ranges: of stored series and of subqueries. */
-import type { Annotations } from '../rows/annotations.ts';
 import { type Cells, hasFloat } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
+import type { Labels } from '../rows/labels.ts';
 import { executionError } from '../words/errors.ts';
 import { functions } from '../functions/table.ts';
 import type { Evaluator } from '../rows/evaluator.ts';
@@ -90,11 +90,13 @@ function noted(
   rows: Rows,
   plan: WindowPlan,
   parameters: readonly Float64Array[],
-  { annotations }: Context,
+  context: Context,
 ): Rows {
   if (functions.get(plan.name)!.wantsCounter) {
-    const counters = new CounterNames(plan.source.span, annotations);
-    return new NotedRows(rows, (name, cells, at) => counters.note(name, cells, at, rows.stepCount));
+    const counters = new CounterNames(plan.source.span, context);
+    return new NotedRows(rows, (labels, cells, at) =>
+      counters.note(labels, cells, at, rows.stepCount),
+    );
   }
   if (plan.function !== 'quantile') return rows;
   const [quantiles] = parameters as [Float64Array];
@@ -104,16 +106,16 @@ function noted(
     noteQuantiles(
       quantiles.filter((__, step) => !isAbsent(words, at + step)),
       span,
-      annotations,
+      context.annotations,
     );
   });
 }
 
 class NotedRows extends Rows {
   readonly #source: Rows;
-  readonly #note: (name: string, cells: Cells, at: number) => void;
+  readonly #note: (labels: Labels, cells: Cells, at: number) => void;
 
-  constructor(source: Rows, note: (name: string, cells: Cells, at: number) => void) {
+  constructor(source: Rows, note: (labels: Labels, cells: Cells, at: number) => void) {
     super(source.labels, source.stepCount, source.buffer, source);
     this.#source = source;
     this.#note = note;
@@ -122,7 +124,7 @@ class NotedRows extends Rows {
   load(index: number): number {
     const at = this.#source.load(index);
     this.buffer = this.#source.buffer;
-    if (at !== notReady) this.#note(this.labels[index]!.name, this.buffer, at);
+    if (at !== notReady) this.#note(this.labels[index]!, this.buffer, at);
     return at;
   }
 
@@ -134,21 +136,33 @@ class NotedRows extends Rows {
 /** A rate of floats that are not named like a counter is often a mistake. */
 class CounterNames {
   readonly #span: Span;
-  readonly #annotations: Annotations;
+  readonly #context: Context;
   readonly #noted = new Set<string>();
 
-  constructor(span: Span, annotations: Annotations) {
+  constructor(span: Span, context: Context) {
     this.#span = span;
-    this.#annotations = annotations;
+    this.#context = context;
   }
 
-  note(name: string, cells: Cells, at: number, stepCount: number): void {
-    if (name === '' || this.#noted.has(name) || !hasFloat(cells, at, stepCount)) return;
-    this.#noted.add(name);
-    if (/_(total|sum|count|bucket)$/.test(name)) return;
-    this.#annotations.info(
-      `metric might not be a counter, name does not end in _total/_sum/_count/_bucket: ${JSON.stringify(name)}`,
-      this.#span,
-    );
+  note(labels: Labels, cells: Cells, at: number, stepCount: number): void {
+    const { name } = labels;
+    if (name === '') return;
+    const { features, annotations } = this.#context;
+    const type = features.typeAndUnitLabels ? (labels.get('__type__') ?? '') : null;
+    const text = type === null ? textOfName(name) : textOfType(type, name);
+    if (text === null || this.#noted.has(text) || !hasFloat(cells, at, stepCount)) return;
+    this.#noted.add(text);
+    annotations.info(`metric might not be a counter, ${text}`, this.#span);
   }
+}
+
+/** @returns null for a counter */
+function textOfName(name: string): string | null {
+  if (/_(total|sum|count|bucket)$/.test(name)) return null;
+  return `name does not end in _total/_sum/_count/_bucket: ${JSON.stringify(name)}`;
+}
+
+function textOfType(type: string, name: string): string | null {
+  if (type === 'counter' || type === 'histogram') return null;
+  return `__type__ label is not set to "counter" or "histogram", got ${JSON.stringify(type)}: ${JSON.stringify(name)}`;
 }

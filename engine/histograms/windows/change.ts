@@ -98,6 +98,8 @@ export interface HistogramSeries {
    * @param last of the last one, beyond `first`
    */
   over(first: number, last: number, isCounter: boolean): HistogramChange;
+  /** How many rows `over` looks at, for a counter. */
+  looksOver(first: number, last: number): number;
   /** Whether the counter was reset between the one before and this one. */
   isReset(place: number): boolean;
   /** Whether the histogram is another one than the one before. */
@@ -125,6 +127,10 @@ export class ListedHistograms implements HistogramSeries {
 
   over(first: number, last: number, isCounter: boolean): HistogramChange {
     return changeByRows(this.#list.slice(first, last + 1), isCounter);
+  }
+
+  looksOver(first: number, last: number): number {
+    return last + 1 - first;
   }
 
   isReset(place: number): boolean {
@@ -177,8 +183,9 @@ export class HistogramChanges implements HistogramSeries {
   over(first: number, last: number, isCounter: boolean): HistogramChange {
     assert(first < last && last < this.places.length, 'a change is between two rows');
     if (this.#runAt(first) !== this.#runAt(last)) {
-      const window = Array.from({ length: last + 1 - first }, (_, i) => this.at(first + i));
-      return changeByRows(window, isCounter);
+      if (isCounter) return this.#overRuns(first, last);
+      // Of a gauge nothing between its ends counts.
+      return changeByRows([this.at(first), this.at(last)], false);
     }
     const run = this.#runAt(first);
     const change = numbersOf(run, this.places[last]!).slice();
@@ -191,6 +198,52 @@ export class HistogramChanges implements HistogramSeries {
     const histogram = histogramOfNumbers(run, change, counterHint.gauge);
     const notes = this.#notes(first, last, isCounter);
     return { histogram: this.#isOfStats ? statsOf(histogram) : histogram, notes };
+  }
+
+  looksOver(first: number, last: number): number {
+    return 2 + this.#resetsWithin(first, last).length;
+  }
+
+  /** As `changeByRows`, with the rows alone that have a say: both ends, and those before resets. */
+  #overRuns(first: number, last: number): HistogramChange {
+    const histogramAtPlace = (place: number): FloatHistogram =>
+      this.#histogram(this.places[place]!);
+    const resets = this.#resetsWithin(first, last);
+    const end = histogramAtPlace(last);
+    let start = histogramAtPlace(first);
+    if (resets[0] === first + 1) {
+      const { schema, customBounds } = histogramAtPlace(first + 1);
+      start = new FloatHistogram({ schema, customBounds, count: 0, sum: 0 });
+    }
+    let notes = this.#notes(first, last, true);
+    if (end.isCustom !== start.isCustom) {
+      return { histogram: null, notes: notes | windowNote.mixed };
+    }
+    let schema = Math.min(start.schema, end.schema);
+    for (const run of this.#runsBetween(first, last)) {
+      if ((run.schema === customSchema) !== start.isCustom) {
+        return { histogram: null, notes: windowNote.mixed };
+      }
+      schema = Math.min(schema, run.schema);
+    }
+    const change = end.ofSchema(schema);
+    if ((change.subtract(start) & reconciled.bounds) !== 0) notes |= windowNote.subtractedBounds;
+    for (const reset of resets) {
+      const before = reset === first + 1 ? start : histogramAtPlace(reset - 1);
+      if ((change.add(before) & reconciled.bounds) !== 0) notes |= windowNote.addedBounds;
+    }
+    change.hint = counterHint.gauge;
+    const histogram = change.compact();
+    return { histogram: this.#isOfStats ? statsOf(histogram) : histogram, notes };
+  }
+
+  /** Those that have a row between two places. */
+  *#runsBetween(first: number, last: number): Generator<HistogramRun> {
+    for (let place = first + 1; place < last; ) {
+      const run = this.#runAt(place);
+      yield run;
+      place = firstAbove(this.places, run.past - 1);
+    }
   }
 
   /**

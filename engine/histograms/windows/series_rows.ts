@@ -41,6 +41,15 @@ export function rowsOfValues(
   };
 }
 
+export interface ReadPart {
+  readonly rowCount: number;
+  /** What it takes in memory. */
+  readonly bytes: number;
+}
+
+/** Of a row beside its counts: time, start, places. */
+const rowBytes = 40;
+
 /** Reads a series chunk by chunk, so that its reader can give way between two of them. */
 export class SeriesReading {
   readonly #range: readonly [startNanos: bigint, endNanos: bigint];
@@ -60,13 +69,15 @@ export class SeriesReading {
     this.#typedChunks = typedInOrder(typed, range);
   }
 
-  /** Reads another chunk. @returns how many rows it had; -1 when there is no other one */
-  next(): number {
+  /** Reads another chunk. @returns what it had; null when there is no other one */
+  next(): ReadPart | null {
     const chunk = this.#typedChunks[this.#parts.length];
-    if (chunk === undefined) return -1;
+    if (chunk === undefined) return null;
     const part = readHistogramPart(chunk, this.#range, this.#parts.length === 0);
     this.#parts.push(part);
-    return part.timestampNanos.length;
+    const rowCount = part.timestampNanos.length;
+    const matrixBytes = part.runs.reduce((sum, { matrix }) => sum + matrix.byteLength, 0);
+    return { rowCount, bytes: rowBytes * rowCount + matrixBytes };
   }
 
   /**

@@ -43,9 +43,17 @@ export class HistogramWindows {
 
   /** About what `step` takes. */
   stepUnits(step: number): number {
-    const count = this.#histograms.ends[step]! - this.#histograms.starts[step]!;
-    const name = this.#request.function;
-    return lookUnits * (name === 'sum' || name === 'avg' ? Math.max(1, count) : 2);
+    const [start, end] = [this.#histograms.starts[step]!, this.#histograms.ends[step]!];
+    switch (this.#request.function) {
+      case 'sum':
+      case 'avg':
+        return lookUnits * Math.max(1, end - start);
+      case 'rate':
+      case 'increase':
+        return lookUnits * (end - start < 2 ? 1 : this.#rows.histograms.looksOver(start, end - 1));
+      default:
+        return lookUnits * 2;
+    }
   }
 
   /**

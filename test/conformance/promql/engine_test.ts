@@ -396,3 +396,39 @@ test('a rate of something that is not named like a counter gives an info', async
     'PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket: "m" (1:6)',
   ]);
 });
+
+test('with labels of types it is the type that tells a counter', async () => {
+  const storage = new MemoryStorage();
+  const bits = (value: number): bigint => new BigUint64Array(Float64Array.of(value).buffer)[0]!;
+  for (const type of ['counter', 'gauge']) {
+    const tags = { __name__: `${type}s`, __type__: type };
+    for (const minute of [0, 1, 2]) {
+      const list = Object.entries(tags).map(([name, value]) => ({ name, value }));
+      storage.add(list, 60_000 * minute, bits(minute));
+    }
+  }
+  const features = { typeAndUnitLabels: true };
+  const engine = new PromqlEngine(storage, { clock: realEnv.clock, features });
+  const infosOf = async (query: string): Promise<readonly string[]> =>
+    (await engine.instantQuery(query, 120_000, options, signal)).infos;
+  assert.deepEqual(await infosOf('rate(counters[5m])'), []);
+  assert.deepEqual(await infosOf('rate(gauges[5m])'), [
+    'PromQL info: metric might not be a counter, __type__ label is not set to "counter" or "histogram", got "gauge": "gauges" (1:6)',
+  ]);
+});
+
+test('histogram_quantiles() of minus zero is that of zero', async () => {
+  const storage = new MemoryStorage();
+  const engine = new PromqlEngine(storage, {
+    clock: realEnv.clock,
+    features: { experimentalFunctions: true },
+  });
+  const script = `
+load 1m
+  h {{schema:0 count:3 sum:4 buckets:[1 2]}}x1
+
+eval instant at 1m histogram_quantiles(h, "q", -0)
+  {q="0.0"} 0.5
+`;
+  assert.deepEqual((await runScript(script, storage, engine)).failures, []);
+});
