@@ -522,6 +522,7 @@ export class Builder {
       this.#fail(start, `${extension} modifier is not supported for subqueries`);
     }
     if (expr.kind !== 'vectorSelector' && expr.kind !== 'matrixSelector') {
+      // Prometheus' words for what has no rows of its own, such as a sum: nothing is missing here.
       this.#fail(start, `${extension} modifier not implemented`);
     }
     const selector = expr.kind === 'vectorSelector' ? expr : expr.selector;
