@@ -13,6 +13,15 @@ export const placementHistoryMax = 100;
 
 export const namespacesMax = 1_000;
 
+/** Schemas that a namespace may have had. */
+export const schemasMax = 1_000;
+
+/** Bytes of the files of one schema, which are parsed in one go. */
+export const schemaFileBytesMax: number = 128 << 10;
+
+/** Bytes of all schemas of all namespaces, which are one value: etcd takes requests of 1.5 MiB. */
+export const schemaBytesMax: number = 512 << 10;
+
 /** Names of which it is noted that their namespace was deleted. */
 export const endedNamespacesMax = 1_000;
 

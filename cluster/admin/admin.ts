@@ -53,6 +53,13 @@ import { compareAndSet } from '../kv/stored_json.ts';
 import type { NodeService } from '../node/service.ts';
 import { healthReport, type HealthReport } from './instance_health.ts';
 import {
+  deploymentOf,
+  deploySchema,
+  resetSchema,
+  schemaHistory,
+  type SchemaTarget,
+} from './schemas.ts';
+import {
   finishingFirst,
   refuseFormerReleases,
   upgradeFinish,
@@ -126,13 +133,15 @@ export class ClusterAdmin {
   readonly #deletions: DeletionLog;
   readonly #clock: Clock;
   readonly #upgrade: UpgradeTarget;
+  readonly #schemas: SchemaTarget;
 
   constructor(setup: AdminSetup) {
     this.#kv = setup.kv;
     this.cluster = setup.cluster;
-    const { kv, cluster, random, service } = setup;
+    const { kv, cluster, clock, random, service } = setup;
     this.placements = new PlacementStore(kv, cluster, random, service ?? storageService);
     this.namespaces = new NamespaceStore(kv, cluster, setup.clock);
+    this.#schemas = { namespaces: this.namespaces, clock, random };
     this.#deletions = new DeletionLog(setup.kv, setup.cluster, setup.writtenVersion);
     this.#clock = setup.clock;
     this.#localInstance = setup.localInstance ?? localInstanceDefault;
@@ -505,6 +514,26 @@ export class ClusterAdmin {
       signal,
     );
     return { ready: true };
+  }
+
+  /** POST schema: as `deploySchema`. */
+  async schemaDeploy(
+    body: unknown,
+    options: AdminOptions,
+    signal: AbortSignal,
+  ): Promise<{ readonly deployID: string }> {
+    const { name, text } = deploymentOf(body);
+    return deploySchema(this.#schemas, name, text, options, signal);
+  }
+
+  /** DELETE schema: as `resetSchema`. */
+  async schemaReset(body: unknown, options: AdminOptions, signal: AbortSignal): Promise<object> {
+    return resetSchema(this.#schemas, body, options, signal);
+  }
+
+  /** GET schema: as `schemaHistory`. */
+  async schemaGet(name: string, signal: AbortSignal): Promise<object> {
+    return schemaHistory(this.#schemas, name, signal);
   }
 
   /** What nodes do once they have begun to bootstrap a namespace. */

@@ -9,6 +9,7 @@ import {
   type NamespaceRegistry,
   registryOf,
 } from './namespaces.ts';
+import { schemaToJson, type SchemaVersion } from './schemas.ts';
 
 /** `registry` of the answers of namespace get, add and database/create. */
 export interface RegistryJson {
@@ -18,7 +19,24 @@ export interface RegistryJson {
 /** Sorted by name. Every field is there; int64 are strings; what is not set is null. */
 export function registryToJson(registry: NamespaceRegistry): RegistryJson {
   const sorted = [...registry.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
-  return registryToStored(registryOf(sorted));
+  return {
+    namespaces: Object.fromEntries(
+      sorted.map(({ name, options, schemas }) => [
+        name,
+        { ...optionsToJson(options), schemaOptions: schemaOptionsToJson(schemas) },
+      ]),
+    ),
+  };
+}
+
+/** As M3 has it, with the texts that were deployed in the place of descriptors; null without a schema. */
+function schemaOptionsToJson(schemas: readonly SchemaVersion[] | undefined): object | null {
+  const last = schemas?.at(-1);
+  if (schemas === undefined || last === undefined) return null;
+  return {
+    history: { versions: schemas.map(schemaToJson) },
+    defaultMessageName: last.messageName,
+  };
 }
 
 /**

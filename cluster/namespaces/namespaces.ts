@@ -8,6 +8,7 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 import { formatDurationNanos } from '#lib/time.ts';
 import { namespacesMax } from '../limits.ts';
 import { segmentProblem } from '../names.ts';
+import type { SchemaVersion } from './schemas.ts';
 
 export interface RetentionOptions {
   readonly retentionPeriodNanos: bigint;
@@ -76,6 +77,8 @@ export interface Namespace {
   readonly options: NamespaceOptions;
   /** Of no other one, also of this name (`numbers.ts`); not set where no number was given. */
   readonly number?: number;
+  /** That its values have had, the newest last (`schemas.ts`); not set where it never had one. */
+  readonly schemas?: readonly SchemaVersion[];
 }
 
 /**

@@ -1,11 +1,14 @@
 /**
- * Numbers of namespaces: one that is deleted and made again under its name is another one, and who
+ * What stands beside the registry: numbers and schemas of namespaces, and which ones have ended.
+ *
+ * Numbers: one that is deleted and made again under its name is another one, and who
  * hears of that late must not take rows of the one for the other. So each gets a number when it is
  * made, higher than all that were given, and at least the time in Unix milliseconds: also a store
  * that was restored from a backup gives none again, unless clocks are set back.
  *
- * The numbers lie beside the registry in a key of their own, since releases before this one refuse
- * registries with keys that they do not know. What such a release makes has no number.
+ * They lie beside the registry in a key of their own, since releases before this one refuse
+ * registries with keys that they do not know. What such a release makes has no number. A schema is
+ * that of the namespace with that number.
  *
  * Beside them stand the numbers of namespaces that were deleted (`ended`). One that leaves the registry
  * without that, as by a hand on the key-value store, is lost: nobody has asked for its rows to go.
@@ -15,6 +18,7 @@ import type { Stored } from '../kv/stored_json.ts';
 import { endedNamespacesMax } from '../limits.ts';
 import { type UnreadKeys, withUnreadKeys } from '../unread_keys.ts';
 import { type Namespace, type NamespaceRegistry, registryOf } from './namespaces.ts';
+import { joinedSchemas, schemaFromFields, schemaToJson } from './schemas.ts';
 
 /** Of namespaces that were made by releases that gave none. */
 const unnumbered = 1;
@@ -88,6 +92,12 @@ export function joinedRegistry(
   for (const [name, namespace] of second) {
     const known = joined.get(name);
     if (known === undefined || isMadeAgain(known, namespace)) joined.set(name, namespace);
+    else if (namespace.schemas !== undefined && !isMadeAgain(namespace, known)) {
+      joined.set(name, {
+        ...known,
+        schemas: joinedSchemas(known.schemas ?? [], namespace.schemas),
+      });
+    }
   }
   return registryOf([...joined.values()]);
 }
@@ -112,19 +122,19 @@ export function withNewNumbers(
 ): { readonly registry: NamespaceRegistry; readonly lastNumber: number } {
   let lastNumber = current.lastNumber ?? unnumbered;
   const registry = registryOf(
-    [...next.values()].map(({ name, options }) => {
-      const before = current.value.get(name);
-      if (before === undefined) lastNumber = Math.max(lastNumber + 1, atLeast);
-      const number = before === undefined ? lastNumber : before.number;
-      return number === undefined ? { name, options } : { name, options, number };
+    [...next.values()].map((namespace) => {
+      if (current.value.has(namespace.name)) return namespace;
+      lastNumber = Math.max(lastNumber + 1, atLeast);
+      const { name, options } = namespace;
+      return { name, options, number: lastNumber };
     }),
   );
   return { registry, lastNumber };
 }
 
 /**
- * `{"last": "1700000000002", "namespaces": {"metrics": {"number": "1700000000001"}}, "ended": {"old":
- * {"number": "1700000000000"}}}`: those that `registry` has no more are deleted by it.
+ * `{"last": "1700000000002", "namespaces": {"metrics": {"number": "1700000000001", "schemas": […]}},
+ * "ended": {"old": {"number": "1700000000000"}}}`: those that `registry` has no more are deleted by it.
  */
 export function numbersToStored(
   current: StoredRegistry,
@@ -157,12 +167,18 @@ function numbersJson(
   ended: EndedNamespaces,
 ): object {
   const numbered = [...registry.values()].filter(({ number }) => number !== undefined);
-  const numbersOf = (all: Iterable<readonly [string, number]>): object =>
-    Object.fromEntries([...all].map(([name, number]) => [name, { number: String(number) }]));
+  const namespaces = numbered.map(({ name, number, schemas }) => [
+    name,
+    {
+      number: String(number),
+      ...(schemas === undefined ? {} : { schemas: schemas.map(schemaToJson) }),
+    },
+  ]);
+  const gone = [...ended].map(([name, number]) => [name, { number: String(number) }]);
   return {
     last: String(lastNumber),
-    namespaces: numbersOf(numbered.map(({ name, number }) => [name, number!])),
-    ...(ended.size === 0 ? {} : { ended: numbersOf(ended) }),
+    namespaces: Object.fromEntries(namespaces),
+    ...(ended.size === 0 ? {} : { ended: Object.fromEntries(gone) }),
   };
 }
 
@@ -182,20 +198,21 @@ export function withStoredNumbers(
 } {
   const fields = Fields.ofStored(json, 'numbers', unread);
   const lastNumber = Number(fields.int64('last', BigInt(unnumbered)));
-  const numbersOf = (key: string): Map<string, number> => {
-    const numbers = new Map<string, number>();
-    fields.record(key, (item, name) => {
-      numbers.set(name, Number(item.int64('number', BigInt(unnumbered))));
-      item.end();
-    });
-    return numbers;
-  };
-  const numbers = numbersOf('namespaces');
-  const ended = numbersOf('ended');
+  const besides = new Map<string, Pick<Namespace, 'number' | 'schemas'>>();
+  fields.record('namespaces', (item, name) => {
+    const number = Number(item.int64('number', BigInt(unnumbered)));
+    const schemas = item.list('schemas', schemaFromFields);
+    item.end();
+    besides.set(name, schemas.length === 0 ? { number } : { number, schemas });
+  });
+  const ended = new Map<string, number>();
+  fields.record('ended', (item, name) => {
+    ended.set(name, Number(item.int64('number', BigInt(unnumbered))));
+    item.end();
+  });
   fields.end();
-  const namespaces = [...registry.values()].map(({ name, options }): Namespace => {
-    const number = numbers.get(name);
-    return number === undefined ? { name, options } : { name, options, number };
+  const namespaces = [...registry.values()].map((namespace): Namespace => {
+    return { ...namespace, ...besides.get(namespace.name) };
   });
   return { registry: registryOf(namespaces), lastNumber, ended };
 }

@@ -8,7 +8,7 @@ import {
 } from '../kv/keys.ts';
 import { refuseUnapproved, type StoreLineage, storedLineage } from '../kv/lineage.ts';
 import type { Compare, KeyValue, Kv, Operation } from '../kv/kv.ts';
-import { emptyRegistry, type NamespaceRegistry } from './namespaces.ts';
+import { emptyRegistry, type Namespace, type NamespaceRegistry } from './namespaces.ts';
 import { registryFromJson, registryToStored } from './json.ts';
 import {
   compareAndSet,
@@ -90,9 +90,13 @@ export class NamespaceStore {
     next: NamespaceRegistry,
   ): { compares: Compare[]; operations: Operation[] } {
     refuseUnapproved(current.lineage);
-    const isSameNames =
-      next.size === current.value.size && next.keys().every((name) => current.value.has(name));
-    if (isSameNames) return this.#putting(current, next, null);
+    // What stands beside the registry is written when it changes.
+    const isSame = ({ name, schemas }: Namespace): boolean => {
+      const before = current.value.get(name);
+      return before !== undefined && before.schemas === schemas;
+    };
+    const isSameBeside = next.size === current.value.size && next.values().every(isSame);
+    if (isSameBeside) return this.#putting(current, next, null);
     const atLeast = Math.floor(this.#clock.nowMillis());
     const { registry, lastNumber } = withNewNumbers(current, next, atLeast);
     return this.#putting(current, registry, lastNumber);

@@ -158,6 +158,18 @@ export const namespaceDelete: AdminPlain = plainCall(({ setup, admin, id, option
   return admin.namespaceDelete(id, options, signal);
 });
 
+export const schemaDeploy: AdminJson = jsonCall(({ admin, options, signal }, body) =>
+  admin.schemaDeploy(body, options, signal),
+);
+
+export const schemaReset: AdminJson = jsonCall(({ admin, options, signal }, body) =>
+  admin.schemaReset(body, options, signal),
+);
+
+export const schemaGet: AdminPlain = plainCall(({ admin, urlParameters, signal }) =>
+  admin.schemaGet(urlParameters.get('name') ?? '', signal),
+);
+
 export const healthGet: AdminPlain = plainCall(({ admin, signal }) => admin.healths(signal));
 
 export const upgradeGet: AdminPlain = plainCall(({ admin, signal }) => admin.upgradeStatus(signal));
