@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
-import { Schemas } from '../namespaces/schemas.ts';
+import { schemasOf } from '../namespaces/schemas.ts';
 import { Topology } from '../topology/topology.ts';
 import { type AdminOptions, ClusterAdmin, plainRequest } from './admin.ts';
 
@@ -126,11 +126,11 @@ test('a reset asks for force, and after it another meaning may be deployed', asy
   await assert.rejects(admin.schemaReset({ name: 'devices' }, plainRequest, signal), /Force: true/);
   assert.deepEqual(await admin.schemaReset({ name: 'devices' }, forced, signal), {});
   const ended = await schemas();
-  assert.equal(Schemas.of(ended), null);
+  assert.equal(schemasOf({ schemas: ended! }), null);
   await admin.schemaReset({ name: 'devices' }, forced, signal);
   assert.deepEqual(await schemas(), ended, 'there is nothing to reset');
   await admin.schemaDeploy(deployment('string load = 1;'), plainRequest, signal);
-  const known = Schemas.of(await schemas())!;
+  const known = schemasOf({ schemas: (await schemas())! })!;
   assert.equal(known.current.type.named('load')?.kind, 'string');
   assert.equal(known.has(before!.number), false, 'rows of before are read no more');
 });
@@ -177,7 +177,7 @@ test('values are shown by the fields of all schemas, each as the newest one name
   ]) {
     await admin.schemaDeploy(deployment(fields), plainRequest, signal);
   }
-  const { shown } = Schemas.of(await schemas())!;
+  const { shown } = schemasOf({ schemas: (await schemas())! })!;
   assert.deepEqual(
     shown.fields.map(({ name }) => name),
     ['mean_load', 'disk', 'count'],

@@ -169,6 +169,15 @@ function typeOf({ deployId, number, messageName, protoMap }: SchemaVersion): Mes
   return type;
 }
 
+/** @returns null when its values are floats and histograms */
+export function schemasOf({
+  schemas,
+}: {
+  readonly schemas?: readonly SchemaVersion[];
+}): Schemas | null {
+  return schemas === undefined ? null : Schemas.of(schemas);
+}
+
 /** A schema with the number of its rows. */
 export interface NumberedSchema {
   readonly number: number;
@@ -188,9 +197,8 @@ export class Schemas {
 
   static readonly #of = new WeakMap<readonly SchemaVersion[], Schemas>();
 
-  /** @returns null when values are floats */
-  static of(versions: readonly SchemaVersion[] | undefined): Schemas | null {
-    if (versions === undefined) return null;
+  /** @returns null when none stands */
+  static of(versions: readonly SchemaVersion[]): Schemas | null {
     let schemas = Schemas.#of.get(versions);
     if (schemas === undefined) {
       schemas = new Schemas(versions);

@@ -42,8 +42,13 @@ export const rowOutcome = {
    * or one that another series has.
    */
   otherTags: 9,
-  /** A typed value that is not canonical (docs/TYPED_ROWS.md). */
+  /** A typed value that is not canonical (docs/TYPED_ROWS.md), or no message of its schema. */
   badValue: 10,
+  /**
+   * What the value is is no schema of the namespace, or none that this node knows (`schemas.ts` of
+   * cluster/namespaces): look it up, and send the row again.
+   */
+  otherSchema: 11,
 } as const;
 
 /** Of which namespace a message is. */

@@ -343,6 +343,7 @@ function isFinal(outcome: number): boolean {
     outcome === rowOutcome.tooFarPast ||
     outcome === rowOutcome.tooFarFuture ||
     outcome === rowOutcome.badSeries ||
-    outcome === rowOutcome.otherTags
+    outcome === rowOutcome.otherTags ||
+    outcome === rowOutcome.badValue
   );
 }

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import protobuf from 'protobufjs';
 import { SeededNumbers } from '../codec/samples_testing.ts';
-import { checkTypedValue } from '../typed/typed_value.ts';
+import { checkTypedValue, TypedValueWriter, valueKind } from '../typed/typed_value.ts';
 import { MessageEncoder, UnknownField } from './canonical.ts';
+import { isMessageOf } from './conformity.ts';
 import { readSchema } from './schema.ts';
 import { messageToWire } from './wire_writer.ts';
 
@@ -116,6 +117,7 @@ test('a message comes back as it was, whatever is in it', () => {
     const wire = encodeOther(messageOf(numbers, 0));
     const value = encoder.encode(wire, type, 3);
     checkTypedValue(value);
+    assert.ok(isMessageOf(type, value, 0, value.length), `round ${round}`);
     const back = messageToWire(value, type);
     assert.deepEqual(seen(other.decode(back)), seen(other.decode(wire)), `round ${round}`);
     assert.deepEqual(encoder.encode(back, type, 3), value, `round ${round}`);
@@ -224,6 +226,7 @@ test('damaged messages are refused or taken, and never anything else', () => {
       const value = encoder.encode(wire, type, 1);
       checkTypedValue(value);
       assert.deepEqual(encoder.encode(messageToWire(value, type), type, 1), value);
+      assert.ok(isMessageOf(type, value, 0, value.length));
       taken++;
     } catch (error) {
       assert.equal((error as { code?: string }).code, 'BAD_REQUEST', String(error));
@@ -231,4 +234,104 @@ test('damaged messages are refused or taken, and never anything else', () => {
   }
   Error.stackTraceLimit = stackTraceLimit;
   assert.ok(taken > 300, `${taken}`);
+});
+
+test('a typed value is a message of a schema just when it is what its message comes to', () => {
+  const numbers = new SeededNumbers(4);
+  const others = [
+    text,
+    text.replace('double a_double = 1;', ''),
+    text.replace('float a_float = 2;', 'double a_float = 2;'),
+    text.replace('int32 an_int32 = 3;', 'int64 an_int32 = 3;'),
+    text.replace('int64 an_int64 = 4;', 'int32 an_int64 = 4;'),
+    text.replace('bytes some_bytes = 15;', 'string some_bytes = 15;'),
+    text.replace('bool a_bool = 13;', 'uint64 a_bool = 13;'),
+    text.replace('optional int32 maybe = 70;', 'int32 maybe = 70;'),
+    text.replace('repeated double doubles = 100;', 'repeated string doubles = 100;'),
+    text.replace('Reading inner = 17;', 'string inner = 17;'),
+  ].map((each) => readSchema({ 'reading.proto': each }, 'telemetry.Reading'));
+  const counts = { same: 0, different: 0 };
+  for (let round = 0; round < 3000; round++) {
+    const value = encoder.encode(encodeOther(messageOf(numbers, 1)), type, 1);
+    const as = others[round % others.length]!;
+    let isSame = false;
+    try {
+      isSame = Buffer.compare(encoder.encode(messageToWire(value, as), as, 1), value) === 0;
+    } catch {
+      // It is none.
+    }
+    assert.equal(isMessageOf(as, value, 0, value.length), isSame, `round ${round}`);
+    counts[isSame ? 'same' : 'different']++;
+  }
+  assert.ok(counts.same > 300 && counts.different > 300, JSON.stringify(counts));
+});
+
+test('a typed value is no message of a schema when a field that is zero is there, or one is wider than its kind', () => {
+  const made = (make: (writer: TypedValueWriter) => TypedValueWriter): boolean => {
+    const value = make(new TypedValueWriter().begin(valueKind.message, 1)).finish();
+    checkTypedValue(value);
+    return isMessageOf(type, value, 0, value.length);
+  };
+  assert.equal(
+    made((writer) => writer),
+    true,
+  );
+  assert.equal(
+    made((writer) => writer.int(3, 5n)),
+    true,
+  );
+  assert.equal(
+    made((writer) => writer.int(3, 1n << 31n)),
+    false,
+  );
+  assert.equal(
+    made((writer) => writer.int(3, -(1n << 31n))),
+    true,
+  );
+  assert.equal(
+    made((writer) => writer.uint(5, 1n << 32n)),
+    false,
+  );
+  assert.equal(
+    made((writer) => writer.uint(13, 2n)),
+    false,
+  );
+  assert.equal(
+    made((writer) => writer.bytes(14, new Uint8Array(0))),
+    false,
+  );
+  assert.equal(
+    made((writer) => writer.bytes(14, Uint8Array.of(0xff))),
+    false,
+  );
+  assert.equal(
+    made((writer) => writer.bytes(71, new Uint8Array(0))),
+    true,
+  );
+  assert.equal(
+    made((writer) => writer.int(70, 0n)),
+    true,
+  );
+  assert.equal(
+    made((writer) => writer.bytes(100, Uint8Array.of(1, 2, 3))),
+    false,
+    'cut short',
+  );
+  assert.equal(
+    made((writer) => writer.uint(19, 1n)),
+    false,
+    'no such field',
+  );
+  /** A list with a message with a list… */
+  const listOf = (depth: number): Uint8Array => {
+    if (depth === 0) return Uint8Array.of(0);
+    const item = new TypedValueWriter()
+      .beginFields()
+      .bytes(105, listOf(depth - 1))
+      .finish();
+    return Uint8Array.of((item.length & 127) | 128, item.length >> 7, ...item);
+  };
+  const ofDepth = (depth: number): boolean => made((writer) => writer.bytes(105, listOf(depth)));
+  assert.equal(ofDepth(20), true);
+  assert.equal(ofDepth(60), false, 'too deep');
 });

@@ -154,6 +154,17 @@ export class TypedValueWriter {
   }
 }
 
+/** @param at where a typed value begins, which ends at `past` */
+export function valueLayout(bytes: Uint8Array, at: number, past: number): number {
+  let layout = 0;
+  for (let i = at + 1, scale = 1; i < past && i <= at + varintBytesMax; i++, scale *= 128) {
+    const byte = bytes[i]!;
+    layout += (byte & 127) * scale;
+    if (byte < 128) break;
+  }
+  return layout;
+}
+
 /** A field, as `TypedValueReader` stands on it. */
 export interface TypedField {
   readonly number: number;

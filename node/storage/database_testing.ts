@@ -227,6 +227,8 @@ export interface TestRow {
   readonly value: number;
   /** The value is one of a message (typed_rows_testing.ts). */
   readonly isTyped?: boolean;
+  /** Of a typed one, in the place of what `value` would be. */
+  readonly message?: Uint8Array;
   readonly startNanos?: bigint;
 }
 
@@ -264,7 +266,7 @@ export function batchOf(
     BigInt64Array.from(floats, ({ startNanos = 0n }) => startNanos),
   );
   const typed = placed.filter(({ isTyped }) => isTyped === true);
-  const messages = typed.map((row) => ({ ...row, message: messageOf(row.value) }));
+  const messages = typed.map((row) => ({ ...row, message: row.message ?? messageOf(row.value) }));
   builder.setTypedRows(typedColumns(messages));
   return builder.finish();
 }

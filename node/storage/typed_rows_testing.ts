@@ -1,4 +1,4 @@
-/** Typed rows for tests of rows that are floats: each value is a message that has the number in it. */
+/** Typed rows for tests of rows that are floats: each value has the number in it, and is of a kind that needs no schema. */
 import type { TypedBatchRows } from '#engine/batch/batch.ts';
 import { TypedValueReader, TypedValueWriter, valueKind } from '#engine/typed/typed_value.ts';
 
@@ -6,9 +6,9 @@ const writer = new TypedValueWriter();
 const reader = new TypedValueReader();
 const text = new TextEncoder();
 
-/** A message of two fields, or three where the number is odd, so that chunks have rows without one. */
+/** A value of two fields, or three where the number is odd, so that chunks have rows without one. */
 export function messageOf(value: number): Uint8Array {
-  writer.begin(valueKind.message, 1).double(1, value === 0 ? -0 : value);
+  writer.begin(valueKind.histogram, 1).double(1, value === 0 ? -0 : value);
   writer.bytes(2, text.encode(`value ${value % 10}`));
   if (value % 2 === 1) writer.uint(7, BigInt(Math.floor(value)));
   return writer.finish();

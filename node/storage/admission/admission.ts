@@ -104,6 +104,16 @@ export class Admission {
     }
   }
 
+  /**
+   * Waits until this node knows the schema that rows are of.
+   * @param isKnown whether it does, or has heard of a later one
+   */
+  async schema(isKnown: () => boolean, signal: AbortSignal): Promise<void> {
+    if (isKnown()) return;
+    this.onUnknownNamespace();
+    await this.#until(isKnown, signal);
+  }
+
   /** Waits until it holds after a change of the topology, or long enough. */
   async #until(isOver: () => boolean, signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();

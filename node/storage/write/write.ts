@@ -21,6 +21,7 @@ import type { NamespaceState } from '../namespace/namespace.ts';
 import { BatchRows, markRowsLive, spanOf } from './batch_rows.ts';
 import type { LogBatches } from './log_batch.ts';
 import type { SequencedWrite } from './sequencer.ts';
+import { newestSchemaIn, refuseOtherValues } from './value_rules.ts';
 import type { ShardTable } from '../namespace/shards.ts';
 
 /** What all writes of a node share. */
@@ -121,6 +122,11 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     return typedRows !== null || startNanos !== null;
   }
 
+  /** The highest number of a schema that its rows are of; 0 without messages. */
+  get newestSchema(): number {
+    return this.#parts.reduce((newest, { taken }) => Math.max(newest, newestSchemaIn(taken)), 0);
+  }
+
   /** Rows that were taken, once `prepare` and, of those that were superseded, `apply` has run. */
   get writtenCount(): number {
     return this.#takenCount - this.#supersededCount;
@@ -144,6 +150,9 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     let refused = 0;
     for (const part of this.#parts) {
       refused += part.check(context.store, namespace.ordinal, this.#nowNanos, this.#outcomes);
+    }
+    for (const part of this.#parts) {
+      refused += refuseOtherValues(part.taken, namespace, part.outcomesOf(this.#outcomes));
     }
     refused += this.#refuseForDeletions();
     if (refused === 0) this.#outcomes = noOutcomes;

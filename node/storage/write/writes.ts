@@ -12,6 +12,7 @@ import type { Admission } from '../admission/admission.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { ShardTable } from '../namespace/shards.ts';
 import type { Sequencer } from './sequencer.ts';
+import { newestSchemaOf } from './value_rules.ts';
 import { PendingWrite, type WriteContext } from './write.ts';
 
 /** What it takes to write. */
@@ -70,6 +71,8 @@ export class Writes {
       if (write.isTyped && formats.level() < typedRowsFormatLevel) {
         await this.#parts.onLaterFormats(typedRowsFormatLevel);
       }
+      const isKnown = (): boolean => write.newestSchema <= newestSchemaOf(namespace);
+      await admission.schema(isKnown, signal);
       const response = await sequencer.submit(write, signal);
       this.counts.rowsWritten += write.writtenCount;
       this.counts.rowsRefused += write.rowCount - write.writtenCount;
