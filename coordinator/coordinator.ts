@@ -13,6 +13,7 @@ import {
   type Namespace,
   writeRulesOf,
 } from '#cluster/namespaces/namespaces.ts';
+import { schemasOf } from '#cluster/namespaces/schemas.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
 import { Session } from '#cluster/session/session.ts';
@@ -34,7 +35,7 @@ import type { NamespaceReadiness } from './api/ops.ts';
 import type { QuerySettings } from './api/parameters.ts';
 import { Fanout, readableNamespace } from './select/fanout.ts';
 import { Ingest, verdictBy } from './ingest/ingest.ts';
-import type { IngestNamespace } from './ingest/refusals.ts';
+import type { IngestNamespace } from './ingest/namespaces.ts';
 import { apiMetrics } from './http/metrics.ts';
 import { ingestMetrics } from './ingest/metrics.ts';
 import { selectMetrics } from './select/metrics.ts';
@@ -119,7 +120,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   const ingest = new Ingest(
     decoder,
     session,
-    () => readable.list,
+    { ready: () => readable.list, refresh: (signal) => topology.refresh(signal) },
     ingestMetrics(options.metrics, decoder),
     env.clock,
     log,
@@ -250,9 +251,10 @@ class ReadyNamespaces {
     this.#of = namespaces;
     const takes = (namespace: Namespace): boolean =>
       isReady(namespace) && isUnaggregated(namespace);
-    this.#all = [...namespaces.values()].filter(takes).map(({ name, options }) => ({
-      name,
-      ...writeRulesOf(options),
+    this.#all = [...namespaces.values()].filter(takes).map((namespace) => ({
+      name: namespace.name,
+      schemas: schemasOf(namespace),
+      ...writeRulesOf(namespace.options),
     }));
     return this.#all;
   }

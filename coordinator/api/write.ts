@@ -6,8 +6,10 @@ import { keyTwiceText } from '#lib/json/text.ts';
 import { type Tag } from '#lib/tags.ts';
 import { nanosPerSecond, parseTimestampNanos } from '#lib/time.ts';
 import type { Work } from '#lib/turns/turns.ts';
+import type { JsonValue } from '#engine/messages/json.ts';
 import type { RemoteWriteVersion } from '#engine/write_decoder/write_decoder.ts';
-import type { Ingest, IngestRow } from '../ingest/ingest.ts';
+import type { Ingest, IngestRow, IngestRows } from '../ingest/ingest.ts';
+import type { IngestMessage } from '../ingest/messages.ts';
 import { RowsRefused, type Written } from '../ingest/refusals.ts';
 import { jsonRowsMax } from '../http/limits.ts';
 import {
@@ -53,7 +55,7 @@ export async function jsonWrite(
   const bytes = checkNotEmpty(await body());
   const work = ingest.begin(request.signal);
   const { rows, problems } = await rowsOfJson(bytes, work);
-  await ingest.rows(rows, problems, work);
+  await ingest.rows(rows, problems, request.urlParameters.get('namespace') || null, work);
   return emptyAnswer;
 }
 
@@ -114,14 +116,17 @@ function writtenHeaders({ samples, histograms }: Written): Record<string, string
 export async function rowsOfJson(
   body: Uint8Array,
   work: Work,
-): Promise<{ readonly rows: readonly IngestRow[]; readonly problems: readonly string[] }> {
-  const rows: IngestRow[] = [];
+): Promise<{ readonly rows: IngestRows; readonly problems: readonly string[] }> {
+  const floats: IngestRow[] = [];
+  const messages: IngestMessage[] = [];
   const problems: string[] = [];
   const { isList, parts } = readJsonList(body, jsonRowsMax, work);
   for await (const { firstIndex, values, twice } of parts) {
     for (const [at, item] of values.entries()) {
       try {
-        rows.push(rowOfJson(item, twice.get(at)));
+        const row = rowOfJson(item, twice.get(at));
+        if ('json' in row) messages.push(row);
+        else floats.push(row);
       } catch (error) {
         if (!isList || !(error instanceof TsdbError)) throw error;
         problems.push(`row ${firstIndex + at}: ${error.message}`);
@@ -129,7 +134,7 @@ export async function rowsOfJson(
       if (work.spend(rowUnits)) await work.pause();
     }
   }
-  return { rows, problems };
+  return { rows: { floats, messages }, problems };
 }
 
 /** About what it takes to check a row, in units of work (lib/turns/turns.ts). */
@@ -138,7 +143,7 @@ const rowUnits = 200;
 const fieldNames: ReadonlySet<string> = new Set(['tags', 'timestamp', 'value']);
 
 /** @param keyTwice a key that stands twice in it, of which only one value is left */
-function rowOfJson(item: unknown, keyTwice: string | undefined): IngestRow {
+function rowOfJson(item: unknown, keyTwice: string | undefined): IngestRow | IngestMessage {
   if (typeof item !== 'object' || item === null || Array.isArray(item)) {
     throw badRequest(`not an object with tags, timestamp and value: ${shownJson(item)}`);
   }
@@ -151,11 +156,14 @@ function rowOfJson(item: unknown, keyTwice: string | undefined): IngestRow {
   }
   const unknown = Object.keys(fields).find((name) => !fieldNames.has(name));
   if (unknown !== undefined) throw badRequest(`unknown field: ${shownText(unknown)}`);
-  return {
+  const row = {
     tags: tagsOfJson(fields['tags']),
     timestampNanos: timestampOfJson(fields['timestamp']),
-    value: valueOfJson(fields['value']),
   };
+  const { value } = fields;
+  if (typeof value === 'object' && !Array.isArray(value))
+    return { ...row, json: value as JsonValue };
+  return { ...row, value: valueOfJson(value) };
 }
 
 function tagsOfJson(value: unknown): Tag[] {
@@ -191,7 +199,9 @@ function timestampOfJson(value: unknown): bigint {
 }
 
 function valueOfJson(value: unknown): number {
-  if (typeof value !== 'number') throw badRequest(`value: not a number: ${shownJson(value)}`);
+  if (typeof value !== 'number') {
+    throw badRequest(`value: not a number, or an object: ${shownJson(value)}`);
+  }
   // JSON has no infinities: it was a number such as 1e400.
   if (!Number.isFinite(value)) throw badRequest('value: out of range, beyond 1.8e308 either way');
   return value;

@@ -27,12 +27,18 @@ import { nanosPerMilli } from '#lib/time.ts';
 import { Turns, type Work } from '#lib/turns/turns.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import { ColdRefusals } from './cold_refusals.ts';
+import { type IngestMessage, Messages } from './messages.ts';
 import type { IngestMetrics } from './metrics.ts';
+import {
+  type IngestNamespace,
+  type IngestNamespaces,
+  namedOf,
+  type WriteOfKind,
+} from './namespaces.ts';
 import { type BodyRows, partEnd, partsOfBody } from './parts.ts';
 import {
   BadRows,
   gather,
-  type IngestNamespace,
   secondsText,
   seriesText,
   seriesTextOf,
@@ -53,6 +59,11 @@ export interface IngestRow {
 /** About what it takes to check and encode a row, in units of work (lib/turns/turns.ts). */
 const rowUnits = 200;
 
+export interface IngestRows {
+  readonly floats: readonly IngestRow[];
+  readonly messages: readonly IngestMessage[];
+}
+
 interface EncodedRow {
   readonly tags: Uint8Array;
   readonly timestampNanos: bigint;
@@ -62,29 +73,30 @@ interface EncodedRow {
 export class Ingest {
   readonly #decoder: WriteDecoder;
   readonly #session: WriteSession;
-  readonly #namespaces: () => readonly IngestNamespace[];
+  readonly #ready: () => readonly IngestNamespace[];
+  readonly #messages: Messages;
   readonly #metrics: IngestMetrics;
   readonly #clock: Pick<Clock, 'nowNanos' | 'monotonicMillis'>;
   readonly #coldRefusals: ColdRefusals;
   readonly #allowedTags: ReadonlySet<string> | undefined;
 
   /**
-   * @param namespaces the READY unaggregated ones of the moment; empty when there is none
    * @param allowedTags reserved names that may be written
    */
   constructor(
     decoder: WriteDecoder,
     session: WriteSession,
-    namespaces: () => readonly IngestNamespace[],
+    namespaces: IngestNamespaces,
     metrics: IngestMetrics,
-    clock: Pick<Clock, 'nowNanos' | 'monotonicMillis'>,
+    clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'deadline' | 'sleep'>,
     log: Log,
     allowedTags?: ReadonlySet<string>,
   ) {
     this.#allowedTags = allowedTags;
     this.#decoder = decoder;
     this.#session = session;
-    this.#namespaces = namespaces;
+    this.#ready = namespaces.ready;
+    this.#messages = new Messages(decoder, namespaces, clock, allowedTags);
     this.#metrics = metrics;
     this.#clock = clock;
     this.#coldRefusals = new ColdRefusals(metrics, log, clock);
@@ -100,7 +112,7 @@ export class Ingest {
     version: RemoteWriteVersion,
     signal: AbortSignal,
   ): Promise<Written> {
-    const namespaces = this.#readyNamespaces();
+    const namespaces = this.#ofFloats(null);
     const decoded = this.#decoder.remoteWrite(body, version);
     const { samples, histograms } = this.#writable(decoded);
     const report = new BadRows();
@@ -111,7 +123,7 @@ export class Ingest {
     }
     const parts = partsOfBody(body.length, samples, histograms, this.#decoder);
     const format = version === 1 ? 'remote_write' : 'remote_write_v2';
-    await this.#write(namespaces, parts, asked, report, format, signal);
+    await this.#write([{ namespaces, parts }], asked, report, format, signal);
     return asked;
   }
 
@@ -134,11 +146,42 @@ export class Ingest {
   /**
    * Writes rows of another format.
    * @param problems of rows that were left out before; they make the answer BAD_REQUEST
+   * @param named the only namespace that they go to; null for all that take them
    */
-  async rows(rows: readonly IngestRow[], problems: readonly string[], work: Work): Promise<void> {
-    const namespaces = this.#readyNamespaces();
+  async rows(
+    { floats, messages }: IngestRows,
+    problems: readonly string[],
+    named: string | null,
+    work: Work,
+  ): Promise<void> {
     const report = new BadRows();
     for (const problem of problems) report.addSample(problem);
+    const writes: WriteOfKind[] = [];
+    if (messages.length > 0) {
+      writes.push(await this.#messages.encoded(messages, named, report, work));
+    }
+    if (floats.length > 0 || messages.length === 0) {
+      writes.push(await this.#floats(floats, named, report, work));
+    }
+    const asked = { samples: floats.length + messages.length + problems.length, histograms: 0 };
+    await this.#write(writes, asked, report, 'json', work.signal);
+  }
+
+  async #floats(
+    rows: readonly IngestRow[],
+    named: string | null,
+    report: BadRows,
+    work: Work,
+  ): Promise<WriteOfKind> {
+    const namespaces = this.#ofFloats(named);
+    if (namespaces.length === 0) {
+      for (const { tags } of rows) {
+        report.addSample(
+          `${seriesText(tags)}: value: not an object, and namespace ${named} has a schema`,
+        );
+      }
+      return { namespaces, parts: [] };
+    }
     const good: EncodedRow[] = [];
     for (const { tags, timestampNanos, value } of rows) {
       // Tags with one name twice have no canonical layout, so they are refused before the write
@@ -148,8 +191,7 @@ export class Ingest {
       else report.addSample(`${seriesText(tags)}: ${problem}`);
       if (work.spend(rowUnits)) await work.pause();
     }
-    const asked = { samples: rows.length + problems.length, histograms: 0 };
-    await this.#write(namespaces, this.#decoded(good), asked, report, 'json', work.signal);
+    return { namespaces, parts: this.#decoded(good) };
   }
 
   /** Rows by the write decoder, a part when it is asked for. */
@@ -160,9 +202,16 @@ export class Ingest {
     }
   }
 
-  #readyNamespaces(): readonly IngestNamespace[] {
-    const namespaces = this.#namespaces();
-    if (namespaces.length > 0) return namespaces;
+  /**
+   * Namespaces that take floats and histograms.
+   * @param named the only one that is meant; null for all
+   * @returns none when that one takes messages
+   * @throws {TsdbError} UNAVAILABLE when none is ready
+   */
+  #ofFloats(named: string | null): readonly IngestNamespace[] {
+    const ready = namedOf(this.#ready(), named);
+    const namespaces = ready.filter(({ schemas }) => schemas === null);
+    if (namespaces.length > 0 || named !== null) return namespaces;
     throw new TsdbError('UNAVAILABLE', 'unaggregated namespace is not yet initialized');
   }
 
@@ -171,8 +220,7 @@ export class Ingest {
    * @param asked what the body has, with what `report` says of it already
    */
   async #write(
-    namespaces: readonly IngestNamespace[],
-    parts: Iterable<readonly BodyRows[]>,
+    kinds: readonly WriteOfKind[],
     asked: Written,
     report: BadRows,
     format: string,
@@ -182,7 +230,7 @@ export class Ingest {
     const total = asked.samples + asked.histograms;
     const cold = new Map<IngestNamespace, number>();
     let firstRow = 0;
-    for (const part of parts) {
+    for (const { namespaces, part } of partsOf(kinds)) {
       const writes = this.#writesOf(part, namespaces, firstRow, signal);
       const outcome = await gather(writes, this.#decoder, this.#clock, report, signal);
       if (outcome instanceof TsdbError) {
@@ -219,8 +267,9 @@ export class Ingest {
     let firstRow = firstOfPart;
     for (const rows of part) {
       if (rows.rowCount === 0) continue;
-      const isOfHistograms = 'valueEnds' in rows;
+      const isTyped = 'valueEnds' in rows;
       for (const namespace of namespaces) {
+        const isOfHistograms = isTyped && namespace.schemas === null;
         const result = this.#session.write(namespace.name, rows, this.#decoder, signal);
         writes.push({ namespace, isOfHistograms, firstRow, result });
       }
@@ -228,6 +277,13 @@ export class Ingest {
     }
     return writes;
   }
+}
+
+/** The parts of all kinds, one after the other. */
+function* partsOf(
+  kinds: readonly WriteOfKind[],
+): Iterable<{ namespaces: readonly IngestNamespace[]; part: readonly BodyRows[] }> {
+  for (const { namespaces, parts } of kinds) for (const part of parts) yield { namespaces, part };
 }
 
 function countOf(histograms: WriteDecoderHistograms | null): number {

@@ -14,12 +14,25 @@ const valueBytesAtOnce = 4 << 20;
 /** A remote-write body of so few compressed bytes, with no more than the above, has nothing that would take long. */
 const smallBodyBytes = 256 * 1024;
 
+/** Histograms, or messages. */
+type BodyTypedRows = Omit<WriteDecoderHistograms, 'bad' | 'badCount' | 'timeUnitNanos'> &
+  Pick<WriteDecoderRows, 'timeUnitNanos'>;
+
 /** Rows of one kind. */
-export type BodyRows = WriteDecoderRows | WriteDecoderHistograms;
+export type BodyRows = WriteDecoderRows | BodyTypedRows;
 
 /** Up to this row rows are written at once, from the first one on. @param bytesOf tags of a row */
 export function partEnd(first: number, rowCount: number, bytesOf: (row: number) => number): number {
   return endWithin(first, rowCount, bytesOf, tagBytesAtOnce);
+}
+
+/** The same of typed rows, by their values. @param bytesOf value of a row */
+export function typedPartEnd(
+  first: number,
+  rowCount: number,
+  bytesOf: (row: number) => number,
+): number {
+  return endWithin(first, rowCount, bytesOf, valueBytesAtOnce);
 }
 
 function endWithin(
@@ -108,7 +121,7 @@ function histogramsIn(all: WriteDecoderHistograms, decoder: WriteDecoder): Itera
   const bytesOf = (row: number): number => valueEnds[row]! - startOf(row);
   return (function* () {
     for (let first = 0, past = 0; first < rowCount; first = past) {
-      const end = endWithin(first, rowCount, bytesOf, valueBytesAtOnce);
+      const end = typedPartEnd(first, rowCount, bytesOf);
       past = partEnd(first, end, (row) => tagBytes[row]!);
       const start = startOf(first);
       yield {

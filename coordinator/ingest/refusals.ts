@@ -8,15 +8,11 @@ import {
 } from '#cluster/session/write_result.ts';
 import type { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { Clock } from '#lib/env/env.ts';
-import { missOfWindow, type WriteRules, writeWindow } from '#lib/block_time.ts';
+import { missOfWindow, writeWindow } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { decodeTags, type Tag } from '#lib/tags.ts';
 import { formatDurationNanos, nanosPerMilli, nanosPerSecond } from '#lib/time.ts';
-
-/** A namespace that takes writes, with what says which times it takes. */
-export interface IngestNamespace extends WriteRules {
-  readonly name: string;
-}
+import type { IngestNamespace } from './namespaces.ts';
 
 /** Rows of a request, or of those that were written. */
 export interface Written {

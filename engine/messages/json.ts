@@ -16,10 +16,12 @@ import type { MessageType, SchemaField } from './schema.ts';
 import { WireReader, wireType } from './wire_reader.ts';
 import { itemsOf } from './wire_writer.ts';
 
+/** Large whole numbers are bigints where whoever parsed the text kept their digits. */
 export type JsonValue =
   | null
   | boolean
   | number
+  | bigint
   | string
   | readonly JsonValue[]
   | { readonly [name: string]: JsonValue };
@@ -35,7 +37,8 @@ export function wireFromJson(json: JsonValue, type: MessageType): Uint8Array<Arr
 }
 
 function refused(path: string, reason: string, value: JsonValue): Error {
-  const text = JSON.stringify(value) ?? 'undefined';
+  const digits = (_: string, each: unknown) => (typeof each === 'bigint' ? String(each) : each);
+  const text = JSON.stringify(value, digits) ?? 'undefined';
   const shown = text.length > 100 ? `${text.slice(0, 100)}…` : text;
   return badRequest(`cannot take message: ${path === '' ? 'value' : path}: ${reason}: ${shown}`);
 }
@@ -134,7 +137,10 @@ function writeField(
     }
     case 'enum': {
       const named = typeof json === 'string' ? field.enumType!.numberOf.get(json) : undefined;
-      const isNumber = typeof json === 'number' || (typeof json === 'string' && /^-?\d/.test(json));
+      const isNumber =
+        typeof json === 'number' ||
+        typeof json === 'bigint' ||
+        (typeof json === 'string' && /^-?\d/.test(json));
       if (named === undefined && !isNumber) {
         throw refused(path, `${field.enumType!.name} has no such name`, json);
       }
@@ -157,7 +163,7 @@ function floatFrom(json: JsonValue, kind: 'double' | 'float', path: string): num
   const words: Record<string, number> = { NaN, Infinity, '-Infinity': -Infinity };
   if (typeof json === 'string' && Object.hasOwn(words, json)) return words[json]!;
   const isText = typeof json === 'string' && /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(json);
-  if (typeof json !== 'number' && !isText) throw refused(path, 'it must be a number', json);
+  if (typeof json !== 'number' && typeof json !== 'bigint' && !isText) throw refused(path, 'it must be a number', json);
   const value = Number(json);
   const isBeyond = !Number.isFinite(kind === 'float' ? Math.fround(value) : value);
   if (isBeyond) throw refused(path, `it is beyond a ${kind}`, json);
@@ -179,9 +185,11 @@ function rangeOf(kind: IntegerKind): [bigint, bigint] {
 function integerFrom(json: JsonValue, kind: IntegerKind, path: string): bigint {
   // `1.0` and `1e3` are integers, too.
   const isNumber = typeof json === 'number' || (typeof json === 'string' && /^-?\d/.test(json));
-  let value: bigint | null = null;
+  let value: bigint | null = typeof json === 'bigint' ? json : null;
   if (typeof json === 'string' && /^-?\d+$/.test(json)) value = BigInt(json);
-  else if (isNumber && Number.isInteger(Number(json))) value = BigInt(Number(json));
+  else if (typeof json === 'number' && Number.isInteger(json) && !Number.isSafeInteger(json)) {
+    throw refused(path, 'from 2^53 on it must be a string, a number in JSON is not exact', json);
+  } else if (isNumber && Number.isInteger(Number(json))) value = BigInt(Number(json));
   if (value === null) throw refused(path, `it must be a whole number (${kind})`, json);
   const [lowest, highest] = rangeOf(kind);
   if (value < lowest || value > highest) throw refused(path, `it is beyond ${kind}`, json);
