@@ -13,6 +13,7 @@ import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import type { AnchoredRegexp } from '#lib/regexp/regexp.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import { clampNanos } from '#lib/time.ts';
+import { fieldLabel } from '../select/field_series.ts';
 import { queryOfMatcherLists } from '../select/matcher_query.ts';
 import { type ApiAnswer, type ApiRequest, bothNames } from '../http/http_api.ts';
 import type { ParseSelectors } from './labels.ts';
@@ -78,6 +79,11 @@ async function deletionCallOf(
   checkOrder(startNanos, lastNanos);
   const turning = turningOf(clock.deadline(selectorsMillisMax, signal));
   const lists = await ofParameter('match[]', parseSelectors(selectors, turning));
+  if (lists.flat().some(({ name }) => name === fieldLabel)) {
+    throw badRequest(
+      `match[]: a field of messages cannot be deleted by itself, only whole rows: leave out ${fieldLabel}`,
+    );
+  }
   const query = await withRegexps(turning, (regexps) => {
     const found = queryOfMatcherLists(lists, regexps);
     for (const { kind, value } of lists.flat()) {

@@ -1,15 +1,14 @@
 /**
- * The query engines' storage: chooses the namespace that covers a range, asks the session, holds
- * the answer against the limits.
+ * The query engines' storage: chooses the namespaces that are asked. Floats come from one, the one that covers the
+ * range; beside it those that hold messages answer with a series for each numeric field.
  */
-import type { AggregateResult, Session } from '#cluster/session/session.ts';
+import { type Schemas } from '#cluster/namespaces/schemas.ts';
 import type { Turning } from '#engine/aside/aside.ts';
-import { withRegexps } from '#engine/aside/regexps.ts';
 import { TsdbError } from '#lib/errors.ts';
-import type { IndexQuery } from '#lib/index_query.ts';
-import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
-import { queryOfMatcherLists, queryOfMatchers } from './matcher_query.ts';
+import { joinedLabels, joinedSeries } from './join.ts';
+import { MessageSource } from './message_source.ts';
 import type { SelectMetrics } from './metrics.ts';
+import { NamespaceSource, type ReadSession, type SourceSetup } from './namespace_source.ts';
 import type {
   LabelResult,
   Matcher,
@@ -19,14 +18,15 @@ import type {
   SelectResult,
 } from './storage.ts';
 
+export type { ReadSession } from './namespace_source.ts';
+
 /** A namespace that may be read. */
 export interface ReadableNamespace {
   readonly name: string;
   readonly retentionNanos: bigint;
+  /** Of its values, when they are messages. */
+  readonly schemas: Schemas | null;
 }
-
-/** The part of the session that queries need. */
-export type ReadSession = Pick<Session, 'fetch' | 'aggregate'>;
 
 /** Says in an answer that others could have been read as well, or null. */
 function tieWarning(
@@ -40,9 +40,6 @@ function tieWarning(
   const names = others.map(({ name }) => name).join(' and ');
   return `namespace ${read.name} was read: it was made ready before ${names} of the same retention`;
 }
-
-/** Says in an answer that it is not the whole one. */
-const partialWarning = 'the answer is partial: the limit on series was reached';
 
 /**
  * The namespace that answers. Only unaggregated ones are readable, and of those the one with the
@@ -63,10 +60,9 @@ export function readableNamespace(namespaces: readonly ReadableNamespace[]): Rea
 }
 
 export class Fanout implements QueryStorage {
-  readonly #session: ReadSession;
   readonly #namespaces: () => readonly ReadableNamespace[];
   readonly #metrics: SelectMetrics;
-  readonly #turningOf: (signal: AbortSignal) => Turning;
+  readonly #setup: SourceSetup;
 
   /**
    * @param namespaces the READY unaggregated ones of the moment; empty when there is none
@@ -78,10 +74,10 @@ export class Fanout implements QueryStorage {
     metrics: SelectMetrics,
     turningOf: (signal: AbortSignal) => Turning,
   ) {
-    this.#session = session;
     this.#namespaces = namespaces;
     this.#metrics = metrics;
-    this.#turningOf = turningOf;
+    const onFetched = (seriesCount: number): void => metrics.fetchedSeries.increase(seriesCount);
+    this.#setup = { session, turningOf, onFetched };
   }
 
   select(
@@ -90,12 +86,13 @@ export class Fanout implements QueryStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    return this.#counted('select', async () => {
-      const query = await withRegexps(this.#turningOf(signal), (regexps) =>
-        queryOfMatchers(matchers, regexps),
-      );
-      return this.#fetch(query, range, limits, true, signal);
-    });
+    return this.#counted('select', async (sources) =>
+      joinedSeries(
+        await Promise.all(sources.map((each) => each.select(matchers, range, limits, signal))),
+        limits,
+        signal,
+      ),
+    );
   }
 
   series(
@@ -104,10 +101,13 @@ export class Fanout implements QueryStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    return this.#counted('series', async () => {
-      const query = await this.#queryOfLists(matcherLists, signal);
-      return this.#fetch(query, range, limits, false, signal);
-    });
+    return this.#counted('series', async (sources) =>
+      joinedSeries(
+        await Promise.all(sources.map((each) => each.series(matcherLists, range, limits, signal))),
+        limits,
+        signal,
+      ),
+    );
   }
 
   labelNames(
@@ -116,13 +116,14 @@ export class Fanout implements QueryStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<LabelResult> {
-    return this.#counted('labelNames', async () => {
-      const found = await this.#aggregate([], true, matcherLists, range, limits, signal);
-      return labelResult(
-        found,
-        found.tags.map((tag) => tag.name),
-      );
-    });
+    return this.#counted('labelNames', async (sources) =>
+      joinedLabels(
+        await Promise.all(
+          sources.map((each) => each.labelNames(matcherLists, range, limits, signal)),
+        ),
+        () => this.#setup.turningOf(signal).work,
+      ),
+    );
   }
 
   labelValues(
@@ -132,106 +133,43 @@ export class Fanout implements QueryStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<LabelResult> {
-    return this.#counted('labelValues', async () => {
-      const found = await this.#aggregate([name], false, matcherLists, range, limits, signal);
-      return labelResult(found, found.tags.find((tag) => tag.name === name)?.values ?? []);
-    });
-  }
-
-  #queryOfLists(lists: readonly (readonly Matcher[])[], signal: AbortSignal): Promise<IndexQuery> {
-    return withRegexps(this.#turningOf(signal), (regexps) => queryOfMatcherLists(lists, regexps));
-  }
-
-  async #fetch(
-    query: IndexQuery,
-    range: SelectRange,
-    limits: SelectLimits,
-    fetchData: boolean,
-    signal: AbortSignal,
-  ): Promise<SelectResult> {
-    const { name, warning } = this.#namespace();
-    const found = await this.#session.fetch(
-      {
-        namespace: name,
-        query,
-        ...within64Bits(range),
-        fetchData,
-        seriesLimit: limits.seriesMax,
-        requireExhaustive: limits.requireExhaustive,
-        memory: limits.memory ?? unlimitedReadBytes,
-      },
-      signal,
+    return this.#counted('labelValues', async (sources) =>
+      joinedLabels(
+        await Promise.all(
+          sources.map((each) => each.labelValues(name, matcherLists, range, limits, signal)),
+        ),
+        () => this.#setup.turningOf(signal).work,
+      ),
     );
-    this.#metrics.fetchedSeries.increase(found.bundle.seriesCount);
-    return flagged(found, warning);
   }
 
-  async #aggregate(
-    tagNames: readonly string[],
-    namesOnly: boolean,
-    matcherLists: readonly (readonly Matcher[])[],
-    range: SelectRange,
-    limits: SelectLimits,
-    signal: AbortSignal,
-  ): Promise<AggregateResult> {
-    const query = await this.#queryOfLists(matcherLists, signal);
-    const { name, warning } = this.#namespace();
-    const found = await this.#session.aggregate(
-      {
-        namespace: name,
-        query,
-        ...within64Bits(range),
-        tagNames,
-        namesOnly,
-        limit: 0,
-        requireExhaustive: limits.requireExhaustive,
-        memory: limits.memory ?? unlimitedReadBytes,
-      },
-      signal,
-    );
-    return flagged(found, warning);
+  /** @throws {TsdbError} UNAVAILABLE when there is none */
+  #sources(): readonly QueryStorage[] {
+    const all = this.#namespaces();
+    const ofFloats = all.filter(({ schemas }) => schemas === null);
+    const sources: QueryStorage[] = [];
+    if (ofFloats.length > 0 || all.length === 0) {
+      const read = readableNamespace(ofFloats);
+      sources.push(new NamespaceSource(this.#setup, read.name, tieWarning(read, ofFloats)));
+    }
+    for (const { name, schemas } of all) {
+      if (schemas === null) continue;
+      const source = new NamespaceSource(this.#setup, name, null);
+      sources.push(new MessageSource(source, schemas, this.#setup.turningOf));
+    }
+    return sources;
   }
 
-  #namespace(): { readonly name: string; readonly warning: string | null } {
-    const namespaces = this.#namespaces();
-    const read = readableNamespace(namespaces);
-    return { name: read.name, warning: tieWarning(read, namespaces) };
-  }
-
-  async #counted<Result>(kind: string, fetch: () => Promise<Result>): Promise<Result> {
+  async #counted<Result>(
+    kind: string,
+    ask: (sources: readonly QueryStorage[]) => Promise<Result>,
+  ): Promise<Result> {
     this.#metrics.fetches.increase(1, { kind });
     try {
-      return await fetch();
+      return await ask(this.#sources());
     } catch (error) {
       this.#metrics.fetchErrors.increase(1, { kind });
       throw error;
     }
   }
-}
-
-/** Every partial answer carries a warning, and every one of a namespace that had equals. */
-function flagged<
-  Result extends { readonly exhaustive: boolean; readonly warnings: readonly string[] },
->(result: Result, warning: string | null): Result {
-  const more = [
-    ...(warning === null ? [] : [warning]),
-    ...(result.exhaustive ? [] : [partialWarning]),
-  ];
-  return more.length === 0 ? result : { ...result, warnings: [...result.warnings, ...more] };
-}
-
-const int64Max = 2n ** 63n - 1n;
-
-/** Times of requests may lie anywhere; those of samples are 64-bit nanoseconds. */
-function within64Bits({ startNanos, endNanos }: SelectRange): SelectRange {
-  const clamped = (nanos: bigint): bigint =>
-    nanos > int64Max ? int64Max : nanos < -int64Max ? -int64Max : nanos;
-  return { startNanos: clamped(startNanos), endNanos: clamped(endNanos) };
-}
-
-function labelResult(
-  { exhaustive, warnings }: AggregateResult,
-  values: readonly string[],
-): LabelResult {
-  return { values, exhaustive, warnings };
 }

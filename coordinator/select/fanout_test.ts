@@ -65,7 +65,7 @@ test('of equal namespaces the one that was made ready first is read, and the ans
 });
 
 test('readableNamespace() takes the longest retention, and the first of equals', () => {
-  const of = (name: string, retentionNanos: bigint) => ({ name, retentionNanos });
+  const of = (name: string, retentionNanos: bigint) => ({ name, retentionNanos, schemas: null });
   const namespaces = [of('b', 1n), of('c', 2n), of('a', 2n)];
   assert.equal(readableNamespace(namespaces).name, 'c');
   assert.throws(() => readableNamespace([]), { code: 'UNAVAILABLE' });

@@ -163,7 +163,8 @@ function floatFrom(json: JsonValue, kind: 'double' | 'float', path: string): num
   const words: Record<string, number> = { NaN, Infinity, '-Infinity': -Infinity };
   if (typeof json === 'string' && Object.hasOwn(words, json)) return words[json]!;
   const isText = typeof json === 'string' && /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(json);
-  if (typeof json !== 'number' && typeof json !== 'bigint' && !isText) throw refused(path, 'it must be a number', json);
+  if (typeof json !== 'number' && typeof json !== 'bigint' && !isText)
+    throw refused(path, 'it must be a number', json);
   const value = Number(json);
   const isBeyond = !Number.isFinite(kind === 'float' ? Math.fround(value) : value);
   if (isBeyond) throw refused(path, `it is beyond a ${kind}`, json);

@@ -1,0 +1,232 @@
+/** Namespaces with a schema through the API: messages written as JSON, and their numeric fields read as series. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
+
+const { signal } = new AbortController();
+
+const schemaOf = (fields: string, name = 'devices') => ({
+  name,
+  msgName: 'telemetry.Reading',
+  protoName: 'reading.proto',
+  protoMap: {
+    'reading.proto': `syntax = "proto3"; package telemetry; message Reading { ${fields} }`,
+  },
+});
+
+const fields = `double load = 1; string state = 2; optional int64 count = 3; Latency latency = 4;
+  message Latency { double p50 = 1; double p99 = 2; }`;
+
+/** With the namespaces "default" and "devices", whose values are readings. */
+async function openWithSchema(settings?: string): Promise<TestCoordinator> {
+  const test = await TestCoordinator.openReady(settings);
+  await makeReady(test, 'devices');
+  assert.equal((await test.post('/api/v1/services/tsdb/schema', schemaOf(fields))).status, 200);
+  return test;
+}
+
+async function makeReady(test: TestCoordinator, name: string): Promise<void> {
+  const create = { namespaceName: name, retentionTime: '12h' };
+  assert.equal((await test.post('/api/v1/database/create', create)).status, 200);
+  await test.post('/api/v1/services/tsdb/namespace/ready', { name });
+  await test.topology.until(
+    ({ namespaces }) => namespaces.get(name)?.options.stagingStatus === 'READY',
+    signal,
+  );
+}
+
+const reading = (device: string, timestamp: number, value: unknown) => ({
+  tags: { __name__: 'reading', device },
+  timestamp,
+  value,
+});
+
+test('messages are written beside floats, and each numeric field is a series', async () => {
+  await using test = await openWithSchema();
+  const now = nowSeconds();
+  const written = await test.post('/api/v1/json/write', [
+    reading('a', now - 20, { load: 1.5, count: '7', latency: { p99: 0.25 } }),
+    reading('a', now - 10, { state: 'idle', latency: { p50: 0.125, p99: 0.5 } }),
+    reading('b', now - 10, { load: -2, state: 'busy' }),
+    { tags: { __name__: 'plain' }, timestamp: now - 10, value: 3 },
+  ]);
+  assert.deepEqual([written.status, written.text], [200, '']);
+  const query = async (text: string): Promise<Record<string, string>> => {
+    const answer = await test.get(`/api/v1/query?time=${now}&query=${encodeURIComponent(text)}`);
+    assert.equal(answer.status, 200, answer.text);
+    return Object.fromEntries(
+      answer.json.data.result.map(
+        ({ metric, value }: { metric: Record<string, string>; value: [number, string] }) => [
+          `${metric['device'] ?? ''} ${metric['__field__'] ?? ''}`.trim(),
+          value[1],
+        ],
+      ),
+    );
+  };
+  assert.deepEqual(await query('reading'), {
+    'a load': '0',
+    'a count': '7',
+    'a latency.p50': '0.125',
+    'a latency.p99': '0.5',
+    'b load': '-2',
+  });
+  assert.deepEqual(await query('reading{__field__="latency.p99"}'), { 'a latency.p99': '0.5' });
+  assert.deepEqual(await query('reading{__field__=~"latency.*", device="a"}'), {
+    'a latency.p50': '0.125',
+    'a latency.p99': '0.5',
+  });
+  assert.deepEqual(await query('max_over_time(reading{__field__!="load"}[1m])'), {
+    'a count': '7',
+    'a latency.p50': '0.125',
+    'a latency.p99': '0.5',
+  });
+  assert.deepEqual(
+    await query('sum by (__field__) (sum_over_time(reading{__field__="load"}[1m]))'),
+    {
+      load: '-0.5',
+    },
+  );
+  assert.deepEqual(await query('reading{__field__=""}'), {});
+  assert.deepEqual(await query('reading{__field__="state"}'), {});
+  assert.deepEqual(await query('plain'), { '': '3' });
+  assert.deepEqual(await query('plain{__field__=""}'), { '': '3' });
+  assert.deepEqual(await query('plain{__field__="load"}'), {});
+  assert.deepEqual(Object.keys(await query('{__name__=~"reading|plain"}')).length, 6);
+});
+
+test('labels and series have the field, too', async () => {
+  await using test = await openWithSchema();
+  const now = nowSeconds();
+  await test.post('/api/v1/json/write', [
+    reading('a', now, { load: 1 }),
+    { tags: { __name__: 'plain', host: 'x' }, timestamp: now, value: 3 },
+  ]);
+  const data = async (path: string) => (await test.get(`/api/v1/${path}`)).json.data;
+  assert.deepEqual(await data('labels'), ['__field__', '__name__', 'device', 'host']);
+  assert.deepEqual(await data('labels?match[]=plain'), ['__name__', 'host']);
+  const all = ['count', 'latency.p50', 'latency.p99', 'load'];
+  assert.deepEqual(await data('label/__field__/values'), all);
+  assert.deepEqual(await data('label/__field__/values?match[]=plain'), []);
+  assert.deepEqual(await data('label/__field__/values?match[]={__field__=~"l.*"}'), all.slice(1));
+  assert.deepEqual(await data('label/device/values?match[]={__field__="none"}'), []);
+  assert.deepEqual(await data('label/__name__/values'), ['plain', 'reading']);
+  const series = await data('series?match[]=reading{__field__=~"lo.*"}&match[]=plain');
+  assert.deepEqual(series, [
+    { __name__: 'plain', host: 'x' },
+    { __field__: 'load', __name__: 'reading', device: 'a' },
+  ]);
+});
+
+test('rows of the wrong shape are refused by row with the path of the field, and the others are written', async () => {
+  await using test = await openWithSchema();
+  const now = nowSeconds();
+  const { status, json } = await test.post('/api/v1/json/write', [
+    reading('a', now, { load: 1 }),
+    reading('b', now, { load: 'high' }),
+    reading('c', now, { latency: { p99: {} } }),
+    reading('d', now, { lod: 1 }),
+    reading('e', now, { count: 2 ** 60 }),
+    reading('f', now, [1]),
+  ]);
+  assert.equal(status, 400);
+  assert.match(json.error, /5 of 6 samples were refused, the others were written/);
+  assert.match(json.error, /device="b"\}: cannot take message: load: it must be a number: "high"/);
+  assert.match(json.error, /device="c"\}: cannot take message: latency\.p99: it must be a number/);
+  assert.match(
+    json.error,
+    /device="d"\}: cannot take message: lod: telemetry.Reading has no such field/,
+  );
+  assert.match(
+    json.error,
+    /device="e"\}: cannot take message: count: from 2\^53 on it must be a string/,
+  );
+  assert.match(json.error, /row 5: value: not a number, or an object/);
+  const { data } = (await test.get(`/api/v1/query?query=count(reading{__field__="load"})`)).json;
+  assert.equal(data.result[0].value[1], '1');
+});
+
+test('objects need a namespace with a schema, which is named when there are several; floats go to the others', async () => {
+  await using test = await TestCoordinator.openReady();
+  const now = nowSeconds();
+  const row = reading('a', now, { load: 1 });
+  const plain = { tags: { __name__: 'plain' }, timestamp: now, value: 3 };
+  const write = async (body: object, parameters = '') => {
+    const answer = await test.post(`/api/v1/json/write${parameters}`, body);
+    return [answer.status, answer.text === '' ? '' : answer.json.error];
+  };
+  const [status, error] = await write([row, plain]);
+  assert.equal(status, 400);
+  assert.match(error, /1 of 2 samples.*an object, and no ready namespace has a schema/);
+  for (const name of ['devices', 'others']) {
+    await makeReady(test, name);
+    assert.equal(
+      (await test.post('/api/v1/services/tsdb/schema', schemaOf(fields, name))).status,
+      200,
+    );
+  }
+  assert.match(
+    (await write(row))[1],
+    /several namespaces have a schema: name one \(namespace=…\): devices, others/,
+  );
+  assert.deepEqual(await write(row, '?namespace=others'), [200, '']);
+  assert.deepEqual(await write(plain), [200, '']);
+  assert.match(
+    (await write(plain, '?namespace=others'))[1],
+    /value: not an object, and namespace others has a schema/,
+  );
+  assert.match(
+    (await write(row, '?namespace=default'))[1],
+    /namespace default does not have a schema/,
+  );
+  assert.deepEqual((await write(row, '?namespace=nobody'))[0], 503);
+});
+
+test('a schema that is deployed is written by at once, and what was written before is absent where it had no such field', async () => {
+  await using test = await openWithSchema();
+  const now = nowSeconds();
+  await test.post('/api/v1/json/write', reading('a', now - 20, { load: 1 }));
+  const next = `${fields} double heat = 9;`;
+  assert.equal((await test.post('/api/v1/services/tsdb/schema', schemaOf(next))).status, 200);
+  const written = await test.post('/api/v1/json/write', reading('a', now - 10, { heat: 21 }));
+  assert.equal(written.status, 200, written.text);
+  const range = `start=${now - 20}&end=${now - 10}&step=10`;
+  const values = async (field: string) => {
+    const query = encodeURIComponent(`reading{__field__="${field}"}`);
+    const { data } = (await test.get(`/api/v1/query_range?${range}&query=${query}`)).json;
+    return data.result[0].values.map(([time, value]: [number, string]) => [time - now, value]);
+  };
+  assert.deepEqual(await values('load'), [
+    [-20, '1'],
+    [-10, '0'],
+  ]);
+  assert.deepEqual(await values('heat'), [[-10, '21']]);
+});
+
+test('a limit on series counts each field', async () => {
+  await using test = await openWithSchema();
+  const now = nowSeconds();
+  await test.post('/api/v1/json/write', [
+    reading('a', now, { load: 1, count: 1, latency: {} }),
+    reading('b', now, { load: 1, count: 1, latency: {} }),
+  ]);
+  const limited = async (limit: number, exhaustive: boolean) =>
+    test.get('/api/v1/query?query=reading', {
+      'M3-Limit-Max-Series': String(limit),
+      'M3-Limit-Require-Exhaustive': String(exhaustive),
+    });
+  assert.equal((await limited(8, true)).json.data.result.length, 8);
+  const cut = (await limited(7, false)).json;
+  assert.equal(cut.data.result.length, 7);
+  assert.match(cut.warnings[0], /partial/);
+  const refused = await limited(7, true);
+  assert.equal(refused.status, 400, refused.text);
+  assert.match(refused.json.error, /series_matched=at least 8, of which each field/);
+});
+
+test('a deletion takes whole rows, and is refused for single fields', async () => {
+  await using test = await openWithSchema();
+  const path = '/api/v1/admin/tsdb/delete_series?match[]=';
+  const refused = await test.post(`${path}${encodeURIComponent('{__field__="load"}')}`, '');
+  assert.equal(refused.status, 400);
+  assert.match(refused.json.error, /a field of messages cannot be deleted by itself/);
+});

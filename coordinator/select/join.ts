@@ -1,0 +1,114 @@
+/** Answers of several namespaces as one: no series is in two of them. */
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import { badRequest } from '#lib/errors.ts';
+import { compareTexts } from '#lib/text_order.ts';
+import { unitePaced } from '#lib/turns/paced.ts';
+import type { Work } from '#lib/turns/turns.ts';
+import { partialWarning } from './namespace_source.ts';
+import type { LabelResult, SelectLimits, SelectResult } from './storage.ts';
+
+/** @throws {TsdbError} BAD_REQUEST over the limit on series, when the answer has to be exhaustive */
+export async function joinedSeries(
+  results: readonly SelectResult[],
+  { seriesMax, requireExhaustive, memory }: SelectLimits,
+  signal: AbortSignal,
+): Promise<SelectResult> {
+  const [only, ...others] = results;
+  if (only !== undefined && others.length === 0) return only;
+  const parts = results.map(({ bundle }) => bundle).filter(({ seriesCount }) => seriesCount > 0);
+  const chunkBytes = parts.reduce((sum, { chunkData }) => sum + chunkData.length, 0);
+  // What was taken for the parts goes on as what is taken for the whole.
+  await memory?.grow(chunkBytes, signal);
+  const whole = joinedBundles(parts);
+  memory?.give(chunkBytes);
+  const cut = cutTo(whole, seriesMax, requireExhaustive);
+  const isCut = cut.seriesCount < whole.seriesCount;
+  const warnings = results.flatMap((result) => result.warnings);
+  return {
+    bundle: cut,
+    exhaustive: !isCut && results.every(({ exhaustive }) => exhaustive),
+    warnings: isCut ? [...new Set([...warnings, partialWarning])] : [...new Set(warnings)],
+  };
+}
+
+/** The first series of a bundle. @param seriesMax 0 = no limit @throws {TsdbError} BAD_REQUEST */
+export function cutTo(
+  bundle: SeriesBundle,
+  seriesMax: number,
+  requireExhaustive: boolean,
+): SeriesBundle {
+  if (seriesMax === 0 || bundle.seriesCount <= seriesMax) return bundle;
+  if (requireExhaustive) {
+    throw badRequest(
+      `query exceeded limit: series_limit=${seriesMax}, series_matched=${bundle.seriesCount}; the limit is that of the request, or limits.perQuery.maxFetchedSeries of the coordinator`,
+    );
+  }
+  return { ...bundle, seriesCount: seriesMax };
+}
+
+function joinedBundles(parts: readonly SeriesBundle[]): SeriesBundle {
+  if (parts.length === 1) return parts[0]!;
+  const seriesCount = parts.reduce((sum, part) => sum + part.seriesCount, 0);
+  const joined = (
+    data: (part: SeriesBundle) => Uint8Array,
+    offset: (part: SeriesBundle) => Uint32Array,
+  ): { data: Uint8Array; offset: Uint32Array } => {
+    const offsets = new Uint32Array(seriesCount + 1);
+    let at = 0;
+    let bytes = 0;
+    for (const part of parts) {
+      const own = offset(part);
+      for (let i = 0; i < part.seriesCount; i++) {
+        bytes += own[i + 1]! - own[i]!;
+        offsets[++at] = bytes;
+      }
+    }
+    const all = parts.map((part) => data(part).subarray(0, offset(part)[part.seriesCount]));
+    return { data: new Uint8Array(Buffer.concat(all)), offset: offsets };
+  };
+  const tags = joined(
+    (part) => part.tagsData,
+    (part) => part.tagsOffset,
+  );
+  const ids = joined(
+    (part) => part.idData,
+    (part) => part.idOffset,
+  );
+  const chunks = joined(
+    (part) => part.chunkData,
+    (part) => part.chunkOffset,
+  );
+  const idScheme = new Uint8Array(seriesCount);
+  let at = 0;
+  for (const part of parts) {
+    idScheme.set(part.idScheme.subarray(0, part.seriesCount), at);
+    at += part.seriesCount;
+  }
+  return {
+    seriesCount,
+    tagsData: tags.data,
+    tagsOffset: tags.offset,
+    idScheme,
+    idData: ids.data,
+    idOffset: ids.offset,
+    chunkData: chunks.data,
+    chunkOffset: chunks.offset,
+  };
+}
+
+/** @param results values of each sorted */
+export async function joinedLabels(
+  results: readonly LabelResult[],
+  workOf: () => Work,
+): Promise<LabelResult> {
+  const [first, ...others] = results;
+  if (first !== undefined && others.length === 0) return first;
+  const work = workOf();
+  let values: readonly string[] = first?.values ?? [];
+  for (const other of others) values = await unitePaced(values, other.values, compareTexts, work);
+  return {
+    values,
+    exhaustive: results.every(({ exhaustive }) => exhaustive),
+    warnings: [...new Set(results.flatMap(({ warnings }) => warnings))],
+  };
+}

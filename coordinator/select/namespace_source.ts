@@ -1,0 +1,170 @@
+/** One namespace as the query engines' storage: asks the session, and says in an answer what it is not. */
+import type { AggregateResult, Session } from '#cluster/session/session.ts';
+import type { Turning } from '#engine/aside/aside.ts';
+import { withRegexps } from '#engine/aside/regexps.ts';
+import type { IndexQuery } from '#lib/index_query.ts';
+import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
+import { queryOfMatcherLists, queryOfMatchers } from './matcher_query.ts';
+import type {
+  LabelResult,
+  Matcher,
+  QueryStorage,
+  SelectLimits,
+  SelectRange,
+  SelectResult,
+} from './storage.ts';
+
+/** The part of the session that queries need. */
+export type ReadSession = Pick<Session, 'fetch' | 'aggregate'>;
+
+/** What reads of all namespaces share. */
+export interface SourceSetup {
+  readonly session: ReadSession;
+  /** For what a read does with its matchers. */
+  readonly turningOf: (signal: AbortSignal) => Turning;
+  /** Told of the series of each fetch. */
+  readonly onFetched: (seriesCount: number) => void;
+}
+
+/** Says in an answer that it is not the whole one. */
+export const partialWarning = 'the answer is partial: the limit on series was reached';
+
+export class NamespaceSource implements QueryStorage {
+  readonly #setup: SourceSetup;
+  readonly #name: string;
+  readonly #warning: string | null;
+
+  /** @param warning of each answer, or null */
+  constructor(setup: SourceSetup, name: string, warning: string | null) {
+    this.#setup = setup;
+    this.#name = name;
+    this.#warning = warning;
+  }
+
+  async select(
+    matchers: readonly Matcher[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    const query = await withRegexps(this.#setup.turningOf(signal), (regexps) =>
+      queryOfMatchers(matchers, regexps),
+    );
+    return this.#fetch(query, range, limits, true, signal);
+  }
+
+  async series(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    const query = await this.#queryOfLists(matcherLists, signal);
+    return this.#fetch(query, range, limits, false, signal);
+  }
+
+  async labelNames(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult> {
+    const found = await this.#aggregate([], true, matcherLists, range, limits, signal);
+    return labelResult(
+      found,
+      found.tags.map((tag) => tag.name),
+    );
+  }
+
+  async labelValues(
+    name: string,
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult> {
+    const found = await this.#aggregate([name], false, matcherLists, range, limits, signal);
+    return labelResult(found, found.tags.find((tag) => tag.name === name)?.values ?? []);
+  }
+
+  #queryOfLists(lists: readonly (readonly Matcher[])[], signal: AbortSignal): Promise<IndexQuery> {
+    return withRegexps(this.#setup.turningOf(signal), (regexps) =>
+      queryOfMatcherLists(lists, regexps),
+    );
+  }
+
+  async #fetch(
+    query: IndexQuery,
+    range: SelectRange,
+    limits: SelectLimits,
+    fetchData: boolean,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    const found = await this.#setup.session.fetch(
+      {
+        namespace: this.#name,
+        query,
+        ...within64Bits(range),
+        fetchData,
+        seriesLimit: limits.seriesMax,
+        requireExhaustive: limits.requireExhaustive,
+        memory: limits.memory ?? unlimitedReadBytes,
+      },
+      signal,
+    );
+    this.#setup.onFetched(found.bundle.seriesCount);
+    return flagged(found, this.#warning);
+  }
+
+  async #aggregate(
+    tagNames: readonly string[],
+    namesOnly: boolean,
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<AggregateResult> {
+    const query = await this.#queryOfLists(matcherLists, signal);
+    const found = await this.#setup.session.aggregate(
+      {
+        namespace: this.#name,
+        query,
+        ...within64Bits(range),
+        tagNames,
+        namesOnly,
+        limit: 0,
+        requireExhaustive: limits.requireExhaustive,
+        memory: limits.memory ?? unlimitedReadBytes,
+      },
+      signal,
+    );
+    return flagged(found, this.#warning);
+  }
+}
+
+/** Every partial answer carries a warning, and every one of a namespace that had equals. */
+function flagged<
+  Result extends { readonly exhaustive: boolean; readonly warnings: readonly string[] },
+>(result: Result, warning: string | null): Result {
+  const more = [
+    ...(warning === null ? [] : [warning]),
+    ...(result.exhaustive ? [] : [partialWarning]),
+  ];
+  return more.length === 0 ? result : { ...result, warnings: [...result.warnings, ...more] };
+}
+
+const int64Max = 2n ** 63n - 1n;
+
+/** Times of requests may lie anywhere; those of samples are 64-bit nanoseconds. */
+export function within64Bits({ startNanos, endNanos }: SelectRange): SelectRange {
+  const clamped = (nanos: bigint): bigint =>
+    nanos > int64Max ? int64Max : nanos < -int64Max ? -int64Max : nanos;
+  return { startNanos: clamped(startNanos), endNanos: clamped(endNanos) };
+}
+
+function labelResult(
+  { exhaustive, warnings }: AggregateResult,
+  values: readonly string[],
+): LabelResult {
+  return { values, exhaustive, warnings };
+}
