@@ -169,6 +169,13 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       clock: env.clock,
     },
     labels: { storage, parseSelectors, turningOf, settings, clock: env.clock },
+    messages: {
+      stored: () => storage.messages(),
+      parseSelectors,
+      turningOf,
+      settings,
+      clock: env.clock,
+    },
     read: { storage, settings, samplesMax: config.querySamplesMax, clock: env.clock },
     status: {
       clock: env.clock,

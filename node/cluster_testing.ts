@@ -4,6 +4,8 @@ import { type ClusterName, environmentDefault, zoneDefault } from '#cluster/kv/k
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import { Truncations } from '#cluster/metadata/truncations.ts';
+import { deploySchema } from '#cluster/admin/schemas.ts';
+import type { SchemaText } from '#cluster/namespaces/schemas.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import { addNamespace, deleteNamespace, type Namespace } from '#cluster/namespaces/namespaces.ts';
 import type { NodeService } from '#cluster/node/service.ts';
@@ -138,6 +140,12 @@ export class TestCluster implements AsyncDisposable {
 
   async addNamespace(namespace: Namespace): Promise<void> {
     await this.namespaces.update((registry) => addNamespace(registry, namespace), never);
+  }
+
+  async deploySchema(name: string, text: SchemaText): Promise<void> {
+    const namespaces = new NamespaceStore(this.kvStore.client(), cluster, realEnv.clock);
+    const target = { namespaces, clock: realEnv.clock, random: realEnv.random };
+    await deploySchema(target, name, text, { dryRun: false }, never);
   }
 
   async deleteNamespace(name: string): Promise<void> {

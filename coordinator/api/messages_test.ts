@@ -230,3 +230,55 @@ test('a deletion takes whole rows, and is refused for single fields', async () =
   assert.equal(refused.status, 400);
   assert.match(refused.json.error, /a field of messages cannot be deleted by itself/);
 });
+
+test('messages come back as they were written, whole or some of their fields', async () => {
+  await using test = await openWithSchema();
+  const now = nowSeconds();
+  const first = { load: 1.5, count: '7', state: 'idle', latency: { p99: 0.25 } };
+  const second = { load: 'NaN', latency: {} };
+  await test.post('/api/v1/json/write', [
+    reading('a', now - 20, first),
+    reading('a', now - 10, second),
+    reading('b', now - 10, { count: 0 }),
+  ]);
+  const query = async (parameters: string) => {
+    const answer = await test.get(`/api/v1/json/query?${parameters}`);
+    assert.equal(answer.status, 200, answer.text);
+    return Object.fromEntries(
+      answer.json.data.map(
+        ({ metric, values }: { metric: { device: string }; values: [number, unknown][] }) => [
+          metric.device,
+          values.map(([time, value]) => [time - now, value]),
+        ],
+      ),
+    );
+  };
+  assert.deepEqual(await query('match[]=reading'), {
+    a: [
+      [-20, first],
+      [-10, second],
+    ],
+    b: [[-10, { count: '0' }]],
+  });
+  assert.deepEqual(
+    await query(`match[]=reading{device="a"}&fields=load,latency.p99&end=${now - 20}`),
+    {
+      a: [[-20, { load: 1.5, latency: { p99: 0.25 } }]],
+    },
+  );
+  const refused = async (parameters: string) =>
+    (await test.get(`/api/v1/json/query?${parameters}`)).json.error;
+  assert.match(
+    await refused('match[]=a&fields=lod'),
+    /fields: telemetry\.Reading has no field "lod"/,
+  );
+  assert.match(
+    await refused('match[]={__field__="a"}'),
+    /match\[\]: fields are named by the parameter/,
+  );
+  assert.match(
+    await refused('match[]=a&namespace=default'),
+    /namespace: none of this name.*devices/,
+  );
+  assert.match(await refused(''), /match\[\]/);
+});

@@ -61,6 +61,7 @@ import {
   refuseUnsupportedHeaders,
 } from '../http/http_api.ts';
 import { labelNames, type LabelsApiSetup, labelValues, series } from './labels.ts';
+import { type MessagesApiSetup, queryMessages } from './messages.ts';
 import { jsonWriteBytesMax, readBodyBytesMax } from '../http/limits.ts';
 import { health, type OpsApiSetup, ready, routeList } from './ops.ts';
 import { instantQuery, type QueryApiSetup, rangeQuery } from './query.ts';
@@ -75,6 +76,7 @@ export interface ApiSetup {
   readonly writeBodyBytesMax: number;
   readonly query: QueryApiSetup;
   readonly labels: LabelsApiSetup;
+  readonly messages: MessagesApiSetup;
   readonly read: RemoteReadSetup;
   readonly status: StatusApiSetup;
   readonly deletions: DeletionApiSetup;
@@ -105,12 +107,14 @@ const databaseCreatePaths = ['/api/v1/database/create', '/api/v1/database/namesp
 
 /** Every endpoint of the coordinator. */
 export function routesOf(setup: ApiSetup): readonly Route[] {
-  const { admin, compat, deletions, ingest, labels, ops, page, query, read, status } = setup;
+  const { admin, compat, deletions, ingest, labels, messages, ops, page, query, read, status } =
+    setup;
   const writeBytesMax = setup.writeBodyBytesMax;
   const jsonBytesMax = Math.min(writeBytesMax, jsonWriteBytesMax);
   const table: readonly Row[] = [
     ['POST', ['/api/v1/compat/remote/write'], 'write', bytes(remoteWrite, ingest, writeBytesMax)],
     ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, ingest, jsonBytesMax)],
+    ['GET POST', ['/api/v1/json/query'], 'data', form(queryMessages, messages)],
 
     ['GET POST', both('query_range'), 'data', form(rangeQuery, query)],
     ['GET POST', both('query'), 'data', form(instantQuery, query)],

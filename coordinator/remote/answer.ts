@@ -13,7 +13,7 @@ import { labelsUnits } from '../promql/rows/paced.ts';
 import type { Pacer } from '../promql/rows/pacer.ts';
 import { histogramChunks, type TimedHistogram } from './histogram_chunk.ts';
 import { HistogramMessages } from './histogram_message.ts';
-import { type MixedRow, mixedSlices } from './mixed_rows.ts';
+import { type MixedRow, protocolSlices } from './mixed_rows.ts';
 import { MessageWriter, writeLabels } from './messages.ts';
 import { encodeXorChunk, xorChunkRowsMax } from './xor_chunk.ts';
 
@@ -118,7 +118,7 @@ export async function encodeReadResult(
   for (const { index, tags } of await seriesInOrder(bundle, pacer.work)) {
     const chunks = chunksOf(bundle, index);
     if (hasTyped([chunks])) {
-      const slices = mixedSlices(chunks, range);
+      const slices = protocolSlices(chunks, range);
       await writeMixedSeries(piece, series, histograms, tags, slices, pacer);
       if (piece.byteLength < piecesBytes) continue;
       pieces.push(piece.finish());
@@ -253,7 +253,7 @@ export async function* encodeChunkedFrames(
     const chunks = chunksOf(bundle, index);
     if (hasTyped([chunks])) {
       const frames = new MixedFrames(tags, series, chunk);
-      for (const rows of mixedSlices(chunks, range)) {
+      for (const rows of protocolSlices(chunks, range)) {
         for (const frame of frames.of(rows)) writeFrame(piece, frame, queryIndex);
         if (work.spend(typedRowUnits * rows.length)) await work.pause();
         if (piece.byteLength < piecesBytes) continue;

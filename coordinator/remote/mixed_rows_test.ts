@@ -8,7 +8,7 @@ import { inColumns } from '#engine/typed/codec_fuzz.ts';
 import { histogramOfValue } from '#engine/typed/histogram.ts';
 import { histogramValues } from '#engine/typed/samples_testing.ts';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
-import { type MixedRow, mixedSlices } from './mixed_rows.ts';
+import { type MixedRow, protocolSlices } from './mixed_rows.ts';
 
 const begin = 1_700_000_000_000_000_000n;
 
@@ -56,7 +56,7 @@ test('slices have what one reading of all has, and few rows each', () => {
     const endNanos = startNanos + BigInt(numbers.below(4000)) * 1_300_000n;
     const range = round % 3 === 0 ? ([0n, 2n ** 70n] as const) : ([startNanos, endNanos] as const);
     const found: MixedRow[] = [];
-    for (const rows of mixedSlices(new Uint8Array(Buffer.concat(chunks)), {
+    for (const rows of protocolSlices(new Uint8Array(Buffer.concat(chunks)), {
       startNanos: range[0],
       endNanos: range[1],
     })) {

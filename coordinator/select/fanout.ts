@@ -2,7 +2,7 @@
  * The query engines' storage: chooses the namespaces that are asked. Floats come from one, the one that covers the
  * range; beside it those that hold messages answer with a series for each numeric field.
  */
-import { type Schemas } from '#cluster/namespaces/schemas.ts';
+import type { Schemas } from '#cluster/namespaces/schemas.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { joinedLabels, joinedSeries } from './join.ts';
@@ -26,6 +26,13 @@ export interface ReadableNamespace {
   readonly retentionNanos: bigint;
   /** Of its values, when they are messages. */
   readonly schemas: Schemas | null;
+}
+
+/** A namespace whose values are messages, as it is stored. */
+export interface MessagesOfNamespace {
+  readonly name: string;
+  readonly schemas: Schemas;
+  readonly source: QueryStorage;
 }
 
 /** Says in an answer that others could have been read as well, or null. */
@@ -143,6 +150,14 @@ export class Fanout implements QueryStorage {
     );
   }
 
+  /** Namespaces of messages as they are stored. */
+  messages(): readonly MessagesOfNamespace[] {
+    return this.#namespaces().flatMap(({ name, schemas }) => {
+      if (schemas === null) return [];
+      return [{ name, schemas, source: new NamespaceSource(this.#setup, name, null) }];
+    });
+  }
+
   /** @throws {TsdbError} UNAVAILABLE when there is none */
   #sources(): readonly QueryStorage[] {
     const all = this.#namespaces();
@@ -152,9 +167,7 @@ export class Fanout implements QueryStorage {
       const read = readableNamespace(ofFloats);
       sources.push(new NamespaceSource(this.#setup, read.name, tieWarning(read, ofFloats)));
     }
-    for (const { name, schemas } of all) {
-      if (schemas === null) continue;
-      const source = new NamespaceSource(this.#setup, name, null);
+    for (const { source, schemas } of this.messages()) {
       sources.push(new MessageSource(source, schemas, this.#setup.turningOf));
     }
     return sources;

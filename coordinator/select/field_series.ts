@@ -1,4 +1,5 @@
 /** Series of messages taken apart: one of floats for each numeric field. */
+import { bundleBytes } from '#cluster/node/bundle_pages.ts';
 import { encodeRawChunk } from '#engine/codec/chunk.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { FieldColumns, type FieldRows, type NumericField } from '#engine/messages/field_columns.ts';
@@ -27,20 +28,18 @@ const seriesUnits = 500;
 class Parts {
   readonly #tags: Uint8Array[] = [];
   readonly #chunks: Uint8Array[][] = [];
-  #chunkBytes = 0;
+  /** Of tags and chunks. */
+  bytes = 0;
 
   get seriesCount(): number {
     return this.#tags.length;
   }
 
-  get chunkBytes(): number {
-    return this.#chunkBytes;
-  }
-
   add(tags: Uint8Array, chunks: Uint8Array[]): void {
     this.#tags.push(tags);
     this.#chunks.push(chunks);
-    for (const { length } of chunks) this.#chunkBytes += length;
+    this.bytes += tags.length;
+    for (const { length } of chunks) this.bytes += length;
   }
 
   bundle(): SeriesBundle {
@@ -92,12 +91,9 @@ export async function fieldSeries(
       return;
     }
     parts.add(tags, chunks);
-    // Once while they are parts, and once more when they are put together.
-    const missing = 2 * parts.chunkBytes - held;
-    if (missing > 0) {
-      await limits.memory?.grow(missing, work.signal);
-      held += missing;
-    }
+    const more = parts.bytes - held;
+    held = parts.bytes;
+    if (limits.memory?.tryGrow(more) === false) await limits.memory.grow(more, work.signal);
     if (work.spend(seriesUnits)) await work.pause();
   };
   for (let i = 0; i < bundle.seriesCount && !isCut; i++) {
@@ -126,9 +122,10 @@ export async function fieldSeries(
     }
   }
   const { memory } = limits;
-  memory?.give(bundle.chunkData.length);
+  memory?.give(bundleBytes(bundle));
   const expanded = parts.bundle();
-  memory?.give(held - expanded.chunkData.length);
+  await memory?.grow(bundleBytes(expanded), work.signal);
+  memory?.give(held);
   return { bundle: expanded, isCut };
 }
 

@@ -1,4 +1,5 @@
 /** Answers of several namespaces as one: no series is in two of them. */
+import { bundleBytes } from '#cluster/node/bundle_pages.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { badRequest } from '#lib/errors.ts';
 import { compareTexts } from '#lib/text_order.ts';
@@ -16,11 +17,11 @@ export async function joinedSeries(
   const [only, ...others] = results;
   if (only !== undefined && others.length === 0) return only;
   const parts = results.map(({ bundle }) => bundle).filter(({ seriesCount }) => seriesCount > 0);
-  const chunkBytes = parts.reduce((sum, { chunkData }) => sum + chunkData.length, 0);
+  const bytes = parts.reduce((sum, part) => sum + bundleBytes(part), 0);
   // What was taken for the parts goes on as what is taken for the whole.
-  await memory?.grow(chunkBytes, signal);
+  await memory?.grow(bytes, signal);
   const whole = joinedBundles(parts);
-  memory?.give(chunkBytes);
+  memory?.give(bytes);
   const cut = cutTo(whole, seriesMax, requireExhaustive);
   const isCut = cut.seriesCount < whole.seriesCount;
   const warnings = results.flatMap((result) => result.warnings);

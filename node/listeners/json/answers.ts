@@ -1,7 +1,10 @@
 /**
  * Answers of the JSON listeners as text: whole numbers of any size, and series as they are decoded.
  */
+import { type ShownSchemas, typedValueJson } from '#engine/messages/value_json.ts';
 import { Decoder } from '#engine/store/decoder.ts';
+import { mixedSlices } from '#engine/store/read/mixed_slices.ts';
+import { hasTyped } from '#engine/store/typed_chunks.ts';
 import type { JsonFetched } from './backend.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
@@ -22,14 +25,18 @@ export function* queryAnswer(
   bundle: SeriesBundle,
   exhaustive: boolean,
   range: TimeRange,
-  options: { readonly resultTimeType: TimeType; readonly withData: boolean },
+  options: {
+    readonly resultTimeType: TimeType;
+    readonly withData: boolean;
+    readonly schemas: ShownSchemas | null;
+  },
 ): Generator<Uint8Array, void, undefined> {
   const decoder = new Decoder();
   let text = '{"results":[';
   for (let i = 0; i < bundle.seriesCount; i += 1) {
     const tags = tagsAt(bundle, i);
     const datapoints = options.withData
-      ? datapointsText(decoder, bundle, i, range, options.resultTimeType)
+      ? datapointsText(decoder, bundle, i, range, options)
       : 'null';
     text += `${i === 0 ? '' : ','}{"id":${JSON.stringify(idAt(bundle, i, tags))},`;
     text += `"tags":${JSON.stringify(tags)},"datapoints":${datapoints}}`;
@@ -49,11 +56,12 @@ export function fetchAnswer(
   { bundle, warnings }: JsonFetched,
   range: TimeRange,
   resultTimeType: TimeType,
+  schemas: ShownSchemas | null,
 ): string {
   const decoder = new Decoder();
   const lists: string[] = [];
   for (let i = 0; i < bundle.seriesCount; i += 1) {
-    const text = datapointsText(decoder, bundle, i, range, resultTimeType);
+    const text = datapointsText(decoder, bundle, i, range, { resultTimeType, schemas });
     if (text !== 'null') lists.push(text.slice(1, -1));
   }
   const rest =
@@ -67,8 +75,14 @@ function datapointsText(
   bundle: SeriesBundle,
   index: number,
   range: TimeRange,
-  resultTimeType: TimeType,
+  {
+    resultTimeType,
+    schemas,
+  }: { readonly resultTimeType: TimeType; readonly schemas: ShownSchemas | null },
 ): string {
+  const { chunkData, chunkOffset } = bundle;
+  const chunks = chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!);
+  if (hasTyped([chunks])) return typedText(chunks, range, resultTimeType, schemas);
   const rowCount = decoder.decode(bundle, index, range.startNanos, range.endNanos);
   if (rowCount === 0) return 'null';
   let text = '[';
@@ -77,6 +91,27 @@ function datapointsText(
     text += `${row === 0 ? '' : ','}{"timestamp":${time},"value":${sampleText(decoder.values[row]!)}}`;
   }
   return `${text}]`;
+}
+
+/** The same of a series with typed values, which are objects. */
+function typedText(
+  chunks: Uint8Array,
+  range: TimeRange,
+  resultTimeType: TimeType,
+  schemas: ShownSchemas | null,
+): string {
+  let text = '';
+  for (const { timestampNanos, values, typed } of mixedSlices(chunks, range)) {
+    for (const [row, nanos] of timestampNanos.entries()) {
+      const value = typed[row] ?? null;
+      const json = value === null ? null : typedValueJson(value, schemas);
+      if (value !== null && json === null) continue;
+      const shown = value === null ? sampleText(values[row]!) : JSON.stringify(json);
+      const time = timeIn(nanos, resultTimeType);
+      text += `${text === '' ? '' : ','}{"timestamp":${time},"value":${shown}}`;
+    }
+  }
+  return text === '' ? 'null' : `[${text}]`;
 }
 
 /** JSON has no words for NaN and the infinities, so they are strings. */

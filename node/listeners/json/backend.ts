@@ -2,6 +2,7 @@
  * What the JSON methods ask for: this node alone (9002), or the cluster through a session (9003).
  */
 import type { ReadConsistency } from '#cluster/session/consistency.ts';
+import type { Schemas } from '#cluster/namespaces/schemas.ts';
 import type { NodeHealth, TimeRange } from '#cluster/node/service.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
@@ -13,7 +14,8 @@ export interface JsonRow {
   readonly tags: Uint8Array;
   readonly id: Uint8Array;
   readonly nanos: UnixNanos;
-  readonly value: number;
+  /** A float, or a typed value. */
+  readonly value: number | Uint8Array;
 }
 
 /** The time of a row alone. */
@@ -103,6 +105,10 @@ export interface JsonBackend {
    * @throws {TsdbError} BAD_REQUEST when that is not enabled
    */
   repair(): void;
+  /** Of the namespace's values; null when they are floats, or there is no such namespace. */
+  schemas(namespace: string): Schemas | null;
+  /** Reads the namespaces anew, for who meets a schema that is not known. */
+  renewSchemas(signal: AbortSignal): Promise<void>;
   /** Whether there is a namespace of exactly this name. */
   hasNamespace(name: string): boolean;
   /** Of the node; null for the cluster. */

@@ -1,5 +1,6 @@
 /** The JSON methods on the whole cluster, through a session with its consistency levels. */
 import type { Truncations } from '#cluster/metadata/truncations.ts';
+import { type Schemas, schemasOf } from '#cluster/namespaces/schemas.ts';
 import type { TimeRange } from '#cluster/node/service.ts';
 import type { SeriesTable, Session } from '#cluster/session/session.ts';
 import type { TopologySource } from '#cluster/topology/topology.ts';
@@ -40,15 +41,19 @@ export class ClusterBackend implements JsonBackend {
   }
 
   async write(namespace: string, row: JsonRow, signal: AbortSignal): Promise<void> {
-    const rows = {
+    const columns = {
       rowCount: 1,
       slots: new Uint32Array(1),
       generations: Uint32Array.of(1),
       mayBeRefused: false,
       timestamps: BigInt64Array.of(row.nanos),
       timeUnitNanos: 1 as const,
-      values: Float64Array.of(row.value),
     };
+    const { value } = row;
+    const rows =
+      typeof value === 'number'
+        ? { ...columns, values: Float64Array.of(value) }
+        : { ...columns, valueEnds: Uint32Array.of(value.length), valueBytes: value };
     const { outcomes, errors } = await this.#session.write(
       namespace,
       rows,
@@ -98,6 +103,14 @@ export class ClusterBackend implements JsonBackend {
 
   truncate(namespace: string, signal: AbortSignal): Promise<number> {
     return this.#truncations.truncate(namespace, signal);
+  }
+
+  schemas(namespace: string): Schemas | null {
+    return schemasOf(this.#topology.view.namespaces.get(namespace) ?? {});
+  }
+
+  async renewSchemas(signal: AbortSignal): Promise<void> {
+    await this.#topology.refresh(signal);
   }
 
   hasNamespace(name: string): boolean {

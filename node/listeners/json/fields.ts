@@ -92,6 +92,15 @@ export class JsonFields {
     return Number(value);
   }
 
+  /** An object as it is, its keys in their case; null when the field is something else. */
+  rawObject(name: string): { readonly [key: string]: Json } | null {
+    const value = this.#fields.get(name.toLowerCase());
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+    if (!isObject) return null;
+    this.#known.add(name.toLowerCase());
+    return value;
+  }
+
   /** A sample value; NaN and the infinities are written as strings. */
   sample(name: string): number {
     const value = this.#take(name);

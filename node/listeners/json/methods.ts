@@ -9,6 +9,7 @@ import { fetchAnswer, fetchTaggedAnswer, queryAnswer } from './answers.ts';
 import type { JsonBackend } from './backend.ts';
 import type { JsonFields } from './fields.ts';
 import { datapointOf, queryOf, rangeOf, tagsOf } from './requests.ts';
+import { valueOf } from './values.ts';
 
 /** Series that one JSON answer may hold when the request names no limit. */
 const jsonSeriesMax = 1_000_000;
@@ -91,8 +92,10 @@ async function write(
 ): Promise<string> {
   const namespace = fields.text('nameSpace');
   const id = idOf(fields);
-  const { nanos, value } = datapointOf(fields);
+  const datapoint = datapointOf(fields);
   fields.end();
+  const value = await valueOf(backend, namespace, datapoint.value, signal);
+  const { nanos } = datapoint;
   await backend.write(namespace, { tags: new Uint8Array(0), id, nanos, value }, signal);
   return empty;
 }
@@ -105,9 +108,10 @@ async function writeTagged(
   const namespace = fields.text('nameSpace');
   const id = idOf(fields);
   const tags = tagsOf(fields);
-  const { nanos, value } = datapointOf(fields);
+  const datapoint = datapointOf(fields);
   fields.end();
-  await backend.write(namespace, { tags, id, nanos, value }, signal);
+  const value = await valueOf(backend, namespace, datapoint.value, signal);
+  await backend.write(namespace, { tags, id, nanos: datapoint.nanos, value }, signal);
   return empty;
 }
 
@@ -130,7 +134,7 @@ async function fetchOne(
     signal,
     delivery,
   );
-  return fetchAnswer(fetched, range, range.resultTimeType);
+  return fetchAnswer(fetched, range, range.resultTimeType, backend.schemas(namespace));
 }
 
 async function query(
@@ -161,7 +165,8 @@ async function query(
     signal,
     delivery,
   );
-  return queryAnswer(bundle, exhaustive, range, { resultTimeType, withData });
+  const schemas = backend.schemas(namespace);
+  return queryAnswer(bundle, exhaustive, range, { resultTimeType, withData, schemas });
 }
 
 async function fetchTagged(

@@ -1,5 +1,6 @@
 /** The JSON methods on this node alone. */
 import { type Namespace, writeRulesOf } from '#cluster/namespaces/namespaces.ts';
+import { type Schemas, schemasOf } from '#cluster/namespaces/schemas.ts';
 import {
   type NodeHealth,
   type NodeService,
@@ -52,7 +53,10 @@ export interface NodeParts
     readonly isKnown: boolean;
     all(): readonly unknown[];
   };
-  readonly namespaces: ReadonlyMap<string, Pick<Namespace, 'options'>>;
+  readonly namespaces: ReadonlyMap<
+    string,
+    Pick<Namespace, 'options'> & { readonly definition: Namespace }
+  >;
   flush(namespaces: readonly string[] | null, signal: AbortSignal): Promise<Flushed>;
 }
 
@@ -77,14 +81,20 @@ export class NodeBackend implements JsonBackend {
     const node = this.#node;
     builder.begin(this.#versions.next());
     builder.addSeries(row.tags, idSchemeCode.explicit, row.id);
-    builder.setRows(
-      1,
-      new Uint32Array(1),
-      new Uint32Array(1),
-      BigInt64Array.of(row.nanos),
-      1,
-      Float64Array.of(row.value),
-    );
+    const [slots, generations] = [new Uint32Array(1), new Uint32Array(1)];
+    const timestamps = BigInt64Array.of(row.nanos);
+    const { value } = row;
+    if (typeof value === 'number') {
+      builder.setRows(1, slots, generations, timestamps, 1, Float64Array.of(value));
+    } else {
+      builder.setRows(0, slots, generations, timestamps, 1, new Float64Array(0));
+      builder.setTypedRows({
+        ...{ rowCount: 1, slots, generations, timestamps, timeUnitNanos: 1 },
+        startNanos: new BigInt64Array(1),
+        valueEnds: Uint32Array.of(value.length),
+        valueBytes: value,
+      });
+    }
     const request = {
       namespace,
       placementVersion: node.shards.version,
@@ -137,6 +147,10 @@ export class NodeBackend implements JsonBackend {
         return badRequest(`cannot write: the shard of the series is not of this node: id=${id}`);
       case rowOutcome.resourceExhausted:
         return new TsdbError('RESOURCE_EXHAUSTED', 'cannot write: memory or series limit reached');
+      case rowOutcome.otherSchema:
+        return new TsdbError('UNAVAILABLE', `cannot write: the schema is changing: id=${id}`);
+      case rowOutcome.badValue:
+        return badRequest(`cannot write: the value is no message of its schema: id=${id}`);
       case rowOutcome.badSeries:
         return badRequest(`cannot write: the series is malformed: id=${id}`);
       default:
@@ -235,6 +249,13 @@ export class NodeBackend implements JsonBackend {
   repair(): void {
     this.#demandRepair();
   }
+
+  schemas(namespace: string): Schemas | null {
+    return schemasOf(this.#node.namespaces.get(namespace)?.definition ?? {});
+  }
+
+  /** A node hears of them by its watch alone. */
+  async renewSchemas(): Promise<void> {}
 
   hasNamespace(name: string): boolean {
     return this.#node.namespaces.has(name);

@@ -1,4 +1,5 @@
 /** Parts that the requests of the JSON listeners share: time types, ranges, queries, tags. */
+import type { JsonValue } from '#engine/messages/json.ts';
 import { badRequest } from '#lib/errors.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
@@ -124,15 +125,39 @@ export function tagsOf(fields: JsonFields): Uint8Array {
   return encodeTags(tags);
 }
 
-/** `datapoint: {timestamp, value, timestampTimeType?}` */
-export function datapointOf(fields: JsonFields): { nanos: UnixNanos; value: number } {
+/** A number, a message in protobuf's JSON, or one in its wire form. */
+export type DatapointValue =
+  | { readonly float: number }
+  | { readonly json: JsonValue }
+  | { readonly wire: Uint8Array };
+
+/**
+ * `datapoint: {timestamp, value, annotation?, timestampTimeType?}`: the value is a number or an object; an annotation is
+ * base64 of a message in the place of it, as M3's clients send it.
+ */
+export function datapointOf(fields: JsonFields): { nanos: UnixNanos; value: DatapointValue } {
   const datapoint = fields.object('datapoint');
   const type = timeTypeOf(datapoint, 'timestampTimeType');
   const nanos = nanosOf(datapoint, 'timestamp', type);
-  const value = datapoint.sample('value');
-  if (datapoint.has('annotation') && datapoint.text('annotation') !== '') {
-    throw badRequest('cannot write: datapoint.annotation is not supported');
+  const json = datapoint.rawObject('value');
+  const annotation = datapoint.textOr('annotation', '');
+  let value: DatapointValue;
+  if (json !== null) {
+    if (annotation !== '')
+      throw datapoint.bad('annotation', 'is given beside an object', annotation);
+    value = { json };
+  } else if (annotation === '') value = { float: datapoint.sample('value') };
+  else {
+    // M3's clients send any number with it.
+    datapoint.sample('value');
+    value = { wire: wireOf(datapoint, annotation) };
   }
   datapoint.end();
   return { nanos, value };
+}
+
+function wireOf(datapoint: JsonFields, annotation: string): Uint8Array {
+  const bytes = Buffer.from(annotation, 'base64');
+  if (bytes.toString('base64').replace(/=+$/, '') === annotation.replace(/=+$/, '')) return bytes;
+  throw datapoint.bad('annotation', 'is not base64', annotation);
 }

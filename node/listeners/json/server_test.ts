@@ -6,6 +6,7 @@ import { Session } from '#cluster/session/session.ts';
 import type { HttpServer } from '#lib/env/http.ts';
 import { BytesInFlight } from '#lib/env/in_flight/bytes_in_flight.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { newestFormats } from '#lib/format_level.ts';
 import { silentLog } from '#lib/log.ts';
 import { TestCluster } from '../../cluster_testing.ts';
 import { namespaceOf } from '../../storage/database_testing.ts';
@@ -79,6 +80,7 @@ function sessionOf(cluster: TestCluster, id: string): Session {
     nodeOf: (instance) => cluster.serviceOf(instance),
     env: realEnv,
     log: silentLog,
+    formats: newestFormats,
   });
 }
 
@@ -222,6 +224,87 @@ test('the cluster listener answers through the session, from all shards of two n
   await walk(server);
   assert.deepEqual((await call(server, '/health')).json, { ok: true, status: 'up' });
   assert.equal((await call(server, '/bootstrapped')).status, 404);
+});
+
+test('messages come in as JSON and as annotations, and go out as JSON, by both listeners', async () => {
+  await using cluster = new TestCluster();
+  const { runtime, topology } = await singleNode(cluster);
+  await cluster.deploySchema('metrics', {
+    messageName: 'Reading',
+    protoName: 'reading.proto',
+    protoMap: {
+      'reading.proto':
+        'syntax = "proto3"; message Reading { double load = 1; fixed64 at = 2; repeated string names = 3; }',
+    },
+  });
+  await cluster.until('a', () => {
+    const { schemas } = topology.view.namespaces.get('metrics')!;
+    return (
+      schemas !== undefined &&
+      runtime.database.namespaces.get('metrics')?.definition.schemas === schemas
+    );
+  });
+  const backends = {
+    node: new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    cluster: new ClusterBackend(
+      sessionOf(cluster, 'a'),
+      memory,
+      topology,
+      cluster.truncations('a'),
+    ),
+  };
+  for (const kind of ['node', 'cluster'] as const) {
+    await using server = await listen(backends[kind], kind);
+    const write = async (host: string, datapoint: object) =>
+      call(server, '/writetagged', { ...writeTagged(`${kind}-${host}`, 0), datapoint });
+    const good = { load: 1.5, at: 18446744073709551615n, names: ['x', 'ÿ'] };
+    const at = nowSeconds;
+    const json = JSON.stringify(good, (_, each) => (typeof each === 'bigint' ? `${each}` : each));
+    const first = await write('a', { timestamp: at, value: JSON.parse(json) });
+    assert.equal(first.status, 200, first.text);
+    const wire = Buffer.from([0x09, ...new Uint8Array(Float64Array.of(2.5).buffer)]);
+    const annotation = wire.toString('base64');
+    const second = await write('b', { timestamp: at, value: 0, annotation });
+    assert.equal(second.status, 200, second.text);
+    const refused = async (datapoint: object) => {
+      const answer = await write('c', { timestamp: at, ...datapoint });
+      return [answer.status, answer.json.error.data.message];
+    };
+    assert.deepEqual(await refused({ value: { load: [] } }), [
+      400,
+      'cannot take message: load: it must be a number: []',
+    ]);
+    assert.deepEqual(await refused({ value: 1 }), [
+      400,
+      'cannot write: datapoint.value: not an object, and namespace metrics has a schema',
+    ]);
+    assert.match(
+      (await refused({ value: 0, annotation: '?' }))[1],
+      /datapoint\.annotation is not base64/,
+    );
+    assert.match((await refused({ value: 0, annotation: 'MAE=' }))[1], /the schema has no field 6/);
+    const { results } = (
+      await call(server, '/query', {
+        namespace: 'metrics',
+        query: { regexp: { field: 'host', regexp: `${kind}.*` } },
+        rangeStart: at,
+        rangeEnd: at + 1,
+      })
+    ).json;
+    assert.deepEqual(
+      results
+        .toSorted((x: { id: string }, y: { id: string }) => (x.id < y.id ? -1 : 1))
+        .map(({ datapoints }: { datapoints: object[] }) => datapoints),
+      [[{ timestamp: at, value: JSON.parse(json) }], [{ timestamp: at, value: { load: 2.5 } }]],
+    );
+    const fetched = await call(server, '/fetch', {
+      namespace: 'metrics',
+      id: `cpu-${kind}-b`,
+      rangeStart: at,
+      rangeEnd: at + 1,
+    });
+    assert.deepEqual(fetched.json, { datapoints: [{ timestamp: at, value: { load: 2.5 } }] });
+  }
 });
 
 test('a repair is begun on demand, and refused where nothing is compared', async () => {

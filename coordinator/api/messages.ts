@@ -1,0 +1,149 @@
+/** Messages as they were written: series of a namespace with a schema, their values as JSON. */
+import type { Turning } from '#engine/aside/aside.ts';
+import {
+  floatJson,
+  type ShownSchemas,
+  typedValueJson,
+  withFields,
+} from '#engine/messages/value_json.ts';
+import { mixedSlices } from '#engine/store/read/mixed_slices.ts';
+import type { Clock } from '#lib/env/env.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import { decodeTags } from '#lib/tags.ts';
+import { secondsText } from '../ingest/refusals.ts';
+import { type ApiAnswer, type ApiRequest, jsonContentType } from '../http/http_api.ts';
+import type { MessagesOfNamespace } from '../select/fanout.ts';
+import { fieldLabel } from '../select/field_series.ts';
+import type { SelectRange, SelectResult } from '../select/storage.ts';
+import type { ParseSelectors } from './labels.ts';
+import {
+  answerHeaders,
+  boundParameter,
+  checkOrder,
+  checkRange,
+  ofParameter,
+  type QuerySettings,
+  rangeMillisMaxOf,
+  readOptionsOf,
+  selectorsOf,
+} from './parameters.ts';
+
+export interface MessagesApiSetup {
+  /** The READY ones of the moment. */
+  readonly stored: () => readonly MessagesOfNamespace[];
+  readonly parseSelectors: ParseSelectors;
+  readonly turningOf: (signal: AbortSignal) => Turning;
+  readonly settings: QuerySettings;
+  readonly clock: Clock;
+}
+
+/** @throws {TsdbError} BAD_REQUEST naming the parameter; as `QueryStorage.select` */
+export async function queryMessages(
+  { stored, parseSelectors, turningOf, settings, clock }: MessagesApiSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const { source, schemas } = namespaceOf(stored(), parameters.get('namespace') ?? '');
+  const selectors = selectorsOf(parameters, 1);
+  if (selectors.length > 1) throw badRequest(`match[]: one selector, not ${selectors.length}`);
+  const now = clock.nowNanos();
+  const startNanos = boundParameter(parameters, 'start', now, 0n);
+  const lastNanos = boundParameter(parameters, 'end', now, now);
+  checkOrder(startNanos, lastNanos);
+  if ((parameters.get('start') ?? '') !== '') {
+    checkRange(startNanos, lastNanos, rangeMillisMaxOf(request, parameters, settings));
+  }
+  const paths = parameters
+    .getAll('fields')
+    .flatMap((each) => each.split(','))
+    .filter(Boolean);
+  const shown: ShownSchemas = {
+    has: (layout) => schemas.has(layout),
+    shown: paths.length === 0 ? schemas.shown : withFields(schemas.shown, paths),
+  };
+  const { timeoutMillis, limits } = readOptionsOf(request, parameters, settings);
+  const signal = clock.deadline(timeoutMillis, request.signal);
+  const [matchers = []] = await ofParameter(
+    'match[]',
+    parseSelectors(selectors, turningOf(signal)),
+  );
+  if (matchers.some(({ name }) => name === fieldLabel)) {
+    throw badRequest(`match[]: fields are named by the parameter fields: leave out ${fieldLabel}`);
+  }
+  // The end of such a request is inclusive.
+  const range = { startNanos, endNanos: lastNanos + 1n };
+  const found = await source.select(matchers, range, limits, signal);
+  const { exhaustive, warnings, bundle } = found;
+  return {
+    status: 200,
+    headers: {
+      'Content-Type': jsonContentType,
+      ...answerHeaders({
+        timeoutMillis,
+        seriesLimited: !exhaustive,
+        warnings,
+        seriesCount: bundle.seriesCount,
+      }),
+    },
+    body: messagesJson(found, range, shown),
+  };
+}
+
+function namespaceOf(all: readonly MessagesOfNamespace[], named: string): MessagesOfNamespace {
+  const names = all.map(({ name }) => name).join(', ');
+  if (named !== '') {
+    const found = all.find(({ name }) => name === named);
+    if (found !== undefined) return found;
+    const others = names === '' ? 'none has' : `of these: ${names}`;
+    throw badRequest(
+      `namespace: none of this name is ready and has a schema (${others}): ${named}`,
+    );
+  }
+  const [only, ...others] = all;
+  if (only === undefined) {
+    throw new TsdbError('NOT_FOUND', 'no ready namespace has a schema');
+  }
+  if (others.length > 0)
+    throw badRequest(`namespace: missing, and several have a schema: ${names}`);
+  return only;
+}
+
+/** Text that is handed to the connection at once. */
+const partLength = 64 * 1024;
+
+/** Series with a row at least; times in seconds, as in answers of queries. */
+function* messagesJson(
+  { bundle, warnings }: SelectResult,
+  range: SelectRange,
+  shown: ShownSchemas,
+): Iterable<Uint8Array> {
+  let text = '{"status":"success","data":[';
+  let isFirst = true;
+  const { tagsData, tagsOffset, chunkData, chunkOffset } = bundle;
+  for (let i = 0; i < bundle.seriesCount; i++) {
+    let isOpen = false;
+    const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
+    for (const { timestampNanos, values, typed } of mixedSlices(chunks, range)) {
+      for (const [row, nanos] of timestampNanos.entries()) {
+        const value = typed[row] ?? null;
+        const json = value === null ? floatJson(values[row]!) : typedValueJson(value, shown);
+        if (json === null) continue;
+        if (!isOpen) {
+          const tags = decodeTags(tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!));
+          const metric = Object.fromEntries(tags.map((tag) => [tag.name, tag.value]));
+          text += `${isFirst ? '' : ','}{"metric":${JSON.stringify(metric)},"values":[`;
+          isFirst = false;
+        }
+        text += `${isOpen ? ',' : ''}[${secondsText(nanos)},${JSON.stringify(json)}]`;
+        isOpen = true;
+      }
+      if (text.length >= partLength) {
+        yield Buffer.from(text);
+        text = '';
+      }
+    }
+    if (isOpen) text += ']}';
+  }
+  const rest = warnings.length === 0 ? '' : `,"warnings":${JSON.stringify(warnings)}`;
+  yield Buffer.from(`${text}]${rest}}`);
+}
