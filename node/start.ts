@@ -9,6 +9,7 @@ import type { Kv } from '#cluster/kv/kv.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import { Truncations } from '#cluster/metadata/truncations.ts';
 import { writtenVersionOf } from '#cluster/metadata/written_version.ts';
+import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import { nodeMethods as grpcMethods, nodeRequestBytesMax } from '#cluster/node/methods.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
@@ -21,6 +22,7 @@ import { BytesInFlight } from '#lib/env/in_flight/bytes_in_flight.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
+import { ConfiguredSchemas, readConfiguredSchemas } from './configured_schemas.ts';
 import { ClusterService } from './listeners/cluster_service.ts';
 import { serveDebug } from './listeners/debug_server.ts';
 import { ClusterBackend } from './listeners/json/cluster_backend.ts';
@@ -56,6 +58,7 @@ export interface StartNodeOptions {
     | 'cache'
     | 'repair'
     | 'parkedKeepMillis'
+    | 'schemas'
     | 'tickMinimumMillis'
   >;
   /** As in the placement. */
@@ -104,6 +107,7 @@ const grpcGraceMillis = 2_000;
  */
 export async function startNode(options: StartNodeOptions): Promise<RunningNode> {
   const { env, log, metrics, config, topology, instanceId } = options;
+  const schemas = await readConfiguredSchemas(config.schemas, env.disk);
   await using owned = new AsyncDisposableStack();
   const runtime = owned.use(
     await NodeRuntime.start({
@@ -140,6 +144,11 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
     }),
   );
   const { database } = runtime;
+  if (schemas.size > 0) {
+    const namespaces = new NamespaceStore(options.kv, options.cluster, env.clock);
+    const target = { namespaces, clock: env.clock, random: env.random };
+    owned.use(new ConfiguredSchemas(schemas, target, topology, env.clock, log));
+  }
   const { client } = config;
   const nodeOf = (instance: Instance): NodeService =>
     instance.id === instanceId ? database : options.nodeServiceOf(instance);

@@ -91,6 +91,11 @@ function withVersion(
   return [...versions, { number, deployId, prevId, messageName, protoName, protoMap }];
 }
 
+/** Whether it stands already, also when another one came after it. */
+export function hasSchema(versions: readonly SchemaVersion[], text: SchemaText): boolean {
+  return standing(versions).some((version) => isSameText(version, text));
+}
+
 function isSameText(a: SchemaText, b: SchemaText): boolean {
   const textOf = ({ messageName, protoName, protoMap }: SchemaText): string =>
     JSON.stringify([messageName, protoName, Object.entries(protoMap).sort()]);

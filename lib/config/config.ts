@@ -29,6 +29,7 @@ import type {
   DiscoveryConfig,
   HostIdConfig,
   LookbackLimitConfig,
+  SchemaConfig,
   TlsConfig,
 } from './types.ts';
 import { type ConfigFile, type ConfigTree, pathSeparator, readConfigFiles } from './text.ts';
@@ -44,6 +45,7 @@ export type {
   DiscoveryConfig,
   HostIdConfig,
   LogLevelConfig,
+  SchemaConfig,
   TlsConfig,
 } from './types.ts';
 
@@ -320,6 +322,7 @@ function resolveDb(
       checkIntervalMillis: section.repair.checkInterval,
     },
     parkedKeepMillis: section.parking.keepFor,
+    schemas: schemasOf(section.proto),
     tickMinimumMillis: section.tick.minimumInterval,
     logLevel: section.logging.level,
     logEncoding: section.logging.encoding ?? null,
@@ -344,6 +347,11 @@ function resolveDataDirectory(
     if (dataDirectory) return { dataDirectory, dataDirectoryFrom };
   }
   return { dataDirectory: dataDirectoryDefault, dataDirectoryFrom: 'default' };
+}
+
+function schemasOf({ enabled, schema_registry: registry }: DbSection['proto']): SchemaConfig[] {
+  if (!enabled) return [];
+  return Object.entries(registry).map(([namespace, schema]) => ({ namespace, ...schema }));
 }
 
 function lookbackLimitOf({ value, lookback }: LookbackLimitSection): LookbackLimitConfig {

@@ -11,7 +11,6 @@ import {
   durationMillis,
   flag,
   hostNames,
-  isDisabled,
   isFalse,
   notSupported,
   oneOf,
@@ -40,6 +39,15 @@ const hostId = z
     }
     if (value.resolver === 'file') needs(value.file, 'file', 'is required by resolver file');
   });
+
+const proto = z
+  .strictObject({
+    enabled: flag.default(true),
+    schema_registry: z
+      .record(text, z.strictObject({ schemaFilePath: text, messageName: text }))
+      .default({}),
+  })
+  .prefault({});
 
 const commitlog = z
   .strictObject({
@@ -208,7 +216,7 @@ export const dbSchema: z.ZodType<DbSection> = z.strictObject({
   ),
   coordinator: notSupported('the section stands beside "db:", not below it'),
   replication: notSupported('replication between clusters'),
-  proto: notSupported('values typed by a schema', isDisabled),
+  proto,
   tracing: notSupported('tracing'),
   transforms: notSupported('transformation of writes'),
   forceColdWritesEnabled: notSupported('cold writes for all namespaces at once', isFalse),

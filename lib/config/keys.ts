@@ -83,6 +83,9 @@ class KeyCollector {
       } else {
         this.#mapping(`${path}[].`, entry.schema, keys);
       }
+    } else if (schema instanceof z.ZodRecord) {
+      // Keys are names that users give.
+      this.#mapping(`${path}.*.`, schema.valueType as z.ZodType, keys);
     } else if (schema instanceof z.ZodLiteral) {
       const values = [...schema.values].map(String);
       const defaultText = fallback === null ? '' : String(fallback.value);

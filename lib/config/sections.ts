@@ -107,6 +107,12 @@ export interface HostIdSection {
 }
 
 export interface DbSection {
+  readonly proto: {
+    readonly enabled: boolean;
+    readonly schema_registry: Readonly<
+      Record<string, { readonly schemaFilePath: string; readonly messageName: string }>
+    >;
+  };
   readonly listenAddress: ListenAddress;
   readonly clusterListenAddress: ListenAddress;
   readonly httpNodeListenAddress: ListenAddress;

@@ -15,7 +15,6 @@ import {
   address,
   documented,
   endpoint,
-  isDisabled,
   isEmpty,
   notSupported,
   oneOf,
@@ -170,9 +169,9 @@ export const clientGiven: z.ZodType<ClientSection> = documented(
       'iterateEqualTimestampStrategy',
       'asyncWriteWorkerPoolSize',
       'asyncWriteMaxConcurrency',
+      'proto',
     ),
     asyncTopologyInitializers: notSupported('writes to a second cluster', isEmpty),
-    proto: notSupported('values typed by a schema', isDisabled),
   }),
   { kind: 'shared', name: 'client' },
 );

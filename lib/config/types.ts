@@ -47,6 +47,14 @@ export type LogLevelConfig = 'debug' | 'info' | 'warn' | 'error';
 /** Null: lines for people when the standard output is a terminal, else JSON. */
 export type LogEncodingConfig = 'json' | 'console' | null;
 
+/** Of a namespace's values. */
+export interface SchemaConfig {
+  readonly namespace: string;
+  readonly schemaFilePath: string;
+  /** With its package. */
+  readonly messageName: string;
+}
+
 export interface DbConfig {
   /** gRPC of this node (9000) and of the cluster through it (9001). */
   readonly listenAddress: ListenAddress;
@@ -100,6 +108,8 @@ export interface DbConfig {
   };
   /** How long parked data are kept (docs/STORAGE.md). */
   readonly parkedKeepMillis: number;
+  /** Deployed to namespaces as soon as these are there. */
+  readonly schemas: readonly SchemaConfig[];
   readonly tickMinimumMillis: number;
   readonly logLevel: LogLevelConfig;
   readonly logEncoding: LogEncodingConfig;

@@ -77,6 +77,15 @@ export function readDeclarations(files: Readonly<Record<string, string>>): Decla
   return { messages, enums };
 }
 
+/**
+ * Names by which a file imports others.
+ * @throws {TsdbError} BAD_REQUEST that names file and line
+ */
+export function importsOf(file: string, text: string): readonly string[] {
+  const { imports = [], weakImports = [] } = parsed(new protobuf.Root(), file, text);
+  return [...imports, ...weakImports];
+}
+
 function parsed(root: protobuf.Root, file: string, text: string): protobuf.IParserResult {
   try {
     return protobuf.parse(text, root, { keepCase: true });
