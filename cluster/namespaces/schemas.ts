@@ -193,6 +193,7 @@ export interface NumberedSchema {
 export class Schemas {
   readonly #standing: readonly SchemaVersion[];
   readonly #numbers: ReadonlySet<number>;
+  readonly #types = new Map<number, MessageType>();
   #shown: MessageType | null = null;
 
   private constructor(versions: readonly SchemaVersion[]) {
@@ -214,8 +215,8 @@ export class Schemas {
 
   /** By which values are written now. */
   get current(): NumberedSchema {
-    const last = this.#standing.at(-1)!;
-    return { number: last.number, type: typeOf(last) };
+    const { number } = this.#standing.at(-1)!;
+    return { number, type: this.typeOf(number)! };
   }
 
   /** Whether rows of this layout are read. */
@@ -225,8 +226,14 @@ export class Schemas {
 
   /** Of rows with this layout; null when they are read no more, or not known here yet. */
   typeOf(layout: number): MessageType | null {
-    const version = this.#standing.find(({ number }) => number === layout);
-    return version === undefined ? null : typeOf(version);
+    let type = this.#types.get(layout);
+    if (type === undefined) {
+      const version = this.#standing.find(({ number }) => number === layout);
+      if (version === undefined) return null;
+      type = typeOf(version);
+      this.#types.set(layout, type);
+    }
+    return type;
   }
 
   /** All fields that any of them has, each as the newest one has it: what values are shown by. */

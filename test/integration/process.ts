@@ -268,11 +268,16 @@ export async function call(
 }
 
 /** database/create (local), wait for AVAILABLE, namespace ready: the quick start of the README. */
-export async function createLocalDatabase(server: NodeServer, namespace: string): Promise<void> {
+export async function createLocalDatabase(
+  server: NodeServer,
+  namespace: string,
+  more: { readonly coldWritesEnabled?: boolean } = {},
+): Promise<void> {
   const created = await call('POST', `${server.url}/api/v1/database/create`, {
     type: 'local',
     namespaceName: namespace,
     retentionTime: '48h',
+    ...more,
   });
   if (created.status >= 300) throw new Error(`database/create: ${created.text}`);
   await shardsAvailable(server.url);
