@@ -48,6 +48,7 @@ import {
   targetsMetadata,
 } from './compat.ts';
 import { cleanTombstones, deleteSeries, type DeletionApiSetup } from './deletions.ts';
+import { federate, type FederateSetup } from './federate.ts';
 import { frontPage, type FrontPageFacts } from './front_page.ts';
 import {
   type ApiHandler,
@@ -72,6 +73,7 @@ export interface ApiSetup {
   readonly writeBodyBytesMax: number;
   readonly query: QueryApiSetup;
   readonly labels: LabelsApiSetup;
+  readonly federate: FederateSetup;
   readonly read: RemoteReadSetup;
   readonly status: StatusApiSetup;
   readonly deletions: DeletionApiSetup;
@@ -89,6 +91,7 @@ type Row = readonly [
 
 /** Of Prometheus: at its own path, and below the prefix that some clients put before it. */
 const both = (rest: string): string[] => [`/api/v1/${rest}`, `/prometheus/api/v1/${rest}`];
+const federatePaths = ['/federate', '/prometheus/federate'];
 const placement = (rest = ''): string[] => [
   `/api/v1/services/tsdb/placement${rest}`,
   `/api/v1/placement${rest}`,
@@ -114,6 +117,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET POST', both('labels'), 'data', form(labelNames, labels)],
     ['GET', both('label/{name}/values'), 'data', form(labelValues, labels)],
     ['GET POST', both('series'), 'data', form(series, labels)],
+    ['GET', federatePaths, 'data', form(federate, setup.federate)],
     ['POST', ['/api/v1/compat/remote/read'], 'data', bytes(remoteRead, read, readBodyBytesMax)],
     ['GET', both('status/tsdb'), 'data', plain(tsdbStatus, status)],
     ['POST PUT', both('admin/tsdb/delete_series'), 'data', form(deleteSeries, deletions)],

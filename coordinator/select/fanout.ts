@@ -98,6 +98,22 @@ export class Fanout implements QueryStorage {
     });
   }
 
+  /**
+   * Series that at least one of the lists takes, with their samples; each once.
+   * @throws as `select`
+   */
+  selectAny(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    return this.#counted('select', async () => {
+      const query = await this.#queryOfLists(matcherLists, signal);
+      return this.#fetch(query, range, limits, true, signal);
+    });
+  }
+
   series(
     matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,

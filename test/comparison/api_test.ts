@@ -1,0 +1,155 @@
+/** Endpoints beside queries, held against those of Prometheus over the same series. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { customSchema, type Histogram, resetHint } from '#engine/typed/histogram.ts';
+import { bitsOfDouble } from '#engine/typed/typed_value.ts';
+import type { SeriesToWrite } from '#engine/write_decoder/remote_write_testing.ts';
+import { toolOrSkip } from '../tools.ts';
+import { Peers } from './peers.ts';
+
+const prometheus = toolOrSkip('prometheus', 'endpoints are not compared with it');
+
+const nowMillis = Date.now();
+const staleMarker = 0x7ff0000000000002n;
+
+const noBuckets = { indexes: new Int32Array(0), counts: new Float64Array(0) };
+
+const exponential: Histogram = {
+  isFloat: false,
+  schema: 1,
+  hint: resetHint.unknown,
+  zeroThreshold: 0.001,
+  count: 21,
+  zeroCount: 2,
+  sumBits: bitsOfDouble(18.4),
+  customBounds: new Float64Array(0),
+  positive: { indexes: Int32Array.of(-3, -2, 5), counts: Float64Array.of(1, 4, 3) },
+  negative: { indexes: Int32Array.of(0, 2), counts: Float64Array.of(5, 6) },
+};
+
+const custom: Histogram = {
+  ...exponential,
+  schema: customSchema,
+  zeroThreshold: 0,
+  zeroCount: 0,
+  count: 9,
+  customBounds: Float64Array.of(0.1, 0.5, 2.5, 1e6),
+  positive: { indexes: Int32Array.of(0, 2, 4), counts: Float64Array.of(1, 3, 5) },
+  negative: noBuckets,
+};
+
+function series(): SeriesToWrite[] {
+  const at = (seconds: number): number => nowMillis - seconds * 1000 + 7;
+  const tagsOf = (labels: Record<string, string>) =>
+    Object.entries(labels).map(([name, value]) => ({ name, value }));
+  const float = (
+    labels: Record<string, string>,
+    ...rows: [seconds: number, value: number | bigint][]
+  ): SeriesToWrite => ({
+    tags: tagsOf(labels),
+    samples: rows.map(([seconds, value]) => ({ timestampMillis: at(seconds), value })),
+  });
+  const histogram = (
+    labels: Record<string, string>,
+    ...rows: [seconds: number, histogram: Histogram][]
+  ): SeriesToWrite => ({
+    tags: tagsOf(labels),
+    samples: [],
+    histograms: rows.map(([seconds, each]) => ({ timestampMillis: at(seconds), histogram: each })),
+  });
+  const values = [0, -0, 1, -1, 0.1, 123456, 1e6, 1e21, 1e-5, -2.5e-7, 3.25e8, NaN, Infinity];
+  return [
+    ...values.map((value, index) =>
+      float({ __name__: 'odd_values', place: String(index) }, [40, 5], [30, value]),
+    ),
+    float({ __name__: 'odd_values', place: 'low' }, [30, -Infinity]),
+    float({ __name__: 'odd_values', place: 'maximum' }, [30, Number.MAX_VALUE]),
+    float({ __name__: 'job:requests:rate5m', instance: 'a:1', job: 'api' }, [120, 1.5]),
+    float({ __name__: 'ended', job: 'api' }, [60, 1], [30, staleMarker]),
+    float({ __name__: 'came_back', job: 'api' }, [60, 1], [40, staleMarker], [30, 2]),
+    float({ __name__: 'too_old', job: 'api' }, [600, 1]),
+    float({ __name__: 'just_within', job: 'api' }, [270, 1]),
+    float({ __name__: 'in_the_future', job: 'api' }, [20, 4], [-240, 5]),
+    float(
+      { __name__: 'texts', a: 'quoted "x"', b: 'back\\slash', c: 'two\nlines', d: 'é€😀' },
+      [30, 1],
+    ),
+    float({ Before: 'name', __name__: 'capital', job: 'api' }, [30, 1]),
+    histogram({ __name__: 'latency_native', job: 'a' }, [40, exponential], [30, exponential]),
+    histogram({ __name__: 'latency_native', job: 'b' }, [
+      30,
+      { ...exponential, isFloat: true, count: 21.5 },
+    ]),
+    histogram({ __name__: 'latency_native', job: 'c' }, [
+      30,
+      { ...exponential, hint: resetHint.gauge },
+    ]),
+    float({ __name__: 'latency_native', job: 'd' }, [30, 8]),
+    histogram({ __name__: 'latency_native', job: 'e' }, [30, { ...exponential, schema: -2 }]),
+    histogram({ __name__: 'latency_custom', job: 'a' }, [30, custom]),
+    histogram({ __name__: 'latency_custom', job: 'b' }, [30, { ...custom, hint: resetHint.gauge }]),
+    histogram({ __name__: 'latency_custom', job: 'c' }, [
+      30,
+      {
+        ...custom,
+        customBounds: Float64Array.of(1),
+        count: 3,
+        positive: { indexes: Int32Array.of(1), counts: Float64Array.of(3) },
+      },
+    ]),
+  ];
+}
+
+if (prometheus !== null) {
+  const folder = mkdtempSync(join(tmpdir(), 'tsdb-comparison-'));
+  let peers: Peers;
+  before(async () => {
+    peers = await Peers.start(folder, prometheus, true);
+    await peers.write(series());
+  });
+  after(async () => {
+    await peers[Symbol.asyncDispose]();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const delimited =
+    'application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited';
+  const accepts = [
+    '',
+    '*/*',
+    'text/plain',
+    'text/plain;version=1.0.0',
+    'application/json',
+    'text/plain;version=0.0.4;escaping=allow-utf-8',
+    'application/openmetrics-text;version=1.0.0;escaping=dots;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.2',
+    'text/plain;escaping=nonsense;q=0.9, text/*;q=0.1',
+    delimited,
+    `${delimited};escaping=values;q=0.7,text/plain;version=0.0.4;q=0.3`,
+    `${delimited};q=0.1,text/plain;version=0.0.4;q=0.3`,
+  ];
+
+  test('federate answers with the bytes of Prometheus in each format', async () => {
+    const queries = [
+      // Where labels stand before a name, Prometheus' order of equal names is by chance.
+      'match[]={__name__=~".%2B",Before=""}',
+      'match[]=capital',
+      'match[]=odd_values{place=~"1.*"}&match[]={job="api",Before=""}&match[]=odd_values',
+      'match[]=latency_native',
+      'match[]=nothing_there',
+      '',
+    ];
+    for (const query of queries) {
+      for (const accept of accepts) {
+        const headers = accept === '' ? { Accept: '' } : { Accept: accept };
+        const { theirs, ours } = await peers.send(`/federate?${query}`, { headers });
+        const what = `${query} as ${accept}`;
+        assert.equal(ours.status, theirs.status, what);
+        assert.equal(ours.contentType, theirs.contentType, what);
+        assert.equal(ours.bytes.toString('latin1'), theirs.bytes.toString('latin1'), what);
+      }
+    }
+  });
+}
