@@ -9,10 +9,12 @@ import { badRequest, shownText } from '#lib/errors.ts';
 import { formatQuery } from '../promql/parse/format.ts';
 import type { PromqlFeatures } from '../promql/parse/features.ts';
 import { parseQuery } from '../promql/parse/parser.ts';
+import { treeJson } from '../promql/parse/tree_json.ts';
 import {
   type ApiAnswer,
   type FormHandler,
   jsonAnswer,
+  jsonContentType,
   type PlainHandler,
 } from '../http/http_api.ts';
 import { boundParameter, checkOrder, requiredText, ofParameter } from './parameters.ts';
@@ -94,6 +96,21 @@ export const queryText: FormHandler<CompatApiSetup> = async (
       formatQuery(requiredText(parameters, 'query'), features, turningOf(signal)),
     ),
   );
+
+/** The tree of a query. */
+export const queryTree: FormHandler<CompatApiSetup> = async (
+  { features, turningOf },
+  { signal },
+  parameters,
+) => {
+  const query = requiredText(parameters, 'query');
+  const tree = await ofParameter('query', treeJson(query, features, turningOf(signal)));
+  return {
+    status: 200,
+    headers: { 'Content-Type': jsonContentType },
+    body: `{"status":"success","data":${tree}}`,
+  };
+};
 
 function success(data: unknown): ApiAnswer {
   return jsonAnswer({ status: 'success', data });

@@ -43,6 +43,7 @@ import {
   metadata,
   queryExemplars,
   queryText,
+  queryTree,
   rules,
   targets,
   targetsMetadata,
@@ -133,6 +134,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET', both('alertmanagers'), 'other', plain(alertmanagers, compat)],
     ['GET POST', both('query_exemplars'), 'other', form(queryExemplars, compat)],
     ['GET POST', both('format_query'), 'other', form(queryText, compat)],
+    ['GET POST', both('parse_query'), 'other', form(queryTree, compat)],
 
     ['POST', databaseCreatePaths, 'other', json(databaseCreate, admin)],
     ['POST', ['/api/v1/kvstore'], 'other', json(kvstore, admin)],

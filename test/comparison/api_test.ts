@@ -1,12 +1,14 @@
 /** Endpoints beside queries, held against those of Prometheus over the same series. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { customSchema, type Histogram, resetHint } from '#engine/typed/histogram.ts';
 import { bitsOfDouble } from '#engine/typed/typed_value.ts';
 import type { SeriesToWrite } from '#engine/write_decoder/remote_write_testing.ts';
+import { functions } from '#coordinator/promql/functions/table.ts';
 import { toolOrSkip } from '../tools.ts';
 import { Peers } from './peers.ts';
 
@@ -103,6 +105,56 @@ function series(): SeriesToWrite[] {
   ];
 }
 
+/** Every kind of node, and every function with as few arguments as it takes. */
+const expressions = [
+  ...[...functions].map(([name, { args, optional }]) => {
+    const sample = { scalar: '2', string: '"text"', vector: 'a', matrix: 'a[5m]' };
+    const given = args.slice(0, args.length - Math.abs(optional)).map((type) => sample[type]);
+    return `${name}(${given.join(', ')})`;
+  }),
+  'round(a, 0.5)',
+  'label_join(a, "to", ",", "b", "c", "d")',
+  '{"a name", b=~"x|y"}',
+  '{b!="", "a name"}',
+  '{__name__="a", b=""}',
+  'a{__name__!~"b"}',
+  'a{"lab el"="x", b!~"\\x80"}',
+  'sum without ("lab el", b) (a)',
+  'topk by () (3, a)',
+  'count_values("to", a)',
+  'limit_ratio(-0.5, a)',
+  '-a ^ 2 * +b',
+  '-1 + +2 ^ -Inf',
+  '(a + on (b, c) group_left (d) b) > bool ignoring () c',
+  'a / ignoring (b) group_right fill_left (-1) fill_right (2.5) b',
+  'a + fill (0) b',
+  'a and on () b or c unless ignoring (d) e',
+  'a </ 5 >/ 2',
+  '1 == bool 2 atan2 3',
+  'a[5m] offset -1h30m @ 1.5',
+  'a @ end() offset 2',
+  'rate(a[1h:] @ start() offset 1d)',
+  'max_over_time(a[1h30m:15s] offset -(2 * 5m))',
+  'a[(5m + step()) / 2] offset (-range() + 3)',
+  'a[min_of(step(), 5m)] offset max_of(1m, -(step()))',
+  'a[-(-5m)]',
+  'a[2 ^ 3 ^ 1s % 7]',
+  'a anchored + b smoothed',
+  'rate(a[5m] anchored) / rate(b[1m] smoothed)',
+  "'it\\'s'",
+  '`raw "text"`',
+  '{"a", "b"}',
+  '5m + -1h30m * 90',
+  'a + ignoring () group_left () fill (1e30) b',
+  'a + on () fill_left (1e-7) b',
+  '"\\a\\x00\\u200b\\u00ad\\U000e0001 \\u3000é€😀"',
+  `a{${'b="some value of a label",'.repeat(3)}c="é"}[5m] offset 5m`,
+  `sum(avg_over_time((${'a{b="some value of a label"} + '.repeat(4)}c)[5m:] offset 1m)) / max_over_time(a[5m:1m])`,
+  `-(${'a{b="some value of a label"} * '.repeat(5)}c)`,
+  '0x1F + 1e-9 + 1_000 + 1e30',
+  'histogram_quantiles(a, "q", 0.5, 0.9)',
+];
+
 if (prometheus !== null) {
   const folder = mkdtempSync(join(tmpdir(), 'tsdb-comparison-'));
   let peers: Peers;
@@ -152,4 +204,27 @@ if (prometheus !== null) {
       }
     }
   });
+
+  const suite = new URL('../../../shared/suites/promql-parse.json', import.meta.url);
+
+  test('parse_query and format_query answer with the tree and the text of Prometheus', async () => {
+    const different: unknown[] = [];
+    for (const query of [...expressions, ...expressionsOf(suite)]) {
+      for (const path of ['/api/v1/parse_query', '/api/v1/format_query']) {
+        const body = new URLSearchParams({ query });
+        const { theirs, ours } = await peers.send(path, { method: 'POST', body });
+        const [their, own] = [JSON.parse(theirs.text), JSON.parse(ours.text)];
+        if (isDeepStrictEqual([theirs.status, their.data], [ours.status, own.data])) continue;
+        different.push({ path, query, their, own });
+      }
+    }
+    assert.deepEqual(different, []);
+  });
+}
+
+/** Of Prometheus' own tests, where they are. */
+function expressionsOf(suite: URL): string[] {
+  if (!existsSync(suite)) return [];
+  const { cases } = JSON.parse(readFileSync(suite, 'utf8')) as { cases: { expr: string }[] };
+  return cases.map(({ expr }) => expr);
 }
