@@ -29,7 +29,7 @@ import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
 import { Turns } from '#lib/turns/turns.ts';
-import { typeAndUnitTags } from '#lib/tags.ts';
+import { legacyTagRules, type TagRules, typeAndUnitTags } from '#lib/tags.ts';
 import type { NamespaceReadiness } from './api/ops.ts';
 import type { QuerySettings } from './api/parameters.ts';
 import { Fanout, readableNamespace } from './select/fanout.ts';
@@ -91,11 +91,14 @@ const readinessMillisMax = 3_000;
 export async function startCoordinator(options: CoordinatorOptions): Promise<Coordinator> {
   const { config, env, log, topology } = options;
   const features = featuresOf(config.promqlFeatures);
-  const allowedTags = features.typeAndUnitLabels ? typeAndUnitTags : undefined;
+  const tagRules: TagRules = {
+    nameValidation: config.nameValidation,
+    allowed: features.typeAndUnitLabels ? typeAndUnitTags : legacyTagRules.allowed,
+  };
   const decoder = new WriteDecoder({
     random: env.random,
     memoryBytesMax: config.memoryBytesMax,
-    verdictOf: verdictBy(config.idScheme, allowedTags),
+    verdictOf: verdictBy(config.idScheme, tagRules),
     plainQuoted: config.idScheme === 'quoted',
   });
   const aside = options.aside;
@@ -123,7 +126,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     ingestMetrics(options.metrics, decoder),
     env.clock,
     log,
-    allowedTags,
+    tagRules,
   );
   const turningOf = (signal: AbortSignal): Turning => ({
     work: Turns.of(env.clock).begin(signal),

@@ -25,7 +25,14 @@ import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
 import type { Log } from '#lib/log.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import { Turns, type Work } from '#lib/turns/turns.ts';
-import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
+import {
+  decodeTags,
+  encodeTags,
+  legacyTagRules,
+  type Tag,
+  type TagRules,
+  tagsProblem,
+} from '#lib/tags.ts';
 import { ColdRefusals } from './cold_refusals.ts';
 import type { IngestMetrics } from './metrics.ts';
 import { type BodyRows, partEnd, partsOfBody } from './parts.ts';
@@ -66,11 +73,11 @@ export class Ingest {
   readonly #metrics: IngestMetrics;
   readonly #clock: Pick<Clock, 'nowNanos' | 'monotonicMillis'>;
   readonly #coldRefusals: ColdRefusals;
-  readonly #allowedTags: ReadonlySet<string> | undefined;
+  readonly #tagRules: TagRules;
 
   /**
    * @param namespaces the READY unaggregated ones of the moment; empty when there is none
-   * @param allowedTags reserved names that may be written
+   * @param tagRules those of the decoder's verdicts
    */
   constructor(
     decoder: WriteDecoder,
@@ -79,9 +86,9 @@ export class Ingest {
     metrics: IngestMetrics,
     clock: Pick<Clock, 'nowNanos' | 'monotonicMillis'>,
     log: Log,
-    allowedTags?: ReadonlySet<string>,
+    tagRules: TagRules = legacyTagRules,
   ) {
-    this.#allowedTags = allowedTags;
+    this.#tagRules = tagRules;
     this.#decoder = decoder;
     this.#session = session;
     this.#namespaces = namespaces;
@@ -143,7 +150,7 @@ export class Ingest {
     for (const { tags, timestampNanos, value } of rows) {
       // Tags with one name twice have no canonical layout, so they are refused before the write
       // decoder.
-      const problem = tagsProblem(tags, this.#allowedTags);
+      const problem = tagsProblem(tags, this.#tagRules);
       if (problem === null) good.push({ tags: encodeTags(tags), timestampNanos, value });
       else report.addSample(`${seriesText(tags)}: ${problem}`);
       if (work.spend(rowUnits)) await work.pause();
@@ -242,19 +249,16 @@ function badHistogramText(
   return `${seriesTextOf(decoder.tags(slot))} at ${time}: ${problem}`;
 }
 
-/**
- * The coordinator's rules for a new series: tag rules, ID by the configured scheme, hash of the ID.
- * @param allowedTags reserved names that may be written
- */
+/** The coordinator's rules for a new series: tag rules, ID by the configured scheme, hash of the ID. */
 export function verdictBy(
   scheme: IdScheme,
-  allowedTags?: ReadonlySet<string>,
+  tagRules: TagRules = legacyTagRules,
 ): (tags: Uint8Array) => SeriesVerdict {
   const idScheme = idSchemeCode[scheme];
   const explicitId = new Uint8Array(0);
   return (canonical) => {
     const tags = decodeTags(canonical);
-    const problem = tagsProblem(tags, allowedTags);
+    const problem = tagsProblem(tags, tagRules);
     if (problem !== null) return { idScheme, explicitId, idHash: 0, problem };
     const idHash = murmur3(Buffer.from(idOfTags(tags, scheme)));
     return { idScheme, explicitId, idHash, problem: null };

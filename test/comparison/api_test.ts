@@ -79,6 +79,10 @@ function series(): SeriesToWrite[] {
       { __name__: 'texts', a: 'quoted "x"', b: 'back\\slash', c: 'two\nlines', d: 'é€😀' },
       [30, 1],
     ),
+    float({ __name__: 'http.requests', 'http.status': '200', größe: 'groß' }, [30, 1]),
+    float({ __name__: 'http_requests', 'http.status': '500', 'z 😀': 'x', _a: '_' }, [30, 2]),
+    float({ __name__: '1 😱\n"name"', job: 'api' }, [30, 3]),
+    histogram({ __name__: 'latency.custom', 'a.b': 'c' }, [30, custom]),
     float({ Before: 'name', __name__: 'capital', job: 'api' }, [30, 1]),
     histogram({ __name__: 'latency_native', job: 'a' }, [40, exponential], [30, exponential]),
     histogram({ __name__: 'latency_native', job: 'b' }, [
@@ -176,6 +180,10 @@ if (prometheus !== null) {
     'text/plain;version=1.0.0',
     'application/json',
     'text/plain;version=0.0.4;escaping=allow-utf-8',
+    'text/plain;version=0.0.4;escaping=dots',
+    'text/plain;version=0.0.4;escaping=values',
+    `${delimited};escaping=allow-utf-8`,
+    `${delimited};escaping=dots`,
     'application/openmetrics-text;version=1.0.0;escaping=dots;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.2',
     'text/plain;escaping=nonsense;q=0.9, text/*;q=0.1',
     delimited,
@@ -202,6 +210,26 @@ if (prometheus !== null) {
         assert.equal(ours.contentType, theirs.contentType, what);
         assert.equal(ours.bytes.toString('latin1'), theirs.bytes.toString('latin1'), what);
       }
+    }
+  });
+
+  test('labels, their values and series are those of Prometheus for names of any text', async () => {
+    const match = `match[]=${encodeURIComponent('{"http.status"=~".+"}')}`;
+    for (const path of [
+      `labels?${match}`,
+      'label/U__http_2e_status/values',
+      'label/http.status/values',
+      'label/U__gr_f6__df_e/values',
+      `label/${encodeURIComponent('z 😀')}/values`,
+      `label/__name__/values?${match}`,
+      'label/U__/values',
+      'label/U__open_2e/values',
+      `series?${match}`,
+    ]) {
+      const { theirs, ours } = await peers.send(`/api/v1/${path}`, {});
+      assert.equal(ours.status, theirs.status, path);
+      const data = (text: string) => JSON.parse(text).data;
+      assert.deepEqual(data(ours.text), data(theirs.text), path);
     }
   });
 

@@ -56,7 +56,10 @@ export class Peers implements AsyncDisposable {
     ]);
     const node = await NodeServer.create({
       folder,
-      coordinatorSettings: [`query: {prometheus: {features: [${features.join(', ')}]}}`],
+      coordinatorSettings: [
+        `query: {prometheus: {features: [${features.join(', ')}]}}`,
+        'tagOptions: {nameValidation: utf8}',
+      ],
     });
     prometheus.start();
     await node.start();
