@@ -28,6 +28,7 @@ import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
+import { nanosPerMilli } from '#lib/time.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { legacyTagRules, type TagRules, typeAndUnitTags } from '#lib/tags.ts';
 import type { NamespaceReadiness } from './api/ops.ts';
@@ -194,6 +195,15 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       features,
       turningOf: (signal) => turningOf(env.clock.deadline(config.queryTimeoutMillis, signal)),
       version: options.version,
+    },
+    info: {
+      clock: env.clock,
+      startedMillis: env.clock.nowMillis(),
+      retentionMillis: () => {
+        if (readable.list.length === 0) return null;
+        return Number(readableNamespace(readable.list).retentionNanos / nanosPerMilli);
+      },
+      settings: { ...config, features: config.promqlFeatures },
     },
     ops: {
       clock: env.clock,

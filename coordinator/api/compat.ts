@@ -28,8 +28,8 @@ export interface CompatApiSetup {
   readonly version: string;
 }
 
-/** Clients choose the dialect of the query language by this; ours is that of Prometheus 3. */
-const dialectVersion = '3.0.0';
+/** Clients choose the dialect of the query language by this. */
+const dialectVersion = '3.15.0';
 
 export const buildInfo: PlainHandler<CompatApiSetup> = ({ version }) =>
   success({
@@ -43,8 +43,6 @@ export const buildInfo: PlainHandler<CompatApiSetup> = ({ version }) =>
     goVersion: '',
   });
 
-export const flags: PlainHandler<CompatApiSetup> = () => success({});
-
 /** Kinds and help texts of metrics are not stored, so there is none to tell. */
 export const metadata: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
   checkWholeNumber(urlParameters, 'limit');
@@ -56,6 +54,19 @@ export const targets: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
   checkWord(urlParameters, 'state', ['active', 'dropped', 'any']);
   return success({ activeTargets: [], droppedTargets: [], droppedTargetCounts: {} });
 };
+
+export const scrapePools: PlainHandler<CompatApiSetup> = () => success({ scrapePools: [] });
+
+/** Of a pool, of which there is none. */
+export const scrapePoolConfig: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
+  const name = requiredText(urlParameters, 'scrapePool');
+  throw badRequest(`scrapePool: there is no such scrape pool: ${shownText(name)}`);
+};
+
+export const notifications: PlainHandler<CompatApiSetup> = () => success([]);
+
+/** Blocks are those of namespaces on the nodes, and none of Prometheus' kind. */
+export const tsdbBlocks: PlainHandler<CompatApiSetup> = () => success({ blocks: [] });
 
 export const targetsMetadata: PlainHandler<CompatApiSetup> = () => success([]);
 

@@ -39,14 +39,17 @@ import {
   alerts,
   buildInfo,
   type CompatApiSetup,
-  flags,
   metadata,
+  notifications,
   queryExemplars,
   queryText,
   queryTree,
   rules,
+  scrapePoolConfig,
+  scrapePools,
   targets,
   targetsMetadata,
+  tsdbBlocks,
 } from './compat.ts';
 import { cleanTombstones, deleteSeries, type DeletionApiSetup } from './deletions.ts';
 import { federate, type FederateSetup } from './federate.ts';
@@ -65,6 +68,14 @@ import { health, type OpsApiSetup, ready, routeList } from './ops.ts';
 import { instantQuery, type QueryApiSetup, rangeQuery } from './query.ts';
 import { remoteRead, type RemoteReadSetup } from './remote_read.ts';
 import type { Method, Route } from '../http/server.ts';
+import {
+  runtimeInfo,
+  serverFeatures,
+  type ServerInfoSetup,
+  statusConfig,
+  statusFlags,
+  walReplay,
+} from './server_info.ts';
 import { type StatusApiSetup, tsdbStatus } from './status.ts';
 import { jsonWrite, remoteWrite } from './write.ts';
 
@@ -79,6 +90,7 @@ export interface ApiSetup {
   readonly status: StatusApiSetup;
   readonly deletions: DeletionApiSetup;
   readonly compat: CompatApiSetup;
+  readonly info: ServerInfoSetup;
   readonly ops: OpsApiSetup;
   readonly page: FrontPageFacts;
 }
@@ -92,6 +104,9 @@ type Row = readonly [
 
 /** Of Prometheus: at its own path, and below the prefix that some clients put before it. */
 const both = (rest: string): string[] => [`/api/v1/${rest}`, `/prometheus/api/v1/${rest}`];
+/** The second ones are where Prometheus itself takes and answers. */
+const writePaths = ['/api/v1/compat/remote/write', ...both('write')];
+const readPaths = ['/api/v1/compat/remote/read', ...both('read')];
 const federatePaths = ['/federate', '/prometheus/federate'];
 const placement = (rest = ''): string[] => [
   `/api/v1/services/tsdb/placement${rest}`,
@@ -106,11 +121,11 @@ const databaseCreatePaths = ['/api/v1/database/create', '/api/v1/database/namesp
 
 /** Every endpoint of the coordinator. */
 export function routesOf(setup: ApiSetup): readonly Route[] {
-  const { admin, compat, deletions, ingest, labels, ops, page, query, read, status } = setup;
+  const { admin, compat, deletions, info, ingest, labels, ops, page, query, read, status } = setup;
   const writeBytesMax = setup.writeBodyBytesMax;
   const jsonBytesMax = Math.min(writeBytesMax, jsonWriteBytesMax);
   const table: readonly Row[] = [
-    ['POST', ['/api/v1/compat/remote/write'], 'write', bytes(remoteWrite, ingest, writeBytesMax)],
+    ['POST', writePaths, 'write', bytes(remoteWrite, ingest, writeBytesMax)],
     ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, ingest, jsonBytesMax)],
 
     ['GET POST', both('query_range'), 'data', form(rangeQuery, query)],
@@ -119,13 +134,22 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET', both('label/{name}/values'), 'data', form(labelValues, labels)],
     ['GET POST', both('series'), 'data', form(series, labels)],
     ['GET', federatePaths, 'data', form(federate, setup.federate)],
-    ['POST', ['/api/v1/compat/remote/read'], 'data', bytes(remoteRead, read, readBodyBytesMax)],
+    ['POST', readPaths, 'data', bytes(remoteRead, read, readBodyBytesMax)],
     ['GET', both('status/tsdb'), 'data', plain(tsdbStatus, status)],
     ['POST PUT', both('admin/tsdb/delete_series'), 'data', form(deleteSeries, deletions)],
     ['POST PUT', both('admin/tsdb/clean_tombstones'), 'data', plain(cleanTombstones, deletions)],
 
     ['GET', both('status/buildinfo'), 'other', plain(buildInfo, compat)],
-    ['GET', both('status/flags'), 'other', plain(flags, compat)],
+    ['GET', both('status/config'), 'other', plain(statusConfig, info)],
+    ['GET', both('status/flags'), 'other', plain(statusFlags, info)],
+    ['GET', both('status/runtimeinfo'), 'other', plain(runtimeInfo, info)],
+    ['GET', both('status/walreplay'), 'other', plain(walReplay, info)],
+    ['GET', both('status/tsdb/blocks'), 'other', plain(tsdbBlocks, compat)],
+    ['GET', both('features'), 'other', plain(serverFeatures, info)],
+    ['GET', both('notifications'), 'other', plain(notifications, compat)],
+    ['GET', both('scrape_pools'), 'other', plain(scrapePools, compat)],
+    ['GET', both('scrape_pools/config'), 'other', plain(scrapePoolConfig, compat)],
+    ['GET', both('targets/relabel_steps'), 'other', plain(scrapePoolConfig, compat)],
     ['GET', both('metadata'), 'other', plain(metadata, compat)],
     ['GET', both('targets'), 'other', plain(targets, compat)],
     ['GET', both('targets/metadata'), 'other', plain(targetsMetadata, compat)],

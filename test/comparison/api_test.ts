@@ -233,6 +233,15 @@ if (prometheus !== null) {
     }
   });
 
+  test('features name what of the language there is, as Prometheus does', async () => {
+    const { theirs, ours } = await peers.send('/api/v1/features', {});
+    const [their, own] = [JSON.parse(theirs.text).data, JSON.parse(ours.text).data];
+    for (const part of ['promql', 'promql_functions', 'promql_operators']) {
+      assert.deepEqual(own[part], their[part], part);
+    }
+    for (const word of Object.keys(own.api)) assert.ok(word in their.api, word);
+  });
+
   const suite = new URL('../../../shared/suites/promql-parse.json', import.meta.url);
 
   test('parse_query and format_query answer with the tree and the text of Prometheus', async () => {

@@ -239,8 +239,8 @@ const durationUnits = [
   ['ms', 1],
 ] as const;
 
-/** "1h30m"; years and weeks only where they are the whole of it. */
-function millisText(millis: number): string {
+/** As Prometheus prints durations, "1h30m"; years and weeks only where they are the whole of it. */
+export function millisText(millis: number): string {
   if (millis === 0) return '0s';
   if (millis < 0) return `-${millisText(-millis)}`;
   let rest = millis;
