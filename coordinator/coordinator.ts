@@ -169,6 +169,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       engine: new PromqlEngine(storage, { clock: env.clock, features, aside }),
       settings,
       samplesMax: config.querySamplesMax,
+      perStepStats: features.perStepStats,
       clock: env.clock,
     },
     labels: { storage, parseSelectors, turningOf, settings, clock: env.clock },

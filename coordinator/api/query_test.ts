@@ -273,3 +273,39 @@ test('bytes that are no UTF-8 are replaced where an answer has them', async () =
   assert.equal(refused.status, 422);
   assert.equal(refused.json.error, 'invalid destination label name in label_replace(): \u{fffd}');
 });
+
+test('stats tells of times and samples, of steps with the feature for that alone', async () => {
+  const feature = '{query: {prometheus: {features: [promql-per-step-stats]}}}';
+  for (const settings of [feature, '{}']) {
+    await using test = await TestCoordinator.openReady(settings);
+    const start = await filled(test);
+    const range = `start=${start}&end=${start + 90}&step=45&query=sum(count_over_time(cpu[30s]))`;
+    const statsOf = async (stats: string) => {
+      const { json } = await test.get(`/api/v1/query_range?${range}&stats=${stats}`);
+      const found = json.data.stats;
+      for (const time of Object.values<number>(found.timings)) assert.ok(time >= 0 && time < 60);
+      const { execTotalTime, queryPreparationTime, innerEvalTime } = found.timings;
+      assert.ok(execTotalTime >= queryPreparationTime + innerEvalTime);
+      return { samples: found.samples, warnings: json.warnings };
+    };
+    // Windows of one row, of three, and of three; two series.
+    const sums = { totalQueryableSamples: 14, samplesRead: 14 };
+    const { samples, warnings } = await statsOf('all');
+    const { peakSamples, ...counts } = samples;
+    assert.ok(peakSamples > 0);
+    assert.equal(warnings, undefined);
+    const times = [start, start + 45, start + 90];
+    const steps = [2, 6, 6].map((count, step) => [times[step], count]);
+    assert.deepEqual(
+      counts,
+      settings === '{}'
+        ? sums
+        : { totalQueryableSamplesPerStep: steps, samplesReadPerStep: steps, ...sums },
+    );
+    const { samples: other, warnings: told } = await statsOf('yes');
+    assert.equal(other.totalQueryableSamples, 14);
+    assert.equal(other.samplesReadPerStep, undefined);
+    assert.match(told[0], /^value "yes" for parameter "stats" is deprecated/);
+    assert.equal((await test.get(`/api/v1/query_range?${range}`)).json.data.stats, undefined);
+  }
+});

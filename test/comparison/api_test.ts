@@ -9,8 +9,10 @@ import { customSchema, type Histogram, resetHint } from '#engine/typed/histogram
 import { bitsOfDouble } from '#engine/typed/typed_value.ts';
 import type { SeriesToWrite } from '#engine/write_decoder/remote_write_testing.ts';
 import { functions } from '#coordinator/promql/functions/table.ts';
+import { SeededRandom } from '../seeded_random.ts';
 import { toolOrSkip } from '../tools.ts';
 import { Peers } from './peers.ts';
+import { intervalMillis, makeSeries, rowsEach } from './series.ts';
 
 const prometheus = toolOrSkip('prometheus', 'endpoints are not compared with it');
 
@@ -159,6 +161,54 @@ const expressions = [
   'histogram_quantiles(a, "q", 0.5, 0.9)',
 ];
 
+/** Queries whose samples are counted. */
+const counted = [
+  '1 + 2',
+  'up',
+  'up + on (job, instance) memory_bytes',
+  'sum by (job) (rate(requests_total[2m]))',
+  'rate(requests_total[37s])',
+  'rate(requests_total[10m] offset 3m)',
+  'requests_total @ 1 + up',
+  'up @ end() + up offset 1m',
+  'sum(rate(requests_total[5m] @ start())) + up',
+  'histogram_count(latency_seconds)',
+  'histogram_sum(rate(latency_seconds[3m]))',
+  'ended or up',
+  'absent_over_time(nothing_there[5m])',
+  'max_over_time(up[10m:1m])',
+  'max_over_time(sum(rate(requests_total[2m]))[10m:30s])',
+  'max_over_time(sum(rate(requests_total[2m]))[50s:30s] offset 2m)',
+  'max_over_time(avg_over_time(memory_bytes[2m:20s])[5m:1m])',
+  'topk(scalar(count(up)), memory_bytes)',
+  'quantile_over_time(0.5, memory_bytes[2m])',
+  'timestamp(up)',
+  'timestamp(latency_seconds)',
+  'label_replace(up, "a", "$1", "job", "(.*)")',
+  'up and requests_total unless memory_bytes',
+  'requests_total[5m]',
+  'up[5m:30s]',
+  'rate(requests_total[5m])[5m:30s]',
+  'rate(requests_total[2m] anchored)',
+  'rate(requests_total[2m] smoothed)',
+  'memory_bytes smoothed',
+  'count_values("value", up)',
+  'vector(time())',
+  'scalar(up{job="api", instance="a"})',
+];
+
+/** The same of histograms whose buckets count: Prometheus has empty ones among them, which are not there here. */
+const countedByBuckets = [
+  'latency_seconds',
+  'rate(latency_seconds[3m])',
+  'histogram_quantile(0.9, sum(rate(latency_seconds[3m])))',
+  'rate(size_bytes[2m])',
+  'count_over_time(mixed[4m])',
+  'mixed',
+  'max_over_time(rate(latency_seconds[2m])[5m:1m])',
+  'latency_seconds[5m]',
+];
+
 if (prometheus !== null) {
   const folder = mkdtempSync(join(tmpdir(), 'tsdb-comparison-'));
   let peers: Peers;
@@ -233,6 +283,47 @@ if (prometheus !== null) {
     }
   });
 
+  test('stats count the samples of each step as Prometheus does', async () => {
+    const startMillis = nowMillis - (rowsEach + 4) * intervalMillis;
+    await peers.write(makeSeries(new SeededRandom(7), startMillis));
+    const [start, end] = [startMillis / 1000 + 600, startMillis / 1000 + 1500];
+    const different: unknown[] = [];
+    for (const query of counted) {
+      for (const times of [{ time: `${end}` }, { start: `${start}`, end: `${end}`, step: '100' }]) {
+        const { theirs, ours } = await peers.ask({ query, ...times, stats: 'all' });
+        if (theirs.status === 'error' && ours.status === 'error') continue;
+        const [their, own] = [samplesOf(theirs), samplesOf(ours)];
+        if (!isDeepStrictEqual(own, their)) different.push({ query, times, their, own });
+      }
+    }
+    assert.deepEqual(different, []);
+    for (const query of countedByBuckets) {
+      const { theirs, ours } = await peers.ask({ query, time: `${end}`, stats: 'true' });
+      const [their, own] = [samplesOf(theirs), samplesOf(ours)] as Record<string, number>[];
+      for (const name of ['totalQueryableSamples', 'samplesRead']) {
+        assert.ok(own![name]! <= their![name]! && own![name]! > 0.8 * their![name]!, query);
+      }
+    }
+  });
+
+  test('stats has the fields of Prometheus, and says which values it will not take for long', async () => {
+    for (const stats of ['true', 'all', '1']) {
+      const { theirs, ours } = await peers.ask({
+        query: 'up + 1',
+        time: `${nowMillis / 1000}`,
+        stats,
+      });
+      const shapeOf = (answer: any) => ({
+        timings: Object.keys(answer.data.stats.timings),
+        samples: Object.keys(answer.data.stats.samples),
+        warnings: answer.warnings,
+      });
+      assert.deepEqual(shapeOf(ours), shapeOf(theirs), stats);
+    }
+    const { ours } = await peers.ask({ query: 'up', time: `${nowMillis / 1000}` });
+    assert.ok(!('stats' in (ours as any).data));
+  });
+
   test('features name what of the language there is, as Prometheus does', async () => {
     const { theirs, ours } = await peers.send('/api/v1/features', {});
     const [their, own] = [JSON.parse(theirs.text).data, JSON.parse(ours.text).data];
@@ -257,6 +348,12 @@ if (prometheus !== null) {
     }
     assert.deepEqual(different, []);
   });
+}
+
+/** But for how many were held at once, which is its own of each engine. */
+function samplesOf(answer: any): unknown {
+  const { peakSamples: _, ...samples } = answer.data?.stats?.samples ?? {};
+  return samples;
 }
 
 /** Of Prometheus' own tests, where they are. */
