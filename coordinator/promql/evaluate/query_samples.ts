@@ -7,16 +7,20 @@
  * A histogram counts as many as it is large, by sixteen bytes each. Windows over a subquery count its values in `total`, and what
  * its own steps read in `read`. Counting is a second walk over the rows, for who asks for it alone.
  */
+import { chunkHeaders, kindsAll } from '#engine/codec/chunk.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import { isAbsent } from '#engine/window_functions/row.ts';
+import type { SelectRange } from '../../select/storage.ts';
 import type { Grid, Plan, Source, SubquerySource } from '../plan/plan.ts';
 import { sliced } from '../plan/slice.ts';
 import { type Cells, histogramOf } from '../rows/cells.ts';
 import type { Evaluator } from '../rows/evaluator.ts';
+import type { Pacer } from '../rows/pacer.ts';
 import { loadPrepared, notReady, type Rows } from '../rows/rows.ts';
 import { selectorRows } from '../windows/selector_rows.ts';
-import { readSeriesRows } from '../windows/stored_rows.ts';
+import { histogramUnits, readSeriesRows } from '../windows/stored_rows.ts';
 import { stepsAtOnce } from '../windows/subquery.ts';
 
 /** By step. */
@@ -27,6 +31,10 @@ export interface QuerySamples {
 
 /** Of a step: two numbers. */
 const stepBytes = 16;
+/** About what it takes to look for the window of a step, in units of work (lib/turns/turns.ts). */
+const stepUnits = 50;
+/** Rows that are read or added up in one go: some milliseconds. */
+const rowsAtOnce = 131_072;
 
 /** @throws as the evaluation of the plan */
 export async function countSamples(root: Plan, evaluator: Evaluator): Promise<QuerySamples> {
@@ -134,37 +142,70 @@ class Counter {
         const chunks = chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!);
         using held = await readSeriesRows(chunks, [startNanos, endNanos], pacer, source.isOfStats);
         const { floatMillis, histogramMillis, histograms } = held.rows;
-        addWindowsOf(source, grid, floatMillis, floatMillis.length, null, samples);
+        await this.#addRows(source, grid, timedRows(floatMillis, floatMillis.length), samples);
         const sizes = new Float64Array(histograms.count);
-        for (let row = 0; row < sizes.length; row++)
+        for (let row = 0; row < sizes.length; row++) {
           sizes[row] = sizeOfHistogram(histograms.at(row));
-        addWindowsOf(source, grid, histogramMillis, sizes.length, sizes, samples);
-      } else {
-        const rowCount = decoder.decode(bundle, index, startNanos, endNanos);
-        const { timestampMillis, valueWords } = decoder;
-        let count = 0;
-        for (let row = 0; row < rowCount; row++) {
-          if (!isAbsent(valueWords, row)) timestampMillis[count++] = timestampMillis[row]!;
+          if (pacer.spend(histogramUnits)) await pacer.pause();
         }
-        addWindowsOf(source, grid, timestampMillis, count, null, samples);
-        pacer.note(rowCount);
+        const rows = timedRows(histogramMillis, sizes.length, await sumsOf(sizes, pacer));
+        await this.#addRows(source, grid, rows, samples);
+      } else {
+        const times = await this.#floatTimes(decoder, bundle, index, fetch.range);
+        await this.#addRows(source, grid, timedRows(times, times.length), samples);
+        pacer.give(timeBytes * times.length);
       }
-      if (pacer.spend(4 * grid.stepCount)) await pacer.pause();
     }
+  }
+
+  /** Of a series without histograms, read a part of its time after the other. */
+  async #floatTimes(
+    decoder: Decoder,
+    bundle: SeriesBundle,
+    index: number,
+    { startNanos, endNanos }: SelectRange,
+  ): Promise<Float64Array> {
+    const { pacer } = this.#evaluator.context;
+    const { chunkData, chunkOffset } = bundle;
+    let rowsMax = 0;
+    const headers = chunkHeaders(chunkData, chunkOffset[index]!, chunkOffset[index + 1]!, kindsAll);
+    for (const { rowCount, firstNanos, lastNanos } of headers) {
+      if (firstNanos < endNanos && lastNanos >= startNanos) rowsMax += rowCount;
+    }
+    if (pacer.take(timeBytes * rowsMax)) await pacer.room();
+    const times = new Float64Array(rowsMax);
+    let count = 0;
+    const partCount = BigInt(Math.max(1, Math.ceil(rowsMax / rowsAtOnce)));
+    const spanNanos = endNanos - startNanos;
+    for (let part = 0n; part < partCount; part++) {
+      const from = startNanos + (spanNanos * part) / partCount;
+      const to = startNanos + (spanNanos * (part + 1n)) / partCount;
+      const rowCount = decoder.decode(bundle, index, from, to);
+      const { timestampMillis, valueWords } = decoder;
+      for (let row = 0; row < rowCount; row++) {
+        if (!isAbsent(valueWords, row)) times[count++] = timestampMillis[row]!;
+      }
+      if (pacer.spend(2 * rowCount)) await pacer.pause();
+    }
+    pacer.give(timeBytes * (rowsMax - count));
+    return times.subarray(0, count);
   }
 
   /** Windows over the values of a subquery; what they are made of is read once, by the step that first looks at it. */
   async #addSubquery(source: SubquerySource, grid: Grid, samples: QuerySamples): Promise<void> {
+    const { pacer } = this.#evaluator.context;
     const { inner, rangeMillis, referenceStartMillis, referenceStepMillis } = source;
-    const ofInner = await makeSamples(inner.grid.stepCount, this.#evaluator);
+    const { startMillis, stepMillis, stepCount } = inner.grid;
+    const ofInner = await makeSamples(stepCount, this.#evaluator);
     await this.add(inner, ofInner);
     const isPinned = referenceStepMillis === 0;
     const offsetMillis = isPinned ? 0 : grid.startMillis - referenceStartMillis;
-    mergeRead(ofInner.read, inner.grid, grid, offsetMillis, rangeMillis, samples.read);
+    const look = { offsetMillis, rangeMillis };
+    await mergeRead(ofInner.read, inner.grid, grid, look, samples.read, pacer);
     // From here on they are the values that come of it.
     const sizes = ofInner.total.fill(0);
-    for (let from = 0; from < sizes.length; from += stepsAtOnce) {
-      const part = sliced(inner, from, Math.min(stepsAtOnce, sizes.length - from));
+    for (let from = 0; from < stepCount; from += stepsAtOnce) {
+      const part = sliced(inner, from, Math.min(stepsAtOnce, stepCount - from));
       const rows = await this.#evaluator.vector(part);
       await this.#visit(rows, (cells, at) => {
         for (let step = 0; step < part.grid.stepCount; step++) {
@@ -172,75 +213,103 @@ class Counter {
         }
       });
     }
-    const { startMillis, stepMillis } = inner.grid;
-    const times = sizes.map((_, step) => startMillis + step * stepMillis);
-    addWindowsOf(source, grid, times, times.length, sizes, { total: samples.total, read: null });
-    this.#evaluator.context.pacer.give(stepBytes * sizes.length);
+    const sums = await sumsOf(sizes, pacer);
+    const rows: CountedRows = {
+      past: (millis) => {
+        const steps = Math.floor((millis - startMillis) / stepMillis) + 1;
+        return Math.min(Math.max(0, steps), stepCount);
+      },
+      sizeOf: (first, past) => sums[past]! - sums[first]!,
+    };
+    await this.#addRows(source, grid, rows, { total: samples.total, read: null });
+    pacer.give(stepBytes * stepCount);
   }
 
   async #addWholeSubquery({ inner }: SubquerySource, samples: QuerySamples): Promise<void> {
     const ofInner = await makeSamples(inner.grid.stepCount, this.#evaluator);
     await this.add(inner, ofInner);
-    samples.total[0]! += sumOf(ofInner.total);
-    samples.read[0]! += sumOf(ofInner.read);
+    const { pacer } = this.#evaluator.context;
+    samples.total[0]! += (await sumsOf(ofInner.total, pacer)).at(-1)!;
+    samples.read[0]! += (await sumsOf(ofInner.read, pacer)).at(-1)!;
+    pacer.give(stepBytes * inner.grid.stepCount);
+  }
+
+  /** Adds what the windows of all steps have of rows. */
+  async #addRows(
+    { referenceStartMillis, referenceStepMillis, rangeMillis, ...source }: Source | SubquerySource,
+    { stepMillis, stepCount }: Grid,
+    rows: CountedRows,
+    { total, read }: { readonly total: Float64Array; readonly read: Float64Array | null },
+  ): Promise<void> {
+    const { pacer } = this.#evaluator.context;
+    const extension = source.kind === 'selector' ? source.extension : null;
+    const { beforeMillis = 0, afterMillis = 0 } = extension ?? {};
+    for (let step = 0; step < stepCount; step++) {
+      const endMillis = referenceStartMillis + step * referenceStepMillis + afterMillis;
+      const first = rows.past(endMillis - afterMillis - rangeMillis - beforeMillis);
+      const past = rows.past(endMillis);
+      total[step]! += rows.sizeOf(first, past);
+      if (read !== null && (step === 0 || referenceStepMillis !== 0)) {
+        const before = step === 0 ? first : Math.max(first, rows.past(endMillis - stepMillis));
+        read[step]! += rows.sizeOf(before, past);
+      }
+      if (pacer.spend(stepUnits)) await pacer.pause();
+    }
   }
 }
 
-const sumOf = (numbers: Float64Array): number => numbers.reduce((sum, each) => sum + each, 0);
-
-interface WindowsOf {
-  readonly referenceStartMillis: number;
-  readonly referenceStepMillis: number;
-  readonly rangeMillis: number;
-  readonly extension?: Source['extension'];
+/** Rows in the order of their times. */
+interface CountedRows {
+  /** How many are not later. */
+  past(millis: number): number;
+  /** Of rows [first, past). */
+  sizeOf(first: number, past: number): number;
 }
 
-/**
- * Adds what the windows of all steps have of rows.
- * @param times of `count` rows, ascending
- * @param sizes of these rows; null where each counts one
- */
-function addWindowsOf(
-  { referenceStartMillis, referenceStepMillis, rangeMillis, extension = null }: WindowsOf,
-  { stepMillis, stepCount }: Grid,
+/** @param sums as of `sumsOf` their sizes; without them each counts one */
+function timedRows(
   times: Float64Array,
   count: number,
-  sizes: Float64Array | null,
-  { total, read }: { readonly total: Float64Array; readonly read: Float64Array | null },
-): void {
-  if (count === 0) return;
-  const { beforeMillis = 0, afterMillis = 0 } = extension ?? {};
-  let first = 0;
-  let past = 0;
-  let sizeOfWindow = 0;
-  for (let step = 0; step < stepCount; step++) {
-    const endMillis = referenceStartMillis + step * referenceStepMillis + afterMillis;
-    const startMillis = endMillis - afterMillis - rangeMillis - beforeMillis;
-    for (; past < count && times[past]! <= endMillis; past++) sizeOfWindow += sizes?.[past] ?? 1;
-    for (; first < past && times[first]! <= startMillis; first++) {
-      sizeOfWindow -= sizes?.[first] ?? 1;
-    }
-    total[step]! += sizeOfWindow;
-    if (read === null) continue;
-    if (step === 0) read[0]! += sizeOfWindow;
-    else if (referenceStepMillis !== 0) {
-      for (let row = past - 1; row >= first && times[row]! > endMillis - stepMillis; row--) {
-        read[step]! += sizes?.[row] ?? 1;
+  sums: Float64Array | null = null,
+): CountedRows {
+  return {
+    past: (millis) => {
+      let first = 0;
+      let past = count;
+      while (first < past) {
+        const middle = (first + past) >>> 1;
+        if (times[middle]! <= millis) first = middle + 1;
+        else past = middle;
       }
-    }
+      return first;
+    },
+    sizeOf: (first, past) => (sums === null ? past - first : sums[past]! - sums[first]!),
+  };
+}
+
+/** For each number the sum of those before it, and of all. */
+async function sumsOf(numbers: Float64Array, pacer: Pacer): Promise<Float64Array> {
+  if (pacer.take(timeBytes * numbers.length)) await pacer.room();
+  const sums = new Float64Array(numbers.length + 1);
+  for (let from = 0; from < numbers.length; from += rowsAtOnce) {
+    const past = Math.min(numbers.length, from + rowsAtOnce);
+    for (let i = from; i < past; i++) sums[i + 1] = sums[i]! + numbers[i]!;
+    if (pacer.spend(past - from)) await pacer.pause();
   }
+  return sums;
 }
 
 /** What steps of a subquery read, to the first step of the query that looks at them; those between two windows to none. */
-function mergeRead(
+async function mergeRead(
   ofInner: Float64Array,
   inner: Grid,
   outer: Grid,
-  offsetMillis: number,
-  rangeMillis: number,
+  { offsetMillis, rangeMillis }: { readonly offsetMillis: number; readonly rangeMillis: number },
   read: Float64Array,
-): void {
-  for (const [innerStep, count] of ofInner.entries()) {
+  pacer: Pacer,
+): Promise<void> {
+  for (let innerStep = 0; innerStep < ofInner.length; innerStep++) {
+    if (innerStep % rowsAtOnce === 0 && pacer.spend(rowsAtOnce)) await pacer.pause();
     const millis = inner.startMillis + innerStep * inner.stepMillis + offsetMillis;
     let step = 0;
     if (outer.stepCount > 1) {
@@ -248,7 +317,7 @@ function mergeRead(
       step = Math.min(Math.max(0, steps), outer.stepCount - 1);
       if (millis <= outer.startMillis + step * outer.stepMillis - rangeMillis) continue;
     }
-    read[step]! += count;
+    read[step]! += ofInner[innerStep]!;
   }
 }
 
