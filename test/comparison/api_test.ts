@@ -11,6 +11,7 @@ import type { SeriesToWrite } from '#engine/write_decoder/remote_write_testing.t
 import { functions } from '#coordinator/promql/functions/table.ts';
 import { SeededRandom } from '../seeded_random.ts';
 import { toolOrSkip } from '../tools.ts';
+import { differenceOf } from './answers.ts';
 import { Peers } from './peers.ts';
 import { intervalMillis, makeSeries, rowsEach } from './series.ts';
 
@@ -152,13 +153,31 @@ const expressions = [
   '{"a", "b"}',
   '5m + -1h30m * 90',
   'a + ignoring () group_left () fill (1e30) b',
-  'a + on () fill_left (1e-7) b',
+  'a + on () fill_left (1e-7) fill_right (1234567) b',
   '"\\a\\x00\\u200b\\u00ad\\U000e0001 \\u3000é€😀"',
   `a{${'b="some value of a label",'.repeat(3)}c="é"}[5m] offset 5m`,
   `sum(avg_over_time((${'a{b="some value of a label"} + '.repeat(4)}c)[5m:] offset 1m)) / max_over_time(a[5m:1m])`,
   `-(${'a{b="some value of a label"} * '.repeat(5)}c)`,
   '0x1F + 1e-9 + 1_000 + 1e30',
   'histogram_quantiles(a, "q", 0.5, 0.9)',
+];
+
+const ofLabels = [
+  'absent(nothing{job!="x",job="a"})',
+  'absent(nothing{job="a",job!="x"})',
+  'absent(nothing{job=~"x",job="a",z!="1",b="2"})',
+  'absent_over_time(nothing{a=~"b",a="c"}[5m])',
+  'absent_over_time(nothing{a="b",a=~"c"}[5m])',
+  'absent(nothing{a="b",a="b",c=""})',
+  'absent((nothing{a!="",a="b"}))',
+  'absent({"nothing","a b"="b"})',
+  'label_join(odd_values, "", "x", "")',
+  'label_join(odd_values, "place", "-", "nope")',
+  'label_replace(odd_values, "a", "${x}-$x-${1}-$1_-$$-$", "place", "(?P<x>1?)(.*)")',
+  'label_replace(odd_values, "__name__", "", "place", "1(.*)")',
+  'label_replace({"http.requests"}, "a.b", "$1", "http.status", "(.).*")',
+  'label_join({"http.requests"}, "größe", ".", "größe", "http.status")',
+  'topk(1e20, odd_values)',
 ];
 
 /** Queries whose samples are counted. */
@@ -322,6 +341,14 @@ if (prometheus !== null) {
     }
     const { ours } = await peers.ask({ query: 'up', time: `${nowMillis / 1000}` });
     assert.ok(!('stats' in (ours as any).data));
+  });
+
+  test('label functions and absent make the labels of Prometheus', async () => {
+    const time = `${nowMillis / 1000}`;
+    for (const query of ofLabels) {
+      const { theirs, ours } = await peers.ask({ query, time });
+      assert.equal(differenceOf(theirs, ours, null), null, query);
+    }
   });
 
   test('features name what of the language there is, as Prometheus does', async () => {

@@ -168,17 +168,11 @@ function matchingWords(matching: VectorMatching, isSet: boolean): string[] {
 }
 
 function fillWords({ fillLeft, fillRight }: VectorMatching): string[] {
-  if (fillLeft !== null && fillLeft === fillRight) return [`fill (${fillText(fillLeft)})`];
+  if (fillLeft !== null && fillLeft === fillRight) return [`fill (${formatGeneral(fillLeft)})`];
   return [
-    ...(fillLeft === null ? [] : [`fill_left (${fillText(fillLeft)})`]),
-    ...(fillRight === null ? [] : [`fill_right (${fillText(fillRight)})`]),
+    ...(fillLeft === null ? [] : [`fill_left (${formatGeneral(fillLeft)})`]),
+    ...(fillRight === null ? [] : [`fill_right (${formatGeneral(fillRight)})`]),
   ];
-}
-
-/** Go's %v: with an exponent below 1e-4 and from 1e21 on. */
-function fillText(value: number): string {
-  const size = Math.abs(value);
-  return size >= 1e-4 && size < 1e21 ? formatNumber(value) : formatGeneral(value);
 }
 
 /** Numbers in Prometheus' form, durations as durations. */
