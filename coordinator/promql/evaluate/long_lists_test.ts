@@ -163,3 +163,26 @@ test('quantiles that change at each step take no more memory than their answer',
     { message: 'invalid quantile label name in histogram_quantiles(): ' },
   );
 });
+
+test('a query of many selectors reads some of them at a time, and no more once one has failed', async () => {
+  let running = 0;
+  let most = 0;
+  let asked = 0;
+  const select: QueryStorage['select'] = async ([matcher]) => {
+    running += 1;
+    asked += 1;
+    most = Math.max(most, running);
+    await new Promise((resolve) => setImmediate(resolve));
+    running -= 1;
+    if (matcher!.value === 'bad') throw new Error('a shard is away');
+    return { bundle: bundleOf([]), exhaustive: true, warnings: [] };
+  };
+  const storage = { select, series: select, labelNames: noLabels, labelValues: noLabels };
+  const engine = new PromqlEngine(storage as unknown as QueryStorage, { clock: realEnv.clock });
+  const sum = Array.from({ length: 500 }, (_, i) => `m${i}`).join(' + ');
+  await engine.instantQuery(sum, 0, options, signal);
+  assert.deepEqual([asked, most], [500, 32]);
+  asked = 0;
+  await assert.rejects(engine.instantQuery(`bad + ${sum}`, 0, options, signal), /a shard is away/);
+  assert.ok(asked <= 32, `${asked}`);
+});
