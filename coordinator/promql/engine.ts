@@ -28,7 +28,12 @@ import { ParsedQueries } from './parse/parsed_queries.ts';
 import { planQuery } from './plan/plan.ts';
 import { withoutLostNames } from './rows/names.ts';
 import type { Grid, QueryPlan, RangeVectorPlan, Source } from './plan/plan.ts';
-import { histogramUnits, readSeriesRows, readStoredRows } from './windows/stored_rows.ts';
+import {
+  floatPartsOf,
+  histogramUnits,
+  readSeriesRows,
+  readStoredRows,
+} from './windows/stored_rows.ts';
 import { windowRequest } from './windows/selector_rows.ts';
 import { countSamples, type QuerySamples } from './evaluate/query_samples.ts';
 import { QueryResult } from './evaluate/result.ts';
@@ -338,21 +343,26 @@ async function floatsRaw(
   decoder: Decoder,
   pacer: Pacer,
 ): Promise<RawSeries> {
-  const { startNanos, endNanos } = fetch.range;
-  const rowCount = decoder.decode(bundle, index, startNanos, endNanos);
-  if (pacer.hold(rowCount, 16)) await pacer.room();
-  const values = new Float64Array(rowCount);
+  const { rowsMax, ranges } = floatPartsOf(bundle, index, fetch.range);
+  const rowBytes = 16;
+  if (pacer.take(rowBytes * rowsMax)) await pacer.room();
+  const values = new Float64Array(rowsMax);
   const words = new Uint32Array(values.buffer);
-  const timestampMillis = new Float64Array(rowCount);
+  const timestampMillis = new Float64Array(rowsMax);
   let count = 0;
-  for (let row = 0; row < rowCount; row++) {
-    if (isAbsent(decoder.valueWords, row)) continue;
-    timestampMillis[count] = decoder.timestampMillis[row]!;
-    words[2 * count] = decoder.valueWords[2 * row]!;
-    words[2 * count + 1] = decoder.valueWords[2 * row + 1]!;
-    count++;
+  for (const [from, to] of ranges) {
+    const rowCount = decoder.decode(bundle, index, from, to);
+    for (let row = 0; row < rowCount; row++) {
+      if (isAbsent(decoder.valueWords, row)) continue;
+      timestampMillis[count] = decoder.timestampMillis[row]!;
+      words[2 * count] = decoder.valueWords[2 * row]!;
+      words[2 * count + 1] = decoder.valueWords[2 * row + 1]!;
+      count++;
+    }
+    if (pacer.spend(2 * rowCount)) await pacer.pause();
   }
-  if (pacer.spend(rowCount)) await pacer.pause();
+  // The memory has been taken.
+  pacer.hold(count, 0);
   return {
     labels: labels[index]!,
     floats: { timestampMillis, values, count },

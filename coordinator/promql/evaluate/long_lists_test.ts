@@ -186,3 +186,30 @@ test('a query of many selectors reads some of them at a time, and no more once o
   await assert.rejects(engine.instantQuery(`bad + ${sum}`, 0, options, signal), /a shard is away/);
   assert.ok(asked <= 32, `${asked}`);
 });
+
+test('a series of two million rows takes turns, answered as it is or counted', async () => {
+  const chunkOf = (first: number): Uint8Array =>
+    encodeRawChunk({
+      timestampNanos: BigInt64Array.from(
+        { length: 65_536 },
+        (_, i) => BigInt(first + i) * 1_000_000_000n,
+      ),
+      values: Float64Array.from({ length: 65_536 }, (_, i) => i),
+      version: 0,
+    });
+  const chunks = Buffer.concat(Array.from({ length: 32 }, (_, i) => chunkOf(65_536 * i)));
+  const engine = engineOver([[{ name: '__name__', value: 'm' }]], countedAside(), chunks);
+  const end = 2 ** 21 * 1000 - 1000;
+  const raw = await turnsOf(engine.instantQuery('m[30d]', end, options, signal));
+  assert.ok(raw.longestMillis < 40, `${raw.longestMillis}`);
+  const { value } = raw.answer;
+  assert.ok(value.kind === 'rawMatrix');
+  const { count, timestampMillis, values } = value.series[0]!.floats;
+  assert.deepEqual([count, timestampMillis[0], values[65_537]], [2 ** 21, 0, 1]);
+  assert.ok(timestampMillis.every((millis, row) => millis === 1000 * row));
+  const counted = await turnsOf(
+    engine.instantQuery('m[30d]', end, { ...options, countsSamples: true }, signal),
+  );
+  assert.equal(counted.answer.stats.samples!.total[0], 2 ** 21);
+  assert.ok(counted.longestMillis < 40, `${counted.longestMillis}`);
+});

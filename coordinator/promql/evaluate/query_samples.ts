@@ -7,7 +7,6 @@
  * A histogram counts as many as it is large, by sixteen bytes each. Windows over a subquery count its values in `total`, and what
  * its own steps read in `read`. Counting is a second walk over the rows, for who asks for it alone.
  */
-import { chunkHeaders, kindsAll } from '#engine/codec/chunk.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import { Decoder } from '#engine/store/decoder.ts';
@@ -20,7 +19,12 @@ import type { Evaluator } from '../rows/evaluator.ts';
 import type { Pacer } from '../rows/pacer.ts';
 import { loadPrepared, notReady, type Rows } from '../rows/rows.ts';
 import { selectorRows } from '../windows/selector_rows.ts';
-import { histogramUnits, readSeriesRows } from '../windows/stored_rows.ts';
+import {
+  floatPartsOf,
+  floatRowsAtOnce,
+  histogramUnits,
+  readSeriesRows,
+} from '../windows/stored_rows.ts';
 import { stepsAtOnce } from '../windows/subquery.ts';
 
 /** By step. */
@@ -33,8 +37,8 @@ export interface QuerySamples {
 const stepBytes = 16;
 /** About what it takes to look for the window of a step, in units of work (lib/turns/turns.ts). */
 const stepUnits = 50;
-/** Rows that are read or added up in one go: some milliseconds. */
-const rowsAtOnce = 131_072;
+/** Numbers that are added up in one go. */
+const rowsAtOnce = floatRowsAtOnce;
 
 /** @throws as the evaluation of the plan */
 export async function countSamples(root: Plan, evaluator: Evaluator): Promise<QuerySamples> {
@@ -158,28 +162,19 @@ class Counter {
     }
   }
 
-  /** Of a series without histograms, read a part of its time after the other. */
+  /** Of a series without histograms. */
   async #floatTimes(
     decoder: Decoder,
     bundle: SeriesBundle,
     index: number,
-    { startNanos, endNanos }: SelectRange,
+    range: SelectRange,
   ): Promise<Float64Array> {
     const { pacer } = this.#evaluator.context;
-    const { chunkData, chunkOffset } = bundle;
-    let rowsMax = 0;
-    const headers = chunkHeaders(chunkData, chunkOffset[index]!, chunkOffset[index + 1]!, kindsAll);
-    for (const { rowCount, firstNanos, lastNanos } of headers) {
-      if (firstNanos < endNanos && lastNanos >= startNanos) rowsMax += rowCount;
-    }
+    const { rowsMax, ranges } = floatPartsOf(bundle, index, range);
     if (pacer.take(timeBytes * rowsMax)) await pacer.room();
     const times = new Float64Array(rowsMax);
     let count = 0;
-    const partCount = BigInt(Math.max(1, Math.ceil(rowsMax / rowsAtOnce)));
-    const spanNanos = endNanos - startNanos;
-    for (let part = 0n; part < partCount; part++) {
-      const from = startNanos + (spanNanos * part) / partCount;
-      const to = startNanos + (spanNanos * (part + 1n)) / partCount;
+    for (const [from, to] of ranges) {
       const rowCount = decoder.decode(bundle, index, from, to);
       const { timestampMillis, valueWords } = decoder;
       for (let row = 0; row < rowCount; row++) {
