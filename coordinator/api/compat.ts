@@ -12,6 +12,7 @@ import { parseQuery } from '../promql/parse/parser.ts';
 import { treeJson } from '../promql/parse/tree_json.ts';
 import {
   type ApiAnswer,
+  booleanOf,
   type FormHandler,
   jsonAnswer,
   jsonContentType,
@@ -68,10 +69,16 @@ export const notifications: PlainHandler<CompatApiSetup> = () => success([]);
 /** Blocks are those of namespaces on the nodes, and none of Prometheus' kind. */
 export const tsdbBlocks: PlainHandler<CompatApiSetup> = () => success({ blocks: [] });
 
-export const targetsMetadata: PlainHandler<CompatApiSetup> = () => success([]);
+export const targetsMetadata: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
+  checkWholeNumber(urlParameters, 'limit');
+  return success([]);
+};
 
 export const rules: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
   checkWord(urlParameters, 'type', ['alert', 'record']);
+  checkWholeNumber(urlParameters, 'group_limit');
+  const excludesAlerts = urlParameters.get('exclude_alerts') ?? '';
+  if (excludesAlerts !== '') booleanOf(excludesAlerts, 'exclude_alerts');
   return success({ groups: [] });
 };
 

@@ -98,6 +98,9 @@ test('these endpoints refuse what Prometheus refuses', async () => {
     ['/api/v1/rules?type=both', /type: not one of alert, record: both/],
     ['/api/v1/scrape_pools/config', /missing required parameter: scrapePool/],
     ['/api/v1/targets/relabel_steps?scrapePool=a', /scrapePool: there is no such scrape pool: a/],
+    ['/api/v1/rules?group_limit=x', /group_limit: not a whole number: x/],
+    ['/api/v1/rules?exclude_alerts=x', /exclude_alerts: neither true nor false: x/],
+    ['/api/v1/targets/metadata?limit=x', /limit: not a whole number: x/],
     ['/api/v1/targets?state=lost', /state: not one of/],
   ] as const;
   for (const [path, reason] of refused) {

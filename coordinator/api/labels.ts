@@ -93,7 +93,8 @@ async function labelsCallOf(
   const selectors = selectorsOf(parameters, selectorsLeast);
   const now = clock.nowNanos();
   const startNanos = boundParameter(parameters, 'start', now, 0n);
-  const endNanos = boundParameter(parameters, 'end', now, now);
+  // Who asks for what is to come without saying until when finds nothing.
+  const endNanos = boundParameter(parameters, 'end', now, startNanos > now ? startNanos : now);
   checkOrder(startNanos, endNanos);
   // Without a start everything is asked for, which is no range that a limit is about.
   if ((parameters.get('start') ?? '') !== '') {

@@ -10,7 +10,7 @@ import {
   checkOrder,
   checkRange,
   lookbackMillisOf,
-  millisOfNanos,
+  millisOfParameter,
   type QuerySettings,
   rangeMillisMaxOf,
   readOptionsOf,
@@ -93,8 +93,8 @@ function rangeCallOf(
   const stepMillis = stepParameter(parameters);
   checkOrder(startNanos, endNanos);
   checkRange(startNanos, endNanos, rangeMillisMaxOf(request, parameters, setup.settings));
-  const startMillis = millisOfNanos(startNanos);
-  const endMillis = millisOfNanos(endNanos);
+  const startMillis = millisOfParameter(parameters, 'start', startNanos);
+  const endMillis = millisOfParameter(parameters, 'end', endNanos);
   checkSteps(startMillis, endMillis, stepMillis);
   const options = optionsOf(setup, request, parameters, stepMillis);
   return { query, startMillis, endMillis, stepMillis, options };
@@ -109,7 +109,11 @@ function instantCallOf(
   const now = setup.clock.nowNanos();
   return {
     query,
-    timeMillis: millisOfNanos(timestampParameter(parameters, 'time', now, now)),
+    timeMillis: millisOfParameter(
+      parameters,
+      'time',
+      timestampParameter(parameters, 'time', now, now),
+    ),
     options: optionsOf(setup, request, parameters, null),
   };
 }
@@ -138,10 +142,11 @@ function unknownStats(text: string): string {
 }
 
 function checkSteps(startMillis: number, endMillis: number, stepMillis: number): void {
-  const steps = Math.floor((endMillis - startMillis) / stepMillis) + 1;
+  // Both ends are points: there may be one more than steps between them.
+  const steps = Math.floor((endMillis - startMillis) / stepMillis);
   if (steps > stepsMax) {
     throw badRequest(
-      `step: exceeded maximum resolution of ${stepsMax} points per timeseries, try a longer step: ${steps} points`,
+      `step: exceeded maximum resolution of ${stepsMax} points per timeseries, try a longer step: ${steps + 1} points`,
     );
   }
 }

@@ -21,7 +21,7 @@ const noBytes = Buffer.alloc(0);
 /** Of the grid that came last: panels of a dashboard have one. */
 let lastPrefixes: { readonly grid: Grid; readonly prefixes: readonly string[] } | null = null;
 /** Those of more steps are not kept. */
-const keptStepsMax = 11_000;
+const keptStepsMax = 11_001;
 
 /** What stands before the value of each step. */
 function prefixesOf(grid: Grid): readonly string[] {
