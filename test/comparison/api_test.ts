@@ -85,6 +85,9 @@ function series(): SeriesToWrite[] {
     float({ __name__: 'http.requests', 'http.status': '200', größe: 'groß' }, [30, 1]),
     float({ __name__: 'http_requests', 'http.status': '500', 'z 😀': 'x', _a: '_' }, [30, 2]),
     float({ __name__: '1 😱\n"name"', job: 'api' }, [30, 3]),
+    // Names that look like what stands between names.
+    float({ __name__: 'odd_names', 'a=b"': 'c', 'x"': '{', 'y,': '}', 'd="e",f': 'g' }, [30, 4]),
+    float({ __name__: 'odd_names', 'a=b': 'c' }, [30, 5]),
     histogram({ __name__: 'latency.custom', 'a.b': 'c' }, [30, custom]),
     float({ Before: 'name', __name__: 'capital', job: 'api' }, [30, 1]),
     histogram({ __name__: 'latency_native', job: 'a' }, [40, exponential], [30, exponential]),
@@ -294,6 +297,9 @@ if (prometheus !== null) {
       'label/U__/values',
       'label/U__open_2e/values',
       `series?${match}`,
+      'series?match[]=odd_names{"a=b"!=""}',
+      'label/U__a_3d_b_22_/values',
+      `label/${encodeURIComponent('y,')}/values`,
     ]) {
       const { theirs, ours } = await peers.send(`/api/v1/${path}`, {});
       assert.equal(ours.status, theirs.status, path);
