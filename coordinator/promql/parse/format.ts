@@ -45,7 +45,7 @@ class Formatter {
   /** The expression with every line behind `indent`. */
   lines(expr: Expr, indent: string): string {
     const flat = this.#flat(expr);
-    if (Buffer.byteLength(flat) <= lineLengthMax || indent.length >= indentLengthMax) {
+    if (isShort(flat) || indent.length >= indentLengthMax) {
       // Prometheus indents what is in a subquery only where it breaks it.
       return expr.kind === 'subquery' ? flat : indent + flat;
     }
@@ -120,6 +120,11 @@ class Formatter {
         return `(${this.#flat(expr.expr)})`;
     }
   }
+}
+
+/** Bytes are counted of what may be short alone: long texts are never put together where they stand in others. */
+function isShort(text: string): boolean {
+  return text.length <= lineLengthMax && Buffer.byteLength(text) <= lineLengthMax;
 }
 
 /** A name in the braces stays there: in front of them it would be none that `info` takes. */
