@@ -29,8 +29,9 @@ import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
+import { nanosPerMilli } from '#lib/time.ts';
 import { Turns } from '#lib/turns/turns.ts';
-import { typeAndUnitTags } from '#lib/tags.ts';
+import { legacyTagRules, type TagRules, typeAndUnitTags } from '#lib/tags.ts';
 import type { NamespaceReadiness } from './api/ops.ts';
 import type { QuerySettings } from './api/parameters.ts';
 import { Fanout, readableNamespace } from './select/fanout.ts';
@@ -92,11 +93,14 @@ const readinessMillisMax = 3_000;
 export async function startCoordinator(options: CoordinatorOptions): Promise<Coordinator> {
   const { config, env, log, topology } = options;
   const features = featuresOf(config.promqlFeatures);
-  const allowedTags = features.typeAndUnitLabels ? typeAndUnitTags : undefined;
+  const tagRules: TagRules = {
+    nameValidation: config.nameValidation,
+    allowed: features.typeAndUnitLabels ? typeAndUnitTags : legacyTagRules.allowed,
+  };
   const decoder = new WriteDecoder({
     random: env.random,
     memoryBytesMax: config.memoryBytesMax,
-    verdictOf: verdictBy(config.idScheme, allowedTags),
+    verdictOf: verdictBy(config.idScheme, tagRules),
     plainQuoted: config.idScheme === 'quoted',
   });
   const aside = options.aside;
@@ -124,7 +128,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     ingestMetrics(options.metrics, decoder),
     env.clock,
     log,
-    allowedTags,
+    tagRules,
   );
   const turningOf = (signal: AbortSignal): Turning => ({
     work: Turns.of(env.clock).begin(signal),
@@ -166,6 +170,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       engine: new PromqlEngine(storage, { clock: env.clock, features, aside }),
       settings,
       samplesMax: config.querySamplesMax,
+      perStepStats: features.perStepStats,
       clock: env.clock,
     },
     labels: { storage, parseSelectors, turningOf, settings, clock: env.clock },
@@ -176,6 +181,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       settings,
       clock: env.clock,
     },
+    federate: { storage, parseSelectors, turningOf, settings, clock: env.clock },
     read: { storage, settings, samplesMax: config.querySamplesMax, clock: env.clock },
     status: {
       clock: env.clock,
@@ -198,6 +204,15 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       features,
       turningOf: (signal) => turningOf(env.clock.deadline(config.queryTimeoutMillis, signal)),
       version: options.version,
+    },
+    info: {
+      clock: env.clock,
+      startedMillis: env.clock.nowMillis(),
+      retentionMillis: () => {
+        if (readable.list.length === 0) return null;
+        return Number(readableNamespace(readable.list).retentionNanos / nanosPerMilli);
+      },
+      settings: { ...config, features: config.promqlFeatures },
     },
     ops: {
       clock: env.clock,

@@ -28,20 +28,30 @@ const tagNamePattern = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
 /** Tags by which Prometheus says what a series is; with its feature for that they may be written. */
 export const typeAndUnitTags: ReadonlySet<string> = new Set(['__type__', '__unit__']);
 
-const noNames: ReadonlySet<string> = new Set();
+/** Which names tags may have. */
+export interface TagRules {
+  /** Of letters, digits and underscores alone, or any text, as Prometheus 3 has it. */
+  readonly nameValidation: NameValidation;
+  /** Reserved names that may be written beside the metric's. */
+  readonly allowed: ReadonlySet<string>;
+}
 
-/**
- * Why a tag name is refused for writes, or null. Form and reserved names are of SPEC.txt.
- * @param allowed reserved names that may be written beside the metric's
- */
+export const nameValidations = ['legacy', 'utf8'] as const;
+export type NameValidation = (typeof nameValidations)[number];
+
+/** Those of SPEC.txt. */
+export const legacyTagRules: TagRules = { nameValidation: 'legacy', allowed: new Set() };
+
+/** Why a tag name is refused for writes, or null. */
 export function tagNameProblem(
   name: string,
-  allowed: ReadonlySet<string> = noNames,
+  { nameValidation, allowed }: TagRules = legacyTagRules,
 ): string | null {
   if (name === '') return 'tag name is empty';
-  if (!tagNamePattern.test(name)) {
+  if (nameValidation === 'legacy' && !tagNamePattern.test(name)) {
     return `tag name does not match [a-zA-Z_][a-zA-Z0-9_]*: ${JSON.stringify(shownText(name))}`;
   }
+  if (!name.isWellFormed()) return `tag name is not UTF-8: ${JSON.stringify(shownText(name))}`;
   if (name.startsWith('__') && name !== metricNameTag && !allowed.has(name)) {
     return `tag names that begin with "__" are reserved: ${JSON.stringify(shownText(name))}`;
   }
@@ -51,21 +61,18 @@ export function tagNameProblem(
 /**
  * Why these tags are refused for writes, or null. A mistake names the tag and the value.
  * @param tags in any order
- * @param allowed as of `tagNameProblem`
  */
-export function tagsProblem(
-  tags: readonly Tag[],
-  allowed: ReadonlySet<string> = noNames,
-): string | null {
+export function tagsProblem(tags: readonly Tag[], rules: TagRules = legacyTagRules): string | null {
   if (tags.length === 0) return 'a series needs at least one tag';
   const seen = new Set<string>();
   for (const { name, value } of tags) {
-    const problem = tagNameProblem(name, allowed);
+    const problem = tagNameProblem(name, rules);
     if (problem !== null) return problem;
     if (value === '') return `tag value is empty: ${shownText(name)}`;
     if (seen.has(name)) return `tag name appears twice: ${shownText(name)}`;
     seen.add(name);
-    if (name.length > tagBytesMax || Buffer.byteLength(value) > tagBytesMax) {
+    const bytes = Math.max(Buffer.byteLength(name), Buffer.byteLength(value));
+    if (bytes > tagBytesMax) {
       return `tag is longer than ${tagBytesMax} bytes: ${name.slice(0, 100)}`;
     }
   }

@@ -69,3 +69,22 @@ test('tagsProblem() names the tag that is refused', () => {
   assert.match(tagsProblem([{ name: 'a', value: '' }]) ?? '', /empty: a/);
   assert.match(tagsProblem([tags[0]!, tags[0]!]) ?? '', /twice/);
 });
+
+test('tagsProblem() takes any text as a name under utf8, but no reserved one', () => {
+  const utf8 = { nameValidation: 'utf8', allowed: new Set(['__type__']) } as const;
+  for (const name of [
+    'http.status',
+    'mit Leerzeichen',
+    '9a',
+    'größe',
+    '😀',
+    '__type__',
+    '__name__',
+  ]) {
+    assert.equal(tagsProblem([{ name, value: 'x' }], utf8), null, name);
+  }
+  assert.match(tagsProblem([{ name: '__address__', value: 'x' }], utf8) ?? '', /reserved/);
+  assert.match(tagsProblem([{ name: '', value: 'x' }], utf8) ?? '', /name is empty/);
+  assert.match(tagsProblem([{ name: '\ud800', value: 'x' }], utf8) ?? '', /not UTF-8/);
+  assert.match(tagsProblem([{ name: 'ä'.repeat(40_000), value: 'x' }], utf8) ?? '', /longer than/);
+});

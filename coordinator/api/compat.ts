@@ -9,10 +9,13 @@ import { badRequest, shownText } from '#lib/errors.ts';
 import { formatQuery } from '../promql/parse/format.ts';
 import type { PromqlFeatures } from '../promql/parse/features.ts';
 import { parseQuery } from '../promql/parse/parser.ts';
+import { treeJson } from '../promql/parse/tree_json.ts';
 import {
   type ApiAnswer,
+  booleanOf,
   type FormHandler,
   jsonAnswer,
+  jsonContentType,
   type PlainHandler,
 } from '../http/http_api.ts';
 import { boundParameter, checkOrder, requiredText, ofParameter } from './parameters.ts';
@@ -26,8 +29,8 @@ export interface CompatApiSetup {
   readonly version: string;
 }
 
-/** Clients choose the dialect of the query language by this; ours is that of Prometheus 3. */
-const dialectVersion = '3.0.0';
+/** Clients choose the dialect of the query language by this. */
+const dialectVersion = '3.15.0';
 
 export const buildInfo: PlainHandler<CompatApiSetup> = ({ version }) =>
   success({
@@ -41,8 +44,6 @@ export const buildInfo: PlainHandler<CompatApiSetup> = ({ version }) =>
     goVersion: '',
   });
 
-export const flags: PlainHandler<CompatApiSetup> = () => success({});
-
 /** Kinds and help texts of metrics are not stored, so there is none to tell. */
 export const metadata: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
   checkWholeNumber(urlParameters, 'limit');
@@ -55,10 +56,29 @@ export const targets: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
   return success({ activeTargets: [], droppedTargets: [], droppedTargetCounts: {} });
 };
 
-export const targetsMetadata: PlainHandler<CompatApiSetup> = () => success([]);
+export const scrapePools: PlainHandler<CompatApiSetup> = () => success({ scrapePools: [] });
+
+/** Of a pool, of which there is none. */
+export const scrapePoolConfig: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
+  const name = requiredText(urlParameters, 'scrapePool');
+  throw badRequest(`scrapePool: there is no such scrape pool: ${shownText(name)}`);
+};
+
+export const notifications: PlainHandler<CompatApiSetup> = () => success([]);
+
+/** Blocks are those of namespaces on the nodes, and none of Prometheus' kind. */
+export const tsdbBlocks: PlainHandler<CompatApiSetup> = () => success({ blocks: [] });
+
+export const targetsMetadata: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
+  checkWholeNumber(urlParameters, 'limit');
+  return success([]);
+};
 
 export const rules: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
   checkWord(urlParameters, 'type', ['alert', 'record']);
+  checkWholeNumber(urlParameters, 'group_limit');
+  const excludesAlerts = urlParameters.get('exclude_alerts') ?? '';
+  if (excludesAlerts !== '') booleanOf(excludesAlerts, 'exclude_alerts');
   return success({ groups: [] });
 };
 
@@ -94,6 +114,21 @@ export const queryText: FormHandler<CompatApiSetup> = async (
       formatQuery(requiredText(parameters, 'query'), features, turningOf(signal)),
     ),
   );
+
+/** The tree of a query. */
+export const queryTree: FormHandler<CompatApiSetup> = async (
+  { features, turningOf },
+  { signal },
+  parameters,
+) => {
+  const query = requiredText(parameters, 'query');
+  const tree = await ofParameter('query', treeJson(query, features, turningOf(signal)));
+  return {
+    status: 200,
+    headers: { 'Content-Type': jsonContentType },
+    body: `{"status":"success","data":${tree}}`,
+  };
+};
 
 function success(data: unknown): ApiAnswer {
   return jsonAnswer({ status: 'success', data });

@@ -66,7 +66,10 @@ test("Grafana's data source finds its health check, its explorer and its panels 
 test('what is not there is answered as by a Prometheus that has none', async () => {
   await using coordinator = await TestCoordinator.open();
   const answers = {
-    '/api/v1/status/flags': {},
+    '/api/v1/status/tsdb/blocks': { blocks: [] },
+    '/api/v1/status/walreplay': { min: 0, max: 0, current: 0 },
+    '/api/v1/notifications': [],
+    '/api/v1/scrape_pools': { scrapePools: [] },
     '/api/v1/targets?state=active': {
       activeTargets: [],
       droppedTargets: [],
@@ -93,6 +96,11 @@ test('these endpoints refuse what Prometheus refuses', async () => {
     ['/api/v1/format_query?query=)', /parse error/],
     ['/api/v1/metadata?limit=many', /limit: not a whole number: many/],
     ['/api/v1/rules?type=both', /type: not one of alert, record: both/],
+    ['/api/v1/scrape_pools/config', /missing required parameter: scrapePool/],
+    ['/api/v1/targets/relabel_steps?scrapePool=a', /scrapePool: there is no such scrape pool: a/],
+    ['/api/v1/rules?group_limit=x', /group_limit: not a whole number: x/],
+    ['/api/v1/rules?exclude_alerts=x', /exclude_alerts: neither true nor false: x/],
+    ['/api/v1/targets/metadata?limit=x', /limit: not a whole number: x/],
     ['/api/v1/targets?state=lost', /state: not one of/],
   ] as const;
   for (const [path, reason] of refused) {
@@ -102,4 +110,38 @@ test('these endpoints refuse what Prometheus refuses', async () => {
     assert.match(answer.json.error, reason, path);
   }
   assert.equal((await coordinator.post('/api/v1/rules', {})).status, 405);
+});
+
+test('a server says of itself what clients of Prometheus read', async () => {
+  const settings = `{tagOptions: {nameValidation: utf8}, lookbackDuration: 90s,
+    query: {timeout: 1m, prometheus: {features: [promql-experimental-functions], maxSamplesPerQuery: 1000}}}`;
+  await using coordinator = await TestCoordinator.open(settings);
+  const dataOf = async (path: string): Promise<any> => {
+    const answer = await coordinator.get(path);
+    assert.equal(answer.status, 200, path);
+    return answer.json.data;
+  };
+  assert.equal(
+    (await dataOf('/api/v1/status/config')).yaml,
+    'global:\n  metric_name_validation_scheme: utf8\n',
+  );
+  const flags = await dataOf('/prometheus/api/v1/status/flags');
+  assert.equal(flags['query.lookback-delta'], '1m30s');
+  assert.equal(flags['query.timeout'], '1m');
+  assert.equal(flags['query.max-samples'], '1000');
+  assert.equal(flags['enable-feature'], 'promql-experimental-functions');
+  assert.ok(Object.values(flags).every((value) => typeof value === 'string'));
+  const runtime = await dataOf('/api/v1/status/runtimeinfo');
+  assert.ok(Math.abs(Date.parse(runtime.serverTime) - Date.now()) < 60_000);
+  assert.ok(Date.parse(runtime.startTime) <= Date.parse(runtime.serverTime));
+  assert.equal(runtime.storageRetention, '');
+  const features = await dataOf('/api/v1/features');
+  assert.equal(features.promql_functions.limitk, undefined);
+  assert.equal(features.promql_operators.limitk, true);
+  assert.equal(features.promql.fill, false);
+
+  await using ready = await TestCoordinator.openReady();
+  const yaml = (await ready.get('/api/v1/status/config')).json.data.yaml;
+  assert.match(yaml, /retention:\n {6}time: 12h\n$/);
+  assert.equal((await ready.get('/api/v1/status/runtimeinfo')).json.data.storageRetention, '12h');
 });

@@ -3,6 +3,7 @@ import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { decodeTags } from '#lib/tags.ts';
+import { unescapedName } from '../exposition/names.ts';
 import type {
   LabelResult,
   Matcher,
@@ -66,8 +67,7 @@ export async function labelValues(
 ): Promise<ApiAnswer> {
   const call = await labelsCallOf(setup, request, parameters, 0);
   const { matcherLists, range, limits, signal } = call;
-  // Names that are no identifiers come escaped ("U__" and the like) and are taken as they are.
-  const name = request.pathParameters['name'] ?? '';
+  const name = unescapedName(request.pathParameters['name'] ?? '');
   if (name === '') throw badRequest('name: the label is empty');
   const found = await setup.storage.labelValues(name, matcherLists, range, limits, signal);
   return labelsAnswer(found, call);
@@ -93,7 +93,8 @@ async function labelsCallOf(
   const selectors = selectorsOf(parameters, selectorsLeast);
   const now = clock.nowNanos();
   const startNanos = boundParameter(parameters, 'start', now, 0n);
-  const endNanos = boundParameter(parameters, 'end', now, now);
+  // Who asks for what is to come without saying until when finds nothing.
+  const endNanos = boundParameter(parameters, 'end', now, startNanos > now ? startNanos : now);
   checkOrder(startNanos, endNanos);
   // Without a start everything is asked for, which is no range that a limit is about.
   if ((parameters.get('start') ?? '') !== '') {

@@ -85,3 +85,11 @@ test('the earliest and latest times of Prometheus and of its clients are bounds 
     assert.deepEqual(answer.json, { status: 'success', data: [{ __name__: 'm' }] });
   }
 });
+
+test('labels of a time that is to come are none, unless the end is before the start', async () => {
+  await using test = await opened();
+  const start = nowSeconds() + 10_000_000;
+  assert.equal((await test.get(`/api/v1/labels?start=${start}`)).status, 200);
+  const wrong = await test.get(`/api/v1/labels?start=${start}&end=${start - 1}`);
+  assert.equal(wrong.status, 400);
+});

@@ -110,7 +110,9 @@ test('labels and series have the field, too', async () => {
   assert.deepEqual(await data('label/__field__/values?match[]={__field__=~"l.*"}'), all.slice(1));
   assert.deepEqual(await data('label/device/values?match[]={__field__="none"}'), []);
   assert.deepEqual(await data('label/__name__/values'), ['plain', 'reading']);
-  const series = await data('series?match[]=reading{__field__=~"lo.*"}&match[]=plain');
+  const series = await data(
+    'series?match[]=reading{__field__=~"lo.*"}&match[]=plain&match[]=reading{__field__="load"}',
+  );
   assert.deepEqual(series, [
     { __name__: 'plain', host: 'x' },
     { __field__: 'load', __name__: 'reading', device: 'a' },

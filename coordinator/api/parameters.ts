@@ -66,9 +66,11 @@ export function boundParameter(
   return text === '' ? absent : parseBoundNanos(text, name);
 }
 
+const secondsForm = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
+
 /** A Go duration, or seconds with a fraction, in milliseconds. */
 export function durationMillis(text: string, name: string): number {
-  if (/^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/.test(text)) {
+  if (secondsForm.test(text)) {
     const millis = Number(text) * 1000;
     if (!Number.isFinite(millis))
       throw badRequest(`${name}: duration is too long: ${shownText(text)}`);
@@ -97,6 +99,23 @@ export function stepParameter(parameters: URLSearchParams): number {
 export function millisOfNanos(nanos: UnixNanos): number {
   const millis = nanos / nanosPerMilli;
   return Number(nanos < 0n && millis * nanosPerMilli !== nanos ? millis - 1n : millis);
+}
+
+/**
+ * Unix milliseconds of a time as queries take it: seconds are rounded, in the numbers that a double has, all others are cut off.
+ * @param nanos what `timestampParameter` gives of it
+ */
+export function millisOfParameter(
+  parameters: URLSearchParams,
+  name: string,
+  nanos: UnixNanos,
+): number {
+  const text = parameters.get(name) ?? '';
+  if (!secondsForm.test(text)) return millisOfNanos(nanos);
+  const whole = Math.trunc(Number(text));
+  const thousandths = (Number(text) - whole) * 1000;
+  // Halves are rounded away from 0.
+  return whole * 1000 + Math.sign(thousandths) * Math.floor(Math.abs(thousandths) + 0.5);
 }
 
 /** How far an instant selector looks back: a duration, or "step" for the step of the query. */

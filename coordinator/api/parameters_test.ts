@@ -6,6 +6,7 @@ import {
   durationMillis,
   headerText,
   millisOfNanos,
+  millisOfParameter,
   type QuerySettings,
   readOptionsOf,
   timestampParameter,
@@ -86,4 +87,21 @@ test('readOptionsOf() lets a request tighten limits by parameter or header, neve
 
 test('headerText() leaves nothing that would break a header', () => {
   assert.equal(headerText('a\r\nb\u00e9'), 'a??b?');
+});
+
+test('millisOfParameter() rounds seconds as Prometheus does, and cuts off what dates have beyond milliseconds', () => {
+  const cases: readonly [text: string, millis: number][] = [
+    ['1795670676.5555', 1_795_670_676_556],
+    ['1795670676.5554', 1_795_670_676_555],
+    ['0.0005', 1],
+    ['-0.0005', -1],
+    ['17e-1', 1700],
+    ['2026-11-26T05:00:00.5559Z', Date.parse('2026-11-26T05:00:00.555Z')],
+    ['now', 42],
+  ];
+  for (const [text, millis] of cases) {
+    const parameters = new URLSearchParams({ t: text });
+    const nanos = timestampParameter(parameters, 't', 42_900_000n, null);
+    assert.equal(millisOfParameter(parameters, 't', nanos), millis, text);
+  }
 });

@@ -1,16 +1,16 @@
 /** Instant and range queries of the expression language. */
 import type { Clock } from '#lib/env/env.ts';
-import { badRequest } from '#lib/errors.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
 import { stepsMax } from '../http/limits.ts';
 import { writeResultJson } from '../promql/engine.ts';
-import type { PromqlEngine, QueryOptions, QueryResult } from '../promql/engine.ts';
+import type { PromqlEngine, QueryOptions, QueryResult, StatsDetail } from '../promql/engine.ts';
 import { type ApiAnswer, type ApiRequest, bothNames, jsonContentType } from '../http/http_api.ts';
 import {
   answerHeaders,
   checkOrder,
   checkRange,
   lookbackMillisOf,
-  millisOfNanos,
+  millisOfParameter,
   type QuerySettings,
   rangeMillisMaxOf,
   readOptionsOf,
@@ -24,13 +24,20 @@ export interface QueryApiSetup {
   readonly engine: Pick<PromqlEngine, 'rangeQuery' | 'instantQuery'>;
   readonly settings: QuerySettings;
   readonly samplesMax: number;
+  /** Of steps, with the feature for that. */
+  readonly perStepStats: boolean;
   readonly clock: Clock;
 }
 
 /** The engine of the answer; asking for one that is not there gets the default, as in M3. */
 const engineName = 'prometheus';
 
-type ApiQueryOptions = QueryOptions & { readonly timeoutMillis: number };
+interface ApiQueryOptions extends QueryOptions {
+  readonly timeoutMillis: number;
+  /** Null: nothing is told. */
+  readonly stats: StatsDetail | null;
+  readonly warnings: readonly string[];
+}
 
 interface RangeCall {
   readonly query: string;
@@ -86,8 +93,8 @@ function rangeCallOf(
   const stepMillis = stepParameter(parameters);
   checkOrder(startNanos, endNanos);
   checkRange(startNanos, endNanos, rangeMillisMaxOf(request, parameters, setup.settings));
-  const startMillis = millisOfNanos(startNanos);
-  const endMillis = millisOfNanos(endNanos);
+  const startMillis = millisOfParameter(parameters, 'start', startNanos);
+  const endMillis = millisOfParameter(parameters, 'end', endNanos);
   checkSteps(startMillis, endMillis, stepMillis);
   const options = optionsOf(setup, request, parameters, stepMillis);
   return { query, startMillis, endMillis, stepMillis, options };
@@ -102,29 +109,44 @@ function instantCallOf(
   const now = setup.clock.nowNanos();
   return {
     query,
-    timeMillis: millisOfNanos(timestampParameter(parameters, 'time', now, now)),
+    timeMillis: millisOfParameter(
+      parameters,
+      'time',
+      timestampParameter(parameters, 'time', now, now),
+    ),
     options: optionsOf(setup, request, parameters, null),
   };
 }
 
 function optionsOf(
-  { settings, samplesMax }: QueryApiSetup,
+  { settings, samplesMax, perStepStats }: QueryApiSetup,
   request: ApiRequest,
   parameters: URLSearchParams,
   stepMillis: number | null,
 ): ApiQueryOptions {
+  const stats = parameters.get('stats') ?? '';
+  const isKnown = stats === '' || stats === 'true' || stats === 'all';
   return {
+    stats: stats === '' ? null : stats === 'all' && perStepStats ? 'steps' : 'sums',
+    countsSamples: stats !== '',
+    warnings: isKnown ? [] : [unknownStats(stats)],
     lookbackMillis: lookbackMillisOf(parameters, stepMillis, settings),
     samplesMax,
     ...readOptionsOf(request, parameters, settings),
   };
 }
 
+/** In Prometheus' words. */
+function unknownStats(text: string): string {
+  return `value ${JSON.stringify(shownText(text))} for parameter "stats" is deprecated and will be rejected in the next major release, use "true" or "all"`;
+}
+
 function checkSteps(startMillis: number, endMillis: number, stepMillis: number): void {
-  const steps = Math.floor((endMillis - startMillis) / stepMillis) + 1;
+  // Both ends are points: there may be one more than steps between them.
+  const steps = Math.floor((endMillis - startMillis) / stepMillis);
   if (steps > stepsMax) {
     throw badRequest(
-      `step: exceeded maximum resolution of ${stepsMax} points per timeseries, try a longer step: ${steps} points`,
+      `step: exceeded maximum resolution of ${stepsMax} points per timeseries, try a longer step: ${steps + 1} points`,
     );
   }
 }
@@ -142,6 +164,6 @@ function queryAnswer(result: QueryResult, options: ApiQueryOptions): ApiAnswer {
         seriesCount: result.stats.selectedSeries,
       }),
     },
-    body: writeResultJson(result),
+    body: writeResultJson(result, options),
   };
 }

@@ -129,19 +129,19 @@ test('a range over the limit is refused with both lengths', async () => {
   }
 });
 
-test('a range query has at most 11000 steps, so that one request cannot take the process down', async () => {
+test('a range query has at most 11000 steps between its ends, so that one request cannot take the process down', async () => {
   await using test = await TestCoordinator.openReady();
   const ask = (end: number): Promise<TestAnswer> =>
     test.get(`/api/v1/query_range?query=vector(1)&start=0&end=${end}&step=1`);
-  const most = await ask(10_999);
-  assert.equal(most.json.data.result[0].values.length, 11_000);
-  const more = await ask(11_000);
+  const most = await ask(11_000);
+  assert.equal(most.json.data.result[0].values.length, 11_001);
+  const more = await ask(11_001);
   assert.equal(more.status, 400);
   assert.equal(more.json.errorType, 'bad_data');
-  assert.match(more.json.error, /maximum resolution of 11000 points .*: 11001 points/);
+  assert.match(more.json.error, /maximum resolution of 11000 points .*: 11002 points/);
 });
 
-test('a subquery has a bound of its own, since its rows are computed in one go', async () => {
+test('a subquery has a bound of its own, since all of its values are held', async () => {
   await using test = await TestCoordinator.openReady();
   const query = 'count_over_time(vector(1)[10000001s:1s])';
   const answer = await test.post('/api/v1/query', new URLSearchParams({ query }).toString());
@@ -272,4 +272,40 @@ test('bytes that are no UTF-8 are replaced where an answer has them', async () =
   const refused = await test.get(`/api/v1/query?query=${encodeURIComponent(query)}`);
   assert.equal(refused.status, 422);
   assert.equal(refused.json.error, 'invalid destination label name in label_replace(): \u{fffd}');
+});
+
+test('stats tells of times and samples, of steps with the feature for that alone', async () => {
+  const feature = '{query: {prometheus: {features: [promql-per-step-stats]}}}';
+  for (const settings of [feature, '{}']) {
+    await using test = await TestCoordinator.openReady(settings);
+    const start = await filled(test);
+    const range = `start=${start}&end=${start + 90}&step=45&query=sum(count_over_time(cpu[30s]))`;
+    const statsOf = async (stats: string) => {
+      const { json } = await test.get(`/api/v1/query_range?${range}&stats=${stats}`);
+      const found = json.data.stats;
+      for (const time of Object.values<number>(found.timings)) assert.ok(time >= 0 && time < 60);
+      const { execTotalTime, queryPreparationTime, innerEvalTime } = found.timings;
+      assert.ok(execTotalTime >= queryPreparationTime + innerEvalTime);
+      return { samples: found.samples, warnings: json.warnings };
+    };
+    // Windows of one row, of three, and of three; two series.
+    const sums = { totalQueryableSamples: 14, samplesRead: 14 };
+    const { samples, warnings } = await statsOf('all');
+    const { peakSamples, ...counts } = samples;
+    assert.ok(peakSamples > 0);
+    assert.equal(warnings, undefined);
+    const times = [start, start + 45, start + 90];
+    const steps = [2, 6, 6].map((count, step) => [times[step], count]);
+    assert.deepEqual(
+      counts,
+      settings === '{}'
+        ? sums
+        : { totalQueryableSamplesPerStep: steps, samplesReadPerStep: steps, ...sums },
+    );
+    const { samples: other, warnings: told } = await statsOf('yes');
+    assert.equal(other.totalQueryableSamples, 14);
+    assert.equal(other.samplesReadPerStep, undefined);
+    assert.match(told[0], /^value "yes" for parameter "stats" is deprecated/);
+    assert.equal((await test.get(`/api/v1/query_range?${range}`)).json.data.stats, undefined);
+  }
 });

@@ -42,15 +42,20 @@ import {
   alerts,
   buildInfo,
   type CompatApiSetup,
-  flags,
   metadata,
+  notifications,
   queryExemplars,
   queryText,
+  queryTree,
   rules,
+  scrapePoolConfig,
+  scrapePools,
   targets,
   targetsMetadata,
+  tsdbBlocks,
 } from './compat.ts';
 import { cleanTombstones, deleteSeries, type DeletionApiSetup } from './deletions.ts';
+import { federate, type FederateSetup } from './federate.ts';
 import { frontPage, type FrontPageFacts } from './front_page.ts';
 import {
   type ApiHandler,
@@ -67,6 +72,14 @@ import { health, type OpsApiSetup, ready, routeList } from './ops.ts';
 import { instantQuery, type QueryApiSetup, rangeQuery } from './query.ts';
 import { remoteRead, type RemoteReadSetup } from './remote_read.ts';
 import type { Method, Route } from '../http/server.ts';
+import {
+  runtimeInfo,
+  serverFeatures,
+  type ServerInfoSetup,
+  statusConfig,
+  statusFlags,
+  walReplay,
+} from './server_info.ts';
 import { type StatusApiSetup, tsdbStatus } from './status.ts';
 import { jsonWrite, remoteWrite } from './write.ts';
 
@@ -77,10 +90,12 @@ export interface ApiSetup {
   readonly query: QueryApiSetup;
   readonly labels: LabelsApiSetup;
   readonly messages: MessagesApiSetup;
+  readonly federate: FederateSetup;
   readonly read: RemoteReadSetup;
   readonly status: StatusApiSetup;
   readonly deletions: DeletionApiSetup;
   readonly compat: CompatApiSetup;
+  readonly info: ServerInfoSetup;
   readonly ops: OpsApiSetup;
   readonly page: FrontPageFacts;
 }
@@ -94,6 +109,10 @@ type Row = readonly [
 
 /** Of Prometheus: at its own path, and below the prefix that some clients put before it. */
 const both = (rest: string): string[] => [`/api/v1/${rest}`, `/prometheus/api/v1/${rest}`];
+/** The second ones are where Prometheus itself takes and answers. */
+const writePaths = ['/api/v1/compat/remote/write', ...both('write')];
+const readPaths = ['/api/v1/compat/remote/read', ...both('read')];
+const federatePaths = ['/federate', '/prometheus/federate'];
 const placement = (rest = ''): string[] => [
   `/api/v1/services/tsdb/placement${rest}`,
   `/api/v1/placement${rest}`,
@@ -107,12 +126,13 @@ const databaseCreatePaths = ['/api/v1/database/create', '/api/v1/database/namesp
 
 /** Every endpoint of the coordinator. */
 export function routesOf(setup: ApiSetup): readonly Route[] {
-  const { admin, compat, deletions, ingest, labels, messages, ops, page, query, read, status } =
+  const { admin, compat, deletions, info, ingest, labels, messages, ops, page, query, read } =
     setup;
+  const { status } = setup;
   const writeBytesMax = setup.writeBodyBytesMax;
   const jsonBytesMax = Math.min(writeBytesMax, jsonWriteBytesMax);
   const table: readonly Row[] = [
-    ['POST', ['/api/v1/compat/remote/write'], 'write', bytes(remoteWrite, ingest, writeBytesMax)],
+    ['POST', writePaths, 'write', bytes(remoteWrite, ingest, writeBytesMax)],
     ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, ingest, jsonBytesMax)],
     ['GET POST', ['/api/v1/json/query'], 'data', form(queryMessages, messages)],
 
@@ -121,13 +141,23 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET POST', both('labels'), 'data', form(labelNames, labels)],
     ['GET', both('label/{name}/values'), 'data', form(labelValues, labels)],
     ['GET POST', both('series'), 'data', form(series, labels)],
-    ['POST', ['/api/v1/compat/remote/read'], 'data', bytes(remoteRead, read, readBodyBytesMax)],
+    ['GET', federatePaths, 'data', form(federate, setup.federate)],
+    ['POST', readPaths, 'data', bytes(remoteRead, read, readBodyBytesMax)],
     ['GET', both('status/tsdb'), 'data', plain(tsdbStatus, status)],
     ['POST PUT', both('admin/tsdb/delete_series'), 'data', form(deleteSeries, deletions)],
     ['POST PUT', both('admin/tsdb/clean_tombstones'), 'data', plain(cleanTombstones, deletions)],
 
     ['GET', both('status/buildinfo'), 'other', plain(buildInfo, compat)],
-    ['GET', both('status/flags'), 'other', plain(flags, compat)],
+    ['GET', both('status/config'), 'other', plain(statusConfig, info)],
+    ['GET', both('status/flags'), 'other', plain(statusFlags, info)],
+    ['GET', both('status/runtimeinfo'), 'other', plain(runtimeInfo, info)],
+    ['GET', both('status/walreplay'), 'other', plain(walReplay, info)],
+    ['GET', both('status/tsdb/blocks'), 'other', plain(tsdbBlocks, compat)],
+    ['GET', both('features'), 'other', plain(serverFeatures, info)],
+    ['GET', both('notifications'), 'other', plain(notifications, compat)],
+    ['GET', both('scrape_pools'), 'other', plain(scrapePools, compat)],
+    ['GET', both('scrape_pools/config'), 'other', plain(scrapePoolConfig, compat)],
+    ['GET', both('targets/relabel_steps'), 'other', plain(scrapePoolConfig, compat)],
     ['GET', both('metadata'), 'other', plain(metadata, compat)],
     ['GET', both('targets'), 'other', plain(targets, compat)],
     ['GET', both('targets/metadata'), 'other', plain(targetsMetadata, compat)],
@@ -136,6 +166,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET', both('alertmanagers'), 'other', plain(alertmanagers, compat)],
     ['GET POST', both('query_exemplars'), 'other', form(queryExemplars, compat)],
     ['GET POST', both('format_query'), 'other', form(queryText, compat)],
+    ['GET POST', both('parse_query'), 'other', form(queryTree, compat)],
 
     ['POST', databaseCreatePaths, 'other', json(databaseCreate, admin)],
     ['POST', ['/api/v1/kvstore'], 'other', json(kvstore, admin)],

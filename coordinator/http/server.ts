@@ -30,6 +30,16 @@ import {
   jsonAnswer,
   parametersOfText,
 } from './http_api.ts';
+import {
+  type AnswerEncoding,
+  encodedAtOnce,
+  encodedBytesMin,
+  encoderBytes,
+  encoderOf,
+  encodersMax,
+  encodingFor,
+  isCompressible,
+} from './encoding.ts';
 import { otherBytesInFlightMax } from './limits.ts';
 import type { ApiMetrics } from './metrics.ts';
 
@@ -97,6 +107,7 @@ class ApiServer {
   readonly #costly: readonly RegExp[];
   readonly #application: express.Express;
   readonly #served = new WeakMap<HttpRequest, Served>();
+  #encoderCount = 0;
 
   constructor(options: ApiServerOptions) {
     this.#options = options;
@@ -211,11 +222,12 @@ class ApiServer {
     };
     const signal = call.signal ?? served!.signal;
     const path = call.path ?? 'other';
+    const accepted = String(request.headers['accept-encoding'] ?? '');
     let status = 500;
     try {
       const { pathParameters = noParameters } = call;
       const served = new ServedRequest(request, signal, pathParameters, held);
-      status = await this.#send(response, await handler(served), signal, held.read);
+      status = await this.#send(response, await handler(served), accepted, signal, held.read);
     } catch (error) {
       if (error instanceof BrokenInvariant) crash(error);
       const failure = signal.aborted ? signal.reason : error;
@@ -227,7 +239,7 @@ class ApiServer {
       // An answer that broke off must not look whole.
       if (response.headersSent) response.destroy();
       else if (!response.destroyed) {
-        await this.#send(response, answer, signal, held.read).catch(() => {});
+        await this.#send(response, answer, accepted, signal, held.read).catch(() => {});
       }
     } finally {
       held.inFlight.give(held.bytes);
@@ -238,32 +250,26 @@ class ApiServer {
     }
   }
 
-  /** @returns the status that was sent */
+  /**
+   * @param accepted header `Accept-Encoding` of the request
+   * @returns the status that was sent
+   */
   async #send(
     response: HttpResponse,
-    answer: ApiAnswer,
+    { status, headers, body }: ApiAnswer,
+    accepted: string,
     signal: AbortSignal,
     memory: ReadReservation,
   ): Promise<number> {
-    const { status, headers, body } = answer;
-    const leaving = new Leaving(this.#options, () => response.destroy());
+    const head = new AnswerHead(response, status, headers, accepted);
     if (typeof body === 'string' || body instanceof Uint8Array) {
-      const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
-      if (length > uncountedBytesMax) await memory.grow(length, signal);
-      // An answer without content has no length either.
-      const framing = status === 204 ? {} : { 'Content-Length': length };
-      response.writeHead(status, { ...headers, ...framing });
-      if (length <= uncountedBytesMax) {
-        response.end(body);
+      const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+      if (bytes.length <= uncountedBytesMax) {
+        head.sendWhole(bytes);
         return status;
       }
-      memory.leaves(leaving);
-      await sendStream(
-        response,
-        [typeof body === 'string' ? Buffer.from(body) : body],
-        signal,
-        leaving,
-      );
+      await memory.grow(bytes.length, signal);
+      await this.#sendParts(response, [bytes], head, signal, memory, bytes.length);
       return status;
     }
     // The first part is awaited before the status is sent: most failures come until then.
@@ -274,16 +280,83 @@ class ApiServer {
     if (first.done !== true && first.value.length <= uncountedBytesMax) {
       second = await parts.next();
       if (second.done === true) {
-        response.writeHead(status, { ...headers, 'Content-Length': first.value.length });
-        response.end(first.value);
+        head.sendWhole(first.value);
         return status;
       }
     }
-    response.writeHead(status, headers);
-    memory.leaves(leaving);
     const begun = second === null ? [first] : [first, second];
-    await sendStream(response, partsFrom(begun, parts), signal, leaving);
+    await this.#sendParts(response, partsFrom(begun, parts), head, signal, memory);
     return status;
+  }
+
+  /** @param length of all parts, where it is known */
+  async #sendParts(
+    response: HttpResponse,
+    parts: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+    head: AnswerHead,
+    signal: AbortSignal,
+    memory: ReadReservation,
+    length?: number,
+  ): Promise<void> {
+    const leaving = new Leaving(this.#options, () => response.destroy());
+    const { encoding } = head;
+    if (encoding === null || this.#encoderCount >= encodersMax || !memory.tryGrow(encoderBytes)) {
+      head.write(length === undefined ? {} : { 'Content-Length': length });
+      memory.leaves(leaving);
+      await sendStream(response, parts, signal, leaving);
+      return;
+    }
+    head.write({ 'Content-Encoding': encoding });
+    memory.leaves(leaving);
+    this.#encoderCount += 1;
+    try {
+      await sendStream(response, parts, signal, leaving, encoderOf(encoding));
+    } finally {
+      this.#encoderCount -= 1;
+    }
+  }
+}
+
+/** Status and headers of an answer on its way, with what its client may get of it. */
+class AnswerHead {
+  readonly #response: HttpResponse;
+  readonly #status: number;
+  readonly #headers: ApiAnswer['headers'];
+  readonly #isCompressible: boolean;
+  /** Null when it is to be sent as it is. */
+  readonly encoding: AnswerEncoding | null;
+
+  constructor(
+    response: HttpResponse,
+    status: number,
+    headers: ApiAnswer['headers'],
+    accepted: string,
+  ) {
+    this.#response = response;
+    this.#status = status;
+    this.#headers = headers;
+    this.#isCompressible =
+      headers['Content-Encoding'] === undefined && isCompressible(headers['Content-Type'] ?? '');
+    this.encoding = this.#isCompressible ? encodingFor(accepted) : null;
+  }
+
+  write(more: Record<string, string | number>): void {
+    const vary = this.#isCompressible ? { Vary: 'Accept-Encoding' } : {};
+    this.#response.writeHead(this.#status, { ...this.#headers, ...vary, ...more });
+  }
+
+  /** Of a short answer. */
+  sendWhole(body: Uint8Array): void {
+    const { encoding } = this;
+    if (encoding !== null && body.length >= encodedBytesMin) {
+      const encoded = encodedAtOnce(encoding, body);
+      this.write({ 'Content-Encoding': encoding, 'Content-Length': encoded.length });
+      this.#response.end(encoded);
+      return;
+    }
+    // An answer without content has no length either.
+    this.write(this.#status === 204 ? {} : { 'Content-Length': body.length });
+    this.#response.end(body);
   }
 }
 

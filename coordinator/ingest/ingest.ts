@@ -25,7 +25,14 @@ import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
 import type { Log } from '#lib/log.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import { Turns, type Work } from '#lib/turns/turns.ts';
-import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
+import {
+  decodeTags,
+  encodeTags,
+  legacyTagRules,
+  type Tag,
+  type TagRules,
+  tagsProblem,
+} from '#lib/tags.ts';
 import { ColdRefusals } from './cold_refusals.ts';
 import { type IngestMessage, Messages } from './messages.ts';
 import type { IngestMetrics } from './metrics.ts';
@@ -78,10 +85,10 @@ export class Ingest {
   readonly #metrics: IngestMetrics;
   readonly #clock: Pick<Clock, 'nowNanos' | 'monotonicMillis'>;
   readonly #coldRefusals: ColdRefusals;
-  readonly #allowedTags: ReadonlySet<string> | undefined;
+  readonly #tagRules: TagRules;
 
   /**
-   * @param allowedTags reserved names that may be written
+   * @param tagRules those of the decoder's verdicts
    */
   constructor(
     decoder: WriteDecoder,
@@ -90,13 +97,13 @@ export class Ingest {
     metrics: IngestMetrics,
     clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'deadline' | 'sleep'>,
     log: Log,
-    allowedTags?: ReadonlySet<string>,
+    tagRules: TagRules = legacyTagRules,
   ) {
-    this.#allowedTags = allowedTags;
+    this.#tagRules = tagRules;
     this.#decoder = decoder;
     this.#session = session;
     this.#ready = namespaces.ready;
-    this.#messages = new Messages(decoder, namespaces, clock, allowedTags);
+    this.#messages = new Messages(decoder, namespaces, clock, tagRules);
     this.#metrics = metrics;
     this.#clock = clock;
     this.#coldRefusals = new ColdRefusals(metrics, log, clock);
@@ -186,7 +193,7 @@ export class Ingest {
     for (const { tags, timestampNanos, value } of rows) {
       // Tags with one name twice have no canonical layout, so they are refused before the write
       // decoder.
-      const problem = tagsProblem(tags, this.#allowedTags);
+      const problem = tagsProblem(tags, this.#tagRules);
       if (problem === null) good.push({ tags: encodeTags(tags), timestampNanos, value });
       else report.addSample(`${seriesText(tags)}: ${problem}`);
       if (work.spend(rowUnits)) await work.pause();
@@ -298,19 +305,16 @@ function badHistogramText(
   return `${seriesTextOf(decoder.tags(slot))} at ${time}: ${problem}`;
 }
 
-/**
- * The coordinator's rules for a new series: tag rules, ID by the configured scheme, hash of the ID.
- * @param allowedTags reserved names that may be written
- */
+/** The coordinator's rules for a new series: tag rules, ID by the configured scheme, hash of the ID. */
 export function verdictBy(
   scheme: IdScheme,
-  allowedTags?: ReadonlySet<string>,
+  tagRules: TagRules = legacyTagRules,
 ): (tags: Uint8Array) => SeriesVerdict {
   const idScheme = idSchemeCode[scheme];
   const explicitId = new Uint8Array(0);
   return (canonical) => {
     const tags = decodeTags(canonical);
-    const problem = tagsProblem(tags, allowedTags);
+    const problem = tagsProblem(tags, tagRules);
     if (problem !== null) return { idScheme, explicitId, idHash: 0, problem };
     const idHash = murmur3(Buffer.from(idOfTags(tags, scheme)));
     return { idScheme, explicitId, idHash, problem: null };

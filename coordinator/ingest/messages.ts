@@ -4,7 +4,7 @@ import { type JsonValue, wireFromJson } from '#engine/messages/json.ts';
 import type { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
+import { encodeTags, type Tag, type TagRules, tagsProblem } from '#lib/tags.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import {
   type IngestNamespace,
@@ -41,19 +41,19 @@ export class Messages {
   readonly #decoder: WriteDecoder;
   readonly #ready: IngestNamespaces['ready'];
   readonly #renewal: Renewal;
-  readonly #allowedTags: ReadonlySet<string> | undefined;
+  readonly #tagRules: TagRules;
 
-  /** @param allowedTags reserved names that may be written */
+  /** @param tagRules those of the decoder's verdicts */
   constructor(
     decoder: WriteDecoder,
     namespaces: IngestNamespaces,
     clock: Pick<Clock, 'deadline' | 'sleep'>,
-    allowedTags: ReadonlySet<string> | undefined,
+    tagRules: TagRules,
   ) {
     this.#decoder = decoder;
     this.#ready = () => namespaces.ready();
     this.#renewal = new Renewal((signal) => namespaces.refresh(signal), clock);
-    this.#allowedTags = allowedTags;
+    this.#tagRules = tagRules;
   }
 
   /**
@@ -100,7 +100,7 @@ export class Messages {
     json: JsonValue,
     taker: IngestNamespace | string,
   ): Uint8Array | string {
-    const problem = tagsProblem(tags, this.#allowedTags);
+    const problem = tagsProblem(tags, this.#tagRules);
     if (problem !== null) return problem;
     if (typeof taker === 'string') return taker;
     const { number, type } = taker.schemas!.current;

@@ -28,8 +28,14 @@ import { ParsedQueries } from './parse/parsed_queries.ts';
 import { planQuery } from './plan/plan.ts';
 import { withoutLostNames } from './rows/names.ts';
 import type { Grid, QueryPlan, RangeVectorPlan, Source } from './plan/plan.ts';
-import { histogramUnits, readSeriesRows, readStoredRows } from './windows/stored_rows.ts';
+import {
+  floatPartsOf,
+  histogramUnits,
+  readSeriesRows,
+  readStoredRows,
+} from './windows/stored_rows.ts';
 import { windowRequest } from './windows/selector_rows.ts';
+import { countSamples, type QuerySamples } from './evaluate/query_samples.ts';
 import { QueryResult } from './evaluate/result.ts';
 import { columnsOf } from './windows/subquery.ts';
 import type { QueryValue, RawSeries } from './evaluate/result.ts';
@@ -38,7 +44,7 @@ import { Matrix, hasValue, materialize } from './rows/rows.ts';
 
 export { parseSelectors } from './parse/parser.ts';
 export { PromqlError } from './words/errors.ts';
-export { writeResultJson } from './evaluate/json.ts';
+export { type StatsDetail, writeResultJson } from './evaluate/json.ts';
 export { QueryResult } from './evaluate/result.ts';
 
 export interface QueryOptions {
@@ -48,6 +54,8 @@ export interface QueryOptions {
   readonly timeoutMillis?: number;
   /** Samples that the query may hold in memory at once. */
   readonly samplesMax: number;
+  /** Whether it is told how many samples each step reads, which takes about as long as the query. */
+  readonly countsSamples?: boolean;
   /** What the query takes until its answer has left is `limits.memory`. */
   readonly limits: SelectLimits;
 }
@@ -156,6 +164,7 @@ export class PromqlEngine {
     deadline: AbortSignal,
   ): Promise<QueryResult> {
     const isRangeQuery = endMillis !== null;
+    const begunMillis = this.#clock.monotonicMillis();
     const work = Turns.of(this.#clock).begin(deadline);
     const expr = await this.#queries.parse(query, { work, aside: this.#aside });
     const type = typeOf(expr);
@@ -193,42 +202,72 @@ export class PromqlEngine {
       features: this.features,
       stats: { decodedSamples: 0 },
     };
-    const value = await this.#value(plan, type === 'scalar', context);
+    const readMillis = this.#clock.monotonicMillis();
+    const { value, sortMillis } = await this.#value(plan, type === 'scalar', context);
+    const evaluatedMillis = this.#clock.monotonicMillis();
+    const samples = options.countsSamples === true ? await counted(plan, options, context) : null;
     for (const each of fetched) reads.release(each);
     const warnings = new Set<string>(reads.warnings);
     for (const warning of annotations.warnings()) warnings.add(warning);
     return new QueryResult(value, [...warnings], annotations.infos(), reads.isExhaustive, {
+      timings: {
+        preparationMillis: readMillis - begunMillis,
+        evaluationMillis: evaluatedMillis - readMillis - sortMillis,
+        sortMillis,
+      },
+      samples,
+      grid,
       decodedSamples: context.stats.decodedSamples,
       selectedSeries: reads.seriesCount,
       heldSamples: pacer.samples,
     });
   }
 
-  async #value(plan: QueryPlan, isScalar: boolean, context: Context): Promise<QueryValue> {
+  async #value(
+    plan: QueryPlan,
+    isScalar: boolean,
+    context: Context,
+  ): Promise<{ readonly value: QueryValue; readonly sortMillis: number }> {
+    const unsorted = (value: QueryValue) => ({ value, sortMillis: 0 });
     const { root } = plan;
     const executor = new Executor(context);
     const { grid } = root;
     if (root.kind === 'string') {
-      return { kind: 'string', timeMillis: grid.startMillis, value: root.value };
+      return unsorted({ kind: 'string', timeMillis: grid.startMillis, value: root.value });
     }
     if (root.kind === 'rangeVector') {
-      return { kind: 'rawMatrix', series: await rawSeries(root, executor) };
+      return unsorted({ kind: 'rawMatrix', series: await rawSeries(root, executor) });
     }
     if (isScalar) {
       const values = await executor.scalar(root);
       if (context.isRangeQuery) {
-        return { kind: 'matrix', grid, matrix: rowsOfScalar(values) as Matrix };
+        return unsorted({ kind: 'matrix', grid, matrix: rowsOfScalar(values) as Matrix });
       }
-      return { kind: 'scalar', timeMillis: grid.startMillis, value: values[0]! };
+      return unsorted({ kind: 'scalar', timeMillis: grid.startMillis, value: values[0]! });
     }
     const { pacer } = context;
     const found = await withoutLostNames(await executor.vector(root), context);
     const rows = await withoutEmpty(await materialize(found, pacer), pacer);
     if (!context.isRangeQuery) {
-      return { kind: 'vector', timeMillis: grid.startMillis, matrix: rows };
+      return unsorted({ kind: 'vector', timeMillis: grid.startMillis, matrix: rows });
     }
-    return { kind: 'matrix', grid, matrix: await sortByLabels(rows, pacer) };
+    const begunMillis = this.#clock.monotonicMillis();
+    const matrix = await sortByLabels(rows, pacer);
+    const sortMillis = this.#clock.monotonicMillis() - begunMillis;
+    return { value: { kind: 'matrix', grid, matrix }, sortMillis };
   }
+}
+
+/** By a walk of its own: what it holds meanwhile and what it has to tell are not the query's. */
+function counted(
+  { root }: QueryPlan,
+  { samplesMax, limits }: QueryOptions,
+  context: Context,
+): Promise<QuerySamples> {
+  const pacer = new Pacer(context.pacer.work, samplesMax, limits.memory ?? unlimitedReadBytes);
+  const annotations = new Annotations(context.query);
+  const stats = { decodedSamples: 0 };
+  return countSamples(root, new Executor({ ...context, pacer, annotations, stats }));
 }
 
 /** Series without any value are not part of a result. */
@@ -304,21 +343,26 @@ async function floatsRaw(
   decoder: Decoder,
   pacer: Pacer,
 ): Promise<RawSeries> {
-  const { startNanos, endNanos } = fetch.range;
-  const rowCount = decoder.decode(bundle, index, startNanos, endNanos);
-  if (pacer.hold(rowCount, 16)) await pacer.room();
-  const values = new Float64Array(rowCount);
+  const { rowsMax, ranges } = floatPartsOf(bundle, index, fetch.range);
+  const rowBytes = 16;
+  if (pacer.take(rowBytes * rowsMax)) await pacer.room();
+  const values = new Float64Array(rowsMax);
   const words = new Uint32Array(values.buffer);
-  const timestampMillis = new Float64Array(rowCount);
+  const timestampMillis = new Float64Array(rowsMax);
   let count = 0;
-  for (let row = 0; row < rowCount; row++) {
-    if (isAbsent(decoder.valueWords, row)) continue;
-    timestampMillis[count] = decoder.timestampMillis[row]!;
-    words[2 * count] = decoder.valueWords[2 * row]!;
-    words[2 * count + 1] = decoder.valueWords[2 * row + 1]!;
-    count++;
+  for (const [from, to] of ranges) {
+    const rowCount = decoder.decode(bundle, index, from, to);
+    for (let row = 0; row < rowCount; row++) {
+      if (isAbsent(decoder.valueWords, row)) continue;
+      timestampMillis[count] = decoder.timestampMillis[row]!;
+      words[2 * count] = decoder.valueWords[2 * row]!;
+      words[2 * count + 1] = decoder.valueWords[2 * row + 1]!;
+      count++;
+    }
+    if (pacer.spend(2 * rowCount)) await pacer.pause();
   }
-  if (pacer.spend(rowCount)) await pacer.pause();
+  // The memory has been taken.
+  pacer.hold(count, 0);
   return {
     labels: labels[index]!,
     floats: { timestampMillis, values, count },

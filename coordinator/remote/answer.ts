@@ -53,7 +53,7 @@ export async function seriesInOrder(
       bundle.tagsOffset[index]!,
       bundle.tagsOffset[index + 1]!,
     );
-    keyed.push({ index, tags: decodeTags(bytes), key: sortKey(bytes) });
+    keyed.push({ index, tags: decodeTags(bytes), key: labelsSortKey(bytes) });
     if (work.spend(2 * labelsUnits)) await work.pause();
   }
   return sortPaced(keyed, (a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0), work);
@@ -62,7 +62,7 @@ export async function seriesInOrder(
 /**
  * One character a byte, names and values ended by 0: strings then compare as lists of labels do.
  */
-function sortKey(canonical: Uint8Array): string {
+export function labelsSortKey(canonical: Uint8Array): string {
   const bytes = Buffer.from(canonical.buffer, canonical.byteOffset, canonical.length);
   let key = '';
   for (let at = 0; at < bytes.length; ) {

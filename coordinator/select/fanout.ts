@@ -12,7 +12,7 @@ import { NamespaceSource, type ReadSession, type SourceSetup } from './namespace
 import type {
   LabelResult,
   Matcher,
-  QueryStorage,
+  SeriesSource,
   SelectLimits,
   SelectRange,
   SelectResult,
@@ -32,7 +32,7 @@ export interface ReadableNamespace {
 export interface MessagesOfNamespace {
   readonly name: string;
   readonly schemas: Schemas;
-  readonly source: QueryStorage;
+  readonly source: SeriesSource;
 }
 
 /** Says in an answer that others could have been read as well, or null. */
@@ -66,7 +66,7 @@ export function readableNamespace(namespaces: readonly ReadableNamespace[]): Rea
   );
 }
 
-export class Fanout implements QueryStorage {
+export class Fanout implements SeriesSource {
   readonly #namespaces: () => readonly ReadableNamespace[];
   readonly #metrics: SelectMetrics;
   readonly #setup: SourceSetup;
@@ -96,6 +96,23 @@ export class Fanout implements QueryStorage {
     return this.#counted('select', async (sources) =>
       joinedSeries(
         await Promise.all(sources.map((each) => each.select(matchers, range, limits, signal))),
+        limits,
+        signal,
+      ),
+    );
+  }
+
+  selectAny(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    return this.#counted('select', async (sources) =>
+      joinedSeries(
+        await Promise.all(
+          sources.map((each) => each.selectAny(matcherLists, range, limits, signal)),
+        ),
         limits,
         signal,
       ),
@@ -159,10 +176,10 @@ export class Fanout implements QueryStorage {
   }
 
   /** @throws {TsdbError} UNAVAILABLE when there is none */
-  #sources(): readonly QueryStorage[] {
+  #sources(): readonly SeriesSource[] {
     const all = this.#namespaces();
     const ofFloats = all.filter(({ schemas }) => schemas === null);
-    const sources: QueryStorage[] = [];
+    const sources: SeriesSource[] = [];
     if (ofFloats.length > 0 || all.length === 0) {
       const read = readableNamespace(ofFloats);
       sources.push(new NamespaceSource(this.#setup, read.name, tieWarning(read, ofFloats)));
@@ -175,7 +192,7 @@ export class Fanout implements QueryStorage {
 
   async #counted<Result>(
     kind: string,
-    ask: (sources: readonly QueryStorage[]) => Promise<Result>,
+    ask: (sources: readonly SeriesSource[]) => Promise<Result>,
   ): Promise<Result> {
     this.#metrics.fetches.increase(1, { kind });
     try {

@@ -47,6 +47,55 @@ export function cutTo(
   return { ...bundle, seriesCount: seriesMax };
 }
 
+/** Each series once: those with equal tags are the same. */
+export async function distinctSeries(result: SelectResult, work: Work): Promise<SelectResult> {
+  const { bundle } = result;
+  const { seriesCount, tagsData, tagsOffset } = bundle;
+  const tags = Buffer.from(tagsData.buffer, tagsData.byteOffset, tagsData.length);
+  const seen = new Set<string>();
+  const kept: number[] = [];
+  for (let i = 0; i < seriesCount; i++) {
+    const key = tags.toString('latin1', tagsOffset[i], tagsOffset[i + 1]);
+    if (!seen.has(key)) {
+      seen.add(key);
+      kept.push(i);
+    }
+    if (work.spend(keyUnits)) await work.pause();
+  }
+  return kept.length === seriesCount ? result : { ...result, bundle: pickedSeries(bundle, kept) };
+}
+
+/** About what it takes to look tags up, in units of work (lib/turns/turns.ts). */
+const keyUnits = 100;
+
+function pickedSeries(bundle: SeriesBundle, places: readonly number[]): SeriesBundle {
+  const picked = (
+    data: Uint8Array,
+    offset: Uint32Array,
+  ): { data: Uint8Array; offset: Uint32Array } => {
+    const offsets = new Uint32Array(places.length + 1);
+    const parts = places.map((place, i) => {
+      const part = data.subarray(offset[place]!, offset[place + 1]!);
+      offsets[i + 1] = offsets[i]! + part.length;
+      return part;
+    });
+    return { data: new Uint8Array(Buffer.concat(parts)), offset: offsets };
+  };
+  const tags = picked(bundle.tagsData, bundle.tagsOffset);
+  const ids = picked(bundle.idData, bundle.idOffset);
+  const chunks = picked(bundle.chunkData, bundle.chunkOffset);
+  return {
+    seriesCount: places.length,
+    tagsData: tags.data,
+    tagsOffset: tags.offset,
+    idScheme: Uint8Array.from(places, (place) => bundle.idScheme[place]!),
+    idData: ids.data,
+    idOffset: ids.offset,
+    chunkData: chunks.data,
+    chunkOffset: chunks.offset,
+  };
+}
+
 function joinedBundles(parts: readonly SeriesBundle[]): SeriesBundle {
   if (parts.length === 1) return parts[0]!;
   const seriesCount = parts.reduce((sum, part) => sum + part.seriesCount, 0);

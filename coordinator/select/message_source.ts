@@ -13,12 +13,12 @@ import type { QueryRegexps } from '#lib/regexp/regexps.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import { unitePaced } from '#lib/turns/paced.ts';
 import { fieldLabel, type FieldSelection, fieldSeries } from './field_series.ts';
-import { joinedSeries } from './join.ts';
+import { distinctSeries, joinedSeries } from './join.ts';
 import { partialWarning } from './namespace_source.ts';
 import type {
   LabelResult,
   Matcher,
-  QueryStorage,
+  SeriesSource,
   SelectLimits,
   SelectRange,
   SelectResult,
@@ -39,13 +39,13 @@ const noLabels: LabelResult = { values: [], exhaustive: true, warnings: [] };
 /** About what a test of a path takes, in units of work (lib/turns/turns.ts). */
 const testUnits = 100;
 
-export class MessageSource implements QueryStorage {
-  readonly #stored: QueryStorage;
+export class MessageSource implements SeriesSource {
+  readonly #stored: SeriesSource;
   readonly #schemas: Schemas;
   readonly #turningOf: (signal: AbortSignal) => Turning;
 
   /** @param stored the namespace as it is stored */
-  constructor(stored: QueryStorage, schemas: Schemas, turningOf: (signal: AbortSignal) => Turning) {
+  constructor(stored: SeriesSource, schemas: Schemas, turningOf: (signal: AbortSignal) => Turning) {
     this.#stored = stored;
     this.#schemas = schemas;
     this.#turningOf = turningOf;
@@ -63,11 +63,39 @@ export class MessageSource implements QueryStorage {
     return this.#expanded(found, selection, range, limits, signal);
   }
 
-  async series(
+  selectAny(
     matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
     limits: SelectLimits,
     signal: AbortSignal,
+  ): Promise<SelectResult> {
+    return this.#any(matcherLists, limits, signal, async (questions, selection) => {
+      const found = await this.#stored.selectAny(questions, range, limits, signal);
+      return this.#expanded(found, selection, range, limits, signal);
+    });
+  }
+
+  series(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    return this.#any(matcherLists, limits, signal, async (questions, selection) => {
+      const found = await this.#stored.series(questions, range, limits, signal);
+      return this.#expanded(found, selection, null, limits, signal);
+    });
+  }
+
+  /** @param ask for series of lists that ask for the same fields */
+  async #any(
+    matcherLists: readonly (readonly Matcher[])[],
+    limits: SelectLimits,
+    signal: AbortSignal,
+    ask: (
+      questions: readonly (readonly Matcher[])[],
+      selection: FieldSelection,
+    ) => Promise<SelectResult>,
   ): Promise<SelectResult> {
     const lists = matcherLists.length === 0 ? [[]] : matcherLists;
     // Lists that ask for the same fields are one question.
@@ -84,12 +112,12 @@ export class MessageSource implements QueryStorage {
     const results: SelectResult[] = [];
     for (const splits of byFields.values()) {
       const questions = splits.map(({ others }) => others);
-      const found = await this.#stored.series(questions, range, limits, signal);
-      const { selection } = splits[0]!;
-      results.push(await this.#expanded(found, selection, null, limits, signal));
+      results.push(await ask(questions, splits[0]!.selection));
     }
     if (results.length === 0) return nothing;
-    return joinedSeries(results, limits, signal);
+    const joined = await joinedSeries(results, limits, signal);
+    // A series that is asked for in two ways is there twice.
+    return results.length === 1 ? joined : distinctSeries(joined, this.#turningOf(signal).work);
   }
 
   async labelNames(

@@ -8,7 +8,7 @@ import { queryOfMatcherLists, queryOfMatchers } from './matcher_query.ts';
 import type {
   LabelResult,
   Matcher,
-  QueryStorage,
+  SeriesSource,
   SelectLimits,
   SelectRange,
   SelectResult,
@@ -29,7 +29,7 @@ export interface SourceSetup {
 /** Says in an answer that it is not the whole one. */
 export const partialWarning = 'the answer is partial: the limit on series was reached';
 
-export class NamespaceSource implements QueryStorage {
+export class NamespaceSource implements SeriesSource {
   readonly #setup: SourceSetup;
   readonly #name: string;
   readonly #warning: string | null;
@@ -50,6 +50,16 @@ export class NamespaceSource implements QueryStorage {
     const query = await withRegexps(this.#setup.turningOf(signal), (regexps) =>
       queryOfMatchers(matchers, regexps),
     );
+    return this.#fetch(query, range, limits, true, signal);
+  }
+
+  async selectAny(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    const query = await this.#queryOfLists(matcherLists, signal);
     return this.#fetch(query, range, limits, true, signal);
   }
 

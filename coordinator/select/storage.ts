@@ -71,6 +71,20 @@ export interface QueryStorage {
   ): Promise<SelectResult>;
 }
 
+/** What namespaces are for the fan-out. */
+export interface SeriesSource extends QueryStorage {
+  /**
+   * Series that at least one of the lists takes, with their samples; each once.
+   * @throws as `select`
+   */
+  selectAny(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult>;
+}
+
 export interface LabelResult {
   readonly values: readonly string[];
   readonly exhaustive: boolean;

@@ -425,6 +425,7 @@ function resolveCoordinator(
     logLevel: section.logging.level,
     logEncoding: section.logging.encoding ?? null,
     idScheme: section.tagOptions.idScheme,
+    nameValidation: section.tagOptions.nameValidation,
     discovery,
     client: resolveClient(cluster?.client ?? db?.client ?? defaultClient),
     queryTimeoutMillis: section.query.timeout,

@@ -246,6 +246,16 @@ test('parseConfig() refuses bodies of writes that the write decoder or the bytes
   assert.equal(coordinator!.writeBytesInFlightMax, 2 ** 21);
 });
 
+test('parseConfig() takes names of any text, but not with IDs that are told by their names', () => {
+  const utf8 = parse('coordinator: {tagOptions: {nameValidation: utf8}}');
+  assert.equal(utf8.coordinator!.nameValidation, 'utf8');
+  assert.equal(parse('coordinator: {}').coordinator!.nameValidation, 'legacy');
+  assert.match(
+    problemsOf('coordinator: {tagOptions: {idScheme: legacy, nameValidation: utf8}}')[0]!,
+    /coordinator\.tagOptions\.nameValidation: must be legacy with the ID scheme legacy/,
+  );
+});
+
 test('parseConfig() refuses half a TLS setting, which would be no TLS or no client certificate', () => {
   const tls = (value: string): string =>
     `db: {discovery: {type: tsdb_cluster, tsdbCluster: {endpoints: ["a:1"], tls: ${value}}}}\n`;

@@ -1,5 +1,6 @@
 /** Section `coordinator:` of the configuration, as a schema with its defaults. */
 import * as z from 'zod';
+import { nameValidations } from '../tags.ts';
 import { promqlFeatureNames } from './promql_features.ts';
 import type { CoordinatorSection } from './sections.ts';
 import { clientGiven, discovery, logging, metrics, service } from './shared_schema.ts';
@@ -26,6 +27,7 @@ import {
 const tagOptions = z
   .strictObject({
     idScheme: oneOf(['quoted', 'prepend_meta', 'legacy']).default('quoted'),
+    nameValidation: oneOf(nameValidations).default('legacy'),
     metricName: z
       .literal('__name__', 'not supported: another name than __name__ for the metric name')
       .optional(),
@@ -33,6 +35,14 @@ const tagOptions = z
     filters: notSupported('a filter on the tags of writes', isEmpty),
     allowTagNameDuplicates: notSupported('tag names that appear twice', isFalse),
     allowTagValueEmpty: notSupported('empty tag values', isFalse),
+  })
+  .superRefine(({ idScheme, nameValidation }, context) => {
+    if (idScheme !== 'legacy' || nameValidation === 'legacy') return;
+    context.addIssue({
+      code: 'custom',
+      path: ['nameValidation'],
+      message: 'must be legacy with the ID scheme legacy, whose IDs are told by their names',
+    });
   })
   .prefault({});
 

@@ -4,6 +4,7 @@ export const promqlFeatureNames = [
   'promql-extended-range-selectors',
   'promql-binop-fill-modifiers',
   'promql-delayed-name-removal',
+  'promql-per-step-stats',
   'use-start-timestamps',
   'type-and-unit-labels',
 ] as const;

@@ -68,7 +68,10 @@ export interface CoordinatorSection {
   readonly allowedHosts?: readonly string[] | undefined;
   readonly metrics: MetricsSection;
   readonly logging: LoggingSection;
-  readonly tagOptions: { readonly idScheme: 'quoted' | 'prepend_meta' | 'legacy' };
+  readonly tagOptions: {
+    readonly idScheme: 'quoted' | 'prepend_meta' | 'legacy';
+    readonly nameValidation: 'legacy' | 'utf8';
+  };
   readonly clusters: readonly { readonly client?: ClientSection | undefined }[];
   readonly discovery?: DiscoverySection | undefined;
   readonly clusterManagement?: { readonly etcd?: ServiceSection | undefined } | undefined;

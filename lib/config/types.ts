@@ -2,6 +2,7 @@
  * The configuration as the program uses it: every default filled in, one meaning for each field.
  */
 import type { IdScheme } from '../series_id/scheme.ts';
+import type { NameValidation } from '../tags.ts';
 import type { PromqlFeatureName } from './promql_features.ts';
 import type { ListenAddress } from './sections.ts';
 
@@ -23,6 +24,7 @@ export interface CoordinatorConfig {
   readonly logLevel: LogLevelConfig;
   readonly logEncoding: LogEncodingConfig;
   readonly idScheme: IdScheme;
+  readonly nameValidation: NameValidation;
   readonly discovery: DiscoveryConfig;
   readonly client: ClientConfig;
   readonly queryTimeoutMillis: number;

@@ -5,13 +5,14 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import type { Transform, Writable } from 'node:stream';
 import { BrokenInvariant } from '../assert.ts';
 import { TsdbError } from '../errors.ts';
 import { type GuardOptions, BrowserGuard, type Refusal } from './browser_guard.ts';
 import { isInPieces } from './http_body.ts';
 import { ListenError } from './listen_error.ts';
 import { realEnv } from './real.ts';
-import { Turns } from '../turns/turns.ts';
+import { Turns, type Work } from '../turns/turns.ts';
 
 export type HttpRequest = http.IncomingMessage;
 export type HttpResponse = http.ServerResponse;
@@ -468,6 +469,7 @@ const partUnits = 50_000;
  * Writes bytes as fast as the client takes them, then ends the response. Parts are made in turns with other
  * work of the process.
  * @param leaving notes how the client takes them
+ * @param encoder what they go through on their way; ended here
  * @throws the signal's reason when aborted, or what the source throws
  */
 export async function sendStream(
@@ -475,32 +477,80 @@ export async function sendStream(
   source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   signal: AbortSignal,
   leaving?: AnswerWatch,
+  encoder?: Transform,
 ): Promise<void> {
   const work = Turns.of(realEnv.clock).begin(signal);
-  for await (const part of source) {
-    signal.throwIfAborted();
-    // What is sent was also made: the clock tells how long that took.
-    if (work.spend(partUnits)) await work.pause();
-    if (!response.write(part)) {
-      leaving?.waits(part.length);
-      await work.outside(drained(response, signal));
+  if (encoder === undefined) {
+    for await (const part of source) {
+      signal.throwIfAborted();
+      // What is sent was also made: the clock tells how long that took.
+      if (work.spend(partUnits)) await work.pause();
+      const taken = taking(response, part, signal, leaving);
+      if (taken !== null) await work.outside(taken);
     }
-    leaving?.took(part.length);
+  } else {
+    const encoded = encode(source, encoder, work);
+    const send = async (): Promise<void> => {
+      for await (const part of encoder as AsyncIterable<Uint8Array>) {
+        signal.throwIfAborted();
+        await taking(response, part, signal, leaving);
+      }
+    };
+    // Whoever fails destroys the encoder, which ends the other one, too.
+    const outcomes = await Promise.allSettled([encoded, send()]);
+    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   }
   response.end();
 }
 
-function drained(response: HttpResponse, signal: AbortSignal): Promise<void> {
+/** As fast as what comes out of it is taken. */
+async function encode(
+  source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  encoder: Transform,
+  work: Work,
+): Promise<void> {
+  // Who takes what comes out is told of it, too.
+  encoder.on('error', ignore);
+  try {
+    for await (const part of source) {
+      work.signal.throwIfAborted();
+      if (work.spend(partUnits)) await work.pause();
+      if (encoder.destroyed) return;
+      if (!encoder.write(part)) await work.outside(drained(encoder, work.signal));
+    }
+    encoder.end();
+  } catch (error) {
+    encoder.destroy(error as Error);
+    throw error;
+  }
+}
+
+/** Writes a part; null when there is nothing to wait for. */
+function taking(
+  response: HttpResponse,
+  part: Uint8Array,
+  signal: AbortSignal,
+  leaving: AnswerWatch | undefined,
+): Promise<void> | null {
+  if (response.write(part)) {
+    leaving?.took(part.length);
+    return null;
+  }
+  leaving?.waits(part.length);
+  return drained(response, signal).then(() => leaving?.took(part.length));
+}
+
+function drained(stream: Writable, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const finish = (): void => {
-      response.off('drain', finish);
-      response.off('close', finish);
+      stream.off('drain', finish);
+      stream.off('close', finish);
       signal.removeEventListener('abort', finish);
       if (signal.aborted) reject(signal.reason as Error);
       else resolve();
     };
-    response.on('drain', finish);
-    response.on('close', finish);
+    stream.on('drain', finish);
+    stream.on('close', finish);
     signal.addEventListener('abort', finish, { once: true });
   });
 }

@@ -21,6 +21,13 @@ import type { ApiAnswer } from './answers.ts';
 /** Of one request each: a series has one row in it, since Prometheus takes no histogram that is older than a float beside it. */
 const millisOfRequest = 10_000;
 
+export interface RawAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly bytes: Buffer;
+  readonly text: string;
+}
+
 export class Peers implements AsyncDisposable {
   readonly #node: NodeServer;
   readonly #prometheus: Program;
@@ -49,7 +56,10 @@ export class Peers implements AsyncDisposable {
     ]);
     const node = await NodeServer.create({
       folder,
-      coordinatorSettings: [`query: {prometheus: {features: [${features.join(', ')}]}}`],
+      coordinatorSettings: [
+        `query: {prometheus: {features: [${features.join(', ')}]}}`,
+        'tagOptions: {nameValidation: utf8}',
+      ],
     });
     prometheus.start();
     await node.start();
@@ -100,13 +110,23 @@ export class Peers implements AsyncDisposable {
   /** @param parameters `query` and `time`, or `query`, `start`, `end` and `step` */
   async ask(parameters: Record<string, string>): Promise<{ theirs: ApiAnswer; ours: ApiAnswer }> {
     const path = 'time' in parameters ? '/api/v1/query' : '/api/v1/query_range';
+    const body = new URLSearchParams(parameters);
+    const { theirs, ours } = await this.send(path, { method: 'POST', body });
+    return { theirs: JSON.parse(theirs.text), ours: JSON.parse(ours.text) };
+  }
+
+  /** Sends both the same request. */
+  async send(path: string, request: RequestInit): Promise<{ theirs: RawAnswer; ours: RawAnswer }> {
     const [theirs, ours] = await Promise.all(
       [this.#prometheusUrl, this.#node.url].map(async (url) => {
-        const answer = await fetch(`${url}${path}`, {
-          method: 'POST',
-          body: new URLSearchParams(parameters),
-        });
-        return (await answer.json()) as ApiAnswer;
+        const response = await fetch(`${url}${path}`, request);
+        const bytes = Buffer.from(await response.arrayBuffer());
+        return {
+          status: response.status,
+          contentType: response.headers.get('content-type') ?? '',
+          bytes,
+          text: bytes.toString(),
+        };
       }),
     );
     return { theirs: theirs!, ours: ours! };

@@ -206,10 +206,15 @@ function absentLabels(argument: Expr): Labels {
   else if (expr.kind === 'matrixSelector') matchers = expr.selector.matchers;
   else return Labels.empty;
   const values = new Map<string, string | null>();
-  for (const { name, kind, value } of matchers) {
+  const takesAway = ({ kind, value }: Matcher): boolean =>
+    kind === '!~' || (kind === '!=' && value !== '');
+  // Prometheus' index has put those last that take series away.
+  const inOrder = [...matchers.filter((one) => !takesAway(one)), ...matchers.filter(takesAway)];
+  for (const { name, kind, value } of inOrder) {
     if (name === '__name__') continue;
-    // A label that is named twice, or not by equality alone, has no known value.
-    values.set(name, kind === '=' && !values.has(name) ? value : null);
+    // The first equality says what the value is, whatever stands before it; what comes later takes that back.
+    if (kind === '=' && !values.has(name)) values.set(name, value);
+    else if (values.has(name)) values.set(name, null);
   }
   return Labels.of(
     [...values].flatMap(([name, value]) => (value === null ? [] : [{ name, value }])),

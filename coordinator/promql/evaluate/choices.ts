@@ -1,6 +1,6 @@
 /** Aggregations that keep some of the rows as they are: topk, bottomk, limitk and limit_ratio. */
 import { isAbsent } from '#engine/window_functions/row.ts';
-import { formatGeneral, formatSample } from '#engine/window_functions/number_format.ts';
+import { formatGeneral } from '#engine/window_functions/number_format.ts';
 import { xxhash64 } from '#lib/hashing/xxhash64.ts';
 import { executionError } from '../words/errors.ts';
 import type { AggregatePlan } from '../plan/plan.ts';
@@ -31,10 +31,10 @@ function checkCount(parameter: Float64Array): boolean {
   if (greatest < 1) return false;
   if (Number.isNaN(greatest)) throw executionError('Parameter value is NaN');
   if (least <= -int64Limit) {
-    throw executionError(`Scalar value ${formatSample(least)} underflows int64`);
+    throw executionError(`Scalar value ${formatGeneral(least)} underflows int64`);
   }
   if (greatest >= int64Limit) {
-    throw executionError(`Scalar value ${formatSample(greatest)} overflows int64`);
+    throw executionError(`Scalar value ${formatGeneral(greatest)} overflows int64`);
   }
   return true;
 }

@@ -10,15 +10,16 @@ import {
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import { noteQuantiles } from '../windows/window_notes.ts';
 import { formatGeneral, formatTwoDigits } from '#engine/window_functions/number_format.ts';
-import { isAbsent } from '#engine/window_functions/row.ts';
+import { absentBits, isAbsent } from '#engine/window_functions/row.ts';
 import { isoSeconds } from '#lib/time.ts';
 import type { Span } from '../words/position.ts';
 import type { CallPlan, Grid } from '../plan/plan.ts';
-import { hasFloat, histogramOf } from '../rows/cells.ts';
+import { hasFloat, histogramOf, makeCells } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
 import { Labels } from '../rows/labels.ts';
-import { Matrix, materialize, mergeSameLabels } from '../rows/rows.ts';
-import type { Rows } from '../rows/rows.ts';
+import { labelsUnits, mapPaced } from '../rows/paced.ts';
+import { Matrix, materialize, mergeSameLabels, notReady, Rows } from '../rows/rows.ts';
+import { executionError } from '../words/errors.ts';
 import { bucketFraction, bucketQuantile, type Buckets, type Forced } from './classic_buckets.ts';
 
 interface Histogram {
@@ -54,31 +55,40 @@ function ofMetric(name: string, { features }: Context): string {
     : '';
 }
 
-function histogramsOf(matrix: Matrix, span: Span, context: Context): Histogram[] {
+/** About what it takes to look at a row's labels and to make those of its histogram, in units of work. */
+const rowUnits = 3 * labelsUnits;
+
+async function histogramsOf(matrix: Matrix, span: Span, context: Context): Promise<Histogram[]> {
+  const { pacer } = context;
   const { buffer, stepCount } = matrix;
   const byKey = new Map<string, Histogram>();
   const natives: Histogram[] = [];
   const nativeOfKey = new Map<string, number>();
-  matrix.labels.forEach((labels, row) => {
+  for (const [row, labels] of matrix.labels.entries()) {
+    if (pacer.spend(rowUnits + stepCount)) await pacer.pause();
     if (hasNative(matrix, row)) nativeOfKey.set(labels.key, row);
-    if (!hasFloat(buffer, row * stepCount, stepCount)) return;
+    if (!hasFloat(buffer, row * stepCount, stepCount)) continue;
     const bound = parseBound(labels.get('le'));
     if (bound === null) {
       context.annotations.warn(
         `bucket label "le" is missing or has a malformed value of ${JSON.stringify(labels.get('le'))}${ofMetric(labels.name, context)}`,
         span,
       );
-      return;
+      continue;
     }
     const series = labels.dropOnly(le);
     let histogram = byKey.get(series.key);
     if (histogram === undefined) {
+      if (pacer.take(series.bytesWith('', ''))) await pacer.room();
       histogram = { labels: series, metricName: labels.name, members: [], native: -1 };
       byKey.set(series.key, histogram);
     }
     histogram.members.push({ row, bound });
-  });
-  for (const histogram of byKey.values()) histogram.members.sort((a, b) => a.bound - b.bound);
+  }
+  for (const { members } of byKey.values()) {
+    members.sort((a, b) => a.bound - b.bound);
+    if (pacer.spend(members.length * labelsUnits)) await pacer.pause();
+  }
   for (const [key, row] of nativeOfKey) {
     const classic = byKey.get(key);
     if (classic !== undefined) classic.native = row;
@@ -136,15 +146,16 @@ async function overHistograms(
 ): Promise<Rows> {
   const { pacer, annotations } = context;
   const matrix = await materialize(rows, pacer);
-  const histograms = histogramsOf(matrix, span, context);
+  const histograms = await histogramsOf(matrix, span, context);
   const { stepCount } = matrix;
   if (pacer.hold(histograms.length * stepCount)) await pacer.room();
-  const result = Matrix.make(
-    histograms.map(({ labels }) =>
-      context.features.delayedNameRemoval ? labels.losingName(true) : labels.withoutName(),
-    ),
-    stepCount,
+  const { delayedNameRemoval } = context.features;
+  const labelsOfAll = await mapPaced(
+    histograms,
+    ({ labels }) => (delayedNameRemoval ? labels.losingName(true) : labels.withoutName()),
+    pacer.work,
   );
+  const result = Matrix.make(labelsOfAll, stepCount);
   for (const [index, histogram] of histograms.entries()) {
     const { members, metricName, native: row } = histogram;
     const size = members.length;
@@ -217,42 +228,78 @@ export async function histogramQuantiles(
   context: Context,
 ): Promise<Rows> {
   const { pacer } = context;
-  const { stepCount } = plan.grid;
   const [input] = plan.args;
   for (const [i, each] of quantiles.entries()) {
     noteQuantiles(each, plan.args[i + 2]!.span, context.annotations);
   }
   const matrix = await materialize(rows, pacer);
   const labels: Labels[] = [];
-  const parts: Matrix[] = [];
+  const parts: QuantilePart[] = [];
   for (const each of quantiles) {
     const found = await quantilesOf(plan.grid, each, matrix, input!.span, context);
+    if (found.count > 0 && (label === '' || !label.isWellFormed())) {
+      throw executionError(`invalid quantile label name in histogram_quantiles(): ${label}`);
+    }
     // A quantile that changes from step to step has a row for each of its values.
-    for (const q of new Set(each)) {
-      const part = await materialize(found, pacer);
-      if (pacer.hold(part.count * stepCount)) await pacer.room();
-      const chosen = Matrix.make(
-        part.labels.map((one) => one.with(label, formatOpenMetrics(q)).losingName(one.losesName)),
-        stepCount,
-      );
-      for (let cell = 0; cell < part.count * stepCount; cell++) {
-        const value = each[cell % stepCount]!;
-        if (value === q || (Number.isNaN(value) && Number.isNaN(q))) {
-          chosen.buffer.bits[cell] = part.buffer.bits[cell]!;
-        }
+    for (const quantile of new Set(each)) {
+      parts.push({ rows: found, quantiles: each, quantile, firstRow: labels.length });
+      const value = formatOpenMetrics(quantile);
+      for (const one of found.labels) {
+        if (pacer.take(one.bytesWith(label, value))) await pacer.room();
+        labels.push(one.with(label, value).losingName(one.losesName));
+        if (pacer.spend(rowUnits)) await pacer.pause();
       }
-      if (pacer.spend(part.count * stepCount)) await pacer.pause();
-      labels.push(...chosen.labels);
-      parts.push(chosen);
     }
   }
-  const result = Matrix.make(labels, stepCount);
-  let at = 0;
-  for (const { buffer } of parts) {
-    result.buffer.bits.set(buffer.bits, at);
-    at += buffer.bits.length;
+  return mergeSameLabels(new QuantileRows(labels, parts, plan.grid.stepCount), pacer);
+}
+
+/** Estimates at the steps at which their quantile is this one. */
+interface QuantilePart {
+  readonly rows: Rows;
+  readonly quantiles: Float64Array;
+  readonly quantile: number;
+  /** Of the rows of all parts. */
+  readonly firstRow: number;
+}
+
+/** The rows of all parts, each made when it is asked for. */
+class QuantileRows extends Rows {
+  readonly #parts: readonly QuantilePart[];
+
+  constructor(labels: readonly Labels[], parts: readonly QuantilePart[], stepCount: number) {
+    super(labels, stepCount, makeCells(stepCount), { loadSteps: stepCount, isMadeAnew: true });
+    this.#parts = parts;
   }
-  return mergeSameLabels(result, pacer);
+
+  /** The last part that begins before the row, or at it. */
+  #partOf(index: number): QuantilePart {
+    let first = 0;
+    let past = this.#parts.length;
+    while (past - first > 1) {
+      const middle = (first + past) >>> 1;
+      if (this.#parts[middle]!.firstRow <= index) first = middle;
+      else past = middle;
+    }
+    return this.#parts[first]!;
+  }
+
+  load(index: number): number {
+    const { rows, quantiles, quantile, firstRow } = this.#partOf(index);
+    const at = rows.load(index - firstRow);
+    if (at === notReady) return notReady;
+    const { bits } = this.buffer;
+    for (let step = 0; step < this.stepCount; step++) {
+      const isOfStep = Object.is(quantiles[step], quantile) || quantiles[step] === quantile;
+      bits[step] = isOfStep ? rows.buffer.bits[at + step]! : absentBits;
+    }
+    return 0;
+  }
+
+  prepare(index: number): Promise<void> {
+    const { rows, firstRow } = this.#partOf(index);
+    return rows.prepare(index - firstRow);
+  }
 }
 
 /** Whole numbers with a digit behind the point, as labels of quantiles have them. */

@@ -21,7 +21,7 @@ const noBytes = Buffer.alloc(0);
 /** Of the grid that came last: panels of a dashboard have one. */
 let lastPrefixes: { readonly grid: Grid; readonly prefixes: readonly string[] } | null = null;
 /** Those of more steps are not kept. */
-const keptStepsMax = 11_000;
+const keptStepsMax = 11_001;
 
 /** What stands before the value of each step. */
 function prefixesOf(grid: Grid): readonly string[] {
@@ -160,13 +160,66 @@ function histogramJson(histogram: FloatHistogram): string {
   return hasBuckets ? `${text}]}` : `${text}}`;
 }
 
+/** What is told of a query beside its result: sums alone, or each step, too. */
+export type StatsDetail = 'sums' | 'steps';
+
+/** What goes with a result. */
+export interface ResultDetail {
+  readonly stats?: StatsDetail | null;
+  /** Beside those of the query. */
+  readonly warnings?: readonly string[];
+}
+
+function statsJson(
+  { timings, samples, grid, heldSamples }: QueryResult['stats'],
+  detail: StatsDetail,
+): string {
+  const { preparationMillis, evaluationMillis, sortMillis } = timings;
+  const totalTime = (preparationMillis + evaluationMillis + sortMillis) / 1000;
+  const ofSteps = (counts: Float64Array): (readonly [number, number])[] =>
+    Array.from(counts, (count, step) => [
+      (grid.startMillis + step * grid.stepMillis) / 1000,
+      count,
+    ]);
+  const sumOf = (counts: Float64Array): number => counts.reduce((sum, each) => sum + each, 0);
+  const stepsOf = (name: string, counts: Float64Array) =>
+    detail === 'steps' ? { [name]: ofSteps(counts) } : {};
+  return JSON.stringify({
+    timings: {
+      evalTotalTime: totalTime,
+      resultSortTime: sortMillis / 1000,
+      queryPreparationTime: preparationMillis / 1000,
+      innerEvalTime: evaluationMillis / 1000,
+      // Queries wait for memory while they are evaluated, not in a queue before.
+      execQueueTime: 0,
+      execTotalTime: totalTime,
+    },
+    ...(samples === null
+      ? {}
+      : {
+          samples: {
+            ...stepsOf('totalQueryableSamplesPerStep', samples.total),
+            totalQueryableSamples: sumOf(samples.total),
+            ...stepsOf('samplesReadPerStep', samples.read),
+            samplesRead: sumOf(samples.read),
+            peakSamples: heldSamples,
+          },
+        }),
+  });
+}
+
 /** The whole body `{"status":"success","data":{...}}` in pieces of some 64 KiB. */
-export async function* writeResultJson(result: QueryResult): AsyncGenerator<Uint8Array> {
+export async function* writeResultJson(
+  result: QueryResult,
+  { stats = null, warnings = [] }: ResultDetail = {},
+): AsyncGenerator<Uint8Array> {
   const pieces = new Pieces();
   pieces.add(`{"status":"success","data":{"resultType":"${result.resultType}","result":`);
   yield* writeValue(result.value, pieces);
+  if (stats !== null) pieces.add(`,"stats":${statsJson(result.stats, stats)}`);
   pieces.add('}');
-  if (result.warnings.length > 0) pieces.add(`,"warnings":${JSON.stringify(result.warnings)}`);
+  const all = [...result.warnings, ...warnings];
+  if (all.length > 0) pieces.add(`,"warnings":${JSON.stringify(all)}`);
   if (result.infos.length > 0) pieces.add(`,"infos":${JSON.stringify(result.infos)}`);
   pieces.add('}');
   yield pieces.take();

@@ -73,8 +73,8 @@ export async function labelJoiner(
   context: Context,
 ): Promise<ChangeLabels> {
   const [destination, separator, ...sources] = texts as [string, string, ...string[]];
-  checkLabelName(destination, 'destination', 'label_join');
   for (const source of sources) checkLabelName(source, 'source', 'label_join');
+  checkLabelName(destination, 'destination', 'label_join');
   return (all) =>
     changed(all, context, namesUnits(sources), (labels) => {
       const values = valuesOf(labels, sources);

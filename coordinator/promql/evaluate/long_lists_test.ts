@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { countedAside, turnsOf } from '#engine/aside/turning_testing.ts';
+import { encodeRawChunk } from '#engine/codec/chunk.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { encodeTags, type Tag } from '#lib/tags.ts';
@@ -16,8 +17,11 @@ const options: QueryOptions = {
 };
 const noLabels = async () => ({ values: [], exhaustive: true, warnings: [] });
 
-/** Series without samples: their labels are all that is looked at. */
-function bundleOf(all: readonly (readonly Tag[])[]): SeriesBundle {
+/** @param chunk of each series; without one their labels are all that is looked at */
+function bundleOf(
+  all: readonly (readonly Tag[])[],
+  chunk: Uint8Array = new Uint8Array(0),
+): SeriesBundle {
   const layouts = all.map((tags) => encodeTags(tags));
   const tagsOffset = new Uint32Array(all.length + 1);
   layouts.forEach(({ length }, i) => (tagsOffset[i + 1] = tagsOffset[i]! + length));
@@ -28,12 +32,17 @@ function bundleOf(all: readonly (readonly Tag[])[]): SeriesBundle {
     tagsOffset,
     idScheme: new Uint8Array(all.length),
     idOffset: new Uint32Array(all.length + 1),
-    chunkOffset: new Uint32Array(all.length + 1),
+    chunkData: Buffer.concat(all.map(() => chunk)),
+    chunkOffset: Uint32Array.from({ length: all.length + 1 }, (_, i) => i * chunk.length),
   };
 }
 
-function engineOver(all: readonly (readonly Tag[])[], { aside } = countedAside()): PromqlEngine {
-  const bundle = bundleOf(all);
+function engineOver(
+  all: readonly (readonly Tag[])[],
+  { aside } = countedAside(),
+  chunk?: Uint8Array,
+): PromqlEngine {
+  const bundle = bundleOf(all, chunk);
   const select = async () => ({ bundle, exhaustive: true, warnings: [] });
   const storage: QueryStorage = {
     select,
@@ -47,6 +56,13 @@ function engineOver(all: readonly (readonly Tag[])[], { aside } = countedAside()
     features: { experimentalFunctions: true },
   });
 }
+
+/** Every minute of the first hour. */
+const hour = encodeRawChunk({
+  timestampNanos: BigInt64Array.from({ length: 60 }, (_, i) => BigInt(i) * 60_000_000_000n + 1n),
+  values: Float64Array.from({ length: 60 }, (_, i) => i),
+  version: 0,
+});
 
 const series = Array.from({ length: 1_000 }, (_, i): Tag[] => [
   { name: '__name__', value: 'm' },
@@ -112,4 +128,88 @@ test('a query of a million lines tells ten warnings and counts the others, not h
   assert.match(answer.warnings.at(-1)!, /^\d+ more warning annotations omitted$/);
   assert.match(quantiles[0]!, / \(900001:20\)$/);
   assert.ok(longestMillis < 250, `${longestMillis}`);
+});
+
+test('the buckets of many histograms take turns', async () => {
+  const buckets = Array.from({ length: 60_000 }, (_, i): Tag[] => [
+    { name: '__name__', value: 'm' },
+    { name: 'le', value: `${i % 10}` },
+    { name: 'path', value: `/a/path/of/some/length/${Math.floor(i / 10)}` },
+  ]);
+  const engine = engineOver(buckets, countedAside(), hour);
+  const query = 'count(histogram_quantile(0.9, m))';
+  const found = await turnsOf(engine.instantQuery(query, 1_800_000, options, signal));
+  assert.equal(found.answer.series()[0]!.points[0]!.value, 6_000);
+  assert.ok(found.longestMillis < 60, `${found.longestMillis}`);
+});
+
+test('quantiles that change at each step take no more memory than their answer', async () => {
+  const buckets = ['1', '10', '+Inf'].map((le): Tag[] => [
+    { name: '__name__', value: 'm' },
+    { name: 'le', value: le },
+  ]);
+  const engine = engineOver(buckets, countedAside(), hour);
+  const query = 'count(histogram_quantiles(m, "q", time() / 3600, 0.123))';
+  const few = { ...options, samplesMax: 200_000 };
+  const { answer, longestMillis } = await turnsOf(
+    engine.rangeQuery(query, 60_000, 3_540_000, 2_000, few, signal),
+  );
+  const { points } = answer.series()[0]!;
+  assert.equal(points.length, 1741);
+  assert.deepEqual(new Set(points.map(({ value }) => value)), new Set([2]));
+  assert.ok(longestMillis < 250, `${longestMillis}`);
+  await assert.rejects(
+    engine.instantQuery('histogram_quantiles(m, "", 0.5)', 1_800_000, options, signal),
+    { message: 'invalid quantile label name in histogram_quantiles(): ' },
+  );
+});
+
+test('a query of many selectors reads some of them at a time, and no more once one has failed', async () => {
+  let running = 0;
+  let most = 0;
+  let asked = 0;
+  const select: QueryStorage['select'] = async ([matcher]) => {
+    running += 1;
+    asked += 1;
+    most = Math.max(most, running);
+    await new Promise((resolve) => setImmediate(resolve));
+    running -= 1;
+    if (matcher!.value === 'bad') throw new Error('a shard is away');
+    return { bundle: bundleOf([]), exhaustive: true, warnings: [] };
+  };
+  const storage = { select, series: select, labelNames: noLabels, labelValues: noLabels };
+  const engine = new PromqlEngine(storage as unknown as QueryStorage, { clock: realEnv.clock });
+  const sum = Array.from({ length: 500 }, (_, i) => `m${i}`).join(' + ');
+  await engine.instantQuery(sum, 0, options, signal);
+  assert.deepEqual([asked, most], [500, 32]);
+  asked = 0;
+  await assert.rejects(engine.instantQuery(`bad + ${sum}`, 0, options, signal), /a shard is away/);
+  assert.ok(asked <= 32, `${asked}`);
+});
+
+test('a series of two million rows takes turns, answered as it is or counted', async () => {
+  const chunkOf = (first: number): Uint8Array =>
+    encodeRawChunk({
+      timestampNanos: BigInt64Array.from(
+        { length: 65_536 },
+        (_, i) => BigInt(first + i) * 1_000_000_000n,
+      ),
+      values: Float64Array.from({ length: 65_536 }, (_, i) => i),
+      version: 0,
+    });
+  const chunks = Buffer.concat(Array.from({ length: 32 }, (_, i) => chunkOf(65_536 * i)));
+  const engine = engineOver([[{ name: '__name__', value: 'm' }]], countedAside(), chunks);
+  const end = 2 ** 21 * 1000 - 1000;
+  const raw = await turnsOf(engine.instantQuery('m[30d]', end, options, signal));
+  assert.ok(raw.longestMillis < 40, `${raw.longestMillis}`);
+  const { value } = raw.answer;
+  assert.ok(value.kind === 'rawMatrix');
+  const { count, timestampMillis, values } = value.series[0]!.floats;
+  assert.deepEqual([count, timestampMillis[0], values[65_537]], [2 ** 21, 0, 1]);
+  assert.ok(timestampMillis.every((millis, row) => millis === 1000 * row));
+  const counted = await turnsOf(
+    engine.instantQuery('m[30d]', end, { ...options, countsSamples: true }, signal),
+  );
+  assert.equal(counted.answer.stats.samples!.total[0], 2 ** 21);
+  assert.ok(counted.longestMillis < 40, `${counted.longestMillis}`);
 });

@@ -5,6 +5,7 @@ import { histogramOf } from '../rows/cells.ts';
 import type { Labels } from '../rows/labels.ts';
 import type { Grid } from '../plan/plan.ts';
 import type { Matrix } from '../rows/rows.ts';
+import type { QuerySamples } from './query_samples.ts';
 
 /** Samples of one series of a range vector. */
 export interface RawSeries {
@@ -29,7 +30,20 @@ export type QueryValue =
   | { readonly kind: 'matrix'; readonly grid: Grid; readonly matrix: Matrix }
   | { readonly kind: 'rawMatrix'; readonly series: readonly RawSeries[] };
 
+/** Milliseconds. */
+export interface QueryTimings {
+  /** Until all that the text names was read: words, tree, plan, reads. */
+  readonly preparationMillis: number;
+  readonly evaluationMillis: number;
+  readonly sortMillis: number;
+}
+
 export interface QueryStats {
+  readonly timings: QueryTimings;
+  /** Null when nobody has asked. */
+  readonly samples: QuerySamples | null;
+  /** Times of their steps. */
+  readonly grid: Grid;
   /** Rows decoded, counted each time. */
   readonly decodedSamples: number;
   readonly selectedSeries: number;

@@ -11,6 +11,8 @@ interface CivilDate {
 type OfSeconds = (seconds: number) => number;
 
 const secondsPerDay = 86_400;
+/** Of a time in 64 bits. */
+const secondsLimit = 2 ** 63;
 
 /** Gregorian date of a day counted from 1970-01-01; eras of 400 years begin on a first of March. */
 function civilDate(unixDay: number): CivilDate {
@@ -52,9 +54,9 @@ function dayInYear({ year, month, day }: CivilDate): number {
 
 function fieldOf(field: (date: CivilDate, day: number, second: number) => number): OfSeconds {
   return (value: number): number => {
+    if (!(Math.abs(value) < secondsLimit)) return NaN;
     const seconds = Math.trunc(value);
     const day = Math.floor(seconds / secondsPerDay);
-    if (!Number.isFinite(day)) return NaN;
     return field(civilDate(day), day, seconds - day * secondsPerDay);
   };
 }

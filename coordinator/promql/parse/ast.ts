@@ -20,6 +20,8 @@ export type AtModifier =
 export interface NumberLiteral {
   readonly kind: 'number';
   readonly value: number;
+  /** Whether it was written as a duration, in seconds: `1h30m`. */
+  readonly hasUnits: boolean;
   readonly span: Span;
 }
 
@@ -31,7 +33,7 @@ export interface StringLiteral {
 
 export interface VectorSelector {
   readonly kind: 'vectorSelector';
-  /** All of them, the one of the metric name included. */
+  /** All of them, as they stand in the text; a metric name in front of the braces is the first one. */
   readonly matchers: readonly Matcher[];
   /** Whether the first matcher is a metric name in front of the braces. */
   readonly isNamed: boolean;

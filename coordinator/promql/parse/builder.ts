@@ -213,7 +213,7 @@ export class Builder {
     const inner = this.#binary(pieces, cursor, powerPrecedence);
     const span = { start: piece.start, end: inner.span.end };
     if (inner.kind === 'number') {
-      return { kind: 'number', value: piece.operator === '-' ? -inner.value : inner.value, span };
+      return { ...inner, value: piece.operator === '-' ? -inner.value : inner.value, span };
     }
     return { kind: 'unary', operator: piece.operator, expr: inner, span };
   }
@@ -226,6 +226,7 @@ export class Builder {
       expr = {
         kind: 'number',
         value: this.#number(piece.text, piece.start),
+        hasUnits: durationMillisOf(piece.text) !== null,
         span: { start: piece.start, end: piece.end },
       };
     } else if (piece.kind === 'operand') {
@@ -341,49 +342,33 @@ export class Builder {
     const matchers: Matcher[] = [];
     let name: string | null = null;
     let matchesEmpty = true;
-    const setName = (value: string) => {
-      if (name !== null) {
-        this.#fail(
-          node.from,
-          `metric name must not be set twice: ${quote(name)} or ${quote(value)}`,
-        );
-      }
-      name = value;
-    };
-    const children = childrenOf(node);
-    for (const child of children) {
+    for (const child of childrenOf(node)) {
       if (child.name === 'Identifier') {
-        if (this.#text(child).toLowerCase() === 'atan2') {
-          throw explainSyntaxError(this.#query, child.from);
-        }
-        setName(this.#text(child));
+        name = this.#text(child);
+        if (name.toLowerCase() === 'atan2') throw explainSyntaxError(this.#query, child.from);
         continue;
       }
-      for (const matcher of childrenOf(child)) {
-        if (matcher.name === 'QuotedLabelName') {
-          setName(this.#string(matcher));
-          continue;
-        }
-        const [labelNode, operatorNode, valueNode] = childrenOf(matcher);
-        const label =
-          labelNode!.name === 'QuotedLabelName' ? this.#string(labelNode!) : this.#text(labelNode!);
-        const kind = this.#text(operatorNode!) as Matcher['kind'];
-        const value = this.#string(valueNode!);
-        if (label === '__name__' && kind === '=' && name !== null) {
-          // Only beside a name in front of the braces is a second name a mistake.
-          if (children[0]!.name === 'Identifier') setName(value);
-        }
-        if (!this.#matchesEmpty(value, kind, matcher.from)) matchesEmpty = false;
-        matchers.push({ name: label, kind, value });
+      for (const each of childrenOf(child)) {
+        const matcher = this.#matcher(each);
+        if (!this.#matchesEmpty(matcher, each.from)) matchesEmpty = false;
+        matchers.push(matcher);
       }
     }
-    if (name !== null) matchers.unshift({ name: '__name__', kind: '=', value: name });
-    if (name !== null && name !== '') matchesEmpty = false;
+    if (name !== null) {
+      const another = matchers.find((matcher) => matcher.name === '__name__');
+      if (another !== undefined) {
+        this.#fail(
+          node.from,
+          `metric name must not be set twice: ${quoted(name)} or ${quoted(another.value)}`,
+        );
+      }
+      matchers.unshift({ name: '__name__', kind: '=', value: name });
+    }
     return {
       kind: 'vectorSelector',
       matchers,
-      isNamed: children[0]!.name === 'Identifier',
-      matchesEmpty,
+      isNamed: name !== null,
+      matchesEmpty: matchesEmpty && name === null,
       offset: 0,
       at: null,
       extension: null,
@@ -391,8 +376,21 @@ export class Builder {
     };
   }
 
+  /** A text alone is a metric name. */
+  #matcher(node: SyntaxNode): Matcher {
+    if (node.name === 'QuotedLabelName') {
+      return { name: '__name__', kind: '=', value: this.#string(node) };
+    }
+    const [label, operator, value] = childrenOf(node);
+    return {
+      name: label!.name === 'QuotedLabelName' ? this.#string(label!) : this.#text(label!),
+      kind: this.#text(operator!) as Matcher['kind'],
+      value: this.#string(value!),
+    };
+  }
+
   /** Also that its regexp is a right one. */
-  #matchesEmpty(value: string, kind: Matcher['kind'], offset: number): boolean {
+  #matchesEmpty({ kind, value }: Matcher, offset: number): boolean {
     switch (kind) {
       case '=':
         return value === '';
@@ -628,8 +626,7 @@ export class Builder {
       default:
     }
     if (second === undefined) {
-      const of = this.#durationExpr(first);
-      return of.kind === 'number' ? { ...of, span } : { kind: 'paren', of, span };
+      return { kind: 'paren', of: this.#durationExpr(first), span };
     }
     const operator = this.#text(second) as DurationOperator;
     const [left, right] = [this.#durationExpr(first), this.#durationExpr(third!)];

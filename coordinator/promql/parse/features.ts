@@ -10,6 +10,8 @@ export interface PromqlFeatures {
   readonly fillModifiers: boolean;
   /** Metric names stay until the end of a query, so that functions between can see them. */
   readonly delayedNameRemoval: boolean;
+  /** `stats=all` tells of each step of a query. */
+  readonly perStepStats: boolean;
   /** Counters are reset where their start times say so. */
   readonly startTimestamps: boolean;
   /** The labels `__type__` and `__unit__` say what a series is. */
@@ -21,6 +23,7 @@ export const noFeatures: PromqlFeatures = {
   extendedRangeSelectors: false,
   fillModifiers: false,
   delayedNameRemoval: false,
+  perStepStats: false,
   startTimestamps: false,
   typeAndUnitLabels: false,
 };
@@ -30,6 +33,7 @@ export const allFeatures: PromqlFeatures = {
   extendedRangeSelectors: true,
   fillModifiers: true,
   delayedNameRemoval: true,
+  perStepStats: true,
   startTimestamps: true,
   typeAndUnitLabels: true,
 };
@@ -39,6 +43,7 @@ const fields: Readonly<Record<PromqlFeatureName, keyof PromqlFeatures>> = {
   'promql-extended-range-selectors': 'extendedRangeSelectors',
   'promql-binop-fill-modifiers': 'fillModifiers',
   'promql-delayed-name-removal': 'delayedNameRemoval',
+  'promql-per-step-stats': 'perStepStats',
   'use-start-timestamps': 'startTimestamps',
   'type-and-unit-labels': 'typeAndUnitLabels',
 };

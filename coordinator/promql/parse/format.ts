@@ -2,6 +2,8 @@
  * A query in its usual form: one space where one belongs, and broken over lines where it is long.
  */
 import type { Turning } from '#engine/aside/aside.ts';
+import { formatGeneral, formatNumber } from '#engine/window_functions/number_format.ts';
+import { compareTexts } from '#lib/text_order.ts';
 import {
   type Aggregate,
   type AtModifier,
@@ -14,7 +16,7 @@ import {
 import type { PromqlFeatures } from './features.ts';
 import type { Duration } from './durations.ts';
 import { parseQuery } from './parser.ts';
-import type { Span } from '../words/position.ts';
+import { quoted } from '../words/literals.ts';
 
 /** Expressions that are longer stand on several lines. */
 const lineLengthMax = 100;
@@ -23,8 +25,8 @@ const lineLengthMax = 100;
 const indentLengthMax = 60;
 
 /**
- * The query as `format_query` answers it. Comments are lost, literals keep the form that they were
- * written in.
+ * The query as `format_query` answers it, in Prometheus' form: comments are lost, labels are sorted, texts stand in double
+ * quotes, numbers have no exponent.
  * @throws as `parseQuery`
  */
 export async function formatQuery(
@@ -33,22 +35,20 @@ export async function formatQuery(
   turning: Turning,
 ): Promise<string> {
   const expr = await parseQuery(query, features, turning);
-  return new Formatter(query).lines(expr, '');
+  return new Formatter().lines(expr, '');
 }
 
 class Formatter {
-  readonly #query: string;
   /** On one line: what stands inside of others is asked for with each of them. */
   readonly #flatTexts = new Map<Expr, string>();
-
-  constructor(query: string) {
-    this.#query = query;
-  }
 
   /** The expression with every line behind `indent`. */
   lines(expr: Expr, indent: string): string {
     const flat = this.#flat(expr);
-    if (flat.length <= lineLengthMax || indent.length >= indentLengthMax) return indent + flat;
+    if (isShort(flat) || indent.length >= indentLengthMax) {
+      // Prometheus indents what is in a subquery only where it breaks it.
+      return expr.kind === 'subquery' ? flat : indent + flat;
+    }
     const inner = `${indent}  `;
     switch (expr.kind) {
       case 'binary': {
@@ -94,8 +94,9 @@ class Formatter {
   #flatOf(expr: Expr): string {
     switch (expr.kind) {
       case 'number':
+        return numberText(expr);
       case 'string':
-        return this.#text(expr.span);
+        return quoted(expr.value);
       case 'vectorSelector':
         return selectorText(expr) + timeText(expr) + extensionText(expr) + offsetText(expr);
       case 'matrixSelector': {
@@ -119,10 +120,11 @@ class Formatter {
         return `(${this.#flat(expr.expr)})`;
     }
   }
+}
 
-  #text({ start, end }: Span): string {
-    return this.#query.slice(start, end).trim();
-  }
+/** Bytes are counted of what may be short alone: long texts are never put together where they stand in others. */
+function isShort(text: string): boolean {
+  return text.length <= lineLengthMax && Buffer.byteLength(text) <= lineLengthMax;
 }
 
 /** A name in the braces stays there: in front of them it would be none that `info` takes. */
@@ -130,13 +132,14 @@ function selectorText({ matchers, isNamed }: VectorSelector): string {
   const name = isNamed ? matchers[0]! : null;
   const others = matchers
     .slice(isNamed ? 1 : 0)
-    .map(({ name: label, kind, value }) => `${labelText(label)}${kind}${JSON.stringify(value)}`);
-  const braces = others.length === 0 && name !== null ? '' : `{${others.join(', ')}}`;
+    .map(({ name: label, kind, value }) => `${labelText(label)}${kind}${quoted(value)}`)
+    .sort(compareTexts);
+  const braces = others.length === 0 && name !== null ? '' : `{${others.join(',')}}`;
   return `${name?.value ?? ''}${braces}`;
 }
 
 function labelText(label: string): string {
-  return /^[a-zA-Z_][a-zA-Z0-9_]*$/.test(label) ? label : JSON.stringify(label);
+  return /^[a-zA-Z_][a-zA-Z0-9_]*$/.test(label) ? label : quoted(label);
 }
 
 function labelList(labels: readonly string[]): string {
@@ -157,12 +160,29 @@ function operatorText({ operator, returnBool, matching }: Binary): string {
 
 function matchingWords(matching: VectorMatching, isSet: boolean): string[] {
   const { on, labels, include, cardinality } = matching;
+  const isGrouped = cardinality === 'many-to-one' || cardinality === 'one-to-many';
   const words: string[] = [];
-  if (on || labels.length > 0) words.push(`${on ? 'on' : 'ignoring'} ${labelList(labels)}`);
+  if (on || labels.length > 0 || isGrouped) {
+    words.push(`${on ? 'on' : 'ignoring'} ${labelList(labels)}`);
+  }
   if (isSet) return words;
-  if (cardinality === 'many-to-one') words.push(`group_left ${labelList(include)}`);
-  if (cardinality === 'one-to-many') words.push(`group_right ${labelList(include)}`);
-  return words;
+  if (isGrouped) {
+    words.push(`group_${cardinality === 'many-to-one' ? 'left' : 'right'} ${labelList(include)}`);
+  }
+  return [...words, ...fillWords(matching)];
+}
+
+function fillWords({ fillLeft, fillRight }: VectorMatching): string[] {
+  if (fillLeft !== null && fillLeft === fillRight) return [`fill (${formatGeneral(fillLeft)})`];
+  return [
+    ...(fillLeft === null ? [] : [`fill_left (${formatGeneral(fillLeft)})`]),
+    ...(fillRight === null ? [] : [`fill_right (${formatGeneral(fillRight)})`]),
+  ];
+}
+
+/** Numbers in Prometheus' form, durations as durations. */
+function numberText({ value, hasUnits }: { value: number; hasUnits: boolean }): string {
+  return hasUnits ? millisText(Math.round(value * 1000)) : formatNumber(value);
 }
 
 function rangeText({ range, step }: { readonly range: Duration; readonly step: Duration }): string {
@@ -193,9 +213,7 @@ function durationText(duration: Duration): string {
   if (typeof duration === 'number') return millisText(duration);
   switch (duration.kind) {
     case 'number':
-      return duration.hasUnits
-        ? millisText(Math.round(duration.value * 1000))
-        : String(duration.value);
+      return numberText(duration);
     case 'step':
     case 'range':
       return `${duration.kind}()`;
@@ -220,8 +238,8 @@ const durationUnits = [
   ['ms', 1],
 ] as const;
 
-/** "1h30m"; years and weeks only where they are the whole of it. */
-function millisText(millis: number): string {
+/** As Prometheus prints durations, "1h30m"; years and weeks only where they are the whole of it. */
+export function millisText(millis: number): string {
   if (millis === 0) return '0s';
   if (millis < 0) return `-${millisText(-millis)}`;
   let rest = millis;

@@ -83,8 +83,7 @@ export type SelectOutput = 'value' | 'time' | 'start';
 export interface SelectPlan extends NodeBase {
   readonly kind: 'select';
   readonly source: Source;
-  /** The samples, or their times. */
-  /** Of the newest row; times and starts in seconds. */
+  /** The newest sample, its time or its start; both in seconds. */
   readonly output: SelectOutput;
 }
 export interface WindowPlan extends NodeBase {
@@ -167,8 +166,7 @@ export interface Fetch {
 export interface QueryPlan {
   readonly root: Plan;
   readonly fetches: readonly Fetch[];
-  /** Found without data: what the query will not do as its writer may think. */
-  /** Texts, each with the place that tells it last. */
+  /** Found without data: what the query will not do as its writer may think. Texts, each with the place that tells it last. */
   readonly warnings: ReadonlyMap<string, Span>;
 }
 
@@ -183,10 +181,7 @@ export interface PlanOptions {
   readonly stepsMax: number;
 }
 
-/**
- * Longest grid of a subquery, whatever the sample limit: a row is computed in one go, and this many
- * steps take the main loop about a second.
- */
+/** Longest grid of a subquery, whatever the sample limit: its steps are evaluated in parts, but all of their values are held. */
 export const subqueryStepsMax = 10_000_000;
 
 /** Step of subqueries that name none. */

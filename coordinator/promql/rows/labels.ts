@@ -4,6 +4,7 @@
  */
 import { decodeTags, encodeTags, metricNameTag } from '#lib/tags.ts';
 import type { Tag } from '#lib/tags.ts';
+import { compareTexts } from '#lib/text_order.ts';
 
 const nameBytesCache = new Map<string, Uint8Array>();
 const nameCacheSizeMax = 1000;
@@ -92,7 +93,7 @@ export class Labels {
   /** @param tags in any order, names unique; those with an empty value are left out */
   static of(tags: readonly Tag[]): Labels {
     const kept = tags.filter((tag) => tag.value !== '');
-    kept.sort((a, b) => (a.name < b.name ? -1 : 1));
+    kept.sort((a, b) => compareTexts(a.name, b.name));
     return Labels.#ofSorted(kept);
   }
 
@@ -278,8 +279,8 @@ export class Labels {
     for (let i = 0; i < length; i++) {
       const left = a[i]!;
       const right = b[i]!;
-      if (left.name !== right.name) return left.name < right.name ? -1 : 1;
-      if (left.value !== right.value) return left.value < right.value ? -1 : 1;
+      if (left.name !== right.name) return compareTexts(left.name, right.name);
+      if (left.value !== right.value) return compareTexts(left.value, right.value);
     }
     return a.length - b.length;
   }

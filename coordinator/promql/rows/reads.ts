@@ -18,6 +18,9 @@ export interface Fetched {
   readonly hasStarts: Uint8Array | null;
 }
 
+/** Selectors of a query that are read at the same time: a text may have thousands, and each asks all shards. */
+export const selectsAtOnceMax = 32;
+
 export class Reads {
   readonly #storage: QueryStorage;
   readonly #limits: SelectLimits;
@@ -54,12 +57,9 @@ export class Reads {
     return this.#seriesCount;
   }
 
-  /** In one round. @throws as `QueryStorage.select` */
+  /** @throws as `QueryStorage.select` */
   async read(fetches: readonly Fetch[]): Promise<Fetched[]> {
-    const { work } = this.#pacer;
-    const select = ({ matchers, range }: Fetch): Promise<SelectResult> =>
-      this.#storage.select(matchers, range, this.#limits, work.signal);
-    const results = await work.outside(Promise.all(fetches.map(select)));
+    const results = await this.#pacer.work.outside(this.#selectAll(fetches));
     const all: Fetched[] = [];
     for (const [index, { bundle, exhaustive, warnings }] of results.entries()) {
       this.#isExhaustive &&= exhaustive;
@@ -73,6 +73,27 @@ export class Reads {
       all.push({ fetch: fetches[index]!, bundle, labels, isTyped, hasStarts });
     }
     return all;
+  }
+
+  async #selectAll(fetches: readonly Fetch[]): Promise<SelectResult[]> {
+    const { signal } = this.#pacer.work;
+    const results: SelectResult[] = [];
+    let next = 0;
+    const lane = async (): Promise<void> => {
+      while (next < fetches.length) {
+        const place = next++;
+        const { matchers, range } = fetches[place]!;
+        try {
+          results[place] = await this.#storage.select(matchers, range, this.#limits, signal);
+        } catch (error) {
+          // Nobody waits for the others.
+          next = fetches.length;
+          throw error;
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(fetches.length, selectsAtOnceMax) }, lane));
+    return results;
   }
 
   /** Gives back the memory of what nobody reads any more. Labels may still lie in the bytes of the tags. */

@@ -1,4 +1,5 @@
 /** The rows of one stored series, decoded for who looks at them while one row of the grid is made. */
+import { chunkHeaders, kindsAll } from '#engine/codec/chunk.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import {
   rowsOfValues,
@@ -7,6 +8,7 @@ import {
 } from '#engine/histograms/windows/series_rows.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import { isAbsent, makeRowBuffer } from '#engine/window_functions/row.ts';
+import type { SelectRange } from '../../select/storage.ts';
 import type { Fetched } from '../rows/reads.ts';
 import type { Pacer } from '../rows/pacer.ts';
 
@@ -18,6 +20,46 @@ const joiningFactor = 2;
 const floatRowBytes = 16;
 
 type NanosRange = readonly [startNanos: bigint, endNanos: bigint];
+
+/** Rows of floats that are decoded in one go: some milliseconds. */
+export const floatRowsAtOnce = 131_072;
+
+/** A series of floats, for who decodes it a part of its time after the other. */
+export interface FloatParts {
+  /** At least as many as there are. */
+  readonly rowsMax: number;
+  readonly ranges: readonly NanosRange[];
+}
+
+export function floatPartsOf(
+  { chunkData, chunkOffset }: SeriesBundle,
+  index: number,
+  { startNanos, endNanos }: SelectRange,
+): FloatParts {
+  let rowsMax = 0;
+  let firstNanos = endNanos;
+  let lastNanos = startNanos;
+  const [offset, end] = [chunkOffset[index]!, chunkOffset[index + 1]!];
+  for (const header of chunkHeaders(chunkData, offset, end, kindsAll)) {
+    if (header.firstNanos >= endNanos || header.lastNanos < startNanos) continue;
+    rowsMax += header.rowCount;
+    if (header.firstNanos < firstNanos) firstNanos = header.firstNanos;
+    if (header.lastNanos > lastNanos) lastNanos = header.lastNanos;
+  }
+  const count = Math.ceil(rowsMax / floatRowsAtOnce);
+  if (count <= 1) return { rowsMax, ranges: [[startNanos, endNanos]] };
+  // Rows are about as far apart from each other everywhere.
+  const spanNanos = lastNanos - firstNanos;
+  const bounds = Array.from({ length: count - 1 }, (_, part) => {
+    return firstNanos + (spanNanos * BigInt(part + 1)) / BigInt(count);
+  });
+  const starts = [startNanos, ...bounds.map((bound) => (bound > startNanos ? bound : startNanos))];
+  const ranges = starts.map((from, part): NanosRange => {
+    const to = starts[part + 1] ?? endNanos;
+    return [from, to < endNanos ? to : endNanos];
+  });
+  return { rowsMax, ranges };
+}
 
 /** Rows in memory, until nobody looks at them any more. */
 export class HeldRows implements Disposable {

@@ -169,7 +169,31 @@ function withStrayBytes(bytes: Buffer): string {
   return text;
 }
 
+const goEscapes: Readonly<Record<string, string>> = {
+  '"': '\\"',
+  '\\': '\\\\',
+  '\x07': '\\a',
+  '\b': '\\b',
+  '\f': '\\f',
+  '\n': '\\n',
+  '\r': '\\r',
+  '\t': '\\t',
+  '\v': '\\v',
+};
+
+const notPlain = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu;
+
 /** As Go's %q prints it. */
 export function quoted(text: string): string {
-  return JSON.stringify(text).replace(/\\udc([0-9a-f]{2})/g, (_, hex: string) => `\\x${hex}`);
+  return `"${text.replace(notPlain, escapedForGo)}"`;
+}
+
+function escapedForGo(character: string): string {
+  const known = goEscapes[character];
+  if (known !== undefined) return known;
+  const code = character.codePointAt(0)!;
+  const hex = code.toString(16);
+  const isStrayByte = code >= strayBase && code < strayBase + 256;
+  if (isStrayByte || code < 0x20 || code === 0x7f) return `\\x${hex.slice(-2).padStart(2, '0')}`;
+  return code > 0xffff ? `\\U${hex.padStart(8, '0')}` : `\\u${hex.padStart(4, '0')}`;
 }
