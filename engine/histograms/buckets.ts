@@ -81,19 +81,55 @@ export function sumOf(a: Buckets, b: Buckets, sign: 1 | -1): Buckets {
   return { indexes, counts };
 }
 
+/** Two layouts, the one of both, and where the buckets of `b` are in it. */
+interface JoinedLayouts {
+  readonly a: Int32Array;
+  readonly b: Int32Array;
+  readonly indexes: Int32Array;
+  readonly places: Int32Array;
+}
+
+/**
+ * Of the layouts that were joined last: a series whose histograms have one layout is added to the sums of all steps, which
+ * have one layout, too, as long as each is made of the ones before in the same way.
+ */
+let joinedLast: JoinedLayouts = {
+  a: noBuckets.indexes,
+  b: noBuckets.indexes,
+  indexes: noBuckets.indexes,
+  places: noBuckets.indexes,
+};
+
+function joinedLayouts(a: Int32Array, b: Int32Array): JoinedLayouts {
+  if (a === joinedLast.a && b === joinedLast.b) return joinedLast;
+  const indexes = unionOf(a, b);
+  const places = new Int32Array(b.length);
+  for (let i = 0, at = 0; i < b.length; i++, at++) {
+    while (indexes[at] !== b[i]) at++;
+    places[i] = at;
+  }
+  joinedLast = { a, b, indexes, places };
+  return joinedLast;
+}
+
 /** a + b; counts of `a` are used again where its layout has that of `b`. */
 export function exactSumOf(a: SummedBuckets, b: Buckets | SummedBuckets): SummedBuckets {
-  const indexes = unionOf(a.indexes, b.indexes);
+  if (b.indexes.length === 0) return a;
+  const { indexes, places } = joinedLayouts(a.indexes, b.indexes);
   const isSame = indexes === a.indexes;
   const counts = isSame ? a.counts : spread(a.counts, a.indexes, indexes);
   const lost = isSame ? a.lost : spread(a.lost, a.indexes, indexes);
-  const lostOfOther = 'lost' in b ? b.lost : null;
-  for (let i = 0, at = 0; i < b.indexes.length; i++, at++) {
-    while (indexes[at] !== b.indexes[i]) at++;
-    addExactly(counts, lost, at, b.counts[i]!);
-    if (lostOfOther !== null && lostOfOther[i] !== 0) addExactly(counts, lost, at, lostOfOther[i]!);
+  const others = b.counts;
+  for (let i = 0; i < places.length; i++) {
+    // What is empty changes nothing.
+    if (others[i] !== 0) addExactly(counts, lost, places[i]!, others[i]!);
   }
-  return { indexes, counts, lost };
+  if ('lost' in b) {
+    for (let i = 0; i < places.length; i++) {
+      if (b.lost[i] !== 0) addExactly(counts, lost, places[i]!, b.lost[i]!);
+    }
+  }
+  return isSame ? a : { indexes, counts, lost };
 }
 
 /** Without so many of the lowest ones. */

@@ -52,6 +52,9 @@ export interface HistogramParts {
 
 /**
  * Methods that change it say so; arrays are never changed but replaced, so that a copy costs nothing.
+ *
+ * One that is `loose` is made of numbers that share a layout with others, of which most may be empty here: they are left
+ * out when somebody asks for its buckets. Who adds many of them up asks for `looseSide`, and gets the shared layout.
  */
 export class FloatHistogram {
   hint: CounterHint;
@@ -63,8 +66,9 @@ export class FloatHistogram {
   sum: number;
   /** Of the custom schema, which has neither a zero bucket nor a negative side; else empty. */
   customBounds: Float64Array;
-  positive: Buckets;
-  negative: Buckets;
+  #positive: Buckets;
+  #negative: Buckets;
+  #isLoose: boolean;
 
   constructor(parts: HistogramParts) {
     this.hint = parts.hint ?? counterHint.unknown;
@@ -74,8 +78,39 @@ export class FloatHistogram {
     this.count = parts.count;
     this.sum = parts.sum;
     this.customBounds = parts.customBounds ?? noBounds;
-    this.positive = parts.positive ?? noBuckets;
-    this.negative = parts.negative ?? noBuckets;
+    this.#positive = parts.positive ?? noBuckets;
+    this.#negative = parts.negative ?? noBuckets;
+    this.#isLoose = false;
+  }
+
+  /** @param parts of which empty buckets are left out when they are asked for */
+  static loose(parts: HistogramParts): FloatHistogram {
+    const histogram = new FloatHistogram(parts);
+    histogram.#isLoose = true;
+    return histogram;
+  }
+
+  get positive(): Buckets {
+    if (this.#isLoose) this.compact();
+    return this.#positive;
+  }
+
+  set positive(buckets: Buckets) {
+    this.#positive = buckets;
+  }
+
+  get negative(): Buckets {
+    if (this.#isLoose) this.compact();
+    return this.#negative;
+  }
+
+  set negative(buckets: Buckets) {
+    this.#negative = buckets;
+  }
+
+  /** The buckets of a side, perhaps with empty ones. */
+  looseSide(side: 'positive' | 'negative'): Buckets {
+    return side === 'positive' ? this.#positive : this.#negative;
   }
 
   static ofValue(histogram: Histogram): FloatHistogram {
@@ -87,7 +122,12 @@ export class FloatHistogram {
   }
 
   copy(): FloatHistogram {
-    return new FloatHistogram(this);
+    const { hint, schema, zeroThreshold, zeroCount, count, sum, customBounds } = this;
+    const numbers = { hint, schema, zeroThreshold, zeroCount, count, sum, customBounds };
+    const sides = { positive: this.#positive, negative: this.#negative };
+    const copy = new FloatHistogram({ ...numbers, ...sides });
+    copy.#isLoose = this.#isLoose;
+    return copy;
   }
 
   /** Multiplies what is counted; by less than zero it is no counter any more. Changes it. */
@@ -103,13 +143,15 @@ export class FloatHistogram {
   }
 
   #each(change: (value: number) => number, by: number): this {
+    // Of what is empty something else than nothing would come.
+    if (this.#isLoose && !(Number.isFinite(by) && by !== 0)) this.compact();
     this.zeroCount = change(this.zeroCount);
     this.count = change(this.count);
     this.sum = change(this.sum);
-    for (const side of ['positive', 'negative'] as const) {
-      const { indexes, counts } = this[side];
-      this[side] = { indexes, counts: counts.map(change) };
-    }
+    const changed = ({ indexes, counts }: Buckets): Buckets =>
+      indexes.length === 0 ? noBuckets : { indexes, counts: counts.map(change) };
+    this.#positive = changed(this.#positive);
+    this.#negative = changed(this.#negative);
     if (by < 0) this.hint = counterHint.gauge;
     return this;
   }
@@ -205,8 +247,9 @@ export class FloatHistogram {
 
   /** Without empty buckets. Changes it. */
   compact(): this {
-    this.positive = compacted(this.positive);
-    this.negative = compacted(this.negative);
+    this.#positive = compacted(this.#positive);
+    this.#negative = compacted(this.#negative);
+    this.#isLoose = false;
     return this;
   }
 

@@ -55,10 +55,15 @@ export class HistogramMean {
 }
 
 /** All that it counts together; NaN or Infinity when one is. */
-function magnitudeOf({ zeroCount, count, sum, positive, negative }: FloatHistogram): number {
-  let all = Math.abs(zeroCount) + Math.abs(count) + Math.abs(sum);
-  for (const { counts } of [positive, negative]) {
-    for (let i = 0; i < counts.length; i++) all += Math.abs(counts[i]!);
-  }
-  return all;
+function magnitudeOf(histogram: FloatHistogram): number {
+  const { zeroCount, count, sum } = histogram;
+  const all = Math.abs(zeroCount) + Math.abs(count) + Math.abs(sum);
+  const { counts } = histogram.looseSide('positive');
+  return all + absoluteSum(counts) + absoluteSum(histogram.looseSide('negative').counts);
+}
+
+function absoluteSum(counts: Float64Array): number {
+  let sum = 0;
+  for (let i = 0; i < counts.length; i++) sum += Math.abs(counts[i]!);
+  return sum;
 }

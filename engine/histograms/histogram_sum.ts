@@ -36,8 +36,8 @@ export class HistogramSum {
     this.#form = first.copy();
     this.#counts = Float64Array.of(first.zeroCount, first.count, first.sum);
     this.#lost = new Float64Array(3);
-    this.#positive = summed(first.positive);
-    this.#negative = summed(first.negative);
+    this.#positive = summed(first.looseSide('positive'));
+    this.#negative = summed(first.looseSide('negative'));
   }
 
   copy(): HistogramSum {
@@ -69,7 +69,7 @@ export class HistogramSum {
     addExactly(this.#counts, this.#lost, place.sum, other.sum);
     if (!form.isCustom) this.#addExponential(other);
     else if (sameBounds(form.customBounds, other.customBounds)) {
-      this.#positive = exactSumOf(this.#positive, other.positive);
+      this.#positive = exactSumOf(this.#positive, other.looseSide('positive'));
     } else {
       this.#addAmongCommon(other);
       outcome |= reconciled.bounds;
@@ -82,7 +82,10 @@ export class HistogramSum {
     const schema = Math.min(form.schema, other.schema);
     const added = (own: SummedBuckets, side: 'positive' | 'negative'): SummedBuckets => {
       const mine = coarsened(own, form.schema, schema);
-      const theirs = beyondZero(other, side, form.zeroThreshold);
+      const isSameZero = other.zeroThreshold === form.zeroThreshold;
+      const theirs = isSameZero
+        ? other.looseSide(side)
+        : beyondZero(other, side, form.zeroThreshold);
       if (other.schema === schema) return exactSumOf(mine, theirs);
       return exactSumOf(mine, coarsened(summed(theirs), other.schema, schema));
     };

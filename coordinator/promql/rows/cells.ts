@@ -102,6 +102,8 @@ export function histogramBytesOf(cells: Cells, at: number, count: number): numbe
   return bytes;
 }
 
-export function bytesOfHistogram({ positive, negative }: FloatHistogram): number {
-  return histogramBytes + bucketBytes * (positive.counts.length + negative.counts.length);
+export function bytesOfHistogram(histogram: FloatHistogram): number {
+  const { counts } = histogram.looseSide('positive');
+  const buckets = counts.length + histogram.looseSide('negative').counts.length;
+  return histogramBytes + bucketBytes * buckets;
 }

@@ -89,6 +89,12 @@ export function changeByRows(
   return { histogram: change.compact(), notes };
 }
 
+/** Numbers of changes that are made room for at once. */
+const roomMax = 8_192;
+
+const noPlaces = new Int32Array(0);
+const noFactor = (): number => 1;
+
 /** Histograms in the order of their times, none a stale marker: of a series, or of a subquery. */
 export interface HistogramSeries {
   readonly count: number;
@@ -96,8 +102,16 @@ export interface HistogramSeries {
   /**
    * @param first place of the first row of the window
    * @param last of the last one, beyond `first`
+   * @param factorOf what the change is multiplied by, from its count; nothing without it
    */
-  over(first: number, last: number, isCounter: boolean): HistogramChange;
+  over(
+    first: number,
+    last: number,
+    isCounter: boolean,
+    factorOf?: (count: number) => number,
+  ): HistogramChange;
+  /** Of the row at a place. */
+  countAt(place: number): number;
   /** How many rows `over` looks at, for a counter. */
   looksOver(first: number, last: number): number;
   /** Whether the counter was reset between the one before and this one. */
@@ -125,8 +139,17 @@ export class ListedHistograms implements HistogramSeries {
     return this.#list[place]!;
   }
 
-  over(first: number, last: number, isCounter: boolean): HistogramChange {
-    return changeByRows(this.#list.slice(first, last + 1), isCounter);
+  over(
+    first: number,
+    last: number,
+    isCounter: boolean,
+    factorOf: (count: number) => number = noFactor,
+  ): HistogramChange {
+    return scaled(changeByRows(this.#list.slice(first, last + 1), isCounter), factorOf);
+  }
+
+  countAt(place: number): number {
+    return this.at(place).count;
   }
 
   looksOver(first: number, last: number): number {
@@ -161,6 +184,9 @@ export class HistogramChanges implements HistogramSeries {
   readonly #isOfStats: boolean;
   /** Those of these rows that are reset after the one before, ascending; null until they are asked for. */
   #resets: Int32Array | null = null;
+  /** For the numbers of changes: arrays of their own would cost more than what is in them. */
+  #room = new Float64Array(0);
+  #roomUsed = 0;
 
   /** @param isOfStats whether counts and sums alone are asked for, and whether they were reset */
   constructor(rows: HistogramRows, isOfStats = false) {
@@ -180,24 +206,62 @@ export class HistogramChanges implements HistogramSeries {
     return this.places.length;
   }
 
-  over(first: number, last: number, isCounter: boolean): HistogramChange {
+  over(
+    first: number,
+    last: number,
+    isCounter: boolean,
+    factorOf: (count: number) => number = noFactor,
+  ): HistogramChange {
     assert(first < last && last < this.places.length, 'a change is between two rows');
-    if (this.#runAt(first) !== this.#runAt(last)) {
-      if (isCounter) return this.#overRuns(first, last);
-      // Of a gauge nothing between its ends counts.
-      return changeByRows([this.at(first), this.at(last)], false);
-    }
     const run = this.#runAt(first);
-    const change = numbersOf(run, this.places[last]!).slice();
-    const resets = isCounter ? this.#resetsWithin(first, last) : [];
-    // What was before a reset of the second row is of no account.
-    if (resets[0] !== first + 1) subtract(change, numbersOf(run, this.places[first]!));
-    for (const reset of resets) {
-      if (reset > first + 1) add(change, numbersOf(run, this.places[reset - 1]!));
+    if (run !== this.#runAt(last)) {
+      if (isCounter) return scaled(this.#overRuns(first, last), factorOf);
+      // Of a gauge nothing between its ends counts.
+      return scaled(changeByRows([this.at(first), this.at(last)], false), factorOf);
     }
-    const histogram = histogramOfNumbers(run, change, counterHint.gauge);
+    const { matrix, width } = run;
+    const at = this.#takeRoom(width);
+    const change = this.#room;
+    const resets = isCounter ? this.#resetsWithin(first, last) : noPlaces;
+    const atLast = (this.places[last]! - run.first) * width;
+    if (resets.length > 0 && resets[0] === first + 1) {
+      // What was before a reset of the second row is of no account.
+      for (let i = 0; i < width; i++) change[at + i] = matrix[atLast + i]!;
+    } else {
+      const atFirst = (this.places[first]! - run.first) * width;
+      for (let i = 0; i < width; i++) {
+        change[at + i] = matrix[atLast + i]! - matrix[atFirst + i]!;
+      }
+    }
+    for (const reset of resets) {
+      if (reset === first + 1) continue;
+      const before = (this.places[reset - 1]! - run.first) * width;
+      for (let i = 0; i < width; i++) change[at + i]! += matrix[before + i]!;
+    }
+    const factor = factorOf(change[at + matrixColumn.count]!);
+    const isUsual = Number.isFinite(factor);
+    if (isUsual) for (let i = 0; i < width; i++) change[at + i]! *= factor;
+    const histogram = histogramOfNumbers(run, change, at, counterHint.gauge);
+    if (!isUsual) histogram.scale(factor);
     const notes = this.#notes(first, last, isCounter);
     return { histogram: this.#isOfStats ? statsOf(histogram) : histogram, notes };
+  }
+
+  /** @returns where the next numbers go in `#room` */
+  #takeRoom(width: number): number {
+    if (this.#roomUsed + width > this.#room.length) {
+      // Whoever keeps one change keeps those beside it.
+      this.#room = new Float64Array(Math.max(width, Math.min(2 * this.#room.length, roomMax)));
+      this.#roomUsed = 0;
+    }
+    const at = this.#roomUsed;
+    this.#roomUsed += width;
+    return at;
+  }
+
+  countAt(place: number): number {
+    const run = this.#runAt(place);
+    return run.matrix[(this.places[place]! - run.first) * run.width + matrixColumn.count]!;
   }
 
   looksOver(first: number, last: number): number {
@@ -301,6 +365,7 @@ export class HistogramChanges implements HistogramSeries {
   /** Places in (first, last] whose rows are reset after the ones before. */
   #resetsWithin(first: number, last: number): Int32Array {
     const resets = (this.#resets ??= this.#findResets());
+    if (resets.length === 0) return noPlaces;
     return resets.subarray(firstAbove(resets, first), firstAbove(resets, last));
   }
 
@@ -336,6 +401,15 @@ export class HistogramChanges implements HistogramSeries {
   }
 }
 
+/** Multiplied by what its count says. */
+function scaled(
+  { histogram, notes }: HistogramChange,
+  factorOf: (count: number) => number,
+): HistogramChange {
+  histogram?.scale(factorOf(histogram.count));
+  return { histogram, notes };
+}
+
 /** Without its buckets. */
 function statsOf({ schema, count, sum, hint }: FloatHistogram): FloatHistogram {
   return new FloatHistogram({ schema, count, sum, hint });
@@ -359,12 +433,4 @@ function isLess(numbers: Float64Array, before: Float64Array): boolean {
     if (then !== then && now === 0 && i >= matrixColumn.buckets) return true;
   }
   return false;
-}
-
-function subtract(numbers: Float64Array, others: Float64Array): void {
-  for (let i = 0; i < numbers.length; i++) numbers[i]! -= others[i]!;
-}
-
-function add(numbers: Float64Array, others: Float64Array): void {
-  for (let i = 0; i < numbers.length; i++) numbers[i]! += others[i]!;
 }

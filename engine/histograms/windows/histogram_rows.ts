@@ -5,6 +5,7 @@
 import { assert } from '#lib/assert.ts';
 import { badRequest } from '#lib/errors.ts';
 import {
+  type Buckets,
   boundsOf,
   bucketOfNumber,
   customSchema,
@@ -12,12 +13,12 @@ import {
   resetHint,
   schemaMax,
   schemaMin,
-  staleBits,
 } from '../../typed/histogram.ts';
 import { type FieldColumn, type TypedColumns, TypedColumnsReader } from '../../typed/columns.ts';
 import { fieldType, valueKind } from '../../typed/typed_value.ts';
 import { sameBounds } from '../bounds.ts';
-import { unionOf } from '../buckets.ts';
+import { isAbsent } from '../../window_functions/row.ts';
+import { noBuckets, unionOf } from '../buckets.ts';
 import { type CounterHint, counterHint, FloatHistogram } from '../float_histogram.ts';
 
 /** Most numbers of one matrix, and how many for each one that is not empty: rows that have few buckets in common are in several. */
@@ -164,9 +165,13 @@ function readPart(
     if (kind === valueKind.histogram) for (const row of rows) isTaken[row] = 1;
   }
   let rowBefore = -1;
-  for (const [row, nanos] of timestampNanos.entries()) {
-    if (nanos < rangeStart && isTaken[row] === 1) rowBefore = row;
-    if (nanos < rangeStart || nanos >= rangeEnd) isTaken[row] = 0;
+  let first = 0;
+  for (; first < isTaken.length && timestampNanos[first]! < rangeStart; first++) {
+    if (isTaken[first] === 1) rowBefore = first;
+    isTaken[first] = 0;
+  }
+  for (let row = isTaken.length - 1; row >= first && timestampNanos[row]! >= rangeEnd; row--) {
+    isTaken[row] = 0;
   }
   const hasRowBefore = wantsRowBefore && rowBefore >= 0;
   if (hasRowBefore) isTaken[rowBefore] = 1;
@@ -176,7 +181,8 @@ function readPart(
   for (let row = 0; row < isTaken.length; row++) {
     placeOf[row] = isTaken[row] === 1 ? count++ : -1;
   }
-  const taken = (_: bigint, row: number): boolean => isTaken[row] === 1;
+  const taken = (all: BigInt64Array): BigInt64Array =>
+    count === all.length ? all.slice() : all.filter((_, row) => isTaken[row] === 1);
   const own = columns.columns.filter(
     ({ group, path }) => groups[group]!.kind === valueKind.histogram && path.length === 1,
   );
@@ -188,14 +194,15 @@ function readPart(
     isStale: new Uint8Array(count),
   };
   for (const column of own) readPlain(column, columns.bytes, placeOf, plain);
-  const starts = startNanos?.filter(taken) ?? null;
+  const starts = startNanos === null ? null : taken(startNanos);
+  const whole = wholeRun(count, plain, own, placeOf);
   return {
-    timestampNanos: timestampNanos.filter(taken),
-    lags: lags.filter(taken),
+    timestampNanos: taken(timestampNanos),
+    lags: taken(lags),
     startNanos: starts?.some((nanos) => nanos !== 0n) === true ? starts : null,
     isStale: plain.isStale,
     hints: plain.hints,
-    runs: runsOf(count, plain, cellsOf(count, own, placeOf)),
+    runs: whole === null ? runsOf(count, plain, cellsOf(count, own, placeOf)) : [whole],
     hasRowBefore,
   };
 }
@@ -209,11 +216,12 @@ function readPlain(
   const { path, type, rows, values, places } = column;
   const [number] = path as readonly [number];
   const set = (target: Float64Array | Uint8Array, isGood: (value: number) => boolean): void => {
-    for (const [i, row] of rows.entries()) {
-      if (placeOf[row]! < 0) continue;
+    for (let i = 0; i < rows.length; i++) {
+      const place = placeOf[rows[i]!]!;
+      if (place < 0) continue;
       const value = values[i]!;
       if (!isGood(value)) throw malformed(`field ${number} is ${value}`);
-      target[placeOf[row]!] = value;
+      target[place] = value;
     }
   };
   switch (number) {
@@ -224,9 +232,10 @@ function readPlain(
     case histogramField.zeroThreshold:
       return set(thresholds, (threshold) => threshold >= 0 && threshold < Infinity);
     case histogramField.sum: {
-      const bits = new BigUint64Array(values.buffer, values.byteOffset, values.length);
-      for (const [i, row] of rows.entries()) {
-        if (bits[i] === staleBits && placeOf[row]! >= 0) isStale[placeOf[row]!] = 1;
+      const words = new Uint32Array(values.buffer, values.byteOffset, 2 * values.length);
+      for (let i = 0; i < rows.length; i++) {
+        const place = placeOf[rows[i]!]!;
+        if (place >= 0 && isAbsent(words, i)) isStale[place] = 1;
       }
       return;
     }
@@ -306,6 +315,68 @@ function isOneForm(plain: PlainColumns, a: number, b: number): boolean {
     plain.thresholds[a] === plain.thresholds[b] &&
     sameBounds(plain.bounds[a]!, plain.bounds[b]!)
   );
+}
+
+/** All rows as one run, straight from the columns; null when they are of several forms, or few buckets are not empty. */
+function wholeRun(
+  count: number,
+  plain: PlainColumns,
+  fields: readonly FieldColumn[],
+  placeOf: Int32Array,
+): HistogramRun | null {
+  if (count === 0) return null;
+  const { isStale } = plain;
+  // A marker, which has no counts, takes the form of what is around it.
+  const formOf = Math.max(isStale.indexOf(0), 0);
+  for (let row = formOf + 1; row < count; row++) {
+    if (isStale[row] === 0 && !isOneForm(plain, formOf, row)) return null;
+  }
+  const counting: { readonly field: FieldColumn; readonly column: CountColumn }[] = [];
+  const sides = { positive: new Set<number>(), negative: new Set<number>() };
+  let valueCount = 0;
+  for (const field of fields) {
+    const column = countColumnOf(field.path[0]!);
+    if (column === null) continue;
+    if (field.type >= fieldType.bytes) {
+      throw malformed(`field ${field.path[0]} is of type ${field.type}`);
+    }
+    const { rows } = field;
+    let taken = 0;
+    for (let i = 0; i < rows.length; i++) if (placeOf[rows[i]!]! >= 0) taken++;
+    if (taken === 0) continue;
+    valueCount += taken;
+    counting.push({ field, column });
+    const { place, index, isNegative } = column;
+    if (place === matrixColumn.buckets) sides[isNegative ? 'negative' : 'positive'].add(index);
+  }
+  const positive = Int32Array.from(sides.positive).sort();
+  const negative = Int32Array.from(sides.negative).sort();
+  const width = matrixColumn.buckets + positive.length + negative.length;
+  const cells = count * width;
+  if (count > 1 && cells > matrixCellsFree) {
+    if (cells > Math.min(matrixCellsMax, cellsPerValueMax * valueCount)) return null;
+  }
+  const matrix = new Float64Array(cells);
+  const places = {
+    positive: placesIn(positive, matrixColumn.buckets),
+    negative: placesIn(negative, matrixColumn.buckets + positive.length),
+  };
+  for (const { field, column } of counting) {
+    const { place, index, isNegative } = column;
+    const isBucket = place === matrixColumn.buckets;
+    const target = isBucket ? places[isNegative ? 'negative' : 'positive'].get(index)! : place;
+    const { rows, values } = field;
+    for (let i = 0; i < rows.length; i++) {
+      const row = placeOf[rows[i]!]!;
+      if (row >= 0) matrix[row * width + target] = values[i]!;
+    }
+  }
+  const form = {
+    schema: plain.schemas[formOf]!,
+    zeroThreshold: plain.thresholds[formOf]!,
+    customBounds: plain.bounds[formOf]!,
+  };
+  return { ...form, first: 0, past: count, positive, negative, matrix, width };
 }
 
 function runsOf(count: number, plain: PlainColumns, cells: Cells): HistogramRun[] {
@@ -458,29 +529,31 @@ export function numbersOf(run: HistogramRun, row: number): Float64Array {
 
 /** A row as a histogram of its own. */
 export function histogramAt(rows: HistogramRows, run: HistogramRun, row: number): FloatHistogram {
-  return histogramOfNumbers(run, numbersOf(run, row), rows.hints[row] as CounterHint);
+  // Who keeps it does not keep all rows.
+  return histogramOfNumbers(run, numbersOf(run, row).slice(), 0, rows.hints[row] as CounterHint);
 }
 
-/**
- * Without empty buckets.
- * @param numbers as in a row of the run's matrix; borrowed
- */
+/** @param numbers which has those of a row of the run's matrix at a place; borrowed */
 export function histogramOfNumbers(
   run: HistogramRun,
   numbers: Float64Array,
+  at: number,
   hint: CounterHint = counterHint.unknown,
 ): FloatHistogram {
-  const { schema, zeroThreshold, customBounds, positive, negative } = run;
-  const past = matrixColumn.buckets + positive.length;
-  return new FloatHistogram({
+  const { schema, zeroThreshold, customBounds, positive, negative, width } = run;
+  const first = at + matrixColumn.buckets;
+  const past = first + positive.length;
+  const sideOf = (indexes: Int32Array, from: number, to: number): Buckets =>
+    indexes.length === 0 ? noBuckets : { indexes, counts: numbers.subarray(from, to) };
+  return FloatHistogram.loose({
     hint,
     schema,
     zeroThreshold,
-    zeroCount: numbers[matrixColumn.zeroCount]!,
-    count: numbers[matrixColumn.count]!,
-    sum: numbers[matrixColumn.sum]!,
+    zeroCount: numbers[at + matrixColumn.zeroCount]!,
+    count: numbers[at + matrixColumn.count]!,
+    sum: numbers[at + matrixColumn.sum]!,
     customBounds,
-    positive: { indexes: positive, counts: numbers.subarray(matrixColumn.buckets, past) },
-    negative: { indexes: negative, counts: numbers.subarray(past) },
-  }).compact();
+    positive: sideOf(positive, first, past),
+    negative: sideOf(negative, past, at + width),
+  });
 }

@@ -184,9 +184,6 @@ export class HistogramWindows {
     const [firstTime, lastTime] = [histogramMillis[first]!, histogramMillis[last]!];
     if (last <= first || firstTime === lastTime) return null;
     const isCounter = name !== 'delta';
-    const { histogram, notes } = histograms.over(first, last, isCounter);
-    this.notes |= notes;
-    if (histogram === null) return null;
     const reference = referenceStartMillis + step * referenceStepMillis;
     const sampledSeconds = (lastTime - firstTime) / 1000;
     const meanInterval = sampledSeconds / (last - first);
@@ -194,16 +191,19 @@ export class HistogramWindows {
     let toStart = (firstTime - (reference - rangeMillis)) / 1000;
     let toEnd = (reference - lastTime) / 1000;
     if (toStart >= threshold) toStart = meanInterval / 2;
-    if (isCounter) {
-      const { count } = histograms.at(first);
-      if (histogram.count > 0 && count >= 0) {
-        toStart = Math.min(toStart, sampledSeconds * (count / histogram.count));
-      }
-    }
     if (toEnd >= threshold) toEnd = meanInterval / 2;
-    let factor = (sampledSeconds + toStart + toEnd) / sampledSeconds;
-    if (name === 'rate') factor /= rangeMillis / 1000;
-    return histogram.scale(factor);
+    const { histogram, notes } = histograms.over(first, last, isCounter, (change) => {
+      if (isCounter) {
+        const count = histograms.countAt(first);
+        if (change > 0 && count >= 0) {
+          toStart = Math.min(toStart, sampledSeconds * (count / change));
+        }
+      }
+      const factor = (sampledSeconds + toStart + toEnd) / sampledSeconds;
+      return name === 'rate' ? factor / (rangeMillis / 1000) : factor;
+    });
+    this.notes |= notes;
+    return histogram;
   }
 
   #instantChange(window: RowWindow): Outcome {
