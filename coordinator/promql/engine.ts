@@ -294,7 +294,7 @@ async function sortByLabels(matrix: Matrix, pacer: Pacer): Promise<Matrix> {
 async function pickRows(matrix: Matrix, indexes: readonly number[], pacer: Pacer): Promise<Matrix> {
   const { stepCount } = matrix;
   if (pacer.take(8 * indexes.length * stepCount)) await pacer.room();
-  const picked = Matrix.make(
+  const picked = Matrix.unwritten(
     indexes.map((index) => matrix.labels[index]!),
     stepCount,
   );

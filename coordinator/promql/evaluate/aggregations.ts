@@ -3,11 +3,17 @@
  * held.
  */
 import { textOf } from '#engine/histograms/text.ts';
-import { isAbsent, makeRowBuffer, setAbsent } from '#engine/window_functions/row.ts';
+import { isAbsent, setAbsent } from '#engine/window_functions/row.ts';
 import type { RowBuffer } from '#engine/window_functions/row.ts';
 import { quantileOf } from '#engine/window_functions/quickselect.ts';
 import type { Span } from '../words/position.ts';
-import { copyCells, dropHistograms, histogramOf, makeCells } from '../rows/cells.ts';
+import {
+  copyCells,
+  dropHistograms,
+  histogramOf,
+  makeCells,
+  makeCellsPaced,
+} from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
 import { metricNameTag } from '#lib/tags.ts';
 import { executionError } from '../words/errors.ts';
@@ -15,6 +21,7 @@ import { quoted } from '../words/literals.ts';
 import { formatGeneral, formatNumber } from '#engine/window_functions/number_format.ts';
 import { Labels } from '../rows/labels.ts';
 import { labelsUnits } from '../rows/paced.ts';
+import type { Pacer } from '../rows/pacer.ts';
 import type { AggregatePlan } from '../plan/plan.ts';
 import { loadPrepared, Matrix, notReady } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
@@ -60,8 +67,12 @@ export async function aggregate(
 /** Accumulators of one operator over all groups; cell = group * stepCount + step. */
 interface Reducer {
   add(row: RowBuffer, at: number, cellStart: number, stepCount: number): void;
-  finish(target: RowBuffer): void;
+  /** Writes cells [from, past) of the outcome, those without one left as they are. */
+  finish(target: RowBuffer, from: number, past: number): void;
 }
+
+/** Cells whose outcome is made in one go. */
+const cellsAtOnce = 1 << 17;
 
 /** Of a group at a step: the outcome, and what the largest reducer keeps for it. */
 const cellBytes = 40;
@@ -76,7 +87,7 @@ async function reduce(
   const { stepCount } = rows;
   const cellCount = labels.length * stepCount;
   if (context.pacer.hold(cellCount, cellBytes)) await context.pacer.room();
-  const reducer = makeReducer(operator, cellCount);
+  const reducer = await makeReducer(operator, cellCount, context.pacer);
   const histograms = new HistogramReducer(plan, context.annotations);
   for (let index = 0; index < rows.count; index++) {
     let at = rows.load(index);
@@ -102,24 +113,32 @@ async function reduce(
     }
     if (context.pacer.spend(stepCount)) await context.pacer.pause();
   }
-  const result = Matrix.make(labels, stepCount);
-  reducer.finish(result.buffer);
+  const result = await Matrix.makePaced(labels, stepCount, context.pacer);
+  for (let from = 0; from < cellCount; from += cellsAtOnce) {
+    const past = Math.min(cellCount, from + cellsAtOnce);
+    reducer.finish(result.buffer, from, past);
+    if (context.pacer.spend(2 * (past - from))) await context.pacer.pause();
+  }
   await histograms.finish(result.buffer, context.pacer);
   return result;
 }
 
 type ReducingOperator = 'sum' | 'avg' | 'min' | 'max' | 'count' | 'group' | 'stddev' | 'stdvar';
 
-function makeReducer(operator: ReducingOperator, cellCount: number): Reducer {
+async function makeReducer(
+  operator: ReducingOperator,
+  cellCount: number,
+  pacer: Pacer,
+): Promise<Reducer> {
   switch (operator) {
     case 'sum':
       return new SumReducer(cellCount);
     case 'avg':
       return new AvgReducer(cellCount);
     case 'min':
-      return new ExtremeReducer(cellCount, false);
+      return new ExtremeReducer(await makeCellsPaced(cellCount, pacer), false);
     case 'max':
-      return new ExtremeReducer(cellCount, true);
+      return new ExtremeReducer(await makeCellsPaced(cellCount, pacer), true);
     case 'stddev':
     case 'stdvar':
       return new VarianceReducer(cellCount, operator === 'stddev');
@@ -161,8 +180,8 @@ class SumReducer implements Reducer {
     }
   }
 
-  finish(target: RowBuffer): void {
-    for (let cell = 0; cell < this.#sums.length; cell++) {
+  finish(target: RowBuffer, from: number, past: number): void {
+    for (let cell = from; cell < past; cell++) {
       if (this.#seen[cell] === 1) {
         target.values[cell] = this.#sums[cell]! + this.#compensations[cell]!;
       }
@@ -224,8 +243,8 @@ class AvgReducer implements Reducer {
     this.#sums[cell] = next;
   }
 
-  finish(target: RowBuffer): void {
-    for (let cell = 0; cell < this.#sums.length; cell++) {
+  finish(target: RowBuffer, from: number, past: number): void {
+    for (let cell = from; cell < past; cell++) {
       const count = this.#counts[cell]!;
       if (count === 0) continue;
       const sum = this.#sums[cell]!;
@@ -241,8 +260,9 @@ class ExtremeReducer implements Reducer {
   readonly #held: RowBuffer;
   readonly #wantsGreatest: boolean;
 
-  constructor(cellCount: number, wantsGreatest: boolean) {
-    this.#held = makeRowBuffer(cellCount);
+  /** @param held all absent */
+  constructor(held: RowBuffer, wantsGreatest: boolean) {
+    this.#held = held;
     this.#wantsGreatest = wantsGreatest;
   }
 
@@ -261,8 +281,8 @@ class ExtremeReducer implements Reducer {
     }
   }
 
-  finish(target: RowBuffer): void {
-    target.bits.set(this.#held.bits);
+  finish(target: RowBuffer, from: number, past: number): void {
+    target.bits.set(this.#held.bits.subarray(from, past), from);
   }
 }
 
@@ -285,8 +305,8 @@ class CountReducer implements Reducer {
     }
   }
 
-  finish(target: RowBuffer): void {
-    for (let cell = 0; cell < this.#counts.length; cell++) {
+  finish(target: RowBuffer, from: number, past: number): void {
+    for (let cell = from; cell < past; cell++) {
       const count = this.#counts[cell]!;
       if (count > 0) target.values[cell] = this.#isGroup ? 1 : count;
     }
@@ -324,8 +344,8 @@ class VarianceReducer implements Reducer {
     }
   }
 
-  finish(target: RowBuffer): void {
-    for (let cell = 0; cell < this.#counts.length; cell++) {
+  finish(target: RowBuffer, from: number, past: number): void {
+    for (let cell = from; cell < past; cell++) {
       const count = this.#counts[cell]!;
       if (count === 0) continue;
       const variance = this.#squares[cell]! / count;
@@ -360,7 +380,7 @@ async function quantile(
   const matrix = await materializeFloats(plan, rows, plan.input.span, context);
   const groups = await groupRows(matrix, plan.grouping, context.pacer.work);
   if (context.pacer.hold(groups.labels.length * stepCount)) await context.pacer.room();
-  const result = Matrix.make(groups.labels, stepCount);
+  const result = await Matrix.makePaced(groups.labels, stepCount, context.pacer);
   const scratch = new Float64Array(matrix.count);
   const { values, words } = matrix.buffer;
   for (const [group, members] of rowsByGroup(groups).entries()) {
@@ -441,7 +461,7 @@ async function countValues(
     // Numbers are printed.
     if (pacer.spend(stepCount * 40)) await pacer.pause();
   }
-  const result = Matrix.make(
+  const result = Matrix.unwritten(
     counts.map((entry) => entry.labels),
     stepCount,
   );

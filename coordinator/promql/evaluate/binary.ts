@@ -86,7 +86,7 @@ export async function evaluateSetOperator(
   };
   await visitPaced(left.labels, choose, pacer.work);
   if (pacer.hold(indexes.length * stepCount)) await pacer.room();
-  const result = Matrix.make(
+  const result = Matrix.unwritten(
     indexes.map((index) => left.labels[index]!),
     stepCount,
   );
@@ -151,9 +151,17 @@ async function evaluateOr(
   const rightGroups = await groupBySignature(right, signature, context);
   const presence = await presenceBySignature(left, signature, rightGroups, context);
   if (pacer.hold((left.count + right.count) * stepCount)) await pacer.room();
-  const joined = Matrix.make([...left.labels, ...right.labels], stepCount);
-  copyCells(left.buffer, 0, left.count * stepCount, joined.buffer, 0);
-  copyCells(right.buffer, 0, right.count * stepCount, joined.buffer, left.count * stepCount);
+  const joined = Matrix.unwritten([...left.labels, ...right.labels], stepCount);
+  for (const [side, firstRow] of [
+    [left, 0],
+    [right, left.count],
+  ] as const) {
+    for (let index = 0; index < side.count; index++) {
+      const target = (firstRow + index) * stepCount;
+      copyCells(side.buffer, index * stepCount, stepCount, joined.buffer, target);
+      if (pacer.spend(stepCount)) await pacer.pause();
+    }
+  }
   for (let index = 0; index < right.count; index++) {
     const mask = presence.get(signature(right.labels[index]!));
     if (pacer.spend(labelsUnits)) await pacer.pause();
@@ -177,6 +185,9 @@ interface Pair {
   /** 1 at the steps at which a partner is missing; null of two rows. */
   readonly isMissing: Uint8Array | null;
 }
+
+/** Of a pair and of the labels that come of it, which have texts of their own only where they are asked for. */
+const pairBytes = 256;
 
 type RowGroups = ReadonlyMap<string, number[]>;
 
@@ -216,6 +227,8 @@ export async function evaluateVectorOperator(
       for (const oneIndex of oneIndexes) {
         pairs.push({ many: manyIndex, one: oneIndex, isMissing: null });
       }
+      if (pacer.take(pairBytes * oneIndexes.length)) await pacer.room();
+      if (pacer.spend(labelsUnits * oneIndexes.length)) await pacer.pause();
     }
   }
   if (matching.fillRight !== null) {
@@ -318,9 +331,9 @@ async function checkOneSide(
   }
   for (const indexes of groups.values()) {
     if (indexes.length < 2) continue;
-    if (pacer.spend(indexes.length * stepCount)) await pacer.pause();
     for (let step = 0; step < stepCount; step++) {
       if (isAsked[step] === 0) continue;
+      if (pacer.spend(indexes.length)) await pacer.pause();
       const [first, second] = indexes.filter((index) => present(one, index, step));
       if (second === undefined) continue;
       const group = matchGroup(plan.matching!, one.labels[first!]!).toString();
@@ -353,11 +366,11 @@ async function checkManySide(
   for (const [key, indexes] of groups) {
     const partner = partners.get(key) ?? [];
     if (indexes.length < 2 || (partner.length === 0 && filled === null)) continue;
-    if (pacer.spend(indexes.length * many.stepCount)) await pacer.pause();
     const operands = indexes.map((index) => operandOf(many, index));
     const others = partner.map((index) => operandOf(one, index));
     for (let step = 0; step < many.stepCount; step++) {
       const other = others.find((operand) => isPresent(operand, step)) ?? filled;
+      if (pacer.spend(2 * (operands.length + others.length))) await pacer.pause();
       if (other === null) continue;
       const isMatch = (operand: CellsOperand): boolean =>
         isPresent(operand, step) && !areIncompatible(plan.operator, operand, other, step);
@@ -505,9 +518,10 @@ async function mergeMatches(
   await visitPaced(rows.labels, add, context.pacer.work);
   if (indexesOfKey.size === rows.count) return rows;
   if (context.pacer.hold(indexesOfKey.size * stepCount)) await context.pacer.room();
-  const result = Matrix.make(
+  const result = await Matrix.makePaced(
     [...indexesOfKey.values()].map((indexes) => rows.labels[indexes[0]!]!),
     stepCount,
+    context.pacer,
   );
   let target = 0;
   for (const indexes of indexesOfKey.values()) {

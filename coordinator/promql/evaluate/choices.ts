@@ -56,7 +56,7 @@ export async function extremes(
   const { values, words } = matrix.buffer;
   const groups = await groupRows(matrix, plan.grouping, context.pacer.work);
   if (context.pacer.hold(matrix.count * stepCount)) await context.pacer.room();
-  const result = Matrix.make(matrix.labels, stepCount);
+  const result = await Matrix.makePaced(matrix.labels, stepCount, context.pacer);
   const order: number[] = [];
   for (const members of rowsByGroup(groups)) {
     const heap = new BoundedHeap(members.length);
@@ -72,7 +72,10 @@ export async function extremes(
         const cell = heap.rows[i]! * stepCount + step;
         copyCells(matrix.buffer, cell, 1, result.buffer, cell);
       }
-      if (!context.isRangeQuery && stepCount === 1) order.push(...heap.sortedRows());
+      // They may be more than a call takes.
+      if (!context.isRangeQuery && stepCount === 1) {
+        for (const row of heap.sortedRows()) order.push(row);
+      }
       if (context.pacer.spend(members.length)) await context.pacer.pause();
     }
   }
@@ -100,7 +103,7 @@ export async function limitCount(
   const matrix = await materialize(rows, pacer);
   const groups = await groupRows(matrix, plan.grouping, pacer.work);
   if (pacer.hold(matrix.count * stepCount)) await pacer.room();
-  const result = Matrix.make(matrix.labels, stepCount);
+  const result = await Matrix.makePaced(matrix.labels, stepCount, pacer);
   for (const members of rowsByGroup(groups)) {
     for (let step = 0; step < stepCount; step++) {
       let left = Math.trunc(parameter[step]!);
@@ -140,7 +143,7 @@ export async function limitRatio(
   const { pacer } = context;
   const matrix = await materialize(rows, pacer);
   if (pacer.hold(matrix.count * stepCount)) await pacer.room();
-  const result = Matrix.make(matrix.labels, stepCount);
+  const result = await Matrix.makePaced(matrix.labels, stepCount, pacer);
   for (const [index, labels] of matrix.labels.entries()) {
     const place = placeOf(labels);
     for (let step = 0; step < stepCount; step++) {

@@ -155,7 +155,7 @@ async function overHistograms(
     ({ labels }) => (delayedNameRemoval ? labels.losingName(true) : labels.withoutName()),
     pacer.work,
   );
-  const result = Matrix.make(labelsOfAll, stepCount);
+  const result = await Matrix.makePaced(labelsOfAll, stepCount, pacer);
   for (const [index, histogram] of histograms.entries()) {
     const { members, metricName, native: row } = histogram;
     const size = members.length;

@@ -5,6 +5,7 @@ import { countedAside, turnsOf } from '#engine/aside/turning_testing.ts';
 import { encodeRawChunk } from '#engine/codec/chunk.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { openSessionMemory } from '#lib/read_memory/session_memory.ts';
 import { encodeTags, type Tag } from '#lib/tags.ts';
 import type { QueryStorage } from '../../select/storage.ts';
 import { PromqlEngine, type QueryOptions } from '../engine.ts';
@@ -17,11 +18,14 @@ const options: QueryOptions = {
 };
 const noLabels = async () => ({ values: [], exhaustive: true, warnings: [] });
 
-/** @param chunk of each series; without one their labels are all that is looked at */
+/** @param chunkOf of each series; without one their labels are all that is looked at */
 function bundleOf(
   all: readonly (readonly Tag[])[],
-  chunk: Uint8Array = new Uint8Array(0),
+  chunkOf: (index: number) => Uint8Array = () => new Uint8Array(0),
 ): SeriesBundle {
+  const chunks = all.map((_, index) => chunkOf(index));
+  const chunkOffset = new Uint32Array(all.length + 1);
+  chunks.forEach(({ length }, i) => (chunkOffset[i + 1] = chunkOffset[i]! + length));
   const layouts = all.map((tags) => encodeTags(tags));
   const tagsOffset = new Uint32Array(all.length + 1);
   layouts.forEach(({ length }, i) => (tagsOffset[i + 1] = tagsOffset[i]! + length));
@@ -32,8 +36,8 @@ function bundleOf(
     tagsOffset,
     idScheme: new Uint8Array(all.length),
     idOffset: new Uint32Array(all.length + 1),
-    chunkData: Buffer.concat(all.map(() => chunk)),
-    chunkOffset: Uint32Array.from({ length: all.length + 1 }, (_, i) => i * chunk.length),
+    chunkData: Buffer.concat(chunks),
+    chunkOffset,
   };
 }
 
@@ -42,7 +46,7 @@ function engineOver(
   { aside } = countedAside(),
   chunk?: Uint8Array,
 ): PromqlEngine {
-  const bundle = bundleOf(all, chunk);
+  const bundle = bundleOf(all, chunk === undefined ? undefined : () => chunk);
   const select = async () => ({ bundle, exhaustive: true, warnings: [] });
   const storage: QueryStorage = {
     select,
@@ -53,7 +57,7 @@ function engineOver(
   return new PromqlEngine(storage, {
     clock: realEnv.clock,
     aside,
-    features: { experimentalFunctions: true },
+    features: { experimentalFunctions: true, fillModifiers: true },
   });
 }
 
@@ -212,4 +216,59 @@ test('a series of two million rows takes turns, answered as it is or counted', a
   );
   assert.equal(counted.answer.stats.samples!.total[0], 2 ** 21);
   assert.ok(counted.longestMillis < 40, `${counted.longestMillis}`);
+});
+
+test('large matrices are made in turns', async () => {
+  const many = Array.from({ length: 10_000 }, (_, i): Tag[] => [
+    { name: '__name__', value: 'm' },
+    { name: 'path', value: `/${i}` },
+  ]);
+  const engine = engineOver(many, countedAside(), hour);
+  for (const query of ['m or m', 'avg by (path) (m)']) {
+    const more = { ...options, samplesMax: 100_000_000 };
+    const run = () => engine.rangeQuery(query, 0, 3_540_000, 3_540, more, signal);
+    const { answer, longestMillis } = await turnsOf(run());
+    assert.equal(answer.series().length, 10_000);
+    assert.ok(longestMillis < 75, `${query}: ${longestMillis}`);
+  }
+});
+
+test('pairs of series that match are counted as memory', async () => {
+  const rowAt = (minute: number): Uint8Array =>
+    encodeRawChunk({
+      timestampNanos: BigInt64Array.of(BigInt(minute) * 60_000_000_000n + 1n),
+      values: Float64Array.of(1),
+      version: 0,
+    });
+  const seriesOf = (count: number, name: string): Tag[][] =>
+    Array.from({ length: count }, (_, i) => [
+      { name: '__name__', value: name },
+      { name: name === 'm' ? 'a' : 'b', value: `${i}` },
+    ]);
+  // One of the right side has a value at each step, each time another one.
+  const bundles = {
+    m: bundleOf(seriesOf(4_000, 'm'), () => hour),
+    n: bundleOf(seriesOf(40, 'n'), rowAt),
+  };
+  const select: QueryStorage['select'] = async ([matcher]) => ({
+    bundle: bundles[matcher!.value as 'm' | 'n'],
+    exhaustive: true,
+    warnings: [],
+  });
+  const storage = { select, series: select, labelNames: noLabels, labelValues: noLabels };
+  const engine = new PromqlEngine(storage as unknown as QueryStorage, { clock: realEnv.clock });
+  const run = async (mebibytes: number) => {
+    using memory = openSessionMemory(realEnv.clock, mebibytes << 20).begin();
+    return await engine.rangeQuery(
+      'count(m * on () group_left (b) n)',
+      0,
+      39 * 60_000,
+      60_000,
+      { ...options, lookbackMillis: 1_000, limits: { ...options.limits, memory } },
+      signal,
+    );
+  };
+  const { length } = (await run(400)).series()[0]!.points;
+  assert.equal(length, 40);
+  await assert.rejects(run(32), { code: 'BAD_REQUEST', message: /maxReadBytesInFlight/ });
 });

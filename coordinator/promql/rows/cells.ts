@@ -4,12 +4,14 @@
  */
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import {
+  absentBits,
   isAbsent,
   makeRowBuffer,
   rowBufferOf,
   type RowBuffer,
   setAbsent,
 } from '#engine/window_functions/row.ts';
+import type { Pacer } from './pacer.ts';
 
 export interface Cells extends RowBuffer {
   /** By cell; null when none has one. They are never changed: who changes one copies it before. */
@@ -19,6 +21,25 @@ export interface Cells extends RowBuffer {
 /** So many cells, all absent. */
 export function makeCells(length: number): Cells {
   return { ...makeRowBuffer(length), histograms: null };
+}
+
+/** So many cells that hold 0, for who writes each of them: large memory costs nothing until it is written. */
+export function unwrittenCells(length: number): Cells {
+  return cellsOf(new Float64Array(length), length);
+}
+
+/** Cells that are made absent in one go: half a millisecond. */
+const cellsAtOnce = 1 << 18;
+
+/** As `makeCells`, in turns with others. */
+export async function makeCellsPaced(length: number, pacer: Pacer): Promise<Cells> {
+  const cells = unwrittenCells(length);
+  for (let from = 0; from < length; from += cellsAtOnce) {
+    const past = Math.min(length, from + cellsAtOnce);
+    cells.bits.fill(absentBits, from, past);
+    if (pacer.spend((past - from) >>> 1)) await pacer.pause();
+  }
+  return cells;
 }
 
 /** The first `length` values as cells, without a copy. */

@@ -11,6 +11,8 @@ import {
   firstCells,
   histogramBytesOf,
   makeCells,
+  makeCellsPaced,
+  unwrittenCells,
 } from './cells.ts';
 import type { Labels } from './labels.ts';
 import { visitPaced } from './paced.ts';
@@ -74,6 +76,20 @@ export class Matrix extends Rows {
   /** All steps absent. */
   static make(labels: readonly Labels[], stepCount: number): Matrix {
     return new Matrix(labels, stepCount, makeCells(labels.length * stepCount));
+  }
+
+  /** The same, in turns with others. */
+  static async makePaced(
+    labels: readonly Labels[],
+    stepCount: number,
+    pacer: Pacer,
+  ): Promise<Matrix> {
+    return new Matrix(labels, stepCount, await makeCellsPaced(labels.length * stepCount, pacer));
+  }
+
+  /** For who writes every cell. */
+  static unwritten(labels: readonly Labels[], stepCount: number): Matrix {
+    return new Matrix(labels, stepCount, unwrittenCells(labels.length * stepCount));
   }
 
   load(index: number): number {
@@ -190,7 +206,7 @@ export async function materialize(rows: Rows, pacer: Pacer): Promise<Matrix> {
   if (rows instanceof Matrix) return rows;
   const { stepCount } = rows;
   if (pacer.hold(rows.count * stepCount)) await pacer.room();
-  const buffer = makeCells(rows.count * stepCount);
+  const buffer = unwrittenCells(rows.count * stepCount);
   const labels: Labels[] = [];
   for (let index = 0; index < rows.count; index++) {
     let at = rows.load(index);
@@ -239,7 +255,7 @@ export async function mergeSameLabels(
   const { stepCount } = rows;
   if (pacer.hold(indexOfKey.size * stepCount)) await pacer.room();
   const labels: Labels[] = [];
-  const buffer = makeCells(indexOfKey.size * stepCount);
+  const buffer = await makeCellsPaced(indexOfKey.size * stepCount, pacer);
   const filled = new Set<number>();
   for (let index = 0; index < rows.count; index++) {
     const target = indexOfKey.get(rows.labels[index]!.key)!;
