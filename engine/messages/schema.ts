@@ -97,7 +97,7 @@ const reservedFrom = 19_000;
 const reservedTo = 19_999;
 const fieldNumberMax = 2 ** 29 - 1;
 /** Messages that a schema reaches: each costs an answer of a query a table. */
-const messagesMax = 1000;
+export const schemaMessagesMax = 1000;
 
 /**
  * @param files texts of .proto files by name
@@ -143,8 +143,8 @@ class SchemaReader {
     }
     if (depth > typedDepthMax)
       throw refused(declared.name, `deeper than ${typedDepthMax} messages`);
-    if (this.#types.size >= messagesMax) {
-      throw refused(declared.name, `more than ${messagesMax} messages in a schema`);
+    if (this.#types.size >= schemaMessagesMax) {
+      throw refused(declared.name, `more than ${schemaMessagesMax} messages in a schema`);
     }
     const type = new MessageType(declared.name);
     this.#types.set(declared.name, type);
