@@ -4,6 +4,7 @@
  * nobody reads any more.
  */
 import { badRequest } from '#lib/errors.ts';
+import { compareTexts } from '#lib/text_order.ts';
 import { numericFieldsOf } from '#engine/messages/field_columns.ts';
 import { checkChange } from '#engine/messages/history.ts';
 import { mergedType } from '#engine/messages/merged.ts';
@@ -102,8 +103,10 @@ export function hasSchema(versions: readonly SchemaVersion[], text: SchemaText):
 }
 
 function isSameText(a: SchemaText, b: SchemaText): boolean {
-  const textOf = ({ messageName, protoName, protoMap }: SchemaText): string =>
-    JSON.stringify([messageName, protoName, Object.entries(protoMap).sort()]);
+  const textOf = ({ messageName, protoName, protoMap }: SchemaText): string => {
+    const files = Object.entries(protoMap).sort(([one], [other]) => compareTexts(one, other));
+    return JSON.stringify([messageName, protoName, files]);
+  };
   return textOf(a) === textOf(b);
 }
 

@@ -95,7 +95,7 @@ export class Ingest {
     this.#allowedTags = allowedTags;
     this.#decoder = decoder;
     this.#session = session;
-    this.#ready = namespaces.ready;
+    this.#ready = () => namespaces.ready();
     this.#messages = new Messages(decoder, namespaces, clock, allowedTags);
     this.#metrics = metrics;
     this.#clock = clock;

@@ -8,11 +8,11 @@ import type { Turning } from '#engine/aside/aside.ts';
 import { withRegexps } from '#engine/aside/regexps.ts';
 import { type NumericField, numericFieldsOf } from '#engine/messages/field_columns.ts';
 import type { MessageType } from '#engine/messages/schema.ts';
-import { emptyBundle } from '#engine/codec/series_bundle.ts';
+import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { QueryRegexps } from '#lib/regexp/regexps.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import { unitePaced } from '#lib/turns/paced.ts';
-import { fieldLabel, type FieldSelection, fieldSeries } from './field_series.ts';
+import { allFieldSeries, fieldLabel, type FieldSelection, fieldSeries } from './field_series.ts';
 import { joinedSeries } from './join.ts';
 import { partialWarning } from './namespace_source.ts';
 import type {
@@ -60,7 +60,10 @@ export class MessageSource implements QueryStorage {
     const { others, selection } = await this.#split(matchers, signal);
     if (isEmpty(selection)) return nothing;
     const found = await this.#stored.select(others, range, limits, signal);
-    return this.#expanded(found, selection, range, limits, signal);
+    const { work } = this.#turningOf(signal);
+    const typeOf = (layout: number): MessageType | null => this.#schemas.typeOf(layout);
+    const { bundle } = found;
+    return cutResult(found, await fieldSeries(bundle, selection, typeOf, range, limits, work));
   }
 
   async series(
@@ -82,11 +85,16 @@ export class MessageSource implements QueryStorage {
       else same.push(split);
     }
     const results: SelectResult[] = [];
+    // A series that several lists ask for is answered once.
+    const known = new Set<string>();
+    const { work } = this.#turningOf(signal);
     for (const splits of byFields.values()) {
       const questions = splits.map(({ others }) => others);
       const found = await this.#stored.series(questions, range, limits, signal);
       const { selection } = splits[0]!;
-      results.push(await this.#expanded(found, selection, null, limits, signal));
+      results.push(
+        cutResult(found, await allFieldSeries(found.bundle, selection, known, limits, work)),
+      );
     }
     if (results.length === 0) return nothing;
     return joinedSeries(results, limits, signal);
@@ -163,21 +171,15 @@ export class MessageSource implements QueryStorage {
     }
     return { others, selection: { fields, withOthers: tests.every((matches) => matches('')) } };
   }
+}
 
-  async #expanded(
-    found: SelectResult,
-    selection: FieldSelection,
-    range: SelectRange | null,
-    limits: SelectLimits,
-    signal: AbortSignal,
-  ): Promise<SelectResult> {
-    const { work } = this.#turningOf(signal);
-    const typeOf = (layout: number): MessageType | null => this.#schemas.typeOf(layout);
-    const expanded = await fieldSeries(found.bundle, selection, typeOf, range, limits, work);
-    if (!expanded.isCut) return { ...found, bundle: expanded.bundle };
-    const warnings = [...new Set([...found.warnings, partialWarning])];
-    return { bundle: expanded.bundle, exhaustive: false, warnings };
-  }
+function cutResult(
+  found: SelectResult,
+  { bundle, isCut }: { readonly bundle: SeriesBundle; readonly isCut: boolean },
+): SelectResult {
+  if (!isCut) return { ...found, bundle };
+  const warnings = [...new Set([...found.warnings, partialWarning])];
+  return { bundle, exhaustive: false, warnings };
 }
 
 function isEmpty({ fields, withOthers }: FieldSelection): boolean {

@@ -4,8 +4,7 @@
  */
 import { badRequest, shownText } from '#lib/errors.ts';
 import { typedDepthMax } from '../codec/layout.ts';
-import { apart, typedInOrder } from '../store/typed_chunks.ts';
-import { type AskedFields, type FieldColumn, TypedColumnsReader } from '../typed/columns.ts';
+import { type AskedFields, TypedColumnsReader } from '../typed/columns.ts';
 import { valueKind } from '../typed/typed_value.ts';
 import type { MessageType, SchemaField } from './schema.ts';
 
@@ -67,28 +66,29 @@ function refusedType({ name }: MessageType, reason: string): Error {
   return badRequest(`cannot take schema: ${name}: ${reason}`);
 }
 
-/** Rows of a field, in ascending time, every time once. */
+/** Rows of a field, in ascending time, every time once; never none. */
 export interface FieldRows {
   readonly timestampNanos: BigInt64Array;
   readonly values: Float64Array;
 }
 
-export interface ReadChunk {
-  readonly chunk: Uint8Array;
-  /** Rows of each field. */
-  readonly fields: readonly FieldRows[];
-  /** It has values that are no messages. */
-  readonly hasOthers: boolean;
-}
-
 /** How rows of a schema have a field: not at all, perhaps (zero when it is not there), or when it was set. */
 type Presence = 'none' | 'zero' | 'set';
 
+/** A field, and what its columns are called. */
+interface AskedField {
+  readonly numbers: readonly number[];
+  readonly key: string;
+  /** Of the message around it; null of the value itself. */
+  readonly parentKey: string | null;
+}
+
+const keyOf = (numbers: readonly number[]): string => numbers.join('.');
 const reader = new TypedColumnsReader();
 
 /** Reads the same fields of many series. */
 export class FieldColumns {
-  readonly #fields: readonly NumericField[];
+  readonly #fields: readonly AskedField[];
   readonly #typeOf: (layout: number) => MessageType | null;
   readonly #asked: AskedFields;
   /** By layout, of each field. */
@@ -96,65 +96,44 @@ export class FieldColumns {
 
   /** @param typeOf the schema of rows with a layout; null when they are not to be read */
   constructor(fields: readonly NumericField[], typeOf: (layout: number) => MessageType | null) {
-    this.#fields = fields;
+    this.#fields = fields.map(({ numbers }): AskedField => {
+      const parentKey = numbers.length === 1 ? null : keyOf(numbers.slice(0, -1));
+      return { numbers, key: keyOf(numbers), parentKey };
+    });
     this.#typeOf = typeOf;
     this.#asked = askedOf(fields);
   }
 
   /**
-   * @param chunks of a series, of typed rows; those of floats are passed over
-   * @throws {TsdbError} BAD_REQUEST when a chunk is malformed, RESOURCE_EXHAUSTED as `typedInOrder`
+   * @param chunk of typed rows
+   * @throws {TsdbError} BAD_REQUEST when it is malformed
    */
-  *read(
-    chunks: Uint8Array,
-    range: readonly [startNanos: bigint, endNanos: bigint],
-  ): Generator<ReadChunk> {
-    for (const chunk of typedInOrder(apart([chunks]).typed, range)) {
-      yield this.#readChunk(chunk, range);
-    }
-  }
-
-  #readChunk(chunk: Uint8Array, [startNanos, endNanos]: readonly [bigint, bigint]): ReadChunk {
+  read(chunk: Uint8Array, [startNanos, endNanos]: readonly [bigint, bigint]): ChunkFields {
     const { timestampNanos, groups, columns } = reader.read(chunk, this.#asked);
-    const rowCount = timestampNanos.length;
     let first = 0;
-    while (first < rowCount && timestampNanos[first]! < startNanos) first++;
-    let past = rowCount;
+    while (first < timestampNanos.length && timestampNanos[first]! < startNanos) first++;
+    let past = timestampNanos.length;
     while (past > first && timestampNanos[past - 1]! >= endNanos) past--;
-    const byPath = new Map<string, FieldColumn[]>();
-    for (const column of columns) {
-      const key = column.path.join('.');
-      const same = byPath.get(key);
-      if (same === undefined) byPath.set(key, [column]);
-      else same.push(column);
+    // Copies: the reader goes on with other chunks while this one is looked at.
+    const messages = groups.map(
+      ({ rows }): GroupFields => ({ rows: rows.slice(), columns: new Map() }),
+    );
+    for (const { group, path, rows, values } of columns) {
+      messages[group]!.columns.set(keyOf(path), { rows: rows.slice(), values: values.slice() });
     }
-    const isThere = new Uint8Array(rowCount);
-    const values = new Float64Array(rowCount);
-    const columnIn = (path: readonly number[], group: number): FieldColumn | undefined =>
-      byPath.get(path.join('.'))?.find((column) => column.group === group);
-    const fields = this.#fields.map(({ numbers }, index): FieldRows => {
-      isThere.fill(0);
-      values.fill(0);
-      for (const [group, { kind, layout, rows }] of groups.entries()) {
-        if (kind !== valueKind.message) continue;
-        const presence = this.#presenceIn(layout)[index]!;
-        if (presence === 'none') continue;
-        if (presence === 'zero') {
-          const parent = numbers.slice(0, -1);
-          const within = parent.length === 0 ? rows : columnIn(parent, group)?.rows;
-          for (const row of within ?? []) isThere[row] = 1;
-        }
-        const column = columnIn(numbers, group);
-        if (column === undefined) continue;
-        for (let i = 0; i < column.rows.length; i++) {
-          const row = column.rows[i]!;
-          isThere[row] = 1;
-          values[row] = column.values[i]!;
-        }
-      }
-      return rowsThere(timestampNanos, values, isThere, first, past);
-    });
-    return { chunk, fields, hasOthers: groups.some(({ kind }) => kind !== valueKind.message) };
+    const ofMessages = groups.flatMap(({ kind, layout }, group) =>
+      kind === valueKind.message
+        ? [{ ...messages[group]!, presences: this.#presenceIn(layout) }]
+        : [],
+    );
+    const hasOthers = ofMessages.length < groups.length;
+    return new ChunkFields(
+      this.#fields,
+      timestampNanos.slice(),
+      [first, past],
+      ofMessages,
+      hasOthers,
+    );
   }
 
   #presenceIn(layout: number): readonly Presence[] {
@@ -166,6 +145,72 @@ export class FieldColumns {
     );
     this.#presences.set(layout, presences);
     return presences;
+  }
+}
+
+/** Rows of one layout. */
+interface GroupFields {
+  readonly rows: Uint16Array;
+  /** By numbers with dots between them; a message has rows and no values. */
+  readonly columns: Map<string, { readonly rows: Uint16Array; readonly values: Float64Array }>;
+}
+
+/** Fields of the rows of a chunk, one by one: together they may be many times as large as the chunk. */
+export class ChunkFields {
+  readonly #fields: readonly AskedField[];
+  readonly #timestampNanos: BigInt64Array;
+  /** Rows in the range. */
+  readonly #range: readonly [first: number, past: number];
+  readonly #groups: readonly (GroupFields & { readonly presences: readonly Presence[] })[];
+  readonly #isThere: Uint8Array;
+  readonly #values: Float64Array;
+  /** It has values that are no messages. */
+  readonly hasOthers: boolean;
+
+  constructor(
+    fields: readonly AskedField[],
+    timestampNanos: BigInt64Array,
+    range: readonly [first: number, past: number],
+    groups: readonly (GroupFields & { readonly presences: readonly Presence[] })[],
+    hasOthers: boolean,
+  ) {
+    this.#fields = fields;
+    this.#timestampNanos = timestampNanos;
+    this.#range = range;
+    this.#groups = groups;
+    this.#isThere = new Uint8Array(timestampNanos.length);
+    this.#values = new Float64Array(timestampNanos.length);
+    this.hasOthers = hasOthers;
+  }
+
+  /** @returns the rows that have the field at this place of those that are asked for; null when none has it */
+  rowsOf(place: number): FieldRows | null {
+    const { key, parentKey } = this.#fields[place]!;
+    const isThere = this.#isThere;
+    const values = this.#values;
+    let isEmpty = true;
+    for (const { rows, columns, presences } of this.#groups) {
+      const presence = presences[place]!;
+      const column = columns.get(key);
+      if (presence === 'none' || (presence === 'set' && column === undefined)) continue;
+      const within = parentKey === null ? rows : columns.get(parentKey)?.rows;
+      if (within === undefined) continue;
+      if (isEmpty) {
+        isThere.fill(0);
+        values.fill(0);
+        isEmpty = false;
+      }
+      if (presence === 'zero') for (const row of within) isThere[row] = 1;
+      if (column === undefined) continue;
+      for (let i = 0; i < column.rows.length; i++) {
+        const row = column.rows[i]!;
+        isThere[row] = 1;
+        values[row] = column.values[i]!;
+      }
+    }
+    if (isEmpty) return null;
+    const [first, past] = this.#range;
+    return rowsThere(this.#timestampNanos, values, isThere, first, past);
   }
 }
 
@@ -201,9 +246,10 @@ function rowsThere(
   isThere: Uint8Array,
   first: number,
   past: number,
-): FieldRows {
+): FieldRows | null {
   let count = 0;
   for (let row = first; row < past; row++) count += isThere[row]!;
+  if (count === 0) return null;
   if (count === past - first) {
     return { timestampNanos: timestampNanos.slice(first, past), values: values.slice(first, past) };
   }
