@@ -121,6 +121,20 @@ function refused(what: string, reason: string): Error {
   return badRequest(`cannot take schema: ${what}: ${reason}`);
 }
 
+/** JSON takes a field under both of its names, and shows it under one of them. */
+function checkNames({ name: within, fields }: DeclaredMessage): void {
+  const known = new Map<string, string>();
+  for (const { name, jsonName } of fields) {
+    for (const each of new Set([name, jsonName])) {
+      const other = known.get(each);
+      if (other !== undefined) {
+        throw refused(`${within}.${name}`, `JSON calls it as it calls ${other}: ${each}`);
+      }
+      known.set(each, name);
+    }
+  }
+}
+
 class SchemaReader {
   readonly #declarations: Declarations;
   /** Messages may have themselves as fields: each is known here before its fields are read. */
@@ -148,6 +162,7 @@ class SchemaReader {
     }
     const type = new MessageType(declared.name);
     this.#types.set(declared.name, type);
+    checkNames(declared);
     return type.setFields(declared.fields.map((field) => this.#fieldOf(declared, field, depth)));
   }
 
