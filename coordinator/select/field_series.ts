@@ -2,7 +2,7 @@
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
 import { encodeRawChunk } from '#engine/codec/chunk.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
-import { FieldColumns, type FieldRows, type NumericField } from '#engine/messages/field_columns.ts';
+import { FieldColumns, type NumericField } from '#engine/messages/field_columns.ts';
 import type { MessageType } from '#engine/messages/schema.ts';
 import { FloatsBeside } from '#engine/store/read/decided.ts';
 import { apart, typedInOrder } from '#engine/store/typed_chunks.ts';
@@ -28,33 +28,37 @@ const seriesUnits = 500;
 
 /** Rows of a field that are collected before they are a chunk. */
 const chunkRowsMost = 4_096;
+/** Of those there is room for so many at least. */
+const rowsRoomLeast = 16;
 /** About what an array takes beside its elements. */
 const arrayBytes = 100;
 
-/** Rows of a series, as they come. */
+/** Rows of a field of a series, as they come. */
 class Rows {
   #timestampNanos = new BigInt64Array(0);
   #values = new Float64Array(0);
   #count = 0;
   readonly #chunks: Uint8Array[] = [];
 
-  /** @returns bytes that are held more than before */
-  add({ timestampNanos, values }: FieldRows): number {
-    const count = this.#count + values.length;
+  /**
+   * @param count of the rows of both columns
+   * @returns bytes that are held more than before
+   */
+  add(timestampNanos: BigInt64Array, values: Float64Array, count: number): number {
+    const before = this.#count;
+    this.#count += count;
     let bytes = 0;
-    if (count > this.#values.length) {
-      const room = Math.max(count, 2 * this.#values.length);
-      bytes = 16 * (room - this.#values.length) + (this.#values.length === 0 ? 2 * arrayBytes : 0);
-      const [nanosBefore, before] = [this.#timestampNanos, this.#values];
-      this.#timestampNanos = new BigInt64Array(room);
-      this.#timestampNanos.set(nanosBefore.subarray(0, this.#count));
-      this.#values = new Float64Array(room);
-      this.#values.set(before.subarray(0, this.#count));
+    if (this.#count > this.#values.length) {
+      const room = Math.max(this.#count, 2 * this.#values.length, rowsRoomLeast);
+      bytes = 16 * (room - this.#values.length) + (before === 0 ? 2 * arrayBytes : 0);
+      this.#timestampNanos = grownTo(new BigInt64Array(room), this.#timestampNanos);
+      this.#values = grownTo(new Float64Array(room), this.#values);
     }
-    this.#timestampNanos.set(timestampNanos, this.#count);
-    this.#values.set(values, this.#count);
-    this.#count = count;
-    return count < chunkRowsMost ? bytes : bytes + this.#close();
+    for (let row = 0; row < count; row++) {
+      this.#timestampNanos[before + row] = timestampNanos[row]!;
+      this.#values[before + row] = values[row]!;
+    }
+    return this.#count < chunkRowsMost ? bytes : bytes + this.#close();
   }
 
   /** @returns bytes that are held more than before */
@@ -64,7 +68,7 @@ class Rows {
   }
 
   #close(): number {
-    const before = 16 * this.#values.length;
+    const before = 16 * this.#values.length + 2 * arrayBytes;
     const timestampNanos = this.#timestampNanos.subarray(0, this.#count);
     const values = this.#values.subarray(0, this.#count);
     const bytes = this.addChunk(encodeRawChunk({ timestampNanos, values, version: 0 }));
@@ -79,6 +83,14 @@ class Rows {
     const bytes = this.#count > 0 ? this.#close() : 0;
     return { chunks: this.#chunks, bytes };
   }
+}
+
+function grownTo<Column extends BigInt64Array | Float64Array>(
+  larger: Column,
+  column: Column,
+): Column {
+  larger.set(column as BigInt64Array & Float64Array);
+  return larger;
 }
 
 /** Series as they come, in parts that are put together once; what they take is taken of the read's memory. */
@@ -108,11 +120,19 @@ class Parts {
     return false;
   }
 
-  async hold(bytes: number): Promise<void> {
-    this.#held += bytes;
+  /** @returns whether so many bytes are held now; else `hold` waits for them */
+  tryHold(bytes: number): boolean {
     const { memory } = this.#limits;
     if (bytes < 0) memory?.give(-bytes);
-    else if (memory?.tryGrow(bytes) === false) await memory.grow(bytes, this.#work.signal);
+    else if (memory?.tryGrow(bytes) === false) return false;
+    this.#held += bytes;
+    return true;
+  }
+
+  async hold(bytes: number): Promise<void> {
+    if (this.tryHold(bytes)) return;
+    await this.#limits.memory?.grow(bytes, this.#work.signal);
+    this.#held += bytes;
   }
 
   async add(tags: Uint8Array, chunks: readonly Uint8Array[]): Promise<void> {
@@ -255,9 +275,11 @@ async function expand(
     for (const staying of apart([beside.stayingOf(chunk)]).typed) {
       const read = columns.read(staying, range);
       for (let place = 0; place < fields.length; place++) {
-        const found = read.rowsOf(place);
-        if (found !== null) await parts.hold(rowsAt(place)?.add(found) ?? 0);
-        const rowCount = found === null ? 0 : found.values.length;
+        const rowCount = read.read(place);
+        if (rowCount > 0) {
+          const bytes = rowsAt(place)?.add(read.timestampNanos, read.values, rowCount) ?? 0;
+          if (!parts.tryHold(bytes)) await parts.hold(bytes);
+        }
         if (work.spend(fieldUnits + rowUnits * rowCount)) await work.pause();
       }
       if (withOthers && read.hasOthers) await addOther(staying);

@@ -66,12 +66,6 @@ function refusedType({ name }: MessageType, reason: string): Error {
   return badRequest(`cannot take schema: ${name}: ${reason}`);
 }
 
-/** Rows of a field, in ascending time, every time once; never none. */
-export interface FieldRows {
-  readonly timestampNanos: BigInt64Array;
-  readonly values: Float64Array;
-}
-
 /** How rows of a schema have a field: not at all, perhaps (zero when it is not there), or when it was set. */
 type Presence = 'none' | 'zero' | 'set';
 
@@ -114,26 +108,29 @@ export class FieldColumns {
     while (first < timestampNanos.length && timestampNanos[first]! < startNanos) first++;
     let past = timestampNanos.length;
     while (past > first && timestampNanos[past - 1]! >= endNanos) past--;
+    const groupsOfMessages = groups.map(({ kind, layout, rows }): GroupFields | null => {
+      if (kind !== valueKind.message) return null;
+      return { rows: rows.slice(), columns: new Map(), presences: this.#presenceIn(layout) };
+    });
     // Copies: the reader goes on with other chunks while this one is looked at.
-    const messages = groups.map(
-      ({ rows }): GroupFields => ({ rows: rows.slice(), columns: new Map() }),
-    );
-    for (const { group, path, rows, values } of columns) {
-      messages[group]!.columns.set(keyOf(path), { rows: rows.slice(), values: values.slice() });
+    const rowCount = columns.reduce((sum, column) => sum + column.rows.length, 0);
+    const rows = new Uint16Array(rowCount);
+    const values = new Float64Array(rowCount);
+    let at = 0;
+    for (const column of columns) {
+      rows.set(column.rows, at);
+      values.set(column.values, at);
+      const end = at + column.rows.length;
+      groupsOfMessages[column.group]?.columns.set(keyOf(column.path), { at, end });
+      at = end;
     }
-    const ofMessages = groups.flatMap(({ kind, layout }, group) =>
-      kind === valueKind.message
-        ? [{ ...messages[group]!, presences: this.#presenceIn(layout) }]
-        : [],
-    );
-    const hasOthers = ofMessages.length < groups.length;
-    return new ChunkFields(
-      this.#fields,
-      timestampNanos.slice(),
-      [first, past],
-      ofMessages,
-      hasOthers,
-    );
+    return new ChunkFields({
+      fields: this.#fields,
+      timestampNanos: timestampNanos.slice(),
+      ...{ first, past, rows, values },
+      groups: groupsOfMessages.filter((group) => group !== null),
+      hasOthers: groupsOfMessages.includes(null),
+    });
   }
 
   #presenceIn(layout: number): readonly Presence[] {
@@ -151,66 +148,92 @@ export class FieldColumns {
 /** Rows of one layout. */
 interface GroupFields {
   readonly rows: Uint16Array;
-  /** By numbers with dots between them; a message has rows and no values. */
-  readonly columns: Map<string, { readonly rows: Uint16Array; readonly values: Float64Array }>;
+  /** Places of what it has, by numbers with dots between them; a message has rows and no values. */
+  readonly columns: Map<string, { readonly at: number; readonly end: number }>;
+  readonly presences: readonly Presence[];
+}
+
+interface ChunkColumns {
+  readonly fields: readonly AskedField[];
+  readonly timestampNanos: BigInt64Array;
+  /** Rows [first, past) are in the range. */
+  readonly first: number;
+  readonly past: number;
+  /** Of all columns: places in the chunk, and the values of these rows. */
+  readonly rows: Uint16Array;
+  readonly values: Float64Array;
+  readonly groups: readonly GroupFields[];
+  readonly hasOthers: boolean;
 }
 
 /** Fields of the rows of a chunk, one by one: together they may be many times as large as the chunk. */
 export class ChunkFields {
-  readonly #fields: readonly AskedField[];
-  readonly #timestampNanos: BigInt64Array;
-  /** Rows in the range. */
-  readonly #range: readonly [first: number, past: number];
-  readonly #groups: readonly (GroupFields & { readonly presences: readonly Presence[] })[];
+  readonly #columns: ChunkColumns;
   readonly #isThere: Uint8Array;
-  readonly #values: Float64Array;
-  /** It has values that are no messages. */
-  readonly hasOthers: boolean;
+  readonly #found: Float64Array;
+  /** Rows of the field that was asked for last, in ascending time, every time once: as many as `read` said. */
+  readonly timestampNanos: BigInt64Array;
+  readonly values: Float64Array;
 
-  constructor(
-    fields: readonly AskedField[],
-    timestampNanos: BigInt64Array,
-    range: readonly [first: number, past: number],
-    groups: readonly (GroupFields & { readonly presences: readonly Presence[] })[],
-    hasOthers: boolean,
-  ) {
-    this.#fields = fields;
-    this.#timestampNanos = timestampNanos;
-    this.#range = range;
-    this.#groups = groups;
-    this.#isThere = new Uint8Array(timestampNanos.length);
-    this.#values = new Float64Array(timestampNanos.length);
-    this.hasOthers = hasOthers;
+  constructor(columns: ChunkColumns) {
+    this.#columns = columns;
+    const rowCount = columns.timestampNanos.length;
+    this.#isThere = new Uint8Array(rowCount);
+    this.#found = new Float64Array(rowCount);
+    this.timestampNanos = new BigInt64Array(rowCount);
+    this.values = new Float64Array(rowCount);
   }
 
-  /** @returns the rows that have the field at this place of those that are asked for; null when none has it */
-  rowsOf(place: number): FieldRows | null {
-    const { key, parentKey } = this.#fields[place]!;
+  /** It has values that are no messages. */
+  get hasOthers(): boolean {
+    return this.#columns.hasOthers;
+  }
+
+  /**
+   * Reads the field at this place of those that are asked for.
+   * @returns how many rows have it
+   */
+  read(place: number): number {
+    const { fields, rows, values, groups } = this.#columns;
+    const { key, parentKey } = fields[place]!;
     const isThere = this.#isThere;
-    const values = this.#values;
+    const found = this.#found;
     let isEmpty = true;
-    for (const { rows, columns, presences } of this.#groups) {
-      const presence = presences[place]!;
-      const column = columns.get(key);
+    for (const group of groups) {
+      const presence = group.presences[place]!;
+      const column = group.columns.get(key);
       if (presence === 'none' || (presence === 'set' && column === undefined)) continue;
-      const within = parentKey === null ? rows : columns.get(parentKey)?.rows;
-      if (within === undefined) continue;
+      const parent = parentKey === null ? null : group.columns.get(parentKey);
+      if (parent === undefined) continue;
       if (isEmpty) {
         isThere.fill(0);
-        values.fill(0);
+        found.fill(0);
         isEmpty = false;
       }
-      if (presence === 'zero') for (const row of within) isThere[row] = 1;
+      if (presence === 'zero') {
+        if (parent === null) for (const row of group.rows) isThere[row] = 1;
+        else for (let i = parent.at; i < parent.end; i++) isThere[rows[i]!] = 1;
+      }
       if (column === undefined) continue;
-      for (let i = 0; i < column.rows.length; i++) {
-        const row = column.rows[i]!;
+      for (let i = column.at; i < column.end; i++) {
+        const row = rows[i]!;
         isThere[row] = 1;
-        values[row] = column.values[i]!;
+        found[row] = values[i]!;
       }
     }
-    if (isEmpty) return null;
-    const [first, past] = this.#range;
-    return rowsThere(this.#timestampNanos, values, isThere, first, past);
+    return isEmpty ? 0 : this.#takeThere();
+  }
+
+  #takeThere(): number {
+    const { timestampNanos, first, past } = this.#columns;
+    let count = 0;
+    for (let row = first; row < past; row++) {
+      if (this.#isThere[row] === 0) continue;
+      this.timestampNanos[count] = timestampNanos[row]!;
+      this.values[count] = this.#found[row]!;
+      count++;
+    }
+    return count;
   }
 }
 
@@ -238,28 +261,4 @@ function askedOf(fields: readonly NumericField[]): AskedFields {
     within.set(numbers.at(-1)!, 'all');
   }
   return asked;
-}
-
-function rowsThere(
-  timestampNanos: BigInt64Array,
-  values: Float64Array,
-  isThere: Uint8Array,
-  first: number,
-  past: number,
-): FieldRows | null {
-  let count = 0;
-  for (let row = first; row < past; row++) count += isThere[row]!;
-  if (count === 0) return null;
-  if (count === past - first) {
-    return { timestampNanos: timestampNanos.slice(first, past), values: values.slice(first, past) };
-  }
-  const times = new BigInt64Array(count);
-  const some = new Float64Array(count);
-  for (let row = first, at = 0; row < past; row++) {
-    if (isThere[row] === 0) continue;
-    times[at] = timestampNanos[row]!;
-    some[at] = values[row]!;
-    at++;
-  }
-  return { timestampNanos: times, values: some };
 }

@@ -29,7 +29,6 @@ const schemas = new Map(
 );
 const merged = mergedType([...schemas.values()]);
 const encoder = new MessageEncoder();
-const noRows = { timestampNanos: new BigInt64Array(), values: new Float64Array() };
 const start = 1_800_000_000_000_000_000n;
 
 function randomJson(numbers: SeededNumbers, later: boolean, depth = 0): Record<string, JsonValue> {
@@ -125,8 +124,10 @@ test('columns of fields are what messages have one by one, whatever schema a row
     for (const chunk of typedInOrder(apart([chunks]).typed, range)) {
       const read = columns.read(chunk, range);
       for (const [i, rows] of found.entries()) {
-        const { timestampNanos, values } = read.rowsOf(i) ?? noRows;
-        for (const [row, nanos] of timestampNanos.entries()) rows.push([nanos, values[row]!]);
+        const count = read.read(i);
+        for (let row = 0; row < count; row++) {
+          rows.push([read.timestampNanos[row]!, read.values[row]!]);
+        }
       }
     }
     for (const [i, { path, numbers: path_ }] of asked.entries()) {
