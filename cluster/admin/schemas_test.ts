@@ -119,6 +119,46 @@ test('a deployment that is wrong is refused by its field', async () => {
   );
 });
 
+test('a schema whose fields are reached in too many ways is refused, and so is one that makes too many with those before', async () => {
+  const { admin, schemas } = await newCluster();
+  const deploy = (body: object) => admin.schemaDeploy(body, plainRequest, signal);
+  const chained = (leaf: string): string => {
+    const levels = Array.from(
+      { length: 24 },
+      (_, i) => `message L${i} { L${i + 1} a = 1; L${i + 1} b = 2; }`,
+    );
+    return `L0 top = 1; ${levels.join(' ')} message L24 { ${leaf} }`;
+  };
+  const many =
+    /^TsdbError: cannot take schema: telemetry\.Reading: more than 10000 fields, those of messages/;
+  await assert.rejects(deploy(deployment(chained('double load = 1;'))), many);
+  await assert.rejects(deploy(deployment(chained('string name = 1;'))), many);
+  const all = Array.from({ length: 12 }, (_, i) => i);
+  const mutual = all.map(
+    (i) => `message N${i} { ${all.map((k) => `N${k} f${k} = ${k + 1};`).join(' ')} }`,
+  );
+  await assert.rejects(deploy(deployment(`N0 top = 1; ${mutual.join(' ')}`)), many);
+  await assert.rejects(
+    deploy(deployment(`double ${'a'.repeat(1_025)} = 1;`)),
+    /path of a field is longer than 1024: a+…/,
+  );
+  assert.equal(await schemas(), undefined);
+  // Messages that come again after so many others: together they come again after all the products.
+  const ring = (length: number): string => {
+    const messages = Array.from(
+      { length },
+      (_, i) => `message C${i} { C${(i + 1) % length} next = 1; double load = 2; }`,
+    );
+    return `C0 ring = 1; ${messages.join(' ')}`;
+  };
+  await deploy(deployment(ring(7)));
+  await deploy(deployment(ring(11)));
+  const together = /with the schemas before there are more than 1000 messages/;
+  await assert.rejects(deploy(deployment(ring(13))), together);
+  await assert.rejects(deploy(deployment(ring(31))), together);
+  assert.equal((await schemas())?.length, 2);
+});
+
 test('a reset asks for force, and after it another meaning may be deployed', async () => {
   const { admin, schemas } = await newCluster();
   await admin.schemaDeploy(deployment('double load = 1;'), plainRequest, signal);

@@ -4,6 +4,8 @@
  * nobody reads any more.
  */
 import { badRequest } from '#lib/errors.ts';
+import { compareTexts } from '#lib/text_order.ts';
+import { numericFieldsOf } from '#engine/messages/field_columns.ts';
 import { checkChange } from '#engine/messages/history.ts';
 import { mergedType } from '#engine/messages/merged.ts';
 import { type MessageType, readSchema } from '#engine/messages/schema.ts';
@@ -57,7 +59,11 @@ export function withSchema(
     throw badRequest(`protoMap: files of more than ${schemaFileBytesMax} bytes: ${bytes}`);
   }
   const type = readSchema(text.protoMap, text.messageName);
-  checkChange(standing(versions).map(typeOf), type);
+  const before = standing(versions).map(typeOf);
+  // Merged first: what is not too much for that is not too much to compare.
+  const merged = mergedType([...before, type]);
+  checkChange(before, type);
+  numericFieldsOf(merged);
   return withVersion(versions, text, deployId, nowMillis);
 }
 
@@ -97,8 +103,10 @@ export function hasSchema(versions: readonly SchemaVersion[], text: SchemaText):
 }
 
 function isSameText(a: SchemaText, b: SchemaText): boolean {
-  const textOf = ({ messageName, protoName, protoMap }: SchemaText): string =>
-    JSON.stringify([messageName, protoName, Object.entries(protoMap).sort()]);
+  const textOf = ({ messageName, protoName, protoMap }: SchemaText): string => {
+    const files = Object.entries(protoMap).sort(([one], [other]) => compareTexts(one, other));
+    return JSON.stringify([messageName, protoName, files]);
+  };
   return textOf(a) === textOf(b);
 }
 

@@ -1,11 +1,7 @@
 /** Messages as they were written: series of a namespace with a schema, their values as JSON. */
 import type { Turning } from '#engine/aside/aside.ts';
-import {
-  floatJson,
-  type ShownSchemas,
-  typedValueJson,
-  withFields,
-} from '#engine/messages/value_json.ts';
+import { floatJson } from '#engine/messages/json.ts';
+import { type ShownSchemas, typedValueJson, withFields } from '#engine/messages/value_json.ts';
 import { mixedSlices } from '#engine/store/read/mixed_slices.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
@@ -136,8 +132,7 @@ function* messagesJson(
         }
         text += `${isOpen ? ',' : ''}[${secondsText(nanos)},${JSON.stringify(json)}]`;
         isOpen = true;
-      }
-      if (text.length >= partLength) {
+        if (text.length < partLength) continue;
         yield Buffer.from(text);
         text = '';
       }

@@ -117,6 +117,14 @@ test('labels and series have the field, too', async () => {
     { __name__: 'plain', host: 'x' },
     { __field__: 'load', __name__: 'reading', device: 'a' },
   ]);
+  const both = await data(
+    'series?match[]=reading{__field__=~"load|count"}&match[]=reading{__field__="load"}',
+  );
+  assert.deepEqual(
+    both.map(({ __field__ }: { __field__: string }) => __field__),
+    ['load', 'count'],
+    'a series that two selectors ask for is there once',
+  );
 });
 
 test('rows of the wrong shape are refused by row with the path of the field, and the others are written', async () => {

@@ -102,7 +102,7 @@ export class Ingest {
     this.#tagRules = tagRules;
     this.#decoder = decoder;
     this.#session = session;
-    this.#ready = namespaces.ready;
+    this.#ready = () => namespaces.ready();
     this.#messages = new Messages(decoder, namespaces, clock, tagRules);
     this.#metrics = metrics;
     this.#clock = clock;

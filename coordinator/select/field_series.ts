@@ -2,9 +2,10 @@
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
 import { encodeRawChunk } from '#engine/codec/chunk.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
-import { FieldColumns, type FieldRows, type NumericField } from '#engine/messages/field_columns.ts';
+import { FieldColumns, type NumericField } from '#engine/messages/field_columns.ts';
 import type { MessageType } from '#engine/messages/schema.ts';
-import { apart } from '#engine/store/typed_chunks.ts';
+import { FloatsBeside } from '#engine/store/read/decided.ts';
+import { apart, typedInOrder } from '#engine/store/typed_chunks.ts';
 import { badRequest } from '#lib/errors.ts';
 import { decodeTags, encodeTags } from '#lib/tags.ts';
 import type { Work } from '#lib/turns/turns.ts';
@@ -20,29 +21,130 @@ export interface FieldSelection {
   readonly withOthers: boolean;
 }
 
-/** About what a row of a field takes, and a series, in units of work (lib/turns/turns.ts). */
+/** About what a row of a field takes, a field of a chunk, and a series, in units of work (lib/turns/turns.ts). */
 const rowUnits = 25;
+const fieldUnits = 50;
 const seriesUnits = 500;
 
-/** Series as they come, in parts that are put together once. */
-class Parts {
-  readonly #tags: Uint8Array[] = [];
-  readonly #chunks: Uint8Array[][] = [];
-  /** Of tags and chunks. */
-  bytes = 0;
+/** Rows of a field that are collected before they are a chunk. */
+const chunkRowsMost = 4_096;
+/** Of those there is room for so many at least. */
+const rowsRoomLeast = 16;
+/** About what an array takes beside its elements. */
+const arrayBytes = 100;
 
-  get seriesCount(): number {
-    return this.#tags.length;
+/** Rows of a field of a series, as they come. */
+class Rows {
+  #timestampNanos = new BigInt64Array(0);
+  #values = new Float64Array(0);
+  #count = 0;
+  readonly #chunks: Uint8Array[] = [];
+
+  /**
+   * @param count of the rows of both columns
+   * @returns bytes that are held more than before
+   */
+  add(timestampNanos: BigInt64Array, values: Float64Array, count: number): number {
+    const before = this.#count;
+    this.#count += count;
+    let bytes = 0;
+    if (this.#count > this.#values.length) {
+      const room = Math.max(this.#count, 2 * this.#values.length, rowsRoomLeast);
+      bytes = 16 * (room - this.#values.length) + (before === 0 ? 2 * arrayBytes : 0);
+      this.#timestampNanos = grownTo(new BigInt64Array(room), this.#timestampNanos);
+      this.#values = grownTo(new Float64Array(room), this.#values);
+    }
+    for (let row = 0; row < count; row++) {
+      this.#timestampNanos[before + row] = timestampNanos[row]!;
+      this.#values[before + row] = values[row]!;
+    }
+    return this.#count < chunkRowsMost ? bytes : bytes + this.#close();
   }
 
-  add(tags: Uint8Array, chunks: Uint8Array[]): void {
+  /** @returns bytes that are held more than before */
+  addChunk(chunk: Uint8Array): number {
+    this.#chunks.push(chunk);
+    return chunk.length + arrayBytes;
+  }
+
+  #close(): number {
+    const before = 16 * this.#values.length + 2 * arrayBytes;
+    const timestampNanos = this.#timestampNanos.subarray(0, this.#count);
+    const values = this.#values.subarray(0, this.#count);
+    const bytes = this.addChunk(encodeRawChunk({ timestampNanos, values, version: 0 }));
+    this.#timestampNanos = new BigInt64Array(0);
+    this.#values = new Float64Array(0);
+    this.#count = 0;
+    return bytes - before;
+  }
+
+  /** What there is. @returns bytes that are held more than before */
+  end(): { readonly chunks: readonly Uint8Array[]; readonly bytes: number } {
+    const bytes = this.#count > 0 ? this.#close() : 0;
+    return { chunks: this.#chunks, bytes };
+  }
+}
+
+function grownTo<Column extends BigInt64Array | Float64Array>(
+  larger: Column,
+  column: Column,
+): Column {
+  larger.set(column as BigInt64Array & Float64Array);
+  return larger;
+}
+
+/** Series as they come, in parts that are put together once; what they take is taken of the read's memory. */
+class Parts {
+  readonly #limits: SelectLimits;
+  readonly #work: Work;
+  readonly #tags: Uint8Array[] = [];
+  readonly #chunks: (readonly Uint8Array[])[] = [];
+  #held = 0;
+  /** There were more than the limit. */
+  isCut = false;
+
+  constructor(limits: SelectLimits, work: Work) {
+    this.#limits = limits;
+    this.#work = work;
+  }
+
+  /**
+   * Whether a series more may come, after those that are there and `openCount` that are being made.
+   * @throws {TsdbError} BAD_REQUEST over the limit, when the answer has to be exhaustive
+   */
+  hasRoom(openCount: number): boolean {
+    const { seriesMax, requireExhaustive } = this.#limits;
+    if (seriesMax === 0 || this.#tags.length + openCount < seriesMax) return true;
+    if (requireExhaustive) throw tooManySeries(seriesMax);
+    this.isCut = true;
+    return false;
+  }
+
+  /** @returns whether so many bytes are held now; else `hold` waits for them */
+  tryHold(bytes: number): boolean {
+    const { memory } = this.#limits;
+    if (bytes < 0) memory?.give(-bytes);
+    else if (memory?.tryGrow(bytes) === false) return false;
+    this.#held += bytes;
+    return true;
+  }
+
+  async hold(bytes: number): Promise<void> {
+    if (this.tryHold(bytes)) return;
+    await this.#limits.memory?.grow(bytes, this.#work.signal);
+    this.#held += bytes;
+  }
+
+  async add(tags: Uint8Array, chunks: readonly Uint8Array[]): Promise<void> {
     this.#tags.push(tags);
     this.#chunks.push(chunks);
-    this.bytes += tags.length;
-    for (const { length } of chunks) this.bytes += length;
+    await this.hold(tags.length + arrayBytes);
+    if (this.#work.spend(seriesUnits)) await this.#work.pause();
   }
 
-  bundle(): SeriesBundle {
+  /** @param source what they were made of, whose memory is given back */
+  async end(source: SeriesBundle): Promise<SeriesBundle> {
+    const { memory } = this.#limits;
     const seriesCount = this.#tags.length;
     const tagsOffset = new Uint32Array(seriesCount + 1);
     const chunkOffset = new Uint32Array(seriesCount + 1);
@@ -50,83 +152,146 @@ class Parts {
     for (const [i, chunks] of this.#chunks.entries()) {
       chunkOffset[i + 1] = chunks.reduce((sum, { length }) => sum + length, chunkOffset[i]!);
     }
-    return {
+    const bundle = {
       seriesCount,
-      tagsData: new Uint8Array(Buffer.concat(this.#tags)),
+      tagsData: new Uint8Array(tagsOffset[seriesCount]!),
       tagsOffset,
       // Who reads fields needs no IDs, and none of these series has one.
       idScheme: new Uint8Array(seriesCount),
       idData: new Uint8Array(0),
       idOffset: new Uint32Array(seriesCount + 1),
-      chunkData: new Uint8Array(Buffer.concat(this.#chunks.flat())),
+      chunkData: new Uint8Array(chunkOffset[seriesCount]!),
       chunkOffset,
     };
+    await memory?.grow(bundleBytes(bundle), this.#work.signal);
+    for (const [i, tags] of this.#tags.entries()) {
+      bundle.tagsData.set(tags, tagsOffset[i]);
+      let at = chunkOffset[i]!;
+      for (const chunk of this.#chunks[i]!) {
+        bundle.chunkData.set(chunk, at);
+        at += chunk.length;
+      }
+      if (this.#work.spend(seriesUnits + ((at - chunkOffset[i]!) >> 3))) await this.#work.pause();
+    }
+    memory?.give(this.#held + bundleBytes(source));
+    return bundle;
   }
+}
+
+/** Of a series as it is stored. */
+const othersPlace = -1;
+
+interface Expanding {
+  readonly selection: FieldSelection;
+  readonly columns: FieldColumns;
+  readonly range: readonly [startNanos: bigint, endNanos: bigint];
+  readonly parts: Parts;
+  readonly work: Work;
 }
 
 /**
  * @param bundle series of a namespace with a schema; its chunks are given back to the memory of the read
  * @param typeOf the schema of rows with a layout, null when they are not to be read
- * @param range of the rows; null when only the series are asked for: then a series has all fields
  * @returns series with at least a row; cut at the limit, unless that has to be kept
  * @throws {TsdbError} BAD_REQUEST over the limit on series, RESOURCE_EXHAUSTED
  */
 export async function fieldSeries(
   bundle: SeriesBundle,
-  { fields, withOthers }: FieldSelection,
+  selection: FieldSelection,
   typeOf: (layout: number) => MessageType | null,
-  range: SelectRange | null,
+  range: SelectRange,
   limits: SelectLimits,
   work: Work,
 ): Promise<{ readonly bundle: SeriesBundle; readonly isCut: boolean }> {
-  const columns = new FieldColumns(fields, typeOf);
-  const { startNanos, endNanos } = within64Bits(range ?? { startNanos: 0n, endNanos: 0n });
-  const parts = new Parts();
-  let held = 0;
-  let isCut = false;
-  const add = async (tags: Uint8Array, chunks: Uint8Array[]): Promise<void> => {
-    if (limits.seriesMax > 0 && parts.seriesCount === limits.seriesMax) {
-      if (limits.requireExhaustive) throw tooManySeries(limits.seriesMax);
-      isCut = true;
-      return;
-    }
-    parts.add(tags, chunks);
-    const more = parts.bytes - held;
-    held = parts.bytes;
-    if (limits.memory?.tryGrow(more) === false) await limits.memory.grow(more, work.signal);
-    if (work.spend(seriesUnits)) await work.pause();
-  };
-  for (let i = 0; i < bundle.seriesCount && !isCut; i++) {
-    const tags = bundle.tagsData.subarray(bundle.tagsOffset[i]!, bundle.tagsOffset[i + 1]!);
-    const withField = taggerOf(tags);
-    if (range === null) {
-      if (withOthers) await add(tags.slice(), []);
-      for (const { path } of fields) await add(withField(path), []);
-      continue;
-    }
+  const { startNanos, endNanos } = within64Bits(range);
+  const parts = new Parts(limits, work);
+  const columns = new FieldColumns(selection.fields, typeOf);
+  const expanding = { selection, columns, range: [startNanos, endNanos], parts, work } as const;
+  for (let i = 0; i < bundle.seriesCount && !parts.isCut; i++) {
     const chunks = bundle.chunkData.subarray(bundle.chunkOffset[i]!, bundle.chunkOffset[i + 1]!);
-    const chunksOf = fields.map((): Uint8Array[] => []);
-    const others: Uint8Array[] = withOthers
-      ? apart([chunks]).floats.map((each) => each.slice())
-      : [];
-    for (const read of columns.read(chunks, [startNanos, endNanos])) {
-      for (const [field, rows] of read.fields.entries()) {
-        if (rows.values.length > 0) chunksOf[field]!.push(chunkOf(rows));
-        if (work.spend(rowUnits * rows.values.length)) await work.pause();
-      }
-      if (withOthers && read.hasOthers) others.push(read.chunk.slice());
-    }
-    if (others.length > 0) await add(tags.slice(), others);
-    for (const [field, some] of chunksOf.entries()) {
-      if (some.length > 0) await add(withField(fields[field]!.path), some);
+    await expand(tagsAt(bundle, i), chunks, expanding);
+  }
+  return { bundle: await parts.end(bundle), isCut: parts.isCut };
+}
+
+/**
+ * As `fieldSeries`, where only the series are asked for: each has all fields.
+ * @param known series that others have answered, by their tags; those of this answer are added
+ */
+export async function allFieldSeries(
+  bundle: SeriesBundle,
+  { fields, withOthers }: FieldSelection,
+  known: Set<string>,
+  limits: SelectLimits,
+  work: Work,
+): Promise<{ readonly bundle: SeriesBundle; readonly isCut: boolean }> {
+  const parts = new Parts(limits, work);
+  const add = async (tags: Uint8Array): Promise<void> => {
+    const key = Buffer.from(tags.buffer, tags.byteOffset, tags.length).toString('latin1');
+    if (known.has(key) || !parts.hasRoom(0)) return;
+    known.add(key);
+    await parts.hold(key.length);
+    await parts.add(tags, []);
+  };
+  for (let i = 0; i < bundle.seriesCount && !parts.isCut; i++) {
+    const tags = tagsAt(bundle, i);
+    const withField = taggerOf(tags);
+    if (withOthers) await add(tags.slice());
+    for (const { path } of fields) {
+      if (parts.isCut) break;
+      await add(withField(path));
     }
   }
-  const { memory } = limits;
-  memory?.give(bundleBytes(bundle));
-  const expanded = parts.bundle();
-  await memory?.grow(bundleBytes(expanded), work.signal);
-  memory?.give(held);
-  return { bundle: expanded, isCut };
+  return { bundle: await parts.end(bundle), isCut: parts.isCut };
+}
+
+const tagsAt = ({ tagsData, tagsOffset }: SeriesBundle, i: number): Uint8Array =>
+  tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!);
+
+async function expand(
+  tags: Uint8Array,
+  chunks: Uint8Array,
+  { selection, columns, range, parts, work }: Expanding,
+): Promise<void> {
+  const { fields, withOthers } = selection;
+  const { floats, typed } = apart([chunks]);
+  const beside = new FloatsBeside(floats);
+  /** By the place of the field. */
+  const open = new Map<number, Rows>();
+  const rowsAt = (place: number): Rows | null => {
+    let rows = open.get(place);
+    if (rows === undefined) {
+      if (!parts.hasRoom(open.size)) return null;
+      rows = new Rows();
+      open.set(place, rows);
+    }
+    return rows;
+  };
+  const addOther = async (chunk: Uint8Array): Promise<void> => {
+    await parts.hold(rowsAt(othersPlace)?.addChunk(chunk.slice()) ?? 0);
+    if (work.spend(seriesUnits + (chunk.length >> 3))) await work.pause();
+  };
+  for (const chunk of typedInOrder(typed, range)) {
+    for (const staying of apart([beside.stayingOf(chunk)]).typed) {
+      const read = columns.read(staying, range);
+      for (let place = 0; place < fields.length; place++) {
+        const rowCount = read.read(place);
+        if (rowCount > 0) {
+          const bytes = rowsAt(place)?.add(read.timestampNanos, read.values, rowCount) ?? 0;
+          if (!parts.tryHold(bytes)) await parts.hold(bytes);
+        }
+        if (work.spend(fieldUnits + rowUnits * rowCount)) await work.pause();
+      }
+      if (withOthers && read.hasOthers) await addOther(staying);
+    }
+  }
+  if (withOthers) for (const chunk of beside.staying()) await addOther(chunk);
+  const withField = taggerOf(tags);
+  for (const [place, rows] of [...open].sort(([a], [b]) => a - b)) {
+    const { chunks: made, bytes } = rows.end();
+    await parts.hold(bytes);
+    await parts.add(place === othersPlace ? tags.slice() : withField(fields[place]!.path), made);
+  }
 }
 
 function tooManySeries(seriesMax: number): Error {
@@ -139,8 +304,4 @@ function tooManySeries(seriesMax: number): Error {
 function taggerOf(canonical: Uint8Array): (path: string) => Uint8Array {
   const tags = decodeTags(canonical);
   return (path) => encodeTags([...tags, { name: fieldLabel, value: path }]);
-}
-
-function chunkOf({ timestampNanos, values }: FieldRows): Uint8Array {
-  return encodeRawChunk({ timestampNanos, values, version: 0 });
 }

@@ -8,11 +8,11 @@ import type { Turning } from '#engine/aside/aside.ts';
 import { withRegexps } from '#engine/aside/regexps.ts';
 import { type NumericField, numericFieldsOf } from '#engine/messages/field_columns.ts';
 import type { MessageType } from '#engine/messages/schema.ts';
-import { emptyBundle } from '#engine/codec/series_bundle.ts';
+import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { QueryRegexps } from '#lib/regexp/regexps.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import { unitePaced } from '#lib/turns/paced.ts';
-import { fieldLabel, type FieldSelection, fieldSeries } from './field_series.ts';
+import { allFieldSeries, fieldLabel, type FieldSelection, fieldSeries } from './field_series.ts';
 import { distinctSeries, joinedSeries } from './join.ts';
 import { partialWarning } from './namespace_source.ts';
 import type {
@@ -63,6 +63,19 @@ export class MessageSource implements SeriesSource {
     return this.#expanded(found, selection, range, limits, signal);
   }
 
+  async #expanded(
+    found: SelectResult,
+    selection: FieldSelection,
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    const { work } = this.#turningOf(signal);
+    const typeOf = (layout: number): MessageType | null => this.#schemas.typeOf(layout);
+    const { bundle } = found;
+    return cutResult(found, await fieldSeries(bundle, selection, typeOf, range, limits, work));
+  }
+
   selectAny(
     matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
@@ -81,9 +94,12 @@ export class MessageSource implements SeriesSource {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
+    // A series that several lists ask for is answered once.
+    const known = new Set<string>();
+    const { work } = this.#turningOf(signal);
     return this.#any(matcherLists, limits, signal, async (questions, selection) => {
       const found = await this.#stored.series(questions, range, limits, signal);
-      return this.#expanded(found, selection, null, limits, signal);
+      return cutResult(found, await allFieldSeries(found.bundle, selection, known, limits, work));
     });
   }
 
@@ -116,7 +132,7 @@ export class MessageSource implements SeriesSource {
     }
     if (results.length === 0) return nothing;
     const joined = await joinedSeries(results, limits, signal);
-    // A series that is asked for in two ways is there twice.
+    // With its samples a series that is asked for in two ways is there twice.
     return results.length === 1 ? joined : distinctSeries(joined, this.#turningOf(signal).work);
   }
 
@@ -191,21 +207,15 @@ export class MessageSource implements SeriesSource {
     }
     return { others, selection: { fields, withOthers: tests.every((matches) => matches('')) } };
   }
+}
 
-  async #expanded(
-    found: SelectResult,
-    selection: FieldSelection,
-    range: SelectRange | null,
-    limits: SelectLimits,
-    signal: AbortSignal,
-  ): Promise<SelectResult> {
-    const { work } = this.#turningOf(signal);
-    const typeOf = (layout: number): MessageType | null => this.#schemas.typeOf(layout);
-    const expanded = await fieldSeries(found.bundle, selection, typeOf, range, limits, work);
-    if (!expanded.isCut) return { ...found, bundle: expanded.bundle };
-    const warnings = [...new Set([...found.warnings, partialWarning])];
-    return { bundle: expanded.bundle, exhaustive: false, warnings };
-  }
+function cutResult(
+  found: SelectResult,
+  { bundle, isCut }: { readonly bundle: SeriesBundle; readonly isCut: boolean },
+): SelectResult {
+  if (!isCut) return { ...found, bundle };
+  const warnings = [...new Set([...found.warnings, partialWarning])];
+  return { bundle, exhaustive: false, warnings };
 }
 
 function isEmpty({ fields, withOthers }: FieldSelection): boolean {

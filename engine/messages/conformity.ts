@@ -6,7 +6,6 @@ import { fieldType, TypedValueReader } from '../typed/typed_value.ts';
 import { formOf } from './field_forms.ts';
 import type { MessageType, SchemaField } from './schema.ts';
 import { WireReader, wireType } from './wire_reader.ts';
-import { itemsOf } from './wire_writer.ts';
 
 /** Readers of the messages around and within: nothing waits in between. */
 const readers: TypedValueReader[] = [];
@@ -49,11 +48,10 @@ function areFieldsOf(
       if (!isListOf(field, bytes, start, end, depth)) return false;
     } else if (reader.type !== formOf[field.kind].type) return false;
     else if (field.kind === 'message') {
-      const inner = readerAt(depth + 1).openFields(bytes, start, end);
-      if (!areFieldsOf(field.message!, inner, bytes, depth + 1)) return false;
+      if (!isMessageIn(field.message!, bytes, start, end, depth)) return false;
     } else if (reader.type === fieldType.bytes) {
       if (start === end && field.rule === 'single') return false;
-      if (field.kind === 'string' && !isUtf8(bytes.subarray(start, end))) return false;
+      if (field.kind === 'string' && !isText(bytes, start, end)) return false;
     } else if (!isNumberOf(field, reader)) return false;
   }
   return true;
@@ -92,11 +90,37 @@ function isListOf(
     while (items.at < end) items.skip(wire, end);
     return true;
   }
-  for (const [from, past] of itemsOf(bytes, start, end)) {
+  for (let at = start; at < end; ) {
+    items.open(bytes);
+    items.at = at;
+    const past = items.delimited(end);
+    const from = items.at;
     if (kind === 'message') {
-      const inner = readerAt(depth + 1).openFields(bytes, from, past);
-      if (!areFieldsOf(message!, inner, bytes, depth + 1)) return false;
-    } else if (kind === 'string' && !isUtf8(bytes.subarray(from, past))) return false;
+      if (!isMessageIn(message!, bytes, from, past, depth)) return false;
+    } else if (kind === 'string' && !isText(bytes, from, past)) return false;
+    at = past;
+  }
+  return true;
+}
+
+function isMessageIn(
+  type: MessageType,
+  bytes: Uint8Array,
+  from: number,
+  past: number,
+  depth: number,
+): boolean {
+  if (from === past) return depth < typedDepthMax;
+  return areFieldsOf(type, readerAt(depth + 1).openFields(bytes, from, past), bytes, depth + 1);
+}
+
+/** So many bytes are looked at one by one sooner than a view of them is made. */
+const shortBytes = 32;
+
+function isText(bytes: Uint8Array, from: number, past: number): boolean {
+  if (past - from > shortBytes) return isUtf8(bytes.subarray(from, past));
+  for (let at = from; at < past; at++) {
+    if (bytes[at]! >= 128) return isUtf8(bytes.subarray(from, past));
   }
   return true;
 }

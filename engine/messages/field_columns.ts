@@ -2,10 +2,11 @@
  * Numeric fields of messages as columns, so that each can be read as a series of its own: what is stored by columns is
  * never put together to messages for that.
  */
-import { apart, typedInOrder } from '../store/typed_chunks.ts';
-import { type AskedFields, type FieldColumn, TypedColumnsReader } from '../typed/columns.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
+import { typedDepthMax } from '../codec/layout.ts';
+import { type AskedFields, TypedColumnsReader } from '../typed/columns.ts';
 import { valueKind } from '../typed/typed_value.ts';
-import type { FieldKind, MessageType, SchemaField } from './schema.ts';
+import type { MessageType, SchemaField } from './schema.ts';
 
 export interface NumericField {
   /** Names with dots between them: 'latency.p99'. */
@@ -14,18 +15,19 @@ export interface NumericField {
   readonly numbers: readonly number[];
 }
 
-const otherKinds: ReadonlySet<FieldKind> = new Set(['string', 'bytes', 'message']);
-
-function isNumeric({ kind, rule }: SchemaField): boolean {
-  return (rule === 'single' || rule === 'optional') && !otherKinds.has(kind);
-}
+/** Fields of a schema with those of messages within, each as often as there are ways to it: a query has a column of each. */
+export const fieldPathsMax = 10_000;
+/** Longest path: it is the value of a label. */
+export const fieldPathCharsMax = 1_024;
 
 /**
  * Fields that are one number, booleans and enums too, of the message and those within; of a message within itself not
  * those of the inner one.
+ * @throws {TsdbError} BAD_REQUEST when there are too many ways to fields, or one is too long
  */
 export function numericFieldsOf(type: MessageType): readonly NumericField[] {
   const fields: NumericField[] = [];
+  let pathCount = 0;
   const walk = (
     within: MessageType,
     prefix: string,
@@ -33,40 +35,54 @@ export function numericFieldsOf(type: MessageType): readonly NumericField[] {
     around: readonly MessageType[],
   ): void => {
     for (const field of within.fields) {
-      const own = [...numbers, field.number];
-      if (isNumeric(field)) fields.push({ path: prefix + field.name, numbers: own });
       const { kind, rule, message } = field;
-      if (kind !== 'message' || rule === 'repeated' || rule === 'map') continue;
-      if (around.includes(message!)) continue;
-      walk(message!, `${prefix}${field.name}.`, own, [...around, message!]);
+      if (rule === 'repeated' || rule === 'map' || kind === 'string' || kind === 'bytes') continue;
+      const own = [...numbers, field.number];
+      const path = prefix + field.name;
+      if (kind === 'message' && (around.includes(message!) || own.length > typedDepthMax)) continue;
+      pathCount += 1;
+      if (pathCount > fieldPathsMax) {
+        throw refusedType(
+          type,
+          `more than ${fieldPathsMax} fields, those of messages within counted`,
+        );
+      }
+      if (path.length > fieldPathCharsMax) {
+        const shown = shownText(path);
+        throw refusedType(
+          type,
+          `the path of a field is longer than ${fieldPathCharsMax}: ${shown}`,
+        );
+      }
+      if (kind === 'message') walk(message!, `${path}.`, own, [...around, message!]);
+      else fields.push({ path, numbers: own });
     }
   };
   walk(type, '', [], [type]);
   return fields;
 }
 
-/** Rows of a field, in ascending time, every time once. */
-export interface FieldRows {
-  readonly timestampNanos: BigInt64Array;
-  readonly values: Float64Array;
-}
-
-export interface ReadChunk {
-  readonly chunk: Uint8Array;
-  /** Rows of each field. */
-  readonly fields: readonly FieldRows[];
-  /** It has values that are no messages. */
-  readonly hasOthers: boolean;
+function refusedType({ name }: MessageType, reason: string): Error {
+  return badRequest(`cannot take schema: ${name}: ${reason}`);
 }
 
 /** How rows of a schema have a field: not at all, perhaps (zero when it is not there), or when it was set. */
 type Presence = 'none' | 'zero' | 'set';
 
+/** A field, and what its columns are called. */
+interface AskedField {
+  readonly numbers: readonly number[];
+  readonly key: string;
+  /** Of the message around it; null of the value itself. */
+  readonly parentKey: string | null;
+}
+
+const keyOf = (numbers: readonly number[]): string => numbers.join('.');
 const reader = new TypedColumnsReader();
 
 /** Reads the same fields of many series. */
 export class FieldColumns {
-  readonly #fields: readonly NumericField[];
+  readonly #fields: readonly AskedField[];
   readonly #typeOf: (layout: number) => MessageType | null;
   readonly #asked: AskedFields;
   /** By layout, of each field. */
@@ -74,65 +90,47 @@ export class FieldColumns {
 
   /** @param typeOf the schema of rows with a layout; null when they are not to be read */
   constructor(fields: readonly NumericField[], typeOf: (layout: number) => MessageType | null) {
-    this.#fields = fields;
+    this.#fields = fields.map(({ numbers }): AskedField => {
+      const parentKey = numbers.length === 1 ? null : keyOf(numbers.slice(0, -1));
+      return { numbers, key: keyOf(numbers), parentKey };
+    });
     this.#typeOf = typeOf;
     this.#asked = askedOf(fields);
   }
 
   /**
-   * @param chunks of a series, of typed rows; those of floats are passed over
-   * @throws {TsdbError} BAD_REQUEST when a chunk is malformed, RESOURCE_EXHAUSTED as `typedInOrder`
+   * @param chunk of typed rows
+   * @throws {TsdbError} BAD_REQUEST when it is malformed
    */
-  *read(
-    chunks: Uint8Array,
-    range: readonly [startNanos: bigint, endNanos: bigint],
-  ): Generator<ReadChunk> {
-    for (const chunk of typedInOrder(apart([chunks]).typed, range)) {
-      yield this.#readChunk(chunk, range);
-    }
-  }
-
-  #readChunk(chunk: Uint8Array, [startNanos, endNanos]: readonly [bigint, bigint]): ReadChunk {
+  read(chunk: Uint8Array, [startNanos, endNanos]: readonly [bigint, bigint]): ChunkFields {
     const { timestampNanos, groups, columns } = reader.read(chunk, this.#asked);
-    const rowCount = timestampNanos.length;
     let first = 0;
-    while (first < rowCount && timestampNanos[first]! < startNanos) first++;
-    let past = rowCount;
+    while (first < timestampNanos.length && timestampNanos[first]! < startNanos) first++;
+    let past = timestampNanos.length;
     while (past > first && timestampNanos[past - 1]! >= endNanos) past--;
-    const byPath = new Map<string, FieldColumn[]>();
-    for (const column of columns) {
-      const key = column.path.join('.');
-      const same = byPath.get(key);
-      if (same === undefined) byPath.set(key, [column]);
-      else same.push(column);
-    }
-    const isThere = new Uint8Array(rowCount);
-    const values = new Float64Array(rowCount);
-    const columnIn = (path: readonly number[], group: number): FieldColumn | undefined =>
-      byPath.get(path.join('.'))?.find((column) => column.group === group);
-    const fields = this.#fields.map(({ numbers }, index): FieldRows => {
-      isThere.fill(0);
-      values.fill(0);
-      for (const [group, { kind, layout, rows }] of groups.entries()) {
-        if (kind !== valueKind.message) continue;
-        const presence = this.#presenceIn(layout)[index]!;
-        if (presence === 'none') continue;
-        if (presence === 'zero') {
-          const parent = numbers.slice(0, -1);
-          const within = parent.length === 0 ? rows : columnIn(parent, group)?.rows;
-          for (const row of within ?? []) isThere[row] = 1;
-        }
-        const column = columnIn(numbers, group);
-        if (column === undefined) continue;
-        for (let i = 0; i < column.rows.length; i++) {
-          const row = column.rows[i]!;
-          isThere[row] = 1;
-          values[row] = column.values[i]!;
-        }
-      }
-      return rowsThere(timestampNanos, values, isThere, first, past);
+    const groupsOfMessages = groups.map(({ kind, layout, rows }): GroupFields | null => {
+      if (kind !== valueKind.message) return null;
+      return { rows: rows.slice(), columns: new Map(), presences: this.#presenceIn(layout) };
     });
-    return { chunk, fields, hasOthers: groups.some(({ kind }) => kind !== valueKind.message) };
+    // Copies: the reader goes on with other chunks while this one is looked at.
+    const rowCount = columns.reduce((sum, column) => sum + column.rows.length, 0);
+    const rows = new Uint16Array(rowCount);
+    const values = new Float64Array(rowCount);
+    let at = 0;
+    for (const column of columns) {
+      rows.set(column.rows, at);
+      values.set(column.values, at);
+      const end = at + column.rows.length;
+      groupsOfMessages[column.group]?.columns.set(keyOf(column.path), { at, end });
+      at = end;
+    }
+    return new ChunkFields({
+      fields: this.#fields,
+      timestampNanos: timestampNanos.slice(),
+      ...{ first, past, rows, values },
+      groups: groupsOfMessages.filter((group) => group !== null),
+      hasOthers: groupsOfMessages.includes(null),
+    });
   }
 
   #presenceIn(layout: number): readonly Presence[] {
@@ -144,6 +142,98 @@ export class FieldColumns {
     );
     this.#presences.set(layout, presences);
     return presences;
+  }
+}
+
+/** Rows of one layout. */
+interface GroupFields {
+  readonly rows: Uint16Array;
+  /** Places of what it has, by numbers with dots between them; a message has rows and no values. */
+  readonly columns: Map<string, { readonly at: number; readonly end: number }>;
+  readonly presences: readonly Presence[];
+}
+
+interface ChunkColumns {
+  readonly fields: readonly AskedField[];
+  readonly timestampNanos: BigInt64Array;
+  /** Rows [first, past) are in the range. */
+  readonly first: number;
+  readonly past: number;
+  /** Of all columns: places in the chunk, and the values of these rows. */
+  readonly rows: Uint16Array;
+  readonly values: Float64Array;
+  readonly groups: readonly GroupFields[];
+  readonly hasOthers: boolean;
+}
+
+/** Fields of the rows of a chunk, one by one: together they may be many times as large as the chunk. */
+export class ChunkFields {
+  readonly #columns: ChunkColumns;
+  readonly #isThere: Uint8Array;
+  readonly #found: Float64Array;
+  /** Rows of the field that was asked for last, in ascending time, every time once: as many as `read` said. */
+  readonly timestampNanos: BigInt64Array;
+  readonly values: Float64Array;
+
+  constructor(columns: ChunkColumns) {
+    this.#columns = columns;
+    const rowCount = columns.timestampNanos.length;
+    this.#isThere = new Uint8Array(rowCount);
+    this.#found = new Float64Array(rowCount);
+    this.timestampNanos = new BigInt64Array(rowCount);
+    this.values = new Float64Array(rowCount);
+  }
+
+  /** It has values that are no messages. */
+  get hasOthers(): boolean {
+    return this.#columns.hasOthers;
+  }
+
+  /**
+   * Reads the field at this place of those that are asked for.
+   * @returns how many rows have it
+   */
+  read(place: number): number {
+    const { fields, rows, values, groups } = this.#columns;
+    const { key, parentKey } = fields[place]!;
+    const isThere = this.#isThere;
+    const found = this.#found;
+    let isEmpty = true;
+    for (const group of groups) {
+      const presence = group.presences[place]!;
+      const column = group.columns.get(key);
+      if (presence === 'none' || (presence === 'set' && column === undefined)) continue;
+      const parent = parentKey === null ? null : group.columns.get(parentKey);
+      if (parent === undefined) continue;
+      if (isEmpty) {
+        isThere.fill(0);
+        found.fill(0);
+        isEmpty = false;
+      }
+      if (presence === 'zero') {
+        if (parent === null) for (const row of group.rows) isThere[row] = 1;
+        else for (let i = parent.at; i < parent.end; i++) isThere[rows[i]!] = 1;
+      }
+      if (column === undefined) continue;
+      for (let i = column.at; i < column.end; i++) {
+        const row = rows[i]!;
+        isThere[row] = 1;
+        found[row] = values[i]!;
+      }
+    }
+    return isEmpty ? 0 : this.#takeThere();
+  }
+
+  #takeThere(): number {
+    const { timestampNanos, first, past } = this.#columns;
+    let count = 0;
+    for (let row = first; row < past; row++) {
+      if (this.#isThere[row] === 0) continue;
+      this.timestampNanos[count] = timestampNanos[row]!;
+      this.values[count] = this.#found[row]!;
+      count++;
+    }
+    return count;
   }
 }
 
@@ -171,27 +261,4 @@ function askedOf(fields: readonly NumericField[]): AskedFields {
     within.set(numbers.at(-1)!, 'all');
   }
   return asked;
-}
-
-function rowsThere(
-  timestampNanos: BigInt64Array,
-  values: Float64Array,
-  isThere: Uint8Array,
-  first: number,
-  past: number,
-): FieldRows {
-  let count = 0;
-  for (let row = first; row < past; row++) count += isThere[row]!;
-  if (count === past - first) {
-    return { timestampNanos: timestampNanos.slice(first, past), values: values.slice(first, past) };
-  }
-  const times = new BigInt64Array(count);
-  const some = new Float64Array(count);
-  for (let row = first, at = 0; row < past; row++) {
-    if (isThere[row] === 0) continue;
-    times[at] = timestampNanos[row]!;
-    some[at] = values[row]!;
-    at++;
-  }
-  return { timestampNanos: times, values: some };
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { SeededNumbers } from '../codec/samples_testing.ts';
+import { apart, typedInOrder } from '../store/typed_chunks.ts';
 import { encodeTypedRows } from '../typed/codec.ts';
 import { inColumns } from '../typed/codec_fuzz.ts';
 import { MessageEncoder } from './canonical.ts';
@@ -119,9 +120,14 @@ test('columns of fields are what messages have one by one, whatever schema a row
     const asked = fields.filter(() => numbers.below(3) > 0);
     const found = asked.map((): [bigint, number][] => []);
     const chunks = new Uint8Array(Buffer.concat(parts));
-    for (const { fields: columns } of new FieldColumns(asked, typeOf).read(chunks, range)) {
-      for (const [i, { timestampNanos, values }] of columns.entries()) {
-        for (const [row, nanos] of timestampNanos.entries()) found[i]!.push([nanos, values[row]!]);
+    const columns = new FieldColumns(asked, typeOf);
+    for (const chunk of typedInOrder(apart([chunks]).typed, range)) {
+      const read = columns.read(chunk, range);
+      for (const [i, rows] of found.entries()) {
+        const count = read.read(i);
+        for (let row = 0; row < count; row++) {
+          rows.push([read.timestampNanos[row]!, read.values[row]!]);
+        }
       }
     }
     for (const [i, { path, numbers: path_ }] of asked.entries()) {

@@ -41,8 +41,10 @@ export function checkChange(history: readonly MessageType[], next: MessageType):
     for (const field of after.fields) {
       const where = path === '' ? field.name : `${path}.${field.name}`;
       const sameNumber = before.field(field.number);
-      const sameName = before.fields.find(({ name }) => name === field.name);
-      if (sameName !== undefined && sameName.number !== field.number) {
+      const sameName = [field.name, field.jsonName]
+        .map((name) => before.named(name))
+        .find((each) => each !== undefined && each.number !== field.number);
+      if (sameName !== undefined) {
         throw refused(
           where,
           `its name was that of number ${sameName.number} and is now that of ${field.number}`,

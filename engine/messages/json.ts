@@ -10,7 +10,7 @@ import {
   valueKind,
   type TypedField,
 } from '../typed/typed_value.ts';
-import { typedDepthMax } from '../codec/layout.ts';
+import { typedBytesMax, typedDepthMax, typedFieldsMax } from '../codec/layout.ts';
 import { BytesWriter } from './bytes_writer.ts';
 import type { MessageType, SchemaField } from './schema.ts';
 import { WireReader, wireType } from './wire_reader.ts';
@@ -32,16 +32,34 @@ export type JsonValue =
  */
 export function wireFromJson(json: JsonValue, type: MessageType): Uint8Array<ArrayBuffer> {
   const out = new BytesWriter();
-  writeMessage(out, json, type, '', 0);
+  writeMessage(out, json, type, [], 0);
   return out.finish();
 }
 
-function refused(path: string, reason: string, value: JsonValue): Error {
-  const digits = (_: string, each: unknown) => (typeof each === 'bigint' ? String(each) : each);
-  const text = JSON.stringify(value, digits) ?? 'undefined';
+/** Names of fields, places in lists, and keys of maps: a text is made of them when something is refused. */
+type Path = (string | number | readonly [key: string])[];
+
+/** A value in its wire form is at most so long: what has a tag of up to five bytes there may take one byte. */
+const wireBytesMax = 6 * typedBytesMax;
+
+function refused(path: Path, reason: string, value: JsonValue): Error {
+  const text =
+    typeof value === 'number'
+      ? String(value)
+      : (JSON.stringify(value, (_, each) => (typeof each === 'bigint' ? String(each) : each)) ??
+        'undefined');
   const shown = text.length > 100 ? `${text.slice(0, 100)}…` : text;
-  return badRequest(`cannot take message: ${path === '' ? 'value' : path}: ${reason}: ${shown}`);
+  const where = path
+    .map((each) => {
+      if (typeof each === 'string') return `.${each}`;
+      return typeof each === 'number' ? `[${each}]` : `[${JSON.stringify(each[0])}]`;
+    })
+    .join('');
+  return badRequest(`cannot take message: ${where.slice(1) || 'value'}: ${reason}: ${shown}`);
 }
+
+const tooLong = (): Error =>
+  badRequest(`cannot take message: it is longer than ${typedBytesMax} bytes`);
 
 const isObject = (value: JsonValue): value is { readonly [name: string]: JsonValue } =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -50,46 +68,79 @@ function writeMessage(
   out: BytesWriter,
   json: JsonValue,
   type: MessageType,
-  path: string,
+  path: Path,
   depth: number,
 ): void {
   if (!isObject(json)) throw refused(path, `it must be an object (${type.name})`, json);
   if (depth > typedDepthMax) throw refused(path, `deeper than ${typedDepthMax} messages`, json);
   const given = new Set<number>();
   for (const [name, value] of Object.entries(json)) {
-    const where = path === '' ? name : `${path}.${name}`;
+    path.push(name);
     const field = type.named(name);
-    if (field === undefined) throw refused(where, `${type.name} has no such field`, value);
-    if (given.has(field.number)) throw refused(where, 'the field is given twice', value);
+    if (field === undefined) throw refused(path, `${type.name} has no such field`, value);
+    if (given.has(field.number)) throw refused(path, 'the field is given twice', value);
     given.add(field.number);
-    if (value === null) continue;
-    if (field.rule === 'map') writeMap(out, value, field, where, depth);
-    else if (field.rule === 'repeated') {
-      if (!Array.isArray(value)) throw refused(where, 'it must be an array', value);
-      for (const [i, item] of (value as readonly JsonValue[]).entries()) {
-        writeField(out, item, field, `${where}[${i}]`, depth);
-      }
-    } else writeField(out, value, field, where, depth);
+    if (value !== null) {
+      if (field.rule === 'map') writeMap(out, value, field, path, depth);
+      else if (field.rule === 'repeated') writeList(out, value, field, path, depth);
+      else writeField(out, value, field, path, depth);
+    }
+    path.pop();
   }
+}
+
+function writeList(
+  out: BytesWriter,
+  json: JsonValue,
+  field: SchemaField,
+  path: Path,
+  depth: number,
+): void {
+  if (!Array.isArray(json)) throw refused(path, 'it must be an array', json);
+  const items = json as readonly JsonValue[];
+  if (items.length * leastBytesOf(field.kind) > typedBytesMax) throw tooLong();
+  const place = path.push(0) - 1;
+  for (let i = 0; i < items.length; i++) {
+    path[place] = i;
+    writeField(out, items[i]!, field, path, depth);
+  }
+  path.pop();
+}
+
+/** What an element of a list takes at least. */
+function leastBytesOf(kind: SchemaField['kind']): number {
+  if (kind === 'double' || kind === 'fixed64' || kind === 'sfixed64') return 8;
+  return kind === 'float' || kind === 'fixed32' || kind === 'sfixed32' ? 4 : 1;
 }
 
 function writeMap(
   out: BytesWriter,
   json: JsonValue,
   { number, message }: SchemaField,
-  path: string,
+  path: Path,
   depth: number,
 ): void {
   if (!isObject(json)) throw refused(path, 'it must be an object', json);
   const [key, value] = message!.fields as [SchemaField, SchemaField];
-  for (const [name, item] of Object.entries(json)) {
-    const where = `${path}[${JSON.stringify(name)}]`;
+  const names = Object.keys(json);
+  // All entries but one have a field.
+  if (names.length > typedFieldsMax + 1) {
+    const reason = `more than ${typedFieldsMax} fields: ${names.length} keys`;
+    throw refused(
+      path,
+      reason,
+      Object.fromEntries(names.slice(0, 3).map((name) => [name, json[name]!])),
+    );
+  }
+  for (const name of names) {
+    path.push([name]);
     out.varint(number * 8 + wireType.delimited);
     const from = out.beginLength();
     const isBool = key.kind === 'bool' && (name === 'true' || name === 'false');
-    writeField(out, isBool ? name === 'true' : name, key, where, depth + 1);
-    writeField(out, item, value, where, depth + 1);
+    writeField(out, isBool ? name === 'true' : name, key, path, depth + 1);
+    writeField(out, json[name]!, value, path, depth + 1);
     out.endLength(from);
+    path.pop();
   }
 }
 
@@ -97,10 +148,11 @@ function writeField(
   out: BytesWriter,
   json: JsonValue,
   field: SchemaField,
-  path: string,
+  path: Path,
   depth: number,
 ): void {
   const { number, kind } = field;
+  if (out.length > wireBytesMax) throw tooLong();
   const tag = (wire: number): void => out.varint(number * 8 + wire);
   switch (kind) {
     case 'message': {
@@ -111,10 +163,12 @@ function writeField(
     }
     case 'string': {
       if (typeof json !== 'string') throw refused(path, 'it must be a string', json);
+      if (json.length > typedBytesMax) throw tooLong();
       if (!json.isWellFormed()) throw refused(path, 'it is no Unicode text', json);
       return writeBytes(out, number, Buffer.from(json));
     }
     case 'bytes': {
+      if (typeof json === 'string' && json.length > 2 * typedBytesMax) throw tooLong();
       if (typeof json !== 'string' || !/^[A-Za-z0-9+/_-]*={0,2}$/.test(json)) {
         throw refused(path, 'it must be a string of base64', json);
       }
@@ -159,7 +213,7 @@ function writeBytes(out: BytesWriter, number: number, bytes: Uint8Array): void {
   out.copy(bytes, 0, bytes.length);
 }
 
-function floatFrom(json: JsonValue, kind: 'double' | 'float', path: string): number {
+function floatFrom(json: JsonValue, kind: 'double' | 'float', path: Path): number {
   const words: Record<string, number> = { NaN, Infinity, '-Infinity': -Infinity };
   if (typeof json === 'string' && Object.hasOwn(words, json)) return words[json]!;
   const isText = typeof json === 'string' && /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(json);
@@ -183,14 +237,17 @@ function rangeOf(kind: IntegerKind): [bigint, bigint] {
   return isUnsigned ? [0n, 2n ** bits - 1n] : [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n];
 }
 
-function integerFrom(json: JsonValue, kind: IntegerKind, path: string): bigint {
-  // `1.0` and `1e3` are integers, too.
-  const isNumber = typeof json === 'number' || (typeof json === 'string' && /^-?\d/.test(json));
+function integerFrom(json: JsonValue, kind: IntegerKind, path: Path): bigint {
   let value: bigint | null = typeof json === 'bigint' ? json : null;
-  if (typeof json === 'string' && /^-?\d+$/.test(json)) value = BigInt(json);
-  else if (typeof json === 'number' && Number.isInteger(json) && !Number.isSafeInteger(json)) {
-    throw refused(path, 'from 2^53 on it must be a string, a number in JSON is not exact', json);
-  } else if (isNumber && Number.isInteger(Number(json))) value = BigInt(Number(json));
+  if (typeof json === 'string' && /^-?\d{1,20}$/.test(json)) value = BigInt(json);
+  else if (typeof json === 'number' || (typeof json === 'string' && /^-?\d/.test(json))) {
+    // `1.0` and `1e3` are integers, too.
+    const number = Number(json);
+    if (Number.isInteger(number) && !Number.isSafeInteger(number)) {
+      throw refused(path, 'from 2^53 on it must be a string of digits, others are not exact', json);
+    }
+    if (Number.isInteger(number)) value = BigInt(number);
+  }
   if (value === null) throw refused(path, `it must be a whole number (${kind})`, json);
   const [lowest, highest] = rangeOf(kind);
   if (value < lowest || value > highest) throw refused(path, `it is beyond ${kind}`, json);
@@ -252,10 +309,10 @@ function shown(at: TypedField, bytes: Uint8Array, field: SchemaField): JsonValue
   }
   switch (at.type) {
     case fieldType.double:
-      return floatOf(doubleOf(at.bits));
+      return floatJson(doubleOf(at.bits));
     case fieldType.float:
       numberView.setUint32(0, Number(at.bits), true);
-      return floatOf(numberView.getFloat32(0, true));
+      return floatJson(numberView.getFloat32(0, true));
     case fieldType.bytes:
     case fieldType.message:
       return delimitedOf(bytes, start, end, field);
@@ -303,7 +360,12 @@ function delimitedOf(
   return part.toString(kind === 'string' ? 'utf8' : 'base64');
 }
 
-function floatOf(value: number): JsonValue {
+/** `JSON.stringify` leaves the sign of a zero out but where it is given the text (ECMAScript 2026). */
+const minusZero = (JSON as unknown as { rawJSON(text: string): JsonValue }).rawJSON('-0');
+
+/** A number for `JSON.stringify`, as protobuf's JSON has it: what JSON has no number for is a word. */
+export function floatJson(value: number): JsonValue {
+  if (value === 0) return Object.is(value, -0) ? minusZero : 0;
   if (Number.isFinite(value)) return value;
   return Number.isNaN(value) ? 'NaN' : value > 0 ? 'Infinity' : '-Infinity';
 }
@@ -327,8 +389,8 @@ function packedOf(bytes: Uint8Array, start: number, end: number, field: SchemaFi
     const { low, high } = reader;
     numberView.setUint32(0, low, true);
     numberView.setUint32(4, high, true);
-    if (kind === 'double') items.push(floatOf(numberView.getFloat64(0, true)));
-    else if (kind === 'float') items.push(floatOf(numberView.getFloat32(0, true)));
+    if (kind === 'double') items.push(floatJson(numberView.getFloat64(0, true)));
+    else if (kind === 'float') items.push(floatJson(numberView.getFloat32(0, true)));
     else items.push(integerOf(elementOf(kind, numberView.getBigUint64(0, true)), field));
   }
   return items;

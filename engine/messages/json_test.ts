@@ -66,7 +66,33 @@ test('what protobuf lets a writer say otherwise is the same value', () => {
   same({ byText: { b: 'AA==', a: '' } }, { byText: { a: '', b: 'AA==' } });
   assert.notDeepEqual(there({ maybe: 0 }), there({}), 'optional is there when it is set');
   assert.notDeepEqual(there({ inner: {} }), there({}));
-  assert.deepEqual(andBack({ aDouble: -0 }), { aDouble: -0 });
+});
+
+test('the sign of a zero is kept', () => {
+  const text = '{"aDouble":-0,"aFloat":-0,"floats":[0,-0]}';
+  assert.equal(JSON.stringify(andBack(JSON.parse(text) as JsonValue)), text);
+});
+
+test('what is too long for a value is refused before it is made', () => {
+  const refused = (json: JsonValue, message: RegExp): void => {
+    const before = process.cpuUsage();
+    assert.throws(() => there(json), { code: 'BAD_REQUEST', message });
+    const { user, system } = process.cpuUsage(before);
+    assert.ok(user + system < 250_000, `${(user + system) / 1000} ms`);
+  };
+  const tooLong = /^cannot take message: it is longer than 1048576 bytes$/;
+  refused({ floats: new Array(5_000_000).fill(1) }, tooLong);
+  refused({ longs: new Array(5_000_000).fill(1) }, tooLong);
+  refused({ aText: 'x'.repeat(15_000_000) }, tooLong);
+  refused({ someBytes: 'x'.repeat(15_000_000) }, tooLong);
+  const keys = Array.from({ length: 100_000 }, (_, i) => [`k${i}`, '']);
+  refused(
+    { byText: Object.fromEntries(keys) },
+    /byText: more than 4096 fields: 100000 keys: \{"k0":"","k1":"","k2":""\}$/,
+  );
+  const some = { texts: new Array(200_000).fill('12345') };
+  refused({ items: new Array(40).fill(some) }, tooLong);
+  refused({ aLong: '1'.repeat(5_000_000) }, /aLong: it must be a whole number \(int64\): "1+…$/);
 });
 
 test('what does not fit is refused with the path, the reason and the value', () => {
@@ -85,6 +111,13 @@ test('what does not fit is refused with the path, the reason and the value', () 
   refused({ anInt: 1.5 }, 'anInt: it must be a whole number (int32): 1.5');
   refused({ anInt: 2 ** 31 }, 'anInt: it is beyond int32: 2147483648');
   refused({ aUint: -1 }, 'aUint: it is beyond uint32: -1');
+  refused({ aDouble: JSON.parse('1e400') }, 'aDouble: it is beyond a double: Infinity');
+  for (const text of ['9007199254740993.0', '9.007199254740993e15']) {
+    refused(
+      { aLong: text },
+      `aLong: from 2^53 on it must be a string of digits, others are not exact: "${text}"`,
+    );
+  }
   refused({ aLong: '9223372036854775808' }, 'aLong: it is beyond int64: "9223372036854775808"');
   refused({ aBool: 1 }, 'aBool: it must be true or false: 1');
   refused({ aText: 5 }, 'aText: it must be a string: 5');

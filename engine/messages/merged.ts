@@ -1,9 +1,11 @@
 /** One schema of many that came after each other: every field that any of them has, as the newest one has it. */
-import { MessageType, type SchemaField } from './schema.ts';
+import { badRequest } from '#lib/errors.ts';
+import { MessageType, type SchemaField, schemaMessagesMax } from './schema.ts';
 
 /**
  * Names and numbers mean the same in all of them (history.ts), so none is there twice.
  * @param history ascending, one at least
+ * @throws {TsdbError} BAD_REQUEST when messages that have each other as fields make too many together
  */
 export function mergedType(history: readonly MessageType[]): MessageType {
   return history.length === 1 ? history[0]! : new Merger().of(history);
@@ -19,6 +21,11 @@ class Merger {
     const key = history.map((type) => this.#idOf(type)).join(' ');
     const known = this.#known.get(key);
     if (known !== undefined) return known;
+    if (this.#known.size >= schemaMessagesMax) {
+      throw badRequest(
+        `cannot take schema: ${newest.name}: with the schemas before there are more than ${schemaMessagesMax} messages`,
+      );
+    }
     const merged = new MessageType(newest.name);
     this.#known.set(key, merged);
     const byNumber = new Map<number, SchemaField[]>();

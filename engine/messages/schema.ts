@@ -97,7 +97,7 @@ const reservedFrom = 19_000;
 const reservedTo = 19_999;
 const fieldNumberMax = 2 ** 29 - 1;
 /** Messages that a schema reaches: each costs an answer of a query a table. */
-const messagesMax = 1000;
+export const schemaMessagesMax = 1000;
 
 /**
  * @param files texts of .proto files by name
@@ -119,6 +119,20 @@ export function readSchema(
 
 function refused(what: string, reason: string): Error {
   return badRequest(`cannot take schema: ${what}: ${reason}`);
+}
+
+/** JSON takes a field under both of its names, and shows it under one of them. */
+function checkNames({ name: within, fields }: DeclaredMessage): void {
+  const known = new Map<string, string>();
+  for (const { name, jsonName } of fields) {
+    for (const each of new Set([name, jsonName])) {
+      const other = known.get(each);
+      if (other !== undefined) {
+        throw refused(`${within}.${name}`, `JSON calls it as it calls ${other}: ${each}`);
+      }
+      known.set(each, name);
+    }
+  }
 }
 
 class SchemaReader {
@@ -143,11 +157,12 @@ class SchemaReader {
     }
     if (depth > typedDepthMax)
       throw refused(declared.name, `deeper than ${typedDepthMax} messages`);
-    if (this.#types.size >= messagesMax) {
-      throw refused(declared.name, `more than ${messagesMax} messages in a schema`);
+    if (this.#types.size >= schemaMessagesMax) {
+      throw refused(declared.name, `more than ${schemaMessagesMax} messages in a schema`);
     }
     const type = new MessageType(declared.name);
     this.#types.set(declared.name, type);
+    checkNames(declared);
     return type.setFields(declared.fields.map((field) => this.#fieldOf(declared, field, depth)));
   }
 

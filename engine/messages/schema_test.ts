@@ -93,6 +93,39 @@ test('what is not supported is refused by the name of the field', () => {
   assert.throws(read(`${head}${nested} message M40 {}`), { message: /deeper than 32 messages/ });
 });
 
+test('two fields that JSON calls by one name are refused, also one after the other', () => {
+  const refused = (body: string, message: RegExp) =>
+    assert.throws(() => schemaOf(body), { code: 'BAD_REQUEST', message });
+  refused(
+    'int32 foo_bar = 1; int32 fooBar = 2;',
+    /A\.fooBar: JSON calls it as it calls foo_bar: fooBar/,
+  );
+  refused('int32 a = 1 [json_name = "b"]; int32 b = 2;', /A\.b: JSON calls it as it calls a: b/);
+  refused(
+    'int32 a = 1 [json_name = "x"]; int32 c = 2 [json_name = "x"];',
+    /A\.c: JSON calls it as it calls a: x/,
+  );
+  assert.throws(
+    () => checkChange([schemaOf('int32 foo_bar = 1;')], schemaOf('int32 fooBar = 2;')),
+    {
+      code: 'BAD_REQUEST',
+      message: /fooBar: its name was that of number 1 and is now that of 2/,
+    },
+  );
+});
+
+test('a message of 4,096 fields takes no longer for each than a small one', () => {
+  const fields = Array.from({ length: 4_096 }, (_, i) => `double f${i} = ${i + 1};`);
+  schemaOf(fields.slice(0, 500).join(' '));
+  const before = process.cpuUsage();
+  assert.equal(schemaOf(fields.join(' ')).fields.length, 4_096);
+  const { user, system } = process.cpuUsage(before);
+  assert.ok(user + system < 400_000, `${(user + system) / 1000} ms`);
+  assert.throws(() => schemaOf(`${fields.join(' ')} double again = 7;`), /duplicate id 7/);
+  assert.throws(() => schemaOf(`${fields.join(' ')} double f6 = 7000;`), /duplicate name 'f6'/);
+  assert.throws(() => schemaOf('oneof a { int32 b = 1; } int32 c = 1;'), /duplicate id 1/);
+});
+
 test('a number has one meaning for ever', () => {
   const before = schemaOf(
     'int32 a = 1; string b = 2; optional float c = 3; repeated int32 d = 4; In e = 5; map<string, int32> f = 6;',

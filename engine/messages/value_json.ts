@@ -2,7 +2,7 @@
 import { badRequest } from '#lib/errors.ts';
 import { type Histogram, histogramOfValue } from '../typed/histogram.ts';
 import { valueKind, valueLayout } from '../typed/typed_value.ts';
-import { type JsonValue, messageToJson } from './json.ts';
+import { floatJson, type JsonValue, messageToJson } from './json.ts';
 import { MessageType, type SchemaField } from './schema.ts';
 
 /** Schemas of a namespace, as far as showing its values goes. */
@@ -20,12 +20,6 @@ export function typedValueJson(value: Uint8Array, schemas: ShownSchemas | null):
   if (kind !== valueKind.message || schemas === null) return null;
   if (!schemas.has(valueLayout(value, 0, value.length))) return null;
   return messageToJson(value, schemas.shown);
-}
-
-/** Numbers that JSON has no word for are those of protobuf's JSON. */
-export function floatJson(value: number): JsonValue {
-  if (Number.isFinite(value)) return value;
-  return Number.isNaN(value) ? 'NaN' : value > 0 ? 'Infinity' : '-Infinity';
 }
 
 const hintNames = ['', 'reset', '', 'gauge'] as const;

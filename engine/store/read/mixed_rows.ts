@@ -57,7 +57,7 @@ export function readMixedRows(
     if (aTime < bTime) takeFloat(a++);
     else if (bTime < aTime) takeTyped(b++);
     else {
-      if (floatStays(floats.lags[a]!, typed.lags[b]!, typed.values[b]!)) takeFloat(a);
+      if (floatStays(floats.lags[a]!, typed.lags[b]!, typed.values[b]![0]!)) takeFloat(a);
       else takeTyped(b);
       a++;
       b++;
@@ -73,7 +73,7 @@ export function readMixedRows(
   };
 }
 
-/** By version, then the higher kind; a window stays before nobody. */
-function floatStays(floatLag: bigint, typedLag: bigint, typed: Uint8Array): boolean {
-  return typed[0] === valueKind.window || floatLag > typedLag;
+/** By version, then the higher kind; a window stays before nobody. @param kind of the typed row */
+export function floatStays(floatLag: bigint, typedLag: bigint, kind: number): boolean {
+  return kind === valueKind.window || floatLag > typedLag;
 }

@@ -5,6 +5,9 @@ import { SeededNumbers } from '../../codec/samples_testing.ts';
 import { encodeFloatStartsChunk } from '../../codec/codec_twin.ts';
 import { encodeTypedChunk } from '../../typed/chunk_twin.ts';
 import { TypedValueWriter, valueKind } from '../../typed/typed_value.ts';
+import { encodeRawChunk } from '../../codec/chunk.ts';
+import { apart, typedInOrder } from '../typed_chunks.ts';
+import { FloatsBeside } from './decided.ts';
 import { readMixedRows } from './mixed_rows.ts';
 
 const second = 1_000_000_000n;
@@ -100,7 +103,43 @@ test('of each time the row that wins is read, floats, messages and windows', () 
       got,
       wanted.map(({ nanos, start, value }) => ({ nanos, start, value })),
     );
+    // Apart from each other they are the same rows, each kind's.
+    const { floats, typed } = apart(parts);
+    const beside = new FloatsBeside(floats);
+    const typedLeft = typedInOrder(typed, [from, end]).map((chunk) => beside.stayingOf(chunk));
+    const left = [[...beside.staying()], typedLeft.filter(({ length }) => length > 0)];
+    const rowsOf = (chunks: Uint8Array[]) => {
+      const { timestampNanos, values, startNanos } = readMixedRows(chunks, [from, end]);
+      const valueBits = new BigUint64Array(values.buffer, values.byteOffset, values.length);
+      return Array.from(timestampNanos, (nanos, i) => [nanos, valueBits[i], startNanos[i]]);
+    };
+    const isTyped = read.typed.map((value) => value !== null);
+    const ofKind = (isWanted: boolean) =>
+      got
+        .filter((_, i) => isTyped[i] === isWanted)
+        .map(({ nanos, start, value }) => [nanos, isWanted ? 0n : value, start]);
+    assert.deepEqual(left.map(rowsOf), [ofKind(false), ofKind(true)]);
   }
+});
+
+test('of floats in a chunk without versions of rows those that typed rows beat go as well', () => {
+  const rows = [1n, 2n, 3n].map((value, i) => ({
+    ...{ nanos: begin + BigInt(i) * second, start: 0n, version: 5 },
+    value: i === 2 ? staleBits : value,
+  }));
+  const bits = BigUint64Array.from(rows, ({ value }) => value);
+  const raw = encodeRawChunk({
+    timestampNanos: BigInt64Array.from(rows, ({ nanos }) => nanos),
+    values: new Float64Array(bits.buffer),
+    version: 5,
+  });
+  const message = new TypedValueWriter().begin(valueKind.message, 1).uint(1, 1n).finish();
+  const beside = new FloatsBeside([raw]);
+  const typed = chunkOf([{ ...rows[1]!, version: 6, value: message }]);
+  assert.equal(beside.stayingOf(typed), typed);
+  const { timestampNanos, values } = readMixedRows([...beside.staying()], allTimes);
+  assert.deepEqual([...timestampNanos], [rows[0]!.nanos, rows[2]!.nanos]);
+  assert.equal(new BigUint64Array(values.buffer)[1], staleBits);
 });
 
 test('a series of one kind, and one of none, are read as well', () => {

@@ -2,8 +2,12 @@
 import { chunkHeaders, kindsAll } from '../../codec/chunk.ts';
 import { type MixedRows, readMixedRows } from './mixed_rows.ts';
 
-/** Rows of the chunks that a slice begins with; it has more only where chunks overlap. Some milliseconds' work. */
+/**
+ * Rows of the chunks that a slice begins with, and bytes of them, which matter where values are large; it has more only
+ * where chunks overlap. Some milliseconds' work.
+ */
 const sliceRowsMax = 480;
+const sliceBytesMax = 16_384;
 
 const int64Max = 2n ** 63n - 1n;
 
@@ -34,17 +38,19 @@ export function* mixedSlices(
   let open: Part[] = [];
   for (let next = 0; next < parts.length; ) {
     let rowCount = 0;
+    let byteCount = 0;
     let to = end;
     for (; next < parts.length; next++) {
       const part = parts[next]!;
       const begin = unitBegin(part.firstNanos, unitNanos);
       // A slice ends where a chunk begins, so that few are read twice.
-      if (rowCount >= sliceRowsMax && begin > from) {
+      if ((rowCount >= sliceRowsMax || byteCount >= sliceBytesMax) && begin > from) {
         to = begin;
         break;
       }
       open.push(part);
       rowCount += part.rowCount;
+      byteCount += part.bytes.length;
     }
     const rows = readMixedRows(
       open.map(({ bytes }) => bytes),
