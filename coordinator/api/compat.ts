@@ -4,21 +4,18 @@
  * gives when it has none.
  */
 import type { Turning } from '#engine/aside/aside.ts';
-import type { Clock } from '#lib/env/env.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { formatQuery } from '../promql/parse/format.ts';
 import type { PromqlFeatures } from '../promql/parse/features.ts';
-import { parseQuery } from '../promql/parse/parser.ts';
 import {
   type ApiAnswer,
   type FormHandler,
   jsonAnswer,
   type PlainHandler,
 } from '../http/http_api.ts';
-import { boundParameter, checkOrder, requiredText, ofParameter } from './parameters.ts';
+import { requiredText, ofParameter } from './parameters.ts';
 
 export interface CompatApiSetup {
-  readonly clock: Clock;
   readonly features: PromqlFeatures;
   /** For what takes a query's text apart. */
   readonly turningOf: (signal: AbortSignal) => Turning;
@@ -43,19 +40,10 @@ export const buildInfo: PlainHandler<CompatApiSetup> = ({ version }) =>
 
 export const flags: PlainHandler<CompatApiSetup> = () => success({});
 
-/** Kinds and help texts of metrics are not stored, so there is none to tell. */
-export const metadata: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
-  checkWholeNumber(urlParameters, 'limit');
-  checkWholeNumber(urlParameters, 'limit_per_metric');
-  return success({});
-};
-
 export const targets: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
   checkWord(urlParameters, 'state', ['active', 'dropped', 'any']);
   return success({ activeTargets: [], droppedTargets: [], droppedTargetCounts: {} });
 };
-
-export const targetsMetadata: PlainHandler<CompatApiSetup> = () => success([]);
 
 export const rules: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
   checkWord(urlParameters, 'type', ['alert', 'record']);
@@ -66,22 +54,6 @@ export const alerts: PlainHandler<CompatApiSetup> = () => success({ alerts: [] }
 
 export const alertmanagers: PlainHandler<CompatApiSetup> = () =>
   success({ activeAlertmanagers: [], droppedAlertmanagers: [] });
-
-/** Exemplars of writes are not stored. */
-export const queryExemplars: FormHandler<CompatApiSetup> = async (
-  { clock, features, turningOf },
-  { signal },
-  parameters,
-) => {
-  const now = clock.nowNanos();
-  checkOrder(
-    boundParameter(parameters, 'start', now, 0n),
-    boundParameter(parameters, 'end', now, now),
-  );
-  const query = requiredText(parameters, 'query');
-  await ofParameter('query', parseQuery(query, features, turningOf(signal)));
-  return success([]);
-};
 
 export const queryText: FormHandler<CompatApiSetup> = async (
   { features, turningOf },
@@ -97,13 +69,6 @@ export const queryText: FormHandler<CompatApiSetup> = async (
 
 function success(data: unknown): ApiAnswer {
   return jsonAnswer({ status: 'success', data });
-}
-
-function checkWholeNumber(parameters: URLSearchParams, name: string): void {
-  const text = parameters.get(name) ?? '';
-  if (text !== '' && !/^-?\d{1,15}$/.test(text)) {
-    throw badRequest(`${name}: not a whole number: ${shownText(text)}`);
-  }
 }
 
 function checkWord(parameters: URLSearchParams, name: string, words: readonly string[]): void {

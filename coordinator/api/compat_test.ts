@@ -86,12 +86,12 @@ test('what is not there is answered as by a Prometheus that has none', async () 
 test('these endpoints refuse what Prometheus refuses', async () => {
   await using coordinator = await TestCoordinator.open();
   const refused = [
-    ['/api/v1/query_exemplars', /missing required parameter: query/],
+    ['/api/v1/query_exemplars', /no expression found in input/],
     ['/api/v1/query_exemplars?query=sum(', /parse error/],
     ['/api/v1/query_exemplars?query=up&start=5&end=1', /end timestamp must not be before/],
     ['/api/v1/format_query', /missing required parameter: query/],
     ['/api/v1/format_query?query=)', /parse error/],
-    ['/api/v1/metadata?limit=many', /limit: not a whole number: many/],
+    ['/api/v1/metadata?limit=many', /^limit must be a number$/],
     ['/api/v1/rules?type=both', /type: not one of alert, record: both/],
     ['/api/v1/targets?state=lost', /state: not one of/],
   ] as const;

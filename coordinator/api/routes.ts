@@ -40,13 +40,11 @@ import {
   buildInfo,
   type CompatApiSetup,
   flags,
-  metadata,
-  queryExemplars,
   queryText,
   rules,
   targets,
-  targetsMetadata,
 } from './compat.ts';
+import { type CompanionApiSetup, metadata, queryExemplars, targetsMetadata } from './companions.ts';
 import { cleanTombstones, deleteSeries, type DeletionApiSetup } from './deletions.ts';
 import { frontPage, type FrontPageFacts } from './front_page.ts';
 import {
@@ -75,6 +73,7 @@ export interface ApiSetup {
   readonly read: RemoteReadSetup;
   readonly status: StatusApiSetup;
   readonly deletions: DeletionApiSetup;
+  readonly companions: CompanionApiSetup;
   readonly compat: CompatApiSetup;
   readonly ops: OpsApiSetup;
   readonly page: FrontPageFacts;
@@ -102,7 +101,8 @@ const databaseCreatePaths = ['/api/v1/database/create', '/api/v1/database/namesp
 
 /** Every endpoint of the coordinator. */
 export function routesOf(setup: ApiSetup): readonly Route[] {
-  const { admin, compat, deletions, ingest, labels, ops, page, query, read, status } = setup;
+  const { admin, companions, compat, deletions, ingest, labels, ops, page, query, read, status } =
+    setup;
   const writeBytesMax = setup.writeBodyBytesMax;
   const jsonBytesMax = Math.min(writeBytesMax, jsonWriteBytesMax);
   const table: readonly Row[] = [
@@ -115,19 +115,19 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET', both('label/{name}/values'), 'data', form(labelValues, labels)],
     ['GET POST', both('series'), 'data', form(series, labels)],
     ['POST', ['/api/v1/compat/remote/read'], 'data', bytes(remoteRead, read, readBodyBytesMax)],
+    ['GET POST', both('query_exemplars'), 'data', form(queryExemplars, companions)],
+    ['GET', both('metadata'), 'data', form(metadata, companions)],
+    ['GET', both('targets/metadata'), 'data', form(targetsMetadata, companions)],
     ['GET', both('status/tsdb'), 'data', plain(tsdbStatus, status)],
     ['POST PUT', both('admin/tsdb/delete_series'), 'data', form(deleteSeries, deletions)],
     ['POST PUT', both('admin/tsdb/clean_tombstones'), 'data', plain(cleanTombstones, deletions)],
 
     ['GET', both('status/buildinfo'), 'other', plain(buildInfo, compat)],
     ['GET', both('status/flags'), 'other', plain(flags, compat)],
-    ['GET', both('metadata'), 'other', plain(metadata, compat)],
     ['GET', both('targets'), 'other', plain(targets, compat)],
-    ['GET', both('targets/metadata'), 'other', plain(targetsMetadata, compat)],
     ['GET', both('rules'), 'other', plain(rules, compat)],
     ['GET', both('alerts'), 'other', plain(alerts, compat)],
     ['GET', both('alertmanagers'), 'other', plain(alertmanagers, compat)],
-    ['GET POST', both('query_exemplars'), 'other', form(queryExemplars, compat)],
     ['GET POST', both('format_query'), 'other', form(queryText, compat)],
 
     ['POST', databaseCreatePaths, 'other', json(databaseCreate, admin)],
