@@ -69,10 +69,14 @@ export const queryExemplars: FormHandler<CompanionApiSetup> = async (
   const { timeoutMillis, seriesMax } = settings;
   const signal = clock.deadline(timeoutMillis, request.signal);
   const turning = setup.turningOf(signal);
-  const expr = await parseQuery(parameters.get('query') ?? '', features, turning);
+  const query = parameters.get('query') ?? '';
+  if (query.trim() === '') {
+    throw badRequest('unknown position: parse error: no expression found in input');
+  }
+  const expr = await parseQuery(query, features, turning);
   const lists = selectorsOfQuery(expr);
   // As Prometheus has it.
-  if (lists.length === 0) return jsonAnswer({ status: 'success' });
+  if (lists.length === 0) return { status: 204, headers: {}, body: '' };
   if (setup.exemplars.namespace === undefined) return jsonAnswer({ status: 'success', data: [] });
   const range = [
     BigInt(millisOfNanos(clampNanos(startNanos))),
@@ -99,7 +103,7 @@ function timeOf(
     if (!(error instanceof TsdbError)) throw error;
     const text = JSON.stringify(shownText(parameters.get(name) ?? ''));
     throw badRequest(
-      `invalid parameter ${JSON.stringify(name)}: cannot parse ${text} to a valid timestamp`,
+      `invalid parameter ${JSON.stringify(name)}: invalid time value for '${name}': cannot parse ${text} to a valid timestamp`,
       { cause: error },
     );
   }
