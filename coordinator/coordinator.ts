@@ -235,6 +235,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       exemplars,
       metadata,
       familiesMax: config.metadata.entriesMax,
+      samplesMax: config.querySamplesMax,
       features,
       parseSelectors,
       turningOf,

@@ -49,6 +49,8 @@ export interface CompanionApiSetup {
   readonly parseSelectors: ParseSelectors;
   readonly turningOf: (signal: AbortSignal) => Turning;
   readonly settings: QuerySettings;
+  /** Rows that an answer holds. */
+  readonly samplesMax: number;
   readonly clock: Clock;
 }
 
@@ -82,12 +84,12 @@ export const queryExemplars: FormHandler<CompanionApiSetup> = async (
     BigInt(millisOfNanos(clampNanos(startNanos))),
     BigInt(millisOfNanos(clampNanos(endNanos))),
   ] as const;
-  const bounds = { seriesMax, memory: request.readMemory };
+  const bounds = { seriesMax, samplesMax: setup.samplesMax, memory: request.readMemory };
   const found = await orEmpty(readExemplars(setup.session, lists, range, bounds, turning, signal), {
     series: [],
     warnings: [],
   });
-  return listAnswer(found.series, seriesText, found.warnings, timeoutMillis, turning.work);
+  return listAnswer(found.series, seriesTexts, found.warnings, timeoutMillis, turning.work);
 };
 
 /** @throws {TsdbError} BAD_REQUEST in Prometheus' words */
@@ -109,8 +111,12 @@ function timeOf(
   }
 }
 
-function seriesText({ tags, exemplars }: SeriesExemplars): string {
-  return `{"seriesLabels":${labelsText(tags)},"exemplars":[${exemplars.map(exemplarText).join(',')}]}`;
+function* seriesTexts({ tags, exemplars }: SeriesExemplars): Generator<string> {
+  yield `{"seriesLabels":${labelsText(tags)},"exemplars":[`;
+  for (const [i, exemplar] of exemplars.entries()) {
+    yield i === 0 ? exemplarText(exemplar) : `,${exemplarText(exemplar)}`;
+  }
+  yield ']}';
 }
 
 function exemplarText({ labels, value, timestampMillis }: TimedExemplar): string {
@@ -128,13 +134,13 @@ export const metadata: FormHandler<CompanionApiSetup> = async (setup, request, p
   const perMetric = numberOf(parameters, 'limit_per_metric');
   const call = await familiesOf(setup, request, parameters.get('metric') ?? '');
   const families = limit >= 0 ? call.families.slice(0, limit) : call.families;
-  const familyText = ({ name, entries }: Family): string => {
+  const familyTexts = ({ name, entries }: Family): string[] => {
     const shown = perMetric > 0 ? entries.slice(0, perMetric) : entries;
-    return `${JSON.stringify(name)}:${JSON.stringify(shown.map(metadataJson))}`;
+    return [`${JSON.stringify(name)}:${JSON.stringify(shown.map(metadataJson))}`];
   };
   return listAnswer(
     families,
-    familyText,
+    familyTexts,
     call.warnings,
     setup.settings.timeoutMillis,
     call.work,
@@ -178,7 +184,7 @@ export const targetsMetadata: FormHandler<CompanionApiSetup> = async (
   );
   const items = limit >= 0 ? all.slice(0, limit) : all;
   const { timeoutMillis } = setup.settings;
-  return listAnswer(items, (item) => JSON.stringify(item), call.warnings, timeoutMillis, work);
+  return listAnswer(items, (item) => [JSON.stringify(item)], call.warnings, timeoutMillis, work);
 };
 
 async function familiesOf(
@@ -200,7 +206,7 @@ async function familiesOf(
   const now = clock.nowNanos();
   const range = [now - retentionPeriodNanos, now + bufferFutureNanos] as const;
   const memory: ReadBytes = request.readMemory;
-  const bounds = { seriesMax: familiesMax, memory };
+  const bounds = { seriesMax: familiesMax, samplesMax: setup.samplesMax, memory };
   const found = await orEmpty(
     readMetadata(setup.session, metric, range, bounds, work, signal),
     none,
@@ -233,7 +239,7 @@ const characterUnits = 10;
 
 function listAnswer<Item>(
   items: readonly Item[],
-  textOf: (item: Item) => string,
+  textsOf: (item: Item) => Iterable<string>,
   warnings: readonly string[],
   timeoutMillis: number,
   work: Work,
@@ -242,12 +248,14 @@ function listAnswer<Item>(
   async function* pieces(): AsyncGenerator<Uint8Array> {
     let text = `{"status":"success","data":${brackets[0]}`;
     for (const [index, item] of items.entries()) {
-      const one = textOf(item);
-      text += index === 0 ? one : `,${one}`;
-      if (work.spend(one.length * characterUnits)) await work.pause();
-      if (text.length < pieceCharacters) continue;
-      yield Buffer.from(text);
-      text = '';
+      if (index > 0) text += ',';
+      for (const part of textsOf(item)) {
+        text += part;
+        if (work.spend(part.length * characterUnits)) await work.pause();
+        if (text.length < pieceCharacters) continue;
+        yield Buffer.from(text);
+        text = '';
+      }
     }
     const said = warnings.length === 0 ? '' : `,"warnings":${JSON.stringify(warnings)}`;
     yield Buffer.from(`${text}${brackets[1]}${said}}`);

@@ -18,7 +18,9 @@ import type { IndexQuery } from '#lib/index_query.ts';
 import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import { decodeTags, metricNameTag, type Tags, tagValue } from '#lib/tags.ts';
 import { clampNanos, nanosPerMilli } from '#lib/time.ts';
+import { sortPaced } from '#lib/turns/paced.ts';
 import type { Work } from '#lib/turns/turns.ts';
+import { Pacer } from '../promql/rows/pacer.ts';
 import { queryOfMatcherLists } from '../select/matcher_query.ts';
 import type { Matcher } from '../select/storage.ts';
 
@@ -38,12 +40,17 @@ export interface SeriesExemplars {
 export interface ReadBounds {
   /** 0 = no limit. */
   readonly seriesMax: number;
+  /** Of all rows that an answer holds. */
+  readonly samplesMax: number;
   readonly memory: ReadBytes;
 }
 
 /** About what it takes to read one row, in units of work (lib/turns/turns.ts). */
 const rowUnits = 1000;
 const chunkUnits = 20_000;
+/** What an exemplar, or an entry of metadata, takes as objects beside its texts. */
+const rowBytes = 400;
+const compareUnits = 200;
 
 /**
  * Exemplars of series that one of the lists takes, by the order of their tags, each series once.
@@ -54,44 +61,39 @@ export async function readExemplars(
   session: CompanionSession,
   lists: readonly (readonly Matcher[])[],
   range: readonly [startMillis: bigint, endMillis: bigint],
-  { seriesMax, memory }: ReadBounds,
+  { seriesMax, samplesMax, memory }: ReadBounds,
   turning: Turning,
   signal: AbortSignal,
 ): Promise<{ readonly series: readonly SeriesExemplars[]; readonly warnings: readonly string[] }> {
   const query = await withRegexps(turning, (regexps) => queryOfMatcherLists(lists, regexps));
   const { work } = turning;
+  const pacer = new Pacer(work, samplesMax, memory);
   const nanos = [
     clampNanos(range[0] * nanosPerMilli),
     clampNanos((range[1] + 1n) * nanosPerMilli),
   ] as const;
-  const found = await fetchRows(
-    session,
-    exemplarsNamespace,
-    query,
-    nanos,
-    seriesMax,
-    memory,
-    work,
-    signal,
-  );
+  const read = { namespace: exemplarsNamespace, query, seriesMax, memory };
+  const { bundle, warnings } = await fetchRows(session, read, nanos, work, signal);
   const series: SeriesExemplars[] = [];
-  for (let i = 0; i < found.bundle.seriesCount; i++) {
+  for (let i = 0; i < bundle.seriesCount; i++) {
     const exemplars: TimedExemplar[] = [];
-    for await (const { timestampNanos, value } of rowsOf(
-      found.bundle,
-      i,
-      nanos,
-      valueKind.exemplar,
-      work,
-    )) {
-      exemplars.push({ ...exemplarOfValue(value), timestampMillis: millisOf(timestampNanos) });
+    let isSorted = true;
+    for await (const row of rowsOf(bundle, i, nanos, valueKind.exemplar, pacer)) {
+      const timestampMillis = millisOf(row.timestampNanos);
+      const exemplar = { ...exemplarOfValue(row.value), timestampMillis };
+      const last = exemplars.at(-1);
+      isSorted &&= last === undefined || compareExemplars(last, exemplar) <= 0;
+      exemplars.push(exemplar);
     }
     if (exemplars.length === 0) continue;
-    series.push({ tags: tagsOf(found.bundle, i), exemplars: exemplars.sort(compareExemplars) });
+    const inOrder = isSorted
+      ? exemplars
+      : await sortPaced(exemplars, compareExemplars, work, compareUnits);
+    series.push({ tags: tagsOf(bundle, i), exemplars: inOrder });
   }
-  memory.give(bundleBytes(found.bundle));
-  series.sort((a, b) => compareLabels(a.tags, b.tags));
-  return { series, warnings: found.warnings };
+  pacer.give(bundleBytes(bundle));
+  const byTags = (a: SeriesExemplars, b: SeriesExemplars): number => compareLabels(a.tags, b.tags);
+  return { series: await sortPaced(series, byTags, work, compareUnits), warnings };
 }
 
 /** Entries of a family, those that were sent last first. */
@@ -109,44 +111,31 @@ export async function readMetadata(
   session: CompanionSession,
   name: string,
   range: readonly [startNanos: bigint, endNanos: bigint],
-  { seriesMax, memory }: ReadBounds,
+  { seriesMax, samplesMax, memory }: ReadBounds,
   work: Work,
   signal: AbortSignal,
 ): Promise<{ readonly families: readonly Family[]; readonly warnings: readonly string[] }> {
   const query: IndexQuery =
     name === '' ? { kind: 'all' } : { kind: 'term', field: metricNameTag, term: name };
-  const found = await fetchRows(
-    session,
-    metadataNamespace,
-    query,
-    range,
-    seriesMax,
-    memory,
-    work,
-    signal,
-  );
+  const pacer = new Pacer(work, samplesMax, memory);
+  const read = { namespace: metadataNamespace, query, seriesMax, memory };
+  const { bundle, warnings } = await fetchRows(session, read, range, work, signal);
   const families: Family[] = [];
-  for (let i = 0; i < found.bundle.seriesCount; i++) {
+  for (let i = 0; i < bundle.seriesCount; i++) {
     /** When each value was sent last. */
     const lastOf = new Map<string, { value: Uint8Array; nanos: bigint }>();
-    for await (const { timestampNanos, value } of rowsOf(
-      found.bundle,
-      i,
-      range,
-      valueKind.metadata,
-      work,
-    )) {
-      const nanos = timestampNanos - (timestampNanos % metadataIntervalNanos);
-      lastOf.set(Buffer.from(value).toString('latin1'), { value, nanos });
+    for await (const row of rowsOf(bundle, i, range, valueKind.metadata, pacer)) {
+      const nanos = row.timestampNanos - (row.timestampNanos % metadataIntervalNanos);
+      lastOf.set(Buffer.from(row.value).toString('latin1'), { value: row.value, nanos });
     }
-    const family = tagValue(tagsOf(found.bundle, i), metricNameTag);
+    const family = tagValue(tagsOf(bundle, i), metricNameTag);
     if (lastOf.size > 0 && family !== undefined) {
       families.push({ name: family, entries: liveEntries([...lastOf.values()]) });
     }
   }
-  memory.give(bundleBytes(found.bundle));
-  families.sort((a, b) => (a.name < b.name ? -1 : 1));
-  return { families, warnings: found.warnings };
+  pacer.give(bundleBytes(bundle));
+  const byName = (a: Family, b: Family): number => compareTexts(a.name, b.name);
+  return { families: await sortPaced(families, byName, work, compareUnits), warnings };
 }
 
 /** Without those that nobody has sent since others of the family came. */
@@ -162,25 +151,19 @@ function liveEntries(
 
 function fetchRows(
   session: CompanionSession,
-  namespace: string,
-  query: IndexQuery,
+  read: {
+    readonly namespace: string;
+    readonly query: IndexQuery;
+    readonly seriesMax: number;
+    readonly memory: ReadBytes;
+  },
   [startNanos, endNanos]: readonly [bigint, bigint],
-  seriesLimit: number,
-  memory: ReadBytes,
   work: Work,
   signal: AbortSignal,
 ): Promise<FetchResult> {
-  const options = {
-    namespace,
-    query,
-    startNanos,
-    endNanos,
-    fetchData: true,
-    seriesLimit,
-    requireExhaustive: false,
-    memory,
-  };
-  return work.outside(session.fetch(options, signal));
+  const { seriesMax: seriesLimit, ...asked } = read;
+  const range = { startNanos, endNanos, fetchData: true, requireExhaustive: false };
+  return work.outside(session.fetch({ ...asked, ...range, seriesLimit }, signal));
 }
 
 /** Rows of one kind of a series, in ascending time. What else somebody has written is passed over. */
@@ -189,18 +172,20 @@ async function* rowsOf(
   series: number,
   range: readonly [startNanos: bigint, endNanos: bigint],
   kind: number,
-  work: Work,
+  pacer: Pacer,
 ): AsyncGenerator<{ readonly timestampNanos: bigint; readonly value: Uint8Array }> {
   const { chunkData, chunkOffset } = bundle;
   const chunks = chunkData.subarray(chunkOffset[series]!, chunkOffset[series + 1]!);
   for (const chunk of typedInOrder(apart([chunks]).typed, range)) {
     const { timestampNanos, valueBytes, valueEnds } = decodeTypedRows(chunk);
-    if (work.spend(chunkUnits)) await work.pause();
+    if (pacer.spend(chunkUnits)) await pacer.pause();
     for (const [row, nanos] of timestampNanos.entries()) {
-      if (work.spend(rowUnits)) await work.pause();
+      if (pacer.spend(rowUnits)) await pacer.pause();
       if (nanos < range[0] || nanos >= range[1]) continue;
       const value = valueBytes.subarray(row === 0 ? 0 : valueEnds[row - 1]!, valueEnds[row]!);
-      if (value[0] === kind) yield { timestampNanos: nanos, value };
+      if (value[0] !== kind) continue;
+      if (pacer.hold(1, rowBytes + 2 * value.length)) await pacer.room();
+      yield { timestampNanos: nanos, value };
     }
   }
 }

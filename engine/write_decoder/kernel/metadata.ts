@@ -118,8 +118,16 @@ export function takeMetadata(p: usize, end: usize, slot: u32, generation: u32): 
   return 0;
 }
 
+/** Of longer texts so many bytes count, and the length: a long one may be that of every series. */
+const HASHED_BYTES_MAX: usize = 4096;
+
+function hashText(text: usize, keys: usize): u32 {
+  const length = <usize>load<u32>(text, 4);
+  return hashBytes(<usize>load<u32>(text), min(length, HASHED_BYTES_MAX), keys) + <u32>length * MIX;
+}
+
 function hashTexts(entry: usize, keys: usize, at: usize): void {
-  const help = hashBytes(<usize>load<u32>(entry, HELP), <usize>load<u32>(entry, HELP + 4), keys);
-  const unit = hashBytes(<usize>load<u32>(entry, UNIT), <usize>load<u32>(entry, UNIT + 4), keys);
+  const help = hashText(entry + HELP, keys);
+  const unit = hashText(entry + UNIT, keys);
   store<u32>(entry + at, ((help * MIX) ^ rotl(unit, 15)) * MIX + load<u32>(entry, TYPE));
 }
