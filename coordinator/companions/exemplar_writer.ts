@@ -9,9 +9,6 @@ import { typedRowsFormatLevel } from '#lib/format_level.ts';
 import type { Companion } from './companion.ts';
 import type { CompanionMetrics, DropReason } from './metrics.ts';
 
-/** Of one body, which are sent at once: senders have some thousand rows in one. */
-const atOnceMax = 8192;
-const valueBytesAtOnceMax: number = 4 << 20;
 /** Exemplars whose outcome is not known yet. */
 const outstandingMax = 65_536;
 /** Seconds for which what of the budget is not used is saved. */
@@ -66,11 +63,9 @@ export class ExemplarWriter {
       this.#drop(hindrance, rowCount);
       return 0;
     }
-    const fitting = fittingCount(exemplars);
-    this.#drop('limit', rowCount - fitting);
     const room = Math.max(0, outstandingMax - this.#outstanding);
-    const wanted = Math.min(fitting, room);
-    this.#drop('busy', fitting - wanted);
+    const wanted = Math.min(rowCount, room);
+    this.#drop('busy', rowCount - wanted);
     const taken = this.#take(wanted);
     this.#drop('budget', wanted - taken);
     if (taken === 0) return 0;
@@ -125,12 +120,6 @@ export class ExemplarWriter {
   #drop(reason: DropReason, count: number): void {
     if (count > 0) this.#metrics.droppedExemplars.increase(count, { reason });
   }
-}
-
-function fittingCount({ rowCount, valueEnds }: WriteDecoderExemplars): number {
-  let count = Math.min(rowCount, atOnceMax);
-  while (count > 0 && valueEnds[count - 1]! > valueBytesAtOnceMax) count -= 1;
-  return count;
 }
 
 function reasonOf(outcome: number): DropReason {

@@ -12,8 +12,8 @@ import { TypedValueReader, TypedValueWriter, valueKind } from './typed_value.ts'
 
 /** Characters of the names and values of all labels, as OpenMetrics has it. */
 export const exemplarRunesMax = 128;
-/** Labels of one; only empty ones could be more. */
-export const exemplarLabelsMax = 128;
+/** Labels of one: as many as have a character in name and value. */
+export const exemplarLabelsMax = 64;
 
 const field = { value: 1, names: 2, values: 3 } as const;
 

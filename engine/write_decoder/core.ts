@@ -28,8 +28,8 @@ export const histogramBytesMax: number = 63 * 1024 * 1024;
 export type RemoteWriteVersion = 1 | 2;
 
 /** Most exemplars of one body, and bytes of their values, that are taken; more are left out. */
-export const exemplarsMax: number = 1 << 16;
-export const exemplarBytesMax: number = 16 * 1024 * 1024;
+export const exemplarsMax: number = 1 << 13;
+export const exemplarBytesMax: number = 4 * 1024 * 1024;
 /** Most entries of metadata of one body; more are left out. */
 export const metadataMax: number = 1 << 16;
 

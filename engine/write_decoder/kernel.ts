@@ -35,7 +35,7 @@ const tableEntryBytes = 8;
 /** One slot for so many bytes of the budget: two thirds of a usual series' tags and bookkeeping. */
 const budgetBytesPerSlot = 256;
 /** The kernel's regions for one body, and slack; they are touched as bodies need them. */
-const bodyRegionsBytes: number = 230 * 1024 * 1024;
+const bodyRegionsBytes: number = 217 * 1024 * 1024;
 
 /** As of engine/write_decoder/kernel/metadata.ts. */
 const metadataEntryWords = 12;

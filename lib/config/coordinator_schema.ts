@@ -122,7 +122,7 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
   exemplars: z
     .strictObject({
       enabled: flag.default(true),
-      maxPerSecond: countPositive(1_000_000).default(500),
+      maxPerSecond: countPositive(1_000_000).default(200),
       retention: durationPositive().default(24 * 3_600_000),
     })
     .superRefine(({ retention }, context) => {

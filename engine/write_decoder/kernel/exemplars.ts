@@ -1,6 +1,6 @@
 // Exemplars of remote write: from the wire to typed values of kind 4 (docs/EXEMPLARS.md), as engine/typed/exemplar.ts makes
 // them. One that is none is noted with its reason and is no value; only what is no protobuf makes the body malformed. What is
-// beyond the room for a body is left out and counted. The plain twin is engine/write_decoder/exemplar_twin.ts.
+// beyond the room for a body is passed over and counted. The plain twin is engine/write_decoder/exemplar_twin.ts.
 
 import { kindExemplar, typeBytes, typeDouble } from '../../typed/kernel/fields';
 import { copyBytes, runesOf } from './bytes';
@@ -52,13 +52,14 @@ let problem: u8 = 0;
  * Answers 0, or MALFORMED.
  */
 export function takeExemplar(p: usize, end: usize, slot: u32, generation: u32, isV2: bool): i32 {
-  if (!read(p, end, isV2)) return MALFORMED;
   const row = <usize>word(EXEMPLARS);
   const from = <usize>word(EXEMPLAR_BYTES);
+  // Nobody looks at those that have no room: a body may be nothing else.
   if (row == <usize>EXEMPLARS_MAX || from + EXEMPLAR_VALUE_BYTES_MAX > <usize>EXEMPLAR_BYTES_MAX) {
     setWord(EXEMPLARS_LEFT_OUT, word(EXEMPLARS_LEFT_OUT) + 1);
     return 0;
   }
+  if (!read(p, end, isV2)) return MALFORMED;
   const valueAt = EXEMPLAR_VALUES + from;
   const length = problem == 0 ? putValue(valueAt) : 0;
   let nanos: i64 = 0;

@@ -73,12 +73,13 @@ export const HISTOGRAM_VALUE_BYTES_MAX: u32 = 64 << 20;
 /** Start times of rows; all zero between bodies. */
 export const ROW_STARTS: usize = HISTOGRAM_VALUES + HISTOGRAM_VALUE_BYTES_MAX + 0x20000;
 /** Exemplars of a body: columns, and their values as typed values, one after the other. */
-export const EXEMPLARS_MAX: u32 = 1 << 16;
-export const EXEMPLAR_BYTES_MAX: u32 = 16 << 20;
+export const EXEMPLARS_MAX: u32 = 1 << 13;
+export const EXEMPLAR_BYTES_MAX: u32 = 4 << 20;
 /** Characters of all labels of one, as Prometheus has it. */
 export const EXEMPLAR_RUNES_MAX: u32 = 128;
-export const EXEMPLAR_LABELS_MAX: u32 = 128;
-/** More than a value takes: kind, layout, number, and labels of 128 texts twice with four bytes a character. */
+/** As many as have a character in each of their texts. */
+export const EXEMPLAR_LABELS_MAX: u32 = 64;
+/** More than a value takes: kind, layout, number, and 128 texts with four bytes a character. */
 export const EXEMPLAR_VALUE_BYTES_MAX: usize = 2048;
 export const EXEMPLAR_SLOTS: usize = ROW_STARTS + ROWS_MAX * 8 + 0x10000;
 export const EXEMPLAR_GENERATIONS: usize = EXEMPLAR_SLOTS + EXEMPLARS_MAX * 4;
