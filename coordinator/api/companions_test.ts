@@ -64,6 +64,27 @@ async function openWithCompanions(settings?: string): Promise<TestCoordinator> {
   return coordinator;
 }
 
+test('the first exemplars wait for the namespace that is made for them', async () => {
+  await using coordinator = await TestCoordinator.openReady();
+  const millis = nowSeconds() * 1000;
+  const odd = seriesOf({ 'b-d': 'x', __name__: 'odd' }, millis, [[{}, 1, millis]]);
+  const good = [1, 2].map((i) =>
+    seriesOf({ __name__: 'first', i: `${i}` }, millis, [[{ i: `${i}` }, i, millis]]),
+  );
+  await coordinator.post(writePath, encodeRemoteWrite([odd, ...good]));
+  const path = `/api/v1/query_exemplars?query=${encodeURIComponent('{__name__=~".+"}')}`;
+  const wanted = [1, 2].map((i) => ({
+    seriesLabels: { __name__: 'first', i: `${i}` },
+    exemplars: [{ labels: { i: `${i}` }, value: `${i}`, timestamp: millis / 1000 }],
+  }));
+  let found: unknown = null;
+  await until('they are there', async () => {
+    found = dataOf(await coordinator.get(path));
+    return (found as unknown[]).length > 0;
+  });
+  assert.deepEqual(found, wanted);
+});
+
 test('exemplars of both versions are stored once and answered by series, in order', async () => {
   await using coordinator = await openWithCompanions();
   const millis = nowSeconds() * 1000;

@@ -29,7 +29,9 @@ export interface CompanionParts {
 
 /** Nodes bootstrap a new namespace within seconds. */
 const proofMillisMax = 60_000;
-const proofPauseMillis = 50;
+/** Before an attempt to read it: a session tries what fails again after half a second. */
+const proofPauseMillis = 100;
+const lookMillis = 20;
 /** Between two attempts to make it: the first pause, doubled up to the last. */
 const pauseMillisFirst = 10_000;
 const pauseMillisMax = 600_000;
@@ -72,6 +74,21 @@ export class Companion {
     return false;
   }
 
+  /** Somebody here makes it now. */
+  get isMaking(): boolean {
+    return this.#isMaking;
+  }
+
+  /** Waits until it is READY, at most so long. @returns whether it is */
+  async becomesReady(millisMax: number): Promise<boolean> {
+    const { clock, signal } = this.#parts;
+    const end = clock.monotonicMillis() + millisMax;
+    while (!this.isReady && !signal.aborted && clock.monotonicMillis() < end) {
+      await clock.sleep(lookMillis, signal).catch(() => {});
+    }
+    return this.isReady;
+  }
+
   async #make(): Promise<void> {
     const { clock, log, signal, store } = this.#parts;
     const { name } = this;
@@ -106,11 +123,11 @@ export class Companion {
   async #proven(deadline: AbortSignal): Promise<void> {
     const { clock, prove } = this.#parts;
     for (;;) {
+      await clock.sleep(proofPauseMillis, deadline);
       try {
         return await prove(this.name, deadline);
       } catch (error) {
         if (deadline.aborted || !(error instanceof TsdbError)) throw error;
-        await clock.sleep(proofPauseMillis, deadline);
       }
     }
   }

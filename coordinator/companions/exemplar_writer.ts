@@ -8,7 +8,10 @@ import { TsdbError } from '#lib/errors.ts';
 import { typedRowsFormatLevel } from '#lib/format_level.ts';
 import type { Companion } from './companion.ts';
 import type { CompanionMetrics, DropReason } from './metrics.ts';
+import { heldRows, type HeldRows } from './one_write.ts';
 
+/** How long exemplars wait for their namespace, which takes a moment on a single node. */
+const heldMillisMax = 2_000;
 /** Exemplars whose outcome is not known yet. */
 const outstandingMax = 65_536;
 /** Seconds for which what of the budget is not used is saved. */
@@ -58,7 +61,10 @@ export class ExemplarWriter {
     this.#drop('bad', badCount);
     this.#drop('limit', leftOutCount);
     if (rowCount === 0) return 0;
-    const hindrance = this.#hindrance();
+    const refusal = this.#refusal();
+    const isReady = refusal === null && this.#companion.prepare();
+    const isSoon = isReady || this.#companion.isMaking;
+    const hindrance = refusal ?? (isSoon ? null : 'not_ready');
     if (hindrance !== null) {
       this.#drop(hindrance, rowCount);
       return 0;
@@ -71,9 +77,9 @@ export class ExemplarWriter {
     if (taken === 0) return 0;
     this.#outstanding += taken;
     try {
-      const rows = { ...exemplars, rowCount: taken };
-      const result = await this.#session.write(this.#companion.name, rows, series, this.#signal);
-      return this.#count(result, taken);
+      return isReady
+        ? await this.#send({ ...exemplars, rowCount: taken }, series)
+        : await this.#sendWhenReady(exemplars, taken, series);
     } catch (error) {
       if (!(error instanceof TsdbError) && !this.#signal.aborted) throw error;
       this.#drop('failed', taken);
@@ -83,10 +89,28 @@ export class ExemplarWriter {
     }
   }
 
-  #hindrance(): DropReason | null {
+  async #send(rows: HeldRows, series: SeriesTable): Promise<number> {
+    const result = await this.#session.write(this.#companion.name, rows, series, this.#signal);
+    return this.#count(result, rows.rowCount);
+  }
+
+  /** The first ones wait for the namespace that is made for them. */
+  async #sendWhenReady(
+    exemplars: WriteDecoderExemplars,
+    rowCount: number,
+    table: SeriesTable,
+  ): Promise<number> {
+    const { rows, series } = heldRows(exemplars, rowCount, table);
+    this.#drop('bad', rowCount - rows.rowCount);
+    if (await this.#companion.becomesReady(heldMillisMax)) return this.#send(rows, series);
+    this.#drop('not_ready', rows.rowCount);
+    return 0;
+  }
+
+  /** Why none is taken at all. */
+  #refusal(): DropReason | null {
     if (!this.#setting.isEnabled) return 'disabled';
-    if (this.#session.formatLevel < typedRowsFormatLevel) return 'upgrade';
-    return this.#companion.prepare() ? null : 'not_ready';
+    return this.#session.formatLevel < typedRowsFormatLevel ? 'upgrade' : null;
   }
 
   /** How many of so many the budget has. */

@@ -5,7 +5,6 @@
 import { isUtf8 } from 'node:buffer';
 import { metadataIntervalNanos } from '#cluster/namespaces/companions.ts';
 import type { Session } from '#cluster/session/session.ts';
-import type { SeriesTable } from '#cluster/session/types.ts';
 import { writeOutcome } from '#cluster/session/write_result.ts';
 import {
   type FamilyMetadata,
@@ -28,6 +27,7 @@ import { decodeTags, encodeTags, metricNameTag, tagValue } from '#lib/tags.ts';
 import { loopTurn } from '#lib/turns/turns.ts';
 import type { Companion } from './companion.ts';
 import type { CompanionMetrics, DropReason } from './metrics.ts';
+import { OneWriteSeries, type SeriesOfWrite } from './one_write.ts';
 
 /** New entries of one body: more are written when they are sent again. */
 const newPerBodyMax = 4096;
@@ -213,7 +213,7 @@ export class MetadataWriter {
   }
 
   async #writeEntries(entries: readonly Entry[]): Promise<void> {
-    const series = new Families(entries, this.#idScheme);
+    const series = new OneWriteSeries(entries.map(({ name }) => this.#seriesOf(name)));
     let end = 0;
     const rows = {
       rowCount: entries.length,
@@ -241,6 +241,16 @@ export class MetadataWriter {
     }
   }
 
+  #seriesOf(name: string): SeriesOfWrite {
+    const tags = [{ name: metricNameTag, value: name }];
+    return {
+      tags: encodeTags(tags),
+      idScheme: idSchemeCode[this.#idScheme],
+      idHash: murmur3(Buffer.from(idOfTags(tags, this.#idScheme))),
+      explicitId: noBytes,
+    };
+  }
+
   /** They are written when they are sent next. */
   #forget(entries: readonly Entry[]): void {
     if (entries.length === 0) return;
@@ -251,42 +261,6 @@ export class MetadataWriter {
 
   #drop(reason: DropReason, count: number): void {
     if (count > 0) this.#metrics.droppedMetadata.increase(count, { reason });
-  }
-}
-
-/** Series of the families of one write. */
-class Families implements SeriesTable {
-  readonly isOfOneWrite = true;
-  readonly idHash: Uint32Array;
-  readonly generation: Uint32Array;
-  readonly refused: Uint8Array;
-  readonly #entries: readonly Entry[];
-  readonly #idScheme: IdScheme;
-
-  constructor(entries: readonly Entry[], idScheme: IdScheme) {
-    this.#entries = entries;
-    this.#idScheme = idScheme;
-    this.generation = new Uint32Array(entries.length).fill(1);
-    this.refused = new Uint8Array(entries.length);
-    this.idHash = Uint32Array.from(entries, ({ name }) =>
-      murmur3(Buffer.from(idOfTags([{ name: metricNameTag, value: name }], idScheme))),
-    );
-  }
-
-  problem(): string {
-    return '';
-  }
-
-  tags(slot: number): Uint8Array {
-    return encodeTags([{ name: metricNameTag, value: this.#entries[slot]!.name }]);
-  }
-
-  idScheme(): number {
-    return idSchemeCode[this.#idScheme];
-  }
-
-  explicitId(): Uint8Array {
-    return noBytes;
   }
 }
 
