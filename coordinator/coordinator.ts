@@ -8,6 +8,12 @@ import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import { writtenVersionOf } from '#cluster/metadata/written_version.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import {
+  exemplarsCompanion,
+  isCompanion,
+  metadataCompanion,
+} from '#cluster/namespaces/companions.ts';
+import { NamespaceStore } from '#cluster/namespaces/store.ts';
+import {
   isReady,
   isUnaggregated,
   type Namespace,
@@ -34,6 +40,10 @@ import { Turns } from '#lib/turns/turns.ts';
 import { legacyTagRules, type TagRules, typeAndUnitTags } from '#lib/tags.ts';
 import type { NamespaceReadiness } from './api/ops.ts';
 import type { QuerySettings } from './api/parameters.ts';
+import { Companion } from './companions/companion.ts';
+import { ExemplarWriter } from './companions/exemplar_writer.ts';
+import { MetadataWriter } from './companions/metadata_writer.ts';
+import { companionMetrics } from './companions/metrics.ts';
 import { Fanout, readableNamespace } from './select/fanout.ts';
 import { Ingest, verdictBy } from './ingest/ingest.ts';
 import type { IngestNamespace } from './ingest/namespaces.ts';
@@ -121,10 +131,46 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   const writtenVersion = (): number => writtenVersionOf(session, peerClocks, env.clock);
   const checkClock = (what: string): void => peerClocks.checkNotAhead(what);
   const readable = new ReadyNamespaces(topology);
+  const stop = new AbortController();
+  const prove = (namespace: string, signal: AbortSignal): Promise<void> =>
+    proveNamespace(session, namespace, env.clock.deadline(proofMillisMax, signal));
+  const companionParts = {
+    topology,
+    store: new NamespaceStore(options.kv, options.cluster, env.clock),
+    prove,
+    clock: env.clock,
+    log,
+    signal: stop.signal,
+  };
+  const exemplars = new Companion(
+    companionParts,
+    exemplarsCompanion(BigInt(config.exemplars.retentionMillis) * nanosPerMilli),
+  );
+  const metadata = new Companion(companionParts, metadataCompanion());
+  const noteMetrics = companionMetrics(options.metrics);
   const ingest = new Ingest(
     decoder,
     session,
     { ready: () => readable.list, refresh: (signal) => topology.refresh(signal) },
+    {
+      exemplars: new ExemplarWriter(
+        config.exemplars,
+        session,
+        exemplars,
+        noteMetrics,
+        env.clock,
+        stop.signal,
+      ),
+      metadata: new MetadataWriter(
+        config.metadata,
+        session,
+        metadata,
+        noteMetrics,
+        env.clock,
+        config.idScheme,
+        stop.signal,
+      ),
+    },
     ingestMetrics(options.metrics, decoder),
     env.clock,
     log,
@@ -147,8 +193,6 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     rangeMillisMax: config.fetchedRangeMillisMax,
     requireExhaustive: config.requireExhaustive,
   };
-  const prove = (namespace: string, signal: AbortSignal): Promise<void> =>
-    proveNamespace(session, namespace, env.clock.deadline(proofMillisMax, signal));
   const routes = routesOf({
     admin: {
       kv: options.kv,
@@ -199,8 +243,19 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       checkClock,
       noteDeletion: (version) => session.noteDeletion(version),
     },
-    compat: {
+    companions: {
+      session,
+      exemplars,
+      metadata,
+      familiesMax: config.metadata.entriesMax,
+      samplesMax: config.querySamplesMax,
+      features,
+      parseSelectors,
+      turningOf,
+      settings,
       clock: env.clock,
+    },
+    compat: {
       features,
       turningOf: (signal) => turningOf(env.clock.deadline(config.queryTimeoutMillis, signal)),
       version: options.version,
@@ -238,7 +293,6 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   });
   try {
     const metricsServer = await openMetrics(options);
-    const stop = new AbortController();
     const placement = () => topology.view.placement;
     void peerClocks.follow({ placement, nodeServiceOf: options.nodeOf }, stop.signal);
     return {
@@ -252,12 +306,13 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       },
     };
   } catch (error) {
+    stop.abort();
     await api.close();
     throw error;
   }
 }
 
-/** READY unaggregated namespaces, listed anew only when the registry is another one. */
+/** READY unaggregated namespaces of samples, listed anew only when the registry is another one. */
 class ReadyNamespaces {
   readonly #topology: Pick<Topology, 'view'>;
   #of: unknown = null;
@@ -272,7 +327,7 @@ class ReadyNamespaces {
     if (this.#of === namespaces) return this.#all;
     this.#of = namespaces;
     const takes = (namespace: Namespace): boolean =>
-      isReady(namespace) && isUnaggregated(namespace);
+      isReady(namespace) && isUnaggregated(namespace) && !isCompanion(namespace.name);
     this.#all = [...namespaces.values()].filter(takes).map((namespace) => ({
       name: namespace.name,
       schemas: schemasOf(namespace),

@@ -16,6 +16,8 @@ import {
 import { tagsBytesMax } from '#lib/tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import * as format from './batch/format.ts';
+import { exemplarLabelsMax, exemplarRunesMax } from './typed/exemplar.ts';
+import { valueKind } from './typed/typed_value.ts';
 import { storeOutcome } from './store/rows.ts';
 import * as core from './write_decoder/core.ts';
 import { snappyProblem } from './write_decoder/snappy.ts';
@@ -89,6 +91,13 @@ test('the write decoder kernel has the limits and problems of core.ts', () => {
     TOO_MANY_SYMBOLS: problem.tooManySymbols,
     TOO_MUCH_TEXT: problem.tooMuchText,
     OVERSIZE_SLOT: core.oversizeSlot,
+    NAMELESS_SLOT: core.namelessSlot,
+    UNRESOLVED_SLOT: core.unresolvedSlot,
+    EXEMPLARS_MAX: core.exemplarsMax,
+    EXEMPLAR_BYTES_MAX: core.exemplarBytesMax,
+    EXEMPLAR_RUNES_MAX: exemplarRunesMax,
+    EXEMPLAR_LABELS_MAX: exemplarLabelsMax,
+    METADATA_MAX: core.metadataMax,
     TAGS_COUNT_MAX: core.tagsCountMax,
     TAGS_BYTES_MAX: tagsBytesMax,
     ROWS_MAX: core.writeDecoderRowsMax,
@@ -96,6 +105,17 @@ test('the write decoder kernel has the limits and problems of core.ts', () => {
     RAW_BYTES_MAX: core.rawBytesMax,
     SYMBOLS_MAX: core.symbolsMax,
     LABEL_TEXT_BYTES_MAX: core.labelTextBytesMax,
+  });
+  assertNumbers('write_decoder/kernel/exemplars.ts', {
+    TOO_LONG: core.exemplarProblem.tooLong,
+    NOT_UTF8: core.exemplarProblem.notUtf8,
+    BAD_REFERENCE: core.exemplarProblem.badReference,
+    BAD_TIME: core.exemplarProblem.badTime,
+  });
+  assertNumbers('typed/kernel/fields.ts', {
+    kindHistogram: valueKind.histogram,
+    kindExemplar: valueKind.exemplar,
+    kindLast: valueKind.metadata,
   });
   assertNumbers('write_decoder/kernel/snappy.ts', {
     SNAPPY_BAD_LENGTH: snappyProblem.badLength,

@@ -5,6 +5,8 @@
 import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
 import { Fields } from '../fields.ts';
 import type { Compare, Kv, Operation } from '../kv/kv.ts';
+import { blockSizeForRetention } from '../namespaces/block_size.ts';
+import { checkNoCompanion } from '../namespaces/companions.ts';
 import type { NamespaceStore } from '../namespaces/store.ts';
 import {
   addNamespace,
@@ -32,15 +34,6 @@ const localShardCount = 64;
 const shardsPerHost = 64;
 const replicationFactorDefault = 3;
 const retentionNanosDefault = 24n * hourNanos;
-
-/** Block size by retention: up to the first, the second. Longer retentions take the last. */
-const blockSizes: readonly (readonly [retentionNanosMax: bigint, blockSizeNanos: bigint])[] = [
-  [12n * hourNanos, 30n * minuteNanos],
-  [24n * hourNanos, hourNanos],
-  [7n * dayNanos, 2n * hourNanos],
-  [30n * dayNanos, 12n * hourNanos],
-  [365n * dayNanos, 24n * hourNanos],
-];
 
 /** Points of one series that compress well in one block. */
 const pointsPerBlock = 720n;
@@ -103,17 +96,6 @@ export function databaseCreate(
 }
 
 /**
- * Block size for a retention when the request names none.
- * @returns nanoseconds
- */
-export function blockSizeForRetention(retentionNanos: bigint): bigint {
-  for (const [retentionNanosMax, blockSizeNanos] of blockSizes) {
-    if (retentionNanos <= retentionNanosMax) return blockSizeNanos;
-  }
-  return blockSizes.at(-1)![1];
-}
-
-/**
  * Block size that holds about 720 points of a series, in steps of 5 minutes from 30 minutes to a
  * day.
  * @returns nanoseconds
@@ -130,6 +112,7 @@ function readRequest(body: unknown, zone: string): DatabaseRequest {
   const fields = Fields.of(body, '');
   const name = fields.string('namespaceName', '');
   if (name === '') throw badRequest('missing required field: namespaceName');
+  checkNoCompanion(name);
   const type = fields.string('type', '');
   if (type !== '' && type !== 'local' && type !== 'cluster') {
     throw badRequest(`invalid database type: ${JSON.stringify(shownText(type))}`);

@@ -5,6 +5,7 @@
  */
 import { badRequest } from '#lib/errors.ts';
 import { Fields } from '../fields.ts';
+import { checkNoCompanion } from './companions.ts';
 import type {
   Aggregation,
   ExtendedOptions,
@@ -24,6 +25,7 @@ export function namespaceOfAddRequest(body: unknown): Namespace {
   const fields = Fields.of(body, '');
   const name = fields.string('name', '');
   if (name === '') throw badRequest('missing required field: name');
+  checkNoCompanion(name);
   const options = fields.object('options');
   fields.end();
   if (options === null) throw badRequest('missing required field: options');

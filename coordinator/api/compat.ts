@@ -4,11 +4,9 @@
  * gives when it has none.
  */
 import type { Turning } from '#engine/aside/aside.ts';
-import type { Clock } from '#lib/env/env.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { formatQuery } from '../promql/parse/format.ts';
 import type { PromqlFeatures } from '../promql/parse/features.ts';
-import { parseQuery } from '../promql/parse/parser.ts';
 import { treeJson } from '../promql/parse/tree_json.ts';
 import {
   type ApiAnswer,
@@ -18,10 +16,9 @@ import {
   jsonContentType,
   type PlainHandler,
 } from '../http/http_api.ts';
-import { boundParameter, checkOrder, requiredText, ofParameter } from './parameters.ts';
+import { requiredText, ofParameter } from './parameters.ts';
 
 export interface CompatApiSetup {
-  readonly clock: Clock;
   readonly features: PromqlFeatures;
   /** For what takes a query's text apart. */
   readonly turningOf: (signal: AbortSignal) => Turning;
@@ -44,13 +41,6 @@ export const buildInfo: PlainHandler<CompatApiSetup> = ({ version }) =>
     goVersion: '',
   });
 
-/** Kinds and help texts of metrics are not stored, so there is none to tell. */
-export const metadata: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
-  checkWholeNumber(urlParameters, 'limit');
-  checkWholeNumber(urlParameters, 'limit_per_metric');
-  return success({});
-};
-
 export const targets: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
   checkWord(urlParameters, 'state', ['active', 'dropped', 'any']);
   return success({ activeTargets: [], droppedTargets: [], droppedTargetCounts: {} });
@@ -69,11 +59,6 @@ export const notifications: PlainHandler<CompatApiSetup> = () => success([]);
 /** Blocks are those of namespaces on the nodes, and none of Prometheus' kind. */
 export const tsdbBlocks: PlainHandler<CompatApiSetup> = () => success({ blocks: [] });
 
-export const targetsMetadata: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
-  checkWholeNumber(urlParameters, 'limit');
-  return success([]);
-};
-
 export const rules: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
   checkWord(urlParameters, 'type', ['alert', 'record']);
   checkWholeNumber(urlParameters, 'group_limit');
@@ -86,22 +71,6 @@ export const alerts: PlainHandler<CompatApiSetup> = () => success({ alerts: [] }
 
 export const alertmanagers: PlainHandler<CompatApiSetup> = () =>
   success({ activeAlertmanagers: [], droppedAlertmanagers: [] });
-
-/** Exemplars of writes are not stored. */
-export const queryExemplars: FormHandler<CompatApiSetup> = async (
-  { clock, features, turningOf },
-  { signal },
-  parameters,
-) => {
-  const now = clock.nowNanos();
-  checkOrder(
-    boundParameter(parameters, 'start', now, 0n),
-    boundParameter(parameters, 'end', now, now),
-  );
-  const query = requiredText(parameters, 'query');
-  await ofParameter('query', parseQuery(query, features, turningOf(signal)));
-  return success([]);
-};
 
 export const queryText: FormHandler<CompatApiSetup> = async (
   { features, turningOf },

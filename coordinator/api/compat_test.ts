@@ -89,18 +89,18 @@ test('what is not there is answered as by a Prometheus that has none', async () 
 test('these endpoints refuse what Prometheus refuses', async () => {
   await using coordinator = await TestCoordinator.open();
   const refused = [
-    ['/api/v1/query_exemplars', /missing required parameter: query/],
+    ['/api/v1/query_exemplars', /no expression found in input/],
     ['/api/v1/query_exemplars?query=sum(', /parse error/],
     ['/api/v1/query_exemplars?query=up&start=5&end=1', /end timestamp must not be before/],
     ['/api/v1/format_query', /missing required parameter: query/],
     ['/api/v1/format_query?query=)', /parse error/],
-    ['/api/v1/metadata?limit=many', /limit: not a whole number: many/],
+    ['/api/v1/metadata?limit=many', /^limit must be a number$/],
     ['/api/v1/rules?type=both', /type: not one of alert, record: both/],
     ['/api/v1/scrape_pools/config', /missing required parameter: scrapePool/],
     ['/api/v1/targets/relabel_steps?scrapePool=a', /scrapePool: there is no such scrape pool: a/],
     ['/api/v1/rules?group_limit=x', /group_limit: not a whole number: x/],
     ['/api/v1/rules?exclude_alerts=x', /exclude_alerts: neither true nor false: x/],
-    ['/api/v1/targets/metadata?limit=x', /limit: not a whole number: x/],
+    ['/api/v1/targets/metadata?limit=x', /^limit must be a number$/],
     ['/api/v1/targets?state=lost', /state: not one of/],
   ] as const;
   for (const [path, reason] of refused) {

@@ -5,7 +5,8 @@ import type { DeletionRequest } from '#cluster/metadata/deletions.ts';
 import { allTime } from '#cluster/metadata/deletions.ts';
 import { publishDeletions, type PublishingParts } from '#cluster/metadata/publish_deletions.ts';
 import { deletionCleanMillisMax } from '#cluster/limits.ts';
-import { isReady } from '#cluster/namespaces/namespaces.ts';
+import { metadataNamespace } from '#cluster/namespaces/companions.ts';
+import { isReady, type Namespace } from '#cluster/namespaces/namespaces.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import { withRegexps } from '#engine/aside/regexps.ts';
@@ -52,7 +53,7 @@ export async function deleteSeries(
   const names =
     call.namespaces.length > 0
       ? call.namespaces
-      : [...view.namespaces.values()].filter(isReady).map(({ name }) => name);
+      : [...view.namespaces.values()].filter(isDeletedFrom).map(({ name }) => name);
   if (names.length === 0) {
     throw new TsdbError('UNAVAILABLE', 'cannot delete series: no namespace is ready');
   }
@@ -64,6 +65,11 @@ export async function deleteSeries(
       ? {}
       : bothNames('Unconfirmed-Instances', headerText(unconfirmed.join(',')).slice(0, 2000)),
   );
+}
+
+/** Exemplars go with their series; metadata is not about some of them. */
+function isDeletedFrom(namespace: Namespace): boolean {
+  return isReady(namespace) && namespace.name !== metadataNamespace;
 }
 
 /** @throws {TsdbError} BAD_REQUEST */

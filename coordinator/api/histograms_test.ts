@@ -141,7 +141,7 @@ test('bad histograms are named, and the good rows beside them are written', asyn
     },
     { tags: tagsOf({ __name__: 'up' }), samples: [{ timestampMillis: millis, value: 1 }] },
     {
-      tags: tagsOf({ 'b-d': 'x' }),
+      tags: tagsOf({ __name__: 'odd', 'b-d': 'x' }),
       samples: [],
       histograms: [{ timestampMillis: millis, histogram: histogramOf(1, 2) }],
     },
@@ -151,7 +151,7 @@ test('bad histograms are named, and the good rows beside them are written', asyn
     assert.match(answer.json.error, /^2 of 4 samples were refused, the others were written: /);
     const time = `${millis / 1000}`;
     assert.match(answer.json.error, new RegExp(`{__name__="latency", job="a"} at ${time}: .*7.*8`));
-    assert.match(answer.json.error, /{b-d="x"}: tag name does not match/);
+    assert.match(answer.json.error, /{__name__="odd", b-d="x"}: tag name does not match/);
   };
   isNamed(await test.post(writePath, encodeRemoteWrite(bodies)));
   const answer = await test.post(writePath, encodeRemoteWriteV2(bodies), v2);

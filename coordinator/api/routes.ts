@@ -42,21 +42,19 @@ import {
   alerts,
   buildInfo,
   type CompatApiSetup,
-  metadata,
   notifications,
-  queryExemplars,
   queryText,
   queryTree,
   rules,
   scrapePoolConfig,
   scrapePools,
   targets,
-  targetsMetadata,
   tsdbBlocks,
 } from './compat.ts';
+import { type CompanionApiSetup, metadata, queryExemplars, targetsMetadata } from './companions.ts';
 import { cleanTombstones, deleteSeries, type DeletionApiSetup } from './deletions.ts';
 import { federate, type FederateSetup } from './federate.ts';
-import { frontPage, type FrontPageFacts } from './front_page.ts';
+import { frontPage, type FrontPageFacts } from '../http/front_page.ts';
 import {
   type ApiHandler,
   bytes,
@@ -94,6 +92,7 @@ export interface ApiSetup {
   readonly read: RemoteReadSetup;
   readonly status: StatusApiSetup;
   readonly deletions: DeletionApiSetup;
+  readonly companions: CompanionApiSetup;
   readonly compat: CompatApiSetup;
   readonly info: ServerInfoSetup;
   readonly ops: OpsApiSetup;
@@ -126,9 +125,8 @@ const databaseCreatePaths = ['/api/v1/database/create', '/api/v1/database/namesp
 
 /** Every endpoint of the coordinator. */
 export function routesOf(setup: ApiSetup): readonly Route[] {
-  const { admin, compat, deletions, info, ingest, labels, messages, ops, page, query, read } =
-    setup;
-  const { status } = setup;
+  const { admin, companions, compat, deletions, info, ingest, labels, messages, ops, page } = setup;
+  const { query, read, status } = setup;
   const writeBytesMax = setup.writeBodyBytesMax;
   const jsonBytesMax = Math.min(writeBytesMax, jsonWriteBytesMax);
   const table: readonly Row[] = [
@@ -143,6 +141,9 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET POST', both('series'), 'data', form(series, labels)],
     ['GET', federatePaths, 'data', form(federate, setup.federate)],
     ['POST', readPaths, 'data', bytes(remoteRead, read, readBodyBytesMax)],
+    ['GET POST', both('query_exemplars'), 'data', form(queryExemplars, companions)],
+    ['GET', both('metadata'), 'data', form(metadata, companions)],
+    ['GET', both('targets/metadata'), 'data', form(targetsMetadata, companions)],
     ['GET', both('status/tsdb'), 'data', plain(tsdbStatus, status)],
     ['POST PUT', both('admin/tsdb/delete_series'), 'data', form(deleteSeries, deletions)],
     ['POST PUT', both('admin/tsdb/clean_tombstones'), 'data', plain(cleanTombstones, deletions)],
@@ -158,13 +159,10 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET', both('scrape_pools'), 'other', plain(scrapePools, compat)],
     ['GET', both('scrape_pools/config'), 'other', plain(scrapePoolConfig, compat)],
     ['GET', both('targets/relabel_steps'), 'other', plain(scrapePoolConfig, compat)],
-    ['GET', both('metadata'), 'other', plain(metadata, compat)],
     ['GET', both('targets'), 'other', plain(targets, compat)],
-    ['GET', both('targets/metadata'), 'other', plain(targetsMetadata, compat)],
     ['GET', both('rules'), 'other', plain(rules, compat)],
     ['GET', both('alerts'), 'other', plain(alerts, compat)],
     ['GET', both('alertmanagers'), 'other', plain(alertmanagers, compat)],
-    ['GET POST', both('query_exemplars'), 'other', form(queryExemplars, compat)],
     ['GET POST', both('format_query'), 'other', form(queryText, compat)],
     ['GET POST', both('parse_query'), 'other', form(queryTree, compat)],
 

@@ -69,9 +69,12 @@ function asUnavailable(error: unknown): unknown {
 }
 
 /**
- * By the content type's parameter `proto`; without one it is version 1. Null: neither of the two.
+ * By the content type's parameter `proto`; without one it is version 1, as without a content type. Null: neither of the
+ * two.
  */
 function versionOf(contentType: string): RemoteWriteVersion | null {
+  const mediaType = contentType.split(';')[0]!.trim().toLowerCase();
+  if (mediaType !== '' && mediaType !== 'application/x-protobuf') return null;
   const message = /;\s*proto="?([^;"\s]*)/i.exec(contentType)?.[1]?.toLowerCase();
   if (message === undefined || message === 'prometheus.writerequest') return 1;
   return message === 'io.prometheus.write.v2.request' ? 2 : null;
@@ -100,11 +103,11 @@ async function remoteWriteV2(
   }
 }
 
-function writtenHeaders({ samples, histograms }: Written): Record<string, string> {
+function writtenHeaders({ samples, histograms, exemplars }: Written): Record<string, string> {
   return {
     'X-Prometheus-Remote-Write-Samples-Written': String(samples),
     'X-Prometheus-Remote-Write-Histograms-Written': String(histograms),
-    'X-Prometheus-Remote-Write-Exemplars-Written': '0',
+    'X-Prometheus-Remote-Write-Exemplars-Written': String(exemplars),
   };
 }
 

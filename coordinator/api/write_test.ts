@@ -362,11 +362,20 @@ test('remote write 2.0 stores the same rows and says how many', async () => {
   assert.deepEqual([...series!.rows.values()], [bitsOf(1), staleMarkerBits, bitsOf(3)]);
   assert.equal(others.length, 0);
 
-  const bad = { tags: tagsOf({ 'b-d': 'x' }), samples: samples.slice(1) };
+  const bad = { tags: tagsOf({ __name__: 'up', 'b-d': 'x' }), samples: samples.slice(1) };
   const partly = await test.post(remotePath, encodeRemoteWriteV2([bad, good]), v2);
   assert.equal(partly.status, 400);
-  assert.match(partly.json.error, /^1 of 3 samples were refused, the others were written: \{b-d=/);
+  assert.match(
+    partly.json.error,
+    /^1 of 3 samples were refused, the others were written: \{__name__="up", b-d=/,
+  );
   assert.equal(partly.headers['x-prometheus-remote-write-samples-written'], '2');
+
+  const nameless = { tags: tagsOf({ job: 'x' }), samples: samples.slice(1) };
+  const named = await test.post(remotePath, encodeRemoteWriteV2([nameless, good]), v2);
+  assert.equal(named.status, 400);
+  assert.match(named.json.error, /^1 of 3 samples were refused.*no metric name: __name__$/);
+  assert.equal(named.headers['x-prometheus-remote-write-samples-written'], '2');
 });
 
 test('remote write refuses what it cannot read', async () => {
@@ -376,6 +385,8 @@ test('remote write refuses what it cannot read', async () => {
   const unknown = await test.post(remotePath, body, v3);
   assert.equal(unknown.status, 415);
   assert.match(unknown.json.error, /^Content-Type: .*write\.v3/);
+  const json = await test.post(remotePath, body, { 'Content-Type': 'application/json' });
+  assert.equal(json.status, 415);
   const gzip = await test.post(remotePath, body, { 'Content-Encoding': 'gzip' });
   assert.equal(gzip.status, 415);
   assert.match(gzip.json.error, /only snappy is served: gzip/);

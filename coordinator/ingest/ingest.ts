@@ -9,6 +9,7 @@
  */
 import type { Session } from '#cluster/session/session.ts';
 import type {
+  BadExemplar,
   BadHistogram,
   RemoteWriteVersion,
   SeriesVerdict,
@@ -33,6 +34,8 @@ import {
   type TagRules,
   tagsProblem,
 } from '#lib/tags.ts';
+import type { ExemplarWriter } from '../companions/exemplar_writer.ts';
+import type { MetadataWriter } from '../companions/metadata_writer.ts';
 import { ColdRefusals } from './cold_refusals.ts';
 import { type IngestMessage, Messages } from './messages.ts';
 import type { IngestMetrics } from './metrics.ts';
@@ -45,6 +48,7 @@ import {
 import { type BodyRows, partEnd, partsOfBody } from './parts.ts';
 import {
   BadRows,
+  RowsRefused,
   gather,
   secondsText,
   seriesText,
@@ -55,6 +59,15 @@ import {
 
 /** The part of the session that ingestion needs. */
 export type WriteSession = Pick<Session, 'write' | 'formatLevel'>;
+
+/** Where goes what comes with samples. */
+export interface IngestNotes {
+  readonly exemplars: Pick<ExemplarWriter, 'write'>;
+  readonly metadata: Pick<MetadataWriter, 'note'>;
+}
+
+/** What exemplars have more than the samples of their request. */
+const exemplarsMillisMax = 250;
 
 export interface IngestRow {
   /** In any order; checked here. */
@@ -83,7 +96,8 @@ export class Ingest {
   readonly #ready: () => readonly IngestNamespace[];
   readonly #messages: Messages;
   readonly #metrics: IngestMetrics;
-  readonly #clock: Pick<Clock, 'nowNanos' | 'monotonicMillis'>;
+  readonly #notes: IngestNotes;
+  readonly #clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'sleep'>;
   readonly #coldRefusals: ColdRefusals;
   readonly #tagRules: TagRules;
 
@@ -94,6 +108,7 @@ export class Ingest {
     decoder: WriteDecoder,
     session: WriteSession,
     namespaces: IngestNamespaces,
+    notes: IngestNotes,
     metrics: IngestMetrics,
     clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'deadline' | 'sleep'>,
     log: Log,
@@ -104,6 +119,7 @@ export class Ingest {
     this.#session = session;
     this.#ready = () => namespaces.ready();
     this.#messages = new Messages(decoder, namespaces, clock, tagRules);
+    this.#notes = notes;
     this.#metrics = metrics;
     this.#clock = clock;
     this.#coldRefusals = new ColdRefusals(metrics, log, clock);
@@ -123,15 +139,51 @@ export class Ingest {
     const decoded = this.#decoder.remoteWrite(body, version);
     const { samples, histograms } = this.#writable(decoded);
     const report = new BadRows();
-    const asked = { samples: samples.rowCount, histograms: countOf(histograms) };
+    const asked = { samples: samples.rowCount, histograms: countOf(histograms), exemplars: 0 };
     if (histograms !== null) {
       const texts = histograms.bad.map((histogram) => badHistogramText(histogram, this.#decoder));
       report.addHistograms(histograms.badCount, texts);
     }
     const parts = partsOfBody(body.length, samples, histograms, this.#decoder);
     const format = version === 1 ? 'remote_write' : 'remote_write_v2';
-    await this.#write([{ namespaces, parts }], asked, report, format, signal);
-    return asked;
+    const { exemplars, metadata } = decoded;
+    if (metadata !== null) {
+      const problems = this.#notes.metadata.note(metadata, version, this.#decoder);
+      report.addOthers(problems.length, problems);
+    }
+    if (exemplars !== null && version === 2) {
+      report.addOthers(
+        exemplars.badCount,
+        exemplars.bad.map((bad) => badExemplarText(bad, this.#decoder)),
+      );
+    }
+    // Samples are on their way when this comes back; the decoder's columns hold until then.
+    const writing = this.#write([{ namespaces, parts }], asked, report, format, signal);
+    const exemplarsWriting =
+      exemplars === null ? null : this.#notes.exemplars.write(exemplars, this.#decoder);
+    try {
+      await writing;
+    } catch (error) {
+      if (!(error instanceof RowsRefused)) throw error;
+      const exemplarCount = await this.#soon(exemplarsWriting);
+      throw new RowsRefused(error.message, { ...error.written, exemplars: exemplarCount });
+    }
+    return { ...asked, exemplars: await this.#soon(exemplarsWriting) };
+  }
+
+  /** Exemplars that are acknowledged within a moment: nobody's samples wait longer for them. */
+  async #soon(writing: Promise<number> | null): Promise<number> {
+    if (writing === null) return 0;
+    const wait = new AbortController();
+    const late = this.#clock.sleep(exemplarsMillisMax, wait.signal).then(
+      () => 0,
+      () => 0,
+    );
+    try {
+      return await Promise.race([writing, late]);
+    } finally {
+      wait.abort();
+    }
   }
 
   /** Without histograms and start times while nodes of an earlier release may be asked to keep them. */
@@ -170,7 +222,8 @@ export class Ingest {
     if (floats.length > 0 || messages.length === 0) {
       writes.push(await this.#floats(floats, named, report, work));
     }
-    const asked = { samples: floats.length + messages.length + problems.length, histograms: 0 };
+    const samples = floats.length + messages.length + problems.length;
+    const asked = { samples, histograms: 0, exemplars: 0 };
     await this.#write(writes, asked, report, 'json', work.signal);
   }
 
@@ -261,6 +314,7 @@ export class Ingest {
       metrics.refusedSamples.increase(report.count, { format, reason: 'bad' });
       throw report.error(asked);
     }
+    if (report.otherCount > 0) throw report.error(asked);
   }
 
   /** All at once: their columns are the write decoder's. */
@@ -295,6 +349,10 @@ function* partsOf(
 
 function countOf(histograms: WriteDecoderHistograms | null): number {
   return histograms === null ? 0 : histograms.rowCount + histograms.badCount;
+}
+
+function badExemplarText({ slot, problem }: BadExemplar, decoder: WriteDecoder): string {
+  return `exemplar of ${seriesTextOf(decoder.tags(slot))}: ${problem}`;
 }
 
 function badHistogramText(

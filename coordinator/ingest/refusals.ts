@@ -18,6 +18,7 @@ import type { IngestNamespace } from './namespaces.ts';
 export interface Written {
   readonly samples: number;
   readonly histograms: number;
+  readonly exemplars: number;
 }
 
 /** Rows of one kind that one namespace was asked to write. */
@@ -215,6 +216,8 @@ export class BadRows {
   readonly #rows = new Set<number>();
   #samples = 0;
   #histograms = 0;
+  readonly #others: string[] = [];
+  #otherCount = 0;
 
   /** Both. */
   get count(): number {
@@ -233,6 +236,16 @@ export class BadRows {
     for (const text of texts) this.#name(() => text);
   }
 
+  /** Exemplars, or metadata. @param texts of the first ones */
+  addOthers(count: number, texts: readonly string[]): void {
+    this.#otherCount += count;
+    this.#others.push(...texts.slice(0, namedRowsMax - this.#others.length));
+  }
+
+  get otherCount(): number {
+    return this.#otherCount;
+  }
+
   /** @param text made only when there is room for it */
   addRow(row: number, isHistogram: boolean, text: () => string): void {
     if (this.#rows.has(row)) return;
@@ -246,8 +259,13 @@ export class BadRows {
     if (this.#named.length < namedRowsMax) this.#named.push(text());
   }
 
+  /** Exemplars are none: what became of them is known later. */
   writtenOf({ samples, histograms }: Written): Written {
-    return { samples: samples - this.#samples, histograms: histograms - this.#histograms };
+    return {
+      samples: samples - this.#samples,
+      histograms: histograms - this.#histograms,
+      exemplars: 0,
+    };
   }
 
   /** @param asked what the request had */
@@ -256,10 +274,22 @@ export class BadRows {
     const rest = this.count - this.#named.length;
     const more = rest > 0 ? `; and ${rest} more` : '';
     const others = this.count < rowCount ? ', the others were written' : '';
-    return new RowsRefused(
-      `${this.count} of ${rowCount} samples were refused${others}: ${this.#named.join('; ')}${more}`,
-      this.writtenOf(asked),
-    );
+    const parts = [
+      ...(this.count === 0
+        ? []
+        : [
+            `${this.count} of ${rowCount} samples were refused${others}: ${this.#named.join('; ')}${more}`,
+          ]),
+      ...this.#otherTexts(),
+    ];
+    return new RowsRefused(parts.join('; '), this.writtenOf(asked));
+  }
+
+  #otherTexts(): string[] {
+    if (this.#otherCount === 0) return [];
+    const rest = this.#otherCount - this.#others.length;
+    const more = rest > 0 ? `; and ${rest} more` : '';
+    return [`of what came with samples was refused: ${this.#others.join('; ')}${more}`];
   }
 }
 

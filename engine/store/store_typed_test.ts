@@ -77,7 +77,7 @@ test('a value that is not canonical is refused by row, and the others are writte
     Uint8Array.of(2),
     // A float, an unknown kind, a number that is longer than it need be, fields that do not ascend, a cut one.
     Uint8Array.of(0, 0),
-    Uint8Array.of(4, 0),
+    Uint8Array.of(6, 0),
     Uint8Array.of(2, 1, 9, 0x81, 0),
     Uint8Array.of(2, 1, 17, 1, 9, 1),
     Uint8Array.of(2, 1, 10, 1, 2, 3),

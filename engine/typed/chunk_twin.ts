@@ -145,7 +145,7 @@ function decodeGroups(source: ByteSource, rowCount: number): Uint8Array[] {
     const layout = source.varint();
     if (
       kind < valueKind.histogram ||
-      kind > valueKind.window ||
+      kind > valueKind.metadata ||
       layout > BigInt(Number.MAX_SAFE_INTEGER)
     ) {
       throw malformed('has values of an unknown kind', source.offset);

@@ -1,6 +1,7 @@
 /** Typed rows as monitoring and devices make them, by seed: for tests, fuzz and benchmarks. */
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { SeededNumbers } from '../codec/samples_testing.ts';
+import { valueOfExemplar } from './exemplar.ts';
 import { type Histogram, resetHint, staleHistogram, valueOfHistogram } from './histogram.ts';
 import type { TypedRows } from './chunk_twin.ts';
 import { bitsOfDouble, TypedValueWriter, valueKind, type ValueKind } from './typed_value.ts';
@@ -156,10 +157,25 @@ export function deviceValues(numbers: SeededNumbers, rowCount: number): Uint8Arr
 
 /** Anything that is canonical. */
 export function randomValue(numbers: SeededNumbers): Uint8Array {
-  const kinds: readonly ValueKind[] = [valueKind.histogram, valueKind.message, valueKind.window];
-  const writer = new TypedValueWriter().begin(kinds[numbers.below(3)]!, numbers.below(2));
+  const kinds: readonly ValueKind[] = Object.values(valueKind);
+  const kind = kinds[numbers.below(kinds.length)]!;
+  const writer = new TypedValueWriter().begin(kind, numbers.below(2));
   addRandomFields(writer, numbers, 1 + numbers.below(10), 0);
   return writer.finish();
+}
+
+/** What traces leave beside a counter: labels of their own each time, values of a few buckets. */
+export function exemplarValues(numbers: SeededNumbers, rowCount: number): Uint8Array[] {
+  const hex = (digits: number): string =>
+    Array.from({ length: digits }, () => numbers.below(16).toString(16)).join('');
+  return Array.from({ length: rowCount }, () => {
+    const seconds = 0.002 * Math.exp(numbers.normal());
+    const labels = [
+      { name: Buffer.from('span_id'), value: Buffer.from(hex(16)) },
+      { name: Buffer.from('trace_id'), value: Buffer.from(hex(32)) },
+    ];
+    return valueOfExemplar(bitsOfDouble(Number(seconds.toFixed(6))), labels);
+  });
 }
 
 function addRandomFields(
@@ -247,6 +263,7 @@ const makers: readonly (readonly [
   ],
   ['histogram, custom bounds', customHistogramValues],
   ['device', deviceValues],
+  ['exemplars', exemplarValues],
   ['fields that come and go', sparseValues],
   ['anything', mixedValues],
 ];

@@ -12,7 +12,8 @@ export { fieldNumberMax, typedBytesMax, typedDepthMax, typedFieldsMax } from '..
  * 0 is a float, which is none. Of two rows with equal versions the one of the higher kind stays; windows are apart,
  * since whatever somebody wrote stays before them.
  */
-export const valueKind = { histogram: 1, message: 2, window: 3 } as const;
+export const valueKind = { histogram: 1, message: 2, window: 3, exemplar: 4, metadata: 5 } as const;
+const kindLast = valueKind.metadata;
 export type ValueKind = (typeof valueKind)[keyof typeof valueKind];
 
 /** How the value of a field is written. */
@@ -205,7 +206,7 @@ export class TypedValueReader implements TypedField {
     this.openFields(bytes, at, past);
     if (past - at > typedBytesMax) throw this.#malformed(`is longer than ${typedBytesMax} bytes`);
     this.kind = this.#byte();
-    if (this.kind < valueKind.histogram || this.kind > valueKind.window) {
+    if (this.kind < valueKind.histogram || this.kind > kindLast) {
       throw this.#malformed(`is of a kind that is not known: ${this.kind}`);
     }
     this.layout = this.#varint();

@@ -81,7 +81,7 @@ test('what is not canonical is refused', () => {
     });
   refused('', /ends too early/);
   refused('00 00', /kind that is not known: 0/);
-  refused('04 00', /kind that is not known: 4/);
+  refused('06 00', /kind that is not known: 6/);
   refused('02', /ends too early/);
   refused('02 8000', /longer than it need be/);
   refused('02 03 08 8100', /longer than it need be/);

@@ -21,7 +21,7 @@ import { rawBytesMax, type WriteDecoderCore, type RemoteWriteVersion } from './c
 import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from './kernel.ts';
 import { decodeSnappy, snappyProblemText } from './snappy.ts';
 import { decodeSnappyTwin } from './snappy_twin.ts';
-import { histogramLines } from './write_decoder_fuzz.ts';
+import { histogramLines, noteLines } from './write_decoder_fuzz.ts';
 import { WriteDecoderTwin } from './write_decoder_twin.ts';
 
 /**
@@ -233,7 +233,16 @@ function requestOf(pick: Pick): Uint8Array {
       one.push(...lengthField(1, [...lengthField(1, name), ...lengthField(2, textOf(pick))]));
     }
     for (let samples = pick(3); samples > 0; samples -= 1) one.push(...sampleOf(pick));
+    if (pick(3) === 0) {
+      const label = [...lengthField(1, [97]), ...lengthField(2, textOf(pick).slice(0, 60))];
+      const content = [...lengthField(1, label), 17, ...bytesOf(pick, 8), 24, 9];
+      one.push(...lengthField(3, content));
+    }
     request.push(...lengthField(1, one));
+    if (pick(4) === 0) {
+      const texts = [2, 4, 5].flatMap((number) => lengthField(number, textOf(pick)));
+      request.push(...lengthField(3, [8, pick(9), ...texts]));
+    }
   }
   return Uint8Array.from(request);
 }
@@ -245,7 +254,8 @@ function requestOf(pick: Pick): Uint8Array {
 function requestV2Of(pick: Pick): Uint8Array {
   const texts = [
     [],
-    ...Array.from({ length: 4 }, (_, i) => [97 + i]),
+    [...Buffer.from('__name__')],
+    ...Array.from({ length: 3 }, (_, i) => [97 + i]),
     ...Array.from({ length: 3 }, () => textOf(pick)),
   ];
   const symbols = texts.map((text) => lengthField(4, text));
@@ -256,6 +266,11 @@ function requestV2Of(pick: Pick): Uint8Array {
     const one = [...lengthField(1, references)];
     for (let samples = pick(3); samples > 0; samples -= 1) one.push(...sampleOf(pick));
     if (pick(4) === 0) one.push(...lengthField(3 + pick(3), bytesOf(pick, pick(6))));
+    if (pick(3) === 0) {
+      const labels = lengthField(1, [pick(8), pick(8), pick(8), pick(9)]);
+      one.push(...lengthField(4, [...labels, 17, ...bytesOf(pick, 8), 24, 9]));
+    }
+    if (pick(3) === 0) one.push(...lengthField(5, [8, pick(9), 24, pick(8), 32, pick(9)]));
     series.push(lengthField(5, one));
   }
   const split = [0, symbols.length, pick(symbols.length)][pick(3)]!;
@@ -266,7 +281,7 @@ function requestV2Of(pick: Pick): Uint8Array {
 function outcomeOf(core: WriteDecoderCore, body: Uint8Array, version: RemoteWriteVersion): string {
   const outcome = core.remoteWrite(body, version);
   if (outcome < 0) return `problem ${outcome}`;
-  let text = histogramLines(core).join('\n');
+  let text = [...histogramLines(core), ...noteLines(core)].join('\n');
   const slots = core.rowSlots;
   const times = core.rowTimestamps;
   const values = core.rowValues;

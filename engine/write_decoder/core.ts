@@ -27,8 +27,20 @@ export const histogramBytesMax: number = 63 * 1024 * 1024;
 /** Of Prometheus remote write: prometheus.WriteRequest, or io.prometheus.write.v2.Request. */
 export type RemoteWriteVersion = 1 | 2;
 
-/** Slot of every series whose tags cannot be kept: too many or too long. It is always refused. */
+/** Most exemplars of one body, and bytes of their values, that are taken; more are left out. */
+export const exemplarsMax: number = 1 << 13;
+export const exemplarBytesMax: number = 4 * 1024 * 1024;
+/** Most entries of metadata of one body; more are left out. */
+export const metadataMax: number = 1 << 16;
+
+/** Slot of every series whose tags cannot be kept: too many or too long. It is always refused, as the two after it. */
 export const oversizeSlot = 0;
+/** Of version 2: of every series without a metric name, and of every one that names texts which are not there. */
+export const namelessSlot = 1;
+export const unresolvedSlot = 2;
+
+/** Why an exemplar is none. */
+export const exemplarProblem = { tooLong: 1, notUtf8: 2, badReference: 3, badTime: 4 } as const;
 
 /** Negative answers of `remoteWrite`, beside those of `snappyProblem`. */
 export const writeDecoderProblem = {
@@ -75,6 +87,41 @@ export interface HistogramColumns {
   readonly valueBytes: Uint8Array;
 }
 
+export interface ExemplarColumns {
+  readonly count: number;
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  /** As `exemplarNanos` of engine/typed/exemplar.ts; 0 of a bad one. */
+  readonly timestampNanos: BigInt64Array;
+  /** Ends of the typed values, one after the other; a bad one has an empty one. */
+  readonly valueEnds: Uint32Array;
+  readonly valueBytes: Uint8Array;
+  /** `exemplarProblem`, 0 for none. */
+  readonly problems: Uint8Array;
+  /** Further ones, for which there was no room. */
+  readonly leftOutCount: number;
+}
+
+/** Of metric families in version 1, of series in version 2. */
+export interface MetadataColumns {
+  readonly count: number;
+  /** Of version 2. */
+  slot(row: number): number;
+  generation(row: number): number;
+  /** By the numbers of remote write; any word. */
+  type(row: number): number;
+  /** Texts of the request are named that are not there. */
+  isUnresolved(row: number): boolean;
+  /** Below 2^53: equal of equal metadata in one process. */
+  hash(row: number): number;
+  /** Texts as they came. Names are of version 1. */
+  name(row: number): Uint8Array;
+  help(row: number): Uint8Array;
+  unit(row: number): Uint8Array;
+  /** Further ones, for which there was no room. */
+  readonly leftOutCount: number;
+}
+
 export interface WriteDecoderCore {
   /**
    * Reads a body into rows.
@@ -97,12 +144,16 @@ export interface WriteDecoderCore {
   readonly rowValues: Float64Array;
   /** Unix nanoseconds, 0 for none; null when the body has no start times of samples. */
   readonly rowStartNanos: BigInt64Array | null;
-  /** Some of the rows, or of the histograms, are of `oversizeSlot`. */
+  /** Some of the rows, histograms or exemplars are of `oversizeSlot`, `namelessSlot` or `unresolvedSlot`. */
   readonly hasOversizeRows: boolean;
   /** Native histograms of the last body; views until the next one. */
   readonly histograms: HistogramColumns;
   /** Why one of these is bad. To be asked for before tags are. */
   histogramProblem(row: number): string;
+  /** Exemplars of the last body; views until the next one. */
+  readonly exemplars: ExemplarColumns;
+  /** Of the last body, until the next one. Texts are to be asked for before tags of many slots are. */
+  readonly metadata: MetadataColumns;
   /** Slots that the last body gave to new series, each once. */
   readonly newSlots: Uint32Array;
   /**

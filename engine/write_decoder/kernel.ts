@@ -7,8 +7,14 @@ import { type Random } from '#lib/env/env.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import {
+  type ExemplarColumns,
+  exemplarsMax,
   type HistogramColumns,
   histogramsMax,
+  type MetadataColumns,
+  metadataMax,
+  namelessSlot,
+  unresolvedSlot,
   type WriteDecoderCore,
   type RemoteWriteVersion,
   bodyBytesMax,
@@ -29,7 +35,10 @@ const tableEntryBytes = 8;
 /** One slot for so many bytes of the budget: two thirds of a usual series' tags and bookkeeping. */
 const budgetBytesPerSlot = 256;
 /** The kernel's regions for one body, and slack; they are touched as bodies need them. */
-const bodyRegionsBytes: number = 207 * 1024 * 1024;
+const bodyRegionsBytes: number = 217 * 1024 * 1024;
+
+/** As of engine/write_decoder/kernel/metadata.ts. */
+const metadataEntryWords = 12;
 
 /** Slots whose tags are asked for in one call. */
 const entriesAtOnce = 65_536;
@@ -73,6 +82,9 @@ export class WriteDecoderKernel implements WriteDecoderCore {
   readonly #histograms: Omit<HistogramColumns, 'count'>;
   /** Where each bad one stands in the body: two words. */
   readonly #histogramSources: Uint32Array;
+  /** Of as many exemplars as there may be. */
+  readonly #exemplars: Omit<ExemplarColumns, 'count' | 'leftOutCount'>;
+  readonly #metadataEntries: Uint32Array;
   readonly idHash: Uint32Array;
   readonly generation: Uint32Array;
   readonly refused: Uint8Array;
@@ -137,11 +149,24 @@ export class WriteDecoderKernel implements WriteDecoderCore {
       valueBytes: this.#bytes.subarray(addressOf(kernel.histogramValues)),
     };
     this.#histogramSources = words(kernel.histogramSources, 2);
+    this.#exemplars = {
+      slots: new Uint32Array(buffer, addressOf(kernel.exemplarSlots), exemplarsMax),
+      generations: new Uint32Array(buffer, addressOf(kernel.exemplarGenerations), exemplarsMax),
+      timestampNanos: new BigInt64Array(buffer, addressOf(kernel.exemplarTimes), exemplarsMax),
+      valueEnds: new Uint32Array(buffer, addressOf(kernel.exemplarEnds), exemplarsMax),
+      valueBytes: this.#bytes.subarray(addressOf(kernel.exemplarValues)),
+      problems: new Uint8Array(buffer, addressOf(kernel.exemplarProblems), exemplarsMax),
+    };
+    this.#metadataEntries = new Uint32Array(
+      buffer,
+      addressOf(kernel.metadataEntries),
+      metadataMax * metadataEntryWords,
+    );
     this.idHash = new Uint32Array(buffer, kernel.idHash() >>> 0, slotsMax);
     this.generation = new Uint32Array(buffer, kernel.generation() >>> 0, slotsMax);
     this.refused = new Uint8Array(buffer, kernel.refused() >>> 0, slotsMax);
     this.idScheme = new Uint8Array(buffer, kernel.idScheme() >>> 0, slotsMax);
-    this.refused[oversizeSlot] = 1;
+    for (const slot of [oversizeSlot, namelessSlot, unresolvedSlot]) this.refused[slot] = 1;
   }
 
   remoteWrite(body: Uint8Array, version: RemoteWriteVersion = 1): number {
@@ -226,6 +251,44 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     const start = this.#rawAt + this.#histogramSources[2 * row]!;
     const range = [start, start + this.#histogramSources[2 * row + 1]!] as const;
     return histogramProblem(this.#bytes, range) ?? '';
+  }
+
+  get exemplars(): ExemplarColumns {
+    const all = this.#exemplars;
+    const count = this.#kernel.exemplarCount();
+    const valueEnds = all.valueEnds.subarray(0, count);
+    return {
+      count,
+      slots: all.slots.subarray(0, count),
+      generations: all.generations.subarray(0, count),
+      timestampNanos: all.timestampNanos.subarray(0, count),
+      valueEnds,
+      valueBytes: all.valueBytes.subarray(0, valueEnds.at(-1) ?? 0),
+      problems: all.problems.subarray(0, count),
+      leftOutCount: this.#kernel.exemplarsLeftOut(),
+    };
+  }
+
+  get metadata(): MetadataColumns {
+    const entries = this.#metadataEntries;
+    const bytes = this.#bytes;
+    const at = (row: number, index: number): number => entries[row * metadataEntryWords + index]!;
+    const text = (row: number, index: number): Uint8Array => {
+      const start = at(row, index);
+      return bytes.subarray(start, start + at(row, index + 1));
+    };
+    return {
+      count: this.#kernel.metadataCount(),
+      slot: (row) => at(row, 0),
+      generation: (row) => at(row, 1),
+      type: (row) => at(row, 2),
+      isUnresolved: (row) => at(row, 3) !== 0,
+      hash: (row) => at(row, 4) * 2 ** 21 + (at(row, 5) >>> 11),
+      name: (row) => text(row, 6),
+      help: (row) => text(row, 8),
+      unit: (row) => text(row, 10),
+      leftOutCount: this.#kernel.metadataLeftOut(),
+    };
   }
 
   get newSlots(): Uint32Array {

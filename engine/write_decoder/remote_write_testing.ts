@@ -12,6 +12,10 @@ const seriesFieldV2 = 5;
 const labelReferencesField = 1;
 const histogramField = 4;
 const histogramFieldV2 = 3;
+const metadataField = 3;
+const exemplarField = 3;
+const exemplarFieldV2 = 4;
+const metadataFieldV2 = 5;
 
 export interface SeriesToWrite {
   /** In the order of the wire; Prometheus sorts them. */
@@ -25,6 +29,25 @@ export interface SeriesToWrite {
     readonly startMillis?: number;
   }[];
   readonly histograms?: readonly HistogramToWrite[];
+  readonly exemplars?: readonly ExemplarToWrite[];
+  /** Of version 2. */
+  readonly metadata?: Omit<FamilyToWrite, 'name'>;
+}
+
+export interface ExemplarToWrite {
+  readonly labels: readonly Tag[];
+  readonly value: number;
+  /** Unix milliseconds, whole. */
+  readonly timestampMillis: number;
+}
+
+/** Metadata of a metric family. */
+export interface FamilyToWrite {
+  readonly name: string;
+  /** By its number: 1 is a counter. */
+  readonly type: number;
+  readonly help: string;
+  readonly unit: string;
 }
 
 export interface HistogramToWrite {
@@ -36,26 +59,54 @@ export interface HistogramToWrite {
 }
 
 /** Body of a remote write 1.0 request: a WriteRequest in a snappy block. */
-export function encodeRemoteWrite(series: readonly SeriesToWrite[]): Uint8Array<ArrayBuffer> {
-  return encodeSnappy(encodeWriteRequest(series));
+export function encodeRemoteWrite(
+  series: readonly SeriesToWrite[],
+  families: readonly FamilyToWrite[] = [],
+): Uint8Array<ArrayBuffer> {
+  return encodeSnappy(encodeWriteRequest(series, families));
 }
 
 /** A WriteRequest, not compressed. */
-export function encodeWriteRequest(series: readonly SeriesToWrite[]): Uint8Array<ArrayBuffer> {
+export function encodeWriteRequest(
+  series: readonly SeriesToWrite[],
+  families: readonly FamilyToWrite[] = [],
+): Uint8Array<ArrayBuffer> {
   const request: number[] = [];
-  for (const { tags, samples, histograms = [] } of series) {
+  for (const { tags, samples, histograms = [], exemplars = [] } of series) {
     const message: number[] = [];
-    for (const { name, value } of tags) {
-      const label: number[] = [];
-      putBytes(label, 1, new TextEncoder().encode(name));
-      putBytes(label, 2, new TextEncoder().encode(value));
-      putBytes(message, 1, label);
-    }
+    putLabels(message, tags);
     putSamples(message, samples);
+    for (const { labels, value, timestampMillis } of exemplars) {
+      const exemplar: number[] = [];
+      putLabels(exemplar, labels);
+      putExemplarValue(exemplar, value, timestampMillis);
+      putBytes(message, exemplarField, exemplar);
+    }
     for (const each of histograms) putBytes(message, histogramField, histogramMessage(each));
     putBytes(request, 1, message);
   }
+  for (const { name, type, help, unit } of families) {
+    const family: number[] = [8, type];
+    putBytes(family, 2, new TextEncoder().encode(name));
+    putBytes(family, 4, new TextEncoder().encode(help));
+    putBytes(family, 5, new TextEncoder().encode(unit));
+    putBytes(request, metadataField, family);
+  }
   return new Uint8Array(request);
+}
+
+function putLabels(message: number[], labels: readonly Tag[]): void {
+  for (const { name, value } of labels) {
+    const label: number[] = [];
+    putBytes(label, 1, new TextEncoder().encode(name));
+    putBytes(label, 2, new TextEncoder().encode(value));
+    putBytes(message, 1, label);
+  }
+}
+
+function putExemplarValue(message: number[], value: number, timestampMillis: number): void {
+  message.push(17, ...new Uint8Array(Float64Array.of(value).buffer), 24);
+  putVarint(message, BigInt.asUintN(64, BigInt(timestampMillis)));
 }
 
 /** Samples of a TimeSeries, which both versions have as field 2. */
@@ -158,15 +209,31 @@ export function encodeRemoteWriteV2(series: readonly SeriesToWrite[]): Uint8Arra
     symbols.set(text, symbols.size);
     return symbols.size - 1;
   };
-  const messages = series.map(({ tags, samples, histograms = [] }) => {
+  const referencesOf = (tags: readonly Tag[]): number[] => {
     const references: number[] = [];
     for (const { name, value } of tags) {
       for (const text of [name, value]) putVarint(references, BigInt(referenceOf(text)));
     }
+    return references;
+  };
+  const messages = series.map(({ tags, samples, histograms = [], exemplars = [], metadata }) => {
     const message: number[] = [];
-    putBytes(message, labelReferencesField, references);
+    putBytes(message, labelReferencesField, referencesOf(tags));
     putSamples(message, samples);
     for (const each of histograms) putBytes(message, histogramFieldV2, histogramMessage(each));
+    for (const { labels, value, timestampMillis } of exemplars) {
+      const exemplar: number[] = [];
+      putBytes(exemplar, labelReferencesField, referencesOf(labels));
+      putExemplarValue(exemplar, value, timestampMillis);
+      putBytes(message, exemplarFieldV2, exemplar);
+    }
+    if (metadata !== undefined) {
+      const said: number[] = [8, metadata.type, 24];
+      putVarint(said, BigInt(referenceOf(metadata.help)));
+      said.push(32);
+      putVarint(said, BigInt(referenceOf(metadata.unit)));
+      putBytes(message, metadataFieldV2, said);
+    }
     return message;
   });
   const request: number[] = [];

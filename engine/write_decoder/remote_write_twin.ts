@@ -6,8 +6,10 @@
  * ones are passed over, varints need not be short. It refuses what cannot be read: cut-off fields,
  * field number 0, a known field of another wire type, groups.
  */
-import { tagsBytesMax } from '#lib/tags.ts';
-import { tagsCountMax } from './core.ts';
+import { oversizeSlot } from './core.ts';
+import { readExemplar, type WireExemplar } from './exemplar_twin.ts';
+import { canonicalTags, type Label, parseLabel } from './label_twin.ts';
+import { readFamily, type WireMetadata } from './metadata_twin.ts';
 import {
   Fields,
   Malformed,
@@ -29,6 +31,13 @@ export interface WireSeries {
   /** Null where a sample has none. */
   readonly startNanos: (bigint | null)[];
   readonly histograms: readonly HistogramAt[];
+  readonly exemplars: readonly WireExemplar[];
+  /** Of version 2; null for none. */
+  readonly metadata: readonly WireMetadata[];
+  /** The slot of series that are not kept, else null. */
+  readonly refusedSlot: number | null;
+  /** Anything but labels is there. */
+  readonly hasContent: boolean;
 }
 
 /** Where it stands in the request, too. */
@@ -39,15 +48,21 @@ export interface HistogramAt {
 
 export interface WireRequest {
   readonly series: WireSeries[];
+  /** Of version 1. */
+  readonly families: WireMetadata[];
 }
 
 /** Reads an uncompressed WriteRequest; null when it is malformed. */
 export function parseWriteRequest(bytes: Uint8Array): WireRequest | null {
   const series: WireSeries[] = [];
+  const families: WireMetadata[] = [];
   try {
     const fields = new Fields(bytes, 0, bytes.length);
     while (fields.next()) {
-      if (fields.number !== 1) fields.skip();
+      if (fields.number === 3) {
+        fields.expect(wireBytes);
+        families.push(readFamily(bytes, fields.range()));
+      } else if (fields.number !== 1) fields.skip();
       else {
         fields.expect(wireBytes);
         series.push(parseSeries(bytes, fields.range()));
@@ -57,7 +72,7 @@ export function parseWriteRequest(bytes: Uint8Array): WireRequest | null {
     if (error instanceof Malformed) return null;
     throw error;
   }
-  return { series };
+  return { series, families };
 }
 
 function parseSeries(bytes: Uint8Array, [start, end]: Range): WireSeries {
@@ -65,6 +80,7 @@ function parseSeries(bytes: Uint8Array, [start, end]: Range): WireSeries {
   const timestampsMillis: bigint[] = [];
   const valueBits: bigint[] = [];
   const histograms: HistogramAt[] = [];
+  const exemplars: WireExemplar[] = [];
   const fields = new Fields(bytes, start, end);
   while (fields.next()) {
     if (fields.number === 1) {
@@ -75,6 +91,9 @@ function parseSeries(bytes: Uint8Array, [start, end]: Range): WireSeries {
       const [timestamp, bits] = parseSample(bytes, fields.range(), false);
       timestampsMillis.push(timestamp);
       valueBits.push(bits);
+    } else if (fields.number === 3) {
+      fields.expect(wireBytes);
+      exemplars.push(readExemplar(bytes, fields.range(), null));
     } else if (fields.number === 4) {
       fields.expect(wireBytes);
       const range = fields.range();
@@ -82,28 +101,18 @@ function parseSeries(bytes: Uint8Array, [start, end]: Range): WireSeries {
     } else fields.skip();
   }
   const startNanos = timestampsMillis.map(() => null);
-  return { tags: canonicalTags(labels), timestampsMillis, valueBits, startNanos, histograms };
-}
-
-export interface Label {
-  name: Uint8Array;
-  value: Uint8Array;
-}
-
-function parseLabel(bytes: Uint8Array, [start, end]: Range): Label {
-  const label: Label = { name: new Uint8Array(0), value: new Uint8Array(0) };
-  const fields = new Fields(bytes, start, end);
-  while (fields.next()) {
-    if (fields.number > 2) {
-      fields.skip();
-      continue;
-    }
-    fields.expect(wireBytes);
-    const text = bytes.subarray(...fields.range());
-    if (fields.number === 1) label.name = text;
-    else label.value = text;
-  }
-  return label;
+  const tags = canonicalTags(labels);
+  return {
+    tags,
+    timestampsMillis,
+    valueBits,
+    startNanos,
+    histograms,
+    exemplars,
+    metadata: [],
+    refusedSlot: tags === null ? oversizeSlot : null,
+    hasContent: timestampsMillis.length + histograms.length + exemplars.length > 0,
+  };
 }
 
 export function parseSample(
@@ -128,26 +137,4 @@ export function parseSample(
     } else fields.skip();
   }
   return [timestamp, bits, startNanos];
-}
-
-/**
- * Sorted by name, then by value, so that a name that appears twice is the same series in any order.
- */
-export function canonicalTags(labels: Label[]): Uint8Array | null {
-  if (labels.length > tagsCountMax) return null;
-  let size = 0;
-  for (const { name, value } of labels) size += 4 + name.length + value.length;
-  if (size > tagsBytesMax) return null;
-  labels.sort((a, b) => Buffer.compare(a.name, b.name) || Buffer.compare(a.value, b.value));
-  const tags = new Uint8Array(size);
-  let at = 0;
-  for (const { name, value } of labels) {
-    for (const text of [name, value]) {
-      tags[at] = text.length & 255;
-      tags[at + 1] = text.length >> 8;
-      tags.set(text, at + 2);
-      at += 2 + text.length;
-    }
-  }
-  return tags;
 }

@@ -1,14 +1,22 @@
 /**
  * Prometheus remote write 2.0 (io.prometheus.write.v2.Request): the plain twin of the walk in
  * engine/write_decoder/kernel/write_decoder.kernel.ts and engine/write_decoder/kernel/symbols.ts. A
- * request has one table of texts; a series names its labels by pairs of numbers in it. Exemplars
- * and metadata are passed over.
+ * request has one table of texts; a series names its labels by pairs of numbers in it.
  */
-import { writeDecoderProblem, labelTextBytesMax, symbolsMax } from './core.ts';
 import {
-  canonicalTags,
+  labelTextBytesMax,
+  namelessSlot,
+  oversizeSlot,
+  symbolsMax,
+  tagsCountMax,
+  unresolvedSlot,
+  writeDecoderProblem,
+} from './core.ts';
+import { readExemplar, type WireExemplar } from './exemplar_twin.ts';
+import { readMetadata, type WireMetadata } from './metadata_twin.ts';
+import { canonicalTags, type Label } from './label_twin.ts';
+import {
   type HistogramAt,
-  type Label,
   parseSample,
   type WireRequest,
   type WireSeries,
@@ -17,7 +25,13 @@ import { Fields, Malformed, type Range, wireBytes, wireVarint } from './wire_fie
 import { readHistogram } from './wire_histogram.ts';
 
 const field = { symbols: 4, timeseries: 5 } as const;
-const seriesField = { labelReferences: 1, samples: 2, histograms: 3 } as const;
+const seriesField = {
+  labelReferences: 1,
+  samples: 2,
+  histograms: 3,
+  exemplars: 4,
+  metadata: 5,
+} as const;
 
 /** Reads an uncompressed request; null when it is malformed, or a `writeDecoderProblem`. */
 export function parseWriteRequestV2(bytes: Uint8Array): WireRequest | number | null {
@@ -47,7 +61,7 @@ function readRequest(bytes: Uint8Array): WireRequest | number {
   const counts = { textBytes: 0 };
   const series = ranges.map((range) => parseSeries(bytes, range, symbols, counts));
   if (counts.textBytes > labelTextBytesMax) return writeDecoderProblem.tooMuchText;
-  return { series };
+  return { series, families: [] };
 }
 
 function parseSeries(
@@ -56,20 +70,22 @@ function parseSeries(
   symbols: readonly Uint8Array[],
   counts: { textBytes: number },
 ): WireSeries {
-  const texts: Uint8Array[] = [];
+  const texts: (Uint8Array | null)[] = [];
   const timestampsMillis: bigint[] = [];
   const valueBits: bigint[] = [];
   const startNanos: (bigint | null)[] = [];
   const histograms: HistogramAt[] = [];
+  const exemplars: WireExemplar[] = [];
+  const metadata: WireMetadata[] = [];
+  let hasContent = false;
   const takeText = (fields: Fields): void => {
-    const reference = fields.varint();
-    if (reference >= BigInt(symbols.length)) throw new Malformed('reference');
-    const text = symbols[Number(reference)]!;
-    counts.textBytes += text.length;
+    const text = symbols[Number(fields.varint())] ?? null;
+    counts.textBytes += text?.length ?? 0;
     texts.push(text);
   };
   const fields = new Fields(bytes, start, end);
   while (fields.next()) {
+    hasContent ||= fields.number >= seriesField.samples && fields.number <= seriesField.metadata;
     if (fields.number === seriesField.labelReferences) {
       if (fields.wireType === wireVarint) takeText(fields);
       else {
@@ -87,10 +103,41 @@ function parseSeries(
       fields.expect(wireBytes);
       const range = fields.range();
       histograms.push({ range, histogram: readHistogram(bytes, range, true) });
+    } else if (fields.number === seriesField.exemplars) {
+      fields.expect(wireBytes);
+      exemplars.push(readExemplar(bytes, fields.range(), symbols));
+    } else if (fields.number === seriesField.metadata) {
+      fields.expect(wireBytes);
+      const said = readMetadata(bytes, fields.range(), symbols);
+      if (said !== null) metadata.push(said);
     } else fields.skip();
   }
-  if (texts.length % 2 === 1) throw new Malformed('a name without a value');
+  const { tags, refusedSlot } = tagsOfTexts(texts);
+  return {
+    tags,
+    timestampsMillis,
+    valueBits,
+    startNanos,
+    histograms,
+    exemplars,
+    metadata,
+    refusedSlot,
+    hasContent,
+  };
+}
+
+function tagsOfTexts(
+  texts: readonly (Uint8Array | null)[],
+): Pick<WireSeries, 'tags' | 'refusedSlot'> {
+  if (texts.includes(null) || texts.length % 2 === 1) {
+    return { tags: null, refusedSlot: unresolvedSlot };
+  }
   const labels: Label[] = [];
   for (let i = 0; i < texts.length; i += 2) labels.push({ name: texts[i]!, value: texts[i + 1]! });
-  return { tags: canonicalTags(labels), timestampsMillis, valueBits, startNanos, histograms };
+  const isName = ({ name }: Label): boolean => Buffer.from(name).toString('latin1') === '__name__';
+  if (labels.length <= tagsCountMax && !labels.some(isName)) {
+    return { tags: null, refusedSlot: namelessSlot };
+  }
+  const tags = canonicalTags(labels);
+  return { tags, refusedSlot: tags === null ? oversizeSlot : null };
 }

@@ -9,6 +9,7 @@ import { assert } from '#lib/assert.ts';
 import { type Random } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
+import { exemplarRunesMax } from '../typed/exemplar.ts';
 import {
   type WriteDecoderCore,
   type RemoteWriteVersion,
@@ -16,7 +17,11 @@ import {
   writeDecoderProblem,
   writeDecoderProblemText,
   writeDecoderRowsMax,
+  exemplarProblem,
+  type MetadataColumns,
+  namelessSlot,
   oversizeSlot,
+  unresolvedSlot,
   tagsCountMax,
 } from './core.ts';
 import { WriteDecoderKernel } from './kernel.ts';
@@ -44,7 +49,36 @@ export interface WriteDecoderRows {
   readonly startNanos: BigInt64Array | null;
   /** Native histograms of the body; null when there is none. */
   readonly histograms: WriteDecoderHistograms | null;
+  /** Exemplars of the body; null when there is none. */
+  readonly exemplars: WriteDecoderExemplars | null;
+  /** Metadata of the body; null when there is none. */
+  readonly metadata: WriteDecoderMetadata | null;
 }
+
+/** Exemplars as typed rows (docs/EXEMPLARS.md); views as above. */
+export interface WriteDecoderExemplars {
+  readonly rowCount: number;
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  readonly mayBeRefused: boolean;
+  readonly timestamps: BigInt64Array;
+  readonly timeUnitNanos: 1;
+  readonly valueEnds: Uint32Array;
+  readonly valueBytes: Uint8Array;
+  /** Those that are none, which are not among the rows: the first ones. */
+  readonly bad: readonly BadExemplar[];
+  readonly badCount: number;
+  /** Further ones, which the room for a body does not hold, or whose times nobody can say. */
+  readonly leftOutCount: number;
+}
+
+export interface BadExemplar {
+  readonly slot: number;
+  readonly problem: string;
+}
+
+/** Metadata that came with a body; it holds until the next call into the write decoder. */
+export type WriteDecoderMetadata = MetadataColumns;
 
 /** Native histograms as typed rows; views as above. */
 export interface WriteDecoderHistograms {
@@ -70,8 +104,8 @@ export interface BadHistogram {
   readonly problem: string;
 }
 
-/** Bad histograms of one body about which is said what is wrong. */
-const badHistogramsNamedMax = 20;
+/** Bad histograms, and bad exemplars, of one body about which is said what is wrong. */
+const badNamedMax = 20;
 
 /** What the coordinator's rules say about a new series. */
 export interface SeriesVerdict {
@@ -142,8 +176,8 @@ export class WriteDecoder {
   }
 
   /**
-   * Rows of a remote write body: all samples and native histograms of all series, in the order of the body. Metadata and
-   * exemplars are passed over. Rows of refused series are among them: see `refused`.
+   * Rows of a remote write body: all samples, native histograms and exemplars of all series, each in the order of the body,
+   * and its metadata. Rows of refused series are among them: see `refused`.
    *
    * @param body snappy block of a WriteRequest, in version 2 of a Request; borrowed until return
    * @throws {TsdbError} BAD_REQUEST when the body is malformed or too large; then nothing is kept
@@ -197,6 +231,10 @@ export class WriteDecoder {
   problem(slot: number): string {
     if (slot === oversizeSlot) {
       return `series has more than ${tagsCountMax} tags or its tags more than ${tagsBytesMax} bytes`;
+    }
+    if (slot === namelessSlot) return 'series has no metric name: __name__';
+    if (slot === unresolvedSlot) {
+      return 'labels_refs: not pairs of places in the symbols of the request';
     }
     const tags = this.#core.tags(slot);
     return textProblem(tags) ?? this.#verdictOf(new Uint8Array(tags)).problem ?? '';
@@ -261,6 +299,48 @@ export class WriteDecoder {
       values: this.#core.rowValues,
       startNanos: this.#core.rowStartNanos,
       histograms: this.#histograms(),
+      exemplars: this.#exemplars(),
+      metadata: this.#metadata(),
+    };
+  }
+
+  #metadata(): WriteDecoderMetadata | null {
+    const all = this.#core.metadata;
+    return all.count === 0 ? null : all;
+  }
+
+  #exemplars(): WriteDecoderExemplars | null {
+    const all = this.#core.exemplars;
+    if (all.count === 0) return null;
+    const { problems } = all;
+    const bad: BadExemplar[] = [];
+    let [badCount, untimedCount] = [0, 0];
+    for (let row = 0; row < all.count; row++) {
+      const problem = problems[row]!;
+      if (problem === 0) continue;
+      if (problem === exemplarProblem.badTime) {
+        untimedCount += 1;
+        continue;
+      }
+      badCount += 1;
+      if (bad.length === badNamedMax) continue;
+      bad.push({ slot: all.slots[row]!, problem: exemplarProblemText(problem) });
+    }
+    const isGood = (_: number | bigint, row: number): boolean => problems[row] === 0;
+    const ofGood = <Column extends Uint32Array | BigInt64Array>(column: Column): Column =>
+      (badCount + untimedCount === 0 ? column : (column as Uint32Array).filter(isGood)) as Column;
+    return {
+      rowCount: all.count - badCount - untimedCount,
+      slots: ofGood(all.slots),
+      generations: ofGood(all.generations),
+      mayBeRefused: this.#hasRefused || this.#core.hasOversizeRows,
+      timestamps: ofGood(all.timestampNanos),
+      timeUnitNanos: 1,
+      valueEnds: ofGood(all.valueEnds),
+      valueBytes: all.valueBytes,
+      bad,
+      badCount,
+      leftOutCount: all.leftOutCount + untimedCount,
     };
   }
 
@@ -275,7 +355,7 @@ export class WriteDecoder {
     for (let row = 0; row < all.count; row++) {
       if (isGood(row)) continue;
       badCount += 1;
-      if (bad.length === badHistogramsNamedMax) continue;
+      if (bad.length === badNamedMax) continue;
       const problem = this.#core.histogramProblem(row);
       bad.push({ slot: slots[row]!, timestampMillis: timestampsMillis[row]!, problem });
     }
@@ -324,6 +404,17 @@ export class WriteDecoder {
   #failure(what: string, problem: number): TsdbError {
     const code = problem === writeDecoderProblem.noRoom ? 'RESOURCE_EXHAUSTED' : 'BAD_REQUEST';
     return new TsdbError(code, `${what}: ${writeDecoderProblemText(problem)}`);
+  }
+}
+
+function exemplarProblemText(problem: number): string {
+  switch (problem) {
+    case exemplarProblem.tooLong:
+      return `labels of the exemplar have more than ${exemplarRunesMax} characters`;
+    case exemplarProblem.notUtf8:
+      return 'labels of the exemplar are not UTF-8';
+    default:
+      return 'labels_refs of the exemplar: not pairs of places in the symbols of the request';
   }
 }
 

@@ -7,6 +7,12 @@
 export interface WriteDecoderExports {
   readonly body: { readonly value: number };
   readonly canonical: { readonly value: number };
+  readonly exemplarEnds: { readonly value: number };
+  readonly exemplarGenerations: { readonly value: number };
+  readonly exemplarProblems: { readonly value: number };
+  readonly exemplarSlots: { readonly value: number };
+  readonly exemplarTimes: { readonly value: number };
+  readonly exemplarValues: { readonly value: number };
   /** Where the host writes 1 KiB of random bytes before `init`. */
   readonly hashKeys: { readonly value: number };
   readonly histogramEnds: { readonly value: number };
@@ -16,6 +22,7 @@ export interface WriteDecoderExports {
   readonly histogramStarts: { readonly value: number };
   readonly histogramTimestamps: { readonly value: number };
   readonly histogramValues: { readonly value: number };
+  readonly metadataEntries: { readonly value: number };
   readonly newSlots: { readonly value: number };
   readonly raw: { readonly value: number };
   readonly rowGenerations: { readonly value: number };
@@ -25,6 +32,9 @@ export interface WriteDecoderExports {
   readonly rowValues: { readonly value: number };
   /** Starts a body: nothing that it uses from now on is evicted before the next one. */
   beginRows(): void;
+  exemplarCount(): number;
+  /** Exemplars of the body for which there was no room. */
+  exemplarsLeftOut(): number;
   forgetNew(): void;
   generation(): number;
   hasOversizeRows(): number;
@@ -39,6 +49,8 @@ export interface WriteDecoderExports {
    */
   judgePlainQuoted(): number;
   liveCount(): number;
+  metadataCount(): number;
+  metadataLeftOut(): number;
   newCount(): number;
   refused(): number;
   /**

@@ -9,9 +9,10 @@ import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { type Pick, pickOf, randomOf } from '#test/sim/mutate.ts';
 import { checkTypedValue } from '../typed/typed_value.ts';
+import { exemplarOfValue } from '../typed/exemplar.ts';
 import { histogramOfValue } from '../typed/histogram.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
-import { type WriteDecoderCore, type RemoteWriteVersion, oversizeSlot } from './core.ts';
+import { type WriteDecoderCore, type RemoteWriteVersion, unresolvedSlot } from './core.ts';
 import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from './kernel.ts';
 import { WriteDecoderTwin } from './write_decoder_twin.ts';
 import { encodeRemoteWrite } from './remote_write_testing.ts';
@@ -178,6 +179,72 @@ function histogramOf(pick: Pick, number: number): number[] {
   return lengthField(pick, number, fields.flat());
 }
 
+/** Labels of an exemplar: few, or too many, or what is no text. */
+function exemplarTexts(pick: Pick): number[][] {
+  const count = 2 * (pick(10) === 0 ? pick(140) : pick(4));
+  const long = pick(8) === 0 ? 100 : pick(20) === 0 ? 600 : 12;
+  const texts = Array.from({ length: count }, () => text(pick, long));
+  const odd = [
+    [0xf0, 0x9f, 0x8c, 0x8d],
+    [0xc3, 0xa4],
+    [0xed, 0xa0, 0x80],
+    [0xc0, 0x80],
+    [0xf4, 0x90, 0x80, 0x80],
+  ];
+  if (count > 0 && pick(4) === 0) texts[pick(count)] = odd[pick(odd.length)]!;
+  return texts.map((each) => (pick(3) === 0 ? each : each.map((byte) => byte & 127)));
+}
+
+/** @param referenceOf of version 2; null in version 1 */
+function exemplarOf(pick: Pick, referenceOf: ((text: number[]) => number) | null): number[] {
+  const texts = exemplarTexts(pick);
+  const fields: number[][] = [];
+  if (referenceOf === null) {
+    for (let i = 0; i < texts.length; i += 2) fields.push(labelOf(pick, texts[i]!, texts[i + 1]!));
+  } else {
+    const references = texts.map(referenceOf);
+    if (pick(30) === 0) references.push(pick(2) === 0 ? 0 : 1_000_000);
+    const numbers = references.map((each) => varint(BigInt(each)));
+    if (pick(3) === 0) for (const number of numbers) fields.push(field(pick, 1, 0, number));
+    else fields.push(lengthField(pick, 1, numbers.flat()));
+  }
+  const times = [0n, 1_700_000_000_000n, 2n ** 63n - 1n, 2n ** 64n - 5n];
+  fields.push(
+    field(pick, 2, 1, [0, 0, 0, 0, 0, 0, pick(2) * 0xf0, pick(3)]),
+    field(pick, 3, 0, varint(times[pick(10) === 0 ? pick(4) : 1]!)),
+  );
+  if (pick(20) === 0) fields.push(unknownField(pick));
+  if (pick(10) === 0) fields.reverse();
+  if (pick(20) === 0) fields.splice(pick(fields.length), 1);
+  return lengthField(pick, referenceOf === null ? 3 : 4, fields.flat());
+}
+
+/** Of a family, in version 1. */
+function familyOf(pick: Pick): number[] {
+  const fields = [
+    field(pick, 1, 0, varint([0n, 1n, 7n, 99n, 2n ** 40n][pick(5)]!)),
+    lengthField(pick, 2, text(pick, 20)),
+    lengthField(pick, 4, text(pick, 60)),
+    lengthField(pick, 5, text(pick, 9)),
+  ];
+  if (pick(20) === 0) fields.push(unknownField(pick));
+  if (pick(10) === 0) fields.reverse();
+  if (pick(5) === 0) fields.splice(pick(fields.length), 1);
+  return lengthField(pick, 3, fields.flat());
+}
+
+/** Of a series, in version 2. */
+function metadataOf(pick: Pick, referenceOf: (text: number[]) => number): number[] {
+  const fields = [
+    field(pick, 1, 0, varint([0n, 1n, 7n, 99n, 2n ** 40n][pick(5)]!)),
+    field(pick, 3, 0, varint(BigInt(referenceOf(text(pick, 30))))),
+    field(pick, 4, 0, varint(BigInt(pick(30) === 0 ? 5000 : referenceOf(text(pick, 4))))),
+  ];
+  if (pick(20) === 0) fields.push(unknownField(pick));
+  while (fields.length > 0 && pick(4) === 0) fields.pop();
+  return lengthField(pick, 5, fields.flat());
+}
+
 /** A pool of label lists, so that series come again, in order and out of it. */
 function seriesPool(pick: Pick, size: number): [name: number[], value: number[]][][] {
   return Array.from({ length: size }, () => {
@@ -207,10 +274,11 @@ function requestOf(
       fields.push(pick(4) === 0 ? histogramOf(pick, 4) : sampleOf(pick));
     }
     if (pick(15) === 0) fields.push(unknownField(pick));
-    if (pick(15) === 0) fields.push(lengthField(pick, 3, text(pick, 9)));
+    if (pick(6) === 0) fields.push(exemplarOf(pick, null));
+    if (pick(60) === 0) fields.push(lengthField(pick, 3, text(pick, 9)));
     if (pick(20) === 0) fields.unshift(fields.pop()!);
     request.push(lengthField(pick, 1, fields.flat()));
-    if (pick(30) === 0) request.push(lengthField(pick, 3, text(pick, 30)), unknownField(pick));
+    if (pick(20) === 0) request.push(familyOf(pick), unknownField(pick));
   }
   return request.flat();
 }
@@ -235,14 +303,22 @@ function requestV2Of(
     next = pick(jumpsOneIn) === 0 ? pick(pool.length) : (next + 1) % pool.length;
     const references = pool[next]!.flatMap((label) => label.map(referenceOf));
     if (pick(100) === 0) references.push(pick(2 * symbols.length));
-    messages.push(lengthField(pick, 5, seriesV2Of(pick, references, hasStarts)));
+    if (pick(4) > 0) references.push(referenceOf(nameTag), referenceOf(text(pick, 9)));
+    messages.push(lengthField(pick, 5, seriesV2Of(pick, references, hasStarts, referenceOf)));
     if (pick(30) === 0) messages.push(unknownField(pick));
   }
   const table = symbols.map((symbol) => lengthField(pick, 4, symbol));
   return [...(pick(10) === 0 ? [...messages, ...table] : [...table, ...messages])].flat();
 }
 
-function seriesV2Of(pick: Pick, references: number[], hasStarts: boolean): number[] {
+const nameTag = [...Buffer.from('__name__')];
+
+function seriesV2Of(
+  pick: Pick,
+  references: number[],
+  hasStarts: boolean,
+  referenceOf: (text: number[]) => number,
+): number[] {
   const fields: number[][] = [];
   const numbers = references.map((reference) => varint(BigInt(reference), pick(40) === 0 ? 2 : 0));
   const cut = pick(15) === 0 ? pick(numbers.length + 1) : numbers.length;
@@ -252,7 +328,9 @@ function seriesV2Of(pick: Pick, references: number[], hasStarts: boolean): numbe
     fields.push(pick(4) === 0 ? histogramOf(pick, 3) : sampleOf(pick, hasStarts));
   }
   if (pick(15) === 0) fields.push(unknownField(pick));
-  if (pick(15) === 0) fields.push(lengthField(pick, 4 + pick(2), text(pick, 9)));
+  if (pick(6) === 0) fields.push(exemplarOf(pick, referenceOf));
+  if (pick(3) === 0) fields.push(metadataOf(pick, referenceOf));
+  if (pick(60) === 0) fields.push(lengthField(pick, 4 + pick(2), text(pick, 9)));
   if (pick(20) === 0) fields.unshift(fields.pop()!);
   return fields.flat();
 }
@@ -283,15 +361,18 @@ function outcomeOf(
   const outcome = core.remoteWrite(body, version);
   if (outcome < 0) return [`problem ${outcome}`];
   // Before tags are asked for, which take the place of the body.
-  const lines = histogramLines(core);
+  const lines = [...histogramLines(core), ...noteLines(core)];
   const slots = core.rowSlots;
   const times = core.rowTimestamps;
   const values = core.rowValues.slice();
   const bits = new BigUint64Array(values.buffer);
   const starts = core.rowStartNanos?.slice();
   const all = core.tagsOfAll(slots);
-  const named = [...slots, ...core.histograms.slots];
-  assert.equal(core.hasOversizeRows, named.includes(oversizeSlot));
+  const named = [...slots, ...core.histograms.slots, ...core.exemplars.slots];
+  assert.equal(
+    core.hasOversizeRows,
+    named.some((slot) => slot <= unresolvedSlot),
+  );
   assert.deepEqual(
     core.rowGenerations,
     slots.map((slot) => core.generation[slot]!),
@@ -321,6 +402,36 @@ export function histogramLines(core: WriteDecoderCore): string[] {
     const tags = Buffer.from(core.tags(slot)).toString('latin1');
     return `histogram ${core.refused[slot]} ${tags} ${timestampsMillis[row]} ${startNanos[row]} ${value}`;
   });
+}
+
+/** Exemplars and metadata of the last body. */
+export function noteLines(core: WriteDecoderCore): string[] {
+  const { exemplars, metadata } = core;
+  const texts = Array.from({ length: metadata.count }, (_, row) => {
+    assert.ok(Number.isSafeInteger(metadata.hash(row)));
+    const parts = [metadata.name(row), metadata.help(row), metadata.unit(row)];
+    const shown = parts.map((part) => Buffer.from(part).toString('latin1')).join('|');
+    return `${metadata.type(row)} ${metadata.isUnresolved(row)} ${shown}`;
+  });
+  const values = Array.from({ length: exemplars.count }, (_, row) => {
+    const { valueEnds, valueBytes } = exemplars;
+    const value = valueBytes.slice(row === 0 ? 0 : valueEnds[row - 1]!, valueEnds[row]!);
+    assert.equal(value.length === 0, exemplars.problems[row] !== 0);
+    if (value.length > 0) {
+      checkTypedValue(value);
+      exemplarOfValue(value);
+    }
+    return Buffer.from(value).toString('hex');
+  });
+  const seriesOf = (slot: number): string =>
+    `${core.refused[slot]} ${Buffer.from(core.tags(slot)).toString('latin1')}`;
+  return [
+    ...values.map(
+      (value, row) =>
+        `exemplar ${seriesOf(exemplars.slots[row]!)} ${exemplars.generations[row] === core.generation[exemplars.slots[row]!]} ${exemplars.timestampNanos[row]} ${exemplars.problems[row]} ${value}`,
+    ),
+    ...texts.map((each, row) => `metadata ${seriesOf(metadata.slot(row))} ${each}`),
+  ];
 }
 
 /**

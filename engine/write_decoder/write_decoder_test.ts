@@ -10,6 +10,7 @@ import {
   type BadHistogram,
   type SeriesVerdict,
   WriteDecoder,
+  type WriteDecoderMetadata,
   type WriteDecoderOptions,
 } from './write_decoder.ts';
 import { histogramsMax, type WriteDecoderCore, writeDecoderRowsMax } from './core.ts';
@@ -23,6 +24,7 @@ import {
   encodeWriteRequest,
 } from './remote_write_testing.ts';
 import { SeededNumbers } from '../codec/samples_testing.ts';
+import { exemplarNanos, exemplarOfValue } from '../typed/exemplar.ts';
 import { histogramOfValue, staleHistogram } from '../typed/histogram.ts';
 import { customHistogramValues, histogramValues } from '../typed/samples_testing.ts';
 import { encodeSnappy } from './snappy.ts';
@@ -167,7 +169,7 @@ for (const [name, makeCore] of cores) {
     const series = [
       { tags: up, samples: [{ timestampMillis: 1, value: 1 }] },
       {
-        tags: [tag('job', 'node'), tag('node', 'job')],
+        tags: [tag('__name__', 'down'), tag('job', 'node'), tag('node', 'job')],
         samples: [{ timestampMillis: 2, value: 5 }],
       },
     ];
@@ -181,21 +183,93 @@ for (const [name, makeCore] of cores) {
     assert.deepEqual([...rows.values], [1, 5]);
   });
 
-  test(`${name}: version 2 refuses references that no text has, and names without values`, () => {
+  test(`${name}: version 2 refuses series whose references no text has, or whose names have no values`, () => {
     const decoder = makeWriteDecoder();
-    const symbols = [0x22, 0, 0x22, 1, 97, 0x22, 1, 98];
+    const symbols = [0x22, 0, 0x22, 8, ...Buffer.from('__name__'), 0x22, 1, 98];
     const sample = [0x12, 2, 0x10, 1];
     const body = (references: number[]): Uint8Array => {
       const message = [0x0a, references.length, ...references, ...sample];
       return encodeSnappy(new Uint8Array([...symbols, 0x2a, message.length, ...message]));
     };
     assert.equal(decoder.remoteWrite(body([1, 2]), 2).rowCount, 1);
-    for (const bad of [[1, 3], [1], [1, 2, 1], [1, 0x80]]) {
-      assert.throws(() => decoder.remoteWrite(body(bad), 2), { code: 'BAD_REQUEST' }, `${bad}`);
+    for (const bad of [[1, 3], [1], [1, 2, 1]]) {
+      const { rowCount, slots } = decoder.remoteWrite(body(bad), 2);
+      assert.deepEqual([rowCount, decoder.refused[slots[0]!]], [1, 1], `${bad}`);
+      assert.match(decoder.problem(slots[0]!), /not pairs of places in the symbols/);
     }
+    const { slots } = decoder.remoteWrite(body([2, 2]), 2);
+    assert.equal(decoder.problem(slots[0]!), 'series has no metric name: __name__');
+    const malformed = body([1, 0x80]);
+    assert.throws(() => decoder.remoteWrite(malformed, 2), { code: 'BAD_REQUEST' });
     const cutOff = encodeSnappy(new Uint8Array([...symbols, 0x2a, 5, ...sample, 0x08]));
     assert.throws(() => decoder.remoteWrite(cutOff, 2), { code: 'BAD_REQUEST' });
     assert.equal(decoder.seriesCount, 1);
+  });
+
+  test(`${name}: exemplars come as typed rows of their series, bad ones with the reason`, () => {
+    const decoder = makeWriteDecoder();
+    const trace = [tag('trace_id', 'äö'), tag('span_id', '1')];
+    const series = [
+      {
+        tags: up,
+        samples: [{ timestampMillis: 1, value: 1 }],
+        exemplars: [
+          { labels: trace, value: 0.25, timestampMillis: 1_700_000_000_123 },
+          { labels: [tag('a', 'ä'.repeat(128))], value: 1, timestampMillis: 5 },
+          { labels: [], value: 0, timestampMillis: -5 },
+          { labels: [], value: 0, timestampMillis: 10_000_000_000_000 },
+        ],
+      },
+      {
+        tags: [tag('__name__', 'exemplars_alone')],
+        samples: [],
+        exemplars: [{ labels: [tag('a', 'ä'.repeat(127))], value: 1, timestampMillis: 5 }],
+      },
+    ];
+    for (const version of [1, 2] as const) {
+      const encode = version === 1 ? encodeRemoteWrite : encodeRemoteWriteV2;
+      const { rowCount, slots, exemplars } = decoder.remoteWrite(encode(series), version);
+      assert.equal(rowCount, 1);
+      const found = exemplars!;
+      assert.deepEqual([found.rowCount, found.badCount, found.leftOutCount], [3, 1, 1]);
+      assert.match(found.bad[0]!.problem, /more than 128 characters/);
+      assert.equal(found.slots[0], slots[0]);
+      const values = [...found.valueEnds].map((end, row) =>
+        found.valueBytes.slice(row === 0 ? 0 : found.valueEnds[row - 1]!, end),
+      );
+      const first = { value: 0.25, labels: [tag('span_id', '1'), tag('trace_id', 'äö')] };
+      assert.deepEqual(exemplarOfValue(values[0]!), first);
+      assert.deepEqual(exemplarOfValue(values[1]!), { value: 0, labels: [] });
+      assert.equal(found.timestamps[0], exemplarNanos(1_700_000_000_123n, values[0]!));
+      assert.equal(found.timestamps[1]! / 1_000_000n, -4n, 'below the millisecond is a hash');
+      const tags = decodeTags(decoder.tags(found.slots[2]!));
+      assert.deepEqual(tags, [tag('__name__', 'exemplars_alone')]);
+    }
+  });
+
+  test(`${name}: metadata comes with its texts`, () => {
+    const decoder = makeWriteDecoder();
+    const said = { type: 1, help: 'How many. Ä', unit: 'requests' };
+    const families = [{ name: 'requests', ...said }];
+    const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString();
+    const of = (metadata: WriteDecoderMetadata | null): unknown[] => [
+      metadata!.count,
+      metadata!.type(0),
+      textOf(metadata!.help(0)),
+      textOf(metadata!.unit(0)),
+    ];
+    const wanted = [1, 1, 'How many. Ä', 'requests'];
+    const first = decoder.remoteWrite(encodeRemoteWrite([], families)).metadata;
+    assert.deepEqual(of(first), wanted);
+    assert.equal(textOf(first!.name(0)), 'requests');
+    const hash = first!.hash(0);
+    assert.equal(decoder.remoteWrite(encodeRemoteWrite([], families)).metadata!.hash(0), hash);
+    const tags = [tag('__name__', 'requests_total')];
+    const body = encodeRemoteWriteV2([{ tags, samples: [], metadata: said }]);
+    const { metadata, exemplars, rowCount } = decoder.remoteWrite(body, 2);
+    assert.deepEqual(of(metadata), wanted);
+    assert.deepEqual(decodeTags(decoder.tags(metadata!.slot(0))), tags);
+    assert.deepEqual([rowCount, exemplars], [0, null]);
   });
 
   test(`${name}: a bad series is refused with its reason, its neighbours are kept`, () => {

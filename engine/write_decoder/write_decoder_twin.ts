@@ -2,8 +2,13 @@
  * The plain twin of the write decoder kernel: a map from canonical tags to slots. It evicts
  * nothing.
  */
+import { murmur3 } from '#lib/hashing/hash.ts';
 import { decodeTags, tagsBytesMax } from '#lib/tags.ts';
 import {
+  type ExemplarColumns,
+  exemplarsMax,
+  type MetadataColumns,
+  metadataMax,
   type HistogramColumns,
   histogramBytesMax,
   histogramsMax,
@@ -15,24 +20,32 @@ import {
   rawBytesMax,
   tagsCountMax,
 } from './core.ts';
+import type { WireExemplar } from './exemplar_twin.ts';
+import type { WireMetadata } from './metadata_twin.ts';
 import { type HistogramAt, parseWriteRequest } from './remote_write_twin.ts';
 import { parseWriteRequestV2 } from './remote_write_v2_twin.ts';
 import { decodeSnappyTwin } from './snappy_twin.ts';
 import { histogramProblem, valueOrNull } from './wire_histogram.ts';
 
+/** `oversizeSlot` and the two after it. */
+const refusedSlots = 3;
+
 export class WriteDecoderTwin implements WriteDecoderCore {
   readonly #slotOf = new Map<string, number>();
-  readonly #tags: Uint8Array[] = [new Uint8Array(0)];
+  readonly #tags: Uint8Array[] = Array.from({ length: refusedSlots }, () => new Uint8Array(0));
   #rows: { slot: number; timestamp: bigint; bits: bigint; startNanos: bigint | null }[] = [];
   #newSlots: number[] = [];
   readonly #free: number[] = [];
   #tagsBytes = 0;
   #histograms: { slot: number; at: HistogramAt; value: Uint8Array | null }[] = [];
   #raw: Uint8Array = new Uint8Array(0);
-  idHash: Uint32Array = new Uint32Array(1);
-  generation: Uint32Array = new Uint32Array(1).fill(1);
-  refused: Uint8Array = new Uint8Array(1).fill(1);
-  idScheme: Uint8Array = new Uint8Array(1);
+  #exemplars: { slot: number; exemplar: WireExemplar }[] = [];
+  #exemplarsLeftOut = 0;
+  #metadata: { slot: number; metadata: WireMetadata }[] = [];
+  idHash: Uint32Array = new Uint32Array(refusedSlots);
+  generation: Uint32Array = new Uint32Array(refusedSlots).fill(1);
+  refused: Uint8Array = new Uint8Array(refusedSlots).fill(1);
+  idScheme: Uint8Array = new Uint8Array(refusedSlots);
 
   remoteWrite(body: Uint8Array, version: RemoteWriteVersion = 1): number {
     this.beginRows();
@@ -52,9 +65,13 @@ export class WriteDecoderTwin implements WriteDecoderCore {
       return writeDecoderProblem.tooManyHistograms;
     }
     this.#raw = raw;
-    for (const { tags, timestampsMillis, valueBits, startNanos, histograms } of request.series) {
-      if (timestampsMillis.length + histograms.length === 0) continue;
-      const slot = tags === null ? oversizeSlot : this.#slot(tags);
+    for (const metadata of request.families) this.#addMetadata(0, metadata);
+    for (const series of request.series) {
+      const { tags, timestampsMillis, valueBits, startNanos, histograms, exemplars } = series;
+      if (!series.hasContent) continue;
+      const slot = series.refusedSlot ?? this.#slot(tags!);
+      for (const exemplar of exemplars) this.#addExemplar(slot, exemplar);
+      for (const metadata of series.metadata) this.#addMetadata(slot, metadata);
       timestampsMillis.forEach((timestamp, i) =>
         this.#rows.push({ slot, timestamp, bits: valueBits[i]!, startNanos: startNanos[i]! }),
       );
@@ -65,7 +82,19 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     return rowCount;
   }
 
+  #addExemplar(slot: number, exemplar: WireExemplar): void {
+    if (this.#exemplars.length === exemplarsMax) this.#exemplarsLeftOut += 1;
+    else this.#exemplars.push({ slot, exemplar });
+  }
+
+  #addMetadata(slot: number, metadata: WireMetadata): void {
+    if (this.#metadata.length < metadataMax) this.#metadata.push({ slot, metadata });
+  }
+
   beginRows(): void {
+    this.#exemplars = [];
+    this.#exemplarsLeftOut = 0;
+    this.#metadata = [];
     this.#rows = [];
     this.#newSlots = [];
     this.#histograms = [];
@@ -105,7 +134,8 @@ export class WriteDecoderTwin implements WriteDecoderCore {
   }
 
   get hasOversizeRows(): boolean {
-    return [...this.#rows, ...this.#histograms].some(({ slot }) => slot === oversizeSlot);
+    const all = [...this.#rows, ...this.#histograms, ...this.#exemplars];
+    return all.some(({ slot }) => slot < refusedSlots);
   }
 
   get histograms(): HistogramColumns {
@@ -127,6 +157,38 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     return histogramProblem(this.#raw, this.#histograms[row]!.at.range) ?? '';
   }
 
+  get exemplars(): ExemplarColumns {
+    const all = this.#exemplars;
+    let end = 0;
+    return {
+      count: all.length,
+      slots: Uint32Array.from(all, ({ slot }) => slot),
+      generations: Uint32Array.from(all, ({ slot }) => this.generation[slot]!),
+      timestampNanos: BigInt64Array.from(all, ({ exemplar }) => exemplar.nanos),
+      valueEnds: Uint32Array.from(all, ({ exemplar }) => (end += exemplar.value.length)),
+      valueBytes: new Uint8Array(Buffer.concat(all.map(({ exemplar }) => exemplar.value))),
+      problems: Uint8Array.from(all, ({ exemplar }) => exemplar.problem),
+      leftOutCount: this.#exemplarsLeftOut,
+    };
+  }
+
+  get metadata(): MetadataColumns {
+    const all = this.#metadata;
+    const of = (row: number): WireMetadata => all[row]!.metadata;
+    return {
+      count: all.length,
+      slot: (row) => all[row]!.slot,
+      generation: (row) => this.generation[all[row]!.slot]!,
+      type: (row) => of(row).type,
+      isUnresolved: (row) => of(row).isUnresolved,
+      hash: (row) => murmur3(Buffer.concat([of(row).name, of(row).help, of(row).unit])),
+      name: (row) => of(row).name,
+      help: (row) => of(row).help,
+      unit: (row) => of(row).unit,
+      leftOutCount: 0,
+    };
+  }
+
   get newSlots(): Uint32Array {
     return Uint32Array.from(this.#newSlots);
   }
@@ -144,6 +206,8 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     }
     this.#newSlots = [];
     this.#histograms = [];
+    this.#exemplars = [];
+    this.#metadata = [];
   }
 
   tags(slot: number): Uint8Array {

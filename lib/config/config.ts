@@ -439,6 +439,15 @@ function resolveCoordinator(
     writeBytesInFlightMax: section.limits.maxWriteBytesInFlight,
     readBytesInFlightMax: section.limits.maxReadBytesInFlight ?? null,
     connectionsMax: section.limits.maxConnections,
+    exemplars: {
+      isEnabled: section.exemplars.enabled,
+      perSecondMax: section.exemplars.maxPerSecond,
+      retentionMillis: section.exemplars.retention,
+    },
+    metadata: {
+      isEnabled: section.metadata.enabled,
+      entriesMax: section.metadata.maxEntries,
+    },
     memoryBytesMax: section.memoryMax,
   };
 }

@@ -91,6 +91,9 @@ export const writeBodyBytesMax: number = 38 * 2 ** 20;
 /** With less, hardly a dashboard could be read. */
 const readBytesInFlightMin = 2 ** 20;
 
+/** A block. */
+const exemplarRetentionMillisMin = 30 * 60_000;
+
 /** What the write decoder kernel can be given. */
 const writeDecoderBytesMin = 2 * 2 ** 20;
 const writeDecoderBytesMax = 3 * 2 ** 30;
@@ -123,6 +126,28 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
         path: ['maxWriteBytesInFlight'],
         message: `must be at least maxWriteBodyBytes, ${formatSize(maxWriteBodyBytes)}`,
       });
+    })
+    .prefault({}),
+  // Ours: what comes with samples, in namespaces of their own.
+  exemplars: z
+    .strictObject({
+      enabled: flag.default(true),
+      maxPerSecond: countPositive(1_000_000).default(200),
+      retention: durationPositive().default(24 * 3_600_000),
+    })
+    .superRefine(({ retention }, context) => {
+      if (retention >= exemplarRetentionMillisMin) return;
+      context.addIssue({
+        code: 'custom',
+        path: ['retention'],
+        message: 'must be at least 30m',
+      });
+    })
+    .prefault({}),
+  metadata: z
+    .strictObject({
+      enabled: flag.default(true),
+      maxEntries: countPositive(10_000_000).default(100_000),
     })
     .prefault({}),
   lookbackDuration: durationPositive().default(300_000),

@@ -93,6 +93,12 @@ export interface CoordinatorSection {
     readonly maxReadBytesInFlight?: number | undefined;
     readonly maxConnections: number;
   };
+  readonly exemplars: {
+    readonly enabled: boolean;
+    readonly maxPerSecond: number;
+    readonly retention: number;
+  };
+  readonly metadata: { readonly enabled: boolean; readonly maxEntries: number };
   readonly lookbackDuration: number;
   readonly memoryMax: number;
 }

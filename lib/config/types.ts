@@ -41,6 +41,13 @@ export interface CoordinatorConfig {
   /** Null: a part of the machine's memory. */
   readonly readBytesInFlightMax: number | null;
   readonly connectionsMax: number;
+  readonly exemplars: {
+    readonly isEnabled: boolean;
+    readonly perSecondMax: number;
+    /** Of their namespace when it is made. */
+    readonly retentionMillis: number;
+  };
+  readonly metadata: { readonly isEnabled: boolean; readonly entriesMax: number };
   /** For the table of series that pass through writes. */
   readonly memoryBytesMax: number;
 }

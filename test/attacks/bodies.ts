@@ -2,7 +2,15 @@
 import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises';
 import { Answers, type Attack, keepDoing, Span } from './attack.ts';
 import { ask, headOf, jsonWritePath, RawConnection, remoteWritePath } from './http.ts';
-import { seriesField, snappyLiterals, snappyRepeated, varint } from './protobuf.ts';
+import {
+  bytesField,
+  doubleField,
+  numberField,
+  seriesField,
+  snappyLiterals,
+  snappyRepeated,
+  varint,
+} from './protobuf.ts';
 import { SeededRandom } from '../seeded_random.ts';
 
 const chunkedHead = headOf(`POST ${jsonWritePath}`, { 'Transfer-Encoding': 'chunked' });
@@ -138,6 +146,46 @@ const bombs: Attack = {
   },
 };
 
+/** What comes with samples and costs more than they do: 400,000 exemplars, or entries of metadata, when it is unpacked. */
+function notesOf(random: SeededRandom): Buffer {
+  const label = (name: string, value: string): Buffer =>
+    bytesField(1, Buffer.concat([bytesField(1, name), bytesField(2, value)]));
+  const exemplar = (labels: readonly Buffer[]): Buffer =>
+    bytesField(3, Buffer.concat([...labels, doubleField(2, 1), numberField(3, Date.now())]));
+  const kind = random.below(4);
+  const labels =
+    kind === 0
+      ? [label('trace_id', String(random.below(1e9)))]
+      : Array.from({ length: 100 }, (_, i) => label(`n${i % 7}`, kind === 1 ? 'ä' : '\ud800'));
+  const unit =
+    kind === 3
+      ? bytesField(3, bytesField(2, `family_${random.below(1e6)}`))
+      : bytesField(
+          1,
+          Buffer.concat([
+            label('__name__', `noted_${random.below(1000)}`),
+            ...Array.from({ length: 10 }, () => exemplar(labels)),
+          ]),
+        );
+  return snappyRepeated(unit, Math.floor((20 * mebibyte) / unit.length));
+}
+
+const notes: Attack = {
+  name: 'exemplars and metadata without end',
+  subject: 'bodies',
+  async run({ ports: { coordinator } }, seed, seconds) {
+    const answers = new Answers();
+    const random = new SeededRandom(seed);
+    const bodies = Array.from({ length: 8 }, () => notesOf(random));
+    await keepDoing(new Span(seconds), 4, async () => {
+      const body = random.pick(bodies);
+      const sent = { body, headers: remoteHeaders };
+      answers.note((await ask(coordinator, remoteWritePath, sent)).status);
+    });
+    return answers;
+  },
+};
+
 const seriesOfBody = 5000;
 /** So many bodies have series of their own; then they come again, so that memory is not filled for good. */
 const bodiesMax = 20;
@@ -179,5 +227,6 @@ export const bodyAttacks: readonly Attack[] = [
   atOnce,
   unfinished,
   bombs,
+  notes,
   cardinality,
 ];

@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { encodeRemoteWrite } from '#engine/write_decoder/remote_write_testing.ts';
 import { remoteWriteBody } from '../integration/remote_write_body.ts';
 import {
   call,
@@ -57,6 +58,21 @@ export interface MarkerState {
   readonly isAnswered: boolean;
 }
 
+/** Whoever writes an exemplar or metadata has their namespaces made: they are part of what is there before. */
+async function makeCompanions(url: string): Promise<void> {
+  const up = { name: '__name__', value: 'up' };
+  const exemplars = [{ labels: [], value: 1, timestampMillis: Date.now() }];
+  const families = [{ name: 'up', type: 2, help: '', unit: '' }];
+  const body = encodeRemoteWrite([{ tags: [up], samples: [], exemplars }], families);
+  await eventually('the companion namespaces are ready', async () => {
+    await call('POST', `${url}/api/v1/compat/remote/write`, body);
+    const { json } = await call('GET', `${url}/api/v1/namespace`);
+    return ['_exemplars', '_metadata'].every(
+      (name) => json.registry.namespaces[name]?.stagingState.status === 'READY',
+    );
+  });
+}
+
 export class Victim {
   readonly #server: NodeServer;
   readonly #firstMarkerMillis: number;
@@ -96,6 +112,7 @@ export class Victim {
     const url = `${server.url}/api/v1/compat/remote/write`;
     const { status, text } = await call('POST', url, remoteWriteBody(series));
     if (status >= 300) throw new Error(`the marker is not taken: ${status} ${text}`);
+    await makeCompanions(server.url);
     const victim = new Victim(server, first);
     victim.#settings = await victim.#readSettings();
     const state = await victim.readMarker();

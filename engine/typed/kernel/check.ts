@@ -7,7 +7,7 @@ import {
 } from '../../codec/layout';
 import {
   kindHistogram,
-  kindWindow,
+  kindLast,
   typeBits,
   typeBytes,
   typeDouble,
@@ -34,7 +34,7 @@ function checkedVarintEnd(p: usize, end: usize): usize {
 export function fieldsOf(p: usize, end: usize): u32 {
   if (p + 2 > end || end - p > <usize>typedBytesMax) return notCanonical;
   const kind = <u32>load<u8>(p);
-  if (kind < kindHistogram || kind > kindWindow) return notCanonical;
+  if (kind < kindHistogram || kind > kindLast) return notCanonical;
   const layoutEnd = checkedVarintEnd(p + 1, end);
   if (layoutEnd == 0 || varintAt(p + 1) > <u64>9007199254740991) return notCanonical;
   return fieldsWithin(layoutEnd, end, 0, 0);

@@ -29,7 +29,7 @@ import {
   formEach,
   irregularFlag,
   kindHistogram,
-  kindWindow,
+  kindLast,
   placed,
   presenceRuns,
   presenceZeros,
@@ -253,7 +253,7 @@ function readGroups(d: Decoding, chunk: Chunk, count: u32): usize {
     group.kind = readByte(chunk);
     group.layout = readVarint(chunk);
     group.rowCount = 0;
-    if (chunk.failed || group.kind < kindHistogram || group.kind > kindWindow) return 0;
+    if (chunk.failed || group.kind < kindHistogram || group.kind > kindLast) return 0;
     if (group.layout > <u64>9007199254740991) return 0;
     if (i == 0) continue;
     const before = changetype<Group>(groups + (i - 1) * offsetof<Group>());

@@ -1,4 +1,4 @@
-// Comparing and copying bytes, 16 at a time. Both may read and write up to 15 bytes past the end:
+// Comparing and copying bytes, 16 at a time, and telling whether they are UTF-8. Both may read and write up to 15 bytes past the end:
 // every region of a kernel's memory is followed by slack or by another region.
 
 /** Whether n bytes at a and b are equal. */
@@ -56,4 +56,35 @@ export function compareBytes(a: usize, aLength: usize, b: usize, bLength: usize)
     }
   }
   return aLength < bLength ? -1 : aLength > bLength ? 1 : 0;
+}
+/** Characters of the n bytes at p, or -1 when they are not UTF-8: no longer forms, no surrogates, nothing above 10FFFF. */
+export function runesOf(p: usize, n: usize): i32 {
+  const end = p + n;
+  let runes: i32 = 0;
+  while (p < end) {
+    const byte = <u32>load<u8>(p++);
+    runes++;
+    if (byte < 0x80) continue;
+    let more: usize = 1;
+    let lowest: u32 = 0x80;
+    let rune = byte & 0x1f;
+    if (byte < 0xc2 || byte > 0xf4) return -1;
+    if (byte >= 0xf0) {
+      more = 3;
+      lowest = 0x10000;
+      rune = byte & 7;
+    } else if (byte >= 0xe0) {
+      more = 2;
+      lowest = 0x800;
+      rune = byte & 15;
+    }
+    if (more > end - p) return -1;
+    for (; more > 0; more--) {
+      const next = <u32>load<u8>(p++);
+      if ((next & 0xc0) != 0x80) return -1;
+      rune = (rune << 6) | (next & 0x3f);
+    }
+    if (rune < lowest || rune > 0x10ffff || (rune >= 0xd800 && rune < 0xe000)) return -1;
+  }
+  return runes;
 }

@@ -46,10 +46,9 @@ const TABLE_ENTRIES: usize = 88;
 export const SWEEPS: usize = 92;
 export const STATE_END: usize = 128;
 
-/**
- * Slot 0 is never given: it stands for series that cannot be kept, and for none. Its record has no
- * tags.
- */
+/** The first slots are never given: they stand for series that cannot be kept, by the reason. */
+const REFUSED_SLOTS: u32 = 3;
+/** Record of these slots, which has no tags; slot 0 stands for no series, too. */
 export const RECORD_ZERO: usize = STATE + 0x800;
 /** Random bytes that the host writes before `initIdentity`. */
 export const KEYS: usize = STATE + 0x1000;
@@ -156,7 +155,7 @@ export function initIdentity(
   growScratch: usize,
 ): usize {
   setWord(SLOTS_MAX, slotsMax);
-  setWord(SLOT_COUNT, 1);
+  setWord(SLOT_COUNT, REFUSED_SLOTS);
   const partitionBits = min(PARTITION_BITS_MAX, <u32>ctz(tableSizeMax) - PARTITION_ENTRIES_MIN_BITS);
   setWord(PARTITION_SHIFT, 32 - partitionBits);
   setWord(PARTITION_ENTRIES, tableSizeMax >> partitionBits);
@@ -167,13 +166,15 @@ export function initIdentity(
   setWord(GROW_SCRATCH, <u32>growScratch);
   setWord(SEGMENT_COUNT, segmentCount);
   setWord(RECORDS, <u32>base);
-  store<u32>(base, <u32>RECORD_ZERO);
+  for (let slot: usize = 0; slot < REFUSED_SLOTS; slot++) {
+    store<u32>(base + (slot << 2), <u32>RECORD_ZERO);
+  }
   store<u32>(RECORD_ZERO, 1, LIFE);
   base = pageAlign(base + <usize>slotsMax * 4);
   setWord(ID_HASH, <u32>base);
   base = pageAlign(base + <usize>slotsMax * 4);
   setWord(GENERATION, <u32>base);
-  store<u32>(base, 1);
+  for (let slot: usize = 0; slot < REFUSED_SLOTS; slot++) store<u32>(base + (slot << 2), 1);
   base = pageAlign(base + <usize>slotsMax * 4);
   setWord(REFUSED, <u32>base);
   base = pageAlign(base + <usize>slotsMax);

@@ -11,13 +11,13 @@ import { LABELS, LABELS_SORTED, MALFORMED, TAGS_BYTES_MAX, TAGS_COUNT_MAX } from
 import { skipField, takeKey, takeLength, varintValue } from './protobuf';
 
 /** name address u32 | name length u32 | value address u32 | value length u32 */
-const LABEL_BYTES: usize = 16;
-/** In the answer of `gatherLabels`: a sample or a histogram is among the fields. */
+export const LABEL_BYTES: usize = 16;
+/** In the answer of `gatherLabels`: a sample, a histogram or an exemplar is among the fields. */
 export const HAS_SAMPLES: i32 = 1 << 16;
 
 /**
  * Lists the labels of a series at LABELS, at most TAGS_COUNT_MAX + 1 of them. Answers their number,
- * with HAS_SAMPLES when a sample or a histogram is among the fields, or MALFORMED.
+ * with HAS_SAMPLES when a sample, a histogram or an exemplar is among the fields, or MALFORMED.
  */
 export function gatherLabels(p: usize, end: usize): i32 {
   let count: u32 = 0;
@@ -31,7 +31,7 @@ export function gatherLabels(p: usize, end: usize): i32 {
       key = <u32>varintValue();
       if (key != 0x0a) {
         if (key >> 3 == 1) return MALFORMED;
-        if (key == 0x12 || key == 0x22) hasSamples = HAS_SAMPLES;
+        if (key == 0x12 || key == 0x22 || key == 0x1a) hasSamples = HAS_SAMPLES;
         p = skipField(p, end, key & 7);
         if (p == 0) return MALFORMED;
         continue;
@@ -55,7 +55,8 @@ export function gatherLabels(p: usize, end: usize): i32 {
   return <i32>count | hasSamples;
 }
 
-function label(p: usize, end: usize, target: usize): bool {
+/** Writes where name and value of one label stand to target; false when it is malformed. */
+export function label(p: usize, end: usize, target: usize): bool {
   // The usual form: name, then value, one byte of length each.
   if (end - p >= 4 && load<u8>(p) == 0x0a) {
     const nameLength = <usize>load<u8>(p, 1);
@@ -229,7 +230,7 @@ export function normalOfCanonical(tags: usize, n: usize, target: usize): i32 {
  * Address of the gathered labels in their order: by name, then by value. Merges runs, back and
  * forth.
  */
-function sortedLabels(count: u32): usize {
+export function sortedLabels(count: u32): usize {
   let sorted = true;
   for (let i: u32 = 1; i < count && sorted; i++) {
     const entry = LABELS + <usize>i * LABEL_BYTES;

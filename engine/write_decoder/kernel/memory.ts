@@ -2,7 +2,8 @@
 // another region.
 //
 //     state, hash keys | labels of one series, twice | staged series | canonical tags | tags of the staged series | an ID
-//     body as it came | body decompressed | rows: slots, generations, timestamps, values | new slots | symbols | identity (identity.ts)
+//     body as it came | body decompressed | rows: slots, generations, timestamps, values | new slots | symbols
+//     histograms | start times | exemplars | metadata | identity (identity.ts)
 
 import { STATE_END, setWord, word } from './identity';
 
@@ -17,6 +18,8 @@ export const TOO_MANY_HISTOGRAMS: i32 = -15;
 export const LATE_LABEL: i32 = -100;
 
 export const OVERSIZE_SLOT: u32 = 0;
+export const NAMELESS_SLOT: u32 = 1;
+export const UNRESOLVED_SLOT: u32 = 2;
 export const TAGS_COUNT_MAX: u32 = 1024;
 export const TAGS_BYTES_MAX: u64 = 65_535;
 export const ROWS_MAX: u32 = 1 << 20;
@@ -69,7 +72,28 @@ export const HISTOGRAM_VALUES: usize = HISTOGRAM_SCRATCH + HISTOGRAM_SCRATCH_BYT
 export const HISTOGRAM_VALUE_BYTES_MAX: u32 = 64 << 20;
 /** Start times of rows; all zero between bodies. */
 export const ROW_STARTS: usize = HISTOGRAM_VALUES + HISTOGRAM_VALUE_BYTES_MAX + 0x20000;
-export const IDENTITY: usize = ROW_STARTS + ROWS_MAX * 8 + 0x10000;
+/** Exemplars of a body: columns, and their values as typed values, one after the other. */
+export const EXEMPLARS_MAX: u32 = 1 << 13;
+export const EXEMPLAR_BYTES_MAX: u32 = 4 << 20;
+/** Characters of all labels of one, as Prometheus has it. */
+export const EXEMPLAR_RUNES_MAX: u32 = 128;
+/** As many as have a character in each of their texts. */
+export const EXEMPLAR_LABELS_MAX: u32 = 64;
+/** More than a value takes: kind, layout, number, and 128 texts with four bytes a character. */
+export const EXEMPLAR_VALUE_BYTES_MAX: usize = 2048;
+export const EXEMPLAR_SLOTS: usize = ROW_STARTS + ROWS_MAX * 8 + 0x10000;
+export const EXEMPLAR_GENERATIONS: usize = EXEMPLAR_SLOTS + EXEMPLARS_MAX * 4;
+/** Unix nanoseconds: the milliseconds that were sent, and a hash of the value below them. */
+export const EXEMPLAR_TIMES: usize = EXEMPLAR_GENERATIONS + EXEMPLARS_MAX * 4;
+/** Where each one's value ends among the values; a bad one has none. */
+export const EXEMPLAR_ENDS: usize = EXEMPLAR_TIMES + EXEMPLARS_MAX * 8;
+/** Of each why it is bad, a byte; 0 when it is not. */
+export const EXEMPLAR_PROBLEMS: usize = EXEMPLAR_ENDS + EXEMPLARS_MAX * 4;
+export const EXEMPLAR_VALUES: usize = EXEMPLAR_PROBLEMS + EXEMPLARS_MAX;
+export const METADATA_MAX: u32 = 1 << 16;
+export const METADATA_ENTRY_BYTES: usize = 48;
+export const METADATA_ENTRIES: usize = EXEMPLAR_VALUES + EXEMPLAR_BYTES_MAX + 0x10000;
+export const IDENTITY: usize = METADATA_ENTRIES + <usize>METADATA_MAX * METADATA_ENTRY_BYTES + 0x10000;
 
 // Words of the state after those of the identity.
 export const PREVIOUS: usize = STATE_END;
@@ -81,7 +105,7 @@ export const RAW_HIGH: usize = STATE_END + 20;
 export const ROWS_HIGH: usize = STATE_END + 24;
 export const SYMBOLS_HIGH: usize = STATE_END + 28;
 export const LABEL_TEXT_BYTES: usize = STATE_END + 32;
-/** 1 when a row of the body is of OVERSIZE_SLOT. */
+/** 1 when a row of the body is of OVERSIZE_SLOT, NAMELESS_SLOT or UNRESOLVED_SLOT. */
 export const OVERSIZE_ROWS: usize = STATE_END + 36;
 
 /** Bytes of the values of histograms. */
@@ -92,6 +116,20 @@ export const HISTOGRAMS_HIGH: usize = STATE_END + 48;
 /** Rows of the body up to the last one that has a start time. */
 export const STARTS: usize = STATE_END + 52;
 export const STARTS_HIGH: usize = STATE_END + 56;
+
+/** Texts in the table of a version 2 body. */
+export const SYMBOL_COUNT: usize = STATE_END + 60;
+
+export const EXEMPLARS: usize = STATE_END + 64;
+export const EXEMPLAR_BYTES: usize = STATE_END + 68;
+/** For which there was no room. */
+export const EXEMPLARS_LEFT_OUT: usize = STATE_END + 72;
+export const EXEMPLARS_HIGH: usize = STATE_END + 76;
+export const EXEMPLAR_BYTES_HIGH: usize = STATE_END + 80;
+
+export const METADATA: usize = STATE_END + 84;
+export const METADATA_LEFT_OUT: usize = STATE_END + 88;
+export const METADATA_HIGH: usize = STATE_END + 92;
 
 export function raiseWord(offset: usize, value: u32): void {
   if (value > word(offset)) setWord(offset, value);

@@ -1,12 +1,14 @@
-// The samples and native histograms of one series: from the wire to rows.
+// The samples, native histograms and exemplars of one series: from the wire to rows.
 
 import {
+  EXEMPLARS,
+  EXEMPLARS_LEFT_OUT,
+  EXEMPLAR_BYTES,
   HISTOGRAMS,
   HISTOGRAM_BYTES,
   LATE_LABEL,
   MALFORMED,
   OVERSIZE_ROWS,
-  OVERSIZE_SLOT,
   raiseWord,
   ROWS_MAX,
   ROW_GENERATIONS,
@@ -16,14 +18,21 @@ import {
   ROW_VALUES,
   STARTS,
   TOO_MANY_ROWS,
+  UNRESOLVED_SLOT,
 } from './memory';
+import { takeExemplar } from './exemplars';
 import { startNanosOf, takeHistogram } from './histograms';
 import { setWord, word } from './identity';
+import { takeMetadata } from './metadata';
 import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
 
 /** Fields of a TimeSeries that hold native histograms, in version 1 and 2 of remote write. */
 export const HISTOGRAM_FIELD: u32 = 4;
 export const HISTOGRAM_FIELD_V2: u32 = 3;
+/** Exemplars are the other one of these two fields. */
+const HISTOGRAM_AND_EXEMPLAR: u32 = 7;
+/** In version 2. */
+const METADATA_FIELD: u32 = 5;
 
 /**
  * Emits the rows of the samples between p and end, with the series' slot and its generation. Labels
@@ -42,6 +51,9 @@ export function samples(
   const rowsBefore = rowCount;
   const histogramsBefore = word(HISTOGRAMS);
   const histogramBytesBefore = word(HISTOGRAM_BYTES);
+  const exemplarsBefore = word(EXEMPLARS);
+  const exemplarBytesBefore = word(EXEMPLAR_BYTES);
+  const leftOutBefore = word(EXEMPLARS_LEFT_OUT);
   while (p < end) {
     let key: u32 = <u32>load<u8>(p);
     if (key == 0x12 || (key == 0x0a && labelsGathered)) p++;
@@ -60,6 +72,20 @@ export function samples(
         p = past;
         continue;
       }
+      const isV2 = histogramField == HISTOGRAM_FIELD_V2;
+      const isExemplar = field == HISTOGRAM_AND_EXEMPLAR - histogramField;
+      if (isExemplar || (field == METADATA_FIELD && isV2)) {
+        if ((key & 7) != 2) return MALFORMED;
+        p = takeLength(p, end);
+        if (p == 0) return MALFORMED;
+        const past = p + <usize>varintValue();
+        const problem = isExemplar
+          ? takeExemplar(p, past, slot, generation, isV2)
+          : takeMetadata(p, past, slot, generation);
+        if (problem < 0) return problem;
+        p = past;
+        continue;
+      }
       if (field > 2 || (field == 1 && labelsGathered)) {
         p = skipField(p, end, key & 7);
         if (p == 0) return MALFORMED;
@@ -70,6 +96,9 @@ export function samples(
         // They come again with the series that all labels name.
         setWord(HISTOGRAMS, histogramsBefore);
         setWord(HISTOGRAM_BYTES, histogramBytesBefore);
+        setWord(EXEMPLARS, exemplarsBefore);
+        setWord(EXEMPLAR_BYTES, exemplarBytesBefore);
+        setWord(EXEMPLARS_LEFT_OUT, leftOutBefore);
         return LATE_LABEL;
       }
     }
@@ -95,8 +124,12 @@ export function samples(
     rowCount++;
     p = sampleEnd;
   }
-  if (slot == OVERSIZE_SLOT && (rowCount != rowsBefore || word(HISTOGRAMS) != histogramsBefore)) {
-    setWord(OVERSIZE_ROWS, 1);
+  if (slot <= UNRESOLVED_SLOT) {
+    const has =
+      rowCount != rowsBefore ||
+      word(HISTOGRAMS) != histogramsBefore ||
+      word(EXEMPLARS) != exemplarsBefore;
+    if (has) setWord(OVERSIZE_ROWS, 1);
   }
   return rowCount;
 }

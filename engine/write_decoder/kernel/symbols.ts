@@ -14,13 +14,17 @@ import {
   TOO_MUCH_TEXT,
 } from './memory';
 import { setWord, word } from './identity';
-import { HAS_SAMPLES } from './labels';
+import { HAS_SAMPLES, LABEL_BYTES } from './labels';
 import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
 
 const SYMBOL_KEY: u32 = 0x22;
 export const SERIES_KEY_V2: u32 = 0x2a;
+/** Samples, histograms, exemplars and metadata are the fields after the labels up to this one. */
+const LAST_FIELD: u32 = 5;
 const REFERENCES_KEY: u32 = 0x0a;
 const REFERENCE_KEY: u32 = 0x08;
+/** In the answer of `gatherReferences`. */
+export const UNRESOLVED: i32 = HAS_SAMPLES << 1;
 
 /**
  * Lists the texts of a request at SYMBOLS and checks its outermost fields; answers the number of
@@ -53,10 +57,12 @@ export function listSymbols(p: usize, end: usize): i32 {
 
 /**
  * Lists the labels of a series at LABELS, at most TAGS_COUNT_MAX + 1 of them. Answers their number,
- * with HAS_SAMPLES when a sample or a histogram is among the fields, or a negative problem.
+ * with HAS_SAMPLES when anything but labels is among the fields, with UNRESOLVED when they are no pairs of texts that are
+ * there, or a negative problem.
  */
 export function gatherReferences(p: usize, end: usize, symbolCount: u32): i32 {
   let hasSamples: i32 = 0;
+  let unresolved: i32 = 0;
   let count: u32 = 0;
   let textBytes = <u64>word(LABEL_TEXT_BYTES);
   while (p < end) {
@@ -80,24 +86,36 @@ export function gatherReferences(p: usize, end: usize, symbolCount: u32): i32 {
           if (p == 0) return MALFORMED;
           reference = varintValue();
         }
-        if (reference >= <u64>symbolCount) return MALFORMED;
-        // A text of a label that is one too many stands at the same place again and again.
-        const text = min(count, TAGS_COUNT_MAX * 2);
-        const symbol = SYMBOLS + (<usize>reference << 3);
-        store<u64>(LABELS + (<usize>text << 3), load<u64>(symbol));
-        textBytes += <u64>load<u32>(symbol, 4);
+        if (reference >= <u64>symbolCount) unresolved = UNRESOLVED;
+        else {
+          // A text of a label that is one too many stands at the same place again and again.
+          const text = min(count, TAGS_COUNT_MAX * 2);
+          const symbol = SYMBOLS + (<usize>reference << 3);
+          store<u64>(LABELS + (<usize>text << 3), load<u64>(symbol));
+          textBytes += <u64>load<u32>(symbol, 4);
+        }
         count++;
       } while (key == REFERENCES_KEY && p < partEnd);
     } else {
       if (key >> 3 == 1) return MALFORMED;
-      if (key == 0x12 || key == 0x1a) hasSamples = HAS_SAMPLES;
+      if (key >> 3 <= LAST_FIELD && (key & 7) == 2) hasSamples = HAS_SAMPLES;
       p = skipField(p, end, key & 7);
       if (p == 0) return MALFORMED;
     }
   }
-  if ((count & 1) != 0) return MALFORMED;
+  if ((count & 1) != 0) unresolved = UNRESOLVED;
   // A few bytes of a series may name much text, and all of it is looked at.
   if (textBytes > LABEL_TEXT_BYTES_MAX) return TOO_MUCH_TEXT;
   setWord(LABEL_TEXT_BYTES, <u32>textBytes);
-  return <i32>min(count >> 1, TAGS_COUNT_MAX + 1) | hasSamples;
+  return <i32>min(count >> 1, TAGS_COUNT_MAX + 1) | hasSamples | unresolved;
+}
+
+/** Whether the metric's name is among the gathered labels. */
+export function hasName(count: u32): bool {
+  const end = LABELS + <usize>count * LABEL_BYTES;
+  for (let entry = LABELS; entry < end; entry += LABEL_BYTES) {
+    // "__name__" as one little-endian word.
+    if (load<u32>(entry, 4) == 8 && load<u64>(<usize>load<u32>(entry)) == 0x5f5f_656d_616e_5f5f) return true;
+  }
+  return false;
 }

@@ -13,6 +13,17 @@ import {
   BODY_HIGH,
   CANONICAL,
   CANONICAL_BYTES_MAX,
+  EXEMPLARS,
+  EXEMPLARS_HIGH,
+  EXEMPLARS_LEFT_OUT,
+  EXEMPLAR_BYTES,
+  EXEMPLAR_BYTES_HIGH,
+  EXEMPLAR_ENDS,
+  EXEMPLAR_GENERATIONS,
+  EXEMPLAR_PROBLEMS,
+  EXEMPLAR_SLOTS,
+  EXEMPLAR_TIMES,
+  EXEMPLAR_VALUES,
   HISTOGRAMS,
   HISTOGRAMS_HIGH,
   HISTOGRAM_BYTES,
@@ -29,7 +40,13 @@ import {
   LABEL_TEXT_BYTES,
   LATE_LABEL,
   MALFORMED,
+  METADATA,
+  METADATA_ENTRIES,
+  METADATA_ENTRY_BYTES,
+  METADATA_HIGH,
+  METADATA_LEFT_OUT,
   MISSES,
+  NAMELESS_SLOT,
   NEW_SLOTS,
   NORMAL,
   NORMAL_BYTES_MAX,
@@ -51,7 +68,10 @@ import {
   STARTS,
   STARTS_HIGH,
   SYMBOLS_HIGH,
+  SYMBOL_COUNT,
+  TAGS_COUNT_MAX,
   UNPREDICTED,
+  UNRESOLVED_SLOT,
   raiseWord,
 } from './memory';
 import { murmur3 } from './hash';
@@ -92,10 +112,11 @@ import {
   normalOfCanonical,
   normalTags,
 } from './labels';
+import { takeFamily } from './metadata';
 import { skipField, takeKey, takeLength, varintValue } from './protobuf';
 import { HISTOGRAM_FIELD_V2, samples } from './samples';
 import { STAGED_BYTES, STAGED_MAX, emitStaged, stage } from './staged';
-import { gatherReferences, listSymbols, SERIES_KEY_V2 } from './symbols';
+import { gatherReferences, hasName, listSymbols, SERIES_KEY_V2, UNRESOLVED } from './symbols';
 import { decodeSnappy } from './snappy';
 import { ID_SCHEME_QUOTED, plainQuotedId } from './verdict';
 
@@ -105,6 +126,8 @@ import { ID_SCHEME_QUOTED, plainQuotedId } from './verdict';
  */
 const MISSES_MAX: u32 = 32;
 const UNPREDICTED_SERIES: u32 = 1024;
+/** Of a WriteRequest of version 1. */
+const METADATA_KEY: u32 = 0x1a;
 
 export const body: usize = BODY;
 export const raw: usize = RAW;
@@ -122,6 +145,13 @@ export const histogramStarts: usize = HISTOGRAM_STARTS;
 export const histogramEnds: usize = HISTOGRAM_ENDS;
 export const histogramSources: usize = HISTOGRAM_SOURCES;
 export const histogramValues: usize = HISTOGRAM_VALUES;
+export const exemplarSlots: usize = EXEMPLAR_SLOTS;
+export const exemplarGenerations: usize = EXEMPLAR_GENERATIONS;
+export const exemplarTimes: usize = EXEMPLAR_TIMES;
+export const exemplarEnds: usize = EXEMPLAR_ENDS;
+export const exemplarProblems: usize = EXEMPLAR_PROBLEMS;
+export const exemplarValues: usize = EXEMPLAR_VALUES;
+export const metadataEntries: usize = METADATA_ENTRIES;
 /** Where the host writes 1 KiB of random bytes before `init`. */
 export const hashKeys: usize = KEYS;
 
@@ -188,6 +218,19 @@ export function startCount(): u32 {
 export function histogramCount(): u32 {
   return word(HISTOGRAMS);
 }
+export function exemplarCount(): u32 {
+  return word(EXEMPLARS);
+}
+/** Exemplars of the body for which there was no room. */
+export function exemplarsLeftOut(): u32 {
+  return word(EXEMPLARS_LEFT_OUT);
+}
+export function metadataCount(): u32 {
+  return word(METADATA);
+}
+export function metadataLeftOut(): u32 {
+  return word(METADATA_LEFT_OUT);
+}
 
 /** Bytes of the memory that were written so far. */
 export function touchedBytes(): f64 {
@@ -197,7 +240,9 @@ export function touchedBytes(): f64 {
   const starts = <f64>max(word(STARTS_HIGH), word(STARTS)) * 8;
   const table = <f64>tableEntries() * 8;
   const segments = <f64>word(SEGMENTS_USED) * <f64>SEGMENT_BYTES;
-  return bodies + symbols + histograms + starts + <f64>word(SLOT_COUNT) * 14 + table + segments;
+  const exemplars = <f64>word(EXEMPLARS_HIGH) * 21 + <f64>word(EXEMPLAR_BYTES_HIGH);
+  const metadata = <f64>word(METADATA_HIGH) * <f64>METADATA_ENTRY_BYTES;
+  return bodies + symbols + histograms + exemplars + metadata + starts + <f64>word(SLOT_COUNT) * 14 + table + segments;
 }
 
 /** Starts a body: nothing that it uses from now on is evicted before the next one. */
@@ -206,6 +251,11 @@ export function beginRows(): void {
   setWord(NEW_COUNT, 0);
   setWord(HISTOGRAMS, 0);
   setWord(HISTOGRAM_BYTES, 0);
+  setWord(EXEMPLARS, 0);
+  setWord(EXEMPLAR_BYTES, 0);
+  setWord(EXEMPLARS_LEFT_OUT, 0);
+  setWord(METADATA, 0);
+  setWord(METADATA_LEFT_OUT, 0);
   if (word(STARTS) != 0) {
     raiseWord(STARTS_HIGH, word(STARTS));
     memory.fill(ROW_STARTS, 0, <usize>word(STARTS) << 3);
@@ -229,6 +279,8 @@ export function slotOfCanonical(n: u32): i32 {
 
 export function forgetNew(): void {
   setWord(HISTOGRAMS, 0);
+  setWord(EXEMPLARS, 0);
+  setWord(METADATA, 0);
   forgetNewSlots(NEW_SLOTS);
 }
 
@@ -270,6 +322,9 @@ export function remoteWrite(n: u32, version: u32): i32 {
   const outcome = version == 2 ? walkV2(RAW, end) : walk(RAW, end);
   raiseWord(HISTOGRAMS_HIGH, word(HISTOGRAMS));
   raiseWord(HISTOGRAM_BYTES_HIGH, word(HISTOGRAM_BYTES));
+  raiseWord(EXEMPLARS_HIGH, word(EXEMPLARS));
+  raiseWord(EXEMPLAR_BYTES_HIGH, word(EXEMPLAR_BYTES));
+  raiseWord(METADATA_HIGH, word(METADATA));
   if (outcome < 0) forgetNew();
   else raiseWord(ROWS_HIGH, <u32>outcome);
   return outcome;
@@ -283,6 +338,7 @@ function walkV2(p: usize, end: usize): i32 {
   const symbolCount = listSymbols(p, end);
   if (symbolCount < 0) return symbolCount;
   raiseWord(SYMBOLS_HIGH, <u32>symbolCount);
+  setWord(SYMBOL_COUNT, <u32>symbolCount);
   setWord(LABEL_TEXT_BYTES, 0);
   let rowCount: i32 = 0;
   while (p < end) {
@@ -306,8 +362,10 @@ function seriesV2(p: usize, end: usize, symbolCount: u32, rowCount: i32): i32 {
   const gathered = gatherReferences(p, end, symbolCount);
   if (gathered < 0) return gathered;
   let slot = <i32>OVERSIZE_SLOT;
-  if ((gathered & HAS_SAMPLES) != 0) {
-    const count = <u32>gathered & (HAS_SAMPLES - 1);
+  const count = <u32>gathered & (HAS_SAMPLES - 1);
+  if ((gathered & UNRESOLVED) != 0) slot = <i32>UNRESOLVED_SLOT;
+  else if (count <= TAGS_COUNT_MAX && !hasName(count)) slot = <i32>NAMELESS_SLOT;
+  else if ((gathered & HAS_SAMPLES) != 0) {
     let predicted = nextOf(recordOf(word(PREVIOUS)));
     if (predicted != 0 && !isLive(predicted)) predicted = 0;
     const record = recordOf(predicted);
@@ -335,6 +393,15 @@ function walk(p: usize, end: usize): i32 {
       p = takeKey(p, end);
       if (p == 0) return MALFORMED;
       key = <u32>varintValue();
+      if (key == METADATA_KEY) {
+        p = takeLength(p, end);
+        if (p == 0) return MALFORMED;
+        const past = p + <usize>varintValue();
+        if (takeFamily(p, past) < 0) return MALFORMED;
+        p = past;
+        continue;
+      }
+      if (key >> 3 == METADATA_KEY >> 3) return MALFORMED;
       if (key >> 3 != 1) {
         p = skipField(p, end, key & 7);
         if (p == 0) return MALFORMED;

@@ -1,5 +1,5 @@
 /** The page at `/`: for somebody who opened the port in a browser, what is here. */
-import type { PlainHandler } from '../http/http_api.ts';
+import type { PlainHandler } from './http_api.ts';
 
 export interface FrontPageFacts {
   readonly version: string;
