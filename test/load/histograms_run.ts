@@ -114,6 +114,7 @@ const prometheus = new Program('prometheus', folder, values.prometheus, [
   `--web.listen-address=127.0.0.1:${port}`,
   '--web.enable-remote-write-receiver',
   '--web.enable-admin-api',
+  '--query.max-samples=2000000000',
 ]);
 const node = await NodeServer.create({ folder });
 const usage = new ProcessUsage();
