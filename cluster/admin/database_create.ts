@@ -164,6 +164,7 @@ function aggregatedOf(fields: Fields): Namespace | null {
   const retentionNanos = aggregated.duration('retentionTime');
   aggregated.end();
   if (name === '') throw badRequest('missing required field: aggregatedNamespace.name');
+  checkNoCompanion(name);
   if (resolutionNanos === null) {
     throw badRequest('missing required field: aggregatedNamespace.resolution');
   }

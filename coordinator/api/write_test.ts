@@ -374,7 +374,10 @@ test('remote write 2.0 stores the same rows and says how many', async () => {
   const nameless = { tags: tagsOf({ job: 'x' }), samples: samples.slice(1) };
   const named = await test.post(remotePath, encodeRemoteWriteV2([nameless, good]), v2);
   assert.equal(named.status, 400);
-  assert.match(named.json.error, /^1 of 3 samples were refused.*no metric name: __name__$/);
+  assert.match(
+    named.json.error,
+    /^1 of 3 samples were refused.*no metric name: __name__; the first without a name is \{job="x"\}$/,
+  );
   assert.equal(named.headers['x-prometheus-remote-write-samples-written'], '2');
 });
 

@@ -146,7 +146,8 @@ export class Ingest {
     }
     const parts = partsOfBody(body.length, samples, histograms, this.#decoder);
     const format = version === 1 ? 'remote_write' : 'remote_write_v2';
-    const { exemplars, metadata } = decoded;
+    const { exemplars, firstNameless, metadata } = decoded;
+    if (firstNameless !== null) report.noteNameless(seriesTextOf(firstNameless));
     if (metadata !== null) {
       const problems = this.#notes.metadata.note(metadata, version, this.#decoder);
       report.addOthers(problems.length, problems);

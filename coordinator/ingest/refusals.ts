@@ -218,6 +218,7 @@ export class BadRows {
   #histograms = 0;
   readonly #others: string[] = [];
   #otherCount = 0;
+  #firstNameless = '';
 
   /** Both. */
   get count(): number {
@@ -240,6 +241,11 @@ export class BadRows {
   addOthers(count: number, texts: readonly string[]): void {
     this.#otherCount += count;
     this.#others.push(...texts.slice(0, namedRowsMax - this.#others.length));
+  }
+
+  /** Series without a metric name are not kept, so one of them is told for all. */
+  noteNameless(text: string): void {
+    this.#firstNameless = text;
   }
 
   get otherCount(): number {
@@ -281,6 +287,7 @@ export class BadRows {
             `${this.count} of ${rowCount} samples were refused${others}: ${this.#named.join('; ')}${more}`,
           ]),
       ...this.#otherTexts(),
+      ...(this.#firstNameless === '' ? [] : [`the first without a name is ${this.#firstNameless}`]),
     ];
     return new RowsRefused(parts.join('; '), this.writtenOf(asked));
   }

@@ -150,6 +150,8 @@ export interface WriteDecoderCore {
   readonly histograms: HistogramColumns;
   /** Why one of these is bad. To be asked for before tags are. */
   histogramProblem(row: number): string;
+  /** Of the first series of the last body that has no metric name, in version 2; 0 for none. */
+  readonly firstNamelessSlot: number;
   /** Exemplars of the last body; views until the next one. */
   readonly exemplars: ExemplarColumns;
   /** Of the last body, until the next one. Texts are to be asked for before tags of many slots are. */

@@ -253,6 +253,10 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     return histogramProblem(this.#bytes, range) ?? '';
   }
 
+  get firstNamelessSlot(): number {
+    return this.#kernel.firstNameless();
+  }
+
   get exemplars(): ExemplarColumns {
     const all = this.#exemplars;
     const count = this.#kernel.exemplarCount();

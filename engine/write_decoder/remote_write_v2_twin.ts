@@ -136,7 +136,7 @@ function tagsOfTexts(
   for (let i = 0; i < texts.length; i += 2) labels.push({ name: texts[i]!, value: texts[i + 1]! });
   const isName = ({ name }: Label): boolean => Buffer.from(name).toString('latin1') === '__name__';
   if (labels.length <= tagsCountMax && !labels.some(isName)) {
-    return { tags: null, refusedSlot: namelessSlot };
+    return { tags: canonicalTags(labels), refusedSlot: namelessSlot };
   }
   const tags = canonicalTags(labels);
   return { tags, refusedSlot: tags === null ? oversizeSlot : null };

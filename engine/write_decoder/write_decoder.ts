@@ -49,6 +49,8 @@ export interface WriteDecoderRows {
   readonly startNanos: BigInt64Array | null;
   /** Native histograms of the body; null when there is none. */
   readonly histograms: WriteDecoderHistograms | null;
+  /** Canonical tags of the first series of the body that has no metric name, in version 2; null for none. */
+  readonly firstNameless: Uint8Array | null;
   /** Exemplars of the body; null when there is none. */
   readonly exemplars: WriteDecoderExemplars | null;
   /** Metadata of the body; null when there is none. */
@@ -299,9 +301,15 @@ export class WriteDecoder {
       values: this.#core.rowValues,
       startNanos: this.#core.rowStartNanos,
       histograms: this.#histograms(),
+      firstNameless: this.#firstNameless(),
       exemplars: this.#exemplars(),
       metadata: this.#metadata(),
     };
+  }
+
+  #firstNameless(): Uint8Array | null {
+    const slot = this.#core.firstNamelessSlot;
+    return slot === 0 ? null : this.tags(slot);
   }
 
   #metadata(): WriteDecoderMetadata | null {

@@ -35,6 +35,8 @@ export interface WriteDecoderExports {
   exemplarCount(): number;
   /** Exemplars of the body for which there was no room. */
   exemplarsLeftOut(): number;
+  /** Slot of the first series of the body that has no metric name, 0 for none. */
+  firstNameless(): number;
   forgetNew(): void;
   generation(): number;
   hasOversizeRows(): number;

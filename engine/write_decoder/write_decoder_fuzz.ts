@@ -425,7 +425,9 @@ export function noteLines(core: WriteDecoderCore): string[] {
   });
   const seriesOf = (slot: number): string =>
     `${core.refused[slot]} ${Buffer.from(core.tags(slot)).toString('latin1')}`;
+  const first = core.firstNamelessSlot;
   return [
+    `nameless ${first > 0} ${Buffer.from(core.tags(first)).toString('latin1')}`,
     ...values.map(
       (value, row) =>
         `exemplar ${seriesOf(exemplars.slots[row]!)} ${exemplars.generations[row] === core.generation[exemplars.slots[row]!]} ${exemplars.timestampNanos[row]} ${exemplars.problems[row]} ${value}`,

@@ -197,13 +197,14 @@ for (const [name, makeCore] of cores) {
       assert.deepEqual([rowCount, decoder.refused[slots[0]!]], [1, 1], `${bad}`);
       assert.match(decoder.problem(slots[0]!), /not pairs of places in the symbols/);
     }
-    const { slots } = decoder.remoteWrite(body([2, 2]), 2);
+    const { firstNameless, slots } = decoder.remoteWrite(body([2, 2]), 2);
     assert.equal(decoder.problem(slots[0]!), 'series has no metric name: __name__');
+    assert.deepEqual(decodeTags(firstNameless!), [tag('b', 'b')]);
     const malformed = body([1, 0x80]);
     assert.throws(() => decoder.remoteWrite(malformed, 2), { code: 'BAD_REQUEST' });
     const cutOff = encodeSnappy(new Uint8Array([...symbols, 0x2a, 5, ...sample, 0x08]));
     assert.throws(() => decoder.remoteWrite(cutOff, 2), { code: 'BAD_REQUEST' });
-    assert.equal(decoder.seriesCount, 1);
+    assert.equal(decoder.seriesCount, 2, 'the first one without a name is kept, to be told');
   });
 
   test(`${name}: exemplars come as typed rows of their series, bad ones with the reason`, () => {

@@ -16,6 +16,7 @@ import {
   type RemoteWriteVersion,
   writeDecoderProblem,
   writeDecoderRowsMax,
+  namelessSlot,
   oversizeSlot,
   rawBytesMax,
   tagsCountMax,
@@ -41,6 +42,7 @@ export class WriteDecoderTwin implements WriteDecoderCore {
   #raw: Uint8Array = new Uint8Array(0);
   #exemplars: { slot: number; exemplar: WireExemplar }[] = [];
   #exemplarsLeftOut = 0;
+  firstNamelessSlot = 0;
   #metadata: { slot: number; metadata: WireMetadata }[] = [];
   idHash: Uint32Array = new Uint32Array(refusedSlots);
   generation: Uint32Array = new Uint32Array(refusedSlots).fill(1);
@@ -70,6 +72,9 @@ export class WriteDecoderTwin implements WriteDecoderCore {
       const { tags, timestampsMillis, valueBits, startNanos, histograms, exemplars } = series;
       if (!series.hasContent) continue;
       const slot = series.refusedSlot ?? this.#slot(tags!);
+      if (slot === namelessSlot && this.firstNamelessSlot === 0 && tags !== null) {
+        this.firstNamelessSlot = this.#slot(tags);
+      }
       for (const exemplar of exemplars) this.#addExemplar(slot, exemplar);
       for (const metadata of series.metadata) this.#addMetadata(slot, metadata);
       timestampsMillis.forEach((timestamp, i) =>
@@ -92,6 +97,7 @@ export class WriteDecoderTwin implements WriteDecoderCore {
   }
 
   beginRows(): void {
+    this.firstNamelessSlot = 0;
     this.#exemplars = [];
     this.#exemplarsLeftOut = 0;
     this.#metadata = [];
@@ -208,6 +214,7 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     this.#histograms = [];
     this.#exemplars = [];
     this.#metadata = [];
+    this.firstNamelessSlot = 0;
   }
 
   tags(slot: number): Uint8Array {

@@ -131,6 +131,9 @@ export const METADATA: usize = STATE_END + 84;
 export const METADATA_LEFT_OUT: usize = STATE_END + 88;
 export const METADATA_HIGH: usize = STATE_END + 92;
 
+/** Slot of the first series of the body that has no metric name, 0 for none. */
+export const FIRST_NAMELESS: usize = STATE_END + 96;
+
 export function raiseWord(offset: usize, value: u32): void {
   if (value > word(offset)) setWord(offset, value);
 }

@@ -24,6 +24,7 @@ import {
   EXEMPLAR_SLOTS,
   EXEMPLAR_TIMES,
   EXEMPLAR_VALUES,
+  FIRST_NAMELESS,
   HISTOGRAMS,
   HISTOGRAMS_HIGH,
   HISTOGRAM_BYTES,
@@ -228,6 +229,10 @@ export function exemplarsLeftOut(): u32 {
 export function metadataCount(): u32 {
   return word(METADATA);
 }
+/** Slot of the first series of the body that has no metric name, 0 for none. */
+export function firstNameless(): u32 {
+  return word(FIRST_NAMELESS);
+}
 export function metadataLeftOut(): u32 {
   return word(METADATA_LEFT_OUT);
 }
@@ -256,6 +261,7 @@ export function beginRows(): void {
   setWord(EXEMPLARS_LEFT_OUT, 0);
   setWord(METADATA, 0);
   setWord(METADATA_LEFT_OUT, 0);
+  setWord(FIRST_NAMELESS, 0);
   if (word(STARTS) != 0) {
     raiseWord(STARTS_HIGH, word(STARTS));
     memory.fill(ROW_STARTS, 0, <usize>word(STARTS) << 3);
@@ -281,6 +287,7 @@ export function forgetNew(): void {
   setWord(HISTOGRAMS, 0);
   setWord(EXEMPLARS, 0);
   setWord(METADATA, 0);
+  setWord(FIRST_NAMELESS, 0);
   forgetNewSlots(NEW_SLOTS);
 }
 
@@ -364,8 +371,15 @@ function seriesV2(p: usize, end: usize, symbolCount: u32, rowCount: i32): i32 {
   let slot = <i32>OVERSIZE_SLOT;
   const count = <u32>gathered & (HAS_SAMPLES - 1);
   if ((gathered & UNRESOLVED) != 0) slot = <i32>UNRESOLVED_SLOT;
-  else if (count <= TAGS_COUNT_MAX && !hasName(count)) slot = <i32>NAMELESS_SLOT;
-  else if ((gathered & HAS_SAMPLES) != 0) {
+  else if (count <= TAGS_COUNT_MAX && !hasName(count)) {
+    slot = <i32>NAMELESS_SLOT;
+    if ((gathered & HAS_SAMPLES) != 0 && word(FIRST_NAMELESS) == 0) {
+      // One is kept all the same, so that its labels can be told.
+      const first = slotOfGathered(count, 0);
+      if (first < 0) return first;
+      setWord(FIRST_NAMELESS, <u32>first);
+    }
+  } else if ((gathered & HAS_SAMPLES) != 0) {
     let predicted = nextOf(recordOf(word(PREVIOUS)));
     if (predicted != 0 && !isLive(predicted)) predicted = 0;
     const record = recordOf(predicted);
