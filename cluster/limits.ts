@@ -13,7 +13,7 @@ export const placementHistoryMax = 100;
 
 export const namespacesMax = 1_000;
 
-/** Schemas that a namespace may have had. */
+/** Schemas that stand in a namespace; of those that a reset has ended so many are kept. */
 export const schemasMax = 1_000;
 
 /** Bytes of the files of one schema, which are parsed in one go. */

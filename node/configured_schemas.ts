@@ -1,10 +1,10 @@
 /**
  * Schemas that the configuration names, for those who do not want to deploy them: each is deployed to its namespace when
- * that is there and never had it. Whatever was deployed later stands.
+ * that is there and never had it. Whatever was deployed later stands, and so does a reset.
  */
 import { basename, dirname, join } from 'node:path';
 import { deploySchema, type SchemaTarget } from '#cluster/admin/schemas.ts';
-import { hasSchema, type SchemaText } from '#cluster/namespaces/schemas.ts';
+import { hasSchemaOrReset, type SchemaText } from '#cluster/namespaces/schemas.ts';
 import type { Topology, TopologyView } from '#cluster/topology/topology.ts';
 import { readSchema } from '#engine/messages/schema.ts';
 import type { SchemaConfig } from '#lib/config/config.ts';
@@ -92,7 +92,7 @@ export class ConfiguredSchemas implements Disposable {
     if (awaitsApproval) return;
     for (const [name, text] of this.#texts) {
       const namespace = namespaces.get(name);
-      if (namespace === undefined || hasSchema(namespace.schemas ?? [], text)) continue;
+      if (namespace === undefined || hasSchemaOrReset(namespace.schemas ?? [], text)) continue;
       const standing = namespace.schemas ?? namespace.number ?? 0;
       if (this.#refused.get(name) === standing || this.#underWay.has(name)) continue;
       void this.#deploy(name, text, standing);

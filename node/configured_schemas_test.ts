@@ -59,6 +59,13 @@ test('a configured schema is deployed once its namespace is there, and what was 
   assert.deepEqual(await names(2), ['load', 'count', 'place']);
   await clock.sleep(50, signal);
   assert.equal((await admin.namespaces.get(signal)).value.get('devices')!.schemas!.length, 2);
+  await admin.schemaReset({ name: 'devices' }, { ...plainRequest, force: true }, signal);
+  await topology.until((view) => view.namespaces.get('devices')?.schemas?.length === 3, signal);
+  await clock.sleep(50, signal);
+  using _third = new ConfiguredSchemas(texts, target, topology, clock, silentLog);
+  await clock.sleep(50, signal);
+  const { schemas } = (await admin.namespaces.get(signal)).value.get('devices')!;
+  assert.equal(schemasOf({ schemas: schemas! }), null, 'a reset stands, also after a start');
 });
 
 test('a configured schema that cannot be read stops the start with the setting and the file', async () => {

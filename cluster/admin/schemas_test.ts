@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
-import { schemasOf } from '../namespaces/schemas.ts';
+import { schemasOf, type SchemaVersion, withReset, withSchema } from '../namespaces/schemas.ts';
 import { Topology } from '../topology/topology.ts';
 import { type AdminOptions, ClusterAdmin, plainRequest } from './admin.ts';
 
@@ -173,6 +173,26 @@ test('a reset asks for force, and after it another meaning may be deployed', asy
   const known = schemasOf({ schemas: (await schemas())! })!;
   assert.equal(known.current.type.named('load')?.kind, 'string');
   assert.equal(known.has(before!.number), false, 'rows of before are read no more');
+});
+
+test('schemas that stand have a limit, which a reset is not kept from', async () => {
+  const deployId = 'a'.repeat(24);
+  const textOf = (i: number) => ({
+    ...{ messageName: 'M', protoName: 'm.proto' },
+    protoMap: { 'm.proto': `syntax = "proto3"; message M { double load = 1; } // ${i}` },
+  });
+  let versions: readonly SchemaVersion[] = [];
+  const deploy = (i: number) => withSchema(versions, textOf(i), deployId, 60_000 * 100);
+  for (let i = 0; i < 1_000; i++) versions = deploy(i);
+  assert.throws(() => deploy(1_000), /1000 stand in the namespace.*a reset ends them/);
+  const numberBefore = versions.at(-1)!.number;
+  for (let round = 0; round < 3; round++) {
+    versions = withReset(versions, deployId, 0);
+    assert.equal(schemasOf({ schemas: versions }), null);
+    assert.ok(versions.length <= 1_001);
+    versions = deploy(round);
+  }
+  assert.ok(versions.at(-1)!.number > numberBefore);
 });
 
 test('a namespace that is made again has no schema, and numbers of schemas do not come again in a store that went back', async () => {

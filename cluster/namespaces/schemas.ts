@@ -60,6 +60,11 @@ export function withSchema(
   }
   const type = readSchema(text.protoMap, text.messageName);
   const before = standing(versions).map(typeOf);
+  if (before.length >= schemasMax) {
+    throw badRequest(
+      `cannot deploy schema: ${schemasMax} stand in the namespace, which is the most; a reset ends them`,
+    );
+  }
   // Merged first: what is not too much for that is not too much to compare.
   const merged = mergedType([...before, type]);
   checkChange(before, type);
@@ -75,8 +80,8 @@ export function withReset(
 ): readonly SchemaVersion[] {
   if (standing(versions).length === 0) return versions;
   const none = { messageName: '', protoName: '', protoMap: {} };
-  // Of what is ended only the numbers matter.
-  const ended = versions.map((version) => ({ ...version, protoMap: {} }));
+  // Of what is ended only the numbers matter, of which the highest is the last.
+  const ended = versions.slice(-schemasMax).map((version) => ({ ...version, protoMap: {} }));
   return withVersion(ended, none, deployId, nowMillis);
 }
 
@@ -86,19 +91,15 @@ function withVersion(
   deployId: string,
   nowMillis: number,
 ): readonly SchemaVersion[] {
-  if (versions.length >= schemasMax) {
-    throw badRequest(
-      `cannot deploy schema: the namespace has had ${schemasMax}, which is the most`,
-    );
-  }
   const number = nextNumber(versions, nowMillis);
   const prevId = versions.at(-1)?.deployId ?? '';
   const { messageName, protoName, protoMap } = text;
   return [...versions, { number, deployId, prevId, messageName, protoName, protoMap }];
 }
 
-/** Whether it stands already, also when another one came after it. */
-export function hasSchema(versions: readonly SchemaVersion[], text: SchemaText): boolean {
+/** Whether it stands already, also when another one came after it; or all were reset, which is a later word, too. */
+export function hasSchemaOrReset(versions: readonly SchemaVersion[], text: SchemaText): boolean {
+  if (versions.at(-1)?.messageName === '') return true;
   return standing(versions).some((version) => isSameText(version, text));
 }
 
@@ -169,7 +170,8 @@ export function schemaTextOf(fields: Fields): SchemaText {
 
 /** Types that were read, by ID and number: the registry is decoded anew with each of its changes. */
 const typesRead = new Map<string, MessageType>();
-const typesReadMax = 256;
+/** More than stand in one namespace: all of them are shown together. */
+const typesReadMax = 2 * schemasMax;
 
 function typeOf({ deployId, number, messageName, protoMap }: SchemaVersion): MessageType {
   const key = `${deployId} ${number}`;

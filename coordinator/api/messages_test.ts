@@ -117,6 +117,11 @@ test('labels and series have the field, too', async () => {
     { __name__: 'plain', host: 'x' },
     { __field__: 'load', __name__: 'reading', device: 'a' },
   ]);
+  const fieldsOf = async (selector: string) =>
+    (await data(`series?match[]=${selector}`)).map(
+      (each: Record<string, string>) => each['__field__'],
+    );
+  assert.deepEqual((await fieldsOf('reading')).toSorted(), all, 'none without a field');
   const both = await data(
     'series?match[]=reading{__field__=~"load|count"}&match[]=reading{__field__="load"}',
   );

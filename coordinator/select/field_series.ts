@@ -236,7 +236,8 @@ export async function allFieldSeries(
   for (let i = 0; i < bundle.seriesCount && !parts.isCut; i++) {
     const tags = tagsAt(bundle, i);
     const withField = taggerOf(tags);
-    if (withOthers) await add(tags.slice());
+    // A series without a message would be known by its rows alone: it is one of messages as long as these are asked for.
+    if (withOthers && fields.length === 0) await add(tags.slice());
     for (const { path } of fields) {
       if (parts.isCut) break;
       await add(withField(path));

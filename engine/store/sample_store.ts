@@ -2,6 +2,7 @@
  * What keeps a node's samples: one `Store`, or a `StoreSet` of several when one memory is not
  * enough.
  */
+import { TsdbError } from '#lib/errors.ts';
 import type { ByteCollector } from './byte_collector.ts';
 import type {
   RowsOfKind,
@@ -11,6 +12,9 @@ import type {
   StoreRows,
   StoreTypedRows,
 } from './rows.ts';
+
+/** A block would have more typed values than are admitted to one. */
+export class TooManyValues extends TsdbError {}
 
 export interface SampleStore {
   /**
@@ -110,7 +114,7 @@ export interface SampleStore {
   /**
    * Adds sealed chunks of filesets, snapshots or peers to a series, all or none.
    * @throws {TsdbError} BAD_REQUEST when one is malformed or spans two blocks, RESOURCE_EXHAUSTED
-   *   when memory is over the budget
+   *   when memory is over the budget, `TooManyValues` when a block would have more than are admitted
    */
   insertChunks(slot: number, chunks: Uint8Array): void;
 

@@ -9,7 +9,7 @@ import type { Random } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { ByteCollector } from './byte_collector.ts';
 import { clampInt64, loadStoreKernel } from './kernel.ts';
-import type { SampleStore } from './sample_store.ts';
+import { type SampleStore, TooManyValues } from './sample_store.ts';
 import type { StoreExports } from './store_exports.ts';
 import {
   joinSlots,
@@ -208,6 +208,7 @@ export class Store implements SampleStore {
   ): number {
     const { startNanos, endNanos } = writeWindow(this.#namespace(namespaceOrdinal), nowNanos);
     let refused = 0;
+    this.#kernel.beginTypedBatch();
     for (const [row, rowEnd] of typedParts(rows)) {
       const stage = this.#stageTyped(rows, row, rowEnd, outcomes);
       refused += this.#run(() =>
@@ -294,7 +295,7 @@ export class Store implements SampleStore {
     const outcome = this.#run(() => this.#kernel.insertChunks(slot, at, chunks.length));
     assert(outcome !== insertNoMemory, 'the memory has a reserve for work');
     if (outcome === insertTooLarge) {
-      throw new TsdbError(
+      throw new TooManyValues(
         'RESOURCE_EXHAUSTED',
         `cannot add chunks: a block has more typed values than can be merged: slot ${slot}`,
       );

@@ -48,6 +48,8 @@ export interface StoreExports {
     version: bigint,
     isDerived: number,
   ): number;
+  /** Of a batch nothing was looked at yet. */
+  beginTypedBatch(): void;
   /** Writes starts (i64) of the blocks that have rows, ascending; gives how many there are. */
   blockStarts(slot: number, out: number, countMax: number): number;
   /**

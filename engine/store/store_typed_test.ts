@@ -179,6 +179,37 @@ test('chunks that stand for more values than can be merged are refused, and the 
   assert.ok(chunkData.length > 0);
 });
 
+test('of a batch with more than a block may have only so much is taken as can be merged', () => {
+  const wide = (first: number): Uint8Array => {
+    const writer = new TypedValueWriter().begin(valueKind.message, 1);
+    for (let number = 1; number <= 4_000; number++) writer.uint(number, BigInt(first + number));
+    return writer.finish();
+  };
+  const store = makeStore();
+  const [slot, other] = [store.createSeries(0), store.createSeries(0)];
+  const rows = rowsOf(
+    store,
+    Array.from({ length: 600 }, (_, i) => {
+      return [i % 2 === 0 ? slot : other, startNanos + BigInt(i) * second, wide(i)] as const;
+    }),
+  );
+  const outcomes = write(store, rows);
+  const taken = [0, 1].map(
+    (odd) =>
+      outcomes.filter((outcome, i) => i % 2 === odd && outcome === storeOutcome.written).length,
+  );
+  assert.ok(
+    taken.every((count) => count > 50 && count < 200),
+    `${taken}`,
+  );
+  const { chunkData } = store.flushBlock(Uint32Array.of(slot), store.blockStarts(slot)[0]!);
+  const flushed = [...chunkHeaders(chunkData, 0, chunkData.length, kindsAll)];
+  assert.equal(
+    flushed.reduce((sum, { rowCount }) => sum + rowCount, 0),
+    taken[0],
+  );
+});
+
 test('a block that was admitted is flushed when the memory is full', () => {
   const store = makeStore();
   const slot = store.createSeries(0);

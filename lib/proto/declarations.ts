@@ -9,7 +9,10 @@ import { messageOf, TsdbError } from '../errors.ts';
  * A message forgets which numbers it has with each field that comes, and makes a table of all of them for the next one
  * (protobufjs 8.8): of 4,096 fields that takes a second. Here it goes on with the table.
  */
-const { add } = protobuf.Type.prototype;
+const add = Reflect.get(protobuf.Type.prototype, 'add') as (
+  this: protobuf.Type,
+  object: protobuf.ReflectionObject,
+) => protobuf.Type;
 protobuf.Type.prototype.add = function (
   this: protobuf.Type & { _fieldsById?: Record<number, protobuf.Field> },
   object,

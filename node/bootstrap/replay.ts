@@ -10,7 +10,8 @@ import {
   type ReplayedRows,
   SlotMap,
 } from '#engine/batch/replay.ts';
-import { appendRows, type SampleStore } from '#engine/store/sample_store.ts';
+import { appendChunks } from '#engine/store/read/chunk_contents.ts';
+import { appendRows, type SampleStore, TooManyValues } from '#engine/store/sample_store.ts';
 import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -353,7 +354,6 @@ class SegmentReplay {
   }
 
   #addChunks(namespace: SegmentNamespace | undefined, all: readonly SeriesChunks[]): void {
-    const { store } = this.#parts;
     for (const { slot: from, generation, chunks } of all) {
       this.#chunkSeries += 1;
       this.#chunkBytes += chunks.length;
@@ -363,13 +363,24 @@ class SegmentReplay {
       if (series === null) continue;
       if (series.slot === null) continue;
       try {
-        store.insertChunks(series.slot, chunks);
+        this.#insert(series.slot, chunks);
       } catch (error) {
         if (!(error instanceof TsdbError && error.code === 'BAD_REQUEST')) throw error;
         this.#noteMalformed(error.message, 'chunks of a snapshot cannot be read');
         continue;
       }
       this.#report.snapshotSeries += 1;
+    }
+  }
+
+  #insert(slot: number, chunks: Uint8Array): void {
+    const { store } = this.#parts;
+    try {
+      store.insertChunks(slot, chunks);
+    } catch (error) {
+      // Admission looks at a block as it is, with what is on its way beside it: together they may be some more.
+      if (!(error instanceof TooManyValues)) throw error;
+      appendChunks(store, slot, chunks);
     }
   }
 

@@ -7,6 +7,7 @@ import { findHeld, Held, heldAt, isHeldAlready, isNew, isSuperseded } from './he
 import { state, usedBytes } from './memory/pages';
 import { isMergeableTyped, orderOfTyped } from './typed/desk';
 import {
+  blockSizeOf,
   findNode,
   floatRowsOf,
   isFlushed,
@@ -18,6 +19,7 @@ import {
   seriesAt,
   setFlushed,
   typedOf,
+  TypedPart,
 } from './memory/series';
 import { addTyped, heldTyped, typedBytesNeeded } from './typed/part';
 import {
@@ -32,17 +34,43 @@ import {
   outcomeWritten,
 } from './writes';
 
+/** What the batch that is looked at adds to a block; blocks of one bucket are counted together. */
+@unmanaged
+class Added {
+  rows: u64;
+  fields: u64;
+  valueBytes: u64;
+}
+const bucketCount: u32 = 512;
+const bucketBytes: usize = 24;
+const addedAt: usize = memory.data(512 * 24, 16);
+
+/** Of a batch nothing was looked at yet. */
+export function beginTypedBatch(): void {
+  memory.fill(addedAt, 0, <usize>bucketCount * bucketBytes);
+}
+
+function addedTo(slot: u32, series: Series, nanos: i64): Added {
+  const block = <u32>(nanos / blockSizeOf(series));
+  const hash = (slot * 0x9e3779b1) ^ (block * 0x85ebca6b);
+  return changetype<Added>(addedAt + <usize>((hash >>> 16) & (bucketCount - 1)) * bucketBytes);
+}
+
 /** Bytes that the typed row may make its series take. What work takes meanwhile is left free by all admission. */
-function typedNeeded(series: Series, nanos: i64, length: u32, fields: u32): usize {
+function typedNeeded(series: Series, nanos: i64, length: u32, fields: u32, added: Added): usize {
   const node = findNode(series, nanos);
-  if (node == null) return typedBytesNeeded(null, length);
-  const part = typedOf(node);
-  if (part == null) return typedBytesNeeded(null, length);
-  const isMergeable = isMergeableTyped(
-    part.areaRows + part.headCount + 1,
-    part.areaFields + <u64>(part.headFields + fields),
-    part.valueBytes + <u64>length,
-  );
+  let part: TypedPart | null = null;
+  if (node != null) part = typedOf(node);
+  let rows = added.rows + 1;
+  let allFields = added.fields + <u64>fields;
+  let valueBytes = added.valueBytes + <u64>length;
+  if (part != null) {
+    rows += <u64>(part.areaRows + part.headCount);
+    allFields += part.areaFields + <u64>part.headFields;
+    valueBytes += part.valueBytes;
+  }
+  const isMergeable =
+    rows <= <u64>u32.MAX_VALUE && isMergeableTyped(<u32>rows, allFields, valueBytes);
   return isMergeable ? typedBytesNeeded(part, length) : noBytesAreEnough;
 }
 
@@ -91,11 +119,16 @@ export function checkTyped(
       outcome = outcomeTooFarFuture;
     } else {
       const series = seriesAt(slot);
-      const needed = typedNeeded(series, nanos, <u32>(valueAt - at), count);
+      const length = <u32>(valueAt - at);
+      const added = addedTo(slot, series, nanos);
+      const needed = typedNeeded(series, nanos, length, count, added);
       if (used + <u64>needed > <u64>budgetBytes) outcome = outcomeResourceExhausted;
       else {
         used += <u64>needed;
         series.isAdmitted = 1;
+        added.rows++;
+        added.fields += <u64>count;
+        added.valueBytes += <u64>length;
       }
     }
     if (outcome == outcomeWritten) continue;

@@ -1,7 +1,9 @@
 /** The rows of one chunk, whatever their kind: for who goes through them one by one. */
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { decodeChunk } from '../chunk_merge.ts';
-import type { RowsOfKind } from '../rows.ts';
+import { chunkHeaders, kindsAll } from '../../codec/chunk.ts';
+import { pickRows, type RowsOfKind } from '../rows.ts';
+import { appendRows, type SampleStore } from '../sample_store.ts';
 import { hasTyped, readTyped } from '../typed_chunks.ts';
 import { allTimes } from '../workshop.ts';
 
@@ -44,4 +46,23 @@ export function contentsOf(
     rows: { kind: 'float', rows: startNanos === null ? rows : { ...rows, startNanos } },
     rowVersions,
   };
+}
+
+/**
+ * Appends the rows of chunks one by one, when the store does not take the chunks as they are: rows that were admitted
+ * once are taken by the reserve, however many values their block has.
+ * @param chunks of one series
+ * @throws {TsdbError} as `contentsOf`
+ */
+export function appendChunks(store: SampleStore, slot: number, chunks: Uint8Array): void {
+  const outcomes = new Uint8Array(1);
+  let start = 0;
+  for (const { end } of chunkHeaders(chunks, 0, chunks.length, kindsAll)) {
+    const chunk = chunks.subarray(start, end);
+    start = end;
+    const { rows, rowVersions } = contentsOf(chunk, slot, store.generation[slot]);
+    for (const [row, version] of rowVersions.entries()) {
+      appendRows(store, pickRows(rows, Uint32Array.of(row)), version, outcomes.fill(0), false);
+    }
+  }
 }

@@ -3,11 +3,8 @@
  * its rows out of memory, and is kept as a tombstone for the filesets that are older than it.
  */
 import { deletesAll, type Deletion } from '#cluster/metadata/deletions.ts';
-import { chunkHeaders, kindsAll } from '#engine/codec/chunk.ts';
-import { contentsOf } from '#engine/store/read/chunk_contents.ts';
-import { pickRows } from '#engine/store/rows.ts';
-import { appendRows } from '#engine/store/sample_store.ts';
 import type { Turning } from '#engine/aside/aside.ts';
+import { appendChunks } from '#engine/store/read/chunk_contents.ts';
 import { blockOverlaps } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
@@ -381,17 +378,7 @@ export class Deletions {
       store.insertChunks(slot, chunks);
     } catch (error) {
       if (!(error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED')) throw error;
-      // Rows that were admitted once are taken by the reserve.
-      let start = 0;
-      for (const { end } of chunkHeaders(chunks, 0, chunks.length, kindsAll)) {
-        const chunk = chunks.subarray(start, end);
-        start = end;
-        const { rows, rowVersions } = contentsOf(chunk, slot, store.generation[slot]);
-        for (const [row, version] of rowVersions.entries()) {
-          const one = pickRows(rows, Uint32Array.of(row));
-          appendRows(store, one, version, new Uint8Array(1), false);
-        }
-      }
+      appendChunks(store, slot, chunks);
     }
   }
 
