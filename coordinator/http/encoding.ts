@@ -1,7 +1,8 @@
 /**
  * Answers compressed with zstd or gzip, whichever their client likes better, as `Accept-Encoding` says by quality values.
  * Compression runs on threads of the runtime, so that it holds up nobody, and a part at a time, so that an answer of any
- * length takes no more memory than a short one.
+ * length takes no more memory than a short one. Short ones are sent as they are: of a small query the state of a
+ * compressor would be the larger part.
  */
 import * as zlib from 'node:zlib';
 import type { Transform } from 'node:stream';
@@ -12,9 +13,6 @@ export type AnswerEncoding = 'zstd' | 'gzip';
 const served: readonly AnswerEncoding[] =
   typeof zlib.createZstdCompress === 'function' ? ['zstd', 'gzip'] : ['gzip'];
 
-/** Shorter answers are sent as they are: they fit into a packet. */
-export const encodedBytesMin = 1024;
-
 /**
  * Answers that are compressed in parts at the same time; others are sent as they are. Each waits for the threads on which
  * logs and files are written, too.
@@ -24,8 +22,8 @@ export const encodersMax = 16;
 /** About what compressing one answer takes in memory, with the parts on their way. */
 export const encoderBytes: number = 2 << 20;
 
-/** Faster ones hardly make answers longer. */
-const gzipLevel = 3;
+/** Higher ones take more of a query than they save of its way. */
+const gzipLevel = 1;
 const zstdLevel = 1;
 /** 8 times less memory than by default for the same answers. */
 const zstdWindowLog = 18;
@@ -84,10 +82,4 @@ const zstdParameters = {
 export function encoderOf(encoding: AnswerEncoding): Transform {
   if (encoding === 'gzip') return zlib.createGzip({ level: gzipLevel, chunkSize });
   return zlib.createZstdCompress({ params: zstdParameters, chunkSize });
-}
-
-/** All at once, for short answers: some tenths of a millisecond. */
-export function encodedAtOnce(encoding: AnswerEncoding, body: Uint8Array): Uint8Array {
-  if (encoding === 'gzip') return zlib.gzipSync(body, { level: gzipLevel });
-  return zlib.zstdCompressSync(body, { params: zstdParameters });
 }

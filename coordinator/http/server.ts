@@ -32,8 +32,6 @@ import {
 } from './http_api.ts';
 import {
   type AnswerEncoding,
-  encodedAtOnce,
-  encodedBytesMin,
   encoderBytes,
   encoderOf,
   encodersMax,
@@ -347,20 +345,13 @@ class AnswerHead {
 
   /** Of a short answer. */
   sendWhole(body: Uint8Array): void {
-    const { encoding } = this;
-    if (encoding !== null && body.length >= encodedBytesMin) {
-      const encoded = encodedAtOnce(encoding, body);
-      this.write({ 'Content-Encoding': encoding, 'Content-Length': encoded.length });
-      this.#response.end(encoded);
-      return;
-    }
     // An answer without content has no length either.
     this.write(this.#status === 204 ? {} : { 'Content-Length': body.length });
     this.#response.end(body);
   }
 }
 
-/** An answer up to so long is not counted: the sockets take it. */
+/** An answer up to so long is not counted, and sent as it is: the sockets take it. */
 const uncountedBytesMax = 16_384;
 
 interface HeldBytes {
