@@ -2,7 +2,12 @@
 import type { Clock, Random } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { Fields } from '../fields.ts';
-import { type Namespace, namespaceOf, type NamespaceRegistry } from '../namespaces/namespaces.ts';
+import {
+  aggregationOf,
+  type Namespace,
+  namespaceOf,
+  type NamespaceRegistry,
+} from '../namespaces/namespaces.ts';
 import { namespaceNumber } from '../namespaces/numbers.ts';
 import {
   checkSchemaBytes,
@@ -63,11 +68,21 @@ export async function deploySchema(
   const registry = await change(
     target,
     name,
-    (schemas) => withSchema(schemas, text, deployId, clock.nowMillis()),
+    (schemas, namespace) => {
+      checkTakesSchema(namespace);
+      return withSchema(schemas, text, deployId, clock.nowMillis());
+    },
     dryRun,
     signal,
   );
   return { deployID: registry.get(name)!.schemas!.at(-1)!.deployId };
+}
+
+function checkTakesSchema(namespace: Namespace): void {
+  if (aggregationOf(namespace) === null) return;
+  throw badRequest(
+    `cannot deploy schema: namespace ${namespace.name} holds aggregated samples (aggregationOptions), which are no messages`,
+  );
 }
 
 /**
@@ -115,14 +130,14 @@ export async function schemaHistory(
 async function change(
   { namespaces }: SchemaTarget,
   name: string,
-  step: (schemas: readonly SchemaVersion[]) => readonly SchemaVersion[],
+  step: (schemas: readonly SchemaVersion[], namespace: Namespace) => readonly SchemaVersion[],
   dryRun: boolean,
   signal: AbortSignal,
 ): Promise<NamespaceRegistry> {
   const changed = (registry: NamespaceRegistry): NamespaceRegistry => {
     const namespace = namespaceOf(registry, name);
     const { schemas: before = [] } = namespace;
-    const schemas = step(before);
+    const schemas = step(before, namespace);
     if (schemas === before) return registry;
     const number = namespaceNumber(namespace);
     const next: Namespace = { ...namespace, number, schemas };

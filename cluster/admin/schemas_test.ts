@@ -175,6 +175,33 @@ test('a reset asks for force, and after it another meaning may be deployed', asy
   assert.equal(known.has(before!.number), false, 'rows of before are read no more');
 });
 
+test('a namespace of aggregated samples takes no schema, and one with a schema none of these', async () => {
+  const { admin } = await newCluster();
+  await admin.databaseCreate(
+    {
+      ...{ type: 'local', namespaceName: 'raw' },
+      aggregatedNamespace: { name: 'long', resolution: '5m', retentionTime: '60d' },
+    },
+    plainRequest,
+    signal,
+  );
+  await assert.rejects(
+    admin.schemaDeploy(deployment('double load = 1;', { name: 'long' }), plainRequest, signal),
+    /cannot deploy schema: namespace long holds aggregated samples/,
+  );
+  await admin.schemaDeploy(deployment('double load = 1;'), plainRequest, signal);
+  const { registry } = await admin.namespaceGet(false, signal);
+  const { aggregationOptions } = registry.namespaces['long'] as { aggregationOptions: object };
+  await assert.rejects(
+    admin.namespaceUpdate(
+      { name: 'devices', options: { aggregationOptions } },
+      plainRequest,
+      signal,
+    ),
+    /cannot aggregate namespace devices: it has a schema/,
+  );
+});
+
 test('schemas that stand have a limit, which a reset is not kept from', async () => {
   const deployId = 'a'.repeat(24);
   const textOf = (i: number) => ({

@@ -8,7 +8,7 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 import { formatDurationNanos } from '#lib/time.ts';
 import { namespacesMax } from '../limits.ts';
 import { segmentProblem } from '../names.ts';
-import type { SchemaVersion } from './schemas.ts';
+import { schemasOf, type SchemaVersion } from './schemas.ts';
 
 export interface RetentionOptions {
   readonly retentionPeriodNanos: bigint;
@@ -163,6 +163,11 @@ export function updateNamespace(
   };
   const problem = namespaceProblem(updated) ?? aggregationConflict(registry, updated);
   if (problem !== null) throw badRequest(`bad namespace metadata: ${problem}`);
+  if (schemasOf(updated) !== null && aggregationOf(updated) !== null) {
+    throw badRequest(
+      `options.aggregationOptions: cannot aggregate namespace ${name}: it has a schema, and messages are not aggregated`,
+    );
+  }
   if (update.aggregations !== null && isReady(updated) && aggregationOf(updated) !== null) {
     throw badRequest(
       `options.aggregationOptions: cannot aggregate namespace ${name}: it is ready, and nothing downsamples into it yet`,

@@ -204,11 +204,13 @@ export class Schemas {
   readonly #standing: readonly SchemaVersion[];
   readonly #numbers: ReadonlySet<number>;
   readonly #types = new Map<number, MessageType>();
+  readonly #newest: number;
   #shown: MessageType | null = null;
 
   private constructor(versions: readonly SchemaVersion[]) {
     this.#standing = standing(versions);
     this.#numbers = new Set(this.#standing.map(({ number }) => number));
+    this.#newest = versions.at(-1)?.number ?? 0;
   }
 
   static readonly #of = new WeakMap<readonly SchemaVersion[], Schemas>();
@@ -232,6 +234,11 @@ export class Schemas {
   /** Whether rows of this layout are read. */
   has(layout: number): boolean {
     return this.#numbers.has(layout);
+  }
+
+  /** Whether rows of this layout are of a schema that was deployed later than all that are known here. */
+  isLater(layout: number): boolean {
+    return layout > this.#newest;
   }
 
   /** Of rows with this layout; null when they are read no more, or not known here yet. */

@@ -2,12 +2,14 @@
 import type { Turning } from '#engine/aside/aside.ts';
 import { floatJson } from '#engine/messages/json.ts';
 import { type ShownSchemas, typedValueJson, withFields } from '#engine/messages/value_json.ts';
+import { valueKind, valueLayout } from '#engine/typed/typed_value.ts';
 import { mixedSlices } from '#engine/store/read/mixed_slices.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { decodeTags } from '#lib/tags.ts';
 import { secondsText } from '../ingest/refusals.ts';
 import { type ApiAnswer, type ApiRequest, jsonContentType } from '../http/http_api.ts';
+import { laterSchemaWarning } from '../select/message_source.ts';
 import type { MessagesOfNamespace } from '../select/fanout.ts';
 import { fieldLabel } from '../select/field_series.ts';
 import type { SelectRange, SelectResult } from '../select/storage.ts';
@@ -81,7 +83,7 @@ export async function queryMessages(
         seriesCount: bundle.seriesCount,
       }),
     },
-    body: messagesJson(found, range, shown),
+    body: messagesJson(found, range, shown, (layout) => schemas.isLater(layout)),
   };
 }
 
@@ -112,7 +114,9 @@ function* messagesJson(
   { bundle, warnings }: SelectResult,
   range: SelectRange,
   shown: ShownSchemas,
+  isLater: (layout: number) => boolean,
 ): Iterable<Uint8Array> {
+  let isBehind = false;
   let text = '{"status":"success","data":[';
   let isFirst = true;
   const { tagsData, tagsOffset, chunkData, chunkOffset } = bundle;
@@ -123,7 +127,12 @@ function* messagesJson(
       for (const [row, nanos] of timestampNanos.entries()) {
         const value = typed[row] ?? null;
         const json = value === null ? floatJson(values[row]!) : typedValueJson(value, shown);
-        if (json === null) continue;
+        if (json === null) {
+          if (value?.[0] === valueKind.message && isLater(valueLayout(value, 0, value.length))) {
+            isBehind = true;
+          }
+          continue;
+        }
         if (!isOpen) {
           const tags = decodeTags(tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!));
           const metric = Object.fromEntries(tags.map((tag) => [tag.name, tag.value]));
@@ -139,6 +148,7 @@ function* messagesJson(
     }
     if (isOpen) text += ']}';
   }
-  const rest = warnings.length === 0 ? '' : `,"warnings":${JSON.stringify(warnings)}`;
+  const all = isBehind ? [...warnings, laterSchemaWarning] : warnings;
+  const rest = all.length === 0 ? '' : `,"warnings":${JSON.stringify(all)}`;
   yield Buffer.from(`${text}]${rest}}`);
 }

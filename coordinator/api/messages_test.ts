@@ -1,6 +1,12 @@
 /** Namespaces with a schema through the API: messages written as JSON, and their numeric fields read as series. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { BatchBuilder } from '#engine/batch/batch.ts';
+import { MessageEncoder } from '#engine/messages/canonical.ts';
+import { wireFromJson } from '#engine/messages/json.ts';
+import { readSchema } from '#engine/messages/schema.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
+import { encodeTags } from '#lib/tags.ts';
 import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
 
 const { signal } = new AbortController();
@@ -296,4 +302,40 @@ test('messages come back as they were written, whole or some of their fields', a
     /namespace: none of this name.*devices/,
   );
   assert.match(await refused(''), /match\[\]/);
+});
+
+test('an answer says that it leaves out rows of a schema that the coordinator has not heard of', async () => {
+  await using test = await openWithSchema();
+  const now = nowSeconds();
+  await test.post('/api/v1/json/write', reading('a', now - 20, { load: 1 }));
+  const paths = [
+    `query?query=${encodeURIComponent('reading{device="a"}')}`,
+    'json/query?match[]=reading{device="a"}',
+  ];
+  const warnings = () =>
+    Promise.all(paths.map(async (path) => (await test.get(`/api/v1/${path}`)).json.warnings));
+  assert.deepEqual(await warnings(), [undefined, undefined]);
+  // Through another coordinator, while this one does not reach the key-value store.
+  const type = readSchema({ 'r.proto': 'syntax = "proto3"; message R { double x = 50; }' }, 'R');
+  const value = new MessageEncoder().encode(wireFromJson({ x: 1 }, type), type, 2 ** 31);
+  const tags = [
+    { name: '__name__', value: 'reading' },
+    { name: 'device', value: 'a' },
+  ];
+  const builder = new BatchBuilder();
+  builder.begin(64 * 1000 * now);
+  const slot = builder.addSeries(encodeTags(tags), idSchemeCode.quoted, new Uint8Array(0));
+  const [slots, generations] = [Uint32Array.of(slot), new Uint32Array(1)];
+  builder.setRows(0, slots, generations, new BigInt64Array(1), 1, new Float64Array(0));
+  builder.setTypedRows({
+    ...{ rowCount: 1, slots, generations, timeUnitNanos: 1, startNanos: new BigInt64Array(1) },
+    timestamps: BigInt64Array.of(BigInt(now - 10) * 1_000_000_000n),
+    valueEnds: Uint32Array.of(value.length),
+    valueBytes: value,
+  });
+  const request = { namespace: 'devices', placementVersion: 1, referenceEpoch: '' };
+  await test.node.write({ ...request, batch: builder.finish() });
+  for (const [warning] of await warnings()) {
+    assert.match(warning, /messages of a schema that is not known here yet were left out/);
+  }
 });

@@ -5,7 +5,7 @@ import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { FieldColumns, type NumericField } from '#engine/messages/field_columns.ts';
 import type { MessageType } from '#engine/messages/schema.ts';
 import { FloatsBeside } from '#engine/store/read/decided.ts';
-import { apart, typedInOrder } from '#engine/store/typed_chunks.ts';
+import { apart, eachTypedInOrder } from '#engine/store/typed_chunks.ts';
 import { badRequest } from '#lib/errors.ts';
 import { decodeTags, encodeTags } from '#lib/tags.ts';
 import type { Work } from '#lib/turns/turns.ts';
@@ -272,7 +272,7 @@ async function expand(
     await parts.hold(rowsAt(othersPlace)?.addChunk(chunk.slice()) ?? 0);
     if (work.spend(seriesUnits + (chunk.length >> 3))) await work.pause();
   };
-  for (const chunk of typedInOrder(typed, range)) {
+  for (const chunk of eachTypedInOrder(typed, range)) {
     for (const staying of apart([beside.stayingOf(chunk)]).typed) {
       const read = columns.read(staying, range);
       for (let place = 0; place < fields.length; place++) {

@@ -36,6 +36,9 @@ const nothing: SelectResult = {
   warnings: [],
 };
 const noLabels: LabelResult = { values: [], exhaustive: true, warnings: [] };
+/** Says in an answer that rows are missing, since this process has not heard of their schema. */
+export const laterSchemaWarning =
+  'messages of a schema that is not known here yet were left out: the key-value store is behind, or away';
 /** About what a test of a path takes, in units of work (lib/turns/turns.ts). */
 const testUnits = 100;
 
@@ -71,9 +74,16 @@ export class MessageSource implements SeriesSource {
     signal: AbortSignal,
   ): Promise<SelectResult> {
     const { work } = this.#turningOf(signal);
-    const typeOf = (layout: number): MessageType | null => this.#schemas.typeOf(layout);
+    let isBehind = false;
+    const typeOf = (layout: number): MessageType | null => {
+      if (this.#schemas.isLater(layout)) isBehind = true;
+      return this.#schemas.typeOf(layout);
+    };
     const { bundle } = found;
-    return cutResult(found, await fieldSeries(bundle, selection, typeOf, range, limits, work));
+    const fields = await fieldSeries(bundle, selection, typeOf, range, limits, work);
+    const result = cutResult(found, fields);
+    if (!isBehind) return result;
+    return { ...result, warnings: [...result.warnings, laterSchemaWarning] };
   }
 
   selectAny(

@@ -91,33 +91,72 @@ export function mergeTyped(
   return workshop.handOut(out, kernel.mergeTyped(...args) >>> 0);
 }
 
+/** So many chunks that overlap are merged at once, and those that reach into their times: they fit, and it is some milliseconds' work. */
+const mergedChunksMost = 16;
+
 /**
  * Typed chunks, one by one, in ascending time, every time once: as they are where they do not overlap, merged where they do.
  * Those without a row in the range are left out; of the others it may be that some rows are outside.
- * @throws {TsdbError} as `mergeTyped()`
+ * @throws {TsdbError} as `mergeTyped()`, of chunks that have rows of about the same time
  */
 export function typedInOrder(
   chunks: readonly Uint8Array[],
   range: readonly [startNanos: bigint, endNanos: bigint],
 ): Uint8Array[] {
+  return [...eachTypedInOrder(chunks, range)];
+}
+
+interface ChunkSpan {
+  readonly chunk: Uint8Array;
+  readonly firstNanos: bigint;
+  readonly lastNanos: bigint;
+}
+
+/** As `typedInOrder`, for who gives way between two of them. */
+export function* eachTypedInOrder(
+  chunks: readonly Uint8Array[],
+  range: readonly [startNanos: bigint, endNanos: bigint],
+): Generator<Uint8Array> {
   const [startNanos, endNanos] = range;
   const spans = chunks
     .map((chunk) => ({ chunk, ...parseChunkHeader(chunk, 0, chunk.length, kindsAll) }))
     .filter(({ firstNanos, lastNanos }) => firstNanos < endNanos && lastNanos >= startNanos)
     .sort((a, b) => (a.firstNanos < b.firstNanos ? -1 : a.firstNanos > b.firstNanos ? 1 : 0));
-  const ordered: Uint8Array[] = [];
   for (let at = 0, next = 0; at < spans.length; at = next) {
     let { lastNanos } = spans[at]!;
     for (next = at + 1; next < spans.length && spans[next]!.firstNanos <= lastNanos; next++) {
       if (spans[next]!.lastNanos > lastNanos) lastNanos = spans[next]!.lastNanos;
     }
-    if (next === at + 1) ordered.push(spans[at]!.chunk);
-    else {
-      const overlapping = spans.slice(at, next).map(({ chunk }) => chunk);
-      ordered.push(...apart([mergeTyped(overlapping, range)]).typed);
-    }
+    if (next === at + 1) yield spans[at]!.chunk;
+    else yield* mergedInOrder(spans.slice(at, next), range);
   }
-  return ordered;
+}
+
+/** @param spans in the order of their first rows; each overlaps one before */
+function* mergedInOrder(
+  spans: readonly ChunkSpan[],
+  [startNanos, endNanos]: readonly [startNanos: bigint, endNanos: bigint],
+): Generator<Uint8Array> {
+  let open: ChunkSpan[] = [];
+  let from = startNanos;
+  for (let next = 0; next < spans.length; ) {
+    let to = endNanos;
+    for (let count = 0; next < spans.length; count++, next++) {
+      const { firstNanos } = spans[next]!;
+      if (count >= mergedChunksMost && firstNanos > from) {
+        to = firstNanos;
+        break;
+      }
+      open.push(spans[next]!);
+    }
+    const merged = mergeTyped(
+      open.map(({ chunk }) => chunk),
+      [from, to],
+    );
+    yield* apart([merged]).typed;
+    open = open.filter(({ lastNanos }) => lastNanos >= to);
+    from = to;
+  }
 }
 
 /**
