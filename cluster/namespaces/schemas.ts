@@ -5,7 +5,7 @@
  */
 import { badRequest } from '#lib/errors.ts';
 import { compareTexts } from '#lib/text_order.ts';
-import { numericFieldsOf } from '#engine/messages/field_columns.ts';
+import { numericFieldsOf } from '#engine/messages/numeric_fields.ts';
 import { checkChange } from '#engine/messages/history.ts';
 import { mergedType } from '#engine/messages/merged.ts';
 import { type MessageType, readSchema } from '#engine/messages/schema.ts';

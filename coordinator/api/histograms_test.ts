@@ -314,3 +314,31 @@ test('custom buckets are answered with their bounds', async () => {
     [0, '0.1', '0.25', '3'],
   ]);
 });
+
+test('sums over time have no side that none of their rows has, whatever other rows of the series have', async () => {
+  await using test = await TestCoordinator.openReady();
+  const start = nowSeconds() - 100;
+  const plain: Histogram = { ...histogramOf(4, 2), count: 10, zeroCount: 4 };
+  const negative = { indexes: Int32Array.of(1), counts: Float64Array.of(3) };
+  const both: Histogram = { ...plain, count: 13, negative };
+  const seriesOf = (job: string, histograms: readonly Histogram[]): SeriesToWrite => ({
+    tags: tagsOf({ __name__: 'gauge', job }),
+    samples: [],
+    histograms: histograms.map((histogram, i) => ({
+      timestampMillis: (start + 10 * (i + 3 - histograms.length)) * 1000,
+      histogram: { ...histogram, hint: 3 },
+    })),
+  });
+  const body = encodeRemoteWriteV2([
+    seriesOf('both', [both, plain, plain]),
+    seriesOf('plain', [plain, plain]),
+  ]);
+  assert.equal((await test.post(writePath, body, v2)).status, 204);
+  for (const over of ['sum_over_time', 'avg_over_time', 'last_over_time']) {
+    const query = encodeURIComponent(`histogram_quantile(0.1, ${over}(gauge[15s]))`);
+    const { json } = await test.get(`/api/v1/query?time=${start + 20}&query=${query}`);
+    const values = json.data.result.map(({ value }: { value: [number, string] }) => value[1]);
+    assert.equal(values.length, 2, over);
+    assert.equal(values[0], values[1], over);
+  }
+});

@@ -2,7 +2,8 @@
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
 import { encodeRawChunk } from '#engine/codec/chunk.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
-import { FieldColumns, type NumericField } from '#engine/messages/field_columns.ts';
+import { FieldColumns } from '#engine/messages/field_columns.ts';
+import type { NumericField } from '#engine/messages/numeric_fields.ts';
 import type { MessageType } from '#engine/messages/schema.ts';
 import { FloatsBeside } from '#engine/store/read/decided.ts';
 import { apart, eachTypedInOrder } from '#engine/store/typed_chunks.ts';

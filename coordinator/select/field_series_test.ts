@@ -6,7 +6,7 @@ import { turnsOf } from '#engine/aside/turning_testing.ts';
 import { chunkHeaders, encodeRawChunk, kindsAll } from '#engine/codec/chunk.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { MessageEncoder } from '#engine/messages/canonical.ts';
-import { numericFieldsOf } from '#engine/messages/field_columns.ts';
+import { numericFieldsOf } from '#engine/messages/numeric_fields.ts';
 import { wireFromJson } from '#engine/messages/json.ts';
 import { type MessageType, readSchema } from '#engine/messages/schema.ts';
 import { decodeChunk } from '#engine/store/chunk_merge.ts';

@@ -6,7 +6,7 @@
 import type { Schemas } from '#cluster/namespaces/schemas.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import { withRegexps } from '#engine/aside/regexps.ts';
-import { type NumericField, numericFieldsOf } from '#engine/messages/field_columns.ts';
+import { type NumericField, numericFieldsOf } from '#engine/messages/numeric_fields.ts';
 import type { MessageType } from '#engine/messages/schema.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { QueryRegexps } from '#lib/regexp/regexps.ts';

@@ -143,6 +143,11 @@ export class HistogramWindows {
     return this.#rows.histograms.at(place);
   }
 
+  /** For sums whose empty buckets are looked at: they have those that the rows of the window make empty, and no others. */
+  #compactAt(place: number): FloatHistogram {
+    return this.#at(place).compact();
+  }
+
   #mixed(): null {
     this.notes |= windowNote.mixedWithFloats;
     return null;
@@ -241,9 +246,9 @@ export class HistogramWindows {
 
   #sum(window: RowWindow): Outcome {
     const { c, d } = window;
-    const sum = new HistogramSum(this.#at(c));
+    const sum = new HistogramSum(this.#compactAt(c));
     for (let place = c + 1; place < d; place++) {
-      const histogram = this.#at(place);
+      const histogram = this.#compactAt(place);
       if (!this.#canAdd(sum, histogram)) return null;
       this.#noteSum(sum.add(histogram));
     }
@@ -253,9 +258,9 @@ export class HistogramWindows {
 
   #mean(window: RowWindow): Outcome {
     const { c, d } = window;
-    const mean = new HistogramMean(this.#at(c));
+    const mean = new HistogramMean(this.#compactAt(c));
     for (let place = c + 1; place < d; place++) {
-      const histogram = this.#at(place);
+      const histogram = this.#compactAt(place);
       if (!this.#canAdd(mean, histogram)) return null;
       this.#noteSum(mean.add(histogram));
     }

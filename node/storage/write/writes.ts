@@ -71,8 +71,10 @@ export class Writes {
       if (write.isTyped && formats.level() < typedRowsFormatLevel) {
         await this.#parts.onLaterFormats(typedRowsFormatLevel);
       }
-      const isKnown = (): boolean => write.newestSchema <= newestSchemaOf(namespace);
-      await admission.schema(isKnown, signal);
+      if (write.isTyped) {
+        const { newestSchema } = write;
+        await admission.schema(() => newestSchema <= newestSchemaOf(namespace), signal);
+      }
       const response = await sequencer.submit(write, signal);
       this.counts.rowsWritten += write.writtenCount;
       this.counts.rowsRefused += write.rowCount - write.writtenCount;
