@@ -342,3 +342,93 @@ test('sums over time have no side that none of their rows has, whatever other ro
     assert.equal(values[0], values[1], over);
   }
 });
+
+test('rates and their sums are the same whether they are computed at once or each by itself', async () => {
+  await using test = await TestCoordinator.openReady();
+  const start = nowSeconds() - 600;
+  const custom = (i: number): Histogram => ({
+    ...histogramOf(0, 0),
+    schema: customSchema,
+    zeroThreshold: 0,
+    count: 4 * i,
+    customBounds: Float64Array.of(1, 2),
+    positive: { indexes: Int32Array.of(0, 2), counts: Float64Array.of(i, 3 * i) },
+  });
+  const seriesOf = (
+    route: string,
+    job: string,
+    histogramAt: (i: number) => Histogram | null,
+    floatAt: (i: number) => number | null = () => null,
+  ): SeriesToWrite => {
+    const places = Array.from({ length: 40 }, (_, i) => i);
+    const timeOf = (i: number): number => (start + 15 * i) * 1000;
+    return {
+      tags: tagsOf({ __name__: 'took', job, route }),
+      samples: places.flatMap((i) => {
+        const value = floatAt(i);
+        return value === null ? [] : [{ timestampMillis: timeOf(i), value }];
+      }),
+      histograms: places.flatMap((i) => {
+        const histogram = histogramAt(i);
+        return histogram === null ? [] : [{ timestampMillis: timeOf(i), histogram }];
+      }),
+    };
+  };
+  const growing = (scale: number) => (i: number) => histogramOf(scale * i, i * i);
+  const series = [
+    seriesOf('/plain', 'alike', growing(1)),
+    seriesOf('/reset', 'alike', (i) => histogramOf(10 * (i % 13), 3 * i)),
+    seriesOf('/gap', 'alike', (i) => (i > 10 && i < 25 ? null : histogramOf(i, 0))),
+    seriesOf('/plain', 'other forms', growing(2)),
+    seriesOf('/wide', 'other forms', (i) => ({ ...histogramOf(i, i), zeroThreshold: 0.1 })),
+    seriesOf('/fine', 'other forms', (i) => ({ ...histogramOf(i, i), schema: 2 })),
+    seriesOf('/again', 'other forms', growing(3)),
+    seriesOf('/bounds', 'custom', custom),
+    seriesOf('/exponential', 'custom', growing(1)),
+    seriesOf(
+      '/changes',
+      'floats',
+      (i) => (i < 20 ? histogramOf(i, i) : null),
+      (i) => (i < 20 ? null : i),
+    ),
+    seriesOf('/plain', 'floats', growing(5)),
+    seriesOf('/form', 'one after the other', (i) => ({
+      ...histogramOf(i, i),
+      schema: i < 20 ? 1 : 0,
+    })),
+  ];
+  const answer = await test.post(writePath, encodeRemoteWriteV2(series), v2);
+  assert.equal(answer.status, 204, answer.text);
+  const resultOf = async (query: string): Promise<unknown> => {
+    const parameters = new URLSearchParams({
+      query,
+      start: String(start),
+      end: String(start + 630),
+      step: '20',
+    });
+    const { status, text, json } = await test.get(`/api/v1/query_range?${parameters}`);
+    assert.equal(status, 200, `${query}: ${text}`);
+    return json.data.result;
+  };
+  for (const rates of ['rate(took[1m])', 'increase(took[2m])', 'delta(took[1m])']) {
+    // What is computed with a number is taken apart before.
+    for (const form of [
+      (of: string) => `label_replace(${of}, "of", "all", "", "")`,
+      (of: string) => `sum without (job, route) (${of})`,
+      (of: string) => `sum by (job) (${of})`,
+      (of: string) => `sum without (job) (${of})`,
+      (of: string) => `avg by (job) (${of})`,
+      (of: string) => `count by (job) (${of})`,
+      (of: string) => `histogram_quantile(0.9, sum by (job) (${of}))`,
+      (of: string) => `histogram_fraction(0, 1.5, ${of})`,
+      (of: string) => `histogram_sum(sum by (route) (${of}))`,
+      (of: string) => `sum by (job) (sum_over_time((${of})[1m:20s]))`,
+    ]) {
+      const found = await resultOf(form(rates));
+      // Of exponential and custom buckets there is no sum.
+      const isOfAll = form(rates).includes('(job, route)');
+      assert.equal((found as unknown[]).length > 0, !isOfAll, form(rates));
+      assert.deepEqual(found, await resultOf(form(`(${rates} * 1)`)), form(rates));
+    }
+  }
+});

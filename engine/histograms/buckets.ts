@@ -82,7 +82,7 @@ export function sumOf(a: Buckets, b: Buckets, sign: 1 | -1): Buckets {
 }
 
 /** Two layouts, the one of both, and where the buckets of `b` are in it. */
-interface JoinedLayouts {
+export interface JoinedLayouts {
   readonly a: Int32Array;
   readonly b: Int32Array;
   readonly indexes: Int32Array;
@@ -100,7 +100,8 @@ let joinedLast: JoinedLayouts = {
   places: noBuckets.indexes,
 };
 
-function joinedLayouts(a: Int32Array, b: Int32Array): JoinedLayouts {
+/** The layout of both, and where the buckets of `b` are in it; `a` itself when it has all of them. */
+export function joinedLayouts(a: Int32Array, b: Int32Array): JoinedLayouts {
   if (a === joinedLast.a && b === joinedLast.b) return joinedLast;
   const indexes = unionOf(a, b);
   const places = new Int32Array(b.length);

@@ -24,6 +24,12 @@ import {
 
 const place = { zero: 0, count: 1, sum: 2 } as const;
 
+export interface SummedNumber {
+  readonly value: number;
+  /** By rounding. */
+  readonly lost: number;
+}
+
 export class HistogramSum {
   /** Its hint, schema, zero threshold and bounds; what it counts is in the arrays below. */
   readonly #form: FloatHistogram;
@@ -38,6 +44,26 @@ export class HistogramSum {
     this.#lost = new Float64Array(3);
     this.#positive = summed(first.looseSide('positive'));
     this.#negative = summed(first.looseSide('negative'));
+  }
+
+  /**
+   * One that goes on from what has been added up.
+   * @param form of what was added
+   */
+  static of(
+    form: FloatHistogram,
+    count: SummedNumber,
+    sum: SummedNumber,
+    zeroCount: SummedNumber,
+    positive: SummedBuckets,
+    negative: SummedBuckets,
+  ): HistogramSum {
+    const whole = new HistogramSum(form);
+    whole.#counts = Float64Array.of(zeroCount.value, count.value, sum.value);
+    whole.#lost = Float64Array.of(zeroCount.lost, count.lost, sum.lost);
+    whole.#positive = positive;
+    whole.#negative = negative;
+    return whole;
   }
 
   copy(): HistogramSum {

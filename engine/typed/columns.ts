@@ -18,18 +18,65 @@ export interface RowGroup {
   readonly rows: Uint16Array;
 }
 
-export interface FieldColumn {
+/** What was decoded last, as numbers and as the places of rows. */
+interface ColumnHeap {
+  readonly buffer: ArrayBuffer;
+  readonly values: Float64Array;
+  readonly rows: Uint16Array;
+}
+
+/**
+ * A column. A chunk of histograms has fifty of them with a hundred rows each: making views of all would cost as much as
+ * what is in them, so that they are made for who asks, and `heap` is for who reads many.
+ */
+export class FieldColumn {
   /** Numbers of the messages around it, then its own. */
   readonly path: readonly number[];
   readonly type: FieldType;
   /** Place of its group. */
   readonly group: number;
+  /** Rows that have it. */
+  readonly count: number;
+  readonly heap: ColumnHeap;
+  /** Where its rows begin in `heap.rows`. */
+  readonly rowsAt: number;
+  /** Where its numbers begin in `heap.values`. */
+  readonly valuesAt: number;
+
+  constructor(
+    heap: ColumnHeap,
+    path: readonly number[],
+    type: FieldType,
+    group: number,
+    count: number,
+    rowsAt: number,
+    valuesAt: number,
+  ) {
+    this.heap = heap;
+    this.path = path;
+    this.type = type;
+    this.group = group;
+    this.count = count;
+    this.rowsAt = rowsAt;
+    this.valuesAt = valuesAt;
+  }
+
   /** Places in the chunk of the rows that have it, ascending. */
-  readonly rows: Uint16Array;
+  get rows(): Uint16Array {
+    return this.heap.rows.subarray(this.rowsAt, this.rowsAt + this.count);
+  }
+
   /** Of these rows; numbers of all types as float64s, empty for byte strings and messages. */
-  readonly values: Float64Array;
+  get values(): Float64Array {
+    if (this.type >= fieldType.bytes) return noValues;
+    return this.heap.values.subarray(this.valuesAt, this.valuesAt + this.count);
+  }
+
   /** Of byte strings: two words a row, where it begins in `bytes` and how long it is; else empty. */
-  readonly places: Uint32Array;
+  get places(): Uint32Array {
+    if (this.type !== fieldType.bytes) return noPlaces;
+    return new Uint32Array(this.heap.buffer, 8 * this.valuesAt, 2 * this.count);
+  }
 }
 
 /** Views, until the next call of the reader. */
@@ -55,6 +102,7 @@ const noPlaces = new Uint32Array(0);
 
 export class TypedColumnsReader {
   readonly #memory = new TypedMemory();
+  #heap: ColumnHeap | null = null;
 
   /**
    * @param chunk one typed chunk
@@ -106,9 +154,10 @@ export class TypedColumnsReader {
       );
       return { kind: view.getUint32(entry + 8, true), layout: view.getFloat64(entry, true), rows };
     });
+    const heap = this.#heapOf(buffer);
     const columns: FieldColumn[] = [];
     for (let i = 0; i < columnCount; i++) {
-      columns.push(columnAt(view, columnsAt + i * columnEntryBytes, columns));
+      columns.push(columnAt(view, columnsAt + i * columnEntryBytes, columns, heap));
     }
     return {
       timestampNanos: new BigInt64Array(buffer, times, rowCount),
@@ -118,6 +167,14 @@ export class TypedColumnsReader {
       columns,
       bytes: new Uint8Array(buffer),
     };
+  }
+
+  /** Views of the memory, which are made anew when it has grown. */
+  #heapOf(buffer: ArrayBuffer): ColumnHeap {
+    if (this.#heap?.buffer !== buffer) {
+      this.#heap = { buffer, values: new Float64Array(buffer), rows: new Uint16Array(buffer) };
+    }
+    return this.#heap;
   }
 
   /** @returns its address */
@@ -135,19 +192,22 @@ export class TypedColumnsReader {
 }
 
 /** @param before those that stand before it, its parent among them */
-function columnAt(view: DataView, entry: number, before: readonly FieldColumn[]): FieldColumn {
-  const { buffer } = view as { readonly buffer: ArrayBuffer };
+function columnAt(
+  view: DataView,
+  entry: number,
+  before: readonly FieldColumn[],
+  heap: ColumnHeap,
+): FieldColumn {
   const tag = view.getUint32(entry, true) + view.getUint32(entry + 4, true) * 2 ** 32;
-  const type = (tag % typeBits) as FieldType;
+  const number = Math.floor(tag / typeBits);
   const parent = before[view.getUint32(entry + 8, true) - 1];
-  const count = view.getUint32(entry + 16, true);
-  const valuesAt = view.getUint32(entry + 24, true);
-  return {
-    path: [...(parent?.path ?? []), Math.floor(tag / typeBits)],
-    type,
-    group: view.getUint32(entry + 12, true),
-    rows: new Uint16Array(buffer, view.getUint32(entry + 20, true), count),
-    values: type < fieldType.bytes ? new Float64Array(buffer, valuesAt, count) : noValues,
-    places: type === fieldType.bytes ? new Uint32Array(buffer, valuesAt, 2 * count) : noPlaces,
-  };
+  return new FieldColumn(
+    heap,
+    parent === undefined ? [number] : [...parent.path, number],
+    (tag % typeBits) as FieldType,
+    view.getUint32(entry + 12, true),
+    view.getUint32(entry + 16, true),
+    view.getUint32(entry + 20, true) / 2,
+    view.getUint32(entry + 24, true) / 8,
+  );
 }

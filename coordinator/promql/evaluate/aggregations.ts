@@ -88,27 +88,26 @@ async function reduce(
   const cellCount = labels.length * stepCount;
   if (context.pacer.hold(cellCount, cellBytes)) await context.pacer.room();
   const reducer = await makeReducer(operator, cellCount, context.pacer);
-  const histograms = new HistogramReducer(plan, context.annotations);
+  const histograms = new HistogramReducer(plan, stepCount, context.annotations);
+  const addsHistograms = operator === 'sum' || operator === 'avg';
   for (let index = 0; index < rows.count; index++) {
     let at = rows.load(index);
     if (at === notReady) at = await loadPrepared(rows, index);
+    const { buffer } = rows;
     const cellStart = groupOfRow[index]! * stepCount;
-    if (rows.buffer.histograms === null || operator === 'count' || operator === 'group') {
-      reducer.add(rows.buffer, at, cellStart, stepCount);
+    if (addsHistograms && buffer.block !== null) {
+      const { name } = rows.labels[index]!;
+      await histograms.addRow(buffer, at, cellStart, name, context.pacer);
+    } else if (operator === 'count' || operator === 'group' || buffer.histograms === null) {
+      reducer.add(buffer, at, cellStart, stepCount);
     } else {
       const floats = makeCells(stepCount);
-      copyCells(rows.buffer, at, stepCount, floats, 0);
+      copyCells(buffer, at, stepCount, floats, 0);
       const hasHistograms = dropHistograms(floats);
       reducer.add(floats, 0, cellStart, stepCount);
-      if (operator === 'sum' || operator === 'avg') {
+      if (addsHistograms) {
         const { name } = rows.labels[index]!;
-        for (let step = 0; step < stepCount; step++) {
-          const histogram = histogramOf(rows.buffer, at + step);
-          if (histogram === null) continue;
-          const { bytes, units } = histograms.add(cellStart + step, histogram, name);
-          if (context.pacer.take(bytes)) await context.pacer.room();
-          if (context.pacer.spend(units)) await context.pacer.pause();
-        }
+        await histograms.addRow(buffer, at, cellStart, name, context.pacer);
       } else if (hasHistograms) noteIgnored(plan, plan.input.span, context);
     }
     if (context.pacer.spend(stepCount)) await context.pacer.pause();

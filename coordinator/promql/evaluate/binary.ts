@@ -407,17 +407,21 @@ function isPresent({ words, at }: CellsOperand, step: number): boolean {
   return !isAbsent(words!, at + step);
 }
 
+function operandAt({ values, words, histograms }: Cells, at: number): CellsOperand {
+  return { values, words, histograms, at };
+}
+
 /** A number at all steps. */
 function constantOperand(value: number, stepCount: number): CellsOperand {
   const row = makeCells(stepCount);
   row.values.fill(value);
-  return { ...row, at: 0 };
+  return operandAt(row, 0);
 }
 
 /** A row that is ready. */
 function operandOf(rows: Rows, index: number): CellsOperand {
   const at = rows.load(index);
-  return { ...rows.buffer, at };
+  return operandAt(rows.buffer, at);
 }
 
 class PairRows extends Rows {
@@ -476,7 +480,7 @@ class PairRows extends Rows {
   #side(rows: Rows, index: number, isMissing: Uint8Array | null): CellsOperand | null {
     if (index < 0) return this.#fill(rows === this.#many ? 'fillLeft' : 'fillRight', isMissing!);
     const at = rows.load(index);
-    return at === notReady ? null : { ...rows.buffer, at };
+    return at === notReady ? null : operandAt(rows.buffer, at);
   }
 
   /** The number at the steps at which it stands for a row. */
@@ -487,7 +491,7 @@ class PairRows extends Rows {
     for (let step = 0; step < this.stepCount; step++) {
       if (isMissing[step] === 1) row.values[step] = value;
     }
-    return { ...row, at: 0 };
+    return operandAt(row, 0);
   }
 
   async prepare(index: number): Promise<void> {

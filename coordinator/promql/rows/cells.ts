@@ -3,6 +3,7 @@
  * NaN that is not absent: what knows floats alone drops histograms first (`dropHistograms`).
  */
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
+import { type HistogramBlock, histogramsOf } from '#engine/histograms/windows/histogram_block.ts';
 import {
   absentBits,
   isAbsent,
@@ -13,14 +14,57 @@ import {
 } from '#engine/window_functions/row.ts';
 import type { Pacer } from './pacer.ts';
 
-export interface Cells extends RowBuffer {
+export class Cells implements RowBuffer {
+  readonly values: Float64Array;
+  readonly words: Uint32Array;
+  readonly bits: BigUint64Array;
+  #histograms: (FloatHistogram | undefined)[] | null;
+  #block: HistogramBlock | null = null;
+
+  constructor({ values, words, bits }: RowBuffer, histograms: Cells['histograms'] = null) {
+    this.values = values;
+    this.words = words;
+    this.bits = bits;
+    this.#histograms = histograms;
+  }
+
   /** By cell; null when none has one. They are never changed: who changes one copies it before. */
-  histograms: (FloatHistogram | undefined)[] | null;
+  get histograms(): (FloatHistogram | undefined)[] | null {
+    if (this.#block !== null) this.#takeApart(this.#block);
+    return this.#histograms;
+  }
+
+  set histograms(histograms: (FloatHistogram | undefined)[] | null) {
+    this.#histograms = histograms;
+    this.#block = null;
+  }
+
+  /** All there is in these cells, as long as nobody has looked at the histograms one by one. */
+  get block(): HistogramBlock | null {
+    return this.#block;
+  }
+
+  /** @param block what all cells have; its steps are cells */
+  putBlock(block: HistogramBlock): void {
+    this.bits.fill(absentBits);
+    const { steps } = block;
+    for (let i = 0; i < steps.length; i++) this.values[steps[i]!] = Number.NaN;
+    this.#histograms = null;
+    this.#block = block;
+  }
+
+  #takeApart(block: HistogramBlock): void {
+    const all = new Array<FloatHistogram | undefined>(this.values.length);
+    histogramsOf(block, (cell, histogram) => {
+      all[cell] = histogram;
+    });
+    this.histograms = all;
+  }
 }
 
 /** So many cells, all absent. */
 export function makeCells(length: number): Cells {
-  return { ...makeRowBuffer(length), histograms: null };
+  return new Cells(makeRowBuffer(length));
 }
 
 /** So many cells that hold 0, for who writes each of them: large memory costs nothing until it is written. */
@@ -44,12 +88,12 @@ export async function makeCellsPaced(length: number, pacer: Pacer): Promise<Cell
 
 /** The first `length` values as cells, without a copy. */
 export function cellsOf(values: Float64Array, length: number): Cells {
-  return { ...rowBufferOf(values, length), histograms: null };
+  return new Cells(rowBufferOf(values, length));
 }
 
 /** The first `length` cells, without a copy. */
 export function firstCells(cells: Cells, length: number): Cells {
-  return { ...cellsOf(cells.values, length), histograms: cells.histograms };
+  return new Cells(rowBufferOf(cells.values, length), cells.histograms);
 }
 
 export function histogramOf(cells: Cells, cell: number): FloatHistogram | null {
@@ -99,7 +143,9 @@ export function dropHistograms(cells: Cells): boolean {
 }
 
 /** Whether one of them is a number. */
-export function hasFloat({ values, words, histograms }: Cells, at: number, count: number): boolean {
+export function hasFloat(cells: Cells, at: number, count: number): boolean {
+  if (cells.block !== null) return false;
+  const { values, words, histograms } = cells;
   for (let cell = at; cell < at + count; cell++) {
     const value = values[cell]!;
     if (value === value) return true;
@@ -121,6 +167,11 @@ export function histogramBytesOf(cells: Cells, at: number, count: number): numbe
     if (histogram !== undefined) bytes += bytesOfHistogram(histogram);
   }
   return bytes;
+}
+
+/** About what the histograms of a block take, one by one. */
+export function bytesOfBlock({ steps, positive, negative }: HistogramBlock): number {
+  return steps.length * (histogramBytes + bucketBytes * (positive.length + negative.length));
 }
 
 export function bytesOfHistogram(histogram: FloatHistogram): number {

@@ -1,10 +1,11 @@
 /** Windows over rows that have been decoded: of floats alone at once or aside, all others in turns. */
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
+import type { HistogramBlock } from '#engine/histograms/windows/histogram_block.ts';
 import type { SeriesRows } from '#engine/histograms/windows/series_rows.ts';
 import { HistogramWindows } from '#engine/histograms/windows/windows.ts';
 import { absentBits } from '#engine/window_functions/row.ts';
 import { tooDear, type WindowRequest } from '#engine/window_functions/windows.ts';
-import { bytesOfHistogram, type Cells, setHistogram } from '../rows/cells.ts';
+import { bytesOfBlock, bytesOfHistogram, type Cells, setHistogram } from '../rows/cells.ts';
 import type { Context } from '../rows/context.ts';
 import type { WindowNotes } from './window_notes.ts';
 
@@ -17,6 +18,9 @@ export function windowWork(request: WindowRequest, rowCount: number): number {
   const spanMillis = referenceStepMillis * (stepCount - 1) + rangeMillis;
   return rowCount + (stepCount * rowCount * rangeMillis) / spanMillis;
 }
+
+/** About what a number of a block takes, in units of work (lib/turns/turns.ts). */
+const numberUnits = 1;
 
 /** The windows of one series that is decoded. */
 export interface DecodedWindows extends WindowNotes {
@@ -32,6 +36,7 @@ export class ColumnWindows {
   readonly #context: Context;
   /** Of the histograms of the row that was made last. */
   #heldBytes = 0;
+  #room = new Float64Array(0);
 
   constructor(request: WindowRequest, context: Context) {
     this.#request = request;
@@ -73,6 +78,11 @@ export class ColumnWindows {
   async evaluateMixed(rows: SeriesRows, target: Cells): Promise<WindowNotes> {
     const windows = new HistogramWindows(this.#request, rows);
     const { floatMillis, floats } = rows;
+    const block = windows.block((length) => this.#roomOf(length));
+    if (block !== null) {
+      await this.#put(block, target);
+      return windows;
+    }
     if (windows.needsFloats) {
       const done = this.evaluate(floatMillis, floats, floats.length, target);
       if (!done) await this.evaluateAside(floatMillis, floats, floats.length, target);
@@ -89,6 +99,21 @@ export class ColumnWindows {
       target.values[step] = outcome;
       return null;
     });
+  }
+
+  async #put(block: HistogramBlock, target: Cells): Promise<void> {
+    const { pacer } = this.#context;
+    target.putBlock(block);
+    pacer.give(this.#heldBytes);
+    this.#heldBytes = bytesOfBlock(block);
+    if (pacer.take(this.#heldBytes)) await pacer.room();
+    if (pacer.spend(numberUnits * block.numbers.length)) await pacer.pause();
+  }
+
+  /** For the numbers of the block that is made next, in the place of the one before. */
+  #roomOf(length: number): Float64Array {
+    if (this.#room.length < length) this.#room = new Float64Array(length);
+    return this.#room.subarray(0, length);
   }
 
   /** @param make puts the number of a step into the row, or gives its histogram */

@@ -66,14 +66,18 @@ export class HeldRows implements Disposable {
   readonly rows: SeriesRows;
   readonly #bytes: number;
   readonly #pacer: Pacer;
+  readonly #reading: Disposable | null;
 
-  constructor(rows: SeriesRows, bytes: number, pacer: Pacer) {
+  /** @param reading which ends with them */
+  constructor(rows: SeriesRows, bytes: number, pacer: Pacer, reading: Disposable | null = null) {
     this.rows = rows;
     this.#bytes = bytes;
     this.#pacer = pacer;
+    this.#reading = reading;
   }
 
   [Symbol.dispose](): void {
+    this.#reading?.[Symbol.dispose]();
     this.#pacer.give(this.#bytes);
   }
 }
@@ -111,7 +115,7 @@ export async function readSeriesRows(
     if (pacer.take(partBytes)) await pacer.room();
     if (pacer.spend(histogramUnits * part.rowCount)) await pacer.pause();
   }
-  return new HeldRows(reading.rows(isOfStats), bytes, pacer);
+  return new HeldRows(reading.rows(isOfStats), bytes, pacer, reading);
 }
 
 async function readFloatRows(

@@ -6,6 +6,7 @@
 import { assert } from '#lib/assert.ts';
 import { customSchema } from '../../typed/histogram.ts';
 import { counterHint, FloatHistogram, reconciled } from '../float_histogram.ts';
+import { blockNumbersMax, changesOver, type HistogramBlock } from './histogram_block.ts';
 import {
   histogramAt,
   histogramOfNumbers,
@@ -93,7 +94,21 @@ export function changeByRows(
 const roomMax = 8_192;
 
 const noPlaces = new Int32Array(0);
+const noBounds = new Float64Array(0);
 const noFactor = (): number => 1;
+
+/** Windows at some steps: of each the places of its first and its last row, none earlier than those of the one before. */
+export interface ChangeWindows {
+  readonly steps: Int32Array;
+  readonly firsts: Int32Array;
+  readonly lasts: Int32Array;
+}
+
+export interface BlockOfChanges {
+  readonly block: HistogramBlock;
+  /** Bits of `windowNote`. */
+  readonly notes: number;
+}
 
 /** Histograms in the order of their times, none a stale marker: of a series, or of a subquery. */
 export interface HistogramSeries {
@@ -110,6 +125,17 @@ export interface HistogramSeries {
     isCounter: boolean,
     factorOf?: (count: number) => number,
   ): HistogramChange;
+  /**
+   * As `over`, of many windows at once.
+   * @param room for so many numbers, which belong to the block
+   * @returns null when they have to be made one by one
+   */
+  blockOver(
+    windows: ChangeWindows,
+    isCounter: boolean,
+    factorOf: (window: number, countChange: number) => number,
+    room: (length: number) => Float64Array,
+  ): BlockOfChanges | null;
   /** Of the row at a place. */
   countAt(place: number): number;
   /** How many rows `over` looks at, for a counter. */
@@ -146,6 +172,10 @@ export class ListedHistograms implements HistogramSeries {
     factorOf: (count: number) => number = noFactor,
   ): HistogramChange {
     return scaled(changeByRows(this.#list.slice(first, last + 1), isCounter), factorOf);
+  }
+
+  blockOver(): null {
+    return null;
   }
 
   countAt(place: number): number {
@@ -195,9 +225,12 @@ export class HistogramChanges implements HistogramSeries {
     this.#rows = rows;
     const count = isStale.length;
     this.#hasGauges = rows.hints.includes(counterHint.gauge);
-    this.places = Int32Array.from({ length: count }, (_, row) => row).filter(
-      (row) => isStale[row] === 0 && (row > 0 || !hasRowBefore),
-    );
+    const places = new Int32Array(count);
+    let placeCount = 0;
+    for (let row = hasRowBefore ? 1 : 0; row < count; row++) {
+      if (isStale[row] === 0) places[placeCount++] = row;
+    }
+    this.places = places.subarray(0, placeCount);
     this.#runOfRow = new Int32Array(count);
     for (const [i, { first, past }] of runs.entries()) this.#runOfRow.fill(i, first, past);
   }
@@ -220,23 +253,24 @@ export class HistogramChanges implements HistogramSeries {
       return scaled(changeByRows([this.at(first), this.at(last)], false), factorOf);
     }
     const { matrix, width } = run;
+    const height = run.past - run.first;
     const at = this.#takeRoom(width);
     const change = this.#room;
     const resets = isCounter ? this.#resetsWithin(first, last) : noPlaces;
-    const atLast = (this.places[last]! - run.first) * width;
+    const atLast = this.places[last]! - run.first;
     if (resets.length > 0 && resets[0] === first + 1) {
       // What was before a reset of the second row is of no account.
-      for (let i = 0; i < width; i++) change[at + i] = matrix[atLast + i]!;
+      for (let i = 0; i < width; i++) change[at + i] = matrix[i * height + atLast]!;
     } else {
-      const atFirst = (this.places[first]! - run.first) * width;
+      const atFirst = this.places[first]! - run.first;
       for (let i = 0; i < width; i++) {
-        change[at + i] = matrix[atLast + i]! - matrix[atFirst + i]!;
+        change[at + i] = matrix[i * height + atLast]! - matrix[i * height + atFirst]!;
       }
     }
     for (const reset of resets) {
       if (reset === first + 1) continue;
-      const before = (this.places[reset - 1]! - run.first) * width;
-      for (let i = 0; i < width; i++) change[at + i]! += matrix[before + i]!;
+      const before = this.places[reset - 1]! - run.first;
+      for (let i = 0; i < width; i++) change[at + i]! += matrix[i * height + before]!;
     }
     const factor = factorOf(change[at + matrixColumn.count]!);
     const isUsual = Number.isFinite(factor);
@@ -245,6 +279,42 @@ export class HistogramChanges implements HistogramSeries {
     if (!isUsual) histogram.scale(factor);
     const notes = this.#notes(first, last, isCounter);
     return { histogram: this.#isOfStats ? statsOf(histogram) : histogram, notes };
+  }
+
+  blockOver(
+    { steps, firsts, lasts }: ChangeWindows,
+    isCounter: boolean,
+    factorOf: (window: number, countChange: number) => number,
+    room: (length: number) => Float64Array,
+  ): BlockOfChanges | null {
+    const count = steps.length;
+    if (count === 0) return null;
+    const run = this.#runAt(firsts[0]!);
+    if (run !== this.#runAt(lasts[count - 1]!)) return null;
+    const width = this.#isOfStats ? matrixColumn.buckets : run.width;
+    if (count * width > blockNumbersMax) return null;
+    const rowOf = (place: number): number => this.places[place]! - run.first;
+    const added: { window: number; row: number }[] = [];
+    const fromNothing: number[] = [];
+    let notes: number = windowNote.nothing;
+    for (let i = 0; i < count; i++) {
+      const [first, last] = [firsts[i]!, lasts[i]!];
+      notes |= this.#notes(first, last, isCounter);
+      if (!isCounter) continue;
+      for (const reset of this.#resetsWithin(first, last)) {
+        if (reset === first + 1) fromNothing.push(i);
+        else added.push({ window: i, row: rowOf(reset - 1) });
+      }
+    }
+    const numbers = room(count * width);
+    const windows = { firsts: firsts.map(rowOf), lasts: lasts.map(rowOf), added, fromNothing };
+    if (!changesOver(run, width, windows, factorOf, numbers)) return null;
+    if (!this.#isOfStats) return { block: { ...run, steps, numbers }, notes };
+    const zeros = matrixColumn.zeroCount * count;
+    numbers.fill(0, zeros, zeros + count);
+    const layout = { schema: run.schema, zeroThreshold: 0, customBounds: noBounds };
+    const block = { ...layout, positive: noPlaces, negative: noPlaces, steps, numbers };
+    return { block, notes };
   }
 
   /** @returns where the next numbers go in `#room` */
@@ -261,7 +331,8 @@ export class HistogramChanges implements HistogramSeries {
 
   countAt(place: number): number {
     const run = this.#runAt(place);
-    return run.matrix[(this.places[place]! - run.first) * run.width + matrixColumn.count]!;
+    const height = run.past - run.first;
+    return run.matrix[matrixColumn.count * height + this.places[place]! - run.first]!;
   }
 
   looksOver(first: number, last: number): number {
@@ -371,18 +442,51 @@ export class HistogramChanges implements HistogramSeries {
 
   #findResets(): Int32Array {
     const resets: number[] = [];
-    for (let place = 0; place < this.places.length; place++) {
-      if (this.#rowBefore(place) >= 0 && this.#isReset(place)) resets.push(place);
+    for (let place = 0; place < this.places.length; ) {
+      const { past } = this.#runAt(place);
+      const next = firstAbove(this.places, past - 1);
+      const isLess = this.#lessWithin(place, next);
+      for (; place < next; place++) {
+        const before = this.#rowBefore(place);
+        if (before >= 0 && this.#isReset(place, before, isLess)) resets.push(place);
+      }
     }
     return Int32Array.from(resets);
+  }
+
+  /**
+   * By row of the run that has the rows at places [first, past): 1 where anything but the sum is less than in the row before, or
+   * a bucket is empty that was not; of one that is NaN nothing is less.
+   */
+  #lessWithin(first: number, past: number): Uint8Array {
+    const run = this.#runAt(first);
+    const { matrix, width } = run;
+    const height = run.past - run.first;
+    const rows: number[] = [];
+    const before = this.#rowBefore(first);
+    if (before >= run.first) rows.push(before - run.first);
+    for (let place = first; place < past; place++) rows.push(this.places[place]! - run.first);
+    const isLess = new Uint8Array(height);
+    for (let column = 0; column < width; column++) {
+      if (column === matrixColumn.sum) continue;
+      const isBucket = column >= matrixColumn.buckets;
+      const at = column * height;
+      let then = matrix[at + rows[0]!]!;
+      for (let i = 1; i < rows.length; i++) {
+        const now = matrix[at + rows[i]!]!;
+        if (now < then || (then !== then && now === 0 && isBucket)) isLess[rows[i]!] = 1;
+        then = now;
+      }
+    }
+    return isLess;
   }
 
   isReset(place: number): boolean {
     return this.#resetsWithin(place - 1, place).length > 0;
   }
 
-  #isReset(place: number): boolean {
-    const [row, before] = [this.places[place]!, this.#rowBefore(place)];
+  #isReset(place: number, before: number, isLess: Uint8Array): boolean {
+    const row = this.places[place]!;
     const run = this.#runOf(row);
     if (run !== this.#runOf(before)) {
       return this.#histogram(row).isResetAfter(this.#histogram(before));
@@ -390,7 +494,7 @@ export class HistogramChanges implements HistogramSeries {
     const hint = this.#rows.hints[row];
     if (hint === counterHint.reset) return true;
     if (hint === counterHint.notReset) return false;
-    return isLess(numbersOf(run, row), numbersOf(run, before));
+    return isLess[row - run.first] === 1;
   }
 
   isOther(place: number): boolean {
@@ -423,14 +527,4 @@ function firstAbove(ascending: Int32Array, limit: number): number {
     else high = middle;
   }
   return low;
-}
-
-/** Whether anything but the sum is less, or a bucket is not there that was not empty: of one that is NaN nothing is less. */
-function isLess(numbers: Float64Array, before: Float64Array): boolean {
-  for (let i = 0; i < numbers.length; i++) {
-    const [now, then] = [numbers[i]!, before[i]!];
-    if (now < then && i !== matrixColumn.sum) return true;
-    if (then !== then && now === 0 && i >= matrixColumn.buckets) return true;
-  }
-  return false;
 }

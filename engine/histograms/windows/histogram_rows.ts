@@ -1,6 +1,7 @@
 /**
- * The native histograms of a series, row by row. Of rows that follow each other and have one form (schema, zero threshold,
- * custom bounds) the counts are one matrix with one layout: what is computed over many rows looks at numbers alone.
+ * The native histograms of a series. Of rows that follow each other and have one form (schema, zero threshold, custom
+ * bounds) the counts are one matrix with one layout: what is computed over many rows looks at numbers alone. The matrix
+ * stands column by column, as chunks have it and as loops over all rows want it.
  */
 import { assert } from '#lib/assert.ts';
 import { badRequest } from '#lib/errors.ts';
@@ -19,6 +20,7 @@ import { fieldType, valueKind } from '../../typed/typed_value.ts';
 import { sameBounds } from '../bounds.ts';
 import { isAbsent } from '../../window_functions/row.ts';
 import { noBuckets, unionOf } from '../buckets.ts';
+import { NumberRooms } from './number_rooms.ts';
 import { type CounterHint, counterHint, FloatHistogram } from '../float_histogram.ts';
 
 /** Most numbers of one matrix, and how many for each one that is not empty: rows that have few buckets in common are in several. */
@@ -38,15 +40,26 @@ export interface HistogramForm {
   readonly customBounds: Float64Array;
 }
 
+export function hasSameForm(a: HistogramForm, b: HistogramForm): boolean {
+  return (
+    a.schema === b.schema &&
+    a.zeroThreshold === b.zeroThreshold &&
+    sameBounds(a.customBounds, b.customBounds)
+  );
+}
+
+/** A form, and the buckets of both sides in the order of their columns. */
+export interface HistogramLayout extends HistogramForm {
+  readonly positive: Int32Array;
+  readonly negative: Int32Array;
+}
+
 /** Rows of one form that follow each other. */
-export interface HistogramRun extends HistogramForm {
+export interface HistogramRun extends HistogramLayout {
   /** Rows [first, past) of the series. */
   readonly first: number;
   readonly past: number;
-  /** Layouts of both sides. */
-  readonly positive: Int32Array;
-  readonly negative: Int32Array;
-  /** Row by row `width` numbers: those of `matrixColumn`, the positive buckets, the negative ones. */
+  /** `width` columns of a number for each row: those of `matrixColumn`, the positive buckets, the negative ones. */
   readonly matrix: Float64Array;
   readonly width: number;
 }
@@ -78,23 +91,32 @@ export function readHistogramRows(
   chunks: readonly Uint8Array[],
   range: readonly [startNanos: bigint, endNanos: bigint],
 ): HistogramRows {
-  return joinedParts(chunks.map((chunk) => readHistogramPart(chunk, range, false)));
+  const rooms = new NumberRooms();
+  return joinedParts(
+    chunks.map((chunk) => readHistogramPart(chunk, range, false, rooms)),
+    rooms,
+  );
 }
 
 /**
  * As `readHistogramRows`, of one chunk: for who gives way between two of them.
  * @param wantsRowBefore also the last row before the range, when the chunk has it
+ * @param rooms of which the numbers are
  */
 export function readHistogramPart(
   chunk: Uint8Array,
   range: readonly [startNanos: bigint, endNanos: bigint],
   wantsRowBefore: boolean,
+  rooms: NumberRooms,
 ): HistogramRows {
-  return readPart(reader.read(chunk, null), range, wantsRowBefore);
+  return readPart(reader.read(chunk, null), range, wantsRowBefore, rooms);
 }
 
-/** @param parts in ascending time */
-export function joinedParts(parts: readonly HistogramRows[]): HistogramRows {
+/**
+ * @param parts in ascending time
+ * @param rooms of which the numbers are, where several parts become one
+ */
+export function joinedParts(parts: readonly HistogramRows[], rooms: NumberRooms): HistogramRows {
   const rowCount = parts.reduce((sum, part) => sum + part.timestampNanos.length, 0);
   const rows = {
     timestampNanos: new BigInt64Array(rowCount),
@@ -122,7 +144,7 @@ export function joinedParts(parts: readonly HistogramRows[]): HistogramRows {
     }
     first += part.timestampNanos.length;
   }
-  return { ...rows, runs: joined(runs), hasRowBefore: parts[0]?.hasRowBefore ?? false };
+  return { ...rows, runs: joined(runs, rooms), hasRowBefore: parts[0]?.hasRowBefore ?? false };
 }
 
 /** What the rows of one chunk say beside their counts. */
@@ -156,46 +178,32 @@ interface CountColumn {
 
 function readPart(
   columns: TypedColumns,
-  [rangeStart, rangeEnd]: readonly [startNanos: bigint, endNanos: bigint],
+  range: readonly [startNanos: bigint, endNanos: bigint],
   wantsRowBefore: boolean,
+  rooms: NumberRooms,
 ): HistogramRows {
   const { timestampNanos, lags, startNanos, groups } = columns;
-  const isTaken = new Uint8Array(timestampNanos.length);
-  for (const { kind, rows } of groups) {
-    if (kind === valueKind.histogram) for (const row of rows) isTaken[row] = 1;
-  }
-  let rowBefore = -1;
-  let first = 0;
-  for (; first < isTaken.length && timestampNanos[first]! < rangeStart; first++) {
-    if (isTaken[first] === 1) rowBefore = first;
-    isTaken[first] = 0;
-  }
-  for (let row = isTaken.length - 1; row >= first && timestampNanos[row]! >= rangeEnd; row--) {
-    isTaken[row] = 0;
-  }
-  const hasRowBefore = wantsRowBefore && rowBefore >= 0;
-  if (hasRowBefore) isTaken[rowBefore] = 1;
-  // Places of the rows that are histograms, among those alone.
-  const placeOf = new Int32Array(timestampNanos.length);
-  let count = 0;
-  for (let row = 0; row < isTaken.length; row++) {
-    placeOf[row] = isTaken[row] === 1 ? count++ : -1;
-  }
+  const takenRows = rowsTaken(columns, range, wantsRowBefore);
+  const { placeOf, count } = takenRows;
   const taken = (all: BigInt64Array): BigInt64Array =>
-    count === all.length ? all.slice() : all.filter((_, row) => isTaken[row] === 1);
+    count === all.length ? all.slice() : all.filter((_, row) => placeOf[row]! >= 0);
   const own = columns.columns.filter(
     ({ group, path }) => groups[group]!.kind === valueKind.histogram && path.length === 1,
   );
   const plain: PlainColumns = {
     schemas: new Float64Array(count),
     thresholds: new Float64Array(count),
-    bounds: Array.from({ length: count }, () => noBounds),
+    bounds: new Array<Float64Array>(count).fill(noBounds),
     hints: new Uint8Array(count),
     isStale: new Uint8Array(count),
   };
-  for (const column of own) readPlain(column, columns.bytes, placeOf, plain);
+  for (const column of own) {
+    if (column.path[0]! < histogramField.firstBucket) {
+      readPlain(column, columns.bytes, placeOf, plain);
+    }
+  }
   const starts = startNanos === null ? null : taken(startNanos);
-  const whole = wholeRun(count, plain, own, placeOf);
+  const whole = wholeRun(takenRows, plain, own, rooms);
   return {
     timestampNanos: taken(timestampNanos),
     lags: taken(lags),
@@ -203,8 +211,44 @@ function readPart(
     isStale: plain.isStale,
     hints: plain.hints,
     runs: whole === null ? runsOf(count, plain, cellsOf(count, own, placeOf)) : [whole],
-    hasRowBefore,
+    hasRowBefore: takenRows.hasRowBefore,
   };
+}
+
+/** The rows of a chunk that are histograms and are asked for. */
+interface TakenRows {
+  /** Of each row of the chunk: its place among these; -1 for the others. */
+  readonly placeOf: Int32Array;
+  readonly count: number;
+  readonly hasRowBefore: boolean;
+}
+
+function rowsTaken(
+  { timestampNanos, groups }: TypedColumns,
+  [rangeStart, rangeEnd]: readonly [startNanos: bigint, endNanos: bigint],
+  wantsRowBefore: boolean,
+): TakenRows {
+  const placeOf = new Int32Array(timestampNanos.length).fill(-1);
+  for (const { kind, rows } of groups) {
+    if (kind !== valueKind.histogram) continue;
+    for (let i = 0; i < rows.length; i++) placeOf[rows[i]!] = 0;
+  }
+  let rowBefore = -1;
+  let first = 0;
+  for (; first < placeOf.length && timestampNanos[first]! < rangeStart; first++) {
+    if (placeOf[first] === 0) rowBefore = first;
+    placeOf[first] = -1;
+  }
+  for (let row = placeOf.length - 1; row >= first && timestampNanos[row]! >= rangeEnd; row--) {
+    placeOf[row] = -1;
+  }
+  const hasRowBefore = wantsRowBefore && rowBefore >= 0;
+  if (hasRowBefore) placeOf[rowBefore] = 0;
+  let count = 0;
+  for (let row = 0; row < placeOf.length; row++) {
+    if (placeOf[row] === 0) placeOf[row] = count++;
+  }
+  return { placeOf, count, hasRowBefore };
 }
 
 function readPlain(
@@ -319,10 +363,10 @@ function isOneForm(plain: PlainColumns, a: number, b: number): boolean {
 
 /** All rows as one run, straight from the columns; null when they are of several forms, or few buckets are not empty. */
 function wholeRun(
-  count: number,
+  { placeOf, count }: TakenRows,
   plain: PlainColumns,
   fields: readonly FieldColumn[],
-  placeOf: Int32Array,
+  rooms: NumberRooms,
 ): HistogramRun | null {
   if (count === 0) return null;
   const { isStale } = plain;
@@ -331,8 +375,12 @@ function wholeRun(
   for (let row = formOf + 1; row < count; row++) {
     if (isStale[row] === 0 && !isOneForm(plain, formOf, row)) return null;
   }
+  const isEachTaken = count === placeOf.length;
   const counting: { readonly field: FieldColumn; readonly column: CountColumn }[] = [];
-  const sides = { positive: new Set<number>(), negative: new Set<number>() };
+  const sides: { readonly positive: number[]; readonly negative: number[] } = {
+    positive: [],
+    negative: [],
+  };
   let valueCount = 0;
   for (const field of fields) {
     const column = countColumnOf(field.path[0]!);
@@ -340,36 +388,26 @@ function wholeRun(
     if (field.type >= fieldType.bytes) {
       throw malformed(`field ${field.path[0]} is of type ${field.type}`);
     }
-    const { rows } = field;
-    let taken = 0;
-    for (let i = 0; i < rows.length; i++) if (placeOf[rows[i]!]! >= 0) taken++;
+    const taken = isEachTaken ? field.count : takenOf(field, placeOf);
     if (taken === 0) continue;
     valueCount += taken;
     counting.push({ field, column });
     const { place, index, isNegative } = column;
-    if (place === matrixColumn.buckets) sides[isNegative ? 'negative' : 'positive'].add(index);
+    if (place === matrixColumn.buckets) sides[isNegative ? 'negative' : 'positive'].push(index);
   }
-  const positive = Int32Array.from(sides.positive).sort();
-  const negative = Int32Array.from(sides.negative).sort();
+  const positive = layoutOf(sides.positive);
+  const negative = layoutOf(sides.negative);
   const width = matrixColumn.buckets + positive.length + negative.length;
   const cells = count * width;
   if (count > 1 && cells > matrixCellsFree) {
     if (cells > Math.min(matrixCellsMax, cellsPerValueMax * valueCount)) return null;
   }
-  const matrix = new Float64Array(cells);
-  const places = {
-    positive: placesIn(positive, matrixColumn.buckets),
-    negative: placesIn(negative, matrixColumn.buckets + positive.length),
-  };
+  const matrix = rooms.take(cells);
   for (const { field, column } of counting) {
     const { place, index, isNegative } = column;
     const isBucket = place === matrixColumn.buckets;
-    const target = isBucket ? places[isNegative ? 'negative' : 'positive'].get(index)! : place;
-    const { rows, values } = field;
-    for (let i = 0; i < rows.length; i++) {
-      const row = placeOf[rows[i]!]!;
-      if (row >= 0) matrix[row * width + target] = values[i]!;
-    }
+    const target = isBucket ? columnOf(index, isNegative, positive, negative) : place;
+    copyColumn(field, matrix, target * count, isEachTaken ? null : placeOf);
   }
   const form = {
     schema: plain.schemas[formOf]!,
@@ -377,6 +415,36 @@ function wholeRun(
     customBounds: plain.bounds[formOf]!,
   };
   return { ...form, first: 0, past: count, positive, negative, matrix, width };
+}
+
+function takenOf({ heap, rowsAt, count }: FieldColumn, placeOf: Int32Array): number {
+  let taken = 0;
+  for (let i = rowsAt; i < rowsAt + count; i++) if (placeOf[heap.rows[i]!]! >= 0) taken++;
+  return taken;
+}
+
+/** @param placeOf null when all rows are taken */
+function copyColumn(
+  { heap: { rows, values }, rowsAt, valuesAt, count }: FieldColumn,
+  matrix: Float64Array,
+  target: number,
+  placeOf: Int32Array | null,
+): void {
+  for (let i = 0; i < count; i++) {
+    const row = rows[rowsAt + i]!;
+    const place = placeOf === null ? row : placeOf[row]!;
+    if (place >= 0) matrix[target + place] = values[valuesAt + i]!;
+  }
+}
+
+/** Whole counts and those of floats have columns of their own: of both, one bucket. */
+function layoutOf(indexes: readonly number[]): Int32Array {
+  const sorted = new Int32Array(indexes).sort();
+  let length = 0;
+  for (let i = 0; i < sorted.length; i++) {
+    if (i === 0 || sorted[i] !== sorted[i - 1]) sorted[length++] = sorted[i]!;
+  }
+  return length === sorted.length ? sorted : sorted.slice(0, length);
 }
 
 function runsOf(count: number, plain: PlainColumns, cells: Cells): HistogramRun[] {
@@ -431,8 +499,7 @@ function runOf(
       .map((id) => columns[id]!)
       .filter(({ place }) => place === matrixColumn.buckets);
     const indexes = buckets.filter(({ isNegative }) => isNegative === wanted);
-    // Whole counts and those of floats have columns of their own.
-    return Int32Array.from(new Set(indexes.map(({ index }) => index))).sort();
+    return layoutOf(indexes.map(({ index }) => index));
   };
   const [positive, negative] = [layout(false), layout(true)];
   const width = matrixColumn.buckets + positive.length + negative.length;
@@ -441,31 +508,44 @@ function runOf(
     if (cellCount > Math.min(matrixCellsMax, cellsPerValueMax * (to - from))) return null;
   }
   const matrix = new Float64Array(cellCount);
-  const places = {
-    positive: placesIn(positive, matrixColumn.buckets),
-    negative: placesIn(negative, matrixColumn.buckets + positive.length),
-  };
   for (const id of seen) {
     const { place, index, isNegative } = columns[id]!;
     const isBucket = place === matrixColumn.buckets;
-    targets[id] = isBucket ? (isNegative ? places.negative : places.positive).get(index)! : place;
+    targets[id] = isBucket ? columnOf(index, isNegative, positive, negative) : place;
   }
+  const height = past - first;
   for (let row = first; row < past; row++) {
-    const at = (row - first) * width;
     for (let i = starts[row]!; i < starts[row + 1]!; i++) {
-      matrix[at + targets[column[i]!]!] = value[i]!;
+      matrix[targets[column[i]!]! * height + row - first] = value[i]!;
     }
   }
   for (const id of seen) targets[id] = -1;
   return { ...form, first, past, positive, negative, matrix, width };
 }
 
-function placesIn(indexes: Int32Array, first: number): Map<number, number> {
-  return new Map(Array.from(indexes, (index, i) => [index, first + i]));
+/** The column of a bucket that is in the layout of its side. */
+function columnOf(
+  index: number,
+  isNegative: boolean,
+  positive: Int32Array,
+  negative: Int32Array,
+): number {
+  if (isNegative) return matrixColumn.buckets + positive.length + placeIn(negative, index);
+  return matrixColumn.buckets + placeIn(positive, index);
+}
+
+function placeIn(ascending: Int32Array, index: number): number {
+  let [low, high] = [0, ascending.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (ascending[middle]! < index) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /** Neighbours of one form become one, as long as their matrix is not too large. */
-function joined(runs: readonly HistogramRun[]): HistogramRun[] {
+function joined(runs: readonly HistogramRun[], rooms: NumberRooms): HistogramRun[] {
   const all: HistogramRun[] = [];
   for (let at = 0; at < runs.length; ) {
     const first = runs[at]!;
@@ -474,11 +554,7 @@ function joined(runs: readonly HistogramRun[]): HistogramRun[] {
     let next = at + 1;
     for (; next < runs.length; next++) {
       const run = runs[next]!;
-      const isOne =
-        run.schema === first.schema &&
-        run.zeroThreshold === first.zeroThreshold &&
-        sameBounds(run.customBounds, first.customBounds);
-      if (!isOne) break;
+      if (!hasSameForm(run, first)) break;
       const wider = [unionOf(positive, run.positive), unionOf(negative, run.negative)] as const;
       const width = matrixColumn.buckets + wider[0].length + wider[1].length;
       const cells = (run.past - first.first) * width;
@@ -486,7 +562,7 @@ function joined(runs: readonly HistogramRun[]): HistogramRun[] {
       if (cells > matrixCellsMax || cells > joinedCellsFactorMax * apart + matrixCellsFree) break;
       [positive, negative] = wider;
     }
-    all.push(next === at + 1 ? first : joinedTo(runs.slice(at, next), positive, negative));
+    all.push(next === at + 1 ? first : joinedTo(runs.slice(at, next), positive, negative, rooms));
     at = next;
   }
   return all;
@@ -496,51 +572,51 @@ function joinedTo(
   runs: readonly HistogramRun[],
   positive: Int32Array,
   negative: Int32Array,
+  rooms: NumberRooms,
 ): HistogramRun {
   const { first } = runs[0]!;
   const { past } = runs.at(-1)!;
   const width = matrixColumn.buckets + positive.length + negative.length;
-  const matrix = new Float64Array((past - first) * width);
-  const places = [
-    placesIn(positive, matrixColumn.buckets),
-    placesIn(negative, matrixColumn.buckets + positive.length),
-  ] as const;
+  const matrix = rooms.take((past - first) * width);
   for (const run of runs) {
-    const from = [
+    const to = [
       ...[matrixColumn.count, matrixColumn.sum, matrixColumn.zeroCount],
-      ...Array.from(run.positive, (index) => places[0].get(index)!),
-      ...Array.from(run.negative, (index) => places[1].get(index)!),
+      ...Array.from(run.positive, (index) => columnOf(index, false, positive, negative)),
+      ...Array.from(run.negative, (index) => columnOf(index, true, positive, negative)),
     ];
-    for (let row = run.first; row < run.past; row++) {
-      const source = (row - run.first) * run.width;
-      const target = (row - first) * width;
-      for (let i = 0; i < from.length; i++) matrix[target + from[i]!] = run.matrix[source + i]!;
+    const height = run.past - run.first;
+    for (const [column, place] of to.entries()) {
+      const source = column * height;
+      const target = place * (past - first) + run.first - first;
+      for (let row = 0; row < height; row++) matrix[target + row] = run.matrix[source + row]!;
     }
   }
   return { ...runs[0]!, past, positive, negative, matrix, width };
 }
 
-/** The numbers of a row in its matrix. */
+/** The numbers of a row, in the order of columns. */
 export function numbersOf(run: HistogramRun, row: number): Float64Array {
   assert(row >= run.first && row < run.past, 'the row is of the run');
-  const at = (row - run.first) * run.width;
-  return run.matrix.subarray(at, at + run.width);
+  const { matrix, width } = run;
+  const height = run.past - run.first;
+  const numbers = new Float64Array(width);
+  for (let i = 0, at = row - run.first; i < width; i++, at += height) numbers[i] = matrix[at]!;
+  return numbers;
 }
 
 /** A row as a histogram of its own. */
 export function histogramAt(rows: HistogramRows, run: HistogramRun, row: number): FloatHistogram {
-  // Who keeps it does not keep all rows.
-  return histogramOfNumbers(run, numbersOf(run, row).slice(), 0, rows.hints[row] as CounterHint);
+  return histogramOfNumbers(run, numbersOf(run, row), 0, rows.hints[row] as CounterHint);
 }
 
-/** @param numbers which has those of a row of the run's matrix at a place; borrowed */
+/** @param numbers which has those of a row at a place, in the order of columns; borrowed */
 export function histogramOfNumbers(
-  run: HistogramRun,
+  layout: HistogramLayout,
   numbers: Float64Array,
   at: number,
   hint: CounterHint = counterHint.unknown,
 ): FloatHistogram {
-  const { schema, zeroThreshold, customBounds, positive, negative, width } = run;
+  const { schema, zeroThreshold, customBounds, positive, negative } = layout;
   const first = at + matrixColumn.buckets;
   const past = first + positive.length;
   const sideOf = (indexes: Int32Array, from: number, to: number): Buckets =>
@@ -554,6 +630,6 @@ export function histogramOfNumbers(
     sum: numbers[at + matrixColumn.sum]!,
     customBounds,
     positive: sideOf(positive, first, past),
-    negative: sideOf(negative, past, at + width),
+    negative: sideOf(negative, past, past + negative.length),
   });
 }

@@ -7,6 +7,7 @@ import { apart, typedInOrder } from '../../store/typed_chunks.ts';
 import { isAbsent } from '../../window_functions/row.ts';
 import { HistogramChanges, type HistogramSeries, ListedHistograms } from './change.ts';
 import type { FloatHistogram } from '../float_histogram.ts';
+import { NumberRooms } from './number_rooms.ts';
 import { type HistogramRows, joinedParts, readHistogramPart } from './histogram_rows.ts';
 
 /** Floats and histograms apart, each in ascending time. */
@@ -50,12 +51,13 @@ export interface ReadPart {
 /** Of a row beside its counts: time, start, places. */
 const rowBytes = 40;
 
-/** Reads a series chunk by chunk, so that its reader can give way between two of them. */
-export class SeriesReading {
+/** Reads a series chunk by chunk, so that its reader can give way between two of them. Its rows are there until its end. */
+export class SeriesReading implements Disposable {
   readonly #range: readonly [startNanos: bigint, endNanos: bigint];
   readonly #floatChunks: readonly Uint8Array[];
   readonly #typedChunks: readonly Uint8Array[];
   readonly #parts: HistogramRows[] = [];
+  readonly #rooms = new NumberRooms();
 
   /**
    * @param chunks of both kinds, one after the other
@@ -73,7 +75,7 @@ export class SeriesReading {
   next(): ReadPart | null {
     const chunk = this.#typedChunks[this.#parts.length];
     if (chunk === undefined) return null;
-    const part = readHistogramPart(chunk, this.#range, this.#parts.length === 0);
+    const part = readHistogramPart(chunk, this.#range, this.#parts.length === 0, this.#rooms);
     this.#parts.push(part);
     const rowCount = part.timestampNanos.length;
     const matrixBytes = part.runs.reduce((sum, { matrix }) => sum + matrix.byteLength, 0);
@@ -85,7 +87,7 @@ export class SeriesReading {
    * @param isOfStats as of `HistogramChanges`
    */
   rows(isOfStats = false): SeriesRows {
-    const histograms = joinedParts(this.#parts);
+    const histograms = joinedParts(this.#parts, this.#rooms);
     const floats = readFloats(this.#floatChunks, this.#range);
     const beaten = beatenRows(floats, histograms);
     return {
@@ -93,6 +95,10 @@ export class SeriesReading {
       ...histogramsOf(histograms, beaten.histograms, isOfStats),
       staleMillis: staleMillisOf(floats, histograms, beaten),
     };
+  }
+
+  [Symbol.dispose](): void {
+    this.#rooms[Symbol.dispose]();
   }
 }
 
@@ -148,31 +154,49 @@ function histogramsOf(
   const isStale = all.isStale.map((stale, row) => stale | isBeaten[row]!);
   const histograms = new HistogramChanges({ ...all, isStale }, isOfStats);
   const { places } = histograms;
-  const ofPlaces = (column: BigInt64Array): Float64Array =>
-    millisOf(BigInt64Array.from(places, (row) => column[row]!));
   return {
-    histogramMillis: ofPlaces(all.timestampNanos),
+    histogramMillis: millisAt(all.timestampNanos, places),
     histograms,
-    histogramStarts: all.startNanos === null ? null : ofPlaces(all.startNanos),
+    histogramStarts: all.startNanos === null ? null : millisAt(all.startNanos, places),
   };
 }
 
 function staleMillisOf(floats: FloatRows, histograms: HistogramRows, beaten: Beaten): Float64Array {
   const { values } = floats;
   const words = new Uint32Array(values.buffer, values.byteOffset, 2 * values.length);
-  const ends = [
-    ...floats.timestampNanos.filter((_, row) => isAbsent(words, row) && beaten.floats[row] === 0),
-    ...histograms.timestampNanos.filter(
-      (_, row) => histograms.isStale[row] === 1 && beaten.histograms[row] === 0,
-    ),
-  ];
-  return millisOf(BigInt64Array.from(ends)).sort();
+  const ends: number[] = [];
+  const add = ({ timestampNanos }: { timestampNanos: BigInt64Array }, row: number): void => {
+    ends.push(millisAt(timestampNanos, Int32Array.of(row))[0]!);
+  };
+  for (let row = 0; row < values.length; row++) {
+    if (beaten.floats[row] === 0 && isAbsent(words, row)) add(floats, row);
+  }
+  for (let row = 0; row < histograms.isStale.length; row++) {
+    if (beaten.histograms[row] === 0 && histograms.isStale[row] === 1) add(histograms, row);
+  }
+  return Float64Array.from(ends).sort();
 }
 
 /** Rounded down. */
 function millisOf(nanos: BigInt64Array): Float64Array {
-  return Float64Array.from(nanos, (each) => {
-    const millis = Number(each / 1_000_000n);
-    return each < 0n && each % 1_000_000n !== 0n ? millis - 1 : millis;
-  });
+  return millisAt(nanos, Int32Array.from(nanos.keys()));
+}
+
+const nanosOfMilli = 1_000_000;
+/** 2^32 nanoseconds in milliseconds, and the nanoseconds that are left then. */
+const highMillis = 4_294;
+const highNanos = 967_296;
+
+/** Of those at places, rounded down: by words, since a BigInt each would cost more than all else that is done with a row. */
+function millisAt(nanos: BigInt64Array, places: Int32Array): Float64Array {
+  const { buffer, byteOffset, length } = nanos;
+  const low = new Uint32Array(buffer, byteOffset, 2 * length);
+  const high = new Int32Array(buffer, byteOffset, 2 * length);
+  const millis = new Float64Array(places.length);
+  for (let i = 0; i < places.length; i++) {
+    const at = 2 * places[i]!;
+    const [upper, lower] = [high[at + 1]!, low[at]!];
+    millis[i] = upper * highMillis + Math.floor((upper * highNanos + lower) / nanosOfMilli);
+  }
+  return millis;
 }

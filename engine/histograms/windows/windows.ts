@@ -10,6 +10,7 @@ import { ChangeCounts, type RowWindow } from './change_counts.ts';
 import { counterHint, type FloatHistogram, reconciled } from '../float_histogram.ts';
 import { HistogramMean } from '../histogram_mean.ts';
 import { HistogramSum } from '../histogram_sum.ts';
+import type { HistogramBlock } from './histogram_block.ts';
 import type { SeriesRows } from './series_rows.ts';
 
 type Outcome = number | FloatHistogram | null | 'ofFloats';
@@ -177,7 +178,25 @@ export class HistogramWindows {
     return floatTime > histogramTime ? floats[b - 1]! : this.#at(d - 1);
   }
 
+  /** Whether the rows of a window have changed over a time. */
+  #hasChange(first: number, last: number): boolean {
+    const { histogramMillis } = this.#rows;
+    return last > first && histogramMillis[first] !== histogramMillis[last];
+  }
+
   #extrapolated({ c, d }: RowWindow, step: number): Outcome {
+    const [first, last] = [c, d - 1];
+    if (!this.#hasChange(first, last)) return null;
+    const isCounter = this.#request.function !== 'delta';
+    const { histogram, notes } = this.#rows.histograms.over(first, last, isCounter, (change) =>
+      this.#extrapolation(first, last, step, change),
+    );
+    this.notes |= notes;
+    return histogram;
+  }
+
+  /** What a change from row to row is multiplied by, that it is one over the window. @param change of the count */
+  #extrapolation(first: number, last: number, step: number, change: number): number {
     const {
       function: name,
       rangeMillis,
@@ -185,10 +204,7 @@ export class HistogramWindows {
       referenceStepMillis,
     } = this.#request;
     const { histograms, histogramMillis } = this.#rows;
-    const [first, last] = [c, d - 1];
     const [firstTime, lastTime] = [histogramMillis[first]!, histogramMillis[last]!];
-    if (last <= first || firstTime === lastTime) return null;
-    const isCounter = name !== 'delta';
     const reference = referenceStartMillis + step * referenceStepMillis;
     const sampledSeconds = (lastTime - firstTime) / 1000;
     const meanInterval = sampledSeconds / (last - first);
@@ -197,18 +213,52 @@ export class HistogramWindows {
     let toEnd = (reference - lastTime) / 1000;
     if (toStart >= threshold) toStart = meanInterval / 2;
     if (toEnd >= threshold) toEnd = meanInterval / 2;
-    const { histogram, notes } = histograms.over(first, last, isCounter, (change) => {
-      if (isCounter) {
-        const count = histograms.countAt(first);
-        if (change > 0 && count >= 0) {
-          toStart = Math.min(toStart, sampledSeconds * (count / change));
-        }
+    if (name !== 'delta') {
+      const count = histograms.countAt(first);
+      if (change > 0 && count >= 0) {
+        toStart = Math.min(toStart, sampledSeconds * (count / change));
       }
-      const factor = (sampledSeconds + toStart + toEnd) / sampledSeconds;
-      return name === 'rate' ? factor / (rangeMillis / 1000) : factor;
-    });
-    this.notes |= notes;
-    return histogram;
+    }
+    const factor = (sampledSeconds + toStart + toEnd) / sampledSeconds;
+    return name === 'rate' ? factor / (rangeMillis / 1000) : factor;
+  }
+
+  /**
+   * The outcomes of all steps at once.
+   * @param room for so many numbers, which belong to the block
+   * @returns null when they have to be made one by one
+   */
+  block(room: (length: number) => Float64Array): HistogramBlock | null {
+    const { function: name, stepCount } = this.#request;
+    const isCounter = name === 'rate' || name === 'increase';
+    if (!(isCounter || name === 'delta') || this.#rows.floats.length > 0) return null;
+    const { starts, ends } = this.#histograms;
+    const windows = {
+      steps: new Int32Array(stepCount),
+      firsts: new Int32Array(stepCount),
+      lasts: new Int32Array(stepCount),
+    };
+    let count = 0;
+    for (let step = 0; step < stepCount; step++) {
+      const [first, last] = [starts[step]!, ends[step]! - 1];
+      if (!this.#hasChange(first, last)) continue;
+      windows.steps[count] = step;
+      windows.firsts[count] = first;
+      windows.lasts[count] = last;
+      count++;
+    }
+    const steps = windows.steps.subarray(0, count);
+    const firsts = windows.firsts.subarray(0, count);
+    const lasts = windows.lasts.subarray(0, count);
+    const outcome = this.#rows.histograms.blockOver(
+      { steps, firsts, lasts },
+      isCounter,
+      (i, change) => this.#extrapolation(firsts[i]!, lasts[i]!, steps[i]!, change),
+      room,
+    );
+    if (outcome === null) return null;
+    this.notes |= outcome.notes;
+    return outcome.block;
   }
 
   #instantChange(window: RowWindow): Outcome {
