@@ -432,3 +432,30 @@ test('rates and their sums are the same whether they are computed at once or eac
     }
   }
 });
+
+test('bounds that change are told of a rate, and not of its count and sum, which have none', async () => {
+  await using test = await TestCoordinator.openReady();
+  const start = nowSeconds() - 100;
+  const histograms = Array.from({ length: 8 }, (_, i) => ({
+    timestampMillis: (start + 10 * i) * 1000,
+    histogram: {
+      ...histogramOf(0, 0),
+      schema: customSchema,
+      zeroThreshold: 0,
+      count: 4 * i,
+      sumBits: bitsOf(6 * i),
+      customBounds: i < 4 ? Float64Array.of(1, 2) : Float64Array.of(1, 3),
+      positive: { indexes: Int32Array.of(0, 2), counts: Float64Array.of(i, 3 * i) },
+    },
+  }));
+  const series = [{ tags: tagsOf({ __name__: 'size' }), samples: [], histograms }];
+  const answer = await test.post(writePath, encodeRemoteWriteV2(series), v2);
+  assert.equal(answer.status, 204, answer.text);
+  const at = start + 70;
+  const infosOf = async (query: string): Promise<number> =>
+    (await dataAt(test, query, at)).infos?.length ?? 0;
+  assert.ok((await infosOf('rate(size[65s])')) > 0);
+  assert.equal(await infosOf('histogram_sum(rate(size[65s]))'), 0);
+  const { data } = await dataAt(test, 'histogram_sum(increase(size[60s]))', at);
+  assert.deepEqual(data.result, [{ metric: {}, value: [at, '36'] }]);
+});

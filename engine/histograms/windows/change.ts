@@ -292,16 +292,18 @@ export class HistogramChanges implements HistogramSeries {
     const run = this.#runAt(firsts[0]!);
     if (run !== this.#runAt(lasts[count - 1]!)) return null;
     const width = this.#isOfStats ? matrixColumn.buckets : run.width;
-    if (count * width > blockNumbersMax) return null;
+    let work = count * width;
     const rowOf = (place: number): number => this.places[place]! - run.first;
     const added: { window: number; row: number }[] = [];
     const fromNothing: number[] = [];
     let notes: number = windowNote.nothing;
     for (let i = 0; i < count; i++) {
       const [first, last] = [firsts[i]!, lasts[i]!];
+      const resets = isCounter ? this.#resetsWithin(first, last) : noPlaces;
+      work += resets.length * width + (this.#hasGauges ? last - first : 0);
+      if (work > blockNumbersMax) return null;
       notes |= this.#notes(first, last, isCounter);
-      if (!isCounter) continue;
-      for (const reset of this.#resetsWithin(first, last)) {
+      for (const reset of resets) {
         if (reset === first + 1) fromNothing.push(i);
         else added.push({ window: i, row: rowOf(reset - 1) });
       }
@@ -341,8 +343,11 @@ export class HistogramChanges implements HistogramSeries {
 
   /** As `changeByRows`, with the rows alone that have a say: both ends, and those before resets. */
   #overRuns(first: number, last: number): HistogramChange {
-    const histogramAtPlace = (place: number): FloatHistogram =>
-      this.#histogram(this.places[place]!);
+    const histogramAtPlace = (place: number): FloatHistogram => {
+      const histogram = this.#histogram(this.places[place]!);
+      // Without buckets there are no bounds that could differ.
+      return this.#isOfStats ? statsOf(histogram) : histogram;
+    };
     const resets = this.#resetsWithin(first, last);
     const end = histogramAtPlace(last);
     let start = histogramAtPlace(first);
@@ -368,8 +373,7 @@ export class HistogramChanges implements HistogramSeries {
       if ((change.add(before) & reconciled.bounds) !== 0) notes |= windowNote.addedBounds;
     }
     change.hint = counterHint.gauge;
-    const histogram = change.compact();
-    return { histogram: this.#isOfStats ? statsOf(histogram) : histogram, notes };
+    return { histogram: change.compact(), notes };
   }
 
   /** Those that have a row between two places. */

@@ -10,7 +10,7 @@ import {
   matrixColumn,
 } from './histogram_rows.ts';
 
-/** Numbers of a block: about a millisecond's work, and not much more where it is taken apart. */
+/** Numbers that are looked at for a block: about a millisecond's work, and not much more where it is taken apart. */
 export const blockNumbersMax: number = 1 << 17;
 
 /** All of them are gauges. Borrowed: its numbers are there until the next row is made. */

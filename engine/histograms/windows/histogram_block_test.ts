@@ -1,7 +1,11 @@
 /** Changes of many windows at once, and sums of them, beside the same one by one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { SeededNumbers } from '../../codec/samples_testing.ts';
+import { encodeTypedRows } from '../../typed/codec.ts';
+import { inColumns } from '../../typed/codec_fuzz.ts';
+import { type Histogram, valueOfHistogram } from '../../typed/histogram.ts';
 import { ColumnSums } from '../column_sums.ts';
 import type { FloatHistogram } from '../float_histogram.ts';
 import { HistogramSum } from '../histogram_sum.ts';
@@ -12,6 +16,18 @@ import { readHistogramRows } from './histogram_rows.ts';
 import { SeriesReading } from './series_rows.ts';
 import { seriesOf } from './series_testing.ts';
 
+const emptyHistogram: Histogram = {
+  isFloat: false,
+  schema: 0,
+  hint: 0,
+  zeroThreshold: 0.001,
+  count: 0,
+  zeroCount: 0,
+  sumBits: 0n,
+  customBounds: new Float64Array(0),
+  positive: { indexes: new Int32Array(0), counts: new Float64Array(0) },
+  negative: { indexes: new Int32Array(0), counts: new Float64Array(0) },
+};
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 const room = (length: number): Float64Array => new Float64Array(length).fill(Number.NaN);
 
@@ -87,6 +103,27 @@ test('a factor that is not finite, or several forms in the windows, are left to 
   assert.notEqual(over(1, 1), null);
   assert.equal(over(1, Number.POSITIVE_INFINITY), null);
   assert.equal(over(changes.count - 1, 1), null);
+});
+
+test('windows that look at very many rows are left to who gives way between them', () => {
+  const rowCount = 2000;
+  const values = Array.from({ length: rowCount }, (_, i) =>
+    valueOfHistogram({ ...emptyHistogram, count: rowCount - i, zeroCount: rowCount - i }),
+  );
+  const timestampNanos = BigInt64Array.from(values, (_, i) => BigInt(i));
+  const rowVersions = Float64Array.from(timestampNanos, (nanos) => Number(versionAtNanos(nanos)));
+  const chunk = encodeTypedRows(
+    inColumns({ timestampNanos, values, rowVersions, startNanos: null }),
+  );
+  const changes = new HistogramChanges(readHistogramRows([chunk], allTimes));
+  const over = (count: number): BlockOfChanges | null => {
+    const steps = Int32Array.from({ length: count }, (_, i) => i);
+    const windows = { steps, firsts: steps.map(() => 0), lasts: steps.map(() => rowCount - 1) };
+    return changes.blockOver(windows, true, () => 1, room);
+  };
+  // Each row is a reset, so that all of them are added up for each window.
+  assert.equal(listOf(over(10)!).get(9)!.count, (rowCount * (rowCount - 1)) / 2);
+  assert.equal(over(100), null);
 });
 
 test('sums of blocks are those of their histograms, to the last bit', () => {

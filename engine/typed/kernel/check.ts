@@ -20,7 +20,18 @@ import {
 export const notCanonical: u32 = u32.MAX_VALUE;
 
 /** Where a varint of the shortest form ends, or 0. */
+@inline
 function checkedVarintEnd(p: usize, end: usize): usize {
+  // Most take a byte or two.
+  if (p + 2 <= end) {
+    if (load<u8>(p) < 128) return p + 1;
+    const second = load<u8>(p, 1);
+    if (second < 128) return second == 0 ? 0 : p + 2;
+  }
+  return checkedLongVarintEnd(p, end);
+}
+
+function checkedLongVarintEnd(p: usize, end: usize): usize {
   for (let length: usize = 1; length <= 10 && p < end; length++) {
     const byte = load<u8>(p++);
     if (byte >= 128) continue;

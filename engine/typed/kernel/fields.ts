@@ -37,9 +37,15 @@ export function varintBytes(value: u64): u32 {
 /** The varint at p, of a value that was checked. */
 @inline
 export function varintAt(p: usize): u64 {
-  let value: u64 = 0;
+  // Most numbers take a byte or two.
+  const first = <u64>load<u8>(p);
+  if (first < 128) return first;
+  const second = <u64>load<u8>(p, 1);
+  if (second < 128) return (first & 127) | (second << 7);
+  let value = (first & 127) | ((second & 127) << 7);
   let byte: u64 = 128;
-  for (let shift: u64 = 0; byte >= 128; shift += 7) {
+  p += 2;
+  for (let shift: u64 = 14; byte >= 128; shift += 7) {
     byte = <u64>load<u8>(p++);
     value |= (byte & 127) << shift;
   }
