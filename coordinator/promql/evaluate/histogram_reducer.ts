@@ -1,6 +1,6 @@
 /** Sums and means of native histograms by group and step, as Prometheus 3.15 has them. */
 import { assert } from '#lib/assert.ts';
-import { ColumnSums } from '#engine/histograms/column_sums.ts';
+import { ColumnSums } from '#engine/histograms/windows/column_sums.ts';
 import {
   counterHint,
   type FloatHistogram,

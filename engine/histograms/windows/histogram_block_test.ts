@@ -6,7 +6,7 @@ import { SeededNumbers } from '../../codec/samples_testing.ts';
 import { encodeTypedRows } from '../../typed/codec.ts';
 import { inColumns } from '../../typed/codec_fuzz.ts';
 import { type Histogram, valueOfHistogram } from '../../typed/histogram.ts';
-import { ColumnSums } from '../column_sums.ts';
+import { ColumnSums } from './column_sums.ts';
 import type { FloatHistogram } from '../float_histogram.ts';
 import { HistogramSum } from '../histogram_sum.ts';
 import { writeHistogram } from '../histograms_testing.ts';

@@ -2,11 +2,11 @@
  * Sums of blocks of one form, step by step: what adding their histograms one by one to a `HistogramSum` for each step comes
  * to, to the last bit, without an object for any of them.
  */
-import { joinedLayouts, type SummedBuckets } from './buckets.ts';
-import { counterHint, FloatHistogram } from './float_histogram.ts';
-import { HistogramSum, type SummedNumber } from './histogram_sum.ts';
-import type { HistogramBlock } from './windows/histogram_block.ts';
-import { hasSameForm, type HistogramForm, matrixColumn } from './windows/histogram_rows.ts';
+import { joinedLayouts, type SummedBuckets } from '../buckets.ts';
+import { counterHint, FloatHistogram } from '../float_histogram.ts';
+import { HistogramSum, type SummedNumber } from '../histogram_sum.ts';
+import type { HistogramBlock } from './histogram_block.ts';
+import { hasSameForm, type HistogramForm, matrixColumn } from './histogram_rows.ts';
 
 /** Of each step what has been counted, and what that has lost by rounding. */
 interface SummedColumn {
