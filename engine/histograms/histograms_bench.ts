@@ -8,6 +8,8 @@ import { inColumns } from '../typed/codec_fuzz.ts';
 import { histogramValues } from '../typed/samples_testing.ts';
 import { changeByRows, HistogramChanges } from './windows/change.ts';
 import { quantileOf } from './estimates.ts';
+import { ColumnSums } from './windows/column_sums.ts';
+import { blockNumbersMax, type HistogramBlock } from './windows/histogram_block.ts';
 import { readHistogramRows } from './windows/histogram_rows.ts';
 import { HistogramSum } from './histogram_sum.ts';
 
@@ -44,6 +46,22 @@ export function bench(size: BenchSize): Promise<BenchResult[]> {
   const windows = Array.from({ length: rowCount - windowRows }, (_, first) => first);
   const rates = windows.map((first) => changes.over(first, first + windowRows, true).histogram!);
   const histograms = Array.from(changes.places, (_, place) => changes.at(place));
+  const places = Int32Array.from(windows);
+  const allWindows = {
+    steps: places,
+    firsts: places,
+    lasts: places.map((first) => first + windowRows),
+  };
+  const room = new Float64Array(blockNumbersMax);
+  const blockOf = (of: HistogramChanges): HistogramBlock =>
+    of.blockOver(
+      allWindows,
+      true,
+      () => 1,
+      (length) => room.subarray(0, length),
+    )!.block;
+  const block = blockOf(changes);
+  const sums = new ColumnSums(block, windows.length);
   const figure = (name: string, count: number, work: () => void): BenchResult => ({
     name: `engine/histograms: ${name}`,
     unit: 'ns',
@@ -55,6 +73,9 @@ export function bench(size: BenchSize): Promise<BenchResult[]> {
       const each = new HistogramChanges(rows);
       for (const first of windows) each.over(first, first + windowRows, true);
     }),
+    figure('the same of all windows at once', windows.length, () => {
+      blockOf(new HistogramChanges(rows));
+    }),
     figure(`the same by rows`, windows.length, () => {
       for (const first of windows) {
         changeByRows(histograms.slice(first, first + windowRows + 1), true);
@@ -63,6 +84,9 @@ export function bench(size: BenchSize): Promise<BenchResult[]> {
     figure('add to a sum', rates.length - 1, () => {
       const sum = new HistogramSum(rates[0]!);
       for (const rate of rates.slice(1)) sum.add(rate);
+    }),
+    figure('add to sums by columns', block.steps.length, () => {
+      sums.add(block);
     }),
     figure('quantile', rates.length, () => {
       for (const rate of rates) quantileOf(0.99, rate);
