@@ -213,7 +213,7 @@ test('a process marks nothing of what another process of its instance has given 
     instanceId: 'a',
     identity: await openIdentity(realEnv, folder),
     dataFolder: folder,
-    storeLineageId: () => '',
+    storeLineage: () => ({ id: '', follows: [] }),
     onOlderStore: async () => {},
   });
   const giveUp = () => cluster.changePlacement((current) => resetInstance(current, 'a'));

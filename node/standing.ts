@@ -22,7 +22,7 @@ import { Introductions, type IntroductionsOptions } from './identity/introductio
 const lastWordMillisMax = 5_000;
 
 export interface StandingOptions
-  extends Omit<AnnouncementOptions, 'identity' | 'storeLineageId'>,
+  extends Omit<AnnouncementOptions, 'identity' | 'storeLineage'>,
     Pick<IntroductionsOptions, 'nodeServiceOf'> {
   readonly database: Pick<
     Database,
@@ -53,7 +53,10 @@ export class Standing {
     this.#announcement = new Announcement({
       ...options,
       identity: database.identity,
-      storeLineageId: () => topology.view.storeLineageId,
+      storeLineage: () => {
+        const { storeLineageId, storeFollows } = topology.view;
+        return { id: storeLineageId, follows: storeFollows };
+      },
     });
     this.#introductions = new Introductions(options);
   }

@@ -56,6 +56,8 @@ export interface TopologyView {
   readonly lineageId: string;
   /** The one that the store has now: another one as long as it awaits approval. */
   readonly storeLineageId: string;
+  /** Lineages that it goes on from, the oldest first. */
+  readonly storeFollows: readonly string[];
   /** Nobody changes placement or namespaces. */
   readonly awaitsApproval: boolean;
 }
@@ -88,6 +90,7 @@ export const emptyView: TopologyView = {
   namespacesRevision: 0,
   lineageId: '',
   storeLineageId: '',
+  storeFollows: [],
   awaitsApproval: false,
 };
 
@@ -356,10 +359,16 @@ export class Topology implements TopologySource, AsyncDisposable {
     if (wasBehind) this.#known.clear();
     this.#lineageId = lineage.id;
     this.#revision = Math.max(this.#revision, placement.revision, namespaces.revision);
-    const { id, awaitsApproval } = lineage;
+    const { id, follows, awaitsApproval } = lineage;
     const { isLoaded, storeLineageId, awaitsApproval: awaited } = this.#current;
     const isSame = isLoaded && id === storeLineageId && awaitsApproval === awaited;
-    this.#current = { ...this.#current, lineageId: id, storeLineageId: id, awaitsApproval };
+    this.#current = {
+      ...this.#current,
+      lineageId: id,
+      storeLineageId: id,
+      storeFollows: follows,
+      awaitsApproval,
+    };
     this.#adoptListed(this.#placementKey, placement);
     this.#adoptListed(this.#namespacesKey, namespaces);
     this.#checkReadable();
@@ -411,6 +420,7 @@ export class Topology implements TopologySource, AsyncDisposable {
       ...this.#current,
       namespaces: isSame ? own : joined,
       storeLineageId: lineage.id,
+      storeFollows: lineage.follows,
       awaitsApproval: true,
       isLoaded: true,
     };

@@ -10,6 +10,7 @@
 import type { Compare, KeyValue, Kv } from '#cluster/kv/kv.ts';
 import type { Introduction } from '#cluster/node/service.ts';
 import { type ClusterName, clusterPrefix } from '#cluster/kv/keys.ts';
+import type { StoreLineage } from '#cluster/kv/lineage.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { noncesMax, type FolderMark, readFolderMark, writeFolderMark } from './folder_mark.ts';
@@ -37,7 +38,7 @@ export interface AnnouncementOptions {
   readonly identity: NodeIdentity;
   readonly dataFolder: string;
   /** The lineage that the store has now (cluster/kv/lineage.ts). */
-  readonly storeLineageId: () => string;
+  readonly storeLineage: () => Pick<StoreLineage, 'id' | 'follows'>;
   /** Called when the store is older than what this instance told it. */
   readonly onOlderStore: (reason: string) => Promise<void>;
 }
@@ -176,11 +177,12 @@ export class Announcement {
       await this.#noteTold(seen.modRevision, seen.lineageId);
       return 'continued';
     }
-    const lineageId = this.#options.storeLineageId();
-    const isOlder = isOlderStore(seen, this.#mark, lineageId);
+    const lineage = this.#options.storeLineage();
+    const lineageId = lineage.id;
+    const isOlder = isOlderStore(seen, this.#mark, lineage);
     if (isOlder && seen.lineageId === lineageId) {
-      await this.#options.onOlderStore(olderReason(seen.revision, this.#mark.revision));
-      if (this.#options.storeLineageId() === lineageId) {
+      await this.#options.onOlderStore(olderReason(seen, this.#mark));
+      if (this.#options.storeLineage().id === lineageId) {
         throw new TsdbError('UNAVAILABLE', 'the key-value store has no lineage of its own yet');
       }
       // Announced by the lineage that the store has from now on.
@@ -297,11 +299,13 @@ export class Announcement {
   async #announceAgain(signal: AbortSignal): Promise<void> {
     const { kv, identity, instanceId } = this.#options;
     const seen = await this.#seen(signal);
-    const lineageId = this.#options.storeLineageId();
+    const lineageId = this.#options.storeLineage().id;
     const isOlder = seen.identity === null || seen.revision < this.#revision;
     if (isOlder && seen.lineageId === lineageId) {
       const known = seen.identity === null ? 'it does not know this instance any more' : null;
-      await this.#options.onOlderStore(known ?? olderReason(seen.revision, this.#revision));
+      await this.#options.onOlderStore(
+        known ?? olderReason(seen, { ...this.#mark!, revision: this.#revision }),
+      );
     }
     const { identity: other } = seen;
     // One of this folder, that a restored store has again. Of a copy of the folder that was started less
@@ -317,7 +321,7 @@ export class Announcement {
     }
     // What the store says now may be as before what this start did.
     this.#sinceBoot = identity.boot + 1;
-    const now = this.#options.storeLineageId();
+    const now = this.#options.storeLineage().id;
     const { succeeded, revision } = await kv.transact(
       [{ key: this.#identityKey, target: 'modRevision', equals: seen.modRevision }],
       [this.#identityPut(seen, now, seen.missed), this.#markOperation(this.#mark!.current)],
@@ -368,16 +372,29 @@ export class Announcement {
 }
 
 /**
- * Whether the store has forgotten what this folder told it. Revisions of two lineages count apart:
- * those of one that the instance has gone on with since are not compared.
+ * Whether the store has forgotten what this folder told it. Revisions count within one lineage alone: a backup may have a
+ * higher one than a store that was made anew since. Of two lineages that later is which the store names later; one
+ * that it does not know came after all that it has.
  */
-function isOlderStore(seen: Seen, mark: FolderMark, storeLineageId: string): boolean {
-  const isComparable = seen.lineageId === mark.lineageId || seen.lineageId !== storeLineageId;
-  return isComparable && seen.revision < mark.revision;
+function isOlderStore(
+  seen: Seen,
+  mark: FolderMark,
+  { id, follows }: Pick<StoreLineage, 'id' | 'follows'>,
+): boolean {
+  if (seen.identity === null) return false;
+  if (seen.lineageId === mark.lineageId) return seen.revision < mark.revision;
+  const known = [...follows, id];
+  const told = known.lastIndexOf(mark.lineageId);
+  return told < 0 || known.lastIndexOf(seen.lineageId) < told;
 }
 
-function olderReason(now: number, before: number): string {
-  return `it has this instance as of revision ${now}, and had it as of ${before}`;
+type Told = Pick<Seen, 'revision' | 'lineageId'>;
+
+function olderReason(now: Told, before: Told): string {
+  const ofLineage = (told: Told): string => {
+    return now.lineageId === before.lineageId ? '' : ` of lineage "${told.lineageId}"`;
+  };
+  return `it has this instance as of revision ${now.revision}${ofLineage(now)}, and had it as of ${before.revision}${ofLineage(before)}`;
 }
 
 function historyOf(seen: Seen, identity: NodeIdentity, mark: FolderMark): FolderHistory {

@@ -25,16 +25,17 @@ function temporaryFolder(): string {
 }
 
 /** What the store says of its lineage, and who was told that it went back. */
-const lineage = { id: '', olderStores: [] as string[] };
-beforeEach(() => Object.assign(lineage, { id: '', olderStores: [] }));
+const lineage = { id: '', follows: [] as string[], olderStores: [] as string[] };
+beforeEach(() => Object.assign(lineage, { id: '', follows: [], olderStores: [] }));
 
 function announcement(kv: Kv, folder: string, identity: NodeIdentity): Announcement {
-  const storeLineageId = () => lineage.id;
+  const storeLineage = () => lineage;
   const onOlderStore = async (reason: string) => {
     lineage.olderStores.push(reason);
+    lineage.follows = [...lineage.follows, lineage.id];
     lineage.id = `restored ${lineage.olderStores.length}`;
   };
-  const options = { env: realEnv, cluster, instanceId: 'a', storeLineageId, onOlderStore };
+  const options = { env: realEnv, cluster, instanceId: 'a', storeLineage, onOlderStore };
   return new Announcement({ ...options, kv, dataFolder: folder, identity });
 }
 
@@ -263,6 +264,36 @@ test('a store that is older than the folder takes nothing from it, whether it ru
   const { announced: last } = await start(backup, folder, givenUp);
   await last.raiseMark(never);
   assert.equal((await start(again, folder)).history, 'continued');
+});
+
+test('a backup is older than a store that was made anew since, though it has more revisions', async () => {
+  for (const isDeclared of [false, true]) {
+    Object.assign(lineage, { id: 'first', follows: [''], olderStores: [] });
+    const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+    const folder = temporaryFolder();
+    const { announced } = await start(kv, folder);
+    for (let i = 0; i < 20; i += 1) await announced.raiseMark(never);
+    const backup = await copyOf(kv);
+    Object.assign(lineage, { id: 'anew', follows: ['', 'first'] });
+    const anew = new MemoryKvStore({ clock: realEnv.clock }).client();
+    const { announced: next } = await start(anew, folder);
+    await next.raiseMark(never);
+    // The backup is restored: its own lineage, or one that the topology has already given to it.
+    const declared = { id: 'declared', follows: ['', 'first'] };
+    Object.assign(lineage, isDeclared ? declared : { id: 'first', follows: [''] });
+    const givenUp: string[] = [];
+    assert.equal((await start(backup, folder, givenUp)).history, 'continued');
+    assert.deepEqual(givenUp, []);
+    assert.equal(lineage.olderStores.length, isDeclared ? 0 : 1);
+    // Once it is approved it goes on from both, and a copy of the folder of before is told.
+    lineage.follows = [...lineage.follows, 'anew'];
+    assert.equal((await start(backup, folder, givenUp)).history, 'continued');
+    const copy = temporaryFolder();
+    cpSync(folder, copy, { recursive: true });
+    const { announced: last } = await start(backup, folder, givenUp);
+    for (let i = 0; i < 3; i += 1) await last.raiseMark(never);
+    assert.equal((await start(backup, copy, givenUp)).history, 'rolled back');
+  }
 });
 
 test('a store that has gone back is told by who runs, and this instance is announced anew', async () => {
