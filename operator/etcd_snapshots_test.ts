@@ -196,6 +196,28 @@ test('an operator that dies after any of its steps of a restore is followed by o
   }
 });
 
+test('a restore ends when the snapshot lacks nothing of what nodes know', async () => {
+  for (const lost of [null, 'c-a-0']) {
+    const world = await settledWorld({ etcd });
+    await world.takeSnapshot('20260101T000000Z.db');
+    await world.settle();
+    const before = world.instanceIds();
+    await loseAll(world);
+    world.snapshotsLackNothing = true;
+    await passes(world, 3);
+    if (lost !== null) world.loseMachine(lost);
+    world.annotate('tsdb.io/restore-etcd', 'latest');
+    await passes(world, 60);
+    assert.deepEqual(world.etcd.voters, members);
+    // A node that does not come is waited for some minutes.
+    await passes(world, lost === null ? 20 : 140);
+    assert.equal(world.cluster.metadata.annotations['tsdb.io/restore-etcd'], undefined);
+    assert.ok(!world.calls.includes('approve'));
+    assert.deepEqual(world.instanceIds(), before);
+    if (lost === null) assert.equal(world.condition('Ready').status, 'True');
+  }
+});
+
 test('approving a snapshot for an etcd that is well changes nothing', async () => {
   const world = await settledWorld({ etcd });
   await world.takeSnapshot('20260101T000000Z.db');

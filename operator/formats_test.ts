@@ -6,13 +6,20 @@ import { settledWorld, specOf, World } from './world_testing.ts';
 const evicted = (world: World): string[] =>
   world.kube.writes.filter((write) => write.startsWith('EVICT Pod/c-') && !write.includes('etcd'));
 
+/** Until what nodes say of formats is written down. */
+async function runForAWhile(world: World): Promise<void> {
+  await world.settle();
+  await world.clock.pass(60_000);
+  await world.settle();
+}
+
 async function upgradedWorld(): Promise<World> {
   const world = new World();
   world.imageFormats.set('node:2', 2);
   world.addCluster(specOf());
-  await world.settle();
+  await runForAWhile(world);
   world.changeSpec((spec) => (spec.nodes.image = 'node:2'));
-  await world.settle();
+  await runForAWhile(world);
   world.kube.writes.length = 0;
   world.calls.length = 0;
   return world;

@@ -6,7 +6,7 @@ import { bootstrappedFrom } from '#cluster/placement/placement_testing.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
 import { type EtcdPod, FakeEtcd } from './etcd/fake_etcd_testing.ts';
-import type { Kv, Operation } from '#cluster/kv/kv.ts';
+import type { Kv, KeyValue, Operation } from '#cluster/kv/kv.ts';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';
@@ -94,6 +94,8 @@ export class World {
   #knownVersion = 0;
   /** The key-value store has gone back, and nodes have seen it. */
   awaitsApproval = false;
+  /** Nodes find nothing that they know and a restored store does not. */
+  snapshotsLackNothing = false;
   #view: PlacementView | null = null;
   readonly #bootstrapped = new Set<string>();
 
@@ -165,14 +167,13 @@ export class World {
   }
 
   /** What the snapshots of etcd have, by name. */
-  readonly snapshots: Map<string, readonly Operation[]> = new Map();
+  readonly snapshots: Map<string, readonly KeyValue[]> = new Map();
 
   /** The job of the schedule runs now. */
   async takeSnapshot(name: string): Promise<void> {
     const { items } = await this.#kv.list('', forever);
-    const content = items.map(({ key, value }): Operation => ({ kind: 'put', key, value }));
-    this.snapshots.set(name, content);
-    const message = JSON.stringify({ name, bytes: content.length });
+    this.snapshots.set(name, items);
+    const message = JSON.stringify({ name, bytes: items.length });
     this.kube.store({
       apiVersion: 'v1',
       kind: 'Pod',
@@ -198,10 +199,14 @@ export class World {
     await this.#becomes(this.snapshots.get(snapshot)!);
   }
 
-  async #becomes(content: readonly Operation[]): Promise<void> {
+  async #becomes(content: readonly KeyValue[]): Promise<void> {
     await this.#kv.transact([], [{ kind: 'deletePrefix', prefix: '' }], forever);
-    await this.#kv.transact([], content, forever);
-    this.awaitsApproval = this.#known !== null;
+    for (const { key, value, version } of content) {
+      for (let i = 0; i < version; i++) {
+        await this.#kv.transact([], [{ kind: 'put', key, value }], forever);
+      }
+    }
+    this.awaitsApproval = this.#known !== null && !this.snapshotsLackNothing;
   }
 
   /** Jobs that restore a snapshot end as soon as they are there. */
@@ -633,7 +638,13 @@ export class World {
   }
 
   #setPod(pod: Json, phase: string, ready: boolean, waitsFor?: string): void {
-    const conditions = [{ type: 'Ready', status: ready ? 'True' : 'False' }];
+    const status = ready ? 'True' : 'False';
+    const before = pod.status?.conditions?.[0];
+    const lastTransitionTime =
+      before?.status === status && before.lastTransitionTime !== undefined
+        ? before.lastTransitionTime
+        : new Date(this.clock.nowMillis()).toISOString();
+    const conditions = [{ type: 'Ready', status, lastTransitionTime }];
     const state = waitsFor === undefined ? {} : { waiting: { reason: waitsFor } };
     const containerStatuses = [{ ready, restartCount: 0, state }];
     this.kube.store({ ...pod, status: { phase, conditions, containerStatuses } });
@@ -691,6 +702,9 @@ const ordinalOf = (pod: Json): number => Number(/-(\d+)$/.exec(pod.metadata.name
 export async function settledWorld(over: Partial<ClusterSpec> = {}): Promise<World> {
   const world = new World();
   world.addCluster(specOf(over));
+  await world.settle();
+  // Nodes run long enough that what they say of formats is written down.
+  await world.clock.pass(60_000);
   await world.settle();
   await world.advance();
   world.kube.writes.length = 0;

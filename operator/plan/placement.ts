@@ -15,6 +15,7 @@ import { allGroups } from '../observe/isolation_groups.ts';
 import type { Observed } from '../observe/observe.ts';
 import { withTroubles } from '../observe/pod_trouble.ts';
 import { annotation } from '../resource/keys.ts';
+import { type Pod, readySinceMillis } from '../resource/kube_objects.ts';
 import { doubtPart } from './doubts.ts';
 import { leavingInstances } from './leaving_groups.ts';
 import { downIn, isServing, isSettled } from './readiness.ts';
@@ -68,7 +69,29 @@ export function awaitsRestoredPlacement(observed: Observed, placement: Placement
   if (placement.version < known) return cluster.metadata.annotations?.[approvePlacement] !== 'anew';
   const snapshot = approvedSnapshot(cluster);
   if (snapshot === null || placement.version > known) return false;
-  return restoreProgress(observed, restoreJobName(cluster, snapshot)).state === 'done';
+  const { state } = restoreProgress(observed, restoreJobName(cluster, snapshot));
+  return state === 'done' && !isCompared(observed);
+}
+
+/** Nodes compare the store with what they know every ten seconds: after so long they have found nothing that it lacks. */
+const comparedMillis = 60_000;
+/** So long a node is waited for that does not come. It tells what it knows when it does: then the store awaits approval. */
+const absentMillis = 600_000;
+
+/** Whether nodes have looked what a snapshot lacks that was taken when the placement was as it is. */
+function isCompared(observed: Observed): boolean {
+  const { cluster, pods, nowMillis } = observed;
+  const names = new Names(cluster);
+  const readyMillis = (pod: Pod): number => nowMillis - (readySinceMillis(pod) ?? nowMillis);
+  const members = pods
+    .filter(({ metadata }) => names.etcdOrdinal(metadata.name) !== null)
+    .map(readyMillis)
+    .sort((a, b) => b - a);
+  // As long as a majority of etcd answers.
+  const storeMillis = members[members.length >> 1] ?? 0;
+  if (storeMillis < comparedMillis) return false;
+  const nodes = [...nodePods(observed).values()];
+  return storeMillis >= absentMillis || nodes.every((pod) => readyMillis(pod) >= comparedMillis);
 }
 
 function restoredStorePart(observed: Observed, { awaitsApproval }: PlacementView): Part {

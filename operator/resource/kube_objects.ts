@@ -191,6 +191,14 @@ export function podReady(pod: Pod): boolean {
   );
 }
 
+/** Since when it can serve, Unix milliseconds; null while it cannot, or when nothing says it. */
+export function readySinceMillis(pod: Pod): number | null {
+  if (!podReady(pod)) return null;
+  const ready = pod.status?.conditions?.find(({ type }) => type === 'Ready');
+  const since = Date.parse(ready?.lastTransitionTime ?? '');
+  return Number.isNaN(since) ? null : since;
+}
+
 /** Starts so often that a container of a sound configuration would have come up. */
 const crashesMin = 5;
 
