@@ -385,7 +385,9 @@ function isOlderStore(
   if (seen.lineageId === mark.lineageId) return seen.revision < mark.revision;
   const known = [...follows, id];
   const told = known.lastIndexOf(mark.lineageId);
-  return told < 0 || known.lastIndexOf(seen.lineageId) < told;
+  const had = known.lastIndexOf(seen.lineageId);
+  // Of a lineage that nobody names any more nothing is known: the folder is looked at as one that may be older.
+  return told < 0 || (had >= 0 && had < told);
 }
 
 type Told = Pick<Seen, 'revision' | 'lineageId'>;

@@ -6,6 +6,7 @@
 import { assert } from '#lib/assert.ts';
 import { customSchema } from '../../typed/histogram.ts';
 import { counterHint, FloatHistogram, reconciled } from '../float_histogram.ts';
+import { firstAbove } from './ascending.ts';
 import { blockNumbersMax, changesOver, type HistogramBlock } from './histogram_block.ts';
 import {
   histogramAt,
@@ -521,14 +522,4 @@ function scaled(
 /** Without its buckets. */
 function statsOf({ schema, count, sum, hint }: FloatHistogram): FloatHistogram {
   return new FloatHistogram({ schema, count, sum, hint });
-}
-
-function firstAbove(ascending: Int32Array, limit: number): number {
-  let [low, high] = [0, ascending.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (ascending[middle]! <= limit) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

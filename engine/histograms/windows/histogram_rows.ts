@@ -20,6 +20,7 @@ import { fieldType, valueKind } from '../../typed/typed_value.ts';
 import { sameBounds } from '../bounds.ts';
 import { isAbsent } from '../../window_functions/row.ts';
 import { noBuckets, unionOf } from '../buckets.ts';
+import { firstAbove } from './ascending.ts';
 import { NumberRooms } from './number_rooms.ts';
 import { type CounterHint, counterHint, FloatHistogram } from '../float_histogram.ts';
 
@@ -530,18 +531,8 @@ function columnOf(
   positive: Int32Array,
   negative: Int32Array,
 ): number {
-  if (isNegative) return matrixColumn.buckets + positive.length + placeIn(negative, index);
-  return matrixColumn.buckets + placeIn(positive, index);
-}
-
-function placeIn(ascending: Int32Array, index: number): number {
-  let [low, high] = [0, ascending.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (ascending[middle]! < index) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  if (isNegative) return matrixColumn.buckets + positive.length + firstAbove(negative, index - 1);
+  return matrixColumn.buckets + firstAbove(positive, index - 1);
 }
 
 /** Neighbours of one form become one, as long as their matrix is not too large. */

@@ -164,17 +164,24 @@ function histogramsOf(
 function staleMillisOf(floats: FloatRows, histograms: HistogramRows, beaten: Beaten): Float64Array {
   const { values } = floats;
   const words = new Uint32Array(values.buffer, values.byteOffset, 2 * values.length);
-  const ends: number[] = [];
-  const add = ({ timestampNanos }: { timestampNanos: BigInt64Array }, row: number): void => {
-    ends.push(millisAt(timestampNanos, Int32Array.of(row))[0]!);
-  };
-  for (let row = 0; row < values.length; row++) {
-    if (beaten.floats[row] === 0 && isAbsent(words, row)) add(floats, row);
-  }
-  for (let row = 0; row < histograms.isStale.length; row++) {
-    if (beaten.histograms[row] === 0 && histograms.isStale[row] === 1) add(histograms, row);
-  }
-  return Float64Array.from(ends).sort();
+  const floatEnds = placesWhere(
+    values.length,
+    (row) => beaten.floats[row] === 0 && isAbsent(words, row),
+  );
+  const ends = placesWhere(
+    histograms.isStale.length,
+    (row) => beaten.histograms[row] === 0 && histograms.isStale[row] === 1,
+  );
+  return Float64Array.from([
+    ...millisAt(floats.timestampNanos, floatEnds),
+    ...millisAt(histograms.timestampNanos, ends),
+  ]).sort();
+}
+
+function placesWhere(count: number, isSo: (row: number) => boolean): Int32Array {
+  const places: number[] = [];
+  for (let row = 0; row < count; row++) if (isSo(row)) places.push(row);
+  return Int32Array.from(places);
 }
 
 /** Rounded down. */

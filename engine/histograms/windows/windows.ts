@@ -5,6 +5,7 @@
 import { absentBits, type RowBuffer, setAbsent } from '../../window_functions/row.ts';
 import { WindowIndex } from '../../window_functions/window_index.ts';
 import type { WindowRequest } from '../../window_functions/windows.ts';
+import { firstAbove } from './ascending.ts';
 import { windowNote } from './change.ts';
 import { ChangeCounts, type RowWindow } from './change_counts.ts';
 import { counterHint, type FloatHistogram, reconciled } from '../float_histogram.ts';
@@ -344,11 +345,6 @@ const extrapolationIntervals = 1.1;
 
 /** The last one that is not later; -Infinity without one. */
 function lastUpTo(ascending: Float64Array, limit: number): number {
-  let [low, high] = [0, ascending.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (ascending[middle]! <= limit) low = middle + 1;
-    else high = middle;
-  }
-  return low === 0 ? -Infinity : ascending[low - 1]!;
+  const above = firstAbove(ascending, limit);
+  return above === 0 ? -Infinity : ascending[above - 1]!;
 }
