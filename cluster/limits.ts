@@ -26,8 +26,8 @@ export const schemaBytesMax: number = 512 << 10;
 export const endedNamespacesMax = 1_000;
 
 /**
- * Versions by which an approval raises a placement, so that none comes again: it writes one after the
- * other.
+ * Versions by which an approval raises a placement one after the other, so that none comes again, as
+ * long as nobody may write an offset instead.
  */
 export const placementRaisesMax = 10_000;
 

@@ -9,7 +9,7 @@
  *     2      0.2.0    chunks with the version of each row (docs/formats/chunk.md, kind 4 and form 5 of kind 3),
  *                     batches that derive versions (docs/formats/batch.md)
  *     3      0.3.0    typed rows and start times: chunks of kind 5 and 6 (docs/formats/typed.md), section 3 and
- *                     column 6 of a batch
+ *                     column 6 of a batch; placements whose version is not that of their key
  *
  * A format that comes with a level names it by a constant of its own beside its encoder, and its
  * writer asks `level() >= thatConstant`.
@@ -26,6 +26,9 @@ export const rowVersionsFormatLevel = 2;
 
 /** Typed rows, and start times of any rows. */
 export const typedRowsFormatLevel = 3;
+
+/** Placements in the key-value store whose version has an offset (cluster/placement/stored.ts). */
+export const placementOffsetFormatLevel = 3;
 
 /** What a writer asks. */
 export interface FormatLevels {

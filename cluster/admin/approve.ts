@@ -3,6 +3,7 @@
  * the instances knew last stands again, with all namespaces that they had.
  */
 import { TsdbError } from '#lib/errors.ts';
+import { placementOffsetFormatLevel } from '#lib/format_level.ts';
 import { type ClusterName, finishedFormatsKey, knownPrefix } from '../kv/keys.ts';
 import type { Compare, Kv, Operation } from '../kv/kv.ts';
 import type { StoreLineage } from '../kv/lineage.ts';
@@ -53,27 +54,33 @@ export async function approvePlacement(
   const last = lastKnown(current, reports);
   if (!force) refuseMissing(last, reports, damaged);
   const next = last.placement === null ? null : withoutFresh(last.placement, reports);
-  const versionMin = Math.max(current.version, last.version) + 1;
-  if (versionMin - current.version > placementRaisesMax) {
+  // A version that was seen before must not come again for another placement.
+  const version = Math.max(current.version, last.version) + 1;
+  const stands = next === null ? null : { placement: next, version };
+  const formats = await readFormats(target, reports, signal);
+  const hasOffset = formats.level >= placementOffsetFormatLevel;
+  const raises = hasOffset || next === null ? 0 : version - current.version - 1;
+  if (raises > placementRaisesMax) {
     throw new TsdbError(
       'CONFLICT',
-      `cannot raise the version of the placement from ${current.version} to ${versionMin}: by ${placementRaisesMax} at most`,
+      `cannot raise the version of the placement from ${current.version} to ${version}: by ${placementRaisesMax} at most until the upgrade is finished`,
     );
   }
-  const stands = next === null ? null : { placement: next, version: versionMin };
   if (dryRun) return stands;
-  // A version that was seen before must not come again for another placement.
-  while (next !== null && current.version < versionMin - 1) {
-    await write(target, placements.approving(current, last.placement, next, lineage), signal);
+  for (let raise = 0; raise < raises; raise++) {
+    const raised = { current, known: last.placement, next, version: current.version + 1, lineage };
+    await write(target, await placements.approving(raised, signal), signal);
     current = await placements.get(signal);
     if (current.lineage.id !== lineage.id || !current.lineage.awaitsApproval) throw overtaken();
   }
   const registry = await target.namespaces.get(signal);
   const namespaces = joinedRegistry(lastNamespaces(reports), registry.value);
   const approved = approvedLineage(current.lineage, reports);
-  const placing = placements.approving(current, last.placement, next, approved);
+  const placing = await placements.approving(
+    { current, known: last.placement, next, version, lineage: approved },
+    signal,
+  );
   const naming = target.namespaces.approving(registry, namespaces);
-  const formats = await raisingFormats(target, reports, signal);
   await write(
     target,
     {
@@ -90,21 +97,28 @@ export async function approvePlacement(
   return stands;
 }
 
+interface Formats {
+  readonly level: number;
+  readonly compares: readonly Compare[];
+  readonly operations: readonly Operation[];
+}
+
 /**
  * Nobody goes back behind formats that instances write: else those that join would write earlier
  * ones, and releases that cannot read the data would be let in.
  */
-async function raisingFormats(
+async function readFormats(
   { kv, cluster }: ApproveTarget,
   reports: readonly KnownReport[],
   signal: AbortSignal,
-): Promise<{ readonly compares: readonly Compare[]; readonly operations: readonly Operation[] }> {
+): Promise<Formats> {
   const key = finishedFormatsKey(cluster);
   const item = await kv.get(key, signal);
   const stored = finishedLevelOf(item?.value ?? null);
   const level = reports.reduce((most, { formatLevel }) => Math.max(most, formatLevel), stored);
-  if (level === stored) return { compares: [], operations: [] };
+  if (level === stored) return { level, compares: [], operations: [] };
   return {
+    level,
     compares: [unchanged(key, { modRevision: item?.modRevision ?? 0 })],
     operations: [{ kind: 'put', key, value: finishedLevelValue(level) }],
   };
@@ -112,7 +126,7 @@ async function raisingFormats(
 
 async function write(
   { kv }: ApproveTarget,
-  { compares, operations }: ReturnType<PlacementStore['approving']>,
+  { compares, operations }: Pick<Formats, 'compares' | 'operations'>,
   signal: AbortSignal,
 ): Promise<void> {
   const { succeeded } = await kv.transact(compares, operations, signal);
@@ -162,7 +176,7 @@ function refuseMissing(
   ].join('; ');
   throw new TsdbError(
     'CONFLICT',
-    `instances have not said what they knew of the placement (${why}): start them, or approve by force when they are gone for good`,
+    `instances have not said what they knew of the placement (${why}); they do soon after they start. Approve by force only when they are gone for good`,
   );
 }
 

@@ -4,10 +4,11 @@ import { realEnv } from '#lib/env/real.ts';
 import { formatLevelFirst, formatLevelNewest } from '#lib/format_level.ts';
 import { silentLog } from '#lib/log.ts';
 import { overriding } from '#test/overriding.ts';
-import { finishedFormatsKey, knownPrefix } from '../kv/keys.ts';
+import { finishedFormatsKey, knownPrefix, placementHistoryPrefix } from '../kv/keys.ts';
 import type { Kv } from '../kv/kv.ts';
 import { lookingFirst } from '../kv/looking_first.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
+import { placementHistoryMax } from '../limits.ts';
 import { finishedLevelOf } from '../metadata/finished_formats.ts';
 import { namespaceNumberIn } from '../namespaces/numbers.ts';
 import { type KnownStore, Topology } from '../topology/topology.ts';
@@ -265,4 +266,64 @@ test('who had left before the store went back has nothing to say', async () => {
   const { version, placement } = await admin.placementApprove({}, plainRequest, never);
   assert.ok(version > placementVersion);
   assert.deepEqual(Object.keys(placement.instances), ['a', 'b', 'c']);
+});
+
+/** A cluster of two whose placement had `version` when its store was lost, and another store awaits. */
+async function lostAt(version: number, formatLevel: number): Promise<Exchanged> {
+  const world = new Exchanged();
+  const { admin } = world;
+  const body = { numShards: 2, replicationFactor: 1, instances: ['a', 'b'].map(instance) };
+  await admin.placementInit(body, plainRequest, never);
+  await world.addNamespace('first');
+  await using topology = world.topology();
+  await topology.whenLoaded(never);
+  const { known } = topology;
+  const later = { ...known!, placement: { ...known!.placement!, version } };
+  world.store = newStore();
+  const { storeLineageId } = await topology.refresh(never);
+  for (const id of ['a', 'b']) await world.report(id, storeLineageId, later, formatLevel);
+  return world;
+}
+
+test('a placement of many versions comes back at once, and goes on from there', async () => {
+  const world = await lostAt(1_000_000, formatLevelNewest);
+  const { revision } = await world.kv.list('', never);
+  const { version } = await world.admin.placementApprove({}, plainRequest, never);
+  assert.equal(version, 1_000_001);
+  assert.equal((await world.kv.list('', never)).revision, revision + 1, 'one write');
+  await world.admin.placementAdd({ instances: [instance('c')], force: true }, plainRequest, never);
+  const { placements } = world.admin;
+  assert.equal((await placements.get(never)).version, 1_000_002);
+  for (const at of [1_000_001, 1_000_002]) {
+    const { placement } = await placements.getVersion(at, never);
+    assert.equal(placement.instances.length, at - 1_000_001 + 2);
+  }
+  await using topology = world.topology();
+  assert.equal((await topology.whenLoaded(never)).placementVersion, 1_000_002);
+
+  // Lost once more, with what everybody knows of it.
+  const { known } = topology;
+  world.store = newStore();
+  const { storeLineageId } = await topology.refresh(never);
+  for (const id of ['a', 'b', 'c']) {
+    await world.report(id, storeLineageId, known, formatLevelNewest);
+  }
+  const again = await world.admin.placementApprove({}, plainRequest, never);
+  assert.equal(again.version, 1_000_003);
+});
+
+test('until an upgrade is finished versions are passed over one by one, and history stays short', async () => {
+  const world = await lostAt(450, formatLevelFirst);
+  const { version } = await world.admin.placementApprove({}, plainRequest, never);
+  assert.equal(version, 451);
+  const { placements } = world.admin;
+  const { items } = await world.kv.list(placementHistoryPrefix(cluster, placements.service), never);
+  assert.equal(items.length, placementHistoryMax);
+  assert.equal((await world.kv.get(placements.key, never))!.version, 451);
+  const far = await lostAt(20_000, formatLevelFirst);
+  const refused = {
+    code: 'CONFLICT',
+    message: /from 0 to 20001: by 10000 at most until the upgrade/,
+  };
+  await assert.rejects(far.admin.placementApprove({}, plainRequest, never), refused);
 });

@@ -22,7 +22,7 @@ import { placementHistoryMax } from '../limits.ts';
 import type { UnreadKeys } from '../unread_keys.ts';
 import { assignmentsToStored, withAssignments, withStoredAssignments } from './assignments.ts';
 import type { Placement, VersionedPlacement } from './placement.ts';
-import { placementFromStored, placementToStored } from './stored.ts';
+import { placementFromStored, placementToStored, readStoredPlacement } from './stored.ts';
 import {
   compareAndSet,
   decodeStored,
@@ -32,8 +32,12 @@ import {
   unchanged,
 } from '../kv/stored_json.ts';
 
-/** `value` is null, and version and modRevision 0, when there is no placement. */
+/**
+ * `value` is null, and version and modRevision 0, when there is no placement. The version is that of
+ * the key and `versionOffset`.
+ */
 export interface StoredPlacement extends Stored<Placement | null> {
+  readonly versionOffset: number;
   /** As `unread`, of the key of the assignments. */
   readonly unreadOfAssignments?: readonly UnreadKeys[];
   /** Of the store it was read from. */
@@ -65,7 +69,7 @@ export class PlacementStore {
     const itemOf = (wanted: string) => items.find(({ key }) => key === wanted) ?? null;
     const lineage = storedLineage(itemOf(this.#lineageKey));
     const item = itemOf(this.key);
-    if (item === null) return { ...nothingStored(null), lineage };
+    if (item === null) return { ...nothingStored(null), versionOffset: 0, lineage };
     return { ...storedPlacement(item, itemOf(this.#assignmentsKey)), lineage };
   }
 
@@ -170,11 +174,7 @@ export class PlacementStore {
     );
     const version = current.version + 1;
     const historyKey = (of: number) => placementHistoryKey(this.cluster, this.service, of);
-    const operations: Operation[] = [
-      { kind: 'put', key: this.key, value },
-      { kind: 'put', key: historyKey(version), value },
-      { kind: 'put', key: this.#assignmentsKey, value: encodeJson(assignments) },
-    ];
+    const operations = this.#puttingPlacement(version, value, encodeJson(assignments));
     if (version > placementHistoryMax) {
       operations.push({ kind: 'delete', key: historyKey(version - placementHistoryMax) });
     }
@@ -191,34 +191,52 @@ export class PlacementStore {
     return { kind: 'put', key: this.#lineageKey, value: encodeJson(lineageToStored(lineage)) };
   }
 
+  #puttingPlacement(version: number, value: Uint8Array, assignments: Uint8Array): Operation[] {
+    const historyKey = placementHistoryKey(this.cluster, this.service, version);
+    return [
+      { kind: 'put', key: this.key, value },
+      { kind: 'put', key: historyKey, value },
+      { kind: 'put', key: this.#assignmentsKey, value: assignments },
+    ];
+  }
+
   /**
    * The transaction that writes what was known before the store went back, with the IDs of its
    * assignments, as the placement of the lineage that awaits approval.
+   * @param version of `next`: above that of `current`; by one, when nobody may write an offset yet
    * @param lineage what stands then
    */
-  approving(
-    current: StoredPlacement,
-    known: Placement | null,
-    next: Placement | null,
-    lineage: StoreLineage,
-  ): { compares: Compare[]; operations: Operation[] } {
+  async approving(
+    { current, known, next, version, lineage }: ApprovedPlacement,
+    signal: AbortSignal,
+  ): Promise<{ compares: Compare[]; operations: Operation[] }> {
     const compares = [unchanged(this.key, current), unchanged(this.#lineageKey, current.lineage)];
     const operations: Operation[] = [this.#puttingLineage(lineage)];
     if (next === null) return { compares, operations };
-    const value = encodeJson(placementToStored(next, current));
+    const versionOffset = current.versionOffset + version - (current.version + 1);
+    const value = encodeJson(placementToStored(next, { ...current, versionOffset }));
     const id = this.#random.bytes(8).toHex();
     const assignments = assignmentsToStored(withAssignments(known, next, id), null);
-    operations.push(
-      { kind: 'put', key: this.key, value },
-      {
-        kind: 'put',
-        key: placementHistoryKey(this.cluster, this.service, current.version + 1),
-        value,
-      },
-      { kind: 'put', key: this.#assignmentsKey, value: encodeJson(assignments) },
-    );
+    operations.push(...this.#puttingPlacement(version, value, encodeJson(assignments)));
+    // Those of the store as it was: a version that is passed over has none to take away.
+    const { cluster, service } = this;
+    const { items } = await this.kv.list(placementHistoryPrefix(cluster, service), signal);
+    const kept = placementHistoryKey(cluster, service, Math.max(version - placementHistoryMax, 0));
+    for (const { key } of items.slice(0, placementHistoryMax)) {
+      if (key <= kept) operations.push({ kind: 'delete', key });
+    }
     return { compares, operations };
   }
+}
+
+export interface ApprovedPlacement {
+  readonly current: StoredPlacement;
+  /** What instances knew last. */
+  readonly known: Placement | null;
+  /** What stands then; null when there was none. */
+  readonly next: Placement | null;
+  readonly version: number;
+  readonly lineage: StoreLineage;
 }
 
 /**
@@ -229,10 +247,13 @@ export function storedPlacement(
   item: KeyValue,
   assignments: KeyValue | null,
 ): Omit<StoredPlacement, 'lineage'> & { readonly value: Placement } {
-  const stored = decodeStored(item, placementFromStored);
+  const { value: read, ...decoded } = decodeStored(item, readStoredPlacement);
+  const { placement, versionOffset } = read;
+  const version = decoded.version + versionOffset;
+  const stored = { ...decoded, value: placement, version, versionOffset };
   if (assignments === null) return stored;
   const { value, unread } = decodeStored(assignments, (json, unreadKeys) =>
-    withStoredAssignments(stored.value, json, unreadKeys),
+    withStoredAssignments(placement, json, unreadKeys),
   );
   return { ...stored, value, unreadOfAssignments: unread };
 }

@@ -4,6 +4,9 @@
  * larger.
  *
  *     "shards": [{"state": "AVAILABLE", "sourceId": "", "cutoverNanos": "0", "cutoffNanos": "0", "ids": "0-5,9"}, …]
+ *
+ * The version of a placement is that of its key, so that each write raises it by one, and
+ * `versionOffset` more: after an approval it goes on above all that anybody knew of it before.
  */
 import { Fields } from '../fields.ts';
 import type { Stored } from '../kv/stored_json.ts';
@@ -18,13 +21,19 @@ import {
 } from './placement.ts';
 import { rangesOf, shardsOfRanges } from './shard_ranges.ts';
 
+export interface ReadPlacement {
+  readonly placement: Placement;
+  /** By how much its version is above that of its key. */
+  readonly versionOffset: number;
+}
+
 /**
  * @param before the one that stands, whose unread keys stay with their instances and shards; null
  *   when there is none
  */
 export function placementToStored(
   placement: Placement,
-  before: Pick<Stored<Placement | null>, 'unread'> | null,
+  before: (Pick<Stored<unknown>, 'unread'> & Pick<ReadPlacement, 'versionOffset'>) | null,
 ): object {
   const isOfShard = ({ steps }: UnreadKeys): boolean => steps[2] === 'shards';
   const unread = before?.unread ?? [];
@@ -40,7 +49,10 @@ export function placementToStored(
     ]),
   );
   const others = unread.filter((each) => !isOfShard(each));
-  return withUnreadKeys({ ...json, instances }, null, others);
+  const versionOffset = before?.versionOffset ?? 0;
+  // Release 0.1.0 refuses keys that it does not know.
+  const offset = versionOffset === 0 ? {} : { versionOffset };
+  return withUnreadKeys({ ...json, instances, ...offset }, null, others);
 }
 
 /**
@@ -49,9 +61,15 @@ export function placementToStored(
  * @throws {TsdbError} BAD_REQUEST naming the field
  */
 export function placementFromStored(json: unknown, unread: UnreadKeys[]): Placement {
+  return readStoredPlacement(json, unread).placement;
+}
+
+/** As `placementFromStored`, with what is stored beside it. */
+export function readStoredPlacement(json: unknown, unread: UnreadKeys[]): ReadPlacement {
   const found: UnreadKeys[] = [];
   const shardsOfGroups = new Map<string, readonly Shard[]>();
   const root = Fields.ofStored(json, 'placement', found);
+  const versionOffset = root.uint('versionOffset', 0);
   const placement = readPlacement(root, (fields): Instance => {
     const info = instanceInfoOf(fields);
     const shards = fields.list('shards', (group, index) => {
@@ -72,7 +90,7 @@ export function placementFromStored(json: unknown, unread: UnreadKeys[]): Placem
       }
     }
   }
-  return placement;
+  return { placement, versionOffset };
 }
 
 /** Shards with the same fields, unread ones too, are one group. */
