@@ -32,6 +32,7 @@ import { observe, type Observed } from './observe/observe.ts';
 import { AwaySince, Machines } from './observe/volume_reach.ts';
 import { awaitsRestoredPlacement } from './plan/placement.ts';
 import { approvedSnapshot, restoreProgress } from './observe/etcd_restore.ts';
+import { unreadAnnotations } from './observe/unread_annotations.ts';
 import { restoreJobName } from './desired/etcd_snapshots.ts';
 import { noTlsSecrets, readTlsSecrets, type TlsSecrets } from './observe/tls_secrets.ts';
 import type { PodRight } from './overlay/pod_rules.ts';
@@ -232,6 +233,10 @@ export class Controller {
     } else if (next.rollout !== 'begun') this.#turns.leave(key);
     await this.#unlessRefused(cluster, () => this.#publish(key, pass, next, signal));
     await this.#useUpApprovals(observed, next, signal);
+    for (const message of unreadAnnotations(observed)) {
+      const event = { reason: 'AnnotationUnread', message, type: 'Warning' } as const;
+      await this.#events.record(cluster, event, signal);
+    }
     for (const claim of claims) {
       // Of an operator before this one.
       await this.#end.dropFinalizer(claim, signal);

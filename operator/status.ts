@@ -10,7 +10,7 @@ import { selectorOf } from './desired/common.ts';
 import { memberPod } from './observe/etcd_members.ts';
 import { lastSnapshot } from './observe/etcd_restore.ts';
 import type { Observed } from './observe/observe.ts';
-import { namespaceStall } from './plan/namespaces.ts';
+import { hiddenNamespaces, namespaceStall } from './plan/namespaces.ts';
 import { isServing, isSettled, unreadyNodes } from './plan/readiness.ts';
 import { canFinish, formatLevels } from './plan/formats.ts';
 import { outdatedPods, rfc3339 } from './plan/rollout.ts';
@@ -50,8 +50,6 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
     cluster.metadata.generation ??
     0;
   const placement = observed.coordinator.reachable ? observed.coordinator.placement : null;
-  const shards = Object.values(placement?.instances ?? {}).flatMap((instance) => instance.shards);
-  const available = shards.filter(({ state }) => state === 'AVAILABLE').length;
   const pods = nodePods(observed);
   const etcdSet = observed.statefulSets.get(names.etcd);
   const registry = observed.coordinator.reachable ? observed.coordinator.namespaces : new Map();
@@ -59,7 +57,7 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
   return {
     observedGeneration: generation,
     ...rolledGeneration(observed, plan, generation),
-    phase: phaseOf(verdicts, plan),
+    phase: phaseOf(observed, verdicts, plan),
     replicasPerGroup: Math.min(
       ...cluster.spec.isolationGroups.map(
         ({ name }) => observed.statefulSets.get(names.group(name))?.status?.replicas ?? 0,
@@ -67,7 +65,7 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
     ),
     groupCount: cluster.spec.isolationGroups.length,
     selector: selectorTextOf(cluster),
-    shards: `${available}/${cluster.spec.numberOfShards * cluster.spec.replicationFactor}`,
+    shards: shardsText(observed),
     ...(placement === null ? {} : { placementVersion: placement.version }),
     ...(plan.gated === null ? {} : { plan: plan.gated }),
     ...maintenanceWindow(observed),
@@ -103,6 +101,17 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
     })),
     conditions: conditionsOf(verdicts, cluster.status?.conditions ?? [], generation, now),
   };
+}
+
+/** Copies that are whole and on nodes that serve, of all. */
+function shardsText({ cluster, coordinator, pods }: Observed): string {
+  const all = cluster.spec.numberOfShards * cluster.spec.replicationFactor;
+  if (!coordinator.reachable) return `?/${all}`;
+  const serving = new Set(pods.filter(podReady).map(({ metadata }) => metadata.name));
+  const shards = Object.values(coordinator.placement?.instances ?? {}).flatMap((instance) =>
+    serving.has(instance.id) ? instance.shards : [],
+  );
+  return `${shards.filter(({ state }) => state === 'AVAILABLE').length}/${all}`;
 }
 
 function maintenanceWindow({
@@ -312,7 +321,7 @@ function namespacesVerdict({ observed, desired: { namespaces } }: Pass): Verdict
   return no('NotReady', `not ready: ${list.join(', ')}`);
 }
 
-function phaseOf(verdicts: Map<string, Verdict>, plan: Plan): string {
+function phaseOf({ record }: Observed, verdicts: Map<string, Verdict>, plan: Plan): string {
   if (plan.stalled.length > 0) return 'Stalled';
   if (verdicts.has('Paused')) return 'Paused';
   const { status, reason } = verdicts.get('Ready')!;
@@ -323,11 +332,20 @@ function phaseOf(verdicts: Map<string, Verdict>, plan: Plan): string {
     case 'ScalingDown':
       return 'Scaling';
     case 'Updating':
+    case 'PodsChanging':
       return 'Updating';
     case 'NodesNotReady':
       return 'Degraded';
-    default:
-      return verdicts.get('PlacementInitialized')?.status === 'True' ? 'Reconciling' : 'Creating';
+    case 'PlacementRestoring':
+    case 'EtcdRestoring':
+      return 'Restoring';
+    default: {
+      const initialized = verdicts.get('PlacementInitialized')!.status;
+      if (initialized === 'True') return 'Reconciling';
+      if ((record?.placement ?? null) === null) return 'Creating';
+      // It has served before: nobody says now how far it does, or it is about to come back.
+      return initialized === 'Unknown' ? 'Degraded' : 'Restoring';
+    }
   }
 }
 
@@ -403,7 +421,12 @@ function namespaceVerdict(claim: TsdbNamespace, pass: Pass | null): Verdict {
   const live = observed.coordinator.namespaces.get(nameOfNamespace(claim));
   if (live === undefined) return no('Pending', 'the namespace is not registered yet');
   if (!live.ready) return no('Bootstrapping', 'the namespace is registered and bootstraps');
-  return yes('NamespaceReady', 'the namespace takes writes and queries');
+  const hidden = hiddenNamespaces(observed, name, claim.spec);
+  const instead =
+    hidden.length === 0
+      ? ''
+      : `; it has the longest retention, so queries read it, and what only ${hidden.join(', ')} has is not found`;
+  return yes('NamespaceReady', `the namespace takes writes and queries${instead}`);
 }
 
 /** Conditions that sum up the others: whatever they say first is news. */

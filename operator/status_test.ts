@@ -172,3 +172,115 @@ test('what waits for a person is seen in the columns, and Ready stays', async ()
   await world.settle();
   assert.equal(world.cluster.status.phase, 'Running');
 });
+
+/** Words of the columns that a change went through, without repetition, and the warnings of it. */
+async function told(
+  world: World,
+  passes: number,
+): Promise<{ words: string[]; warnings: string[] }> {
+  const seen = new Set((world.kube.ofKind('Event') as Json[]).map(({ metadata }) => metadata.name));
+  const words: string[] = [];
+  for (let pass = 0; pass < passes; pass++) {
+    await world.reconcile();
+    // Once more, before what was done has had an effect.
+    if (pass % 2 === 1) await world.advance();
+    const { phase, shards } = world.cluster.status;
+    const { reason, message } = world.condition('Ready');
+    const word = `${phase} ${reason} ${shards}: ${message}`;
+    if (words.at(-1) !== word) words.push(word);
+  }
+  const warnings = (world.kube.ofKind('Event') as Json[])
+    .filter(({ metadata, type }) => type === 'Warning' && !seen.has(metadata.name))
+    .map(({ message }) => message as string);
+  return { words, warnings };
+}
+
+test('a planned roll is Updating to its end, and warns of nothing', async () => {
+  const world = await settledWorld();
+  world.changeSpec((spec) => (spec.nodes.image = 'node:2'));
+  const { words, warnings } = await told(world, 40);
+  assert.deepEqual(warnings, []);
+  const phases = new Set(words.map((word) => word.split(' ')[0]));
+  assert.deepEqual(phases, new Set(['Updating', 'Running']), words.join('\n'));
+  assert.ok(
+    words.some((word) =>
+      word.startsWith('Updating Updating 24/36: pods were replaced and start: c-a-0'),
+    ),
+    words.join('\n'),
+  );
+  assert.match(words.at(-1)!, /^Running AllNodesServe 36\/36: /);
+});
+
+test('a node that does not come back from a planned roll is a loss', async () => {
+  const world = await settledWorld();
+  world.changeSpec((spec) => (spec.nodes.image = 'node:2'));
+  world.broken.add('c-a-0');
+  const before = await told(world, 10);
+  assert.match(before.words.at(-1)!, /^Updating .* start: c-a-0$/);
+  await world.clock.pass(10 * 60_000);
+  const { words } = await told(world, 3);
+  assert.match(words.at(-1)!, /^Degraded NodesNotReady \d+\/36: nodes are not ready: c-a-0/);
+});
+
+test('who scales reads which nodes come and go, and which are next', async () => {
+  const world = await settledWorld();
+  world.changeSpec((spec) => (spec.nodes.replicasPerGroup = 2));
+  const up = await told(world, 60);
+  assert.deepEqual(up.warnings, []);
+  const isNext = (word: string): boolean =>
+    word.endsWith(' shards move to c-a-1; then c-a-b-1, c-c-1 join');
+  assert.ok(up.words.some(isNext), up.words.join('\n'));
+  world.changeSpec((spec) => (spec.nodes.replicasPerGroup = 1));
+  const down = await told(world, 60);
+  assert.deepEqual(down.warnings, []);
+  assert.ok(down.words.some((word) => / shards move away from c-a-1; then .* leave$/.test(word)));
+  for (const { words } of [up, down]) {
+    const phases = new Set(words.map((word) => word.split(' ')[0]));
+    // Updating while sets get back what they had before nodes were taken away.
+    assert.ok(phases.isSubsetOf(new Set(['Running', 'Scaling', 'Updating'])), words.join('\n'));
+  }
+});
+
+test('a cluster that has served before is never Creating, and shards of silent nodes do not count', async () => {
+  const world = await settledWorld();
+  world.broken.add('c-a-0');
+  await world.advance();
+  await world.reconcile();
+  assert.equal(world.cluster.status.shards, '24/36');
+  world.broken.clear();
+  world.coordinatorUp = false;
+  await world.reconcile();
+  assert.equal(world.cluster.status.phase, 'Degraded');
+  assert.equal(world.cluster.status.shards, '?/36');
+});
+
+test('an annotation that does nothing is told, with what would', async () => {
+  const world = await settledWorld();
+  world.annotate('tsdb.io/replace', 'true');
+  world.annotate('tsdb.io/aprove', 'x');
+  const pod = structuredClone(world.kube.find('Pod', 'c-a-0')) as Json;
+  pod.metadata.annotations = { ...pod.metadata.annotations, 'tsdb.io/replace': 'yes' };
+  world.kube.store(pod);
+  const { warnings } = await told(world, 3);
+  assert.deepEqual(warnings.sort(), [
+    'Pod c-a-0: annotation tsdb.io/replace=yes does nothing: its value is true',
+    'TSDBCluster c: annotation tsdb.io/aprove=x does nothing: there are tsdb.io/managed-by, tsdb.io/approve, tsdb.io/approve-placement, tsdb.io/restore-etcd, tsdb.io/finish-upgrade',
+    'TSDBCluster c: annotation tsdb.io/replace=true does nothing: it is one of a Pod',
+  ]);
+});
+
+test('a namespace that takes the place of others in queries says so', async () => {
+  const world = await settledWorld();
+  world.addClaim('long', { retentionTime: '60d' });
+  world.addClaim('short', { retentionTime: '2h' });
+  const { warnings } = await told(world, 20);
+  assert.deepEqual(warnings, [
+    'namespace long is added: it has the longest retention, so queries read it once it is ready, and what only default has is not found until it is removed',
+  ]);
+  const ready = (name: string): string =>
+    world.kube
+      .find('TSDBNamespace', name)
+      .status.conditions.find((one: Json) => one.type === 'Ready').message;
+  assert.match(ready('long'), /queries read it, and what only default, short has is not found$/);
+  assert.equal(ready('short'), 'the namespace takes writes and queries');
+});

@@ -326,13 +326,17 @@ class EtcdKv implements Kv {
     return this.#call(attempt, isUnavailable, signal);
   }
 
-  /** Tries each endpoint once, and the first once more, as long as `mayRetry` says of the error. */
+  /**
+   * Tries each endpoint once, and the first once more, as long as `mayRetry` says of the error. Of
+   * endpoints some may be of members that are not there: what one says that is there is told.
+   */
   async #call<Answer>(
     attempt: (client: Etcd3, deadline: number) => Promise<Answer>,
     mayRetry: (error: TsdbError) => boolean,
     signal: AbortSignal,
   ): Promise<Answer> {
     const stop = AbortSignal.any([signal, this.#closed.signal]);
+    let told: TsdbError | null = null;
     for (let tried = 1; ; tried += 1) {
       stop.throwIfAborted();
       const index = this.#current;
@@ -343,7 +347,9 @@ class EtcdKv implements Kv {
         if (stop.aborted) throw stop.reason;
         const failure = errorOf(error, this.#options.endpoints[index]!);
         if (isUnavailable(failure) && this.#current === index) this.#moveOn();
-        if (!mayRetry(failure) || tried > this.#clients.length) throw failure;
+        if (!mayRetry(failure)) throw failure;
+        if (told === null || !isUnnamed(failure)) told = failure;
+        if (tried > this.#clients.length) throw told;
       }
     }
   }
@@ -446,6 +452,11 @@ function errorOf(error: unknown, endpoint: string): TsdbError {
 
 function isUnavailable(error: TsdbError): boolean {
   return error.code === 'UNAVAILABLE';
+}
+
+/** Whether there is no such host. */
+function isUnnamed(error: TsdbError): boolean {
+  return /Name resolution failed/.test(error.message);
 }
 
 /** Whether the request cannot have reached a server, so that even a write may be sent again. */

@@ -273,7 +273,10 @@ export class Ingest {
     const ready = namedOf(this.#ready(), named);
     const namespaces = ready.filter(({ schemas }) => schemas === null);
     if (namespaces.length > 0 || named !== null) return namespaces;
-    throw new TsdbError('UNAVAILABLE', 'unaggregated namespace is not yet initialized');
+    throw new TsdbError(
+      'UNAVAILABLE',
+      'unaggregated namespace is not yet initialized: none is READY',
+    );
   }
 
   /**

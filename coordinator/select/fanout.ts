@@ -58,7 +58,10 @@ function tieWarning(
 export function readableNamespace(namespaces: readonly ReadableNamespace[]): ReadableNamespace {
   const [first, ...others] = namespaces;
   if (first === undefined) {
-    throw new TsdbError('UNAVAILABLE', 'unaggregated namespace is not yet initialized');
+    throw new TsdbError(
+      'UNAVAILABLE',
+      'unaggregated namespace is not yet initialized: none is READY',
+    );
   }
   return others.reduce(
     (best, each) => (each.retentionNanos > best.retentionNanos ? each : best),

@@ -57,6 +57,10 @@ export function retentionNanosOf({ retentionTime }: NamespaceSpec): bigint | nul
   return retentionTime === undefined ? null : parseDurationNanos(retentionTime, 'retentionTime');
 }
 
+/** Of one that is not there yet. */
+export const wantedRetentionNanos = (spec: NamespaceSpec): bigint =>
+  parseDurationNanos(spec.retentionTime ?? retentionDefault, 'retentionTime');
+
 /** What of a namespace that is there already cannot become as it is asked for; null for nothing. */
 export function changeRefused(spec: NamespaceSpec, live: NamespaceView): string | null {
   const durations = [
@@ -107,7 +111,7 @@ function blockSizeOf(retentionNanos: bigint): string {
  */
 export function namespaceOptions(spec: NamespaceSpec): object {
   const retentionTime = spec.retentionTime ?? retentionDefault;
-  const retentionNanos = parseDurationNanos(retentionTime, 'retentionTime');
+  const retentionNanos = wantedRetentionNanos(spec);
   const blockSizeDuration = spec.blockSize ?? blockSizeOf(retentionNanos);
   return {
     bootstrapEnabled: true,

@@ -37,6 +37,7 @@ export async function listAndWatch(options: ListWatchOptions, signal: AbortSigna
    * Names seen, so that a deletion that happened between two watches is noticed by the next list.
    */
   let known = new Map<string, KubeObject>();
+  let hasListed = false;
   let backoffMillis = backoffMillisMin;
   const keyOf = ({ metadata }: KubeObject) => `${metadata.namespace}/${metadata.name}`;
 
@@ -54,6 +55,7 @@ export async function listAndWatch(options: ListWatchOptions, signal: AbortSigna
       known = listed;
       for (const object of listed.values()) options.onObject(object, false);
       options.onListed?.(true);
+      hasListed = true;
       await watchUntilBroken(
         options,
         list.resourceVersion,
@@ -67,10 +69,10 @@ export async function listAndWatch(options: ListWatchOptions, signal: AbortSigna
     } catch (error) {
       if (signal.aborted) return;
       options.onListed?.(false);
-      log.warn(
-        { resource: resource.plural, error: messageOf(error) },
-        'watch broken, listing again',
-      );
+      const fields = { resource: resource.plural, error: messageOf(error) };
+      // As long as its kind, or the right to see it, is only being made.
+      if (hasListed) log.warn(fields, 'watch broken, listing again');
+      else log.info(fields, 'cannot list yet');
     }
     const jitter = 0.5 + env.random.fraction();
     await env.clock.sleep(backoffMillis * jitter, signal).catch(() => {});

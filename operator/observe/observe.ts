@@ -21,6 +21,7 @@ import type {
   NamespaceView,
   PlacementView,
 } from '../coordinator/coordinator_client.ts';
+import { podTrouble } from './pod_trouble.ts';
 import type { TlsSecrets } from './tls_secrets.ts';
 import { type AwaySince, type Machines, type Reach, volumeReaches } from './volume_reach.ts';
 import { foreignClaims } from './foreign_claims.ts';
@@ -223,7 +224,9 @@ export async function observe(
     foreignClaims: await foreignClaims(cluster, volumeClaims, api, signal),
     predecessor,
     coordinator:
-      problem === null ? await coordinatorView(coordinator, signal) : { reachable: false, problem },
+      problem === null
+        ? await coordinatorView(coordinator, startingText(names, live, placed), signal)
+        : { reachable: false, problem },
     etcd:
       etcd === null
         ? null
@@ -244,8 +247,26 @@ export async function observe(
   };
 }
 
+/** Why no coordinator answers, where Kubernetes knows; null when one is ready. */
+function startingText(
+  names: Names,
+  live: ReadonlyMap<string, KubeObject>,
+  pods: readonly Pod[],
+): string | null {
+  const deployment = live.get(`Deployment/${names.coordinator}`) as Deployment | undefined;
+  if (deployment === undefined) return 'coordinators are not there yet';
+  if ((deployment.status?.availableReplicas ?? 0) > 0) return null;
+  const own = pods
+    .filter(({ metadata }) => metadata.labels?.[label.component] === 'coordinator')
+    .flatMap((pod) => podTrouble(pod) ?? []);
+  const troubles = own.length === 0 ? '' : `: ${[...new Set(own)].join('; ')}`;
+  return `0 of ${deployment.spec.replicas ?? 1} coordinators are ready${troubles}`;
+}
+
+/** @param starting said instead of what a request fails with */
 async function coordinatorView(
   coordinator: Coordinator,
+  starting: string | null,
   signal: AbortSignal,
 ): Promise<CoordinatorView> {
   try {
@@ -258,6 +279,6 @@ async function coordinatorView(
     return { reachable: true, placement, namespaces, healths };
   } catch (error) {
     if (signal.aborted) throw error;
-    return { reachable: false, problem: messageOf(error) };
+    return { reachable: false, problem: starting ?? messageOf(error) };
   }
 }

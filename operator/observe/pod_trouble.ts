@@ -3,10 +3,8 @@
  * Texts stay the same while the trouble does, though Kubernetes' own go to and fro between attempts:
  * each change is a write of the status.
  */
-import { type KubeObject, passingReasons, type Pod } from '../resource/kube_objects.ts';
-import { annotation } from '../resource/keys.ts';
-import type { Observed } from './observe.ts';
-import { isUnbound } from './volume_classes.ts';
+import { isUnbound, type KubeObject, passingReasons, type Pod } from '../resource/kube_objects.ts';
+import { annotation, label } from '../resource/keys.ts';
 
 const textMax = 200;
 const imageReasons: readonly string[] = [
@@ -41,10 +39,17 @@ export function podTrouble({ status }: Pod): string | null {
   return null;
 }
 
+interface Sight {
+  readonly pods: readonly Pod[];
+  readonly volumeClaims: readonly KubeObject[];
+  /** Pods of which nobody knows whether their volume can be reached. */
+  readonly unknownReach: readonly string[];
+}
+
 /** Names of pods, with their troubles. */
 export function withTroubles(
   names: readonly string[],
-  { pods, volumeClaims, unknownReach }: Pick<Observed, 'pods' | 'volumeClaims' | 'unknownReach'>,
+  { pods, volumeClaims, unknownReach }: Sight,
 ): string {
   const byName = new Map(pods.map((pod) => [pod.metadata.name, pod]));
   return names
@@ -55,10 +60,18 @@ export function withTroubles(
       const claim = volumeClaims.find(({ metadata }) => metadata.name === `data-${name}`);
       const remedy = unknownReach.includes(name)
         ? `; when the machine of its volume is gone for good, annotate the pod with ${annotation.replace}=true`
-        : '';
+        : unfitText(pod!, trouble);
       return `${name} (${unmadeVolume(claim)}${trouble}${remedy})`;
     })
     .join(', ');
+}
+
+/** What to change when no machine has what the pod asks for. */
+function unfitText({ metadata }: Pod, trouble: string): string {
+  if (!/ Insufficient \S/.test(trouble)) return '';
+  const component = metadata.labels?.[label.component];
+  const field = component === 'node' ? 'nodes' : component;
+  return field === undefined ? '' : `; ${field}.resources asks for it`;
 }
 
 /** The scheduler says of a class that makes no volumes, or is not there, only that there is no volume. */

@@ -6,7 +6,7 @@ import { podTrouble, withTroubles } from './pod_trouble.ts';
 const pod = (status: NonNullable<Pod['status']>, name: string = 'c-a-0'): Pod => ({
   apiVersion: 'v1',
   kind: 'Pod',
-  metadata: { name },
+  metadata: { name, labels: { 'tsdb.io/component': 'node' } },
   status,
 });
 const container = (over: Partial<ContainerStatus>): NonNullable<Pod['status']> => ({
@@ -56,7 +56,7 @@ test('what Kubernetes says is said, up to a length', () => {
       volumeClaims: [],
       unknownReach: [],
     }),
-    `c-a-0 (${message}), c-a-1, c-a-2`,
+    `c-a-0 (${message}; nodes.resources asks for it), c-a-1, c-a-2`,
   );
   const claim: KubeObject = {
     apiVersion: 'v1',
@@ -68,7 +68,7 @@ test('what Kubernetes says is said, up to a length', () => {
   const unmade = { pods: [pod({ conditions })], volumeClaims: [claim], unknownReach: [] };
   assert.equal(
     withTroubles(['c-a-0'], unmade),
-    `c-a-0 (StorageClass fastdisk has not made its volume: ${message})`,
+    `c-a-0 (StorageClass fastdisk has not made its volume: ${message}; nodes.resources asks for it)`,
   );
   assert.equal(
     withTroubles(['c-a-0'], { ...unmade, volumeClaims: [], unknownReach: ['c-a-0'] }),

@@ -54,7 +54,3 @@ function isLeaving({ metadata }: Pod, set: StatefulSet): boolean {
   const ordinal = Number(metadata.name.slice(metadata.name.lastIndexOf('-') + 1));
   return metadata.deletionTimestamp !== undefined || ordinal >= (set.spec.replicas ?? 1);
 }
-
-/** Nothing was ever written to it: no machine has it yet. */
-export const isUnbound = (claim: KubeObject): boolean =>
-  (claim['status'] as { readonly phase?: string } | undefined)?.phase === 'Pending';

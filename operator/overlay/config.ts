@@ -84,7 +84,17 @@ export function configProblems(cluster: TsdbCluster, component: Component): read
     return [`${field} is too large: its text has ${bytes} bytes of at most ${textBytesMax}`];
   }
   // Another process has other variables than this one.
-  if (text.includes('${')) return [`${field}: variables of the environment are not read here`];
+  const variable = pathOf(config, (value) => typeof value === 'string' && value.includes('${'));
+  if (variable !== null || text.includes('${')) {
+    return [
+      `${[field, ...(variable ?? [])].join('.')}: variables of the environment are not read here`,
+    ];
+  }
+  if (isGiven(config, [section])) {
+    return [
+      `${field}.${section}: ${field} has what stands below ${section} in a configuration file`,
+    ];
+  }
   const owned = ownedBySection[section].filter((path) => isGiven(config, path.split('.')));
   if (owned.length > 0) return owned.map((path) => `${field}.${path} is set by the operator`);
   return checked(given, text).problems;
@@ -155,6 +165,17 @@ function asField(problem: string, field: string, section: Section): string {
   return unnumbered.startsWith(section)
     ? `${field}${unnumbered.slice(section.length)}`
     : `${field} ${unnumbered}`;
+}
+
+/** To the first value of which it holds; null when there is none. */
+function pathOf(value: unknown, holds: (value: unknown) => boolean): readonly string[] | null {
+  if (holds(value)) return [];
+  if (typeof value !== 'object' || value === null) return null;
+  for (const [key, member] of Object.entries(value)) {
+    const path = pathOf(member, holds);
+    if (path !== null) return [key, ...path];
+  }
+  return null;
 }
 
 /** @param path '*' stands for each item of a list */

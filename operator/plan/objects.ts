@@ -203,7 +203,7 @@ function shrunkVolume(observed: Observed, desired: Desired): Reason | null {
     if (foreignObject(observed, live) !== null) continue;
     if (quantityOf(claimSizeOf(wanted)) >= quantityOf(claimSizeOf(live))) continue;
     if (classOfSet(wanted) !== classOfSet(live)) continue;
-    const message = `volumes of ${wanted.metadata.name} have ${claimSizeOf(live)} and cannot shrink to ${claimSizeOf(wanted)}`;
+    const message = `volumes of ${wanted.metadata.name} have ${claimSizeOf(live)} and cannot shrink to ${claimSizeOf(wanted)}: ask for ${claimSizeOf(live)}`;
     return { reason: 'VolumesCannotShrink', message };
   }
   return null;

@@ -6,6 +6,7 @@
 import type {
   InstanceRequest,
   PlacementInstance,
+  PlacementShard,
   PlacementView,
 } from '../coordinator/coordinator_client.ts';
 import { restoreJobName } from '../desired/etcd_snapshots.ts';
@@ -280,6 +281,33 @@ function excessOf(
   }));
 }
 
+/** Shards move, or are made whole: what for, and what is to come after that. */
+export function movingPart(observed: Observed, placement: PlacementView): Part {
+  const instances = Object.values(placement.instances);
+  const excess = excessOf(observed, placement).flatMap(({ ids }) => ids);
+  const unwanted = new Set([...excess, ...leavingInstances(observed, placement)]);
+  const idsWith = (wanted: PlacementShard['state']): string[] =>
+    instances
+      .filter(({ shards }) => shards.some(({ state }) => state === wanted))
+      .map(({ id }) => id)
+      .sort();
+  const [leaving, taking] = [idsWith('LEAVING'), idsWith('INITIALIZING')];
+  const later = (ids: readonly string[], does: string): string =>
+    ids.length === 0 ? '' : `; then ${[...ids].sort().join(', ')} ${does}`;
+  const going = leaving.filter((id) => unwanted.has(id));
+  if (going.length > 0) {
+    const next = later([...unwanted.difference(new Set(going))], 'leave');
+    return waitingFor('ScalingDown', `shards move away from ${going.join(', ')}${next}`);
+  }
+  if (leaving.length > 0) {
+    const outside = observed.cluster.spec.isolationGroups
+      .flatMap(({ name }) => wantedOf(observed, name))
+      .flatMap(({ id }) => (id in placement.instances ? [] : [id]));
+    return waitingFor('ScalingUp', `shards move to ${taking.join(', ')}${later(outside, 'join')}`);
+  }
+  return waitingFor('ShardsInitializing', `nodes take their shards: ${taking.join(', ')}`);
+}
+
 /** One group at a time: the shards of its last ordinals move before their pods go. */
 export function removePart(observed: Observed, placement: PlacementView): Part | null {
   for (const { ids } of excessOf(observed, placement)) {
@@ -356,7 +384,7 @@ export function growPart(observed: Observed, placement: PlacementView): Part | n
     const starting = outside.flatMap(({ id }) => (isServing(pods.get(id)) ? [] : id));
     if (down.length + starting.length > 0) {
       const list = withTroubles([...down, ...starting], observed);
-      const reason = down.length > 0 ? 'NodesNotReady' : 'PodsStarting';
+      const reason = down.length > 0 ? 'NodesNotReady' : 'ScalingUp';
       return waitingFor(reason, `placement add waits for nodes to answer: ${list}`);
     }
     return doing(

@@ -21,6 +21,7 @@ import { objectsPart } from './objects.ts';
 import { offlineGrowthPart, stuckGrowths } from './offline_growth.ts';
 import {
   growPart,
+  movingPart,
   placementPart,
   removePart,
   resizePart,
@@ -163,9 +164,7 @@ function nodesPart(
     resizePart(observed, placement) ??
     dropGroupPart(observed, placement);
   if (early !== null) return early;
-  if (!isSettled(placement)) {
-    return waitingFor('ShardsInitializing', 'shards are bootstrapping or move');
-  }
+  if (!isSettled(placement)) return movingPart(observed, placement);
   // Who comes comes before a whole group goes.
   const moving =
     removePart(observed, placement) ??

@@ -3,10 +3,11 @@ import { Names } from '../resource/names.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import { allGroups } from '../observe/isolation_groups.ts';
 import type { Observed } from '../observe/observe.ts';
-import { withTroubles } from '../observe/pod_trouble.ts';
+import { podTrouble, withTroubles } from '../observe/pod_trouble.ts';
 import { isStale, type Pod, podReady } from '../resource/kube_objects.ts';
 import { growingVolumes } from './objects.ts';
 import { nodePods, staleSets } from './roll.ts';
+import { awaitedMillisMax, isAwaited } from './rollout.ts';
 import { nothing, type Part, type Reason, waitingFor } from '../part/part.ts';
 
 export const isServing = (pod: Pod | undefined): boolean => pod !== undefined && podReady(pod);
@@ -53,8 +54,29 @@ export function unreadyNodes(observed: Observed): Reason | null {
   if (!unready.some((id) => wanted.has(id))) {
     return { reason: 'ScalingDown', message: `nodes leave: ${unready.join(', ')}` };
   }
+  if (areReplaced(observed, unready)) {
+    return { reason: 'Updating', message: `pods were replaced and start: ${unready.join(', ')}` };
+  }
   const message = `nodes are not ready: ${withTroubles(unready, observed)}`;
   return { reason: 'NodesNotReady', message };
+}
+
+/**
+ * Whether nodes are away since this operator replaces them, which is no loss that anybody has to look
+ * at: it was at that before, and all of them are about to serve.
+ */
+function areReplaced(observed: Observed, unready: readonly string[]): boolean {
+  const { cluster, nowMillis } = observed;
+  const pods = nodePods(observed);
+  const ready = cluster.status?.conditions?.find(({ type }) => type === 'Ready');
+  if (ready?.reason !== 'Updating') return false;
+  // One that is not made anew has no date.
+  const untilMillis = Date.parse(ready.lastTransitionTime) + (pods.size + 1) * awaitedMillisMax;
+  if (nowMillis >= untilMillis) return false;
+  return unready.every((id) => {
+    const pod = pods.get(id);
+    return pod === undefined || (isAwaited(pod, nowMillis) && podTrouble(pod) === null);
+  });
 }
 
 /** Nodes that do not serve, and everything around the nodes. */

@@ -10,7 +10,13 @@ import { memberPod } from '../observe/etcd_members.ts';
 import type { Observed } from '../observe/observe.ts';
 import type { Action } from '../action/action.ts';
 import { annotation, label } from '../resource/keys.ts';
-import { isStuck, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
+import {
+  isStuck,
+  isUnbound,
+  type KubeObject,
+  type Pod,
+  podReady,
+} from '../resource/kube_objects.ts';
 import { Names } from '../resource/names.ts';
 import { replaceAfterMillis } from '../resource/tsdb_cluster.ts';
 import { doubtOf } from './doubts.ts';
@@ -18,7 +24,7 @@ import { isServing, unreadyNodes } from './readiness.ts';
 import { nodePods } from './roll.ts';
 import type { Rollout } from './rollout.ts';
 import { doing, type Part, waitingFor } from '../part/part.ts';
-import { isUnbound, unfitVolumes } from '../observe/volume_classes.ts';
+import { unfitVolumes } from '../observe/volume_classes.ts';
 
 /** What Kubernetes gives a pod to end, and some time for its machine to say so. */
 const terminationMillisMax = 90_000;

@@ -21,7 +21,7 @@ import type { GatedChanges, Plan, Reason } from '../part/part.ts';
 import { windowsAt } from '../resource/maintenance_windows.ts';
 
 /** A new pod is waited for so long; a node that replays its log takes some minutes. */
-const awaitedMillisMax = 10 * 60_000;
+export const awaitedMillisMax: number = 10 * 60_000;
 
 /** In the order in which they are rolled. */
 const rolledComponents: readonly Component[] = ['etcd', 'node', 'coordinator'];
@@ -217,7 +217,7 @@ function isRolling(observed: Observed, component: Component): boolean {
  * It is new, and may be about to serve. One that has no machine may wait for just what comes next to
  * make room for it, and one that has not come for long says nothing about what was changed.
  */
-function isAwaited(pod: Pod, nowMillis: number): boolean {
+export function isAwaited(pod: Pod, nowMillis: number): boolean {
   if (podReady(pod) || isStuck(pod)) return false;
   const { creationTimestamp = '', deletionTimestamp } = pod.metadata;
   const sinceMillis = Date.parse(deletionTimestamp ?? creationTimestamp);

@@ -221,6 +221,10 @@ export function isStale(object: {
 /** What a container waits for that comes by itself. */
 export const passingReasons: readonly string[] = ['ContainerCreating', 'PodInitializing'];
 
+/** Of a claim of a volume: nothing was ever written to it: no machine has it yet. */
+export const isUnbound = (claim: KubeObject): boolean =>
+  (claim['status'] as { readonly phase?: string } | undefined)?.phase === 'Pending';
+
 /**
  * It does not run and will not by itself: image or configuration is bad, or there is no place for
  * it.
