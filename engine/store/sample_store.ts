@@ -16,6 +16,9 @@ import type {
 /** A block would have more typed values than are admitted to one. */
 export class TooManyValues extends TsdbError {}
 
+/** Batches that are checked one after the other before the first of them is applied; alternates. */
+export type WriteGroup = 0 | 1;
+
 export interface SampleStore {
   /**
    * Sets the rules of a namespace, or changes them for the writes and expiries that follow.
@@ -82,6 +85,15 @@ export interface SampleStore {
     nowNanos: bigint,
     outcomes: Uint8Array,
   ): number;
+
+  /**
+   * Rows that are checked from now on are counted together until `endGroup`, when all of them are
+   * applied or given up: what several batches bring to a block must be merged there like that of one. Of
+   * two groups at a time one is checked. Without groups each batch is applied before the next is checked.
+   */
+  beginGroup(group: WriteGroup): void;
+
+  endGroup(group: WriteGroup): void;
 
   /**
    * `append` of typed rows. Of two rows of one time and version a typed one goes before a float, and of

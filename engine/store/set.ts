@@ -8,7 +8,7 @@ import { assert } from '#lib/assert.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { ByteCollector } from './byte_collector.ts';
 import { joinSlots } from './rows.ts';
-import type { SampleStore } from './sample_store.ts';
+import type { SampleStore, WriteGroup } from './sample_store.ts';
 import type {
   Store,
   StoredBlock,
@@ -55,6 +55,7 @@ export class StoreSet implements SampleStore {
   readonly #part: RowPart;
   keepsRowVersions: boolean;
   #versionOfFiles: number;
+  #writeGroup: WriteGroup | null = null;
 
   constructor(options: StoreSetOptions) {
     const { storeCountMax } = options;
@@ -80,6 +81,7 @@ export class StoreSet implements SampleStore {
     for (const [ordinal, options] of this.#namespaces) store.setNamespace(ordinal, options);
     store.keepRowVersions(this.keepsRowVersions);
     store.noteFiles(this.#versionOfFiles, null);
+    if (this.#writeGroup !== null) store.beginGroup(this.#writeGroup);
     this.#pageOfStorePage.push(new Uint32Array(pagesOfStoreMax));
     return this.#stores.push(store) - 1;
   }
@@ -227,6 +229,15 @@ export class StoreSet implements SampleStore {
       refused += store.checkTyped(some, namespaceOrdinal, nowNanos, theirs);
     });
     return refused;
+  }
+
+  beginGroup(group: WriteGroup): void {
+    this.#writeGroup = group;
+    for (const store of this.#stores) store.beginGroup(group);
+  }
+
+  endGroup(group: WriteGroup): void {
+    for (const store of this.#stores) store.endGroup(group);
   }
 
   appendTyped(

@@ -9,7 +9,7 @@ import type { Random } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { ByteCollector } from './byte_collector.ts';
 import { clampInt64, loadStoreKernel } from './kernel.ts';
-import { type SampleStore, TooManyValues } from './sample_store.ts';
+import { type SampleStore, TooManyValues, type WriteGroup } from './sample_store.ts';
 import type { StoreExports } from './store_exports.ts';
 import {
   joinSlots,
@@ -76,6 +76,8 @@ export class Store implements SampleStore {
   readonly #reserveBytes: number;
   #generation: Uint32Array;
   #rowStage: RowStage | null;
+  /** Null for a store whose batches come one after the other. */
+  #writeGroup: WriteGroup | null = null;
 
   /**
    * @param options.memoryBytesMax what the store admits rows and series for: 8 MiB to 4 GiB; see
@@ -208,7 +210,8 @@ export class Store implements SampleStore {
   ): number {
     const { startNanos, endNanos } = writeWindow(this.#namespace(namespaceOrdinal), nowNanos);
     let refused = 0;
-    this.#kernel.beginTypedBatch();
+    const group = this.#writeGroup ?? 0;
+    if (this.#writeGroup === null) this.#kernel.clearTypedGroup(group);
     for (const [row, rowEnd] of typedParts(rows)) {
       const stage = this.#stageTyped(rows, row, rowEnd, outcomes);
       refused += this.#run(() =>
@@ -225,11 +228,21 @@ export class Store implements SampleStore {
           startNanos,
           endNanos,
           this.#budgetBytes,
+          group,
         ),
       );
       outcomes.set(new Uint8Array(this.#memory.buffer, stage.outcomes, rowEnd - row), row);
     }
     return refused;
+  }
+
+  beginGroup(group: WriteGroup): void {
+    this.#writeGroup = group;
+    this.#kernel.clearTypedGroup(group);
+  }
+
+  endGroup(group: WriteGroup): void {
+    this.#kernel.clearTypedGroup(group);
   }
 
   appendTyped(

@@ -48,8 +48,6 @@ export interface StoreExports {
     version: bigint,
     isDerived: number,
   ): number;
-  /** Of a batch nothing was looked at yet. */
-  beginTypedBatch(): void;
   /** Writes starts (i64) of the blocks that have rows, ascending; gives how many there are. */
   blockStarts(slot: number, out: number, countMax: number): number;
   /**
@@ -80,6 +78,7 @@ export interface StoreExports {
   /**
    * `check` of typed rows, whose values end at `ends` (u32) and lie one after the other at `bytes`:
    * these are looked at whole.
+   * @param group 0 or 1: what it is counted with until it is applied
    */
   checkTyped(
     slots: number,
@@ -94,7 +93,10 @@ export interface StoreExports {
     nanosFrom: bigint,
     nanosEnd: bigint,
     budgetBytes: number,
+    group: number,
   ): number;
+  /** Nothing of the group (0 or 1) is on its way: it begins, or all of it is applied. */
+  clearTypedGroup(group: number): void;
   /** A slot, or 2^32 - 1 when memory is over the budget. */
   createSeries(namespaceOrdinal: number, budgetBytes: number): number;
   /**

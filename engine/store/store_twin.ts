@@ -232,6 +232,10 @@ export class StoreTwin {
     return this.check({ ...rows, values: noValues }, namespaceOrdinal, nowNanos, outcomes);
   }
 
+  beginGroup(): void {}
+
+  endGroup(): void {}
+
   appendTyped(
     rows: StoreTypedRows,
     version: number,

@@ -210,6 +210,60 @@ test('of a batch with more than a block may have only so much is taken as can be
   );
 });
 
+test('batches that are checked before the first of them is applied count together', () => {
+  const store = makeStore();
+  const slot = store.createSeries(0);
+  const wide = (first: number): Uint8Array => {
+    const writer = new TypedValueWriter().begin(valueKind.message, 1);
+    for (let number = 1; number <= 4_000; number++) writer.uint(number, BigInt(first + number));
+    return writer.finish();
+  };
+  const checked = (first: number): (() => number) => {
+    const rows = rowsOf(
+      store,
+      Array.from({ length: 60 }, (_, i) => {
+        return [slot, startNanos + BigInt(first + i) * second, wide(first + i)] as const;
+      }),
+    );
+    const outcomes = new Uint8Array(60);
+    store.checkTyped(rows, 0, startNanos, outcomes);
+    return () => {
+      store.appendTyped(rows, version, outcomes);
+      return outcomes.filter((outcome) => outcome === storeOutcome.written).length;
+    };
+  };
+  store.beginGroup(0);
+  const first = [checked(0), checked(60)];
+  store.beginGroup(1);
+  const then = [checked(120), checked(180), checked(240)];
+  let taken = 0;
+  for (const apply of first) taken += apply();
+  store.endGroup(0);
+  for (const apply of then) taken += apply();
+  store.endGroup(1);
+  assert.ok(taken >= 60 && taken < 200, `${taken}`);
+  const { chunkData } = store.flushBlock(Uint32Array.of(slot), store.blockStarts(slot)[0]!);
+  const flushed = [...chunkHeaders(chunkData, 0, chunkData.length, kindsAll)];
+  assert.equal(
+    flushed.reduce((sum, { rowCount }) => sum + rowCount, 0),
+    taken,
+  );
+
+  // What was applied, or given up, counts no more than it is there.
+  const other = store.createSeries(0);
+  for (let i = 0; i < 20; i++) {
+    store.beginGroup(0);
+    const row = [other, startNanos, wide(0)] as const;
+    const outcomes = new Uint8Array(40);
+    const rows = rowsOf(
+      store,
+      Array.from({ length: 40 }, () => row),
+    );
+    assert.equal(store.checkTyped(rows, 0, startNanos, outcomes), 0, `batch ${i}`);
+    store.endGroup(0);
+  }
+});
+
 test('a block that was admitted is flushed when the memory is full', () => {
   const store = makeStore();
   const slot = store.createSeries(0);

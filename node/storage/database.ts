@@ -217,7 +217,7 @@ export class Database implements NodeService, AsyncDisposable {
     shards.held = holdings;
     this.shards = shards;
     const queueLimits = { queueBytesMax: writeQueueBytesMax, groupBytesMax: writeGroupBytesMax };
-    const sequencer = new Sequencer(commitlog, queueLimits, clock);
+    const sequencer = new Sequencer(commitlog, queueLimits, clock, store);
     this.sequencer = sequencer;
     const memory = new MemoryBudget(memoryBytesMax, () => this.#memoryUse());
     this.memory = memory;

@@ -34,7 +34,10 @@ import {
   outcomeWritten,
 } from './writes';
 
-/** What the batch that is looked at adds to a block; blocks of one bucket are counted together. */
+/**
+ * What the batches of a group add to a block from when they are looked at until they are applied; blocks of one bucket are
+ * counted together. There may be two groups: one is looked at while the one before it is in the log, and not applied yet.
+ */
 @unmanaged
 class Added {
   rows: u64;
@@ -43,27 +46,31 @@ class Added {
 }
 const bucketCount: u32 = 512;
 const bucketBytes: usize = 24;
-const addedAt: usize = memory.data(512 * 24, 16);
+const groupBytes: usize = 512 * 24;
+const addedAt: usize = memory.data(2 * 512 * 24, 16);
 
-/** Of a batch nothing was looked at yet. */
-export function beginTypedBatch(): void {
-  memory.fill(addedAt, 0, <usize>bucketCount * bucketBytes);
+/** Nothing of the group (0 or 1) is on its way: it begins, or all of it is applied. */
+export function clearTypedGroup(group: u32): void {
+  memory.fill(addedAt + <usize>group * groupBytes, 0, groupBytes);
 }
 
-function addedTo(slot: u32, series: Series, nanos: i64): Added {
+/** Of group 0; that of group 1 is `groupBytes` further on. */
+function addedOf(slot: u32, series: Series, nanos: i64): usize {
   const block = <u32>(nanos / blockSizeOf(series));
   const hash = (slot * 0x9e3779b1) ^ (block * 0x85ebca6b);
-  return changetype<Added>(addedAt + <usize>((hash >>> 16) & (bucketCount - 1)) * bucketBytes);
+  return addedAt + <usize>((hash >>> 16) & (bucketCount - 1)) * bucketBytes;
 }
 
 /** Bytes that the typed row may make its series take. What work takes meanwhile is left free by all admission. */
-function typedNeeded(series: Series, nanos: i64, length: u32, fields: u32, added: Added): usize {
+function typedNeeded(series: Series, nanos: i64, length: u32, fields: u32, addedTo: usize): usize {
   const node = findNode(series, nanos);
   let part: TypedPart | null = null;
   if (node != null) part = typedOf(node);
-  let rows = added.rows + 1;
-  let allFields = added.fields + <u64>fields;
-  let valueBytes = added.valueBytes + <u64>length;
+  const added = changetype<Added>(addedTo);
+  const ofOther = changetype<Added>(addedTo + groupBytes);
+  let rows = added.rows + ofOther.rows + 1;
+  let allFields = added.fields + ofOther.fields + <u64>fields;
+  let valueBytes = added.valueBytes + ofOther.valueBytes + <u64>length;
   if (part != null) {
     rows += <u64>(part.areaRows + part.headCount);
     allFields += part.areaFields + <u64>part.headFields;
@@ -77,6 +84,7 @@ function typedNeeded(series: Series, nanos: i64, length: u32, fields: u32, added
 /**
  * `check` of typed rows, whose values end at `ends` (u32) and lie one after the other at `bytes`: these are looked at
  * whole.
+ * @param group 0 or 1: what it is counted with until it is applied
  */
 export function checkTyped(
   slots: usize,
@@ -91,6 +99,7 @@ export function checkTyped(
   nanosFrom: i64,
   nanosEnd: i64,
   budgetBytes: usize,
+  group: u32,
 ): u32 {
   const seriesEnd = state().seriesEnd;
   const unitsMax = i64.MAX_VALUE / unitNanos;
@@ -120,12 +129,13 @@ export function checkTyped(
     } else {
       const series = seriesAt(slot);
       const length = <u32>(valueAt - at);
-      const added = addedTo(slot, series, nanos);
-      const needed = typedNeeded(series, nanos, length, count, added);
+      const addedTo = addedOf(slot, series, nanos);
+      const needed = typedNeeded(series, nanos, length, count, addedTo);
       if (used + <u64>needed > <u64>budgetBytes) outcome = outcomeResourceExhausted;
       else {
         used += <u64>needed;
         series.isAdmitted = 1;
+        const added = changetype<Added>(addedTo + <usize>group * groupBytes);
         added.rows++;
         added.fields += <u64>count;
         added.valueBytes += <u64>length;

@@ -39,7 +39,7 @@ import {
 import { noteFiles } from './writes';
 
 export { digestRows, hashId } from './digest';
-export { appendTyped, beginTypedBatch, checkTyped } from './mixed_writes';
+export { appendTyped, checkTyped, clearTypedGroup } from './mixed_writes';
 export {
   cutTyped,
   digestTyped,

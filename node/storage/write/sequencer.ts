@@ -9,6 +9,7 @@
  * busy writers this halves the syncs. A single one never waits. A step given to `exclusive` runs
  * between groups, when all that was acknowledged before is applied and nothing is under way.
  */
+import type { SampleStore, WriteGroup } from '#engine/store/sample_store.ts';
 import { assert } from '#lib/assert.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -40,6 +41,12 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
+/** Writes that share one write of the log. */
+interface Group {
+  readonly writes: readonly Waiting[];
+  readonly number: WriteGroup;
+}
+
 /** Bytes of writes that wait for the commit log; more are refused with RESOURCE_EXHAUSTED. */
 export const writeQueueBytesMax: number = 128 * 1024 * 1024;
 
@@ -67,6 +74,8 @@ export class Sequencer implements AsyncDisposable {
   readonly #commitlog: Commitlog;
   readonly #limits: SequencerLimits;
   readonly #clock: Clock;
+  readonly #store: Pick<SampleStore, 'beginGroup' | 'endGroup'>;
+  #nextGroup: WriteGroup = 0;
   /** Writers that may be on their way: those of the last group, and those that waited after it. */
   #expected = 0;
   /** Ends the wait of `gather`. */
@@ -83,7 +92,14 @@ export class Sequencer implements AsyncDisposable {
     refused: 0,
   };
 
-  constructor(commitlog: Commitlog, limits: SequencerLimits, clock: Clock) {
+  /** @param store that the writes are checked against, and applied to */
+  constructor(
+    commitlog: Commitlog,
+    limits: SequencerLimits,
+    clock: Clock,
+    store: Pick<SampleStore, 'beginGroup' | 'endGroup'>,
+  ) {
+    this.#store = store;
     this.#commitlog = commitlog;
     this.#limits = limits;
     this.#clock = clock;
@@ -159,13 +175,13 @@ export class Sequencer implements AsyncDisposable {
   }
 
   async #run(): Promise<void> {
-    let logged: readonly Waiting[] = [];
-    while (this.#queue.length > 0 || logged.length > 0) {
+    let logged: Group | null = null;
+    while (this.#queue.length > 0 || logged !== null) {
       const head = this.#queue[0];
       if (head === undefined || head.step !== null || !this.#isGathered()) {
-        if (logged.length > 0) {
+        if (logged !== null) {
           await this.#apply(logged);
-          logged = [];
+          logged = null;
           // Others may have come meanwhile.
         } else if (head!.step !== null) {
           this.#queue.shift();
@@ -178,27 +194,31 @@ export class Sequencer implements AsyncDisposable {
       }
       const group = await this.#takeGroup();
       const writing = this.#commitlog.write((buffer) => {
-        for (const { write } of group) write!.record(buffer);
+        for (const { write } of group.writes) write!.record(buffer);
       });
       // Its failure is met below.
       writing.catch(() => {});
       // The disk works on this group while the one before it is applied.
-      await this.#apply(logged);
-      logged = [];
+      if (logged !== null) await this.#apply(logged);
+      logged = null;
       try {
         await writing;
         logged = group;
-        this.#expected = group.length + this.#queue.length;
+        this.#expected = group.writes.length + this.#queue.length;
       } catch (error) {
-        for (const waiting of group) waiting.reject(error);
+        for (const waiting of group.writes) waiting.reject(error);
+        this.#store.endGroup(group.number);
       }
     }
     this.#running = null;
   }
 
   /** Writes from the head of the queue, prepared. */
-  async #takeGroup(): Promise<Waiting[]> {
-    const group: Waiting[] = [];
+  async #takeGroup(): Promise<Group> {
+    const number = this.#nextGroup;
+    this.#nextGroup = number === 0 ? 1 : 0;
+    this.#store.beginGroup(number);
+    const writes: Waiting[] = [];
     let bytes = 0;
     let taken = 0;
     for (const waiting of this.#queue) {
@@ -213,20 +233,20 @@ export class Sequencer implements AsyncDisposable {
       }
       try {
         for (const _ of waiting.write.prepare()) await loopTurn();
-        group.push(waiting);
+        writes.push(waiting);
       } catch (error) {
         waiting.reject(error);
       }
     }
     this.#queue.splice(0, taken);
     this.counts.groups += 1;
-    this.counts.writes += group.length;
-    return group;
+    this.counts.writes += writes.length;
+    return { writes, number };
   }
 
-  async #apply(group: readonly Waiting[]): Promise<void> {
+  async #apply({ writes, number }: Group): Promise<void> {
     let bytes = 0;
-    for (const waiting of group) {
+    for (const waiting of writes) {
       assert(waiting.write !== null, 'a group holds writes only');
       if (bytes >= applyBytesMax) {
         await loopTurn();
@@ -239,6 +259,7 @@ export class Sequencer implements AsyncDisposable {
         waiting.reject(error);
       }
     }
+    this.#store.endGroup(number);
   }
 
   async #runStep(waiting: Waiting): Promise<void> {

@@ -19,6 +19,11 @@ after(async () => {
 const { signal } = new AbortController();
 
 async function openSequencer(queueBytesMax = 1000, groupBytesMax = 100, clock = realEnv.clock) {
+  const groups: string[] = [];
+  const store = {
+    beginGroup: (group: number) => void groups.push(`begin ${group}`),
+    endGroup: (group: number) => void groups.push(`end ${group}`),
+  };
   const folder = mkdtempSync(join(tmpdir(), 'tsdb-sequencer-'));
   folders.push(folder);
   const commitlog = await Commitlog.open(realEnv, silentLog, {
@@ -33,7 +38,8 @@ async function openSequencer(queueBytesMax = 1000, groupBytesMax = 100, clock = 
   commitlogs.push(commitlog);
   return {
     commitlog,
-    sequencer: new Sequencer(commitlog, { queueBytesMax, groupBytesMax }, clock),
+    sequencer: new Sequencer(commitlog, { queueBytesMax, groupBytesMax }, clock, store),
+    groups,
   };
 }
 
@@ -69,11 +75,22 @@ test('waiting writes share one sync and are applied in the order of the log', as
   assert.ok(trace.indexOf('record d') < trace.indexOf('apply a'));
 });
 
-test('a group is bounded in bytes', async () => {
-  const { commitlog, sequencer } = await openSequencer();
+test('a group is bounded in bytes, and at most two are between their check and their end', async () => {
+  const { commitlog, sequencer, groups } = await openSequencer();
   const trace: string[] = [];
   await Promise.all([1, 2, 3].map((i) => sequencer.submit(write(`${i}`, trace, 60), signal)));
   assert.equal(commitlog.counts.syncs, 3);
+  assert.deepEqual(groups.slice(0, 3), ['begin 0', 'begin 1', 'end 0']);
+  assert.deepEqual(groups.slice(3).sort(), ['begin 0', 'end 0', 'end 1']);
+  assert.ok(groups.lastIndexOf('begin 0') < groups.lastIndexOf('end 0'));
+  const unwritten: SequencedWrite<string> = {
+    ...write('4', trace),
+    record() {
+      throw new TsdbError('UNAVAILABLE', 'the disk is gone');
+    },
+  };
+  await assert.rejects(sequencer.submit(unwritten, signal), /the disk is gone/);
+  assert.deepEqual(groups.slice(6), ['begin 1', 'end 1'], 'what the log refuses is given up');
 });
 
 test('an exclusive step sees everything before it applied and nothing after it begun', async () => {
