@@ -39,6 +39,9 @@ interface TypePlan {
   readonly places: ReadonlyMap<number, number>;
 }
 
+/** What is longer is no message of as many bytes as a value may have, but one that says things many times. */
+const wireBytesMax = 4 * typedBytesMax;
+
 const quickNumbers = 64;
 const plansOf = new WeakMap<MessageType, TypePlan>();
 
@@ -91,6 +94,9 @@ export class MessageEncoder {
    * @throws {UnknownField} and other {TsdbError} BAD_REQUEST that name the path of the field
    */
   encode(wire: Uint8Array, type: MessageType, layout: number): Uint8Array<ArrayBuffer> {
+    if (wire.length > wireBytesMax) {
+      throw badRequest(`cannot take message: it is sent with more than ${wireBytesMax} bytes`);
+    }
     this.#reader.open(wire);
     this.#out.length = 0;
     this.#top = 0;
@@ -207,8 +213,12 @@ export class MessageEncoder {
   }
 
   #tag(plan: Plan): void {
-    if (--this.#fieldsLeft < 0) throw badRequest(`it has more than ${typedFieldsMax} fields`);
+    this.#countField();
     this.#out.varint(plan.tag);
+  }
+
+  #countField(): void {
+    if (--this.#fieldsLeft < 0) throw badRequest(`it has more than ${typedFieldsMax} fields`);
   }
 
   /** The value at a place, unless it is the default. */
@@ -287,7 +297,12 @@ export class MessageEncoder {
   }
 
   #checkText(plan: Plan, from: number, end: number): void {
-    if (plan.kind !== 'string' || isUtf8(this.#reader.bytes.subarray(from, end))) return;
+    if (plan.kind !== 'string') return;
+    const { bytes } = this.#reader;
+    // There may be half a million short ones.
+    let at = from;
+    while (at < end && bytes[at]! < 128) at++;
+    if (at === end || isUtf8(bytes.subarray(at, end))) return;
     this.#path.push(plan.name);
     throw badRequest('a string is not UTF-8');
   }
@@ -326,6 +341,8 @@ export class MessageEncoder {
         this.#next[at] = 0;
         const from = out.beginLength();
         this.#level(plan.field.message!, at, depth + 1);
+        // A byte each would make a million of them, which are read one by one.
+        if (out.length === from) this.#countField();
         out.endLength(from);
         this.#next[at] = next;
       } else if (plan.wire === wireType.delimited) {
@@ -363,6 +380,7 @@ export class MessageEncoder {
       this.#out.length = 0;
       this.#level(plan.field.message!, at, depth + 1);
       this.#next[at] = next;
+      if (this.#out.length === 0) this.#countField();
       const entry = this.#out.finish();
       entries.set(keyOf(entry), entry);
     }

@@ -335,3 +335,23 @@ test('a typed value is no message of a schema when a field that is zero is there
   assert.equal(ofDepth(20), true);
   assert.equal(ofDepth(60), false, 'too deep');
 });
+
+test('messages without anything are counted where a few bytes would stand for a million of them', () => {
+  const many = (field: string, count: number): Uint8Array => {
+    const { id } = other.fields[field]!;
+    const tag = protobuf.Writer.create()
+      .uint32((id << 3) | 2)
+      .uint32(0)
+      .finish();
+    return new Uint8Array(Buffer.concat(Array.from({ length: count }, () => tag)));
+  };
+  const refused = (field: string): RegExp => new RegExp(`${field}: it has more than 4096 fields`);
+  assert.ok(encoder.encode(many('readings', 4_095), type, 1).length > 4_095);
+  for (const field of ['readings', 'by_name', 'by_number']) {
+    assert.throws(() => encoder.encode(many(field, 200_000), type, 1), refused(field));
+  }
+  // One that comes in pieces is one.
+  const [once] = [many('inner', 1)].map((wire) => encoder.encode(wire, type, 1));
+  assert.deepEqual(encoder.encode(many('inner', 200_000), type, 1), once);
+  assert.throws(() => encoder.encode(many('inner', 2_000_000), type, 1), /more than 4194304 bytes/);
+});
