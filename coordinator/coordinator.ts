@@ -112,6 +112,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     memoryBytesMax: config.memoryBytesMax,
     verdictOf: verdictBy(config.idScheme, tagRules),
     plainQuoted: config.idScheme === 'quoted',
+    typeAndUnitLabels: features.typeAndUnitLabels,
   });
   const aside = options.aside;
   const { client } = config;

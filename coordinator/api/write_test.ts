@@ -13,6 +13,11 @@ import { rowsOfJson } from './write.ts';
 
 const path = '/api/v1/json/write';
 const remotePath = '/api/v1/compat/remote/write';
+const v2 = {
+  'Content-Type': 'application/x-protobuf;proto=io.prometheus.write.v2.Request',
+  'Content-Encoding': 'snappy',
+  'X-Prometheus-Remote-Write-Version': '2.0.0',
+};
 
 interface RemoteSeries {
   readonly tags: readonly Tag[];
@@ -339,11 +344,6 @@ test('what nodes refuse for the clock of the coordinator names it, and may be se
 test('remote write 2.0 stores the same rows and says how many', async () => {
   await using test = await TestCoordinator.openReady();
   const millis = nowSeconds() * 1000;
-  const v2 = {
-    'Content-Type': 'application/x-protobuf;proto=io.prometheus.write.v2.Request',
-    'Content-Encoding': 'snappy',
-    'X-Prometheus-Remote-Write-Version': '2.0.0',
-  };
   const samples = [
     { timestampMillis: millis, value: 1 },
     { timestampMillis: millis + 1, value: staleMarkerBits },
@@ -430,4 +430,22 @@ test('labels of types and units are written where they are asked for', async () 
   assert.equal((await asked.post(path, JSON.stringify(row))).status, 200);
   const other = { ...row, tags: { ...row.tags, __other__: 'x' } };
   assert.equal((await asked.post(path, JSON.stringify(other))).status, 400);
+
+  const samples = [{ timestampMillis: nowSeconds() * 1000, value: 1 }];
+  const metadata = { type: 2, help: '', unit: 'metres' };
+  const tags = tagsOf({ __name__: 'height' });
+  for (const test of [plain, asked]) {
+    const answer = await test.post(
+      remotePath,
+      encodeRemoteWriteV2([{ tags, samples, metadata }]),
+      v2,
+    );
+    assert.equal(answer.status, 204, answer.text);
+  }
+  const query = '/api/v1/query?query=height';
+  const metricOf = async (test: TestCoordinator) =>
+    (await test.get(query)).json.data.result[0].metric;
+  assert.deepEqual(await metricOf(plain), { __name__: 'height' });
+  const labelled = { __name__: 'height', __type__: 'gauge', __unit__: 'metres' };
+  assert.deepEqual(await metricOf(asked), labelled);
 });

@@ -255,7 +255,8 @@ function requestV2Of(pick: Pick): Uint8Array {
   const texts = [
     [],
     [...Buffer.from('__name__')],
-    ...Array.from({ length: 3 }, (_, i) => [97 + i]),
+    ...['__type__', '__unit__'].map((name) => [...Buffer.from(name)]),
+    ...Array.from({ length: 2 }, (_, i) => [97 + i]),
     ...Array.from({ length: 3 }, () => textOf(pick)),
   ];
   const symbols = texts.map((text) => lengthField(4, text));
@@ -270,7 +271,7 @@ function requestV2Of(pick: Pick): Uint8Array {
       const labels = lengthField(1, [pick(8), pick(8), pick(8), pick(9)]);
       one.push(...lengthField(4, [...labels, 17, ...bytesOf(pick, 8), 24, 9]));
     }
-    if (pick(3) === 0) one.push(...lengthField(5, [8, pick(9), 24, pick(8), 32, pick(9)]));
+    if (pick(3) === 0) one.push(...lengthField(5, [8, pick(9), 24, pick(10), 32, pick(10)]));
     series.push(lengthField(5, one));
   }
   const split = [0, symbols.length, pick(symbols.length)][pick(3)]!;
@@ -311,8 +312,9 @@ const inputsOfRequest = 40;
 export function fuzz(seed: number, size: number): void {
   const pick = pickOf(seed);
   const random = randomOf(pick);
-  const twin = new WriteDecoderTwin();
-  const kernel = new WriteDecoderKernel(random, writeDecoderMemoryBytesMin);
+  const hasTypeAndUnit = pick(2) === 0;
+  const twin = new WriteDecoderTwin(hasTypeAndUnit);
+  const kernel = new WriteDecoderKernel(random, writeDecoderMemoryBytesMin, hasTypeAndUnit);
   for (let request = 0; request < size; request += 1) {
     const version = pick(3) === 0 ? 2 : 1;
     const raw = version === 2 ? requestV2Of(pick) : requestOf(pick);

@@ -22,6 +22,7 @@ import {
   writeDecoderRowsMax,
   oversizeSlot,
 } from './core.ts';
+import { metricTypes } from '../typed/metadata.ts';
 import { histogramProblem } from './wire_histogram.ts';
 import type { WriteDecoderExports } from './write_decoder_exports.ts';
 
@@ -37,6 +38,8 @@ const budgetBytesPerSlot = 256;
 /** The kernel's regions for one body, and slack; they are touched as bodies need them. */
 const bodyRegionsBytes: number = 217 * 1024 * 1024;
 
+/** As of engine/write_decoder/kernel/memory.ts. */
+const typeTextBytes = 16;
 /** As of engine/write_decoder/kernel/metadata.ts. */
 const metadataEntryWords = 12;
 
@@ -93,7 +96,10 @@ export class WriteDecoderKernel implements WriteDecoderCore {
   /** One that was added here. */
   #hasOversizeRow = false;
 
-  constructor(random: Random, memoryBytesMax: number) {
+  readonly #typeAndUnit: number;
+
+  constructor(random: Random, memoryBytesMax: number, typeAndUnitLabels: boolean = false) {
+    this.#typeAndUnit = typeAndUnitLabels ? 1 : 0;
     assert(
       memoryBytesMax >= writeDecoderMemoryBytesMin && memoryBytesMax <= writeDecoderMemoryBytesMax,
       'the budget of a write decoder is between 2 MiB and 3 GiB',
@@ -117,6 +123,12 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     this.#kernel = kernel;
     this.#bytes = new Uint8Array(buffer);
     this.#bytes.set(random.bytes(hashKeyBytes), addressOf(kernel.hashKeys));
+    const texts = ['__type__', ...metricTypes.slice(1), '__unit__'];
+    for (const [place, text] of texts.entries()) {
+      const at = addressOf(kernel.typeTexts) + place * typeTextBytes;
+      this.#bytes.set(new TextEncoder().encode(text), at);
+      this.#bytes[at + typeTextBytes - 1] = text.length;
+    }
     const end = kernel.init(slotsMax, tableSizeMax, segmentCount) >>> 0;
     assert(end <= buffer.byteLength, 'the regions of the write decoder lie in its memory');
     this.#bodyAt = addressOf(kernel.body);
@@ -173,7 +185,7 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     assert(body.length <= bodyBytesMax, 'the body fits its region');
     this.#bytes.set(body, this.#bodyAt);
     this.#hasOversizeRow = false;
-    const outcome = this.#kernel.remoteWrite(body.length, version);
+    const outcome = this.#kernel.remoteWrite(body.length, version, this.#typeAndUnit);
     this.#rowCount = Math.max(outcome, 0);
     return outcome;
   }

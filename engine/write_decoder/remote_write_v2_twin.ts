@@ -12,6 +12,7 @@ import {
   unresolvedSlot,
   writeDecoderProblem,
 } from './core.ts';
+import { metricTypes } from '../typed/metadata.ts';
 import { readExemplar, type WireExemplar } from './exemplar_twin.ts';
 import { readMetadata, type WireMetadata } from './metadata_twin.ts';
 import { canonicalTags, type Label } from './label_twin.ts';
@@ -33,17 +34,23 @@ const seriesField = {
   metadata: 5,
 } as const;
 
-/** Reads an uncompressed request; null when it is malformed, or a `writeDecoderProblem`. */
-export function parseWriteRequestV2(bytes: Uint8Array): WireRequest | number | null {
+/**
+ * Reads an uncompressed request; null when it is malformed, or a `writeDecoderProblem`.
+ * @param typeAndUnit those of the metadata of a series become labels of it
+ */
+export function parseWriteRequestV2(
+  bytes: Uint8Array,
+  typeAndUnit: boolean,
+): WireRequest | number | null {
   try {
-    return readRequest(bytes);
+    return readRequest(bytes, typeAndUnit);
   } catch (error) {
     if (error instanceof Malformed) return null;
     throw error;
   }
 }
 
-function readRequest(bytes: Uint8Array): WireRequest | number {
+function readRequest(bytes: Uint8Array, typeAndUnit: boolean): WireRequest | number {
   const symbols: Uint8Array[] = [];
   const ranges: Range[] = [];
   const fields = new Fields(bytes, 0, bytes.length);
@@ -59,7 +66,7 @@ function readRequest(bytes: Uint8Array): WireRequest | number {
     } else fields.skip();
   }
   const counts = { textBytes: 0 };
-  const series = ranges.map((range) => parseSeries(bytes, range, symbols, counts));
+  const series = ranges.map((range) => parseSeries(bytes, range, symbols, counts, typeAndUnit));
   if (counts.textBytes > labelTextBytesMax) return writeDecoderProblem.tooMuchText;
   return { series, families: [] };
 }
@@ -69,6 +76,7 @@ function parseSeries(
   [start, end]: Range,
   symbols: readonly Uint8Array[],
   counts: { textBytes: number },
+  typeAndUnit: boolean,
 ): WireSeries {
   const texts: (Uint8Array | null)[] = [];
   const timestampsMillis: bigint[] = [];
@@ -77,6 +85,7 @@ function parseSeries(
   const histograms: HistogramAt[] = [];
   const exemplars: WireExemplar[] = [];
   const metadata: WireMetadata[] = [];
+  const said = { type: 0n, unit: 0n };
   let hasContent = false;
   const takeText = (fields: Fields): void => {
     const text = symbols[Number(fields.varint())] ?? null;
@@ -108,9 +117,15 @@ function parseSeries(
       exemplars.push(readExemplar(bytes, fields.range(), symbols));
     } else if (fields.number === seriesField.metadata) {
       fields.expect(wireBytes);
-      const said = readMetadata(bytes, fields.range(), symbols);
-      if (said !== null) metadata.push(said);
+      const range = fields.range();
+      const read = readMetadata(bytes, range, symbols);
+      if (read !== null) metadata.push(read);
+      noteTypeAndUnit(bytes, range, said);
     } else fields.skip();
+  }
+  const unit = symbols[Number(said.unit)];
+  if (typeAndUnit && unit !== undefined && !texts.includes(null) && texts.length % 2 === 0) {
+    labelTypeAndUnit(texts as Uint8Array[], Number(said.type), unit);
   }
   const { tags, refusedSlot } = tagsOfTexts(texts);
   return {
@@ -124,6 +139,33 @@ function parseSeries(
     refusedSlot,
     hasContent,
   };
+}
+
+/** What was said last counts, field by field. */
+function noteTypeAndUnit(
+  bytes: Uint8Array,
+  [start, end]: Range,
+  said: { type: bigint; unit: bigint },
+): void {
+  const fields = new Fields(bytes, start, end);
+  while (fields.next()) {
+    if (fields.number === 1) said.type = fields.varint();
+    else if (fields.number === 4) said.unit = fields.varint();
+    else fields.skip();
+  }
+}
+
+/** In the place of what the labels themselves say. */
+function labelTypeAndUnit(texts: Uint8Array[], type: number, unit: Uint8Array): void {
+  if (texts.length / 2 > tagsCountMax) return;
+  const typeName = type >= 1 ? (metricTypes[type] ?? '') : '';
+  if (typeName === '' && unit.length === 0) return;
+  const isOne = (name: Uint8Array): boolean =>
+    ['__type__', '__unit__'].includes(Buffer.from(name).toString('latin1'));
+  const kept = texts.filter((_, i) => !isOne(texts[i - (i % 2)]!));
+  texts.splice(0, texts.length, ...kept);
+  if (typeName !== '') texts.push(Buffer.from('__type__'), Buffer.from(typeName));
+  if (unit.length > 0) texts.push(Buffer.from('__unit__'), unit);
 }
 
 function tagsOfTexts(

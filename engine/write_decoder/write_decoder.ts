@@ -138,6 +138,11 @@ export interface WriteDecoderOptions {
    * only, so it must not have rules beyond those.
    */
   readonly plainQuoted?: boolean;
+  /**
+   * Type and unit of the metadata of version 2 become the labels `__type__` and `__unit__` of their series,
+   * as Prometheus' feature type-and-unit-labels has it.
+   */
+  readonly typeAndUnitLabels?: boolean;
 }
 
 /** A row from a format that is not parsed by the kernel. */
@@ -170,7 +175,11 @@ export class WriteDecoder {
   /** @param core the twin, in tests; else the kernel */
   constructor(
     options: WriteDecoderOptions,
-    core: WriteDecoderCore = new WriteDecoderKernel(options.random, options.memoryBytesMax),
+    core: WriteDecoderCore = new WriteDecoderKernel(
+      options.random,
+      options.memoryBytesMax,
+      options.typeAndUnitLabels,
+    ),
   ) {
     this.#verdictOf = options.verdictOf;
     this.#plainQuoted = options.plainQuoted ?? false;

@@ -30,6 +30,8 @@ export interface WriteDecoderExports {
   readonly rowStarts: { readonly value: number };
   readonly rowTimestamps: { readonly value: number };
   readonly rowValues: { readonly value: number };
+  /** Where the host writes names of labels and types before `init` (memory.ts). */
+  readonly typeTexts: { readonly value: number };
   /** Starts a body: nothing that it uses from now on is evicted before the next one. */
   beginRows(): void;
   exemplarCount(): number;
@@ -58,8 +60,9 @@ export interface WriteDecoderExports {
   /**
    * Reads the n bytes at `body`, of version 1 or 2 of remote write; answers the number of rows, or
    * a negative problem that leaves nothing behind.
+   * @param typeAndUnit 1: those of the metadata of version 2 become labels
    */
-  remoteWrite(n: number, version: number): number;
+  remoteWrite(n: number, version: number, typeAndUnit: number): number;
   /** Slot of the n bytes of canonical tags at `canonical`, or a negative problem. */
   slotOfCanonical(n: number): number;
   /** Rows of the body up to the last one that has a start time: 0 when none has. */

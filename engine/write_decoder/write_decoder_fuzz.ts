@@ -442,8 +442,9 @@ export function noteLines(core: WriteDecoderCore): string[] {
 export function fuzz(seed: number, size: number): void {
   const pick = pickOf(seed);
   const random = randomOf(pick);
-  const twin = new WriteDecoderTwin();
-  const kernel = new WriteDecoderKernel(random, writeDecoderMemoryBytesMin);
+  const hasTypeAndUnit = pick(2) === 0;
+  const twin = new WriteDecoderTwin(hasTypeAndUnit);
+  const kernel = new WriteDecoderKernel(random, writeDecoderMemoryBytesMin, hasTypeAndUnit);
   const pool = seriesPool(pick, 60);
   for (let i = 0; i < size; i++) {
     const version = pick(3) === 0 ? 2 : 1;

@@ -49,11 +49,18 @@ export class WriteDecoderTwin implements WriteDecoderCore {
   refused: Uint8Array = new Uint8Array(refusedSlots).fill(1);
   idScheme: Uint8Array = new Uint8Array(refusedSlots);
 
+  readonly #typeAndUnitLabels: boolean;
+
+  constructor(typeAndUnitLabels: boolean = false) {
+    this.#typeAndUnitLabels = typeAndUnitLabels;
+  }
+
   remoteWrite(body: Uint8Array, version: RemoteWriteVersion = 1): number {
     this.beginRows();
     const raw = decodeSnappyTwin(body, rawBytesMax);
     if (typeof raw === 'number') return raw;
-    const request = version === 2 ? parseWriteRequestV2(raw) : parseWriteRequest(raw);
+    const request =
+      version === 2 ? parseWriteRequestV2(raw, this.#typeAndUnitLabels) : parseWriteRequest(raw);
     if (request === null) return writeDecoderProblem.malformed;
     if (typeof request === 'number') return request;
     let rowCount = 0;

@@ -81,6 +81,36 @@ for (const [name, makeCore] of cores) {
     assert.deepEqual(decodeTags(decoder.tags(metadata!.slot(0))), tags);
     assert.deepEqual([rowCount, exemplars], [0, null]);
   });
+  test(`${name}: type and unit of version 2 become labels where that is asked for`, () => {
+    const core = name === 'twin' ? new WriteDecoderTwin(true) : undefined;
+    const decoder = new WriteDecoder({ ...options, typeAndUnitLabels: true }, core);
+    const tags = [tag('__name__', 'x'), tag('job', 'a')];
+    const tagsOf = (metadata: object | null, own = tags): string => {
+      const samples = [{ timestampMillis: 1, value: 1 }];
+      const said =
+        metadata === null ? {} : { metadata: { type: 0, help: '', unit: '', ...metadata } };
+      const body = encodeRemoteWriteV2([{ tags: own, samples, ...said }]);
+      const { slots } = decoder.remoteWrite(body, 2);
+      return decodeTags(decoder.tags(slots[0]!))
+        .map((one) => `${one.name}=${one.value}`)
+        .join(' ');
+    };
+    const own = [tag('__type__', 'gauge'), tag('__unit__', 'metres'), ...tags];
+    assert.equal(tagsOf({ type: 1 }), '__name__=x __type__=counter job=a');
+    assert.equal(tagsOf({ unit: 'bytes' }), '__name__=x __unit__=bytes job=a');
+    const both = '__name__=x __type__=stateset __unit__=bytes job=a';
+    assert.equal(tagsOf({ type: 7, unit: 'bytes' }), both);
+    assert.equal(tagsOf({ type: 7, unit: 'bytes' }, own), both, 'metadata come first');
+    assert.equal(tagsOf({ type: 2, help: 'Help.' }, own), '__name__=x __type__=gauge job=a');
+    const asSaid = '__name__=x __type__=gauge __unit__=metres job=a';
+    assert.equal(tagsOf(null, own), asSaid);
+    assert.equal(tagsOf({ type: 99, help: 'Help.' }, own), asSaid);
+    const many = Array.from({ length: 1_023 }, (_, i) => tag(`a${i}`, 'b'));
+    const most = [tag('__name__', 'x'), ...many];
+    assert.notEqual(tagsOf(null, most), '');
+    assert.equal(tagsOf({ type: 1 }, most), '', 'one too many');
+  });
+
   test(`${name}: native histograms become typed rows, and bad ones are named`, () => {
     const decoder = makeWriteDecoder();
     const message = (...bytes: number[]): number[] => [0x22, bytes.length, ...bytes];

@@ -33,6 +33,12 @@ export const STAGED: usize = 0x30000;
 export const CANONICAL: usize = 0x40000;
 /** TAGS_BYTES_MAX and what wide stores write after it. */
 export const CANONICAL_BYTES_MAX: usize = 0x10000 + 64;
+/**
+ * What the host writes before `init`: the name of the label of types, those of the types 1 to 7, the name of the label of
+ * units. In the last byte of each is its length.
+ */
+export const TYPE_TEXTS: usize = 0x58000;
+export const TYPE_TEXT_BYTES: usize = 16;
 /** The ID of a series that is judged. */
 export const ID_SCRATCH: usize = 0xa0000;
 /** Tags of the staged series in normal form. */

@@ -1,12 +1,15 @@
 // Metadata of remote write: type, help and unit of a metric family in version 1, of a series in version 2. Of each the places
 // of its texts are noted, and a hash by which its reader sees that it is known already. What is beyond the room for a body is
-// left out and counted. The plain twin is engine/write_decoder/metadata_twin.ts.
+// left out and counted. Where Prometheus' feature type-and-unit-labels is asked for, those of version 2 are labels of their series
+// in the place of what the labels themselves say. The plain twin is engine/write_decoder/metadata_twin.ts.
 //
 //     entry    slot u32 | generation u32 | type u32 | problem u32 | hash u64 | name, help, unit: address u32, length u32 each
 
 import { hashBytes } from './hash';
 import { KEYS, setWord, word } from './identity';
+import { LABEL_BYTES } from './labels';
 import {
+  LABELS,
   MALFORMED,
   METADATA,
   METADATA_ENTRIES,
@@ -15,6 +18,9 @@ import {
   METADATA_MAX,
   SYMBOLS,
   SYMBOL_COUNT,
+  TAGS_COUNT_MAX,
+  TYPE_TEXTS,
+  TYPE_TEXT_BYTES,
 } from './memory';
 import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
 
@@ -130,4 +136,93 @@ function hashTexts(entry: usize, keys: usize, at: usize): void {
   const help = hashText(entry + HELP, keys);
   const unit = hashText(entry + UNIT, keys);
   store<u32>(entry + at, ((help * MIX) ^ rotl(unit, 15)) * MIX + load<u32>(entry, TYPE));
+}
+
+const METADATA_KEY: u32 = 0x2a;
+const TYPE_KEY: u32 = 0x08;
+const UNIT_KEY: u32 = 0x20;
+/** The last type that there is; others are unknown. */
+const TYPE_MAX: u64 = 7;
+/** Place of the names among the texts of types. */
+const TYPE_NAME: u64 = 0;
+const UNIT_NAME: u64 = 8;
+// Their texts, and that of "__name__", as little-endian words.
+const TYPE_WORD: u64 = 0x5f5f_6570_7974_5f5f;
+const UNIT_WORD: u64 = 0x5f5f_7469_6e75_5f5f;
+const NAME_WORD: u64 = 0x5f5f_656d_616e_5f5f;
+
+@inline
+function isNamed(entry: usize, word: u64): bool {
+  return load<u32>(entry, 4) == 8 && load<u64>(<usize>load<u32>(entry)) == word;
+}
+
+/**
+ * Puts the labels of the metadata of a series that was gathered from [p, end) among its labels at LABELS; answers how many
+ * there are then. Metadata that are malformed change nothing: whoever takes them refuses the body.
+ */
+export function labelTypeAndUnit(p: usize, end: usize, symbolCount: u32, count: u32): u32 {
+  if (count > TAGS_COUNT_MAX) return count;
+  let metricType: u64 = 0;
+  let unit: u64 = 0;
+  while (p < end) {
+    p = takeKey(p, end);
+    const key = <u32>varintValue();
+    if (key != METADATA_KEY) {
+      p = skipField(p, end, key & 7);
+      continue;
+    }
+    p = takeLength(p, end);
+    const past = p + <usize>varintValue();
+    while (p < past) {
+      p = takeKey(p, past);
+      if (p == 0) return count;
+      const inner = <u32>varintValue();
+      p = inner == TYPE_KEY || inner == UNIT_KEY ? takeVarint(p, past) : skipField(p, past, inner & 7);
+      if (p == 0) return count;
+      if (inner == TYPE_KEY) metricType = varintValue();
+      else if (inner == UNIT_KEY) unit = varintValue();
+    }
+  }
+  if (unit >= <u64>symbolCount) return count;
+  if (metricType > TYPE_MAX) metricType = 0;
+  const unitText = SYMBOLS + (<usize>unit << 3);
+  const hasUnit = load<u32>(unitText, 4) != 0;
+  if (metricType == 0 && !hasUnit) return count;
+  const kept = leaveOut(count);
+  let at = LABELS;
+  // In their order, so that the series is known again as it stands.
+  if (kept > 0 && isNamed(at, NAME_WORD)) at += LABEL_BYTES;
+  const added: u32 = (metricType == 0 ? 0 : 1) + (hasUnit ? 1 : 0);
+  const keptEnd = LABELS + <usize>kept * LABEL_BYTES;
+  memory.copy(at + <usize>added * LABEL_BYTES, at, keptEnd - at);
+  if (metricType != 0) {
+    putText(at, TYPE_NAME);
+    putText(at + 8, metricType);
+    at += LABEL_BYTES;
+  }
+  if (hasUnit) {
+    putText(at, UNIT_NAME);
+    store<u64>(at, load<u64>(unitText), 8);
+  }
+  return kept + added;
+}
+
+/** Takes away the labels of these names; answers how many stay. */
+function leaveOut(count: u32): u32 {
+  let to = LABELS;
+  const end = LABELS + <usize>count * LABEL_BYTES;
+  for (let entry = LABELS; entry < end; entry += LABEL_BYTES) {
+    if (isNamed(entry, TYPE_WORD) || isNamed(entry, UNIT_WORD)) continue;
+    if (to != entry) memory.copy(to, entry, LABEL_BYTES);
+    to += LABEL_BYTES;
+  }
+  return <u32>((to - LABELS) / LABEL_BYTES);
+}
+
+/** Writes where one of the texts of types stands. */
+@inline
+function putText(at: usize, place: u64): void {
+  const text = TYPE_TEXTS + <usize>place * TYPE_TEXT_BYTES;
+  store<u32>(at, <u32>text);
+  store<u32>(at, load<u8>(text + TYPE_TEXT_BYTES - 1), 4);
 }

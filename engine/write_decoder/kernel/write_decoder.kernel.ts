@@ -71,6 +71,7 @@ import {
   SYMBOLS_HIGH,
   SYMBOL_COUNT,
   TAGS_COUNT_MAX,
+  TYPE_TEXTS,
   UNPREDICTED,
   UNRESOLVED_SLOT,
   raiseWord,
@@ -113,7 +114,7 @@ import {
   normalOfCanonical,
   normalTags,
 } from './labels';
-import { takeFamily } from './metadata';
+import { labelTypeAndUnit, takeFamily } from './metadata';
 import { skipField, takeKey, takeLength, varintValue } from './protobuf';
 import { HISTOGRAM_FIELD_V2, samples } from './samples';
 import { STAGED_BYTES, STAGED_MAX, emitStaged, stage } from './staged';
@@ -153,6 +154,8 @@ export const exemplarEnds: usize = EXEMPLAR_ENDS;
 export const exemplarProblems: usize = EXEMPLAR_PROBLEMS;
 export const exemplarValues: usize = EXEMPLAR_VALUES;
 export const metadataEntries: usize = METADATA_ENTRIES;
+/** Where the host writes names of labels and types before `init` (memory.ts). */
+export const typeTexts: usize = TYPE_TEXTS;
 /** Where the host writes 1 KiB of random bytes before `init`. */
 export const hashKeys: usize = KEYS;
 
@@ -318,15 +321,16 @@ export function judgePlainQuoted(): u32 {
 /**
  * Reads the n bytes at `body`, of version 1 or 2 of remote write; answers the number of rows, or a
  * negative problem that leaves nothing behind.
+ * @param typeAndUnit 1: those of the metadata of version 2 become labels
  */
-export function remoteWrite(n: u32, version: u32): i32 {
+export function remoteWrite(n: u32, version: u32, typeAndUnit: u32): i32 {
   beginRows();
   raiseWord(BODY_HIGH, n);
   const rawLength = decodeSnappy(BODY, n, RAW, RAW_BYTES_MAX);
   if (rawLength < 0) return rawLength;
   raiseWord(RAW_HIGH, <u32>rawLength);
   const end = RAW + <usize>rawLength;
-  const outcome = version == 2 ? walkV2(RAW, end) : walk(RAW, end);
+  const outcome = version == 2 ? walkV2(RAW, end, typeAndUnit != 0) : walk(RAW, end);
   raiseWord(HISTOGRAMS_HIGH, word(HISTOGRAMS));
   raiseWord(HISTOGRAM_BYTES_HIGH, word(HISTOGRAM_BYTES));
   raiseWord(EXEMPLARS_HIGH, word(EXEMPLARS));
@@ -341,7 +345,7 @@ export function remoteWrite(n: u32, version: u32): i32 {
  * Version 2: labels are pairs of numbers in a table of texts, which may stand anywhere in the
  * request.
  */
-function walkV2(p: usize, end: usize): i32 {
+function walkV2(p: usize, end: usize, typeAndUnit: bool): i32 {
   const symbolCount = listSymbols(p, end);
   if (symbolCount < 0) return symbolCount;
   raiseWord(SYMBOLS_HIGH, <u32>symbolCount);
@@ -358,18 +362,19 @@ function walkV2(p: usize, end: usize): i32 {
     }
     p = takeLength(p, end);
     const seriesEnd = p + <usize>varintValue();
-    rowCount = seriesV2(p, seriesEnd, <u32>symbolCount, rowCount);
+    rowCount = seriesV2(p, seriesEnd, <u32>symbolCount, rowCount, typeAndUnit);
     if (rowCount < 0) return rowCount;
     p = seriesEnd;
   }
   return rowCount;
 }
 
-function seriesV2(p: usize, end: usize, symbolCount: u32, rowCount: i32): i32 {
+function seriesV2(p: usize, end: usize, symbolCount: u32, rowCount: i32, typeAndUnit: bool): i32 {
   const gathered = gatherReferences(p, end, symbolCount);
   if (gathered < 0) return gathered;
   let slot = <i32>OVERSIZE_SLOT;
-  const count = <u32>gathered & (HAS_SAMPLES - 1);
+  let count = <u32>gathered & (HAS_SAMPLES - 1);
+  if (typeAndUnit && (gathered & UNRESOLVED) == 0) count = labelTypeAndUnit(p, end, symbolCount, count);
   if ((gathered & UNRESOLVED) != 0) slot = <i32>UNRESOLVED_SLOT;
   else if (count <= TAGS_COUNT_MAX && !hasName(count)) {
     slot = <i32>NAMELESS_SLOT;
