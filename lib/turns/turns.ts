@@ -1,8 +1,9 @@
 /**
  * Who of those that share the main loop works next. Reads of any size are done in slices of some
  * milliseconds: between two of them the loop looks at its sockets, so writes and new requests never
- * wait longer than that. The one that has had least time so far comes next, so a small query passes
- * large ones; now and then it is the oldest, so that none starves. Large ones end one after the
+ * wait longer than that. The one that has had fewest slices so far comes next, of several the one that came
+ * first: so a small query passes large ones, and small ones do not pass each other. Now and then it is the oldest of all, so
+ * that none starves. Large ones end one after the
  * other, the oldest first: in equal shares all of them would end late, and hold their memory till
  * then. Of writes, reads, what peers are streamed and the key-value store one comes after the other, however many wait of
  * one kind.
@@ -77,13 +78,17 @@ class Queue {
       const { work } = this.#waiting[i]!;
       // It only has to end.
       if (work.signal.aborted) return i;
-      if (work.attainedMillis < this.#waiting[least]!.work.attainedMillis) least = i;
+      const more = slicesOf(work) - slicesOf(this.#waiting[least]!.work);
+      const isOlder = work.ordinal < this.#waiting[least]!.work.ordinal;
+      if (more < 0 || (more === 0 && isOlder)) least = i;
       if (work.ordinal < this.#waiting[oldest]!.work.ordinal) oldest = i;
     }
     const isLarge = this.#waiting[least]!.work.attainedMillis > largeMillis;
     return isLarge === this.#count > 0 ? oldest : least;
   }
 }
+
+const slicesOf = ({ attainedMillis }: Work): number => Math.floor(attainedMillis / sliceMillis);
 
 interface Waiting {
   readonly work: Work;

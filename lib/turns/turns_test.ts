@@ -48,6 +48,28 @@ test('none starves while short ones come again and again', async () => {
   assert.ok(doneMillis < 100 * 10, `${doneMillis}`);
 });
 
+test('small ones that come again and again do not pass each other', async () => {
+  const clock = new WorkClock();
+  const waits: number[] = [];
+  const client = async (index: number): Promise<void> => {
+    for (let request = 0; request < 50; request++) {
+      const beganMillis = clock.millis;
+      const work = clock.turns.begin(never);
+      // Three of four are done at once, but for what they wait for.
+      const steps = (index + request) % 4 === 0 ? 7 : 2;
+      for (let step = 0; step < steps; step++) {
+        await clock.work(work, 0.5);
+        await work.outside(new Promise(setImmediate));
+      }
+      waits.push(clock.millis - beganMillis);
+    }
+  };
+  await Promise.all(Array.from({ length: 40 }, (_, index) => client(index)));
+  const mean = waits.reduce((sum, wait) => sum + wait, 0) / waits.length;
+  const longest = Math.max(...waits);
+  assert.ok(longest < 5 * mean, `the longest is ${longest} ms, the mean ${mean}`);
+});
+
 test('large ones end one after the other, the oldest first', async () => {
   const clock = new WorkClock();
   const large = Array.from({ length: 10 }, () => clock.work(clock.turns.begin(never), 400));
