@@ -55,14 +55,19 @@ export async function runLong(options: LongCampaign): Promise<Summary> {
   // Of processes that were ended before their seeds were over.
   for (const left of globSync(`${path}.part-*`)) {
     const part = readSummary(left)!;
-    if (part.seeds.some((range) => missingSeeds(summary, range, 1).length > 0)) take(part);
+    const isNew = (range: SeedRange): boolean =>
+      missingSeeds(summary, range, 1).next().done !== true;
+    if (part.seeds.some(isNew)) take(part);
     rmSync(left);
   }
   let deaths = 0;
   const waiting = missingSeeds(summary, seeds, seedsOfProcess);
+  /** What is left of ranges whose process died. */
+  const broken: SeedRange[] = [];
   const work = async (): Promise<void> => {
     for (;;) {
-      const range = Date.now() < options.endMillis ? waiting.shift() : undefined;
+      if (Date.now() >= options.endMillis) return;
+      const range = broken.shift() ?? waiting.next().value;
       if (range === undefined) return;
       const partPath = `${path}.part-${range[0]}`;
       const death = await runPart(options, range, partPath);
@@ -77,7 +82,7 @@ export async function runLong(options: LongCampaign): Promise<Summary> {
         const failure = { seed, error: death, again: againOf(campaign, seed, size) };
         tellFailure(campaign, failure);
         take(added(part, { ...begun, seeds: [[seed, seed]], runs: 1, failures: [failure] }));
-        if (seed < range[1]) waiting.unshift([seed + 1, range[1]]);
+        if (seed < range[1]) broken.push([seed + 1, range[1]]);
       }
       rmSync(partPath, { force: true });
     }

@@ -73,21 +73,22 @@ export function added(one: Summary, other: Summary): Summary {
 }
 
 /** The seeds of a range that a summary lacks, in ranges of so many at most. */
-export function missingSeeds(summary: Summary, range: SeedRange, lengthMax: number): SeedRange[] {
-  const missing: SeedRange[] = [];
+export function* missingSeeds(
+  summary: Summary,
+  range: SeedRange,
+  lengthMax: number,
+): Generator<SeedRange, void, void> {
   let [next, last] = range;
-  const take = (end: number): void => {
-    for (; next <= end; next += lengthMax) {
-      missing.push([next, Math.min(next + lengthMax - 1, end)]);
-    }
+  // One by one: a range without an end is all the numbers that there are.
+  const until = function* (end: number): Generator<SeedRange, void, void> {
+    for (; next <= end; next += lengthMax) yield [next, Math.min(next + lengthMax - 1, end)];
   };
   for (const [from, to] of summary.seeds) {
     if (to < next) continue;
-    take(Math.min(from - 1, last));
+    yield* until(Math.min(from - 1, last));
     next = Math.max(next, to + 1);
   }
-  take(last);
-  return missing;
+  yield* until(last);
 }
 
 /** Null when there is none. @throws {Error} that names the file */

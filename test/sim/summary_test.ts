@@ -47,12 +47,15 @@ test('what is missing are the seeds between those that are done, in parts', () =
     [3, 4],
     [8, 20],
   ]);
-  assert.deepEqual(missingSeeds(done, [1, 10], 2), [
-    [1, 2],
-    [5, 6],
-    [7, 7],
-  ]);
-  assert.deepEqual(missingSeeds(done, [9, 22], 20), [[21, 22]]);
-  assert.deepEqual(missingSeeds(summaryOf([]), [5, 5], 3), [[5, 5]]);
-  assert.deepEqual(missingSeeds(done, [10, 12], 20), []);
+  assert.deepEqual(
+    [...missingSeeds(done, [1, 10], 2)],
+    [
+      [1, 2],
+      [5, 6],
+      [7, 7],
+    ],
+  );
+  assert.deepEqual([...missingSeeds(done, [9, 22], 20)], [[21, 22]]);
+  assert.deepEqual([...missingSeeds(summaryOf([]), [5, 5], 3)], [[5, 5]]);
+  assert.deepEqual([...missingSeeds(done, [10, 12], 20)], []);
 });
