@@ -52,7 +52,11 @@ test('parseConfig() takes a section with nothing below it as given', () => {
 
 test('parseConfig() refuses an unknown key that has nothing behind it', () => {
   assert.deepEqual(problemsOf('db:\n  listenAdress:\n'), [
-    'file1.yml:2: db.listenAdress: unknown key',
+    'file1.yml:2: db.listenAdress: unknown key; did you mean listenAddress?',
+  ]);
+  assert.deepEqual(problemsOf('db: {commitlog: {synch: always, nothing: 1}}\n'), [
+    'file1.yml:1: db.commitlog.synch: unknown key; did you mean sync?',
+    'file1.yml:1: db.commitlog.nothing: unknown key',
   ]);
   assert.deepEqual(problemsOf('db:\nagregator:\n'), ['file1.yml:2: agregator: unknown section']);
 });
@@ -457,7 +461,7 @@ clusters:
   assert.equal(coordinator!.discovery.type, 'tsdb_cluster');
   assert.equal(coordinator!.client.writeConsistencyLevel, 'all');
   assert.deepEqual(problemsOf('listenAdress: x\n', {}, 'coordinator'), [
-    'file1.yml:1: listenAdress: unknown key',
+    'file1.yml:1: listenAdress: unknown key; did you mean listenAddress?',
   ]);
 });
 

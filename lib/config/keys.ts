@@ -96,7 +96,7 @@ class KeyCollector {
   }
 }
 
-function unwrap(given: z.ZodType): Unwrapped {
+export function unwrap(given: z.ZodType): Unwrapped {
   let schema = given;
   let fallback: Unwrapped['fallback'] = null;
   let optional = false;

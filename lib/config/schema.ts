@@ -8,6 +8,7 @@
 import type { z } from 'zod';
 import { coordinatorSchema } from './coordinator_schema.ts';
 import { dbSchema } from './db_schema.ts';
+import { nearestKey } from './nearest_key.ts';
 import { shownJson } from '../json_fields.ts';
 import type { CoordinatorSection, DbSection } from './sections.ts';
 
@@ -35,13 +36,17 @@ export type Checked<Section> =
 function check<Section>(schema: z.ZodType<Section>, value: unknown): Checked<Section> {
   const result = schema.safeParse(value);
   if (result.success) return { value: result.data };
-  return { problems: result.error.issues.flatMap((issue) => problemsOf(issue, value)) };
+  return { problems: result.error.issues.flatMap((issue) => problemsOf(issue, schema, value)) };
 }
 
-function problemsOf(issue: z.core.$ZodIssue, root: unknown): SchemaProblem[] {
+function problemsOf(issue: z.core.$ZodIssue, schema: z.ZodType, root: unknown): SchemaProblem[] {
   const path = issue.path.map(String);
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => ({ path: [...path, key], reason: 'unknown key' }));
+    return issue.keys.map((key) => {
+      const nearest = nearestKey(schema, path, key);
+      const meant = nearest === null ? '' : `; did you mean ${nearest}?`;
+      return { path: [...path, key], reason: `unknown key${meant}` };
+    });
   }
   const value = valueAt(root, path);
   if (value === undefined) {
