@@ -40,7 +40,7 @@ test('a mistake in the configuration ends the coordinator with one line for each
   assert.equal(
     error,
     'tsdb.yml:2: lookbackDuration: not a duration such as "48h", "30m" or "10s": 5\n' +
-      'tsdb.yml:1: listenAdress: unknown key\n',
+      'tsdb.yml:1: listenAdress: unknown key; did you mean listenAddress?\n',
   );
 });
 
