@@ -418,12 +418,12 @@ export class NodeRuntime implements AsyncDisposable {
     const { signal } = this.#stop;
     const { lineageId, storeLineageId } = await topology.whenLoaded(signal);
     if (lineageId !== storeLineageId) this.#deletions.renew();
-    await this.#retrying('cannot tell what is known of the key-value store', () =>
-      this.#memory.report(topology.view),
-    );
-    await this.#retrying('cannot compare the data folder with the cluster', () =>
-      this.#standing.announce(),
-    );
+    await this.#retrying('cannot compare the data folder with the cluster', async () => {
+      // The comparison may find that the store has gone back, and gives nothing up before that is approved:
+      // which waits for what this node says.
+      await this.#memory.report(topology.view);
+      await this.#standing.announce();
+    });
     await this.#retrying('cannot read the placement', () => topology.refresh(signal));
   }
 

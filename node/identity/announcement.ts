@@ -61,7 +61,7 @@ interface Seen {
   readonly missed: boolean;
 }
 
-function announcementKeys(cluster: ClusterName, instanceId: string) {
+export function announcementKeys(cluster: ClusterName, instanceId: string) {
   const prefix = clusterPrefix(cluster);
   return {
     identity: `${prefix}tsdb.node.identity/${instanceId}`,
@@ -232,7 +232,8 @@ export class Announcement {
    */
   async check(signal: AbortSignal): Promise<void> {
     const seen = await this.#seen(signal);
-    const isOurs = seen.modRevision === this.#modRevision;
+    // A store that was restored may have another one's of the same revision.
+    const isOurs = seen.modRevision === this.#modRevision && seen.nonce === this.#nonce;
     if (!isOurs || seen.revision < this.#revision) await this.#announceAgain(signal);
   }
 
@@ -299,13 +300,12 @@ export class Announcement {
   async #announceAgain(signal: AbortSignal): Promise<void> {
     const { kv, identity, instanceId } = this.#options;
     const seen = await this.#seen(signal);
-    const lineageId = this.#options.storeLineage().id;
-    const isOlder = seen.identity === null || seen.revision < this.#revision;
-    if (isOlder && seen.lineageId === lineageId) {
+    const lineage = this.#options.storeLineage();
+    const told = { ...this.#mark!, revision: this.#revision };
+    const isOlder = seen.identity === null || isOlderStore(seen, told, lineage);
+    if (isOlder && seen.lineageId === lineage.id) {
       const known = seen.identity === null ? 'it does not know this instance any more' : null;
-      await this.#options.onOlderStore(
-        known ?? olderReason(seen, { ...this.#mark!, revision: this.#revision }),
-      );
+      await this.#options.onOlderStore(known ?? olderReason(seen, told));
     }
     const { identity: other } = seen;
     // One of this folder, that a restored store has again. Of a copy of the folder that was started less

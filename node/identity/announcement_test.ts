@@ -296,6 +296,42 @@ test('a backup is older than a store that was made anew since, though it has mor
   }
 });
 
+test('a backup that has the instance on its former disk ends nobody, though it has more revisions', async () => {
+  for (const isDeclared of [false, true]) {
+    Object.assign(lineage, { id: 'first', follows: [''], olderStores: [] });
+    const stores: Kv[] = [new MemoryKvStore({ clock: realEnv.clock }).client()];
+    const kv = overriding(stores[0]!, {
+      get: (...all) => stores[0]!.get(...all),
+      transact: (...all) => stores[0]!.transact(...all),
+    });
+    const { announced: former } = await start(kv, temporaryFolder());
+    for (let i = 0; i < 20; i += 1) await former.raiseMark(never);
+    const backup = await copyOf(stores[0]!);
+    const folder = temporaryFolder();
+    const { history, announced } = await start(kv, folder);
+    assert.equal(history, 'new folder');
+    // The store is lost and made anew, then the backup of before takes its place.
+    Object.assign(lineage, { id: 'anew', follows: ['', 'first'] });
+    stores[0] = new MemoryKvStore({ clock: realEnv.clock }).client();
+    await announced.check(never);
+    await announced.raiseMark(never);
+    const declared = { id: 'declared', follows: ['', 'first'] };
+    Object.assign(lineage, isDeclared ? declared : { id: 'first', follows: [''] });
+    lineage.olderStores = [];
+    stores[0] = backup;
+    await announced.check(never);
+    assert.equal(lineage.olderStores.length, isDeclared ? 0 : 1);
+    await announced.raiseMark(never);
+    const givenUp: string[] = [];
+    assert.equal((await start(kv, folder, givenUp)).history, 'continued');
+    assert.deepEqual(givenUp, []);
+    // Whoever takes the instance after that is another one.
+    const { announced: running } = await start(kv, folder);
+    await start(kv, temporaryFolder());
+    await assert.rejects(running.check(never), InstanceTaken);
+  }
+});
+
 test('a store that has gone back is told by who runs, and this instance is announced anew', async () => {
   const stores: Kv[] = [new MemoryKvStore({ clock: realEnv.clock }).client()];
   const kv = overriding(stores[0]!, {

@@ -38,6 +38,8 @@ function dependencies() {
 }
 
 dependencies();
+// Kernels of other sources than those beside them would end each process as it starts.
+execFileSync(process.execPath, [join(root, 'engine/build_kernels.mjs')], { stdio: 'inherit' });
 for (const room of rooms) {
   rmSync(join(context, room), { recursive: true, force: true });
   cpSync(join(root, room), join(context, room), {
