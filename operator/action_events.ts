@@ -75,7 +75,7 @@ function textOf(action: Action, observed: Observed): Omit<EventText, 'type'> | n
     }
     case 'placement-add': {
       const ids = action.instances.map(({ id }) => id).join(', ');
-      return { reason: 'NodesAdded', message: `${ids} joined the placement and take shards` };
+      return { reason: 'NodesAdded', message: `${ids} joined the placement, for shards` };
     }
     case 'placement-remove': {
       const ids = action.instanceIds.join(', ');

@@ -45,7 +45,7 @@ test('what is done is told: once, by what it is done to, and not the first objec
   await world.settle();
   const grown = events();
   assert.ok(grown.includes('SetScaled: StatefulSet/c-a goes to 2 pods'));
-  assert.ok(grown.includes('NodesAdded: c-a-1 joined the placement and take shards'));
+  assert.ok(grown.includes('NodesAdded: c-a-1 joined the placement, for shards'));
 });
 
 test('a disk that is given up is told by the name of its volume', async () => {

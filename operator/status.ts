@@ -321,7 +321,11 @@ function namespacesVerdict({ observed, desired: { namespaces } }: Pass): Verdict
   return no('NotReady', `not ready: ${list.join(', ')}`);
 }
 
-function phaseOf({ record }: Observed, verdicts: Map<string, Verdict>, plan: Plan): string {
+function phaseOf(
+  { cluster, record }: Observed,
+  verdicts: Map<string, Verdict>,
+  plan: Plan,
+): string {
   if (plan.stalled.length > 0) return 'Stalled';
   if (verdicts.has('Paused')) return 'Paused';
   const { status, reason } = verdicts.get('Ready')!;
@@ -343,8 +347,11 @@ function phaseOf({ record }: Observed, verdicts: Map<string, Verdict>, plan: Pla
       const initialized = verdicts.get('PlacementInitialized')!.status;
       if (initialized === 'True') return 'Reconciling';
       if ((record?.placement ?? null) === null) return 'Creating';
-      // It has served before: nobody says now how far it does, or it is about to come back.
-      return initialized === 'Unknown' ? 'Degraded' : 'Restoring';
+      // It has served before, and is about to come back, or nobody says now how far it serves.
+      const { uid, annotations } = cluster.metadata;
+      const isAsked = annotations?.[annotation.restoreEtcd] !== undefined;
+      const isRestoring = isAsked || record!.clusterUid !== uid || initialized !== 'Unknown';
+      return isRestoring ? 'Restoring' : 'Degraded';
     }
   }
 }

@@ -263,7 +263,7 @@ test('an annotation that does nothing is told, with what would', async () => {
   world.kube.store(pod);
   const { warnings } = await told(world, 3);
   assert.deepEqual(warnings.sort(), [
-    'Pod c-a-0: annotation tsdb.io/replace=yes does nothing: its value is true',
+    'Pod c-a-0: annotation tsdb.io/replace=yes does nothing: what it may be is true',
     'TSDBCluster c: annotation tsdb.io/aprove=x does nothing: there are tsdb.io/managed-by, tsdb.io/approve, tsdb.io/approve-placement, tsdb.io/restore-etcd, tsdb.io/finish-upgrade',
     'TSDBCluster c: annotation tsdb.io/replace=true does nothing: it is one of a Pod',
   ]);

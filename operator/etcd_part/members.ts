@@ -107,8 +107,12 @@ function passedOver(observed: Observed, problem: string): Part {
   const unasked =
     wish === null ? '' : `; ${annotation.restoreEtcd}=${wish} is not done while it has its volumes`;
   const troubles = troublesText(observed);
-  // What Kubernetes names may need a person.
-  const hope = troubles === '' ? ', and comes back by itself' : '';
+  const isLosing = membersIn(observed.record).some(([pod]) => {
+    const claim = observed.volumeClaims.find(({ metadata }) => metadata.name === `data-${pod}`);
+    return claim === undefined || claim.metadata.deletionTimestamp !== undefined;
+  });
+  // What Kubernetes names may need a person, and so do volumes that go.
+  const hope = troubles === '' && !isLosing ? ', and comes back by itself' : '';
   const message = `etcd has no quorum${hope}${unasked}: ${problem}${troubles}`;
   return waitingFor('EtcdNoQuorum', message);
 }

@@ -56,5 +56,5 @@ function whyUnread(kind: string, key: string, value: string): string | null {
   const values = read.get(key) ?? null;
   // Who says false wants that nothing is done.
   if (values === null || values.includes(value) || value === 'false') return null;
-  return `its value is ${values.join(' or ')}`;
+  return `what it may be is ${values.join(' or ')}`;
 }

@@ -118,13 +118,13 @@ function restoredStorePart(observed: Observed, { awaitsApproval }: PlacementView
 function restorePart(observed: Observed): Part {
   const action: Action = { kind: 'placement-approve' };
   const failure = observed.failureOf(action);
-  const message = `the placement is brought back from what the nodes know${failure === null ? '' : `: ${failure.message}`}`;
+  const message = 'the placement is brought back from what the nodes know';
   const restoring = doing([action], 'PlacementRestoring', message);
   const gone = failure === null ? [] : goneNodes(observed);
   if (gone.length === 0) return restoring;
   const reason = {
     reason: 'PlacementIncomplete',
-    message: `${message}; nodes that cannot say what they knew: ${gone.join(', ')}; bring their machines back, or say that they are gone for good: tsdbctl placement approve --force (docs/OPERATIONS.md, The key-value store was restored)`,
+    message: `${message}: ${failure!.message}; nodes that cannot say what they knew: ${gone.join(', ')}; bring their machines back, or say that they are gone for good: tsdbctl placement approve --force (docs/OPERATIONS.md, The key-value store was restored)`,
   };
   return { ...restoring, stalled: [reason] };
 }

@@ -102,13 +102,15 @@ function livePlan(observed: Observed, desired: Desired): Plan {
     parts.flatMap((part) => part.actions),
   );
   const { actions } = checked;
-  const active = parts.find((part) => part.waiting !== null && part.actions.length > 0);
+  // Who only writes objects lets nobody overlook what is waited for besides.
+  const isAwaited = ({ waiting }: Part): boolean =>
+    waiting !== null && waiting.reason !== 'Applying';
+  const active = parts.find((part) => isAwaited(part) && part.actions.length > 0);
   // Without its etcd the coordinator does not answer either, and etcd not without its certificates:
   // that says less.
   const cause = observed.etcd?.reachable === false ? etcd : null;
-  const passive = [secrets, ...(cause === null ? [] : [cause]), ...parts].find(
-    (part) => part.waiting !== null,
-  );
+  const all = [secrets, ...(cause === null ? [] : [cause]), ...parts];
+  const passive = all.find(isAwaited) ?? all.find(({ waiting }) => waiting !== null);
   // What waits for a window takes days; what is done besides is looked at meanwhile.
   const closed = rollout.state === 'closed' ? passive?.waiting : undefined;
   const first = active?.waiting ?? closed ?? rollout.waiting ?? passive?.waiting ?? null;

@@ -75,7 +75,11 @@ function areReplaced(observed: Observed, unready: readonly string[]): boolean {
   if (nowMillis >= untilMillis) return false;
   return unready.every((id) => {
     const pod = pods.get(id);
-    return pod === undefined || (isAwaited(pod, nowMillis) && podTrouble(pod) === null);
+    if (pod === undefined) return true;
+    // How a process ended that was asked to says nothing.
+    const endedMillis = nowMillis - Date.parse(pod.metadata.deletionTimestamp ?? '');
+    if (endedMillis < awaitedMillisMax) return true;
+    return isAwaited(pod, nowMillis) && podTrouble(pod) === null;
   });
 }
 
