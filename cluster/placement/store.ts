@@ -203,8 +203,6 @@ export class PlacementStore {
   /**
    * The transaction that writes what was known before the store went back, with the IDs of its
    * assignments, as the placement of the lineage that awaits approval.
-   * @param version of `next`: above that of `current`; by one, when nobody may write an offset yet
-   * @param lineage what stands then
    */
   async approving(
     { current, known, next, version, lineage }: ApprovedPlacement,
@@ -235,7 +233,9 @@ export interface ApprovedPlacement {
   readonly known: Placement | null;
   /** What stands then; null when there was none. */
   readonly next: Placement | null;
+  /** Of `next`: above that of `current`; by one, as long as nobody may write an offset. */
   readonly version: number;
+  /** What stands then. */
   readonly lineage: StoreLineage;
 }
 

@@ -232,10 +232,6 @@ export class StoreTwin {
     return this.check({ ...rows, values: noValues }, namespaceOrdinal, nowNanos, outcomes);
   }
 
-  beginGroup(): void {}
-
-  endGroup(): void {}
-
   appendTyped(
     rows: StoreTypedRows,
     version: number,

@@ -12,6 +12,15 @@ import { skipField, takeKey, takeLength, varintValue } from './protobuf';
 
 /** name address u32 | name length u32 | value address u32 | value length u32 */
 export const LABEL_BYTES: usize = 16;
+/** "__name__" as a little-endian word. */
+export const NAME_WORD: u64 = 0x5f5f_656d_616e_5f5f;
+
+/** Whether the name of a gathered label is these eight bytes. */
+@inline
+export function isNamed(entry: usize, word: u64): bool {
+  return load<u32>(entry, 4) == 8 && load<u64>(<usize>load<u32>(entry)) == word;
+}
+
 /** In the answer of `gatherLabels`: a sample, a histogram or an exemplar is among the fields. */
 export const HAS_SAMPLES: i32 = 1 << 16;
 

@@ -7,7 +7,7 @@
 
 import { hashBytes } from './hash';
 import { KEYS, setWord, word } from './identity';
-import { LABEL_BYTES } from './labels';
+import { isNamed, LABEL_BYTES, NAME_WORD } from './labels';
 import {
   LABELS,
   MALFORMED,
@@ -146,15 +146,9 @@ const TYPE_MAX: u64 = 7;
 /** Place of the names among the texts of types. */
 const TYPE_NAME: u64 = 0;
 const UNIT_NAME: u64 = 8;
-// Their texts, and that of "__name__", as little-endian words.
+// Their texts as little-endian words.
 const TYPE_WORD: u64 = 0x5f5f_6570_7974_5f5f;
 const UNIT_WORD: u64 = 0x5f5f_7469_6e75_5f5f;
-const NAME_WORD: u64 = 0x5f5f_656d_616e_5f5f;
-
-@inline
-function isNamed(entry: usize, word: u64): bool {
-  return load<u32>(entry, 4) == 8 && load<u64>(<usize>load<u32>(entry)) == word;
-}
 
 /**
  * Puts the labels of the metadata of a series that was gathered from [p, end) among its labels at LABELS; answers how many

@@ -14,7 +14,7 @@ import {
   TOO_MUCH_TEXT,
 } from './memory';
 import { setWord, word } from './identity';
-import { HAS_SAMPLES, LABEL_BYTES } from './labels';
+import { HAS_SAMPLES, isNamed, LABEL_BYTES, NAME_WORD } from './labels';
 import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
 
 const SYMBOL_KEY: u32 = 0x22;
@@ -114,8 +114,7 @@ export function gatherReferences(p: usize, end: usize, symbolCount: u32): i32 {
 export function hasName(count: u32): bool {
   const end = LABELS + <usize>count * LABEL_BYTES;
   for (let entry = LABELS; entry < end; entry += LABEL_BYTES) {
-    // "__name__" as one little-endian word.
-    if (load<u32>(entry, 4) == 8 && load<u64>(<usize>load<u32>(entry)) == 0x5f5f_656d_616e_5f5f) return true;
+    if (isNamed(entry, NAME_WORD)) return true;
   }
   return false;
 }
