@@ -52,7 +52,10 @@ export async function approvePlacement(
   }
   const { reports, damaged } = await readKnownReports(kv, cluster, lineage.id, signal);
   const last = lastKnown(current, reports);
-  if (!force) refuseMissing(last, reports, damaged);
+  if (!force) {
+    refuseUnknown(last, reports, damaged);
+    refuseMissing(last, reports, damaged);
+  }
   const next = last.placement === null ? null : withoutFresh(last.placement, reports);
   // A version that was seen before must not come again for another placement.
   const version = Math.max(current.version, last.version) + 1;
@@ -158,6 +161,23 @@ function lastNamespaces(reports: readonly KnownReport[]): NamespaceRegistry {
     .flatMap(({ known }) => (known === null ? [] : [known]))
     .sort((a, b) => b.namespacesRevision - a.namespacesRevision)
     .reduce((joined, { namespaces }) => joinedRegistry(joined, namespaces), emptyRegistry);
+}
+
+/** A store that is made anew names nobody to wait for. */
+function refuseUnknown(
+  last: { readonly placement: Placement | null },
+  reports: readonly KnownReport[],
+  damaged: readonly string[],
+): void {
+  // Who knows a store without a placement knows that there was none.
+  if (last.placement !== null || reports.some(({ known }) => known !== null)) return;
+  const fresh = reports.map(({ instanceId }) => instanceId).sort();
+  const nothing = fresh.length === 0 ? [] : [`new themselves: ${fresh.join(', ')}`];
+  const why = [...nothing, ...damaged].join('; ');
+  throw new TsdbError(
+    'CONFLICT',
+    `no instance has said what it knew of the placement${why === '' ? '' : ` (${why})`}; they do soon after they start. Approve by force only when nobody knows of one any more`,
+  );
 }
 
 /** Instances that have left since the store was backed up have nothing to say any more. */

@@ -177,8 +177,16 @@ test('a store that is made anew gets what was known, and a cluster of its own in
   const { storeLineageId, placement } = await topology.refresh(never);
   assert.deepEqual(placement, before.placement);
   await assert.rejects(admin.placementInit(body, plainRequest, never), { code: 'CONFLICT' });
+  const approve = () => admin.placementApprove({}, plainRequest, never);
+  // It is empty, so that it names nobody to wait for; and who is new itself says nothing of the others.
+  await assert.rejects(approve(), {
+    code: 'CONFLICT',
+    message: /no instance has said what it knew/,
+  });
+  await world.report('n', storeLineageId, null);
+  await assert.rejects(approve(), { code: 'CONFLICT', message: /\(new themselves: n\)/ });
   await world.report('a', storeLineageId, known);
-  await admin.placementApprove({}, plainRequest, never);
+  await approve();
   const after = await topology.refresh(never);
   assert.ok(after.placementVersion > before.placementVersion);
   assert.deepEqual(after.placement, before.placement);
@@ -195,6 +203,25 @@ test('a store that is made anew gets what was known, and a cluster of its own in
   const awaited = await topology.refresh(never);
   assert.equal(awaited.awaitsApproval, true);
   assert.deepEqual(awaited.placement, before.placement);
+});
+
+test('a store whose placement nobody knows any more is approved by force', async () => {
+  const world = new Exchanged();
+  const { admin } = world;
+  const body = { numShards: 2, replicationFactor: 1, instances: [instance('a')] };
+  await admin.placementInit(body, plainRequest, never);
+  // A coordinator, which says nothing of what it knew.
+  const { kv } = world;
+  await using topology = new Topology({ kv, cluster, env: realEnv, log: silentLog }).start();
+  await topology.whenLoaded(never);
+  world.store = newStore();
+  const { storeLineageId } = await topology.refresh(never);
+  await world.report('a', storeLineageId, null);
+  await assert.rejects(admin.placementApprove({}, plainRequest, never), { code: 'CONFLICT' });
+  const forced = admin.placementApprove({ force: true }, plainRequest, never);
+  await assert.rejects(forced, { code: 'NOT_FOUND', message: /placement does not exist/ });
+  assert.equal((await topology.refresh(never)).awaitsApproval, false);
+  await admin.placementInit(body, plainRequest, never);
 });
 
 test('a store that went back is not changed by who has not heard of that yet', async () => {

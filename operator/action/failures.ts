@@ -17,6 +17,8 @@ export interface ActionFailure {
   readonly message: string;
   /** The server will not do it as it is asked for: a person must change something. */
   readonly isRefused: boolean;
+  /** Of the first one since it succeeded last. */
+  readonly sinceMillis: number;
 }
 
 interface Entry extends ActionFailure {
@@ -54,8 +56,9 @@ export class ActionFailures {
   noteFailure(action: Action, error: unknown): void {
     const { clock, random } = this.#env;
     const hash = hashOf(action);
-    const before = this.#entries.get(keyOf(action));
-    const count = before?.hash === hash ? before.count + 1 : 1;
+    const entry = this.#entries.get(keyOf(action));
+    const before = entry?.hash === hash ? entry : null;
+    const count = (before?.count ?? 0) + 1;
     const isRefused = wasRefused(action, error);
     const backoffMillis = retryMillisMin * 2 ** Math.min(count - 1, 20);
     const leastMillis = Math.max(
@@ -67,6 +70,7 @@ export class ActionFailures {
       hash,
       message: messageOf(error).slice(0, messageCharactersMax),
       isRefused,
+      sinceMillis: before?.sinceMillis ?? clock.nowMillis(),
       count,
       retryAtMillis: clock.monotonicMillis() + delayMillis * (0.75 + random.fraction() / 2),
     });

@@ -75,6 +75,31 @@ test('a node that is lost together with etcd does not hold up the restore for ev
   assert.ok(world.condition('Ready').status === 'True' || stalled(world) !== null, said);
 });
 
+// All disks went with etcd, or the nodes cannot reach it: nobody says what the placement was, and nobody
+// will. Their pods run, so that nothing but the wait tells.
+test('nodes that never say what they knew are told to a person', async () => {
+  const world = await settledWorld();
+  const nodes = world.instanceIds();
+  await loseAllOfEtcd(world);
+  const then = (): void => {
+    world.coordinatorUp = world.etcd.hasQuorum;
+    for (const id of nodes) {
+      storeStatus(world, id, {
+        phase: 'Running',
+        conditions: [{ type: 'Ready', status: 'False' }],
+      });
+    }
+  };
+  await passes(world, 6, { then });
+  world.annotate('tsdb.io/restore-etcd', 'empty');
+  await passes(world, 8, { then });
+  assert.equal(world.condition('Ready').reason, 'PlacementRestoring');
+  assert.equal(stalled(world), null, 'they say it soon after they start');
+  await passes(world, 12, { millis: 60_000, then });
+  assert.equal(stalled(world)?.reason, 'PlacementIncomplete');
+  assert.match(stalled(world)!.message, /see the logs .* approve --force, and .*=anew when nobody/);
+});
+
 // etcd was restored from a snapshot once: the claim of member 0 was made by the operator, with its
 // label, which stays. Later two volumes are lost, and pod 0 is away in the moment in which the set goes to
 // 0, so its claim stays. It is taken for one "made to be restored": never deleted, and EtcdRestoring for ever.

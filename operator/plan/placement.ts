@@ -95,6 +95,9 @@ function isCompared(observed: Observed): boolean {
   return storeMillis >= absentMillis || nodes.every((pod) => readyMillis(pod) >= comparedMillis);
 }
 
+/** Nodes say what they knew soon after they start: who has not by then needs a person. */
+const untoldMillis = 300_000;
+
 function restoredStorePart(observed: Observed, { awaitsApproval }: PlacementView): Part {
   const { annotations, uid } = observed.cluster.metadata;
   const { record } = observed;
@@ -120,11 +123,17 @@ function restorePart(observed: Observed): Part {
   const failure = observed.failureOf(action);
   const message = 'the placement is brought back from what the nodes know';
   const restoring = doing([action], 'PlacementRestoring', message);
-  const gone = failure === null ? [] : goneNodes(observed);
-  if (gone.length === 0) return restoring;
+  if (failure === null) return restoring;
+  const gone = goneNodes(observed);
+  const isLate = observed.nowMillis - failure.sinceMillis >= untoldMillis;
+  if (gone.length === 0 && !isLate) return restoring;
+  const who =
+    gone.length === 0
+      ? `see the logs of the nodes`
+      : `nodes that cannot say what they knew: ${gone.join(', ')}; bring their machines back`;
   const reason = {
     reason: 'PlacementIncomplete',
-    message: `${message}: ${failure!.message}; nodes that cannot say what they knew: ${gone.join(', ')}; bring their machines back, or say that they are gone for good: tsdbctl placement approve --force (docs/OPERATIONS.md, The key-value store was restored)`,
+    message: `${message}: ${failure.message}; ${who}, or say that what they knew is gone for good: tsdbctl placement approve --force, and after it ${annotation.approvePlacement}=anew when nobody knew of a placement (docs/OPERATIONS.md, The key-value store was restored)`,
   };
   return { ...restoring, stalled: [reason] };
 }
