@@ -6,7 +6,9 @@ import { condition, type Kube, waitFor } from '../kube.ts';
 import { killProcesses, processesOf } from '../machines.ts';
 import { operatorGoes } from '../operators.ts';
 import {
+  anotherClaim,
   callsOf,
+  claimUid,
   claimsOf,
   coordinator,
   type Ending,
@@ -159,6 +161,51 @@ async function etcdRestored(stage: Stage): Promise<Ending> {
   return { withoutChecksMillisMax: 60_000 };
 }
 
+/**
+ * The snapshot names former disks of all nodes: each node finds itself announced as another one, and
+ * what it knows is of a placement that the snapshot does not have.
+ */
+async function etcdRestoredOlder(stage: Stage): Promise<Ending> {
+  const { kube } = stage;
+  await ready(stage);
+  const snapshots = { schedule: '* * * * *', keep: 2, storage: { size: '1Gi' } };
+  await patchCluster(kube, { etcd: { snapshots } });
+  await snapshotAfter(kube, await snapshotAfter(kube, ''));
+  await patchCluster(kube, { etcd: { snapshots: { ...snapshots, schedule: '0 0 1 1 *' } } });
+  await clusterReady(kube, 1, 60_000);
+  for (const pod of Object.keys(await podUids(kube, 'node')).sort()) {
+    const claim = await claimUid(kube, pod);
+    await kube.ok(['annotate', 'pod', pod, '-n', namespace, 'tsdb.io/replace=true']);
+    await anotherClaim(kube, pod, claim);
+    await clusterReady(kube, 1, 240_000);
+  }
+  const before = await claimUids(kube);
+  const version = await placementVersion(kube);
+  for (const at of [0, 1, 2]) await loseVolume(kube, memberPod(at));
+  await says(kube, clusterName, 'Stalled', /^True EtcdLost/, 120_000);
+  const annotate = ['annotate', 'tsdbcluster', clusterName, '-n', namespace];
+  await kube.ok([...annotate, 'tsdb.io/restore-etcd=latest']);
+  await waitFor('what stood before stands again', 300_000, async () => {
+    const cluster = await kube.get('tsdbcluster', clusterName, namespace);
+    return (cluster.status.placementVersion ?? 0) > version
+      ? null
+      : `${condition(cluster, 'Ready')?.message}`;
+  });
+  await clusterReady(kube, 1, 240_000);
+  await membersAre(kube, 3);
+  assert.deepEqual(await claimUids(kube), before, 'no node gets another disk for it');
+  await patchCluster(kube, { etcd: { snapshots: null } });
+  await clusterReady(kube, 1, 60_000);
+  return { withoutChecksMillisMax: 60_000 };
+}
+
+/** Of the volumes of nodes, by pod. */
+async function claimUids(kube: Kube): Promise<Record<string, string>> {
+  const pods = Object.keys(await podUids(kube, 'node')).sort();
+  const uids = await Promise.all(pods.map(async (pod) => [pod, await claimUid(kube, pod)]));
+  return Object.fromEntries(uids);
+}
+
 /** Containers that have started so often, of all pods of the cluster but etcd's. */
 async function restarts(kube: Kube): Promise<number> {
   const pods = await kube.list(
@@ -224,5 +271,11 @@ export const etcd: readonly Scenario[] = [
     what: 'etcd loses all its volumes, and is made from its snapshot while the data path goes on',
     millisMax: 1_000_000,
     run: etcdRestored,
+  },
+  {
+    name: '38-etcd-restored-older',
+    what: 'etcd is made from a snapshot of before all nodes got other disks',
+    millisMax: 1_000_000,
+    run: etcdRestoredOlder,
   },
 ];

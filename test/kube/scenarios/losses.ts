@@ -14,6 +14,8 @@ import {
 import { leadingPod, leadingProcess } from '../operators.ts';
 import {
   acts,
+  anotherClaim,
+  claimUid,
   deletePod,
   type Ending,
   groups,
@@ -83,20 +85,6 @@ async function deletedWhileItFills(stage: Stage): Promise<Ending> {
   const now = await kube.get('pvc', `data-${name}`, namespace);
   assert.equal(now.metadata.uid, claim.metadata.uid, 'it keeps its volume');
   return { calls: groups.map((group) => `placement-add ${clusterName}-${group}-1`) };
-}
-
-/** Until the claim of this pod is another one. */
-async function anotherClaim(kube: Kube, pod: string, uid: string): Promise<string> {
-  let now = uid;
-  await waitFor(`another volume of ${pod}`, 90_000, async () => {
-    now = (await kube.get('pvc', `data-${pod}`, namespace))?.metadata.uid ?? uid;
-    return now === uid ? 'the old claim' : null;
-  });
-  return now;
-}
-
-async function claimUid(kube: Kube, pod: string): Promise<string> {
-  return (await kube.get('pvc', `data-${pod}`, namespace)).metadata.uid;
 }
 
 async function diskLost(stage: Stage): Promise<Ending> {

@@ -188,6 +188,21 @@ export async function claimsOf(kube: Kube, cluster: string): Promise<string[]> {
   return objects.map(({ metadata }) => String(metadata.name)).sort();
 }
 
+/** Until the claim of this pod is another one. */
+export async function anotherClaim(kube: Kube, pod: string, uid: string): Promise<string> {
+  let now = uid;
+  await waitFor(`another volume of ${pod}`, 90_000, async () => {
+    now = (await kube.get('pvc', `data-${pod}`, namespace))?.metadata.uid ?? uid;
+    return now === uid ? 'the old claim' : null;
+  });
+  return now;
+}
+
+/** Of the claim of this pod. */
+export async function claimUid(kube: Kube, pod: string): Promise<string> {
+  return (await kube.get('pvc', `data-${pod}`, namespace)).metadata.uid;
+}
+
 /** Uids of pods, by name. */
 export async function podUids(
   kube: Kube,
