@@ -93,8 +93,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   },
   {
     name: 'marks-without-all-namespaces',
-    file: 'node/runtime.ts',
-    right: "      { key: namespaces, target: 'modRevision', equals: this.#namespacesRevision },\n",
+    file: 'node/own_shards.ts',
+    right: "      { key: namespaces, target: 'modRevision', equals: namespacesRevision() },\n",
     wrong: '',
     beside: [
       {
