@@ -265,7 +265,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       clock: env.clock,
       startedMillis: env.clock.nowMillis(),
       retentionMillis: () => {
-        if (readable.list.length === 0) return null;
+        if (!topology.view.isLoaded || readable.list.length === 0) return null;
         return Number(readableNamespace(readable.list).retentionNanos / nanosPerMilli);
       },
       settings: { ...config, features: config.promqlFeatures },
@@ -273,6 +273,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     ops: {
       clock: env.clock,
       startedMillis: env.clock.monotonicMillis(),
+      knowsCluster: () => topology.view.isLoaded,
       readiness: (signal) => readinessOf(options, session, readable, signal),
     },
     page: {
@@ -323,8 +324,13 @@ class ReadyNamespaces {
     this.#topology = topology;
   }
 
+  /** @throws {TsdbError} UNAVAILABLE as long as nothing is known of the cluster */
   get list(): readonly IngestNamespace[] {
-    const { namespaces } = this.#topology.view;
+    const { namespaces, isLoaded } = this.#topology.view;
+    if (!isLoaded) {
+      const problem = 'the key-value store has not been read yet: namespaces are not known';
+      throw new TsdbError('UNAVAILABLE', problem);
+    }
     if (this.#of === namespaces) return this.#all;
     this.#of = namespaces;
     const takes = (namespace: Namespace): boolean =>

@@ -3,6 +3,7 @@
  */
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { openSessionMemory } from '#lib/read_memory/session_memory.ts';
+import type { Kv } from '#cluster/kv/kv.ts';
 import { Topology } from '#cluster/topology/topology.ts';
 import { parseConfig } from '#lib/config/config.ts';
 import type { Env } from '#lib/env/env.ts';
@@ -51,7 +52,16 @@ export class TestCoordinator implements AsyncDisposable {
   }
 
   /** @param settings YAML below `coordinator:`, flow form */
-  static async open(
+  static async open(settings = '{}', formats?: FormatLevels): Promise<TestCoordinator> {
+    const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+    const test = await TestCoordinator.openOn(kv, settings, formats);
+    await test.topology.whenLoaded(test.#stop.signal);
+    return test;
+  }
+
+  /** On a store that may be away. */
+  static async openOn(
+    kv: Kv,
     settings = '{}',
     formats: FormatLevels = newestFormats,
   ): Promise<TestCoordinator> {
@@ -63,7 +73,6 @@ export class TestCoordinator implements AsyncDisposable {
       },
     ).coordinator!;
     const node = new FakeNode(64);
-    const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
     const cluster = { environment: 'default_env', zone: 'embedded' };
     const topology = new Topology({ kv, cluster, env, log: silentLog }).start();
     const coordinator = await startCoordinator({

@@ -3,7 +3,7 @@
  * Whatever happened between two passes, the next one starts from what is there.
  */
 import type { Env } from '#lib/env/env.ts';
-import { messageOf, TsdbError } from '#lib/errors.ts';
+import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { type ClusterStatus, podsHash, type TsdbCluster } from './resource/tsdb_cluster.ts';
 import { ClusterEnd } from './ending/cluster_end.ts';
@@ -322,12 +322,8 @@ export class Controller {
     } catch (error) {
       if (signal.aborted) throw error;
       failures.noteFailure(action, error);
-      // An approval waits for all nodes to have said what they knew.
-      const isWaiting =
-        action.kind === 'placement-approve' &&
-        error instanceof TsdbError &&
-        error.code === 'CONFLICT';
-      if (!isWaiting) onFailure?.(action);
+      const isEarly = failures.of(action)?.isEarly === true;
+      if (!isEarly) onFailure?.(action);
       const message = `${keyOf(action)}: ${messageOf(error)}`;
       // Which request it was, where the server's words stand alone.
       const cause = (error as { readonly cause?: unknown }).cause;
@@ -335,7 +331,7 @@ export class Controller {
       log.warn({ cluster: cluster.metadata.name, error: message, ...because }, 'action failed');
       // A namespace cannot be readied before its nodes have bootstrapped it, nor a pod be evicted
       // while its budget forbids it, and who writes at the same time comes first: that is no news.
-      if (isWaiting || action.kind === 'namespace-ready' || isNotNow(error)) return;
+      if (isEarly || action.kind === 'namespace-ready' || isNotNow(error)) return;
       const event = { reason: 'ActionFailed', message, type: 'Warning' } as const;
       await this.#events.record(cluster, event, signal);
       return;

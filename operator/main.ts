@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
 import { standardAnswer } from '#lib/command_line.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { messageOf } from '#lib/errors.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
 import { type LogLevel, openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { stopSignal } from '#lib/process/stop.ts';
@@ -13,7 +13,7 @@ import { applyDefinitions } from './apply_definitions.ts';
 import { ClusterMetrics } from './cluster_metrics.ts';
 import { failpointExitCode, openFailpoints } from './action/failpoints.ts';
 import { Controller } from './controller.ts';
-import { snapshotCommands } from './etcd_snapshots/commands.ts';
+import { noSnapshotExitCode, snapshotCommands } from './etcd_snapshots/commands.ts';
 import type { Snapshot } from './etcd_snapshots/folder.ts';
 import { afterLastDuty } from './ending/kube_namespace.ts';
 import { Health } from './health.ts';
@@ -215,5 +215,7 @@ try {
   else await main();
 } catch (error) {
   log.error({ error: messageOf(error), stack: (error as Error).stack }, 'operator failed');
-  process.exitCode = 1;
+  const isOfRequest =
+    error instanceof TsdbError && (error.code === 'NOT_FOUND' || error.code === 'BAD_REQUEST');
+  process.exitCode = onSnapshots !== undefined && isOfRequest ? noSnapshotExitCode : 1;
 }

@@ -9,7 +9,9 @@ import { nameOfNamespace } from './desired/namespaces.ts';
 import { selectorOf } from './desired/common.ts';
 import { memberPod } from './observe/etcd_members.ts';
 import { lastSnapshot } from './observe/etcd_restore.ts';
+import { allGroups } from './observe/isolation_groups.ts';
 import type { Observed } from './observe/observe.ts';
+import type { PlacementView } from './coordinator/coordinator_client.ts';
 import { hiddenNamespaces, namespaceStall } from './plan/namespaces.ts';
 import { isServing, isSettled, unreadyNodes } from './plan/readiness.ts';
 import { canFinish, formatLevels } from './plan/formats.ts';
@@ -103,12 +105,24 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
   };
 }
 
+/**
+ * The placement by which the data path goes; null when etcd does not say: it is away, has lost it, or
+ * has an earlier one, and who runs goes on by what it knew.
+ */
+function placementInForce({ coordinator }: Observed): PlacementView | null {
+  return coordinator.reachable && !coordinator.awaitsApproval ? coordinator.placement : null;
+}
+
 /** Copies that are whole and on nodes that serve, of all. */
-function shardsText({ cluster, coordinator, pods }: Observed): string {
+function shardsText(observed: Observed): string {
+  const { cluster, record, pods } = observed;
   const all = cluster.spec.numberOfShards * cluster.spec.replicationFactor;
-  if (!coordinator.reachable) return `?/${all}`;
+  const placement = placementInForce(observed);
+  if (placement === null) {
+    return (record?.placement ?? null) === null ? `0/${all}` : `?/${all}`;
+  }
   const serving = new Set(pods.filter(podReady).map(({ metadata }) => metadata.name));
-  const shards = Object.values(coordinator.placement?.instances ?? {}).flatMap((instance) =>
+  const shards = Object.values(placement.instances).flatMap((instance) =>
     serving.has(instance.id) ? instance.shards : [],
   );
   return `${shards.filter(({ state }) => state === 'AVAILABLE').length}/${all}`;
@@ -195,7 +209,7 @@ function verdictsOf(pass: Pass, plan: Plan): Map<string, Verdict> {
   const { coordinator } = observed;
   const initialized = coordinator.reachable
     ? coordinator.placement === null
-      ? no('NoPlacement', 'there is no placement yet')
+      ? noPlacement(observed)
       : yes('PlacementExists', 'the placement is there')
     : unknown('CoordinatorUnreachable', coordinator.problem);
   verdicts.set('PlacementInitialized', initialized);
@@ -259,19 +273,32 @@ const quietReasons: readonly string[] = [
 function failuresText(observed: Observed, plan: Plan): string {
   const failures = plan.actions.flatMap((action) => {
     const failure = observed.failureOf(action);
-    return failure === null ? [] : [`${keyOf(action)}: ${failure.message}`];
+    return failure === null || failure.isEarly ? [] : [`${keyOf(action)}: ${failure.message}`];
   });
   return failures.length === 0 ? '' : `; last attempt failed: ${failures.join('; ')}`;
+}
+
+function noPlacement({ record }: Observed): Verdict {
+  return (record?.placement ?? null) === null
+    ? no('NoPlacement', 'there is no placement yet')
+    : no('NoPlacement', 'etcd has no placement any more');
 }
 
 /** Whether the data path serves: most replicas of every shard are whole and on nodes that serve. */
 function availableVerdict(observed: Observed): Verdict {
   const { coordinator, cluster } = observed;
-  if (!coordinator.reachable) return unknown('CoordinatorUnreachable', coordinator.problem);
-  if (coordinator.placement === null) return no('NoPlacement', 'there is no placement yet');
+  const placement = placementInForce(observed);
+  if (placement === null) {
+    return (
+      servesFromMemory(observed) ??
+      (coordinator.reachable
+        ? noPlacement(observed)
+        : unknown('CoordinatorUnreachable', coordinator.problem))
+    );
+  }
   const pods = nodePods(observed);
   const serving = new Uint8Array(cluster.spec.numberOfShards);
-  for (const { id, shards } of Object.values(coordinator.placement.instances)) {
+  for (const { id, shards } of Object.values(placement.instances)) {
     if (!isServing(pods.get(id))) continue;
     // One that is LEAVING answers until its successor is read.
     for (const shard of shards) if (shard.state !== 'INITIALIZING') serving[shard.id]!++;
@@ -284,6 +311,30 @@ function availableVerdict(observed: Observed): Verdict {
         'NoQuorum',
         `${without} of ${serving.length} shards have no majority of replicas that serve`,
       );
+}
+
+/**
+ * Etcd does not say where the shards are, and coordinators and nodes go on by what they knew. Copies of
+ * a shard are in different isolation groups. @returns null when too few serve for that to be sure
+ */
+function servesFromMemory(observed: Observed): Verdict | null {
+  const { cluster, record, deployments } = observed;
+  const names = new Names(cluster);
+  const coordinators = deployments.get(names.coordinator)?.status?.availableReplicas ?? 0;
+  const ids = record?.placement?.instanceIds ?? [];
+  if (ids.length === 0 || coordinators === 0) return null;
+  const pods = nodePods(observed);
+  const down = ids.filter((id) => !isServing(pods.get(id)));
+  const groups = allGroups(observed);
+  const downGroups = new Set(
+    down.map((id) => groups.find((name) => names.ordinalIn(name, id) !== null) ?? id),
+  );
+  if (downGroups.size > (cluster.spec.replicationFactor - 1) >> 1) return null;
+  const serving = `${ids.length - down.length} of ${ids.length} nodes`;
+  return yes(
+    'QuorumServes',
+    `etcd does not say where shards are; ${serving} serve by what they know`,
+  );
 }
 
 function etcdVerdict(observed: Observed): Verdict {
@@ -331,6 +382,10 @@ function phaseOf(
   const { status, reason } = verdicts.get('Ready')!;
   // The only sign of it in the columns: Ready stays as it is while a person is asked.
   if (status === 'True') return verdicts.has('ApprovalRequired') ? 'AwaitingApproval' : 'Running';
+  const { uid, annotations } = cluster.metadata;
+  const isAsked = annotations?.[annotation.restoreEtcd] !== undefined;
+  // To the end of it, whatever of it goes on: members that join, nodes that say what they knew.
+  if (isAsked && reason !== 'EtcdNoQuorum') return 'Restoring';
   switch (reason) {
     case 'ScalingUp':
     case 'ScalingDown':
@@ -348,9 +403,7 @@ function phaseOf(
       if (initialized === 'True') return 'Reconciling';
       if ((record?.placement ?? null) === null) return 'Creating';
       // It has served before, and is about to come back, or nobody says now how far it serves.
-      const { uid, annotations } = cluster.metadata;
-      const isAsked = annotations?.[annotation.restoreEtcd] !== undefined;
-      const isRestoring = isAsked || record!.clusterUid !== uid || initialized !== 'Unknown';
+      const isRestoring = record!.clusterUid !== uid || initialized !== 'Unknown';
       return isRestoring ? 'Restoring' : 'Degraded';
     }
   }

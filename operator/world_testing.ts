@@ -148,6 +148,11 @@ export class World {
     await this.placement();
   }
 
+  /** Who runs knows what the store does not have. */
+  get #isAwaited(): boolean {
+    return this.awaitsApproval || (this.#known !== null && this.#view === null);
+  }
+
   /** Waits, as the coordinator does, until all that the placement names have said what they knew. */
   async #approve(): Promise<void> {
     const ids = this.knowing;
@@ -354,7 +359,10 @@ export class World {
           );
         }),
       placementInit: (request) =>
-        call('init', () => admin.placementInit(request, plainRequest, forever)),
+        call('init', () => {
+          if (this.#isAwaited) throw new TsdbError('CONFLICT', 'the store awaits approval');
+          return admin.placementInit(request, plainRequest, forever);
+        }),
       placementAdd: (instances) =>
         call(`add ${instances.map(({ id }) => id).join(' ')}`, () =>
           admin.placementAdd({ instances }, plainRequest, forever),
@@ -366,10 +374,10 @@ export class World {
       placementApprove: () => call('approve', () => this.#approve()),
       placementDelete: () =>
         call('placement delete', () => admin.placementDelete(plainRequest, forever)),
-      namespaces: async () => {
+      registry: async () => {
         reachable();
         const { registry } = await admin.namespaceGet(false, forever);
-        return new Map(
+        const namespaces = new Map(
           Object.entries(registry.namespaces as Json).map(([name, options]: [string, Json]) => [
             name,
             {
@@ -382,6 +390,7 @@ export class World {
             },
           ]),
         );
+        return { namespaces, awaitsApproval: this.#isAwaited };
       },
       namespaceAdd: (name, options) =>
         call(`namespace add ${name}`, () =>

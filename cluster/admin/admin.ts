@@ -87,6 +87,8 @@ export interface PlacementAnswer {
 
 export interface RegistryAnswer {
   readonly registry: RegistryJson;
+  /** As of `PlacementAnswer`; of GET alone. */
+  readonly awaitsApproval?: true;
 }
 
 export interface DatabaseAnswer {
@@ -416,8 +418,9 @@ export class ClusterAdmin {
 
   /** GET namespace. With `debug`, durations as text under `…Duration` keys. */
   async namespaceGet(debug: boolean, signal: AbortSignal): Promise<RegistryAnswer> {
-    const { value } = await this.namespaces.get(signal);
-    return registryAnswer(value, debug);
+    const { value, lineage } = await this.namespaces.get(signal);
+    const answered = registryAnswer(value, debug);
+    return lineage.awaitsApproval ? { ...answered, awaitsApproval: true } : answered;
   }
 
   /** POST namespace: `{name, options}`. Answers with all namespaces. */

@@ -14,16 +14,30 @@ export interface NamespaceReadiness {
 export interface OpsApiSetup {
   readonly clock: Clock;
   readonly startedMillis: number;
+  /** Whether placement and namespaces have been read since the start. */
+  readonly knowsCluster: () => boolean;
   /** Every READY namespace, whether a quorum of its nodes can be reached. */
   readonly readiness: (signal: AbortSignal) => Promise<readonly NamespaceReadiness[]>;
 }
 
-export const health: PlainHandler<OpsApiSetup> = ({ clock, startedMillis }) => {
+/**
+ * Whether the process runs. With `knowsCluster=true` it is 503 until placement and namespaces have been
+ * read once: who was started while the key-value store is away serves nothing, and must not take the
+ * place of one that goes on by what it knows.
+ */
+export const health: PlainHandler<OpsApiSetup> = (setup, { urlParameters }) => {
+  const { clock, startedMillis, knowsCluster } = setup;
   const uptimeMillis = Math.round(clock.monotonicMillis() - startedMillis);
-  return jsonAnswer({
-    uptime: formatDurationNanos(BigInt(uptimeMillis) * 1_000_000n),
-    now: isoOfMillis(clock.nowMillis()),
-  });
+  const isAsked = urlParameters.get('knowsCluster') === 'true';
+  return jsonAnswer(
+    {
+      uptime: formatDurationNanos(BigInt(uptimeMillis) * 1_000_000n),
+      now: isoOfMillis(clock.nowMillis()),
+      ...(isAsked ? { knowsCluster: knowsCluster() } : {}),
+    },
+    {},
+    isAsked && !knowsCluster() ? 503 : 200,
+  );
 };
 
 export const ready: PlainHandler<OpsApiSetup> = async (setup, { urlParameters, signal }) => {

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
+import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { bodyBytesMax } from '#engine/write_decoder/core.ts';
 import { writeBodyBytesMax } from '#lib/config/coordinator_schema.ts';
 import { httpRequest } from '#lib/env/http.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { overriding } from '#test/overriding.ts';
 import { nowSeconds, type TestAnswer, TestCoordinator } from '../coordinator_testing.ts';
 
 test('unknown paths get 404 and wrong methods 405, in the error shape', async () => {
@@ -62,6 +66,34 @@ test('without a ready namespace writes and queries get 503 with Retry-After', as
     assert.equal(answer.headers['retry-after'], '5');
     assert.match(answer.json.error, /unaggregated namespace is not yet initialized/);
   }
+});
+
+test('who has never read the key-value store says so, and is no endpoint', async () => {
+  const store = new MemoryKvStore({ clock: realEnv.clock }).client();
+  let isAway = true;
+  const reach = (): void => {
+    if (isAway) throw new TsdbError('UNAVAILABLE', 'etcd cannot be reached');
+  };
+  const kv = overriding(store, {
+    list: async (...all) => {
+      reach();
+      return store.list(...all);
+    },
+  });
+  await using test = await TestCoordinator.openOn(kv);
+  const probe = '/health?knowsCluster=true';
+  assert.equal((await test.get('/health')).status, 200, 'it runs');
+  assert.deepEqual(
+    [(await test.get(probe)).status, (await test.get(probe)).json.knowsCluster],
+    [503, false],
+  );
+  const query = await test.get('/api/v1/query?query=up');
+  assert.equal(query.status, 503);
+  assert.match(query.json.error, /the key-value store has not been read yet/);
+  isAway = false;
+  await test.topology.whenLoaded(new AbortController().signal);
+  isAway = true;
+  assert.equal((await test.get(probe)).status, 200, 'it goes on by what it knows');
 });
 
 test('health, readiness, routes, build information and metadata are answered', async () => {

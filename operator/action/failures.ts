@@ -17,6 +17,8 @@ export interface ActionFailure {
   readonly message: string;
   /** The server will not do it as it is asked for: a person must change something. */
   readonly isRefused: boolean;
+  /** It cannot be done yet, which is no news: an approval waits for all nodes to have said what they knew. */
+  readonly isEarly: boolean;
   /** Of the first one since it succeeded last. */
   readonly sinceMillis: number;
 }
@@ -70,6 +72,7 @@ export class ActionFailures {
       hash,
       message: messageOf(error).slice(0, messageCharactersMax),
       isRefused,
+      isEarly: isEarly(action, error),
       sinceMillis: before?.sinceMillis ?? clock.nowMillis(),
       count,
       retryAtMillis: clock.monotonicMillis() + delayMillis * (0.75 + random.fraction() / 2),
@@ -86,6 +89,9 @@ export class ActionFailures {
     for (const key of this.#entries.keys()) if (!keys.has(key)) this.#entries.delete(key);
   }
 }
+
+const isEarly = (action: Action, error: unknown): boolean =>
+  action.kind === 'placement-approve' && error instanceof TsdbError && error.code === 'CONFLICT';
 
 /** Answers that say nothing of what was asked for: not there, in between, too many requests. */
 const passingStatuses: readonly number[] = [404, 408, 409, 429];

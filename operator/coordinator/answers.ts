@@ -48,6 +48,12 @@ export interface NamespaceView {
   readonly coldWritesEnabled: boolean;
 }
 
+export interface RegistryView {
+  readonly namespaces: ReadonlyMap<string, NamespaceView>;
+  /** As of `PlacementView`, where there is no placement too. */
+  readonly awaitsApproval: boolean;
+}
+
 /** As the schema of TSDBCluster has it. */
 const numberOfShardsMax = 65_536;
 const shardStates: readonly PlacementShard['state'][] = ['INITIALIZING', 'AVAILABLE', 'LEAVING'];
@@ -95,9 +101,12 @@ function healthOf(health: unknown): InstanceHealth {
   };
 }
 
-export function namespacesOf(answer: unknown): ReadonlyMap<string, NamespaceView> {
+export function registryOf(answer: unknown): RegistryView {
   const namespaces = Object.entries(objectIn(objectIn(answer, 'registry'), 'namespaces'));
-  return new Map(namespaces.map(([name, options]) => [name, namespaceOf(options)]));
+  return {
+    namespaces: new Map(namespaces.map(([name, options]) => [name, namespaceOf(options)])),
+    awaitsApproval: memberOf(answer, 'awaitsApproval') === true,
+  };
 }
 
 function namespaceOf(options: unknown): NamespaceView {

@@ -5,8 +5,8 @@ import { TsdbError } from '#lib/errors.ts';
 import {
   healthsOf,
   type InstanceHealth,
-  namespacesOf,
-  type NamespaceView,
+  registryOf,
+  type RegistryView,
   placementOf,
   type PlacementView,
 } from './answers.ts';
@@ -85,7 +85,7 @@ export type Coordinator = Pick<
   | 'placementApprove'
   | 'placementDelete'
   | 'upgradeFinish'
-  | 'namespaces'
+  | 'registry'
   | 'namespaceAdd'
   | 'namespaceUpdate'
   | 'namespaceReady'
@@ -169,9 +169,9 @@ export class CoordinatorClient {
     await this.#change('POST', '/api/v1/services/tsdb/upgrade/finish', undefined, signal);
   }
 
-  async namespaces(signal: AbortSignal): Promise<ReadonlyMap<string, NamespaceView>> {
+  async registry(signal: AbortSignal): Promise<RegistryView> {
     const path = '/api/v1/services/tsdb/namespace';
-    return (await this.#read(path, namespacesOf, signal))!;
+    return (await this.#read(path, registryOf, signal))!;
   }
 
   async namespaceAdd(name: string, options: object, signal: AbortSignal): Promise<void> {

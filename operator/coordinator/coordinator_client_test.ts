@@ -160,7 +160,7 @@ for (const [what, answer] of [
         const message = `the coordinator answers something else: ${what}`;
         const read = 'placement' in answer || what === 'placement' ? 'placement' : 'healths';
         await assert.rejects(client[read](signal), { code: 'UNAVAILABLE', message });
-        if (what === 'placement') await assert.rejects(client.namespaces(signal), /registry/);
+        if (what === 'placement') await assert.rejects(client.registry(signal), /registry/);
       },
     );
   });
@@ -177,7 +177,7 @@ const long = '"0123456789abcdef0123456789abcdef",';
 const mebibyte = 1024 * 1024;
 
 test('answers have limits, that of a placement by the shards there may be', async () => {
-  const asks = ['namespaces', 'healths', 'placement'] as const;
+  const asks = ['registry', 'healths', 'placement'] as const;
   for (const [bytes, taken] of [
     [3.9 * mebibyte, asks],
     [4.05 * mebibyte, ['placement']],
@@ -203,7 +203,7 @@ test('an answer that would become many times its size is not read', async () => 
     await served(
       (response) => response.end(answerOf(mebibyte, filler)),
       (client) =>
-        assert.rejects(client.namespaces(signal), {
+        assert.rejects(client.registry(signal), {
           code: 'UNAVAILABLE',
           message: 'the coordinator answers with objects without content',
         }),
@@ -224,7 +224,7 @@ test('one large answer is held after the other, and small ones pass', async () =
       largeAnswers.entered = 0;
       const ended: string[] = [];
       const ask = (name: string, client = first) =>
-        client.namespaces(signal).then(
+        client.registry(signal).then(
           () => ended.push(name),
           (error: Error) => ended.push(`${name}: ${error.message.replace(/.*: /, '')}`),
         );

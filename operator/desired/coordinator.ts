@@ -106,7 +106,12 @@ function deployment(
               lifecycle: leaveFirst,
               // Health and not readiness: the operator makes the placement through it.
               readinessProbe: {
-                httpGet: { path: '/health', port: port.coordinator, scheme: 'HTTP' },
+                // While etcd is away who was started since must not take the place of who knows.
+                httpGet: {
+                  path: '/health?knowsCluster=true',
+                  port: port.coordinator,
+                  scheme: 'HTTP',
+                },
                 periodSeconds: 2,
                 timeoutSeconds: 2,
                 failureThreshold: 3,

@@ -17,7 +17,12 @@ import { etcdHistory, isAnyoneJoining, memberPod, membersIn } from '../observe/e
 import { etcdMembersConfig, etcdObjects } from './etcd.ts';
 import { type Former, formerOf } from './former.ts';
 import { etcdRestoreObjects, etcdSnapshotObjects, restoreJobName } from './etcd_snapshots.ts';
-import { approvedSnapshot, isReadyForRestore, restoredSnapshot } from '../observe/etcd_restore.ts';
+import {
+  approvedSnapshot,
+  isEtcdLacking,
+  isReadyForRestore,
+  restoredSnapshot,
+} from '../observe/etcd_restore.ts';
 import type { PodRight } from '../overlay/pod_rules.ts';
 import { type Refusal, refusalsOf } from '../overlay/refusals.ts';
 import { label } from '../resource/keys.ts';
@@ -110,7 +115,10 @@ export function desiredOf(
       isShrinking(liveSet(observed, group)) ? 'Delete' : 'Retain',
     ),
   );
-  const others = objects.map((object) => withLiveReplicas(observed, object));
+  const isLacking = isEtcdLacking(observed);
+  const others = objects
+    .map((object) => withLiveReplicas(observed, object))
+    .map((object) => (object.kind === 'CronJob' ? suspended(object, isLacking) : object));
   const config = etcdConfigOf(observed);
   // The pods of its Job are laid over as those of the members are.
   const isEtcdRefused = refusals.some(({ component }) => component === 'etcd');
@@ -133,6 +141,12 @@ export function desiredOf(
     namespaces: namespaceClaims(observed.cluster, observed.claims),
   };
 }
+
+/** A schedule that goes on, or takes no snapshots for now. */
+const suspended = (schedule: KubeObject, suspend: boolean): KubeObject => ({
+  ...schedule,
+  spec: { ...(schedule['spec'] as object), suspend },
+});
 
 /** The resource without what it lays over pods and their configuration. */
 function withoutOverlays(cluster: TsdbCluster): TsdbCluster {

@@ -3,7 +3,7 @@
  * and the Job that makes a first member from one of them. etcd's own tools do the work; before and
  * after them runs the operator's image (etcd_snapshots/commands.ts).
  */
-import { restoredFiles } from '../etcd_snapshots/commands.ts';
+import { noSnapshotExitCode, restoredFiles } from '../etcd_snapshots/commands.ts';
 import { annotation } from '../resource/keys.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import type { KubeObject } from '../resource/kube_objects.ts';
@@ -186,6 +186,19 @@ export function etcdRestoreObjects(
       metadata: childMetadata(cluster, restoreJobName(cluster, snapshot), 'etcd-restore'),
       spec: {
         backoffLimit: 3,
+        // What is not there, or damaged, is not there at the next attempt either.
+        podFailurePolicy: {
+          rules: [
+            {
+              action: 'FailJob',
+              onExitCodes: {
+                containerName: 'fetch',
+                operator: 'In',
+                values: [noSnapshotExitCode],
+              },
+            },
+          ],
+        },
         activeDeadlineSeconds: jobSecondsMax,
         template: { metadata: { labels: selectorOf(cluster, 'etcd-restore') }, spec: podSpec },
       },

@@ -15,7 +15,7 @@ import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 const millisMax = 15_000;
 
 export interface ClusterKeysOptions {
-  readonly coordinator: Pick<Coordinator, 'namespaces' | 'namespaceDelete' | 'placementDelete'>;
+  readonly coordinator: Pick<Coordinator, 'registry' | 'namespaceDelete' | 'placementDelete'>;
   readonly env: Env;
   readonly log: Log;
 }
@@ -33,7 +33,7 @@ export async function deleteClusterKeys(
 ): Promise<void> {
   const deadline = env.clock.deadline(millisMax, signal);
   if (!deletesDirectly(cluster)) {
-    const namespaces = await coordinator.namespaces(deadline);
+    const { namespaces } = await coordinator.registry(deadline);
     for (const name of namespaces.keys()) await coordinator.namespaceDelete(name, deadline);
     await coordinator.placementDelete(deadline);
     return;

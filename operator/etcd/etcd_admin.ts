@@ -100,8 +100,7 @@ export class EtcdClient implements EtcdAdmin {
     this.#answering = answers.map(({ pod }) => pod);
     const list = answers[0]?.answer;
     if (list === undefined || list === null) {
-      const problems = lists.map(({ pod, problem }) => `${pod}: ${problem}`).join('; ');
-      return { reachable: false, problem: problems === '' ? 'there is no pod' : problems };
+      return { reachable: false, problem: problemsText(lists) };
     }
     const members = (list['members'] ?? []) as readonly Json[];
     if (members.length > membersMax) {
@@ -223,4 +222,20 @@ function messageIn(text: string): string {
   } catch {
     return text.slice(0, 300);
   }
+}
+
+/** Why nobody answers, each reason once: without the address, which is that of the pod that is named. */
+export function problemsText(
+  asked: readonly { readonly pod: string; readonly problem: string }[],
+): string {
+  if (asked.length === 0) return 'there is no pod';
+  const short = (problem: string): string =>
+    problem
+      .replace(/^[A-Z]+ https?:\/\/\S+: /, '')
+      .replace(/^getaddrinfo [A-Z_]+ \S+$/, 'no address yet')
+      .replace(/^connect ECONNREFUSED \S+$/, 'connection refused');
+  const byProblem = Map.groupBy(asked, ({ problem }) => short(problem));
+  return [...byProblem]
+    .map(([problem, of]) => `${of.map(({ pod }) => pod).join(', ')}: ${problem}`)
+    .join('; ');
 }

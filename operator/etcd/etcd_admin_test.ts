@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { FakeClock, fakeEnv } from '../fake_clock_testing.ts';
 import { memberPod } from '../observe/etcd_members.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
-import { EtcdClient, type EtcdView } from './etcd_admin.ts';
+import { EtcdClient, type EtcdView, problemsText } from './etcd_admin.ts';
 
 type Json = any;
 
@@ -58,6 +58,23 @@ test('an etcd with more members than any of ours has is not looked at', async ()
   assert.deepEqual(asked, ['c-etcd-0']);
   const problem = 'etcd has 17 members, and at most 16 are looked at';
   assert.deepEqual(view, { reachable: false, problem });
+});
+
+test('why nobody answers is told once for all who say the same, without addresses', () => {
+  const list = (pod: string): string =>
+    `http://${pod}.c-etcd.default.svc:2379/v3/cluster/member/list`;
+  const failing = (pod: string, why: string) => ({ pod, problem: `POST ${list(pod)}: ${why}` });
+  const text = problemsText([
+    failing('c-etcd-0', 'getaddrinfo ENOTFOUND c-etcd-0.c-etcd.default.svc'),
+    failing('c-etcd-1', 'connect ECONNREFUSED 10.0.0.7:2379'),
+    failing('c-etcd-2', 'getaddrinfo ENOTFOUND c-etcd-2.c-etcd.default.svc'),
+    { pod: 'c-etcd-3', problem: 'etcd c-etcd-3 /v3/cluster/member/list: 503 no leader' },
+  ]);
+  assert.equal(
+    text,
+    'c-etcd-0, c-etcd-2: no address yet; c-etcd-1: connection refused; c-etcd-3: etcd c-etcd-3 /v3/cluster/member/list: 503 no leader',
+  );
+  assert.equal(problemsText([]), 'there is no pod');
 });
 
 test('a member whose ordinal no pod of ours can have is none of ours', () => {

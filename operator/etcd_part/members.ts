@@ -40,6 +40,8 @@ import { doing, type Part, stalledBy, waitingFor } from '../part/part.ts';
 const defragmentBytesMin = 128 * 1024 * 1024;
 /** Of the quota: with less room the next writes raise the alarm again. */
 const fullRatioMin = 0.9;
+/** Of members on new volumes, their image included. */
+const startMillisMax = 120_000;
 /** How much larger than what is in it a file becomes before it gives back room. */
 const defragmentRatioMin = 2;
 
@@ -66,6 +68,8 @@ function silentPart(observed: Observed, problem: string, set: StatefulSet): Part
   if (history === 'fresh') {
     const snapshot = restoredSnapshot(observed);
     if (snapshot !== null) return restoringPart(observed, snapshot, set);
+    const begun = begunRestore(observed, set);
+    if (begun !== null) return begun;
     return set.spec.replicas === wanted
       ? waitingFor('EtcdStarting', `etcd has no quorum yet: ${problem}${troublesText(observed)}`)
       : scaling(set, wanted, 'Retain', 'EtcdStarting');
@@ -80,15 +84,35 @@ function silentPart(observed: Observed, problem: string, set: StatefulSet): Part
     }
     return crashingPart(observed) ?? passedOver(observed, problem);
   }
-  if (wish === null) {
-    const snapshots = hasSnapshots(observed)
-      ? `, or =latest (or the name of a snapshot in ${new Names(cluster).etcdSnapshots}) to begin with what that has`
-      : '';
-    const message = `most volumes of etcd are lost: annotate ${annotation.restoreEtcd}=empty to begin with an empty one${snapshots}; it gets back what the nodes know`;
-    return stalledBy('EtcdLost', message);
-  }
+  if (wish === null) return lostPart(observed);
   // What is left of the old members goes with their volumes; the record forgets them when all are gone.
   return endingPart(observed, set, null);
+}
+
+function lostPart(observed: Observed): Part {
+  const { etcdSnapshots } = new Names(observed.cluster);
+  const snapshots = hasSnapshots(observed)
+    ? `, or =latest (or the name of a snapshot in ${etcdSnapshots}) to begin with what that has`
+    : '';
+  const message = `most volumes of etcd are lost: annotate ${annotation.restoreEtcd}=empty to begin with an empty one${snapshots}; it gets back what the nodes know. Nodes and coordinators that run go on by what they know: do not restart them`;
+  return stalledBy('EtcdLost', message);
+}
+
+/** A person who asked for a snapshot has taken that back, or wants an empty etcd; null for nothing of that. */
+function begunRestore(observed: Observed, set: StatefulSet): Part | null {
+  const { record, cluster } = observed;
+  const replicas = set.spec.replicas ?? 1;
+  const filled = memberClaims(observed, null).filter(
+    ({ metadata }) => metadata.annotations?.[annotation.restoredBy] !== undefined,
+  );
+  if (approvedRestore(cluster) === 'empty') {
+    return filled.length === 0 ? null : endingPart(observed, set, null);
+  }
+  const isOwn = record !== null && record.clusterUid === cluster.metadata.uid;
+  // Nothing of it is forgotten by an etcd that nobody has asked for.
+  if (replicas === 0 && isOwn && record.placement !== null) return lostPart(observed);
+  if (filled.length === 0 || replicas === 0) return null;
+  return waitingFor('EtcdRestoring', `etcd starts from its snapshot${troublesText(observed)}`);
 }
 
 /** So many crash at each start that no quorum can come back by itself. */
@@ -164,6 +188,10 @@ function restoringPart(observed: Observed, snapshot: string, set: StatefulSet): 
   );
   if (progress.state !== 'done' && used.length > 0) {
     const list = used.map(({ metadata }) => metadata.name).join(', ');
+    if (isBeingMade(observed, used)) {
+      const message = `etcd starts on volumes that have just been made, and nothing is restored over them: ${list}`;
+      return waitingFor('EtcdStarting', message);
+    }
     const message = `etcd has volumes, over which nothing is restored: delete them first, with their pods (${list})`;
     return stalledBy('EtcdRestoreFailed', message);
   }
@@ -179,11 +207,24 @@ function restoringPart(observed: Observed, snapshot: string, set: StatefulSet): 
     }
     case 'done':
       return replicas === 1
-        ? waitingFor('EtcdRestoring', `etcd starts from the snapshot ${snapshot}`)
+        ? waitingFor(
+            'EtcdRestoring',
+            `etcd starts from the snapshot ${progress.snapshot ?? snapshot}`,
+          )
         : scaling(set, 1, 'Retain', 'EtcdRestoring');
     default:
       return progress satisfies never;
   }
+}
+
+/** Somebody has asked for an empty etcd just before: it answers soon. */
+function isBeingMade(observed: Observed, claims: readonly KubeObject[]): boolean {
+  const { nowMillis, pods } = observed;
+  const names = new Names(observed.cluster);
+  const isNew = ({ metadata }: KubeObject): boolean =>
+    nowMillis - Date.parse(metadata.creationTimestamp ?? '') < startMillisMax;
+  const members = pods.filter(({ metadata }) => names.etcdOrdinal(metadata.name) !== null);
+  return claims.every(isNew) && !members.some(isCrashLooping);
 }
 
 function hasSnapshots({ cluster, volumeClaims }: Observed): boolean {

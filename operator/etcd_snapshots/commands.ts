@@ -14,6 +14,9 @@ export const restoredFiles = {
   data: 'data',
 } as const;
 
+/** Of a process that is asked for a snapshot which is not there, or not whole. */
+export const noSnapshotExitCode = 3;
+
 export type SnapshotCommand = (env: Env, args: readonly string[]) => Promise<Snapshot | null>;
 
 /** By name, with the names of their arguments. */

@@ -75,6 +75,109 @@ test('a node that is lost together with etcd does not hold up the restore for ev
   assert.ok(world.condition('Ready').status === 'True' || stalled(world) !== null, said);
 });
 
+/** Etcd has lost all, and a person is asked. */
+async function lostWorld(): Promise<World> {
+  const world = await settledWorld({ etcd: snapshotsOn });
+  await world.takeSnapshot(snapshot);
+  await world.settle();
+  await loseAllOfEtcd(world);
+  await passesWithEtcd(world, 5);
+  assert.equal(stalled(world)?.reason, 'EtcdLost');
+  return world;
+}
+
+/** A coordinator answers as long as etcd does. */
+const passesWithEtcd = (world: World, count: number): Promise<void> =>
+  passes(world, count, {
+    then: () => {
+      world.coordinatorUp = world.etcd.hasQuorum;
+    },
+  });
+
+const isSuspended = (world: World): boolean =>
+  world.kube.find('CronJob', 'c-etcd-snapshots').spec.suspend;
+
+// An SRE names a snapshot that is not there, sees nothing happen, and takes the annotation back: an
+// empty etcd was made that nobody had asked for, and a snapshot of it stood before the good ones.
+test('a restore that is taken back leaves etcd as it is, and takes no snapshots of an empty one', async () => {
+  const world = await lostWorld();
+  assert.equal(isSuspended(world), true);
+  assert.equal(world.condition('Available').status, 'True', 'who runs goes on by what it knew');
+  assert.match(world.cluster.status.shards, /^\?\//);
+  world.annotate('tsdb.io/restore-etcd', '20200101T000000Z.db');
+  await passesWithEtcd(world, 8);
+  assert.equal(stalled(world)?.reason, 'EtcdRestoreFailed');
+  const { annotations } = world.cluster.metadata;
+  delete annotations['tsdb.io/restore-etcd'];
+  world.kube.store(world.cluster);
+  await passesWithEtcd(world, 10);
+  assert.equal(stalled(world)?.reason, 'EtcdLost');
+  assert.equal(world.kube.find('StatefulSet', 'c-etcd').spec.replicas, 0);
+  world.annotate('tsdb.io/restore-etcd', 'latest');
+  await passesWithEtcd(world, 60);
+  assert.equal(world.condition('Ready').status, 'True');
+  assert.equal(isSuspended(world), false);
+});
+
+test('who asks for a snapshot and then for an empty etcd gets an empty one', async () => {
+  const world = await lostWorld();
+  world.annotate('tsdb.io/restore-etcd', 'latest');
+  for (let pass = 0; pass < 30 && claim(world, 'data-c-etcd-0') === undefined; pass++) {
+    await passesWithEtcd(world, 1);
+  }
+  const { uid } = claim(world, 'data-c-etcd-0').metadata;
+  world.annotate('tsdb.io/restore-etcd', 'empty');
+  await passesWithEtcd(world, 60);
+  assert.equal(world.condition('Ready').status, 'True');
+  assert.notEqual(claim(world, 'data-c-etcd-0').metadata.uid, uid);
+  assert.equal(world.etcd.hasQuorum, true);
+});
+
+test('an etcd that is being made empty is not said to be in the way of a snapshot', async () => {
+  const world = await lostWorld();
+  world.annotate('tsdb.io/restore-etcd', 'empty');
+  for (const name of members) world.broken.add(name);
+  const replicas = (): number => world.kube.find('StatefulSet', 'c-etcd').spec.replicas;
+  for (const wanted of [0, 3]) {
+    for (let pass = 0; pass < 30 && replicas() !== wanted; pass++) await passesWithEtcd(world, 1);
+  }
+  world.annotate('tsdb.io/restore-etcd', 'latest');
+  await passesWithEtcd(world, 3);
+  assert.equal(stalled(world), null, JSON.stringify(stalled(world)));
+  assert.match(world.condition('Ready').message, /nothing is restored over them/);
+  world.broken.clear();
+  await passesWithEtcd(world, 60);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+// Somebody follows "or =anew to begin with an empty one" while the nodes know a placement: the database
+// refuses that for ever, nothing was Stalled any more. With the record gone too, =restore did nothing.
+test('a placement that who runs knows is not made anew, and comes back without a record', async () => {
+  for (const hasRecord of [true, false]) {
+    const world = await settledWorld();
+    world.snapshots.set(snapshot, []);
+    await world.loseEtcdTo(snapshot);
+    world.calls.length = 0;
+    await passes(world, 4);
+    if (!hasRecord) {
+      world.kube.remove(world.kube.find('ConfigMap', 'c-record'));
+      delete world.cluster.status;
+      world.kube.store(world.cluster);
+    }
+    await passes(world, 4);
+    const asked = hasRecord ? 'is gone' : 'placement is gone';
+    assert.match(stalled(world)?.message ?? '', new RegExp(asked));
+    world.annotate('tsdb.io/approve-placement', 'anew');
+    await passes(world, 4);
+    assert.equal(stalled(world)?.reason, 'PlacementLost');
+    assert.match(stalled(world)!.message, /not made anew/);
+    world.annotate('tsdb.io/approve-placement', 'restore');
+    await passes(world, 30);
+    assert.equal(world.condition('Ready').status, 'True');
+    assert.deepEqual([...new Set(world.calls)], ['approve']);
+  }
+});
+
 // All disks went with etcd, or the nodes cannot reach it: nobody says what the placement was, and nobody
 // will. Their pods run, so that nothing but the wait tells.
 test('nodes that never say what they knew are told to a person', async () => {

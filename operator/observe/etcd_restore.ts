@@ -89,8 +89,25 @@ export function memberClaims(
   );
 }
 
+/**
+ * Whether etcd lacks what the cluster is known to have had: it has lost its data, begins anew, or waits
+ * for what the nodes know. A snapshot of that would stand before those that have more.
+ */
+export function isEtcdLacking(
+  observed: Pick<Observed, 'cluster' | 'record' | 'volumeClaims' | 'coordinator'>,
+): boolean {
+  const { cluster, record, coordinator } = observed;
+  const known = Math.max(record?.placement?.version ?? 0, cluster.status?.placementVersion ?? 0);
+  if (coordinator.reachable && coordinator.awaitsApproval) return true;
+  if (known === 0) return false;
+  if (approvedRestore(cluster) !== null || etcdHistory(observed) !== 'kept') return true;
+  return coordinator.reachable && (coordinator.placement?.version ?? 0) < known;
+}
+
 export type RestoreProgress =
-  | { readonly state: 'running' | 'done' }
+  | { readonly state: 'running' }
+  /** @property snapshot its name; null when its pod is gone */
+  | { readonly state: 'done'; readonly snapshot: string | null }
   | { readonly state: 'failed'; readonly problem: string };
 
 export function restoreProgress(
@@ -98,26 +115,27 @@ export function restoreProgress(
   jobName: string,
 ): RestoreProgress {
   const job = children.get(`Job/${jobName}`) as Job | undefined;
-  const isTrue = (type: string): boolean =>
-    job?.status?.conditions?.some((one) => one.type === type && one.status === 'True') ?? false;
-  if (isTrue('Complete')) {
-    // Of a job before this one, which may write still.
-    const isAlone = pods.every(
-      ({ metadata, status }) =>
-        metadata.labels?.[label.component] !== 'etcd-restore' ||
-        status?.phase === 'Succeeded' ||
-        status?.phase === 'Failed',
-    );
-    return { state: isAlone ? 'done' : 'running' };
-  }
-  if (!isTrue('Failed')) return { state: 'running' };
-  const said = pods
-    .filter(({ metadata }) => metadata.labels?.[label.component] === 'etcd-restore')
+  const ofJob = pods.filter(
+    ({ metadata }) => metadata.labels?.[label.component] === 'etcd-restore',
+  );
+  const said = ofJob
     .flatMap(({ status }) => [
       ...(status?.initContainerStatuses ?? []),
       ...(status?.containerStatuses ?? []),
     ])
     .flatMap(({ state }) => state?.terminated?.message ?? []);
+  const isTrue = (type: string): boolean =>
+    job?.status?.conditions?.some((one) => one.type === type && one.status === 'True') ?? false;
+  if (isTrue('Complete')) {
+    // Of a job before this one, which may write still.
+    const isAlone = ofJob.every(
+      ({ status }) => status?.phase === 'Succeeded' || status?.phase === 'Failed',
+    );
+    if (!isAlone) return { state: 'running' };
+    const [snapshot = null] = said.flatMap((text) => parsedSnapshot(text)?.name ?? []);
+    return { state: 'done', snapshot };
+  }
+  if (!isTrue('Failed')) return { state: 'running' };
   const { message = 'its job failed' } =
     job?.status?.conditions?.find(({ type }) => type === 'Failed') ?? {};
   const names = new Names(cluster);

@@ -35,6 +35,8 @@ export type CoordinatorView =
       readonly reachable: true;
       /** null: there is none yet. */
       readonly placement: PlacementView | null;
+      /** The key-value store has gone back, or was made anew: nothing is changed before its approval. */
+      readonly awaitsApproval: boolean;
       readonly namespaces: ReadonlyMap<string, NamespaceView>;
       /** By instance; null when nobody can be asked for them, a text when nobody answered. */
       readonly healths: ReadonlyMap<string, InstanceHealth> | string | null;
@@ -270,13 +272,15 @@ async function coordinatorView(
   signal: AbortSignal,
 ): Promise<CoordinatorView> {
   try {
-    const [placement, namespaces, healths] = await Promise.all([
+    const [placement, registry, healths] = await Promise.all([
       coordinator.placement(signal),
-      coordinator.namespaces(signal),
+      coordinator.registry(signal),
       // Nodes that hang keep nobody from what the coordinator itself knows.
       coordinator.healths(signal).catch(messageOf),
     ]);
-    return { reachable: true, placement, namespaces, healths };
+    const { namespaces } = registry;
+    const awaitsApproval = placement?.awaitsApproval ?? registry.awaitsApproval;
+    return { reachable: true, placement, awaitsApproval, namespaces, healths };
   } catch (error) {
     if (signal.aborted) throw error;
     return { reachable: false, problem: starting ?? messageOf(error) };

@@ -44,17 +44,22 @@ export function placementPart(observed: Observed): Part | null {
   const known = observed.cluster.status?.placementVersion ?? 0;
   const approval = observed.cluster.metadata.annotations?.[annotation.approvePlacement];
   const version = Math.max(record?.placement?.version ?? 0, known);
-  if (version > 0 && approval !== 'anew') {
-    // A cluster that was deleted with `data: Retain` and applied again has lost its etcd by itself.
-    const { annotations, uid } = observed.cluster.metadata;
-    const isExpected =
-      (record !== null && record.clusterUid !== uid) ||
-      annotations?.[annotation.restoreEtcd] !== undefined;
-    if (isExpected || approval === 'restore') return restorePart(observed);
-    const message = `the placement (version ${version}) is gone from etcd: annotate ${annotation.approvePlacement}=restore to bring back what the nodes know, or =anew to begin with an empty one`;
-    return stalledBy('PlacementLost', message);
-  }
-  return initPart(observed);
+  // Somebody who runs knows one, although neither record nor status does.
+  const { awaitsApproval } = coordinator;
+  if (version === 0 && !awaitsApproval) return initPart(observed);
+  // A cluster that was deleted with `data: Retain` and applied again has lost its etcd by itself.
+  const { annotations, uid } = observed.cluster.metadata;
+  const isExpected =
+    (record !== null && record.clusterUid !== uid) ||
+    annotations?.[annotation.restoreEtcd] !== undefined;
+  if (approval === 'restore' || (isExpected && approval !== 'anew')) return restorePart(observed);
+  if (approval === 'anew' && !awaitsApproval) return initPart(observed);
+  const which = version === 0 ? '' : ` (version ${version})`;
+  const anew = awaitsApproval
+    ? '; nodes or coordinators know one, so it is not made anew'
+    : ', or =anew to begin with an empty one when no node knows it any more';
+  const message = `the placement${which} is gone from etcd, and who runs goes on by what it knew: annotate ${annotation.approvePlacement}=restore to bring back what the nodes know${anew}`;
+  return stalledBy('PlacementLost', message);
 }
 
 /**
@@ -122,7 +127,8 @@ function restorePart(observed: Observed): Part {
   const action: Action = { kind: 'placement-approve' };
   const failure = observed.failureOf(action);
   const message = 'the placement is brought back from what the nodes know';
-  const restoring = doing([action], 'PlacementRestoring', message);
+  const waits = failure?.isEarly === true ? '; it waits until all of them have said that' : '';
+  const restoring = doing([action], 'PlacementRestoring', message + waits);
   if (failure === null) return restoring;
   const gone = goneNodes(observed);
   const isLate = observed.nowMillis - failure.sinceMillis >= untoldMillis;
@@ -312,7 +318,8 @@ export function movingPart(observed: Observed, placement: PlacementView): Part {
     const outside = observed.cluster.spec.isolationGroups
       .flatMap(({ name }) => wantedOf(observed, name))
       .flatMap(({ id }) => (id in placement.instances ? [] : [id]));
-    return waitingFor('ScalingUp', `shards move to ${taking.join(', ')}${later(outside, 'join')}`);
+    const how = taking.length === 0 ? `away from ${leaving.join(', ')}` : `to ${taking.join(', ')}`;
+    return waitingFor('ScalingUp', `shards move ${how}${later(outside, 'join')}`);
   }
   return waitingFor('ShardsInitializing', `nodes take their shards: ${taking.join(', ')}`);
 }
