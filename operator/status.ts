@@ -1,6 +1,12 @@
 /** What the resources say about themselves: pure functions of what was observed and planned. */
 import { type ClusterStatus, podsHash, type TsdbCluster } from './resource/tsdb_cluster.ts';
-import { type Condition, type CronJob, isStale, podReady } from './resource/kube_objects.ts';
+import {
+  type Condition,
+  type CronJob,
+  isStale,
+  podReady,
+  readySinceMillis,
+} from './resource/kube_objects.ts';
 import { annotation, label } from './resource/keys.ts';
 import type { TsdbNamespace } from './resource/tsdb_namespace.ts';
 import type { Desired } from './desired/desired.ts';
@@ -318,11 +324,11 @@ function availableVerdict(observed: Observed): Verdict {
  * a shard are in different isolation groups. @returns null when too few serve for that to be sure
  */
 function servesFromMemory(observed: Observed): Verdict | null {
-  const { cluster, record, deployments } = observed;
+  const { cluster, record } = observed;
   const names = new Names(cluster);
-  const coordinators = deployments.get(names.coordinator)?.status?.availableReplicas ?? 0;
   const ids = record?.placement?.instanceIds ?? [];
-  if (ids.length === 0 || coordinators === 0) return null;
+  const isOwn = record?.clusterUid === cluster.metadata.uid;
+  if (ids.length === 0 || !isOwn || !doCoordinatorsKnow(observed)) return null;
   const pods = nodePods(observed);
   const down = ids.filter((id) => !isServing(pods.get(id)));
   const groups = allGroups(observed);
@@ -335,6 +341,21 @@ function servesFromMemory(observed: Observed): Verdict | null {
     'QuorumServes',
     `etcd does not say where shards are; ${serving} serve by what they know`,
   );
+}
+
+/** A coordinator that has read an etcd which has lost the placement is ready, and serves nothing. */
+function doCoordinatorsKnow({ cluster, coordinator, deployments, pods }: Observed): boolean {
+  const deployment = deployments.get(new Names(cluster).coordinator);
+  if ((deployment?.status?.availableReplicas ?? 0) === 0) return false;
+  // No store answers that it could have read since.
+  if (!coordinator.reachable) return true;
+  const readySince = (component: string): number[] =>
+    pods
+      .filter(({ metadata }) => metadata.labels?.[label.component] === component)
+      .flatMap((pod) => readySinceMillis(pod) ?? []);
+  const isExternal = cluster.spec.etcd?.external !== undefined;
+  const etcdSince = Math.min(...readySince('etcd'));
+  return !isExternal && readySince('coordinator').some((since) => since < etcdSince);
 }
 
 function etcdVerdict(observed: Observed): Verdict {

@@ -119,6 +119,21 @@ test('a restore that is taken back leaves etcd as it is, and takes no snapshots 
   assert.equal(isSuspended(world), false);
 });
 
+// The resource was deleted and applied again: its coordinators have read an etcd without a placement, are
+// ready, and answer nothing until what the nodes know stands again.
+test('a cluster that comes back is not available before its placement stands', async () => {
+  const world = await settledWorld();
+  await world.deleteCluster();
+  await world.loseEtcd();
+  world.addCluster(specOf());
+  for (let pass = 0; pass < 60 && world.condition('Ready')?.status !== 'True'; pass++) {
+    await passes(world, 1);
+    const isThere = world.cluster.status?.placementVersion !== undefined;
+    if (!isThere) assert.notEqual(world.condition('Available')?.status, 'True');
+  }
+  assert.equal(world.condition('Available').status, 'True');
+});
+
 test('who asks for a snapshot and then for an empty etcd gets an empty one', async () => {
   const world = await lostWorld();
   world.annotate('tsdb.io/restore-etcd', 'latest');

@@ -121,6 +121,23 @@ async function snapshotAfter(kube: Kube, before: string): Promise<string> {
 
 const throughCoordinator = `/api/v1/namespaces/${namespace}/services/${clusterName}-coordinator:http/proxy`;
 
+/** Etcd loses everything, and is made from its last snapshot. */
+async function losesAndRestores(kube: Kube): Promise<void> {
+  const version = await placementVersion(kube);
+  for (const at of [0, 1, 2]) await loseVolume(kube, memberPod(at));
+  await says(kube, clusterName, 'Stalled', /^True EtcdLost/, 120_000);
+  const annotate = ['annotate', 'tsdbcluster', clusterName, '-n', namespace];
+  await kube.ok([...annotate, 'tsdb.io/restore-etcd=latest']);
+  await waitFor('what stood before stands again', 300_000, async () => {
+    const cluster = await kube.get('tsdbcluster', clusterName, namespace);
+    return (cluster.status.placementVersion ?? 0) > version
+      ? null
+      : `${condition(cluster, 'Ready')?.message}`;
+  });
+  await clusterReady(kube, 1, 240_000);
+  await membersAre(kube, 3);
+}
+
 async function etcdRestored(stage: Stage): Promise<Ending> {
   const { kube } = stage;
   await ready(stage);
@@ -138,19 +155,7 @@ async function etcdRestored(stage: Stage): Promise<Ending> {
   await patchCluster(kube, { namespaces: [...(spec.namespaces ?? []), later] });
   await clusterReady(kube, 1, 60_000);
   const before = await podUids(kube, 'node');
-  const version = await placementVersion(kube);
-  for (const at of [0, 1, 2]) await loseVolume(kube, memberPod(at));
-  await says(kube, clusterName, 'Stalled', /^True EtcdLost/, 120_000);
-  const annotate = ['annotate', 'tsdbcluster', clusterName, '-n', namespace];
-  await kube.ok([...annotate, 'tsdb.io/restore-etcd=latest']);
-  await waitFor('what stood before stands again', 300_000, async () => {
-    const cluster = await kube.get('tsdbcluster', clusterName, namespace);
-    return (cluster.status.placementVersion ?? 0) > version
-      ? null
-      : `${condition(cluster, 'Ready')?.message}`;
-  });
-  await clusterReady(kube, 1, 240_000);
-  await membersAre(kube, 3);
+  await losesAndRestores(kube);
   assert.deepEqual(await podUids(kube, 'node'), before, 'no node is replaced for it');
   const { registry } = await coordinator(kube, clusterName, 'namespace');
   assert.deepEqual(Object.keys(registry.namespaces).sort(), ['default', 'later']);
@@ -180,19 +185,7 @@ async function etcdRestoredOlder(stage: Stage): Promise<Ending> {
     await clusterReady(kube, 1, 240_000);
   }
   const before = await claimUids(kube);
-  const version = await placementVersion(kube);
-  for (const at of [0, 1, 2]) await loseVolume(kube, memberPod(at));
-  await says(kube, clusterName, 'Stalled', /^True EtcdLost/, 120_000);
-  const annotate = ['annotate', 'tsdbcluster', clusterName, '-n', namespace];
-  await kube.ok([...annotate, 'tsdb.io/restore-etcd=latest']);
-  await waitFor('what stood before stands again', 300_000, async () => {
-    const cluster = await kube.get('tsdbcluster', clusterName, namespace);
-    return (cluster.status.placementVersion ?? 0) > version
-      ? null
-      : `${condition(cluster, 'Ready')?.message}`;
-  });
-  await clusterReady(kube, 1, 240_000);
-  await membersAre(kube, 3);
+  await losesAndRestores(kube);
   assert.deepEqual(await claimUids(kube), before, 'no node gets another disk for it');
   await patchCluster(kube, { etcd: { snapshots: null } });
   await clusterReady(kube, 1, 60_000);
