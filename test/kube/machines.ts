@@ -30,7 +30,18 @@ export function processesOf(pod: string): number[] {
 export function killProcesses(pod: string): void {
   const pids = processesOf(pod);
   if (pids.length === 0) throw new Error(`no process of pod ${pod}`);
-  for (const pid of pids) process.kill(pid, 'SIGKILL');
+  killAll(pids);
+}
+
+/** SIGKILL to those that are still there. */
+export function killAll(pids: readonly number[]): void {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
+  }
 }
 
 const pidOf = (part: string): number =>

@@ -5,6 +5,7 @@ import { clusterName, clusterReady, namespace } from '../install.ts';
 import { condition, type Kube, run, waitFor } from '../kube.ts';
 import {
   bringMachineBack,
+  killAll,
   killProcesses,
   loseMachine,
   processesOf,
@@ -57,9 +58,14 @@ async function podKilled(stage: Stage): Promise<Ending> {
   const before = await kube.get('pod', name, namespace);
   const version = await placementVersion(kube);
   const leader = await leadingProcess(kube);
-  killProcesses(name);
-  killProcesses(await leadingPod(kube));
+  const leading = await leadingPod(kube);
+  const pids = processesOf(name);
+  assert.ok(pids.length > 0);
+  // In this order: its kubelet would start the container again before it hears that the pod is gone, and two processes
+  // would be one instance on one volume (which both notice; one of them takes its shards anew).
   await deletePod(kube, name);
+  killAll(pids);
+  killProcesses(leading);
   await waitFor('the pod is made again', 60_000, async () => {
     const pod = await kube.get('pod', name, namespace);
     return pod !== null && pod.metadata.uid !== before.metadata.uid ? null : 'the old one is there';
