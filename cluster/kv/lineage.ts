@@ -46,8 +46,9 @@ export function storedLineage(item: KeyValue | null): StoreLineage {
 
 /** `{"id": "…", "follows": ["", "…"], "awaitsApproval": true}` */
 export function lineageToStored({ id, follows, awaitsApproval }: StoreLineage): object {
-  const known = [...new Set(follows)].filter((other) => other !== id).slice(-lineagesMax);
-  return { id, follows: known, awaitsApproval };
+  // The last place of each is its place: who declares a lineage names the ones that it knows in front.
+  const known = follows.filter((other, i) => other !== id && follows.lastIndexOf(other) === i);
+  return { id, follows: known.slice(-lineagesMax), awaitsApproval };
 }
 
 /** The lineage of a store that does not follow from what a process knows. */

@@ -79,6 +79,9 @@ test('a lineage that nobody approved refuses changes, and knows those before it'
   assert.deepEqual(stored, { ...next, modRevision: 7 });
   assert.throws(() => refuseUnapproved(stored), { code: 'CONFLICT', message: /placement approve/ });
   assert.throws(() => storedLineage(itemOf({ id: 5 })), /value of key k is damaged.*id/);
+  // Who declares one names in front what it knew: the order stays that in which they came.
+  const declared = nextLineage({ ...next, follows: ['two', ...next.follows] }, 'three');
+  assert.deepEqual(storedLineage(itemOf(lineageToStored(declared))).follows, ['', 'one', 'two']);
   // Those of a later release are passed over.
   const later = storedLineage(itemOf({ ...lineageToStored(next), future: 1 }));
   assert.equal(later.id, 'two');

@@ -382,6 +382,8 @@ function isOlderStore(
   { id, follows }: Pick<StoreLineage, 'id' | 'follows'>,
 ): boolean {
   if (seen.identity === null) return false;
+  // A folder that never told the store anything knows nothing of it: it is new, whatever lineages came and went.
+  if (mark.revision === 0) return false;
   if (seen.lineageId === mark.lineageId) return seen.revision < mark.revision;
   const known = [...follows, id];
   const told = known.lastIndexOf(mark.lineageId);

@@ -107,6 +107,19 @@ test('a folder that goes on is told from a new one and from an older copy of its
   assert.deepEqual(givenUp, ['rolled back', 'new folder']);
 });
 
+test('a folder is new after any number of restores, whatever the store names of them', async () => {
+  for (const follows of [['', 'a'], ['a', ''], ['a'], []]) {
+    const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+    // Announced under a lineage that the store follows from, and not since.
+    Object.assign(lineage, { id: 'a', follows: [''] });
+    assert.equal((await start(kv, temporaryFolder())).history, 'continued');
+    Object.assign(lineage, { id: 'b', follows });
+    const givenUp: string[] = [];
+    assert.equal((await start(kv, temporaryFolder(), givenUp)).history, 'new folder');
+    assert.deepEqual([givenUp, lineage.olderStores], [['new folder'], []], `${follows}`);
+  }
+});
+
 test('a copy of the boot that runs is an older one once the folder was marked again', async () => {
   const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
   const folder = temporaryFolder();
