@@ -13,7 +13,7 @@ import { finishedLevelOf } from '../metadata/finished_formats.ts';
 import { namespaceNumberIn } from '../namespaces/numbers.ts';
 import { type KnownStore, Topology } from '../topology/topology.ts';
 import { ClusterAdmin, plainRequest } from './admin.ts';
-import { encodeKnownReport } from './known_reports.ts';
+import { encodeKnownReport, knownOfStore } from './known_reports.ts';
 
 const never = new AbortController().signal;
 const cluster = { environment: 'default_env', zone: 'embedded' };
@@ -146,6 +146,41 @@ test('what instances knew stands again once it is approved, and nothing is chang
   assert.equal(awake.placementVersion, version + 1);
   assert.equal(awake.lineageId, view.storeLineageId);
   assert.deepEqual([...awake.namespaces.keys()], ['first', 'second', 'third']);
+});
+
+test('a namespace that was deleted since the backup stays deleted', async () => {
+  const world = new Exchanged();
+  const { admin } = world;
+  const instances = ['a', 'b'].map(instance);
+  await admin.placementInit({ numShards: 2, replicationFactor: 1, instances }, plainRequest, never);
+  for (const name of ['first', 'second', 'third']) await world.addNamespace(name);
+  const backup = await world.backUp();
+  await using late = world.topology();
+  await late.whenLoaded(never);
+  const { known: knownBefore } = late;
+  await admin.namespaceDelete('second', plainRequest, never);
+  await admin.namespaceDelete('third', plainRequest, never);
+  await world.addNamespace('third');
+  await using topology = world.topology();
+  const before = await topology.whenLoaded(never);
+  const { known } = topology;
+
+  world.store = backup;
+  const { namespaces, storeLineageId } = await topology.refresh(never);
+  assert.deepEqual([...namespaces.keys()], ['first', 'third']);
+  // One has not heard of the deletion.
+  await world.report('a', storeLineageId, known);
+  await world.report('b', storeLineageId, knownBefore);
+  await admin.placementApprove({}, plainRequest, never);
+  const after = await topology.refresh(never);
+  assert.deepEqual([...after.namespaces.keys()], ['first', 'third']);
+  assert.equal(
+    namespaceNumberIn(after.namespaces, 'third'),
+    namespaceNumberIn(before.namespaces, 'third'),
+  );
+  const { known: kept } = topology;
+  // The store knows of it again, for those who were away.
+  assert.ok(knownOfStore(kept!).endedNamespaces.has('second'));
 });
 
 test('formats that instances write are those of the cluster again once it is approved', async () => {

@@ -8,6 +8,7 @@ import { type ClusterName, knownPrefix } from '../kv/keys.ts';
 import type { KeyValue, Kv } from '../kv/kv.ts';
 import { encodeJson } from '../kv/stored_json.ts';
 import { emptyRegistry, type NamespaceRegistry } from '../namespaces/namespaces.ts';
+import { type EndedNamespaces, noneEnded } from '../namespaces/numbers.ts';
 import { storedRegistry } from '../namespaces/store.ts';
 import type { Placement } from '../placement/placement.ts';
 import { storedPlacement } from '../placement/store.ts';
@@ -20,6 +21,7 @@ export interface Known {
   readonly placement: Placement | null;
   readonly placementVersion: number;
   readonly namespaces: NamespaceRegistry;
+  readonly endedNamespaces: EndedNamespaces;
   /** When they were changed last; 0 when there were none. */
   readonly namespacesRevision: number;
 }
@@ -118,11 +120,13 @@ function knownOf(stored: NonNullable<StoredReport['known']>): Known {
 export function knownOfStore(known: KnownStore): Known {
   const { lineageId, placement, assignments, namespaces, numbers } = known;
   const read = placement === null ? null : storedPlacement(placement, assignments);
+  const registry = namespaces === null ? null : storedRegistry(namespaces, numbers);
   return {
     lineageId,
     placement: read?.value ?? null,
     placementVersion: read?.version ?? 0,
-    namespaces: namespaces === null ? emptyRegistry : storedRegistry(namespaces, numbers).value,
+    namespaces: registry?.value ?? emptyRegistry,
+    endedNamespaces: registry?.ended ?? noneEnded,
     namespacesRevision: namespaces?.modRevision ?? 0,
   };
 }

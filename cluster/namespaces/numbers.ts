@@ -56,6 +56,15 @@ export function hasEnded(
   return (ended.get(namespace.name) ?? 0) >= namespaceNumber(namespace);
 }
 
+/** What is left of a registry that is older than these deletions. */
+export function withoutEnded(
+  registry: NamespaceRegistry,
+  ended: EndedNamespaces,
+): NamespaceRegistry {
+  const left = [...registry.values()].filter((namespace) => !hasEnded(namespace, ended));
+  return left.length === registry.size ? registry : registryOf(left);
+}
+
 /**
  * Whether the second one, of the same name, is the first one, perhaps with other options. One that was
  * made again is, too, when nobody has deleted the first one: a hand, or a restored store, had lost it.

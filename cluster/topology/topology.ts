@@ -33,7 +33,12 @@ import {
 } from '../kv/lineage.ts';
 import { encodeJson } from '../kv/stored_json.ts';
 import { emptyRegistry, type NamespaceRegistry } from '../namespaces/namespaces.ts';
-import { type EndedNamespaces, joinedRegistry, noneEnded } from '../namespaces/numbers.ts';
+import {
+  type EndedNamespaces,
+  joinedRegistry,
+  noneEnded,
+  withoutEnded,
+} from '../namespaces/numbers.ts';
 import { storedRegistry } from '../namespaces/store.ts';
 import { Ownership } from './ownership.ts';
 import type { Placement } from '../placement/placement.ts';
@@ -404,7 +409,7 @@ export class Topology implements TopologySource, AsyncDisposable {
     this.#renew();
   }
 
-  /** What is known stands, with the namespaces that were added since. */
+  /** What is known stands, with the namespaces that are not known: none that was deleted comes back. */
   #await(lineage: StoreLineage, namespaces: Listing): void {
     this.#awaited = { lineageId: lineage.id, revision: namespaces.revision };
     const isNew = this.#current.storeLineageId !== lineage.id;
@@ -417,8 +422,8 @@ export class Topology implements TopologySource, AsyncDisposable {
     const item = itemOf(namespaces, this.#namespacesKey);
     const numbers = itemOf(namespaces, this.#numbersKey);
     const stored = item === null ? emptyRegistry : storedRegistry(item, numbers).value;
-    const { namespaces: own, isLoaded } = this.#current;
-    const joined = joinedRegistry(own, stored);
+    const { namespaces: own, endedNamespaces, isLoaded } = this.#current;
+    const joined = joinedRegistry(own, withoutEnded(stored, endedNamespaces));
     const isSame = [...joined].every(([name, { number }]) => own.get(name)?.number === number);
     this.#current = {
       ...this.#current,

@@ -8,6 +8,7 @@ import {
   acknowledged,
   acknowledgedWithout,
   answeredRead,
+  answeredReadOf,
   answeredReadWithout,
   comesBack,
   foundThree,
@@ -304,6 +305,34 @@ const approvedAtOnce: Story = {
   },
 };
 
+const deletedNamespace: Story = {
+  name: 'restored-store-and-a-namespace-deleted-since',
+  issue: 0,
+  wrong: /rows are wrong[^]*is missing/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await cluster.addNamespace('one');
+    await cluster.settle();
+    const before = world.kvStore.backUp();
+    await new Administration(cluster).deleteNamespace(reader(cluster), 'one');
+    await seconds(cluster, markSeconds);
+    const since = world.kvStore.backUp();
+    await restores(cluster, before, revisionsRaised);
+    await until(cluster, 'the store awaits approval', () => world.awaitsApproval);
+    await seconds(cluster, 2);
+    // Nobody has to take these; what is acknowledged has to stay.
+    await cluster.write(reader(cluster), rowsOfNow(cluster, 1), 'one');
+    await restores(cluster, since, 0);
+    await seconds(cluster, 2 * markSeconds);
+    if (world.awaitsApproval) await approves(cluster);
+    await cluster.settle();
+    if (!cluster.namespaces().has('one')) await cluster.addNamespace('one');
+    await cluster.settle();
+    await answeredReadOf(cluster, 'one');
+  },
+};
+
 export const restoreStories: readonly Story[] = [
   olderRevisions,
   beforeReplacement,
@@ -314,4 +343,5 @@ export const restoreStories: readonly Story[] = [
   asManyAgain,
   restoredTwice,
   approvedAtOnce,
+  deletedNamespace,
 ];

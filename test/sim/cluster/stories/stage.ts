@@ -1,7 +1,7 @@
 /** What stories are made of: each step of one is a call of these, of the cluster or of its world. */
 import { type AdminOptions, plainRequest } from '#cluster/admin/admin.ts';
 import type { ReadConsistency } from '#cluster/session/consistency.ts';
-import { type ClusterShape, seriesCount, type SimulatedCluster } from '../cluster.ts';
+import { type ClusterShape, namespace, seriesCount, type SimulatedCluster } from '../cluster.ts';
 import type { Rows } from '../history.ts';
 import { seriesName, type SimulatedRow } from '../series.ts';
 import type { SimulatedCoordinator, SimulatedNode } from '../world.ts';
@@ -109,15 +109,16 @@ export async function acknowledgedWithout(
   await comesBack(cluster, id);
 }
 
-/** A read of everything, held against what was acknowledged; null when it is refused. */
+/** A read of everything in a namespace, held against what was acknowledged; null when it is refused. */
 export function read(
   cluster: SimulatedCluster,
   by: SimulatedCoordinator = reader(cluster),
   consistency: ReadConsistency = 'majority',
+  name: string = namespace,
 ): Promise<Rows | null> {
   const toMillis = Math.floor(cluster.world.wallMillis);
   const fromMillis = toMillis - readMillis;
-  return cluster.read(by, { fromMillis, toMillis, series: null, consistency });
+  return cluster.read(by, { fromMillis, toMillis, series: null, consistency, namespace: name });
 }
 
 /** The same, and a refusal is wrong too. */
@@ -128,6 +129,11 @@ export async function answeredRead(
   const rows = await read(cluster, by);
   if (rows === null) cluster.fail('a majority read is refused');
   return rows;
+}
+
+export async function answeredReadOf(cluster: SimulatedCluster, name: string): Promise<void> {
+  const rows = await read(cluster, reader(cluster), 'majority', name);
+  if (rows === null) cluster.fail('a majority read is refused');
 }
 
 /** A majority of the replicas is there without this node: a read of them has everything. */
