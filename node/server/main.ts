@@ -41,6 +41,7 @@ import { version } from '#lib/version.ts';
 import { readKnownStore } from '../identity/known_store.ts';
 import { identityFile } from '../identity/node_identity.ts';
 import { startNode } from '../start.ts';
+import { claimDataFolder } from './data_folder.ts';
 
 process.title = 'tsdb-node';
 const env = realEnv;
@@ -112,63 +113,6 @@ async function explainConfig({ db, coordinator }: Config, log: Log): Promise<voi
   }
 }
 
-/**
- * How the process before this one ended: a clean stop takes its pid file with it, and only the very
- * first start finds no identity in the folder.
- */
-type LastStop = 'clean' | 'unclean' | 'none';
-
-/** One process a data folder: two would tear each other's files. */
-async function claimDataFolder(folder: string): Promise<AsyncDisposable & { last: LastStop }> {
-  try {
-    await env.disk.makeFolder(folder);
-  } catch (error) {
-    const { code } = error as { readonly code?: unknown };
-    const isFile = code === 'EEXIST' || code === 'ENOTDIR';
-    const reason = isFile ? 'it is a file, or lies in one' : messageOf(error);
-    const setting = 'db.filesystem.filePathPrefix, or TSDB_DATA_DIR';
-    throw new ConfigError([`cannot use ${folder} as the data folder: ${reason} (${setting})`]);
-  }
-  const file = join(folder, 'tsdb.pid');
-  const isNew = (await env.disk.size(join(folder, identityFile))) === null;
-  let last: LastStop = isNew ? 'none' : 'clean';
-  if ((await env.disk.size(file)) !== null) {
-    const other = Number(Buffer.from(await env.disk.readFile(file)).toString());
-    if (other !== process.pid && (await isStorageNode(other))) {
-      throw new ConfigError([`${folder} is in use by the process ${other} (${file})`]);
-    }
-    if (!isNew) last = 'unclean';
-  }
-  await env.disk.writeFileAtomic(file, Buffer.from(`${process.pid}\n`));
-  return { last, [Symbol.asyncDispose]: () => env.disk.remove(file) };
-}
-
-function explainLastStop(lastStop: LastStop, log: Log): void {
-  if (lastStop === 'none') log.info({ lastStop }, 'the data folder is new');
-  else if (lastStop === 'clean') log.info({ lastStop }, 'the last stop was clean');
-  else {
-    log.warn(
-      { lastStop },
-      'the last stop was not clean: its pid file is left, so its commit log is replayed',
-    );
-  }
-}
-
-/** The number may have been given to another program since; in a container it is often the same. */
-async function isStorageNode(pid: number): Promise<boolean> {
-  if (!Number.isSafeInteger(pid) || pid <= 0) return false;
-  try {
-    process.kill(pid, 0);
-    const stat = Buffer.from(await env.disk.readFile(`/proc/${pid}/stat`)).toString();
-    // The name stands in brackets and may hold some itself; the state follows.
-    const [, name, state] = /\((.*)\) (\w)/s.exec(stat) ?? [];
-    // One that has ended is there until its parent asks for its end.
-    return name?.startsWith('tsdb-node') === true && state !== 'Z' && state !== 'X';
-  } catch {
-    return false;
-  }
-}
-
 async function main(): Promise<void> {
   const config = await configured();
   try {
@@ -193,7 +137,7 @@ async function run(config: Config): Promise<void> {
   await explainConfig(config, log);
 
   await using stack = new AsyncDisposableStack();
-  explainLastStop(stack.use(await claimDataFolder(db.dataDirectory)).last, log);
+  stack.use(await claimDataFolder(env.disk, db.dataDirectory, log, stop));
   const instanceId = await hostIdOf(db);
   const metrics = new Metrics();
   metrics.collectProcess();

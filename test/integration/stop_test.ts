@@ -6,6 +6,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { lockFolder, lockPrefix } from '#lib/process/folder_lock.ts';
 import { createLocalDatabase, eventually, NodeServer } from './process.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -91,4 +92,23 @@ test('a start says that the last stop was not clean, and what it reads again', a
   assert.match(log, /"level":"warn".*"lastStop":"unclean"/);
   assert.match(log, /"millis":\d+,"segments":1,"rows":1,"snapshotSeries":1,/);
   await server.program.stop('SIGKILL');
+});
+
+test('a start waits for a process of another container that has the data folder', async () => {
+  await server.program.stop('SIGINT');
+  const never = new AbortController().signal;
+  const lock = (await lockFolder(dataFolder, 0, () => {}, never)) as AsyncDisposable | null;
+  assert.ok(lock !== null);
+  const start = server.program.log().length;
+  const started = server.start();
+  await eventually('it says that it waits', async () =>
+    server.program.log().slice(start).includes('another process has the data folder: waiting'),
+  );
+  assert.doesNotMatch(server.program.log().slice(start), /storage node listens/);
+  await lock[Symbol.asyncDispose]();
+  await started;
+  assert.equal(await server.program.stop('SIGKILL'), null);
+  await server.start();
+  const locks = readdirSync(dataFolder).filter((name) => name.startsWith(lockPrefix));
+  assert.equal(locks.length, 1, 'the one that was killed has left none');
 });

@@ -79,6 +79,12 @@ export function whyNoMount(): string | null {
   }
 }
 
+/** But for the sockets that killed processes leave, of which there is no copy. */
+function copyFolder(from: string, to: string): void {
+  const filter = (path: string): boolean => !statSync(path).isSocket();
+  cpSync(from, to, { recursive: true, preserveTimestamps: true, filter });
+}
+
 /** Puts a folder onto a disk of its own, a tmpfs that has so many mebibytes left. */
 export function putOnSmallDisk(folder: string, mebibytesLeft: number): void {
   const aside = asideOf(folder);
@@ -86,14 +92,14 @@ export function putOnSmallDisk(folder: string, mebibytesLeft: number): void {
   mkdirSync(folder);
   // Files take whole pages there.
   mount(folder, Math.ceil((1.2 * bytesOf(aside)) / 2 ** 20) + mebibytesLeft);
-  cpSync(aside, folder, { recursive: true, preserveTimestamps: true });
+  copyFolder(aside, folder);
   rmSync(aside, { recursive: true });
 }
 
 /** Back to the disk that it was on. */
 export function takeFromSmallDisk(folder: string): void {
   const aside = asideOf(folder);
-  cpSync(folder, aside, { recursive: true, preserveTimestamps: true });
+  copyFolder(folder, aside);
   unmount(folder);
   rmSync(folder, { recursive: true });
   renameSync(aside, folder);
