@@ -11,12 +11,17 @@ import { unchanged } from '../kv/stored_json.ts';
 import { placementRaisesMax } from '../limits.ts';
 import { finishedLevelOf, finishedLevelValue } from '../metadata/finished_formats.ts';
 import { emptyRegistry, type NamespaceRegistry } from '../namespaces/namespaces.ts';
-import { joinedRegistry, withoutEnded } from '../namespaces/numbers.ts';
+import {
+  type EndedNamespaces,
+  joinedEnded,
+  joinedRegistry,
+  withoutEnded,
+} from '../namespaces/numbers.ts';
 import type { NamespaceStore } from '../namespaces/store.ts';
 import { resetInstance } from '../placement/algorithm.ts';
 import { instanceById, type Placement, type VersionedPlacement } from '../placement/placement.ts';
 import type { PlacementStore, StoredPlacement } from '../placement/store.ts';
-import { type Known, type KnownReport, readKnownReports } from './known_reports.ts';
+import { type KnownReport, readKnownReports } from './known_reports.ts';
 
 export interface ApproveTarget {
   readonly kv: Kv;
@@ -77,13 +82,16 @@ export async function approvePlacement(
     if (current.lineage.id !== lineage.id || !current.lineage.awaitsApproval) throw overtaken();
   }
   const registry = await target.namespaces.get(signal);
-  const namespaces = lastNamespaces(reports, registry.value);
+  const ended = joinedEnded(
+    reports.flatMap(({ known }) => (known === null ? [] : [known.endedNamespaces])),
+  );
+  const namespaces = lastNamespaces(reports, registry.value, ended);
   const approved = approvedLineage(current.lineage, reports);
   const placing = await placements.approving(
     { current, known: last.placement, next, version, lineage: approved },
     signal,
   );
-  const naming = target.namespaces.approving(registry, namespaces);
+  const naming = target.namespaces.approving(registry, namespaces, ended);
   await write(
     target,
     {
@@ -156,25 +164,19 @@ function lastKnown(
 }
 
 /**
- * All that were known, each as it was known last, and those of the store that nobody knows. One that was
- * deleted since the store was backed up stays deleted: nobody has taken rows for it since.
+ * All that were known, each as it was known last, and those of the store that nobody knows to be deleted. One that is
+ * deleted for some and not for others comes back: those who had not heard of it have taken rows.
  */
 function lastNamespaces(
   reports: readonly KnownReport[],
   stored: NamespaceRegistry,
+  ended: EndedNamespaces,
 ): NamespaceRegistry {
-  const all = reports
-    .flatMap(({ known }) => (known === null ? [] : [known]))
-    .sort((a, b) => b.namespacesRevision - a.namespacesRevision);
-  const known = all.reduce<NamespaceRegistry>((joined, one, i) => {
-    const later = all.slice(0, i).filter(({ lineageId }) => lineageId === one.lineageId);
-    return joinedRegistry(joined, withoutEndedBy(later, one.namespaces));
-  }, emptyRegistry);
-  return joinedRegistry(known, withoutEndedBy(all, stored));
-}
-
-function withoutEndedBy(all: readonly Known[], registry: NamespaceRegistry): NamespaceRegistry {
-  return all.reduce((left, { endedNamespaces }) => withoutEnded(left, endedNamespaces), registry);
+  const known = reports
+    .flatMap(({ known: one }) => (one === null ? [] : [one]))
+    .sort((one, other) => other.namespacesRevision - one.namespacesRevision)
+    .reduce((joined, { namespaces }) => joinedRegistry(joined, namespaces), emptyRegistry);
+  return joinedRegistry(known, withoutEnded(stored, ended));
 }
 
 /** A store that is made anew names nobody to wait for. */

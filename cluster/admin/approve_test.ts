@@ -10,10 +10,10 @@ import { lookingFirst } from '../kv/looking_first.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
 import { placementHistoryMax } from '../limits.ts';
 import { finishedLevelOf } from '../metadata/finished_formats.ts';
-import { namespaceNumberIn } from '../namespaces/numbers.ts';
+import { isSameNamespace, namespaceNumberIn } from '../namespaces/numbers.ts';
 import { type KnownStore, Topology } from '../topology/topology.ts';
 import { ClusterAdmin, plainRequest } from './admin.ts';
-import { encodeKnownReport, knownOfStore } from './known_reports.ts';
+import { encodeKnownReport } from './known_reports.ts';
 
 const never = new AbortController().signal;
 const cluster = { environment: 'default_env', zone: 'embedded' };
@@ -60,9 +60,9 @@ class Exchanged {
     return admin.namespaceAdd({ name, options: { retentionOptions } }, plainRequest, never);
   }
 
-  async backUp(): Promise<Kv> {
+  async backUp(from: Kv = this.store): Promise<Kv> {
     const backup = newStore();
-    const { items } = await this.store.list('', never);
+    const { items } = await from.list('', never);
     for (const { key, value } of items.toSorted((a, b) => a.modRevision - b.modRevision)) {
       await backup.transact([], [{ kind: 'put', key, value }], never);
     }
@@ -148,7 +148,7 @@ test('what instances knew stands again once it is approved, and nothing is chang
   assert.deepEqual([...awake.namespaces.keys()], ['first', 'second', 'third']);
 });
 
-test('a namespace that was deleted since the backup stays deleted', async () => {
+test('a namespace that was deleted since the backup stays deleted, unless somebody had not heard of it', async () => {
   const world = new Exchanged();
   const { admin } = world;
   const instances = ['a', 'b'].map(instance);
@@ -156,31 +156,43 @@ test('a namespace that was deleted since the backup stays deleted', async () => 
   for (const name of ['first', 'second', 'third']) await world.addNamespace(name);
   const backup = await world.backUp();
   await using late = world.topology();
-  await late.whenLoaded(never);
+  const { namespaces: old } = await late.whenLoaded(never);
   const { known: knownBefore } = late;
-  await admin.namespaceDelete('second', plainRequest, never);
-  await admin.namespaceDelete('third', plainRequest, never);
-  await world.addNamespace('third');
+  for (const name of ['second', 'third']) await admin.namespaceDelete(name, plainRequest, never);
+  // Numbers are milliseconds.
+  await new Promise((resolve) => setTimeout(resolve, 2));
+  for (const name of ['third', 'brief']) await world.addNamespace(name);
+  await admin.namespaceDelete('brief', plainRequest, never);
   await using topology = world.topology();
   const before = await topology.whenLoaded(never);
   const { known } = topology;
 
-  world.store = backup;
-  const { namespaces, storeLineageId } = await topology.refresh(never);
-  assert.deepEqual([...namespaces.keys()], ['first', 'third']);
-  // One has not heard of the deletion.
-  await world.report('a', storeLineageId, known);
-  await world.report('b', storeLineageId, knownBefore);
+  const restored = async (): Promise<string> => {
+    world.store = await world.backUp(backup);
+    const { storeLineageId } = await topology.refresh(never);
+    return storeLineageId;
+  };
+  const awaited = await restored();
+  assert.deepEqual([...topology.view.namespaces.keys()], ['first', 'third']);
+  for (const id of ['a', 'b']) await world.report(id, awaited, known);
   await admin.placementApprove({}, plainRequest, never);
   const after = await topology.refresh(never);
   assert.deepEqual([...after.namespaces.keys()], ['first', 'third']);
-  assert.equal(
-    namespaceNumberIn(after.namespaces, 'third'),
-    namespaceNumberIn(before.namespaces, 'third'),
-  );
-  const { known: kept } = topology;
-  // The store knows of it again, for those who were away.
-  assert.ok(knownOfStore(kept!).endedNamespaces.has('second'));
+  const number = namespaceNumberIn(before.namespaces, 'third');
+  assert.equal(namespaceNumberIn(after.namespaces, 'third'), number);
+  // Who was away with rows of what was deleted hears of it still.
+  assert.deepEqual([...after.endedNamespaces.keys()].sort(), ['brief', 'second', 'third']);
+  const { endedNamespaces } = after;
+  assert.ok(!isSameNamespace(old.get('third')!, after.namespaces.get('third'), endedNamespaces));
+
+  const awaitedAgain = await restored();
+  await world.report('a', awaitedAgain, topology.known);
+  await world.report('b', awaitedAgain, knownBefore);
+  await admin.placementApprove({}, plainRequest, never);
+  const { namespaces, endedNamespaces: ended } = await topology.refresh(never);
+  assert.deepEqual([...namespaces.keys()].sort(), ['first', 'second', 'third']);
+  assert.equal(namespaceNumberIn(namespaces, 'second'), namespaceNumberIn(old, 'second'));
+  assert.deepEqual([...ended.keys()].sort(), ['brief', 'third']);
 });
 
 test('formats that instances write are those of the cluster again once it is approved', async () => {

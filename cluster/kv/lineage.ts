@@ -46,14 +46,22 @@ export function storedLineage(item: KeyValue | null): StoreLineage {
 
 /** `{"id": "…", "follows": ["", "…"], "awaitsApproval": true}` */
 export function lineageToStored({ id, follows, awaitsApproval }: StoreLineage): object {
-  // The last place of each is its place: who declares a lineage names the ones that it knows in front.
+  // The last place of each is its place: an approval names those that were known behind.
   const known = follows.filter((other, i) => other !== id && follows.lastIndexOf(other) === i);
   return { id, follows: known.slice(-lineagesMax), awaitsApproval };
 }
 
-/** The lineage of a store that does not follow from what a process knows. */
-export function nextLineage(stored: StoreLineage, id: string): StoreLineage {
-  return { ...stored, id, follows: [...stored.follows, stored.id], awaitsApproval: true };
+/**
+ * The lineage of a store that does not follow from what a process knows.
+ * @param forgotten lineages that the store does not know any more: they came after all that it has
+ */
+export function nextLineage(
+  stored: StoreLineage,
+  id: string,
+  forgotten: readonly string[] = [],
+): StoreLineage {
+  const follows = [...stored.follows, stored.id, ...forgotten];
+  return { ...stored, id, follows, awaitsApproval: true };
 }
 
 /** @throws {TsdbError} CONFLICT that says what to do */

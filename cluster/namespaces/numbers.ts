@@ -56,6 +56,15 @@ export function hasEnded(
   return (ended.get(namespace.name) ?? 0) >= namespaceNumber(namespace);
 }
 
+/** Deletions that anybody knows. */
+export function joinedEnded(all: readonly EndedNamespaces[]): EndedNamespaces {
+  const joined = new Map<string, number>();
+  for (const [name, number] of all.flatMap((ended) => [...ended])) {
+    joined.set(name, Math.max(number, joined.get(name) ?? 0));
+  }
+  return joined;
+}
+
 /** What is left of a registry that is older than these deletions. */
 export function withoutEnded(
   registry: NamespaceRegistry,
@@ -144,15 +153,18 @@ export function withNewNumbers(
 /**
  * `{"last": "1700000000002", "namespaces": {"metrics": {"number": "1700000000001", "schemas": […]}},
  * "ended": {"old": {"number": "1700000000000"}}}`: those that `registry` has no more are deleted by it.
+ * @param endedBeside deletions that the store does not know of
  */
 export function numbersToStored(
   current: StoredRegistry,
   registry: NamespaceRegistry,
   lastNumber: number,
+  endedBeside: EndedNamespaces = noneEnded,
 ): object {
   const { value, ended = noneEnded } = current;
   const before = numbersJson(value, current.lastNumber ?? unnumbered, ended);
-  const json = numbersJson(registry, lastNumber, withDeleted(ended, value, registry));
+  const known = joinedEnded([ended, endedBeside]);
+  const json = numbersJson(registry, lastNumber, withDeleted(known, value, registry));
   return withUnreadKeys(json, before, current.unreadOfNumbers ?? []);
 }
 
@@ -163,9 +175,12 @@ function withDeleted(
   next: NamespaceRegistry,
 ): EndedNamespaces {
   const gone = [...before.values()].filter(({ name }) => !next.has(name));
-  if (gone.length === 0) return ended;
   const all = new Map(ended);
   for (const namespace of gone) all.set(namespace.name, namespaceNumber(namespace));
+  // What some know to be deleted stands again where others have taken rows for it.
+  for (const namespace of next.values()) {
+    if (hasEnded(namespace, all)) all.delete(namespace.name);
+  }
   const newest = [...all].sort(([, a], [, b]) => b - a).slice(0, endedNamespacesMax);
   return new Map(newest);
 }

@@ -18,7 +18,9 @@ import {
   unchanged,
 } from '../kv/stored_json.ts';
 import {
+  type EndedNamespaces,
   namespaceNumber,
+  noneEnded,
   numbersToStored,
   type StoredRegistry,
   withNewNumbers,
@@ -102,13 +104,18 @@ export class NamespaceStore {
     return this.#putting(current, registry, lastNumber);
   }
 
-  /** The same for who approves what was known: namespaces keep the numbers that they have. */
+  /**
+   * The same for who approves what was known: namespaces keep the numbers that they have.
+   * @param ended deletions that were known
+   */
   approving(
     current: RegistryOfStore,
     next: NamespaceRegistry,
+    ended: EndedNamespaces,
   ): { compares: Compare[]; operations: Operation[] } {
     const numbers = [...next.values()].map(namespaceNumber);
-    return this.#putting(current, next, Math.max(current.lastNumber ?? 0, ...numbers, 1));
+    const lastNumber = Math.max(current.lastNumber ?? 0, ...numbers, ...ended.values(), 1);
+    return this.#putting(current, next, lastNumber, ended);
   }
 
   /** @param lastNumber null when no number changes */
@@ -116,6 +123,7 @@ export class NamespaceStore {
     current: RegistryOfStore,
     next: NamespaceRegistry,
     lastNumber: number | null,
+    ended: EndedNamespaces = noneEnded,
   ): { compares: Compare[]; operations: Operation[] } {
     const stored = registryToStored(next);
     const json =
@@ -124,7 +132,7 @@ export class NamespaceStore {
         : withUnreadKeys(stored, registryToStored(current.value), current.unread);
     const operations: Operation[] = [{ kind: 'put', key: this.key, value: encodeJson(json) }];
     if (lastNumber !== null) {
-      const numbers = numbersToStored(current, next, lastNumber);
+      const numbers = numbersToStored(current, next, lastNumber, ended);
       operations.push({ kind: 'put', key: this.#numbersKey, value: encodeJson(numbers) });
     }
     const compares = [unchanged(this.key, current), unchanged(this.#lineageKey, current.lineage)];

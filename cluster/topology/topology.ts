@@ -266,8 +266,7 @@ export class Topology implements TopologySource, AsyncDisposable {
     // Who remembers nothing tells nobody what it knew either (node/identity/store_memory.ts), so that
     // an approval would never go on from its lineage where no other process knows of that.
     const untold = remembered === undefined && this.#lineageId !== null ? [this.#lineageId] : [];
-    const follows = [...untold, ...stored.follows];
-    const next = nextLineage({ ...stored, follows }, env.random.bytes(8).toHex());
+    const next = nextLineage(stored, env.random.bytes(8).toHex(), untold);
     log.error(
       { reason, lineage: next.id },
       'the key-value store has gone back, or is another one: placement and namespaces stay as they are known until "tsdbctl placement approve"',

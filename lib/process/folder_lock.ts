@@ -1,12 +1,12 @@
 /**
  * One process a folder, be they in different containers: process numbers of one say nothing in the
  * other, but a socket in a folder that both have mounted is the kernel's, and goes with its process
- * however that ends. Each process that wants the folder has one of a name that never comes again,
+ * however that ends (of one kernel: where machines share a file system, nobody sees the other). Each process that wants the folder has one of a name that never comes again,
  * and looks for others after that: of two that come at once at least one sees the other.
  */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { open, readdir, rename, rm } from 'node:fs/promises';
+import { chmod, open, readdir, rename, rm } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -22,14 +22,10 @@ const pathBytesMax = 107;
 const connectMillisMax = 2_000;
 /** Of those that came at once and all gave way. */
 const retryMillis = 250;
-/** File systems without sockets. */
-const unsupportedCodes: ReadonlySet<string | undefined> = new Set([
-  'EPERM',
-  'ENOTSUP',
-  'EOPNOTSUPP',
-  'ENOSYS',
-  'EINVAL',
-]);
+/** Everybody may ask whether it is taken, as whoever the next process runs as. */
+const socketMode = 0o666;
+/** With these nothing can be written there; any other says that this folder, or this process, has no sockets. */
+const brokenCodes: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EROFS', 'EIO', 'EMFILE']);
 
 /**
  * @param millisMax so long it is waited for others to end
@@ -62,20 +58,27 @@ async function tryLock(folder: string): Promise<AsyncDisposable | null | 'unsupp
   };
   await using stack = new AsyncDisposableStack();
   try {
-    const server = await listening(pathOf(unready));
-    stack.defer(async () => {
-      server.close();
-      for (const each of [unready, own]) await rm(join(folder, each), { force: true });
-    });
-    await rename(join(folder, unready), join(folder, own));
-    for (const each of await readdir(folder)) {
-      if (!each.startsWith(lockPrefix) || each === own) continue;
-      if (await isTaken(pathOf(each))) return null;
-      await rm(join(folder, each), { force: true });
+    let server: Server | null = null;
+    try {
+      server = await listening(pathOf(unready));
+      stack.defer(async () => {
+        server?.close();
+        for (const each of [unready, own]) await rm(join(folder, each), { force: true });
+      });
+      await chmod(join(folder, unready), socketMode);
+      await rename(join(folder, unready), join(folder, own));
+    } catch (error) {
+      if (brokenCodes.has(codeOf(error))) throw error;
+      // Another one has come just then, and taken it for left behind: once more.
+      const isGone = server !== null && codeOf(error) === 'ENOENT';
+      return isGone ? null : 'unsupported';
     }
-  } catch (error) {
-    if (unsupportedCodes.has(codeOf(error))) return 'unsupported';
-    throw error;
+    for (const each of await readdir(folder)) {
+      const isUnready = each.startsWith(unreadyPrefix);
+      if (each === own || !(isUnready || each.startsWith(lockPrefix))) continue;
+      if (!(await isTaken(pathOf(each)))) await rm(join(folder, each), { force: true });
+      else if (!isUnready) return null;
+    }
   } finally {
     await handle.close();
   }

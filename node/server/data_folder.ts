@@ -4,7 +4,7 @@ import { ConfigError } from '#lib/config/config.ts';
 import type { Disk } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { lockFolder } from '#lib/process/folder_lock.ts';
+import { lockFolder, lockPrefix } from '#lib/process/folder_lock.ts';
 import { identityFile } from '../identity/node_identity.ts';
 
 /**
@@ -41,10 +41,15 @@ export async function claimDataFolder(
   const lock = await lockFolder(folder, lockMillisMax, onWait, signal);
   if (lock === null) {
     throw new ConfigError([
-      `${folder} is in use by another process, perhaps in another container (${setting})`,
+      `${folder} is in use by another process, perhaps in another container, whose socket is ${folder}/${lockPrefix}… (${setting})`,
     ]);
   }
   if (lock !== 'unsupported') claim.use(lock);
+  else
+    log.warn(
+      { folder },
+      'no sockets in the data folder: processes of other containers are not seen',
+    );
   // The process that was waited for takes its file with it when it ends as it should.
   const isNew = (await disk.size(join(folder, identityFile))) === null;
   const isLeft = (await disk.size(file)) !== null;

@@ -274,6 +274,8 @@ try {
   await main();
   process.exit(0);
 } catch (error) {
+  // Asked to end before it had begun.
+  if (stop.aborted && (error as Error).name === 'AbortError') process.exit(0);
   if (error instanceof ConfigError) {
     for (const problem of error.problems) console.error(terminalText(problem));
   } else if (error instanceof TsdbError || (error as { syscall?: unknown }).syscall !== undefined) {

@@ -333,6 +333,75 @@ const deletedNamespace: Story = {
   },
 };
 
+const deletedForSome: Story = {
+  name: 'restored-store-and-a-deletion-that-one-has-heard-of',
+  issue: 0,
+  wrong: /rows are wrong[^]*is missing/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await cluster.addNamespace('one');
+    await cluster.settle();
+    await seconds(cluster, markSeconds);
+    const before = world.kvStore.backUp();
+    for (const id of ['a', 'b']) world.turnOff(nodeOf(cluster, id), false);
+    void new Administration(cluster).deleteNamespace(reader(cluster), 'one');
+    await until(cluster, 'c has heard of the deletion', () => !cluster.namespaces().has('one'));
+    await seconds(cluster, 3);
+    await restores(cluster, before, revisionsRaised);
+    world.killCoordinator(reader(cluster));
+    for (const id of ['a', 'b']) world.turnOn(nodeOf(cluster, id));
+    await until(cluster, 'the store awaits approval', () => world.awaitsApproval);
+    await seconds(cluster, 8);
+    // A majority knows it by what it remembers.
+    await cluster.write(reader(cluster), rowsOfNow(cluster, 1), 'one');
+    await seconds(cluster, markSeconds);
+    await approves(cluster);
+    await cluster.settle();
+    if (!cluster.namespaces().has('one')) await cluster.addNamespace('one');
+    await cluster.settle();
+    await answeredReadOf(cluster, 'one');
+  },
+};
+
+const sameBackupTwice: Story = {
+  name: 'restored-store-of-the-same-backup-twice',
+  issue: 0,
+  wrong: /a majority read is refused/,
+  async tell(cluster) {
+    const { world } = cluster;
+    const ids = ['a', 'b', 'c'];
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    await seconds(cluster, markSeconds);
+    const backup = world.kvStore.backUp();
+    // It names former disks of all.
+    for (const id of ids) {
+      world.wipe(nodeOf(cluster, id));
+      await comesBack(cluster, id);
+      await cluster.settle();
+      await seconds(cluster, markSeconds);
+    }
+    await restores(cluster, backup, 0);
+    await approves(cluster);
+    await cluster.settle();
+    for (const id of ids) {
+      world.turnOff(nodeOf(cluster, id), false);
+      await comesBack(cluster, id);
+    }
+    await acknowledged(cluster, rowsOfNow(cluster, 2));
+    await seconds(cluster, markSeconds);
+    await restores(cluster, backup, 0);
+    await until(cluster, 'the store awaits approval', () => world.awaitsApproval);
+    await acknowledged(cluster, rowsOfNow(cluster, 3));
+    await seconds(cluster, markSeconds);
+    await answeredRead(cluster);
+    await approves(cluster);
+    await cluster.settle();
+    await answeredRead(cluster);
+  },
+};
+
 export const restoreStories: readonly Story[] = [
   olderRevisions,
   beforeReplacement,
@@ -344,4 +413,6 @@ export const restoreStories: readonly Story[] = [
   restoredTwice,
   approvedAtOnce,
   deletedNamespace,
+  deletedForSome,
+  sameBackupTwice,
 ];
