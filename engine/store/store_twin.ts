@@ -17,7 +17,7 @@ import { decodeChunkRows, replaces } from '../codec/decoder_twin.ts';
 import { malformed } from '../codec/chunk.ts';
 import { encodeFloatStartsChunk } from '../codec/codec_twin.ts';
 import { decodeTypedChunk } from '../typed/chunk_twin.ts';
-import { compareTypedValues } from '../typed/typed_value.ts';
+import { type OrderedTypedRow as TypedRow, orderOfTypedRows } from '../typed/typed_value.ts';
 import {
   storeOutcome,
   type StoredBlock,
@@ -32,18 +32,6 @@ interface Row {
   readonly bits: bigint;
   /** Unix nanoseconds, 0 for none. */
   readonly start: bigint;
-}
-
-interface TypedRow {
-  readonly version: number;
-  readonly value: Uint8Array;
-  readonly startNanos: bigint;
-}
-
-/** Above 0 when the first of two rows of one time stays. */
-function orderOfTyped(a: TypedRow, b: TypedRow): number {
-  if (a.version !== b.version) return a.version - b.version;
-  return compareTypedValues(a.value, b.value) || Number(a.startNanos - b.startNanos);
 }
 
 interface Series {
@@ -270,8 +258,8 @@ export class StoreTwin {
     if ((series.rows.get(nanos)?.version ?? -1) > row.version) return false;
     const held = series.typed.get(nanos);
     if (held !== undefined && held.version >= row.version) {
-      if (orderOfTyped({ ...held, version: row.version }, row) === 0) return true;
-      if (orderOfTyped(held, row) > 0) return false;
+      if (orderOfTypedRows({ ...held, version: row.version }, row) === 0) return true;
+      if (orderOfTypedRows(held, row) > 0) return false;
     }
     this.#putTyped(series, nanos, row);
     return true;
@@ -281,7 +269,7 @@ export class StoreTwin {
     const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
     series.flushed.delete(blockStartOf(nanos, blockSizeNanos));
     const held = series.typed.get(nanos);
-    if (held === undefined || orderOfTyped(row, held) > 0) series.typed.set(nanos, row);
+    if (held === undefined || orderOfTypedRows(row, held) > 0) series.typed.set(nanos, row);
   }
 
   /** Typed rows of a series in a range, by ascending time. */

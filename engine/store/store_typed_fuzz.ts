@@ -10,7 +10,12 @@ import { SeededNumbers } from '../codec/samples_testing.ts';
 import { emptyBundle } from '../codec/series_bundle.ts';
 import { decodeTypedChunk, encodeTypedChunk } from '../typed/chunk_twin.ts';
 import { deviceValues, histogramValues, mixedValues } from '../typed/samples_testing.ts';
-import { TypedValueWriter, valueKind } from '../typed/typed_value.ts';
+import {
+  type OrderedTypedRow,
+  orderOfTypedRows,
+  TypedValueWriter,
+  valueKind,
+} from '../typed/typed_value.ts';
 import { Decoder } from './decoder.ts';
 import { Store, type StoreNamespace, type StoreRows, type StoreTypedRows } from './store.ts';
 import { StoreTwin } from './store_twin.ts';
@@ -32,7 +37,7 @@ const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64')
 /** What chunks of a series hold, of each time the row that wins; floats and typed rows apart. */
 function rowsOf(decoder: Decoder, chunks: Uint8Array, start: bigint, end: bigint): string[] {
   const floats: Uint8Array[] = [];
-  const typed = new Map<bigint, { version: number; value: Uint8Array; start: bigint }>();
+  const typed = new Map<bigint, OrderedTypedRow>();
   let from = 0;
   for (const header of chunkHeaders(chunks, 0, chunks.length, kindsAll)) {
     if (header.kind !== chunkKind.typed) floats.push(chunks.subarray(from, header.end));
@@ -43,10 +48,10 @@ function rowsOf(decoder: Decoder, chunks: Uint8Array, start: bigint, end: bigint
         const row = {
           version: rows.rowVersions[i]!,
           value: rows.values[i]!,
-          start: rows.startNanos?.[i] ?? 0n,
+          startNanos: rows.startNanos?.[i] ?? 0n,
         };
         const held = typed.get(nanos);
-        if (held === undefined || stays(row, held)) typed.set(nanos, row);
+        if (held === undefined || orderOfTypedRows(row, held) > 0) typed.set(nanos, row);
       }
     }
     from = header.end;
@@ -60,24 +65,12 @@ function rowsOf(decoder: Decoder, chunks: Uint8Array, start: bigint, end: bigint
   });
   const typedLines = [...typed]
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([nanos, row]) => lineOf(nanos, row.version, row.value, row.start));
+    .map(([nanos, row]) => lineOf(nanos, row.version, row.value, row.startNanos));
   return [...lines, ...typedLines];
 }
 
 function lineOf(nanos: bigint, version: number, value: Uint8Array, start: bigint): string {
   return `${nanos}: ${version} ${hex(value)} ${start}`;
-}
-
-interface Versioned {
-  readonly version: number;
-  readonly value: Uint8Array;
-  readonly start: bigint;
-}
-
-function stays(a: Versioned, b: Versioned): boolean {
-  if (a.version !== b.version) return a.version > b.version;
-  const order = Buffer.compare(a.value, b.value);
-  return order === 0 ? a.start > b.start : order > 0;
 }
 
 class Pair {

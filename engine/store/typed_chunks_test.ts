@@ -5,8 +5,13 @@ import { chunkHeaders, chunkKind, kindsAll } from '../codec/chunk.ts';
 import { encodeFloatLagsChunk } from '../codec/codec_twin.ts';
 import { codecSample, SeededNumbers } from '../codec/samples_testing.ts';
 import { decodeTypedChunk, encodeTypedChunk } from '../typed/chunk_twin.ts';
-import { deviceValues, histogramValues, mixedValues } from '../typed/samples_testing.ts';
-import { compareTypedValues, TypedValueWriter, valueKind } from '../typed/typed_value.ts';
+import {
+  deviceValues,
+  histogramValues,
+  mixedValues,
+  windowValues,
+} from '../typed/samples_testing.ts';
+import { orderOfTypedRows, TypedValueWriter, valueKind } from '../typed/typed_value.ts';
 import { cutRows, keepRows, mergeChunks } from './chunk_merge.ts';
 import { digestSeries } from './row_digest.ts';
 import { typedInOrder } from './typed_chunks.ts';
@@ -33,18 +38,12 @@ function rowsIn(chunks: Uint8Array): Row[] {
   });
 }
 
-function staysBefore(a: Row, b: Row): boolean {
-  if (a.version !== b.version) return a.version > b.version;
-  const order = compareTypedValues(a.value, b.value);
-  return order === 0 ? a.startNanos > b.startNanos : order > 0;
-}
-
 /** Of each time the row that stays, ascending. */
 function merged(rows: readonly Row[]): Row[] {
   const byTime = new Map<bigint, Row>();
   for (const row of rows) {
     const held = byTime.get(row.nanos);
-    if (held === undefined || staysBefore(row, held)) byTime.set(row.nanos, row);
+    if (held === undefined || orderOfTypedRows(row, held) > 0) byTime.set(row.nanos, row);
   }
   return [...byTime.values()].sort((a, b) => (a.nanos < b.nanos ? -1 : 1));
 }
@@ -56,13 +55,15 @@ function someChunk(numbers: SeededNumbers): Uint8Array {
     times.add(1_700_000_000n * second + BigInt(numbers.below(600)) * second);
   const timestampNanos = BigInt64Array.from(times).sort();
   const size = timestampNanos.length;
-  const kind = numbers.below(3);
+  const kind = numbers.below(4);
   const values =
-    kind === 0
-      ? histogramValues(numbers, size, { perRow: 9, schema: 2 })
-      : kind === 1
-        ? deviceValues(numbers, size)
-        : mixedValues(numbers, size);
+    kind === 3
+      ? windowValues(numbers, size)
+      : kind === 0
+        ? histogramValues(numbers, size, { perRow: 9, schema: 2 })
+        : kind === 1
+          ? deviceValues(numbers, size)
+          : mixedValues(numbers, size);
   const startNanos = timestampNanos.map((nanos) => [0n, nanos - second][numbers.below(2)]!);
   return encodeTypedChunk({
     timestampNanos,

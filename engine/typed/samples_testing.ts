@@ -4,6 +4,7 @@ import { SeededNumbers } from '../codec/samples_testing.ts';
 import { valueOfExemplar } from './exemplar.ts';
 import { type Histogram, resetHint, staleHistogram, valueOfHistogram } from './histogram.ts';
 import type { TypedRows } from './chunk_twin.ts';
+import { valueOfWindow } from './window.ts';
 import { bitsOfDouble, TypedValueWriter, valueKind, type ValueKind } from './typed_value.ts';
 
 const startNanos = 1_700_000_400_000_000_000n;
@@ -300,4 +301,19 @@ export function varied(rows: TypedRows, numbers: SeededNumbers): TypedRows {
     timestampNanos.map((nanos) => (numbers.below(3) === 0 ? 0n : nanos - 60_000_000_000n)),
   ];
   return { values, timestampNanos, rowVersions, startNanos: starts[numbers.below(3)]! };
+}
+
+/** Windows that differ in what their order goes by. */
+export function windowValues(numbers: SeededNumbers, count: number): Uint8Array[] {
+  return Array.from({ length: count }, () =>
+    valueOfWindow({
+      deletions: BigInt(numbers.below(3)) * 1_700_000_000_000n,
+      count: numbers.below(3) * 100,
+      last: numbers.below(3),
+      min: -numbers.below(2),
+      max: numbers.below(2),
+      sum: numbers.below(5) / 4,
+      resets: 0,
+    }),
+  );
 }

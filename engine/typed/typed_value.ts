@@ -385,7 +385,45 @@ export function checkTypedValue(
   walk(reader, 0);
 }
 
-/** Which of two of equal versions stays: above 0 when the first one does. */
-export function compareTypedValues(a: Uint8Array, b: Uint8Array): number {
-  return Buffer.compare(a, b);
+/** A row of a typed value, as the order of two has it. */
+export interface OrderedTypedRow {
+  readonly version: number;
+  readonly value: Uint8Array;
+  /** Unix nanoseconds, 0 for none. */
+  readonly startNanos: bigint;
+}
+
+/** Above 0 when the first of two rows of one time stays, below 0 when the second one does; 0 when they are equal. */
+export function orderOfTypedRows(a: OrderedTypedRow, b: OrderedTypedRow): number {
+  return (
+    orderOfWindows(a.value, b.value) ||
+    a.version - b.version ||
+    Buffer.compare(a.value, b.value) ||
+    Number(a.startNanos - b.startNanos)
+  );
+}
+
+/**
+ * Windows say themselves what they are made of: one that has heard of a later deletion stays, then the one of more rows, be
+ * its version what it may. What somebody wrote stays before every window.
+ */
+function orderOfWindows(a: Uint8Array, b: Uint8Array): number {
+  const [aIs, bIs] = [a[0] === valueKind.window, b[0] === valueKind.window];
+  if (!aIs && !bIs) return 0;
+  if (aIs !== bIs) return aIs ? -1 : 1;
+  const [ofA, ofB] = [a, b].map(orderFields) as [bigint[], bigint[]];
+  for (const [i, left] of ofA.entries()) {
+    if (left !== ofB[i]!) return left > ofB[i]! ? 1 : -1;
+  }
+  return 0;
+}
+
+/** The first two fields of a window (window.ts). */
+function orderFields(value: Uint8Array): bigint[] {
+  const fields = [0n, 0n];
+  const reader = new TypedValueReader().open(value);
+  while (reader.next() && reader.number <= 2) {
+    if (reader.type === fieldType.uint) fields[reader.number - 1] = reader.integer;
+  }
+  return fields;
 }

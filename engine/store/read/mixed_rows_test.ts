@@ -4,7 +4,12 @@ import { test } from 'node:test';
 import { SeededNumbers } from '../../codec/samples_testing.ts';
 import { encodeFloatStartsChunk } from '../../codec/codec_twin.ts';
 import { encodeTypedChunk } from '../../typed/chunk_twin.ts';
-import { TypedValueWriter, valueKind } from '../../typed/typed_value.ts';
+import {
+  type OrderedTypedRow,
+  orderOfTypedRows,
+  TypedValueWriter,
+  valueKind,
+} from '../../typed/typed_value.ts';
 import { encodeRawChunk } from '../../codec/chunk.ts';
 import { apart, typedInOrder } from '../typed_chunks.ts';
 import { FloatsBeside } from './decided.ts';
@@ -40,17 +45,23 @@ function chunkOf(rows: readonly Sent[]): Uint8Array {
 
 const kindOf = ({ value }: Sent): number => (typeof value === 'bigint' ? 0 : value[0]!);
 
+const ordered = ({ version, value, start }: Sent): OrderedTypedRow => ({
+  version,
+  value: value as Uint8Array,
+  startNanos: start,
+});
+
 /** The order of docs/TYPED_ROWS.md, said once more. */
 function wins(a: Sent, b: Sent): boolean {
   const [aIsWindow, bIsWindow] = [a, b].map((row) => kindOf(row) === valueKind.window);
   if (aIsWindow !== bIsWindow) return bIsWindow!;
+  if (aIsWindow) return orderOfTypedRows(ordered(a), ordered(b)) > 0;
   if (a.version !== b.version) return a.version > b.version;
   if (kindOf(a) !== kindOf(b)) return kindOf(a) > kindOf(b);
   if (typeof a.value === 'bigint') {
     return a.value === b.value ? a.start > b.start : a.value > (b.value as bigint);
   }
-  const order = Buffer.compare(a.value, b.value as Uint8Array);
-  return order === 0 ? a.start > b.start : order > 0;
+  return orderOfTypedRows(ordered(a), ordered(b)) > 0;
 }
 
 test('of each time the row that wins is read, floats, messages and windows', () => {
@@ -63,8 +74,6 @@ test('of each time the row that wins is read, floats, messages and windows', () 
   for (let round = 0; round < 300; round++) {
     const rows: Sent[] = [];
     const parts: Uint8Array[] = [];
-    // A chunk has windows or none: among themselves these have an order of their own, which comes with them.
-    const kind = numbers.below(2) === 0 ? valueKind.message : valueKind.window;
     for (let part = 0; part < 1 + numbers.below(4); part++) {
       const isFloat = part === 0 || numbers.below(2) === 0;
       const times = new Set(Array.from({ length: 1 + numbers.below(9) }, () => numbers.below(12)));
@@ -76,7 +85,9 @@ test('of each time the row that wins is read, floats, messages and windows', () 
           nanos,
           start,
           version: 7e12 + numbers.below(2),
-          value: isFloat ? float : typedOf(kind),
+          value: isFloat
+            ? float
+            : typedOf(numbers.below(2) === 0 ? valueKind.message : valueKind.window),
         };
       });
       rows.push(...sent);

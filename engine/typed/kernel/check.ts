@@ -8,12 +8,15 @@ import {
 import {
   kindHistogram,
   kindLast,
+  kindWindow,
   typeBits,
   typeBytes,
   typeDouble,
   typeFloat,
   typeMessage,
+  typeUint,
   varintAt,
+  varintEnd,
 } from './fields';
 
 /** What `fieldsOf` gives for a value that is not canonical. */
@@ -98,4 +101,41 @@ export function compareTyped(a: u64, b: u64): i32 {
   );
   if (order != 0) return order;
   return aLength < bLength ? -1 : aLength > bLength ? 1 : 0;
+}
+
+@inline
+function isWindow(value: u64): bool {
+  return <u32>load<u8>(<usize>(value & 0xffffffff)) == kindWindow;
+}
+
+/** Of the uint fields 1 and 2, one after the other; 0 for what is not there. */
+function windowField(value: u64, number: u64): u64 {
+  let p = <usize>(value & 0xffffffff);
+  const end = p + <usize>(value >> 32);
+  p = varintEnd(p + 1);
+  for (let i: u64 = 1; i <= number && p < end; i++) {
+    const tag = varintAt(p);
+    if (tag != ((i << typeBits) | <u64>typeUint)) continue;
+    p = varintEnd(p);
+    if (i == number) return varintAt(p);
+    p = varintEnd(p);
+  }
+  return 0;
+}
+
+/**
+ * Above 0 when the first of two values of one time stays whatever their versions are, since one of them is a window or
+ * both are (windowFields of engine/typed/window.ts); 0 when versions decide.
+ */
+export function orderOfWindows(a: u64, b: u64): i32 {
+  const aIs = isWindow(a);
+  const bIs = isWindow(b);
+  if (!aIs && !bIs) return 0;
+  if (aIs != bIs) return aIs ? -1 : 1;
+  for (let number: u64 = 1; number <= 2; number++) {
+    const left = windowField(a, number);
+    const right = windowField(b, number);
+    if (left != right) return left > right ? 1 : -1;
+  }
+  return 0;
 }

@@ -16,6 +16,7 @@ export const presenceZeros: u32 = 2;
 export const formEach: u32 = 4;
 
 export const kindHistogram: u32 = 1;
+export const kindWindow: u32 = 3;
 export const kindExemplar: u32 = 4;
 export const kindLast: u32 = 5;
 

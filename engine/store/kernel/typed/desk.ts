@@ -1,7 +1,7 @@
 // Brings typed rows of one series together: columns in ascending time, every time once, and chunks of them.
 import { Chunk, kindsAll, readHeader } from '../../../codec/kernel/codec';
 import { typedColumnValuesMax, typedRowsMax } from '../../../codec/layout';
-import { compareTyped, fieldsOf } from '../../../typed/kernel/check';
+import { compareTyped, fieldsOf, orderOfWindows } from '../../../typed/kernel/check';
 import { decodeTyped, TypedAnswer, typedDecodeBytes } from '../../../typed/kernel/decode';
 import { encodeTyped, typedChunkBytesMax, typedEncodeBytes } from '../../../typed/kernel/encode';
 import { placed } from '../../../typed/kernel/fields';
@@ -121,7 +121,7 @@ export function addTypedChunk(desk: TypedDesk, chunk: Chunk): bool {
   return true;
 }
 
-/** Above 0 when the first of two rows of one time stays: by lag, then kind and bytes, then start. */
+/** Above 0 when the first of two rows of one time stays: by what windows say, by lag, then kind and bytes, then start. */
 export function orderOfTyped(
   lag: i64,
   value: u64,
@@ -130,6 +130,8 @@ export function orderOfTyped(
   valueOther: u64,
   startOther: i64,
 ): i32 {
+  const ofWindows = orderOfWindows(value, valueOther);
+  if (ofWindows != 0) return ofWindows;
   if (lag != lagOther) return lag > lagOther ? 1 : -1;
   const order = compareTyped(value, valueOther);
   if (order != 0) return order;

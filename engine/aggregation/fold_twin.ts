@@ -1,0 +1,68 @@
+/** Rows to windows, one after the other: what kernel/aggregation.kernel.ts does fast. */
+import type { AggregatedWindow } from '../typed/window.ts';
+import { doubleOf } from '../typed/typed_value.ts';
+import { staleBits } from '../typed/histogram.ts';
+
+/** Of so many rows, one may be lower than the one before in what counts as a counter. */
+const rowsAFall = 8;
+
+export interface FoldRow {
+  readonly nanos: bigint;
+  readonly bits: bigint;
+}
+
+export type FoldedWindow = Omit<AggregatedWindow, 'deletions' | 'last'> & {
+  readonly endNanos: bigint;
+  readonly lastBits: bigint;
+};
+
+/** The end of the window that a time is in. */
+export function windowEndOf(nanos: bigint, resolutionNanos: bigint): bigint {
+  const rest = ((nanos % resolutionNanos) + resolutionNanos) % resolutionNanos;
+  return rest === 0n ? nanos : nanos - rest + resolutionNanos;
+}
+
+/** @param rows in strictly ascending time */
+export function foldTwin(rows: readonly FoldRow[], resolutionNanos: bigint): FoldedWindow[] {
+  const windows: FoldedWindow[] = [];
+  const byEnd = Map.groupBy(rows, ({ nanos }) => windowEndOf(nanos, resolutionNanos));
+  let before: number | null = null;
+  for (const [endNanos, within] of byEnd) {
+    const values = within
+      .filter(({ bits }) => bits !== staleBits)
+      .map(({ bits }) => doubleOf(bits));
+    const numbers = values.filter((value) => !Number.isNaN(value));
+    const beforeWindow = before;
+    let sum = 0;
+    let resets = 0;
+    let falls = 0;
+    for (const [i, value] of values.entries()) {
+      sum = i === 0 ? value : sum + value;
+      if (before !== null && value < before) {
+        resets += before;
+        falls += 1;
+      }
+      before = value;
+    }
+    const isEmpty = values.length === 0;
+    const extreme = (of: (...all: number[]) => number): number => {
+      // Of equal ones, as 0 and -0 are, the first; NaN when there is nothing else.
+      const found = numbers.length === 0 ? Number.NaN : of(...numbers);
+      return isEmpty ? 0 : (numbers.find((value) => value === found) ?? Number.NaN);
+    };
+    const min = extreme(Math.min);
+    if (falls > Math.max(1, Math.floor(values.length / rowsAFall)) || min < 0) resets = 0;
+    // What the last values of two windows say need not be said.
+    const isSeen = falls === 1 && resets === beforeWindow && before! < beforeWindow;
+    windows.push({
+      endNanos,
+      count: values.length,
+      lastBits: within.at(-1)!.bits,
+      min,
+      max: extreme(Math.max),
+      sum,
+      resets: isSeen ? 0 : resets,
+    });
+  }
+  return windows;
+}

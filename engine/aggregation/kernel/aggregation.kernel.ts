@@ -1,0 +1,237 @@
+// Rows of a series to windows (docs/AGGREGATION.md), and windows to typed chunks. All memory is the caller's: it lays out
+// regions and passes their addresses. The facade is engine/aggregation/window_fold.ts, the twin fold_twin.ts.
+import { encoderScratchBytes } from '../../codec/kernel/scratch';
+import { writeVarint } from '../../codec/kernel/integers';
+import { encodeTyped, typedChunkBytesMax, typedEncodeBytes } from '../../typed/kernel/encode';
+import { kindWindow, placed, typeBits, typeDouble, typeUint } from '../../typed/kernel/fields';
+
+const staleBits: u64 = 0x7ff0000000000002;
+/** Columns of windows: end, rows, last, min, max, sum, resets. */
+const columnCount: usize = 7;
+/** Of windowField (engine/typed/window.ts). */
+const fieldDeletions: u64 = 1;
+const fieldCount: u64 = 2;
+const fieldLast: u64 = 3;
+const fieldsMax: u32 = 7;
+/** Kind, layout, two numbers and five float64s. */
+const valueBytesMax: usize = 2 + 2 * 11 + 5 * 9;
+/** Of so many rows, one may be lower than the one before in what counts as a counter. */
+const rowsAFall: u32 = 8;
+
+@unmanaged
+class Fold {
+  resolution: i64;
+  /** Of the window that is open; nothing is when `isOpen` is 0. */
+  end: i64;
+  isOpen: u32;
+  hasBefore: u32;
+  /** Rows, and those that were lower than the one before. */
+  count: u32;
+  falls: u32;
+  last: u64;
+  min: f64;
+  max: f64;
+  sum: f64;
+  resets: f64;
+  /** The last value, which may be of a window before. */
+  before: f64;
+  /** The last one of the windows before. */
+  beforeWindow: f64;
+  hadBeforeWindow: u32;
+  /** Windows that are closed. */
+  windows: u32;
+  capacity: u32;
+  columns: usize;
+}
+
+/** Of the state of a series. */
+export function foldBytes(): usize {
+  return offsetof<Fold>();
+}
+
+/** Room for the columns of so many windows. */
+export function columnsBytes(windows: u32): usize {
+  return <usize>windows * 8 * columnCount;
+}
+
+/**
+ * Begins a series.
+ * @param fold `foldBytes`
+ * @param columns `columnsBytes`
+ */
+export function beginFold(fold: usize, resolution: i64, columns: usize, capacity: u32): void {
+  memory.fill(fold, 0, offsetof<Fold>());
+  const f = changetype<Fold>(fold);
+  f.resolution = resolution;
+  f.columns = columns;
+  f.capacity = capacity;
+}
+
+/** Takes rows that come after those before, in strictly ascending time: i64 times and float64s. */
+export function foldRows(fold: usize, times: usize, values: usize, rows: u32): void {
+  const f = changetype<Fold>(fold);
+  let end = f.isOpen ? f.end : i64.MIN_VALUE;
+  let before = f.before;
+  let hasBefore = f.hasBefore != 0;
+  for (let i: usize = 0; i < <usize>rows << 3; i += 8) {
+    const nanos = load<i64>(times + i);
+    if (nanos > end) {
+      f.before = before;
+      f.hasBefore = <u32>hasBefore;
+      end = openWindow(f, nanos);
+    }
+    const bits = load<u64>(values + i);
+    f.last = bits;
+    if (bits == staleBits) continue;
+    const value = load<f64>(values + i);
+    if (f.count == 0) {
+      f.min = value;
+      f.max = value;
+      f.sum = value;
+    } else {
+      // A NaN alone stays one.
+      if (value < f.min || f.min != f.min) f.min = value;
+      if (value > f.max || f.max != f.max) f.max = value;
+      f.sum += value;
+    }
+    if (hasBefore && value < before) {
+      f.resets += before;
+      f.falls++;
+    }
+    f.count++;
+    before = value;
+    hasBefore = true;
+  }
+  f.before = before;
+  f.hasBefore = <u32>hasBefore;
+}
+
+function openWindow(f: Fold, nanos: i64): i64 {
+  if (f.isOpen) closeWindow(f);
+  const rest = nanos % f.resolution;
+  f.end = rest > 0 ? nanos - rest + f.resolution : nanos - rest;
+  f.isOpen = 1;
+  f.count = 0;
+  f.falls = 0;
+  f.min = 0;
+  f.max = 0;
+  f.sum = 0;
+  f.resets = 0;
+  f.beforeWindow = f.before;
+  f.hadBeforeWindow = f.hasBefore;
+  return f.end;
+}
+
+@inline
+function columnAt(f: Fold, column: usize, window: u32): usize {
+  return f.columns + ((column * <usize>f.capacity + <usize>window) << 3);
+}
+
+function closeWindow(f: Fold): void {
+  if (f.windows == f.capacity) unreachable();
+  const window = f.windows++;
+  store<i64>(columnAt(f, 0, window), f.end);
+  store<u64>(columnAt(f, 1, window), <u64>f.count);
+  store<u64>(columnAt(f, 2, window), f.last);
+  store<f64>(columnAt(f, 3, window), f.min);
+  store<f64>(columnAt(f, 4, window), f.max);
+  store<f64>(columnAt(f, 5, window), f.sum);
+  store<f64>(columnAt(f, 6, window), resetsOf(f));
+  f.isOpen = 0;
+}
+
+/** 0 for what is no counter, and where the last values of windows say the same. */
+function resetsOf(f: Fold): f64 {
+  if (f.falls > max<u32>(1, f.count / rowsAFall) || f.min < 0) return 0;
+  const isSeen = f.falls == 1 && f.hadBeforeWindow != 0 && f.resets == f.beforeWindow;
+  return isSeen && f.before < f.beforeWindow ? 0 : f.resets;
+}
+
+/** Closes the last window; gives how many there are. Then columns of 8 bytes a window lie `capacity` windows apart. */
+export function endFold(fold: usize): u32 {
+  const f = changetype<Fold>(fold);
+  if (f.isOpen) closeWindow(f);
+  return f.windows;
+}
+
+/** Of the region `scratch`. */
+export function scratchBytes(): usize {
+  return encoderScratchBytes;
+}
+
+/** Work space to write so many windows. */
+export function encodeBytes(windows: u32): usize {
+  return <usize>windows * (16 + valueBytesMax) + 64 + typedEncodeBytes(windows, windows * fieldsMax);
+}
+
+/** Room for a chunk of so many windows. */
+export function chunkBytes(windows: u32): usize {
+  return typedChunkBytesMax(windows, windows * fieldsMax, <usize>windows * valueBytesMax);
+}
+
+/**
+ * Writes windows from `first` on as a typed chunk; gives its end. Their versions are those of their times.
+ * @param deletions sequence of the last deletion that the rows were without
+ * @param scratch `scratchBytes`
+ * @param work `encodeBytes`
+ * @param out `chunkBytes`
+ */
+export function encodeWindows(
+  fold: usize,
+  first: u32,
+  count: u32,
+  deletions: u64,
+  scratch: usize,
+  tables: usize,
+  work: usize,
+  out: usize,
+): usize {
+  const f = changetype<Fold>(fold);
+  const places = work;
+  const lags = places + (<usize>count << 3);
+  const values = lags + (<usize>count << 3);
+  memory.fill(lags, 0, <usize>count << 3);
+  let o = values;
+  let fields: u32 = 0;
+  for (let i: u32 = 0; i < count; i++) {
+    const start = o;
+    const window = first + i;
+    store<u8>(o, <u8>kindWindow);
+    store<u8>(o, 0, 1);
+    o += 2;
+    if (deletions != 0) {
+      store<u8>(o, <u8>((fieldDeletions << typeBits) | <u64>typeUint));
+      o = writeVarint(o + 1, deletions);
+      fields++;
+    }
+    const rows = load<u64>(columnAt(f, 1, window));
+    if (rows != 0) {
+      store<u8>(o, <u8>((fieldCount << typeBits) | <u64>typeUint));
+      o = writeVarint(o + 1, rows);
+      fields++;
+    }
+    for (let column: usize = 2; column < columnCount; column++) {
+      const bits = load<u64>(columnAt(f, column, window));
+      // A field that is not there is zero.
+      if (bits == 0) continue;
+      store<u8>(o, <u8>(((fieldLast + <u64>column - 2) << typeBits) | <u64>typeDouble));
+      store<u64>(o, bits, 1);
+      o += 9;
+      fields++;
+    }
+    store<u64>(places + (<usize>i << 3), placed(start, o - start));
+  }
+  const free = (o + 63) & ~63;
+  return encodeTyped(
+    scratch,
+    tables,
+    columnAt(f, 0, first),
+    lags,
+    0,
+    places,
+    count,
+    fields,
+    free,
+    out,
+  );
+}

@@ -1,0 +1,64 @@
+/** One column of windows, as rows of floats: what a function over them reads (docs/AGGREGATION.md). */
+import { TypedColumnsReader, type AskedFields, type TypedColumns } from '../typed/columns.ts';
+import { valueKind } from '../typed/typed_value.ts';
+import { type WindowColumn, windowField } from '../typed/window.ts';
+
+/** Windows of a chunk, in ascending order of their ends; fresh arrays. */
+export interface WindowRows {
+  readonly endNanos: BigInt64Array;
+  /** By their bits: the last value of a window may be a stale marker. */
+  readonly values: Float64Array;
+}
+
+export class WindowColumnsReader {
+  readonly #reader = new TypedColumnsReader();
+
+  /**
+   * @param chunk one typed chunk; its rows that are no windows of floats are left out
+   * @returns one for each column that is asked for, of the same windows
+   * @throws {TsdbError} BAD_REQUEST when it is malformed
+   */
+  read(chunk: Uint8Array, columns: readonly WindowColumn[]): WindowRows[] {
+    const asked: AskedFields = new Map(columns.map((name) => [windowField[name], 'all']));
+    const read = this.#reader.read(chunk, asked);
+    const group = read.groups.findIndex(
+      ({ kind, layout }) => kind === valueKind.window && layout === 0,
+    );
+    const rows = read.groups[group]?.rows ?? new Uint16Array(0);
+    const isWhole = rows.length === read.timestampNanos.length;
+    const endNanos = isWhole
+      ? read.timestampNanos.slice()
+      : BigInt64Array.from(rows, (row) => read.timestampNanos[row]!);
+    return columns.map((name) => ({
+      endNanos,
+      values: columnOf(read, group, rows, windowField[name]),
+    }));
+  }
+}
+
+/** Of each of the group's rows; zero where the field is not there. */
+function columnOf(
+  { columns, timestampNanos }: TypedColumns,
+  group: number,
+  rows: Uint16Array,
+  number: number,
+): Float64Array {
+  const column = columns.find(({ group: of, path }) => of === group && path[0] === number);
+  if (column === undefined) return new Float64Array(rows.length);
+  // In one go, which keeps bits.
+  if (column.count === rows.length) return column.values.slice();
+  const values = new Float64Array(rows.length);
+  const [from, to] = [wordsOf(column.values), wordsOf(values)];
+  const places = new Uint16Array(timestampNanos.length);
+  for (const [place, row] of rows.entries()) places[row] = place;
+  for (const [i, row] of column.rows.entries()) {
+    const at = 2 * places[row]!;
+    to[at] = from[2 * i]!;
+    to[at + 1] = from[2 * i + 1]!;
+  }
+  return values;
+}
+
+function wordsOf({ buffer, byteOffset, length }: Float64Array): Uint32Array {
+  return new Uint32Array(buffer, byteOffset, 2 * length);
+}

@@ -1,0 +1,82 @@
+/** The fold beside its twin, over rows of all shapes that come in pieces, and what its chunks read as. */
+import assert from 'node:assert/strict';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
+import { codecSample, randomRows, SeededNumbers } from '../codec/samples_testing.ts';
+import { readTyped } from '../store/typed_chunks.ts';
+import { allTimes } from '../store/workshop.ts';
+import { bitsOfDouble } from '../typed/typed_value.ts';
+import { windowOfValue } from '../typed/window.ts';
+import { type FoldedWindow, foldTwin } from './fold_twin.ts';
+import { WindowFold } from './window_fold.ts';
+
+const staleBits = 0x7ff0000000000002n;
+const second = 1_000_000_000n;
+const resolutions = [1n, 15n, 60n, 300n, 3600n, 86_400n].map((seconds) => seconds * second);
+
+/** Values as they are in counters, gauges and nonsense; with stale markers among them. */
+function someRows(numbers: SeededNumbers): { times: BigInt64Array; bits: BigUint64Array } {
+  const seed = numbers.below(1 << 30);
+  const count = 1 + numbers.below(600);
+  const { timestampNanos, values } = codecSample(seed, count).rows;
+  // Of the bits of a sample, or any.
+  const bits = new BigUint64Array(
+    (numbers.below(4) === 0 ? randomRows(seed, count).values : values).slice().buffer,
+  );
+  const staleOf = numbers.below(3) === 0 ? 1 + numbers.below(20) : 0;
+  for (let i = 0; i < bits.length; i++) {
+    if (staleOf > 0 && numbers.below(staleOf) === 0) bits[i] = staleBits;
+    else if (numbers.below(200) === 0) bits[i] = bitsOfDouble(Number.NaN);
+  }
+  return { times: timestampNanos, bits };
+}
+
+/** Of numbers the bits: a NaN has one form here. */
+function plain(window: FoldedWindow): object {
+  const { min, max, sum, resets } = window;
+  return { ...window, min: `${min}`, max: `${max}`, sum: `${sum}`, resets };
+}
+
+export function fuzz(seed: number, size: number): void {
+  const numbers = new SeededNumbers(seed);
+  const fold = new WindowFold();
+  for (let round = 0; round < size; round++) {
+    const label = `seed ${seed}, round ${round}`;
+    const { times, bits } = someRows(numbers);
+    const resolution = resolutions[numbers.below(resolutions.length)]!;
+    const deletions = numbers.below(2) === 0 ? 0n : BigInt(numbers.below(1 << 30));
+    const wanted = foldTwin(
+      Array.from(times, (nanos, i) => ({ nanos, bits: bits[i]! })),
+      resolution,
+    );
+    fold.begin(resolution, wanted.length + numbers.below(3));
+    const values = new Float64Array(bits.buffer);
+    for (let at = 0; at < times.length; ) {
+      const end = Math.min(times.length, at + 1 + numbers.below(numbers.below(2) === 0 ? 9 : 999));
+      fold.add(times.subarray(at, end), values.subarray(at, end));
+      at = end;
+    }
+    assert.equal(fold.end(), wanted.length, label);
+    assert.deepEqual(
+      [...fold.endNanos],
+      wanted.map(({ endNanos }) => endNanos),
+      label,
+    );
+    const read = readTyped([fold.chunks(deletions)], allTimes);
+    const got = read.values.map((value, i): FoldedWindow => {
+      const { deletions: of, last, ...window } = windowOfValue(value);
+      assert.equal(of, deletions, label);
+      assert.equal(read.lags[i], 0n, `${label}: the version of its own time`);
+      const endNanos = read.timestampNanos[i]!;
+      assert.ok(versionAtNanos(endNanos) > 0n);
+      return { endNanos, lastBits: lastBitsOf(value, last), ...window };
+    });
+    assert.deepEqual(got.map(plain), wanted.map(plain), label);
+  }
+}
+
+/** A stale marker would be another NaN as a number. */
+function lastBitsOf(value: Uint8Array, last: number): bigint {
+  if (!Number.isNaN(last)) return bitsOfDouble(last);
+  const at = Buffer.from(value).indexOf(Buffer.of(0x02, 0, 0, 0, 0, 0, 0xf0, 0x7f));
+  return at >= 0 ? staleBits : bitsOfDouble(Number.NaN);
+}

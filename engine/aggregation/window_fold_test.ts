@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { readTyped } from '../store/typed_chunks.ts';
+import { allTimes } from '../store/workshop.ts';
+import { type AggregatedWindow, windowOfValue } from '../typed/window.ts';
+import { fuzz } from './window_fold_fuzz.ts';
+import { WindowFold } from './window_fold.ts';
+
+const minute = 60_000_000_000n;
+const begin = 1_700_000_040_000_000_000n;
+const stale = new Float64Array(BigUint64Array.of(0x7ff0000000000002n).buffer)[0]!;
+const fold = new WindowFold();
+
+type Rows = readonly (readonly [seconds: number, value: number])[];
+
+function columnsOf(rows: Rows): [BigInt64Array, Float64Array] {
+  const bits = new BigUint64Array(rows.length);
+  const values = new Float64Array(bits.buffer);
+  for (const [i, [, value]] of rows.entries()) {
+    if (value === 0 || !Number.isNaN(value)) values[i] = value;
+    else bits[i] = 0x7ff0000000000002n;
+  }
+  return [
+    BigInt64Array.from(rows, ([seconds]) => begin + BigInt(seconds * 1000) * 1_000_000n),
+    values,
+  ];
+}
+
+/** Windows of a minute by the second of their ends. */
+function windowsOf(rows: Rows): Map<number, Partial<AggregatedWindow>> {
+  fold.begin(minute, 100).add(...columnsOf(rows));
+  fold.end();
+  const { timestampNanos, values } = readTyped([fold.chunks(0n)], allTimes);
+  return new Map(
+    values.map((value, i) => [
+      Number((timestampNanos[i]! - begin) / 1_000_000_000n),
+      windowOfValue(value),
+    ]),
+  );
+}
+
+test('a window has the rows after its begin up to its end, which is its time', () => {
+  const windows = windowsOf([
+    [0, 1],
+    [0.001, 2],
+    [30, 5],
+    [60, 4],
+    [60.001, 8],
+    [600, 16],
+  ]);
+  assert.deepEqual([...windows.keys()], [0, 60, 120, 600]);
+  const { count, last, min, max, sum } = windows.get(60)!;
+  assert.deepEqual({ count, last, min, max, sum }, { count: 3, last: 4, min: 2, max: 5, sum: 11 });
+});
+
+test('a stale marker is the last of its window, and counts for nothing else', () => {
+  const windows = windowsOf([
+    [10, 3],
+    [20, stale],
+    [70, stale],
+    [130, stale],
+    [140, 9],
+  ]);
+  const lasts = [...windows.values()].map(({ count, last, sum }) => ({ count, last, sum }));
+  assert.deepEqual(lasts, [
+    { count: 1, last: Number.NaN, sum: 3 },
+    { count: 0, last: Number.NaN, sum: 0 },
+    { count: 1, last: 9, sum: 9 },
+  ]);
+});
+
+test('what a counter had come to before it began again is kept where last values do not tell it', () => {
+  const resetsOf = (rows: Rows): number[] =>
+    [...windowsOf(rows).values()].map((one) => one.resets!);
+  // 100 → 110 → began again → 120: by the last values it would have grown by 20.
+  const hidden: Rows = [
+    [30, 100],
+    [70, 110],
+    [80, 5],
+    [110, 120],
+  ];
+  assert.deepEqual(resetsOf(hidden), [0, 110]);
+  // Twice in a window, among enough rows.
+  const twice = [50, 7, 60, 8].map((value, i) => [i + 1, value] as const);
+  const steady = Array.from({ length: 20 }, (_, i) => [20 + i, 9 + i] as const);
+  assert.deepEqual(resetsOf([...twice, ...steady]), [110]);
+  // Who reads 100 and then 20 knows.
+  assert.deepEqual(
+    resetsOf([
+      [30, 100],
+      [70, 10],
+      [110, 20],
+    ]),
+    [0, 0],
+  );
+  // But not that it had come to 150 in between.
+  assert.deepEqual(
+    resetsOf([
+      [30, 100],
+      [70, 150],
+      [80, 10],
+      [110, 20],
+    ]),
+    [0, 150],
+  );
+  // A gauge falls all the time, and may be below zero.
+  const gauge = Array.from({ length: 30 }, (_, i) => [i + 1, 50 + 10 * (i % 2)] as const);
+  assert.deepEqual(resetsOf(gauge), [0]);
+  assert.deepEqual(
+    resetsOf([
+      [1, 5],
+      [2, -3],
+      [3, 4],
+    ]),
+    [0],
+  );
+});
+
+test('windows of a series are as many as were said, and a series may have none', () => {
+  assert.equal(fold.begin(minute, 0).end(), 0);
+  assert.equal(fold.chunks(0n).length, 0);
+  const rows = Array.from({ length: 5000 }, (_, i) => [60 * i, i] as const);
+  fold.begin(minute, 5000).add(...columnsOf(rows));
+  assert.equal(fold.end(), 5000);
+  const { values } = readTyped([fold.chunks(7n)], allTimes);
+  assert.equal(values.length, 5000);
+  assert.deepEqual(windowOfValue(values[4999]!), {
+    deletions: 7n,
+    count: 1,
+    last: 4999,
+    min: 4999,
+    max: 4999,
+    sum: 4999,
+    resets: 0,
+  });
+});
+
+test('the kernel folds as its twin does', () => {
+  for (let seed = 1; seed <= 8; seed++) fuzz(seed, 40);
+});

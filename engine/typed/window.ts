@@ -1,0 +1,74 @@
+/**
+ * Windows of aggregated namespaces as typed values of kind 3, layout 0 (docs/AGGREGATION.md): what the rows of one series
+ * came to that have a time in (end - resolution, end]. The row of a window has the time `end`, and the version of that time,
+ * whoever made it, so that replicas with the same rows have the same bytes.
+ *
+ * Which of two of one time stays is said by fields 1 and 2 (`orderOfTypedRows`).
+ */
+import { badRequest } from '#lib/errors.ts';
+import { TypedValueReader, TypedValueWriter, valueKind } from './typed_value.ts';
+
+/** Numbers of its fields. */
+export const windowField = {
+  /** uint: sequence of the last deletion that its rows were without. */
+  deletions: 1,
+  /** uint: rows, without stale markers. */
+  count: 2,
+  /** double: value of the last row, the stale marker when that is one. */
+  last: 3,
+  /** double, NaN alone when there is nothing else; 0 without rows. */
+  min: 4,
+  max: 5,
+  /** double, added in the order of time. */
+  sum: 6,
+  /** double: of a counter that began again, what it had come to before, once for each time. */
+  resets: 7,
+} as const;
+
+/** Fields that are float64s. */
+export type WindowColumn = Exclude<keyof typeof windowField, 'deletions'>;
+
+export interface AggregatedWindow {
+  readonly deletions: bigint;
+  readonly count: number;
+  readonly last: number;
+  readonly min: number;
+  readonly max: number;
+  readonly sum: number;
+  readonly resets: number;
+}
+
+const writer = new TypedValueWriter();
+
+export function valueOfWindow(window: AggregatedWindow): Uint8Array<ArrayBuffer> {
+  writer.begin(valueKind.window, 0);
+  if (window.deletions !== 0n) writer.uint(windowField.deletions, window.deletions);
+  if (window.count !== 0) writer.uint(windowField.count, BigInt(window.count));
+  for (const name of ['last', 'min', 'max', 'sum', 'resets'] as const) {
+    const value = window[name];
+    // A field that is not there is zero, of which -0 is none.
+    if (!Object.is(value, 0)) writer.double(windowField[name], value);
+  }
+  return writer.finish();
+}
+
+const reader = new TypedValueReader();
+
+/** @throws {TsdbError} BAD_REQUEST when the value is no window of floats */
+export function windowOfValue(bytes: Uint8Array): AggregatedWindow {
+  reader.open(bytes);
+  if (reader.kind !== valueKind.window || reader.layout !== 0) {
+    throw badRequest('cannot read value: it is no window of floats');
+  }
+  const window = { deletions: 0n, count: 0, last: 0, min: 0, max: 0, sum: 0, resets: 0 };
+  while (reader.next()) {
+    if (reader.number === windowField.deletions) window.deletions = reader.integer;
+    else if (reader.number === windowField.count) window.count = Number(reader.integer);
+    else if (reader.number === windowField.last) window.last = reader.double;
+    else if (reader.number === windowField.min) window.min = reader.double;
+    else if (reader.number === windowField.max) window.max = reader.double;
+    else if (reader.number === windowField.sum) window.sum = reader.double;
+    else if (reader.number === windowField.resets) window.resets = reader.double;
+  }
+  return window;
+}
