@@ -74,6 +74,10 @@ export function nextVersion(unixMillis: number, last: number): number {
 export class HybridClock {
   readonly #clock: { nowMillis(): number };
   #last = 0;
+  /** The highest one that nodes have accepted: rows may have it. */
+  #accepted = 0;
+  /** What was given last goes on from that one, since the clock is behind it. */
+  #goesOnFromAccepted = false;
 
   constructor(clock: { nowMillis(): number }) {
     this.#clock = clock;
@@ -84,9 +88,13 @@ export class HybridClock {
     return this.#last;
   }
 
-  /** A node has accepted this version: what is given from now on is higher. */
+  /** A node has accepted this version, of whomever: what is given from now on is higher. */
   raise(version: number): void {
-    if (version > this.#last && version < versionMax) this.#last = version;
+    if (version >= versionMax) return;
+    if (version > this.#last) this.#last = version;
+    if (version <= this.#accepted) return;
+    this.#accepted = version;
+    this.#goesOnFromAccepted = false;
   }
 
   /** The highest version that was given or heard of. */
@@ -95,11 +103,20 @@ export class HybridClock {
   }
 
   /**
-   * What this gave was refused as too far ahead, as when the clock was set back since: to go on from
-   * there would be refused too. @returns the next version by the clock as it stands
+   * A version that this gave was refused as too far ahead, as when the clock was set back since: to go on
+   * from there would be refused too.
+   * @param refused the last one when it is not said
+   * @returns the next one by the clock as it stands, but after all that nodes have accepted: rows have those
    */
-  nextAfterRefusal(): number {
-    this.#last = Math.min(this.#last, versionAtMillis(this.#clock.nowMillis()) - 1);
+  nextAfterRefusal(refused: number = this.#last): number {
+    // Of before it went back: what it gives now has not been refused.
+    if (refused > this.#last) return this.next();
+    // Nodes do not take what follows those at once any more: their own clocks were set back.
+    const isNext = refused <= this.#accepted + versionsPerMilli;
+    if (isNext || this.#goesOnFromAccepted) this.#accepted = 0;
+    const now = versionAtMillis(this.#clock.nowMillis());
+    this.#goesOnFromAccepted = this.#accepted >= now;
+    this.#last = Math.min(this.#last, Math.max(now - 1, this.#accepted));
     return this.next();
   }
 }

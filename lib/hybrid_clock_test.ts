@@ -71,3 +71,31 @@ test('HybridClock.nextAfterRefusal() goes back to the clock', () => {
   assert.equal(clock.nextAfterRefusal(), 64_000);
   assert.equal(clock.next(), 64_001);
 });
+
+test('after a refusal versions do not go back behind what nodes have accepted, as long as they do', () => {
+  let millis = 1_000;
+  const clock = new HybridClock({ nowMillis: () => millis });
+  // The clock is set right after a jump; others lead by half a minute.
+  millis = 500_000;
+  const jumped = clock.next();
+  millis = 2_000;
+  clock.raise(64 * 32_000);
+  assert.equal(clock.nextAfterRefusal(jumped), 64 * 32_000 + 1);
+  // One that was on its way for long, of before that.
+  assert.equal(clock.nextAfterRefusal(jumped - 1), 64 * 32_000 + 2);
+  clock.raise(64 * 32_000 + 2);
+  millis = 40_000;
+  assert.equal(clock.next(), 64 * 40_000);
+
+  // Nodes that were ahead themselves are set right, and take nothing that follows what they have.
+  clock.raise(64 * 90_000);
+  assert.equal(clock.nextAfterRefusal(clock.next()), 64 * 40_000);
+  clock.raise(64 * 80_000);
+  millis = 500_000;
+  const far = clock.next();
+  millis = 41_000;
+  const led = clock.nextAfterRefusal(far);
+  assert.equal(led, 64 * 80_000 + 1);
+  assert.equal(clock.nextAfterRefusal(led), 64 * 41_000);
+  assert.equal(clock.next(), 64 * 41_000 + 1);
+});

@@ -212,7 +212,7 @@ export class SessionWriter {
       picked = takeOutcomes(outcomes, failed);
       if (picked.length === 0) break;
       if (attempt.isClockAhead) {
-        const next = this.#versions.nextAfterRefusal();
+        const next = this.#versions.nextAfterRefusal(attempt.version);
         // A lower one: the clock was set back since, and the next attempt may pass.
         if (next >= work.version) this.#clockRefusals.note(attempt.errors);
         work.version = next;
@@ -333,15 +333,15 @@ export class SessionWriter {
   }
 
   /**
-   * A node has accepted this version, of whomever: later writes of this session come after it. What it
-   * writes itself all nodes read.
+   * A node has accepted a version of this session, and says the highest one of anybody: later writes
+   * come after both. What it writes itself all nodes read.
+   * @param acceptedVersion of what was written
    */
-  learn({
-    highestVersion,
-    deletionVersion = 0,
-    formatLevelWritten = formatLevelFirst,
-  }: WriteResponse): void {
-    this.#versions.raise(highestVersion);
+  learn(
+    { highestVersion, deletionVersion = 0, formatLevelWritten = formatLevelFirst }: WriteResponse,
+    acceptedVersion: number,
+  ): void {
+    this.#versions.raise(Math.max(highestVersion, acceptedVersion));
     this.noteDeletion(deletionVersion);
     this.#formatLevel = Math.max(this.#formatLevel, formatLevelWritten);
   }
@@ -458,6 +458,8 @@ class Attempt {
   isStale = false;
   /** An instance refused the version, since our clock is ahead. */
   isClockAhead = false;
+  /** That its first requests have. */
+  readonly version: number;
   readonly #writer: SessionWriter;
   readonly #work: Work;
   readonly #view: TopologyView;
@@ -483,6 +485,7 @@ class Attempt {
     until: AbortSignal,
     derivesVersions: boolean,
   ) {
+    this.version = work.version;
     this.#writer = writer;
     this.#work = work;
     this.#view = view;
@@ -604,6 +607,7 @@ class Attempt {
     const view = this.#view;
     const until = this.#until;
     const request = writer.nextRequest();
+    const { version } = work;
     const node = writer.nodeOf(this.#ownership, target.instanceIndex);
     const { id } = this.#ownership.instances[target.instanceIndex]!;
     const head = {
@@ -637,7 +641,7 @@ class Attempt {
     } finally {
       writer.leave(id, rowCount, packed.byteLength);
     }
-    writer.learn(answer);
+    writer.learn(answer, version);
     const { outcomes } = answer;
     if (outcomes.length !== 0 && outcomes.length !== rowCount) {
       throw new TsdbError('INTERNAL', `answered ${outcomes.length} outcomes for ${rowCount} rows`);
