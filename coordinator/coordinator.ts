@@ -12,6 +12,7 @@ import {
   isCompanion,
   metadataCompanion,
 } from '#cluster/namespaces/companions.ts';
+import { promiseNamespaces, type PromiseTarget } from '#cluster/admin/promises.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import {
   isReady,
@@ -31,7 +32,7 @@ import type { CoordinatorConfig } from '#lib/config/config.ts';
 import type { FormatLevels } from '#lib/format_level.ts';
 import type { Env } from '#lib/env/env.ts';
 import { type HttpServer, httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
-import { TsdbError } from '#lib/errors.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
@@ -152,7 +153,11 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   const ingest = new Ingest(
     decoder,
     session,
-    { ready: () => readable.list, refresh: (signal) => topology.refresh(signal) },
+    {
+      ready: () => readable.list,
+      revision: () => topology.view.namespacesRevision,
+      refresh: (signal) => topology.refresh(signal),
+    },
     {
       exemplars: new ExemplarWriter(
         config.exemplars,
@@ -186,6 +191,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     () => readable.list,
     selectMetrics(options.metrics),
     turningOf,
+    env.clock,
   );
   const settings: QuerySettings = {
     timeoutMillis: config.queryTimeoutMillis,
@@ -296,6 +302,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   try {
     const metricsServer = await openMetrics(options);
     const placement = () => topology.view.placement;
+    keepPromises(options, stop.signal);
     void peerClocks.follow({ placement, nodeServiceOf: options.nodeOf }, stop.signal);
     return {
       api,
@@ -312,6 +319,29 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     await api.close();
     throw error;
   }
+}
+
+/** How often it is looked whether promises of namespaces are missing. */
+const promisesMillis = 5_000;
+
+/** Promises since when namespaces have every row, which reads go by (#cluster/namespaces/samples.ts). */
+function keepPromises(options: CoordinatorOptions, signal: AbortSignal): void {
+  const { env, topology, nodeOf, log } = options;
+  const { clock } = env;
+  const kv = lookingFirst(options.kv, (until) => topology.refresh(until));
+  const target: PromiseTarget = {
+    namespaces: new NamespaceStore(kv, options.cluster, clock),
+    topology,
+    clock,
+    nodeOf,
+  };
+  clock.every(
+    promisesMillis,
+    async () => void (await promiseNamespaces(target, clock.deadline(proofMillisMax, signal))),
+    (error) =>
+      log.debug({ error: messageOf(error) }, 'cannot promise since when namespaces are whole'),
+    signal,
+  );
 }
 
 /** READY unaggregated namespaces of samples, listed anew only when the registry is another one. */
@@ -338,6 +368,9 @@ class ReadyNamespaces {
     this.#all = [...namespaces.values()].filter(takes).map((namespace) => ({
       name: namespace.name,
       schemas: schemasOf(namespace),
+      ...(namespace.completeSinceNanos === undefined
+        ? {}
+        : { completeSinceNanos: namespace.completeSinceNanos }),
       ...writeRulesOf(namespace.options),
     }));
     return this.#all;

@@ -529,6 +529,7 @@ export class NodeRuntime implements AsyncDisposable {
       view.endedNamespaces,
     );
     this.#namespacesRevision = view.namespacesRevision;
+    this.database.sampleNamespaces.note(view.namespaces, view.namespacesRevision, view.lineageId);
     const isMarked = shards.all().some(({ id, state }) => state === 'AVAILABLE' && waiting.has(id));
     if (isMarked) this.#checkStanding();
     this.#limits.apply();

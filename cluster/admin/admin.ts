@@ -21,10 +21,9 @@ import {
   advanceStaging,
   checkReadyable,
   deleteNamespace,
-  isReady,
-  type NamespaceRegistry,
   updateNamespace,
-} from '../namespaces/namespaces.ts';
+} from '../namespaces/changes.ts';
+import { isReady, type NamespaceRegistry } from '../namespaces/namespaces.ts';
 import { type RegistryJson, registryToJson, withDurations } from '../namespaces/json.ts';
 import {
   type Instance,
@@ -441,7 +440,7 @@ export class ClusterAdmin {
   ): Promise<RegistryAnswer> {
     const { name, update } = updateOfRequest(body);
     return this.#changeRegistry(
-      (registry) => updateNamespace(registry, name, update),
+      (registry) => updateNamespace(registry, name, update, this.#clock.nowNanos()),
       options,
       signal,
     );

@@ -110,7 +110,10 @@ export class SessionWriter {
     rows: SessionRows | SessionTypedRows,
     series: SeriesTable,
     signal: AbortSignal,
-    { consistency = this.#options.writeConsistency ?? 'majority' }: WriteOptions,
+    {
+      consistency = this.#options.writeConsistency ?? 'majority',
+      namespacesRevision = 0,
+    }: WriteOptions,
   ): Promise<WriteResult> {
     const { rowCount } = rows;
     if (rowCount === 0) return wholeResult(0, []);
@@ -138,7 +141,7 @@ export class SessionWriter {
     const derivesVersions = formatLevel >= rowVersionsFormatLevel && version > this.#underivedUpTo;
     const until = this.#signals.begin(signal);
     const work = new Work(
-      { namespace, copy, series, consistency, version, derivesVersions },
+      { namespace, copy, series, consistency, version, derivesVersions, namespacesRevision },
       () => {
         until.end();
         this.#pool.give(copy);
@@ -408,6 +411,8 @@ interface WriteFacts {
   readonly version: number;
   /** Rows have versions that are derived from their times, until another value is in the way. */
   readonly derivesVersions: boolean;
+  /** As of `WriteOptions`: who has chosen the namespaces by it goes on by it. */
+  readonly namespacesRevision: number;
 }
 
 /**
@@ -420,6 +425,7 @@ class Work implements WriteFacts {
   readonly consistency: WriteConsistency;
   version: number;
   readonly derivesVersions: boolean;
+  readonly namespacesRevision: number;
   readonly #onEnd: () => void;
   #borrowers = 1;
 
@@ -431,6 +437,7 @@ class Work implements WriteFacts {
     this.consistency = facts.consistency;
     this.version = facts.version;
     this.derivesVersions = facts.derivesVersions;
+    this.namespacesRevision = facts.namespacesRevision;
     this.#onEnd = onEnd;
   }
 
@@ -614,6 +621,7 @@ class Attempt {
       namespace: work.namespace,
       namespaceNumber: this.#namespaceNumber,
       placementVersion: view.placementVersion,
+      namespacesRevision: work.namespacesRevision,
     };
     const packed =
       node.writeColumns === undefined

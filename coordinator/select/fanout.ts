@@ -1,12 +1,15 @@
 /**
- * The query engines' storage: chooses the namespaces that are asked. Floats come from one, the one that covers the
- * range; beside it those that hold messages answer with a series for each numeric field.
+ * The query engines' storage: chooses the namespaces that are asked. Samples come from the one that has all of the range,
+ * or from those that have it between them (#cluster/namespaces/samples.ts); beside it those that hold messages answer with
+ * a series for each numeric field.
  */
 import type { Schemas } from '#cluster/namespaces/schemas.ts';
 import type { Turning } from '#engine/aside/aside.ts';
+import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { joinedLabels, joinedSeries } from './join.ts';
 import { MessageSource } from './message_source.ts';
+import { type SamplesNamespace, SamplesSource } from './samples_source.ts';
 import type { SelectMetrics } from './metrics.ts';
 import { NamespaceSource, type ReadSession, type SourceSetup } from './namespace_source.ts';
 import type {
@@ -21,9 +24,7 @@ import type {
 export type { ReadSession } from './namespace_source.ts';
 
 /** A namespace that may be read. */
-export interface ReadableNamespace {
-  readonly name: string;
-  readonly retentionNanos: bigint;
+export interface ReadableNamespace extends SamplesNamespace {
   /** Of its values, when they are messages. */
   readonly schemas: Schemas | null;
 }
@@ -35,23 +36,8 @@ export interface MessagesOfNamespace {
   readonly source: SeriesSource;
 }
 
-/** Says in an answer that others could have been read as well, or null. */
-function tieWarning(
-  read: ReadableNamespace,
-  namespaces: readonly ReadableNamespace[],
-): string | null {
-  const others = namespaces.filter(
-    (each) => each !== read && each.retentionNanos === read.retentionNanos,
-  );
-  if (others.length === 0) return null;
-  const names = others.map(({ name }) => name).join(' and ');
-  return `namespace ${read.name} was read: it was made ready before ${names} of the same retention`;
-}
-
 /**
- * The namespace that answers. Only unaggregated ones are readable, and of those the one with the
- * longest retention covers every range that any of them covers. Of several the first one answers:
- * who makes another one ready takes nothing away from queries.
+ * The namespace that goes back furthest, the first of equals: for what is told of one alone.
  * @param namespaces in the order in which they were made ready
  * @throws {TsdbError} UNAVAILABLE when there is none
  */
@@ -73,6 +59,7 @@ export class Fanout implements SeriesSource {
   readonly #namespaces: () => readonly ReadableNamespace[];
   readonly #metrics: SelectMetrics;
   readonly #setup: SourceSetup;
+  readonly #clock: Pick<Clock, 'nowNanos'>;
 
   /**
    * @param namespaces the READY unaggregated ones of the moment; empty when there is none
@@ -83,7 +70,9 @@ export class Fanout implements SeriesSource {
     namespaces: () => readonly ReadableNamespace[],
     metrics: SelectMetrics,
     turningOf: (signal: AbortSignal) => Turning,
+    clock: Pick<Clock, 'nowNanos'>,
   ) {
+    this.#clock = clock;
     this.#namespaces = namespaces;
     this.#metrics = metrics;
     const onFetched = (seriesCount: number): void => metrics.fetchedSeries.increase(seriesCount);
@@ -174,7 +163,7 @@ export class Fanout implements SeriesSource {
   messages(): readonly MessagesOfNamespace[] {
     return this.#namespaces().flatMap(({ name, schemas }) => {
       if (schemas === null) return [];
-      return [{ name, schemas, source: new NamespaceSource(this.#setup, name, null) }];
+      return [{ name, schemas, source: new NamespaceSource(this.#setup, name) }];
     });
   }
 
@@ -183,10 +172,8 @@ export class Fanout implements SeriesSource {
     const all = this.#namespaces();
     const ofFloats = all.filter(({ schemas }) => schemas === null);
     const sources: SeriesSource[] = [];
-    if (ofFloats.length > 0 || all.length === 0) {
-      const read = readableNamespace(ofFloats);
-      sources.push(new NamespaceSource(this.#setup, read.name, tieWarning(read, ofFloats)));
-    }
+    if (all.length === 0) readableNamespace(all);
+    if (ofFloats.length > 0) sources.push(new SamplesSource(this.#setup, ofFloats, this.#clock));
     for (const { source, schemas } of this.messages()) {
       sources.push(new MessageSource(source, schemas, this.#setup.turningOf));
     }
