@@ -28,6 +28,8 @@ import { OwnShards } from './own_shards.ts';
 import { retrying, type RetryingOptions } from './retrying.ts';
 import { Settling } from './settling.ts';
 import { Standing } from './standing.ts';
+import { Aggregator } from './storage/aggregation/aggregator.ts';
+import { SliceNotes } from './storage/aggregation/notes.ts';
 import { Upkeep } from './upkeep.ts';
 import { StoreMemory } from './identity/store_memory.ts';
 import { rehearseNewSeries } from './rehearsal.ts';
@@ -119,6 +121,7 @@ export class NodeRuntime implements AsyncDisposable {
     formats: NodeFormats,
     database: Database,
     knownStore: KnownStore | null,
+    aggregator: Aggregator,
   ) {
     this.#options = options;
     this.#formats = formats;
@@ -189,6 +192,7 @@ export class NodeRuntime implements AsyncDisposable {
       options.topology,
     );
     this.#upkeep = new Upkeep({
+      aggregator,
       ...shared,
       database,
       metrics: this.#metrics,
@@ -248,7 +252,8 @@ export class NodeRuntime implements AsyncDisposable {
     });
     makeRoom = () => database.makeRoom();
     database.parking.keepMillis = options.parkedKeepMillis ?? parkedKeepMillisDefault;
-    const runtime = new NodeRuntime(options, formats, database, knownStore);
+    const aggregator = new Aggregator(database, await SliceNotes.open(env.disk, log, dataFolder));
+    const runtime = new NodeRuntime(options, formats, database, knownStore, aggregator);
     runtime.#begin();
     return runtime;
   }

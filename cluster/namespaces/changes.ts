@@ -8,6 +8,7 @@ import {
   aggregationOf,
   type ExtendedOptions,
   isReady,
+  isUnaggregated,
   type Namespace,
   namespaceOf,
   type NamespaceRegistry,
@@ -74,9 +75,9 @@ export function updateNamespace(
       `options.aggregationOptions: cannot aggregate namespace ${name}: it has a schema, and messages are not aggregated`,
     );
   }
-  if (update.aggregations !== null && isReady(updated) && aggregationOf(updated) !== null) {
+  if (update.aggregations !== null && isReady(updated) && !isSameAggregation(namespace, updated)) {
     throw badRequest(
-      `options.aggregationOptions: cannot aggregate namespace ${name}: it is ready, and nothing downsamples into it yet`,
+      `options.aggregationOptions: cannot change what namespace ${name} aggregates: it is ready, and has rows of what it was`,
     );
   }
   return withNamespace(registry, keepingFloor(namespace, updated, nowNanos));
@@ -91,7 +92,7 @@ export function deleteNamespace(registry: NamespaceRegistry, name: string): Name
 /**
  * Takes a namespace further on its way; a state that it has passed already changes nothing.
  * @returns the registry itself when nothing changes
- * @throws {TsdbError} NOT_FOUND, BAD_REQUEST when an aggregated one would be READY
+ * @throws {TsdbError} NOT_FOUND, BAD_REQUEST as `checkReadyable`
  */
 export function advanceStaging(
   registry: NamespaceRegistry,
@@ -108,12 +109,29 @@ export function advanceStaging(
   return registryOf([...others.values(), completeWhenAlone(others, advanced)]);
 }
 
-/** @throws {TsdbError} BAD_REQUEST for an aggregated one */
+function isSameAggregation(before: Namespace, after: Namespace): boolean {
+  const [a, b] = [before, after].map((namespace) => {
+    const aggregation = aggregationOf(namespace);
+    return `${isUnaggregated(namespace)} ${aggregation?.resolutionNanos} ${aggregation?.downsampleAll}`;
+  });
+  return a === b;
+}
+
+/** @throws {TsdbError} BAD_REQUEST for an aggregated one that nobody makes windows for */
 export function checkReadyable(namespace: Namespace): void {
-  if (aggregationOf(namespace) === null) return;
-  throw badRequest(
-    `cannot make namespace ${namespace.name} ready: it is aggregated, and nothing downsamples into it yet`,
-  );
+  const aggregation = aggregationOf(namespace);
+  if (aggregation === null) return;
+  const cannot = `cannot make namespace ${namespace.name} ready: it is aggregated`;
+  if (!aggregation.downsampleAll) {
+    throw badRequest(
+      `${cannot} by rules (downsampleOptions.all is false), which are not applied yet`,
+    );
+  }
+  if (isUnaggregated(namespace)) {
+    throw badRequest(
+      `${cannot} and takes samples (an element of aggregations with aggregated false)`,
+    );
+  }
 }
 
 /** Time inside a block is a number of nanoseconds, exact below this. */
@@ -146,8 +164,13 @@ function namespaceProblem(namespace: Namespace): string | null {
     return `index block size must be the data block size ${show(blockSize)}: ${show(indexOptions.blockSizeNanos)}`;
   }
   for (const { aggregated, attributes } of aggregations ?? []) {
-    if (aggregated && (attributes === null || attributes.resolutionNanos <= 0n)) {
+    if (!aggregated) continue;
+    if (attributes === null || attributes.resolutionNanos <= 0n) {
       return 'an aggregated namespace needs a positive resolution in attributes';
+    }
+    const { resolutionNanos } = attributes;
+    if (blockSize % resolutionNanos !== 0n && resolutionNanos % blockSize !== 0n) {
+      return `resolution must divide the block size ${show(blockSize)}, or be a multiple of it: ${show(resolutionNanos)}`;
     }
   }
   return null;

@@ -20,7 +20,7 @@ export interface AggregationExports {
   /**
    * Writes windows from `first` on as a typed chunk; gives its end. Their versions are those of
    * their times.
-   * @param deletions sequence of the last deletion that the rows were without
+   * @param deletions version of the last deletion that the rows were without
    * @param scratch `scratchBytes`
    * @param work `encodeBytes`
    * @param out `chunkBytes`

@@ -93,7 +93,7 @@ export class WindowFold {
 
   /**
    * The windows as typed chunks, each behind its length as in a volume: a copy.
-   * @param deletions sequence of the last deletion that the rows were without; 0 for none
+   * @param deletions version of the last deletion that the rows were without; 0 for none
    */
   chunks(deletions: bigint): Uint8Array<ArrayBuffer> {
     const parts: Uint8Array[] = [];
