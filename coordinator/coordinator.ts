@@ -16,6 +16,7 @@ import { promiseNamespaces, type PromiseTarget } from '#cluster/admin/promises.t
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import {
   isReady,
+  aggregationOf,
   isUnaggregated,
   type Namespace,
   writeRulesOf,
@@ -45,7 +46,7 @@ import { Companion } from './companions/companion.ts';
 import { ExemplarWriter } from './companions/exemplar_writer.ts';
 import { MetadataWriter } from './companions/metadata_writer.ts';
 import { companionMetrics } from './companions/metrics.ts';
-import { Fanout, readableNamespace } from './select/fanout.ts';
+import { Fanout, readableNamespace, type WindowsNamespace } from './select/fanout.ts';
 import { Ingest, verdictBy } from './ingest/ingest.ts';
 import type { IngestNamespace } from './ingest/namespaces.ts';
 import { apiMetrics } from './http/metrics.ts';
@@ -192,6 +193,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     selectMetrics(options.metrics),
     turningOf,
     env.clock,
+    () => readable.resolutions,
   );
   const settings: QuerySettings = {
     timeoutMillis: config.queryTimeoutMillis,
@@ -349,9 +351,16 @@ class ReadyNamespaces {
   readonly #topology: Pick<Topology, 'view'>;
   #of: unknown = null;
   #all: readonly IngestNamespace[] = [];
+  #resolutions: readonly WindowsNamespace[] = [];
 
   constructor(topology: Pick<Topology, 'view'>) {
     this.#topology = topology;
+  }
+
+  /** READY aggregated ones. @throws as `list` */
+  get resolutions(): readonly WindowsNamespace[] {
+    void this.list;
+    return this.#resolutions;
   }
 
   /** @throws {TsdbError} UNAVAILABLE as long as nothing is known of the cluster */
@@ -365,6 +374,14 @@ class ReadyNamespaces {
     this.#of = namespaces;
     const takes = (namespace: Namespace): boolean =>
       isReady(namespace) && isUnaggregated(namespace) && !isCompanion(namespace.name);
+    this.#resolutions = [...namespaces.values()].flatMap((namespace) => {
+      const aggregation = aggregationOf(namespace);
+      if (!isReady(namespace) || isUnaggregated(namespace)) return [];
+      if (aggregation?.downsampleAll !== true) return [];
+      const { retentionPeriodNanos } = namespace.options.retentionOptions;
+      const { resolutionNanos } = aggregation;
+      return [{ name: namespace.name, retentionNanos: retentionPeriodNanos, resolutionNanos }];
+    });
     this.#all = [...namespaces.values()].filter(takes).map((namespace) => ({
       name: namespace.name,
       schemas: schemasOf(namespace),

@@ -7,6 +7,7 @@ import type { Schemas } from '#cluster/namespaces/schemas.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { nanosPerMilli } from '#lib/time.ts';
 import { joinedLabels, joinedSeries } from './join.ts';
 import { MessageSource } from './message_source.ts';
 import { type SamplesNamespace, SamplesSource } from './samples_source.ts';
@@ -19,7 +20,10 @@ import type {
   SelectLimits,
   SelectRange,
   SelectResult,
+  SelectWindows,
+  Timeline,
 } from './storage.ts';
+import { WindowsSource } from './windows_source.ts';
 
 export type { ReadSession } from './namespace_source.ts';
 
@@ -27,6 +31,13 @@ export type { ReadSession } from './namespace_source.ts';
 export interface ReadableNamespace extends SamplesNamespace {
   /** Of its values, when they are messages. */
   readonly schemas: Schemas | null;
+}
+
+/** A READY namespace of windows of all series. */
+export interface WindowsNamespace {
+  readonly name: string;
+  readonly retentionNanos: bigint;
+  readonly resolutionNanos: bigint;
 }
 
 /** A namespace whose values are messages, as it is stored. */
@@ -60,6 +71,7 @@ export class Fanout implements SeriesSource {
   readonly #metrics: SelectMetrics;
   readonly #setup: SourceSetup;
   readonly #clock: Pick<Clock, 'nowNanos'>;
+  readonly #resolutions: () => readonly WindowsNamespace[];
 
   /**
    * @param namespaces the READY unaggregated ones of the moment; empty when there is none
@@ -71,12 +83,37 @@ export class Fanout implements SeriesSource {
     metrics: SelectMetrics,
     turningOf: (signal: AbortSignal) => Turning,
     clock: Pick<Clock, 'nowNanos'>,
+    resolutions: () => readonly WindowsNamespace[] = () => [],
   ) {
     this.#clock = clock;
+    this.#resolutions = resolutions;
     this.#namespaces = namespaces;
     this.#metrics = metrics;
     const onFetched = (seriesCount: number): void => metrics.fetchedSeries.increase(seriesCount);
     this.#setup = { session, turningOf, onFetched };
+  }
+
+  timeline(): Timeline | null {
+    const resolutions = this.#resolutions();
+    if (resolutions.length === 0) return null;
+    const nowNanos = this.#clock.nowNanos();
+    const millisOf = (retentionNanos: bigint): number =>
+      Number((nowNanos - retentionNanos) / nanosPerMilli);
+    const ofSamples = this.#namespaces().filter(({ schemas }) => schemas === null);
+    const samplesFromMillis = ofSamples.reduce(
+      (least, { retentionNanos }) => Math.min(least, millisOf(retentionNanos)),
+      Number(nowNanos / nanosPerMilli),
+    );
+    return {
+      samplesFromMillis,
+      resolutions: resolutions
+        .map(({ name, resolutionNanos, retentionNanos }) => ({
+          namespace: name,
+          resolutionMillis: Number(resolutionNanos / nanosPerMilli),
+          fromMillis: millisOf(retentionNanos),
+        }))
+        .sort((a, b) => a.resolutionMillis - b.resolutionMillis),
+    };
   }
 
   select(
@@ -84,7 +121,13 @@ export class Fanout implements SeriesSource {
     range: SelectRange,
     limits: SelectLimits,
     signal: AbortSignal,
+    windows: SelectWindows | null = null,
   ): Promise<SelectResult> {
+    if (windows !== null) {
+      return this.#ofWindows(new WindowsSource(this.#setup, windows), (source) =>
+        source.select(matchers, range, limits, signal),
+      );
+    }
     return this.#counted('select', async (sources) =>
       joinedSeries(
         await Promise.all(sources.map((each) => each.select(matchers, range, limits, signal))),
@@ -180,13 +223,24 @@ export class Fanout implements SeriesSource {
     return sources;
   }
 
+  #ofWindows<Result>(
+    source: WindowsSource,
+    ask: (source: WindowsSource) => Promise<Result>,
+  ): Promise<Result> {
+    return this.#noted('select', () => ask(source));
+  }
+
   async #counted<Result>(
     kind: string,
     ask: (sources: readonly SeriesSource[]) => Promise<Result>,
   ): Promise<Result> {
+    return this.#noted(kind, () => ask(this.#sources()));
+  }
+
+  async #noted<Result>(kind: string, ask: () => Promise<Result>): Promise<Result> {
     this.#metrics.fetches.increase(1, { kind });
     try {
-      return await ask(this.#sources());
+      return await ask();
     } catch (error) {
       this.#metrics.fetchErrors.increase(1, { kind });
       throw error;

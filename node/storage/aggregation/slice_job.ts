@@ -2,7 +2,7 @@
  * Makes the windows of one slice: raw rows of its filesets, series by series, become windows in a volume of the aggregated
  * namespace. Neither memory nor log sees them; what is half-done when the process ends, the next start removes.
  */
-import { WindowFold } from '#engine/aggregation/window_fold.ts';
+import { WindowFold } from '#engine/aggregation/fold.ts';
 import { readFloats } from '#engine/store/chunk_merge.ts';
 import { readMixedRows } from '#engine/store/read/mixed_rows.ts';
 import { hasTyped } from '#engine/store/typed_chunks.ts';
