@@ -18,9 +18,16 @@ export interface AggregationExports {
   /** Work space to write so many windows. */
   encodeBytes(windows: number): number;
   /**
+   * Writes rows in strictly ascending time as a chunk of floats as they are, all with the version
+   * of the last; gives its end.
+   * @param lags room for i64 of the rows
+   * @param out `rawBytes`
+   */
+  encodeFloats(times: number, values: number, lags: number, rows: number, out: number): number;
+  /**
    * Writes windows from `first` on as a typed chunk; gives its end. Their versions are those of
    * their times.
-   * @param deletions sequence of the last deletion that the rows were without
+   * @param deletions version of the last deletion that the rows were without
    * @param scratch `scratchBytes`
    * @param work `encodeBytes`
    * @param out `chunkBytes`
@@ -46,6 +53,8 @@ export interface AggregationExports {
    * Takes rows that come after those before, in strictly ascending time: i64 times and float64s.
    */
   foldRows(fold: number, times: number, values: number, rows: number): void;
+  /** Room for a chunk of so many rows as they are. */
+  rawBytes(rows: number): number;
   /** Of the region `scratch`. */
   scratchBytes(): number;
 }

@@ -10,7 +10,7 @@ import { TypedValueReader, TypedValueWriter, valueKind } from './typed_value.ts'
 
 /** Numbers of its fields. */
 export const windowField = {
-  /** uint: sequence of the last deletion that its rows were without. */
+  /** uint: version of the last deletion that its rows were without. */
   deletions: 1,
   /** uint: rows, without stale markers. */
   count: 2,

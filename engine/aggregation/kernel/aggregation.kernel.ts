@@ -1,7 +1,9 @@
 // Rows of a series to windows (docs/AGGREGATION.md), and windows to typed chunks. All memory is the caller's: it lays out
-// regions and passes their addresses. The facade is engine/aggregation/window_fold.ts, the twin fold_twin.ts.
+// regions and passes their addresses. The facade is engine/aggregation/fold.ts, the twin fold_twin.ts.
 import { encoderScratchBytes } from '../../codec/kernel/scratch';
 import { writeVarint } from '../../codec/kernel/integers';
+import { versionAt } from '../../codec/kernel/rows';
+import { encodeRaw } from '../../codec/kernel/write';
 import { encodeTyped, typedChunkBytesMax, typedEncodeBytes } from '../../typed/kernel/encode';
 import { kindWindow, placed, typeBits, typeDouble, typeUint } from '../../typed/kernel/fields';
 
@@ -154,6 +156,25 @@ export function endFold(fold: usize): u32 {
   return f.windows;
 }
 
+/** Room for a chunk of so many rows as they are. */
+export function rawBytes(rows: u32): usize {
+  return 64 + <usize>rows * 20;
+}
+
+/**
+ * Writes rows in strictly ascending time as a chunk of floats as they are, all with the version of the last; gives its end.
+ * @param lags room for i64 of the rows
+ * @param out `rawBytes`
+ */
+export function encodeFloats(times: usize, values: usize, lags: usize, rows: u32, out: usize): usize {
+  const bytes = <usize>rows << 3;
+  const version = versionAt(load<i64>(times + bytes - 8));
+  for (let i: usize = 0; i < bytes; i += 8) {
+    store<i64>(lags + i, version - versionAt(load<i64>(times + i)));
+  }
+  return encodeRaw(times, values, lags, rows, version, out);
+}
+
 /** Of the region `scratch`. */
 export function scratchBytes(): usize {
   return encoderScratchBytes;
@@ -171,7 +192,7 @@ export function chunkBytes(windows: u32): usize {
 
 /**
  * Writes windows from `first` on as a typed chunk; gives its end. Their versions are those of their times.
- * @param deletions sequence of the last deletion that the rows were without
+ * @param deletions version of the last deletion that the rows were without
  * @param scratch `scratchBytes`
  * @param work `encodeBytes`
  * @param out `chunkBytes`

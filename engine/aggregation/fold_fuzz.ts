@@ -7,7 +7,7 @@ import { allTimes } from '../store/workshop.ts';
 import { bitsOfDouble } from '../typed/typed_value.ts';
 import { windowOfValue } from '../typed/window.ts';
 import { type FoldedWindow, foldTwin } from './fold_twin.ts';
-import { WindowFold } from './window_fold.ts';
+import { WindowFold } from './fold.ts';
 
 const staleBits = 0x7ff0000000000002n;
 const second = 1_000_000_000n;

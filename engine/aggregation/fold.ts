@@ -67,8 +67,6 @@ export class WindowFold {
    * @param values by their bits: a stale marker is one
    */
   add(timestampNanos: BigInt64Array, values: Float64Array): this {
-    const bytesOf = ({ buffer, byteOffset, byteLength }: Float64Array | BigInt64Array) =>
-      new Uint8Array(buffer, byteOffset, byteLength);
     const [times, bits] = [bytesOf(timestampNanos), bytesOf(values)];
     for (let at = 0; at < times.length; at += 8 * rowsAtOnce) {
       const end = Math.min(times.length, at + 8 * rowsAtOnce);
@@ -93,7 +91,7 @@ export class WindowFold {
 
   /**
    * The windows as typed chunks, each behind its length as in a volume: a copy.
-   * @param deletions sequence of the last deletion that the rows were without; 0 for none
+   * @param deletions version of the last deletion that the rows were without; 0 for none
    */
   chunks(deletions: bigint): Uint8Array<ArrayBuffer> {
     const parts: Uint8Array[] = [];
@@ -119,6 +117,27 @@ export class WindowFold {
     return parts.length === 1 ? (parts[0] as Uint8Array<ArrayBuffer>) : joined(parts);
   }
 
+  /**
+   * Rows as a chunk of floats, behind its length: a copy. For columns of windows that are read as samples.
+   * @param timestampNanos in strictly ascending order, one at least
+   */
+  floats(timestampNanos: BigInt64Array, values: Float64Array): Uint8Array<ArrayBuffer> {
+    const parts: Uint8Array[] = [];
+    const top = this.#top;
+    for (let first = 0; first < timestampNanos.length; first += rowsAtOnce) {
+      const rows = Math.min(rowsAtOnce, timestampNanos.length - first);
+      const lags = this.#room(8 * rows);
+      const out = this.#room(this.#kernel.rawBytes(rows));
+      const memory = new Uint8Array(this.#buffer);
+      memory.set(bytesOf(timestampNanos.subarray(first, first + rows)), this.#times);
+      memory.set(bytesOf(values.subarray(first, first + rows)), this.#values);
+      const end = this.#kernel.encodeFloats(this.#times, this.#values, lags, rows, out);
+      parts.push(new Uint8Array(this.#buffer, out, end - out).slice());
+      this.#top = top;
+    }
+    return parts.length === 1 ? (parts[0] as Uint8Array<ArrayBuffer>) : joined(parts);
+  }
+
   get #buffer(): ArrayBuffer {
     return this.#memory.buffer;
   }
@@ -131,6 +150,10 @@ export class WindowFold {
     if (missing > 0) this.#memory.grow(Math.ceil(missing / pageBytes));
     return at;
   }
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: Float64Array | BigInt64Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {

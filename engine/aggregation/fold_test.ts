@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { readTyped } from '../store/typed_chunks.ts';
 import { allTimes } from '../store/workshop.ts';
 import { type AggregatedWindow, windowOfValue } from '../typed/window.ts';
-import { fuzz } from './window_fold_fuzz.ts';
-import { WindowFold } from './window_fold.ts';
+import { fuzz } from './fold_fuzz.ts';
+import { WindowFold } from './fold.ts';
 
 const minute = 60_000_000_000n;
 const begin = 1_700_000_040_000_000_000n;

@@ -7,7 +7,7 @@ import { inColumns } from '../typed/codec_fuzz.ts';
 import { deviceValues } from '../typed/samples_testing.ts';
 import { valueKind } from '../typed/typed_value.ts';
 import { valueOfWindow, type WindowColumn, windowOfValue } from '../typed/window.ts';
-import { WindowColumnsReader } from './window_columns.ts';
+import { WindowColumnsReader } from './columns.ts';
 
 const reader = new WindowColumnsReader();
 const names = ['count', 'last', 'min', 'max', 'sum', 'resets'] as const;

@@ -2,7 +2,7 @@
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { cpuNanosOf } from '../codec/codec_bench.ts';
 import { codecSamples } from '../codec/samples_testing.ts';
-import { WindowFold } from './window_fold.ts';
+import { WindowFold } from './fold.ts';
 
 const rowCount = 2_880;
 const resolutionNanos = 300_000_000_000n;

@@ -1,0 +1,79 @@
+/** Windows as samples: one column of theirs as chunks of floats, which every function over samples reads. */
+import { eachTypedInOrder } from '../store/typed_chunks.ts';
+import { allTimes } from '../store/workshop.ts';
+import type { WindowColumn } from '../typed/window.ts';
+import { WindowColumnsReader, type WindowRows } from './columns.ts';
+import { WindowFold } from './fold.ts';
+
+/**
+ * What is read of windows: a column, or what a counter is read by: the last values, and before a window in which it began
+ * again a row of what it had come to.
+ */
+export type ReadColumn = WindowColumn | 'counter';
+
+/** From a window's end back to the row of what a counter had come to in it. */
+const beforeEndNanos = 1_000_000n;
+
+let shared: { readonly reader: WindowColumnsReader; readonly fold: WindowFold } | null = null;
+
+/**
+ * @param chunks typed ones of a series, of any replicas
+ * @throws {TsdbError} BAD_REQUEST when one is malformed, RESOURCE_EXHAUSTED when there are more than can be merged
+ */
+export function floatsOfWindows(
+  chunks: readonly Uint8Array[],
+  column: ReadColumn,
+): Uint8Array<ArrayBuffer>[] {
+  const { reader, fold } = (shared ??= {
+    reader: new WindowColumnsReader(),
+    fold: new WindowFold(),
+  });
+  const made: Uint8Array<ArrayBuffer>[] = [];
+  for (const chunk of eachTypedInOrder(chunks, allTimes)) {
+    const { endNanos, values } =
+      column === 'counter'
+        ? counterRows(reader, chunk)
+        : column === 'last'
+          ? reader.read(chunk, [column])[0]!
+          : rowsWithSamples(reader, chunk, column);
+    if (endNanos.length > 0) made.push(fold.floats(endNanos, values));
+  }
+  return made;
+}
+
+/** Without the windows that have stale markers alone. */
+function rowsWithSamples(
+  reader: WindowColumnsReader,
+  chunk: Uint8Array,
+  column: WindowColumn,
+): WindowRows {
+  const [all, count] = reader.read(chunk, [column, 'count']) as [WindowRows, WindowRows];
+  if (!count.values.includes(0)) return all;
+  const kept = [...count.values.keys()].filter((i) => count.values[i] !== 0);
+  return {
+    endNanos: BigInt64Array.from(kept, (i) => all.endNanos[i]!),
+    values: Float64Array.from(kept, (i) => all.values[i]!),
+  };
+}
+
+function counterRows(reader: WindowColumnsReader, chunk: Uint8Array): WindowRows {
+  const [last, resets] = reader.read(chunk, ['last', 'resets']) as [WindowRows, WindowRows];
+  const count = resets.values.reduce((sum, value) => (value === 0 ? sum : sum + 1), 0);
+  if (count === 0) return last;
+  const endNanos = new BigInt64Array(last.endNanos.length + count);
+  const values = new Float64Array(endNanos.length);
+  // By bits: what is a stale marker stays one.
+  const [from, to] = [last.values, values].map(
+    ({ buffer, byteOffset, length }) => new BigUint64Array(buffer, byteOffset, length),
+  ) as [BigUint64Array, BigUint64Array];
+  let at = 0;
+  for (const [i, end] of last.endNanos.entries()) {
+    if (resets.values[i] !== 0) {
+      endNanos[at] = end - beforeEndNanos;
+      values[at++] = resets.values[i]!;
+    }
+    endNanos[at] = end;
+    to[at++] = from[i]!;
+  }
+  return { endNanos, values };
+}
