@@ -137,6 +137,9 @@ export function checkReadyable(namespace: Namespace): void {
 /** Time inside a block is a number of nanoseconds, exact below this. */
 const blockSizeNanosMax = BigInt(Number.MAX_SAFE_INTEGER);
 
+/** Windows of less would be no fewer than the samples. */
+const resolutionNanosMin = 1_000_000_000n;
+
 function namespaceProblem(namespace: Namespace): string | null {
   const { retentionOptions: retention, indexOptions, aggregations } = namespace.options;
   const named = segmentProblem('name', namespace.name);
@@ -169,6 +172,9 @@ function namespaceProblem(namespace: Namespace): string | null {
       return 'an aggregated namespace needs a positive resolution in attributes';
     }
     const { resolutionNanos } = attributes;
+    if (resolutionNanos < resolutionNanosMin) {
+      return `resolution must be at least ${show(resolutionNanosMin)}: ${show(resolutionNanos)}`;
+    }
     if (blockSize % resolutionNanos !== 0n && resolutionNanos % blockSize !== 0n) {
       return `resolution must divide the block size ${show(blockSize)}, or be a multiple of it: ${show(resolutionNanos)}`;
     }

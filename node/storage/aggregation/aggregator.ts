@@ -7,6 +7,7 @@ import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
 import { isOfSamples, samplesParts } from '#cluster/namespaces/samples.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf } from '#lib/errors.ts';
+import { type FormatLevels, resolutionsFormatLevel } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
@@ -28,10 +29,13 @@ import {
 
 /** Share of the main loop's time. */
 const aggregationShare = 0.2;
+/** How often notes are saved while slices are made. */
+const saveMillis = 60_000;
 const nanosPerMilli = 1_000_000n;
 
 export interface AggregatorParts extends VolumeParts {
   readonly log: Log;
+  readonly formats: FormatLevels;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
 }
 
@@ -70,6 +74,7 @@ export class Aggregator {
   readonly #notes: SliceNotes;
   /** When slices were made last by this process, in monotonic milliseconds. */
   readonly #madeMillis = new Map<SliceKey, number>();
+  #savedMillis = 0;
   /** Counts of this process, for metrics. */
   readonly counts: { slices: number; series: number; windows: number; failures: number } = {
     slices: 0,
@@ -88,9 +93,21 @@ export class Aggregator {
    * @throws the signal's reason, a broken invariant
    */
   async runDue(signal: AbortSignal): Promise<void> {
-    const { env, log } = this.#parts;
+    const { env } = this.#parts;
     const pace = new Pace(env.clock, () => aggregationShare);
-    const targets = this.#targets();
+    // Before that there may be nodes that cannot read windows.
+    const isUpgraded = this.#parts.formats.level() >= resolutionsFormatLevel;
+    const targets = isUpgraded ? this.#targets() : [];
+    try {
+      await this.#makeDue(targets, pace, signal);
+    } finally {
+      if (isUpgraded) this.#forgetOthers(targets);
+      await this.#notes.save();
+    }
+  }
+
+  async #makeDue(targets: readonly Target[], pace: Pace, signal: AbortSignal): Promise<void> {
+    const { log } = this.#parts;
     if (targets.length > 0) {
       const raws = this.#raws();
       for (const target of targets) {
@@ -106,16 +123,24 @@ export class Aggregator {
             signal.throwIfAborted();
             if (error instanceof BrokenInvariant) throw error;
             this.counts.failures += 1;
+            this.#madeMillis.set(work.key, this.#parts.env.clock.monotonicMillis());
             const { shard, startNanos } = slice;
             const fields = { namespace: target.namespace.name, shard, slice: String(startNanos) };
             log.warn({ ...fields, error: messageOf(error) }, 'windows are not made yet');
           }
+          await this.#saveNowAndThen();
           await pace.rest(signal);
         }
       }
     }
-    this.#forgetOthers(targets);
+  }
+
+  /** A first fill may take hours, and whatever ends it begins again at the last notes. */
+  async #saveNowAndThen(): Promise<void> {
+    const nowMillis = this.#parts.env.clock.monotonicMillis();
+    if (nowMillis - this.#savedMillis < saveMillis) return;
     await this.#notes.save();
+    this.#savedMillis = nowMillis;
   }
 
   async #make(work: Work, pace: Pace, signal: AbortSignal): Promise<void> {
@@ -169,7 +194,9 @@ export class Aggregator {
       const key = keyOf(namespace, slice);
       const isThere =
         namespace.files.get(slice.shard, namespace.blockStartOf(slice.startNanos)) !== null;
-      if (!isThere && this.#notes.get(key)?.hasWindows === true) this.#notes.delete(key);
+      if (isThere || this.#notes.get(key)?.hasWindows !== true) continue;
+      this.#notes.delete(key);
+      this.#madeMillis.delete(key);
     }
   }
 
@@ -182,10 +209,7 @@ export class Aggregator {
     const chosen = samplesParts(raws, range, nowNanos).map(({ namespace: raw }) => raw);
     const used = chosen.filter((raw) => raw.expiredBeforeNanos < range.endNanos);
     if (used.length === 0 || !used.every((raw) => isSettled(raw, range, nowNanos))) return null;
-    const completeFromNanos = used.reduce(
-      (least, { expiredBeforeNanos }) => (expiredBeforeNanos < least ? expiredBeforeNanos : least),
-      used[0]!.expiredBeforeNanos,
-    );
+    const completeFromNanos = leastOf(used.map(hasAllFrom));
     const key = keyOf(namespace, slice);
     const note = this.#notes.get(key);
     // Some of what they were made of is gone: they stay as they are.
@@ -208,8 +232,9 @@ export class Aggregator {
         this.#notes.set(key, { ...note, madeOf });
         return null;
       }
-      if (!this.#isTimeToRemake(key, used)) return null;
     }
+    // Also of what failed: what it lacks comes from others, or never.
+    if (!this.#isTimeToRemake(key, used)) return null;
     return { target, slice, key, raw, completeFromNanos, deletions, madeOf };
   }
 
@@ -274,6 +299,15 @@ export class Aggregator {
     this.#notes.retain(isKept);
     for (const key of this.#madeMillis.keys()) if (!isKept(key)) this.#madeMillis.delete(key);
   }
+}
+
+/** From which time it has every row that it ever had; of a promise that is missing nothing is known. */
+function hasAllFrom({ expiredBeforeNanos, completeSinceNanos = 0n }: Raw): bigint {
+  return completeSinceNanos > expiredBeforeNanos ? completeSinceNanos : expiredBeforeNanos;
+}
+
+function leastOf(all: readonly bigint[]): bigint {
+  return all.reduce((least, one) => (one < least ? one : least));
 }
 
 function keyOf({ definition }: NamespaceState, { shard, startNanos }: ShardSlice): SliceKey {

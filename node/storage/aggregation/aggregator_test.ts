@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -13,6 +13,7 @@ import { realEnv } from '#lib/env/real.ts';
 import { nextVersion } from '#lib/hybrid_clock.ts';
 import { silentLog } from '#lib/log.ts';
 import { decodeTags } from '#lib/tags.ts';
+import { filesetPath } from '../../persist/fileset/format.ts';
 import type { Database } from '../database.ts';
 import {
   closeDatabases,
@@ -287,5 +288,69 @@ test('windows that a deletion touches are made of what is left, and of a series 
   await world.start();
   await world.run();
   assert.ok(world.aggregator.counts.slices > 0 && world.aggregator.counts.slices <= slices);
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('raw rows that cannot be read put no windows out of use', async () => {
+  const world = await World.open();
+  await world.write(rowsOf('a', day, 1_000));
+  await world.flush();
+  await world.run();
+  const before = sorted(await world.windows());
+  await world.start();
+  await world.write(rowsOf('a', day + hour + second, 10));
+  await world.flush();
+  const { files } = world.database.namespaces.get('metrics')!;
+  const late = files.all(null).find(({ blockStartNanos, endNanos }) => {
+    return blockStartNanos <= day + hour && endNanos > day + hour;
+  })!;
+  const path = filesetPath(late.folder, late, 'index');
+  const bytes = readFileSync(path);
+  bytes[bytes.length >> 1]! ^= 255;
+  writeFileSync(path, bytes);
+  await world.run();
+  assert.ok(world.aggregator.counts.failures > 0);
+  assert.equal(late.retired, 'set aside');
+  const left = sorted(await world.windows()).filter(([key]) => key === 'x,a');
+  assert.deepEqual(
+    left,
+    before.filter(([key]) => key === 'x,a'),
+  );
+});
+
+test('no windows are written before every node reads them', async () => {
+  const world = await World.open();
+  await world.write(rowsOf('a', day, 1_000));
+  await world.flush();
+  const { database } = world;
+  const { env, log, dataFolder, store, shards, namespaces } = database;
+  const notes = await SliceNotes.open(env.disk, log, world.folder);
+  const parts = { env, log, dataFolder, store, shards, namespaces, formats: { level: () => 3 } };
+  await new Aggregator(parts, notes).runDue(never);
+  assert.equal(namespaces.get('coarse')!.files.all(null).length, 0);
+});
+
+test('what was made before a stop is not made again', async () => {
+  const world = await World.open();
+  await world.write(rowsOf('a', day, 5_000));
+  await world.flush();
+  const stop = new AbortController();
+  const { counts } = world.aggregator;
+  const watch = setInterval(() => {
+    if (counts.slices >= 1) stop.abort();
+  }, 1);
+  await world.aggregator.runDue(stop.signal).catch(() => {});
+  clearInterval(watch);
+  const made = counts.slices;
+  assert.ok(made >= 1);
+  await world.start();
+  // The log has them still.
+  await world.flush();
+  await world.run();
+  const again = await World.open();
+  await again.write(world.written);
+  await again.flush();
+  await again.run();
+  assert.equal(world.aggregator.counts.slices, again.aggregator.counts.slices - made);
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
 });

@@ -8,6 +8,7 @@ import { readMixedRows } from '#engine/store/read/mixed_rows.ts';
 import { hasTyped } from '#engine/store/typed_chunks.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
+import { FilesetCorrupt } from '../../persist/fileset/format.ts';
 import { MergedWalk, type WalkedSeries } from '../filesets/merged_walk.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
 import type { Pace } from '../flush/pace.ts';
@@ -82,6 +83,13 @@ export async function makeSlice(
       signal,
     );
     return { series: source.names.length, windows: source.windows };
+  } catch (error) {
+    if (error instanceof FilesetCorrupt) {
+      const damaged = raw.find(({ file }) => file.isOf(error.path));
+      if (damaged?.file.retired === null)
+        damaged.namespace.files.setAside(damaged.file, error.message);
+    }
+    throw error;
   } finally {
     await source[Symbol.asyncDispose]();
     for (const { namespace: of, file } of raw) of.files.unpin(file);

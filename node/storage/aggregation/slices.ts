@@ -2,9 +2,12 @@
  * Slices of an aggregated namespace: stretches of time whose windows are made at once, from the raw rows of filesets
  * (docs/AGGREGATION.md, Where windows are made). Decided of what a node has at one moment.
  */
+import { foldWindowsMax } from '#engine/aggregation/fold.ts';
 import type { UnixNanos } from '#lib/time.ts';
 
 const sliceNanosMax = 12n * 3_600_000_000_000n;
+/** One less than a series may have at once: a slice has a window for each end in it, and one begins before it. */
+const sliceWindowsMax = BigInt(foldWindowsMax - 1);
 /** What of the raw retention it is waited at most: for rows of memory, and before windows are made once more. */
 const partOfRetention = 8n;
 /** Between two times that the windows of a slice are made, at least; an eighth of the raw retention where that is less. */
@@ -23,7 +26,8 @@ export interface Slice {
 export function sliceNanosOf(resolutionNanos: bigint, blockSizeNanos: bigint): bigint {
   if (resolutionNanos >= blockSizeNanos) return resolutionNanos;
   const windows = blockSizeNanos / resolutionNanos;
-  const most = sliceNanosMax / resolutionNanos;
+  const ofTime = sliceNanosMax / resolutionNanos;
+  const most = ofTime < sliceWindowsMax ? ofTime : sliceWindowsMax;
   for (let parts = 1n; parts <= windows; parts++) {
     if (windows % parts === 0n && windows / parts <= (most > 0n ? most : 1n)) {
       return (windows / parts) * resolutionNanos;

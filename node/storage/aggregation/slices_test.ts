@@ -15,6 +15,8 @@ test('a slice is a part of a block of whole windows, twelve hours at most, or on
     [hour, 720n * hour, 12n * hour],
     [24n * hour, 720n * hour, 24n * hour],
     [24n * hour, 12n * hour, 24n * hour],
+    // As many windows as a series may have at once.
+    [minute / 120n, 24n * hour, 8n * hour],
   ] as const) {
     assert.equal(sliceNanosOf(resolution, block), slice, `${resolution} in ${block}`);
   }

@@ -70,6 +70,13 @@ export class BlockFile implements CachedFile, FilesetKey {
     return this.info.blockStartNanos + this.info.blockSizeNanos;
   }
 
+  /** Whether one of its files has this path. */
+  isOf(path: string): boolean {
+    return path.startsWith(
+      `${this.folder}/fileset-${this.info.blockStartNanos}-${this.info.volume}-`,
+    );
+  }
+
   get volume(): number {
     return this.info.volume;
   }

@@ -174,9 +174,7 @@ async function writeLong(
     return digest.data.bytes + digest.index.bytes;
   } catch (error) {
     if (error instanceof FilesetCorrupt) {
-      const damaged = span.files.find(({ folder, info }) =>
-        error.path.startsWith(`${folder}/fileset-${info.blockStartNanos}-${info.volume}-`),
-      );
+      const damaged = span.files.find((file) => file.isOf(error.path));
       if (damaged !== undefined && damaged.retired === null) files.setAside(damaged, error.message);
     }
     throw error;
