@@ -65,7 +65,6 @@ interface Work {
   readonly key: SliceKey;
   readonly raw: readonly { readonly namespace: NamespaceState; readonly file: BlockFile }[];
   readonly completeFromNanos: bigint;
-  readonly deletions: number;
   readonly madeOf: string;
 }
 
@@ -147,7 +146,7 @@ export class Aggregator {
     const { env } = this.#parts;
     const { target, slice, key, raw, madeOf } = work;
     const { namespace, resolutionNanos } = target;
-    const { completeFromNanos, deletions } = work;
+    const { completeFromNanos } = work;
     const made = await namespace.files.write(slice.shard, async (dropped) => {
       if (raw.some(({ namespace: of, file }) => !isInUse(of, file))) return null;
       return makeSlice(
@@ -158,7 +157,6 @@ export class Aggregator {
           slice,
           raw,
           completeFromNanos,
-          deletions,
           passesDamage: false,
           pace,
         },
@@ -235,7 +233,7 @@ export class Aggregator {
     }
     // Also of what failed: what it lacks comes from others, or never.
     if (!this.#isTimeToRemake(key, used)) return null;
-    return { target, slice, key, raw, completeFromNanos, deletions, madeOf };
+    return { target, slice, key, raw, completeFromNanos, madeOf };
   }
 
   /** Rows that come late in small numbers are not worth the windows of a slice each time. */

@@ -68,6 +68,7 @@ function aggregated(resolutionNanos: bigint): Namespace {
 class World {
   readonly folder: string = mkdtempSync(join(tmpdir(), 'tsdb-windows-'));
   readonly written: TestRow[] = [];
+  #sequence = 0;
   database!: Database;
   aggregator!: Aggregator;
 
@@ -97,6 +98,26 @@ class World {
 
   async flush(): Promise<void> {
     await this.database.flusher.flushAll(['metrics'], never);
+  }
+
+  /** In both namespaces, as a deletion goes to all. */
+  async delete(host: string, range: object): Promise<void> {
+    const version = nextVersion(realEnv.clock.nowMillis() + 1, 0);
+    for (const namespace of ['metrics', 'coarse']) {
+      this.#sequence += 1;
+      await this.database.deletions.apply({
+        sequence: this.#sequence,
+        namespace,
+        query: { kind: 'term', field: 'host', term: host },
+        ...allTime,
+        version,
+        createdNanos: realEnv.clock.nowNanos(),
+        expiresNanos: realEnv.clock.nowNanos() + hour,
+        selectors: [],
+        ...range,
+      });
+    }
+    await realEnv.clock.sleep(3, never);
   }
 
   run(): Promise<void> {
@@ -129,7 +150,9 @@ class World {
         const { deletions: _, last, ...window } = windowOfValue(value);
         return { endNanos: timestampNanos[at]!, lastBits: bitsOfDouble(last), ...window };
       });
-      all.set(tags.map(({ value }) => value).join(), windows);
+      // Those of which nothing is left are passed over by readers.
+      const some = windows.filter(({ count }) => count > 0);
+      all.set(tags.map(({ value }) => value).join(), some);
     }
     return all;
   }
@@ -250,27 +273,8 @@ test('windows that a deletion touches are made of what is left, and of a series 
   const { slices } = world.aggregator.counts;
   const startNanos = day + 3n * hour + 2n * minute;
   const endNanos = day + 14n * hour + minute;
-  let sequence = 0;
-  const deleted = async (host: string, range: object): Promise<void> => {
-    const version = nextVersion(realEnv.clock.nowMillis() + 1, 0);
-    for (const namespace of ['metrics', 'coarse']) {
-      sequence += 1;
-      await world.database.deletions.apply({
-        sequence,
-        namespace,
-        query: { kind: 'term', field: 'host', term: host },
-        ...allTime,
-        version,
-        createdNanos: realEnv.clock.nowNanos(),
-        expiresNanos: realEnv.clock.nowNanos() + hour,
-        selectors: [],
-        ...range,
-      });
-    }
-    await realEnv.clock.sleep(3, never);
-  };
-  await deleted('a', { startNanos, endNanos });
-  await deleted('b', {});
+  await world.delete('a', { startNanos, endNanos });
+  await world.delete('b', {});
   const left = world.written.filter(({ series, nanos }) => {
     const { host } = series as { host: string };
     return host === 'c' || (host === 'a' && (nanos < startNanos || nanos >= endNanos));
@@ -352,5 +356,48 @@ test('what was made before a stop is not made again', async () => {
   await again.flush();
   await again.run();
   assert.equal(world.aggregator.counts.slices, again.aggregator.counts.slices - made);
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('of a window whose rows are all deleted nothing stays, though its time is not', async () => {
+  const world = await World.open(hour);
+  await world.write([
+    ...rowsOf('a', day + 3n * hour + minute, 10),
+    ...rowsOf('a', day + 9n * hour, 9),
+  ]);
+  await world.flush();
+  await world.run();
+  await world.delete('a', {
+    startNanos: day + 3n * hour,
+    endNanos: day + 3n * hour + 30n * minute,
+  });
+  const left = world.written.filter(({ nanos }) => nanos >= day + 9n * hour);
+  world.written.splice(0, Infinity, ...left);
+  await world.start(hour);
+  await world.flush();
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected(hour)));
+});
+
+test('rows that come late count after a deletion was forgotten, and for series that it did not concern', async () => {
+  const world = await World.open();
+  await world.write([...rowsOf('a', day, 100), ...rowsOf('b', day, 100)]);
+  await world.flush();
+  await world.run();
+  const part = { startNanos: day + 10n * minute, endNanos: day + 20n * minute + 7n * second };
+  await world.delete('b', part);
+  const left = world.written.filter(({ series, nanos }) => {
+    const { host } = series as { host: string };
+    return host !== 'b' || nanos < part.startNanos || nanos >= part.endNanos;
+  });
+  world.written.splice(0, Infinity, ...left);
+  await world.start();
+  await world.flush();
+  await world.run();
+  for (const { tombstones } of world.database.namespaces.values()) tombstones.keepOnly(() => false);
+  for (const host of ['a', 'b']) await world.write(rowsOf(host, day + 25n * minute + second, 20));
+  await world.flush();
+  const notes = await SliceNotes.open(realEnv.disk, silentLog, world.folder);
+  await new Aggregator(world.database, notes).runDue(never);
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
 });

@@ -19,6 +19,8 @@ import {
   writeVolume,
 } from '../flush/volume.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
+import type { Tombstone } from '../tombstones/tombstones.ts';
+import { knowsDeletions, withDeletions } from './deleted_windows.ts';
 import { rawRangeOf, type ShardSlice, type Slice } from './slices.ts';
 
 /** Series that are folded in one stretch of the main loop. */
@@ -35,8 +37,6 @@ export interface SliceOptions {
   readonly raw: readonly { readonly namespace: NamespaceState; readonly file: BlockFile }[];
   /** Rows before this are not all there: windows that would need them are not made. */
   readonly completeFromNanos: bigint;
-  /** Version of the last deletion that concerns the raw rows. */
-  readonly deletions: number;
   /** The raw rows expire soon: what of them is damaged is left out. */
   readonly passesDamage: boolean;
   readonly pace: Pace;
@@ -111,6 +111,8 @@ class SliceSource implements VolumeSource, AsyncDisposable {
   readonly #range: Slice;
   readonly #windowsMax: number;
   #walk: MergedWalk | null = null;
+  /** Deletions of the raw rows that the walk leaves out. */
+  #tombstones: readonly Tombstone[] = [];
 
   constructor(parts: VolumeParts, options: SliceOptions, signal: AbortSignal) {
     this.#parts = parts;
@@ -127,13 +129,9 @@ class SliceSource implements VolumeSource, AsyncDisposable {
   }
 
   async next(): Promise<readonly VolumeSeries[] | null> {
-    const { raw, passesDamage, pace } = this.#options;
+    const { pace } = this.#options;
     // Not before: it leaves out what is deleted by now, and the volume knows of no more than that.
-    this.#walk ??= await MergedWalk.open(
-      this.#parts.env.disk,
-      raw.map(({ namespace, file }) => ({ files: namespace.files, file })),
-      passesDamage,
-    );
+    this.#walk ??= await this.#open();
     const made: VolumeSeries[] = [];
     for (let count = 0; count < seriesAtOnce; count++) {
       const series = await this.#walk.next();
@@ -153,8 +151,32 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     return made;
   }
 
-  #windowsOf({ parts }: WalkedSeries): Uint8Array {
-    const { resolutionNanos, deletions } = this.#options;
+  /** The raw filesets, and behind them that of the aggregated block. */
+  #open(): Promise<MergedWalk> {
+    const { namespace, slice, raw, passesDamage } = this.#options;
+    const { startNanos, endNanos } = this.#range;
+    const namespaces = new Set(raw.map((one) => one.namespace));
+    this.#tombstones = [...namespaces].flatMap(({ tombstones }) =>
+      tombstones.overlapping(startNanos, endNanos),
+    );
+    const files = raw.map((one) => ({ files: one.namespace.files, file: one.file }));
+    const own = namespace.files.get(slice.shard, namespace.blockStartOf(slice.startNanos));
+    if (own !== null) files.push({ files: namespace.files, file: own });
+    return MergedWalk.open(this.#parts.env.disk, files, passesDamage);
+  }
+
+  #windowsOf({ name, parts, places }: WalkedSeries): Uint8Array {
+    const { resolutionNanos, slice, raw } = this.#options;
+    const isRaw = (_: unknown, i: number): boolean => places[i]! < raw.length;
+    const before = parts.filter((_, i) => !isRaw(_, i));
+    const made = this.#folded(parts.filter(isRaw));
+    const deleted = this.#tombstones.filter(({ matches }) => matches(name.tags));
+    if (deleted.length === 0 && (made.length === 0 || !knowsDeletions(before))) return made;
+    return withDeletions([made], before, deleted, slice, resolutionNanos);
+  }
+
+  #folded(parts: readonly Uint8Array[]): Uint8Array {
+    const { resolutionNanos } = this.#options;
     const { startNanos, endNanos } = this.#range;
     // A series is folded in one go, so one is enough for all.
     shared ??= new WindowFold();
@@ -173,7 +195,7 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     const windows = fold.end();
     if (windows === 0) return noBytes;
     this.windows += windows;
-    return fold.chunks(BigInt(deletions));
+    return fold.chunks(0n);
   }
 
   /** All series have slots before their fileset counts: what stays in no index would be missing from whole answers. */

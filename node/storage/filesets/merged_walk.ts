@@ -18,6 +18,8 @@ export interface WalkedSeries {
   readonly name: SeriesName;
   /** What each fileset that has it has of it that is not deleted, in the order of the filesets. */
   readonly parts: readonly Uint8Array[];
+  /** Places of these filesets. */
+  readonly places: readonly number[];
 }
 
 export class MergedWalk implements AsyncDisposable {
@@ -57,16 +59,19 @@ export class MergedWalk implements AsyncDisposable {
     const id = least.id!;
     const name = copyOfName(least.name);
     const parts: Uint8Array[] = [];
-    for (const walk of this.#walks) {
+    const places: number[] = [];
+    for (const [place, walk] of this.#walks.entries()) {
       if (walk.id === null || (walk !== least && compareBytes(walk.id, id) !== 0)) continue;
       const chunks = await walk.chunks();
-      if (chunks !== null) parts.push(chunks);
-      else if (!this.#passesDamage) {
+      if (chunks !== null) {
+        parts.push(chunks);
+        places.push(place);
+      } else if (!this.#passesDamage) {
         throw new TsdbError('UNAVAILABLE', 'chunks of a series are damaged');
       }
       walk.step();
     }
-    return { id, name, parts };
+    return { id, name, parts, places };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
