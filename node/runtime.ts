@@ -109,6 +109,7 @@ export class NodeRuntime implements AsyncDisposable {
   readonly #memory: StoreMemory;
   /** Of the namespaces that are adopted. */
   #namespacesRevision = 0;
+  readonly #aggregator: Aggregator;
   readonly #stop = new AbortController();
   #following: Promise<void> = Promise.resolve();
   /** What needs the key-value store has begun. */
@@ -125,6 +126,7 @@ export class NodeRuntime implements AsyncDisposable {
   ) {
     this.#options = options;
     this.#formats = formats;
+    this.#aggregator = aggregator;
     this.database = database;
     this.#jobs = new ShardJobs({
       parts: database,
@@ -310,6 +312,7 @@ export class NodeRuntime implements AsyncDisposable {
       this.#metrics.corruption(1);
       const blocks = new Set(namespace.files.blocksOf(file));
       const shard = { namespace, shard: file.shard, blocks };
+      this.#aggregator.forget(namespace, file.shard, blocks);
       if (this.database.isLoaded) this.#jobs.repair(shard);
       else damaged.push(shard);
     };
@@ -318,6 +321,9 @@ export class NodeRuntime implements AsyncDisposable {
     await this.database.peerClocks.follow({ placement, nodeServiceOf }, signal);
     const { corrupt, unrepaired, replay } = await bootstrapLocal(this.database, signal);
     this.#metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
+    for (const { namespace, shard, blocks } of [...corrupt, ...unrepaired]) {
+      this.#aggregator.forget(namespace, shard, blocks);
+    }
     await this.#letGoOfLost(view);
     damaged.unshift(...corrupt, ...unrepaired);
     return damaged;

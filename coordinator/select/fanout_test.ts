@@ -73,10 +73,10 @@ test('a namespace that has every row of the range is asked alone', async () => {
   await makeReady(test, 'short', '12h');
   await makeReady(test, 'long', '240h');
   const asked: string[] = [];
-  const { fetch } = test.node;
+  const fetch = test.node.fetch.bind(test.node);
   test.node.fetch = (request, until) => {
     asked.push(request.namespace);
-    return fetch.call(test.node, request, until);
+    return fetch(request, until);
   };
   // The first one has had every row.
   await test.get('/api/v1/query?query=m');

@@ -74,6 +74,8 @@ export class Aggregator {
   /** When slices were made last by this process, in monotonic milliseconds. */
   readonly #madeMillis = new Map<SliceKey, number>();
   #savedMillis = 0;
+  /** Windows were lost that the stored notes may have. */
+  #hasForgotten = false;
   /** Counts of this process, for metrics. */
   readonly counts: { slices: number; series: number; windows: number; failures: number } = {
     slices: 0,
@@ -103,6 +105,17 @@ export class Aggregator {
       if (isUpgraded) this.#forgetOthers(targets);
       await this.#notes.save();
     }
+  }
+
+  /** Windows of blocks are lost, or some of them: all are made once more, as far as their rows are there. */
+  forget(namespace: NamespaceState, shard: number, blocks: ReadonlySet<bigint>): void {
+    const start = `${namespaceNumber(namespace.definition)}/${shard}/`;
+    const gone = this.#notes.retain((key) => {
+      if (!key.startsWith(start)) return true;
+      return !blocks.has(namespace.blockStartOf(BigInt(key.slice(start.length))));
+    });
+    for (const key of gone) this.#madeMillis.delete(key);
+    this.#hasForgotten ||= gone.length > 0;
   }
 
   async #makeDue(targets: readonly Target[], pace: Pace, signal: AbortSignal): Promise<void> {
@@ -147,6 +160,11 @@ export class Aggregator {
     const { target, slice, key, raw, madeOf } = work;
     const { namespace, resolutionNanos } = target;
     const { completeFromNanos } = work;
+    if (this.#hasForgotten) {
+      // Else the notes of the next start would say of a fileset that is made now that it has what is lost.
+      this.#hasForgotten = false;
+      await this.#notes.save();
+    }
     const made = await namespace.files.write(slice.shard, async (dropped) => {
       if (raw.some(({ namespace: of, file }) => !isInUse(of, file))) return null;
       return makeSlice(
@@ -211,8 +229,10 @@ export class Aggregator {
     const key = keyOf(namespace, slice);
     const note = this.#notes.get(key);
     // Some of what they were made of is gone: they stay as they are.
-    const isFrozen = range.startNanos < completeFromNanos;
-    if (note !== undefined && isFrozen) return null;
+    if (note !== undefined && (note.isFrozen || range.startNanos < completeFromNanos)) {
+      if (!note.isFrozen) this.#notes.set(key, { ...note, isFrozen: true });
+      return null;
+    }
     const raw = used.flatMap(({ namespace: of, files }) =>
       filesOf({ files }, slice.shard, range).map((file) => ({ namespace: of, file })),
     );

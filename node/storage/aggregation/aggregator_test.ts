@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -88,6 +89,9 @@ class World {
     }
     const notes = await SliceNotes.open(realEnv.disk, silentLog, this.folder);
     this.aggregator = new Aggregator(this.database, notes);
+    this.database.onDamage = (namespace, file) => {
+      this.aggregator.forget(namespace, file.shard, new Set(namespace.files.blocksOf(file)));
+    };
   }
 
   async write(rows: readonly TestRow[]): Promise<void> {
@@ -242,6 +246,29 @@ test('windows that are lost are made once more, as long as their rows are there'
   for (const file of files.all(null)) files.setAside(file, 'it is damaged');
   await files.settled();
   assert.equal((await world.windows()).get('x,a')?.length ?? 0, 0);
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('of a fileset that is lost while slices of its block are made all are made again', async () => {
+  const world = await World.open();
+  await world.write(rowsOf('a', day, 5_000));
+  await world.flush();
+  await world.run();
+  for (const hours of [1n, 13n]) await world.write(rowsOf('a', day + hours * hour + second, 20));
+  await world.start();
+  await world.flush();
+  const { counts } = world.aggregator;
+  const running = world.run();
+  while (counts.slices === 0) await setImmediate();
+  const { files } = world.database.namespaces.get('coarse')!;
+  for (const file of files.all(null)) files.setAside(file, 'it is damaged');
+  await running;
+  assert.ok(counts.slices >= 2);
+  // What the first one made is lost, and the second one has made a fileset again.
+  assert.ok(files.all(null).some(({ blockStartNanos }) => blockStartNanos === day));
+  await world.start();
+  await world.flush();
   await world.run();
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
 });

@@ -17,6 +17,8 @@ export interface SliceNote {
   readonly madeOf: string;
   /** There were any: the fileset that has them may be lost since. */
   readonly hasWindows: boolean;
+  /** Some of what they were made of is gone, whatever is said of the raw rows later. */
+  readonly isFrozen?: true;
 }
 
 export class SliceNotes {
@@ -60,13 +62,11 @@ export class SliceNotes {
     if (this.#notes.delete(key)) this.#isChanged = true;
   }
 
-  /** Forgets those of slices that are no more. */
-  retain(isKept: (key: SliceKey) => boolean): void {
-    for (const key of this.#notes.keys()) {
-      if (isKept(key)) continue;
-      this.#notes.delete(key);
-      this.#isChanged = true;
-    }
+  /** Forgets the others. @returns what is forgotten */
+  retain(isKept: (key: SliceKey) => boolean): SliceKey[] {
+    const gone = [...this.#notes.keys()].filter((key) => !isKept(key));
+    for (const key of gone) this.delete(key);
+    return gone;
   }
 
   /** @throws what the disk rejects with; to be called again then */
