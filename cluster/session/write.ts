@@ -1,40 +1,22 @@
 /**
- * The writing half of the session: attempts, resends and retries of one write inside its deadline.
+ * The writing half of the session: what a write may be sent with, and its attempts inside its deadline.
  */
-import { assert, BrokenInvariant } from '#lib/assert.ts';
-import { backOff, type Backoff, type TimedWork, untilAborted, WorkSignals } from '#lib/env/wait.ts';
-import { messageOf, TsdbError } from '#lib/errors.ts';
+import { assert } from '#lib/assert.ts';
+import { backOff, type Backoff, type TimedWork, WorkSignals } from '#lib/env/wait.ts';
+import { TsdbError } from '#lib/errors.ts';
 import {
   formatLevelFirst,
   rowVersionsFormatLevel,
   typedRowsFormatLevel,
 } from '#lib/format_level.ts';
 import { HybridClock, liveLagMax } from '#lib/hybrid_clock.ts';
-import { type WriteConsistency, writeReplicasRequired } from './consistency.ts';
-import {
-  outstandingBytesPerInstanceMax,
-  outstandingRowsMax,
-  outstandingRowsPerInstanceMax,
-  staleRetriesMax,
-  writeRetriesMax,
-} from '../limits.ts';
-import { namespaceNumberIn } from '../namespaces/numbers.ts';
-import { type NodeService, rowOutcome, type WriteResponse } from '../node/service.ts';
-import type { Ownership } from '../topology/ownership.ts';
-import {
-  ColumnPool,
-  type Columns,
-  copyRows,
-  type PackedBatch,
-  type PackedColumns,
-  RowPacker,
-  type RowsCopy,
-  stillKnown,
-} from './pack_rows.ts';
+import { outstandingRowsMax, staleRetriesMax, writeRetriesMax } from '../limits.ts';
+import type { WriteResponse } from '../node/service.ts';
+import { ColumnPool, copyRows, RowPacker, type RowsCopy, stillKnown } from './pack_rows.ts';
 import { ClockRefusals } from './clock_refusals.ts';
 import { ReferenceTables } from './reference_tables.ts';
-import type { References } from './references.ts';
-import { RetryBudget } from './retry_budget.ts';
+import { InFlight } from './pressure/in_flight.ts';
+import { RetryBudget } from './pressure/retry_budget.ts';
 import type {
   SeriesTable,
   SessionOptions,
@@ -43,12 +25,8 @@ import type {
   WriteOptions,
 } from './types.ts';
 import type { TopologyView } from '../topology/topology.ts';
-import {
-  Acknowledgements,
-  type TargetRows,
-  type Unwritten,
-  type WriteTarget,
-} from './acknowledgements.ts';
+import type { TargetRows, Unwritten } from './acknowledgements.ts';
+import { Attempt, type AttemptParts, errorsKeptMax, Work } from './attempt.ts';
 import { isRetryable, writeOutcome, type WriteResult } from './write_result.ts';
 
 const writeTimeoutMillisDefault = 10_000;
@@ -62,28 +40,17 @@ const tooFewReplicas = 'too few replicas are AVAILABLE, or took the rows';
 /** As in `RetryBudget`. */
 const tooManyRetries = 'not tried again: too much of what was sent had to be already';
 
-/** Instances' errors that a result keeps. */
-const errorsKeptMax = 16;
-
-/** What is on its way to one instance. */
-interface InFlight {
-  rows: number;
-  bytes: number;
-}
-
 export class SessionWriter {
   readonly #options: SessionOptions;
   readonly #pool = new ColumnPool();
-  readonly #packer: RowPacker = new RowPacker(this.#pool);
   readonly #references: ReferenceTables;
   /** The view of which instances and namespaces have references. */
   #referencesView: TopologyView | null = null;
-  readonly #inFlight = new Map<string, InFlight>();
+  readonly #attempts: AttemptParts;
   readonly #signals: WorkSignals;
   readonly #versions: HybridClock;
   readonly #clockRefusals: ClockRefusals;
   readonly #retries = new RetryBudget();
-  #lastRequest = 0;
   /** Writes up to this version have it themselves: see `#deriveNoneAfter`. */
   #underivedUpTo = -1;
   /** What nodes have said that they write: then all of them read it, and will. */
@@ -93,6 +60,16 @@ export class SessionWriter {
   constructor(options: SessionOptions) {
     this.#options = options;
     this.#references = new ReferenceTables(options.env.clock, options.referenceBytesMax);
+    let lastRequest = 0;
+    this.#attempts = {
+      pool: this.#pool,
+      packer: new RowPacker(this.#pool),
+      references: this.#references,
+      inFlight: new InFlight(options.rowsPerInstanceMax),
+      nodeOf: (instance) => options.nodeOf(instance),
+      nextRequest: () => ++lastRequest,
+      learn: (answer, acceptedVersion) => this.#learn(answer, acceptedVersion),
+    };
     this.#versions = new HybridClock(options.env.clock);
     this.#clockRefusals = new ClockRefusals(options.log, options.env.clock);
     this.#signals = new WorkSignals(
@@ -186,7 +163,7 @@ export class SessionWriter {
       const { ownership } = view;
       assert(ownership !== null, 'rows are sent to owners of a placement');
       const attempt = new Attempt(
-        this,
+        this.#attempts,
         work,
         view,
         ownership,
@@ -264,7 +241,8 @@ export class SessionWriter {
     if (picked.length === 0) return;
     const { derivesVersions } = attempt;
     const owners = view.ownership;
-    await new Attempt(this, work, view, owners, picked, attempt, until, derivesVersions).finished;
+    const parts = this.#attempts;
+    await new Attempt(parts, work, view, owners, picked, attempt, until, derivesVersions).finished;
   }
 
   /** The view of the store now; when a node knows better than the store, after a short while. */
@@ -296,32 +274,6 @@ export class SessionWriter {
     return this.#options.topology.refresh(until).catch(() => this.#options.topology.view);
   }
 
-  referencesOf({ series, namespace, copy }: Work, instanceId: string): References {
-    return this.#references.of(series, instanceId, namespace, copy.slotMax);
-  }
-
-  nodeOf(ownership: Ownership, instanceIndex: number): NodeService {
-    return this.#options.nodeOf(ownership.instances[instanceIndex]!);
-  }
-
-  pack(
-    { version, copy, series }: Work,
-    derivesVersions: boolean,
-    picked: TargetRows,
-    references: References,
-  ): PackedBatch {
-    return this.#packer.pack(version, derivesVersions, copy, picked, series, references);
-  }
-
-  packColumns(
-    { version, copy, series }: Work,
-    derivesVersions: boolean,
-    picked: TargetRows,
-    references: References,
-  ): PackedColumns {
-    return this.#packer.packColumns(version, derivesVersions, copy, picked, series, references);
-  }
-
   /** Formats up to this level may be written now, as far as this session has heard; it never falls. */
   get formatLevel(): number {
     return Math.max(this.#options.formats?.level() ?? 0, this.#formatLevel);
@@ -337,7 +289,7 @@ export class SessionWriter {
    * come after both. What it writes itself all nodes read.
    * @param acceptedVersion of what was written
    */
-  learn(
+  #learn(
     { highestVersion, deletionVersion = 0, formatLevelWritten = formatLevelFirst }: WriteResponse,
     acceptedVersion: number,
   ): void {
@@ -357,320 +309,12 @@ export class SessionWriter {
     this.#underivedUpTo = Math.max(this.#underivedUpTo, version + liveLagMax);
   }
 
-  giveBack(columns: Columns): void {
-    this.#pool.give(columns);
-  }
-
-  nextRequest(): number {
-    return ++this.#lastRequest;
-  }
-
-  /**
-   * Counts what goes to an instance until `leave`.
-   * @throws {TsdbError} RESOURCE_EXHAUSTED when too much is on its way to it
-   */
-  enter(instanceId: string, rows: number, bytes: number): void {
-    const flight = this.#inFlight.get(instanceId) ?? { rows: 0, bytes: 0 };
-    const rowsMax = this.#options.rowsPerInstanceMax ?? outstandingRowsPerInstanceMax;
-    const isFull =
-      flight.rows + rows > rowsMax || flight.bytes + bytes > outstandingBytesPerInstanceMax;
-    if (isFull && flight.rows > 0) {
-      throw new TsdbError('RESOURCE_EXHAUSTED', 'too many rows are on their way to the instance');
-    }
-    flight.rows += rows;
-    flight.bytes += bytes;
-    this.#inFlight.set(instanceId, flight);
-  }
-
-  leave(instanceId: string, rows: number, bytes: number): void {
-    const flight = this.#inFlight.get(instanceId)!;
-    flight.rows -= rows;
-    flight.bytes -= bytes;
-    if (flight.rows === 0) this.#inFlight.delete(instanceId);
-  }
-
   /** What has left the cluster leaves its references. */
   #retainReferences(view: TopologyView): void {
     if (this.#referencesView === view) return;
     this.#referencesView = view;
     const ids = new Set(view.placement?.instances.map(({ id }) => id));
     this.#references.retain(ids, view.namespaces);
-  }
-}
-
-/** One write. */
-interface WriteFacts {
-  readonly namespace: string;
-  readonly copy: RowsCopy;
-  readonly series: SeriesTable;
-  readonly consistency: WriteConsistency;
-  /** All replicas get the same version, and all attempts but one after a refusal of it, or when another value was in the way. */
-  readonly version: number;
-  /** Rows have versions that are derived from their times, until another value is in the way. */
-  readonly derivesVersions: boolean;
-}
-
-/**
- * One write, and how many borrow its columns: its caller, attempts under way, nodes that read them.
- */
-class Work implements WriteFacts {
-  readonly namespace: string;
-  readonly copy: RowsCopy;
-  readonly series: SeriesTable;
-  readonly consistency: WriteConsistency;
-  version: number;
-  readonly derivesVersions: boolean;
-  readonly #onEnd: () => void;
-  #borrowers = 1;
-
-  /** @param onEnd called when the last one has given them back */
-  constructor(facts: WriteFacts, onEnd: () => void) {
-    this.namespace = facts.namespace;
-    this.copy = facts.copy;
-    this.series = facts.series;
-    this.consistency = facts.consistency;
-    this.version = facts.version;
-    this.derivesVersions = facts.derivesVersions;
-    this.#onEnd = onEnd;
-  }
-
-  borrow(): void {
-    this.#borrowers++;
-  }
-
-  giveBack(): void {
-    this.#borrowers--;
-    if (this.#borrowers === 0) this.#onEnd();
-  }
-}
-
-/** One attempt: a request to each owner, and a resend where a node does not know a series. */
-class Attempt {
-  /** Resolves as soon as no answer can change the outcome; requests may be on their way still. */
-  readonly decided: Promise<Unwritten | null>;
-  /** Resolves when the last request has ended. */
-  readonly finished: Promise<void>;
-  readonly errors: string[] = [];
-  /**
-   * An instance has a newer placement, other shards, or another namespace of the name than the view
-   * of this attempt.
-   */
-  isStale = false;
-  /** An instance refused the version, since our clock is ahead. */
-  isClockAhead = false;
-  /** That its first requests have. */
-  readonly version: number;
-  readonly #writer: SessionWriter;
-  readonly #work: Work;
-  readonly #view: TopologyView;
-  readonly #namespaceNumber: number;
-  readonly #ownership: Ownership;
-  readonly #until: AbortSignal;
-  /** Also for what it sends after it was decided: a version that is higher might beat a later write. */
-  readonly derivesVersions: boolean;
-  readonly #count: Acknowledgements;
-  #isDecided = false;
-  #unwritten: Unwritten | null = null;
-  readonly #staleRows = new Set<number>();
-  #resolve!: (unwritten: Unwritten | null) => void;
-  #reject!: (error: unknown) => void;
-
-  constructor(
-    writer: SessionWriter,
-    work: Work,
-    view: TopologyView,
-    ownership: Ownership,
-    picked: TargetRows,
-    before: Attempt | null,
-    until: AbortSignal,
-    derivesVersions: boolean,
-  ) {
-    this.version = work.version;
-    this.#writer = writer;
-    this.#work = work;
-    this.#view = view;
-    this.#namespaceNumber = namespaceNumberIn(view.namespaces, work.namespace);
-    this.#ownership = ownership;
-    this.#until = until;
-    this.derivesVersions = derivesVersions;
-    this.decided = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
-    const { copy, series, consistency } = work;
-    this.#count = new Acknowledgements(
-      ownership,
-      writeReplicasRequired(consistency, ownership.replicaFactor),
-      {
-        rowCount: copy.rowCount,
-        picked,
-        slots: copy.slots,
-        idHash: series.idHash,
-        ...(before?.holdsUnder(view) === true
-          ? { acknowledged: before.#count.acknowledged() }
-          : {}),
-      },
-    );
-    // Batches are built here, before the first await, while the caller's columns and the table
-    // hold.
-    const requests = this.#count.targets.map((target) => this.#deliver(target));
-    this.#settleIfDecided();
-    this.finished = Promise.all(requests).then(
-      () => {},
-      (error: unknown) => this.#stopProcess(error),
-    );
-  }
-
-  /** An instance has another value in the place of a row, which the row did not replace. */
-  get hasSuperseded(): boolean {
-    return this.derivesVersions && this.#count.hasSuperseded;
-  }
-
-  /** Whether who has acknowledged a row counts under this view, too. */
-  holdsUnder(view: TopologyView): boolean {
-    // What an instance had may be another one's, or be lost, under another placement.
-    return (
-      view.ownership === this.#ownership &&
-      namespaceNumberIn(view.namespaces, this.#work.namespace) === this.#namespaceNumber
-    );
-  }
-
-  async #deliver(target: WriteTarget): Promise<void> {
-    const { id } = this.#ownership.instances[target.instanceIndex]!;
-    try {
-      const outcomes = await this.#send(target, id);
-      if (outcomes === null) this.#count.wrote(target);
-      else {
-        this.#noteStale(target, outcomes);
-        this.#count.answered(target, outcomes);
-      }
-    } catch (error) {
-      if (error instanceof BrokenInvariant) throw error;
-      if (this.errors.length < errorsKeptMax) this.errors.push(`${id}: ${messageOf(error)}`);
-      const outcome = outcomeOfError(error);
-      if (outcome === writeOutcome.clockAhead) this.isClockAhead = true;
-      this.#count.failedWhole(target, outcome);
-    }
-    this.#settleIfDecided();
-  }
-
-  /** Rows that an instance refused as stale and that count as written nevertheless. */
-  staleWritten(): Uint32Array {
-    const unwritten = new Set(this.#unwritten?.rows);
-    return Uint32Array.from(this.#staleRows.difference(unwritten)).sort();
-  }
-
-  #noteStale(target: WriteTarget, outcomes: Uint8Array): void {
-    for (const [i, outcome] of outcomes.entries()) {
-      if (!isStaleOutcome(outcome)) continue;
-      this.isStale = true;
-      this.#staleRows.add(target.rows === null ? i : target.rows[i]!);
-    }
-  }
-
-  /**
-   * Sends the target's rows, those that the node asks for twice. Resolves to outcomes, null when
-   * all written.
-   */
-  async #send(target: WriteTarget, instanceId: string): Promise<Uint8Array | null> {
-    const work = this.#work;
-    const writer = this.#writer;
-    const references = writer.referencesOf(work, instanceId);
-    const answer = await this.#request(target, target.rows, target.rowCount, references);
-    if (answer.outcomes.length === 0) return null;
-    const outcomes = new Uint8Array(answer.outcomes);
-    const unknown: number[] = [];
-    for (const [i, outcome] of outcomes.entries()) {
-      if (outcome !== rowOutcome.unknownReference) continue;
-      const row = target.rows === null ? i : target.rows[i]!;
-      const slot = work.copy.slots[row]!;
-      references.forget(slot);
-      if (work.series.generation[slot] === work.copy.generations[row]) unknown.push(i);
-    }
-    if (unknown.length === 0) return outcomes;
-    const rows = Uint32Array.from(unknown, (i) => (target.rows === null ? i : target.rows[i]!));
-    const second = await this.#request(target, rows, rows.length, references);
-    for (const [at, i] of unknown.entries()) {
-      outcomes[i] = second.outcomes.length === 0 ? rowOutcome.written : second.outcomes[at]!;
-    }
-    return outcomes.every((outcome) => outcome === rowOutcome.written) ? null : outcomes;
-  }
-
-  async #request(
-    target: WriteTarget,
-    rows: TargetRows,
-    rowCount: number,
-    references: References,
-  ): Promise<WriteResponse> {
-    const work = this.#work;
-    const writer = this.#writer;
-    const view = this.#view;
-    const until = this.#until;
-    const request = writer.nextRequest();
-    const { version } = work;
-    const node = writer.nodeOf(this.#ownership, target.instanceIndex);
-    const { id } = this.#ownership.instances[target.instanceIndex]!;
-    const head = {
-      namespace: work.namespace,
-      namespaceNumber: this.#namespaceNumber,
-      placementVersion: view.placementVersion,
-    };
-    const packed =
-      node.writeColumns === undefined
-        ? writer.pack(work, this.derivesVersions, rows, references)
-        : writer.packColumns(work, this.derivesVersions, rows, references);
-    const { referenceEpoch, entrySlots, entryGenerations, columns } = packed;
-    writer.enter(id, rowCount, packed.byteLength);
-    let answer: WriteResponse;
-    try {
-      let answering: Promise<WriteResponse>;
-      if (columns === null) {
-        answering = node.write({ ...head, referenceEpoch, batch: packed.batch }, until);
-      } else {
-        answering = node.writeColumns!({ ...head, referenceEpoch, batch: packed.batch }, until);
-        // The node reads the columns until it has answered, also when nobody waits for that any
-        // more.
-        work.borrow();
-        const giveBack = () => {
-          writer.giveBack(columns);
-          work.giveBack();
-        };
-        answering.then(giveBack, giveBack);
-      }
-      answer = await untilAborted(answering, until);
-    } finally {
-      writer.leave(id, rowCount, packed.byteLength);
-    }
-    writer.learn(answer, version);
-    const { outcomes } = answer;
-    if (outcomes.length !== 0 && outcomes.length !== rowCount) {
-      throw new TsdbError('INTERNAL', `answered ${outcomes.length} outcomes for ${rowCount} rows`);
-    }
-    references.learn(
-      request,
-      answer.referenceEpoch,
-      entrySlots,
-      entryGenerations,
-      answer.references,
-    );
-    return answer;
-  }
-
-  #settleIfDecided(): void {
-    if (this.#isDecided || !this.#count.isDecided()) return;
-    this.#isDecided = true;
-    this.#unwritten = this.#count.unwritten();
-    this.#resolve(this.#unwritten);
-  }
-
-  /** A broken invariant reaches the caller, or nobody's handler, so that the process stops. */
-  #stopProcess(error: unknown): void {
-    if (!this.#isDecided) this.#reject(error);
-    else {
-      queueMicrotask(() => {
-        throw error;
-      });
-    }
   }
 }
 
@@ -724,15 +368,4 @@ function resultOf(
   const timestamps = copy.timestamps.slice(0, rowCount);
   const rows = { slots, generations, timestamps, timeUnitNanos };
   return { rowCount, writtenCount, outcomes, rows, errors };
-}
-
-function isStaleOutcome(outcome: number): boolean {
-  return outcome === rowOutcome.stalePlacement || outcome === rowOutcome.shardNotOwned;
-}
-
-function outcomeOfError(error: unknown): number {
-  if (!(error instanceof TsdbError)) return writeOutcome.unavailable;
-  if (error.code === 'RESOURCE_EXHAUSTED') return writeOutcome.resourceExhausted;
-  if (error.code === 'FAILED_PRECONDITION') return writeOutcome.clockAhead;
-  return error.code === 'BAD_REQUEST' ? writeOutcome.badRequest : writeOutcome.unavailable;
 }

@@ -1,8 +1,9 @@
 /**
  * One process a folder, be they in different containers: process numbers of one say nothing in the
  * other, but a socket in a folder that both have mounted is the kernel's, and goes with its process
- * however that ends (of one kernel: where machines share a file system, nobody sees the other). Each process that wants the folder has one of a name that never comes again,
- * and looks for others after that: of two that come at once at least one sees the other.
+ * however that ends. Of one kernel: where machines share a file system, nobody sees the other. Each
+ * process that wants the folder has a socket of a name that never comes again, and looks for others
+ * after that: of two that come at once at least one sees the other.
  */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

@@ -3,7 +3,7 @@
  * first time, so that retries never multiply the load of a cluster that has too much of it. Who is
  * not retried is told at once that he may come again later.
  */
-import { retryRowsSavedMax, retryShareMax } from '../limits.ts';
+import { retryRowsSavedMax, retryShareMax } from '../../limits.ts';
 
 export class RetryBudget {
   #rows = retryRowsSavedMax;
