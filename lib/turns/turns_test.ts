@@ -139,9 +139,10 @@ test('work that is cancelled ends with the reason in its next turn, before other
   const clock = new WorkClock();
   const cancel = new AbortController();
   const others = Array.from({ length: 20 }, () => clock.work(clock.turns.begin(never), 50));
-  const cancelled = clock.work(clock.turns.begin(cancel.signal), 1000);
-  // At most a slice each: none has ended by then.
-  for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate);
+  const work = clock.turns.begin(cancel.signal);
+  const cancelled = clock.work(work, 1000);
+  // It has just had its turn, so the others would come before it.
+  while (work.attainedMillis < 4 * sliceMillis) await new Promise(setImmediate);
   cancel.abort(new Error('over'));
   const atMillis = clock.millis;
   await assert.rejects(cancelled, /over/);
