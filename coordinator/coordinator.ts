@@ -12,9 +12,11 @@ import {
   isCompanion,
   metadataCompanion,
 } from '#cluster/namespaces/companions.ts';
+import { promiseNamespaces, type PromiseTarget } from '#cluster/admin/promises.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import {
   isReady,
+  aggregationOf,
   isUnaggregated,
   type Namespace,
   writeRulesOf,
@@ -31,7 +33,7 @@ import type { CoordinatorConfig } from '#lib/config/config.ts';
 import type { FormatLevels } from '#lib/format_level.ts';
 import type { Env } from '#lib/env/env.ts';
 import { type HttpServer, httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
-import { TsdbError } from '#lib/errors.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
@@ -44,7 +46,7 @@ import { Companion } from './companions/companion.ts';
 import { ExemplarWriter } from './companions/exemplar_writer.ts';
 import { MetadataWriter } from './companions/metadata_writer.ts';
 import { companionMetrics } from './companions/metrics.ts';
-import { Fanout, readableNamespace } from './select/fanout.ts';
+import { Fanout, readableNamespace, type WindowsNamespace } from './select/fanout.ts';
 import { Ingest, verdictBy } from './ingest/ingest.ts';
 import type { IngestNamespace } from './ingest/namespaces.ts';
 import { apiMetrics } from './http/metrics.ts';
@@ -152,7 +154,11 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   const ingest = new Ingest(
     decoder,
     session,
-    { ready: () => readable.list, refresh: (signal) => topology.refresh(signal) },
+    {
+      ready: () => readable.list,
+      revision: () => topology.view.namespacesRevision,
+      refresh: (signal) => topology.refresh(signal),
+    },
     {
       exemplars: new ExemplarWriter(
         config.exemplars,
@@ -186,6 +192,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     () => readable.list,
     selectMetrics(options.metrics),
     turningOf,
+    env.clock,
+    () => readable.resolutions,
   );
   const settings: QuerySettings = {
     timeoutMillis: config.queryTimeoutMillis,
@@ -296,6 +304,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   try {
     const metricsServer = await openMetrics(options);
     const placement = () => topology.view.placement;
+    keepPromises(options, stop.signal);
     void peerClocks.follow({ placement, nodeServiceOf: options.nodeOf }, stop.signal);
     return {
       api,
@@ -314,14 +323,44 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   }
 }
 
+/** How often it is looked whether promises of namespaces are missing. */
+const promisesMillis = 5_000;
+
+/** Promises since when namespaces have every row, which reads go by (#cluster/namespaces/samples.ts). */
+function keepPromises(options: CoordinatorOptions, signal: AbortSignal): void {
+  const { env, topology, nodeOf, log } = options;
+  const { clock } = env;
+  const kv = lookingFirst(options.kv, (until) => topology.refresh(until));
+  const target: PromiseTarget = {
+    namespaces: new NamespaceStore(kv, options.cluster, clock),
+    topology,
+    clock,
+    nodeOf,
+  };
+  clock.every(
+    promisesMillis,
+    async () => void (await promiseNamespaces(target, clock.deadline(proofMillisMax, signal))),
+    (error) =>
+      log.debug({ error: messageOf(error) }, 'cannot promise since when namespaces are whole'),
+    signal,
+  );
+}
+
 /** READY unaggregated namespaces of samples, listed anew only when the registry is another one. */
 class ReadyNamespaces {
   readonly #topology: Pick<Topology, 'view'>;
   #of: unknown = null;
   #all: readonly IngestNamespace[] = [];
+  #resolutions: readonly WindowsNamespace[] = [];
 
   constructor(topology: Pick<Topology, 'view'>) {
     this.#topology = topology;
+  }
+
+  /** READY aggregated ones. @throws as `list` */
+  get resolutions(): readonly WindowsNamespace[] {
+    void this.list;
+    return this.#resolutions;
   }
 
   /** @throws {TsdbError} UNAVAILABLE as long as nothing is known of the cluster */
@@ -335,9 +374,20 @@ class ReadyNamespaces {
     this.#of = namespaces;
     const takes = (namespace: Namespace): boolean =>
       isReady(namespace) && isUnaggregated(namespace) && !isCompanion(namespace.name);
+    this.#resolutions = [...namespaces.values()].flatMap((namespace) => {
+      const aggregation = aggregationOf(namespace);
+      if (!isReady(namespace) || isUnaggregated(namespace)) return [];
+      if (aggregation?.downsampleAll !== true) return [];
+      const { retentionPeriodNanos } = namespace.options.retentionOptions;
+      const { resolutionNanos } = aggregation;
+      return [{ name: namespace.name, retentionNanos: retentionPeriodNanos, resolutionNanos }];
+    });
     this.#all = [...namespaces.values()].filter(takes).map((namespace) => ({
       name: namespace.name,
       schemas: schemasOf(namespace),
+      ...(namespace.completeSinceNanos === undefined
+        ? {}
+        : { completeSinceNanos: namespace.completeSinceNanos }),
       ...writeRulesOf(namespace.options),
     }));
     return this.#all;

@@ -51,6 +51,9 @@ export class FakeNode implements NodeService {
   unixNanos: () => bigint = () => 0n;
   /** What the node says of itself; its writes do not look at it. */
   writesRefused = '';
+  /** The namespaces that it has adopted; 0 when it does not say. */
+  namespacesRevision = 0;
+  lineageId = '';
   readonly #shardCount: number;
 
   constructor(shardCount: number) {
@@ -150,6 +153,8 @@ export class FakeNode implements NodeService {
       incarnation: 'fake',
       bootCount: 1,
       placementVersion: 1,
+      namespacesRevision: this.namespacesRevision,
+      lineageId: this.lineageId,
       unixNanos: this.unixNanos(),
       retires: true,
       formatLevel: formatLevelNewest,

@@ -10,6 +10,8 @@
  *                     batches that derive versions (docs/formats/batch.md)
  *     3      0.3.0    typed rows and start times: chunks of kind 5 and 6 (docs/formats/typed.md), section 3 and
  *                     column 6 of a batch; placements whose version is not that of their key
+ *     4      0.3.0    windows of aggregated namespaces, which may be READY; promises of since when a namespace of
+ *                     samples has every row (cluster/namespaces/samples.ts)
  *
  * A format that comes with a level names it by a constant of its own beside its encoder, and its
  * writer asks `level() >= thatConstant`.
@@ -19,7 +21,7 @@
 export const formatLevelFirst = 1;
 
 /** The highest one that this release reads. */
-export const formatLevelNewest = 3;
+export const formatLevelNewest = 4;
 
 /** Chunks that keep the version of each row, and batches that derive the versions of their rows. */
 export const rowVersionsFormatLevel = 2;
@@ -29,6 +31,9 @@ export const typedRowsFormatLevel = 3;
 
 /** Placements in the key-value store whose version has an offset (cluster/placement/stored.ts). */
 export const placementOffsetFormatLevel = 3;
+
+/** Windows, and promises of namespaces: whoever writes says which namespaces it knows. */
+export const resolutionsFormatLevel = 4;
 
 /** What a writer asks. */
 export interface FormatLevels {

@@ -8,7 +8,7 @@ import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
 import { NodeFormats } from './formats.ts';
-import { typedRowsFormatLevel } from '#lib/format_level.ts';
+import { formatLevelNewest, typedRowsFormatLevel } from '#lib/format_level.ts';
 import { initPlacement } from '#cluster/placement/algorithm.ts';
 import { namespaceOf, writeRows } from './storage/database_testing.ts';
 import { readFormatLevel } from './persist/format_level_file.ts';
@@ -80,12 +80,10 @@ test('a node writes the level that its cluster has finished, and its folder reme
       await using formats = await NodeFormats.open(realEnv, silentLog, folder);
       assert.equal(formats.level(), 2, 'known before the key-value store is reached');
       formats.follow(follow);
-      await put(kv, '{"level":4}');
+      await put(kv, `{"level":${formatLevelNewest + 1}}`);
       await eventually(() => fatal.length > 0);
-      assert.match(
-        String(fatal[0]),
-        /writes formats of level 4, and this release reads .* up to 3/,
-      );
+      const reason = `writes formats of level ${formatLevelNewest + 1}, and this release reads .* up to ${formatLevelNewest}`;
+      assert.match(String(fatal[0]), new RegExp(reason));
       assert.equal(formats.level(), 2);
     }
     assert.equal(fatal.length, 1);
@@ -102,7 +100,12 @@ test('a folder of a level that this release does not read is left as it is', asy
   const identity = join(folder, 'node_identity.json');
   const before = readFileSync(identity, 'utf8');
   for (const [text, reason] of [
-    ['{"level":4}', /may hold formats of level 4, and this release reads levels up to 3/],
+    [
+      `{"level":${formatLevelNewest + 1}}`,
+      new RegExp(
+        `may hold formats of level ${formatLevelNewest + 1}, and this release reads levels up to ${formatLevelNewest}`,
+      ),
+    ],
     ['{"level":0}', /formats\.json: level is not a whole number from 1: 0/],
     ['{', /cannot read .*formats\.json/],
   ] as const) {

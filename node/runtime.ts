@@ -28,6 +28,8 @@ import { OwnShards } from './own_shards.ts';
 import { retrying, type RetryingOptions } from './retrying.ts';
 import { Settling } from './settling.ts';
 import { Standing } from './standing.ts';
+import { Aggregator } from './storage/aggregation/aggregator.ts';
+import { SliceNotes } from './storage/aggregation/notes.ts';
 import { Upkeep } from './upkeep.ts';
 import { StoreMemory } from './identity/store_memory.ts';
 import { rehearseNewSeries } from './rehearsal.ts';
@@ -107,6 +109,7 @@ export class NodeRuntime implements AsyncDisposable {
   readonly #memory: StoreMemory;
   /** Of the namespaces that are adopted. */
   #namespacesRevision = 0;
+  readonly #aggregator: Aggregator;
   readonly #stop = new AbortController();
   #following: Promise<void> = Promise.resolve();
   /** What needs the key-value store has begun. */
@@ -119,9 +122,11 @@ export class NodeRuntime implements AsyncDisposable {
     formats: NodeFormats,
     database: Database,
     knownStore: KnownStore | null,
+    aggregator: Aggregator,
   ) {
     this.#options = options;
     this.#formats = formats;
+    this.#aggregator = aggregator;
     this.database = database;
     this.#jobs = new ShardJobs({
       parts: database,
@@ -189,6 +194,7 @@ export class NodeRuntime implements AsyncDisposable {
       options.topology,
     );
     this.#upkeep = new Upkeep({
+      aggregator,
       ...shared,
       database,
       metrics: this.#metrics,
@@ -248,7 +254,8 @@ export class NodeRuntime implements AsyncDisposable {
     });
     makeRoom = () => database.makeRoom();
     database.parking.keepMillis = options.parkedKeepMillis ?? parkedKeepMillisDefault;
-    const runtime = new NodeRuntime(options, formats, database, knownStore);
+    const aggregator = new Aggregator(database, await SliceNotes.open(env.disk, log, dataFolder));
+    const runtime = new NodeRuntime(options, formats, database, knownStore, aggregator);
     runtime.#begin();
     return runtime;
   }
@@ -305,6 +312,7 @@ export class NodeRuntime implements AsyncDisposable {
       this.#metrics.corruption(1);
       const blocks = new Set(namespace.files.blocksOf(file));
       const shard = { namespace, shard: file.shard, blocks };
+      this.#aggregator.forget(namespace, file.shard, blocks);
       if (this.database.isLoaded) this.#jobs.repair(shard);
       else damaged.push(shard);
     };
@@ -313,6 +321,9 @@ export class NodeRuntime implements AsyncDisposable {
     await this.database.peerClocks.follow({ placement, nodeServiceOf }, signal);
     const { corrupt, unrepaired, replay } = await bootstrapLocal(this.database, signal);
     this.#metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
+    for (const { namespace, shard, blocks } of [...corrupt, ...unrepaired]) {
+      this.#aggregator.forget(namespace, shard, blocks);
+    }
     await this.#letGoOfLost(view);
     damaged.unshift(...corrupt, ...unrepaired);
     return damaged;
@@ -529,6 +540,7 @@ export class NodeRuntime implements AsyncDisposable {
       view.endedNamespaces,
     );
     this.#namespacesRevision = view.namespacesRevision;
+    this.database.sampleNamespaces.note(view.namespaces, view.namespacesRevision, view.lineageId);
     const isMarked = shards.all().some(({ id, state }) => state === 'AVAILABLE' && waiting.has(id));
     if (isMarked) this.#checkStanding();
     this.#limits.apply();

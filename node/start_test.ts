@@ -6,7 +6,7 @@ import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
 import { environmentDefault, zoneDefault } from '#cluster/kv/keys.ts';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
-import { addNamespace } from '#cluster/namespaces/namespaces.ts';
+import { addNamespace } from '#cluster/namespaces/changes.ts';
 import { NodeClient, NodeConnections } from '#cluster/node/client.ts';
 import { rowOutcome } from '#cluster/node/service.ts';
 import type { InstanceInfo } from '#cluster/placement/placement.ts';

@@ -6,6 +6,7 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { NodeMetrics } from './metrics.ts';
+import type { Aggregator } from './storage/aggregation/aggregator.ts';
 import type { Database } from './storage/database.ts';
 import { tick } from './storage/retention/tick.ts';
 
@@ -13,6 +14,7 @@ export interface UpkeepOptions {
   readonly env: Env;
   readonly log: Log;
   readonly database: Database;
+  readonly aggregator: Aggregator;
   readonly metrics: Pick<NodeMetrics, 'seriesExpired' | 'tickSeconds'>;
   /** Between two looks at what has expired. */
   readonly tickMillis: number;
@@ -25,6 +27,8 @@ export interface UpkeepOptions {
 const syncCheckMillis = 100;
 /** How often it is looked which blocks are to be flushed. */
 const flushMillis = 5_000;
+/** How often it is looked which windows are to be made. */
+const aggregateMillis = 10_000;
 /** Share of the main loop's time for a snapshot. */
 const snapshotShare = 0.2;
 /** Time for the snapshot at a clean stop; the log stays when it does not do. */
@@ -37,6 +41,7 @@ const parkedMillis = 60_000;
 export class Upkeep {
   readonly #options: UpkeepOptions;
   #flushing: Promise<void> = Promise.resolve();
+  #aggregating: Promise<void> = Promise.resolve();
 
   constructor(options: UpkeepOptions) {
     this.#options = options;
@@ -44,7 +49,7 @@ export class Upkeep {
 
   /** The data are loaded. */
   begin(): void {
-    const { database, env, tickMillis, onError, signal } = this.#options;
+    const { database, aggregator, env, tickMillis, onError, signal } = this.#options;
     const { clock } = env;
     clock.every(tickMillis, () => this.#tick(), onError('background tick failed'), signal);
     const flush = (): Promise<void> => {
@@ -52,6 +57,11 @@ export class Upkeep {
       return this.#flushing;
     };
     clock.every(flushMillis, flush, onError('background flush failed'), signal);
+    const aggregate = (): Promise<void> => {
+      this.#aggregating = aggregator.runDue(signal);
+      return this.#aggregating;
+    };
+    clock.every(aggregateMillis, aggregate, onError('windows are not made'), signal);
     const onUnsaved = onError('cannot write the ledger of doubt');
     clock.every(doubtsMillis, () => database.doubts.save(), onUnsaved, signal);
     const onUncounted = onError('cannot look after parked data');
@@ -61,7 +71,7 @@ export class Upkeep {
 
   /** The signal has been aborted, and nobody writes any more: what the next start is to find. */
   async end(): Promise<void> {
-    await this.#flushing.catch(() => {});
+    await Promise.allSettled([this.#flushing, this.#aggregating]);
     await this.#lastSnapshot();
     const { database, log } = this.#options;
     const warning = (what: string) => (error: unknown) => {

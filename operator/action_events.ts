@@ -12,9 +12,7 @@ import type { Action } from './action/action.ts';
 /** @returns null for what is no news */
 export function toldAs(action: Action, observed: Observed): EventText | null {
   const text = textOf(action, observed);
-  if (text === null) return null;
-  const isLoss = text.reason === 'NamespaceHides';
-  return { ...text, type: isLoss ? 'Warning' : 'Normal' };
+  return text === null ? null : { ...text, type: 'Normal' };
 }
 
 function textOf(action: Action, observed: Observed): Omit<EventText, 'type'> | null {
@@ -88,14 +86,8 @@ function textOf(action: Action, observed: Observed): Omit<EventText, 'type'> | n
       return { reason: 'PlacementRestored', message: 'what the nodes knew stands again' };
     case 'upgrade-finish':
       return { reason: 'UpgradeFinished', message: 'the newest formats are written from now on' };
-    case 'namespace-add': {
-      const { name, hides } = action;
-      if (hides.length === 0) {
-        return { reason: 'NamespaceAdded', message: `namespace ${name} is added` };
-      }
-      const message = `namespace ${name} is added: it has the longest retention, so queries read it once it is ready, and what only ${hides.join(', ')} has is not found until it is removed`;
-      return { reason: 'NamespaceHides', message };
-    }
+    case 'namespace-add':
+      return { reason: 'NamespaceAdded', message: `namespace ${action.name} is added` };
     case 'namespace-update':
       return { reason: 'NamespaceUpdated', message: `namespace ${action.name} is changed` };
     case 'namespace-ready':

@@ -18,7 +18,7 @@ import { lastSnapshot } from './observe/etcd_restore.ts';
 import { allGroups } from './observe/isolation_groups.ts';
 import type { Observed } from './observe/observe.ts';
 import type { PlacementView } from './coordinator/coordinator_client.ts';
-import { hiddenNamespaces, namespaceStall } from './plan/namespaces.ts';
+import { namespaceStall } from './plan/namespaces.ts';
 import { isServing, isSettled, unreadyNodes } from './plan/readiness.ts';
 import { canFinish, formatLevels } from './plan/formats.ts';
 import { outdatedPods, rfc3339 } from './plan/rollout.ts';
@@ -502,12 +502,7 @@ function namespaceVerdict(claim: TsdbNamespace, pass: Pass | null): Verdict {
   const live = observed.coordinator.namespaces.get(nameOfNamespace(claim));
   if (live === undefined) return no('Pending', 'the namespace is not registered yet');
   if (!live.ready) return no('Bootstrapping', 'the namespace is registered and bootstraps');
-  const hidden = hiddenNamespaces(observed, name, claim.spec);
-  const instead =
-    hidden.length === 0
-      ? ''
-      : `; it has the longest retention, so queries read it, and what only ${hidden.join(', ')} has is not found`;
-  return yes('NamespaceReady', `the namespace takes writes and queries${instead}`);
+  return yes('NamespaceReady', 'the namespace takes writes and queries');
 }
 
 /** Conditions that sum up the others: whatever they say first is news. */

@@ -268,19 +268,3 @@ test('an annotation that does nothing is told, with what would', async () => {
     'TSDBCluster c: annotation tsdb.io/replace=true does nothing: it is one of a Pod',
   ]);
 });
-
-test('a namespace that takes the place of others in queries says so', async () => {
-  const world = await settledWorld();
-  world.addClaim('long', { retentionTime: '60d' });
-  world.addClaim('short', { retentionTime: '2h' });
-  const { warnings } = await told(world, 20);
-  assert.deepEqual(warnings, [
-    'namespace long is added: it has the longest retention, so queries read it once it is ready, and what only default has is not found until it is removed',
-  ]);
-  const ready = (name: string): string =>
-    world.kube
-      .find('TSDBNamespace', name)
-      .status.conditions.find((one: Json) => one.type === 'Ready').message;
-  assert.match(ready('long'), /queries read it, and what only default, short has is not found$/);
-  assert.equal(ready('short'), 'the namespace takes writes and queries');
-});

@@ -21,9 +21,13 @@ import {
   advanceStaging,
   checkReadyable,
   deleteNamespace,
-  isReady,
-  type NamespaceRegistry,
   updateNamespace,
+} from '../namespaces/changes.ts';
+import {
+  aggregationOf,
+  isReady,
+  type Namespace,
+  type NamespaceRegistry,
 } from '../namespaces/namespaces.ts';
 import { type RegistryJson, registryToJson, withDurations } from '../namespaces/json.ts';
 import {
@@ -48,6 +52,7 @@ import {
   resetInstances,
 } from '../placement/algorithm.ts';
 import { finishHandovers } from '../placement/handover.ts';
+import { resolutionsFormatLevel } from '#lib/format_level.ts';
 import { alreadyExists, PlacementStore } from '../placement/store.ts';
 import { compareAndSet } from '../kv/stored_json.ts';
 import type { NodeService } from '../node/service.ts';
@@ -60,6 +65,7 @@ import {
   type SchemaTarget,
 } from './schemas.ts';
 import {
+  finishedOf,
   finishingFirst,
   refuseFormerReleases,
   upgradeFinish,
@@ -441,7 +447,7 @@ export class ClusterAdmin {
   ): Promise<RegistryAnswer> {
     const { name, update } = updateOfRequest(body);
     return this.#changeRegistry(
-      (registry) => updateNamespace(registry, name, update),
+      (registry) => updateNamespace(registry, name, update, this.#clock.nowNanos()),
       options,
       signal,
     );
@@ -511,8 +517,12 @@ export class ClusterAdmin {
     checkReadyable(namespace);
     if (isReady(namespace)) return { ready: true };
     if (!force) await prove(name, signal);
+    const { level } = await finishedOf(this.#upgrade, signal);
     await this.#changeRegistry(
-      (registry) => advanceStaging(registry, name, 'READY'),
+      (registry) => {
+        checkAggregated(registry.get(name), level);
+        return advanceStaging(registry, name, 'READY');
+      },
       options,
       signal,
     );
@@ -598,4 +608,14 @@ function answer({ placement, version }: VersionedPlacement): PlacementAnswer {
 function registryAnswer(registry: NamespaceRegistry, debug: boolean): RegistryAnswer {
   const json = registryToJson(registry);
   return { registry: debug ? (withDurations(json) as RegistryJson) : json };
+}
+
+/** Who makes windows is every node. @throws {TsdbError} CONFLICT */
+function checkAggregated(namespace: Namespace | undefined, level: number): void {
+  if (namespace === undefined || aggregationOf(namespace) === null) return;
+  if (level >= resolutionsFormatLevel) return;
+  throw new TsdbError(
+    'CONFLICT',
+    `cannot make namespace ${namespace.name} ready: it is aggregated, and nodes of the release before make no windows: tsdbctl upgrade finish`,
+  );
 }

@@ -4,6 +4,9 @@ import { test } from 'node:test';
 import type { TsdbError } from '#lib/errors.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { ClusterAdmin, plainRequest } from './admin.ts';
+import { formatLevelNewest } from '#lib/format_level.ts';
+import { finishedFormatsKey } from '../kv/keys.ts';
+import { finishedLevelValue } from '../metadata/finished_formats.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
 
 const signal = new AbortController().signal;
@@ -323,8 +326,8 @@ test('database create chooses block sizes by retention, by time and by density o
   );
 });
 
-test('database create makes the aggregated namespace too, which cannot be made ready yet', async () => {
-  const { admin } = newAdmin();
+test('database create makes the aggregated namespace too, which is ready when every node makes windows', async () => {
+  const { admin, kv } = newAdmin();
   const body = {
     type: 'local',
     namespaceName: 'raw',
@@ -343,7 +346,51 @@ test('database create makes the aggregated namespace too, which cannot be made r
   const prove = () => Promise.resolve();
   await assert.rejects(
     admin.namespaceReady({ name: 'long' }, plainRequest, prove, signal),
-    refused('BAD_REQUEST', /long ready: it is aggregated/),
+    refused('CONFLICT', /long ready: it is aggregated, .*: tsdbctl upgrade finish/),
+  );
+  const key = finishedFormatsKey(cluster);
+  const value = finishedLevelValue(formatLevelNewest);
+  await kv.transact([], [{ kind: 'put', key, value }], signal);
+  await admin.namespaceReady({ name: 'long' }, plainRequest, prove, signal);
+  const { value: registry } = await admin.namespaces.get(signal);
+  assert.equal(registry.get('long')!.options.stagingStatus, 'READY');
+  const attributes = { resolutionDuration: '1m' };
+  const aggregationOptions = { aggregations: [{ aggregated: true, attributes }] };
+  const finer = { name: 'long', options: { aggregationOptions } };
+  await assert.rejects(
+    admin.namespaceUpdate(finer, plainRequest, signal),
+    refused('BAD_REQUEST', /cannot change what namespace long aggregates: it is ready/),
+  );
+});
+
+test('an aggregated namespace whose windows nobody makes is not ready', async () => {
+  const { admin } = newAdmin();
+  const attributes = { resolutionDuration: '1m', downsampleOptions: { all: false } };
+  for (const [name, aggregations, why] of [
+    ['rules', [{ aggregated: true, attributes }], /it is aggregated by rules/],
+    [
+      'both',
+      [{ aggregated: false }, { aggregated: true, attributes: { resolutionDuration: '2m' } }],
+      /it is aggregated and takes samples/,
+    ],
+  ] as const) {
+    const options = { ...fullOptions, aggregationOptions: { aggregations } };
+    await admin.namespaceAdd({ name, options }, plainRequest, signal);
+    const ready = admin.namespaceReady({ name }, plainRequest, async () => {}, signal);
+    await assert.rejects(ready, refused('BAD_REQUEST', why));
+  }
+  const options = {
+    ...fullOptions,
+    aggregationOptions: {
+      aggregations: [{ aggregated: true, attributes: { resolutionDuration: '7m' } }],
+    },
+  };
+  await assert.rejects(
+    admin.namespaceAdd({ name: 'odd', options }, plainRequest, signal),
+    refused(
+      'BAD_REQUEST',
+      /resolution must divide the block size 2h0m0s, or be a multiple of it: 7m0s/,
+    ),
   );
 });
 
@@ -477,12 +524,15 @@ test('a ready namespace is not aggregated by an update, nor one that is made rea
   await admin.namespaceReady({ name: 'a' }, plainRequest, async () => {}, signal);
   await assert.rejects(
     aggregate('a'),
-    refused('BAD_REQUEST', /aggregationOptions: cannot aggregate namespace a: it is ready/),
+    refused(
+      'BAD_REQUEST',
+      /aggregationOptions: cannot change what namespace a aggregates: it is ready/,
+    ),
   );
   const meanwhile = async () => void (await aggregate('b'));
   await assert.rejects(
     admin.namespaceReady({ name: 'b' }, plainRequest, meanwhile, signal),
-    refused('BAD_REQUEST', /b ready: it is aggregated/),
+    refused('CONFLICT', /b ready: it is aggregated/),
   );
 });
 

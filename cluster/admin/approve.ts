@@ -17,6 +17,7 @@ import {
   joinedRegistry,
   withoutEnded,
 } from '../namespaces/numbers.ts';
+import { withoutPromises } from '../namespaces/samples.ts';
 import type { NamespaceStore } from '../namespaces/store.ts';
 import { resetInstance } from '../placement/algorithm.ts';
 import { instanceById, type Placement, type VersionedPlacement } from '../placement/placement.ts';
@@ -85,7 +86,7 @@ export async function approvePlacement(
   const ended = joinedEnded(
     reports.flatMap(({ known }) => (known === null ? [] : [known.endedNamespaces])),
   );
-  const namespaces = lastNamespaces(reports, registry.value, ended);
+  const namespaces = withoutPromises(lastNamespaces(reports, registry.value, ended));
   const approved = approvedLineage(current.lineage, reports);
   const placing = await placements.approving(
     { current, known: last.placement, next, version, lineage: approved },

@@ -8,8 +8,8 @@ import type { Compare, Kv, Operation } from '../kv/kv.ts';
 import { blockSizeForRetention } from '../namespaces/block_size.ts';
 import { checkNoCompanion } from '../namespaces/companions.ts';
 import type { NamespaceStore } from '../namespaces/store.ts';
+import { addNamespace } from '../namespaces/changes.ts';
 import {
-  addNamespace,
   type Aggregation,
   type Namespace,
   type NamespaceOptions,

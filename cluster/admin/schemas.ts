@@ -8,6 +8,7 @@ import {
   namespaceOf,
   type NamespaceRegistry,
 } from '../namespaces/namespaces.ts';
+import { withoutPromise } from '../namespaces/samples.ts';
 import { namespaceNumber } from '../namespaces/numbers.ts';
 import {
   checkSchemaBytes,
@@ -140,7 +141,8 @@ async function change(
     const schemas = step(before, namespace);
     if (schemas === before) return registry;
     const number = namespaceNumber(namespace);
-    const next: Namespace = { ...namespace, number, schemas };
+    // Samples no longer go into it, or did not.
+    const next: Namespace = { ...withoutPromise(namespace), number, schemas };
     const all = new Map(registry).set(name, next);
     checkSchemaBytes([...all.values()].map((each) => each.schemas ?? []));
     return all;

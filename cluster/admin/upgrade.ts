@@ -141,12 +141,16 @@ export async function refuseFormerReleases(
   );
 }
 
-interface Finished {
+export interface Finished {
   readonly level: number;
   readonly modRevision: number;
 }
 
-async function finishedOf({ kv, cluster }: UpgradeTarget, signal: AbortSignal): Promise<Finished> {
+/** The level that is finished for the cluster. */
+export async function finishedOf(
+  { kv, cluster }: UpgradeTarget,
+  signal: AbortSignal,
+): Promise<Finished> {
   const item = await kv.get(finishedFormatsKey(cluster), signal);
   return { level: finishedLevelOf(item?.value ?? null), modRevision: item?.modRevision ?? 0 };
 }

@@ -75,7 +75,10 @@ test('an upgrade is finished when all instances read the newest formats, and who
   assert.equal(await finishedLevel(), 1);
 
   const force = { dryRun: true, force: true };
-  await assert.rejects(admin.upgradeFinish(force, signal), /level 3: c does not answer[^;]*$/);
+  await assert.rejects(
+    admin.upgradeFinish(force, signal),
+    new RegExp(`level ${formatLevelNewest}: c does not answer[^;]*$`),
+  );
   said.set('b', {});
   said.set('c', {});
   const dryRun = { dryRun: true, force: false };
@@ -104,7 +107,7 @@ test('who cannot read what is written does not join', async () => {
   const add = (id: string) => admin.placementAdd({ instances: [instance(id)] }, force, signal);
   const conflict = {
     code: 'CONFLICT',
-    message: /level 3, .*earlier release.*: old reads up to 1$/,
+    message: /level 4, .*earlier release.*: old reads up to 1$/,
   };
   await assert.rejects(add('old'), conflict);
   const replace = { leavingInstanceIDs: ['a'], candidates: [instance('old')] };

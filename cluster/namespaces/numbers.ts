@@ -20,6 +20,9 @@ import { type UnreadKeys, withUnreadKeys } from '../unread_keys.ts';
 import { type Namespace, type NamespaceRegistry, registryOf } from './namespaces.ts';
 import { joinedSchemas, schemaFromFields, schemaToJson } from './schemas.ts';
 
+/** Stands for no promise: no row has this time. */
+const neverNanos = -1n;
+
 /** Of namespaces that were made by releases that gave none. */
 const unnumbered = 1;
 
@@ -143,15 +146,15 @@ export function withNewNumbers(
     [...next.values()].map((namespace) => {
       if (current.value.has(namespace.name)) return namespace;
       lastNumber = Math.max(lastNumber + 1, atLeast);
-      const { name, options } = namespace;
-      return { name, options, number: lastNumber };
+      return { ...namespace, number: lastNumber };
     }),
   );
   return { registry, lastNumber };
 }
 
 /**
- * `{"last": "1700000000002", "namespaces": {"metrics": {"number": "1700000000001", "schemas": […]}},
+ * `{"last": "1700000000002",
+ * "namespaces": {"metrics": {"number": "1700000000001", "schemas": […], "completeSinceNanos": "0"}},
  * "ended": {"old": {"number": "1700000000000"}}}`: those that `registry` has no more are deleted by it.
  * @param endedBeside deletions that the store does not know of
  */
@@ -190,14 +193,20 @@ function numbersJson(
   lastNumber: number,
   ended: EndedNamespaces,
 ): object {
-  const numbered = [...registry.values()].filter(({ number }) => number !== undefined);
-  const namespaces = numbered.map(({ name, number, schemas }) => [
-    name,
-    {
-      number: String(number),
+  const numbered = [...registry.values()].filter(
+    ({ number, completeSinceNanos }) => number !== undefined || completeSinceNanos !== undefined,
+  );
+  const namespaces = numbered.map((namespace) => {
+    const { name, schemas, completeSinceNanos } = namespace;
+    const beside = {
+      number: String(namespaceNumber(namespace)),
       ...(schemas === undefined ? {} : { schemas: schemas.map(schemaToJson) }),
-    },
-  ]);
+      ...(completeSinceNanos === undefined
+        ? {}
+        : { completeSinceNanos: String(completeSinceNanos) }),
+    };
+    return [name, beside];
+  });
   const gone = [...ended].map(([name, number]) => [name, { number: String(number) }]);
   return {
     last: String(lastNumber),
@@ -222,12 +231,17 @@ export function withStoredNumbers(
 } {
   const fields = Fields.ofStored(json, 'numbers', unread);
   const lastNumber = Number(fields.int64('last', BigInt(unnumbered)));
-  const besides = new Map<string, Pick<Namespace, 'number' | 'schemas'>>();
+  const besides = new Map<string, Pick<Namespace, 'number' | 'schemas' | 'completeSinceNanos'>>();
   fields.record('namespaces', (item, name) => {
     const number = Number(item.int64('number', BigInt(unnumbered)));
     const schemas = item.list('schemas', schemaFromFields);
+    const completeSinceNanos = item.int64('completeSinceNanos', neverNanos);
     item.end();
-    besides.set(name, schemas.length === 0 ? { number } : { number, schemas });
+    besides.set(name, {
+      number,
+      ...(schemas.length === 0 ? {} : { schemas }),
+      ...(completeSinceNanos === neverNanos ? {} : { completeSinceNanos }),
+    });
   });
   const ended = new Map<string, number>();
   fields.record('ended', (item, name) => {

@@ -6,12 +6,12 @@
 import { badRequest } from '#lib/errors.ts';
 import { Fields } from '../fields.ts';
 import { checkNoCompanion } from './companions.ts';
+import type { NamespaceUpdate } from './changes.ts';
 import type {
   Aggregation,
   ExtendedOptions,
   Namespace,
   NamespaceOptions,
-  NamespaceUpdate,
   RetentionOptions,
   RuntimeOptions,
   StagingStatus,

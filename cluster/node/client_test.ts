@@ -37,6 +37,8 @@ const health = {
   writesRefused: 'no space',
   bootCount: 3,
   placementVersion: 7,
+  namespacesRevision: 2 ** 53 - 1,
+  lineageId: '5f',
   unixNanos: 1_700_000_000_123_456_789n,
   retires: true,
   formatLevel: 2,
@@ -116,6 +118,7 @@ test('a write goes over whole, and its outcomes and references come back', async
     namespace: 'ns',
     namespaceNumber: 2 ** 53 - 1,
     placementVersion: 9,
+    namespacesRevision: 2 ** 53 - 1,
     referenceEpoch: 'x',
     batch,
   };

@@ -24,8 +24,8 @@ export const rowOutcome = {
   /** The series' shard is not owned by this node in its placement. */
   shardNotOwned: 4,
   /**
-   * This node adopted a newer placement in which the shard moves, or knows that the namespace was
-   * deleted and made again: refresh and send again.
+   * This node adopted a newer placement in which the shard moves, knows that the namespace was
+   * deleted and made again, or one more that rows have to go to: refresh and send again.
    */
   stalePlacement: 5,
   /** New-series or memory limit; retry later. */
@@ -63,6 +63,11 @@ export interface OfNamespace {
 
 export interface WriteRequest extends OfNamespace {
   readonly placementVersion: number;
+  /**
+   * Revision of the namespaces of which the writer writes the row to all that take samples. Not set, or 0, for who names
+   * one.
+   */
+  readonly namespacesRevision?: number;
   /**
    * `referenceEpoch` of the node's answer that gave the references; '' when the batch holds none.
    */
@@ -355,6 +360,10 @@ export interface NodeHealth {
   readonly incarnation: string;
   readonly bootCount: number;
   readonly placementVersion: number;
+  /** Of the namespaces that the node has adopted, by which it refuses writers; not set, or 0, of a node that does not say. */
+  readonly namespacesRevision?: number;
+  /** Of the key-value store that they are of. */
+  readonly lineageId?: string;
   /** What the wall clock of the node shows; 0 of a node that does not say. */
   readonly unixNanos: UnixNanos;
   /**

@@ -45,6 +45,8 @@ interface WriteFacts {
   readonly version: number;
   /** Rows have versions that are derived from their times, until another value is in the way. */
   readonly derivesVersions: boolean;
+  /** As of `WriteOptions`: who has chosen the namespaces by it goes on by it. */
+  readonly namespacesRevision: number;
 }
 
 /**
@@ -57,6 +59,7 @@ export class Work implements WriteFacts {
   readonly consistency: WriteConsistency;
   version: number;
   readonly derivesVersions: boolean;
+  readonly namespacesRevision: number;
   readonly #onEnd: () => void;
   #borrowers = 1;
 
@@ -68,6 +71,7 @@ export class Work implements WriteFacts {
     this.consistency = facts.consistency;
     this.version = facts.version;
     this.derivesVersions = facts.derivesVersions;
+    this.namespacesRevision = facts.namespacesRevision;
     this.#onEnd = onEnd;
   }
 
@@ -252,6 +256,7 @@ export class Attempt {
       namespace: work.namespace,
       namespaceNumber: this.#namespaceNumber,
       placementVersion: view.placementVersion,
+      namespacesRevision: work.namespacesRevision,
     };
     const packed =
       node.writeColumns === undefined

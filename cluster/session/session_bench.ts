@@ -12,7 +12,8 @@ import { initPlacement, markShardsAvailable } from '../placement/algorithm.ts';
 import { Session, type SeriesTable, type SessionRows } from './session.ts';
 import { emptyView, type TopologyView } from '../topology/topology.ts';
 import { readBatch } from '#engine/batch/batch.ts';
-import { addNamespace, emptyRegistry } from '../namespaces/namespaces.ts';
+import { addNamespace } from '../namespaces/changes.ts';
+import { emptyRegistry } from '../namespaces/namespaces.ts';
 import { namespaceOptionsOf } from '../namespaces/request.ts';
 import { Fields } from '../fields.ts';
 

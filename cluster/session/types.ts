@@ -107,6 +107,8 @@ export interface CheckedEntries {
 
 export interface WriteOptions {
   readonly consistency?: WriteConsistency;
+  /** As of `WriteRequest` (../node/service.ts). */
+  readonly namespacesRevision?: number;
 }
 
 export interface FetchOptions extends TimeRange {

@@ -87,7 +87,10 @@ export class SessionWriter {
     rows: SessionRows | SessionTypedRows,
     series: SeriesTable,
     signal: AbortSignal,
-    { consistency = this.#options.writeConsistency ?? 'majority' }: WriteOptions,
+    {
+      consistency = this.#options.writeConsistency ?? 'majority',
+      namespacesRevision = 0,
+    }: WriteOptions,
   ): Promise<WriteResult> {
     const { rowCount } = rows;
     if (rowCount === 0) return wholeResult(0, []);
@@ -115,7 +118,7 @@ export class SessionWriter {
     const derivesVersions = formatLevel >= rowVersionsFormatLevel && version > this.#underivedUpTo;
     const until = this.#signals.begin(signal);
     const work = new Work(
-      { namespace, copy, series, consistency, version, derivesVersions },
+      { namespace, copy, series, consistency, version, derivesVersions, namespacesRevision },
       () => {
         until.end();
         this.#pool.give(copy);

@@ -4,12 +4,8 @@
  *
  *     none ── add (compare-and-set) ──▸ not READY ── read at a majority ──▸ READY ── deleted by somebody ──▸ none
  */
-import {
-  addNamespace,
-  advanceStaging,
-  isReady,
-  type Namespace,
-} from '#cluster/namespaces/namespaces.ts';
+import { addNamespace, advanceStaging } from '#cluster/namespaces/changes.ts';
+import { isReady, type Namespace } from '#cluster/namespaces/namespaces.ts';
 import type { NamespaceStore } from '#cluster/namespaces/store.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
 import type { Clock } from '#lib/env/env.ts';

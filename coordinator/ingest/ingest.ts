@@ -94,6 +94,7 @@ export class Ingest {
   readonly #decoder: WriteDecoder;
   readonly #session: WriteSession;
   readonly #ready: () => readonly IngestNamespace[];
+  readonly #revision: () => number;
   readonly #messages: Messages;
   readonly #metrics: IngestMetrics;
   readonly #notes: IngestNotes;
@@ -118,6 +119,7 @@ export class Ingest {
     this.#decoder = decoder;
     this.#session = session;
     this.#ready = () => namespaces.ready();
+    this.#revision = () => namespaces.revision();
     this.#messages = new Messages(decoder, namespaces, clock, tagRules);
     this.#notes = notes;
     this.#metrics = metrics;
@@ -136,6 +138,7 @@ export class Ingest {
     signal: AbortSignal,
   ): Promise<Written> {
     const namespaces = this.#ofFloats(null);
+    const namespacesRevision = this.#revision();
     const decoded = this.#decoder.remoteWrite(body, version);
     const { samples, histograms } = this.#writable(decoded);
     const report = new BadRows();
@@ -159,7 +162,13 @@ export class Ingest {
       );
     }
     // Samples are on their way when this comes back; the decoder's columns hold until then.
-    const writing = this.#write([{ namespaces, parts }], asked, report, format, signal);
+    const writing = this.#write(
+      [{ namespaces, namespacesRevision, parts }],
+      asked,
+      report,
+      format,
+      signal,
+    );
     const exemplarsWriting =
       exemplars === null ? null : this.#notes.exemplars.write(exemplars, this.#decoder);
     try {
@@ -241,8 +250,9 @@ export class Ingest {
           `${seriesText(tags)}: value: not an object, and namespace ${named} has a schema`,
         );
       }
-      return { namespaces, parts: [] };
+      return { namespaces, namespacesRevision: 0, parts: [] };
     }
+    const namespacesRevision = named === null ? this.#revision() : 0;
     const good: EncodedRow[] = [];
     for (const { tags, timestampNanos, value } of rows) {
       // Tags with one name twice have no canonical layout, so they are refused before the write
@@ -252,7 +262,7 @@ export class Ingest {
       else report.addSample(`${seriesText(tags)}: ${problem}`);
       if (work.spend(rowUnits)) await work.pause();
     }
-    return { namespaces, parts: this.#decoded(good) };
+    return { namespaces, namespacesRevision, parts: this.#decoded(good) };
   }
 
   /** Rows by the write decoder, a part when it is asked for. */
@@ -294,8 +304,8 @@ export class Ingest {
     const total = asked.samples + asked.histograms;
     const cold = new Map<IngestNamespace, number>();
     let firstRow = 0;
-    for (const { namespaces, part } of partsOf(kinds)) {
-      const writes = this.#writesOf(part, namespaces, firstRow, signal);
+    for (const { part, ...kind } of partsOf(kinds)) {
+      const writes = this.#writesOf(part, kind, firstRow, signal);
       const outcome = await gather(writes, this.#decoder, this.#clock, report, signal);
       if (outcome instanceof TsdbError) {
         const reason = outcome.code === 'FAILED_PRECONDITION' ? 'clock' : 'passing';
@@ -324,7 +334,7 @@ export class Ingest {
   /** All at once: their columns are the write decoder's. */
   #writesOf(
     part: readonly BodyRows[],
-    namespaces: readonly IngestNamespace[],
+    { namespaces, namespacesRevision }: Omit<WriteOfKind, 'parts'>,
     firstOfPart: number,
     signal: AbortSignal,
   ): WriteOfPart[] {
@@ -335,7 +345,8 @@ export class Ingest {
       const isTyped = 'valueEnds' in rows;
       for (const namespace of namespaces) {
         const isOfHistograms = isTyped && namespace.schemas === null;
-        const result = this.#session.write(namespace.name, rows, this.#decoder, signal);
+        const options = { namespacesRevision };
+        const result = this.#session.write(namespace.name, rows, this.#decoder, signal, options);
         writes.push({ namespace, isOfHistograms, firstRow, result });
       }
       firstRow += rows.rowCount;
@@ -347,8 +358,8 @@ export class Ingest {
 /** The parts of all kinds, one after the other. */
 function* partsOf(
   kinds: readonly WriteOfKind[],
-): Iterable<{ namespaces: readonly IngestNamespace[]; part: readonly BodyRows[] }> {
-  for (const { namespaces, parts } of kinds) for (const part of parts) yield { namespaces, part };
+): Iterable<Omit<WriteOfKind, 'parts'> & { part: readonly BodyRows[] }> {
+  for (const { parts, ...kind } of kinds) for (const part of parts) yield { ...kind, part };
 }
 
 function countOf(histograms: WriteDecoderHistograms | null): number {

@@ -9,11 +9,15 @@ export interface IngestNamespace extends WriteRules {
   readonly name: string;
   /** Of its values, which are messages then. */
   readonly schemas: Schemas | null;
+  /** As of `Namespace`. */
+  readonly completeSinceNanos?: bigint;
 }
 
 export interface IngestNamespaces {
   /** The READY unaggregated ones of the moment; empty when there is none. */
   ready(): readonly IngestNamespace[];
+  /** Of the registry that they are of. */
+  revision(): number;
   /** Reads them from the key-value store now. */
   refresh(signal: AbortSignal): Promise<unknown>;
 }
@@ -21,6 +25,8 @@ export interface IngestNamespaces {
 /** Rows of one kind, part by part, and where they go. */
 export interface WriteOfKind {
   readonly namespaces: readonly IngestNamespace[];
+  /** Of the registry in which these are all that take the rows; 0 for those that a request names. */
+  readonly namespacesRevision: number;
   readonly parts: Iterable<readonly BodyRows[]>;
 }
 

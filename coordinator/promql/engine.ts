@@ -179,6 +179,7 @@ export class PromqlEngine {
     const pacer = new Pacer(work, options.samplesMax, limits.memory ?? unlimitedReadBytes);
     if (pacer.hold(grid.stepCount)) await pacer.room();
     const plan = planQuery(expr, {
+      timeline: this.#storage.timeline?.() ?? null,
       query,
       grid,
       endMillis: endMillis ?? grid.startMillis,
@@ -190,6 +191,7 @@ export class PromqlEngine {
     const fetched = await reads.read(plan.fetches);
     const annotations = new Annotations(query);
     for (const [message, span] of plan.warnings) annotations.warn(message, span);
+    for (const [message, span] of plan.infos) annotations.info(message, span);
     const context: Context = {
       query,
       pacer,

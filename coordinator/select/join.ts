@@ -1,4 +1,4 @@
-/** Answers of several namespaces as one: no series is in two of them. */
+/** Answers of several sources as one: no series is in two of them. */
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { badRequest } from '#lib/errors.ts';
@@ -39,12 +39,15 @@ export function cutTo(
   requireExhaustive: boolean,
 ): SeriesBundle {
   if (seriesMax === 0 || bundle.seriesCount <= seriesMax) return bundle;
-  if (requireExhaustive) {
-    throw badRequest(
-      `query exceeded limit: series_limit=${seriesMax}, series_matched=${bundle.seriesCount}; the limit is that of the request, or limits.perQuery.maxFetchedSeries of the coordinator`,
-    );
-  }
+  if (requireExhaustive) refuseCut(seriesMax, bundle.seriesCount);
   return { ...bundle, seriesCount: seriesMax };
+}
+
+/** @throws {TsdbError} BAD_REQUEST */
+export function refuseCut(seriesMax: number, seriesMatched: number): never {
+  throw badRequest(
+    `query exceeded limit: series_limit=${seriesMax}, series_matched=${seriesMatched}; the limit is that of the request, or limits.perQuery.maxFetchedSeries of the coordinator`,
+  );
 }
 
 /** Each series once: those with equal tags are the same. */

@@ -32,13 +32,10 @@ export const partialWarning = 'the answer is partial: the limit on series was re
 export class NamespaceSource implements SeriesSource {
   readonly #setup: SourceSetup;
   readonly #name: string;
-  readonly #warning: string | null;
 
-  /** @param warning of each answer, or null */
-  constructor(setup: SourceSetup, name: string, warning: string | null) {
+  constructor(setup: SourceSetup, name: string) {
     this.#setup = setup;
     this.#name = name;
-    this.#warning = warning;
   }
 
   async select(
@@ -123,7 +120,7 @@ export class NamespaceSource implements SeriesSource {
       signal,
     );
     this.#setup.onFetched(found.bundle.seriesCount);
-    return flagged(found, this.#warning);
+    return flagged(found);
   }
 
   async #aggregate(
@@ -148,19 +145,15 @@ export class NamespaceSource implements SeriesSource {
       },
       signal,
     );
-    return flagged(found, this.#warning);
+    return flagged(found);
   }
 }
 
-/** Every partial answer carries a warning, and every one of a namespace that had equals. */
+/** Every partial answer carries a warning. */
 function flagged<
   Result extends { readonly exhaustive: boolean; readonly warnings: readonly string[] },
->(result: Result, warning: string | null): Result {
-  const more = [
-    ...(warning === null ? [] : [warning]),
-    ...(result.exhaustive ? [] : [partialWarning]),
-  ];
-  return more.length === 0 ? result : { ...result, warnings: [...result.warnings, ...more] };
+>(result: Result): Result {
+  return result.exhaustive ? result : { ...result, warnings: [...result.warnings, partialWarning] };
 }
 
 const int64Max = 2n ** 63n - 1n;

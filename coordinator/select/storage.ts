@@ -3,6 +3,7 @@
  * labels and series ask it; the session with its quorums answers, from the namespace that fanout.ts
  * chooses.
  */
+import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import type { UnixNanos } from '#lib/time.ts';
@@ -19,6 +20,28 @@ export interface SelectRange {
   readonly startNanos: UnixNanos;
   /** Exclusive. */
   readonly endNanos: UnixNanos;
+}
+
+/** Windows in the place of samples: those of an aggregated namespace, of which a column is read. */
+export interface SelectWindows {
+  readonly namespace: string;
+  readonly column: ReadColumn;
+}
+
+/** A READY aggregated namespace. */
+export interface Resolution {
+  readonly namespace: string;
+  readonly resolutionMillis: number;
+  /** Windows of before that are past its retention. */
+  readonly fromMillis: number;
+}
+
+/** Which time is read from what. */
+export interface Timeline {
+  /** Samples of before that are past the retention of all namespaces of theirs. */
+  readonly samplesFromMillis: number;
+  /** The finest first. */
+  readonly resolutions: readonly Resolution[];
 }
 
 export interface SelectLimits {
@@ -38,7 +61,10 @@ export interface SelectResult {
 }
 
 export interface QueryStorage {
+  /** At this moment; without it, and where it is null, all is read from samples. */
+  timeline?(): Timeline | null;
   /**
+   * @param windows in the place of samples
    * @throws {TsdbError} BAD_REQUEST over a limit, UNAVAILABLE without quorum, DEADLINE_EXCEEDED,
    * CANCELLED
    */
@@ -47,6 +73,7 @@ export interface QueryStorage {
     range: SelectRange,
     limits: SelectLimits,
     signal: AbortSignal,
+    windows?: SelectWindows | null,
   ): Promise<SelectResult>;
   /** Tag names, sorted. Several matcher lists are joined by OR; none means all series. */
   labelNames(

@@ -77,6 +77,7 @@ import { Flusher } from './flush/flusher.ts';
 import { Pace } from './flush/pace.ts';
 import { type SnapshotReport, Snapshots } from './flush/snapshot.ts';
 import { NamespaceState } from './namespace/namespace.ts';
+import { SampleNamespaces } from './namespace/sample_namespaces.ts';
 import { type OwnedShard, type ShardChange, ShardTable } from './namespace/shards.ts';
 import { Holdings, nothingHeld } from './parking/holdings.ts';
 import { ParkedData, type ParkedEntry } from './parking/parked_data.ts';
@@ -159,6 +160,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly witness: Witness;
   /** Of the key-value store that the placement is of (#cluster/kv/lineage.ts). */
   lineageId = '';
+  readonly sampleNamespaces: SampleNamespaces = new SampleNamespaces();
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
   onDamage: (namespace: NamespaceState, file: BlockFile) => void = () => {};
   /** Deletes all rows of a namespace on all nodes; for who knows the key-value store. */
@@ -303,6 +305,7 @@ export class Database implements NodeService, AsyncDisposable {
       sequencer,
       admission: this.admission,
       namespaceOf,
+      sampleNamespaces: this.sampleNamespaces,
       onLaterFormats: (level) => this.onLaterFormats(level),
     });
     this.reads = new Reads({
@@ -714,6 +717,8 @@ export class Database implements NodeService, AsyncDisposable {
       incarnation: identity.incarnation,
       bootCount: identity.boot,
       placementVersion: this.shards.version,
+      namespacesRevision: this.sampleNamespaces.revision,
+      lineageId: this.sampleNamespaces.lineageId,
       unixNanos: this.env.clock.nowNanos(),
       retires: true,
       formatLevel: formatLevelNewest,

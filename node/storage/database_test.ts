@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { rowOutcome } from '#cluster/node/service.ts';
-import { registryOf } from '#cluster/namespaces/namespaces.ts';
+import { type Namespace, registryOf } from '#cluster/namespaces/namespaces.ts';
 import type { Instance, Placement, ShardState } from '#cluster/placement/placement.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -325,6 +325,39 @@ const metricsEnded = (number: number) => new Map([['metrics', number]]);
 const rowAt = (seconds: number) => [
   { series: cpu('a'), nanos: now - BigInt(seconds) * second, value: seconds },
 ];
+
+test('a writer that has not heard of a namespace of samples is refused, whoever names one is not', async () => {
+  const { database } = await openDatabase(temporaryFolder());
+  const nanos = BigInt(Date.now()) * 1_000_000n;
+  const rows = [{ series: { __name__: 'x' }, nanos, value: 1 }];
+  const { sampleNamespaces } = database;
+  const [one, two] = ['metrics', 'two'].map((name) => namespaceOf(name));
+  const waiting = {
+    ...namespaceOf('three'),
+    options: { ...two!.options, stagingStatus: 'UNKNOWN' },
+  };
+  const registry = (...all: object[]) => registryOf(all as Namespace[]);
+  const outcomesOf = async (namespacesRevision: number): Promise<number[]> => {
+    return [...(await writeRows(database, rows, { namespacesRevision })).outcomes];
+  };
+  sampleNamespaces.note(registry(one!), 10, 'a');
+  assert.deepEqual(await outcomesOf(9), [rowOutcome.stalePlacement], 'it may have missed that one');
+  assert.deepEqual(await outcomesOf(10), []);
+  assert.deepEqual(await outcomesOf(0), []);
+  // Options change, one is made that takes nothing yet.
+  sampleNamespaces.note(registry(one!, waiting), 20, 'a');
+  assert.deepEqual(await outcomesOf(10), []);
+  sampleNamespaces.note(registry(one!, two!, waiting), 30, 'a');
+  assert.deepEqual(await outcomesOf(20), [rowOutcome.stalePlacement]);
+  assert.deepEqual(await outcomesOf(30), []);
+  sampleNamespaces.note(registry(one!, two!), 5, 'restored');
+  assert.deepEqual(await outcomesOf(5), []);
+  const { namespacesRevision, lineageId } = await database.health(never);
+  assert.deepEqual(
+    { namespacesRevision, lineageId },
+    { namespacesRevision: 5, lineageId: 'restored' },
+  );
+});
 
 test('a namespace that was made again has none of the old rows, and takes none for the old one', async () => {
   const folder = temporaryFolder();

@@ -278,6 +278,7 @@ export async function writeRows(
     namespace?: string;
     namespaceNumber?: number;
     placementVersion?: number;
+    namespacesRevision?: number;
     referenceEpoch?: string;
   } = {},
 ): Promise<WriteResponse> {
@@ -286,6 +287,7 @@ export async function writeRows(
       namespace: more.namespace ?? 'metrics',
       namespaceNumber: more.namespaceNumber ?? 0,
       placementVersion: more.placementVersion ?? database.shards.version,
+      namespacesRevision: more.namespacesRevision ?? 0,
       referenceEpoch: more.referenceEpoch ?? database.referenceEpoch,
       batch: batchOf(rows),
     },

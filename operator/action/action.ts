@@ -77,13 +77,7 @@ export type Action =
     }
   | { readonly kind: 'placement-approve' }
   | { readonly kind: 'upgrade-finish' }
-  | {
-      readonly kind: 'namespace-add';
-      readonly name: string;
-      readonly options: object;
-      /** Namespaces that queries do not read any more once this one is ready. */
-      readonly hides: readonly string[];
-    }
+  | { readonly kind: 'namespace-add'; readonly name: string; readonly options: object }
   | { readonly kind: 'namespace-update'; readonly name: string; readonly options: object }
   | { readonly kind: 'namespace-ready'; readonly name: string }
   | { readonly kind: 'namespace-delete'; readonly name: string };

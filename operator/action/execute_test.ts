@@ -81,7 +81,7 @@ test('each action is one call', async () => {
     { kind: 'placement-add', instances },
     { kind: 'placement-remove', instanceIds: ['c-a-0'], force: false },
     { kind: 'placement-approve' },
-    { kind: 'namespace-add', name: 'n', options: { a: 1 }, hides: [] },
+    { kind: 'namespace-add', name: 'n', options: { a: 1 } },
     { kind: 'namespace-update', name: 'n', options: { a: 2 } },
     { kind: 'namespace-ready', name: 'n' },
     { kind: 'namespace-delete', name: 'n' },

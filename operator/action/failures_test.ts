@@ -58,7 +58,7 @@ test('what is refused waits longer, and is asked at once when it is another cont
 
 test('what is asked of the database is refused by a bad request, and waits for what is not ready', () => {
   const failures = new ActionFailures(fakeEnv(new FakeClock()));
-  const add: Action = { kind: 'namespace-add', name: 'n', options: {}, hides: [] };
+  const add: Action = { kind: 'namespace-add', name: 'n', options: {} };
   failures.noteFailure(add, badRequest('blockSize is larger than the retention'));
   failures.noteFailure(ready, badRequest('not bootstrapped'));
   assert.equal(failures.of(add)?.isRefused, true);

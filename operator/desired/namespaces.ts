@@ -58,7 +58,7 @@ export function retentionNanosOf({ retentionTime }: NamespaceSpec): bigint | nul
 }
 
 /** Of one that is not there yet. */
-export const wantedRetentionNanos = (spec: NamespaceSpec): bigint =>
+const wantedRetentionNanos = (spec: NamespaceSpec): bigint =>
   parseDurationNanos(spec.retentionTime ?? retentionDefault, 'retentionTime');
 
 /** What of a namespace that is there already cannot become as it is asked for; null for nothing. */

@@ -4,7 +4,6 @@ import type { Desired } from '../desired/desired.ts';
 import {
   changeRefused,
   type DesiredNamespace,
-  wantedRetentionNanos,
   namespaceOptions,
   namespaceProblem,
   retentionNanosOf,
@@ -12,7 +11,7 @@ import {
 import type { Observed } from '../observe/observe.ts';
 import type { ClusterRecord, NamespaceOwner } from '../record/record.ts';
 import { annotation } from '../resource/keys.ts';
-import type { NamespaceSpec, TsdbNamespace } from '../resource/tsdb_namespace.ts';
+import type { TsdbNamespace } from '../resource/tsdb_namespace.ts';
 import { isSettled } from './readiness.ts';
 import type { Action } from '../action/action.ts';
 import { nothing, type Part, type Reason } from '../part/part.ts';
@@ -33,26 +32,6 @@ export function namespaceStall(
   }
   if (refused !== null) return { reason: 'ImmutableChange', message: refused };
   return refusalOf(observed, name);
-}
-
-/**
- * Which of the others queries do not read any more since they read this one: of the namespaces of a
- * cluster they read the one with the longest retention, though it may have nothing yet.
- * @returns none when another one is read
- */
-export function hiddenNamespaces(
-  { coordinator }: Observed,
-  name: string,
-  spec: NamespaceSpec,
-): string[] {
-  if (!coordinator.reachable) return [];
-  const live = coordinator.namespaces.get(name)?.retentionNanos;
-  const nanos = live === undefined ? wantedRetentionNanos(spec) : BigInt(live);
-  const others = [...coordinator.namespaces].filter(
-    ([other, { ready, retentionNanos }]) => other !== name && ready && BigInt(retentionNanos) > 0n,
-  );
-  const isRead = others.every(([, { retentionNanos }]) => BigInt(retentionNanos) < nanos);
-  return isRead ? others.map(([other]) => other).sort() : [];
 }
 
 function liveOf({ coordinator }: Observed, name: string): NamespaceView | undefined {
@@ -105,8 +84,7 @@ export function namespacesPart(observed: Observed, desired: Desired): Part {
     if (live === undefined) {
       // First it is written down whose it is: what is there without an owner is left alone.
       if (claim === null || isOwned(observed, wanted.name, claim)) {
-        const hides = hiddenNamespaces(observed, name, spec);
-        actions.push({ kind: 'namespace-add', name, options: namespaceOptions(spec), hides });
+        actions.push({ kind: 'namespace-add', name, options: namespaceOptions(spec) });
       }
       continue;
     }

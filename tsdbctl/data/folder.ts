@@ -51,7 +51,7 @@ const ofSegment = /^commitlogs\/commitlog-\d+\.db$/;
 const ofSnapshot = /^snapshots\/snapshot-\d+\.db$/;
 const ofRowDigests = /^(?:data\/[^/]+|parked\/\d+\/data)\/\d+\/fileset-(?:-?\d+)-\d+-rows\.db$/;
 const ofOthers =
-  /^(node_identity\.json|formats\.json|folder_mark\.json|held\.json|known_store\.json|parked\/(?:\d+\/parked|kept)\.json|doubts-[01]\.json|tsdb\.pid|tsdb\.(?:un)?lock(?:ed)?\.[0-9a-f]+|tombstones\.bin|kv\/[^/]+)$/;
+  /^(node_identity\.json|formats\.json|folder_mark\.json|held\.json|known_store\.json|windows\.json|parked\/(?:\d+\/parked|kept)\.json|doubts-[01]\.json|tsdb\.pid|tsdb\.(?:un)?lock(?:ed)?\.[0-9a-f]+|tombstones\.bin|kv\/[^/]+)$/;
 
 interface NamespaceParts {
   readonly name: string;

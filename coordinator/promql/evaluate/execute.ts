@@ -8,6 +8,7 @@ import type { Context } from '../rows/context.ts';
 import { executionError } from '../words/errors.ts';
 import { evaluateCall } from './calls.ts';
 import type { Evaluator } from '../rows/evaluator.ts';
+import { stitched } from '../rows/stitched.ts';
 import { evaluateInfo } from './info.ts';
 import { RowOperator } from './row_operator.ts';
 import { withoutNames } from '../rows/names.ts';
@@ -84,6 +85,7 @@ export class Executor implements Evaluator {
       case 'string':
       case 'select':
       case 'window':
+      case 'stitched':
       case 'info':
       case 'aggregate':
       case 'rangeVector':
@@ -159,6 +161,8 @@ export class Executor implements Evaluator {
         return this.#select(plan);
       case 'window':
         return evaluateWindow(plan, this);
+      case 'stitched':
+        return stitched(plan, this);
       case 'repeat':
         return new RepeatedRows(await this.vector(plan.input), plan.grid.stepCount);
       case 'negate': {

@@ -227,7 +227,7 @@ async function lookUp(plan: InfoPlan, input: Input, context: Context): Promise<F
   const ofTargets = await targetValues.matchers(context.pacer.work);
   const matchers = [...ofTargets, ...plan.labelMatchers, ...plan.nameMatchers];
   const range = selectRangeOf(plan.reference, plan.grid.stepCount);
-  const [fetched] = await context.reads.read([{ matchers, range }]);
+  const [fetched] = await context.reads.read([{ matchers, range, windows: null }]);
   const courses = await new Targets(plan, input, fetched!, context).courses();
   context.reads.release(fetched!);
   return { labels: fetched!.labels, courses };

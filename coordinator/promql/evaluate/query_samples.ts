@@ -78,6 +78,16 @@ class Counter {
           return this.#addWindows(plan.source, plan.grid, samples);
         }
         return this.#addWholeSubquery(plan.source, samples);
+      case 'stitched': {
+        let at = 0;
+        for (const part of plan.parts) {
+          const past = at + part.grid.stepCount;
+          const { total, read } = samples;
+          await this.add(part, { total: total.subarray(at, past), read: read.subarray(at, past) });
+          at = past;
+        }
+        return;
+      }
       case 'call':
         for (const argument of plan.args) await this.add(argument, samples);
         return;

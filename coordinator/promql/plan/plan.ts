@@ -7,7 +7,16 @@
 import type { WindowExtension } from '#engine/histograms/windows/extended_windows.ts';
 import type { WindowFunction } from '#engine/window_functions/windows.ts';
 import { nanosPerMilli } from '#lib/time.ts';
-import type { Matcher, SelectRange } from '../../select/storage.ts';
+import type { ReadColumn } from '#engine/aggregation/floats.ts';
+import type {
+  Matcher,
+  Resolution,
+  SelectRange,
+  SelectWindows,
+  Timeline,
+} from '../../select/storage.ts';
+import { oneToOne, readingOf } from './over_windows.ts';
+import { lookbackOverWindows, rangeOverWindows, stretchesOf } from './stretches.ts';
 import { trimOperators, typeOf, unwrapParens } from '../parse/ast.ts';
 import type {
   AggregateOperator,
@@ -145,7 +154,15 @@ export interface RangeVectorPlan extends NodeBase {
   readonly source: Source | SubquerySource;
 }
 
+/** A vector of which stretches of the steps, one after the other, are read from different resolutions. */
+export interface StitchedPlan extends NodeBase {
+  readonly kind: 'stitched';
+  /** Each on its own part of the grid. */
+  readonly parts: readonly Plan[];
+}
+
 export type Plan =
+  | StitchedPlan
   | NumberPlan
   | StringPlan
   | SelectPlan
@@ -161,6 +178,8 @@ export type Plan =
 export interface Fetch {
   readonly matchers: readonly Matcher[];
   readonly range: SelectRange;
+  /** In the place of samples. */
+  readonly windows: SelectWindows | null;
 }
 
 export interface QueryPlan {
@@ -168,9 +187,12 @@ export interface QueryPlan {
   readonly fetches: readonly Fetch[];
   /** Found without data: what the query will not do as its writer may think. Texts, each with the place that tells it last. */
   readonly warnings: ReadonlyMap<string, Span>;
+  readonly infos: ReadonlyMap<string, Span>;
 }
 
 export interface PlanOptions {
+  /** Of what there is to read; null when that is samples alone. */
+  readonly timeline: Timeline | null;
   readonly query: string;
   readonly grid: Grid;
   /** Of the query, which need not be one of the steps. */
@@ -183,6 +205,13 @@ export interface PlanOptions {
 
 /** Longest grid of a subquery, whatever the sample limit: its steps are evaluated in parts, but all of their values are held. */
 export const subqueryStepsMax = 10_000_000;
+
+/** A range that is read from windows in the place of samples. */
+interface WindowsRead extends SelectWindows {
+  readonly rangeMillis: number;
+  /** Where the selector has none. */
+  readonly extension: WindowExtension | null;
+}
 
 /** Step of subqueries that name none. */
 export const subqueryStepMillisDefault = 60_000;
@@ -197,7 +226,8 @@ export function textOf(plan: Plan): string {
 export function planQuery(expr: Expr, options: PlanOptions): QueryPlan {
   const planner = new Planner(options);
   const root = planner.plan(expr, options.grid);
-  return { root, fetches: planner.fetches, warnings: planner.warnings };
+  const { fetches, warnings, infos } = planner;
+  return { root, fetches, warnings, infos };
 }
 
 /** Functions that know what to make of rows around their windows, in the order of the alphabet. */
@@ -237,6 +267,7 @@ class Planner {
   readonly #options: PlanOptions;
   readonly fetches: Fetch[];
   readonly warnings: Map<string, Span>;
+  readonly infos: Map<string, Span>;
   readonly #fetchIndex: Map<string, number>;
   /** Whether the value is the same at all steps: what stands inside of others is asked for with each of them. */
   readonly #invariant = new Map<Expr, boolean>();
@@ -248,6 +279,7 @@ class Planner {
     this.#options = options;
     this.fetches = [];
     this.warnings = new Map();
+    this.infos = new Map();
     this.#fetchIndex = new Map();
   }
 
@@ -370,25 +402,7 @@ class Planner {
     const { span } = expr;
     const windowFunction = functions.get(expr.name)!.window;
     if (windowFunction !== null) {
-      let source: Source | SubquerySource | null = null;
-      const parameters: Plan[] = [];
-      for (const argument of expr.args) {
-        const inner = unwrapParens(argument);
-        if (inner.kind === 'matrixSelector') checkExtension(expr.name, inner);
-        if (inner.kind === 'matrixSelector' || inner.kind === 'subquery') {
-          // It is told of at the place of the first argument, whichever that is.
-          source = { ...this.#rangeSource(inner, grid), span: unwrapParens(expr.args[0]!).span };
-        } else parameters.push(this.plan(inner, grid));
-      }
-      const window: WindowPlan = {
-        kind: 'window',
-        grid,
-        span,
-        name: expr.name,
-        function: windowFunction,
-        source: source!,
-        parameters,
-      };
+      const window = this.#window(expr, windowFunction, grid);
       if (expr.name !== 'absent_over_time') return window;
       return { kind: 'call', grid, span, name: expr.name, args: [window], call: expr };
     }
@@ -416,6 +430,130 @@ class Planner {
       args,
       call: expr,
     };
+  }
+
+  #window(expr: Call, windowFunction: WindowFunction, grid: Grid): Plan {
+    const selectors = expr.args
+      .map(unwrapParens)
+      .filter((inner) => inner.kind === 'matrixSelector');
+    const [inner] = selectors;
+    if (inner === undefined) return this.#windowOf(expr, windowFunction, grid, null);
+    checkExtension(expr.name, inner);
+    const rangeMillis = this.#millis(inner.range, false);
+    return this.#stitched(
+      inner.selector,
+      expr.span,
+      grid,
+      (of) => rangeOverWindows(rangeMillis, of),
+      (part, of) => {
+        if (of === null) return this.#windowOf(expr, windowFunction, part, null);
+        return this.#overWindows(expr, windowFunction, rangeMillis, part, of);
+      },
+    );
+  }
+
+  /** @param windows in the place of samples, with the range that is looked at then */
+  #windowOf(
+    expr: Call,
+    windowFunction: WindowFunction,
+    grid: Grid,
+    windows: WindowsRead | null,
+  ): WindowPlan {
+    const { span } = expr;
+    let source: Source | SubquerySource | null = null;
+    const parameters: Plan[] = [];
+    for (const argument of expr.args) {
+      const inner = unwrapParens(argument);
+      if (inner.kind === 'matrixSelector' || inner.kind === 'subquery') {
+        // It is told of at the place of the first argument, whichever that is.
+        const place = unwrapParens(expr.args[0]!).span;
+        source = { ...this.#rangeSource(inner, grid, windows), span: place };
+      } else parameters.push(this.plan(inner, grid));
+    }
+    return {
+      kind: 'window',
+      grid,
+      span,
+      name: expr.name,
+      function: windowFunction,
+      source: source!,
+      parameters,
+    };
+  }
+
+  /** A window function over windows of a resolution. */
+  #overWindows(
+    expr: Call,
+    windowFunction: WindowFunction,
+    askedMillis: number,
+    grid: Grid,
+    of: Resolution,
+  ): Plan {
+    const { span } = expr;
+    const { namespace, resolutionMillis } = of;
+    const rangeMillis = rangeOverWindows(askedMillis, of);
+    const { column, isExact, scales, isOfEdges } = readingOf(expr.name);
+    const beforeMillis = lookbackOverWindows(this.#options.lookbackMillis, of);
+    const extension = isOfEdges
+      ? ({ kind: 'anchored', beforeMillis, afterMillis: 0 } as const)
+      : null;
+    const over = (function_: WindowFunction, read: ReadColumn): Plan =>
+      this.#windowOf(expr, function_, grid, { namespace, column: read, rangeMillis, extension });
+    const number = (value: number): Plan => ({ kind: 'number', grid, span, value });
+    const binary = (operator: '/' | '*', left: Plan, right: Plan): Plan => ({
+      kind: 'binary',
+      grid,
+      span,
+      operator,
+      left,
+      right,
+      leftIsScalar: false,
+      rightIsScalar: right.kind === 'number',
+      returnBool: false,
+      matching: right.kind === 'number' ? null : oneToOne,
+    });
+    const isWidened = rangeMillis > askedMillis;
+    if (!isExact) {
+      this.warnings.set(
+        `${expr.name} is of the last samples of windows of ${resolutionMillis / 1000} s, where no others are kept`,
+        span,
+      );
+    }
+    if (isWidened) {
+      this.infos.set(
+        `the range of ${expr.name} is shorter than four windows of ${resolutionMillis / 1000} s, and four are looked at`,
+        span,
+      );
+    }
+    if (expr.name === 'avg_over_time') {
+      return binary('/', over('sum', 'sum'), over('sum', 'count'));
+    }
+    const counted = expr.name === 'count_over_time' ? 'sum' : windowFunction;
+    const plan = over(counted, column);
+    return isWidened && scales ? binary('*', plan, number(askedMillis / rangeMillis)) : plan;
+  }
+
+  /**
+   * A plan of each stretch of steps that one resolution is read for.
+   * @param rangeOf how far back a step looks
+   */
+  #stitched(
+    selector: VectorSelector,
+    span: Span,
+    grid: Grid,
+    rangeOf: (of: Resolution | null) => number,
+    planOf: (grid: Grid, of: Resolution | null) => Plan,
+  ): Plan {
+    const { timeline } = this.#options;
+    if (timeline === null) return planOf(grid, null);
+    const looking = { ...referenceOf(this.#lookOf(selector), grid), stepCount: grid.stepCount };
+    const stretches = stretchesOf(timeline, looking, rangeOf);
+    if (stretches.length === 1) return planOf(grid, stretches[0]!.of);
+    const { startMillis, stepMillis } = grid;
+    const parts = stretches.map(({ from, count, of }) =>
+      planOf({ startMillis: startMillis + from * stepMillis, stepMillis, stepCount: count }, of),
+    );
+    return { kind: 'stitched', grid, span, parts };
   }
 
   #info({ args, span }: Call, grid: Grid): InfoPlan {
@@ -461,15 +599,32 @@ class Planner {
     }
   }
 
-  #select(selector: VectorSelector, grid: Grid, output: SelectOutput): SelectPlan {
+  #select(selector: VectorSelector, grid: Grid, output: SelectOutput): Plan {
     const { lookbackMillis } = this.#options;
+    return this.#stitched(
+      selector,
+      selector.span,
+      grid,
+      (of) => lookbackOverWindows(lookbackMillis, of),
+      (part, of) => this.#selectOf(selector, part, output, of),
+    );
+  }
+
+  #selectOf(
+    selector: VectorSelector,
+    grid: Grid,
+    output: SelectOutput,
+    of: Resolution | null,
+  ): SelectPlan {
+    const lookbackMillis = lookbackOverWindows(this.#options.lookbackMillis, of);
+    const windows = of === null ? null : { namespace: of.namespace, column: 'last' as const };
     const { span } = selector;
     // What is anchored is an edge of a range; times are those of rows.
     const extension: WindowExtension | null =
       selector.extension === 'smoothed' && output === 'value'
         ? { kind: 'smoothed', beforeMillis: 0, afterMillis: lookbackMillis }
         : null;
-    const source = this.#source(selector, grid, lookbackMillis, extension, span);
+    const source = this.#source(selector, grid, lookbackMillis, extension, span, windows);
     return { kind: 'select', grid, span, source, output };
   }
 
@@ -480,11 +635,16 @@ class Planner {
     return { kind, beforeMillis: lookbackMillis, afterMillis };
   }
 
-  #rangeSource(expr: MatrixSelector | Subquery, grid: Grid): Source | SubquerySource {
+  #rangeSource(
+    expr: MatrixSelector | Subquery,
+    grid: Grid,
+    windows: WindowsRead | null = null,
+  ): Source | SubquerySource {
     if (expr.kind === 'matrixSelector') {
       const { selector, span } = expr;
-      const extension = this.#extensionOfRange(selector);
-      return this.#source(selector, grid, this.#millis(expr.range, false), extension, span);
+      const extension = this.#extensionOfRange(selector) ?? windows?.extension ?? null;
+      const rangeMillis = windows?.rangeMillis ?? this.#millis(expr.range, false);
+      return this.#source(selector, grid, rangeMillis, extension, span, windows);
     }
     const { startMillis, stepMillis } = referenceOf(this.#lookOf(expr), grid);
     const endMillis = startMillis + stepMillis * Math.max(0, grid.stepCount - 1);
@@ -538,7 +698,9 @@ class Planner {
     rangeMillis: number,
     extension: WindowExtension | null,
     span: Span,
+    of: SelectWindows | null,
   ): Source {
+    const windows = of === null ? null : { namespace: of.namespace, column: of.column };
     const { startMillis, stepMillis } = referenceOf(this.#lookOf(selector), grid);
     const reference: Reference = {
       referenceStartMillis: startMillis,
@@ -551,12 +713,13 @@ class Planner {
       selector.matchers.map(({ name, kind, value }) => [name, kind, value]),
       String(range.startNanos),
       String(range.endNanos),
+      windows,
     ]);
     let fetch = this.#fetchIndex.get(key);
     if (fetch === undefined) {
       fetch = this.fetches.length;
       this.#fetchIndex.set(key, fetch);
-      this.fetches.push({ matchers: selector.matchers, range });
+      this.fetches.push({ matchers: selector.matchers, range, windows });
     }
     return {
       kind: 'selector',

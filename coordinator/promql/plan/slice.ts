@@ -21,6 +21,18 @@ export function sliced(plan: Plan, from: number, count: number): Plan {
     }
     case 'rangeVector':
       return { ...plan, grid, source: sourceFrom(plan.source, from, count) };
+    case 'stitched': {
+      const parts: Plan[] = [];
+      let at = 0;
+      for (const part of plan.parts) {
+        const { stepCount } = part.grid;
+        const first = Math.max(0, from - at);
+        const past = Math.min(stepCount, from + count - at);
+        if (past > first) parts.push(sliced(part, first, past - first));
+        at += stepCount;
+      }
+      return { ...plan, grid, parts };
+    }
     case 'call':
       return { ...plan, grid, args: plan.args.map(of) };
     case 'info':

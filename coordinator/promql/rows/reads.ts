@@ -82,9 +82,15 @@ export class Reads {
     const lane = async (): Promise<void> => {
       while (next < fetches.length) {
         const place = next++;
-        const { matchers, range } = fetches[place]!;
+        const { matchers, range, windows } = fetches[place]!;
         try {
-          results[place] = await this.#storage.select(matchers, range, this.#limits, signal);
+          results[place] = await this.#storage.select(
+            matchers,
+            range,
+            this.#limits,
+            signal,
+            windows,
+          );
         } catch (error) {
           // Nobody waits for the others.
           next = fetches.length;

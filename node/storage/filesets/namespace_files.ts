@@ -47,6 +47,8 @@ export class BlockFile implements CachedFile, FilesetKey {
   retired: Retirement | null = null;
   /** Offsets of the entries that were found to be damaged, and are not served. */
   readonly damaged: Set<number> = new Set();
+  /** Those whose very rows it has, as one that brings them together; null for none. Not known after a start. */
+  standsFor: readonly BlockFile[] | null = null;
 
   constructor(folder: string, info: FilesetInfo, seriesCount: number, digest: FilesetDigest) {
     this.folder = folder;
@@ -66,6 +68,13 @@ export class BlockFile implements CachedFile, FilesetKey {
   /** End of its last block. */
   get endNanos(): bigint {
     return this.info.blockStartNanos + this.info.blockSizeNanos;
+  }
+
+  /** Whether one of its files has this path. */
+  isOf(path: string): boolean {
+    return path.startsWith(
+      `${this.folder}/fileset-${this.info.blockStartNanos}-${this.info.volume}-`,
+    );
   }
 
   get volume(): number {

@@ -12,12 +12,10 @@ import { mergeChunks } from '#engine/store/chunk_merge.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { copyOfName } from '#lib/series_id/series_name.ts';
-import { compareBytes } from '#lib/tags.ts';
 import { FilesetCorrupt, type FilesetInfo, shardFolder } from '../../persist/fileset/format.ts';
 import { FilesetWriter } from '../../persist/fileset/writer.ts';
 import { BlockFile } from '../filesets/namespace_files.ts';
-import { VolumeWalk } from '../filesets/volume_walk.ts';
+import { MergedWalk } from '../filesets/merged_walk.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { dueSpans, type Span, spanNanosOf, type SpanState } from './due_spans.ts';
 import type { Pace } from './pace.ts';
@@ -134,7 +132,6 @@ async function writeLong(
     );
   if (!isStill()) return 0;
   for (const file of span.files) files.pin(file);
-  const walks: VolumeWalk[] = [];
   try {
     const folder = shardFolder(parts.dataFolder, namespace.name, shard);
     const info: FilesetInfo = {
@@ -148,9 +145,10 @@ async function writeLong(
       createdNanos: namespace.filesetTime(env.clock.nowNanos()),
       source: 'merge',
     };
-    for (const file of span.files) walks.push(await VolumeWalk.open(env.disk, files, file, null));
+    const walked = span.files.map((file) => ({ files, file }));
+    await using walk = await MergedWalk.open(env.disk, walked);
     await using writer = FilesetWriter.open(env.disk, folder, info);
-    await mergeWalks(walks, writer, parts.store.keepsRowVersions, pace, signal);
+    await mergeWalks(walk, writer, parts.store.keepsRowVersions, pace, signal);
     const endStep = (): void => {
       signal.throwIfAborted();
       if (isStill()) return;
@@ -167,63 +165,42 @@ async function writeLong(
       await writer.undo();
       throw error;
     }
-    files.adopt(new BlockFile(folder, info, writer.seriesCount, digest));
+    const long = new BlockFile(folder, info, writer.seriesCount, digest);
+    long.standsFor = span.files;
+    files.adopt(long);
     // Its series stay as long as it does, for its directory tells them by their slots.
     const lastBlock = startNanos + spanNanos - blockSizeNanos;
     for (const { slots } of directories) namespace.index.markLive(slots, lastBlock);
     return digest.data.bytes + digest.index.bytes;
   } catch (error) {
     if (error instanceof FilesetCorrupt) {
-      const damaged = span.files.find(({ folder, info }) =>
-        error.path.startsWith(`${folder}/fileset-${info.blockStartNanos}-${info.volume}-`),
-      );
+      const damaged = span.files.find((file) => file.isOf(error.path));
       if (damaged !== undefined && damaged.retired === null) files.setAside(damaged, error.message);
     }
     throw error;
   } finally {
-    for (const walk of walks) await walk[Symbol.asyncDispose]();
     for (const file of span.files) files.unpin(file);
   }
 }
 
-/** Writes the series of all walks by the order of their IDs, each once. */
+/** Writes the series of all filesets by the order of their IDs, each once. */
 async function mergeWalks(
-  walks: readonly VolumeWalk[],
+  walk: MergedWalk,
   writer: FilesetWriter,
   keepsRowVersions: boolean,
   pace: Pace,
   signal: AbortSignal,
 ): Promise<void> {
   for (let count = 1; ; count += 1) {
-    const least = leastOf(walks);
-    if (least === null) return;
-    const id = least.id!;
-    const name = copyOfName(least.name);
-    const parts: Uint8Array[] = [];
-    for (const walk of walks) {
-      if (walk.id === null || (walk !== least && compareBytes(walk.id, id) !== 0)) continue;
-      const chunks = await walk.chunks();
-      if (chunks === null) {
-        throw new TsdbError('UNAVAILABLE', 'chunks of a series are damaged');
-      }
-      parts.push(chunks);
-      walk.step();
-    }
+    const series = await walk.next();
+    if (series === null) return;
+    const { id, name, parts } = series;
     writer.put(id, name, parts.length === 1 ? parts[0]! : merged(parts, keepsRowVersions));
     if (writer.isFull) await writer.drain();
     if (count % seriesAtOnce !== 0) continue;
     signal.throwIfAborted();
     await pace.rest(signal);
   }
-}
-
-function leastOf(walks: readonly VolumeWalk[]): VolumeWalk | null {
-  let least: VolumeWalk | null = null;
-  for (const walk of walks) {
-    if (walk.id === null) continue;
-    if (least === null || compareBytes(walk.id, least.id!) < 0) least = walk;
-  }
-  return least;
 }
 
 /** Merged chunks; where there are too many rows for one piece of work, as they are. */

@@ -177,7 +177,8 @@ export async function writeVolume(
       bytes: digest.data.bytes + digest.index.bytes,
     };
   } catch (error) {
-    if (error instanceof FilesetCorrupt && current !== null && current.retired === null) {
+    // What comes may lie in files, too, which are not to be mistaken for this one.
+    if (error instanceof FilesetCorrupt && current?.retired === null && current.isOf(error.path)) {
       files.setAside(current, error.message);
     }
     throw error;

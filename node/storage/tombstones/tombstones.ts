@@ -107,6 +107,13 @@ export class NamespaceTombstones {
     this.#cleanAt.set(file, revision);
   }
 
+  /** Deletions that concern a range. */
+  overlapping(startNanos: bigint, endNanos: bigint): readonly Tombstone[] {
+    return this.#list.filter(({ deletion }) =>
+      blockOverlaps(startNanos, endNanos - startNanos, deletion),
+    );
+  }
+
   /** Whether a deletion of a block is being applied. */
   isUnswept(blockStartNanos: bigint, blockSizeNanos: bigint): boolean {
     return (

@@ -10,6 +10,7 @@ import {
 import { rowVersionsFormatLevel, typedRowsFormatLevel } from '#lib/format_level.ts';
 import type { Admission } from '../admission/admission.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
+import type { SampleNamespaces } from '../namespace/sample_namespaces.ts';
 import type { ShardTable } from '../namespace/shards.ts';
 import type { Sequencer } from './sequencer.ts';
 import { newestSchemaOf } from './value_rules.ts';
@@ -20,6 +21,7 @@ export interface WritesParts extends WriteContext {
   readonly admission: Admission;
   readonly sequencer: Sequencer;
   readonly shards: ShardTable;
+  readonly sampleNamespaces: SampleNamespaces;
   /**
    * The namespace that is named, or a later one of the name.
    * @throws {TsdbError} NOT_FOUND, UNAVAILABLE
@@ -53,13 +55,18 @@ export class Writes {
     request: WriteRequest | ColumnsWriteRequest,
     signal: AbortSignal,
   ): Promise<WriteResponse> {
-    const { admission, sequencer, shards, versions, formats, namespaceOf } = this.#parts;
+    const { admission, sequencer, shards, versions, formats, namespaceOf, sampleNamespaces } =
+      this.#parts;
     return admission.limited('writes', async () => {
       const namespace = await namespaceOf(request, signal);
       shards.checkCounts();
       const write = new PendingWrite(this.#parts, namespace, request);
       versions.check(write.version);
       if (namesEarlier(request, namespace.definition)) {
+        this.counts.rowsRefused += write.rowCount;
+        return write.refused(rowOutcome.stalePlacement);
+      }
+      if (sampleNamespaces.isBehind(request.namespacesRevision)) {
         this.counts.rowsRefused += write.rowCount;
         return write.refused(rowOutcome.stalePlacement);
       }

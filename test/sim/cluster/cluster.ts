@@ -7,8 +7,8 @@ import type { KeyValue } from '#cluster/kv/kv.ts';
 import { decodeStored } from '#cluster/kv/stored_json.ts';
 import { namespacesKey, placementKey, storageService } from '#cluster/kv/keys.ts';
 import { registryFromJson } from '#cluster/namespaces/json.ts';
+import { addNamespace } from '#cluster/namespaces/changes.ts';
 import {
-  addNamespace,
   emptyRegistry,
   type Namespace,
   type NamespaceRegistry,
@@ -160,11 +160,16 @@ export class SimulatedCluster {
     });
   }
 
-  /** Writes rows by a coordinator at majority. @returns the outcome of each */
+  /**
+   * Writes rows by a coordinator at majority.
+   * @param isOfAll it writes them to all namespaces of samples that it knows, of which this is one
+   * @returns the outcome of each
+   */
   async write(
     coordinator: SimulatedCoordinator,
     rows: readonly SimulatedRow[],
     name: string = namespace,
+    isOfAll = false,
   ): Promise<readonly ('acknowledged' | 'unknown' | 'refused')[]> {
     const { time } = this.world;
     const history = this.historyOf(name);
@@ -187,7 +192,10 @@ export class SimulatedCluster {
     try {
       const table = this.#table;
       const sent = this.#isTyped(rows) ? table.typedRows(rows) : table.rows(rows);
-      ({ outcomes } = await coordinator.session.write(name, sent, table, requestSignal()));
+      const { namespacesRevision } = coordinator.topology.view;
+      const options = isOfAll ? { namespacesRevision } : {};
+      const { session } = coordinator;
+      ({ outcomes } = await session.write(name, sent, table, requestSignal(), options));
     } catch (error) {
       if (!(error instanceof TsdbError)) throw error;
       this.note(`writes failed: ${error.code}`);

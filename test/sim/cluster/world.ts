@@ -15,6 +15,7 @@ import {
 } from '#cluster/kv/keys.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
 import { nodeMethods } from '#cluster/node/methods.ts';
+import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
 import { Session } from '#cluster/session/session.ts';
 import { Topology } from '#cluster/topology/topology.ts';
@@ -100,6 +101,7 @@ export interface SimulatedCoordinator {
   topology: Topology;
   session: Session;
   admin: ClusterAdmin;
+  nodeOf: (instance: Instance) => NodeService;
 }
 
 export class World {
@@ -256,7 +258,7 @@ export class World {
   #coordinatorProcess(
     id: string,
     clockError: WrongClock,
-  ): Pick<SimulatedCoordinator, 'process' | 'kv' | 'topology' | 'session' | 'admin'> {
+  ): Pick<SimulatedCoordinator, 'process' | 'kv' | 'topology' | 'session' | 'admin' | 'nodeOf'> {
     const process = new SimulatedProcess(id, this.#worldFor(id), clockError, null);
     const { env } = process;
     const log = this.#logOf(id);
@@ -273,7 +275,7 @@ export class World {
     const nodeOf = (instance: Instance) => connections.nodeOf(instance);
     const looking = lookingFirst(kv, (signal) => topology.refresh(signal));
     const admin = new ClusterAdmin({ ...env, kv: looking, cluster, nodeOf });
-    return { process, kv, topology, session, admin };
+    return { process, kv, topology, session, admin, nodeOf };
   }
 
   #connectionsOf(process: SimulatedProcess, log: Log): NodeConnections {

@@ -16,6 +16,12 @@ export interface PlantedFault {
 
 export const plantedFaults: readonly PlantedFault[] = [
   {
+    name: 'writers-that-know-fewer-namespaces',
+    file: 'node/storage/namespace/sample_namespaces.ts',
+    right: 'revision < this.#since',
+    wrong: 'revision < 0 * this.#since',
+  },
+  {
     name: 'a-log-that-is-not-synced',
     file: 'node/persist/commitlog/commitlog.ts',
     right: '    await segment.file.sync();\n    segment.syncedPosition = end;',

@@ -1,5 +1,6 @@
 /** What stories are made of: each step of one is a call of these, of the cluster or of its world. */
 import { type AdminOptions, plainRequest } from '#cluster/admin/admin.ts';
+import { promiseNamespaces } from '#cluster/admin/promises.ts';
 import type { ReadConsistency } from '#cluster/session/consistency.ts';
 import { type ClusterShape, namespace, seriesCount, type SimulatedCluster } from '../cluster.ts';
 import type { Rows } from '../history.ts';
@@ -186,6 +187,20 @@ export async function takesOver(
 /** State of shard 0, as the node itself knows it. */
 export function stateAt({ runtime }: SimulatedNode): string | undefined {
   return runtime?.database.shards.get(0)?.state;
+}
+
+/** All nodes have heard of all namespaces, and a coordinator has said so. */
+export async function promised(cluster: SimulatedCluster): Promise<void> {
+  const { admin, topology, process, nodeOf } = reader(cluster);
+  const { world } = cluster;
+  const { namespaces } = admin;
+  const { clock } = process.env;
+  const target = { namespaces, topology, clock, nodeOf };
+  for (;;) {
+    if (await promiseNamespaces(target, requestSignal())) break;
+    await world.time.sleep(1_000);
+  }
+  world.trace('since when namespaces have every row is promised');
 }
 
 /** The instances that the stored placement names, each with the states of its shards. */

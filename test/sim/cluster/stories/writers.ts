@@ -1,6 +1,8 @@
 /** What is acknowledged is where reads look, whoever writes while shards move or processes end. */
 import {
   acknowledgedWithout,
+  answeredReadOf,
+  promised,
   answeredReadWithout,
   comesBack,
   foundThree,
@@ -64,6 +66,41 @@ const writerOfBefore: Story = {
   },
 };
 
+const fewerNamespaces: Story = {
+  name: 'writer-that-knows-fewer-namespaces',
+  issue: 0,
+  wrong: /acknowledged to a writer that leaves them out of long/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster, { coordinators: 2 });
+    const stale = reader(cluster, 1);
+    stale.kv.weather.isCut = true;
+    await cluster.addNamespace('long');
+    await promised(cluster);
+    const since = reader(cluster).topology.view.namespaces.get('long')!.completeSinceNanos!;
+    await seconds(
+      cluster,
+      Number(since / 1_000_000n - BigInt(Math.floor(world.wallMillis))) / 1000 + 1,
+    );
+    // What is read from now on is in long, which has every row.
+    const outcomes = await cluster.write(stale, rowsOfNow(cluster, 1), undefined, true);
+    if (outcomes.includes('acknowledged')) {
+      cluster.fail('rows are acknowledged to a writer that leaves them out of long');
+    }
+    stale.kv.weather.isCut = false;
+    await until(cluster, 'the writer has heard of long', () =>
+      stale.topology.view.namespaces.has('long'),
+    );
+    for (const name of ['metrics', 'long']) {
+      const written = await cluster.write(stale, rowsOfNow(cluster, 2), name, true);
+      if (!written.every((outcome) => outcome === 'acknowledged')) {
+        throw new Error('the story cannot go on: rows are refused');
+      }
+    }
+    await answeredReadOf(cluster, 'long');
+  },
+};
+
 /** Snapshots are cut off at these calls of the disk, one after the other. */
 const callsStep = 5;
 const callsMax = 100;
@@ -92,4 +129,9 @@ const cutSnapshots: Story = {
   },
 };
 
-export const writerStories: readonly Story[] = [onTheirWay, writerOfBefore, cutSnapshots];
+export const writerStories: readonly Story[] = [
+  fewerNamespaces,
+  onTheirWay,
+  writerOfBefore,
+  cutSnapshots,
+];

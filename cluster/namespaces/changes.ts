@@ -1,0 +1,206 @@
+/** The rules for adding namespaces, and changing them. */
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import { formatDurationNanos } from '#lib/time.ts';
+import { namespacesMax } from '../limits.ts';
+import { segmentProblem } from '../names.ts';
+import {
+  type Aggregation,
+  aggregationOf,
+  type ExtendedOptions,
+  isReady,
+  isUnaggregated,
+  type Namespace,
+  namespaceOf,
+  type NamespaceRegistry,
+  registryOf,
+  type RuntimeOptions,
+  type StagingStatus,
+} from './namespaces.ts';
+import { completeWhenAlone, keepingFloor } from './samples.ts';
+import { schemasOf } from './schemas.ts';
+
+const stagingOrder: readonly StagingStatus[] = ['UNKNOWN', 'INITIALIZING', 'READY'];
+
+/**
+ * The registry with one namespace more.
+ * @throws {TsdbError} CONFLICT when the name is taken, BAD_REQUEST when a rule is broken
+ */
+export function addNamespace(registry: NamespaceRegistry, namespace: Namespace): NamespaceRegistry {
+  if (registry.has(namespace.name)) {
+    throw new TsdbError('CONFLICT', 'namespace with the same ID already exists');
+  }
+  if (registry.size >= namespacesMax) throw badRequest(`more than ${namespacesMax} namespaces`);
+  const problem = namespaceProblem(namespace) ?? aggregationConflict(registry, namespace);
+  if (problem !== null) throw badRequest(`bad namespace metadata: ${problem}`);
+  return withNamespace(registry, namespace);
+}
+
+/** What an update may change; null leaves it as it is. */
+export interface NamespaceUpdate {
+  readonly repairEnabled: boolean | null;
+  readonly retentionPeriodNanos: bigint | null;
+  readonly runtimeOptions: RuntimeOptions | null;
+  readonly aggregations: readonly Aggregation[] | null;
+  readonly extendedOptions: ExtendedOptions | null;
+}
+
+/** @throws {TsdbError} NOT_FOUND, BAD_REQUEST */
+export function updateNamespace(
+  registry: NamespaceRegistry,
+  name: string,
+  update: NamespaceUpdate,
+  nowNanos: bigint,
+): NamespaceRegistry {
+  const namespace = namespaceOf(registry, name);
+  const { options } = namespace;
+  const { retentionOptions } = options;
+  const updated: Namespace = {
+    ...namespace,
+    options: {
+      ...options,
+      repairEnabled: update.repairEnabled ?? options.repairEnabled,
+      retentionOptions: {
+        ...retentionOptions,
+        retentionPeriodNanos: update.retentionPeriodNanos ?? retentionOptions.retentionPeriodNanos,
+      },
+      runtimeOptions: update.runtimeOptions ?? options.runtimeOptions,
+      aggregations: update.aggregations ?? options.aggregations,
+      extendedOptions: update.extendedOptions ?? options.extendedOptions,
+    },
+  };
+  const problem = namespaceProblem(updated) ?? aggregationConflict(registry, updated);
+  if (problem !== null) throw badRequest(`bad namespace metadata: ${problem}`);
+  if (schemasOf(updated) !== null && aggregationOf(updated) !== null) {
+    throw badRequest(
+      `options.aggregationOptions: cannot aggregate namespace ${name}: it has a schema, and messages are not aggregated`,
+    );
+  }
+  if (update.aggregations !== null && isReady(updated) && !isSameAggregation(namespace, updated)) {
+    throw badRequest(
+      `options.aggregationOptions: cannot change what namespace ${name} aggregates: it is ready, and has rows of what it was`,
+    );
+  }
+  return withNamespace(registry, keepingFloor(namespace, updated, nowNanos));
+}
+
+/** @throws {TsdbError} NOT_FOUND */
+export function deleteNamespace(registry: NamespaceRegistry, name: string): NamespaceRegistry {
+  namespaceOf(registry, name);
+  return new Map([...registry].filter(([other]) => other !== name));
+}
+
+/**
+ * Takes a namespace further on its way; a state that it has passed already changes nothing.
+ * @returns the registry itself when nothing changes
+ * @throws {TsdbError} NOT_FOUND, BAD_REQUEST as `checkReadyable`
+ */
+export function advanceStaging(
+  registry: NamespaceRegistry,
+  name: string,
+  status: StagingStatus,
+): NamespaceRegistry {
+  const namespace = namespaceOf(registry, name);
+  const { stagingStatus } = namespace.options;
+  if (stagingOrder.indexOf(status) <= stagingOrder.indexOf(stagingStatus)) return registry;
+  if (status === 'READY') checkReadyable(namespace);
+  const advanced = { ...namespace, options: { ...namespace.options, stagingStatus: status } };
+  if (status !== 'READY') return withNamespace(registry, advanced);
+  const others = deleteNamespace(registry, name);
+  return registryOf([...others.values(), completeWhenAlone(others, advanced)]);
+}
+
+function isSameAggregation(before: Namespace, after: Namespace): boolean {
+  const [a, b] = [before, after].map((namespace) => {
+    const aggregation = aggregationOf(namespace);
+    return `${isUnaggregated(namespace)} ${aggregation?.resolutionNanos} ${aggregation?.downsampleAll}`;
+  });
+  return a === b;
+}
+
+/** @throws {TsdbError} BAD_REQUEST for an aggregated one that nobody makes windows for */
+export function checkReadyable(namespace: Namespace): void {
+  const aggregation = aggregationOf(namespace);
+  if (aggregation === null) return;
+  const cannot = `cannot make namespace ${namespace.name} ready: it is aggregated`;
+  if (!aggregation.downsampleAll) {
+    throw badRequest(
+      `${cannot} by rules (downsampleOptions.all is false), which are not applied yet`,
+    );
+  }
+  if (isUnaggregated(namespace)) {
+    throw badRequest(
+      `${cannot} and takes samples (an element of aggregations with aggregated false)`,
+    );
+  }
+}
+
+/** Time inside a block is a number of nanoseconds, exact below this. */
+const blockSizeNanosMax = BigInt(Number.MAX_SAFE_INTEGER);
+
+/** Windows of less would be no fewer than the samples. */
+const resolutionNanosMin = 1_000_000_000n;
+
+function namespaceProblem(namespace: Namespace): string | null {
+  const { retentionOptions: retention, indexOptions, aggregations } = namespace.options;
+  const named = segmentProblem('name', namespace.name);
+  if (named !== null) return named;
+  const show = formatDurationNanos;
+  const blockSize = retention.blockSizeNanos;
+  if (blockSize <= 0n) return `block size must be positive: ${show(blockSize)}`;
+  if (blockSize > blockSizeNanosMax) return `block size must be below 104 days: ${show(blockSize)}`;
+  if (retention.bufferPastNanos < 0n || retention.bufferPastNanos >= blockSize) {
+    return `buffer past must be less than block size ${show(blockSize)}: ${show(retention.bufferPastNanos)}`;
+  }
+  if (retention.bufferFutureNanos < 0n || retention.bufferFutureNanos >= blockSize) {
+    return `buffer future must be less than block size ${show(blockSize)}: ${show(retention.bufferFutureNanos)}`;
+  }
+  if (retention.retentionPeriodNanos < blockSize) {
+    return `retention period must be at least block size ${show(blockSize)}: ${show(retention.retentionPeriodNanos)}`;
+  }
+  if (retention.futureRetentionPeriodNanos < 0n) {
+    return `future retention period is negative: ${show(retention.futureRetentionPeriodNanos)}`;
+  }
+  if (retention.blockDataExpiryAfterNotAccessPeriodNanos < 0n) {
+    return `block data expiry period is negative: ${show(retention.blockDataExpiryAfterNotAccessPeriodNanos)}`;
+  }
+  if (indexOptions.enabled && indexOptions.blockSizeNanos !== blockSize) {
+    return `index block size must be the data block size ${show(blockSize)}: ${show(indexOptions.blockSizeNanos)}`;
+  }
+  for (const { aggregated, attributes } of aggregations ?? []) {
+    if (!aggregated) continue;
+    if (attributes === null || attributes.resolutionNanos <= 0n) {
+      return 'an aggregated namespace needs a positive resolution in attributes';
+    }
+    const { resolutionNanos } = attributes;
+    if (resolutionNanos < resolutionNanosMin) {
+      return `resolution must be at least ${show(resolutionNanosMin)}: ${show(resolutionNanos)}`;
+    }
+    if (blockSize % resolutionNanos !== 0n && resolutionNanos % blockSize !== 0n) {
+      return `resolution must divide the block size ${show(blockSize)}, or be a multiple of it: ${show(resolutionNanos)}`;
+    }
+  }
+  return null;
+}
+
+/** Two aggregated namespaces of one resolution and retention could not be told apart. */
+function aggregationConflict(registry: NamespaceRegistry, namespace: Namespace): string | null {
+  const mine = aggregationOf(namespace);
+  if (mine === null) return null;
+  const { retentionPeriodNanos } = namespace.options.retentionOptions;
+  for (const other of registry.values()) {
+    if (other.name === namespace.name) continue;
+    const theirs = aggregationOf(other);
+    if (
+      theirs?.resolutionNanos === mine.resolutionNanos &&
+      other.options.retentionOptions.retentionPeriodNanos === retentionPeriodNanos
+    ) {
+      return `namespace ${other.name} has the same resolution and retention`;
+    }
+  }
+  return null;
+}
+
+/** In the place of the one of its name, or after all others. */
+function withNamespace(registry: NamespaceRegistry, namespace: Namespace): NamespaceRegistry {
+  return new Map(registry).set(namespace.name, namespace);
+}

@@ -1,0 +1,137 @@
+/**
+ * Namespaces of samples, of which every READY one gets every row, and since when each has every one
+ * (docs/AGGREGATION.md, Reads over namespaces of samples).
+ */
+import { isCompanion } from './companions.ts';
+import {
+  isReady,
+  isUnaggregated,
+  type Namespace,
+  type NamespaceRegistry,
+  registryOf,
+} from './namespaces.ts';
+import { schemasOf } from './schemas.ts';
+
+/** Whether rows of floats and histograms that name no namespace go into it once it is READY. */
+export function isOfSamples(namespace: Namespace): boolean {
+  return isUnaggregated(namespace) && schemasOf(namespace) === null && !isCompanion(namespace.name);
+}
+
+/** The READY ones, in the order in which they were made ready. */
+export function readySamples(registry: NamespaceRegistry): Namespace[] {
+  return [...registry.values()].filter((one) => isReady(one) && isOfSamples(one));
+}
+
+/**
+ * The namespace that is made READY: where it is the only one, it has every row that there is.
+ * @param registry without it
+ */
+export function completeWhenAlone(registry: NamespaceRegistry, namespace: Namespace): Namespace {
+  const isAlone = isOfSamples(namespace) && readySamples(registry).length === 0;
+  return isAlone ? { ...namespace, completeSinceNanos: 0n } : withoutPromise(namespace);
+}
+
+export function withoutPromise(namespace: Namespace): Namespace {
+  const { completeSinceNanos, ...rest } = namespace;
+  return completeSinceNanos === undefined ? namespace : rest;
+}
+
+/**
+ * After a store was restored: who writes may not have heard of all of them meanwhile. One that is alone keeps its promise,
+ * for every row went to it.
+ */
+export function withoutPromises(registry: NamespaceRegistry): NamespaceRegistry {
+  if (readySamples(registry).length < 2) return registry;
+  return registryOf([...registry.values()].map(withoutPromise));
+}
+
+/** After a longer retention: what had expired before it stays away. */
+export function keepingFloor(before: Namespace, after: Namespace, nowNanos: bigint): Namespace {
+  if (!isOfSamples(after) || !isOfSamples(before)) return withoutPromise(after);
+  const { completeSinceNanos: since } = before;
+  const [had, has] = [before, after].map(
+    (one) => one.options.retentionOptions.retentionPeriodNanos,
+  );
+  if (since === undefined || has! <= had!) return after;
+  const floor = nowNanos - had!;
+  return { ...after, completeSinceNanos: floor > since ? floor : since };
+}
+
+/** How far clocks of nodes may be from that of who promises. */
+const clockDoubtNanos = 120_000_000_000n;
+
+/**
+ * The registry with a promise for each that has none: from now on every row goes to it. Only for who knows that every
+ * node refuses writers that have not heard of all of them.
+ * @returns the registry itself when there is none to make
+ */
+export function withPromises(registry: NamespaceRegistry, nowNanos: bigint): NamespaceRegistry {
+  const all = readySamples(registry);
+  const pending = all.filter(({ completeSinceNanos }) => completeSinceNanos === undefined);
+  if (pending.length === 0) return registry;
+  // Rows that lie ahead may have been written before.
+  const ahead = all.reduce((most, { options }) => {
+    const { bufferFutureNanos } = options.retentionOptions;
+    return bufferFutureNanos > most ? bufferFutureNanos : most;
+  }, 0n);
+  const completeSinceNanos = nowNanos + ahead + clockDoubtNanos;
+  const promised = new Map(registry);
+  for (const namespace of pending) {
+    promised.set(namespace.name, { ...namespace, completeSinceNanos });
+  }
+  return promised;
+}
+
+/** A part of a read: one namespace, from a time on up to another. */
+export interface SamplesPart<Of> {
+  readonly namespace: Of;
+  readonly startNanos: bigint;
+  readonly endNanos: bigint;
+}
+
+/** What a choice of namespaces goes by. */
+export interface ReadSamples {
+  readonly retentionNanos: bigint;
+  /** Not set as long as nobody can tell. */
+  readonly completeSinceNanos?: bigint;
+}
+
+/**
+ * Who is asked for a range: the first that has every row of it; or the one that goes back furthest with every row, and of
+ * the time before that all that may have some. Rows of several are joined by their versions.
+ * @param namespaces one at least, in the order in which they were made ready
+ */
+export function samplesParts<Of extends ReadSamples>(
+  namespaces: readonly Of[],
+  { startNanos, endNanos }: { readonly startNanos: bigint; readonly endNanos: bigint },
+  nowNanos: bigint,
+): SamplesPart<Of>[] {
+  const whole = (namespace: Of): SamplesPart<Of> => ({ namespace, startNanos, endNanos });
+  if (namespaces.length === 1) return [whole(namespaces[0]!)];
+  const all = namespaces.map((namespace) => {
+    const keepsFrom = nowNanos - namespace.retentionNanos;
+    const { completeSinceNanos: since } = namespace;
+    const hasAllFrom = since === undefined ? null : since > keepsFrom ? since : keepsFrom;
+    return { namespace, keepsFrom, hasAllFrom };
+  });
+  // Before that nobody has anything.
+  const oldest = all.reduce(
+    (least, { keepsFrom }) => (keepsFrom < least ? keepsFrom : least),
+    all[0]!.keepsFrom,
+  );
+  const from = startNanos > oldest ? startNanos : oldest;
+  const enough = all.find(({ hasAllFrom }) => hasAllFrom !== null && hasAllFrom <= from);
+  if (enough !== undefined) return [whole(enough.namespace)];
+  let best: (typeof all)[number] | null = null;
+  for (const one of all) {
+    if (one.hasAllFrom === null) continue;
+    if (best === null || one.hasAllFrom < best.hasAllFrom!) best = one;
+  }
+  const knownFrom = best?.hasAllFrom ?? endNanos;
+  const pastNanos = knownFrom < endNanos ? knownFrom : endNanos;
+  return all.flatMap((one) => {
+    if (one === best) return [whole(one.namespace)];
+    if (one.keepsFrom >= pastNanos || startNanos >= pastNanos) return [];
+    return [{ namespace: one.namespace, startNanos, endNanos: pastNanos }];
+  });
+}

@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SeededRandom } from '#test/seeded_random.ts';
+import { advanceStaging, updateNamespace } from './changes.ts';
+import { type Namespace, type NamespaceRegistry, registryOf } from './namespaces.ts';
+import { namespaceOfAddRequest } from './request.ts';
+import {
+  type ReadSamples,
+  readySamples,
+  samplesParts,
+  withoutPromises,
+  withPromises,
+} from './samples.ts';
+
+const hour = 3_600_000_000_000n;
+const now = 1_700_000_000_000_000_000n;
+
+function namespaceOf(name: string, hours: number, more: object = {}): Namespace {
+  return namespaceOfAddRequest({
+    name,
+    options: {
+      retentionOptions: {
+        retentionPeriodDuration: `${hours}h`,
+        blockSizeDuration: '2h',
+        bufferFutureDuration: '10m',
+        bufferPastDuration: '10m',
+      },
+      ...more,
+    },
+  });
+}
+
+const aggregated = {
+  aggregationOptions: {
+    aggregations: [{ aggregated: true, attributes: { resolutionDuration: '5m' } }],
+  },
+};
+
+const sinceOf = (registry: NamespaceRegistry, name: string) =>
+  registry.get(name)!.completeSinceNanos;
+
+test('who is the first namespace of samples has every row, who comes later when all have heard of it', () => {
+  let all = registryOf([
+    namespaceOf('first', 24),
+    namespaceOf('second', 48),
+    namespaceOf('coarse', 480, aggregated),
+  ]);
+  for (const name of ['first', 'second']) all = advanceStaging(all, name, 'READY');
+  assert.deepEqual(
+    readySamples(all).map(({ name }) => name),
+    ['first', 'second'],
+  );
+  assert.equal(sinceOf(all, 'first'), 0n);
+  assert.equal(sinceOf(all, 'second'), undefined);
+  const promised = withPromises(all, now);
+  assert.equal(sinceOf(promised, 'first'), 0n);
+  // Rows may lie ahead by ten minutes, and clocks two minutes apart.
+  assert.equal(sinceOf(promised, 'second'), now + hour / 5n);
+  assert.equal(withPromises(promised, now + 1n), promised);
+
+  const restored = withoutPromises(promised);
+  assert.equal(sinceOf(restored, 'first'), undefined);
+  const alone = registryOf([promised.get('first')!, promised.get('coarse')!]);
+  assert.equal(withoutPromises(alone), alone);
+});
+
+test('a longer retention brings nothing back', () => {
+  let all = advanceStaging(registryOf([namespaceOf('one', 24)]), 'one', 'READY');
+  const lengthen = (hours: bigint, at: bigint) => {
+    const update = {
+      repairEnabled: null,
+      retentionPeriodNanos: hours * hour,
+      runtimeOptions: null,
+      aggregations: null,
+      extendedOptions: null,
+    };
+    all = updateNamespace(all, 'one', update, at);
+    return sinceOf(all, 'one');
+  };
+  assert.equal(lengthen(12n, now), 0n);
+  assert.equal(lengthen(12n, now + hour), 0n);
+  assert.equal(lengthen(48n, now), now - 12n * hour);
+  assert.equal(lengthen(24n, now), now - 12n * hour);
+  // The floor of before is the higher one.
+  assert.equal(lengthen(100n, now), now - 12n * hour);
+  assert.equal(lengthen(10n, now + 20n * hour), now - 12n * hour);
+  assert.equal(lengthen(20n, now + 20n * hour), now + 10n * hour);
+});
+
+interface Kept extends ReadSamples {
+  readonly name: string;
+}
+
+const kept = (name: string, retentionNanos: bigint, completeSinceNanos?: bigint): Kept => ({
+  name,
+  retentionNanos,
+  ...(completeSinceNanos === undefined ? {} : { completeSinceNanos }),
+});
+
+test('one is read when it has all of the range, and those that have it between them otherwise', () => {
+  const read = (namespaces: readonly Kept[], startNanos: bigint, endNanos = 100n) =>
+    samplesParts(namespaces, { startNanos, endNanos }, 100n).map(
+      ({ namespace, startNanos: from, endNanos: to }) => `${namespace.name} ${from}-${to}`,
+    );
+  const short = kept('short', 20n, 0n);
+  const long = kept('long', 50n, 70n);
+  assert.deepEqual(read([short], 10n), ['short 10-100']);
+  assert.deepEqual(read([short, long], 80n), ['short 80-100']);
+  // Long has all from 70 on; what is older may be in either.
+  assert.deepEqual(read([short, long], 75n), ['long 75-100']);
+  assert.deepEqual(read([short, long], 40n), ['long 40-100']);
+  const rows = kept('rows', 60n);
+  assert.deepEqual(read([rows, long], 40n), ['rows 40-70', 'long 40-100']);
+  assert.deepEqual(read([rows, long], 40n, 60n), ['rows 40-60', 'long 40-60']);
+  assert.deepEqual(read([rows, kept('new', 60n)], 90n), ['rows 90-100', 'new 90-100']);
+  // Nobody has anything before 40: labels of all times are those of one.
+  assert.deepEqual(read([kept('all', 60n, 0n), short], -(2n ** 63n)), [`all ${-(2n ** 63n)}-100`]);
+});
+
+test('whatever promises and retentions are, no row is left out that any has', () => {
+  const random = new SeededRandom(1);
+  for (let round = 0; round < 2_000; round++) {
+    const namespaces = Array.from({ length: 1 + random.below(4) }, (_, i) =>
+      kept(
+        `n${i}`,
+        BigInt(1 + random.below(100)),
+        ...(random.below(3) === 0 ? [] : [BigInt(random.below(110))]),
+      ),
+    );
+    // Of each time who has its row: whoever has promised, and one at least.
+    const holders = Array.from({ length: 100 }, (_, time) => {
+      const must = namespaces.filter(
+        ({ completeSinceNanos }) =>
+          completeSinceNanos !== undefined && completeSinceNanos <= BigInt(time),
+      );
+      const may = namespaces.filter(() => random.below(2) === 0);
+      const some = namespaces[random.below(namespaces.length)]!;
+      return new Set([...must, ...may, some]);
+    });
+    const startNanos = BigInt(random.below(100));
+    const endNanos = startNanos + BigInt(1 + random.below(100));
+    const parts = samplesParts(namespaces, { startNanos, endNanos }, 100n);
+    for (let time = startNanos; time < endNanos && time < 100n; time++) {
+      const has = (one: Kept): boolean =>
+        holders[Number(time)]!.has(one) && time >= 100n - one.retentionNanos;
+      if (!namespaces.some(has)) continue;
+      const isRead = parts.some(
+        (part) => part.startNanos <= time && time < part.endNanos && has(part.namespace),
+      );
+      assert.ok(isRead, `round ${round}: time ${time} of ${startNanos}-${endNanos}`);
+    }
+  }
+});

@@ -1,0 +1,149 @@
+/**
+ * Namespaces of samples as one source: rows that several have between them are one series, whose rows are joined by their
+ * versions as those of replicas are.
+ */
+import { type SamplesPart, samplesParts } from '#cluster/namespaces/samples.ts';
+import { mergeBundles } from '#cluster/session/bundle_merge.ts';
+import type { Clock } from '#lib/env/env.ts';
+import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
+import { joinedLabels, refuseCut } from './join.ts';
+import { NamespaceSource, partialWarning, type SourceSetup } from './namespace_source.ts';
+import type {
+  LabelResult,
+  Matcher,
+  SeriesSource,
+  SelectLimits,
+  SelectRange,
+  SelectResult,
+} from './storage.ts';
+
+/** A namespace of samples, as reads choose it. */
+export interface SamplesNamespace {
+  readonly name: string;
+  readonly retentionNanos: bigint;
+  /** As of `Namespace` (#cluster/namespaces/namespaces.ts). */
+  readonly completeSinceNanos?: bigint;
+}
+
+/** Of tags, IDs and chunks together. */
+const bytesMax = 2 ** 32 - 1;
+
+export class SamplesSource implements SeriesSource {
+  readonly #setup: SourceSetup;
+  readonly #namespaces: readonly SamplesNamespace[];
+  readonly #clock: Pick<Clock, 'nowNanos'>;
+
+  /** @param namespaces one at least, in the order in which they were made ready */
+  constructor(
+    setup: SourceSetup,
+    namespaces: readonly SamplesNamespace[],
+    clock: Pick<Clock, 'nowNanos'>,
+  ) {
+    this.#setup = setup;
+    this.#namespaces = namespaces;
+    this.#clock = clock;
+  }
+
+  select(
+    matchers: readonly Matcher[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    return this.#joined(range, limits, signal, (source, part) =>
+      source.select(matchers, part, limits, signal),
+    );
+  }
+
+  selectAny(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    return this.#joined(range, limits, signal, (source, part) =>
+      source.selectAny(matcherLists, part, limits, signal),
+    );
+  }
+
+  series(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    return this.#joined(range, limits, signal, (source, part) =>
+      source.series(matcherLists, part, limits, signal),
+    );
+  }
+
+  async labelNames(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult> {
+    return this.#labels(range, signal, (source, part) =>
+      source.labelNames(matcherLists, part, limits, signal),
+    );
+  }
+
+  async labelValues(
+    name: string,
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult> {
+    return this.#labels(range, signal, (source, part) =>
+      source.labelValues(name, matcherLists, part, limits, signal),
+    );
+  }
+
+  #parts(range: SelectRange): SamplesPart<SamplesNamespace>[] {
+    return samplesParts(this.#namespaces, range, this.#clock.nowNanos());
+  }
+
+  #sourceOf({ namespace }: SamplesPart<SamplesNamespace>): NamespaceSource {
+    return new NamespaceSource(this.#setup, namespace.name);
+  }
+
+  async #joined(
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+    ask: (source: NamespaceSource, range: SelectRange) => Promise<SelectResult>,
+  ): Promise<SelectResult> {
+    const parts = this.#parts(range);
+    const results = await Promise.all(parts.map((part) => ask(this.#sourceOf(part), part)));
+    const [only] = results;
+    if (results.length === 1) return only!;
+    const { seriesMax, requireExhaustive, memory = unlimitedReadBytes } = limits;
+    const { work } = this.#setup.turningOf(signal);
+    const { bundle, seriesMatched } = await mergeBundles(
+      results.map((result) => result.bundle),
+      { seriesMax, bytesMax },
+      work,
+      memory,
+    );
+    const isCut = bundle.seriesCount < seriesMatched;
+    if (isCut && requireExhaustive) refuseCut(seriesMax, seriesMatched);
+    const warnings = results.flatMap((result) => result.warnings);
+    if (isCut) warnings.push(partialWarning);
+    return {
+      bundle,
+      exhaustive: !isCut && results.every(({ exhaustive }) => exhaustive),
+      warnings: [...new Set(warnings)],
+    };
+  }
+
+  async #labels(
+    range: SelectRange,
+    signal: AbortSignal,
+    ask: (source: NamespaceSource, range: SelectRange) => Promise<LabelResult>,
+  ): Promise<LabelResult> {
+    const parts = this.#parts(range);
+    const results = await Promise.all(parts.map((part) => ask(this.#sourceOf(part), part)));
+    return joinedLabels(results, () => this.#setup.turningOf(signal).work);
+  }
+}

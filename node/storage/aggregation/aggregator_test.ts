@@ -1,0 +1,430 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { allTime } from '#cluster/metadata/deletions.ts';
+import { type Namespace, registryOf } from '#cluster/namespaces/namespaces.ts';
+import { foldTwin } from '#engine/aggregation/fold_twin.ts';
+import { readTyped } from '#engine/store/typed_chunks.ts';
+import { bitsOfDouble } from '#engine/typed/typed_value.ts';
+import { windowOfValue } from '#engine/typed/window.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { nextVersion } from '#lib/hybrid_clock.ts';
+import { silentLog } from '#lib/log.ts';
+import { decodeTags } from '#lib/tags.ts';
+import { filesetPath } from '../../persist/fileset/format.ts';
+import type { Database } from '../database.ts';
+import {
+  closeDatabases,
+  namespaceOf,
+  never,
+  openDatabase,
+  type TestRow,
+  writeRows,
+} from '../database_testing.ts';
+import { Aggregator } from './aggregator.ts';
+import { SliceNotes } from './notes.ts';
+
+const folders: string[] = [];
+after(async () => {
+  await closeDatabases();
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+const second = 1_000_000_000n;
+const minute = 60n * second;
+const hour = 60n * minute;
+/** A full day some days ago, so that blocks are closed. */
+const day = (realEnv.clock.nowNanos() / (24n * hour)) * 24n * hour - 96n * hour;
+
+const raw = (more: object = {}): Namespace => {
+  const namespace = namespaceOf('metrics', { coldWritesEnabled: true });
+  const { retentionOptions } = namespace.options;
+  const retention = { ...retentionOptions, retentionPeriodNanos: 240n * hour, ...more };
+  return {
+    ...namespace,
+    number: 7,
+    options: { ...namespace.options, retentionOptions: retention },
+  };
+};
+
+function aggregated(resolutionNanos: bigint): Namespace {
+  const namespace = namespaceOf('coarse', {
+    aggregations: [
+      { aggregated: true, attributes: { resolutionNanos, downsampleOptions: { all: true } } },
+    ],
+  });
+  const { options } = namespace;
+  const retentionOptions = {
+    ...options.retentionOptions,
+    retentionPeriodNanos: 720n * hour,
+    blockSizeNanos: 24n * hour,
+  };
+  const indexOptions = { enabled: true, blockSizeNanos: 24n * hour };
+  return { ...namespace, number: 8, options: { ...options, retentionOptions, indexOptions } };
+}
+
+class World {
+  readonly folder: string = mkdtempSync(join(tmpdir(), 'tsdb-windows-'));
+  readonly written: TestRow[] = [];
+  #sequence = 0;
+  database!: Database;
+  aggregator!: Aggregator;
+
+  static async open(resolution = 5n * minute): Promise<World> {
+    const world = new World();
+    folders.push(world.folder);
+    await world.start(resolution);
+    return world;
+  }
+
+  async start(resolution = 5n * minute): Promise<void> {
+    const registry = registryOf([raw(), aggregated(resolution)]);
+    ({ database: this.database } = await openDatabase(this.folder, { registry }));
+    for (const name of ['metrics', 'coarse']) {
+      const namespace = this.database.namespaces.get(name)!;
+      for (const { id } of this.database.shards.all()) namespace.readyShards.add(id);
+    }
+    const notes = await SliceNotes.open(realEnv.disk, silentLog, this.folder);
+    this.aggregator = new Aggregator(this.database, notes);
+    this.database.onDamage = (namespace, file) => {
+      this.aggregator.forget(namespace, file.shard, new Set(namespace.files.blocksOf(file)));
+    };
+  }
+
+  async write(rows: readonly TestRow[]): Promise<void> {
+    this.written.push(...rows);
+    const { outcomes } = await writeRows(this.database, rows);
+    assert.deepEqual([...outcomes], []);
+  }
+
+  async flush(): Promise<void> {
+    await this.database.flusher.flushAll(['metrics'], never);
+  }
+
+  /** In both namespaces, as a deletion goes to all. */
+  async delete(host: string, range: object): Promise<void> {
+    const version = nextVersion(realEnv.clock.nowMillis() + 1, 0);
+    for (const namespace of ['metrics', 'coarse']) {
+      this.#sequence += 1;
+      await this.database.deletions.apply({
+        sequence: this.#sequence,
+        namespace,
+        query: { kind: 'term', field: 'host', term: host },
+        ...allTime,
+        version,
+        createdNanos: realEnv.clock.nowNanos(),
+        expiresNanos: realEnv.clock.nowNanos() + hour,
+        selectors: [],
+        ...range,
+      });
+    }
+    await realEnv.clock.sleep(3, never);
+  }
+
+  run(): Promise<void> {
+    return this.aggregator.runDue(never);
+  }
+
+  /** Windows by series: ends, and the numbers of each. */
+  async windows(): Promise<Map<string, object[]>> {
+    const { bundle } = await this.database.fetch(
+      {
+        namespace: 'coarse',
+        placementVersion: 0,
+        query: { kind: 'all' },
+        shards: null,
+        seriesLimit: 0,
+        fetchData: true,
+        startNanos: 0n,
+        endNanos: 2n ** 62n,
+      },
+      never,
+    );
+    const all = new Map<string, object[]>();
+    for (let i = 0; i < bundle.seriesCount; i++) {
+      const tags = decodeTags(
+        bundle.tagsData.subarray(bundle.tagsOffset[i]!, bundle.tagsOffset[i + 1]!),
+      );
+      const chunks = bundle.chunkData.subarray(bundle.chunkOffset[i]!, bundle.chunkOffset[i + 1]!);
+      const { timestampNanos, values } = readTyped([chunks], [0n, 2n ** 62n]);
+      const windows = values.map((value, at) => {
+        const { deletions: _, last, ...window } = windowOfValue(value);
+        return { endNanos: timestampNanos[at]!, lastBits: bitsOfDouble(last), ...window };
+      });
+      // Those of which nothing is left are passed over by readers.
+      const some = windows.filter(({ count }) => count > 0);
+      all.set(tags.map(({ value }) => value).join(), some);
+    }
+    return all;
+  }
+
+  /** What they are to be, of the rows that were written and are not deleted. */
+  expected(resolution = 5n * minute, untilNanos = 2n ** 62n): Map<string, object[]> {
+    const bySeries = new Map<string, Map<bigint, number>>();
+    for (const { series, nanos, value } of this.written) {
+      const key = Object.values(series).join();
+      const rows = bySeries.get(key) ?? new Map<bigint, number>();
+      bySeries.set(key, rows.set(nanos, value));
+    }
+    return new Map(
+      [...bySeries].map(([key, rows]) => [
+        key,
+        foldTwin(
+          [...rows]
+            .sort(([a], [b]) => (a < b ? -1 : 1))
+            .map(([nanos, value]) => ({ nanos, bits: bitsOfDouble(value) })),
+          resolution,
+        ).filter(({ endNanos }) => endNanos < untilNanos),
+      ]),
+    );
+  }
+}
+
+/** A gauge every half minute, with a row at each full window. */
+function rowsOf(host: string, fromNanos: bigint, count: number): TestRow[] {
+  return Array.from({ length: count }, (_, i) => ({
+    series: { __name__: 'x', host },
+    nanos: fromNanos + BigInt(i) * 30n * second,
+    value: (i * 7919) % 101,
+  }));
+}
+
+/** Of series that have any. */
+const sorted = (map: Map<string, object[]>) =>
+  [...map].filter(([, windows]) => windows.length > 0).sort(([a], [b]) => (a < b ? -1 : 1));
+
+test('windows of all series are made of the rows of filesets, and of rows that come late once more', async () => {
+  const world = await World.open();
+  await world.write([...rowsOf('a', day, 3_000), ...rowsOf('b', day + 5n * hour, 100)]);
+  await world.flush();
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+  const { slices } = world.aggregator.counts;
+  assert.ok(slices > 0);
+  await world.run();
+  assert.equal(world.aggregator.counts.slices, slices, 'nothing is due any more');
+
+  // After a start the notes tell that all is made.
+  await world.start();
+  await world.run();
+  assert.equal(world.aggregator.counts.slices, 0);
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+  await world.write([...rowsOf('a', day + 15n * second, 40), ...rowsOf('c', day + hour, 10)]);
+  await world.flush();
+  await world.run();
+  assert.ok(world.aggregator.counts.slices > 0);
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('windows of filesets that were brought together are not made once more', async () => {
+  const world = await World.open();
+  await world.write([...rowsOf('a', day, 1_500), ...rowsOf('b', day, 1_500)]);
+  await world.flush();
+  await world.run();
+  const { slices } = world.aggregator.counts;
+  const { counts } = world.database.flusher;
+  await world.database.flusher.runDue(never);
+  assert.ok(counts.compacted > 0);
+  await world.run();
+  assert.equal(world.aggregator.counts.slices, slices);
+  // The notes name the long filesets now.
+  await world.start();
+  await world.run();
+  assert.equal(world.aggregator.counts.slices, 0);
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('windows that are lost are made once more, as long as their rows are there', async () => {
+  const world = await World.open();
+  await world.write(rowsOf('a', day, 2_000));
+  await world.flush();
+  await world.run();
+  const { files } = world.database.namespaces.get('coarse')!;
+  for (const file of files.all(null)) files.setAside(file, 'it is damaged');
+  await files.settled();
+  assert.equal((await world.windows()).get('x,a')?.length ?? 0, 0);
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('of a fileset that is lost while slices of its block are made all are made again', async () => {
+  const world = await World.open();
+  await world.write(rowsOf('a', day, 5_000));
+  await world.flush();
+  await world.run();
+  for (const hours of [1n, 13n]) await world.write(rowsOf('a', day + hours * hour + second, 20));
+  await world.start();
+  await world.flush();
+  const { counts } = world.aggregator;
+  const running = world.run();
+  while (counts.slices === 0) await setImmediate();
+  const { files } = world.database.namespaces.get('coarse')!;
+  for (const file of files.all(null)) files.setAside(file, 'it is damaged');
+  await running;
+  assert.ok(counts.slices >= 2);
+  // What the first one made is lost, and the second one has made a fileset again.
+  assert.ok(files.all(null).some(({ blockStartNanos }) => blockStartNanos === day));
+  await world.start();
+  await world.flush();
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+for (const resolution of [minute, hour, 24n * hour]) {
+  test(`windows of ${resolution / minute} minutes are those of whole blocks and across them`, async () => {
+    const world = await World.open(resolution);
+    await world.write(rowsOf('a', day - 7n * hour, 5_000));
+    await world.flush();
+    await world.run();
+    // The last of a day may need the block that ends a day later.
+    const until = day + 24n * hour + 1n;
+    const made = sorted(await world.windows()).map(([key, windows]) => {
+      return [key, windows.filter((one) => (one as { endNanos: bigint }).endNanos < until)];
+    });
+    assert.deepEqual(made, sorted(world.expected(resolution, until)));
+  });
+}
+
+test('windows that a deletion touches are made of what is left, and of a series that is gone none stay', async () => {
+  const world = await World.open();
+  await world.write([
+    ...rowsOf('a', day, 3_000),
+    ...rowsOf('b', day, 300),
+    ...rowsOf('c', day, 30),
+  ]);
+  await world.flush();
+  await world.run();
+  const { slices } = world.aggregator.counts;
+  const startNanos = day + 3n * hour + 2n * minute;
+  const endNanos = day + 14n * hour + minute;
+  await world.delete('a', { startNanos, endNanos });
+  await world.delete('b', {});
+  const left = world.written.filter(({ series, nanos }) => {
+    const { host } = series as { host: string };
+    return host === 'c' || (host === 'a' && (nanos < startNanos || nanos >= endNanos));
+  });
+  world.written.splice(0, Infinity, ...left);
+  // At once no window is there that has deleted rows alone.
+  const before = await world.windows();
+  assert.deepEqual(before.get('x,b') ?? [], []);
+  assert.ok(
+    before.get('x,a')!.every((one) => {
+      const { endNanos: end } = one as { endNanos: bigint };
+      return end < startNanos || end >= endNanos;
+    }),
+  );
+  await world.start();
+  await world.run();
+  assert.ok(world.aggregator.counts.slices > 0 && world.aggregator.counts.slices <= slices);
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('raw rows that cannot be read put no windows out of use', async () => {
+  const world = await World.open();
+  await world.write(rowsOf('a', day, 1_000));
+  await world.flush();
+  await world.run();
+  const before = sorted(await world.windows());
+  await world.start();
+  await world.write(rowsOf('a', day + hour + second, 10));
+  await world.flush();
+  const { files } = world.database.namespaces.get('metrics')!;
+  const late = files.all(null).find(({ blockStartNanos, endNanos }) => {
+    return blockStartNanos <= day + hour && endNanos > day + hour;
+  })!;
+  const path = filesetPath(late.folder, late, 'index');
+  const bytes = readFileSync(path);
+  bytes[bytes.length >> 1]! ^= 255;
+  writeFileSync(path, bytes);
+  await world.run();
+  assert.ok(world.aggregator.counts.failures > 0);
+  assert.equal(late.retired, 'set aside');
+  const left = sorted(await world.windows()).filter(([key]) => key === 'x,a');
+  assert.deepEqual(
+    left,
+    before.filter(([key]) => key === 'x,a'),
+  );
+});
+
+test('no windows are written before every node reads them', async () => {
+  const world = await World.open();
+  await world.write(rowsOf('a', day, 1_000));
+  await world.flush();
+  const { database } = world;
+  const { env, log, dataFolder, store, shards, namespaces } = database;
+  const notes = await SliceNotes.open(env.disk, log, world.folder);
+  const parts = { env, log, dataFolder, store, shards, namespaces, formats: { level: () => 3 } };
+  await new Aggregator(parts, notes).runDue(never);
+  assert.equal(namespaces.get('coarse')!.files.all(null).length, 0);
+});
+
+test('what was made before a stop is not made again', async () => {
+  const world = await World.open();
+  await world.write(rowsOf('a', day, 5_000));
+  await world.flush();
+  const stop = new AbortController();
+  const { counts } = world.aggregator;
+  const watch = setInterval(() => {
+    if (counts.slices >= 1) stop.abort();
+  }, 1);
+  await world.aggregator.runDue(stop.signal).catch(() => {});
+  clearInterval(watch);
+  const made = counts.slices;
+  assert.ok(made >= 1);
+  await world.start();
+  // The log has them still.
+  await world.flush();
+  await world.run();
+  const again = await World.open();
+  await again.write(world.written);
+  await again.flush();
+  await again.run();
+  assert.equal(world.aggregator.counts.slices, again.aggregator.counts.slices - made);
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('of a window whose rows are all deleted nothing stays, though its time is not', async () => {
+  const world = await World.open(hour);
+  await world.write([
+    ...rowsOf('a', day + 3n * hour + minute, 10),
+    ...rowsOf('a', day + 9n * hour, 9),
+  ]);
+  await world.flush();
+  await world.run();
+  await world.delete('a', {
+    startNanos: day + 3n * hour,
+    endNanos: day + 3n * hour + 30n * minute,
+  });
+  const left = world.written.filter(({ nanos }) => nanos >= day + 9n * hour);
+  world.written.splice(0, Infinity, ...left);
+  await world.start(hour);
+  await world.flush();
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected(hour)));
+});
+
+test('rows that come late count after a deletion was forgotten, and for series that it did not concern', async () => {
+  const world = await World.open();
+  await world.write([...rowsOf('a', day, 100), ...rowsOf('b', day, 100)]);
+  await world.flush();
+  await world.run();
+  const part = { startNanos: day + 10n * minute, endNanos: day + 20n * minute + 7n * second };
+  await world.delete('b', part);
+  const left = world.written.filter(({ series, nanos }) => {
+    const { host } = series as { host: string };
+    return host !== 'b' || nanos < part.startNanos || nanos >= part.endNanos;
+  });
+  world.written.splice(0, Infinity, ...left);
+  await world.start();
+  await world.flush();
+  await world.run();
+  for (const { tombstones } of world.database.namespaces.values()) tombstones.keepOnly(() => false);
+  for (const host of ['a', 'b']) await world.write(rowsOf(host, day + 25n * minute + second, 20));
+  await world.flush();
+  const notes = await SliceNotes.open(realEnv.disk, silentLog, world.folder);
+  await new Aggregator(world.database, notes).runDue(never);
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});

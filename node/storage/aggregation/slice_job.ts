@@ -1,0 +1,230 @@
+/**
+ * Makes the windows of one slice: raw rows of its filesets, series by series, become windows in a volume of the aggregated
+ * namespace. Neither memory nor log sees them; what is half-done when the process ends, the next start removes.
+ */
+import { WindowFold } from '#engine/aggregation/fold.ts';
+import { readFloats } from '#engine/store/chunk_merge.ts';
+import { readMixedRows } from '#engine/store/read/mixed_rows.ts';
+import { hasTyped } from '#engine/store/typed_chunks.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { SeriesName } from '#lib/series_id/series_name.ts';
+import { FilesetCorrupt } from '../../persist/fileset/format.ts';
+import { MergedWalk, type WalkedSeries } from '../filesets/merged_walk.ts';
+import type { BlockFile } from '../filesets/namespace_files.ts';
+import type { Pace } from '../flush/pace.ts';
+import {
+  type VolumeParts,
+  type VolumeSeries,
+  type VolumeSource,
+  writeVolume,
+} from '../flush/volume.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
+import type { Tombstone } from '../tombstones/tombstones.ts';
+import { knowsDeletions, withDeletions } from './deleted_windows.ts';
+import { rawRangeOf, type ShardSlice, type Slice } from './slices.ts';
+
+/** Series that are folded in one stretch of the main loop. */
+const seriesAtOnce = 16;
+/** Rows of a series that are decoded at once are of so much time at most. */
+const decodedNanos = 2n * 3_600_000_000_000n;
+
+export interface SliceOptions {
+  /** The aggregated one. */
+  readonly namespace: NamespaceState;
+  readonly resolutionNanos: bigint;
+  readonly slice: ShardSlice;
+  /** What the rows are in. */
+  readonly raw: readonly { readonly namespace: NamespaceState; readonly file: BlockFile }[];
+  /** Rows before this are not all there: windows that would need them are not made. */
+  readonly completeFromNanos: bigint;
+  /** The raw rows expire soon: what of them is damaged is left out. */
+  readonly passesDamage: boolean;
+  readonly pace: Pace;
+}
+
+export interface SliceReport {
+  readonly series: number;
+  readonly windows: number;
+}
+
+/**
+ * As the aggregated shard's only writer of files.
+ * @param signal of `NamespaceFiles.write`
+ * @throws {TsdbError} as `writeVolume`, and UNAVAILABLE when raw rows are damaged
+ */
+export async function makeSlice(
+  parts: VolumeParts,
+  options: SliceOptions,
+  signal: AbortSignal,
+): Promise<SliceReport> {
+  const { namespace, slice, raw, pace } = options;
+  const { truncations } = namespace;
+  for (const { namespace: of, file } of raw) of.files.pin(file);
+  const source = new SliceSource(parts, options, signal);
+  try {
+    const blockStartNanos = namespace.blockStartOf(slice.startNanos);
+    await writeVolume(
+      parts,
+      {
+        namespace,
+        shard: slice.shard,
+        blockStartNanos,
+        source: 'flush',
+        pace,
+        onSafe: () => {
+          if (namespace.truncations !== truncations) throw truncatedMeanwhile(namespace);
+          for (const name of source.names) {
+            const slot = namespace.resolveHere(name);
+            if (slot >= 0) namespace.index.markLiveOne(slot, blockStartNanos);
+          }
+        },
+      },
+      source,
+      signal,
+    );
+    return { series: source.names.length, windows: source.windows };
+  } catch (error) {
+    if (error instanceof FilesetCorrupt) {
+      const damaged = raw.find(({ file }) => file.isOf(error.path));
+      if (damaged?.file.retired === null)
+        damaged.namespace.files.setAside(damaged.file, error.message);
+    }
+    throw error;
+  } finally {
+    await source[Symbol.asyncDispose]();
+    for (const { namespace: of, file } of raw) of.files.unpin(file);
+  }
+}
+
+function truncatedMeanwhile(namespace: NamespaceState): TsdbError {
+  return new TsdbError('UNAVAILABLE', `namespace was truncated meanwhile: ${namespace.name}`);
+}
+
+/** The series of a slice with their windows. */
+class SliceSource implements VolumeSource, AsyncDisposable {
+  readonly names: SeriesName[] = [];
+  windows = 0;
+  readonly #parts: VolumeParts;
+  readonly #options: SliceOptions;
+  readonly #signal: AbortSignal;
+  /** Of the rows that windows are made of. */
+  readonly #range: Slice;
+  readonly #windowsMax: number;
+  #walk: MergedWalk | null = null;
+  /** Deletions of the raw rows that the walk leaves out. */
+  #tombstones: readonly Tombstone[] = [];
+
+  constructor(parts: VolumeParts, options: SliceOptions, signal: AbortSignal) {
+    this.#parts = parts;
+    this.#options = options;
+    this.#signal = signal;
+    const { slice, resolutionNanos, completeFromNanos } = options;
+    let { startNanos } = slice;
+    // The first window of which all rows may be there.
+    while (rawRangeOf({ ...slice, startNanos }, resolutionNanos).startNanos < completeFromNanos) {
+      startNanos += resolutionNanos;
+    }
+    this.#range = rawRangeOf({ ...slice, startNanos }, resolutionNanos);
+    this.#windowsMax = Number((slice.endNanos - slice.startNanos) / resolutionNanos) + 1;
+  }
+
+  async next(): Promise<readonly VolumeSeries[] | null> {
+    const { pace } = this.#options;
+    // Not before: it leaves out what is deleted by now, and the volume knows of no more than that.
+    this.#walk ??= await this.#open();
+    const made: VolumeSeries[] = [];
+    for (let count = 0; count < seriesAtOnce; count++) {
+      const series = await this.#walk.next();
+      if (series === null) {
+        if (made.length > 0) return made;
+        this.#makeSlots();
+        return null;
+      }
+      const chunks = this.#windowsOf(series);
+      if (chunks.length === 0) continue;
+      const { id, name } = series;
+      this.names.push(name);
+      made.push({ id, name, chunks });
+    }
+    this.#signal.throwIfAborted();
+    await pace.rest(this.#signal);
+    return made;
+  }
+
+  /** The raw filesets, and behind them that of the aggregated block. */
+  #open(): Promise<MergedWalk> {
+    const { namespace, slice, raw, passesDamage } = this.#options;
+    const { startNanos, endNanos } = this.#range;
+    const namespaces = new Set(raw.map((one) => one.namespace));
+    this.#tombstones = [...namespaces].flatMap(({ tombstones }) =>
+      tombstones.overlapping(startNanos, endNanos),
+    );
+    const files = raw.map((one) => ({ files: one.namespace.files, file: one.file }));
+    const own = namespace.files.get(slice.shard, namespace.blockStartOf(slice.startNanos));
+    if (own !== null) files.push({ files: namespace.files, file: own });
+    return MergedWalk.open(this.#parts.env.disk, files, passesDamage);
+  }
+
+  #windowsOf({ name, parts, places }: WalkedSeries): Uint8Array {
+    const { resolutionNanos, slice, raw } = this.#options;
+    const isRaw = (_: unknown, i: number): boolean => places[i]! < raw.length;
+    const before = parts.filter((_, i) => !isRaw(_, i));
+    const made = this.#folded(parts.filter(isRaw));
+    const deleted = this.#tombstones.filter(({ matches }) => matches(name.tags));
+    if (deleted.length === 0 && (made.length === 0 || !knowsDeletions(before))) return made;
+    return withDeletions([made], before, deleted, slice, resolutionNanos);
+  }
+
+  #folded(parts: readonly Uint8Array[]): Uint8Array {
+    const { resolutionNanos } = this.#options;
+    const { startNanos, endNanos } = this.#range;
+    // A series is folded in one go, so one is enough for all.
+    shared ??= new WindowFold();
+    const fold = shared.begin(resolutionNanos, this.#windowsMax);
+    const isMixed = hasTyped(parts);
+    for (let from = startNanos; from < endNanos; ) {
+      const next = from - (from % decodedNanos) + decodedNanos;
+      const to = next < endNanos ? next : endNanos;
+      if (isMixed) addFloats(fold, parts, [from, to]);
+      else {
+        const { timestampNanos, values } = readFloats(parts, [from, to]);
+        if (timestampNanos.length > 0) fold.add(timestampNanos, values);
+      }
+      from = to;
+    }
+    const windows = fold.end();
+    if (windows === 0) return noBytes;
+    this.windows += windows;
+    return fold.chunks(0n);
+  }
+
+  /** All series have slots before their fileset counts: what stays in no index would be missing from whole answers. */
+  #makeSlots(): void {
+    for (const name of this.names) this.#options.namespace.resolveHere(name);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#walk?.[Symbol.asyncDispose]();
+  }
+}
+
+const noBytes = new Uint8Array(0);
+/** Made with the first slice. */
+let shared: WindowFold | null = null;
+
+/** Rows that are floats, where typed ones may have taken their place. */
+function addFloats(
+  fold: WindowFold,
+  parts: readonly Uint8Array[],
+  range: readonly [bigint, bigint],
+): void {
+  const { timestampNanos, values, typed } = readMixedRows(parts, range);
+  const places = typed.flatMap((value, i) => (value === null ? [i] : []));
+  if (places.length === 0) return;
+  const bits = new BigUint64Array(values.buffer, values.byteOffset, values.length);
+  const kept = BigUint64Array.from(places, (i) => bits[i]!);
+  fold.add(
+    BigInt64Array.from(places, (i) => timestampNanos[i]!),
+    new Float64Array(kept.buffer),
+  );
+}

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { isSettled, rawRangeOf, sliceNanosOf, slicesOf } from './slices.ts';
+
+const minute = 60_000_000_000n;
+const hour = 60n * minute;
+
+test('a slice is a part of a block of whole windows, twelve hours at most, or one window', () => {
+  for (const [resolution, block, slice] of [
+    [5n * minute, 2n * hour, 2n * hour],
+    [5n * minute, 12n * hour, 12n * hour],
+    [5n * minute, 24n * hour, 12n * hour],
+    [5n * minute, 60n * hour, 12n * hour],
+    [7n * minute, 7n * 24n * hour, 96n * 7n * minute],
+    [hour, 720n * hour, 12n * hour],
+    [24n * hour, 720n * hour, 24n * hour],
+    [24n * hour, 12n * hour, 24n * hour],
+    // As many windows as a series may have at once.
+    [minute / 120n, 24n * hour, 8n * hour],
+  ] as const) {
+    assert.equal(sliceNanosOf(resolution, block), slice, `${resolution} in ${block}`);
+  }
+});
+
+test('the rows of a slice are those of its windows, half open to the left', () => {
+  const slice = { startNanos: 12n * hour, endNanos: 24n * hour };
+  assert.deepEqual(rawRangeOf(slice, hour), {
+    startNanos: 11n * hour + 1n,
+    endNanos: 23n * hour + 1n,
+  });
+});
+
+test('slices of filesets are all that have a window of their rows', () => {
+  const file = (shard: number, fromHour: bigint, hours: bigint) => ({
+    shard,
+    blockStartNanos: fromHour * hour,
+    endNanos: (fromHour + hours) * hour,
+  });
+  const startsOf = (...files: ReturnType<typeof file>[]) =>
+    slicesOf(files, hour, 12n * hour).map(
+      ({ shard, startNanos }) => `${shard}: ${startNanos / hour}`,
+    );
+  // Rows of 11 to 12 o'clock are in the window of 12, the first of the next slice.
+  assert.deepEqual(startsOf(file(1, 10n, 2n)), ['1: 0', '1: 12']);
+  assert.deepEqual(startsOf(file(1, 8n, 2n)), ['1: 0']);
+  assert.deepEqual(startsOf(file(2, 22n, 8n), file(1, 0n, 2n)), ['1: 0', '2: 12', '2: 24']);
+});
+
+test('a slice is settled when its blocks are closed and in filesets, or after a part of the retention', () => {
+  const raw = {
+    blockSizeNanos: 2n * hour,
+    bufferPastNanos: 10n * minute,
+    retentionNanos: 48n * hour,
+    expiredBeforeNanos: 0n,
+    inMemory: new Set<bigint>(),
+  };
+  const range = { startNanos: 11n * hour + 1n, endNanos: 23n * hour + 1n };
+  // The row of 23 o'clock is in the block up to 24.
+  assert.equal(isSettled(raw, range, 24n * hour + 10n * minute - 1n), false);
+  assert.equal(isSettled(raw, range, 24n * hour + 10n * minute), true);
+  const late = { ...raw, inMemory: new Set([16n * hour]) };
+  assert.equal(isSettled(late, range, 24n * hour + 10n * minute), false);
+  assert.equal(isSettled(late, range, 30n * hour + 10n * minute), true);
+  assert.equal(isSettled({ ...raw, inMemory: new Set([24n * hour]) }, range, 25n * hour), true);
+});
