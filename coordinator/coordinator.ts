@@ -21,6 +21,7 @@ import {
   type Namespace,
   writeRulesOf,
 } from '#cluster/namespaces/namespaces.ts';
+import { isOfWindows } from '#cluster/namespaces/samples.ts';
 import { schemasOf } from '#cluster/namespaces/schemas.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
@@ -156,7 +157,10 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     session,
     {
       ready: () => readable.list,
-      revision: () => topology.view.namespacesRevision,
+      registry: () => {
+        const { namespacesRevision: revision, lineageId } = topology.view;
+        return { revision, lineageId };
+      },
       refresh: (signal) => topology.refresh(signal),
     },
     {
@@ -221,6 +225,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     writeBodyBytesMax: config.writeBodyBytesMax,
     query: {
       engine: new PromqlEngine(storage, { clock: env.clock, features, aside }),
+      storage,
       settings,
       samplesMax: config.querySamplesMax,
       perStepStats: features.perStepStats,
@@ -357,9 +362,9 @@ class ReadyNamespaces {
     this.#topology = topology;
   }
 
-  /** READY aggregated ones. @throws as `list` */
+  /** READY aggregated ones; none as long as nothing is known of the cluster. */
   get resolutions(): readonly WindowsNamespace[] {
-    void this.list;
+    if (this.#topology.view.isLoaded) void this.list;
     return this.#resolutions;
   }
 
@@ -375,12 +380,11 @@ class ReadyNamespaces {
     const takes = (namespace: Namespace): boolean =>
       isReady(namespace) && isUnaggregated(namespace) && !isCompanion(namespace.name);
     this.#resolutions = [...namespaces.values()].flatMap((namespace) => {
-      const aggregation = aggregationOf(namespace);
-      if (!isReady(namespace) || isUnaggregated(namespace)) return [];
-      if (aggregation?.downsampleAll !== true) return [];
-      const { retentionPeriodNanos } = namespace.options.retentionOptions;
-      const { resolutionNanos } = aggregation;
-      return [{ name: namespace.name, retentionNanos: retentionPeriodNanos, resolutionNanos }];
+      if (!isReady(namespace) || !isOfWindows(namespace)) return [];
+      const { name, completeSinceNanos = 0n } = namespace;
+      const { retentionPeriodNanos: retentionNanos } = namespace.options.retentionOptions;
+      const { resolutionNanos } = aggregationOf(namespace)!;
+      return [{ name, retentionNanos, resolutionNanos, completeSinceNanos }];
     });
     this.#all = [...namespaces.values()].filter(takes).map((namespace) => ({
       name: namespace.name,

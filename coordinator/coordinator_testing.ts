@@ -25,6 +25,8 @@ const env: Env = {
   },
 };
 
+export const testCluster = { environment: 'default_env', zone: 'embedded' };
+
 export interface TestAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
@@ -43,9 +45,11 @@ export class TestCoordinator implements AsyncDisposable {
   readonly node: FakeNode;
   readonly coordinator: Coordinator;
   readonly topology: Topology;
+  readonly kv: Kv;
   readonly #stop = new AbortController();
 
-  private constructor(node: FakeNode, coordinator: Coordinator, topology: Topology) {
+  private constructor(node: FakeNode, coordinator: Coordinator, topology: Topology, kv: Kv) {
+    this.kv = kv;
     this.node = node;
     this.coordinator = coordinator;
     this.topology = topology;
@@ -73,7 +77,7 @@ export class TestCoordinator implements AsyncDisposable {
       },
     ).coordinator!;
     const node = new FakeNode(64);
-    const cluster = { environment: 'default_env', zone: 'embedded' };
+    const cluster = testCluster;
     const topology = new Topology({ kv, cluster, env, log: silentLog }).start();
     const coordinator = await startCoordinator({
       config: {
@@ -94,7 +98,7 @@ export class TestCoordinator implements AsyncDisposable {
       metrics: new Metrics(),
       version: '0.0.0',
     });
-    return new TestCoordinator(node, coordinator, topology);
+    return new TestCoordinator(node, coordinator, topology, kv);
   }
 
   /**

@@ -54,6 +54,8 @@ export class FakeNode implements NodeService {
   /** The namespaces that it has adopted; 0 when it does not say. */
   namespacesRevision = 0;
   lineageId = '';
+  /** What it says who it is. */
+  instanceId = 'fake';
   readonly #shardCount: number;
 
   constructor(shardCount: number) {
@@ -149,7 +151,7 @@ export class FakeNode implements NodeService {
       status: 'up',
       bootstrapped: true,
       writesRefused: this.writesRefused,
-      instanceId: 'fake',
+      instanceId: this.instanceId,
       incarnation: 'fake',
       bootCount: 1,
       placementVersion: 1,

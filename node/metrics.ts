@@ -187,6 +187,19 @@ export function registerNodeMetrics(
   };
 }
 
+/** What makes windows of aggregated namespaces. */
+export function registerAggregation(
+  metrics: Metrics,
+  counts: Readonly<Record<'slices' | 'series' | 'windows' | 'failures', number>>,
+): void {
+  const total = (name: string, help: string, read: () => number) =>
+    metrics.countedElsewhere(`tsdb_node_aggregation_${name}_total`, help, read);
+  total('slices', 'Slices of aggregated namespaces that were made.', () => counts.slices);
+  total('series', 'Series of slices that were made.', () => counts.series);
+  total('windows', 'Windows that were made.', () => counts.windows);
+  total('failures', 'Slices that could not be made yet.', () => counts.failures);
+}
+
 /** Counts that the hot path keeps as plain numbers. */
 function registerTotals(metrics: Metrics, parts: CountedParts, limits: LimitCounts): void {
   const { commitlog, sequencer, writes, reads } = parts;

@@ -21,7 +21,7 @@ import { ShardJobs } from './bootstrap/shard_jobs.ts';
 import { NodeFormats } from './formats.ts';
 import { DeletionFollower } from './deletion_follower.ts';
 import { LiveLimits } from './live_limits.ts';
-import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
+import { type NodeMetrics, registerAggregation, registerNodeMetrics } from './metrics.ts';
 import { readKnownStore } from './identity/known_store.ts';
 import { openIdentity } from './identity/node_identity.ts';
 import { OwnShards } from './own_shards.ts';
@@ -186,6 +186,7 @@ export class NodeRuntime implements AsyncDisposable {
       nodeServiceOf: options.nodeServiceOf,
       onFailure: (reason) => this.#metrics.repairFailure(reason),
     });
+    registerAggregation(options.metrics, aggregator.counts);
     this.#metrics = registerNodeMetrics(
       options.metrics,
       database,
@@ -540,7 +541,8 @@ export class NodeRuntime implements AsyncDisposable {
       view.endedNamespaces,
     );
     this.#namespacesRevision = view.namespacesRevision;
-    this.database.sampleNamespaces.note(view.namespaces, view.namespacesRevision, view.lineageId);
+    const { namespacesRevision: revision, lineageId, storeLineageId } = view;
+    this.database.sampleNamespaces.note(view.namespaces, { revision, lineageId }, storeLineageId);
     const isMarked = shards.all().some(({ id, state }) => state === 'AVAILABLE' && waiting.has(id));
     if (isMarked) this.#checkStanding();
     this.#limits.apply();

@@ -113,6 +113,43 @@ test('namespaces that no resource made are left alone', async () => {
   assert.deepEqual(await registered(world), ['by-hand', 'default', 'long']);
 });
 
+test('a namespace with a resolution has windows, in blocks of whole ones', async () => {
+  const world = await settledWorld();
+  await world.finishFormats();
+  world.addClaim('coarse', { resolution: '7m', retentionTime: '60d' });
+  world.addClaim('daily', { resolution: '1d', retentionTime: '2w' });
+  await world.settle();
+  const { registry } = await world.admin.namespaceGet(false, new AbortController().signal);
+  const optionsOf = (name: string): any => (registry.namespaces as any)[name];
+  assert.deepEqual(optionsOf('coarse').aggregationOptions.aggregations, [
+    {
+      aggregated: true,
+      attributes: { resolutionNanos: '420000000000', downsampleOptions: { all: true } },
+    },
+  ]);
+  const minuteNanos = 60_000_000_000;
+  const blockMinutesOf = (name: string) =>
+    Number(optionsOf(name).retentionOptions.blockSizeNanos) / minuteNanos;
+  assert.deepEqual(['coarse', 'daily'].map(blockMinutesOf), [206 * 7, 12 * 60]);
+});
+
+test('what has samples cannot have windows, nor the other way round', async () => {
+  const world = await settledWorld();
+  await world.finishFormats();
+  world.addClaim('prod', { retentionTime: '30d' });
+  world.addClaim('coarse', { resolution: '5m', retentionTime: '60d' });
+  await world.settle();
+  const changes = { prod: { resolution: '5m' }, coarse: { resolution: undefined } };
+  for (const [name, change] of Object.entries(changes)) {
+    const claim = structuredClone(world.kube.find('TSDBNamespace', name));
+    Object.assign(claim.spec, change);
+    world.kube.store(claim);
+  }
+  await world.settle();
+  assert.match(readyOf(world, 'prod').message, /it has samples and cannot have windows of 5m/);
+  assert.match(readyOf(world, 'coarse').message, /it has windows of 5m0s and cannot have samples/);
+});
+
 test('a longer retention is taken over', async () => {
   const world = await settledWorld();
   world.addClaim('long', { retentionTime: '24h' });

@@ -7,7 +7,10 @@ import { realEnv } from '#lib/env/real.ts';
 import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
 import { type EtcdPod, FakeEtcd } from './etcd/fake_etcd_testing.ts';
 import type { Kv, KeyValue, Operation } from '#cluster/kv/kv.ts';
+import { finishedFormatsKey } from '#cluster/kv/keys.ts';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
+import { finishedLevelValue } from '#cluster/metadata/finished_formats.ts';
+import { formatLevelNewest } from '#lib/format_level.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';
 import type { ClusterSpec } from './resource/tsdb_cluster.ts';
@@ -44,6 +47,8 @@ export function specOf(over: Partial<ClusterSpec> = {}): ClusterSpec {
     ...over,
   };
 }
+
+const databaseCluster = { environment: 'default_c', zone: 'embedded' };
 
 export class World {
   readonly kube: FakeKube = new FakeKube();
@@ -105,11 +110,18 @@ export class World {
     this.#kv = kv;
     this.admin = new ClusterAdmin({
       kv,
-      cluster: { environment: 'default_c', zone: 'embedded' },
+      cluster: databaseCluster,
       clock: this.clock,
       random: realEnv.random,
     });
     this.#controller = this.#newOperator();
+  }
+
+  /** The nodes write the newest formats, as those of a cluster that was made with this release. */
+  async finishFormats(): Promise<void> {
+    const key = finishedFormatsKey(databaseCluster);
+    const value = finishedLevelValue(formatLevelNewest);
+    await this.#kv.transact([], [{ kind: 'put', key, value }], forever);
   }
 
   #newOperator(): Controller {
@@ -387,6 +399,9 @@ export class World {
               bufferPastNanos: options.retentionOptions.bufferPastNanos,
               bufferFutureNanos: options.retentionOptions.bufferFutureNanos,
               coldWritesEnabled: options.coldWritesEnabled,
+              resolutionNanos:
+                options.aggregationOptions?.aggregations.find((one: Json) => one.aggregated)
+                  ?.attributes.resolutionNanos ?? null,
             },
           ]),
         );

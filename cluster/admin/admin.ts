@@ -514,14 +514,14 @@ export class ClusterAdmin {
     const namespace = value.get(name);
     if (namespace === undefined)
       throw badRequest(`namespace is not found: ${JSON.stringify(shownText(name))}`);
-    checkReadyable(namespace);
+    checkReadyable(value, namespace);
     if (isReady(namespace)) return { ready: true };
     if (!force) await prove(name, signal);
     const { level } = await finishedOf(this.#upgrade, signal);
     await this.#changeRegistry(
       (registry) => {
         checkAggregated(registry.get(name), level);
-        return advanceStaging(registry, name, 'READY');
+        return advanceStaging(registry, name, 'READY', this.#clock.nowNanos());
       },
       options,
       signal,
@@ -552,7 +552,7 @@ export class ClusterAdmin {
   /** What nodes do once they have begun to bootstrap a namespace. */
   async namespaceInitializing(name: string, signal: AbortSignal): Promise<void> {
     await this.namespaces.update(
-      (registry) => advanceStaging(registry, name, 'INITIALIZING'),
+      (registry) => advanceStaging(registry, name, 'INITIALIZING', this.#clock.nowNanos()),
       signal,
     );
   }

@@ -5,7 +5,7 @@
 import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
 import { Fields } from '../fields.ts';
 import type { Compare, Kv, Operation } from '../kv/kv.ts';
-import { blockSizeForRetention } from '../namespaces/block_size.ts';
+import { blockSizeForRetention, blockSizeForWindows } from '../namespaces/block_size.ts';
 import { checkNoCompanion } from '../namespaces/companions.ts';
 import type { NamespaceStore } from '../namespaces/store.ts';
 import { addNamespace } from '../namespaces/changes.ts';
@@ -171,7 +171,11 @@ function aggregatedOf(fields: Fields): Namespace | null {
   if (retentionNanos === null) {
     throw badRequest('missing required field: aggregatedNamespace.retentionTime');
   }
-  return namespaceWithDefaults(name, retentionNanos, blockSizeForRetention(retentionNanos), {
+  if (resolutionNanos <= 0n) {
+    throw aggregated.bad('resolution', 'is not positive', String(resolutionNanos));
+  }
+  const blockSizeNanos = blockSizeForWindows(resolutionNanos, retentionNanos);
+  return namespaceWithDefaults(name, retentionNanos, blockSizeNanos, {
     aggregated: true,
     attributes: { resolutionNanos, downsampleOptions: { all: true } },
   });

@@ -187,7 +187,7 @@ function problemOf(formats: InstanceFormats, whoeverReads: boolean): string | nu
     return `is of an earlier release, which reads formats up to level ${reads}`;
   }
   if (readersRead < formatLevelNewest && !whoeverReads) {
-    return `was read in the last ten minutes by a coordinator or client of an earlier release, which reads formats up to level ${readersRead}`;
+    return `was read or written in the last ten minutes by a coordinator or client of an earlier release, which knows formats up to level ${readersRead}`;
   }
   return null;
 }

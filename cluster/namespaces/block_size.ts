@@ -14,6 +14,19 @@ const blockSizes: readonly (readonly [retentionNanosMax: bigint, blockSizeNanos:
 ];
 
 /**
+ * Block size of an aggregated namespace when the request names none: as of its retention, and of whole windows.
+ * @returns nanoseconds
+ */
+export function blockSizeForWindows(resolutionNanos: bigint, retentionNanos: bigint): bigint {
+  const blockSizeNanos = blockSizeForRetention(retentionNanos);
+  if (resolutionNanos >= blockSizeNanos) {
+    return resolutionNanos % blockSizeNanos === 0n ? blockSizeNanos : resolutionNanos;
+  }
+  const rest = blockSizeNanos % resolutionNanos;
+  return rest === 0n ? blockSizeNanos : blockSizeNanos - rest + resolutionNanos;
+}
+
+/**
  * Block size for a retention when the request names none.
  * @returns nanoseconds
  */

@@ -16,7 +16,7 @@ import {
   type RuntimeOptions,
   type StagingStatus,
 } from './namespaces.ts';
-import { completeWhenAlone, keepingFloor } from './samples.ts';
+import { keepingFloor, readySamples, whenReady } from './samples.ts';
 import { schemasOf } from './schemas.ts';
 
 const stagingOrder: readonly StagingStatus[] = ['UNKNOWN', 'INITIALIZING', 'READY'];
@@ -98,15 +98,16 @@ export function advanceStaging(
   registry: NamespaceRegistry,
   name: string,
   status: StagingStatus,
+  nowNanos: bigint,
 ): NamespaceRegistry {
   const namespace = namespaceOf(registry, name);
   const { stagingStatus } = namespace.options;
   if (stagingOrder.indexOf(status) <= stagingOrder.indexOf(stagingStatus)) return registry;
-  if (status === 'READY') checkReadyable(namespace);
+  if (status === 'READY') checkReadyable(registry, namespace);
   const advanced = { ...namespace, options: { ...namespace.options, stagingStatus: status } };
   if (status !== 'READY') return withNamespace(registry, advanced);
   const others = deleteNamespace(registry, name);
-  return registryOf([...others.values(), completeWhenAlone(others, advanced)]);
+  return registryOf([...others.values(), whenReady(others, advanced, nowNanos)]);
 }
 
 function isSameAggregation(before: Namespace, after: Namespace): boolean {
@@ -117,8 +118,11 @@ function isSameAggregation(before: Namespace, after: Namespace): boolean {
   return a === b;
 }
 
+/** Of the retention of samples, so much may go by until those in memory are in files (docs/AGGREGATION.md). */
+const waitPartOfRetention = 8n;
+
 /** @throws {TsdbError} BAD_REQUEST for an aggregated one that nobody makes windows for */
-export function checkReadyable(namespace: Namespace): void {
+export function checkReadyable(registry: NamespaceRegistry, namespace: Namespace): void {
   const aggregation = aggregationOf(namespace);
   if (aggregation === null) return;
   const cannot = `cannot make namespace ${namespace.name} ready: it is aggregated`;
@@ -130,6 +134,28 @@ export function checkReadyable(namespace: Namespace): void {
   if (isUnaggregated(namespace)) {
     throw badRequest(
       `${cannot} and takes samples (an element of aggregations with aggregated false)`,
+    );
+  }
+  if (!namespace.options.flushEnabled) {
+    throw badRequest(
+      `${cannot}, and flushEnabled is false: windows are kept in filesets alone, so there would be none`,
+    );
+  }
+  const samples = readySamples(registry).map(({ options }) => options.retentionOptions);
+  if (samples.length === 0) return;
+  const longest = samples.reduce((a, b) =>
+    b.retentionPeriodNanos > a.retentionPeriodNanos ? b : a,
+  );
+  const { retentionPeriodNanos, blockSizeNanos, bufferPastNanos } = longest;
+  const neededNanos =
+    aggregation.resolutionNanos +
+    blockSizeNanos +
+    bufferPastNanos +
+    retentionPeriodNanos / waitPartOfRetention;
+  if (neededNanos > retentionPeriodNanos) {
+    const [needed, kept] = [neededNanos, retentionPeriodNanos].map(formatDurationNanos);
+    throw badRequest(
+      `${cannot}, and samples are not kept for as long as it takes to make a window: ${kept}, ${needed} are needed`,
     );
   }
 }

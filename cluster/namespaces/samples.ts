@@ -4,6 +4,7 @@
  */
 import { isCompanion } from './companions.ts';
 import {
+  aggregationOf,
   isReady,
   isUnaggregated,
   type Namespace,
@@ -23,12 +24,34 @@ export function readySamples(registry: NamespaceRegistry): Namespace[] {
 }
 
 /**
- * The namespace that is made READY: where it is the only one, it has every row that there is.
+ * The namespace that is made READY: where it is the only one, it has every row that there is; one of windows will have
+ * those of the rows that are there.
  * @param registry without it
  */
-export function completeWhenAlone(registry: NamespaceRegistry, namespace: Namespace): Namespace {
-  const isAlone = isOfSamples(namespace) && readySamples(registry).length === 0;
+export function whenReady(
+  registry: NamespaceRegistry,
+  namespace: Namespace,
+  nowNanos: bigint,
+): Namespace {
+  const others = readySamples(registry);
+  if (isOfWindows(namespace)) {
+    const completeSinceNanos = samplesSince(others.map(readSamplesOf), nowNanos);
+    return { ...namespace, completeSinceNanos };
+  }
+  const isAlone = isOfSamples(namespace) && others.length === 0;
   return isAlone ? { ...namespace, completeSinceNanos: 0n } : withoutPromise(namespace);
+}
+
+/** Whether nodes make its windows once it is READY. */
+export function isOfWindows(namespace: Namespace): boolean {
+  return !isUnaggregated(namespace) && aggregationOf(namespace)?.downsampleAll === true;
+}
+
+function readSamplesOf({ options, completeSinceNanos }: Namespace): ReadSamples {
+  const retentionNanos = options.retentionOptions.retentionPeriodNanos;
+  return completeSinceNanos === undefined
+    ? { retentionNanos }
+    : { retentionNanos, completeSinceNanos };
 }
 
 export function withoutPromise(namespace: Namespace): Namespace {
@@ -42,12 +65,16 @@ export function withoutPromise(namespace: Namespace): Namespace {
  */
 export function withoutPromises(registry: NamespaceRegistry): NamespaceRegistry {
   if (readySamples(registry).length < 2) return registry;
-  return registryOf([...registry.values()].map(withoutPromise));
+  return registryOf(
+    [...registry.values()].map((one) => (isOfSamples(one) ? withoutPromise(one) : one)),
+  );
 }
 
-/** After a longer retention: what had expired before it stays away. */
+/** After a longer retention, of samples or of windows: what had expired before it stays away. */
 export function keepingFloor(before: Namespace, after: Namespace, nowNanos: bigint): Namespace {
-  if (!isOfSamples(after) || !isOfSamples(before)) return withoutPromise(after);
+  const isSame =
+    (isOfSamples(before) && isOfSamples(after)) || (isOfWindows(before) && isOfWindows(after));
+  if (!isSame) return withoutPromise(after);
   const { completeSinceNanos: since } = before;
   const [had, has] = [before, after].map(
     (one) => one.options.retentionOptions.retentionPeriodNanos,
@@ -74,7 +101,8 @@ export function withPromises(registry: NamespaceRegistry, nowNanos: bigint): Nam
     const { bufferFutureNanos } = options.retentionOptions;
     return bufferFutureNanos > most ? bufferFutureNanos : most;
   }, 0n);
-  const completeSinceNanos = nowNanos + ahead + clockDoubtNanos;
+  // Who is alone has had every row that there is: it became READY before there were promises.
+  const completeSinceNanos = all.length === 1 ? 0n : nowNanos + ahead + clockDoubtNanos;
   const promised = new Map(registry);
   for (const namespace of pending) {
     promised.set(namespace.name, { ...namespace, completeSinceNanos });
@@ -82,11 +110,52 @@ export function withPromises(registry: NamespaceRegistry, nowNanos: bigint): Nam
   return promised;
 }
 
+/** Which namespaces somebody knows: a revision, of one store. */
+export interface RegistryVersion {
+  readonly revision: number;
+  readonly lineageId: string;
+}
+
 /** A part of a read: one namespace, from a time on up to another. */
 export interface SamplesPart<Of> {
   readonly namespace: Of;
   readonly startNanos: bigint;
   readonly endNanos: bigint;
+}
+
+/**
+ * From which time on there is every row that ever was: in the one that goes back furthest with all of them, or in all
+ * together, as far as none of these has let anything go.
+ */
+export function samplesSince(namespaces: readonly ReadSamples[], nowNanos: bigint): bigint {
+  return completeSince(
+    namespaces.map(({ retentionNanos, completeSinceNanos }) => ({
+      keepsFromNanos: nowNanos - retentionNanos,
+      completeSinceNanos,
+    })),
+    nowNanos,
+  );
+}
+
+/** The same, of what is kept. @param without what to say where there are none */
+export function completeSince(
+  namespaces: readonly {
+    readonly keepsFromNanos: bigint;
+    readonly completeSinceNanos: bigint | undefined;
+  }[],
+  without: bigint,
+): bigint {
+  const [first] = namespaces;
+  if (first === undefined) return without;
+  let together = first.keepsFromNanos;
+  for (const { keepsFromNanos } of namespaces) {
+    if (keepsFromNanos > together) together = keepsFromNanos;
+  }
+  return namespaces.reduce((least, { keepsFromNanos, completeSinceNanos: since }) => {
+    if (since === undefined) return least;
+    const alone = since > keepsFromNanos ? since : keepsFromNanos;
+    return alone < least ? alone : least;
+  }, together);
 }
 
 /** What a choice of namespaces goes by. */

@@ -7,6 +7,7 @@ import { namespaceOfAddRequest } from './request.ts';
 import {
   type ReadSamples,
   readySamples,
+  samplesSince,
   samplesParts,
   withoutPromises,
   withPromises,
@@ -31,6 +32,7 @@ function namespaceOf(name: string, hours: number, more: object = {}): Namespace 
 }
 
 const aggregated = {
+  flushEnabled: true,
   aggregationOptions: {
     aggregations: [{ aggregated: true, attributes: { resolutionDuration: '5m' } }],
   },
@@ -45,7 +47,7 @@ test('who is the first namespace of samples has every row, who comes later when 
     namespaceOf('second', 48),
     namespaceOf('coarse', 480, aggregated),
   ]);
-  for (const name of ['first', 'second']) all = advanceStaging(all, name, 'READY');
+  for (const name of ['first', 'second']) all = advanceStaging(all, name, 'READY', now);
   assert.deepEqual(
     readySamples(all).map(({ name }) => name),
     ['first', 'second'],
@@ -64,8 +66,79 @@ test('who is the first namespace of samples has every row, who comes later when 
   assert.equal(withoutPromises(alone), alone);
 });
 
+test('who was alone before there were promises has had every row', () => {
+  const old = { ...namespaceOf('old', 24), number: 1 };
+  const ready = { ...old.options, stagingStatus: 'READY' as const };
+  const promised = withPromises(registryOf([{ ...old, options: ready }]), now);
+  assert.equal(sinceOf(promised, 'old'), 0n);
+});
+
+test('windows are there since the samples that they can be made of, and a longer retention brings none back', () => {
+  let all = registryOf([namespaceOf('raw', 24), namespaceOf('coarse', 480, aggregated)]);
+  for (const name of ['raw', 'coarse']) all = advanceStaging(all, name, 'READY', now);
+  assert.equal(sinceOf(all, 'coarse'), now - 24n * hour);
+  const update = {
+    repairEnabled: null,
+    retentionPeriodNanos: 960n * hour,
+    runtimeOptions: null,
+    aggregations: null,
+    extendedOptions: null,
+  };
+  const later = updateNamespace(all, 'coarse', update, now + hour);
+  assert.equal(sinceOf(later, 'coarse'), now - 24n * hour);
+  const muchLater = updateNamespace(all, 'coarse', update, now + 1_000n * hour);
+  assert.equal(sinceOf(muchLater, 'coarse'), now + 520n * hour);
+  // A restored store takes back what writers have promised, not what nodes have made.
+  const two = advanceStaging(
+    registryOf([...all.values(), namespaceOf('two', 48)]),
+    'two',
+    'READY',
+    now,
+  );
+  const restored = withoutPromises(two);
+  assert.equal(sinceOf(restored, 'raw'), undefined);
+  assert.equal(sinceOf(restored, 'coarse'), now - 24n * hour);
+});
+
+test('windows that would take longer to be made than samples are kept are refused', () => {
+  const day = {
+    ...aggregated,
+    aggregationOptions: {
+      aggregations: [{ aggregated: true, attributes: { resolutionDuration: '24h' } }],
+    },
+  };
+  const all = registryOf([namespaceOf('raw', 24), namespaceOf('daily', 480, day)]);
+  const withSamples = advanceStaging(all, 'raw', 'READY', now);
+  assert.throws(
+    () => advanceStaging(withSamples, 'daily', 'READY', now),
+    /not kept for as long as it takes to make a window: 24h0m0s, 29h10m0s are needed/,
+  );
+  const longer = advanceStaging(
+    registryOf([namespaceOf('raw', 48), namespaceOf('daily', 480, day)]),
+    'raw',
+    'READY',
+    now,
+  );
+  assert.equal(sinceOf(advanceStaging(longer, 'daily', 'READY', now), 'daily'), now - 48n * hour);
+});
+
+test('windows that no fileset would keep are refused', () => {
+  const all = registryOf([namespaceOf('coarse', 480, { ...aggregated, flushEnabled: false })]);
+  assert.throws(() => advanceStaging(all, 'coarse', 'READY', now), /flushEnabled is false/);
+});
+
+test('every row is there since one promises it, or since none of all has let any go', () => {
+  const since = (...all: Kept[]) => samplesSince(all, 100n);
+  assert.equal(since(), 100n);
+  assert.equal(since(kept('a', 20n, 0n)), 80n);
+  assert.equal(since(kept('a', 20n, 90n)), 80n, 'it was alone before');
+  assert.equal(since(kept('a', 20n, 0n), kept('b', 60n, 70n)), 70n);
+  assert.equal(since(kept('a', 20n, 0n), kept('b', 60n, 97n)), 80n);
+  assert.equal(since(kept('a', 20n), kept('b', 60n)), 80n);
+});
+
 test('a longer retention brings nothing back', () => {
-  let all = advanceStaging(registryOf([namespaceOf('one', 24)]), 'one', 'READY');
+  let all = advanceStaging(registryOf([namespaceOf('one', 24)]), 'one', 'READY', now);
   const lengthen = (hours: bigint, at: bigint) => {
     const update = {
       repairEnabled: null,

@@ -119,6 +119,8 @@ test('a write goes over whole, and its outcomes and references come back', async
     namespaceNumber: 2 ** 53 - 1,
     placementVersion: 9,
     namespacesRevision: 2 ** 53 - 1,
+    namespacesLineageId: 'first',
+    formatLevel: formatLevelNewest,
     referenceEpoch: 'x',
     batch,
   };

@@ -68,6 +68,10 @@ export interface WriteRequest extends OfNamespace {
    * one.
    */
   readonly namespacesRevision?: number;
+  /** Of the store that this revision is of. */
+  readonly namespacesLineageId?: string;
+  /** As of `OfReader`, of the writer. */
+  readonly formatLevel?: number;
   /**
    * `referenceEpoch` of the node's answer that gave the references; '' when the batch holds none.
    */
@@ -375,7 +379,7 @@ export interface NodeHealth {
   readonly formatLevel: number;
   /** The one that it writes: that of the cluster when the upgrade to it is finished. */
   readonly formatLevelWritten: number;
-  /** The lowest one of those who have read from it lately; `formatLevel` when none reads less. */
+  /** The lowest one of those who have read from it or written to it lately; `formatLevel` when none reads less. */
   readonly formatLevelOfReaders: number;
   /**
    * Blocks of shards of which acknowledged rows may be missing here since something was damaged,

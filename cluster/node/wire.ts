@@ -76,12 +76,14 @@ function requestWire<T>(
 
 export const writeRequestWire: Wire<WriteRequest> = requestWire(
   'WriteRequest',
-  (request) => ({ ...request }),
+  (request) => ({ ...request, formatLevel: formatLevelNewest }),
   (message) => ({
     namespace: message['namespace'],
     namespaceNumber: Number(message['namespaceNumber']),
     placementVersion: message['placementVersion'],
     namespacesRevision: Number(message['namespacesRevision']),
+    namespacesLineageId: message['namespacesLineageId'],
+    formatLevel: levelOf(message),
     referenceEpoch: message['referenceEpoch'],
     batch: plain(message['batch']),
   }),

@@ -3,6 +3,7 @@ import { BrokenInvariant } from '#lib/assert.ts';
 import { untilAborted } from '#lib/env/wait.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { namespaceNumberIn } from '../namespaces/numbers.ts';
+import type { RegistryVersion } from '../namespaces/samples.ts';
 import { rowOutcome, type WriteResponse } from '../node/service.ts';
 import type { Ownership } from '../topology/ownership.ts';
 import type { TopologyView } from '../topology/topology.ts';
@@ -46,7 +47,7 @@ interface WriteFacts {
   /** Rows have versions that are derived from their times, until another value is in the way. */
   readonly derivesVersions: boolean;
   /** As of `WriteOptions`: who has chosen the namespaces by it goes on by it. */
-  readonly namespacesRevision: number;
+  readonly registry: RegistryVersion | null;
 }
 
 /**
@@ -59,7 +60,7 @@ export class Work implements WriteFacts {
   readonly consistency: WriteConsistency;
   version: number;
   readonly derivesVersions: boolean;
-  readonly namespacesRevision: number;
+  readonly registry: RegistryVersion | null;
   readonly #onEnd: () => void;
   #borrowers = 1;
 
@@ -71,7 +72,7 @@ export class Work implements WriteFacts {
     this.consistency = facts.consistency;
     this.version = facts.version;
     this.derivesVersions = facts.derivesVersions;
-    this.namespacesRevision = facts.namespacesRevision;
+    this.registry = facts.registry;
     this.#onEnd = onEnd;
   }
 
@@ -256,7 +257,8 @@ export class Attempt {
       namespace: work.namespace,
       namespaceNumber: this.#namespaceNumber,
       placementVersion: view.placementVersion,
-      namespacesRevision: work.namespacesRevision,
+      namespacesRevision: work.registry?.revision ?? 0,
+      namespacesLineageId: work.registry?.lineageId ?? '',
     };
     const packed =
       node.writeColumns === undefined

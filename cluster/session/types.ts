@@ -7,6 +7,7 @@ import type { FormatLevels } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
 import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import type { ReadConsistency, WriteConsistency } from './consistency.ts';
+import type { RegistryVersion } from '../namespaces/samples.ts';
 import type { AggregateResponse, NodeService, TimeRange } from '../node/service.ts';
 import type { Instance } from '../placement/placement.ts';
 import type { TopologySource } from '../topology/topology.ts';
@@ -107,8 +108,8 @@ export interface CheckedEntries {
 
 export interface WriteOptions {
   readonly consistency?: WriteConsistency;
-  /** As of `WriteRequest` (../node/service.ts). */
-  readonly namespacesRevision?: number;
+  /** By which the writer has chosen all namespaces that take its rows; not set when it names one. */
+  readonly registry?: RegistryVersion;
 }
 
 export interface FetchOptions extends TimeRange {

@@ -87,10 +87,7 @@ export class SessionWriter {
     rows: SessionRows | SessionTypedRows,
     series: SeriesTable,
     signal: AbortSignal,
-    {
-      consistency = this.#options.writeConsistency ?? 'majority',
-      namespacesRevision = 0,
-    }: WriteOptions,
+    { consistency = this.#options.writeConsistency ?? 'majority', registry }: WriteOptions,
   ): Promise<WriteResult> {
     const { rowCount } = rows;
     if (rowCount === 0) return wholeResult(0, []);
@@ -118,7 +115,15 @@ export class SessionWriter {
     const derivesVersions = formatLevel >= rowVersionsFormatLevel && version > this.#underivedUpTo;
     const until = this.#signals.begin(signal);
     const work = new Work(
-      { namespace, copy, series, consistency, version, derivesVersions, namespacesRevision },
+      {
+        namespace,
+        copy,
+        series,
+        consistency,
+        version,
+        derivesVersions,
+        registry: registry ?? null,
+      },
       () => {
         until.end();
         this.#pool.give(copy);

@@ -5,6 +5,7 @@ import { badRequest } from '#lib/errors.ts';
 import { decodeTags } from '#lib/tags.ts';
 import { unescapedName } from '../exposition/names.ts';
 import type {
+  ChoosableStorage,
   LabelResult,
   Matcher,
   QueryStorage,
@@ -13,6 +14,7 @@ import type {
   SelectResult,
 } from '../select/storage.ts';
 import { type ApiAnswer, type ApiRequest, jsonAnswer, jsonContentType } from '../http/http_api.ts';
+import { choiceOf } from './choice.ts';
 import {
   answerHeaders,
   boundParameter,
@@ -27,7 +29,7 @@ import {
 } from './parameters.ts';
 
 export interface LabelsApiSetup {
-  readonly storage: QueryStorage;
+  readonly storage: ChoosableStorage;
   /** Of the query language: "up{job='node'}" to matchers. */
   readonly parseSelectors: ParseSelectors;
   readonly turningOf: (signal: AbortSignal) => Turning;
@@ -57,7 +59,10 @@ export async function labelNames(
 ): Promise<ApiAnswer> {
   const call = await labelsCallOf(setup, request, parameters, 0);
   const { matcherLists, range, limits, signal } = call;
-  return labelsAnswer(await setup.storage.labelNames(matcherLists, range, limits, signal), call);
+  return labelsAnswer(
+    await chosen(setup, request).labelNames(matcherLists, range, limits, signal),
+    call,
+  );
 }
 
 export async function labelValues(
@@ -69,7 +74,7 @@ export async function labelValues(
   const { matcherLists, range, limits, signal } = call;
   const name = unescapedName(request.pathParameters['name'] ?? '');
   if (name === '') throw badRequest('name: the label is empty');
-  const found = await setup.storage.labelValues(name, matcherLists, range, limits, signal);
+  const found = await chosen(setup, request).labelValues(name, matcherLists, range, limits, signal);
   return labelsAnswer(found, call);
 }
 
@@ -80,8 +85,14 @@ export async function series(
 ): Promise<ApiAnswer> {
   const call = await labelsCallOf(setup, request, parameters, 1);
   const { matcherLists, range, limits, signal } = call;
-  return seriesAnswer(await setup.storage.series(matcherLists, range, limits, signal), call);
+  return seriesAnswer(
+    await chosen(setup, request).series(matcherLists, range, limits, signal),
+    call,
+  );
 }
+
+const chosen = ({ storage }: LabelsApiSetup, request: ApiRequest): QueryStorage =>
+  storage.chosen(choiceOf(request));
 
 /** @param selectorsLeast how many `match[]` there must be */
 async function labelsCallOf(
@@ -133,6 +144,7 @@ function labelsAnswer(result: LabelResult, call: LabelsCall): ApiAnswer {
     timeoutMillis: call.timeoutMillis,
     seriesLimited: !result.exhaustive || truncated,
     warnings: result.warnings,
+    read: call.limits.read,
   });
   if (data.length <= valuesPerPart) {
     return jsonAnswer({ status: 'success', data, ...rest }, headers);
@@ -175,6 +187,7 @@ function seriesAnswer(result: SelectResult, call: LabelsCall): ApiAnswer {
         seriesLimited: !exhaustive || truncated,
         warnings,
         seriesCount: bundle.seriesCount,
+        read: call.limits.read,
       }),
     },
     body: seriesJson(result, count, rest),

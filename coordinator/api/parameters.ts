@@ -13,6 +13,7 @@ import {
   type UnixNanos,
 } from '#lib/time.ts';
 import { queryCharactersMax, selectorsMax, timeoutMillisMax } from '../http/limits.ts';
+import { NamespacesRead } from '../select/namespaces_read.ts';
 import type { SelectLimits } from '../select/storage.ts';
 import { type ApiRequest, booleanOf, bothNames, eitherHeader } from '../http/http_api.ts';
 
@@ -166,6 +167,7 @@ export function readOptionsOf(
       requireExhaustive:
         exhaustive === '' ? settings.requireExhaustive : booleanOf(exhaustive, 'requireExhaustive'),
       memory: request.readMemory,
+      read: new NamespacesRead(),
     },
   };
 }
@@ -250,7 +252,10 @@ export function answerHeaders(outcome: {
   readonly seriesLimited: boolean;
   readonly warnings: readonly string[];
   readonly seriesCount?: number;
+  /** What the request read; undefined, or nothing, says nothing. */
+  readonly read?: NamespacesRead | undefined;
 }): Record<string, string> {
+  const { read } = outcome;
   const limited = [
     ...(outcome.seriesLimited ? ['max_fetch_series_limit_applied'] : []),
     ...outcome.warnings.map((warning) => warning.replace(/[\r\n,]+/g, ' ')),
@@ -263,6 +268,13 @@ export function answerHeaders(outcome: {
     ...(outcome.seriesCount === undefined
       ? {}
       : bothNames('Series-Count', String(outcome.seriesCount))),
+    ...(read === undefined || read.names.length === 0
+      ? {}
+      : {
+          ...bothNames('Namespaces', headerText(read.names.join(','))),
+          ...bothNames('Unaggregated-Series-Count', String(read.seriesOf('samples'))),
+          ...bothNames('Aggregated-Series-Count', String(read.seriesOf('windows'))),
+        }),
   };
 }
 

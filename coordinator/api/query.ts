@@ -5,6 +5,8 @@ import { stepsMax } from '../http/limits.ts';
 import { writeResultJson } from '../promql/engine.ts';
 import type { PromqlEngine, QueryOptions, QueryResult, StatsDetail } from '../promql/engine.ts';
 import { type ApiAnswer, type ApiRequest, bothNames, jsonContentType } from '../http/http_api.ts';
+import type { ChoosableStorage } from '../select/storage.ts';
+import { choiceOf } from './choice.ts';
 import {
   answerHeaders,
   checkOrder,
@@ -22,6 +24,7 @@ import {
 
 export interface QueryApiSetup {
   readonly engine: Pick<PromqlEngine, 'rangeQuery' | 'instantQuery'>;
+  readonly storage: ChoosableStorage;
   readonly settings: QuerySettings;
   readonly samplesMax: number;
   /** Of steps, with the feature for that. */
@@ -119,14 +122,16 @@ function instantCallOf(
 }
 
 function optionsOf(
-  { settings, samplesMax, perStepStats }: QueryApiSetup,
+  { storage, settings, samplesMax, perStepStats }: QueryApiSetup,
   request: ApiRequest,
   parameters: URLSearchParams,
   stepMillis: number | null,
 ): ApiQueryOptions {
   const stats = parameters.get('stats') ?? '';
   const isKnown = stats === '' || stats === 'true' || stats === 'all';
+  const choice = choiceOf(request);
   return {
+    ...(choice === null ? {} : { storage: storage.chosen(choice) }),
     stats: stats === '' ? null : stats === 'all' && perStepStats ? 'steps' : 'sums',
     countsSamples: stats !== '',
     warnings: isKnown ? [] : [unknownStats(stats)],
@@ -162,6 +167,7 @@ function queryAnswer(result: QueryResult, options: ApiQueryOptions): ApiAnswer {
         seriesLimited: !result.exhaustive,
         warnings: result.warnings,
         seriesCount: result.stats.selectedSeries,
+        read: options.limits.read,
       }),
     },
     body: writeResultJson(result, options),

@@ -2,6 +2,7 @@
  * Remote read: the protocol by which Prometheus takes us as storage, in both of its answer forms.
  */
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
+import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import { decodeSnappy, encodeSnappyParts } from '#engine/write_decoder/snappy.ts';
 import { emptyBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
@@ -12,12 +13,18 @@ import { readBodyBytesMax } from '../http/limits.ts';
 import { encodeChunkedFrames, encodeReadResult, type ReadRange } from '../remote/answer.ts';
 import { decodeReadRequest, type ReadQuery } from '../remote/messages.ts';
 import { Pacer } from '../promql/rows/pacer.ts';
-import type { QueryStorage, SelectLimits, SelectResult } from '../select/storage.ts';
+import type {
+  ChoosableStorage,
+  SelectLimits,
+  SelectResult,
+  ThroughoutStorage,
+} from '../select/storage.ts';
 import type { ApiAnswer, ApiRequest } from '../http/http_api.ts';
+import { choiceOf } from './choice.ts';
 import { answerHeaders, type QuerySettings, readOptionsOf } from './parameters.ts';
 
 export interface RemoteReadSetup {
-  readonly storage: QueryStorage;
+  readonly storage: ChoosableStorage;
   readonly settings: QuerySettings;
   /** Of an answer that is made in memory. */
   readonly samplesMax: number;
@@ -62,7 +69,8 @@ export async function remoteRead(
   request: ApiRequest,
   body: () => Promise<Uint8Array>,
 ): Promise<ApiAnswer> {
-  const { storage, samplesMax, clock } = setup;
+  const { samplesMax, clock } = setup;
+  const storage = setup.storage.chosen(choiceOf(request));
   const { queries, streamed, limits, timeoutMillis, signal } = await readCallOf(
     setup,
     request,
@@ -76,7 +84,12 @@ export async function remoteRead(
       status: 200,
       headers: {
         'Content-Type': 'application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse',
-        ...answerHeaders({ timeoutMillis, seriesLimited: !exhaustive, warnings }),
+        ...answerHeaders({
+          timeoutMillis,
+          seriesLimited: !exhaustive,
+          warnings,
+          read: limits.read,
+        }),
       },
       body: streamedAnswer(
         storage,
@@ -108,7 +121,12 @@ export async function remoteRead(
     headers: {
       'Content-Type': 'application/x-protobuf',
       'Content-Encoding': 'snappy',
-      ...answerHeaders({ timeoutMillis, seriesLimited: !exhaustive, warnings: [...warnings] }),
+      ...answerHeaders({
+        timeoutMillis,
+        seriesLimited: !exhaustive,
+        warnings: [...warnings],
+        read: limits.read,
+      }),
     },
     body: encodeSnappyParts(pieces),
   };
@@ -125,13 +143,26 @@ function rangeOf({ startMillis, endMillis }: ReadQuery): ReadRange {
   };
 }
 
+/**
+ * Whoever asks says in a hint which function comes next. Of the others the last values of windows are samples of the time
+ * in which they end.
+ */
+const columnOfFunction: ReadonlyMap<string, ReadColumn> = new Map([
+  ['max_over_time', 'max'],
+  ['min_over_time', 'min'],
+  ['sum_over_time', 'sum'],
+  ['rate', 'counter'],
+  ['increase', 'counter'],
+]);
+
 function selected(
-  storage: QueryStorage,
+  storage: ThroughoutStorage,
   query: ReadQuery,
   limits: SelectLimits,
   signal: AbortSignal,
 ): Promise<SelectResult> {
-  return storage.select(query.matchers, rangeOf(query), limits, signal);
+  const column = columnOfFunction.get(query.function) ?? 'last';
+  return storage.selectThroughout(query.matchers, rangeOf(query), column, limits, signal);
 }
 
 /** What a request without queries finds. */
@@ -142,7 +173,7 @@ const nothing: SelectResult = { bundle: emptyBundle, exhaustive: true, warnings:
  * @param first what the first query found, of which the headers tell
  */
 async function* streamedAnswer(
-  storage: QueryStorage,
+  storage: ThroughoutStorage,
   queries: readonly ReadQuery[],
   first: SelectResult,
   limits: SelectLimits,

@@ -4,6 +4,7 @@ import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
 import { MessageWriter } from '../remote/messages.ts';
+import { makeWindows } from '../windows_testing.ts';
 
 const path = '/api/v1/compat/remote/read';
 
@@ -11,13 +12,15 @@ interface AskedQuery {
   readonly startMillis: number;
   readonly endMillis: number;
   readonly matchers: readonly (readonly [type: number, name: string, value: string])[];
+  /** Hinted. */
+  readonly function?: string;
 }
 
 const utf8 = new TextEncoder();
 
 function readRequest(queries: readonly AskedQuery[], types: readonly number[]): Uint8Array {
   const request = new MessageWriter();
-  for (const { startMillis, endMillis, matchers } of queries) {
+  for (const { startMillis, endMillis, matchers, function: hinted } of queries) {
     const query = new MessageWriter();
     query.int64Field(1, startMillis);
     query.int64Field(2, endMillis);
@@ -27,6 +30,11 @@ function readRequest(queries: readonly AskedQuery[], types: readonly number[]): 
       matcher.bytesField(2, utf8.encode(name));
       matcher.bytesField(3, utf8.encode(value));
       query.bytesField(3, matcher.finish());
+    }
+    if (hinted !== undefined) {
+      const hints = new MessageWriter();
+      hints.bytesField(2, utf8.encode(hinted));
+      query.bytesField(4, hints.finish());
     }
     request.bytesField(1, query.finish());
   }
@@ -74,6 +82,16 @@ const labelsOf = (series: Message): string =>
     .map((label) => `${text(label, 1)}=${text(label, 2)}`)
     .join(',');
 
+/** Samples by series: milliseconds since a time, and values. */
+const samplesOf = (result: Message, sinceMillis: number) =>
+  messages(result, 1).map((series) => ({
+    labels: labelsOf(series),
+    samples: messages(series, 2).map((sample) => [
+      Number(sample.get(2)![0] as bigint) - sinceMillis,
+      new DataView((sample.get(1)![0] as Uint8Array).slice().buffer).getFloat64(0, true),
+    ]),
+  }));
+
 async function filled(test: TestCoordinator, rows: number): Promise<number> {
   const start = nowSeconds() - rows;
   const body = ['b', 'a'].flatMap((host) =>
@@ -109,15 +127,7 @@ test('remote read answers samples, series in the order of their labels, both end
   assert.equal(answer.headers['content-type'], 'application/x-protobuf');
   assert.equal(answer.headers['content-encoding'], 'snappy');
   const results = messages(parse(decodeSnappy(answer.bytes, 1 << 20)), 1);
-  const read = results.map((result) =>
-    messages(result, 1).map((series) => ({
-      labels: labelsOf(series),
-      samples: messages(series, 2).map((sample) => [
-        Number(sample.get(2)![0] as bigint) - startMillis,
-        new DataView((sample.get(1)![0] as Uint8Array).slice().buffer).getFloat64(0, true),
-      ]),
-    })),
-  );
+  const read = results.map((result) => samplesOf(result, startMillis));
   const three = [2, 3, 4].map((i) => [i * 1000, i + 0.5]);
   assert.deepEqual(read, [
     [
@@ -126,6 +136,41 @@ test('remote read answers samples, series in the order of their labels, both end
     ],
     [{ labels: '__name__=m,host=a', samples: [[0, 0.5]] }],
   ]);
+});
+
+test('remote read goes on before the samples with windows, by the column that a hint asks for', async () => {
+  await using test = await TestCoordinator.openReady();
+  const startMillis = await filled(test, 1);
+  const dayMillis = 86_400_000;
+  const tags = [
+    { name: '__name__', value: 'm' },
+    { name: 'host', value: 'a' },
+  ];
+  const endNanos = BigInt(startMillis - 5 * dayMillis) * 1_000_000n;
+  await makeWindows(test, [{ tags, windows: [{ endNanos, last: 7, max: 9 }] }]);
+  const query = {
+    startMillis: startMillis - 10 * dayMillis,
+    endMillis: startMillis + 1_000,
+    matchers: [[0, '__name__', 'm']],
+  } as const;
+  const hinted = { ...query, function: 'max_over_time' };
+  const answer = await test.post(path, readRequest([query, hinted], []));
+  assert.equal(answer.status, 200, answer.text);
+  const results = messages(parse(decodeSnappy(answer.bytes, 1 << 20)), 1);
+  const read = (value: number) => [
+    {
+      labels: '__name__=m,host=a',
+      samples: [
+        [-5 * dayMillis, value],
+        [0, 0.5],
+      ],
+    },
+    { labels: '__name__=m,host=b', samples: [[0, 0.5]] },
+  ];
+  assert.deepEqual(
+    results.map((result) => samplesOf(result, startMillis)),
+    [read(7), read(9)],
+  );
 });
 
 test('remote read streams XOR chunks in checked frames to clients that prefer them', async () => {

@@ -102,7 +102,8 @@ export interface ApiSetup {
 type Row = readonly [
   methods: Method | 'GET POST' | 'POST PUT',
   paths: readonly string[],
-  kind: 'write' | 'data' | 'other',
+  /** `read`: may choose namespaces by hand. */
+  kind: 'write' | 'read' | 'data' | 'other',
   handler: ApiHandler,
 ];
 
@@ -134,13 +135,13 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, ingest, jsonBytesMax)],
     ['GET POST', ['/api/v1/json/query'], 'data', form(queryMessages, messages)],
 
-    ['GET POST', both('query_range'), 'data', form(rangeQuery, query)],
-    ['GET POST', both('query'), 'data', form(instantQuery, query)],
-    ['GET POST', both('labels'), 'data', form(labelNames, labels)],
-    ['GET', both('label/{name}/values'), 'data', form(labelValues, labels)],
-    ['GET POST', both('series'), 'data', form(series, labels)],
+    ['GET POST', both('query_range'), 'read', form(rangeQuery, query)],
+    ['GET POST', both('query'), 'read', form(instantQuery, query)],
+    ['GET POST', both('labels'), 'read', form(labelNames, labels)],
+    ['GET', both('label/{name}/values'), 'read', form(labelValues, labels)],
+    ['GET POST', both('series'), 'read', form(series, labels)],
     ['GET', federatePaths, 'data', form(federate, setup.federate)],
-    ['POST', readPaths, 'data', bytes(remoteRead, read, readBodyBytesMax)],
+    ['POST', readPaths, 'read', bytes(remoteRead, read, readBodyBytesMax)],
     ['GET POST', both('query_exemplars'), 'data', form(queryExemplars, companions)],
     ['GET', both('metadata'), 'data', form(metadata, companions)],
     ['GET', both('targets/metadata'), 'data', form(targetsMetadata, companions)],
@@ -203,15 +204,15 @@ function routesOfRow([methods, paths, kind, handler]: Row): Route[] {
   return paths.map((path) => ({
     methods: methods.split(' ') as Method[],
     path,
-    handler: kind === 'other' ? handler : withCheckedHeaders(handler),
+    handler: kind === 'other' ? handler : withCheckedHeaders(handler, kind === 'read'),
     isWrite: kind === 'write',
-    isCostly: kind === 'data',
+    isCostly: kind === 'data' || kind === 'read',
   }));
 }
 
-function withCheckedHeaders(handler: ApiHandler): ApiHandler {
+function withCheckedHeaders(handler: ApiHandler, choosesNamespaces: boolean): ApiHandler {
   return (call) => {
-    refuseUnsupportedHeaders(call);
+    refuseUnsupportedHeaders(call, choosesNamespaces);
     return handler(call);
   };
 }

@@ -95,7 +95,8 @@ export class Companion {
       );
       await this.#proven(clock.deadline(proofMillisMax, signal));
       await store.update(
-        (registry) => (registry.has(name) ? advanceStaging(registry, name, 'READY') : registry),
+        (registry) =>
+          registry.has(name) ? advanceStaging(registry, name, 'READY', clock.nowNanos()) : registry,
         signal,
       );
       this.#pauseMillis = pauseMillisFirst;

@@ -204,19 +204,29 @@ export function eitherHeader(request: ApiRequest, name: string): string {
  * Of features that are not there: without them a request would read or write something else than it
  * asks for.
  */
-const notSupportedHeaders = [
-  'Restrict-By-Tags-JSON',
+const notSupportedHeaders = fullNames(['Restrict-By-Tags-JSON', 'Map-Tags-JSON']);
+/** By which reads choose namespaces. */
+const choosingHeaders = fullNames([
   'Restrict-By-Storage-Policies',
-  'Map-Tags-JSON',
   'Storage-Policy',
   'Metrics-Type',
-].flatMap((name) =>
-  Object.keys(bothNames(name, '')).map((full) => ({ full, lower: full.toLowerCase() })),
-);
+]);
 
-/** @throws {TsdbError} BAD_REQUEST for a header that asks for other data than we have */
-export function refuseUnsupportedHeaders(request: ApiRequest): void {
-  for (const { full, lower } of notSupportedHeaders) {
+function fullNames(names: readonly string[]): { readonly full: string; readonly lower: string }[] {
+  return names.flatMap((name) =>
+    Object.keys(bothNames(name, '')).map((full) => ({ full, lower: full.toLowerCase() })),
+  );
+}
+
+/**
+ * @param choosesNamespaces whether the endpoint knows those headers
+ * @throws {TsdbError} BAD_REQUEST for a header that asks for other data than we have
+ */
+export function refuseUnsupportedHeaders(request: ApiRequest, choosesNamespaces: boolean): void {
+  const refused = choosesNamespaces
+    ? notSupportedHeaders
+    : [...notSupportedHeaders, ...choosingHeaders];
+  for (const { full, lower } of refused) {
     const value = request.header(lower);
     if (value === '' || (value === 'unaggregated' && lower.endsWith('-metrics-type'))) continue;
     throw badRequest(`header ${full}: not supported yet: ${value.slice(0, 100)}`);

@@ -7,6 +7,7 @@
  *     any row failed for a passing reason       → RESOURCE_EXHAUSTED or UNAVAILABLE: send it all again
  *     nodes refused what our clock says         → FAILED_PRECONDITION: the same, once that is mended
  */
+import type { RegistryVersion } from '#cluster/namespaces/samples.ts';
 import type { Session } from '#cluster/session/session.ts';
 import type {
   BadExemplar,
@@ -94,7 +95,7 @@ export class Ingest {
   readonly #decoder: WriteDecoder;
   readonly #session: WriteSession;
   readonly #ready: () => readonly IngestNamespace[];
-  readonly #revision: () => number;
+  readonly #registry: () => RegistryVersion;
   readonly #messages: Messages;
   readonly #metrics: IngestMetrics;
   readonly #notes: IngestNotes;
@@ -119,7 +120,7 @@ export class Ingest {
     this.#decoder = decoder;
     this.#session = session;
     this.#ready = () => namespaces.ready();
-    this.#revision = () => namespaces.revision();
+    this.#registry = () => namespaces.registry();
     this.#messages = new Messages(decoder, namespaces, clock, tagRules);
     this.#notes = notes;
     this.#metrics = metrics;
@@ -138,7 +139,7 @@ export class Ingest {
     signal: AbortSignal,
   ): Promise<Written> {
     const namespaces = this.#ofFloats(null);
-    const namespacesRevision = this.#revision();
+    const registry = this.#registry();
     const decoded = this.#decoder.remoteWrite(body, version);
     const { samples, histograms } = this.#writable(decoded);
     const report = new BadRows();
@@ -162,13 +163,7 @@ export class Ingest {
       );
     }
     // Samples are on their way when this comes back; the decoder's columns hold until then.
-    const writing = this.#write(
-      [{ namespaces, namespacesRevision, parts }],
-      asked,
-      report,
-      format,
-      signal,
-    );
+    const writing = this.#write([{ namespaces, registry, parts }], asked, report, format, signal);
     const exemplarsWriting =
       exemplars === null ? null : this.#notes.exemplars.write(exemplars, this.#decoder);
     try {
@@ -250,9 +245,9 @@ export class Ingest {
           `${seriesText(tags)}: value: not an object, and namespace ${named} has a schema`,
         );
       }
-      return { namespaces, namespacesRevision: 0, parts: [] };
+      return { namespaces, registry: null, parts: [] };
     }
-    const namespacesRevision = named === null ? this.#revision() : 0;
+    const registry = named === null ? this.#registry() : null;
     const good: EncodedRow[] = [];
     for (const { tags, timestampNanos, value } of rows) {
       // Tags with one name twice have no canonical layout, so they are refused before the write
@@ -262,7 +257,7 @@ export class Ingest {
       else report.addSample(`${seriesText(tags)}: ${problem}`);
       if (work.spend(rowUnits)) await work.pause();
     }
-    return { namespaces, namespacesRevision, parts: this.#decoded(good) };
+    return { namespaces, registry, parts: this.#decoded(good) };
   }
 
   /** Rows by the write decoder, a part when it is asked for. */
@@ -334,7 +329,7 @@ export class Ingest {
   /** All at once: their columns are the write decoder's. */
   #writesOf(
     part: readonly BodyRows[],
-    { namespaces, namespacesRevision }: Omit<WriteOfKind, 'parts'>,
+    { namespaces, registry }: Omit<WriteOfKind, 'parts'>,
     firstOfPart: number,
     signal: AbortSignal,
   ): WriteOfPart[] {
@@ -345,7 +340,7 @@ export class Ingest {
       const isTyped = 'valueEnds' in rows;
       for (const namespace of namespaces) {
         const isOfHistograms = isTyped && namespace.schemas === null;
-        const options = { namespacesRevision };
+        const options = registry === null ? {} : { registry };
         const result = this.#session.write(namespace.name, rows, this.#decoder, signal, options);
         writes.push({ namespace, isOfHistograms, firstRow, result });
       }

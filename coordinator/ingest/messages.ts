@@ -91,7 +91,7 @@ export class Messages {
       if (work.spend(messageUnits + byteUnits * value.length)) await work.pause();
     }
     const namespaces = typeof taker === 'string' ? [] : [taker];
-    return { namespaces, namespacesRevision: 0, parts: messageParts(good, this.#decoder) };
+    return { namespaces, registry: null, parts: messageParts(good, this.#decoder) };
   }
 
   /** The value, or why there is none. */

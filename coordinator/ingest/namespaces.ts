@@ -1,4 +1,5 @@
 /** The namespaces that a write may go to, and those of them that a request names. */
+import type { RegistryVersion } from '#cluster/namespaces/samples.ts';
 import type { Schemas } from '#cluster/namespaces/schemas.ts';
 import type { WriteRules } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -16,8 +17,8 @@ export interface IngestNamespace extends WriteRules {
 export interface IngestNamespaces {
   /** The READY unaggregated ones of the moment; empty when there is none. */
   ready(): readonly IngestNamespace[];
-  /** Of the registry that they are of. */
-  revision(): number;
+  /** Of which they are. */
+  registry(): RegistryVersion;
   /** Reads them from the key-value store now. */
   refresh(signal: AbortSignal): Promise<unknown>;
 }
@@ -25,8 +26,8 @@ export interface IngestNamespaces {
 /** Rows of one kind, part by part, and where they go. */
 export interface WriteOfKind {
   readonly namespaces: readonly IngestNamespace[];
-  /** Of the registry in which these are all that take the rows; 0 for those that a request names. */
-  readonly namespacesRevision: number;
+  /** In which these are all that take the rows; null for those that a request names. */
+  readonly registry: RegistryVersion | null;
   readonly parts: Iterable<readonly BodyRows[]>;
 }
 

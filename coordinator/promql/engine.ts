@@ -58,6 +58,8 @@ export interface QueryOptions {
   readonly countsSamples?: boolean;
   /** What the query takes until its answer has left is `limits.memory`. */
   readonly limits: SelectLimits;
+  /** In the place of the engine's. */
+  readonly storage?: QueryStorage;
 }
 
 export interface EngineOptions {
@@ -175,11 +177,11 @@ export class PromqlEngine {
       );
     }
     deadline.throwIfAborted();
-    const { limits } = options;
+    const { limits, storage = this.#storage } = options;
     const pacer = new Pacer(work, options.samplesMax, limits.memory ?? unlimitedReadBytes);
     if (pacer.hold(grid.stepCount)) await pacer.room();
     const plan = planQuery(expr, {
-      timeline: this.#storage.timeline?.() ?? null,
+      timeline: storage.timeline?.() ?? null,
       query,
       grid,
       endMillis: endMillis ?? grid.startMillis,
@@ -187,7 +189,7 @@ export class PromqlEngine {
       isRangeQuery,
       stepsMax: options.samplesMax,
     });
-    const reads = new Reads(this.#storage, limits, pacer, this.features);
+    const reads = new Reads(storage, limits, pacer, this.features);
     const fetched = await reads.read(plan.fetches);
     const annotations = new Annotations(query);
     for (const [message, span] of plan.warnings) annotations.warn(message, span);

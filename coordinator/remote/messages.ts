@@ -12,6 +12,8 @@ export interface ReadQuery {
   readonly startMillis: number;
   readonly endMillis: number;
   readonly matchers: readonly Matcher[];
+  /** What is made of the rows, as the client hints; '' when it does not say. */
+  readonly function: string;
 }
 
 export interface ReadRequest {
@@ -55,14 +57,25 @@ function decodeQuery(bytes: Uint8Array, count: FieldCount): ReadQuery {
   let startMillis = 0;
   let endMillis = 0;
   const matchers: Matcher[] = [];
+  let hinted = '';
   for (const field of fieldsOf(bytes, count)) {
     if (field.number === 1) startMillis = millisOf(field.value);
     else if (field.number === 2) endMillis = millisOf(field.value);
     else if (field.number === 3 && field.bytes !== null) {
       matchers.push(decodeMatcher(field.bytes, count));
+    } else if (field.number === 4 && field.bytes !== null) {
+      hinted = functionOfHints(field.bytes, count);
     }
   }
-  return { startMillis, endMillis, matchers };
+  return { startMillis, endMillis, matchers, function: hinted };
+}
+
+function functionOfHints(bytes: Uint8Array, count: FieldCount): string {
+  let name = '';
+  for (const field of fieldsOf(bytes, count)) {
+    if (field.number === 2 && field.bytes !== null) name = textOf(field.bytes);
+  }
+  return name;
 }
 
 function millisOf(value: bigint): number {

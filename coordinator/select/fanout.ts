@@ -3,27 +3,35 @@
  * or from those that have it between them (#cluster/namespaces/samples.ts); beside it those that hold messages answer with
  * a series for each numeric field.
  */
+import { samplesSince } from '#cluster/namespaces/samples.ts';
 import type { Schemas } from '#cluster/namespaces/schemas.ts';
+import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
-import { TsdbError } from '#lib/errors.ts';
-import { nanosPerMilli } from '#lib/time.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import { formatDurationNanos, nanosPerMilli } from '#lib/time.ts';
 import { joinedLabels, joinedSeries } from './join.ts';
 import { MessageSource } from './message_source.ts';
 import { type SamplesNamespace, SamplesSource } from './samples_source.ts';
 import type { SelectMetrics } from './metrics.ts';
 import { NamespaceSource, type ReadSession, type SourceSetup } from './namespace_source.ts';
 import type {
+  ChoosableStorage,
   LabelResult,
   Matcher,
+  NamespaceChoice,
+  QueryStorage,
   SeriesSource,
   SelectLimits,
   SelectRange,
   SelectResult,
   SelectWindows,
+  StoragePolicy,
+  ThroughoutStorage,
   Timeline,
 } from './storage.ts';
-import { WindowsSource } from './windows_source.ts';
+import { dividedRange, ThroughoutSource } from './throughout_source.ts';
+import { type RecentSamples, WindowsSource } from './windows_source.ts';
 
 export type { ReadSession } from './namespace_source.ts';
 
@@ -38,6 +46,8 @@ export interface WindowsNamespace {
   readonly name: string;
   readonly retentionNanos: bigint;
   readonly resolutionNanos: bigint;
+  /** What was before that had expired when it was made ready, or longer. */
+  readonly completeSinceNanos: bigint;
 }
 
 /** A namespace whose values are messages, as it is stored. */
@@ -66,12 +76,16 @@ export function readableNamespace(namespaces: readonly ReadableNamespace[]): Rea
   );
 }
 
-export class Fanout implements SeriesSource {
+export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage {
   readonly #namespaces: () => readonly ReadableNamespace[];
   readonly #metrics: SelectMetrics;
+  readonly #session: ReadSession;
+  readonly #turningOf: (signal: AbortSignal) => Turning;
   readonly #setup: SourceSetup;
   readonly #clock: Pick<Clock, 'nowNanos'>;
   readonly #resolutions: () => readonly WindowsNamespace[];
+  /** Nothing is read from samples; windows that are not made yet are made of them. */
+  readonly #isOfWindows: boolean;
 
   /**
    * @param namespaces the READY unaggregated ones of the moment; empty when there is none
@@ -84,7 +98,11 @@ export class Fanout implements SeriesSource {
     turningOf: (signal: AbortSignal) => Turning,
     clock: Pick<Clock, 'nowNanos'>,
     resolutions: () => readonly WindowsNamespace[] = () => [],
+    isOfWindows = false,
   ) {
+    this.#session = session;
+    this.#turningOf = turningOf;
+    this.#isOfWindows = isOfWindows;
     this.#clock = clock;
     this.#resolutions = resolutions;
     this.#namespaces = namespaces;
@@ -93,25 +111,61 @@ export class Fanout implements SeriesSource {
     this.#setup = { session, turningOf, onFetched };
   }
 
+  chosen(choice: NamespaceChoice | null): QueryStorage & ThroughoutStorage {
+    if (choice === null) return this;
+    const resolutions = choice.kind === 'samples' ? [] : this.#resolutionsOf(choice.policies);
+    return new Fanout(
+      this.#session,
+      this.#namespaces,
+      this.#metrics,
+      this.#turningOf,
+      this.#clock,
+      () => resolutions,
+      choice.kind === 'windows',
+    );
+  }
+
+  #resolutionsOf(policies: readonly StoragePolicy[]): WindowsNamespace[] {
+    const all = this.#resolutions();
+    return policies.map(({ resolutionNanos, retentionNanos }) => {
+      const found = all.find(
+        (each) =>
+          each.resolutionNanos === resolutionNanos && each.retentionNanos === retentionNanos,
+      );
+      if (found !== undefined) return found;
+      const textOf = (policy: StoragePolicy): string =>
+        `${formatDurationNanos(policy.resolutionNanos)}:${formatDurationNanos(policy.retentionNanos)}`;
+      const there = all.length === 0 ? 'none' : all.map(textOf).join(', ');
+      throw badRequest(
+        `no READY aggregated namespace has ${textOf({ resolutionNanos, retentionNanos })}; there is ${there}`,
+      );
+    });
+  }
+
   timeline(): Timeline | null {
+    const timeline = this.#timeline();
+    if (timeline === null || !this.#isOfWindows) return timeline;
+    return { ...timeline, samplesFromMillis: Number.POSITIVE_INFINITY };
+  }
+
+  #timeline(): Timeline | null {
     const resolutions = this.#resolutions();
     if (resolutions.length === 0) return null;
     const nowNanos = this.#clock.nowNanos();
-    const millisOf = (retentionNanos: bigint): number =>
-      Number((nowNanos - retentionNanos) / nanosPerMilli);
+    const millisOf = (nanos: bigint): number => Number(nanos / nanosPerMilli);
     const ofSamples = this.#namespaces().filter(({ schemas }) => schemas === null);
-    const samplesFromMillis = ofSamples.reduce(
-      (least, { retentionNanos }) => Math.min(least, millisOf(retentionNanos)),
-      Number(nowNanos / nanosPerMilli),
-    );
     return {
-      samplesFromMillis,
+      samplesFromMillis: millisOf(samplesSince(ofSamples, nowNanos)),
       resolutions: resolutions
-        .map(({ name, resolutionNanos, retentionNanos }) => ({
-          namespace: name,
-          resolutionMillis: Number(resolutionNanos / nanosPerMilli),
-          fromMillis: millisOf(retentionNanos),
-        }))
+        .map(({ name, resolutionNanos, retentionNanos, completeSinceNanos }) => {
+          const keepsFrom = nowNanos - retentionNanos;
+          const from = completeSinceNanos > keepsFrom ? completeSinceNanos : keepsFrom;
+          return {
+            namespace: name,
+            resolutionMillis: millisOf(resolutionNanos),
+            fromMillis: millisOf(from),
+          };
+        })
         .sort((a, b) => a.resolutionMillis - b.resolutionMillis),
     };
   }
@@ -124,13 +178,37 @@ export class Fanout implements SeriesSource {
     windows: SelectWindows | null = null,
   ): Promise<SelectResult> {
     if (windows !== null) {
-      return this.#ofWindows(new WindowsSource(this.#setup, windows), (source) =>
-        source.select(matchers, range, limits, signal),
-      );
+      return this.#ofWindows(windows, matchers, range, limits, signal);
     }
     return this.#counted('select', async (sources) =>
       joinedSeries(
         await Promise.all(sources.map((each) => each.select(matchers, range, limits, signal))),
+        limits,
+        signal,
+      ),
+    );
+  }
+
+  selectThroughout(
+    matchers: readonly Matcher[],
+    range: SelectRange,
+    column: ReadColumn,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    if (this.#isOfWindows) {
+      const { namespace } = dividedRange(this.timeline(), range)!;
+      return this.#ofWindows({ namespace, column }, matchers, range, limits, signal);
+    }
+    return this.#counted('select', async (sources) =>
+      joinedSeries(
+        await Promise.all(
+          sources.map((each) =>
+            each instanceof ThroughoutSource
+              ? each.selectThroughout(matchers, range, column, limits, signal)
+              : each.select(matchers, range, limits, signal),
+          ),
+        ),
         limits,
         signal,
       ),
@@ -216,18 +294,38 @@ export class Fanout implements SeriesSource {
     const ofFloats = all.filter(({ schemas }) => schemas === null);
     const sources: SeriesSource[] = [];
     if (all.length === 0) readableNamespace(all);
-    if (ofFloats.length > 0) sources.push(new SamplesSource(this.#setup, ofFloats, this.#clock));
+    if (ofFloats.length > 0) {
+      const samples = new SamplesSource(this.#setup, ofFloats, this.#clock);
+      sources.push(new ThroughoutSource(this.#setup, samples, this.#timeline()));
+    }
     for (const { source, schemas } of this.messages()) {
       sources.push(new MessageSource(source, schemas, this.#setup.turningOf));
     }
     return sources;
   }
 
-  #ofWindows<Result>(
-    source: WindowsSource,
-    ask: (source: WindowsSource) => Promise<Result>,
-  ): Promise<Result> {
-    return this.#noted('select', () => ask(source));
+  #ofWindows(
+    windows: SelectWindows,
+    matchers: readonly Matcher[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    const source = new WindowsSource(this.#setup, windows, this.#recentOf(windows.namespace));
+    return this.#noted('select', () => source.select(matchers, range, limits, signal));
+  }
+
+  #recentOf(namespace: string): RecentSamples | null {
+    if (!this.#isOfWindows) return null;
+    const ofFloats = this.#namespaces().filter(({ schemas }) => schemas === null);
+    const resolution = this.#resolutions().find(({ name }) => name === namespace);
+    const timeline = this.#timeline();
+    if (ofFloats.length === 0 || resolution === undefined || timeline === null) return null;
+    return {
+      samples: new SamplesSource(this.#setup, ofFloats, this.#clock),
+      fromNanos: BigInt(timeline.samplesFromMillis) * nanosPerMilli,
+      resolutionNanos: resolution.resolutionNanos,
+    };
   }
 
   async #counted<Result>(

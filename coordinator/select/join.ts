@@ -1,14 +1,50 @@
-/** Answers of several sources as one: no series is in two of them. */
+/** Answers of several sources as one. */
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
+import { mergeBundles } from '#cluster/session/bundle_merge.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { badRequest } from '#lib/errors.ts';
+import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import { unitePaced } from '#lib/turns/paced.ts';
 import type { Work } from '#lib/turns/turns.ts';
-import { partialWarning } from './namespace_source.ts';
+import { partialWarning, type SourceSetup } from './namespace_source.ts';
 import type { LabelResult, SelectLimits, SelectResult } from './storage.ts';
 
-/** @throws {TsdbError} BAD_REQUEST over the limit on series, when the answer has to be exhaustive */
+/** Of tags, IDs and chunks together. */
+const bytesMax = 2 ** 32 - 1;
+
+/**
+ * A series that several have is one, with the rows of all.
+ * @throws {TsdbError} BAD_REQUEST over the limit on series, when the answer has to be exhaustive
+ */
+export async function joinedRows(
+  results: readonly SelectResult[],
+  { seriesMax, requireExhaustive, memory = unlimitedReadBytes }: SelectLimits,
+  workOf: () => Work,
+): Promise<SelectResult> {
+  const [only, ...others] = results;
+  if (only !== undefined && others.length === 0) return only;
+  const { bundle, seriesMatched } = await mergeBundles(
+    results.map((result) => result.bundle),
+    { seriesMax, bytesMax },
+    workOf(),
+    memory,
+  );
+  const isCut = bundle.seriesCount < seriesMatched;
+  if (isCut && requireExhaustive) refuseCut(seriesMax, seriesMatched);
+  const warnings = results.flatMap((result) => result.warnings);
+  if (isCut) warnings.push(partialWarning);
+  return {
+    bundle,
+    exhaustive: !isCut && results.every(({ exhaustive }) => exhaustive),
+    warnings: [...new Set(warnings)],
+  };
+}
+
+/**
+ * No series is in two of them.
+ * @throws {TsdbError} BAD_REQUEST over the limit on series, when the answer has to be exhaustive
+ */
 export async function joinedSeries(
   results: readonly SelectResult[],
   { seriesMax, requireExhaustive, memory }: SelectLimits,
@@ -164,4 +200,41 @@ export async function joinedLabels(
     exhaustive: results.every(({ exhaustive }) => exhaustive),
     warnings: [...new Set(results.flatMap(({ warnings }) => warnings))],
   };
+}
+
+/**
+ * The same series with other chunks.
+ * @param units of work for each byte (lib/turns/turns.ts)
+ * @param change in one stretch of the main loop for each series
+ */
+export async function withChunks(
+  { turningOf }: Pick<SourceSetup, 'turningOf'>,
+  result: SelectResult,
+  { memory }: SelectLimits,
+  signal: AbortSignal,
+  units: number,
+  change: (chunks: Uint8Array) => readonly Uint8Array[],
+): Promise<SelectResult> {
+  const { seriesCount, chunkData, chunkOffset } = result.bundle;
+  const { work } = turningOf(signal);
+  const offsets = new Uint32Array(seriesCount + 1);
+  const parts: Uint8Array[] = [];
+  let bytes = 0;
+  for (let i = 0; i < seriesCount; i++) {
+    const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
+    for (const part of change(chunks)) {
+      parts.push(part);
+      bytes += part.length;
+    }
+    offsets[i + 1] = bytes;
+    if (work.spend(units * chunks.length)) await work.pause();
+  }
+  const bundle: SeriesBundle = {
+    ...result.bundle,
+    chunkData: new Uint8Array(Buffer.concat(parts)),
+    chunkOffset: offsets,
+  };
+  await memory?.grow(bundleBytes(bundle), signal);
+  memory?.give(bundleBytes(result.bundle));
+  return { ...result, bundle };
 }

@@ -32,10 +32,12 @@ export const partialWarning = 'the answer is partial: the limit on series was re
 export class NamespaceSource implements SeriesSource {
   readonly #setup: SourceSetup;
   readonly #name: string;
+  readonly #holds: 'samples' | 'windows';
 
-  constructor(setup: SourceSetup, name: string) {
+  constructor(setup: SourceSetup, name: string, holds: 'samples' | 'windows' = 'samples') {
     this.#setup = setup;
     this.#name = name;
+    this.#holds = holds;
   }
 
   async select(
@@ -120,6 +122,7 @@ export class NamespaceSource implements SeriesSource {
       signal,
     );
     this.#setup.onFetched(found.bundle.seriesCount);
+    limits.read?.add(this.#name, this.#holds, found.bundle.seriesCount);
     return flagged(found);
   }
 
@@ -145,6 +148,7 @@ export class NamespaceSource implements SeriesSource {
       },
       signal,
     );
+    limits.read?.add(this.#name, this.#holds, 0);
     return flagged(found);
   }
 }

@@ -3,11 +3,9 @@
  * versions as those of replicas are.
  */
 import { type SamplesPart, samplesParts } from '#cluster/namespaces/samples.ts';
-import { mergeBundles } from '#cluster/session/bundle_merge.ts';
 import type { Clock } from '#lib/env/env.ts';
-import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
-import { joinedLabels, refuseCut } from './join.ts';
-import { NamespaceSource, partialWarning, type SourceSetup } from './namespace_source.ts';
+import { joinedLabels, joinedRows } from './join.ts';
+import { NamespaceSource, type SourceSetup } from './namespace_source.ts';
 import type {
   LabelResult,
   Matcher,
@@ -24,9 +22,6 @@ export interface SamplesNamespace {
   /** As of `Namespace` (#cluster/namespaces/namespaces.ts). */
   readonly completeSinceNanos?: bigint;
 }
-
-/** Of tags, IDs and chunks together. */
-const bytesMax = 2 ** 32 - 1;
 
 export class SamplesSource implements SeriesSource {
   readonly #setup: SourceSetup;
@@ -116,25 +111,7 @@ export class SamplesSource implements SeriesSource {
   ): Promise<SelectResult> {
     const parts = this.#parts(range);
     const results = await Promise.all(parts.map((part) => ask(this.#sourceOf(part), part)));
-    const [only] = results;
-    if (results.length === 1) return only!;
-    const { seriesMax, requireExhaustive, memory = unlimitedReadBytes } = limits;
-    const { work } = this.#setup.turningOf(signal);
-    const { bundle, seriesMatched } = await mergeBundles(
-      results.map((result) => result.bundle),
-      { seriesMax, bytesMax },
-      work,
-      memory,
-    );
-    const isCut = bundle.seriesCount < seriesMatched;
-    if (isCut && requireExhaustive) refuseCut(seriesMax, seriesMatched);
-    const warnings = results.flatMap((result) => result.warnings);
-    if (isCut) warnings.push(partialWarning);
-    return {
-      bundle,
-      exhaustive: !isCut && results.every(({ exhaustive }) => exhaustive),
-      warnings: [...new Set(warnings)],
-    };
+    return joinedRows(results, limits, () => this.#setup.turningOf(signal).work);
   }
 
   async #labels(

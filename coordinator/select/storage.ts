@@ -7,6 +7,7 @@ import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import type { UnixNanos } from '#lib/time.ts';
+import type { NamespacesRead } from './namespaces_read.ts';
 
 export interface Matcher {
   readonly name: string;
@@ -38,7 +39,7 @@ export interface Resolution {
 
 /** Which time is read from what. */
 export interface Timeline {
-  /** Samples of before that are past the retention of all namespaces of theirs. */
+  /** Samples of before that are past the retention of all namespaces of theirs; Infinity when none are to be read. */
   readonly samplesFromMillis: number;
   /** The finest first. */
   readonly resolutions: readonly Resolution[];
@@ -51,6 +52,8 @@ export interface SelectLimits {
   readonly requireExhaustive: boolean;
   /** What the answer takes is its; without one there is no limit. */
   readonly memory?: ReadBytes;
+  /** Told which namespaces were asked. */
+  readonly read?: NamespacesRead;
 }
 
 export interface SelectResult {
@@ -93,6 +96,41 @@ export interface QueryStorage {
   series(
     matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult>;
+}
+
+/** Of an aggregated namespace. */
+export interface StoragePolicy {
+  readonly resolutionNanos: bigint;
+  readonly retentionNanos: bigint;
+}
+
+/** Samples alone, or windows of these policies alone. */
+export type NamespaceChoice =
+  | { readonly kind: 'samples' }
+  | { readonly kind: 'windows'; readonly policies: readonly StoragePolicy[] };
+
+/** A storage of which a request may choose a part. */
+export interface ChoosableStorage {
+  /**
+   * @param choice null for all
+   * @throws {TsdbError} BAD_REQUEST when no namespace is as it says
+   */
+  chosen(choice: NamespaceChoice | null): QueryStorage & ThroughoutStorage;
+}
+
+/** For who asks for rows, and not for what a function makes of them. */
+export interface ThroughoutStorage {
+  /**
+   * Samples, and where these are past retention a column of windows.
+   * @throws as `select` of `QueryStorage`
+   */
+  selectThroughout(
+    matchers: readonly Matcher[],
+    range: SelectRange,
+    column: ReadColumn,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult>;

@@ -18,36 +18,53 @@ let shared: { readonly reader: WindowColumnsReader; readonly fold: WindowFold } 
 
 /**
  * @param chunks typed ones of a series, of any replicas
+ * @param range of the ends of windows
  * @throws {TsdbError} BAD_REQUEST when one is malformed, RESOURCE_EXHAUSTED when there are more than can be merged
  */
 export function floatsOfWindows(
   chunks: readonly Uint8Array[],
   column: ReadColumn,
+  range: readonly [startNanos: bigint, endNanos: bigint] = allTimes,
 ): Uint8Array<ArrayBuffer>[] {
   const { reader, fold } = (shared ??= {
     reader: new WindowColumnsReader(),
     fold: new WindowFold(),
   });
   const made: Uint8Array<ArrayBuffer>[] = [];
-  for (const chunk of eachTypedInOrder(chunks, allTimes)) {
+  for (const chunk of eachTypedInOrder(chunks, range)) {
     const { endNanos, values } =
       column === 'counter'
-        ? counterRows(reader, chunk)
+        ? counterRows(read(reader, chunk, ['last', 'resets'], range))
         : column === 'last'
-          ? reader.read(chunk, [column])[0]!
-          : rowsWithSamples(reader, chunk, column);
+          ? read(reader, chunk, [column], range)[0]!
+          : rowsWithSamples(read(reader, chunk, [column, 'count'], range));
     if (endNanos.length > 0) made.push(fold.floats(endNanos, values));
   }
   return made;
 }
 
-/** Without the windows that have stale markers alone. */
-function rowsWithSamples(
+/** Columns of a chunk, of the windows that end in the range. */
+function read(
   reader: WindowColumnsReader,
   chunk: Uint8Array,
-  column: WindowColumn,
-): WindowRows {
-  const [all, count] = reader.read(chunk, [column, 'count']) as [WindowRows, WindowRows];
+  columns: readonly WindowColumn[],
+  [startNanos, endNanos]: readonly [bigint, bigint],
+): readonly WindowRows[] {
+  const all = reader.read(chunk, columns);
+  const ends = all[0]!.endNanos;
+  let [first, past] = [0, ends.length];
+  while (first < past && ends[first]! < startNanos) first++;
+  while (past > first && ends[past - 1]! >= endNanos) past--;
+  if (first === 0 && past === ends.length) return all;
+  return all.map((rows) => ({
+    endNanos: rows.endNanos.subarray(first, past),
+    values: rows.values.subarray(first, past),
+  }));
+}
+
+/** Without the windows that have stale markers alone. */
+function rowsWithSamples(columns: readonly WindowRows[]): WindowRows {
+  const [all, count] = columns as [WindowRows, WindowRows];
   if (!count.values.includes(0)) return all;
   const kept = [...count.values.keys()].filter((i) => count.values[i] !== 0);
   return {
@@ -56,8 +73,8 @@ function rowsWithSamples(
   };
 }
 
-function counterRows(reader: WindowColumnsReader, chunk: Uint8Array): WindowRows {
-  const [last, resets] = reader.read(chunk, ['last', 'resets']) as [WindowRows, WindowRows];
+function counterRows(columns: readonly WindowRows[]): WindowRows {
+  const [last, resets] = columns as [WindowRows, WindowRows];
   const count = resets.values.reduce((sum, value) => (value === 0 ? sum : sum + 1), 0);
   if (count === 0) return last;
   const endNanos = new BigInt64Array(last.endNanos.length + count);

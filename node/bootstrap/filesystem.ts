@@ -24,7 +24,7 @@ import {
 import { FilesetReader } from '../persist/fileset/reader.ts';
 import { Directory } from '../storage/filesets/directory.ts';
 import { BlockFile } from '../storage/filesets/namespace_files.ts';
-import { spanNanosMax, spanNanosOf } from '../storage/flush/due_spans.ts';
+import { spanNanosMaxOf, spanNanosOf } from '../storage/flush/due_spans.ts';
 import type { Flusher } from '../storage/flush/flusher.ts';
 import type { RetentionClock } from '../clock/retention_clock.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
@@ -194,13 +194,14 @@ async function infoOf({ env }: FilesystemParts, path: string): Promise<FilesetIn
 
 /** End of the last block of a fileset, or of what it may have at most when it does not tell. */
 function endOf(namespace: NamespaceState, fileset: FilesetKey, info: FilesetInfo | null): bigint {
-  const { blockSizeNanos, retentionNanos } = namespace;
+  const { blockSizeNanos, retentionNanos, definition } = namespace;
   const { blockStartNanos } = fileset;
+  const spanNanosMax = spanNanosMaxOf(definition);
   // The span may have been longer when the fileset was written: retention can be changed.
   const saidNanos = info?.blockSizeNanos ?? 0n;
   const isSpan = saidNanos % blockSizeNanos === 0n && saidNanos > 0n;
   if (isSpan && saidNanos <= spanNanosMax) return blockStartNanos + saidNanos;
-  const spanNanos = spanNanosOf(blockSizeNanos, retentionNanos);
+  const spanNanos = spanNanosOf({ blockSizeNanos, retentionNanos, spanNanosMax });
   const mayBeLong = blockStartOf(blockStartNanos, spanNanos) === blockStartNanos;
   return blockStartNanos + (mayBeLong ? spanNanos : blockSizeNanos);
 }

@@ -597,6 +597,7 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   write(request: WriteRequest | ColumnsWriteRequest, signal: AbortSignal): Promise<WriteResponse> {
+    this.readers.note(request.formatLevel);
     return this.writes.write(request, signal);
   }
 

@@ -4,7 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { rowOutcome } from '#cluster/node/service.ts';
-import { type Namespace, registryOf } from '#cluster/namespaces/namespaces.ts';
+import {
+  type Namespace,
+  type NamespaceRegistry,
+  registryOf,
+} from '#cluster/namespaces/namespaces.ts';
 import type { Instance, Placement, ShardState } from '#cluster/placement/placement.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -337,21 +341,39 @@ test('a writer that has not heard of a namespace of samples is refused, whoever 
     options: { ...two!.options, stagingStatus: 'UNKNOWN' },
   };
   const registry = (...all: object[]) => registryOf(all as Namespace[]);
-  const outcomesOf = async (namespacesRevision: number): Promise<number[]> => {
-    return [...(await writeRows(database, rows, { namespacesRevision })).outcomes];
+  const outcomesOf = async (
+    namespacesRevision: number,
+    namespacesLineageId = 'a',
+  ): Promise<number[]> => {
+    const writer = { namespacesRevision, namespacesLineageId };
+    return [...(await writeRows(database, rows, writer)).outcomes];
   };
-  sampleNamespaces.note(registry(one!), 10, 'a');
-  assert.deepEqual(await outcomesOf(9), [rowOutcome.stalePlacement], 'it may have missed that one');
-  assert.deepEqual(await outcomesOf(10), []);
-  assert.deepEqual(await outcomesOf(0), []);
+  const note = (all: NamespaceRegistry, revision: number, lineageId: string, store = lineageId) =>
+    sampleNamespaces.note(all, { revision, lineageId }, store);
+  note(registry(one!), 10, 'a');
+  // There is no other one that it may have left out.
+  assert.deepEqual(await outcomesOf(9), []);
+  assert.deepEqual(await outcomesOf(9, 'b'), []);
   // Options change, one is made that takes nothing yet.
-  sampleNamespaces.note(registry(one!, waiting), 20, 'a');
+  note(registry(one!, waiting), 20, 'a');
   assert.deepEqual(await outcomesOf(10), []);
-  sampleNamespaces.note(registry(one!, two!, waiting), 30, 'a');
+  note(registry(one!, two!, waiting), 30, 'a');
   assert.deepEqual(await outcomesOf(20), [rowOutcome.stalePlacement]);
   assert.deepEqual(await outcomesOf(30), []);
-  sampleNamespaces.note(registry(one!, two!), 5, 'restored');
-  assert.deepEqual(await outcomesOf(5), []);
+  assert.deepEqual(await outcomesOf(0), []);
+  // Who cannot say what it knows.
+  await assert.rejects(writeRows(database, rows, { formatLevel: 3 }), /its rows may lack a name/);
+  assert.equal((await database.health(never)).formatLevelOfReaders, 3);
+  note(registry(one!), 40, 'a');
+  assert.deepEqual([...(await writeRows(database, rows, { formatLevel: 3 })).outcomes], []);
+  // A store that was restored awaits its approval, which takes promises back.
+  note(registry(one!, two!), 50, 'a', 'restored');
+  assert.deepEqual(await outcomesOf(2, 'restored'), []);
+  assert.deepEqual(await outcomesOf(60, 'other'), [rowOutcome.stalePlacement]);
+  // Numbers of two stores say nothing of each other.
+  note(registry(one!, two!), 5, 'restored');
+  assert.deepEqual(await outcomesOf(60), [rowOutcome.stalePlacement]);
+  assert.deepEqual(await outcomesOf(5, 'restored'), []);
   const { namespacesRevision, lineageId } = await database.health(never);
   assert.deepEqual(
     { namespacesRevision, lineageId },

@@ -279,6 +279,10 @@ export async function writeRows(
     namespaceNumber?: number;
     placementVersion?: number;
     namespacesRevision?: number;
+    namespacesLineageId?: string;
+    formatLevel?: number;
+    /** Of the batch. */
+    version?: number;
     referenceEpoch?: string;
   } = {},
 ): Promise<WriteResponse> {
@@ -288,8 +292,12 @@ export async function writeRows(
       namespaceNumber: more.namespaceNumber ?? 0,
       placementVersion: more.placementVersion ?? database.shards.version,
       namespacesRevision: more.namespacesRevision ?? 0,
+      ...(more.namespacesLineageId === undefined
+        ? {}
+        : { namespacesLineageId: more.namespacesLineageId }),
+      ...(more.formatLevel === undefined ? {} : { formatLevel: more.formatLevel }),
       referenceEpoch: more.referenceEpoch ?? database.referenceEpoch,
-      batch: batchOf(rows),
+      batch: batchOf(rows, undefined, more.version),
     },
     never,
   );

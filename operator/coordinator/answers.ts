@@ -46,6 +46,8 @@ export interface NamespaceView {
   readonly bufferPastNanos: string;
   readonly bufferFutureNanos: string;
   readonly coldWritesEnabled: boolean;
+  /** Of an aggregated one; null for samples. */
+  readonly resolutionNanos: string | null;
 }
 
 export interface RegistryView {
@@ -118,7 +120,18 @@ function namespaceOf(options: unknown): NamespaceView {
     bufferPastNanos: nanosIn(retention, 'bufferPastNanos'),
     bufferFutureNanos: nanosIn(retention, 'bufferFutureNanos'),
     coldWritesEnabled: memberOf(options, 'coldWritesEnabled') === true,
+    resolutionNanos: resolutionOf(memberOf(options, 'aggregationOptions')),
   };
+}
+
+function resolutionOf(aggregationOptions: unknown): string | null {
+  if (!isRecord(aggregationOptions)) return null;
+  const aggregated = listIn(aggregationOptions, 'aggregations').find(
+    (one) => memberOf(one, 'aggregated') === true,
+  );
+  return aggregated === undefined
+    ? null
+    : nanosIn(objectIn(aggregated, 'attributes'), 'resolutionNanos');
 }
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>

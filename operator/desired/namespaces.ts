@@ -73,7 +73,16 @@ export function changeRefused(spec: NamespaceSpec, live: NamespaceView): string 
     if (wanted === undefined || parseDurationNanos(wanted, field) === BigInt(nanos)) continue;
     return `${field} is ${formatDurationNanos(BigInt(nanos))} and cannot become ${wanted}`;
   }
-  const { coldWritesEnabled } = spec;
+  const { coldWritesEnabled, resolution } = spec;
+  const resolutionNanos =
+    resolution === undefined ? null : String(parseDurationNanos(resolution, 'resolution'));
+  if (resolutionNanos !== live.resolutionNanos) {
+    const is =
+      live.resolutionNanos === null
+        ? 'it has samples'
+        : `it has windows of ${formatDurationNanos(BigInt(live.resolutionNanos))}`;
+    return `${is} and cannot have ${resolution === undefined ? 'samples' : `windows of ${resolution}`}`;
+  }
   if (coldWritesEnabled === undefined || coldWritesEnabled === live.coldWritesEnabled) return null;
   return `coldWritesEnabled is ${live.coldWritesEnabled} and cannot become ${coldWritesEnabled}`;
 }
@@ -83,10 +92,11 @@ export function changeRefused(spec: NamespaceSpec, live: NamespaceView): string 
  * when there is nothing.
  */
 export function namespaceProblem(spec: NamespaceSpec): string | null {
-  const { blockSize, bufferPast, bufferFuture } = spec;
+  const { blockSize, bufferPast, bufferFuture, resolution } = spec;
   try {
     retentionNanosOf(spec);
-    for (const [field, value] of Object.entries({ blockSize, bufferPast, bufferFuture })) {
+    const durations = { blockSize, bufferPast, bufferFuture, resolution };
+    for (const [field, value] of Object.entries(durations)) {
       if (value !== undefined) parseDurationNanos(value, field);
     }
     return null;
@@ -97,7 +107,22 @@ export function namespaceProblem(spec: NamespaceSpec): string | null {
 }
 
 /** Block sizes as database/create of the coordinator chooses them. */
-function blockSizeOf(retentionNanos: bigint): string {
+function blockSizeOf(retentionNanos: bigint, resolutionNanos: bigint | null): string {
+  const ofRetention = blockSizeOfRetention(retentionNanos);
+  if (resolutionNanos === null) return ofRetention;
+  // Of whole windows, or a window of whole blocks.
+  const blockSizeNanos = parseDurationNanos(ofRetention, 'blockSize');
+  const [longer, shorter] =
+    resolutionNanos > blockSizeNanos
+      ? [resolutionNanos, blockSizeNanos]
+      : [blockSizeNanos, resolutionNanos];
+  if (longer % shorter === 0n) return ofRetention;
+  return formatDurationNanos(
+    longer === resolutionNanos ? longer : longer - (longer % shorter) + shorter,
+  );
+}
+
+function blockSizeOfRetention(retentionNanos: bigint): string {
   if (retentionNanos <= 12n * hourNanos) return '30m';
   if (retentionNanos <= 24n * hourNanos) return '1h';
   if (retentionNanos <= 7n * 24n * hourNanos) return '2h';
@@ -112,7 +137,10 @@ function blockSizeOf(retentionNanos: bigint): string {
 export function namespaceOptions(spec: NamespaceSpec): object {
   const retentionTime = spec.retentionTime ?? retentionDefault;
   const retentionNanos = wantedRetentionNanos(spec);
-  const blockSizeDuration = spec.blockSize ?? blockSizeOf(retentionNanos);
+  const { resolution } = spec;
+  const resolutionNanos =
+    resolution === undefined ? null : parseDurationNanos(resolution, 'resolution');
+  const blockSizeDuration = spec.blockSize ?? blockSizeOf(retentionNanos, resolutionNanos);
   return {
     bootstrapEnabled: true,
     flushEnabled: true,
@@ -130,6 +158,12 @@ export function namespaceOptions(spec: NamespaceSpec): object {
       blockDataExpiryAfterNotAccessPeriodDuration: '5m',
     },
     indexOptions: { enabled: true, blockSizeDuration },
-    aggregationOptions: { aggregations: [{ aggregated: false }] },
+    aggregationOptions: { aggregations: [aggregationOf(resolution)] },
   };
+}
+
+function aggregationOf(resolution: string | undefined): object {
+  if (resolution === undefined) return { aggregated: false };
+  const attributes = { resolutionDuration: resolution, downsampleOptions: { all: true } };
+  return { aggregated: true, attributes };
 }

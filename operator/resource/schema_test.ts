@@ -28,6 +28,7 @@ const namespace = {
   bufferPast: true,
   bufferFuture: true,
   coldWritesEnabled: true,
+  resolution: true,
 } as const;
 
 /** The compiler holds these equal to the types, the tests to the schemas. */
@@ -138,9 +139,9 @@ function matchesOf(name: string, path: string): (text: string) => boolean {
 test('durations and sizes that the definitions let pass are ones to the operator', () => {
   const durations = [
     ...['namespaces.retentionTime', 'namespaces.blockSize', 'namespaces.bufferPast'],
-    ...['namespaces.bufferFuture', 'maintenanceWindows.duration'],
+    ...['namespaces.bufferFuture', 'namespaces.resolution', 'maintenanceWindows.duration'],
   ].map((path) => [path, matchesOf('tsdbclusters', path)] as const);
-  for (const field of ['retentionTime', 'blockSize', 'bufferPast', 'bufferFuture'])
+  for (const field of ['retentionTime', 'blockSize', 'bufferPast', 'bufferFuture', 'resolution'])
     durations.push([field, matchesOf('tsdbnamespaces', field)]);
   for (const [path, matches] of durations) {
     for (const text of ['48h', '1h30m', '7d', '2w', '1ms', '010m']) {

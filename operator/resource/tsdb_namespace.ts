@@ -10,6 +10,8 @@ export interface NamespaceSpec {
   readonly bufferPast?: string;
   readonly bufferFuture?: string;
   readonly coldWritesEnabled?: boolean;
+  /** Of windows, which are kept in the place of samples. */
+  readonly resolution?: string;
 }
 
 export interface TsdbNamespace extends KubeObject {

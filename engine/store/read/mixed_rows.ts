@@ -12,6 +12,8 @@ export interface MixedRows {
   readonly typed: readonly (Uint8Array | null)[];
   /** Unix nanoseconds, 0 for none. */
   readonly startNanos: BigInt64Array;
+  /** From a row's time to its version, in 1/64 milliseconds. */
+  readonly lags: BigInt64Array;
 }
 
 /**
@@ -30,6 +32,7 @@ export function readMixedRows(
   const timestampNanos = new BigInt64Array(floatCount + typedCount);
   const values = new Float64Array(floatCount + typedCount);
   const startNanos = new BigInt64Array(floatCount + typedCount);
+  const lags = new BigInt64Array(floatCount + typedCount);
   const typedValues: (Uint8Array | null)[] = [];
   // By bits: what is a stale marker stays one.
   const [from, to] = [floats.values, values].map(({ buffer }) => new BigUint64Array(buffer)) as [
@@ -40,12 +43,14 @@ export function readMixedRows(
   const takeFloat = (row: number): void => {
     timestampNanos[count] = floats.timestampNanos[row]!;
     to[count] = from[row]!;
+    lags[count] = floats.lags[row]!;
     startNanos[count] = floats.startNanos?.[row] ?? 0n;
     typedValues.push(null);
     count++;
   };
   const takeTyped = (row: number): void => {
     timestampNanos[count] = typed.timestampNanos[row]!;
+    lags[count] = typed.lags[row]!;
     startNanos[count] = typed.startNanos[row]!;
     typedValues.push(typed.values[row]!);
     count++;
@@ -70,6 +75,7 @@ export function readMixedRows(
     values: values.subarray(0, count),
     typed: typedValues,
     startNanos: startNanos.subarray(0, count),
+    lags: lags.subarray(0, count),
   };
 }
 

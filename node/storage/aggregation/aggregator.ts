@@ -2,35 +2,41 @@
  * Makes the windows of aggregated namespaces from the raw rows of this node, slice by slice (docs/AGGREGATION.md): those
  * whose raw rows are in filesets, and once more when these are others.
  */
-import { aggregationOf, isReady, isUnaggregated } from '#cluster/namespaces/namespaces.ts';
+import { isReady } from '#cluster/namespaces/namespaces.ts';
 import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
-import { isOfSamples, samplesParts } from '#cluster/namespaces/samples.ts';
+import { samplesParts } from '#cluster/namespaces/samples.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
+import { blockOverlaps } from '#lib/block_time.ts';
 import { messageOf } from '#lib/errors.ts';
 import { type FormatLevels, resolutionsFormatLevel } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
-import type { UnixNanos } from '#lib/time.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
 import { Pace } from '../flush/pace.ts';
 import type { VolumeParts } from '../flush/volume.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
-import type { SliceKey, SliceNotes } from './notes.ts';
+import { nameOf, namesOfParts, ownName } from './made_of.ts';
+import { partsOfKey, type SliceKey, type SliceNotes } from './notes.ts';
 import { makeSlice } from './slice_job.ts';
 import {
   filesOf,
-  isSettled,
+  isClosed,
+  isInMemory,
   rawRangeOf,
   remadeAfterNanos,
   type ShardSlice,
   type Slice,
-  sliceNanosOf,
   slicesOf,
 } from './slices.ts';
+import { completeFrom, type Raw, rawsOf, type Target, targetsOf } from './state.ts';
 
 /** Share of the main loop's time. */
 const aggregationShare = 0.2;
 /** How often notes are saved while slices are made. */
 const saveMillis = 60_000;
+/** How often it is looked for what is due while no file and no deletion has come or gone: time alone passes. */
+const lookMillis = 60_000;
+/** Slices that are looked at in one stretch of the main loop. */
+const slicesAtOnce = 64;
 const nanosPerMilli = 1_000_000n;
 
 export interface AggregatorParts extends VolumeParts {
@@ -39,30 +45,13 @@ export interface AggregatorParts extends VolumeParts {
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
 }
 
-/** A namespace of samples, as slices are made of it. */
-interface Raw {
-  readonly namespace: NamespaceState;
-  readonly retentionNanos: bigint;
-  readonly completeSinceNanos?: bigint;
-  readonly blockSizeNanos: bigint;
-  readonly bufferPastNanos: bigint;
-  readonly expiredBeforeNanos: UnixNanos;
-  readonly files: readonly BlockFile[];
-  readonly inMemory: ReadonlySet<bigint>;
-}
-
-/** A namespace of windows. */
-interface Target {
-  readonly namespace: NamespaceState;
-  readonly resolutionNanos: bigint;
-  readonly sliceNanos: bigint;
-}
-
 /** What a slice is to be made of. */
 interface Work {
   readonly target: Target;
   readonly slice: ShardSlice;
   readonly key: SliceKey;
+  /** Whose rows they are. */
+  readonly of: readonly NamespaceState[];
   readonly raw: readonly { readonly namespace: NamespaceState; readonly file: BlockFile }[];
   readonly completeFromNanos: bigint;
   readonly madeOf: string;
@@ -73,7 +62,11 @@ export class Aggregator {
   readonly #notes: SliceNotes;
   /** When slices were made last by this process, in monotonic milliseconds. */
   readonly #madeMillis = new Map<SliceKey, number>();
+  /** Since when it is waited for rows of memory. */
+  readonly #waitingMillis = new Map<SliceKey, number>();
   #savedMillis = 0;
+  /** What there was to be looked at the last time, and when that was. */
+  #looked: { readonly state: string; readonly millis: number } | null = null;
   /** Windows were lost that the stored notes may have. */
   #hasForgotten = false;
   /** Counts of this process, for metrics. */
@@ -97,14 +90,32 @@ export class Aggregator {
     const { env } = this.#parts;
     const pace = new Pace(env.clock, () => aggregationShare);
     // Before that there may be nodes that cannot read windows.
-    const isUpgraded = this.#parts.formats.level() >= resolutionsFormatLevel;
-    const targets = isUpgraded ? this.#targets() : [];
+    if (this.#parts.formats.level() < resolutionsFormatLevel) return;
+    const targets = targetsOf(this.#parts);
+    const state = this.#stateOf(targets);
+    const millis = env.clock.monotonicMillis();
+    const looked = this.#looked;
+    if (looked !== null && looked.state === state && millis - looked.millis < lookMillis) return;
     try {
-      await this.#makeDue(targets, pace, signal);
+      const raws = targets.length > 0 ? rawsOf(this.#parts) : [];
+      await this.#makeDue(targets, raws, pace, signal);
+      this.#forgetOthers(targets, raws);
+      this.#looked = { state, millis };
     } finally {
-      if (isUpgraded) this.#forgetOthers(targets);
       await this.#notes.save();
     }
+  }
+
+  /** Changes with all that may make something due, but for time and for rows that leave memory. */
+  #stateOf(targets: readonly Target[]): string {
+    if (targets.length === 0) return '';
+    return [...this.#parts.namespaces.values()]
+      .map(({ definition, files, tombstones, readyShards, expiredBeforeNanos }) => {
+        const { completeSinceNanos } = definition;
+        const options = `${isReady(definition)} ${completeSinceNanos} ${expiredBeforeNanos}`;
+        return `${namespaceNumber(definition)} ${options} ${files.changes} ${tombstones.revision} ${readyShards.size}`;
+      })
+      .join();
   }
 
   /** Windows of blocks are lost, or some of them: all are made once more, as far as their rows are there. */
@@ -116,34 +127,42 @@ export class Aggregator {
     });
     for (const key of gone) this.#madeMillis.delete(key);
     this.#hasForgotten ||= gone.length > 0;
+    this.#looked = null;
   }
 
-  async #makeDue(targets: readonly Target[], pace: Pace, signal: AbortSignal): Promise<void> {
-    const { log } = this.#parts;
-    if (targets.length > 0) {
-      const raws = this.#raws();
-      for (const target of targets) {
-        const slices = this.#slicesOf(target, raws);
-        this.#forgetLost(target, slices);
-        for (const slice of slices) {
-          signal.throwIfAborted();
-          const work = this.#workOf(target, slice, raws);
-          if (work === null) continue;
-          try {
-            await this.#make(work, pace, signal);
-          } catch (error) {
-            signal.throwIfAborted();
-            if (error instanceof BrokenInvariant) throw error;
-            this.counts.failures += 1;
-            this.#madeMillis.set(work.key, this.#parts.env.clock.monotonicMillis());
-            const { shard, startNanos } = slice;
-            const fields = { namespace: target.namespace.name, shard, slice: String(startNanos) };
-            log.warn({ ...fields, error: messageOf(error) }, 'windows are not made yet');
-          }
-          await this.#saveNowAndThen();
-          await pace.rest(signal);
-        }
+  async #makeDue(
+    targets: readonly Target[],
+    raws: readonly Raw[],
+    pace: Pace,
+    signal: AbortSignal,
+  ): Promise<void> {
+    for (const target of targets) {
+      const slices = await this.#slicesOf(target, raws, pace, signal);
+      for (const [i, slice] of slices.entries()) {
+        signal.throwIfAborted();
+        if (i % slicesAtOnce === 0) await pace.rest(signal);
+        this.#forgetLost(target, slice);
+        const work = this.#workOf(target, slice, raws);
+        if (work === null) continue;
+        await this.#tryToMake(work, pace, signal);
+        await this.#saveNowAndThen();
+        await pace.rest(signal);
       }
+    }
+  }
+
+  async #tryToMake(work: Work, pace: Pace, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#make(work, pace, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof BrokenInvariant) throw error;
+      this.counts.failures += 1;
+      this.#madeMillis.set(work.key, this.#parts.env.clock.monotonicMillis());
+      const { target, slice } = work;
+      const { shard, startNanos } = slice;
+      const fields = { namespace: target.namespace.name, shard, slice: String(startNanos) };
+      this.#parts.log.warn({ ...fields, error: messageOf(error) }, 'windows are not made yet');
     }
   }
 
@@ -157,7 +176,7 @@ export class Aggregator {
 
   async #make(work: Work, pace: Pace, signal: AbortSignal): Promise<void> {
     const { env } = this.#parts;
-    const { target, slice, key, raw, madeOf } = work;
+    const { target, slice, key, of, raw, madeOf } = work;
     const { namespace, resolutionNanos } = target;
     const { completeFromNanos } = work;
     if (this.#hasForgotten) {
@@ -166,16 +185,16 @@ export class Aggregator {
       await this.#notes.save();
     }
     const made = await namespace.files.write(slice.shard, async (dropped) => {
-      if (raw.some(({ namespace: of, file }) => !isInUse(of, file))) return null;
+      if (raw.some(({ namespace: its, file }) => !isInUse(its, file))) return null;
       return makeSlice(
         this.#parts,
         {
           namespace,
           resolutionNanos,
           slice,
+          of,
           raw,
           completeFromNanos,
-          passesDamage: false,
           pace,
         },
         AbortSignal.any([signal, dropped]),
@@ -187,33 +206,50 @@ export class Aggregator {
     this.counts.slices += 1;
     this.counts.series += made.series;
     this.counts.windows += made.windows;
+    const { shard, startNanos } = slice;
+    const fields = { namespace: namespace.name, shard, slice: String(startNanos), ...made };
+    this.#parts.log.debug({ ...fields, filesets: raw.length }, 'windows are made');
   }
 
-  /** Of all slices that the raw filesets have rows of, those that are the namespace's to keep, the oldest first. */
-  #slicesOf(
+  /**
+   * Of all slices that the raw filesets have rows of, or had, those that are the namespace's to keep, the oldest first.
+   */
+  async #slicesOf(
     { namespace, resolutionNanos, sliceNanos }: Target,
     raws: readonly Raw[],
-  ): ShardSlice[] {
-    const files = raws.flatMap((raw) => {
-      return raw.files.filter(
-        ({ shard }) => raw.namespace.readyShards.has(shard) && namespace.readyShards.has(shard),
-      );
-    });
-    return slicesOf(files, resolutionNanos, sliceNanos).filter(
-      ({ startNanos }) => startNanos >= namespace.expiredBeforeNanos,
-    );
+    pace: Pace,
+    signal: AbortSignal,
+  ): Promise<ShardSlice[]> {
+    const { readyShards, expiredBeforeNanos } = namespace;
+    const slices = new Map<SliceKey, ShardSlice>();
+    // All of a fileset's rows may have been deleted.
+    for (const [key, { isFrozen }] of this.#notes.entries()) {
+      const { number, shard, startNanos } = partsOfKey(key);
+      if (isFrozen || number !== namespaceNumber(namespace.definition)) continue;
+      slices.set(key, { shard, startNanos, endNanos: startNanos + sliceNanos });
+    }
+    for (const shard of readyShards) {
+      const files = raws.flatMap((raw) => {
+        return raw.namespace.readyShards.has(shard) ? (raw.files.get(shard) ?? []) : [];
+      });
+      for (const slice of slicesOf(files, resolutionNanos, sliceNanos)) {
+        slices.set(keyOf(namespace, slice), slice);
+      }
+      await pace.rest(signal);
+    }
+    return [...slices.values()]
+      .filter(({ shard, startNanos }) => readyShards.has(shard) && startNanos >= expiredBeforeNanos)
+      .sort(byTime);
   }
 
   /** A fileset that is lost had the windows of all slices of its block. */
-  #forgetLost({ namespace }: Target, slices: readonly ShardSlice[]): void {
-    for (const slice of slices) {
-      const key = keyOf(namespace, slice);
-      const isThere =
-        namespace.files.get(slice.shard, namespace.blockStartOf(slice.startNanos)) !== null;
-      if (isThere || this.#notes.get(key)?.hasWindows !== true) continue;
-      this.#notes.delete(key);
-      this.#madeMillis.delete(key);
-    }
+  #forgetLost({ namespace }: Target, slice: ShardSlice): void {
+    const key = keyOf(namespace, slice);
+    const isThere =
+      namespace.files.get(slice.shard, namespace.blockStartOf(slice.startNanos)) !== null;
+    if (isThere || this.#notes.get(key)?.hasWindows !== true) return;
+    this.#notes.delete(key);
+    this.#madeMillis.delete(key);
   }
 
   /** Null when nothing is to be done of it now. */
@@ -222,11 +258,16 @@ export class Aggregator {
     const { namespace, resolutionNanos } = target;
     const nowNanos = env.clock.nowNanos();
     const range = rawRangeOf(slice, resolutionNanos);
+    // All of a slice's rows may be gone with their namespace.
+    if (raws.length === 0) return null;
     const chosen = samplesParts(raws, range, nowNanos).map(({ namespace: raw }) => raw);
     const used = chosen.filter((raw) => raw.expiredBeforeNanos < range.endNanos);
-    if (used.length === 0 || !used.every((raw) => isSettled(raw, range, nowNanos))) return null;
-    const completeFromNanos = leastOf(used.map(hasAllFrom));
+    if (used.length === 0 || !used.every((raw) => isClosed(raw, range, nowNanos))) return null;
+    if (!used.every((raw) => raw.namespace.readyShards.has(slice.shard))) return null;
+    const completeFromNanos = completeFrom(raws)!;
+    if (range.endNanos <= completeFromNanos) return null;
     const key = keyOf(namespace, slice);
+    if (this.#waitsForMemory(key, used, range)) return null;
     const note = this.#notes.get(key);
     // Some of what they were made of is gone: they stay as they are.
     if (note !== undefined && (note.isFrozen || range.startNanos < completeFromNanos)) {
@@ -234,98 +275,71 @@ export class Aggregator {
       return null;
     }
     const raw = used.flatMap(({ namespace: of, files }) =>
-      filesOf({ files }, slice.shard, range).map((file) => ({ namespace: of, file })),
+      filesOf(files.get(slice.shard) ?? [], range).map((file) => ({ namespace: of, file })),
     );
-    const deletions = Math.max(
-      0,
-      ...used.map(({ namespace: of }) =>
-        of.tombstones.versionOf(range.startNanos, range.endNanos - range.startNanos),
-      ),
-    );
-    const madeOf = nameOf(raw, deletions, ownName);
+    const madeOf = nameOf(raw, ownName);
     if (note !== undefined) {
       if (note.madeOf === madeOf) return null;
-      if (note.madeOf === nameOf(raw, deletions, namesOfParts(range))) {
+      if (note.madeOf === nameOf(raw, namesOfParts(range))) {
         // Brought together since: the rows are the same.
         this.#notes.set(key, { ...note, madeOf });
         return null;
       }
+      // A fileset that has deleted rows is written anew soon.
+      if (raw.some(({ namespace: of, file }) => isToBeCut(of, file, range))) return null;
     }
     // Also of what failed: what it lacks comes from others, or never.
     if (!this.#isTimeToRemake(key, used)) return null;
-    return { target, slice, key, raw, completeFromNanos, madeOf };
+    const of = used.map(({ namespace: its }) => its);
+    return { target, slice, key, of, raw, completeFromNanos, madeOf };
+  }
+
+  /** Whoever writes late rows all the time does not hold a slice up for ever. */
+  #waitsForMemory(key: SliceKey, used: readonly Raw[], range: Slice): boolean {
+    if (!used.some((raw) => isInMemory(raw, range))) {
+      this.#waitingMillis.delete(key);
+      return false;
+    }
+    const nowMillis = this.#parts.env.clock.monotonicMillis();
+    const sinceMillis = this.#waitingMillis.get(key) ?? nowMillis;
+    this.#waitingMillis.set(key, sinceMillis);
+    return nowMillis - sinceMillis < pauseMillisOf(used);
   }
 
   /** Rows that come late in small numbers are not worth the windows of a slice each time. */
   #isTimeToRemake(key: SliceKey, used: readonly Raw[]): boolean {
     const madeMillis = this.#madeMillis.get(key);
     if (madeMillis === undefined) return true;
-    const after = used.reduce<bigint>((most, { retentionNanos }) => {
-      const nanos = remadeAfterNanos(retentionNanos);
-      return nanos > most ? nanos : most;
-    }, 0n);
-    const sinceMillis = this.#parts.env.clock.monotonicMillis() - madeMillis;
-    return sinceMillis >= Number(after / nanosPerMilli);
+    return this.#parts.env.clock.monotonicMillis() - madeMillis >= pauseMillisOf(used);
   }
 
-  #targets(): Target[] {
-    return [...this.#parts.namespaces.values()].flatMap((namespace) => {
-      const aggregation = aggregationOf(namespace.definition);
-      if (aggregation?.downsampleAll !== true || isUnaggregated(namespace.definition)) return [];
-      if (!namespace.options.flushEnabled) return [];
-      const { resolutionNanos } = aggregation;
-      const sliceNanos = sliceNanosOf(resolutionNanos, namespace.blockSizeNanos);
-      return [{ namespace, resolutionNanos, sliceNanos }];
-    });
-  }
-
-  /** In the order in which they were made ready, as reads have it. */
-  #raws(): Raw[] {
-    const { namespaces, store } = this.#parts;
-    return [...namespaces.values()]
-      .filter(({ definition }) => isReady(definition) && isOfSamples(definition))
-      .map((namespace) => ({
-        namespace,
-        retentionNanos: namespace.retentionNanos,
-        ...(namespace.definition.completeSinceNanos === undefined
-          ? {}
-          : { completeSinceNanos: namespace.definition.completeSinceNanos }),
-        blockSizeNanos: namespace.blockSizeNanos,
-        bufferPastNanos: namespace.options.retentionOptions.bufferPastNanos,
-        expiredBeforeNanos: namespace.expiredBeforeNanos,
-        files: namespace.files.all(null),
-        inMemory: new Set(
-          store.blocks(namespace.ordinal).map(({ blockStartNanos }) => blockStartNanos),
-        ),
-      }));
-  }
-
-  /** Notes of namespaces that are gone, of shards that left, and of slices past retention. */
-  #forgetOthers(targets: readonly Target[]): void {
+  /** Notes of namespaces that are gone, of shards that left, and of slices past retention or of which no raw row is left. */
+  #forgetOthers(targets: readonly Target[], raws: readonly Raw[]): void {
+    const rawFromNanos = completeFrom(raws);
     const byNumber = new Map(
-      targets.map(({ namespace }) => [namespaceNumber(namespace.definition), namespace]),
+      targets.map((target) => [namespaceNumber(target.namespace.definition), target]),
     );
     const isKept = (key: SliceKey): boolean => {
-      const [number, shard, startNanos] = key.split('/') as [string, string, string];
-      const namespace = byNumber.get(Number(number));
+      const { number, shard, startNanos } = partsOfKey(key);
+      const target = byNumber.get(number);
+      if (target === undefined || this.#parts.shards.get(shard) === undefined) return false;
+      const slice = { startNanos, endNanos: startNanos + target.sliceNanos };
       return (
-        namespace !== undefined &&
-        this.#parts.shards.get(Number(shard)) !== undefined &&
-        BigInt(startNanos) >= namespace.expiredBeforeNanos
+        startNanos >= target.namespace.expiredBeforeNanos &&
+        (rawFromNanos === null || rawRangeOf(slice, target.resolutionNanos).endNanos > rawFromNanos)
       );
     };
     this.#notes.retain(isKept);
-    for (const key of this.#madeMillis.keys()) if (!isKept(key)) this.#madeMillis.delete(key);
+    for (const times of [this.#madeMillis, this.#waitingMillis]) {
+      for (const key of times.keys()) if (!isKept(key)) times.delete(key);
+    }
   }
 }
 
-/** From which time it has every row that it ever had; of a promise that is missing nothing is known. */
-function hasAllFrom({ expiredBeforeNanos, completeSinceNanos = 0n }: Raw): bigint {
-  return completeSinceNanos > expiredBeforeNanos ? completeSinceNanos : expiredBeforeNanos;
-}
-
-function leastOf(all: readonly bigint[]): bigint {
-  return all.reduce((least, one) => (one < least ? one : least));
+/** How long slices wait: for rows of memory, and before they are made once more. */
+function pauseMillisOf(used: readonly Raw[]): number {
+  const nanos = used.map(({ retentionNanos }) => remadeAfterNanos(retentionNanos));
+  return Number(nanos.reduce((a, b) => (b > a ? b : a)) / nanosPerMilli);
 }
 
 function keyOf({ definition }: NamespaceState, { shard, startNanos }: ShardSlice): SliceKey {
@@ -336,30 +350,15 @@ function isInUse({ files, isDropped }: NamespaceState, file: BlockFile): boolean
   return !isDropped && files.get(file.shard, file.blockStartNanos) === file;
 }
 
-type NamesOf = (namespace: NamespaceState, file: BlockFile) => readonly string[];
-
-/** What a slice is made of, in a text that tells it from anything else. */
-function nameOf(
-  raw: readonly { readonly namespace: NamespaceState; readonly file: BlockFile }[],
-  deletions: number,
-  namesOf: NamesOf,
-): string {
-  const names = raw.flatMap(({ namespace, file }) => namesOf(namespace, file));
-  return [...names.sort(), `deletions ${deletions}`].join(' ');
+/** Whether a deletion concerns rows of a range that the fileset may have. */
+function isToBeCut({ tombstones }: NamespaceState, file: BlockFile, range: Slice): boolean {
+  return tombstones
+    .pendingOf(file)
+    .some(({ deletion }) => blockOverlaps(range.startNanos, nanosOf(range), deletion));
 }
 
-const ownName: NamesOf = ({ definition }, { blockStartNanos, info, volume }) => [
-  `${namespaceNumber(definition)}:${blockStartNanos}+${info.blockSizeNanos}.${volume}`,
-];
+const nanosOf = ({ startNanos, endNanos }: Slice): bigint => endNanos - startNanos;
 
-/** Those that a fileset has brought together, as far as they have rows of the range. */
-function namesOfParts(range: Slice): NamesOf {
-  const namesOf: NamesOf = (namespace, file) => {
-    const parts = file.standsFor;
-    if (parts === null) return ownName(namespace, file);
-    return parts
-      .filter((part) => part.blockStartNanos < range.endNanos && part.endNanos > range.startNanos)
-      .flatMap((part) => namesOf(namespace, part));
-  };
-  return namesOf;
+function byTime(a: ShardSlice, b: ShardSlice): number {
+  return a.startNanos < b.startNanos ? -1 : a.startNanos > b.startNanos ? 1 : a.shard - b.shard;
 }

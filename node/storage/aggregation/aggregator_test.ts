@@ -11,7 +11,7 @@ import { readTyped } from '#engine/store/typed_chunks.ts';
 import { bitsOfDouble } from '#engine/typed/typed_value.ts';
 import { windowOfValue } from '#engine/typed/window.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { nextVersion } from '#lib/hybrid_clock.ts';
+import { nextVersion, versionAtNanos } from '#lib/hybrid_clock.ts';
 import { silentLog } from '#lib/log.ts';
 import { decodeTags } from '#lib/tags.ts';
 import { filesetPath } from '../../persist/fileset/format.ts';
@@ -25,6 +25,7 @@ import {
   writeRows,
 } from '../database_testing.ts';
 import { Aggregator } from './aggregator.ts';
+import { beforeAllTime } from '../namespace/namespace.ts';
 import { SliceNotes } from './notes.ts';
 
 const folders: string[] = [];
@@ -69,6 +70,8 @@ function aggregated(resolutionNanos: bigint): Namespace {
 class World {
   readonly folder: string = mkdtempSync(join(tmpdir(), 'tsdb-windows-'));
   readonly written: TestRow[] = [];
+  /** Of the raw namespace. */
+  promise: Pick<Namespace, 'completeSinceNanos'> = {};
   #sequence = 0;
   database!: Database;
   aggregator!: Aggregator;
@@ -81,11 +84,13 @@ class World {
   }
 
   async start(resolution = 5n * minute): Promise<void> {
-    const registry = registryOf([raw(), aggregated(resolution)]);
+    const registry = registryOf([{ ...raw(), ...this.promise }, aggregated(resolution)]);
     ({ database: this.database } = await openDatabase(this.folder, { registry }));
     for (const name of ['metrics', 'coarse']) {
       const namespace = this.database.namespaces.get(name)!;
       for (const { id } of this.database.shards.all()) namespace.readyShards.add(id);
+      // As the first look at what is past retention does.
+      for (const _ of namespace.expireInSteps(realEnv.clock.nowNanos()));
     }
     const notes = await SliceNotes.open(realEnv.disk, silentLog, this.folder);
     this.aggregator = new Aggregator(this.database, notes);
@@ -94,9 +99,12 @@ class World {
     };
   }
 
-  async write(rows: readonly TestRow[]): Promise<void> {
+  /** @param isLate the rows have the versions of now, not those of their times */
+  async write(rows: readonly TestRow[], isLate = false): Promise<void> {
     this.written.push(...rows);
-    const { outcomes } = await writeRows(this.database, rows);
+    const [first] = rows.map(({ nanos }) => nanos).sort((a, b) => (a < b ? -1 : 1));
+    const onTime = { version: Number(versionAtNanos(first!)) };
+    const { outcomes } = await writeRows(this.database, rows, isLate ? {} : onTime);
     assert.deepEqual([...outcomes], []);
   }
 
@@ -122,6 +130,14 @@ class World {
       });
     }
     await realEnv.clock.sleep(3, never);
+  }
+
+  /** Filesets are written without what is deleted, as the node does half a minute later. */
+  async clean(): Promise<void> {
+    const { deletions } = this.database;
+    deletions.cleanSequence = this.#sequence;
+    await deletions.rewriteDue(never);
+    assert.equal(deletions.cleanedSequence, this.#sequence);
   }
 
   run(): Promise<void> {
@@ -237,6 +253,78 @@ test('windows of filesets that were brought together are not made once more', as
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
 });
 
+test('rows of before a promise count, for nobody has let them go', async () => {
+  const world = new World();
+  folders.push(world.folder);
+  world.promise = { completeSinceNanos: realEnv.clock.nowNanos() };
+  await world.start();
+  await world.write(rowsOf('a', day, 2_000));
+  await world.flush();
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+  await world.write(rowsOf('b', day, 20));
+  await world.start();
+  await world.flush();
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('before it was looked for what is past retention, and without samples, nothing is made', async () => {
+  const world = await World.open();
+  await world.write(rowsOf('a', day, 1_000));
+  await world.flush();
+  const { namespaces } = world.database;
+  const [metrics, coarse] = ['metrics', 'coarse'].map((name) => namespaces.get(name)!);
+  const known = metrics!.expiredBeforeNanos;
+  metrics!.expiredBeforeNanos = beforeAllTime;
+  await world.run();
+  assert.equal(world.aggregator.counts.slices, 0);
+  metrics!.expiredBeforeNanos = known;
+  await world.run();
+  assert.ok(world.aggregator.counts.slices > 0);
+  const { env, log, dataFolder, store, shards, formats } = world.database;
+  const parts = { env, log, dataFolder, store, shards, formats };
+  const notes = await SliceNotes.open(env.disk, log, world.folder);
+  const alone = new Aggregator({ ...parts, namespaces: new Map([['coarse', coarse!]]) }, notes);
+  await alone.runDue(never);
+  assert.deepEqual({ ...alone.counts }, { slices: 0, series: 0, windows: 0, failures: 0 });
+});
+
+test('an entry of windows that is damaged is made again', async () => {
+  const world = await World.open();
+  await world.write([...rowsOf('a', day, 2_000), ...rowsOf('b', day, 2_000)]);
+  await world.flush();
+  await world.run();
+  const [file] = world.database.namespaces.get('coarse')!.files.all(null);
+  const bytes = readFileSync(file!.dataPath);
+  bytes[bytes.length >> 1]! ^= 255;
+  writeFileSync(file!.dataPath, bytes);
+  await world.start();
+  // The log has the rows still.
+  await world.flush();
+  const found = sorted(await world.windows().catch(() => new Map<string, object[]>()));
+  assert.notDeepEqual(found, sorted(world.expected()));
+  await world.run();
+  assert.equal(world.aggregator.counts.failures, 0);
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('a slice waits for rows that memory has, however old they are', async () => {
+  const world = await World.open();
+  await world.write(rowsOf('a', day, 2_000));
+  await world.run();
+  assert.equal(world.aggregator.counts.slices, 0, 'nothing is in filesets');
+  await world.flush();
+  await world.write(rowsOf('b', day + hour, 10));
+  await world.run();
+  // Of the first half of the day.
+  const first = (await world.windows()).get('x,a') ?? [];
+  assert.ok(first.every((one) => (one as { endNanos: bigint }).endNanos >= day + 12n * hour));
+  await world.flush();
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
 test('windows that are lost are made once more, as long as their rows are there', async () => {
   const world = await World.open();
   await world.write(rowsOf('a', day, 2_000));
@@ -317,9 +405,19 @@ test('windows that a deletion touches are made of what is left, and of a series 
     }),
   );
   await world.start();
+  await world.flush();
+  await world.clean();
   await world.run();
   assert.ok(world.aggregator.counts.slices > 0 && world.aggregator.counts.slices <= slices);
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+  // One that concerns nothing costs nothing.
+  await world.delete('nobody', {});
+  await world.start();
+  await world.flush();
+  await world.run();
+  await world.clean();
+  await world.run();
+  assert.equal(world.aggregator.counts.slices, 0);
 });
 
 test('raw rows that cannot be read put no windows out of use', async () => {
@@ -386,22 +484,43 @@ test('what was made before a stop is not made again', async () => {
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
 });
 
+test('rows that are written anew after their windows were made are in these, whether higher or lower', async () => {
+  const world = await World.open();
+  const twice = [0.3, -0.3, 70, -70, 1e9, -1e9].map((more) => {
+    const rows = rowsOf(`by ${more}`, day, 40);
+    return { rows, again: rows.slice(17, 19).map((row) => ({ ...row, value: row.value + more })) };
+  });
+  for (const { rows } of twice) await world.write(rows);
+  await world.flush();
+  await world.run();
+  const before = sorted(await world.windows());
+  await world.start();
+  for (const { again } of twice) await world.write(again, true);
+  await world.flush();
+  await world.run();
+  assert.notDeepEqual(sorted(await world.windows()), before);
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
 test('of a window whose rows are all deleted nothing stays, though its time is not', async () => {
   const world = await World.open(hour);
   await world.write([
     ...rowsOf('a', day + 3n * hour + minute, 10),
-    ...rowsOf('a', day + 9n * hour, 9),
+    // In another slice: of the first one no raw fileset stays.
+    ...rowsOf('a', day + 19n * hour, 9),
   ]);
   await world.flush();
   await world.run();
+  assert.notDeepEqual(sorted(await world.windows()), []);
   await world.delete('a', {
     startNanos: day + 3n * hour,
     endNanos: day + 3n * hour + 30n * minute,
   });
-  const left = world.written.filter(({ nanos }) => nanos >= day + 9n * hour);
+  const left = world.written.filter(({ nanos }) => nanos >= day + 19n * hour);
   world.written.splice(0, Infinity, ...left);
   await world.start(hour);
   await world.flush();
+  await world.clean();
   await world.run();
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected(hour)));
 });

@@ -3,23 +3,14 @@
  * so that it stays before those that replicas made of what is gone; and one of which nothing is left says that, where its time
  * is not deleted itself (docs/AGGREGATION.md).
  */
-import { encodeTypedRows } from '#engine/typed/codec.ts';
 import { doubleOf } from '#engine/typed/typed_value.ts';
 import { staleBits } from '#engine/typed/histogram.ts';
-import {
-  type AggregatedWindow,
-  valueOfWindow,
-  windowField,
-  windowOfValue,
-} from '#engine/typed/window.ts';
-import { apart, readTyped } from '#engine/store/typed_chunks.ts';
+import { type AggregatedWindow, windowField } from '#engine/typed/window.ts';
+import { apart } from '#engine/store/typed_chunks.ts';
 import { TypedColumnsReader } from '#engine/typed/columns.ts';
-import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import type { Tombstone } from '../tombstones/tombstones.ts';
 import type { Slice } from './slices.ts';
-
-/** Of so many fields a chunk has no more than it may have. */
-const chunkWindowsMax = 2_048;
+import { encodeWindowRows, type LaterVersions, windowRowsOf } from './window_rows.ts';
 
 /** The series ends with what is gone. */
 const nothing: Omit<AggregatedWindow, 'deletions'> = {
@@ -43,10 +34,10 @@ export function withDeletions(
   tombstones: readonly Tombstone[],
   slice: Slice,
   resolutionNanos: bigint,
+  versions: LaterVersions,
 ): Uint8Array {
-  const range = [slice.startNanos, slice.endNanos] as const;
-  const old = windowsOf(before, range);
-  const windows = windowsOf(made, range);
+  const old = windowRowsOf(before, slice);
+  const windows = windowRowsOf(made, slice);
   const deletionsOf = (endNanos: bigint): bigint =>
     tombstones.reduce((most, { deletion }) => {
       // Of the rows in (end - resolution, end].
@@ -60,27 +51,11 @@ export function withDeletions(
       windows.set(endNanos, { ...nothing, deletions: 0n });
     }
   }
-  const ends = [...windows.keys()].sort((a, b) => (a < b ? -1 : 1));
-  const values = ends.map((endNanos) => {
+  for (const [endNanos, window] of windows) {
     const [own, known] = [deletionsOf(endNanos), old.get(endNanos)?.deletions ?? 0n];
-    return valueOfWindow({ ...windows.get(endNanos)!, deletions: own > known ? own : known });
-  });
-  const chunks: Uint8Array[] = [];
-  for (let first = 0; first < ends.length; first += chunkWindowsMax) {
-    const some = values.slice(first, first + chunkWindowsMax);
-    const timestampNanos = BigInt64Array.from(ends.slice(first, first + chunkWindowsMax));
-    let end = 0;
-    chunks.push(
-      encodeTypedRows({
-        timestampNanos,
-        valueBytes: new Uint8Array(Buffer.concat(some)),
-        valueEnds: Uint32Array.from(some, ({ length }) => (end += length)),
-        rowVersions: Float64Array.from(timestampNanos, (nanos) => Number(versionAtNanos(nanos))),
-        startNanos: null,
-      }),
-    );
+    windows.set(endNanos, { ...window, deletions: own > known ? own : known });
   }
-  return new Uint8Array(Buffer.concat(chunks));
+  return encodeWindowRows(windows, versions);
 }
 
 const askedDeletions = new Map([[windowField.deletions, 'all' as const]]);
@@ -92,12 +67,4 @@ export function knowsDeletions(chunks: readonly Uint8Array[]): boolean {
     reader ??= new TypedColumnsReader();
     return reader.read(chunk, askedDeletions).columns.length > 0;
   });
-}
-
-function windowsOf(
-  chunks: readonly Uint8Array[],
-  range: readonly [bigint, bigint],
-): Map<bigint, AggregatedWindow> {
-  const { timestampNanos, values } = readTyped(chunks, range);
-  return new Map(values.map((value, i) => [timestampNanos[i]!, windowOfValue(value)]));
 }

@@ -12,6 +12,15 @@ export const notesFile = 'windows.json';
 /** By number of the aggregated namespace, shard and start of the slice, "1700000000001/3/1700000000000000000". */
 export type SliceKey = `${number}/${number}/${bigint}`;
 
+export function partsOfKey(key: SliceKey): {
+  readonly number: number;
+  readonly shard: number;
+  readonly startNanos: bigint;
+} {
+  const [number, shard, startNanos] = key.split('/') as [string, string, string];
+  return { number: Number(number), shard: Number(shard), startNanos: BigInt(startNanos) };
+}
+
 export interface SliceNote {
   /** Names the raw filesets and the deletions that they were read without. */
   readonly madeOf: string;
@@ -47,6 +56,10 @@ export class SliceNotes {
     }
     const notes = Object.entries((stored ?? {}) as Record<SliceKey, SliceNote>);
     return new SliceNotes(disk, path, new Map(notes as [SliceKey, SliceNote][]));
+  }
+
+  entries(): Iterable<[SliceKey, SliceNote]> {
+    return this.#notes.entries();
   }
 
   get(key: SliceKey): SliceNote | undefined {

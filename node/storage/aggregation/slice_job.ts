@@ -3,13 +3,11 @@
  * namespace. Neither memory nor log sees them; what is half-done when the process ends, the next start removes.
  */
 import { WindowFold } from '#engine/aggregation/fold.ts';
-import { readFloats } from '#engine/store/chunk_merge.ts';
-import { readMixedRows } from '#engine/store/read/mixed_rows.ts';
-import { hasTyped } from '#engine/store/typed_chunks.ts';
+import { foldRows } from '#engine/aggregation/fold_rows.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
-import { MergedWalk, type WalkedSeries } from '../filesets/merged_walk.ts';
+import { MergedWalk, type WalkedFile, type WalkedSeries } from '../filesets/merged_walk.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
 import type { Pace } from '../flush/pace.ts';
 import {
@@ -22,6 +20,7 @@ import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Tombstone } from '../tombstones/tombstones.ts';
 import { knowsDeletions, withDeletions } from './deleted_windows.ts';
 import { rawRangeOf, type ShardSlice, type Slice } from './slices.ts';
+import { encodeWindowRows, windowRowsOf } from './window_rows.ts';
 
 /** Series that are folded in one stretch of the main loop. */
 const seriesAtOnce = 16;
@@ -33,12 +32,12 @@ export interface SliceOptions {
   readonly namespace: NamespaceState;
   readonly resolutionNanos: bigint;
   readonly slice: ShardSlice;
-  /** What the rows are in. */
+  /** Whose rows they are. */
+  readonly of: readonly NamespaceState[];
+  /** What these are in. */
   readonly raw: readonly { readonly namespace: NamespaceState; readonly file: BlockFile }[];
   /** Rows before this are not all there: windows that would need them are not made. */
   readonly completeFromNanos: bigint;
-  /** The raw rows expire soon: what of them is damaged is left out. */
-  readonly passesDamage: boolean;
   readonly pace: Pace;
 }
 
@@ -58,31 +57,23 @@ export async function makeSlice(
   signal: AbortSignal,
 ): Promise<SliceReport> {
   const { namespace, slice, raw, pace } = options;
-  const { truncations } = namespace;
   for (const { namespace: of, file } of raw) of.files.pin(file);
   const source = new SliceSource(parts, options, signal);
   try {
-    const blockStartNanos = namespace.blockStartOf(slice.startNanos);
     await writeVolume(
       parts,
       {
         namespace,
         shard: slice.shard,
-        blockStartNanos,
+        blockStartNanos: namespace.blockStartOf(slice.startNanos),
         source: 'flush',
         pace,
-        onSafe: () => {
-          if (namespace.truncations !== truncations) throw truncatedMeanwhile(namespace);
-          for (const name of source.names) {
-            const slot = namespace.resolveHere(name);
-            if (slot >= 0) namespace.index.markLiveOne(slot, blockStartNanos);
-          }
-        },
+        onSafe: () => {},
       },
       source,
       signal,
     );
-    return { series: source.names.length, windows: source.windows };
+    return { series: source.series, windows: source.windows };
   } catch (error) {
     if (error instanceof FilesetCorrupt) {
       const damaged = raw.find(({ file }) => file.isOf(error.path));
@@ -102,8 +93,9 @@ function truncatedMeanwhile(namespace: NamespaceState): TsdbError {
 
 /** The series of a slice with their windows. */
 class SliceSource implements VolumeSource, AsyncDisposable {
-  readonly names: SeriesName[] = [];
+  series = 0;
   windows = 0;
+  readonly #truncations: number;
   readonly #parts: VolumeParts;
   readonly #options: SliceOptions;
   readonly #signal: AbortSignal;
@@ -118,7 +110,8 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     this.#parts = parts;
     this.#options = options;
     this.#signal = signal;
-    const { slice, resolutionNanos, completeFromNanos } = options;
+    const { namespace, slice, resolutionNanos, completeFromNanos } = options;
+    this.#truncations = namespace.truncations;
     let { startNanos } = slice;
     // The first window of which all rows may be there.
     while (rawRangeOf({ ...slice, startNanos }, resolutionNanos).startNanos < completeFromNanos) {
@@ -136,14 +129,12 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     for (let count = 0; count < seriesAtOnce; count++) {
       const series = await this.#walk.next();
       if (series === null) {
-        if (made.length > 0) return made;
-        this.#makeSlots();
-        return null;
+        return made.length > 0 ? made : null;
       }
       const chunks = this.#windowsOf(series);
       if (chunks.length === 0) continue;
       const { id, name } = series;
-      this.names.push(name);
+      this.#noteInIndex(name);
       made.push({ id, name, chunks });
     }
     this.#signal.throwIfAborted();
@@ -153,43 +144,43 @@ class SliceSource implements VolumeSource, AsyncDisposable {
 
   /** The raw filesets, and behind them that of the aggregated block. */
   #open(): Promise<MergedWalk> {
-    const { namespace, slice, raw, passesDamage } = this.#options;
+    const { namespace, slice, of, raw } = this.#options;
     const { startNanos, endNanos } = this.#range;
-    const namespaces = new Set(raw.map((one) => one.namespace));
-    this.#tombstones = [...namespaces].flatMap(({ tombstones }) =>
-      tombstones.overlapping(startNanos, endNanos),
-    );
-    const files = raw.map((one) => ({ files: one.namespace.files, file: one.file }));
+    this.#tombstones = of.flatMap(({ tombstones }) => tombstones.overlapping(startNanos, endNanos));
+    const files: WalkedFile[] = raw.map((one) => ({
+      files: one.namespace.files,
+      file: one.file,
+    }));
     const own = namespace.files.get(slice.shard, namespace.blockStartOf(slice.startNanos));
-    if (own !== null) files.push({ files: namespace.files, file: own });
-    return MergedWalk.open(this.#parts.env.disk, files, passesDamage);
+    // What it has lost is made again here.
+    if (own !== null) files.push({ files: namespace.files, file: own, passesDamage: true });
+    return MergedWalk.open(this.#parts.env.disk, files);
   }
 
   #windowsOf({ name, parts, places }: WalkedSeries): Uint8Array {
     const { resolutionNanos, slice, raw } = this.#options;
     const isRaw = (_: unknown, i: number): boolean => places[i]! < raw.length;
     const before = parts.filter((_, i) => !isRaw(_, i));
-    const made = this.#folded(parts.filter(isRaw));
+    const versions = new Map<bigint, number>();
+    const made = this.#folded(parts.filter(isRaw), versions);
     const deleted = this.#tombstones.filter(({ matches }) => matches(name.tags));
-    if (deleted.length === 0 && (made.length === 0 || !knowsDeletions(before))) return made;
-    return withDeletions([made], before, deleted, slice, resolutionNanos);
+    if (deleted.length > 0 || (made.length > 0 && knowsDeletions(before))) {
+      return withDeletions([made], before, deleted, slice, resolutionNanos, versions);
+    }
+    return versions.size === 0 ? made : encodeWindowRows(windowRowsOf([made], slice), versions);
   }
 
-  #folded(parts: readonly Uint8Array[]): Uint8Array {
+  /** @param versions is told what rows have that were written late, or in the place of others */
+  #folded(parts: readonly Uint8Array[], versions: Map<bigint, number>): Uint8Array {
     const { resolutionNanos } = this.#options;
     const { startNanos, endNanos } = this.#range;
     // A series is folded in one go, so one is enough for all.
     shared ??= new WindowFold();
     const fold = shared.begin(resolutionNanos, this.#windowsMax);
-    const isMixed = hasTyped(parts);
     for (let from = startNanos; from < endNanos; ) {
       const next = from - (from % decodedNanos) + decodedNanos;
       const to = next < endNanos ? next : endNanos;
-      if (isMixed) addFloats(fold, parts, [from, to]);
-      else {
-        const { timestampNanos, values } = readFloats(parts, [from, to]);
-        if (timestampNanos.length > 0) fold.add(timestampNanos, values);
-      }
+      foldRows({ fold, resolutionNanos, versions }, parts, [from, to]);
       from = to;
     }
     const windows = fold.end();
@@ -198,9 +189,16 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     return fold.chunks(0n);
   }
 
-  /** All series have slots before their fileset counts: what stays in no index would be missing from whole answers. */
-  #makeSlots(): void {
-    for (const name of this.names) this.#options.namespace.resolveHere(name);
+  /**
+   * Each series is in the index of the block before its fileset counts: what stays in no index would be missing from whole
+   * answers. Where the fileset comes to nothing, the index names series that have no windows there.
+   */
+  #noteInIndex(name: SeriesName): void {
+    const { namespace, slice } = this.#options;
+    if (namespace.truncations !== this.#truncations) throw truncatedMeanwhile(namespace);
+    const slot = namespace.resolveHere(name);
+    if (slot >= 0) namespace.index.markLiveOne(slot, namespace.blockStartOf(slice.startNanos));
+    this.series += 1;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -211,20 +209,3 @@ class SliceSource implements VolumeSource, AsyncDisposable {
 const noBytes = new Uint8Array(0);
 /** Made with the first slice. */
 let shared: WindowFold | null = null;
-
-/** Rows that are floats, where typed ones may have taken their place. */
-function addFloats(
-  fold: WindowFold,
-  parts: readonly Uint8Array[],
-  range: readonly [bigint, bigint],
-): void {
-  const { timestampNanos, values, typed } = readMixedRows(parts, range);
-  const places = typed.flatMap((value, i) => (value === null ? [i] : []));
-  if (places.length === 0) return;
-  const bits = new BigUint64Array(values.buffer, values.byteOffset, values.length);
-  const kept = BigUint64Array.from(places, (i) => bits[i]!);
-  fold.add(
-    BigInt64Array.from(places, (i) => timestampNanos[i]!),
-    new Float64Array(kept.buffer),
-  );
-}

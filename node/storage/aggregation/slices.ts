@@ -5,10 +5,12 @@
 import { foldWindowsMax } from '#engine/aggregation/fold.ts';
 import type { UnixNanos } from '#lib/time.ts';
 
+/** Part of the raw retention that a slice has at most. */
+const sliceOfRetention = 4n;
 const sliceNanosMax = 12n * 3_600_000_000_000n;
 /** One less than a series may have at once: a slice has a window for each end in it, and one begins before it. */
 const sliceWindowsMax = BigInt(foldWindowsMax - 1);
-/** What of the raw retention it is waited at most: for rows of memory, and before windows are made once more. */
+/** Of the raw retention it is waited for so much at most. */
 const partOfRetention = 8n;
 /** Between two times that the windows of a slice are made, at least; an eighth of the raw retention where that is less. */
 const remadeNanosMax = 600_000_000_000n;
@@ -22,11 +24,17 @@ export interface Slice {
 /**
  * Nanoseconds of a slice: a whole part of a block, so that its windows are in one, of whole windows; the resolution where
  * that is longer than a block.
+ * @param rawRetentionNanos of the rows: when the last windows of a slice are due, those of its first must not be gone
  */
-export function sliceNanosOf(resolutionNanos: bigint, blockSizeNanos: bigint): bigint {
+export function sliceNanosOf(
+  resolutionNanos: bigint,
+  blockSizeNanos: bigint,
+  rawRetentionNanos: bigint,
+): bigint {
   if (resolutionNanos >= blockSizeNanos) return resolutionNanos;
   const windows = blockSizeNanos / resolutionNanos;
-  const ofTime = sliceNanosMax / resolutionNanos;
+  const ofRetention = rawRetentionNanos / sliceOfRetention;
+  const ofTime = (ofRetention < sliceNanosMax ? ofRetention : sliceNanosMax) / resolutionNanos;
   const most = ofTime < sliceWindowsMax ? ofTime : sliceWindowsMax;
   for (let parts = 1n; parts <= windows; parts++) {
     if (windows % parts === 0n && windows / parts <= (most > 0n ? most : 1n)) {
@@ -52,14 +60,12 @@ export interface RawFile {
 }
 
 /** What a raw namespace has. */
-export interface RawState<F extends RawFile> {
+export interface RawState {
   readonly blockSizeNanos: bigint;
   readonly bufferPastNanos: bigint;
   readonly retentionNanos: bigint;
   /** What is before this is past retention. */
   readonly expiredBeforeNanos: UnixNanos;
-  /** In use. */
-  readonly files: readonly F[];
   /** Starts of blocks with rows in memory. */
   readonly inMemory: ReadonlySet<bigint>;
 }
@@ -91,41 +97,43 @@ export function slicesOf(
   });
 }
 
-/** Filesets of a shard that have rows of a range, by ascending block. */
+/** Of a shard's filesets, in ascending order and without overlap, those that have rows of a range. */
 export function filesOf<F extends RawFile>(
-  { files }: Pick<RawState<F>, 'files'>,
-  shard: number,
-  range: Slice,
-): F[] {
-  return files
-    .filter((file) => {
-      const extent = { startNanos: file.blockStartNanos, endNanos: file.endNanos };
-      return file.shard === shard && overlaps(extent, range);
-    })
-    .sort((a, b) => (a.blockStartNanos < b.blockStartNanos ? -1 : 1));
+  files: readonly F[],
+  { startNanos, endNanos }: Slice,
+): readonly F[] {
+  let first = 0;
+  for (let past = files.length; first < past; ) {
+    const middle = (first + past) >> 1;
+    if (files[middle]!.endNanos <= startNanos) first = middle + 1;
+    else past = middle;
+  }
+  let past = first;
+  while (past < files.length && files[past]!.blockStartNanos < endNanos) past++;
+  return files.slice(first, past);
 }
 
-/** Whether all rows of a range are in filesets, or it has been waited for long enough. */
-export function isSettled(
-  raw: Omit<RawState<RawFile>, 'files'>,
-  range: Slice,
-  nowNanos: UnixNanos,
-): boolean {
-  const { blockSizeNanos, bufferPastNanos, retentionNanos, inMemory } = raw;
-  const lastBlock = floorTo(range.endNanos - 1n, blockSizeNanos);
-  const closedNanos = lastBlock + blockSizeNanos + bufferPastNanos;
-  if (nowNanos < closedNanos) return false;
-  if (nowNanos >= closedNanos + retentionNanos / partOfRetention) return true;
+/** Whether the blocks of a range take no rows any more but late ones. */
+export function isClosed(raw: RawState, range: Slice, nowNanos: UnixNanos): boolean {
+  const lastBlock = floorTo(range.endNanos - 1n, raw.blockSizeNanos);
+  return nowNanos >= lastBlock + raw.blockSizeNanos + raw.bufferPastNanos;
+}
+
+/** Whether memory has rows of blocks of a range. */
+export function isInMemory({ blockSizeNanos, inMemory }: RawState, range: Slice): boolean {
   let block = floorTo(range.startNanos, blockSizeNanos);
-  for (; block <= lastBlock; block += blockSizeNanos) if (inMemory.has(block)) return false;
-  return true;
+  for (; block < range.endNanos; block += blockSizeNanos) if (inMemory.has(block)) return true;
+  return false;
 }
 
 function overlaps(a: Slice, b: Slice): boolean {
   return a.startNanos < b.endNanos && b.startNanos < a.endNanos;
 }
 
-/** How long the windows of a slice stay before they are made once more for rows that came since. */
+/**
+ * How long the windows of a slice stay before they are made once more for rows that came since, and how long it is waited for
+ * rows of memory.
+ */
 export function remadeAfterNanos(rawRetentionNanos: bigint): bigint {
   const part = rawRetentionNanos / partOfRetention;
   return part < remadeNanosMax ? part : remadeNanosMax;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isSettled, rawRangeOf, sliceNanosOf, slicesOf } from './slices.ts';
+import { isClosed, isInMemory, rawRangeOf, sliceNanosOf, slicesOf } from './slices.ts';
 
 const minute = 60_000_000_000n;
 const hour = 60n * minute;
@@ -18,8 +18,12 @@ test('a slice is a part of a block of whole windows, twelve hours at most, or on
     // As many windows as a series may have at once.
     [minute / 120n, 24n * hour, 8n * hour],
   ] as const) {
-    assert.equal(sliceNanosOf(resolution, block), slice, `${resolution} in ${block}`);
+    assert.equal(sliceNanosOf(resolution, block, 48n * hour), slice, `${resolution} in ${block}`);
   }
+  // A quarter of the time that rows are kept.
+  assert.equal(sliceNanosOf(5n * minute, 12n * hour, 6n * hour), 90n * minute);
+  assert.equal(sliceNanosOf(hour, 24n * hour, 12n * hour), 3n * hour);
+  assert.equal(sliceNanosOf(hour, 24n * hour, 2n * hour), hour);
 });
 
 test('the rows of a slice are those of its windows, half open to the left', () => {
@@ -46,7 +50,7 @@ test('slices of filesets are all that have a window of their rows', () => {
   assert.deepEqual(startsOf(file(2, 22n, 8n), file(1, 0n, 2n)), ['1: 0', '2: 12', '2: 24']);
 });
 
-test('a slice is settled when its blocks are closed and in filesets, or after a part of the retention', () => {
+test('a slice is closed when its blocks are, and may have rows in memory then', () => {
   const raw = {
     blockSizeNanos: 2n * hour,
     bufferPastNanos: 10n * minute,
@@ -56,10 +60,9 @@ test('a slice is settled when its blocks are closed and in filesets, or after a 
   };
   const range = { startNanos: 11n * hour + 1n, endNanos: 23n * hour + 1n };
   // The row of 23 o'clock is in the block up to 24.
-  assert.equal(isSettled(raw, range, 24n * hour + 10n * minute - 1n), false);
-  assert.equal(isSettled(raw, range, 24n * hour + 10n * minute), true);
-  const late = { ...raw, inMemory: new Set([16n * hour]) };
-  assert.equal(isSettled(late, range, 24n * hour + 10n * minute), false);
-  assert.equal(isSettled(late, range, 30n * hour + 10n * minute), true);
-  assert.equal(isSettled({ ...raw, inMemory: new Set([24n * hour]) }, range, 25n * hour), true);
+  assert.equal(isClosed(raw, range, 24n * hour + 10n * minute - 1n), false);
+  assert.equal(isClosed(raw, range, 24n * hour + 10n * minute), true);
+  const inMemory = (block: bigint) =>
+    isInMemory({ ...raw, inMemory: new Set([block * hour]) }, range);
+  assert.deepEqual([8n, 10n, 16n, 22n, 24n].map(inMemory), [false, true, true, true, false]);
 });

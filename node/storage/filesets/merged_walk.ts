@@ -10,6 +10,8 @@ import { VolumeWalk } from './volume_walk.ts';
 export interface WalkedFile {
   readonly files: NamespaceFiles;
   readonly file: BlockFile;
+  /** What is damaged of it is left out, in the place of an end. */
+  readonly passesDamage?: boolean;
 }
 
 /** A series, until the next one. */
@@ -24,28 +26,21 @@ export interface WalkedSeries {
 
 export class MergedWalk implements AsyncDisposable {
   readonly #walks: readonly VolumeWalk[];
-  readonly #passesDamage: boolean;
+  readonly #files: readonly WalkedFile[];
 
-  private constructor(walks: readonly VolumeWalk[], passesDamage: boolean) {
+  private constructor(walks: readonly VolumeWalk[], files: readonly WalkedFile[]) {
     this.#walks = walks;
-    this.#passesDamage = passesDamage;
+    this.#files = files;
   }
 
-  /**
-   * @param passesDamage leaves out what is damaged, in the place of an end
-   * @throws {FilesetCorrupt} when one cannot be read at all, as `next()`
-   */
-  static async open(
-    disk: Disk,
-    files: readonly WalkedFile[],
-    passesDamage = false,
-  ): Promise<MergedWalk> {
+  /** @throws {FilesetCorrupt} when one cannot be read at all, as `next()` */
+  static async open(disk: Disk, files: readonly WalkedFile[]): Promise<MergedWalk> {
     const walks: VolumeWalk[] = [];
     try {
       for (const { files: of, file } of files) {
         walks.push(await VolumeWalk.open(disk, of, file, null));
       }
-      return new MergedWalk(walks, passesDamage);
+      return new MergedWalk(walks, files);
     } catch (error) {
       for (const walk of walks) await walk[Symbol.asyncDispose]();
       throw error;
@@ -66,7 +61,7 @@ export class MergedWalk implements AsyncDisposable {
       if (chunks !== null) {
         parts.push(chunks);
         places.push(place);
-      } else if (!this.#passesDamage) {
+      } else if (this.#files[place]!.passesDamage !== true) {
         throw new TsdbError('UNAVAILABLE', 'chunks of a series are damaged');
       }
       walk.step();

@@ -8,6 +8,7 @@
  * sample a minute 66 % of the bytes of constant series, 17 % of counters and 7 % of gauges; of a
  * sample every 15 s 67 %, 1 % and nothing (the data of these gauges are too long to be tried).
  */
+import { isUnaggregated } from '#cluster/namespaces/namespaces.ts';
 import { mergeChunks } from '#engine/store/chunk_merge.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
@@ -17,7 +18,7 @@ import { FilesetWriter } from '../../persist/fileset/writer.ts';
 import { BlockFile } from '../filesets/namespace_files.ts';
 import { MergedWalk } from '../filesets/merged_walk.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
-import { dueSpans, type Span, spanNanosOf, type SpanState } from './due_spans.ts';
+import { dueSpans, type Span, spanNanosMaxOf, spanNanosOf, type SpanState } from './due_spans.ts';
 import type { Pace } from './pace.ts';
 import type { VolumeParts } from './volume.ts';
 
@@ -47,6 +48,8 @@ function spanStateOf(
   return {
     blockSizeNanos,
     retentionNanos,
+    spanNanosMax: spanNanosMaxOf(namespace.definition),
+    waitsForAllBlocks: !isUnaggregated(namespace.definition),
     bufferPastNanos: options.retentionOptions.bufferPastNanos,
     expiredBeforeNanos,
     files: namespace.files.all(null),
@@ -115,9 +118,10 @@ async function writeLong(
   signal: AbortSignal,
 ): Promise<number> {
   const { env } = parts;
-  const { files, truncations, blockSizeNanos } = namespace;
+  const { files, truncations, blockSizeNanos, retentionNanos, definition } = namespace;
   const { shard, startNanos } = span;
-  const spanNanos = spanNanosOf(blockSizeNanos, namespace.retentionNanos);
+  const spanNanosMax = spanNanosMaxOf(definition);
+  const spanNanos = spanNanosOf({ blockSizeNanos, retentionNanos, spanNanosMax });
   const blocks = files.blocksOf({ blockStartNanos: startNanos, endNanos: startNanos + spanNanos });
   const isStill = (): boolean =>
     namespace.truncations === truncations &&

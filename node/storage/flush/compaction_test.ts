@@ -22,7 +22,6 @@ import {
 import { streamPages } from '../read/stream.ts';
 import { tick } from '../retention/tick.ts';
 import { compactDue } from './compaction.ts';
-import { spanNanosOf } from './due_spans.ts';
 import { emptyFlushReport, flushBlock } from './flush.ts';
 import { Pace } from './pace.ts';
 
@@ -91,13 +90,6 @@ function dataFiles(folder: string): string[] {
     .filter((name) => name.endsWith('-data.db'))
     .sort();
 }
-
-test('spans are powers of two of a block, of a quarter of the retention and twelve hours at most', () => {
-  assert.equal(spanNanosOf(blockNanos, 48n * hourNanos), 8n * hourNanos);
-  assert.equal(spanNanosOf(30n * minuteNanos, 12n * hourNanos), 2n * hourNanos);
-  assert.equal(spanNanosOf(hourNanos, 24n * hourNanos), 4n * hourNanos);
-  assert.equal(spanNanosOf(24n * hourNanos, 365n * 24n * hourNanos), 24n * hourNanos);
-});
 
 test('short blocks become one fileset with less bytes, and nothing else changes', async () => {
   const folder = temporaryFolder();

@@ -2,6 +2,7 @@
  * Which filesets of short blocks are brought together to a long one now, and how long that is:
  * decided of what a namespace has at one moment.
  */
+import { aggregationOf, isUnaggregated, type Namespace } from '#cluster/namespaces/namespaces.ts';
 import { blockStartOf } from '#lib/block_time.ts';
 import type { UnixNanos } from '#lib/time.ts';
 
@@ -10,7 +11,9 @@ import type { UnixNanos } from '#lib/time.ts';
  * that much longer.
  */
 const spanPartOfRetention = 4n;
-export const spanNanosMax: bigint = 12n * 3_600_000_000_000n;
+const samplesSpanNanosMax = 12n * 3_600_000_000_000n;
+/** A series has few bytes of windows in a block of some hours. */
+const windowsOfSpan = 720n;
 /**
  * Filesets with more bytes of data a series gain little by being brought together: their rows
  * outweigh the rest.
@@ -36,6 +39,10 @@ export interface SpannedFile {
 export interface SpanState<F extends SpannedFile> {
   readonly blockSizeNanos: bigint;
   readonly retentionNanos: bigint;
+  /** As of `spanNanosMaxOf`. */
+  readonly spanNanosMax: bigint;
+  /** Blocks are filled in any order: a span is brought together once it has all of them. */
+  readonly waitsForAllBlocks: boolean;
   readonly bufferPastNanos: bigint;
   /** What is before this is past retention. */
   readonly expiredBeforeNanos: UnixNanos;
@@ -51,11 +58,22 @@ export interface SpanState<F extends SpannedFile> {
   readonly blocksInMemory: () => readonly bigint[];
 }
 
+/** How long a fileset of a namespace may be at most. */
+export function spanNanosMaxOf(definition: Namespace): bigint {
+  if (isUnaggregated(definition)) return samplesSpanNanosMax;
+  const ofWindows = windowsOfSpan * (aggregationOf(definition)?.resolutionNanos ?? 0n);
+  return ofWindows > samplesSpanNanosMax ? ofWindows : samplesSpanNanosMax;
+}
+
 /**
  * Nanoseconds of a long fileset: the block size times a power of two, so that spans of different
  * sizes never overlap by half. The block size itself where blocks are long enough.
  */
-export function spanNanosOf(blockSizeNanos: bigint, retentionNanos: bigint): bigint {
+export function spanNanosOf({
+  blockSizeNanos,
+  retentionNanos,
+  spanNanosMax,
+}: Pick<SpanState<SpannedFile>, 'blockSizeNanos' | 'retentionNanos' | 'spanNanosMax'>): bigint {
   const ofRetention = retentionNanos / spanPartOfRetention;
   const most = ofRetention < spanNanosMax ? ofRetention : spanNanosMax;
   let span = blockSizeNanos;
@@ -68,8 +86,8 @@ export function dueSpans<F extends SpannedFile>(
   state: SpanState<F>,
   nowNanos: UnixNanos,
 ): Span<F>[] {
-  const { blockSizeNanos, retentionNanos, isClean, readyShards } = state;
-  const spanNanos = spanNanosOf(blockSizeNanos, retentionNanos);
+  const { blockSizeNanos, isClean, readyShards } = state;
+  const spanNanos = spanNanosOf(state);
   if (spanNanos === blockSizeNanos) return [];
   // A block more than the write window: late rows of its last block have had their time.
   const closedNanos = nowNanos - state.bufferPastNanos - blockSizeNanos;
@@ -88,6 +106,7 @@ export function dueSpans<F extends SpannedFile>(
     const sum = (of: (file: F) => number) => files.reduce((n, file) => n + of(file), 0);
     return (
       files.length > 1 &&
+      (!state.waitsForAllBlocks || files.length === Number(spanNanos / state.blockSizeNanos)) &&
       readyShards.has(shard) &&
       sum(({ dataBytes }) => dataBytes) <= bytesOfSeriesMax * sum((file) => file.seriesCount) &&
       files.every(isClean)

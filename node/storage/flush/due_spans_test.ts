@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { namespaceOf } from '../database_testing.ts';
 import {
   bytesOfSeriesMax,
   dueSpans,
   type SpannedFile,
+  spanNanosMaxOf,
   spanNanosOf,
   type SpanState,
 } from './due_spans.ts';
@@ -22,6 +24,8 @@ function stateOf(files: readonly SpannedFile[], more: Partial<SpanState<SpannedF
   return {
     blockSizeNanos: 2n * hourNanos,
     retentionNanos: 48n * hourNanos,
+    spanNanosMax: spanNanosMaxOf(namespaceOf('samples')),
+    waitsForAllBlocks: false,
     bufferPastNanos: hourNanos,
     expiredBeforeNanos: 0n,
     files,
@@ -36,10 +40,30 @@ const all = [file(0n), file(1n), file(2n), file(3n)];
 const isDue = (more: Partial<SpanState<SpannedFile>>, at = nowNanos) =>
   dueSpans(stateOf(all, more), at).length === 1;
 
-test('a span is a quarter of the retention and twelve hours at most', () => {
-  assert.equal(spanNanosOf(2n * hourNanos, 48n * hourNanos), spanNanos);
-  assert.equal(spanNanosOf(hourNanos, 1000n * hourNanos), 8n * hourNanos);
-  assert.equal(spanNanosOf(24n * hourNanos, 1000n * hourNanos), 24n * hourNanos);
+test('a span is a power of two of a block, a quarter of the retention and twelve hours at most, or 720 windows', () => {
+  const minuteNanos = hourNanos / 60n;
+  const spanOf = (blockNanos: bigint, retentionHours: bigint, resolutionNanos: bigint | null) => {
+    const attributes = { resolutionNanos: resolutionNanos ?? 0n, downsampleOptions: { all: true } };
+    const aggregations = resolutionNanos === null ? null : [{ aggregated: true, attributes }];
+    return spanNanosOf({
+      blockSizeNanos: blockNanos,
+      retentionNanos: retentionHours * hourNanos,
+      spanNanosMax: spanNanosMaxOf(namespaceOf('any', { aggregations })),
+    });
+  };
+  for (const [blockNanos, retentionHours, resolutionNanos, expected] of [
+    [2n * hourNanos, 48n, null, spanNanos],
+    [hourNanos, 1000n, null, 8n * hourNanos],
+    [24n * hourNanos, 1000n, null, 24n * hourNanos],
+    [30n * minuteNanos, 12n, null, 2n * hourNanos],
+    [hourNanos, 24n, null, 4n * hourNanos],
+    [24n * hourNanos, 8760n, hourNanos, 16n * 24n * hourNanos],
+    [24n * hourNanos, 2160n, 5n * minuteNanos, 48n * hourNanos],
+    [24n * hourNanos, 168n, hourNanos, 24n * hourNanos],
+    [2n * hourNanos, 168n, minuteNanos / 4n, 8n * hourNanos],
+  ] as const) {
+    assert.equal(spanOf(blockNanos, retentionHours, resolutionNanos), expected);
+  }
 });
 
 test('filesets of one shard and span are brought together', () => {
@@ -54,6 +78,12 @@ test('filesets of one shard and span are brought together', () => {
     ],
   );
   assert.ok(due.every(({ startNanos }) => startNanos === 1000n * spanNanos));
+});
+
+test('a span of windows waits until it has all blocks', () => {
+  assert.ok(isDue({ waitsForAllBlocks: true }));
+  const some = stateOf(all.slice(1), { waitsForAllBlocks: true });
+  assert.equal(dueSpans(some, nowNanos).length, 0);
 });
 
 test('a span waits until its last block is closed for a block more, and all of it is flushed', () => {

@@ -71,6 +71,9 @@ export interface Expired {
 /** Slots that are looked at in one stretch of the main loop: some milliseconds. */
 const slotsAtOnce = 16_384;
 
+/** What is past retention when nobody has looked yet. */
+export const beforeAllTime: UnixNanos = -(2n ** 63n);
+
 export class NamespaceState {
   readonly name: string;
   /** Number of the namespace in the store; another one after all was deleted. */
@@ -103,7 +106,7 @@ export class NamespaceState {
   /** Filesets made at or before this time hold what was deleted. */
   truncatedAtNanos: UnixNanos = 0n;
   /** What is before this is past retention, also where a long fileset still has it. */
-  expiredBeforeNanos: UnixNanos = -(2n ** 63n);
+  expiredBeforeNanos: UnixNanos = beforeAllTime;
   /** There may be series whose ID does not tell their tags, so that two can have one ID. */
   mayShareIds = false;
   /** Counts the series that were made. */

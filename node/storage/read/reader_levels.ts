@@ -1,5 +1,5 @@
 /**
- * Which levels of formats those read who have read from this node lately: coordinators and clients
+ * Which levels of formats those know who have read from this node lately, or written to it: coordinators and clients
  * stand in no placement, so an upgrade that is to be finished knows of them by what they ask.
  */
 import type { Clock } from '#lib/env/env.ts';
@@ -10,7 +10,7 @@ export const readerMemoryMillis = 600_000;
 
 export class ReaderLevels {
   readonly #clock: Clock;
-  /** Monotonic milliseconds of the last reader of a level below the newest one, by level. */
+  /** Monotonic milliseconds of the last one of a level below the newest one, by level. */
   readonly #lastOf = new Map<number, number>();
 
   constructor(clock: Clock) {

@@ -7,7 +7,11 @@ import {
   type WriteRequest,
   type WriteResponse,
 } from '#cluster/node/service.ts';
-import { rowVersionsFormatLevel, typedRowsFormatLevel } from '#lib/format_level.ts';
+import {
+  resolutionsFormatLevel,
+  rowVersionsFormatLevel,
+  typedRowsFormatLevel,
+} from '#lib/format_level.ts';
 import type { Admission } from '../admission/admission.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { SampleNamespaces } from '../namespace/sample_namespaces.ts';
@@ -66,7 +70,8 @@ export class Writes {
         this.counts.rowsRefused += write.rowCount;
         return write.refused(rowOutcome.stalePlacement);
       }
-      if (sampleNamespaces.isBehind(request.namespacesRevision)) {
+      if (formats.level() >= resolutionsFormatLevel) sampleNamespaces.checkRelease(request);
+      if (sampleNamespaces.isBehind(request)) {
         this.counts.rowsRefused += write.rowCount;
         return write.refused(rowOutcome.stalePlacement);
       }

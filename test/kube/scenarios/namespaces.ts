@@ -58,6 +58,15 @@ async function resources(stage: Stage): Promise<Ending> {
   await applyNamespace(kube, 'experiments', { retentionTime: '12h', reclaimPolicy: 'Delete' });
   await namespaceSays(kube, 'long-term', 'True', 'NamespaceReady');
   await namespaceSays(kube, 'experiments', 'True', 'NamespaceReady');
+  await applyNamespace(kube, 'windows', {
+    resolution: '5m',
+    retentionTime: '90d',
+    reclaimPolicy: 'Delete',
+  });
+  await namespaceSays(kube, 'windows', 'True', 'NamespaceReady');
+  const made = (await coordinator(kube, smallName, 'namespace')).registry.namespaces['windows'];
+  const [aggregation] = made.aggregationOptions.aggregations;
+  assert.equal(aggregation.attributes.resolutionNanos, String(300e9));
   await applyNamespace(kube, 'copy', { name: 'experiments', reclaimPolicy: 'Delete' });
   await namespaceSays(kube, 'copy', 'False', 'NameConflict');
   await removeNamespace(kube, 'copy');
@@ -75,7 +84,9 @@ async function resources(stage: Stage): Promise<Ending> {
   const patch = ['patch', 'tsdbnamespace', 'long-term', '-n', namespace, '--type=merge'];
   const blockSize = await kube.kubectl([...patch, '-p', '{"spec":{"blockSize":"4h"}}']);
   assert.match(blockSize.output, /blockSize is immutable/);
-  for (const name of ['long-term', 'experiments', 'early']) await removeNamespace(kube, name);
+  for (const name of ['long-term', 'experiments', 'windows', 'early']) {
+    await removeNamespace(kube, name);
+  }
   await waitFor('Delete takes the namespace away, Retain leaves it', 30_000, async () => {
     const left = (await registered(kube, smallName)).join(', ');
     return left === 'by-hand, default, early, long-term' ? null : left;
@@ -85,12 +96,13 @@ async function resources(stage: Stage): Promise<Ending> {
   assert.equal(Number(nanos), 720 * 3_600e9, 'what a person made is left alone');
   await smallReady(kube);
   await removeSmall(kube);
-  const added = ['default', 'early', 'long-term', 'experiments'];
+  const added = ['default', 'early', 'long-term', 'experiments', 'windows'];
   return {
     calls: [
       'placement-init small-zone-a-0',
       ...added.map((name) => `namespace-add ${name}`),
       'namespace-delete experiments',
+      'namespace-delete windows',
     ],
   };
 }

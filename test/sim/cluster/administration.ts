@@ -10,11 +10,12 @@ import { publishDeletions, type PublishingParts } from '#cluster/metadata/publis
 import { Truncations } from '#cluster/metadata/truncations.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import type { SimulatedCluster } from './cluster.ts';
+import { namespace as first, type SimulatedCluster } from './cluster.ts';
 import type { Deleted } from './history.ts';
 import { seriesName } from './series.ts';
 import { clusterName, type SimulatedCoordinator } from './world.ts';
 import { requestSignal } from './request_signal.ts';
+import { windowsNamespace } from './windows/shape.ts';
 
 /** Rows of a namespace; of all series, and of all time, where null is given. */
 export interface DeletedRows {
@@ -52,10 +53,14 @@ export class Administration {
             startNanos: BigInt(millis.from) * nanosPerMilli,
             endNanos: BigInt(millis.to + 1) * nanosPerMilli,
           };
-    const request = { namespace, query, ...range, selectors: [] };
+    const request = { query, ...range, selectors: [] };
+    const hasWindows = this.#cluster.namespaces().has(windowsNamespace);
+    // What is deleted goes from windows too.
+    const both = hasWindows && namespace === first ? [namespace, windowsNamespace] : [namespace];
+    const requests = both.map((each) => ({ ...request, namespace: each }));
     return this.#delete('delete rows', by, rows, async () => {
       const view = await by.topology.refresh(requestSignal());
-      return (await publishDeletions(publishingPartsOf(by), [request], view, requestSignal()))
+      return (await publishDeletions(publishingPartsOf(by), requests, view, requestSignal()))
         .sequence;
     });
   }

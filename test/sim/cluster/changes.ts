@@ -39,7 +39,7 @@ export class Changes {
     const to = Math.floor(world.wallMillis) - random.below(random.below(2) * retentionMillis + 1);
     const from = to - random.below(deletedMillisMax);
     const rows: DeletedRows = {
-      namespace: random.pick([...this.#cluster.namespaces().keys()]),
+      namespace: random.pick(this.#cluster.sampleNamespaces()),
       series: random.below(6) === 0 ? null : random.below(seriesCount),
       millis: random.below(12) === 0 ? null : { from, to },
     };

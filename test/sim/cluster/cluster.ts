@@ -27,6 +27,7 @@ import { History, type ReadFacts, type Rows, type VersionTime } from './history.
 import { seriesName, SimulatedSeries, type SimulatedRow } from './series.ts';
 import { clusterName, type SimulatedCoordinator, World } from './world.ts';
 import { requestSignal } from './request_signal.ts';
+import { windowMillis, windowsNamespace, windowsRetentionMillis } from './windows/shape.ts';
 
 export const namespace = 'metrics';
 export const replicaFactor = 3;
@@ -57,6 +58,8 @@ export interface ClusterShape {
   readonly writesTypedRows?: boolean;
   /** Of the namespaces, other than usual. */
   readonly options?: Partial<Namespace['options']>;
+  /** There is an aggregated namespace, too. */
+  readonly hasWindows?: boolean;
 }
 
 export interface ReadOptions {
@@ -131,7 +134,23 @@ export class SimulatedCluster {
     const body = { numShards, replicationFactor: replicaFactor, instances };
     await admin.placementInit(body, plainRequest, requestSignal());
     for (const name of namespaces) await this.addNamespace(name, undefined, shape.options);
+    if (shape.hasWindows === true) await this.#addWindows(first!);
     await this.settle();
+  }
+
+  /** Of the first namespace, which has had every row from the beginning. */
+  async #addWindows({ admin }: SimulatedCoordinator): Promise<void> {
+    this.historyOf(windowsNamespace).retentionMillis = windowsRetentionMillis;
+    await admin.namespaces.update((registry) => {
+      const whole = new Map(registry);
+      whole.set(namespace, { ...registry.get(namespace)!, completeSinceNanos: 0n });
+      return addNamespace(whole, aggregatedNamespace());
+    }, requestSignal());
+  }
+
+  /** Those that rows are written to. */
+  sampleNamespaces(): string[] {
+    return [...this.namespaces().keys()].filter((name) => name !== windowsNamespace);
   }
 
   async addNamespace(
@@ -192,8 +211,8 @@ export class SimulatedCluster {
     try {
       const table = this.#table;
       const sent = this.#isTyped(rows) ? table.typedRows(rows) : table.rows(rows);
-      const { namespacesRevision } = coordinator.topology.view;
-      const options = isOfAll ? { namespacesRevision } : {};
+      const { namespacesRevision: revision, lineageId } = coordinator.topology.view;
+      const options = isOfAll ? { registry: { revision, lineageId } } : {};
       const { session } = coordinator;
       ({ outcomes } = await session.write(name, sent, table, requestSignal(), options));
     } catch (error) {
@@ -355,7 +374,7 @@ export class SimulatedCluster {
       const isAway = (name: string): boolean => world.nodes.get(name)?.isolationGroup === group;
       const join = world.network.cut((from, to) => isAway(from) || isAway(to));
       world.trace(`last check without ${group}`);
-      for (const name of this.namespaces().keys()) {
+      for (const name of this.sampleNamespaces()) {
         // The first one may still wait for those that are away.
         let rows: Rows | null = null;
         for (let tries = 3; tries > 0 && rows === null; tries -= 1) {
@@ -438,6 +457,21 @@ function shortNamespace(name: string, more: Partial<Namespace['options']>): Name
       },
       indexOptions: { enabled: true, blockSizeNanos: BigInt(blockMillis) * nanosPerMilli },
     },
+  };
+}
+
+/** Windows of all series in blocks of a minute. */
+function aggregatedNamespace(): Namespace {
+  const resolutionNanos = BigInt(windowMillis) * nanosPerMilli;
+  const attributes = { resolutionNanos, downsampleOptions: { all: true } };
+  const made = shortNamespace(windowsNamespace, {
+    aggregations: [{ aggregated: true, attributes }],
+  });
+  const { retentionOptions } = made.options;
+  const retentionPeriodNanos = BigInt(windowsRetentionMillis) * nanosPerMilli;
+  return {
+    ...made,
+    options: { ...made.options, retentionOptions: { ...retentionOptions, retentionPeriodNanos } },
   };
 }
 

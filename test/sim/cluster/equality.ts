@@ -7,11 +7,13 @@ import { samplesOf } from '#node/storage/database_testing.ts';
 import type { SimulatedCluster } from './cluster.ts';
 import type { SimulatedNode } from './world.ts';
 import { requestSignal } from './request_signal.ts';
+import { textOf, windowsOf } from './windows/rows.ts';
+import { windowsNamespace } from './windows/shape.ts';
 
 const nanosPerMilli = 1_000_000n;
 
 /** By series, then by Unix nanoseconds. */
-type Replica = ReadonlyMap<string, ReadonlyMap<bigint, number>>;
+type Replica = ReadonlyMap<string, ReadonlyMap<bigint, number | string>>;
 
 /**
  * Compares all rows that do not expire soon, which takes some time of the cluster.
@@ -63,13 +65,23 @@ async function replicaOf(
     },
     requestSignal(),
   );
+  if (namespace === windowsNamespace) {
+    return new Map(
+      [...windowsOf(response.bundle)].map(([series, windows]) => [
+        series,
+        new Map(
+          [...windows].map(([millis, seen]) => [BigInt(millis) * nanosPerMilli, textOf(seen)]),
+        ),
+      ]),
+    );
+  }
   return new Map([...samplesOf(response)].map(([series, rows]) => [series, new Map(rows)]));
 }
 
 function differenceOf(one: Replica, other: Replica): string | null {
   for (const series of new Set([...one.keys(), ...other.keys()])) {
-    const ones = one.get(series) ?? new Map<bigint, number>();
-    const others = other.get(series) ?? new Map<bigint, number>();
+    const ones = one.get(series) ?? new Map<bigint, number | string>();
+    const others = other.get(series) ?? new Map<bigint, number | string>();
     for (const nanos of new Set([...ones.keys(), ...others.keys()])) {
       const value = ones.get(nanos);
       const otherValue = others.get(nanos);

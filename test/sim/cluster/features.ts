@@ -16,6 +16,7 @@ export const features = [
   'deletions',
   'equality',
   'upgrade',
+  'windows',
 ] as const;
 
 export type Feature = (typeof features)[number];

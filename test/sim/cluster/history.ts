@@ -62,6 +62,8 @@ export class History {
   /** By series and number of the stretch. */
   readonly #series = new Map<string, Map<number, Stretch>>();
   #deletions: Deleted[] = [];
+  /** Those that are forgotten, too. */
+  readonly #everDeleted: Deleted[] = [];
   /** So long rows are kept at least; as usual when not set. */
   retentionMillis: number | undefined = undefined;
   acknowledged = 0;
@@ -87,6 +89,32 @@ export class History {
   /** Notes that a deletion is about to be asked for. */
   beginDeletion(deleted: Deleted): void {
     this.#deletions.push(deleted);
+    this.#everDeleted.push(deleted);
+  }
+
+  /** Writes of the rows of a time, both ends inclusive, in the order of time, by series. */
+  *rowsIn(fromMillis: number, toMillis: number): Iterable<[series: string, Written[][]]> {
+    for (const [series, stretches] of this.#series) {
+      const found: [number, Written[]][] = [];
+      const last = Math.floor(toMillis / stretchMillis);
+      for (let number = Math.floor(fromMillis / stretchMillis); number <= last; number += 1) {
+        for (const [millis, writes] of stretches.get(number) ?? []) {
+          if (millis >= fromMillis && millis <= toMillis) found.push([millis, writes]);
+        }
+      }
+      const rows = found.sort(([a], [b]) => a - b).map(([, writes]) => writes);
+      if (rows.length > 0) yield [series, rows];
+    }
+  }
+
+  /** Whether a deletion ever concerned rows of the time, both ends inclusive. */
+  wasDeletedIn(series: string, fromMillis: number, toMillis: number): boolean {
+    return this.#everDeleted.some(
+      (each) =>
+        toMillis >= each.fromMillis &&
+        fromMillis <= each.toMillis &&
+        (each.series === null || each.series === series),
+    );
   }
 
   /** Rows that will never be asked for again. */

@@ -23,6 +23,7 @@ import type { Feature } from './features.ts';
 import type { SimulatedRow } from './series.ts';
 import type { SimulatedCoordinator } from './world.ts';
 import { requestSignal } from './request_signal.ts';
+import { WindowChecks } from './windows/checks.ts';
 
 const writeMillis = 100;
 const readMillis = 200;
@@ -122,6 +123,8 @@ class Run {
     const { world } = cluster;
     const { time } = world;
     const groups = ['a', 'b', 'c', 'd'].slice(0, 3 + random.below(2));
+    // A third of the runs, which have floats alone: of those that a typed row has replaced windows may know.
+    const hasWindows = features.has('windows') && world.randomFor('windows').below(3) === 0;
     await cluster.found({
       nodes: groups.flatMap((group) =>
         random.below(3) === 0 ? [`${group}0`, `${group}1`] : [`${group}0`],
@@ -129,8 +132,11 @@ class Run {
       coordinators: 2 + random.below(2),
       numShards: 4,
       isOfFormerRelease: features.has('upgrade'),
-      writesTypedRows: true,
+      writesTypedRows: !hasWindows,
+      hasWindows,
     });
+    const windows = hasWindows ? new WindowChecks(cluster) : null;
+    if (windows !== null) this.#every(blockMillis / 6, async () => windows.note());
     this.#every(writeMillis, () => this.#write());
     this.#every(readMillis, () => this.#read());
     this.#every(blockMillis, async () => {
@@ -142,7 +148,9 @@ class Run {
       // At format level 1 late ones take rows of sealed chunks that were written after them.
       this.#every(deletionMillis, async () => this.#isUpgraded && changes.deleteRows());
     }
-    if (features.has('namespaces')) this.#every(namespaceMillis, () => changes.changeNamespace());
+    // Windows are of the rows of all namespaces, each of which would have to have every row.
+    if (features.has('namespaces') && !hasWindows)
+      this.#every(namespaceMillis, () => changes.changeNamespace());
     this.#isUpgraded = !features.has('upgrade');
     const isFinished = this.#isUpgraded ? null : this.#finishUpgrade();
     const faults = new Faults(cluster, features);
@@ -161,12 +169,15 @@ class Run {
     await cluster.settle();
     slowDown.cancel();
     this.#isOver = true;
+    const windowsSettled = windows?.settle();
     await time.until(() => changes.isIdle);
     await cluster.settle();
     await changes.administration.settle();
     await isFinished;
     await this.#allWriteNewestFormats();
     if (features.has('equality')) await this.#becomeEqual();
+    await windowsSettled;
+    await windows?.checkNoted();
     await cluster.checkEveryMajority();
   }
 
@@ -234,7 +245,7 @@ class Run {
 
   /** The first one in half of the cases, where there are others. */
   #namespace(): string {
-    const names = [...this.#cluster.namespaces().keys()];
+    const names = this.#cluster.sampleNamespaces();
     if (names.length < 2 || this.#random.below(2) === 0) return namespace;
     return this.#random.pick(names);
   }

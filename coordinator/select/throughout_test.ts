@@ -1,0 +1,113 @@
+/** What aggregated namespaces alone have of names and series, through the API of a coordinator. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { NamespaceStore } from '#cluster/namespaces/store.ts';
+import { nowSeconds, testCluster, TestCoordinator } from '../coordinator_testing.ts';
+import { makeWindows } from '../windows_testing.ts';
+import { dividedRange } from './throughout_source.ts';
+
+const day = 86_400;
+
+const seriesOf = (part: string, days: number) => ({
+  tags: [
+    { name: '__name__', value: 'm' },
+    { name: `only_${part}`, value: 'yes' },
+    { name: 'part', value: part },
+  ],
+  windows: [{ endNanos: BigInt(nowSeconds() - days * day) * 1_000_000_000n, last: 1, max: 2 }],
+});
+
+test('names and series that windows alone have are found, where the range goes back so far', async () => {
+  await using test = await TestCoordinator.openReady();
+  await makeWindows(test, [seriesOf('old', 5), seriesOf('both', 5)]);
+  const row = { timestamp: nowSeconds() - 60, value: 1 };
+  for (const part of ['both', 'new']) {
+    const tags = { __name__: 'm', [`only_${part}`]: 'yes', part };
+    assert.equal((await test.post('/api/v1/json/write', { tags, ...row })).status, 200);
+  }
+  const dataOf = async (path: string, since: string) => {
+    const { status, json, text } = await test.get(`/api/v1/${path}${since}`);
+    assert.equal(status, 200, text);
+    return json.data;
+  };
+  const recent = `start=${nowSeconds() - 3_600}`;
+  assert.deepEqual(await dataOf('label/part/values?', ''), ['both', 'new', 'old']);
+  assert.deepEqual(await dataOf('label/part/values?', recent), ['both', 'new']);
+  assert.deepEqual(await dataOf('labels?', ''), [
+    '__name__',
+    'only_both',
+    'only_new',
+    'only_old',
+    'part',
+  ]);
+  const partsOf = (series: readonly { readonly part: string }[]) =>
+    series.map(({ part }) => part).sort();
+  assert.deepEqual(partsOf(await dataOf('series?match[]=m', '')), ['both', 'new', 'old']);
+  assert.deepEqual(partsOf(await dataOf('series?match[]=m&', recent)), ['both', 'new']);
+  const long = `start=${nowSeconds() - 10 * day}&end=${nowSeconds() - 3 * day}`;
+  assert.deepEqual(partsOf(await dataOf('series?match[]=m&', long)), ['both', 'old']);
+});
+
+test('windows of before their namespace was made ready are not looked for', async () => {
+  await using test = await TestCoordinator.openReady();
+  await makeWindows(test, [seriesOf('old', 5)]);
+  const day5 = `/api/v1/query?query=m&time=${nowSeconds() - 5 * day}`;
+  assert.equal((await test.get(day5)).json.data.result.length, 1);
+  await new NamespaceStore(test.kv, testCluster).update(
+    (registry) =>
+      new Map(registry).set('coarse', {
+        ...registry.get('coarse')!,
+        completeSinceNanos: BigInt(nowSeconds()) * 1_000_000_000n,
+      }),
+    new AbortController().signal,
+  );
+  await test.topology.until(
+    ({ namespaces }) => (namespaces.get('coarse')?.completeSinceNanos ?? 0n) > 0n,
+    new AbortController().signal,
+  );
+  const { headers } = await test.get(day5);
+  assert.equal(headers['tsdb-namespaces'], 'default');
+});
+
+test('what lies before the samples goes to the finest windows that have all of it', () => {
+  const hour = 3_600_000;
+  const resolutionOf = (namespace: string, resolutionMillis: number, fromHours: number) => ({
+    namespace,
+    resolutionMillis,
+    fromMillis: fromHours * hour,
+  });
+  const timeline = {
+    samplesFromMillis: 100 * hour,
+    resolutions: [resolutionOf('fine', 60_000, 50), resolutionOf('coarse', hour, 10)],
+  };
+  const nanosOf = (hours: number) => BigInt(hours * hour) * 1_000_000n;
+  const divided = (fromHours: number, toHours: number) =>
+    dividedRange(timeline, { startNanos: nanosOf(fromHours), endNanos: nanosOf(toHours) });
+  const rangeOf = (from: number, to: number) => ({
+    startNanos: nanosOf(from),
+    endNanos: nanosOf(to),
+  });
+  assert.equal(divided(100, 120), null);
+  assert.equal(dividedRange(null, rangeOf(0, 1)), null);
+  // The window that ends at the seam is asked, samples after it.
+  assert.deepEqual(divided(60, 120), {
+    namespace: 'fine',
+    windows: { startNanos: nanosOf(60), endNanos: nanosOf(100) + 1n },
+    samples: { startNanos: nanosOf(100) + 1n, endNanos: nanosOf(120) },
+  });
+  const inHour = { ...timeline, samplesFromMillis: 100 * hour - 1_000 };
+  assert.deepEqual(dividedRange(inHour, rangeOf(20, 120)), {
+    namespace: 'coarse',
+    windows: { startNanos: nanosOf(20), endNanos: nanosOf(100) + 1n },
+    samples: { startNanos: nanosOf(100) + 1n, endNanos: nanosOf(120) },
+  });
+  assert.deepEqual(divided(20, 30), {
+    namespace: 'coarse',
+    windows: rangeOf(20, 30),
+    samples: null,
+  });
+  assert.equal(divided(0, 120)!.namespace, 'coarse');
+  // Windows that go back no further than samples tell nothing more.
+  const short = { ...timeline, resolutions: [resolutionOf('short', 60_000, 100)] };
+  assert.equal(dividedRange(short, rangeOf(0, 120)), null);
+});

@@ -1,0 +1,59 @@
+/** An aggregated namespace of the fake node with windows in it, for tests of what is read beside samples. */
+import { NamespaceStore } from '#cluster/namespaces/store.ts';
+import { valueOfWindow } from '#engine/typed/window.ts';
+import { encodeTags, type Tags } from '#lib/tags.ts';
+import { type TestCoordinator, testCluster } from './coordinator_testing.ts';
+
+const { signal } = new AbortController();
+
+export interface TestWindow {
+  readonly endNanos: bigint;
+  readonly last: number;
+  readonly max: number;
+}
+
+/** Makes namespace "coarse", an hour for 30 days, and its windows by series. */
+export async function makeWindows(
+  test: TestCoordinator,
+  all: readonly { readonly tags: Tags; readonly windows: readonly TestWindow[] }[],
+): Promise<void> {
+  const attributes = { resolutionDuration: '1h', downsampleOptions: { all: true } };
+  const options = {
+    flushEnabled: true,
+    retentionOptions: { retentionPeriodDuration: '720h', blockSizeDuration: '24h' },
+    indexOptions: { enabled: true, blockSizeDuration: '24h' },
+    aggregationOptions: { aggregations: [{ aggregated: true, attributes }] },
+  };
+  const path = '/api/v1/services/tsdb/namespace';
+  // All nodes have to say that they make windows.
+  test.node.instanceId = test.topology.view.placement!.instances[0]!.id;
+  for (const [url, body] of [
+    ['/api/v1/services/tsdb/upgrade/finish', {}],
+    [path, { name: 'coarse', options }],
+    [`${path}/ready`, { name: 'coarse' }],
+  ] as const) {
+    const answer = await test.post(url, body);
+    if (answer.status !== 200) throw new Error(answer.text);
+  }
+  // As one of a time in which the samples of before were still there.
+  await new NamespaceStore(test.kv, testCluster).update(
+    (registry) =>
+      new Map(registry).set('coarse', { ...registry.get('coarse')!, completeSinceNanos: 0n }),
+    signal,
+  );
+  await test.topology.until(
+    ({ namespaces }) => namespaces.get('coarse')?.completeSinceNanos === 0n,
+    signal,
+  );
+  for (const [slot, { tags, windows }] of all.entries()) {
+    const rows = new Map(
+      windows.map(({ endNanos, last, max }) => {
+        const value = { deletions: 0n, count: 2, last, min: 0, max, sum: last + max, resets: 0 };
+        return [endNanos, valueOfWindow(value)];
+      }),
+    );
+    const tagBytes = encodeTags(tags);
+    const series = { tags: tagBytes, decoded: tags, slot, rows, startNanos: new Map() };
+    test.node.seriesOf('coarse').push(series);
+  }
+}

@@ -1,0 +1,97 @@
+/** What a node has of the namespaces of which windows are made, and of those that have them, at one moment. */
+import { aggregationOf, isReady } from '#cluster/namespaces/namespaces.ts';
+import { completeSince, isOfSamples, isOfWindows } from '#cluster/namespaces/samples.ts';
+import type { SampleStore } from '#engine/store/sample_store.ts';
+import type { UnixNanos } from '#lib/time.ts';
+import type { BlockFile } from '../filesets/namespace_files.ts';
+import { beforeAllTime, type NamespaceState } from '../namespace/namespace.ts';
+import { sliceNanosOf } from './slices.ts';
+
+export interface StateParts {
+  readonly namespaces: ReadonlyMap<string, NamespaceState>;
+  readonly store: SampleStore;
+}
+
+/** A namespace of samples, as slices are made of it. */
+export interface Raw {
+  readonly namespace: NamespaceState;
+  readonly retentionNanos: bigint;
+  readonly completeSinceNanos?: bigint;
+  readonly blockSizeNanos: bigint;
+  readonly bufferPastNanos: bigint;
+  readonly expiredBeforeNanos: UnixNanos;
+  /** In use, by shard, by ascending block. */
+  readonly files: ReadonlyMap<number, readonly BlockFile[]>;
+  readonly inMemory: ReadonlySet<bigint>;
+}
+
+/** A namespace of windows. */
+export interface Target {
+  readonly namespace: NamespaceState;
+  readonly resolutionNanos: bigint;
+  readonly sliceNanos: bigint;
+}
+
+export function targetsOf({ namespaces }: Pick<StateParts, 'namespaces'>): Target[] {
+  const all = [...namespaces.values()];
+  const rawRetentionNanos = all.filter(isRaw).reduce<bigint>((most, { retentionNanos }) => {
+    return retentionNanos > most ? retentionNanos : most;
+  }, 0n);
+  return all.flatMap((namespace) => {
+    const { definition, options, blockSizeNanos } = namespace;
+    if (!isOfWindows(definition) || !options.flushEnabled || !knowsExpiry(namespace)) return [];
+    const { resolutionNanos } = aggregationOf(definition)!;
+    const sliceNanos = sliceNanosOf(resolutionNanos, blockSizeNanos, rawRetentionNanos);
+    return [{ namespace, resolutionNanos, sliceNanos }];
+  });
+}
+
+const isRaw = ({ definition }: NamespaceState): boolean =>
+  isReady(definition) && isOfSamples(definition);
+
+/** Whether it was looked for what is past retention since the start. */
+const knowsExpiry = ({ expiredBeforeNanos }: NamespaceState): boolean =>
+  expiredBeforeNanos !== beforeAllTime;
+
+/**
+ * In the order in which they were made ready, as reads have it.
+ * @returns none as long as it is not known what of them is past retention
+ */
+export function rawsOf({ namespaces, store }: StateParts): Raw[] {
+  const all = [...namespaces.values()].filter(isRaw);
+  if (!all.every(knowsExpiry)) return [];
+  return all.map((namespace) => ({
+    namespace,
+    retentionNanos: namespace.retentionNanos,
+    ...(namespace.definition.completeSinceNanos === undefined
+      ? {}
+      : { completeSinceNanos: namespace.definition.completeSinceNanos }),
+    blockSizeNanos: namespace.blockSizeNanos,
+    bufferPastNanos: namespace.options.retentionOptions.bufferPastNanos,
+    expiredBeforeNanos: namespace.expiredBeforeNanos,
+    files: byShard(namespace.files.all(null)),
+    inMemory: new Set(
+      store.blocks(namespace.ordinal).map(({ blockStartNanos }) => blockStartNanos),
+    ),
+  }));
+}
+
+/** From which time on there is every row that ever was; null where there is no namespace of samples. */
+export function completeFrom(raws: readonly Raw[]): bigint | null {
+  if (raws.length === 0) return null;
+  const all = raws.map(({ expiredBeforeNanos, completeSinceNanos }) => ({
+    keepsFromNanos: expiredBeforeNanos,
+    completeSinceNanos,
+  }));
+  return completeSince(all, 0n);
+}
+
+function byShard(files: readonly BlockFile[]): Map<number, BlockFile[]> {
+  const all = new Map<number, BlockFile[]>();
+  for (const file of files) {
+    const some = all.get(file.shard);
+    if (some === undefined) all.set(file.shard, [file]);
+    else some.push(file);
+  }
+  return all;
+}
