@@ -14,7 +14,7 @@ import type {
   SelectResult,
 } from '../select/storage.ts';
 import { type ApiAnswer, type ApiRequest, jsonAnswer, jsonContentType } from '../http/http_api.ts';
-import { choiceOf } from './choice.ts';
+import { choiceOf } from '../http/namespace_choice.ts';
 import {
   answerHeaders,
   boundParameter,

@@ -6,7 +6,7 @@ import { writeResultJson } from '../promql/engine.ts';
 import type { PromqlEngine, QueryOptions, QueryResult, StatsDetail } from '../promql/engine.ts';
 import { type ApiAnswer, type ApiRequest, bothNames, jsonContentType } from '../http/http_api.ts';
 import type { ChoosableStorage } from '../select/storage.ts';
-import { choiceOf } from './choice.ts';
+import { choiceOf } from '../http/namespace_choice.ts';
 import {
   answerHeaders,
   checkOrder,

@@ -20,7 +20,7 @@ import type {
   ThroughoutStorage,
 } from '../select/storage.ts';
 import type { ApiAnswer, ApiRequest } from '../http/http_api.ts';
-import { choiceOf } from './choice.ts';
+import { choiceOf } from '../http/namespace_choice.ts';
 import { answerHeaders, type QuerySettings, readOptionsOf } from './parameters.ts';
 
 export interface RemoteReadSetup {

@@ -3,7 +3,7 @@
  * names, or for all rows that there are (docs/AGGREGATION.md, One answer over several resolutions).
  */
 import type { ReadColumn } from '#engine/aggregation/floats.ts';
-import { rowsInRange } from '#engine/store/rows_in_range.ts';
+import { rowsInRange } from '#engine/store/read/rows_in_range.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import { joinedLabels, joinedRows, withChunks } from './join.ts';
 import { NamespaceSource, type SourceSetup } from './namespace_source.ts';

@@ -2,7 +2,7 @@
 import { floatsOfWindows } from '#engine/aggregation/floats.ts';
 import { foldWindowsMax, WindowFold } from '#engine/aggregation/fold.ts';
 import { foldRows } from '#engine/aggregation/fold_rows.ts';
-import { rowsInRange } from '#engine/store/rows_in_range.ts';
+import { rowsInRange } from '#engine/store/read/rows_in_range.ts';
 import { apart } from '#engine/store/typed_chunks.ts';
 import { joinedRows, withChunks } from './join.ts';
 import { NamespaceSource, type SourceSetup } from './namespace_source.ts';

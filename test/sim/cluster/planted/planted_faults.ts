@@ -22,6 +22,30 @@ export const plantedFaults: readonly PlantedFault[] = [
     wrong: 'revision < 0 * this.#since',
   },
   {
+    name: 'windows-that-miss-rows-written-anew',
+    file: 'engine/aggregation/fold_rows.ts',
+    right: '    versions.set(end, version);',
+    wrong: '    void version;',
+  },
+  {
+    name: 'windows-that-are-made-once',
+    file: 'node/storage/aggregation/aggregator.ts',
+    right: '      if (note.madeOf === madeOf) return null;',
+    wrong: "      if (note.madeOf !== '') return null;",
+  },
+  {
+    name: 'windows-that-are-noted-after-their-fileset-is-lost',
+    file: 'node/storage/aggregation/aggregator.ts',
+    right: '    if (isThere || this.#notes.get(key)?.hasWindows !== true) return;',
+    wrong: '    if (isThere || this.#notes.get(key)?.hasWindows !== false) return;',
+    beside: [
+      {
+        right: '    const gone = this.#notes.retain((key) => {',
+        wrong: '    const gone = this.#notes.retain((key) => { if (key !== null) return true;',
+      },
+    ],
+  },
+  {
     name: 'a-log-that-is-not-synced',
     file: 'node/persist/commitlog/commitlog.ts',
     right: '    await segment.file.sync();\n    segment.syncedPosition = end;',

@@ -1,6 +1,6 @@
 /** Chunks of a series without what lies outside a range: storage gives all of a fileset that overlaps it. */
-import { chunkHeaders, kindsAll } from '../codec/chunk.ts';
-import { keepRows } from './chunk_merge.ts';
+import { chunkHeaders, kindsAll } from '../../codec/chunk.ts';
+import { keepRows } from '../chunk_merge.ts';
 
 /**
  * @param chunks one after the other, of floats and typed rows
