@@ -22,12 +22,6 @@ export const plantedFaults: readonly PlantedFault[] = [
     wrong: 'revision < 0 * this.#since',
   },
   {
-    name: 'windows-that-miss-rows-written-anew',
-    file: 'engine/aggregation/fold_rows.ts',
-    right: '    versions.set(end, version);',
-    wrong: '    void version;',
-  },
-  {
     name: 'windows-that-are-made-once',
     file: 'node/storage/aggregation/aggregator.ts',
     right: '      if (note.madeOf === madeOf) return null;',
