@@ -420,6 +420,24 @@ test('windows that a deletion touches are made of what is left, and of a series 
   assert.equal(world.aggregator.counts.slices, 0);
 });
 
+test('a deletion that begins inside of a window leaves it with the rows of before', async () => {
+  const world = await World.open();
+  await world.write(rowsOf('a', day, 400));
+  await world.flush();
+  await world.run();
+  const startNanos = day + hour + 2n * minute;
+  // The time of the window that it begins in is deleted, and that of the one that it ends in is not.
+  const endNanos = day + 2n * hour + minute;
+  await world.delete('a', { startNanos, endNanos });
+  const left = world.written.filter(({ nanos }) => nanos < startNanos || nanos >= endNanos);
+  world.written.splice(0, Infinity, ...left);
+  await world.start();
+  await world.flush();
+  await world.clean();
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
 test('raw rows that cannot be read put no windows out of use', async () => {
   const world = await World.open();
   await world.write(rowsOf('a', day, 1_000));

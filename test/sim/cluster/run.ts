@@ -125,13 +125,15 @@ class Run {
     const groups = ['a', 'b', 'c', 'd'].slice(0, 3 + random.below(2));
     // A third of the runs, which have floats alone: of those that a typed row has replaced windows may know.
     const hasWindows = features.has('windows') && world.randomFor('windows').below(3) === 0;
+    // Windows are made, and rows deleted and written anew, when the upgrade is finished: from the beginning there.
+    const isOld = features.has('upgrade') && !hasWindows;
     await cluster.found({
       nodes: groups.flatMap((group) =>
         random.below(3) === 0 ? [`${group}0`, `${group}1`] : [`${group}0`],
       ),
       coordinators: 2 + random.below(2),
       numShards: 4,
-      isOfFormerRelease: features.has('upgrade'),
+      isOfFormerRelease: isOld,
       writesTypedRows: !hasWindows,
       hasWindows,
     });
@@ -151,7 +153,7 @@ class Run {
     // Windows are of the rows of all namespaces, each of which would have to have every row.
     if (features.has('namespaces') && !hasWindows)
       this.#every(namespaceMillis, () => changes.changeNamespace());
-    this.#isUpgraded = !features.has('upgrade');
+    this.#isUpgraded = !isOld;
     const isFinished = this.#isUpgraded ? null : this.#finishUpgrade();
     const faults = new Faults(cluster, features);
     for (let fault = 0; fault < size; fault += 1) {

@@ -36,6 +36,8 @@ export class WindowChecks {
   readonly #cluster: SimulatedCluster;
   readonly #noted: Noted[] = [];
   #notedMillis: number;
+  /** By series and end: undefined where there is to be none. */
+  readonly #required = new Map<string, Map<number, Seen | undefined>>();
 
   constructor(cluster: SimulatedCluster) {
     this.#cluster = cluster;
@@ -97,16 +99,12 @@ export class WindowChecks {
   async #problem(stoppedMillis: number): Promise<string | null> {
     const [rows, windows] = [await this.#rows(), await this.#windows()];
     if (rows === null || windows === null) return 'they cannot be read';
-    const fromMillis = this.#cluster.keptMillis(namespace).fromMillis + windowMillis;
-    const isIn = (endMillis: number): boolean =>
-      endMillis > fromMillis && endMillis <= stoppedMillis;
+    this.#require(rows, windows, stoppedMillis);
     let checked = 0;
-    for (const series of new Set([...rows.keys(), ...windows.keys()])) {
-      const [ofRows, found] = [rows.get(series), windows.get(series)];
-      for (const endMillis of new Set([...(ofRows?.keys() ?? []), ...(found?.keys() ?? [])])) {
-        if (!isIn(endMillis)) continue;
+    for (const [series, required] of this.#required) {
+      for (const [endMillis, expected] of required) {
         checked += 1;
-        const [expected, actual] = [ofRows?.get(endMillis), found?.get(endMillis)];
+        const actual = windows.get(series)?.get(endMillis);
         if (textOf(expected) === textOf(actual)) continue;
         if (this.#mayDiffer(series, endMillis, expected, actual)) continue;
         return `${series} up to ${endMillis} is ${textOf(actual)}, its rows come to ${textOf(expected)}`;
@@ -136,6 +134,20 @@ export class WindowChecks {
     this.#cluster.note('windows with rows that were never acknowledged');
     const sum = (actual?.sum ?? 0) - (expected?.sum ?? 0);
     return more !== 1 || unknown.some(({ value }) => value === sum);
+  }
+
+  /** What windows are to be, as long as their rows are there; what was known last stays so when these are past retention. */
+  #require(rows: WindowsBySeries, windows: WindowsBySeries, stoppedMillis: number): void {
+    const fromMillis = this.#cluster.keptMillis(namespace).fromMillis + windowMillis;
+    for (const series of new Set([...rows.keys(), ...windows.keys()])) {
+      const [ofRows, found] = [rows.get(series), windows.get(series)];
+      const required = this.#required.get(series) ?? new Map<number, Seen | undefined>();
+      this.#required.set(series, required);
+      for (const endMillis of new Set([...(ofRows?.keys() ?? []), ...(found?.keys() ?? [])])) {
+        if (endMillis <= fromMillis || endMillis > stoppedMillis) continue;
+        required.set(endMillis, ofRows?.get(endMillis));
+      }
+    }
   }
 
   async #rows(): Promise<WindowsBySeries | null> {
