@@ -55,6 +55,7 @@ interface Work {
   readonly raw: readonly { readonly namespace: NamespaceState; readonly file: BlockFile }[];
   readonly completeFromNanos: bigint;
   readonly madeOf: string;
+  readonly deletions: number;
 }
 
 export class Aggregator {
@@ -201,7 +202,7 @@ export class Aggregator {
       );
     });
     if (made === null) return;
-    this.#notes.set(key, { madeOf, hasWindows: made.windows > 0 });
+    this.#notes.set(key, { madeOf, deletions: work.deletions, hasWindows: made.windows > 0 });
     this.#madeMillis.set(key, env.clock.monotonicMillis());
     this.counts.slices += 1;
     this.counts.series += made.series;
@@ -278,9 +279,12 @@ export class Aggregator {
       filesOf(files.get(slice.shard) ?? [], range).map((file) => ({ namespace: of, file })),
     );
     const madeOf = nameOf(raw, ownName);
+    // Of a window whose time was deleted, rows may be left which are not.
+    const deletions = deletionsOf(namespace, slice);
     if (note !== undefined) {
-      if (note.madeOf === madeOf) return null;
-      if (note.madeOf === nameOf(raw, namesOfParts(range))) {
+      const isCut = deletions > note.deletions;
+      if (note.madeOf === madeOf && !isCut) return null;
+      if (note.madeOf === nameOf(raw, namesOfParts(range)) && !isCut) {
         // Brought together since: the rows are the same.
         this.#notes.set(key, { ...note, madeOf });
         return null;
@@ -291,7 +295,7 @@ export class Aggregator {
     // Also of what failed: what it lacks comes from others, or never.
     if (!this.#isTimeToRemake(key, used)) return null;
     const of = used.map(({ namespace: its }) => its);
-    return { target, slice, key, of, raw, completeFromNanos, madeOf };
+    return { target, slice, key, of, raw, completeFromNanos, madeOf, deletions };
   }
 
   /** Whoever writes late rows all the time does not hold a slice up for ever. */
@@ -334,6 +338,11 @@ export class Aggregator {
       for (const key of times.keys()) if (!isKept(key)) times.delete(key);
     }
   }
+}
+
+/** Version of the last deletion that cuts windows of a slice. */
+function deletionsOf({ tombstones }: NamespaceState, slice: Slice): number {
+  return tombstones.versionOf(slice.startNanos, nanosOf(slice));
 }
 
 /** How long slices wait: for rows of memory, and before they are made once more. */

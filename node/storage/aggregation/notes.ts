@@ -24,6 +24,8 @@ export function partsOfKey(key: SliceKey): {
 export interface SliceNote {
   /** Names the raw filesets and the deletions that they were read without. */
   readonly madeOf: string;
+  /** Version of the last deletion of the aggregated namespace in its time, which cuts windows by theirs; -1 for none. */
+  readonly deletions: number;
   /** There were any: the fileset that has them may be lost since. */
   readonly hasWindows: boolean;
   /** Some of what they were made of is gone, whatever is said of the raw rows later. */
