@@ -80,7 +80,9 @@ function noteVersions(
   if (versions === null) return;
   // Rows that are written as they come about have none.
   const words = new Int32Array(lags.buffer, lags.byteOffset, 2 * lags.length);
-  if (words.every((word) => word === 0)) return;
+  let anyBits = 0;
+  for (let i = 0; i < words.length; i++) anyBits |= words[i]!;
+  if (anyBits === 0) return;
   for (let i = 0; i < lags.length; i++) {
     if (lags[i]! <= 0n) continue;
     const version = Number(versionAtNanos(timestampNanos[i]!) + lags[i]!);
