@@ -48,8 +48,18 @@ export async function makeWindows(
   for (const [slot, { tags, windows }] of all.entries()) {
     const rows = new Map(
       windows.map(({ endNanos, last, max }) => {
-        const value = { deletions: 0n, count: 2, last, min: 0, max, sum: last + max, resets: 0 };
-        return [endNanos, valueOfWindow(value)];
+        const value = valueOfWindow({
+          deletions: 0n,
+          rows: 2,
+          lags: 0,
+          others: 0,
+          last,
+          min: 0,
+          max,
+          sum: last + max,
+          resets: 0,
+        });
+        return [endNanos, value];
       }),
     );
     const tagBytes = encodeTags(tags);

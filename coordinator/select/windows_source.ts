@@ -95,15 +95,14 @@ export class WindowsSource {
     const startNanos = floorTo(range.startNanos - 1n, resolutionNanos) + 1n;
     const result = await samples.select(matchers, { startNanos, endNanos }, limits, signal);
     const stretchNanos = resolutionNanos * BigInt(foldWindowsMax - 2);
-    fold ??= new WindowFold();
-    const folding = { fold, resolutionNanos, versions: null };
+    const fold = (shared ??= new WindowFold());
     return withChunks(this.#setup, result, limits, signal, foldUnitsAByte, (chunks) => {
       const made: Uint8Array[] = [];
       for (let from = startNanos; from < endNanos; from += stretchNanos) {
-        folding.fold.begin(resolutionNanos, foldWindowsMax);
-        foldRows(folding, [chunks], [from, least(from + stretchNanos, endNanos)]);
-        if (folding.fold.end() === 0) continue;
-        made.push(...floatsOfWindows([folding.fold.chunks(0n)], column));
+        fold.begin(resolutionNanos, foldWindowsMax);
+        foldRows(fold, [chunks], [from, least(from + stretchNanos, endNanos)]);
+        if (fold.end() === 0) continue;
+        made.push(...floatsOfWindows([fold.chunks(0n)], column));
       }
       return made;
     });
@@ -111,7 +110,7 @@ export class WindowsSource {
 }
 
 /** Made with the first request that needs it; a series is folded in one go, so one is enough. */
-let fold: WindowFold | null = null;
+let shared: WindowFold | null = null;
 
 /** The first window of whose rows none is past retention. */
 function firstWindowEnd({ fromNanos, resolutionNanos }: RecentSamples): bigint {

@@ -26,7 +26,7 @@ export interface AggregationExports {
   encodeFloats(times: number, values: number, lags: number, rows: number, out: number): number;
   /**
    * Writes windows from `first` on as a typed chunk; gives its end. Their versions are those of
-   * their times.
+   * their times, or of rows that were written later.
    * @param deletions version of the last deletion that the rows were without
    * @param scratch `scratchBytes`
    * @param work `encodeBytes`
@@ -51,8 +51,9 @@ export interface AggregationExports {
   foldBytes(): number;
   /**
    * Takes rows that come after those before, in strictly ascending time: i64 times and float64s.
+   * @param lags i64 of each; 0 where none is above 0
    */
-  foldRows(fold: number, times: number, values: number, rows: number): void;
+  foldRows(fold: number, times: number, values: number, lags: number, rows: number): void;
   /** Room for a chunk of so many rows as they are. */
   rawBytes(rows: number): number;
   /** Of the region `scratch`. */

@@ -19,7 +19,7 @@ export class WindowColumnsReader {
    * @throws {TsdbError} BAD_REQUEST when it is malformed
    */
   read(chunk: Uint8Array, columns: readonly WindowColumn[]): WindowRows[] {
-    const asked: AskedFields = new Map(columns.map((name) => [windowField[name], 'all']));
+    const asked: AskedFields = new Map(columns.flatMap(fieldsOf).map((number) => [number, 'all']));
     const read = this.#reader.read(chunk, asked);
     const group = read.groups.findIndex(
       ({ kind, layout }) => kind === valueKind.window && layout === 0,
@@ -29,11 +29,17 @@ export class WindowColumnsReader {
     const endNanos = isWhole
       ? read.timestampNanos.slice()
       : BigInt64Array.from(rows, (row) => read.timestampNanos[row]!);
-    return columns.map((name) => ({
-      endNanos,
-      values: columnOf(read, group, rows, windowField[name]),
-    }));
+    return columns.map((name) => {
+      const [values, less] = fieldsOf(name).map((number) => columnOf(read, group, rows, number));
+      for (let i = 0; less !== undefined && i < rows.length; i++) values![i]! -= less[i]!;
+      return { endNanos, values: values! };
+    });
   }
+}
+
+/** Where there are two, a column is the first one less the second. */
+function fieldsOf(column: WindowColumn): readonly number[] {
+  return column === 'count' ? [windowField.rows, windowField.others] : [windowField[column]];
 }
 
 /** Of each of the group's rows; zero where the field is not there. */

@@ -6,7 +6,7 @@ import { encodeTypedRows } from '../typed/codec.ts';
 import { inColumns } from '../typed/codec_fuzz.ts';
 import { deviceValues } from '../typed/samples_testing.ts';
 import { valueKind } from '../typed/typed_value.ts';
-import { valueOfWindow, type WindowColumn, windowOfValue } from '../typed/window.ts';
+import { type AggregatedWindow, countOf, valueOfWindow, windowOfValue } from '../typed/window.ts';
 import { WindowColumnsReader } from './columns.ts';
 
 const reader = new WindowColumnsReader();
@@ -34,7 +34,9 @@ test('columns that are asked for come with the ends of the windows, zeros and al
         ? deviceValues(numbers, 1)[0]!
         : valueOfWindow({
             deletions: BigInt(numbers.below(2)),
-            count: numbers.below(3),
+            rows: numbers.below(3),
+            lags: numbers.below(2),
+            others: numbers.below(2),
             last: numbers.below(3) / 2,
             min: -numbers.below(2),
             max: numbers.below(2),
@@ -46,21 +48,21 @@ test('columns that are asked for come with the ends of the windows, zeros and al
     const asked = names.filter(() => numbers.below(2) === 0);
     const read = reader.read(chunk, asked);
     const windows = values.flatMap((value, i) =>
-      value[0] === valueKind.window ? [{ end: times[i]!, ...windowOfValue(value) }] : [],
+      value[0] === valueKind.window ? [withCount(times[i]!, windowOfValue(value))] : [],
     );
     for (const [i, name] of asked.entries()) {
       assert.deepEqual(
         [...read[i]!.endNanos],
         windows.map(({ end }) => end),
       );
-      const wanted = Float64Array.from(windows, (window) => window[name as WindowColumn]);
+      const wanted = Float64Array.from(windows, (window) => window[name]);
       assert.deepEqual(bitsOf(read[i]!.values), bitsOf(wanted), `${name} of round ${round}`);
     }
   }
 });
 
 test('a stale marker stays one, in a column of all windows and of some', () => {
-  const one = { deletions: 0n, count: 1, min: 1, max: 1, sum: 1, resets: 0 };
+  const one = { deletions: 0n, rows: 1, lags: 0, others: 0, min: 1, max: 1, sum: 1, resets: 0 };
   for (const last of [0, 5]) {
     const { chunk } = chunkOf([valueOfWindow({ ...one, last }), staleWindow]);
     const { values } = reader.read(chunk, ['last'])[0]!;
@@ -68,9 +70,17 @@ test('a stale marker stays one, in a column of all windows and of some', () => {
   }
 });
 
+const withCount = (end: bigint, window: AggregatedWindow) => ({
+  ...window,
+  end,
+  count: countOf(window),
+});
+
 const staleWindow = valueOfWindow({
   deletions: 0n,
-  count: 1,
+  rows: 2,
+  lags: 0,
+  others: 1,
   last: stale,
   min: 1,
   max: 1,

@@ -26,6 +26,7 @@ export class WindowFold {
   readonly #fold: number;
   readonly #times: number;
   readonly #values: number;
+  readonly #lags: number;
   readonly #base: number;
   #top = pageBytes;
   #columns = 0;
@@ -42,6 +43,7 @@ export class WindowFold {
     this.#fold = this.#room(this.#kernel.foldBytes());
     this.#times = this.#room(8 * rowsAtOnce);
     this.#values = this.#room(8 * rowsAtOnce);
+    this.#lags = this.#room(8 * rowsAtOnce);
     this.#base = this.#top;
   }
 
@@ -65,15 +67,23 @@ export class WindowFold {
    * Takes rows that come after those before.
    * @param timestampNanos in strictly ascending order
    * @param values by their bits: a stale marker is one
+   * @param lags by how much their versions are later than those of their times; null when they are not
    */
-  add(timestampNanos: BigInt64Array, values: Float64Array): this {
+  add(
+    timestampNanos: BigInt64Array,
+    values: Float64Array,
+    lags: BigInt64Array | null = null,
+  ): this {
     const [times, bits] = [bytesOf(timestampNanos), bytesOf(values)];
+    const late = lags === null ? null : bytesOf(lags);
     for (let at = 0; at < times.length; at += 8 * rowsAtOnce) {
       const end = Math.min(times.length, at + 8 * rowsAtOnce);
       const memory = new Uint8Array(this.#buffer);
       memory.set(times.subarray(at, end), this.#times);
       memory.set(bits.subarray(at, end), this.#values);
-      this.#kernel.foldRows(this.#fold, this.#times, this.#values, (end - at) / 8);
+      if (late !== null) memory.set(late.subarray(at, end), this.#lags);
+      const lagsAt = late === null ? 0 : this.#lags;
+      this.#kernel.foldRows(this.#fold, this.#times, this.#values, lagsAt, (end - at) / 8);
     }
     return this;
   }
@@ -126,12 +136,11 @@ export class WindowFold {
     const top = this.#top;
     for (let first = 0; first < timestampNanos.length; first += rowsAtOnce) {
       const rows = Math.min(rowsAtOnce, timestampNanos.length - first);
-      const lags = this.#room(8 * rows);
       const out = this.#room(this.#kernel.rawBytes(rows));
       const memory = new Uint8Array(this.#buffer);
       memory.set(bytesOf(timestampNanos.subarray(first, first + rows)), this.#times);
       memory.set(bytesOf(values.subarray(first, first + rows)), this.#values);
-      const end = this.#kernel.encodeFloats(this.#times, this.#values, lags, rows, out);
+      const end = this.#kernel.encodeFloats(this.#times, this.#values, this.#lags, rows, out);
       parts.push(new Uint8Array(this.#buffer, out, end - out).slice());
       this.#top = top;
     }

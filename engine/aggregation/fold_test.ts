@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readTyped } from '../store/typed_chunks.ts';
 import { allTimes } from '../store/workshop.ts';
-import { type AggregatedWindow, windowOfValue } from '../typed/window.ts';
+import { type AggregatedWindow, countOf, windowOfValue } from '../typed/window.ts';
 import { fuzz } from './fold_fuzz.ts';
 import { WindowFold } from './fold.ts';
 
@@ -27,15 +27,16 @@ function columnsOf(rows: Rows): [BigInt64Array, Float64Array] {
 }
 
 /** Windows of a minute by the second of their ends. */
-function windowsOf(rows: Rows): Map<number, Partial<AggregatedWindow>> {
+function windowsOf(rows: Rows): Map<number, AggregatedWindow & { readonly count: number }> {
   fold.begin(minute, 100).add(...columnsOf(rows));
   fold.end();
   const { timestampNanos, values } = readTyped([fold.chunks(0n)], allTimes);
   return new Map(
-    values.map((value, i) => [
-      Number((timestampNanos[i]! - begin) / 1_000_000_000n),
-      windowOfValue(value),
-    ]),
+    values.map((value, i) => {
+      const window = windowOfValue(value);
+      const seconds = Number((timestampNanos[i]! - begin) / 1_000_000_000n);
+      return [seconds, { ...window, count: countOf(window) }];
+    }),
   );
 }
 
@@ -70,8 +71,7 @@ test('a stale marker is the last of its window, and counts for nothing else', ()
 });
 
 test('what a counter had come to before it began again is kept where last values do not tell it', () => {
-  const resetsOf = (rows: Rows): number[] =>
-    [...windowsOf(rows).values()].map((one) => one.resets!);
+  const resetsOf = (rows: Rows): number[] => [...windowsOf(rows).values()].map((one) => one.resets);
   // 100 → 110 → began again → 120: by the last values it would have grown by 20.
   const hidden: Rows = [
     [30, 100],
@@ -126,7 +126,9 @@ test('windows of a series are as many as were said, and a series may have none',
   assert.equal(values.length, 5000);
   assert.deepEqual(windowOfValue(values[4999]!), {
     deletions: 7n,
-    count: 1,
+    rows: 1,
+    lags: 0,
+    others: 0,
     last: 4999,
     min: 4999,
     max: 4999,

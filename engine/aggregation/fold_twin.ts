@@ -1,5 +1,6 @@
 /** Rows to windows, one after the other: what kernel/aggregation.kernel.ts does fast. */
-import type { AggregatedWindow } from '../typed/window.ts';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
+import { type AggregatedWindow, windowLagsMax } from '../typed/window.ts';
 import { doubleOf } from '../typed/typed_value.ts';
 import { staleBits } from '../typed/histogram.ts';
 
@@ -9,11 +10,15 @@ const rowsAFall = 8;
 export interface FoldRow {
   readonly nanos: bigint;
   readonly bits: bigint;
+  /** By how much its version is later than that of its time. */
+  readonly lag?: bigint;
 }
 
 export type FoldedWindow = Omit<AggregatedWindow, 'deletions' | 'last'> & {
   readonly endNanos: bigint;
   readonly lastBits: bigint;
+  /** By how much the version of the window is later than that of its end. */
+  readonly lag: bigint;
 };
 
 /** The end of the window that a time is in. */
@@ -54,9 +59,16 @@ export function foldTwin(rows: readonly FoldRow[], resolutionNanos: bigint): Fol
     if (falls > Math.max(1, Math.floor(values.length / rowsAFall)) || min < 0) resets = 0;
     // What the last values of two windows say need not be said.
     const isSeen = falls === 1 && resets === beforeWindow && before! < beforeWindow;
+    const late = within.filter(({ lag = 0n }) => lag > 0n);
+    const lags = late.reduce((sum, { lag }) => sum + Number(lag), 0);
+    const versions = late.map(({ nanos, lag }) => versionAtNanos(nanos) + lag!);
+    const lag = versions.reduce((a, b) => (b > a ? b : a), 0n) - versionAtNanos(endNanos);
     windows.push({
       endNanos,
-      count: values.length,
+      lag: lag > 0n ? lag : 0n,
+      rows: within.length,
+      lags: Math.min(lags, windowLagsMax),
+      others: within.length - values.length,
       lastBits: within.at(-1)!.bits,
       min,
       max: extreme(Math.max),

@@ -308,7 +308,9 @@ export function windowValues(numbers: SeededNumbers, count: number): Uint8Array[
   return Array.from({ length: count }, () =>
     valueOfWindow({
       deletions: BigInt(numbers.below(3)) * 1_700_000_000_000n,
-      count: numbers.below(3) * 100,
+      rows: numbers.below(3) * 100,
+      lags: numbers.below(2) * numbers.below(1 << 24),
+      others: numbers.below(2),
       last: numbers.below(3),
       min: -numbers.below(2),
       max: numbers.below(2),

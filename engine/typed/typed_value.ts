@@ -404,8 +404,8 @@ export function orderOfTypedRows(a: OrderedTypedRow, b: OrderedTypedRow): number
 }
 
 /**
- * Windows say themselves what they are made of: one that has heard of a later deletion stays, then the one of more rows, be
- * its version what it may. What somebody wrote stays before every window.
+ * Windows say themselves what they are made of: one that has heard of a later deletion stays, then the one of more rows, then
+ * that of rows which were written later, be its version what it may. What somebody wrote stays before every window.
  */
 function orderOfWindows(a: Uint8Array, b: Uint8Array): number {
   const [aIs, bIs] = [a[0] === valueKind.window, b[0] === valueKind.window];
@@ -418,11 +418,11 @@ function orderOfWindows(a: Uint8Array, b: Uint8Array): number {
   return 0;
 }
 
-/** The first two fields of a window (window.ts). */
+/** The first fields of a window (window.ts), up to lags. */
 function orderFields(value: Uint8Array): bigint[] {
-  const fields = [0n, 0n];
+  const fields = [0n, 0n, 0n];
   const reader = new TypedValueReader().open(value);
-  while (reader.next() && reader.number <= 2) {
+  while (reader.next() && reader.number <= fields.length) {
     if (reader.type === fieldType.uint) fields[reader.number - 1] = reader.integer;
   }
   return fields;

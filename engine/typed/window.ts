@@ -1,9 +1,10 @@
 /**
  * Windows of aggregated namespaces as typed values of kind 3, layout 0 (docs/AGGREGATION.md): what the rows of one series
- * came to that have a time in (end - resolution, end]. The row of a window has the time `end`, and the version of that time,
- * whoever made it, so that replicas with the same rows have the same bytes.
+ * came to that have a time in (end - resolution, end]. The row of a window has the time `end`, and the version of that time
+ * or of a row that has a later one, whoever made it, so that replicas with the same rows have the same bytes.
  *
- * Which of two of one time stays is said by fields 1 and 2 (`orderOfTypedRows`).
+ * Which of two of one time stays is said by the first three fields (`orderOfTypedRows`): whoever knows more rows than
+ * another, or later ones at some times, has more in the first of them that differs.
  */
 import { badRequest } from '#lib/errors.ts';
 import { TypedValueReader, TypedValueWriter, valueKind } from './typed_value.ts';
@@ -12,25 +13,33 @@ import { TypedValueReader, TypedValueWriter, valueKind } from './typed_value.ts'
 export const windowField = {
   /** uint: version of the last deletion that its rows were without. */
   deletions: 1,
-  /** uint: rows, without stale markers. */
-  count: 2,
+  /** uint: rows. */
+  rows: 2,
+  /** uint: by how much its rows were written later than at their times (lib/hybrid_clock.ts), added up, `windowLagsMax` at most. */
+  lags: 3,
+  /** uint: of the rows, those that are stale markers. */
+  others: 4,
   /** double: value of the last row, the stale marker when that is one. */
-  last: 3,
-  /** double, NaN alone when there is nothing else; 0 without rows. */
-  min: 4,
-  max: 5,
+  last: 5,
+  /** double, NaN alone when there is nothing else; 0 without numbers. */
+  min: 6,
+  max: 7,
   /** double, added in the order of time. */
-  sum: 6,
+  sum: 8,
   /** double: of a counter that began again, what it had come to before, once for each time. */
-  resets: 7,
+  resets: 9,
 } as const;
 
-/** Fields that are float64s. */
-export type WindowColumn = Exclude<keyof typeof windowField, 'deletions'>;
+/** What is read of windows by columns; count: rows that are numbers. */
+export type WindowColumn = 'count' | 'last' | 'min' | 'max' | 'sum' | 'resets';
+
+export const windowLagsMax: number = Number.MAX_SAFE_INTEGER;
 
 export interface AggregatedWindow {
   readonly deletions: bigint;
-  readonly count: number;
+  readonly rows: number;
+  readonly lags: number;
+  readonly others: number;
   readonly last: number;
   readonly min: number;
   readonly max: number;
@@ -38,12 +47,19 @@ export interface AggregatedWindow {
   readonly resets: number;
 }
 
+/** Rows that are numbers. */
+export function countOf({ rows, others }: Pick<AggregatedWindow, 'rows' | 'others'>): number {
+  return rows - others;
+}
+
 const writer = new TypedValueWriter();
 
 export function valueOfWindow(window: AggregatedWindow): Uint8Array<ArrayBuffer> {
   writer.begin(valueKind.window, 0);
   if (window.deletions !== 0n) writer.uint(windowField.deletions, window.deletions);
-  if (window.count !== 0) writer.uint(windowField.count, BigInt(window.count));
+  for (const name of ['rows', 'lags', 'others'] as const) {
+    if (window[name] !== 0) writer.uint(windowField[name], BigInt(window[name]));
+  }
   for (const name of ['last', 'min', 'max', 'sum', 'resets'] as const) {
     const value = window[name];
     // A field that is not there is zero, of which -0 is none.
@@ -60,10 +76,22 @@ export function windowOfValue(bytes: Uint8Array): AggregatedWindow {
   if (reader.kind !== valueKind.window || reader.layout !== 0) {
     throw badRequest('cannot read value: it is no window of floats');
   }
-  const window = { deletions: 0n, count: 0, last: 0, min: 0, max: 0, sum: 0, resets: 0 };
+  const window = {
+    deletions: 0n,
+    rows: 0,
+    lags: 0,
+    others: 0,
+    last: 0,
+    min: 0,
+    max: 0,
+    sum: 0,
+    resets: 0,
+  };
   while (reader.next()) {
     if (reader.number === windowField.deletions) window.deletions = reader.integer;
-    else if (reader.number === windowField.count) window.count = Number(reader.integer);
+    else if (reader.number === windowField.rows) window.rows = Number(reader.integer);
+    else if (reader.number === windowField.lags) window.lags = Number(reader.integer);
+    else if (reader.number === windowField.others) window.others = Number(reader.integer);
     else if (reader.number === windowField.last) window.last = reader.double;
     else if (reader.number === windowField.min) window.min = reader.double;
     else if (reader.number === windowField.max) window.max = reader.double;

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type AggregatedWindow, valueOfWindow, windowOfValue } from './window.ts';
+import { type AggregatedWindow, valueOfWindow, windowLagsMax, windowOfValue } from './window.ts';
 import { checkTypedValue, orderOfTypedRows, TypedValueWriter, valueKind } from './typed_value.ts';
 
 const one: AggregatedWindow = {
   deletions: 0n,
-  count: 3,
+  rows: 3,
+  lags: 0,
+  others: 0,
   last: 2,
   min: -1,
   max: 0,
@@ -16,9 +18,9 @@ const one: AggregatedWindow = {
 test('a window is read as it was written, be its numbers zero, below zero or no number', () => {
   for (const more of [
     {},
-    { deletions: 1_700_000_000_001n, count: 300 },
+    { deletions: 1_700_000_000_001n, rows: 300, lags: windowLagsMax, others: 128 },
     { last: Number.NaN, min: -0, max: Number.POSITIVE_INFINITY, sum: -0, resets: 1e-300 },
-    { count: 0, last: 0, min: 0, max: 0, sum: 0 },
+    { rows: 0, last: 0, min: 0, max: 0, sum: 0 },
   ]) {
     const window = { ...one, ...more };
     const value = valueOfWindow(window);
@@ -38,18 +40,20 @@ test('what is no window of floats is refused', () => {
   }
 });
 
-test('a window that has heard of a later deletion stays, then the one of more rows, and nothing before what was written', () => {
+test('a window that has heard of a later deletion stays, then the one of more rows, then that of later ones, and nothing before what was written', () => {
   const rowOf = (value: Uint8Array, version = 5) => ({ value, version, startNanos: 0n });
   const written = rowOf(new TypedValueWriter().begin(valueKind.histogram, 0).finish(), 1);
   const message = rowOf(new TypedValueWriter().begin(valueKind.message, 1).finish(), 1);
   const ascending = [
-    rowOf(valueOfWindow({ ...one, count: 0, last: 9 }), 9),
-    rowOf(valueOfWindow({ ...one, count: 127 })),
+    rowOf(valueOfWindow({ ...one, rows: 0, last: 9 }), 9),
+    rowOf(valueOfWindow({ ...one, rows: 127, lags: 5 })),
     // Its varint is the smaller string of bytes.
-    rowOf(valueOfWindow({ ...one, count: 128 })),
-    rowOf(valueOfWindow({ ...one, count: 128 }), 6),
-    rowOf(valueOfWindow({ ...one, count: 128, last: 3 }), 6),
-    rowOf(valueOfWindow({ ...one, count: 0, deletions: 1n })),
+    rowOf(valueOfWindow({ ...one, rows: 128 })),
+    rowOf(valueOfWindow({ ...one, rows: 128 }), 6),
+    rowOf(valueOfWindow({ ...one, rows: 128, last: 3 }), 6),
+    rowOf(valueOfWindow({ ...one, rows: 128, lags: 127, others: 9 }), 3),
+    rowOf(valueOfWindow({ ...one, rows: 128, lags: 128 }), 2),
+    rowOf(valueOfWindow({ ...one, rows: 0, deletions: 1n })),
     rowOf(valueOfWindow({ ...one, deletions: 300n })),
     written,
     message,

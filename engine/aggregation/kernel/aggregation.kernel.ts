@@ -8,15 +8,18 @@ import { encodeTyped, typedChunkBytesMax, typedEncodeBytes } from '../../typed/k
 import { kindWindow, placed, typeBits, typeDouble, typeUint } from '../../typed/kernel/fields';
 
 const staleBits: u64 = 0x7ff0000000000002;
-/** Columns of windows: end, rows, last, min, max, sum, resets. */
-const columnCount: usize = 7;
+/** Columns of windows: end, lag of its version, then those that are written: rows, lags, others, last, min, max, sum, resets. */
+const columnCount: usize = 10;
+const uintColumn: usize = 2;
+const doubleColumn: usize = 5;
 /** Of windowField (engine/typed/window.ts). */
 const fieldDeletions: u64 = 1;
-const fieldCount: u64 = 2;
-const fieldLast: u64 = 3;
-const fieldsMax: u32 = 7;
-/** Kind, layout, two numbers and five float64s. */
-const valueBytesMax: usize = 2 + 2 * 11 + 5 * 9;
+const fieldRows: u64 = 2;
+const fieldsMax: u32 = 9;
+/** Kind, layout, four numbers and five float64s. */
+const valueBytesMax: usize = 2 + 4 * 11 + 5 * 9;
+/** Of lags that are added up: what a float64 has whole. */
+const lagsMax: u64 = (1 << 53) - 1;
 /** Of so many rows, one may be lower than the one before in what counts as a counter. */
 const rowsAFall: u32 = 8;
 
@@ -27,9 +30,14 @@ class Fold {
   end: i64;
   isOpen: u32;
   hasBefore: u32;
-  /** Rows, and those that were lower than the one before. */
+  /** Rows that are numbers, those that are none, and those that were lower than the one before. */
   count: u32;
+  others: u32;
   falls: u32;
+  /** Of rows that were written later than at their times. */
+  lags: u64;
+  /** The latest version of these, 0 for none. */
+  version: i64;
   last: u64;
   min: f64;
   max: f64;
@@ -69,8 +77,11 @@ export function beginFold(fold: usize, resolution: i64, columns: usize, capacity
   f.capacity = capacity;
 }
 
-/** Takes rows that come after those before, in strictly ascending time: i64 times and float64s. */
-export function foldRows(fold: usize, times: usize, values: usize, rows: u32): void {
+/**
+ * Takes rows that come after those before, in strictly ascending time: i64 times and float64s.
+ * @param lags i64 of each; 0 where none is above 0
+ */
+export function foldRows(fold: usize, times: usize, values: usize, lags: usize, rows: u32): void {
   const f = changetype<Fold>(fold);
   let end = f.isOpen ? f.end : i64.MIN_VALUE;
   let before = f.before;
@@ -84,7 +95,11 @@ export function foldRows(fold: usize, times: usize, values: usize, rows: u32): v
     }
     const bits = load<u64>(values + i);
     f.last = bits;
-    if (bits == staleBits) continue;
+    if (lags != 0) noteLag(f, nanos, load<i64>(lags + i));
+    if (bits == staleBits) {
+      f.others++;
+      continue;
+    }
     const value = load<f64>(values + i);
     if (f.count == 0) {
       f.min = value;
@@ -108,13 +123,23 @@ export function foldRows(fold: usize, times: usize, values: usize, rows: u32): v
   f.hasBefore = <u32>hasBefore;
 }
 
+@inline
+function noteLag(f: Fold, nanos: i64, lag: i64): void {
+  if (lag <= 0) return;
+  f.lags = min<u64>(f.lags + <u64>lag, lagsMax);
+  f.version = max<i64>(f.version, versionAt(nanos) + lag);
+}
+
 function openWindow(f: Fold, nanos: i64): i64 {
   if (f.isOpen) closeWindow(f);
   const rest = nanos % f.resolution;
   f.end = rest > 0 ? nanos - rest + f.resolution : nanos - rest;
   f.isOpen = 1;
   f.count = 0;
+  f.others = 0;
   f.falls = 0;
+  f.lags = 0;
+  f.version = 0;
   f.min = 0;
   f.max = 0;
   f.sum = 0;
@@ -133,12 +158,15 @@ function closeWindow(f: Fold): void {
   if (f.windows == f.capacity) unreachable();
   const window = f.windows++;
   store<i64>(columnAt(f, 0, window), f.end);
-  store<u64>(columnAt(f, 1, window), <u64>f.count);
-  store<u64>(columnAt(f, 2, window), f.last);
-  store<f64>(columnAt(f, 3, window), f.min);
-  store<f64>(columnAt(f, 4, window), f.max);
-  store<f64>(columnAt(f, 5, window), f.sum);
-  store<f64>(columnAt(f, 6, window), resetsOf(f));
+  store<i64>(columnAt(f, 1, window), max<i64>(f.version - versionAt(f.end), 0));
+  store<u64>(columnAt(f, 2, window), <u64>f.count + <u64>f.others);
+  store<u64>(columnAt(f, 3, window), f.lags);
+  store<u64>(columnAt(f, 4, window), <u64>f.others);
+  store<u64>(columnAt(f, 5, window), f.last);
+  store<f64>(columnAt(f, 6, window), f.min);
+  store<f64>(columnAt(f, 7, window), f.max);
+  store<f64>(columnAt(f, 8, window), f.sum);
+  store<f64>(columnAt(f, 9, window), resetsOf(f));
   f.isOpen = 0;
 }
 
@@ -182,7 +210,7 @@ export function scratchBytes(): usize {
 
 /** Work space to write so many windows. */
 export function encodeBytes(windows: u32): usize {
-  return <usize>windows * (16 + valueBytesMax) + 64 + typedEncodeBytes(windows, windows * fieldsMax);
+  return <usize>windows * (8 + valueBytesMax) + 64 + typedEncodeBytes(windows, windows * fieldsMax);
 }
 
 /** Room for a chunk of so many windows. */
@@ -191,7 +219,8 @@ export function chunkBytes(windows: u32): usize {
 }
 
 /**
- * Writes windows from `first` on as a typed chunk; gives its end. Their versions are those of their times.
+ * Writes windows from `first` on as a typed chunk; gives its end. Their versions are those of their times, or of rows that
+ * were written later.
  * @param deletions version of the last deletion that the rows were without
  * @param scratch `scratchBytes`
  * @param work `encodeBytes`
@@ -209,10 +238,7 @@ export function encodeWindows(
 ): usize {
   const f = changetype<Fold>(fold);
   const places = work;
-  const lags = places + (<usize>count << 3);
-  const values = lags + (<usize>count << 3);
-  memory.fill(lags, 0, <usize>count << 3);
-  let o = values;
+  let o = places + (<usize>count << 3);
   let fields: u32 = 0;
   for (let i: u32 = 0; i < count; i++) {
     const start = o;
@@ -225,19 +251,19 @@ export function encodeWindows(
       o = writeVarint(o + 1, deletions);
       fields++;
     }
-    const rows = load<u64>(columnAt(f, 1, window));
-    if (rows != 0) {
-      store<u8>(o, <u8>((fieldCount << typeBits) | <u64>typeUint));
-      o = writeVarint(o + 1, rows);
-      fields++;
-    }
-    for (let column: usize = 2; column < columnCount; column++) {
+    for (let column = uintColumn; column < columnCount; column++) {
       const bits = load<u64>(columnAt(f, column, window));
       // A field that is not there is zero.
       if (bits == 0) continue;
-      store<u8>(o, <u8>(((fieldLast + <u64>column - 2) << typeBits) | <u64>typeDouble));
-      store<u64>(o, bits, 1);
-      o += 9;
+      const isDouble = column >= doubleColumn;
+      const field = fieldRows + <u64>(column - uintColumn);
+      store<u8>(o, <u8>((field << typeBits) | <u64>(isDouble ? typeDouble : typeUint)));
+      if (isDouble) {
+        store<u64>(o, bits, 1);
+        o += 9;
+      } else {
+        o = writeVarint(o + 1, bits);
+      }
       fields++;
     }
     store<u64>(places + (<usize>i << 3), placed(start, o - start));
@@ -247,7 +273,7 @@ export function encodeWindows(
     scratch,
     tables,
     columnAt(f, 0, first),
-    lags,
+    columnAt(f, 1, first),
     0,
     places,
     count,

@@ -103,12 +103,15 @@ export function compareTyped(a: u64, b: u64): i32 {
   return aLength < bLength ? -1 : aLength > bLength ? 1 : 0;
 }
 
+/** Fields of a window that say which of two stays: `windowField` of engine/typed/window.ts up to lags. */
+const windowOrderFields: u64 = 3;
+
 @inline
 function isWindow(value: u64): bool {
   return <u32>load<u8>(<usize>(value & 0xffffffff)) == kindWindow;
 }
 
-/** Of the uint fields 1 and 2, one after the other; 0 for what is not there. */
+/** Of the uint fields from 1 on, one after the other; 0 for what is not there. */
 function windowField(value: u64, number: u64): u64 {
   let p = <usize>(value & 0xffffffff);
   const end = p + <usize>(value >> 32);
@@ -125,14 +128,14 @@ function windowField(value: u64, number: u64): u64 {
 
 /**
  * Above 0 when the first of two values of one time stays whatever their versions are, since one of them is a window or
- * both are (windowFields of engine/typed/window.ts); 0 when versions decide.
+ * both are (`windowField` of engine/typed/window.ts); 0 when versions decide.
  */
 export function orderOfWindows(a: u64, b: u64): i32 {
   const aIs = isWindow(a);
   const bIs = isWindow(b);
   if (!aIs && !bIs) return 0;
   if (aIs != bIs) return aIs ? -1 : 1;
-  for (let number: u64 = 1; number <= 2; number++) {
+  for (let number: u64 = 1; number <= windowOrderFields; number++) {
     const left = windowField(a, number);
     const right = windowField(b, number);
     if (left != right) return left > right ? 1 : -1;

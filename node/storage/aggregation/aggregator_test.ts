@@ -6,9 +6,10 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { allTime } from '#cluster/metadata/deletions.ts';
 import { type Namespace, registryOf } from '#cluster/namespaces/namespaces.ts';
-import { foldTwin } from '#engine/aggregation/fold_twin.ts';
+import { type FoldedWindow, foldTwin } from '#engine/aggregation/fold_twin.ts';
 import { readTyped } from '#engine/store/typed_chunks.ts';
-import { bitsOfDouble } from '#engine/typed/typed_value.ts';
+import { staleBits } from '#engine/typed/histogram.ts';
+import { bitsOfDouble, doubleOf } from '#engine/typed/typed_value.ts';
 import { windowOfValue } from '#engine/typed/window.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { nextVersion, versionAtNanos } from '#lib/hybrid_clock.ts';
@@ -99,12 +100,12 @@ class World {
     };
   }
 
-  /** @param isLate the rows have the versions of now, not those of their times */
-  async write(rows: readonly TestRow[], isLate = false): Promise<void> {
+  /** @param version of the batch; that of its first row when it is not said */
+  async write(rows: readonly TestRow[], version?: number | 'now'): Promise<void> {
     this.written.push(...rows);
     const [first] = rows.map(({ nanos }) => nanos).sort((a, b) => (a < b ? -1 : 1));
-    const onTime = { version: Number(versionAtNanos(first!)) };
-    const { outcomes } = await writeRows(this.database, rows, isLate ? {} : onTime);
+    const options = version === 'now' ? {} : { version: version ?? Number(versionAtNanos(first!)) };
+    const { outcomes } = await writeRows(this.database, rows, options);
     assert.deepEqual([...outcomes], []);
   }
 
@@ -167,11 +168,12 @@ class World {
       const chunks = bundle.chunkData.subarray(bundle.chunkOffset[i]!, bundle.chunkOffset[i + 1]!);
       const { timestampNanos, values } = readTyped([chunks], [0n, 2n ** 62n]);
       const windows = values.map((value, at) => {
-        const { deletions: _, last, ...window } = windowOfValue(value);
-        return { endNanos: timestampNanos[at]!, lastBits: bitsOfDouble(last), ...window };
+        const window = windowOfValue(value);
+        const lastBits = bitsOfDouble(window.last);
+        return seen({ ...window, endNanos: timestampNanos[at]!, lastBits });
       });
       // Those of which nothing is left are passed over by readers.
-      const some = windows.filter(({ count }) => count > 0);
+      const some = windows.filter(({ rows }) => rows > 0);
       all.set(tags.map(({ value }) => value).join(), some);
     }
     return all;
@@ -193,7 +195,9 @@ class World {
             .sort(([a], [b]) => (a < b ? -1 : 1))
             .map(([nanos, value]) => ({ nanos, bits: bitsOfDouble(value) })),
           resolution,
-        ).filter(({ endNanos }) => endNanos < untilNanos),
+        )
+          .filter(({ endNanos }) => endNanos < untilNanos)
+          .map(seen),
       ]),
     );
   }
@@ -206,6 +210,13 @@ function rowsOf(host: string, fromNanos: bigint, count: number): TestRow[] {
     nanos: fromNanos + BigInt(i) * 30n * second,
     value: (i * 7919) % 101,
   }));
+}
+
+type Seen = Omit<FoldedWindow, 'lag' | 'lags'>;
+
+/** What is in a window, not how it came there. */
+function seen({ endNanos, rows, others, lastBits, min, max, sum, resets }: Seen): Seen {
+  return { endNanos, rows, others, lastBits, min, max, sum, resets };
 }
 
 /** Of series that have any. */
@@ -521,11 +532,48 @@ test('rows that are written anew after their windows were made are in these, whe
   await world.run();
   const before = sorted(await world.windows());
   await world.start();
-  for (const { again } of twice) await world.write(again, true);
+  for (const { again } of twice) await world.write(again, 'now');
   await world.flush();
   await world.run();
   assert.notDeepEqual(sorted(await world.windows()), before);
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('a row that is written anew before its window ends is in that, where the window was made without it before', async () => {
+  const world = await World.open(hour);
+  const twice = [0.3, -0.3, 70, -70, 1e9, -1e9].map((more) => {
+    const rows = rowsOf(`by ${more}`, day + minute, 40);
+    return { rows, again: [{ ...rows[7]!, value: rows[7]!.value + more }] };
+  });
+  for (const { rows } of twice) await world.write(rows);
+  await world.flush();
+  await world.run();
+  const before = sorted(await world.windows());
+  // As a replica that missed it has it from another one.
+  await world.start(hour);
+  const version = Number(versionAtNanos(day + 30n * minute));
+  for (const { again } of twice) await world.write(again, version);
+  await world.flush();
+  await world.run();
+  assert.notDeepEqual(sorted(await world.windows()), before);
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected(hour)));
+});
+
+test('a stale marker that comes late ends its window, also where it takes the place of a row', async () => {
+  const world = await World.open();
+  const rows = rowsOf('a', day, 40);
+  await world.write(rows);
+  await world.flush();
+  await world.run();
+  await world.start();
+  const last = rows.at(-1)!;
+  for (const nanos of [last.nanos, last.nanos + 1_000_000_000n]) {
+    await world.write([{ ...last, nanos, value: doubleOf(staleBits) }], 'now');
+    await world.flush();
+    await world.run();
+    assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+    await world.start();
+  }
 });
 
 test('of a window whose rows are all deleted nothing stays, though its time is not', async () => {

@@ -10,11 +10,13 @@ import { apart } from '#engine/store/typed_chunks.ts';
 import { TypedColumnsReader } from '#engine/typed/columns.ts';
 import type { Tombstone } from '../tombstones/tombstones.ts';
 import type { Slice } from './slices.ts';
-import { encodeWindowRows, type LaterVersions, windowRowsOf } from './window_rows.ts';
+import { encodeWindowRows, windowRowsOf } from './window_rows.ts';
 
 /** The series ends with what is gone. */
 const nothing: Omit<AggregatedWindow, 'deletions'> = {
-  count: 0,
+  rows: 0,
+  lags: 0,
+  others: 0,
   last: doubleOf(staleBits),
   min: 0,
   max: 0,
@@ -34,7 +36,6 @@ export function withDeletions(
   tombstones: readonly Tombstone[],
   slice: Slice,
   resolutionNanos: bigint,
-  versions: LaterVersions,
 ): Uint8Array {
   const old = windowRowsOf(before, slice);
   const windows = windowRowsOf(made, slice);
@@ -48,14 +49,14 @@ export function withDeletions(
     }, 0n);
   for (const endNanos of old.keys()) {
     if (!windows.has(endNanos) && deletionsOf(endNanos) > 0n) {
-      windows.set(endNanos, { ...nothing, deletions: 0n });
+      windows.set(endNanos, { ...nothing, deletions: 0n, version: 0 });
     }
   }
   for (const [endNanos, window] of windows) {
     const [own, known] = [deletionsOf(endNanos), old.get(endNanos)?.deletions ?? 0n];
     windows.set(endNanos, { ...window, deletions: own > known ? own : known });
   }
-  return encodeWindowRows(windows, versions);
+  return encodeWindowRows(windows);
 }
 
 const askedDeletions = new Map([[windowField.deletions, 'all' as const]]);

@@ -20,7 +20,6 @@ import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Tombstone } from '../tombstones/tombstones.ts';
 import { knowsDeletions, withDeletions } from './deleted_windows.ts';
 import { rawRangeOf, type ShardSlice, type Slice } from './slices.ts';
-import { encodeWindowRows, windowRowsOf } from './window_rows.ts';
 
 /** Series that are folded in one stretch of the main loop. */
 const seriesAtOnce = 16;
@@ -161,17 +160,15 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     const { resolutionNanos, slice, raw } = this.#options;
     const isRaw = (_: unknown, i: number): boolean => places[i]! < raw.length;
     const before = parts.filter((_, i) => !isRaw(_, i));
-    const versions = new Map<bigint, number>();
-    const made = this.#folded(parts.filter(isRaw), versions);
+    const made = this.#folded(parts.filter(isRaw));
     const deleted = this.#tombstones.filter(({ matches }) => matches(name.tags));
     if (deleted.length > 0 || (made.length > 0 && knowsDeletions(before))) {
-      return withDeletions([made], before, deleted, slice, resolutionNanos, versions);
+      return withDeletions([made], before, deleted, slice, resolutionNanos);
     }
-    return versions.size === 0 ? made : encodeWindowRows(windowRowsOf([made], slice), versions);
+    return made;
   }
 
-  /** @param versions is told what rows have that were written late, or in the place of others */
-  #folded(parts: readonly Uint8Array[], versions: Map<bigint, number>): Uint8Array {
+  #folded(parts: readonly Uint8Array[]): Uint8Array {
     const { resolutionNanos } = this.#options;
     const { startNanos, endNanos } = this.#range;
     // A series is folded in one go, so one is enough for all.
@@ -180,7 +177,7 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     for (let from = startNanos; from < endNanos; ) {
       const next = from - (from % decodedNanos) + decodedNanos;
       const to = next < endNanos ? next : endNanos;
-      foldRows({ fold, resolutionNanos, versions }, parts, [from, to]);
+      foldRows(fold, parts, [from, to]);
       from = to;
     }
     const windows = fold.end();

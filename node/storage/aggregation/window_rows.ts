@@ -9,27 +9,31 @@ import type { Slice } from './slices.ts';
 /** Of so many fields a chunk has no more than it may have. */
 const chunkWindowsMax = 2_048;
 
-/** By end. */
-export type WindowRows = Map<bigint, AggregatedWindow>;
+/** With its version, where that is later than that of its time. */
+export interface WindowRow extends AggregatedWindow {
+  readonly version: number;
+}
 
-/** Versions of windows, by end, where they are later than those of their times. */
-export type LaterVersions = ReadonlyMap<bigint, number>;
+/** By end. */
+export type WindowRows = Map<bigint, WindowRow>;
 
 /** @param chunks each behind its length, of any replicas; what somebody wrote by hand is passed over */
 export function windowRowsOf(
   chunks: readonly Uint8Array[],
   { startNanos, endNanos }: Slice,
 ): WindowRows {
-  const { timestampNanos, values } = readTyped(apart(chunks).typed, [startNanos, endNanos]);
+  const { timestampNanos, values, lags } = readTyped(apart(chunks).typed, [startNanos, endNanos]);
   return new Map(
-    values.flatMap((value, i): [bigint, AggregatedWindow][] =>
-      value[0] === valueKind.window ? [[timestampNanos[i]!, windowOfValue(value)]] : [],
-    ),
+    values.flatMap((value, i): [bigint, WindowRow][] => {
+      if (value[0] !== valueKind.window) return [];
+      const at = timestampNanos[i]!;
+      return [[at, { ...windowOfValue(value), version: Number(versionAtNanos(at) + lags[i]!) }]];
+    }),
   );
 }
 
 /** @returns typed chunks, each behind its length */
-export function encodeWindowRows(windows: WindowRows, versions: LaterVersions): Uint8Array {
+export function encodeWindowRows(windows: WindowRows): Uint8Array {
   const ends = [...windows.keys()].sort((a, b) => (a < b ? -1 : 1));
   const chunks: Uint8Array[] = [];
   for (let first = 0; first < ends.length; first += chunkWindowsMax) {
@@ -42,7 +46,7 @@ export function encodeWindowRows(windows: WindowRows, versions: LaterVersions): 
         valueBytes: new Uint8Array(Buffer.concat(values)),
         valueEnds: Uint32Array.from(values, ({ length }) => (end += length)),
         rowVersions: Float64Array.from(some, (at) =>
-          Math.max(Number(versionAtNanos(at)), versions.get(at) ?? 0),
+          Math.max(Number(versionAtNanos(at)), windows.get(at)!.version),
         ),
         startNanos: null,
       }),

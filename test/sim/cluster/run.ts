@@ -30,6 +30,8 @@ const readMillis = 200;
 const faultMillis = 30_000;
 const deletionMillis = 6_000;
 const namespaceMillis = 8_000;
+/** So late rows come at most where there are windows: these are made, and made again before the rows expire. */
+const lateForWindowsMillisMax = 100_000;
 /** A cluster that takes longer to settle is written to less often, or it would take us long too. */
 const settledUsuallyMillis = 60_000;
 const slowPace = 10;
@@ -109,6 +111,7 @@ class Run {
   /** The release before does not keep the versions that tell a rewrite from what it replaces. */
   #isUpgraded = false;
   #isOver = false;
+  #lateMillisMax = 0;
 
   constructor(cluster: SimulatedCluster, options: RunOptions) {
     this.#cluster = cluster;
@@ -136,7 +139,9 @@ class Run {
       isOfFormerRelease: isOld,
       writesTypedRows: !hasWindows,
       hasWindows,
+      options: { coldWritesEnabled: hasWindows },
     });
+    this.#lateMillisMax = hasWindows ? lateForWindowsMillisMax : bufferPastMillis - 5_000;
     const windows = hasWindows ? new WindowChecks(cluster) : null;
     if (windows !== null) this.#every(blockMillis / 6, async () => windows.note());
     this.#every(writeMillis, () => this.#write());
@@ -279,7 +284,7 @@ class Run {
       return { series, timeMillis, value };
     }
     const isLate = random.below(5) === 0;
-    const ageMillis = random.below(isLate ? bufferPastMillis - 5_000 : 1000);
+    const ageMillis = random.below(isLate ? this.#lateMillisMax : 1000);
     let timeMillis = Math.floor(this.#cluster.world.wallMillis) - ageMillis;
     const series = random.below(seriesCount);
     // Two writes would else have one time of a series by chance: a rewrite, which has to be asked

@@ -24,8 +24,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'windows-that-are-made-once',
     file: 'node/storage/aggregation/aggregator.ts',
-    right: '      if (note.madeOf === madeOf) return null;',
-    wrong: "      if (note.madeOf !== '') return null;",
+    right: '      if (note.madeOf === madeOf && !isCut) return null;',
+    wrong: "      if (note.madeOf !== '' && !isCut) return null;",
   },
   {
     name: 'windows-that-are-noted-after-their-fileset-is-lost',

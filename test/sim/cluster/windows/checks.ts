@@ -7,7 +7,7 @@ import { foldTwin } from '#engine/aggregation/fold_twin.ts';
 import { bitsOfDouble } from '#engine/typed/typed_value.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { samplesOfBundle } from '#node/storage/database_testing.ts';
-import { namespace, retentionMillis, type SimulatedCluster } from '../cluster.ts';
+import { blockMillis, namespace, retentionMillis, type SimulatedCluster } from '../cluster.ts';
 import { requestSignal } from '../request_signal.ts';
 import { type Seen, seenOf, textOf, type WindowsBySeries, windowsOf } from './rows.ts';
 import { windowMillis, windowsNamespace } from './shape.ts';
@@ -19,6 +19,8 @@ const notedAgeMillis = 120_000;
  * deleted is rewritten, and slices are made again.
  */
 const rightMillisMax = 210_000;
+/** Until filesets are without what was deleted, and windows are made again. */
+const remadeMillis = 100_000;
 const nanosPerMilli = 1_000_000n;
 const windowNanos = BigInt(windowMillis) * nanosPerMilli;
 
@@ -36,6 +38,8 @@ export class WindowChecks {
   readonly #cluster: SimulatedCluster;
   readonly #noted: Noted[] = [];
   #notedMillis: number;
+  /** By series and end: undefined where there is to be none. */
+  readonly #required = new Map<string, Map<number, Seen | undefined>>();
 
   constructor(cluster: SimulatedCluster) {
     this.#cluster = cluster;
@@ -97,16 +101,12 @@ export class WindowChecks {
   async #problem(stoppedMillis: number): Promise<string | null> {
     const [rows, windows] = [await this.#rows(), await this.#windows()];
     if (rows === null || windows === null) return 'they cannot be read';
-    const fromMillis = this.#cluster.keptMillis(namespace).fromMillis + windowMillis;
-    const isIn = (endMillis: number): boolean =>
-      endMillis > fromMillis && endMillis <= stoppedMillis;
+    this.#require(rows, windows, stoppedMillis);
     let checked = 0;
-    for (const series of new Set([...rows.keys(), ...windows.keys()])) {
-      const [ofRows, found] = [rows.get(series), windows.get(series)];
-      for (const endMillis of new Set([...(ofRows?.keys() ?? []), ...(found?.keys() ?? [])])) {
-        if (!isIn(endMillis)) continue;
+    for (const [series, required] of this.#required) {
+      for (const [endMillis, expected] of required) {
         checked += 1;
-        const [expected, actual] = [ofRows?.get(endMillis), found?.get(endMillis)];
+        const actual = windows.get(series)?.get(endMillis);
         if (textOf(expected) === textOf(actual)) continue;
         if (this.#mayDiffer(series, endMillis, expected, actual)) continue;
         return `${series} up to ${endMillis} is ${textOf(actual)}, its rows come to ${textOf(expected)}`;
@@ -136,6 +136,27 @@ export class WindowChecks {
     this.#cluster.note('windows with rows that were never acknowledged');
     const sum = (actual?.sum ?? 0) - (expected?.sum ?? 0);
     return more !== 1 || unknown.some(({ value }) => value === sum);
+  }
+
+  /** What windows are to be, as long as their rows are there; what was known last stays so when these are past retention. */
+  #require(rows: WindowsBySeries, windows: WindowsBySeries, stoppedMillis: number): void {
+    const fromMillis = this.#cluster.keptMillis(namespace).fromMillis + windowMillis;
+    const history = this.#cluster.historyOf(namespace);
+    for (const series of new Set([...rows.keys(), ...windows.keys()])) {
+      const [ofRows, found] = [rows.get(series), windows.get(series)];
+      const required = this.#required.get(series) ?? new Map<number, Seen | undefined>();
+      this.#required.set(series, required);
+      for (const endMillis of new Set([...(ofRows?.keys() ?? []), ...(found?.keys() ?? [])])) {
+        if (endMillis <= fromMillis || endMillis > stoppedMillis) continue;
+        // What is deleted when rows are about to expire finds their slice frozen.
+        const isLate = endMillis < stoppedMillis - retentionMillis + blockMillis + remadeMillis;
+        if (isLate && history.wasDeletedIn(series, endMillis - windowMillis + 1, endMillis)) {
+          required.delete(endMillis);
+          continue;
+        }
+        required.set(endMillis, ofRows?.get(endMillis));
+      }
+    }
   }
 
   async #rows(): Promise<WindowsBySeries | null> {

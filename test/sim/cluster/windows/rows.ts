@@ -2,7 +2,7 @@
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { readTyped } from '#engine/store/typed_chunks.ts';
 import { bitsOfDouble } from '#engine/typed/typed_value.ts';
-import { type AggregatedWindow, windowOfValue } from '#engine/typed/window.ts';
+import { type AggregatedWindow, countOf, windowOfValue } from '#engine/typed/window.ts';
 import { decodeTags } from '#lib/tags.ts';
 
 const nanosPerMilli = 1_000_000n;
@@ -16,19 +16,25 @@ export interface Seen {
   readonly sum: number;
 }
 
+interface WindowRows {
+  readonly endNanos: bigint;
+  readonly rows: number;
+  readonly others: number;
+}
+
 /** By series and end, Unix milliseconds. */
 export type WindowsBySeries = ReadonlyMap<string, ReadonlyMap<number, Seen>>;
 
 /** Those with rows. */
 export function seenOf(
-  windows: readonly (Omit<Seen, never> & { readonly endNanos: bigint })[],
+  windows: readonly (Omit<Seen, 'count'> & WindowRows)[],
 ): ReadonlyMap<number, Seen> {
   return new Map(
     windows
-      .filter(({ count }) => count > 0)
-      .map(({ endNanos, count, lastBits, min, max, sum }) => [
+      .filter((window) => countOf(window) > 0)
+      .map(({ endNanos, rows, others, lastBits, min, max, sum }) => [
         Number(endNanos / nanosPerMilli),
-        { count, lastBits, min, max, sum },
+        { count: countOf({ rows, others }), lastBits, min, max, sum },
       ]),
   );
 }
@@ -46,10 +52,7 @@ export function windowsOf(bundle: SeriesBundle): WindowsBySeries {
   return all;
 }
 
-function withBits(
-  endNanos: bigint,
-  window: AggregatedWindow,
-): Seen & { readonly endNanos: bigint } {
+function withBits(endNanos: bigint, window: AggregatedWindow): Omit<Seen, 'count'> & WindowRows {
   return { ...window, endNanos, lastBits: bitsOfDouble(window.last) };
 }
 
