@@ -25,7 +25,7 @@ import { bytesOfHistogram, copyCells } from './rows/cells.ts';
 import { Pacer } from './rows/pacer.ts';
 import { noFeatures, type PromqlFeatures } from './parse/features.ts';
 import { ParsedQueries } from './parse/parsed_queries.ts';
-import { planQuery } from './plan/plan.ts';
+import { planQuery } from './plan/planner.ts';
 import { withoutLostNames } from './rows/names.ts';
 import type { Grid, QueryPlan, RangeVectorPlan, Source } from './plan/plan.ts';
 import {

@@ -1,9 +1,15 @@
-/** What functions over samples read of windows (docs/AGGREGATION.md). */
+/** Functions over samples as plans over windows (docs/AGGREGATION.md). */
 import type { ReadColumn } from '#engine/aggregation/floats.ts';
-import type { VectorMatching } from '../parse/ast.ts';
+import type { WindowExtension } from '#engine/histograms/windows/extended_windows.ts';
+import type { WindowFunction } from '#engine/window_functions/windows.ts';
+import type { Resolution, SelectWindows } from '../../select/storage.ts';
+import type { Call, VectorMatching } from '../parse/ast.ts';
+import type { Span } from '../words/position.ts';
+import type { Grid, Plan } from './plan.ts';
+import { lookbackOverWindows, rangeOverWindows } from './stretches.ts';
 
 /** How a window function is evaluated over windows. */
-export interface Reading {
+interface Reading {
   readonly column: ReadColumn;
   /** It tells of all samples, not of the last ones of windows alone. */
   readonly isExact: boolean;
@@ -37,12 +43,12 @@ const readings: ReadonlyMap<string, Reading> = new Map([
   ),
 ]);
 
-export function readingOf(name: string): Reading {
+function readingOf(name: string): Reading {
   return readings.get(name) ?? { ...last, isExact: false };
 }
 
 /** Of a vector and another one of the very same series. */
-export const oneToOne: VectorMatching = {
+const oneToOne: VectorMatching = {
   cardinality: 'one-to-one',
   on: false,
   labels: [],
@@ -50,3 +56,74 @@ export const oneToOne: VectorMatching = {
   fillLeft: null,
   fillRight: null,
 };
+
+/** A range that is read from windows in the place of samples. */
+export interface WindowsRead extends SelectWindows {
+  readonly rangeMillis: number;
+  /** Where the selector has none. */
+  readonly extension: WindowExtension | null;
+}
+
+interface AskedOverWindows {
+  readonly call: Call;
+  readonly windowFunction: WindowFunction;
+  /** That was asked for. */
+  readonly rangeMillis: number;
+  readonly grid: Grid;
+  readonly of: Resolution;
+}
+
+interface PlanningOverWindows {
+  readonly lookbackMillis: number;
+  readonly warnings: Map<string, Span>;
+  readonly infos: Map<string, Span>;
+  /** The call with another function, over rows of one column. */
+  readonly over: (windowFunction: WindowFunction, windows: WindowsRead) => Plan;
+}
+
+/** A window function over windows of a resolution. */
+export function planOverWindows(
+  { call, windowFunction, rangeMillis: askedMillis, grid, of }: AskedOverWindows,
+  { lookbackMillis, warnings, infos, over: overRows }: PlanningOverWindows,
+): Plan {
+  const { name, span } = call;
+  const { namespace, resolutionMillis } = of;
+  const rangeMillis = rangeOverWindows(askedMillis, of);
+  const { column, isExact, scales, isOfEdges } = readingOf(name);
+  const beforeMillis = lookbackOverWindows(lookbackMillis, of);
+  const extension = isOfEdges
+    ? ({ kind: 'anchored', beforeMillis, afterMillis: 0 } as const)
+    : null;
+  const over = (function_: WindowFunction, read: ReadColumn): Plan =>
+    overRows(function_, { namespace, column: read, rangeMillis, extension });
+  const number = (value: number): Plan => ({ kind: 'number', grid, span, value });
+  const binary = (operator: '/' | '*', left: Plan, right: Plan): Plan => ({
+    kind: 'binary',
+    grid,
+    span,
+    operator,
+    left,
+    right,
+    leftIsScalar: false,
+    rightIsScalar: right.kind === 'number',
+    returnBool: false,
+    matching: right.kind === 'number' ? null : oneToOne,
+  });
+  const isWidened = rangeMillis > askedMillis;
+  if (!isExact) {
+    warnings.set(
+      `${name} is of the last samples of windows of ${resolutionMillis / 1000} s, where no others are kept`,
+      span,
+    );
+  }
+  if (isWidened) {
+    infos.set(
+      `the range of ${name} is shorter than four windows of ${resolutionMillis / 1000} s, and four are looked at`,
+      span,
+    );
+  }
+  if (name === 'avg_over_time') return binary('/', over('sum', 'sum'), over('sum', 'count'));
+  const counted = name === 'count_over_time' ? 'sum' : windowFunction;
+  const plan = over(counted, column);
+  return isWidened && scales ? binary('*', plan, number(askedMillis / rangeMillis)) : plan;
+}
