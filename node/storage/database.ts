@@ -5,12 +5,7 @@
  */
 import { noQueryLimits } from '#cluster/metadata/runtime_limits.ts';
 import type { Namespace, NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
-import {
-  type EndedNamespaces,
-  hasEnded,
-  namespaceNumber,
-  noneEnded,
-} from '#cluster/namespaces/numbers.ts';
+import { type EndedNamespaces, namespaceNumber, noneEnded } from '#cluster/namespaces/numbers.ts';
 import type {
   AggregateRequest,
   AggregateResponse,
@@ -33,19 +28,14 @@ import type {
   OfNamespace,
 } from '#cluster/node/service.ts';
 import { PeerClocks } from '#cluster/node/peer_clocks.ts';
-import { instanceById, type Placement } from '#cluster/placement/placement.ts';
+import type { Placement } from '#cluster/placement/placement.ts';
 import { type Aside, onTheLoop } from '#engine/aside/aside.ts';
 import { openSampleStore } from '#engine/store/open.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import {
-  type FormatLevels,
-  formatLevelNewest,
-  newestFormats,
-  rowVersionsFormatLevel,
-} from '#lib/format_level.ts';
+import { type FormatLevels, newestFormats, rowVersionsFormatLevel } from '#lib/format_level.ts';
 import { liveLagMax, versionAtMillis, versionAtNanos } from '#lib/hybrid_clock.ts';
 import type { Log } from '#lib/log.ts';
 import type { Delivery } from '#lib/read_memory/delivery.ts';
@@ -76,9 +66,11 @@ import type { FlushReport } from './flush/flush.ts';
 import { Flusher } from './flush/flusher.ts';
 import { Pace } from './flush/pace.ts';
 import { type SnapshotReport, Snapshots } from './flush/snapshot.ts';
+import { healthOf } from './health.ts';
+import { Adoption, type TopologyChange } from './adoption.ts';
 import { NamespaceState } from './namespace/namespace.ts';
 import { SampleNamespaces } from './namespace/sample_namespaces.ts';
-import { type OwnedShard, type ShardChange, ShardTable } from './namespace/shards.ts';
+import { type OwnedShard, ShardTable } from './namespace/shards.ts';
 import { Holdings, nothingHeld } from './parking/holdings.ts';
 import { ParkedData, type ParkedEntry } from './parking/parked_data.ts';
 import { Parking } from './parking/parking.ts';
@@ -124,11 +116,6 @@ export interface DatabaseOptions {
 
 export interface FlushedReport extends FlushReport {
   readonly snapshot: SnapshotReport;
-}
-
-/** What came and went with a change of the topology. */
-export interface TopologyChange extends ShardChange {
-  readonly addedNamespaces: readonly NamespaceState[];
 }
 
 export class Database implements NodeService, AsyncDisposable {
@@ -181,11 +168,9 @@ export class Database implements NodeService, AsyncDisposable {
   /** What is on this disk is loaded: writes are taken, and reads of ready shards are whole. */
   #loaded = false;
   readonly #loading = Promise.withResolvers<void>();
+  readonly #adoption: Adoption;
   /** What the folder held is in memory, and the rest of the disk with it: it can be parked. */
   #isFilled = false;
-  /** Handed over, and not dropped yet. */
-  readonly #handedOver = new Set<number>();
-
   /** Wires the parts: each is given by name what it takes, and nothing begins here. */
   private constructor(
     env: Env,
@@ -278,6 +263,21 @@ export class Database implements NodeService, AsyncDisposable {
       holdings,
       parked,
       snapshots: this.snapshots,
+    });
+    this.#adoption = new Adoption({
+      instanceId,
+      shards,
+      namespaces,
+      sequencer,
+      admission: this.admission,
+      removal,
+      holdings,
+      parking: this.parking,
+      parked,
+      isFilled: () => this.#isFilled,
+      isLoaded,
+      addNamespace: (definition) => this.#addNamespace(definition),
+      noteFiles: () => this.noteFiles(null),
     });
     const policy = options.cachePolicy ?? 'lru';
     this.cacheKeeper = new CacheKeeper({
@@ -461,119 +461,14 @@ export class Database implements NodeService, AsyncDisposable {
     return true;
   }
 
-  /**
-   * Takes a newer placement and the current namespaces, between two groups of writes. What was handed
-   * over, or deleted, is forgotten and its files are removed; what was lost otherwise is not served any
-   * more, and is to be parked (`parking`); what is new is empty and not ready. Calls must not overlap.
-   * @param ended namespaces that were deleted
-   * @throws {TsdbError} when log or disk fail, there are too many namespaces, or something is to be
-   * parked first: goes on from there when it is called again
-   */
-  async applyTopology(
+  /** Takes a newer placement and the current namespaces. @throws as `Adoption.take` */
+  applyTopology(
     placement: Placement | null,
     version: number,
     registry: NamespaceRegistry,
     ended: EndedNamespaces = noneEnded,
   ): Promise<TopologyChange> {
-    const { parking, parked, holdings, removal } = this;
-    // What comes back must be empty before rows are taken for it, or whole.
-    await this.#dropHandedOver();
-    if (parking.isStuck) {
-      throw new TsdbError('UNAVAILABLE', 'files of shards that were taken away are not parked yet');
-    }
-    await parked.removeEnded(ended);
-    const isOfOthers = placement !== null && holdings.isOfOtherCount(placement.numShards);
-    const adopted = isOfOthers ? null : placement;
-    const adoptedVersion = isOfOthers ? 0 : version;
-    const own = placement === null ? undefined : instanceById(placement, this.instanceId);
-    const shards = adopted === null ? [] : (own?.shards ?? []).map(({ id }) => id);
-    const held = [...holdings.namespaces.values()];
-    const deleted = held.filter((known) => !registry.has(known.name) && hasEnded(known, ended));
-    let change: TopologyChange | null = null;
-    while (change === null) {
-      await holdings.add(adopted?.numShards ?? 0, shards, registry, ended);
-      change = await this.sequencer.exclusive(async () => {
-        // Some were parked just now.
-        if (!holdings.hasAll(shards)) return null;
-        const shardChange = this.#adopt(adopted, adoptedVersion, isOfOthers, own !== undefined);
-        // A start loads what the folder holds before it says what of that is gone.
-        if (this.#isFilled) await removal.takeOutOfUse(registry, ended);
-        else for (const known of deleted) holdings.removeNamespace(known);
-        const addedNamespaces = removal.isDropping ? [] : this.#takeNamespaces(registry);
-        this.admission.wake();
-        return { ...shardChange, addedNamespaces };
-      });
-    }
-    if (removal.isDropping) {
-      await removal.dropDeleted();
-      const addedNamespaces = await this.sequencer.exclusive(() => this.#takeNamespaces(registry));
-      change = { ...change, addedNamespaces };
-      this.admission.wake();
-    }
-    for (const known of deleted) holdings.removeNamespace(known);
-    for (const { name } of this.#isFilled ? [] : deleted) await removal.removeUnknown(name);
-    await this.#dropHandedOver();
-    await holdings.save();
-    if (this.#isFilled) this.#refuseBeforeParked(registry, isOfOthers);
-    return change;
-  }
-
-  /** A step of the sequencer. */
-  #adopt(
-    placement: Placement | null,
-    version: number,
-    isOfOthers: boolean,
-    isOwner: boolean,
-  ): ShardChange {
-    const { shards, holdings, parking } = this;
-    const change = shards.adopt(placement, version);
-    this.admission.wake();
-    for (const shard of change.handedOver) this.#handedOver.add(shard);
-    // Without a placement nobody else has the data, so nothing is given up.
-    const isTaken = (shard: number): boolean =>
-      isOfOthers ||
-      (placement !== null && shards.get(shard) === undefined && !this.#handedOver.has(shard));
-    const reason = isOfOthers
-      ? 'the placement has another number of shards'
-      : `the placement ${isOwner ? 'gives these shards to others' : 'does not name this instance'}`;
-    parking.leave(new Set([...holdings.shards].filter(isTaken)), reason);
-    // Others have their rows, which come here later.
-    if (this.#loaded && change.added.length > 0) this.noteFiles(null);
-    return change;
-  }
-
-  async #dropHandedOver(): Promise<void> {
-    if (this.#handedOver.size === 0) return;
-    const handedOver = [...this.#handedOver];
-    await this.removal.dropShards(this.#handedOver);
-    this.holdings.removeShards(handedOver);
-    await this.holdings.save();
-  }
-
-  /** What cannot be taken before others of its name, or number, are parked. */
-  #refuseBeforeParked(registry: NamespaceRegistry, isOfOthers: boolean): void {
-    const waiting = [...this.removal.lost.keys()].filter((name) => registry.has(name));
-    if (!isOfOthers && waiting.length === 0) return;
-    const what = isOfOthers
-      ? 'a placement with another number of shards'
-      : `namespaces that were made again: ${waiting.join(', ')}`;
-    throw new TsdbError('UNAVAILABLE', `data are parked before this is taken: ${what}`);
-  }
-
-  /** Those of the registry, and, as long as it is here, what others of their names are. */
-  #takeNamespaces(registry: NamespaceRegistry): NamespaceState[] {
-    const added: NamespaceState[] = [];
-    for (const definition of this.holdings.namespaces.values()) {
-      const known = this.namespaces.get(definition.name);
-      if (known !== undefined) {
-        known.update(definition);
-        continue;
-      }
-      const isLost = this.#isFilled && !registry.has(definition.name);
-      if (isLost || this.removal.lost.has(definition.name)) continue;
-      added.push(this.#addNamespace(definition));
-    }
-    return added;
+    return this.#adoption.take(placement, version, registry, ended);
   }
 
   #addNamespace(definition: Namespace): NamespaceState {
@@ -708,57 +603,7 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   async health(_signal: AbortSignal, of: Introduction | null = null): Promise<NodeHealth> {
-    const { identity, instanceId, shards } = this;
-    return {
-      ok: true,
-      status: shards.counts ? 'up' : 'the data folder is not checked yet',
-      bootstrapped: this.isBootstrapped,
-      writesRefused: this.commitlog.refusal(),
-      instanceId,
-      incarnation: identity.incarnation,
-      bootCount: identity.boot,
-      placementVersion: this.shards.version,
-      namespacesRevision: this.sampleNamespaces.revision,
-      lineageId: this.sampleNamespaces.lineageId,
-      unixNanos: this.env.clock.nowNanos(),
-      retires: true,
-      formatLevel: formatLevelNewest,
-      formatLevelWritten: this.formats.level(),
-      formatLevelOfReaders: this.readers.lowest(),
-      vouches: of !== null && this.#hears(of),
-      ...this.#lacking(),
-    };
-  }
-
-  /** What is damaged or in doubt here: other owners give it back. */
-  #lacking(): Pick<NodeHealth, 'blocksLacking' | 'shardsLacking'> {
-    const shardsLacking = new Set<number>();
-    let blocksLacking = 0;
-    for (const { name, readyShards } of this.namespaces.values()) {
-      const lacking = new Map(readyShards.lacking());
-      for (const shard of this.doubts.shardsOf(name)) {
-        const starts = this.doubts.blocksOf(name, shard);
-        lacking.set(shard, starts.union(lacking.get(shard) ?? new Set()));
-      }
-      for (const [shard, starts] of lacking) {
-        shardsLacking.add(shard);
-        blocksLacking += starts.size;
-      }
-    }
-    return { blocksLacking, shardsLacking: [...shardsLacking].sort((a, b) => a - b) };
-  }
-
-  /** @returns whether this node vouches for the folder of another one that asks */
-  #hears(of: Introduction): boolean {
-    if (!of.asks) {
-      this.witness.note(of);
-      return false;
-    }
-    const { version, counts } = this.shards;
-    const isSame = of.placementVersion === version && of.lineageId === this.lineageId;
-    // What was deleted while it was away it would serve.
-    const hasDeleted = of.deletionSequence >= this.deletions.knownSequence;
-    return counts && isSame && hasDeleted && this.witness.vouchesFor(of);
+    return healthOf(this, of);
   }
 
   /** The namespace that a request names, once this node knows the one that is meant. */
