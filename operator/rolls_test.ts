@@ -53,6 +53,46 @@ test('with two copies one at a time, whatever is asked for', async () => {
   assert.equal((await rolled(world, image(world, '2'))).length, 9);
 });
 
+/** Somebody deletes the volume of a pod, which keeps it as long as it runs. */
+function deleteVolume(world: World, pod: string): void {
+  const claim = structuredClone(world.kube.find('PersistentVolumeClaim', `data-${pod}`));
+  claim.metadata.deletionTimestamp = new Date(world.clock.nowMillis()).toISOString();
+  world.kube.store(claim);
+}
+
+test('a node that alone keeps a deleted volume with the only copy is not rolled before a person says so', async () => {
+  const world = await settledWorld({ replicationFactor: 1, isolationGroups: [{ name: 'a' }] });
+  deleteVolume(world, 'c-a-0');
+  assert.deepEqual(await rolled(world, image(world, '2')), []);
+  const { status, message } = world.condition('Ready');
+  assert.equal(status, 'False');
+  assert.match(message, /c-a-0 .* its shards, of which there is one copy, are lost: annotate pod/);
+  assert.equal(world.cluster.status.phase, 'Reconciling', 'it serves');
+  // Nor when it is not ready any more.
+  world.broken.add('c-a-0');
+  assert.deepEqual(await rolled(world, () => {}), []);
+  world.broken.clear();
+  const pod = structuredClone(world.kube.find('Pod', 'c-a-0'));
+  pod.metadata.annotations = { 'tsdb.io/replace': 'true' };
+  assert.deepEqual(await rolled(world, () => world.kube.store(pod)), ['EVICT a-0']);
+});
+
+test('of several copies the one on a deleted volume is rolled like any other, and alone', async () => {
+  const world = await settledWorld({ nodes: { replicasPerGroup: 3, maxUnavailable: 3 } });
+  deleteVolume(world, 'c-a-1');
+  const rounds = await rolled(world, image(world, '2'));
+  assert.deepEqual(rounds.slice(0, 2), ['EVICT a-1', 'EVICT a-0, DELETE a-2']);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('the only member of etcd is not rolled when its volume was deleted', async () => {
+  const world = await settledWorld({ etcd: { replicas: 1 } });
+  deleteVolume(world, 'c-etcd-0');
+  const change = (): void => world.changeSpec((spec) => (spec.etcd.image = 'etcd:v3.6.8'));
+  assert.deepEqual(await rolled(world, change), []);
+  assert.match(world.condition('Ready').message, /c-etcd-0 .* when etcd has three members/);
+});
+
 test('a bad image costs one pod of a group', async () => {
   const world = await settledWorld({ nodes: { replicasPerGroup: 3, maxUnavailable: 3 } });
   world.badImages.add('node:bad');

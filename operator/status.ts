@@ -21,9 +21,8 @@ import type { PlacementView } from './coordinator/coordinator_client.ts';
 import { namespaceStall } from './plan/namespaces.ts';
 import { isServing, isSettled, unreadyNodes } from './plan/readiness.ts';
 import { canFinish, formatLevels } from './plan/formats.ts';
-import { outdatedPods, rfc3339 } from './plan/rollout.ts';
+import { nodePods, outdatedPods, rfc3339 } from './plan/rollout.ts';
 import { windowsAt } from './resource/maintenance_windows.ts';
-import { nodePods } from './plan/roll.ts';
 import { keyOf } from './action/action.ts';
 import type { Plan } from './part/part.ts';
 

@@ -8,7 +8,7 @@ import type { Observed } from '../observe/observe.ts';
 import { label } from '../resource/keys.ts';
 import type { Pod } from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
-import { doubtOf } from './doubts.ts';
+import { doubtOf, goingVolume } from './doubts.ts';
 
 export const groupOf = ({ metadata }: Pod): string | undefined => metadata.labels?.[label.group];
 
@@ -44,11 +44,12 @@ export function batchOf(
   const group = groupOf(first);
   const max = maxUnavailableOf(observed.cluster);
   const isProven = updated.some((pod) => groupOf(pod) === group);
+  if (goingVolume(observed, first) !== null) return [];
   if (max === 1 || !isProven || !hasMajorityWithout(placement, group)) return [];
   const batch = [first];
   for (const pod of outdated) {
     if (batch.length === max) break;
-    if (pod === first || groupOf(pod) !== group) continue;
+    if (pod === first || groupOf(pod) !== group || goingVolume(observed, pod) !== null) continue;
     const ids = [...batch, pod].map(({ metadata }) => metadata.name);
     if (doubtOf(observed, placement, ids) === null) batch.push(pod);
   }

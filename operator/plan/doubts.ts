@@ -1,11 +1,17 @@
 /**
  * What must not be taken away since somebody else needs it: of blocks that were damaged at one owner
- * of a shard another one may have the only whole copy. AVAILABLE does not tell that.
+ * of a shard another one may have the only whole copy. AVAILABLE does not tell that. And volumes that
+ * are not to be given up, whoever would give them up.
  */
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
+import { memberPod } from '../observe/etcd_members.ts';
 import type { Observed } from '../observe/observe.ts';
-import { annotation } from '../resource/keys.ts';
+import { annotation, label } from '../resource/keys.ts';
+import { isUnbound, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
+import { Names } from '../resource/names.ts';
 import { type Part, waitingFor } from '../part/part.ts';
+import { isServing, unreadyNodes } from './readiness.ts';
+import { nodePods } from './rollout.ts';
 
 export interface Doubt {
   /** Whether somebody lacks blocks, or only has not said that it lacks none. */
@@ -64,4 +70,88 @@ export function doubtPart(
 function isIgnored({ pods }: Observed, id: string): boolean {
   const pod = pods.find(({ metadata }) => metadata.name === id);
   return pod?.metadata.annotations?.[annotation.ignoreDoubts] === 'true';
+}
+
+/** A pod, and what goes with it. */
+export interface GivenUp {
+  readonly pod: Pod;
+  /** Its volume; null for a pod that only has to go: its volume may be reached from elsewhere. */
+  readonly claim: KubeObject | null;
+  /** What a person asked for may cost the only copy. */
+  readonly isAsked?: boolean;
+  /** It serves: it is evicted, and only when nobody else is away. */
+  readonly isServing?: boolean;
+}
+
+/** The volume of a pod, when it was deleted and only the pod keeps it; else null. */
+export function goingVolume({ volumeClaims }: Observed, { metadata }: Pod): KubeObject | null {
+  const claim = volumeClaims.find((one) => one.metadata.name === `data-${metadata.name}`);
+  return claim?.metadata.deletionTimestamp === undefined ? null : claim;
+}
+
+/**
+ * A pod whose volume was deleted and goes with it: to start it anew is to give that up, whatever it is started anew for.
+ * @returns why it is not; null when its volume stays, or is elsewhere too
+ */
+export function evictionPart(
+  observed: Observed,
+  placement: PlacementView | null,
+  pod: Pod,
+): Part | null {
+  const claim = goingVolume(observed, pod);
+  if (claim === null) return null;
+  const { name, annotations } = pod.metadata;
+  const isAsked = annotations?.[annotation.replace] === 'true';
+  const danger = dangerOf(observed, placement, { pod, claim, isAsked, isServing: podReady(pod) });
+  if (danger === null) return null;
+  const message = `${name} starts anew when ${danger}: its volume was deleted and goes with it`;
+  return waitingFor('Replacing', message);
+}
+
+/** Why the volume cannot be given up now; null when what is on it is elsewhere too. */
+export function dangerOf(
+  observed: Observed,
+  placement: PlacementView | null,
+  { pod, claim, isAsked, isServing: serves }: GivenUp,
+): string | null {
+  // Nothing is on it.
+  if (claim !== null && isUnbound(claim)) return null;
+  const { name, labels } = pod.metadata;
+  if (labels?.[label.component] === 'etcd') return etcdDanger(observed, name);
+  if (placement === null) return 'the placement is known';
+  const own = placement.instances[name];
+  // It has never joined, or has left: there is nothing on it.
+  if (own === undefined) {
+    const isRecorded = observed.record?.placement?.instanceIds.includes(name) === true;
+    return isRecorded ? 'it is written down that it has left' : null;
+  }
+  if (placement.replicationFactor === 1 && own.shards.length > 0 && isAsked !== true) {
+    return `a person says that its shards, of which there is one copy, are lost: annotate pod ${name} with ${annotation.replace}=true`;
+  }
+  const pods = nodePods(observed);
+  for (const other of Object.values(placement.instances)) {
+    if (other.id === name) continue;
+    if (other.shards.some(({ state }) => state !== 'AVAILABLE')) {
+      return `${other.id} has all of its shards`;
+    }
+    // Those of its group have no replica of what it has.
+    if (other.isolationGroup !== own.isolationGroup && !isServing(pods.get(other.id))) {
+      return `${other.id} serves`;
+    }
+  }
+  // One that did not come back, whatever it has, may be the first of many.
+  if (serves === true && unreadyNodes(observed) !== null) return 'all nodes serve';
+  const doubt = doubtOf(observed, placement, [name]);
+  return doubt === null ? null : `this has ended: ${doubt.text}`;
+}
+
+function etcdDanger({ etcd, cluster }: Observed, pod: string): string | null {
+  if (!etcd?.reachable) return 'etcd has a quorum';
+  const others = etcd.members.filter((member) => memberPod(cluster, member) !== pod);
+  const isLearner = etcd.members.some((one) => one.isLearner && !others.includes(one));
+  // Without it they must be a majority, or all that etcd knows is on its volume.
+  if (!isLearner && others.length <= etcd.members.length / 2)
+    return 'etcd has three members (spec.etcd.replicas: 3)';
+  const isSafe = others.every(({ state, isLearner }) => state !== null && !isLearner);
+  return isSafe ? null : `all other members of ${new Names(cluster).etcd} serve`;
 }

@@ -7,7 +7,7 @@ import type { Observed } from '../observe/observe.ts';
 import { doing, type Part, type Reason, waitingFor } from '../part/part.ts';
 import { label } from '../resource/keys.ts';
 import type { KubeObject, Pod } from '../resource/kube_objects.ts';
-import { doubtPart } from './doubts.ts';
+import { doubtPart, evictionPart } from './doubts.ts';
 import { sizesOf } from './objects.ts';
 import type { Rollout } from './rollout.ts';
 
@@ -37,7 +37,9 @@ export function offlineGrowthPart(
       return waitingFor('VolumesGrowing', message);
     }
     const isNode = labels?.[label.component] === 'node';
-    const doubt = isNode ? doubtPart(observed, placement, [name]) : null;
+    const doubt =
+      evictionPart(observed, placement, pod) ??
+      (isNode ? doubtPart(observed, placement, [name]) : null);
     if (doubt === null) {
       const reason = 'its volume grows when it starts anew';
       return doing([{ kind: 'evict-pod', pod, reason, together: [] }], 'VolumesGrowing', grows);

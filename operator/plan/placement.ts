@@ -20,7 +20,7 @@ import { type Pod, readySinceMillis } from '../resource/kube_objects.ts';
 import { doubtPart } from './doubts.ts';
 import { leavingInstances } from './leaving_groups.ts';
 import { downIn, isServing, isSettled } from './readiness.ts';
-import { nodePods } from './roll.ts';
+import { nodePods } from './rollout.ts';
 import type { Action } from '../action/action.ts';
 import { doing, type Part, type Reason, stalledBy, waitingFor } from '../part/part.ts';
 

@@ -151,10 +151,10 @@ function nodesPart(
   placing: Part | null,
   etcd: Part | null,
 ): Part {
-  const dead = deadRollPart(observed, rollout, (etcd?.actions.length ?? 0) > 0);
-  if (dead !== null) return dead;
   const { coordinator } = observed;
   const known = placing === null && coordinator.reachable ? coordinator.placement : null;
+  const dead = deadRollPart(observed, rollout, (etcd?.actions.length ?? 0) > 0, known);
+  if (dead !== null) return dead;
   const replacing = replacePart(observed, rollout, known);
   if (replacing !== null && replacing.actions.length > 0) return replacing;
   if (placing !== null) return placing;

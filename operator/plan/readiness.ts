@@ -6,8 +6,7 @@ import type { Observed } from '../observe/observe.ts';
 import { podTrouble, withTroubles } from '../observe/pod_trouble.ts';
 import { isStale, type Pod, podReady } from '../resource/kube_objects.ts';
 import { growingVolumes } from './objects.ts';
-import { nodePods, staleSets } from './roll.ts';
-import { awaitedMillisMax, isAwaited } from './rollout.ts';
+import { awaitedMillisMax, isAwaited, nodePods, staleSets } from './rollout.ts';
 import { nothing, type Part, type Reason, waitingFor } from '../part/part.ts';
 
 export const isServing = (pod: Pod | undefined): boolean => pod !== undefined && podReady(pod);

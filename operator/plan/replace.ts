@@ -6,22 +6,12 @@
  * replaced like the first.
  */
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
-import { memberPod } from '../observe/etcd_members.ts';
 import type { Observed } from '../observe/observe.ts';
 import type { Action } from '../action/action.ts';
 import { annotation, label } from '../resource/keys.ts';
-import {
-  isStuck,
-  isUnbound,
-  type KubeObject,
-  type Pod,
-  podReady,
-} from '../resource/kube_objects.ts';
-import { Names } from '../resource/names.ts';
+import { isStuck, isUnbound, type Pod, podReady } from '../resource/kube_objects.ts';
 import { replaceAfterMillis } from '../resource/tsdb_cluster.ts';
-import { doubtOf } from './doubts.ts';
-import { isServing, unreadyNodes } from './readiness.ts';
-import { nodePods } from './roll.ts';
+import { dangerOf, type GivenUp } from './doubts.ts';
 import type { Rollout } from './rollout.ts';
 import { doing, type Part, waitingFor } from '../part/part.ts';
 import { unfitVolumes } from '../observe/volume_classes.ts';
@@ -29,16 +19,9 @@ import { unfitVolumes } from '../observe/volume_classes.ts';
 /** What Kubernetes gives a pod to end, and some time for its machine to say so. */
 const terminationMillisMax = 90_000;
 
-interface Lost {
-  readonly pod: Pod;
-  /** What a person asked for may cost the only copy. */
-  readonly isAsked?: boolean;
-  /** It serves: it is evicted, and only when nobody else is away. */
-  readonly isServing?: boolean;
+interface Lost extends GivenUp {
   /** It is on its way out, and goes by itself: only its volume is left to be given up. */
   readonly isEnding?: boolean;
-  /** Null for a pod that only has to go: its volume may be reached from elsewhere. */
-  readonly claim: KubeObject | null;
   readonly why: string;
   /** Milliseconds until it is given up; 0 for now. */
   readonly dueInMillis: number;
@@ -69,7 +52,9 @@ export function replacePart(
       dueInMillis > 0
         ? `in ${Math.ceil(dueInMillis / 60_000)} minutes`
         : `when ${danger ?? 'it has ended'}`;
-    waiting ??= waitingFor('NodesNotReady', `${name} is replaced ${until}: ${why}`);
+    // What serves lacks nothing yet.
+    const reason = one.isServing === true ? 'Replacing' : 'NodesNotReady';
+    waiting ??= waitingFor(reason, `${name} is replaced ${until}: ${why}`);
   }
   return waiting;
 }
@@ -123,51 +108,4 @@ function unfitPods(observed: Observed, { isApproved, isOpen }: Rollout): Lost[] 
     }
     return isStuck(pod) || isUnbound(claim) ? [{ pod, claim, why, dueInMillis: 0 }] : [];
   });
-}
-
-/** Why the volume cannot be given up now; null when what is on it is elsewhere too. */
-function dangerOf(
-  observed: Observed,
-  placement: PlacementView | null,
-  { pod, claim, isAsked, isServing: serves }: Lost,
-): string | null {
-  // Nothing is on it.
-  if (claim !== null && isUnbound(claim)) return null;
-  const { name, labels } = pod.metadata;
-  if (labels?.[label.component] === 'etcd') return etcdDanger(observed, name);
-  if (placement === null) return 'the placement is known';
-  const own = placement.instances[name];
-  // It has never joined, or has left: there is nothing on it.
-  if (own === undefined) {
-    const isRecorded = observed.record?.placement?.instanceIds.includes(name) === true;
-    return isRecorded ? 'it is written down that it has left' : null;
-  }
-  if (placement.replicationFactor === 1 && own.shards.length > 0 && isAsked !== true) {
-    return `a person says that its shards, of which there is one copy, are lost: annotate pod ${name} with ${annotation.replace}=true`;
-  }
-  const pods = nodePods(observed);
-  for (const other of Object.values(placement.instances)) {
-    if (other.id === name) continue;
-    if (other.shards.some(({ state }) => state !== 'AVAILABLE')) {
-      return `${other.id} has all of its shards`;
-    }
-    // Those of its group have no replica of what it has.
-    if (other.isolationGroup !== own.isolationGroup && !isServing(pods.get(other.id))) {
-      return `${other.id} serves`;
-    }
-  }
-  // One that did not come back, whatever it has, may be the first of many.
-  if (serves === true && unreadyNodes(observed) !== null) return 'all nodes serve';
-  const doubt = doubtOf(observed, placement, [name]);
-  return doubt === null ? null : `this has ended: ${doubt.text}`;
-}
-
-function etcdDanger({ etcd, cluster }: Observed, pod: string): string | null {
-  if (!etcd?.reachable) return 'etcd has a quorum';
-  const others = etcd.members.filter((member) => memberPod(cluster, member) !== pod);
-  const isLearner = etcd.members.some((one) => one.isLearner && !others.includes(one));
-  // Without it they must be a majority, or all that etcd knows is on its volume.
-  if (!isLearner && others.length <= etcd.members.length / 2) return 'etcd has three members';
-  const isSafe = others.every(({ state, isLearner }) => state !== null && !isLearner);
-  return isSafe ? null : `all other members of ${new Names(cluster).etcd} serve`;
 }

@@ -7,20 +7,12 @@ import { Names } from '../resource/names.ts';
 import { allGroups } from '../observe/isolation_groups.ts';
 import type { Observed } from '../observe/observe.ts';
 import { label } from '../resource/keys.ts';
-import { isStale, isStuck, type Pod, podReady } from '../resource/kube_objects.ts';
+import { isStuck, type Pod, podReady } from '../resource/kube_objects.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import { batchOf } from './batch.ts';
-import { doubtPart } from './doubts.ts';
-import { isPodOf, outdatedPods, type Rollout } from './rollout.ts';
+import { doubtPart, evictionPart } from './doubts.ts';
+import { isPodOf, nodePods, outdatedPods, type Rollout } from './rollout.ts';
 import { doing, nothing, type Part } from '../part/part.ts';
-
-/** Pods of the storage nodes by name. */
-export function nodePods(observed: Observed): Map<string, Pod> {
-  const pods = observed.pods.filter(
-    ({ metadata }) => metadata.labels?.[label.component] === 'node',
-  );
-  return new Map(pods.map((pod) => [pod.metadata.name, pod]));
-}
 
 interface Rolling {
   readonly pod: Pod;
@@ -58,20 +50,25 @@ function isAnsweringMember({ etcd }: Observed, { metadata }: Pod): boolean {
  * One that runs may be about to serve, so it waits while replaced pods of other groups are still
  * starting.
  * @param isEtcdChanging a member comes or goes, so that its pod is left alone
+ * @param placement null when there is none, or nobody knows
  */
 export function deadRollPart(
   observed: Observed,
   { isApproved }: Rollout,
   isEtcdChanging: boolean,
+  placement: PlacementView | null,
 ): Part | null {
   if (!isApproved) return null;
+  const mayGo = (pod: Pod): boolean => evictionPart(observed, placement, pod) === null;
   const etcd = etcdPods(observed).find(
-    ({ pod, outdated }) => outdated && !podReady(pod) && !isAnsweringMember(observed, pod),
+    ({ pod, outdated }) =>
+      outdated && !podReady(pod) && !isAnsweringMember(observed, pod) && mayGo(pod),
   );
   if (etcd !== undefined && !isEtcdChanging) return replacing(observed, etcd.pod);
   const all = rollingPods(observed);
   const dead = all.filter(
-    ({ pod, outdated }) => outdated && !podReady(pod) && isMissedByNobody(observed, all, pod),
+    ({ pod, outdated }) =>
+      outdated && !podReady(pod) && isMissedByNobody(observed, all, pod) && mayGo(pod),
   );
   const starting =
     all.some(({ pod, outdated }) => !outdated && !podReady(pod) && !isStuck(pod)) ||
@@ -115,7 +112,8 @@ export function liveRollPart(
   const updated = all.filter((one) => !one.outdated).map(({ pod }) => pod);
   let waiting: Part | null = null;
   for (const pod of outdated) {
-    const doubt = doubtPart(observed, placement, [pod.metadata.name]);
+    const { name } = pod.metadata;
+    const doubt = evictionPart(observed, placement, pod) ?? doubtPart(observed, placement, [name]);
     if (doubt === null) {
       const together = batchOf(observed, placement, pod, { outdated, updated });
       return replacing(observed, pod, together);
@@ -136,14 +134,16 @@ export function etcdRollPart(observed: Observed, { isApproved, isOpen }: Rollout
     : undefined;
   // The leader last: an election is a pause.
   const outdated = members.filter((member) => member.outdated);
-  const next = outdated.findLast(({ pod }) => pod.metadata.name !== leader) ?? outdated[0];
-  if (next === undefined || !isApproved || !isOpen) return null;
+  if (outdated.length === 0 || !isApproved || !isOpen) return null;
   const serving = members.filter(({ pod }) => podReady(pod)).length;
   if (serving < etcdReplicasOf(observed.cluster)) {
     const message = `etcd members are replaced when all serve: ${serving} of ${etcdReplicasOf(observed.cluster)} do`;
     return { ...nothing, waiting: { reason: 'Updating', message } };
   }
-  return replacing(observed, next.pod);
+  const kept = outdated.map(({ pod }) => evictionPart(observed, null, pod));
+  const mayGo = outdated.filter((_, i) => kept[i] === null);
+  const next = mayGo.findLast(({ pod }) => pod.metadata.name !== leader) ?? mayGo[0];
+  return next === undefined ? kept[0]! : replacing(observed, next.pod);
 }
 
 function etcdPods(observed: Observed): Rolling[] {
@@ -153,11 +153,6 @@ function etcdPods(observed: Observed): Rolling[] {
     .filter((pod) => isPodOf(pod, set))
     .sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
     .map((pod) => ({ pod, outdated: outdated.has(pod) }));
-}
-
-/** Kubernetes has not said yet which revision pods are to have. */
-export function staleSets(observed: Observed): string[] {
-  return [...observed.statefulSets.values()].filter(isStale).map(({ metadata }) => metadata.name);
 }
 
 function replacing(observed: Observed, pod: Pod, together: readonly Pod[] = []): Part {

@@ -12,7 +12,7 @@ import { etcdSkew } from '../etcd/version_skew.ts';
 import { contains } from '../resource/merge.ts';
 import { childKey, type Observed } from '../observe/observe.ts';
 import { contentHash } from '../resource/content_hash.ts';
-import { annotation } from '../resource/keys.ts';
+import { annotation, label } from '../resource/keys.ts';
 import { isStale, isStuck, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
 import { downgradeOf } from './formats.ts';
 import { isOutdated } from './resize.ts';
@@ -238,6 +238,19 @@ export function outdatedPods(observed: Observed): Pod[] {
         isOutdated(observed, pod, set),
     );
   });
+}
+
+/** Pods of the storage nodes by name. */
+export function nodePods(observed: Observed): Map<string, Pod> {
+  const pods = observed.pods.filter(
+    ({ metadata }) => metadata.labels?.[label.component] === 'node',
+  );
+  return new Map(pods.map((pod) => [pod.metadata.name, pod]));
+}
+
+/** Kubernetes has not said yet which revision pods are to have. */
+export function staleSets(observed: Observed): string[] {
+  return [...observed.statefulSets.values()].filter(isStale).map(({ metadata }) => metadata.name);
 }
 
 /** Not that of a set `x-y` for `x`. */
