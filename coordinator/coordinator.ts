@@ -19,6 +19,7 @@ import {
   aggregationOf,
   isUnaggregated,
   type Namespace,
+  rowsSinceOf,
   writeRulesOf,
 } from '#cluster/namespaces/namespaces.ts';
 import { isOfWindows } from '#cluster/namespaces/samples.ts';
@@ -389,9 +390,7 @@ class ReadyNamespaces {
     this.#all = [...namespaces.values()].filter(takes).map((namespace) => ({
       name: namespace.name,
       schemas: schemasOf(namespace),
-      ...(namespace.completeSinceNanos === undefined
-        ? {}
-        : { completeSinceNanos: namespace.completeSinceNanos }),
+      ...rowsSinceOf(namespace),
       ...writeRulesOf(namespace.options),
     }));
     return this.#all;

@@ -150,7 +150,7 @@ export class TestCluster implements AsyncDisposable {
   }
 
   async deleteNamespace(name: string): Promise<void> {
-    await this.namespaces.update((registry) => deleteNamespace(registry, name), never);
+    await this.namespaces.update((registry) => deleteNamespace(registry, name, 0n), never);
   }
 
   /** Waits until the node sees a state of the cluster and its own data that the test wants. */

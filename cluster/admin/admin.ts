@@ -476,7 +476,7 @@ export class ClusterAdmin {
       kv,
       async () => {
         const current = await namespaces.get(signal);
-        const next = deleteNamespace(current.value, name);
+        const next = deleteNamespace(current.value, name, clock.nowNanos());
         if (options.dryRun) return { compares: [], operations: [], result: next };
         const registry = namespaces.writing(current, next);
         // Those who want to delete namespaces are not kept from it by those who delete series.

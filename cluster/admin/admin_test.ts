@@ -344,14 +344,17 @@ test('database create makes the aggregated namespace too, which is ready when ev
     ],
   });
   const prove = () => Promise.resolve();
+  const ready = (name: string) => admin.namespaceReady({ name }, plainRequest, prove, signal);
+  await assert.rejects(ready('long'), refused('CONFLICT', /no namespace of samples is ready yet/));
+  await ready('raw');
   await assert.rejects(
-    admin.namespaceReady({ name: 'long' }, plainRequest, prove, signal),
+    ready('long'),
     refused('CONFLICT', /long ready: it is aggregated, .*: tsdbctl upgrade finish/),
   );
   const key = finishedFormatsKey(cluster);
   const value = finishedLevelValue(formatLevelNewest);
   await kv.transact([], [{ kind: 'put', key, value }], signal);
-  await admin.namespaceReady({ name: 'long' }, plainRequest, prove, signal);
+  await ready('long');
   const { value: registry } = await admin.namespaces.get(signal);
   assert.equal(registry.get('long')!.options.stagingStatus, 'READY');
   const attributes = { resolutionDuration: '1m' };

@@ -1,6 +1,6 @@
 /** The rules for adding namespaces, and changing them. */
 import { badRequest, TsdbError } from '#lib/errors.ts';
-import { formatDurationNanos } from '#lib/time.ts';
+import { formatDurationNanos, nanosPerMilli } from '#lib/time.ts';
 import { namespacesMax } from '../limits.ts';
 import { segmentProblem } from '../names.ts';
 import {
@@ -16,7 +16,7 @@ import {
   type RuntimeOptions,
   type StagingStatus,
 } from './namespaces.ts';
-import { keepingFloor, readySamples, whenReady } from './samples.ts';
+import { isOfWindows, keepingFloor, readySamples, whenDeleted, whenReady } from './samples.ts';
 import { schemasOf } from './schemas.ts';
 
 const stagingOrder: readonly StagingStatus[] = ['UNKNOWN', 'INITIALIZING', 'READY'];
@@ -80,12 +80,33 @@ export function updateNamespace(
       `options.aggregationOptions: cannot change what namespace ${name} aggregates: it is ready, and has rows of what it was`,
     );
   }
-  return withNamespace(registry, keepingFloor(namespace, updated, nowNanos));
+  const next = withNamespace(registry, keepingFloor(namespace, updated, nowNanos));
+  const isShorter =
+    updated.options.retentionOptions.retentionPeriodNanos < retentionOptions.retentionPeriodNanos;
+  const unmade = isReady(updated) && isShorter ? windowsProblem(next) : null;
+  if (unmade !== null) {
+    throw badRequest(
+      `options.retentionOptions: cannot shorten the retention of namespace ${name}: ${unmade}`,
+    );
+  }
+  return next;
 }
 
-/** @throws {TsdbError} NOT_FOUND */
-export function deleteNamespace(registry: NamespaceRegistry, name: string): NamespaceRegistry {
-  namespaceOf(registry, name);
+/** @throws {TsdbError} NOT_FOUND, BAD_REQUEST when there are windows of it that others do not keep samples for long enough for */
+export function deleteNamespace(
+  registry: NamespaceRegistry,
+  name: string,
+  nowNanos: bigint,
+): NamespaceRegistry {
+  const namespace = namespaceOf(registry, name);
+  const others = whenDeleted(without(registry, name), namespace, nowNanos);
+  // Who takes the last samples away wants no more of them, nor windows.
+  const problem = readySamples(others).length === 0 ? null : windowsProblem(others);
+  if (problem !== null) throw badRequest(`cannot delete namespace ${name}: ${problem}`);
+  return others;
+}
+
+function without(registry: NamespaceRegistry, name: string): NamespaceRegistry {
   return new Map([...registry].filter(([other]) => other !== name));
 }
 
@@ -106,7 +127,7 @@ export function advanceStaging(
   if (status === 'READY') checkReadyable(registry, namespace);
   const advanced = { ...namespace, options: { ...namespace.options, stagingStatus: status } };
   if (status !== 'READY') return withNamespace(registry, advanced);
-  const others = deleteNamespace(registry, name);
+  const others = without(registry, name);
   return registryOf([...others.values(), whenReady(others, advanced, nowNanos)]);
 }
 
@@ -121,7 +142,7 @@ function isSameAggregation(before: Namespace, after: Namespace): boolean {
 /** Of the retention of samples, so much may go by until those in memory are in files (docs/AGGREGATION.md). */
 const waitPartOfRetention = 8n;
 
-/** @throws {TsdbError} BAD_REQUEST for an aggregated one that nobody makes windows for */
+/** @throws {TsdbError} BAD_REQUEST for an aggregated one that nobody makes windows for, CONFLICT as long as there are no samples */
 export function checkReadyable(registry: NamespaceRegistry, namespace: Namespace): void {
   const aggregation = aggregationOf(namespace);
   if (aggregation === null) return;
@@ -141,23 +162,52 @@ export function checkReadyable(registry: NamespaceRegistry, namespace: Namespace
       `${cannot}, and flushEnabled is false: windows are kept in filesets alone, so there would be none`,
     );
   }
-  const samples = readySamples(registry).map(({ options }) => options.retentionOptions);
-  if (samples.length === 0) return;
-  const longest = samples.reduce((a, b) =>
-    b.retentionPeriodNanos > a.retentionPeriodNanos ? b : a,
-  );
-  const { retentionPeriodNanos, blockSizeNanos, bufferPastNanos } = longest;
+  if (isReady(namespace)) return;
+  if (readySamples(registry).length === 0) {
+    throw new TsdbError(
+      'CONFLICT',
+      `${cannot}, and no namespace of samples is ready yet, of which its windows would be made`,
+    );
+  }
+  const problem = problemOfWindows(registry, namespace);
+  if (problem !== null) throw badRequest(`${cannot}, and ${problem}`);
+}
+
+/** Why windows of a READY namespace cannot be made; null when all can. */
+function windowsProblem(registry: NamespaceRegistry): string | null {
+  for (const namespace of registry.values()) {
+    if (!isReady(namespace) || !isOfWindows(namespace)) continue;
+    const problem = problemOfWindows(registry, namespace);
+    if (problem !== null)
+      return `namespace ${namespace.name} has windows of its samples: ${problem}`;
+  }
+  return null;
+}
+
+/** Why no windows can be made for a namespace; null when they can. */
+function problemOfWindows(registry: NamespaceRegistry, namespace: Namespace): string | null {
+  const samples = readySamples(registry).filter(({ options }) => options.flushEnabled);
+  const [first] = samples;
+  if (first === undefined) {
+    return 'no namespace of samples with flushEnabled is ready: windows are made of filesets';
+  }
+  const { retentionPeriodNanos, blockSizeNanos, bufferPastNanos } = samples
+    .map(({ options }) => options.retentionOptions)
+    .reduce((a, b) => (b.retentionPeriodNanos > a.retentionPeriodNanos ? b : a));
   const neededNanos =
-    aggregation.resolutionNanos +
+    aggregationOf(namespace)!.resolutionNanos +
     blockSizeNanos +
     bufferPastNanos +
     retentionPeriodNanos / waitPartOfRetention;
+  const show = formatDurationNanos;
   if (neededNanos > retentionPeriodNanos) {
-    const [needed, kept] = [neededNanos, retentionPeriodNanos].map(formatDurationNanos);
-    throw badRequest(
-      `${cannot}, and samples are not kept for as long as it takes to make a window: ${kept}, ${needed} are needed`,
-    );
+    return `samples are not kept for as long as it takes to make a window: ${show(retentionPeriodNanos)}, ${show(neededNanos)} are needed`;
   }
+  const keptNanos = namespace.options.retentionOptions.retentionPeriodNanos;
+  if (neededNanos > keptNanos) {
+    return `windows are not kept for as long as it takes to make one: ${show(keptNanos)}, ${show(neededNanos)} are needed`;
+  }
+  return null;
 }
 
 /** Time inside a block is a number of nanoseconds, exact below this. */
@@ -192,14 +242,20 @@ function namespaceProblem(namespace: Namespace): string | null {
   if (indexOptions.enabled && indexOptions.blockSizeNanos !== blockSize) {
     return `index block size must be the data block size ${show(blockSize)}: ${show(indexOptions.blockSizeNanos)}`;
   }
-  for (const { aggregated, attributes } of aggregations ?? []) {
-    if (!aggregated) continue;
+  const ofWindows = (aggregations ?? []).filter(({ aggregated }) => aggregated);
+  if (ofWindows.length > 1) {
+    return `an aggregated namespace has one resolution: ${ofWindows.length} elements of aggregations are aggregated`;
+  }
+  for (const { attributes } of ofWindows) {
     if (attributes === null || attributes.resolutionNanos <= 0n) {
       return 'an aggregated namespace needs a positive resolution in attributes';
     }
     const { resolutionNanos } = attributes;
     if (resolutionNanos < resolutionNanosMin) {
       return `resolution must be at least ${show(resolutionNanosMin)}: ${show(resolutionNanos)}`;
+    }
+    if (resolutionNanos % nanosPerMilli !== 0n) {
+      return `resolution must be whole milliseconds: ${show(resolutionNanos)}`;
     }
     if (blockSize % resolutionNanos !== 0n && resolutionNanos % blockSize !== 0n) {
       return `resolution must divide the block size ${show(blockSize)}, or be a multiple of it: ${show(resolutionNanos)}`;

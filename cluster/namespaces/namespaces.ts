@@ -67,18 +67,35 @@ export interface NamespaceOptions {
   readonly extendedOptions: ExtendedOptions | null;
 }
 
-export interface Namespace {
+/** Of a namespace of samples, by the rows' times (`samples.ts`). */
+export interface RowsSince {
+  /**
+   * Since when it has every row that was acknowledged for namespaces of samples; not set as long as nobody can tell. Of one
+   * of windows, since when these were made.
+   */
+  readonly completeSinceNanos?: bigint;
+  /**
+   * Rows of before are gone, whatever its retention is: they had expired when that was made longer, or others that had
+   * them were deleted. Not set where that is not so.
+   */
+  readonly goneBeforeNanos?: bigint;
+}
+
+export interface Namespace extends RowsSince {
   readonly name: string;
   readonly options: NamespaceOptions;
   /** Of no other one, also of this name (`numbers.ts`); not set where no number was given. */
   readonly number?: number;
   /** That its values have had, the newest last (`schemas.ts`); not set where it never had one. */
   readonly schemas?: readonly SchemaVersion[];
-  /**
-   * Since when it has every row that was acknowledged for namespaces of samples (`samples.ts`), by the rows' times; not
-   * set as long as nobody can tell.
-   */
-  readonly completeSinceNanos?: bigint;
+}
+
+/** @returns what it has of these fields, to be spread */
+export function rowsSinceOf({ completeSinceNanos, goneBeforeNanos }: RowsSince): RowsSince {
+  return {
+    ...(completeSinceNanos === undefined ? {} : { completeSinceNanos }),
+    ...(goneBeforeNanos === undefined ? {} : { goneBeforeNanos }),
+  };
 }
 
 /**

@@ -17,7 +17,13 @@ import { Fields } from '../fields.ts';
 import type { Stored } from '../kv/stored_json.ts';
 import { endedNamespacesMax } from '../limits.ts';
 import { type UnreadKeys, withUnreadKeys } from '../unread_keys.ts';
-import { type Namespace, type NamespaceRegistry, registryOf } from './namespaces.ts';
+import {
+  type Namespace,
+  type NamespaceRegistry,
+  registryOf,
+  type RowsSince,
+  rowsSinceOf,
+} from './namespaces.ts';
 import { joinedSchemas, schemaFromFields, schemaToJson } from './schemas.ts';
 
 /** Stands for no promise: no row has this time. */
@@ -154,7 +160,8 @@ export function withNewNumbers(
 
 /**
  * `{"last": "1700000000002",
- * "namespaces": {"metrics": {"number": "1700000000001", "schemas": […], "completeSinceNanos": "0"}},
+ * "namespaces": {"metrics": {"number": "1700000000001", "schemas": […], "completeSinceNanos": "0",
+ * "goneBeforeNanos": "1690000000000000000"}},
  * "ended": {"old": {"number": "1700000000000"}}}`: those that `registry` has no more are deleted by it.
  * @param endedBeside deletions that the store does not know of
  */
@@ -194,16 +201,15 @@ function numbersJson(
   ended: EndedNamespaces,
 ): object {
   const numbered = [...registry.values()].filter(
-    ({ number, completeSinceNanos }) => number !== undefined || completeSinceNanos !== undefined,
+    (one) => one.number !== undefined || Object.keys(rowsSinceOf(one)).length > 0,
   );
   const namespaces = numbered.map((namespace) => {
-    const { name, schemas, completeSinceNanos } = namespace;
+    const { name, schemas } = namespace;
+    const since = Object.entries(rowsSinceOf(namespace));
     const beside = {
       number: String(namespaceNumber(namespace)),
       ...(schemas === undefined ? {} : { schemas: schemas.map(schemaToJson) }),
-      ...(completeSinceNanos === undefined
-        ? {}
-        : { completeSinceNanos: String(completeSinceNanos) }),
+      ...Object.fromEntries(since.map(([key, nanos]) => [key, String(nanos)])),
     };
     return [name, beside];
   });
@@ -231,16 +237,18 @@ export function withStoredNumbers(
 } {
   const fields = Fields.ofStored(json, 'numbers', unread);
   const lastNumber = Number(fields.int64('last', BigInt(unnumbered)));
-  const besides = new Map<string, Pick<Namespace, 'number' | 'schemas' | 'completeSinceNanos'>>();
+  const besides = new Map<string, Pick<Namespace, 'number' | 'schemas'> & RowsSince>();
   fields.record('namespaces', (item, name) => {
     const number = Number(item.int64('number', BigInt(unnumbered)));
     const schemas = item.list('schemas', schemaFromFields);
     const completeSinceNanos = item.int64('completeSinceNanos', neverNanos);
+    const goneBeforeNanos = item.int64('goneBeforeNanos', neverNanos);
     item.end();
     besides.set(name, {
       number,
       ...(schemas.length === 0 ? {} : { schemas }),
       ...(completeSinceNanos === neverNanos ? {} : { completeSinceNanos }),
+      ...(goneBeforeNanos === neverNanos ? {} : { goneBeforeNanos }),
     });
   });
   const ended = new Map<string, number>();

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
 import { ClusterAdmin, plainRequest } from '../admin/admin.ts';
+import { rowsSinceOf } from './namespaces.ts';
 import { namespaceNumbersKey } from '../kv/keys.ts';
 import { type MemoryKv, MemoryKvStore } from '../kv/memory.ts';
 import { Topology } from '../topology/topology.ts';
@@ -22,7 +23,8 @@ const numbersKey = namespaceNumbersKey(cluster);
 
 function newCluster(nowMillis: () => number) {
   const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
-  const clock = { ...realEnv.clock, nowMillis };
+  const nowNanos = () => BigInt(nowMillis()) * 1_000_000n;
+  const clock = { ...realEnv.clock, nowMillis, nowNanos };
   const admin = new ClusterAdmin({ kv, cluster, clock, random: realEnv.random });
   const retentionOptions = {
     retentionPeriodDuration: '48h',
@@ -184,4 +186,21 @@ test('a higher number is another namespace, and a lower one that of a restored s
   assert.equal(namesEarlier({ namespaceNumber: 0 }, { number: 7 }), false);
   assert.equal(namesEarlier({ namespaceNumber: 1 }, { number: 7 }), true);
   assert.equal(namesEarlier({ namespaceNumber: 7 }, { number: 7 }), false);
+});
+
+test('what had expired before a retention was made longer stays written down', async () => {
+  const hourMillis = 3_600_000;
+  let now = 500 * hourMillis;
+  const { admin, add } = newCluster(() => now);
+  await add('a');
+  const ready = () => admin.namespaceReady({ name: 'a' }, plainRequest, async () => {}, signal);
+  await ready();
+  now += hourMillis;
+  const longer = { retentionOptions: { retentionPeriodDuration: '72h' } };
+  await admin.namespaceUpdate({ name: 'a', options: longer }, plainRequest, signal);
+  const { value } = await admin.namespaces.get(signal);
+  assert.deepEqual(rowsSinceOf(value.get('a')!), {
+    completeSinceNanos: 0n,
+    goneBeforeNanos: BigInt(453 * hourMillis) * 1_000_000n,
+  });
 });

@@ -10,6 +10,8 @@ import {
   type Namespace,
   type NamespaceRegistry,
   registryOf,
+  type RowsSince,
+  rowsSinceOf,
 } from './namespaces.ts';
 import { schemasOf } from './schemas.ts';
 
@@ -35,11 +37,45 @@ export function whenReady(
 ): Namespace {
   const others = readySamples(registry);
   if (isOfWindows(namespace)) {
-    const completeSinceNanos = samplesSince(others.map(readSamplesOf), nowNanos);
-    return { ...namespace, completeSinceNanos };
+    const { resolutionNanos } = aggregationOf(namespace)!;
+    // The first window of which all rows are there, when nodes come to it.
+    const madeFromNanos = resolutionNanos + clockDoubtNanos;
+    const since = samplesSince(others.map(readSamplesOf), nowNanos);
+    return { ...namespace, completeSinceNanos: since + madeFromNanos };
   }
   const isAlone = isOfSamples(namespace) && others.length === 0;
-  return isAlone ? { ...namespace, completeSinceNanos: 0n } : withoutPromise(namespace);
+  if (!isAlone) return withoutPromise(namespace);
+  // Windows may be of another one, which has ended with its rows.
+  const hasWindows = registry.values().some((one) => isReady(one) && isOfWindows(one));
+  const gone = hasWindows ? { goneBeforeNanos: nowNanos } : {};
+  return { ...namespace, completeSinceNanos: 0n, ...gone };
+}
+
+/**
+ * The registry without a namespace. Rows that the others did not have from the beginning go with it.
+ * @param registry without it
+ */
+export function whenDeleted(
+  registry: NamespaceRegistry,
+  deleted: Namespace,
+  nowNanos: bigint,
+): NamespaceRegistry {
+  const others = readySamples(registry);
+  if (!isReady(deleted) || !isOfSamples(deleted) || others.length === 0) return registry;
+  const promised = nowNanos + aheadNanos([deleted, ...others]);
+  const next = new Map(registry);
+  for (const one of others) {
+    const { completeSinceNanos = promised, goneBeforeNanos = 0n } = one;
+    if (completeSinceNanos <= goneBeforeNanos) continue;
+    next.set(one.name, { ...one, goneBeforeNanos: completeSinceNanos });
+  }
+  return next;
+}
+
+/** Rows that lie so far ahead may have been written before now, by the clock of who promises. */
+function aheadNanos(namespaces: readonly Namespace[]): bigint {
+  const buffers = namespaces.map(({ options }) => options.retentionOptions.bufferFutureNanos);
+  return buffers.reduce((a, b) => (b > a ? b : a)) + clockDoubtNanos;
 }
 
 /** Whether nodes make its windows once it is READY. */
@@ -47,11 +83,9 @@ export function isOfWindows(namespace: Namespace): boolean {
   return !isUnaggregated(namespace) && aggregationOf(namespace)?.downsampleAll === true;
 }
 
-function readSamplesOf({ options, completeSinceNanos }: Namespace): ReadSamples {
-  const retentionNanos = options.retentionOptions.retentionPeriodNanos;
-  return completeSinceNanos === undefined
-    ? { retentionNanos }
-    : { retentionNanos, completeSinceNanos };
+function readSamplesOf(namespace: Namespace): ReadSamples {
+  const retentionNanos = namespace.options.retentionOptions.retentionPeriodNanos;
+  return { retentionNanos, ...rowsSinceOf(namespace) };
 }
 
 export function withoutPromise(namespace: Namespace): Namespace {
@@ -75,13 +109,17 @@ export function keepingFloor(before: Namespace, after: Namespace, nowNanos: bigi
   const isSame =
     (isOfSamples(before) && isOfSamples(after)) || (isOfWindows(before) && isOfWindows(after));
   if (!isSame) return withoutPromise(after);
-  const { completeSinceNanos: since } = before;
   const [had, has] = [before, after].map(
     (one) => one.options.retentionOptions.retentionPeriodNanos,
   );
-  if (since === undefined || has! <= had!) return after;
+  if (has! <= had!) return after;
   const floor = nowNanos - had!;
-  return { ...after, completeSinceNanos: floor > since ? floor : since };
+  if (isOfWindows(before)) {
+    const { completeSinceNanos = floor } = before;
+    return { ...after, completeSinceNanos: latest(floor, completeSinceNanos) };
+  }
+  const { goneBeforeNanos = floor } = before;
+  return { ...after, goneBeforeNanos: latest(floor, goneBeforeNanos) };
 }
 
 /** How far clocks of nodes may be from that of who promises. */
@@ -96,13 +134,8 @@ export function withPromises(registry: NamespaceRegistry, nowNanos: bigint): Nam
   const all = readySamples(registry);
   const pending = all.filter(({ completeSinceNanos }) => completeSinceNanos === undefined);
   if (pending.length === 0) return registry;
-  // Rows that lie ahead may have been written before.
-  const ahead = all.reduce((most, { options }) => {
-    const { bufferFutureNanos } = options.retentionOptions;
-    return bufferFutureNanos > most ? bufferFutureNanos : most;
-  }, 0n);
-  // Who is alone has had every row that there is: it became READY before there were promises.
-  const completeSinceNanos = all.length === 1 ? 0n : nowNanos + ahead + clockDoubtNanos;
+  // Who is alone has every row that there is: others that had more have ended.
+  const completeSinceNanos = all.length === 1 ? 0n : nowNanos + aheadNanos(all);
   const promised = new Map(registry);
   for (const namespace of pending) {
     promised.set(namespace.name, { ...namespace, completeSinceNanos });
@@ -129,40 +162,39 @@ export interface SamplesPart<Of> {
  */
 export function samplesSince(namespaces: readonly ReadSamples[], nowNanos: bigint): bigint {
   return completeSince(
-    namespaces.map(({ retentionNanos, completeSinceNanos }) => ({
-      keepsFromNanos: nowNanos - retentionNanos,
-      completeSinceNanos,
-    })),
+    namespaces.map((one) => ({ ...one, keepsFromNanos: nowNanos - one.retentionNanos })),
     nowNanos,
   );
 }
 
 /** The same, of what is kept. @param without what to say where there are none */
 export function completeSince(
-  namespaces: readonly {
-    readonly keepsFromNanos: bigint;
-    readonly completeSinceNanos: bigint | undefined;
-  }[],
+  namespaces: readonly (RowsSince & { readonly keepsFromNanos: bigint })[],
   without: bigint,
 ): bigint {
-  const [first] = namespaces;
-  if (first === undefined) return without;
-  let together = first.keepsFromNanos;
-  for (const { keepsFromNanos } of namespaces) {
-    if (keepsFromNanos > together) together = keepsFromNanos;
-  }
-  return namespaces.reduce((least, { keepsFromNanos, completeSinceNanos: since }) => {
+  if (namespaces.length === 0) return without;
+  const together = namespaces.map(hasFrom).reduce(latest);
+  return namespaces.reduce((least, one) => {
+    const { completeSinceNanos: since } = one;
     if (since === undefined) return least;
-    const alone = since > keepsFromNanos ? since : keepsFromNanos;
+    const alone = latest(since, hasFrom(one));
     return alone < least ? alone : least;
   }, together);
 }
 
+/** Of what is before it may have let something go. */
+function hasFrom({
+  keepsFromNanos,
+  goneBeforeNanos = keepsFromNanos,
+}: RowsSince & { readonly keepsFromNanos: bigint }): bigint {
+  return latest(keepsFromNanos, goneBeforeNanos);
+}
+
+const latest = (a: bigint, b: bigint): bigint => (b > a ? b : a);
+
 /** What a choice of namespaces goes by. */
-export interface ReadSamples {
+export interface ReadSamples extends RowsSince {
   readonly retentionNanos: bigint;
-  /** Not set as long as nobody can tell. */
-  readonly completeSinceNanos?: bigint;
 }
 
 /**
@@ -180,7 +212,8 @@ export function samplesParts<Of extends ReadSamples>(
   const all = namespaces.map((namespace) => {
     const keepsFrom = nowNanos - namespace.retentionNanos;
     const { completeSinceNanos: since } = namespace;
-    const hasAllFrom = since === undefined ? null : since > keepsFrom ? since : keepsFrom;
+    const from = hasFrom({ ...namespace, keepsFromNanos: keepsFrom });
+    const hasAllFrom = since === undefined ? null : latest(since, from);
     return { namespace, keepsFrom, hasAllFrom };
   });
   // Before that nobody has anything.

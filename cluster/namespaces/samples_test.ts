@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SeededRandom } from '#test/seeded_random.ts';
-import { advanceStaging, updateNamespace } from './changes.ts';
-import { type Namespace, type NamespaceRegistry, registryOf } from './namespaces.ts';
+import { addNamespace, advanceStaging, deleteNamespace, updateNamespace } from './changes.ts';
+import { type Namespace, type NamespaceRegistry, registryOf, rowsSinceOf } from './namespaces.ts';
 import { namespaceOfAddRequest } from './request.ts';
 import {
   type ReadSamples,
@@ -14,12 +14,14 @@ import {
 } from './samples.ts';
 
 const hour = 3_600_000_000_000n;
+const minute = hour / 60n;
 const now = 1_700_000_000_000_000_000n;
 
 function namespaceOf(name: string, hours: number, more: object = {}): Namespace {
   return namespaceOfAddRequest({
     name,
     options: {
+      flushEnabled: true,
       retentionOptions: {
         retentionPeriodDuration: `${hours}h`,
         blockSizeDuration: '2h',
@@ -32,7 +34,6 @@ function namespaceOf(name: string, hours: number, more: object = {}): Namespace 
 }
 
 const aggregated = {
-  flushEnabled: true,
   aggregationOptions: {
     aggregations: [{ aggregated: true, attributes: { resolutionDuration: '5m' } }],
   },
@@ -76,7 +77,9 @@ test('who was alone before there were promises has had every row', () => {
 test('windows are there since the samples that they can be made of, and a longer retention brings none back', () => {
   let all = registryOf([namespaceOf('raw', 24), namespaceOf('coarse', 480, aggregated)]);
   for (const name of ['raw', 'coarse']) all = advanceStaging(all, name, 'READY', now);
-  assert.equal(sinceOf(all, 'coarse'), now - 24n * hour);
+  // The first window that has all of its rows, with some time for doubt.
+  const madeFrom = now - 24n * hour + 5n * minute + 2n * minute;
+  assert.equal(sinceOf(all, 'coarse'), madeFrom);
   const update = {
     repairEnabled: null,
     retentionPeriodNanos: 960n * hour,
@@ -85,7 +88,7 @@ test('windows are there since the samples that they can be made of, and a longer
     extendedOptions: null,
   };
   const later = updateNamespace(all, 'coarse', update, now + hour);
-  assert.equal(sinceOf(later, 'coarse'), now - 24n * hour);
+  assert.equal(sinceOf(later, 'coarse'), madeFrom);
   const muchLater = updateNamespace(all, 'coarse', update, now + 1_000n * hour);
   assert.equal(sinceOf(muchLater, 'coarse'), now + 520n * hour);
   // A restored store takes back what writers have promised, not what nodes have made.
@@ -97,7 +100,7 @@ test('windows are there since the samples that they can be made of, and a longer
   );
   const restored = withoutPromises(two);
   assert.equal(sinceOf(restored, 'raw'), undefined);
-  assert.equal(sinceOf(restored, 'coarse'), now - 24n * hour);
+  assert.equal(sinceOf(restored, 'coarse'), madeFrom);
 });
 
 test('windows that would take longer to be made than samples are kept are refused', () => {
@@ -119,19 +122,63 @@ test('windows that would take longer to be made than samples are kept are refuse
     'READY',
     now,
   );
-  assert.equal(sinceOf(advanceStaging(longer, 'daily', 'READY', now), 'daily'), now - 48n * hour);
+  const ready = advanceStaging(longer, 'daily', 'READY', now);
+  assert.equal(sinceOf(ready, 'daily'), now - 24n * hour + 2n * minute);
+  assert.throws(
+    () => withRetention(ready, 'raw', 24),
+    /cannot shorten the retention of namespace raw: namespace daily has windows .* 29h10m0s are needed/,
+  );
+  assert.equal(withRetention(ready, 'raw', 36).get('raw')!.name, 'raw');
 });
 
-test('windows that no fileset would keep are refused', () => {
-  const all = registryOf([namespaceOf('coarse', 480, { ...aggregated, flushEnabled: false })]);
-  assert.throws(() => advanceStaging(all, 'coarse', 'READY', now), /flushEnabled is false/);
+test('windows that no fileset would keep, that expire before they are made, or that have no samples are refused', () => {
+  const refused = (more: Namespace[], why: RegExp): void => {
+    const all = registryOf(more);
+    const ready = all.has('raw') ? advanceStaging(all, 'raw', 'READY', now) : all;
+    assert.throws(() => advanceStaging(ready, 'coarse', 'READY', now), why);
+  };
+  const raw = namespaceOf('raw', 24);
+  refused(
+    [raw, namespaceOf('coarse', 480, { ...aggregated, flushEnabled: false })],
+    /flushEnabled/,
+  );
+  refused([namespaceOf('coarse', 480, aggregated)], /no namespace of samples is ready yet/);
+  const coarse = namespaceOf('coarse', 480, aggregated);
+  refused([namespaceOf('raw', 24, { flushEnabled: false }), coarse], /with flushEnabled is ready/);
+  refused(
+    [raw, namespaceOf('coarse', 4, aggregated)],
+    /windows are not kept .* 5h15m0s are needed/,
+  );
+});
+
+test('a namespace of samples that windows need is not deleted before these', () => {
+  let all = registryOf([
+    namespaceOf('long', 480),
+    namespaceOf('short', 4),
+    namespaceOf('coarse', 480, {
+      aggregationOptions: {
+        aggregations: [{ aggregated: true, attributes: { resolutionDuration: '2h' } }],
+      },
+    }),
+  ]);
+  for (const name of all.keys()) all = advanceStaging(all, name, 'READY', now);
+  assert.throws(
+    () => deleteNamespace(all, 'long', now),
+    /cannot delete namespace long: namespace coarse has windows of its samples/,
+  );
+  assert.equal(deleteNamespace(all, 'short', now).size, 2);
+  // All of them go.
+  assert.equal(deleteNamespace(deleteNamespace(all, 'short', now), 'long', now).size, 1);
 });
 
 test('every row is there since one promises it, or since none of all has let any go', () => {
   const since = (...all: Kept[]) => samplesSince(all, 100n);
   assert.equal(since(), 100n);
   assert.equal(since(kept('a', 20n, 0n)), 80n);
-  assert.equal(since(kept('a', 20n, 90n)), 80n, 'it was alone before');
+  assert.equal(since(kept('a', 20n, 90n)), 80n, 'what there is it has');
+  assert.equal(since({ ...kept('a', 60n, 0n), goneBeforeNanos: 80n }), 80n);
+  assert.equal(since({ ...kept('a', 60n), goneBeforeNanos: 80n }, kept('b', 90n)), 80n);
+  assert.equal(since({ ...kept('a', 60n), goneBeforeNanos: 80n }, kept('b', 90n, 70n)), 70n);
   assert.equal(since(kept('a', 20n, 0n), kept('b', 60n, 70n)), 70n);
   assert.equal(since(kept('a', 20n, 0n), kept('b', 60n, 97n)), 80n);
   assert.equal(since(kept('a', 20n), kept('b', 60n)), 80n);
@@ -148,10 +195,11 @@ test('a longer retention brings nothing back', () => {
       extendedOptions: null,
     };
     all = updateNamespace(all, 'one', update, at);
-    return sinceOf(all, 'one');
+    assert.equal(sinceOf(all, 'one'), 0n);
+    return all.get('one')!.goneBeforeNanos;
   };
-  assert.equal(lengthen(12n, now), 0n);
-  assert.equal(lengthen(12n, now + hour), 0n);
+  assert.equal(lengthen(12n, now), undefined);
+  assert.equal(lengthen(12n, now + hour), undefined);
   assert.equal(lengthen(48n, now), now - 12n * hour);
   assert.equal(lengthen(24n, now), now - 12n * hour);
   // The floor of before is the higher one.
@@ -159,6 +207,57 @@ test('a longer retention brings nothing back', () => {
   assert.equal(lengthen(10n, now + 20n * hour), now - 12n * hour);
   assert.equal(lengthen(20n, now + 20n * hour), now + 10n * hour);
 });
+
+test('a longer retention hides no windows', () => {
+  let all = registryOf([namespaceOf('raw', 48), namespaceOf('coarse', 480, aggregated)]);
+  for (const name of all.keys()) all = advanceStaging(all, name, 'READY', now);
+  assert.equal(sinceOfSamples(withRetention(all, 'raw', 168), now), now - 48n * hour);
+  assert.equal(sinceOfSamples(withRetention(all, 'raw', 168), now + hour), now - 48n * hour);
+});
+
+test('rows that go with a namespace are not taken to be in those that stay', () => {
+  let all = registryOf([namespaceOf('first', 48), namespaceOf('coarse', 480, aggregated)]);
+  for (const name of all.keys()) all = advanceStaging(all, name, 'READY', now);
+  const two = advanceStaging(addNamespace(all, namespaceOf('second', 168)), 'second', 'READY', now);
+  const promise = now + hour / 5n;
+  // Before all have heard of the second one, and after.
+  const early = withPromises(deleteNamespace(two, 'first', now), now + hour);
+  assert.equal(sinceOfSamples(early, now + 2n * hour), promise);
+  const late = deleteNamespace(withPromises(two, now), 'first', now + hour);
+  assert.equal(sinceOfSamples(late, now + 2n * hour), promise);
+  // The first one has had every row.
+  const other = deleteNamespace(withPromises(two, now), 'second', now + hour);
+  assert.equal(sinceOfSamples(other, now + 2n * hour), now - 46n * hour);
+});
+
+test('a namespace that is made again has no rows of the one before', () => {
+  let all = registryOf([namespaceOf('raw', 48), namespaceOf('coarse', 480, aggregated)]);
+  for (const name of all.keys()) all = advanceStaging(all, name, 'READY', now);
+  const without = deleteNamespace(all, 'raw', now + hour);
+  const again = addNamespace(without, namespaceOf('raw', 48));
+  const ready = advanceStaging(again, 'raw', 'READY', now + 2n * hour);
+  assert.equal(sinceOfSamples(ready, now + 3n * hour), now + 2n * hour);
+});
+
+function withRetention(all: NamespaceRegistry, name: string, hours: number): NamespaceRegistry {
+  const update = {
+    repairEnabled: null,
+    retentionPeriodNanos: BigInt(hours) * hour,
+    runtimeOptions: null,
+    aggregations: null,
+    extendedOptions: null,
+  };
+  return updateNamespace(all, name, update, now);
+}
+
+/** Since when queries take samples for whole. */
+function sinceOfSamples(all: NamespaceRegistry, nowNanos: bigint): bigint {
+  const namespaces = readySamples(all).map((one) => ({
+    retentionNanos: one.options.retentionOptions.retentionPeriodNanos,
+    ...rowsSinceOf(one),
+  }));
+  return samplesSince(namespaces, nowNanos);
+}
 
 interface Kept extends ReadSamples {
   readonly name: string;

@@ -93,12 +93,13 @@ export class NamespaceStore {
   ): { compares: Compare[]; operations: Operation[] } {
     refuseUnapproved(current.lineage);
     // What stands beside the registry is written when it changes.
-    const isSame = ({ name, schemas, completeSinceNanos }: Namespace): boolean => {
+    const isSame = ({ name, schemas, ...since }: Namespace): boolean => {
       const before = current.value.get(name);
       return (
         before !== undefined &&
         before.schemas === schemas &&
-        before.completeSinceNanos === completeSinceNanos
+        before.completeSinceNanos === since.completeSinceNanos &&
+        before.goneBeforeNanos === since.goneBeforeNanos
       );
     };
     const isSameBeside = next.size === current.value.size && next.values().every(isSame);

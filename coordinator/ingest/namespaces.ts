@@ -1,4 +1,5 @@
 /** The namespaces that a write may go to, and those of them that a request names. */
+import type { RowsSince } from '#cluster/namespaces/namespaces.ts';
 import type { RegistryVersion } from '#cluster/namespaces/samples.ts';
 import type { Schemas } from '#cluster/namespaces/schemas.ts';
 import type { WriteRules } from '#lib/block_time.ts';
@@ -6,12 +7,10 @@ import { TsdbError } from '#lib/errors.ts';
 import type { BodyRows } from './parts.ts';
 
 /** A namespace that takes writes, with what says which times it takes. */
-export interface IngestNamespace extends WriteRules {
+export interface IngestNamespace extends WriteRules, RowsSince {
   readonly name: string;
   /** Of its values, which are messages then. */
   readonly schemas: Schemas | null;
-  /** As of `Namespace`. */
-  readonly completeSinceNanos?: bigint;
 }
 
 export interface IngestNamespaces {

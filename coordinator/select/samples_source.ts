@@ -2,6 +2,7 @@
  * Namespaces of samples as one source: rows that several have between them are one series, whose rows are joined by their
  * versions as those of replicas are.
  */
+import type { RowsSince } from '#cluster/namespaces/namespaces.ts';
 import { type SamplesPart, samplesParts } from '#cluster/namespaces/samples.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { joinedLabels, joinedRows } from './join.ts';
@@ -16,11 +17,9 @@ import type {
 } from './storage.ts';
 
 /** A namespace of samples, as reads choose it. */
-export interface SamplesNamespace {
+export interface SamplesNamespace extends RowsSince {
   readonly name: string;
   readonly retentionNanos: bigint;
-  /** As of `Namespace` (#cluster/namespaces/namespaces.ts). */
-  readonly completeSinceNanos?: bigint;
 }
 
 export class SamplesSource implements SeriesSource {

@@ -112,8 +112,9 @@ export class Aggregator {
     if (targets.length === 0) return '';
     return [...this.#parts.namespaces.values()]
       .map(({ definition, files, tombstones, readyShards, expiredBeforeNanos }) => {
-        const { completeSinceNanos } = definition;
-        const options = `${isReady(definition)} ${completeSinceNanos} ${expiredBeforeNanos}`;
+        const { completeSinceNanos, goneBeforeNanos } = definition;
+        const since = `${completeSinceNanos} ${goneBeforeNanos} ${expiredBeforeNanos}`;
+        const options = `${isReady(definition)} ${since}`;
         return `${namespaceNumber(definition)} ${options} ${files.changes} ${tombstones.revision} ${readyShards.size}`;
       })
       .join();

@@ -1,5 +1,10 @@
 /** What a node has of the namespaces of which windows are made, and of those that have them, at one moment. */
-import { aggregationOf, isReady } from '#cluster/namespaces/namespaces.ts';
+import {
+  aggregationOf,
+  isReady,
+  type RowsSince,
+  rowsSinceOf,
+} from '#cluster/namespaces/namespaces.ts';
 import { completeSince, isOfSamples, isOfWindows } from '#cluster/namespaces/samples.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { UnixNanos } from '#lib/time.ts';
@@ -13,10 +18,9 @@ export interface StateParts {
 }
 
 /** A namespace of samples, as slices are made of it. */
-export interface Raw {
+export interface Raw extends RowsSince {
   readonly namespace: NamespaceState;
   readonly retentionNanos: bigint;
-  readonly completeSinceNanos?: bigint;
   readonly blockSizeNanos: bigint;
   readonly bufferPastNanos: bigint;
   readonly expiredBeforeNanos: UnixNanos;
@@ -47,7 +51,8 @@ export function targetsOf({ namespaces }: Pick<StateParts, 'namespaces'>): Targe
 }
 
 const isRaw = ({ definition }: NamespaceState): boolean =>
-  isReady(definition) && isOfSamples(definition);
+  // Of those that write no filesets no windows can be made.
+  isReady(definition) && isOfSamples(definition) && definition.options.flushEnabled;
 
 /** Whether it was looked for what is past retention since the start. */
 const knowsExpiry = ({ expiredBeforeNanos }: NamespaceState): boolean =>
@@ -63,9 +68,7 @@ export function rawsOf({ namespaces, store }: StateParts): Raw[] {
   return all.map((namespace) => ({
     namespace,
     retentionNanos: namespace.retentionNanos,
-    ...(namespace.definition.completeSinceNanos === undefined
-      ? {}
-      : { completeSinceNanos: namespace.definition.completeSinceNanos }),
+    ...rowsSinceOf(namespace.definition),
     blockSizeNanos: namespace.blockSizeNanos,
     bufferPastNanos: namespace.options.retentionOptions.bufferPastNanos,
     expiredBeforeNanos: namespace.expiredBeforeNanos,
@@ -79,10 +82,7 @@ export function rawsOf({ namespaces, store }: StateParts): Raw[] {
 /** From which time on there is every row that ever was; null where there is no namespace of samples. */
 export function completeFrom(raws: readonly Raw[]): bigint | null {
   if (raws.length === 0) return null;
-  const all = raws.map(({ expiredBeforeNanos, completeSinceNanos }) => ({
-    keepsFromNanos: expiredBeforeNanos,
-    completeSinceNanos,
-  }));
+  const all = raws.map((raw) => ({ ...rowsSinceOf(raw), keepsFromNanos: raw.expiredBeforeNanos }));
   return completeSince(all, 0n);
 }
 
