@@ -150,6 +150,48 @@ test('what has samples cannot have windows, nor the other way round', async () =
   assert.match(readyOf(world, 'coarse').message, /it has windows of 5m0s and cannot have samples/);
 });
 
+test('windows that the database refuses are told by their resource, and leave the cluster ready', async () => {
+  const world = await settledWorld();
+  await world.finishFormats();
+  world.addClaim('huge', { resolution: '60d', retentionTime: '300d' });
+  for (let pass = 0; pass < 10; pass++) {
+    await world.reconcile();
+    await world.clock.pass(2_000);
+    await world.advance();
+  }
+  const { reason, message } = readyOf(world, 'huge');
+  assert.equal(reason, 'Refused');
+  assert.match(message, /samples are not kept for as long as it takes to make a window/);
+  assert.equal(world.condition('Ready').status, 'True');
+  // The way out for what was never ready.
+  const claim = structuredClone(world.kube.find('TSDBNamespace', 'huge'));
+  Object.assign(claim.spec, { resolution: '1h', reclaimPolicy: 'Delete' });
+  world.kube.store(claim);
+  await world.settle();
+  assert.match(readyOf(world, 'huge').message, /never ready: with reclaimPolicy: Delete it goes/);
+  await remove(world, 'huge');
+  await world.settle();
+  world.addClaim('huge', { resolution: '1h', retentionTime: '300d' });
+  await world.settle();
+  assert.equal(readyOf(world, 'huge').status, 'True');
+});
+
+test('windows wait for samples, and it is told that none are taken', async () => {
+  const world = await settledWorld({ namespaces: [] });
+  await world.finishFormats();
+  const { reason, message } = world.condition('NamespacesReady');
+  assert.equal(reason, 'NoneTakesSamples');
+  assert.match(message, /none is asked for; none takes samples/);
+  world.addClaim('coarse', { resolution: '5m', retentionTime: '60d' });
+  await world.settle();
+  assert.equal(readyOf(world, 'coarse').reason, 'NoneTakesSamples');
+  assert.equal(world.condition('Ready').status, 'True');
+  world.addClaim('raw', { retentionTime: '2d' });
+  await world.settle();
+  assert.equal(readyOf(world, 'coarse').status, 'True');
+  assert.equal(world.condition('NamespacesReady').reason, 'AllReady');
+});
+
 test('a longer retention is taken over', async () => {
   const world = await settledWorld();
   world.addClaim('long', { retentionTime: '24h' });

@@ -18,7 +18,7 @@ import { lastSnapshot } from './observe/etcd_restore.ts';
 import { allGroups } from './observe/isolation_groups.ts';
 import type { Observed } from './observe/observe.ts';
 import type { PlacementView } from './coordinator/coordinator_client.ts';
-import { namespaceStall } from './plan/namespaces.ts';
+import { awaitsSamples, hasSamples, namespaceStall } from './plan/namespaces.ts';
 import { isServing, isSettled, unreadyNodes } from './plan/readiness.ts';
 import { canFinish, formatLevels } from './plan/formats.ts';
 import { nodePods, outdatedPods, rfc3339 } from './plan/rollout.ts';
@@ -374,20 +374,34 @@ function etcdVerdict(observed: Observed): Verdict {
 }
 
 /** Resources that ask for what cannot be say it themselves, and are not waited for. */
+const noSamples = 'its windows are made of samples, and no namespace of samples is ready';
+
 function namespacesVerdict({ observed, desired: { namespaces } }: Pass): Verdict {
   const { coordinator } = observed;
   if (!coordinator.reachable) return unknown('CoordinatorUnreachable', coordinator.problem);
   const wanted = namespaces.desired.filter(
     (one) => one.claim === null || namespaceStall(observed, one) === null,
   );
-  const waiting = wanted.filter(({ name }) => coordinator.namespaces.get(name)?.ready !== true);
+  // Resources that wait for one of samples say it themselves.
+  const waiting = wanted.filter(({ name, claim }) => {
+    const live = coordinator.namespaces.get(name);
+    return live?.ready !== true && !(claim !== null && live && awaitsSamples(observed, live));
+  });
   if (waiting.length === 0) {
-    const names = wanted.map(({ name }) => name).join(', ');
-    return yes('AllReady', names === '' ? 'none is asked for' : `ready: ${names}`);
+    const names = wanted
+      .filter(({ name }) => coordinator.namespaces.get(name)?.ready === true)
+      .map(({ name }) => name)
+      .join(', ');
+    const asked = names === '' ? 'none is asked for' : `ready: ${names}`;
+    if (hasSamples(observed)) return yes('AllReady', asked);
+    const message = `${asked}; none takes samples: they are refused until a namespace without resolution is ready`;
+    return yes('NoneTakesSamples', message);
   }
   const list = waiting.map((one) => {
     const stall = namespaceStall(observed, one);
-    return stall === null ? one.name : `${one.name} (${stall.message})`;
+    const live = coordinator.namespaces.get(one.name);
+    if (stall !== null) return `${one.name} (${stall.message})`;
+    return live && awaitsSamples(observed, live) ? `${one.name} (${noSamples})` : one.name;
   });
   return no('NotReady', `not ready: ${list.join(', ')}`);
 }
@@ -500,6 +514,7 @@ function namespaceVerdict(claim: TsdbNamespace, pass: Pass | null): Verdict {
   }
   const live = observed.coordinator.namespaces.get(nameOfNamespace(claim));
   if (live === undefined) return no('Pending', 'the namespace is not registered yet');
+  if (awaitsSamples(observed, live)) return no('NoneTakesSamples', noSamples);
   if (!live.ready) return no('Bootstrapping', 'the namespace is registered and bootstraps');
   return yes('NamespaceReady', 'the namespace takes writes and queries');
 }

@@ -108,8 +108,7 @@ function wasRefused(action: Action, error: unknown): boolean {
     if (action.kind === 'resize-pod' && error.status === 404) return true;
     return isRefusal(error);
   }
-  // A namespace cannot be readied before its nodes have bootstrapped it, nor a member of etcd be
-  // promoted before it has caught up.
-  if (action.kind === 'namespace-ready' || action.kind.startsWith('etcd-')) return false;
+  // A member of etcd cannot be promoted before it has caught up.
+  if (action.kind.startsWith('etcd-')) return false;
   return error instanceof TsdbError && error.code === 'BAD_REQUEST';
 }

@@ -60,7 +60,9 @@ test('what is asked of the database is refused by a bad request, and waits for w
   const failures = new ActionFailures(fakeEnv(new FakeClock()));
   const add: Action = { kind: 'namespace-add', name: 'n', options: {} };
   failures.noteFailure(add, badRequest('blockSize is larger than the retention'));
-  failures.noteFailure(ready, badRequest('not bootstrapped'));
+  failures.noteFailure(ready, new TsdbError('UNAVAILABLE', 'not bootstrapped'));
   assert.equal(failures.of(add)?.isRefused, true);
   assert.equal(failures.of(ready)?.isRefused, false);
+  failures.noteFailure(ready, badRequest('samples are not kept for as long'));
+  assert.equal(failures.of(ready)?.isRefused, true);
 });

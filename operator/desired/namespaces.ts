@@ -81,7 +81,11 @@ export function changeRefused(spec: NamespaceSpec, live: NamespaceView): string 
       live.resolutionNanos === null
         ? 'it has samples'
         : `it has windows of ${formatDurationNanos(BigInt(live.resolutionNanos))}`;
-    return `${is} and cannot have ${resolution === undefined ? 'samples' : `windows of ${resolution}`}`;
+    // What was never ready has nothing that would be lost.
+    const way = live.ready
+      ? ''
+      : '; it was never ready: with reclaimPolicy: Delete it goes with this resource, and can be applied anew';
+    return `${is} and cannot have ${resolution === undefined ? 'samples' : `windows of ${resolution}`}${way}`;
   }
   if (coldWritesEnabled === undefined || coldWritesEnabled === live.coldWritesEnabled) return null;
   return `coldWritesEnabled is ${live.coldWritesEnabled} and cannot become ${coldWritesEnabled}`;

@@ -38,9 +38,25 @@ function liveOf({ coordinator }: Observed, name: string): NamespaceView | undefi
   return coordinator.reachable ? coordinator.namespaces.get(name) : undefined;
 }
 
+/** Whether some namespace takes samples. */
+export function hasSamples({ coordinator }: Observed): boolean {
+  if (!coordinator.reachable) return false;
+  return coordinator.namespaces
+    .values()
+    .some(({ ready, resolutionNanos }) => ready && resolutionNanos === null);
+}
+
+/** Windows are made of samples: it is not ready before a namespace of these is. */
+export function awaitsSamples(
+  observed: Observed,
+  { ready, resolutionNanos }: NamespaceView,
+): boolean {
+  return !ready && resolutionNanos !== null && !hasSamples(observed);
+}
+
 /** The database will not have it as it is asked for. */
 function refusalOf(observed: Observed, name: string): Reason | null {
-  for (const kind of ['namespace-add', 'namespace-update'] as const) {
+  for (const kind of ['namespace-add', 'namespace-update', 'namespace-ready'] as const) {
     const failure = observed.failureOfKey(`${kind} ${name}`);
     if (failure?.isRefused) return { reason: 'Refused', message: failure.message };
   }
@@ -93,7 +109,8 @@ export function namespacesPart(observed: Observed, desired: Desired): Part {
       const options = { retentionOptions: { retentionPeriodNanos: String(retentionPeriodNanos) } };
       actions.push({ kind: 'namespace-update', name, options });
     }
-    if (!live.ready && settled) actions.push({ kind: 'namespace-ready', name });
+    if (live.ready || !settled || awaitsSamples(observed, live)) continue;
+    actions.push({ kind: 'namespace-ready', name });
   }
   for (const name of abandonedNamespaces(observed, desired)) {
     actions.push({ kind: 'namespace-delete', name });
