@@ -268,3 +268,35 @@ test('an annotation that does nothing is told, with what would', async () => {
     'TSDBCluster c: annotation tsdb.io/replace=true does nothing: it is one of a Pod',
   ]);
 });
+
+test('new coordinators that do not start are told with their reasons, beside old ones that serve', async () => {
+  const world = await settledWorld();
+  const deployment = structuredClone(world.kube.find('Deployment', 'c-coordinator')) as Json;
+  const { replicas } = deployment.spec;
+  const state = { waiting: { reason: 'ImagePullBackOff' } };
+  world.kube.store({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name: 'c-coordinator-new',
+      namespace: 'default',
+      labels: { 'tsdb.io/cluster': 'c', 'tsdb.io/component': 'coordinator' },
+    },
+    spec: { containers: [] },
+    status: { containerStatuses: [{ ready: false, restartCount: 0, image: 'nope:2', state }] },
+  });
+  deployment.status = { ...deployment.status, replicas: replicas + 1 };
+  world.kube.store(deployment);
+  await world.reconcile();
+  const wanted = 'new coordinators do not start: the image nope:2 cannot be pulled';
+  assert.equal(world.condition('Ready').message, wanted);
+  const refused = { type: 'ReplicaFailure', status: 'True', message: 'exceeded quota: q' };
+  deployment.status = { ...deployment.status, availableReplicas: 0, conditions: [refused] };
+  world.kube.store(deployment);
+  world.coordinatorUp = false;
+  await world.reconcile();
+  assert.match(
+    world.condition('Ready').message,
+    /0 of \d coordinators are ready: .*; exceeded quota/,
+  );
+});

@@ -21,7 +21,7 @@ import type {
   NamespaceView,
   PlacementView,
 } from '../coordinator/coordinator_client.ts';
-import { podTrouble } from './pod_trouble.ts';
+import { coordinatorTroubles } from './pod_trouble.ts';
 import type { TlsSecrets } from './tls_secrets.ts';
 import { type AwaySince, type Machines, type Reach, volumeReaches } from './volume_reach.ts';
 import { foreignClaims } from './foreign_claims.ts';
@@ -258,10 +258,8 @@ function startingText(
   const deployment = live.get(`Deployment/${names.coordinator}`) as Deployment | undefined;
   if (deployment === undefined) return 'coordinators are not there yet';
   if ((deployment.status?.availableReplicas ?? 0) > 0) return null;
-  const own = pods
-    .filter(({ metadata }) => metadata.labels?.[label.component] === 'coordinator')
-    .flatMap((pod) => podTrouble(pod) ?? []);
-  const troubles = own.length === 0 ? '' : `: ${[...new Set(own)].join('; ')}`;
+  const own = coordinatorTroubles(pods, deployment);
+  const troubles = own.length === 0 ? '' : `: ${own.join('; ')}`;
   return `0 of ${deployment.spec.replicas ?? 1} coordinators are ready${troubles}`;
 }
 

@@ -3,7 +3,13 @@
  * Texts stay the same while the trouble does, though Kubernetes' own go to and fro between attempts:
  * each change is a write of the status.
  */
-import { isUnbound, type KubeObject, passingReasons, type Pod } from '../resource/kube_objects.ts';
+import {
+  type Deployment,
+  isUnbound,
+  type KubeObject,
+  passingReasons,
+  type Pod,
+} from '../resource/kube_objects.ts';
 import { annotation, label } from '../resource/keys.ts';
 
 const textMax = 200;
@@ -37,6 +43,16 @@ export function podTrouble({ status }: Pod): string | null {
     }
   }
   return null;
+}
+
+/** Why coordinators do not run, each reason once; their pods have names that say nothing. */
+export function coordinatorTroubles(pods: readonly Pod[], { status }: Deployment): string[] {
+  const own = pods.filter(({ metadata }) => metadata.labels?.[label.component] === 'coordinator');
+  // A quota, or a webhook.
+  const refused = (status?.conditions ?? []).flatMap((one) =>
+    one.type === 'ReplicaFailure' && one.status === 'True' ? [short(one.message ?? '')] : [],
+  );
+  return [...new Set([...own.flatMap((pod) => podTrouble(pod) ?? []), ...refused])];
 }
 
 interface Sight {

@@ -3,7 +3,7 @@ import { Names } from '../resource/names.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import { allGroups } from '../observe/isolation_groups.ts';
 import type { Observed } from '../observe/observe.ts';
-import { podTrouble, withTroubles } from '../observe/pod_trouble.ts';
+import { coordinatorTroubles, podTrouble, withTroubles } from '../observe/pod_trouble.ts';
 import { isStale, type Pod, podReady } from '../resource/kube_objects.ts';
 import { growingVolumes } from './objects.ts';
 import { awaitedMillisMax, isAwaited, nodePods, staleSets } from './rollout.ts';
@@ -107,11 +107,18 @@ export function othersReadiness(observed: Observed): Part | null {
   if (deployment !== undefined) {
     const wanted = deployment.spec.replicas ?? 1;
     const { availableReplicas = 0, updatedReplicas = 0, replicas = 0 } = deployment.status ?? {};
+    const troubles = coordinatorTroubles(observed.pods, deployment);
+    const why = troubles.length === 0 ? '' : `: ${troubles.join('; ')}`;
     if (isStale(deployment) || Math.min(availableReplicas, updatedReplicas) < wanted) {
-      const message = `${availableReplicas} of ${wanted} coordinators are available, ${updatedReplicas} are of the newest revision`;
+      const message = `${availableReplicas} of ${wanted} coordinators are available, ${updatedReplicas} are of the newest revision${why}`;
       return waitingFor('CoordinatorsNotReady', message);
     }
-    if (replicas > wanted) return waitingFor('CoordinatorsNotReady', 'old coordinators are ending');
+    if (replicas > wanted) {
+      // One that is new counts as updated before it serves.
+      const what =
+        why === '' ? 'old coordinators are ending' : `new coordinators do not start${why}`;
+      return waitingFor('CoordinatorsNotReady', what);
+    }
   }
   return growingVolumes(observed);
 }

@@ -69,6 +69,11 @@ export interface Deployment extends KubeObject {
     readonly replicas?: number;
     readonly availableReplicas?: number;
     readonly updatedReplicas?: number;
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly message?: string;
+    }[];
   };
 }
 
