@@ -554,6 +554,40 @@ test('deletion keeps data and takes metadata, unless the policy says otherwise',
   assert.deepEqual(await claimsAfter({ data: 'Delete', metadata: 'Retain' }), etcd);
 });
 
+test('volumes that a cluster before has kept do not go with one that has not taken them over', async () => {
+  const data = ['data-c-a-0', 'data-c-a-b-0', 'data-c-c-0'];
+  for (const [over, why] of [
+    [{ numberOfShards: 24 }, /12 shards of 3 copies and spec asks for 24/],
+    [
+      { isolationGroups: ['a', 'a-b', 'd'].map((name) => ({ name })) },
+      /does not name: c-c-0; name/,
+    ],
+  ] as const) {
+    const world = await settledWorld();
+    await world.deleteCluster();
+    world.addCluster(specOf({ ...over, deletionPolicy: { data: 'Delete' } }));
+    for (let pass = 0; pass < 10; pass++) {
+      await world.reconcile();
+      await world.clock.pass(2_000);
+      await world.advance();
+    }
+    assert.equal(world.condition('Ready').reason, 'OtherVolumes');
+    assert.match(world.condition('Ready').message, why);
+    await world.deleteCluster();
+    assert.equal(world.cluster, undefined);
+    const left = namesOf(world, 'PersistentVolumeClaim');
+    assert.deepEqual(
+      data.filter((name) => left.includes(name)),
+      data,
+    );
+    assert.deepEqual(namesOf(world, 'ConfigMap'), ['c-record']);
+    assert.ok(world.kube.ofKind('Event').some((event: Json) => event.reason === 'VolumesKept'));
+    world.addCluster(specOf());
+    await world.settle();
+    assert.equal(world.condition('Ready').status, 'True');
+  }
+});
+
 test('a paused cluster, and one without its coordinator, can be deleted', async () => {
   const world = await settledWorld({ paused: false });
   world.changeSpec((spec) => (spec.paused = true));

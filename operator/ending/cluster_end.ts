@@ -8,6 +8,8 @@ import type { Log } from '#lib/log.ts';
 import type { Failpoints } from '../action/failpoints.ts';
 import { type deleteClusterKeys, deletesDirectly } from './cluster_keys.ts';
 import type { Coordinator } from '../coordinator/coordinator_client.ts';
+import { recordOf } from '../record/record.ts';
+import { Names } from '../resource/names.ts';
 import { isNamespaceEnding } from './kube_namespace.ts';
 import { volumesGoWith, wouldLeaveEtcdVolumes } from '../etcd_part/claims.ts';
 import type { EventRecorder } from '../kube/events.ts';
@@ -107,7 +109,13 @@ export class ClusterEnd {
     const isCascading =
       !finalizers.includes('orphan') && !(await this.#isOrphaned(cluster, signal));
     if (isCascading) await this.#deletePodsOfNobody(cluster, signal);
-    if (isCascading && data === 'Delete') {
+    const isAsked = isCascading && data === 'Delete';
+    const kept = isAsked ? await this.#whyKept(cluster, signal) : null;
+    if (kept !== null) {
+      const event = { reason: 'VolumesKept', message: kept, type: 'Warning' } as const;
+      await this.#options.events.record(cluster, event, signal);
+    }
+    if (isAsked && kept === null) {
       if (await this.#deletePods(cluster, resource.statefulSet, 'node', signal)) {
         return finalizePollMillis;
       }
@@ -133,6 +141,21 @@ export class ClusterEnd {
     await this.dropFinalizer(cluster, signal);
     log.info({ cluster: cluster.metadata.name }, 'cluster released');
     return null;
+  }
+
+  /**
+   * A cluster that has not taken over what one before it has left with Retain has nothing of its own there.
+   * @returns why volumes stay; null when they are the cluster's
+   */
+  async #whyKept(cluster: TsdbCluster, signal: AbortSignal): Promise<string | null> {
+    const { record: name } = new Names(cluster);
+    const records = await this.#listOf(cluster, resource.configMap, 'record', signal);
+    const record = recordOf(records.find(({ metadata }) => metadata.name === name));
+    const kept = 'volumes of storage nodes and their record are kept';
+    if (typeof record === 'string') return `${kept}: ${record}`;
+    if (record === null || record.placement === null) return null;
+    if (record.clusterUid === cluster.metadata.uid) return null;
+    return `${kept}: they are of a TSDBCluster before, which kept them with deletionPolicy.data: Retain, and this one has not taken them over; delete them by hand: kubectl delete pvc,configmap -l ${label.cluster}=${cluster.metadata.name}`;
   }
 
   /**

@@ -159,9 +159,21 @@ function goneNodes(observed: Observed): string[] {
 /** The resource asks for what the data of its volumes are not. */
 function recordMismatch({ cluster, record }: Observed): Reason | null {
   const known = record?.placement ?? null;
-  if (known === null || shapeOf(known) === shapeOf(cluster.spec)) return null;
-  const { record: name } = new Names(cluster);
-  const message = `the volumes of this cluster have ${shapeOf(known)} and spec asks for ${shapeOf(cluster.spec)}: ask for what is there, or delete the volumes and ConfigMap ${name}`;
+  if (known === null) return null;
+  const names = new Names(cluster);
+  const { record: name } = names;
+  if (shapeOf(known) === shapeOf(cluster.spec)) {
+    // Of a cluster that runs groups come and go.
+    if (record!.clusterUid === cluster.metadata.uid) return null;
+    const groups = cluster.spec.isolationGroups.map((one) => one.name);
+    const others = known.instanceIds.filter((id) =>
+      groups.every((group) => names.ordinalIn(group, id) === null),
+    );
+    if (others.length === 0) return null;
+    const message = `the volumes of this cluster are of nodes in isolation groups that spec.isolationGroups does not name: ${others.join(', ')}; name these groups again, or delete the volumes and ConfigMap ${name}`;
+    return { reason: 'OtherVolumes', message };
+  }
+  const message = `the volumes of this cluster have ${shapeOf(known)} and spec asks for ${shapeOf(cluster.spec)}: ask for what is there, or delete the volumes and ConfigMap ${name}; numberOfShards cannot be changed, so that takes to delete this TSDBCluster, which leaves the volumes as long as it has not taken them over`;
   return { reason: 'OtherVolumes', message };
 }
 
