@@ -5,7 +5,7 @@
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { type ClusterStatus, podsHash, type TsdbCluster } from './resource/tsdb_cluster.ts';
+import { type ClusterStatus, pathOf, podsHash, type TsdbCluster } from './resource/tsdb_cluster.ts';
 import { ClusterEnd } from './ending/cluster_end.ts';
 import { toldAs } from './action_events.ts';
 import { managementOf } from './management.ts';
@@ -159,7 +159,10 @@ export class Controller {
       return await this.#reconcileLive(key, cluster, claims, signal);
     } catch (error) {
       if (isDefect(error)) {
-        this.#options.log.error({ cluster: name, err: error }, 'a defect of the operator');
+        this.#options.log.error(
+          { cluster: pathOf(cluster), err: error },
+          'a defect of the operator',
+        );
         const message = `the operator fails at this resource, which is a defect of its own: ${error.message}; its log says where`;
         await this.#publishStalled(cluster, 'OperatorDefect', message, signal);
       } else if (isRefusal(error) || isNotFound(error)) {
@@ -328,7 +331,7 @@ export class Controller {
       // Which request it was, where the server's words stand alone.
       const cause = (error as { readonly cause?: unknown }).cause;
       const because = cause === undefined ? {} : { cause: messageOf(cause) };
-      log.warn({ cluster: cluster.metadata.name, error: message, ...because }, 'action failed');
+      log.warn({ cluster: pathOf(cluster), error: message, ...because }, 'action failed');
       // A namespace cannot be readied before its nodes have bootstrapped it, nor a pod be evicted
       // while its budget forbids it, and who writes at the same time comes first: that is no news.
       if (isEarly || action.kind === 'namespace-ready' || isNotNow(error)) return;

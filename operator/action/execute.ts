@@ -10,7 +10,7 @@ import {
   type ResourceRequirements,
   resource,
 } from '../resource/kube_objects.ts';
-import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import { pathOf, type TsdbCluster } from '../resource/tsdb_cluster.ts';
 import type { AppliedMemory } from '../kube/applied_memory.ts';
 import type { Coordinator } from '../coordinator/coordinator_client.ts';
 import { contentHash } from '../resource/content_hash.ts';
@@ -41,7 +41,7 @@ export async function execute(
   signal: AbortSignal,
 ): Promise<void> {
   const { failpoints } = executor;
-  executor.log.info({ cluster: cluster.metadata.name, ...summaryOf(action) }, action.kind);
+  executor.log.info({ cluster: pathOf(cluster), ...summaryOf(action) }, action.kind);
   // Stops before the call when leadership was lost meanwhile.
   signal.throwIfAborted();
   executor.mayWrite();

@@ -18,7 +18,7 @@ import type { Observed } from '../observe/observe.ts';
 import type { Plan } from '../part/part.ts';
 import { annotation, finalizer, label } from '../resource/keys.ts';
 import { type KubeObject, type Resource, resource } from '../resource/kube_objects.ts';
-import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import { pathOf, type TsdbCluster } from '../resource/tsdb_cluster.ts';
 
 /** Metadata in an external etcd is not waited for longer than this when the cluster goes. */
 const finalizeMillisMax = 120_000;
@@ -139,7 +139,7 @@ export class ClusterEnd {
       await this.#deleteAll(cluster, resource.volumeClaim, 'etcd', signal);
     }
     await this.dropFinalizer(cluster, signal);
-    log.info({ cluster: cluster.metadata.name }, 'cluster released');
+    log.info({ cluster: pathOf(cluster) }, 'cluster released');
     return null;
   }
 
@@ -199,10 +199,10 @@ export class ClusterEnd {
       if (data === 'Delete' && metadata !== 'Retain') await this.#deleteKeys(cluster, deadline);
     } catch (error) {
       if (signal.aborted) throw error;
-      log.warn({ cluster: cluster.metadata.name, error: messageOf(error) }, 'keys stay in etcd');
+      log.warn({ cluster: pathOf(cluster), error: messageOf(error) }, 'keys stay in etcd');
     }
     await this.dropFinalizer(cluster, signal);
-    log.info({ cluster: cluster.metadata.name }, 'cluster released with its namespace');
+    log.info({ cluster: pathOf(cluster) }, 'cluster released with its namespace');
   }
 
   async #deleteKeys(cluster: TsdbCluster, signal: AbortSignal): Promise<void> {

@@ -156,6 +156,11 @@ export function replaceAfterMillis({ spec }: TsdbCluster): number | null {
   }
 }
 
+/** For logs: clusters of one name are in many namespaces. */
+export function pathOf({ metadata }: TsdbCluster): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}
+
 /** Tells whether a change of the resource is one of its pods, and not of their number or of what is around them. */
 export function podsHash({ spec }: TsdbCluster): string {
   const {
