@@ -25,7 +25,12 @@ const imageReasons: readonly string[] = [
 const silentReasons: readonly string[] = [...passingReasons, 'CrashLoopBackOff'];
 
 /** @returns null when the pod runs, or is only starting */
-export function podTrouble({ status }: Pod): string | null {
+export function podTrouble({ metadata, status }: Pod): string | null {
+  const { deletionTimestamp, finalizers = [] } = metadata;
+  const hasEnded = status?.phase === 'Succeeded' || status?.phase === 'Failed';
+  if (deletionTimestamp !== undefined && hasEnded && finalizers.length > 0) {
+    return short(`it has ended, and its finalizers keep it: ${finalizers.join(', ')}`);
+  }
   const { conditions = [], containerStatuses = [], initContainerStatuses = [] } = status ?? {};
   const unscheduled = conditions.find(
     (one) => one.type === 'PodScheduled' && one.status === 'False',
@@ -74,9 +79,12 @@ export function withTroubles(
       const trouble = pod === undefined ? null : podTrouble(pod);
       if (trouble === null) return name;
       const claim = volumeClaims.find(({ metadata }) => metadata.name === `data-${name}`);
-      const remedy = unknownReach.includes(name)
-        ? `; when the machine of its volume is gone for good, annotate the pod with ${annotation.replace}=true`
-        : unfitText(pod!, trouble);
+      // A volume that was never made is on no machine.
+      const isMade = claim === undefined || !isUnbound(claim);
+      const remedy =
+        isMade && unknownReach.includes(name)
+          ? `; when the machine of its volume is gone for good, annotate the pod with ${annotation.replace}=true`
+          : unfitText(pod!, trouble);
       return `${name} (${unmadeVolume(claim)}${trouble}${remedy})`;
     })
     .join(', ');

@@ -75,3 +75,34 @@ test('what Kubernetes says is said, up to a length', () => {
     `c-a-0 (${message}; when the machine of its volume is gone for good, annotate the pod with tsdb.io/replace=true)`,
   );
 });
+
+test('a pod that has ended and stays for the finalizer of somebody else says whose it is', () => {
+  const { metadata, ...rest } = pod({ phase: 'Succeeded' });
+  const deletionTimestamp = '2026-01-01T00:00:00Z';
+  const kept = {
+    ...rest,
+    metadata: { ...metadata, deletionTimestamp, finalizers: ['x.io/stuck'] },
+  };
+  assert.match(podTrouble(kept)!, /its finalizers keep it: x\.io\/stuck/);
+});
+
+test('for a volume that was never made no machine is given up', () => {
+  const message = '0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims';
+  const pending = pod({ conditions: [{ type: 'PodScheduled', status: 'False', message }] });
+  const claim = (phase: string): KubeObject => ({
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { name: 'data-c-a-0' },
+    spec: { storageClassName: 'missing' },
+    status: { phase },
+  });
+  const told = (phase: string): string =>
+    withTroubles(['c-a-0'], {
+      pods: [pending],
+      volumeClaims: [claim(phase)],
+      unknownReach: ['c-a-0'],
+    });
+  assert.match(told('Pending'), /StorageClass missing has not made its volume/);
+  assert.doesNotMatch(told('Pending'), /tsdb\.io\/replace/);
+  assert.match(told('Bound'), /when the machine of its volume is gone for good/);
+});
