@@ -300,3 +300,15 @@ test('new coordinators that do not start are told with their reasons, beside old
     /0 of \d coordinators are ready: .*; exceeded quota/,
   );
 });
+
+test('a pod that its set does not count as its own any more is told, though it serves', async () => {
+  const world = await settledWorld();
+  const set = structuredClone(world.kube.find('StatefulSet', 'c-a')) as Json;
+  set.status = { ...set.status, replicas: 0, readyReplicas: 0 };
+  world.kube.store(set);
+  await world.reconcile();
+  assert.match(world.condition('Ready').message, /does not count all pods of c-a as theirs/);
+  await world.advance();
+  await world.reconcile();
+  assert.equal(world.condition('Ready').status, 'True');
+});

@@ -87,9 +87,19 @@ export function nodesReadiness(observed: Observed): Part | null {
   const unready = unreadyNodes(observed);
   if (unready !== null) return { ...nothing, waiting: unready };
   const stale = staleSets(observed);
-  return stale.length === 0
-    ? null
-    : waitingFor('Updating', `Kubernetes has not taken up changes of ${stale.join(', ')}`);
+  if (stale.length > 0) {
+    return waitingFor('Updating', `Kubernetes has not taken up changes of ${stale.join(', ')}`);
+  }
+  // Its pod serves, and nobody would make it anew.
+  const released = [...observed.statefulSets.values()].filter(
+    ({ spec, status }) => (status?.replicas ?? 0) < (spec.replicas ?? 1),
+  );
+  if (released.length === 0) return null;
+  const list = released.map(({ metadata }) => metadata.name).join(', ');
+  return waitingFor(
+    'Updating',
+    `Kubernetes does not count all pods of ${list} as theirs: their sets were just made anew, or somebody has changed labels of pods (kubectl get pods --show-labels; deleting such a pod mends it)`,
+  );
 }
 
 /** Nobody writes, reads, or is asked by the operator, and no autoscaler goes on from none. */
