@@ -93,9 +93,10 @@ async function imagesNoted({ kube }: Stage): Promise<void> {
     const selector = `${ownLabel(clusterName)},tsdb.io/component=node`;
     const pods = await kube.list('pods', namespace, selector);
     const record = await kube.get('configmap', `${clusterName}-record`, namespace);
-    const known = JSON.stringify(record?.data ?? {});
+    const text = Object.values<string>(record?.data ?? {})[0];
+    const known = text === undefined ? {} : (JSON.parse(text).formats?.images ?? {});
     const images = pods.map(({ spec }) => String(spec.containers[0].image));
-    return images.find((one) => !known.includes(one)) ?? null;
+    return images.find((one) => !Object.hasOwn(known, one)) ?? null;
   });
 }
 
