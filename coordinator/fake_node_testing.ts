@@ -39,7 +39,7 @@ export interface FakeSeries {
 export class FakeNode implements NodeService {
   readonly namespaces: Map<string, FakeSeries[]> = new Map();
   /** Decides the outcome of rows before they are taken; 0 is written. */
-  outcomeOf: (timestampNanos: bigint) => number = () => rowOutcome.written;
+  outcomeOf: (timestampNanos: bigint, namespace: string) => number = () => rowOutcome.written;
   /** Thrown by every call while it is set. */
   failure: TsdbError | null = null;
   /** Resolves before a fetch is answered. */
@@ -80,7 +80,7 @@ export class FakeNode implements NodeService {
         const slot =
           rows.generations[row] === 0 ? references[rows.slots[row]! * 2]! : rows.slots[row]!;
         const nanos = rows.timestamps[row]! * BigInt(rows.timeUnitNanos);
-        const outcome = this.outcomeOf(nanos);
+        const outcome = this.outcomeOf(nanos, request.namespace);
         outcomes.push(outcome);
         if (outcome !== rowOutcome.written) continue;
         const value = kind === 'float' ? bits![row]! : typedValueOf(rows, row);

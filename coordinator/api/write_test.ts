@@ -288,6 +288,45 @@ test('rows that the nodes refuse for their time are named with series and time',
   assert.equal(test.node.seriesOf('default')[0]!.rows.size, 1);
 });
 
+test('a row that is past the retention of one namespace is not refused where another one keeps it', async () => {
+  await using test = await TestCoordinator.openReady();
+  const namespacePath = '/api/v1/services/tsdb/namespace';
+  const retentionOptions = {
+    retentionPeriodDuration: '1h',
+    blockSizeDuration: '10m',
+    bufferPastDuration: '5m',
+    bufferFutureDuration: '2m',
+  };
+  const options = { retentionOptions, coldWritesEnabled: true };
+  await test.post(namespacePath, { name: 'short', options });
+  assert.equal((await test.post(`${namespacePath}/ready`, { name: 'short' })).status, 200);
+  await test.topology.until(
+    ({ namespaces }) => namespaces.get('short')?.options.stagingStatus === 'READY',
+    AbortSignal.timeout(5_000),
+  );
+  const now = nowSeconds();
+  const hourAgo = BigInt(now - 3_600) * 1_000_000_000n;
+  const refuses = (name: string) => (nanos: bigint, namespace: string) =>
+    nanos < hourAgo && (name === '' || namespace === name)
+      ? rowOutcome.tooFarPast
+      : rowOutcome.written;
+  const body = [now, now - 7_200].map((timestamp) => ({
+    tags: { __name__: 'm' },
+    timestamp,
+    value: 1,
+  }));
+  test.node.outcomeOf = refuses('short');
+  const taken = await test.post(path, body);
+  assert.equal(taken.status, 200, taken.text);
+  // Whoever keeps rows longest says that it is too old for all.
+  for (const name of ['', 'default']) {
+    test.node.outcomeOf = refuses(name);
+    const refused = await test.post(path, body);
+    assert.equal(refused.status, 400, refused.text);
+    assert.match(refused.json.error, /^1 of 2 samples were refused/);
+  }
+});
+
 test('a passing failure of any row asks the client to try again, bad rows or not', async () => {
   await using test = await TestCoordinator.openReady(
     '{clusters: [{client: {writeTimeout: 300ms}}]}',

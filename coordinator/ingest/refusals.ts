@@ -34,6 +34,8 @@ export interface WriteOfPart {
 interface Texts {
   readonly decoder: WriteDecoder;
   readonly nowNanos: bigint;
+  /** Of the namespaces of the request, the longest retention. */
+  readonly longestNanos: bigint;
 }
 
 /**
@@ -50,7 +52,9 @@ export async function gather(
   signal: AbortSignal,
 ): Promise<ReadonlyMap<IngestNamespace, number> | TsdbError> {
   const outcomes = await Promise.allSettled(writes.map(({ result }) => result));
-  const texts = { decoder, nowNanos: clock.nowNanos() };
+  const retentions = writes.map(({ namespace }) => namespace.retentionNanos);
+  const longestNanos = retentions.reduce((a, b) => (b > a ? b : a), 0n);
+  const texts = { decoder, nowNanos: clock.nowNanos(), longestNanos };
   const cold = new Map<IngestNamespace, number>();
   let passing: TsdbError | null = null;
   for (const [index, outcome] of outcomes.entries()) {
@@ -150,7 +154,7 @@ function gatherRows(
     if (outcome === writeOutcome.resourceExhausted) exhausted += 1;
     else if (outcome === writeOutcome.clockAhead) clockAhead += 1;
     else if (isRetryable(outcome)) unavailable += 1;
-    else {
+    else if (!isKeptElsewhere(rows!, row, outcome, namespace, texts)) {
       const text = (): string => describeRow(rows!, row, outcome, namespace, texts);
       report.addRow(firstRow + row, isOfHistograms, text);
     }
@@ -169,6 +173,21 @@ function gatherRows(
     `${failed} of ${outcomes!.length} samples were not written to namespace ` +
       `${namespace.name}: ${describeOutcome(outcome)}${reasons}`,
   );
+}
+
+/**
+ * Past the retention of a namespace a row is nobody's loss where another one keeps rows longer: that takes it, or refuses it by
+ * itself.
+ */
+function isKeptElsewhere(
+  { timestamps, timeUnitNanos }: OutcomeRows,
+  row: number,
+  outcome: number,
+  { retentionNanos }: IngestNamespace,
+  { nowNanos, longestNanos }: Texts,
+): boolean {
+  if (outcome !== writeOutcome.tooFarPast || retentionNanos === longestNanos) return false;
+  return timestamps[row]! * BigInt(timeUnitNanos) < nowNanos - retentionNanos;
 }
 
 /** Errors of nodes that one answer repeats. */
