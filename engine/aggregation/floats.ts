@@ -6,13 +6,18 @@ import { WindowColumnsReader, type WindowRows } from './columns.ts';
 import { WindowFold } from './fold.ts';
 
 /**
- * What is read of windows: a column, or what a counter is read by: the last values, and before a window in which it began
- * again a row of what it had come to.
+ * What is read of windows: a column, or what a counter is read by: the last values, and before that of a window in which it
+ * began again a row of what it had come to and one of 0. Without the 0 a last value above what it had come to would hide that
+ * it began again.
  */
 export type ReadColumn = WindowColumn | 'counter';
 
-/** From a window's end back to the row of what a counter had come to in it. */
-const beforeEndNanos = 1_000_000n;
+/**
+ * From a window's end back to these rows, each in a millisecond of its own, as functions and remote read tell them apart. No
+ * resolution is below a second.
+ */
+const cameToBeforeEndNanos = 2_000_000n;
+const zeroBeforeEndNanos = 1_000_000n;
 
 let shared: { readonly reader: WindowColumnsReader; readonly fold: WindowFold } | null = null;
 
@@ -77,7 +82,7 @@ function counterRows(columns: readonly WindowRows[]): WindowRows {
   const [last, resets] = columns as [WindowRows, WindowRows];
   const count = resets.values.reduce((sum, value) => (value === 0 ? sum : sum + 1), 0);
   if (count === 0) return last;
-  const endNanos = new BigInt64Array(last.endNanos.length + count);
+  const endNanos = new BigInt64Array(last.endNanos.length + 2 * count);
   const values = new Float64Array(endNanos.length);
   // By bits: what is a stale marker stays one.
   const [from, to] = [last.values, values].map(
@@ -86,8 +91,10 @@ function counterRows(columns: readonly WindowRows[]): WindowRows {
   let at = 0;
   for (const [i, end] of last.endNanos.entries()) {
     if (resets.values[i] !== 0) {
-      endNanos[at] = end - beforeEndNanos;
+      endNanos[at] = end - cameToBeforeEndNanos;
       values[at++] = resets.values[i]!;
+      // Of 0, as all are that nothing is written to.
+      endNanos[at++] = end - zeroBeforeEndNanos;
     }
     endNanos[at] = end;
     to[at++] = from[i]!;

@@ -24,6 +24,14 @@ function samplesOf(chunks: readonly Uint8Array[], column: ReadColumn): [number, 
   return Array.from(timestampNanos, (nanos, i) => [Number(nanos - begin) / 1e9, values[i]!]);
 }
 
+/** As `increase` counts, without what it guesses at the edges. */
+function grownBy(samples: readonly (readonly [seconds: number, value: number])[]): number {
+  return samples.slice(1).reduce((sum, [, now], i) => {
+    const before = samples[i]![1];
+    return sum + (now < before ? now : now - before);
+  }, 0);
+}
+
 test('columns of windows are read as samples at the ends of the windows, of several replicas once', () => {
   const chunks = windowsOf([
     [10, 3],
@@ -65,15 +73,35 @@ test('a counter grows over windows by as much as over its rows', () => {
     value = i % 37 === 36 ? 1 : value + 2 + (i % 5);
     rows.push([i * 7, value]);
   }
-  const grown = (samples: readonly (readonly [number, number])[]): number =>
-    samples.slice(1).reduce((sum, [, now], i) => {
-      const before = samples[i]![1];
-      return sum + (now < before ? now : now - before);
-    }, 0);
   const samples = samplesOf([windowsOf(rows)], 'counter');
   const ends = new Set(samples.map(([seconds]) => seconds));
   // Up to the first window's last row nobody counts.
   const first = [...rows].findIndex(([seconds]) => seconds > samples[0]![0]) - 1;
-  assert.equal(grown(samples), grown(rows.slice(first)));
+  assert.equal(grownBy(samples), grownBy(rows.slice(first)));
   assert.ok(ends.size > 230);
+});
+
+test('a counter that has passed what it had come to before grows by both, at times that no other row has', () => {
+  const rows: [number, number][] = [
+    [10, 90],
+    [50, 100],
+    // To 110, and from 0 on to 1000 and to 5: the one window ends above what it had come to, the other below.
+    [70, 110],
+    [80, 7],
+    [115, 1000],
+    [125, 1100],
+    [130, 2],
+    [170, 5],
+  ];
+  const samples = samplesOf([windowsOf(rows)], 'counter');
+  assert.deepEqual(samples, [
+    [60, 100],
+    [119.998, 110],
+    [119.999, 0],
+    [120, 1000],
+    [179.998, 1100],
+    [179.999, 0],
+    [180, 5],
+  ]);
+  assert.equal(grownBy(samples), 10 + 1000 + 100 + 5);
 });

@@ -114,6 +114,14 @@ for (let i = 0, millis = begin + 15_000; millis <= end; i++, millis += 30_000) {
   }
 }
 
+/** Adds a series of which there is a row at each of these times that has a value. */
+function addSeries(name: string, stepMillis: number, valueAt: (millis: number) => number): void {
+  const tags = [{ name: '__name__', value: name }];
+  for (let millis = begin + stepMillis / 2; millis <= end; millis += stepMillis) {
+    storage.all.add(tags, millis, bitsOf(valueAt(millis - begin)));
+  }
+}
+
 const over = new PromqlEngine(storage, { clock: realEnv.clock });
 const whole = new PromqlEngine(storage.all, { clock: realEnv.clock });
 const options = {
@@ -160,6 +168,16 @@ async function answerOf(
   return { values, notes: [...warnings, ...infos] };
 }
 
+/** Of an instant query with one series. */
+async function valueAt(engine: PromqlEngine, query: string, millis: number): Promise<number> {
+  const { value } = await engine.instantQuery(query, millis, options, never);
+  const { matrix } = value as unknown as {
+    matrix: { count: number; buffer: { values: Float64Array } };
+  };
+  assert.equal(matrix.count, 1, query);
+  return matrix.buffer.values[0]!;
+}
+
 for (const query of [
   'max_over_time(g[4h])',
   'min_over_time(g[4h])',
@@ -194,6 +212,32 @@ test('the growth of a counter over windows is near that over samples, resets and
         `${query} at ${step}: ${value}, ${all[step]}`,
       );
     }
+  }
+});
+
+test('a counter that began again and has passed what it had come to since loses nothing of either', async () => {
+  // 100 in the first two hours, then again from 0 on to 1000 in the hour in which it began again.
+  const restart = 2 * hour + 5 * minute;
+  addSeries('once_total', 30_000, (at) =>
+    Math.floor(at < restart ? at / 72_000 : (at - restart) / 3_300),
+  );
+  // One for each row, from 0 on every 70 and every 110 minutes: of some hours the last value is above that of before.
+  addSeries('often_total', 30_000, (at) => {
+    const within = at % (180 * minute);
+    return Math.floor((within < 70 * minute ? within : within - 70 * minute) / 30_000);
+  });
+  for (const [query, millis] of [
+    ['increase(once_total[4h])', begin + 5 * hour],
+    ['rate(once_total[4h])', begin + 5 * hour],
+    ['increase(often_total[24h])', begin + 25 * hour],
+    ['increase(often_total[24h])', begin + 26 * hour],
+    ['resets(once_total[4h])', begin + 5 * hour],
+  ] as const) {
+    const [found, wanted] = [
+      await valueAt(over, query, millis),
+      await valueAt(whole, query, millis),
+    ];
+    assert.ok(Math.abs(found / wanted - 1) < 0.002, `${query}: ${found}, ${wanted}`);
   }
 });
 
