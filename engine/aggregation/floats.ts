@@ -22,7 +22,7 @@ const zeroBeforeEndNanos = 1_000_000n;
 let shared: { readonly reader: WindowColumnsReader; readonly fold: WindowFold } | null = null;
 
 /**
- * @param chunks typed ones of a series, of any replicas
+ * @param chunks typed ones of a series, each by itself, of any replicas
  * @param range of the ends of windows
  * @throws {TsdbError} BAD_REQUEST when one is malformed, RESOURCE_EXHAUSTED when there are more than can be merged
  */

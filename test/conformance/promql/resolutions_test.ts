@@ -14,6 +14,7 @@ import { PromqlEngine } from '#coordinator/promql/engine.ts';
 import { floatsOfWindows } from '#engine/aggregation/floats.ts';
 import { WindowFold } from '#engine/aggregation/fold.ts';
 import { readFloats } from '#engine/store/chunk_merge.ts';
+import { apart } from '#engine/store/typed_chunks.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { MemoryStorage } from './memory_storage.ts';
 
@@ -66,7 +67,7 @@ class Resolutions implements QueryStorage {
         const { resolutionMillis } = windows.namespace === '5m' ? fine : coarse;
         fold.begin(BigInt(resolutionMillis) * 1_000_000n, timestampNanos.length);
         fold.add(timestampNanos, values).end();
-        parts.push(...floatsOfWindows([fold.chunks(0n)], windows.column));
+        parts.push(...floatsOfWindows(apart([fold.chunks(0n)]).typed, windows.column));
       }
       offsets[i + 1] = parts.reduce((sum, { length }) => sum + length, 0);
     }
