@@ -31,11 +31,19 @@ export function floatsOfWindows(
   column: ReadColumn,
   range: readonly [startNanos: bigint, endNanos: bigint] = allTimes,
 ): Uint8Array<ArrayBuffer>[] {
+  return [...eachFloatsOfWindows(chunks, column, range)];
+}
+
+/** As `floatsOfWindows`, for who gives way between two chunks. */
+export function* eachFloatsOfWindows(
+  chunks: readonly Uint8Array[],
+  column: ReadColumn,
+  range: readonly [startNanos: bigint, endNanos: bigint],
+): Generator<Uint8Array<ArrayBuffer>> {
   const { reader, fold } = (shared ??= {
     reader: new WindowColumnsReader(),
     fold: new WindowFold(),
   });
-  const made: Uint8Array<ArrayBuffer>[] = [];
   for (const chunk of eachTypedInOrder(chunks, range)) {
     const { endNanos, values } =
       column === 'counter'
@@ -43,9 +51,8 @@ export function floatsOfWindows(
         : column === 'last'
           ? read(reader, chunk, [column], range)[0]!
           : rowsWithSamples(read(reader, chunk, [column, 'count'], range));
-    if (endNanos.length > 0) made.push(fold.floats(endNanos, values));
+    if (endNanos.length > 0) yield fold.floats(endNanos, values);
   }
-  return made;
 }
 
 /** Columns of a chunk, of the windows that end in the range. */
