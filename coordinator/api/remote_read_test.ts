@@ -173,6 +173,29 @@ test('remote read goes on before the samples with windows, by the column that a 
   );
 });
 
+test('remote read has the last number of a window that ends with a stale marker for functions over ranges', async () => {
+  await using test = await TestCoordinator.openReady();
+  const windowMillis = (nowSeconds() - 5 * 86_400) * 1_000;
+  const endNanos = BigInt(windowMillis) * 1_000_000n;
+  const windows = [{ endNanos, last: Number.NaN, max: 9 }];
+  await makeWindows(test, [{ tags: [{ name: '__name__', value: 'm' }], windows }]);
+  for (const [hinted, wanted] of [
+    ['', Number.NaN],
+    ['sum', Number.NaN],
+    ['last_over_time', 9],
+    ['rate', 9],
+    ['avg_over_time', 9],
+  ] as const) {
+    const range = { startMillis: windowMillis - 1, endMillis: windowMillis + 1 };
+    const query = { ...range, matchers: [[0, '__name__', 'm']], function: hinted } as const;
+    const answer = await test.post(path, readRequest([query], []));
+    assert.equal(answer.status, 200, answer.text);
+    const [result] = messages(parse(decodeSnappy(answer.bytes, 1 << 20)), 1);
+    const read = [{ labels: '__name__=m', samples: [[0, wanted]] }];
+    assert.deepEqual(samplesOf(result!, windowMillis), read, hinted);
+  }
+});
+
 test('remote read up to a time far ahead is answered with what there is, of samples and of windows', async () => {
   await using test = await TestCoordinator.openReady();
   const startMillis = await filled(test, 3);

@@ -2,18 +2,25 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readFloats } from '../store/chunk_merge.ts';
 import { allTimes } from '../store/workshop.ts';
+import { bitsOfDouble } from '../typed/typed_value.ts';
 import { WindowFold } from './fold.ts';
 import { floatsOfWindows, type ReadColumn } from './floats.ts';
 
 const minute = 60_000_000_000n;
 const begin = 1_700_000_040_000_000_000n;
 
-/** Minutes and values, by the second. */
+const stale = new Float64Array(BigUint64Array.of(0x7ff0000000000002n).buffer)[0]!;
+
+/** Minutes and values, by the second; what is NaN is a stale marker. */
 function windowsOf(rows: readonly (readonly [seconds: number, value: number])[]): Uint8Array {
   const fold = new WindowFold().begin(minute, 10_000);
   fold.add(
     BigInt64Array.from(rows, ([seconds]) => begin + BigInt(seconds) * 1_000_000_000n),
-    Float64Array.from(rows, ([, value]) => value),
+    new Float64Array(
+      BigUint64Array.from(rows, ([, value]) =>
+        Number.isNaN(value) ? 0x7ff0000000000002n : bitsOfDouble(value),
+      ).buffer,
+    ),
   );
   fold.end();
   return fold.chunks(0n);
@@ -79,6 +86,39 @@ test('a counter grows over windows by as much as over its rows', () => {
   const first = [...rows].findIndex(([seconds]) => seconds > samples[0]![0]) - 1;
   assert.equal(grownBy(samples), grownBy(rows.slice(first)));
   assert.ok(ends.size > 230);
+});
+
+test('of a window that ends with a stale marker the number before it is read where numbers are asked for', () => {
+  const chunks = [
+    windowsOf([
+      [10, 3],
+      [20, 4],
+      [50, stale],
+      [70, stale],
+      [130, 9],
+      [140, 13],
+      [150, 0],
+      [170, stale],
+    ]),
+  ];
+  assert.deepEqual(samplesOf(chunks, 'last').slice(0, 2), [
+    [60, Number.NaN],
+    [120, Number.NaN],
+  ]);
+  assert.deepEqual(samplesOf(chunks, 'number'), [
+    [60, 4],
+    [180, 0],
+  ]);
+  assert.deepEqual(samplesOf(chunks, 'count'), [
+    [60, 2],
+    [180, 3],
+  ]);
+  assert.deepEqual(samplesOf(chunks, 'counter'), [
+    [60, 4],
+    [179.998, 13],
+    [179.999, 0],
+    [180, 0],
+  ]);
 });
 
 test('a counter that has passed what it had come to before grows by both, at times that no other row has', () => {

@@ -22,7 +22,8 @@ interface Reading {
   readonly isOfEdges: boolean;
 }
 
-const last: Reading = { column: 'last', isExact: true, scales: false, isOfEdges: false };
+/** A stale marker ends a series for instant selectors; in a range what came before it counts, as it does among samples. */
+const last: Reading = { column: 'number', isExact: true, scales: false, isOfEdges: false };
 const counter: Reading = { ...last, column: 'counter', isOfEdges: true };
 
 const readings: ReadonlyMap<string, Reading> = new Map([
@@ -35,10 +36,11 @@ const readings: ReadonlyMap<string, Reading> = new Map([
   ['increase', { ...counter, scales: true }],
   ['resets', counter],
   ['delta', { ...last, scales: true, isOfEdges: true }],
-  ...['last_over_time', 'irate', 'idelta', 'deriv', 'predict_linear'].map(
-    (name): [string, Reading] => [name, last],
-  ),
-  ...['present_over_time', 'absent_over_time', 'ts_of_last_over_time'].map(
+  ...['present_over_time', 'absent_over_time'].map((name): [string, Reading] => [
+    name,
+    { ...last, column: 'count' },
+  ]),
+  ...['last_over_time', 'irate', 'idelta', 'deriv', 'predict_linear', 'ts_of_last_over_time'].map(
     (name): [string, Reading] => [name, last],
   ),
 ]);

@@ -11,6 +11,7 @@ import type {
   Timeline,
 } from '#coordinator/select/storage.ts';
 import { PromqlEngine } from '#coordinator/promql/engine.ts';
+import { noFeatures } from '#coordinator/promql/parse/features.ts';
 import { floatsOfWindows } from '#engine/aggregation/floats.ts';
 import { WindowFold } from '#engine/aggregation/fold.ts';
 import { readFloats } from '#engine/store/chunk_merge.ts';
@@ -123,8 +124,13 @@ function addSeries(name: string, stepMillis: number, valueAt: (millis: number) =
   }
 }
 
-const over = new PromqlEngine(storage, { clock: realEnv.clock });
-const whole = new PromqlEngine(storage.all, { clock: realEnv.clock });
+const features = {
+  ...noFeatures,
+  experimentalFunctions: true,
+  extendedRangeSelectors: true,
+};
+const over = new PromqlEngine(storage, { clock: realEnv.clock, features });
+const whole = new PromqlEngine(storage.all, { clock: realEnv.clock, features });
 const options = {
   lookbackMillis: 5 * minute,
   samplesMax: 10_000_000,
@@ -240,6 +246,45 @@ test('a counter that began again and has passed what it had come to since loses 
     ];
     assert.ok(Math.abs(found / wanted - 1) < 0.002, `${query}: ${found}, ${wanted}`);
   }
+});
+
+test('series that end with a stale marker in each window are in ranges over these, and end for instant selectors', async () => {
+  // A job of ten minutes an hour, as one series and as one for each run.
+  const job = (name: string, run: string): void => {
+    const hourOf = begin + Number(run) * hour;
+    const tags = [
+      { name: '__name__', value: name },
+      { name: 'run', value: name === 'job_total' ? '' : run },
+    ];
+    for (let i = 1; i <= 20; i++) storage.all.add(tags, hourOf + i * 30_000, bitsOf(i));
+    storage.all.add(tags, hourOf + 21 * 30_000, 0x7ff0000000000002n);
+  };
+  for (let run = 0; run < 24; run++)
+    for (const name of ['job_total', 'run']) job(name, String(run));
+  const millis = begin + 20 * hour;
+  for (const query of [
+    'count(present_over_time(run[6h]))',
+    'count(last_over_time(run[6h]))',
+    'sum(last_over_time(run[6h]))',
+    'sum(changes(last_over_time(job_total[4h])[6h:1h]))',
+    'sum(deriv(job_total[6h]) * 0)',
+    'sum(idelta(job_total[6h]) * 0)',
+    'count(ts_of_last_over_time(run[6h]))',
+    'absent_over_time(nothing[6h])',
+    'count(absent_over_time(job_total[6h])) or vector(0)',
+    'count(job_total) or vector(0)',
+  ]) {
+    const [found, wanted] = [
+      await valueAt(over, query, millis),
+      await valueAt(whole, query, millis),
+    ];
+    assert.equal(found, wanted, query);
+  }
+  // Twenty in each hour, as it began again with each.
+  assert.equal(await valueAt(over, 'increase(job_total[6h])', millis), 120);
+  assert.equal(await valueAt(over, 'rate(job_total[6h]) * 6 * 3600', millis), 120);
+  assert.equal(await valueAt(over, 'resets(job_total[6h])', millis), 6);
+  assert.equal(await valueAt(over, 'delta(job_total[6h])', millis), 0);
 });
 
 test('a range that is shorter than four windows is widened, and the answer says so', async () => {
