@@ -241,7 +241,7 @@ class Planner {
     checkExtension(expr.name, inner);
     const rangeMillis = this.#millis(inner.range, false);
     return this.#stitched(
-      inner.selector,
+      this.#lookOf(inner.selector),
       expr.span,
       grid,
       (of) => rangeOverWindows(rangeMillis, of),
@@ -294,7 +294,7 @@ class Planner {
    * @param rangeOf how far back a step looks
    */
   #stitched(
-    selector: VectorSelector,
+    look: Look,
     span: Span,
     grid: Grid,
     rangeOf: (of: Resolution | null) => number,
@@ -302,7 +302,7 @@ class Planner {
   ): Plan {
     const { timeline } = this.#options;
     if (timeline === null) return planOf(grid, null);
-    const looking = { ...referenceOf(this.#lookOf(selector), grid), stepCount: grid.stepCount };
+    const looking = { ...referenceOf(look, grid), stepCount: grid.stepCount };
     const stretches = stretchesOf(timeline, looking, rangeOf);
     if (stretches.length === 1) return planOf(grid, stretches[0]!.of);
     const { startMillis, stepMillis } = grid;
@@ -312,13 +312,24 @@ class Planner {
     return { kind: 'stitched', grid, span, parts };
   }
 
-  #info({ args, span }: Call, grid: Grid): InfoPlan {
+  #info(call: Call, grid: Grid): Plan {
+    // They are looked at when the input's series are, and without one such time when it is evaluated.
+    const look = this.#looks.commonOf(call.args[0]!) ?? { pinnedMillis: null, offsetMillis: 0 };
+    const { lookbackMillis } = this.#options;
+    return this.#stitched(
+      look,
+      call.span,
+      grid,
+      (of) => lookbackOverWindows(lookbackMillis, of),
+      (part, of) => this.#infoOf(call, look, part, of),
+    );
+  }
+
+  #infoOf({ args, span }: Call, look: Look, grid: Grid, of: Resolution | null): InfoPlan {
     const [input, labelSelector] = args as [Expr, VectorSelector?];
     const isOfName = ({ name }: Matcher): boolean => name === '__name__';
     const matchers = labelSelector?.matchers ?? [];
-    // They are looked at when the input's series are, and without one such time when it is evaluated.
-    const common = this.#looks.commonOf(input);
-    const reference = common === null ? grid : referenceOf(common, grid);
+    const reference = referenceOf(look, grid);
     return {
       kind: 'info',
       grid,
@@ -329,9 +340,10 @@ class Planner {
       reference: {
         referenceStartMillis: reference.startMillis,
         referenceStepMillis: reference.stepMillis,
-        rangeMillis: this.#options.lookbackMillis,
+        rangeMillis: lookbackOverWindows(this.#options.lookbackMillis, of),
         span,
       },
+      of,
     };
   }
 
@@ -358,7 +370,7 @@ class Planner {
   #select(selector: VectorSelector, grid: Grid, output: SelectOutput): Plan {
     const { lookbackMillis } = this.#options;
     return this.#stitched(
-      selector,
+      this.#lookOf(selector),
       selector.span,
       grid,
       (of) => lookbackOverWindows(lookbackMillis, of),

@@ -287,6 +287,35 @@ test('series that end with a stale marker in each window are in ranges over thes
   assert.equal(await valueAt(over, 'delta(job_total[6h])', millis), 0);
 });
 
+test('info of a time whose samples are past retention has its labels from windows', async () => {
+  const of = (name: string, version: string) => [
+    { name: '__name__', value: name },
+    { name: 'instance', value: 'i' },
+    { name: 'job', value: 'j' },
+    { name: 'version', value: version },
+  ];
+  // At half past it is another version, of which nothing is left but windows of an hour that end at the same time.
+  const upgrade = begin + 13 * hour + 30 * minute;
+  for (let millis = begin + 15_000; millis <= end; millis += 60_000) {
+    storage.all.add(of('here', ''), millis, bitsOf(5));
+    storage.all.add(of('target_info', millis < upgrade ? '1' : '2'), millis, bitsOf(1));
+  }
+  for (const query of ['info(here)', 'sum by (version) (info(here))', 'info(rate(here[4h]))']) {
+    const [found, wanted] = [await answerOf(over, query), await answerOf(whole, query)];
+    assert.deepEqual([...found.values.keys()].sort(), [...wanted.values.keys()].sort(), query);
+    const versions = [...wanted.values].map(([key, row]) => [key, found.values.get(key), row]);
+    for (const [key, row, all] of versions) {
+      // The answer begins at 8 o'clock.
+      const but = (values: unknown) => (values as readonly unknown[]).toSpliced(14 - 8, 1);
+      assert.deepEqual(but(row), but(all), `${query}: ${String(key)}`);
+    }
+    assert.match(found.notes.join(), /PromQL warning: .* two info series .* of 3600 s/, query);
+  }
+  // Of the hour of the upgrade it is one of the two, and no error.
+  const { value } = await over.instantQuery('info(here)', begin + 14 * hour, options, never);
+  assert.equal((value as unknown as { matrix: { count: number } }).matrix.count, 1);
+});
+
 test('a range that is shorter than four windows is widened, and the answer says so', async () => {
   const { values, notes } = await answerOf(over, 'increase(c_total[5m])');
   assert.deepEqual(
