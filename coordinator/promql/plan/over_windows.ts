@@ -45,6 +45,11 @@ const readings: ReadonlyMap<string, Reading> = new Map([
   ),
 ]);
 
+/** Whether a function over windows looks for a row before its range. */
+export function isOfEdges(name: string): boolean {
+  return readingOf(name).isOfEdges;
+}
+
 function readingOf(name: string): Reading {
   return readings.get(name) ?? { ...last, isExact: false };
 }
@@ -62,6 +67,8 @@ const oneToOne: VectorMatching = {
 /** A range that is read from windows in the place of samples. */
 export interface WindowsRead extends SelectWindows {
   readonly rangeMillis: number;
+  /** How far around the range an extension of it goes. */
+  readonly lookbackMillis: number;
   /** Where the selector has none. */
   readonly extension: WindowExtension | null;
 }
@@ -86,18 +93,19 @@ interface PlanningOverWindows {
 /** A window function over windows of a resolution. */
 export function planOverWindows(
   { call, windowFunction, rangeMillis: askedMillis, grid, of }: AskedOverWindows,
-  { lookbackMillis, warnings, infos, over: overRows }: PlanningOverWindows,
+  { lookbackMillis: askedLookbackMillis, warnings, infos, over: overRows }: PlanningOverWindows,
 ): Plan {
   const { name, span } = call;
   const { namespace, resolutionMillis } = of;
   const rangeMillis = rangeOverWindows(askedMillis, of);
-  const { column, isExact, scales, isOfEdges } = readingOf(name);
-  const beforeMillis = lookbackOverWindows(lookbackMillis, of);
-  const extension = isOfEdges
-    ? ({ kind: 'anchored', beforeMillis, afterMillis: 0 } as const)
+  const reading = readingOf(name);
+  const { column, isExact, scales } = reading;
+  const lookbackMillis = lookbackOverWindows(askedLookbackMillis, of);
+  const extension = reading.isOfEdges
+    ? ({ kind: 'anchored', beforeMillis: lookbackMillis, afterMillis: 0 } as const)
     : null;
   const over = (function_: WindowFunction, read: ReadColumn): Plan =>
-    overRows(function_, { namespace, column: read, rangeMillis, extension });
+    overRows(function_, { namespace, column: read, rangeMillis, lookbackMillis, extension });
   const number = (value: number): Plan => ({ kind: 'number', grid, span, value });
   const binary = (operator: '/' | '*', left: Plan, right: Plan): Plan => ({
     kind: 'binary',

@@ -24,7 +24,7 @@ import { functions } from '../functions/table.ts';
 import { Fetches, referenceOf, selectRangeOf } from './fetches.ts';
 import { type Look, Looks } from './looks.ts';
 import { arithmetic, compare } from './operators.ts';
-import { planOverWindows, type WindowsRead } from './over_windows.ts';
+import { isOfEdges, planOverWindows, type WindowsRead } from './over_windows.ts';
 import type {
   Fetch,
   Grid,
@@ -240,17 +240,22 @@ class Planner {
     if (inner === undefined) return this.#windowOf(expr, windowFunction, grid, null);
     checkExtension(expr.name, inner);
     const rangeMillis = this.#millis(inner.range, false);
+    const { lookbackMillis } = this.#options;
+    const looksBefore = (of: Resolution | null): boolean =>
+      inner.selector.extension !== null || (of !== null && isOfEdges(expr.name));
     return this.#stitched(
       this.#lookOf(inner.selector),
       expr.span,
       grid,
-      (of) => rangeOverWindows(rangeMillis, of),
+      (of) =>
+        rangeOverWindows(rangeMillis, of) +
+        (looksBefore(of) ? lookbackOverWindows(lookbackMillis, of) : 0),
       (part, of) => {
         if (of === null) return this.#windowOf(expr, windowFunction, part, null);
         return planOverWindows(
           { call: expr, windowFunction, rangeMillis, grid: part, of },
           {
-            lookbackMillis: this.#options.lookbackMillis,
+            lookbackMillis,
             warnings: this.warnings,
             infos: this.infos,
             over: (function_, windows) => this.#windowOf(expr, function_, part, windows),
@@ -396,9 +401,11 @@ class Planner {
     return { kind: 'select', grid, span, source, output };
   }
 
-  #extensionOfRange({ extension: kind }: VectorSelector): WindowExtension | null {
+  #extensionOfRange(
+    { extension: kind }: VectorSelector,
+    lookbackMillis: number,
+  ): WindowExtension | null {
     if (kind === null) return null;
-    const { lookbackMillis } = this.#options;
     const afterMillis = kind === 'smoothed' ? lookbackMillis : 0;
     return { kind, beforeMillis: lookbackMillis, afterMillis };
   }
@@ -410,7 +417,9 @@ class Planner {
   ): Source | SubquerySource {
     if (expr.kind === 'matrixSelector') {
       const { selector, span } = expr;
-      const extension = this.#extensionOfRange(selector) ?? windows?.extension ?? null;
+      const lookbackMillis = windows?.lookbackMillis ?? this.#options.lookbackMillis;
+      const extension =
+        this.#extensionOfRange(selector, lookbackMillis) ?? windows?.extension ?? null;
       const rangeMillis = windows?.rangeMillis ?? this.#millis(expr.range, false);
       return this.#source(selector, grid, rangeMillis, extension, span, windows);
     }

@@ -34,6 +34,8 @@ const allTimes = [-(2n ** 62n), 2n ** 62n] as const;
 class Resolutions implements QueryStorage {
   readonly all = new MemoryStorage();
   readonly asked: string[] = [];
+  /** By what was asked. */
+  readonly ranges: [of: string, range: SelectRange][] = [];
   #timeline: Timeline = { samplesFromMillis, resolutions: [fine, coarse] };
 
   timeline(): Timeline {
@@ -48,6 +50,7 @@ class Resolutions implements QueryStorage {
     windows: SelectWindows | null = null,
   ): Promise<SelectResult> {
     const result = await this.all.select(matchers, range);
+    this.ranges.push([windows?.namespace ?? 'samples', range]);
     this.asked.push(windows === null ? 'samples' : `${windows.namespace} ${windows.column}`);
     const { bundle } = result;
     const { seriesCount, chunkData, chunkOffset } = bundle;
@@ -314,6 +317,49 @@ test('info of a time whose samples are past retention has its labels from window
   // Of the hour of the upgrade it is one of the two, and no error.
   const { value } = await over.instantQuery('info(here)', begin + 14 * hour, options, never);
   assert.equal((value as unknown as { matrix: { count: number } }).matrix.count, 1);
+});
+
+test('anchored and smoothed ranges look for the rows around them in windows', async () => {
+  addSeries('even_total', minute, (at) => at / 1_000);
+  const full = begin + 20 * hour;
+  for (const millis of [full, full + 17 * minute]) {
+    for (const range of ['6h', '5h30m']) {
+      const plain = await valueAt(over, `increase(even_total[${range}])`, millis);
+      const anchored = await valueAt(over, `increase(even_total[${range}] anchored)`, millis);
+      assert.equal(anchored, plain, `${range} at ${millis - full}`);
+      const smoothed = await valueAt(over, `increase(even_total[${range}] smoothed)`, millis);
+      const all = await valueAt(whole, `increase(even_total[${range}] smoothed)`, millis);
+      assert.ok(Math.abs(smoothed / all - 1) < 1e-9, `${range}: ${smoothed}, ${all}`);
+    }
+  }
+});
+
+test('windows are not asked of a time that is past their retention, while coarser ones have it', async () => {
+  const fromMillis = new Map([
+    ['samples', samplesFromMillis],
+    [fine.namespace, fine.fromMillis],
+  ]);
+  for (const query of [
+    'c_total',
+    'max_over_time(g[4h])',
+    'increase(c_total[4h])',
+    'increase(c_total[10m])',
+    'delta(g[4h])',
+    'increase(c_total[4h] anchored)',
+    'increase(c_total[4h] smoothed)',
+    'info(g)',
+  ]) {
+    storage.ranges.length = 0;
+    // Steps at which the ranges begin where samples and windows do, too.
+    await over.rangeQuery(query, begin + 8 * hour, end, 5 * minute, options, never);
+    for (const [of, { startNanos }] of storage.ranges) {
+      const from = fromMillis.get(of);
+      if (from === undefined) continue;
+      const startMillis = Number(startNanos / 1_000_000n);
+      assert.ok(startMillis >= from, `${query}: ${from - startMillis} ms before ${of}`);
+    }
+    assert.ok(storage.ranges.some(([of]) => of === fine.namespace));
+  }
 });
 
 test('a range that is shorter than four windows is widened, and the answer says so', async () => {
