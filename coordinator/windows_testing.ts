@@ -13,6 +13,7 @@ export interface TestWindow {
   /** NaN for a stale marker. */
   readonly last: number;
   readonly max: number;
+  readonly resets?: number;
 }
 
 /** Makes namespace "coarse", an hour for 30 days, and its windows by series. */
@@ -50,7 +51,7 @@ export async function makeWindows(
   );
   for (const [slot, { tags, windows }] of all.entries()) {
     const rows = new Map(
-      windows.map(({ endNanos, last, max }) => {
+      windows.map(({ endNanos, last, max, resets = 0 }) => {
         const isStale = Number.isNaN(last);
         const value = valueOfWindow({
           deletions: 0n,
@@ -61,7 +62,7 @@ export async function makeWindows(
           min: 0,
           max,
           sum: isStale ? max : last + max,
-          resets: 0,
+          resets,
           lastNumber: isStale ? max : 0,
         });
         return [endNanos, value];

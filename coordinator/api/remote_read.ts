@@ -154,6 +154,7 @@ const columnOfFunction: ReadonlyMap<string, ReadColumn> = new Map([
   ['sum_over_time', 'sum'],
   ['rate', 'counter'],
   ['increase', 'counter'],
+  ['resets', 'counter'],
 ]);
 
 function selected(

@@ -196,6 +196,49 @@ test('remote read has the last number of a window that ends with a stale marker 
   }
 });
 
+test('remote read tells functions of counters what windows know of one that began again', async () => {
+  await using test = await TestCoordinator.openReady();
+  const windowMillis = (nowSeconds() - 5 * 86_400) * 1_000;
+  const endNanos = BigInt(windowMillis) * 1_000_000n;
+  const windows = [{ endNanos, last: 20, max: 15, resets: 15 }];
+  await makeWindows(test, [{ tags: [{ name: '__name__', value: 'm' }], windows }]);
+  for (const [hinted, wanted] of [
+    ['', [[0, 20]]],
+    [
+      'rate',
+      [
+        [-2, 15],
+        [-1, 0],
+        [0, 20],
+      ],
+    ],
+    [
+      'increase',
+      [
+        [-2, 15],
+        [-1, 0],
+        [0, 20],
+      ],
+    ],
+    [
+      'resets',
+      [
+        [-2, 15],
+        [-1, 0],
+        [0, 20],
+      ],
+    ],
+  ] as const) {
+    const range = { startMillis: windowMillis - 10, endMillis: windowMillis + 1 };
+    const query = { ...range, matchers: [[0, '__name__', 'm']], function: hinted } as const;
+    const answer = await test.post(path, readRequest([query], []));
+    assert.equal(answer.status, 200, answer.text);
+    const [result] = messages(parse(decodeSnappy(answer.bytes, 1 << 20)), 1);
+    const read = [{ labels: '__name__=m', samples: wanted }];
+    assert.deepEqual(samplesOf(result!, windowMillis), read, hinted);
+  }
+});
+
 test('remote read up to a time far ahead is answered with what there is, of samples and of windows', async () => {
   await using test = await TestCoordinator.openReady();
   const startMillis = await filled(test, 3);

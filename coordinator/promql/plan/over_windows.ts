@@ -34,7 +34,8 @@ const readings: ReadonlyMap<string, Reading> = new Map([
   ['avg_over_time', { ...last, column: 'sum' }],
   ['rate', counter],
   ['increase', { ...counter, scales: true }],
-  ['resets', counter],
+  ['resets', { ...counter, scales: true }],
+  ['changes', { ...last, isExact: false, scales: true }],
   ['delta', { ...last, scales: true, isOfEdges: true }],
   ...['present_over_time', 'absent_over_time'].map((name): [string, Reading] => [
     name,
@@ -127,8 +128,11 @@ export function planOverWindows(
     );
   }
   if (isWidened) {
+    const part = scales
+      ? `: the value is theirs times ${askedMillis / 1000}/${rangeMillis / 1000}`
+      : '';
     infos.set(
-      `the range of ${name} is shorter than four windows of ${resolutionMillis / 1000} s, and four are looked at`,
+      `the range of ${name} is shorter than four windows of ${resolutionMillis / 1000} s, and four are looked at${part}`,
       span,
     );
   }

@@ -367,14 +367,41 @@ test('a range that is shorter than four windows is widened, and the answer says 
   assert.deepEqual(
     notes.map((note) => note.replace(/ \(.*/, '')),
     [
-      'PromQL info: the range of increase is shorter than four windows of 3600 s, and four are looked at',
-      'PromQL info: the range of increase is shorter than four windows of 300 s, and four are looked at',
+      'PromQL info: the range of increase is shorter than four windows of 3600 s, and four are looked at: the value is theirs times 300/14400',
+      'PromQL info: the range of increase is shorter than four windows of 300 s, and four are looked at: the value is theirs times 300/1200',
     ],
   );
   const [rows] = [...values.values()];
   const all = [...(await answerOf(whole, 'increase(c_total[5m])')).values.values()][0]!;
   const sum = (of: readonly (number | null)[]) => of.reduce<number>((n, one) => n + (one ?? 0), 0);
   assert.ok(Math.abs(sum(rows!) / sum(all) - 1) < 0.05, `${sum(rows!)} and ${sum(all)}`);
+});
+
+test('of what grows with the range a widened one has the part that was asked for, of the others all', async () => {
+  // Each hour another value, and every second hour less than before.
+  addSeries('steps_total', minute, (at) => 100 + (Math.floor(at / hour) % 2) * 10);
+  const millis = begin + 20 * hour;
+  for (const [query, part] of [
+    ['resets(steps_total[1h])', 1 / 4],
+    ['changes(steps_total[1h])', 1 / 4],
+    ['increase(steps_total[1h])', 1 / 4],
+    ['sum_over_time(steps_total[1h])', 1 / 4],
+    ['count_over_time(steps_total[1h])', 1 / 4],
+    ['delta(steps_total[1h])', 1 / 4],
+    ['rate(steps_total[1h])', 1],
+    ['max_over_time(steps_total[1h])', 1],
+    ['last_over_time(steps_total[1h])', 1],
+  ] as const) {
+    const found = await valueAt(over, query, millis);
+    const wide = await valueAt(over, query.replace('1h', '4h'), millis);
+    assert.equal(found, wide * part, query);
+    const { infos } = await over.instantQuery(query, millis, options, never);
+    assert.equal(
+      infos.some((info) => info.includes('the value is theirs times 3600/14400')),
+      part < 1,
+      query,
+    );
+  }
 });
 
 test('what windows do not keep is told of the last samples, with a warning', async () => {
