@@ -1,5 +1,7 @@
 /** An aggregated namespace of the fake node with windows in it, for tests of what is read beside samples. */
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
+import { staleBits } from '#engine/typed/histogram.ts';
+import { doubleOf } from '#engine/typed/typed_value.ts';
 import { valueOfWindow } from '#engine/typed/window.ts';
 import { encodeTags, type Tags } from '#lib/tags.ts';
 import { type TestCoordinator, testCluster } from './coordinator_testing.ts';
@@ -8,8 +10,10 @@ const { signal } = new AbortController();
 
 export interface TestWindow {
   readonly endNanos: bigint;
+  /** NaN for a stale marker. */
   readonly last: number;
   readonly max: number;
+  readonly resets?: number;
 }
 
 /** Makes namespace "coarse", an hour for 30 days, and its windows by series. */
@@ -47,17 +51,19 @@ export async function makeWindows(
   );
   for (const [slot, { tags, windows }] of all.entries()) {
     const rows = new Map(
-      windows.map(({ endNanos, last, max }) => {
+      windows.map(({ endNanos, last, max, resets = 0 }) => {
+        const isStale = Number.isNaN(last);
         const value = valueOfWindow({
           deletions: 0n,
           rows: 2,
           lags: 0,
-          others: 0,
-          last,
+          others: isStale ? 1 : 0,
+          last: isStale ? doubleOf(staleBits) : last,
           min: 0,
           max,
-          sum: last + max,
-          resets: 0,
+          sum: isStale ? max : last + max,
+          resets,
+          lastNumber: isStale ? max : 0,
         });
         return [endNanos, value];
       }),

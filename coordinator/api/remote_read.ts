@@ -12,6 +12,7 @@ import { Turns, type Work } from '#lib/turns/turns.ts';
 import { readBodyBytesMax } from '../http/limits.ts';
 import { encodeChunkedFrames, encodeReadResult, type ReadRange } from '../remote/answer.ts';
 import { decodeReadRequest, type ReadQuery } from '../remote/messages.ts';
+import { functions } from '../promql/functions/table.ts';
 import { Pacer } from '../promql/rows/pacer.ts';
 import type {
   ChoosableStorage,
@@ -144,8 +145,8 @@ function rangeOf({ startMillis, endMillis }: ReadQuery): ReadRange {
 }
 
 /**
- * Whoever asks says in a hint which function comes next. Of the others the last values of windows are samples of the time
- * in which they end.
+ * Whoever asks says in a hint which function comes next. Of others the last values of windows are samples of the time
+ * in which they end: of functions over ranges those that are numbers.
  */
 const columnOfFunction: ReadonlyMap<string, ReadColumn> = new Map([
   ['max_over_time', 'max'],
@@ -153,6 +154,7 @@ const columnOfFunction: ReadonlyMap<string, ReadColumn> = new Map([
   ['sum_over_time', 'sum'],
   ['rate', 'counter'],
   ['increase', 'counter'],
+  ['resets', 'counter'],
 ]);
 
 function selected(
@@ -161,7 +163,8 @@ function selected(
   limits: SelectLimits,
   signal: AbortSignal,
 ): Promise<SelectResult> {
-  const column = columnOfFunction.get(query.function) ?? 'last';
+  const isOfRange = (functions.get(query.function)?.window ?? null) !== null;
+  const column = columnOfFunction.get(query.function) ?? (isOfRange ? 'number' : 'last');
   return storage.selectThroughout(query.matchers, rangeOf(query), column, limits, signal);
 }
 

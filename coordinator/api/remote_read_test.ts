@@ -173,6 +173,101 @@ test('remote read goes on before the samples with windows, by the column that a 
   );
 });
 
+test('remote read has the last number of a window that ends with a stale marker for functions over ranges', async () => {
+  await using test = await TestCoordinator.openReady();
+  const windowMillis = (nowSeconds() - 5 * 86_400) * 1_000;
+  const endNanos = BigInt(windowMillis) * 1_000_000n;
+  const windows = [{ endNanos, last: Number.NaN, max: 9 }];
+  await makeWindows(test, [{ tags: [{ name: '__name__', value: 'm' }], windows }]);
+  for (const [hinted, wanted] of [
+    ['', Number.NaN],
+    ['sum', Number.NaN],
+    ['last_over_time', 9],
+    ['rate', 9],
+    ['avg_over_time', 9],
+  ] as const) {
+    const range = { startMillis: windowMillis - 1, endMillis: windowMillis + 1 };
+    const query = { ...range, matchers: [[0, '__name__', 'm']], function: hinted } as const;
+    const answer = await test.post(path, readRequest([query], []));
+    assert.equal(answer.status, 200, answer.text);
+    const [result] = messages(parse(decodeSnappy(answer.bytes, 1 << 20)), 1);
+    const read = [{ labels: '__name__=m', samples: [[0, wanted]] }];
+    assert.deepEqual(samplesOf(result!, windowMillis), read, hinted);
+  }
+});
+
+test('remote read tells functions of counters what windows know of one that began again', async () => {
+  await using test = await TestCoordinator.openReady();
+  const windowMillis = (nowSeconds() - 5 * 86_400) * 1_000;
+  const endNanos = BigInt(windowMillis) * 1_000_000n;
+  const windows = [{ endNanos, last: 20, max: 15, resets: 15 }];
+  await makeWindows(test, [{ tags: [{ name: '__name__', value: 'm' }], windows }]);
+  for (const [hinted, wanted] of [
+    ['', [[0, 20]]],
+    [
+      'rate',
+      [
+        [-2, 15],
+        [-1, 0],
+        [0, 20],
+      ],
+    ],
+    [
+      'increase',
+      [
+        [-2, 15],
+        [-1, 0],
+        [0, 20],
+      ],
+    ],
+    [
+      'resets',
+      [
+        [-2, 15],
+        [-1, 0],
+        [0, 20],
+      ],
+    ],
+  ] as const) {
+    const range = { startMillis: windowMillis - 10, endMillis: windowMillis + 1 };
+    const query = { ...range, matchers: [[0, '__name__', 'm']], function: hinted } as const;
+    const answer = await test.post(path, readRequest([query], []));
+    assert.equal(answer.status, 200, answer.text);
+    const [result] = messages(parse(decodeSnappy(answer.bytes, 1 << 20)), 1);
+    const read = [{ labels: '__name__=m', samples: wanted }];
+    assert.deepEqual(samplesOf(result!, windowMillis), read, hinted);
+  }
+});
+
+test('remote read up to a time far ahead is answered with what there is, of samples and of windows', async () => {
+  await using test = await TestCoordinator.openReady();
+  const startMillis = await filled(test, 3);
+  await makeWindows(test, []);
+  const headers = { 'M3-Metrics-Type': 'aggregated', 'M3-Storage-Policy': '1h:720h' };
+  const hour = 3_600_000;
+  const rows = [0, 1, 2].map((i) => [1_000 * i, i + 0.5] as const);
+  // By the ends of their hours, of which there may be two.
+  const windows = new Map(
+    rows.map(([millis, value]) => [
+      Math.ceil((startMillis + millis) / hour) * hour - startMillis,
+      value,
+    ]),
+  );
+  for (const [chosen, wanted] of [
+    [{}, rows],
+    [headers, [...windows]],
+  ] as const) {
+    for (const endMillis of [startMillis + 2 * hour, 9_000_000_000_000_000, 2 ** 63 - 1_024]) {
+      const query = { startMillis, endMillis, matchers: [[0, 'host', 'a']] } as const;
+      const answer = await test.post(path, readRequest([query], []), chosen);
+      assert.equal(answer.status, 200, answer.text);
+      const [result] = messages(parse(decodeSnappy(answer.bytes, 1 << 20)), 1);
+      const read = [{ labels: '__name__=m,host=a', samples: wanted }];
+      assert.deepEqual(samplesOf(result!, startMillis), read, `${endMillis}`);
+    }
+  }
+});
+
 test('remote read streams XOR chunks in checked frames to clients that prefer them', async () => {
   await using test = await TestCoordinator.openReady();
   const startMillis = await filled(test, 300);

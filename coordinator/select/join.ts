@@ -204,16 +204,14 @@ export async function joinedLabels(
 
 /**
  * The same series with other chunks.
- * @param units of work for each byte (lib/turns/turns.ts)
- * @param change in one stretch of the main loop for each series
+ * @param change of one series after the other; it says what work that is, and gives way
  */
 export async function withChunks(
   { turningOf }: Pick<SourceSetup, 'turningOf'>,
   result: SelectResult,
   { memory }: SelectLimits,
   signal: AbortSignal,
-  units: number,
-  change: (chunks: Uint8Array) => readonly Uint8Array[],
+  change: (chunks: Uint8Array, work: Work) => Promise<readonly Uint8Array[]>,
 ): Promise<SelectResult> {
   const { seriesCount, chunkData, chunkOffset } = result.bundle;
   const { work } = turningOf(signal);
@@ -222,12 +220,11 @@ export async function withChunks(
   let bytes = 0;
   for (let i = 0; i < seriesCount; i++) {
     const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
-    for (const part of change(chunks)) {
+    for (const part of await change(chunks, work)) {
       parts.push(part);
       bytes += part.length;
     }
     offsets[i + 1] = bytes;
-    if (work.spend(units * chunks.length)) await work.pause();
   }
   const bundle: SeriesBundle = {
     ...result.bundle,

@@ -6,7 +6,7 @@ import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import { rowsInRange } from '#engine/store/read/rows_in_range.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import { joinedLabels, joinedRows, withChunks } from './join.ts';
-import { NamespaceSource, type SourceSetup } from './namespace_source.ts';
+import { NamespaceSource, type SourceSetup, within64Bits } from './namespace_source.ts';
 import type { SamplesSource } from './samples_source.ts';
 import type {
   LabelResult,
@@ -97,7 +97,7 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    const divided = dividedRange(this.#timeline, range);
+    const divided = dividedRange(this.#timeline, within64Bits(range));
     if (divided === null) return this.select(matchers, range, limits, signal);
     const { namespace, windows, samples } = divided;
     const source = new WindowsSource(this.#setup, { namespace, column });
@@ -116,9 +116,10 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
   ): Promise<SelectResult> {
     const result = await this.select(matchers, range, limits, signal);
     const inside = [range.startNanos, range.endNanos] as const;
-    return withChunks(this.#setup, result, limits, signal, cutUnitsAByte, (chunks) => [
-      rowsInRange(chunks, inside),
-    ]);
+    return withChunks(this.#setup, result, limits, signal, async (chunks, work) => {
+      if (work.spend(cutUnitsAByte * chunks.length)) await work.pause();
+      return [rowsInRange(chunks, inside)];
+    });
   }
 
   series(

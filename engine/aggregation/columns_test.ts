@@ -10,7 +10,7 @@ import { type AggregatedWindow, countOf, valueOfWindow, windowOfValue } from '..
 import { WindowColumnsReader } from './columns.ts';
 
 const reader = new WindowColumnsReader();
-const names = ['count', 'last', 'min', 'max', 'sum', 'resets'] as const;
+const names = ['count', 'last', 'min', 'max', 'sum', 'resets', 'lastNumber'] as const;
 const staleBits = 0x7ff0000000000002n;
 const stale = new Float64Array(BigUint64Array.of(staleBits).buffer)[0]!;
 const bitsOf = (values: Float64Array) =>
@@ -42,6 +42,7 @@ test('columns that are asked for come with the ends of the windows, zeros and al
             max: numbers.below(2),
             sum: round % 2 === 0 ? 1 : numbers.below(5),
             resets: 0,
+            lastNumber: numbers.below(2),
           }),
     );
     const { chunk, times } = chunkOf(values);
@@ -62,7 +63,7 @@ test('columns that are asked for come with the ends of the windows, zeros and al
 });
 
 test('a stale marker stays one, in a column of all windows and of some', () => {
-  const one = { deletions: 0n, rows: 1, lags: 0, others: 0, min: 1, max: 1, sum: 1, resets: 0 };
+  const one = { ...windowOfValue(staleWindow), rows: 1, others: 0 };
   for (const last of [0, 5]) {
     const { chunk } = chunkOf([valueOfWindow({ ...one, last }), staleWindow]);
     const { values } = reader.read(chunk, ['last'])[0]!;
@@ -86,4 +87,5 @@ const staleWindow = valueOfWindow({
   max: 1,
   sum: 1,
   resets: 0,
+  lastNumber: 1,
 });

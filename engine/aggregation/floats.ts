@@ -2,22 +2,28 @@
 import { eachTypedInOrder } from '../store/typed_chunks.ts';
 import { allTimes } from '../store/workshop.ts';
 import type { WindowColumn } from '../typed/window.ts';
+import { isAbsent } from '../window_functions/row.ts';
 import { WindowColumnsReader, type WindowRows } from './columns.ts';
 import { WindowFold } from './fold.ts';
 
 /**
- * What is read of windows: a column, or what a counter is read by: the last values, and before a window in which it began
- * again a row of what it had come to.
+ * What is read of windows: a column, of which stale markers are a part in `last` alone; `number`, the last values that are
+ * numbers; or what a `counter` is read by: these, and before that of a window in which it began again a row of what it had
+ * come to and one of 0. Without the 0 a last value above what it had come to would hide that it began again.
  */
-export type ReadColumn = WindowColumn | 'counter';
+export type ReadColumn = Exclude<WindowColumn, 'lastNumber'> | 'number' | 'counter';
 
-/** From a window's end back to the row of what a counter had come to in it. */
-const beforeEndNanos = 1_000_000n;
+/**
+ * From a window's end back to these rows, each in a millisecond of its own, as functions and remote read tell them apart. No
+ * resolution is below a second.
+ */
+const cameToBeforeEndNanos = 2_000_000n;
+const zeroBeforeEndNanos = 1_000_000n;
 
 let shared: { readonly reader: WindowColumnsReader; readonly fold: WindowFold } | null = null;
 
 /**
- * @param chunks typed ones of a series, of any replicas
+ * @param chunks typed ones of a series, each by itself, of any replicas
  * @param range of the ends of windows
  * @throws {TsdbError} BAD_REQUEST when one is malformed, RESOURCE_EXHAUSTED when there are more than can be merged
  */
@@ -26,21 +32,30 @@ export function floatsOfWindows(
   column: ReadColumn,
   range: readonly [startNanos: bigint, endNanos: bigint] = allTimes,
 ): Uint8Array<ArrayBuffer>[] {
+  return [...eachFloatsOfWindows(chunks, column, range)];
+}
+
+/** As `floatsOfWindows`, for who gives way between two chunks. */
+export function* eachFloatsOfWindows(
+  chunks: readonly Uint8Array[],
+  column: ReadColumn,
+  range: readonly [startNanos: bigint, endNanos: bigint],
+): Generator<Uint8Array<ArrayBuffer>> {
   const { reader, fold } = (shared ??= {
     reader: new WindowColumnsReader(),
     fold: new WindowFold(),
   });
-  const made: Uint8Array<ArrayBuffer>[] = [];
   for (const chunk of eachTypedInOrder(chunks, range)) {
     const { endNanos, values } =
-      column === 'counter'
-        ? counterRows(read(reader, chunk, ['last', 'resets'], range))
-        : column === 'last'
-          ? read(reader, chunk, [column], range)[0]!
-          : rowsWithSamples(read(reader, chunk, [column, 'count'], range));
-    if (endNanos.length > 0) made.push(fold.floats(endNanos, values));
+      column === 'last'
+        ? read(reader, chunk, [column], range)[0]!
+        : column === 'number'
+          ? numbers(reader, chunk, [], range)[0]!
+          : column === 'counter'
+            ? counterRows(numbers(reader, chunk, ['resets'], range))
+            : rowsWithSamples(read(reader, chunk, [column, 'count'], range))[0]!;
+    if (endNanos.length > 0) yield fold.floats(endNanos, values);
   }
-  return made;
 }
 
 /** Columns of a chunk, of the windows that end in the range. */
@@ -62,35 +77,55 @@ function read(
   }));
 }
 
-/** Without the windows that have stale markers alone. */
-function rowsWithSamples(columns: readonly WindowRows[]): WindowRows {
-  const [all, count] = columns as [WindowRows, WindowRows];
-  if (!count.values.includes(0)) return all;
-  const kept = [...count.values.keys()].filter((i) => count.values[i] !== 0);
-  return {
-    endNanos: BigInt64Array.from(kept, (i) => all.endNanos[i]!),
-    values: Float64Array.from(kept, (i) => all.values[i]!),
-  };
+/** The last numbers of windows, and other columns of theirs. */
+function numbers(
+  reader: WindowColumnsReader,
+  chunk: Uint8Array,
+  others: readonly WindowColumn[],
+  range: readonly [bigint, bigint],
+): readonly WindowRows[] {
+  const columns = read(reader, chunk, ['last', ...others], range);
+  const { endNanos, values } = columns[0]!;
+  const words = new Uint32Array(values.buffer, values.byteOffset, 2 * values.length);
+  let i = 0;
+  while (i < values.length && !isAbsent(words, i)) i++;
+  // Of few windows the last row is a stale marker, and of these alone more is asked.
+  if (i === values.length) return columns;
+  const [lastNumber, count] = read(reader, chunk, ['lastNumber', 'count'], range);
+  for (; i < values.length; i++) if (isAbsent(words, i)) values[i] = lastNumber!.values[i]!;
+  const kept = rowsWithSamples([{ endNanos, values }, count!, ...columns.slice(1)]);
+  return [kept[0]!, ...kept.slice(2)];
 }
 
+/** Without the windows that have stale markers alone. @param columns `count` is the second one */
+function rowsWithSamples(columns: readonly WindowRows[]): readonly WindowRows[] {
+  const count = columns[1]!.values;
+  if (!count.includes(0)) return columns;
+  const kept = [...count.keys()].filter((i) => count[i] !== 0);
+  const endNanos = BigInt64Array.from(kept, (i) => columns[0]!.endNanos[i]!);
+  return columns.map(({ values }) => ({
+    endNanos,
+    values: Float64Array.from(kept, (i) => values[i]!),
+  }));
+}
+
+/** @param columns the last numbers, resets */
 function counterRows(columns: readonly WindowRows[]): WindowRows {
   const [last, resets] = columns as [WindowRows, WindowRows];
   const count = resets.values.reduce((sum, value) => (value === 0 ? sum : sum + 1), 0);
   if (count === 0) return last;
-  const endNanos = new BigInt64Array(last.endNanos.length + count);
+  const endNanos = new BigInt64Array(last.endNanos.length + 2 * count);
   const values = new Float64Array(endNanos.length);
-  // By bits: what is a stale marker stays one.
-  const [from, to] = [last.values, values].map(
-    ({ buffer, byteOffset, length }) => new BigUint64Array(buffer, byteOffset, length),
-  ) as [BigUint64Array, BigUint64Array];
   let at = 0;
   for (const [i, end] of last.endNanos.entries()) {
     if (resets.values[i] !== 0) {
-      endNanos[at] = end - beforeEndNanos;
+      endNanos[at] = end - cameToBeforeEndNanos;
       values[at++] = resets.values[i]!;
+      // Of 0, as all are that nothing is written to.
+      endNanos[at++] = end - zeroBeforeEndNanos;
     }
     endNanos[at] = end;
-    to[at++] = from[i]!;
+    values[at++] = last.values[i]!;
   }
   return { endNanos, values };
 }

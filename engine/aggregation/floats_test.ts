@@ -2,18 +2,25 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readFloats } from '../store/chunk_merge.ts';
 import { allTimes } from '../store/workshop.ts';
+import { bitsOfDouble } from '../typed/typed_value.ts';
 import { WindowFold } from './fold.ts';
 import { floatsOfWindows, type ReadColumn } from './floats.ts';
 
 const minute = 60_000_000_000n;
 const begin = 1_700_000_040_000_000_000n;
 
-/** Minutes and values, by the second. */
+const stale = new Float64Array(BigUint64Array.of(0x7ff0000000000002n).buffer)[0]!;
+
+/** Minutes and values, by the second; what is NaN is a stale marker. */
 function windowsOf(rows: readonly (readonly [seconds: number, value: number])[]): Uint8Array {
   const fold = new WindowFold().begin(minute, 10_000);
   fold.add(
     BigInt64Array.from(rows, ([seconds]) => begin + BigInt(seconds) * 1_000_000_000n),
-    Float64Array.from(rows, ([, value]) => value),
+    new Float64Array(
+      BigUint64Array.from(rows, ([, value]) =>
+        Number.isNaN(value) ? 0x7ff0000000000002n : bitsOfDouble(value),
+      ).buffer,
+    ),
   );
   fold.end();
   return fold.chunks(0n);
@@ -22,6 +29,14 @@ function windowsOf(rows: readonly (readonly [seconds: number, value: number])[])
 function samplesOf(chunks: readonly Uint8Array[], column: ReadColumn): [number, number][] {
   const { timestampNanos, values } = readFloats(floatsOfWindows(chunks, column), allTimes);
   return Array.from(timestampNanos, (nanos, i) => [Number(nanos - begin) / 1e9, values[i]!]);
+}
+
+/** As `increase` counts, without what it guesses at the edges. */
+function grownBy(samples: readonly (readonly [seconds: number, value: number])[]): number {
+  return samples.slice(1).reduce((sum, [, now], i) => {
+    const before = samples[i]![1];
+    return sum + (now < before ? now : now - before);
+  }, 0);
 }
 
 test('columns of windows are read as samples at the ends of the windows, of several replicas once', () => {
@@ -65,15 +80,68 @@ test('a counter grows over windows by as much as over its rows', () => {
     value = i % 37 === 36 ? 1 : value + 2 + (i % 5);
     rows.push([i * 7, value]);
   }
-  const grown = (samples: readonly (readonly [number, number])[]): number =>
-    samples.slice(1).reduce((sum, [, now], i) => {
-      const before = samples[i]![1];
-      return sum + (now < before ? now : now - before);
-    }, 0);
   const samples = samplesOf([windowsOf(rows)], 'counter');
   const ends = new Set(samples.map(([seconds]) => seconds));
   // Up to the first window's last row nobody counts.
   const first = [...rows].findIndex(([seconds]) => seconds > samples[0]![0]) - 1;
-  assert.equal(grown(samples), grown(rows.slice(first)));
+  assert.equal(grownBy(samples), grownBy(rows.slice(first)));
   assert.ok(ends.size > 230);
+});
+
+test('of a window that ends with a stale marker the number before it is read where numbers are asked for', () => {
+  const chunks = [
+    windowsOf([
+      [10, 3],
+      [20, 4],
+      [50, stale],
+      [70, stale],
+      [130, 9],
+      [140, 13],
+      [150, 0],
+      [170, stale],
+    ]),
+  ];
+  assert.deepEqual(samplesOf(chunks, 'last').slice(0, 2), [
+    [60, Number.NaN],
+    [120, Number.NaN],
+  ]);
+  assert.deepEqual(samplesOf(chunks, 'number'), [
+    [60, 4],
+    [180, 0],
+  ]);
+  assert.deepEqual(samplesOf(chunks, 'count'), [
+    [60, 2],
+    [180, 3],
+  ]);
+  assert.deepEqual(samplesOf(chunks, 'counter'), [
+    [60, 4],
+    [179.998, 13],
+    [179.999, 0],
+    [180, 0],
+  ]);
+});
+
+test('a counter that has passed what it had come to before grows by both, at times that no other row has', () => {
+  const rows: [number, number][] = [
+    [10, 90],
+    [50, 100],
+    // To 110, and from 0 on to 1000 and to 5: the one window ends above what it had come to, the other below.
+    [70, 110],
+    [80, 7],
+    [115, 1000],
+    [125, 1100],
+    [130, 2],
+    [170, 5],
+  ];
+  const samples = samplesOf([windowsOf(rows)], 'counter');
+  assert.deepEqual(samples, [
+    [60, 100],
+    [119.998, 110],
+    [119.999, 0],
+    [120, 1000],
+    [179.998, 1100],
+    [179.999, 0],
+    [180, 5],
+  ]);
+  assert.equal(grownBy(samples), 10 + 1000 + 100 + 5);
 });

@@ -10,7 +10,7 @@ const memoryPagesMax = 1_024;
 const slackBytes = 256;
 /** Rows that are taken at once: more are taken in pieces. */
 const rowsAtOnce = 4_096;
-/** Windows of a chunk: of so many fields a reader takes twice as many. */
+/** Windows of a chunk: of so many fields a reader takes half as many again. */
 const chunkWindowsMax = 2_048;
 /** Windows of one series. */
 export const foldWindowsMax = 65_536;

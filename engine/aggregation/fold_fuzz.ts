@@ -40,8 +40,9 @@ function someRows(numbers: SeededNumbers): {
 
 /** Of numbers the bits: a NaN has one form here. */
 function plain(window: FoldedWindow): object {
-  const { min, max, sum, resets } = window;
-  return { ...window, min: `${min}`, max: `${max}`, sum: `${sum}`, resets };
+  const { min, max, sum, resets, lastNumber } = window;
+  const numbers = { min: `${min}`, max: `${max}`, sum: `${sum}`, lastNumber: `${lastNumber}` };
+  return { ...window, ...numbers, resets };
 }
 
 export function fuzz(seed: number, size: number): void {

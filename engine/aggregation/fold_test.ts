@@ -54,19 +54,32 @@ test('a window has the rows after its begin up to its end, which is its time', (
   assert.deepEqual({ count, last, min, max, sum }, { count: 3, last: 4, min: 2, max: 5, sum: 11 });
 });
 
-test('a stale marker is the last of its window, and counts for nothing else', () => {
+test('a stale marker is the last of its window, beside the number before it, and counts for nothing else', () => {
   const windows = windowsOf([
     [10, 3],
     [20, stale],
     [70, stale],
     [130, stale],
     [140, 9],
+    [190, 4],
+    [200, stale],
+    [210, 5],
+    [220, stale],
+    [250, 0],
+    [260, stale],
   ]);
-  const lasts = [...windows.values()].map(({ count, last, sum }) => ({ count, last, sum }));
+  const lasts = [...windows.values()].map(({ count, last, lastNumber, sum }) => ({
+    count,
+    last,
+    lastNumber,
+    sum,
+  }));
   assert.deepEqual(lasts, [
-    { count: 1, last: Number.NaN, sum: 3 },
-    { count: 0, last: Number.NaN, sum: 0 },
-    { count: 1, last: 9, sum: 9 },
+    { count: 1, last: Number.NaN, lastNumber: 3, sum: 3 },
+    { count: 0, last: Number.NaN, lastNumber: 0, sum: 0 },
+    { count: 1, last: 9, lastNumber: 0, sum: 9 },
+    { count: 2, last: Number.NaN, lastNumber: 5, sum: 9 },
+    { count: 1, last: Number.NaN, lastNumber: 0, sum: 0 },
   ]);
 });
 
@@ -134,6 +147,7 @@ test('windows of a series are as many as were said, and a series may have none',
     max: 4999,
     sum: 4999,
     resets: 0,
+    lastNumber: 0,
   });
 });
 

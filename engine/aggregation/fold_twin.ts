@@ -74,6 +74,7 @@ export function foldTwin(rows: readonly FoldRow[], resolutionNanos: bigint): Fol
       max: extreme(Math.max),
       sum,
       resets: isSeen ? 0 : resets,
+      lastNumber: within.at(-1)!.bits === staleBits ? (values.at(-1) ?? 0) : 0,
     });
   }
   return windows;

@@ -316,6 +316,7 @@ export function windowValues(numbers: SeededNumbers, count: number): Uint8Array[
       max: numbers.below(2),
       sum: numbers.below(5) / 4,
       resets: 0,
+      lastNumber: 0,
     }),
   );
 }

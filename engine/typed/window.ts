@@ -28,10 +28,12 @@ export const windowField = {
   sum: 8,
   /** double: of a counter that began again, what it had come to before, once for each time. */
   resets: 9,
+  /** double: value of the last row that is a number; only where `last` is a stale marker. */
+  lastNumber: 10,
 } as const;
 
 /** What is read of windows by columns; count: rows that are numbers. */
-export type WindowColumn = 'count' | 'last' | 'min' | 'max' | 'sum' | 'resets';
+export type WindowColumn = 'count' | 'last' | 'min' | 'max' | 'sum' | 'resets' | 'lastNumber';
 
 export const windowLagsMax: number = Number.MAX_SAFE_INTEGER;
 
@@ -45,6 +47,7 @@ export interface AggregatedWindow {
   readonly max: number;
   readonly sum: number;
   readonly resets: number;
+  readonly lastNumber: number;
 }
 
 /** Rows that are numbers. */
@@ -60,7 +63,7 @@ export function valueOfWindow(window: AggregatedWindow): Uint8Array<ArrayBuffer>
   for (const name of ['rows', 'lags', 'others'] as const) {
     if (window[name] !== 0) writer.uint(windowField[name], BigInt(window[name]));
   }
-  for (const name of ['last', 'min', 'max', 'sum', 'resets'] as const) {
+  for (const name of ['last', 'min', 'max', 'sum', 'resets', 'lastNumber'] as const) {
     const value = window[name];
     // A field that is not there is zero, of which -0 is none.
     if (!Object.is(value, 0)) writer.double(windowField[name], value);
@@ -86,6 +89,7 @@ export function windowOfValue(bytes: Uint8Array): AggregatedWindow {
     max: 0,
     sum: 0,
     resets: 0,
+    lastNumber: 0,
   };
   while (reader.next()) {
     if (reader.number === windowField.deletions) window.deletions = reader.integer;
@@ -97,6 +101,7 @@ export function windowOfValue(bytes: Uint8Array): AggregatedWindow {
     else if (reader.number === windowField.max) window.max = reader.double;
     else if (reader.number === windowField.sum) window.sum = reader.double;
     else if (reader.number === windowField.resets) window.resets = reader.double;
+    else if (reader.number === windowField.lastNumber) window.lastNumber = reader.double;
   }
   return window;
 }

@@ -13,6 +13,7 @@ const one: AggregatedWindow = {
   max: 0,
   sum: 1.5,
   resets: 0,
+  lastNumber: 0,
 };
 
 test('a window is read as it was written, be its numbers zero, below zero or no number', () => {
@@ -20,6 +21,8 @@ test('a window is read as it was written, be its numbers zero, below zero or no 
     {},
     { deletions: 1_700_000_000_001n, rows: 300, lags: windowLagsMax, others: 128 },
     { last: Number.NaN, min: -0, max: Number.POSITIVE_INFINITY, sum: -0, resets: 1e-300 },
+    { last: Number.NaN, lastNumber: -0 },
+    { last: Number.NaN, lastNumber: 7 },
     { rows: 0, last: 0, min: 0, max: 0, sum: 0 },
   ]) {
     const window = { ...one, ...more };

@@ -14,8 +14,9 @@ import { isDear, regexpLengthMax } from '#lib/regexp/regexp.ts';
 import type { Tag } from '#lib/tags.ts';
 import { sortPaced } from '#lib/turns/paced.ts';
 import type { Work } from '#lib/turns/turns.ts';
-import type { Matcher } from '../../select/storage.ts';
+import type { Matcher, Resolution } from '../../select/storage.ts';
 import { executionError } from '../words/errors.ts';
+import type { Span } from '../words/position.ts';
 import { selectRangeOf } from '../plan/fetches.ts';
 import type { InfoPlan } from '../plan/plan.ts';
 import { type Cells, copyCells, histogramOf, makeCells } from '../rows/cells.ts';
@@ -228,7 +229,9 @@ async function lookUp(plan: InfoPlan, input: Input, context: Context): Promise<F
   const ofTargets = await targetValues.matchers(context.pacer.work);
   const matchers = [...ofTargets, ...plan.labelMatchers, ...plan.nameMatchers];
   const range = selectRangeOf(plan.reference, plan.grid.stepCount);
-  const [fetched] = await context.reads.read([{ matchers, range, windows: null }]);
+  const windows =
+    plan.of === null ? null : { namespace: plan.of.namespace, column: 'last' as const };
+  const [fetched] = await context.reads.read([{ matchers, range, windows }]);
   const courses = await new Targets(plan, input, fetched!, context).courses();
   context.reads.release(fetched!);
   return { labels: fetched!.labels, courses };
@@ -265,6 +268,9 @@ interface Course {
 class Targets {
   readonly #input: Input;
   readonly #fetched: Fetched;
+  readonly #of: Resolution | null;
+  readonly #span: Span;
+  readonly #context: Context;
   readonly #pacer: Pacer;
   readonly #stepCount: number;
   readonly #times: SelectorRows;
@@ -275,9 +281,17 @@ class Targets {
   /** Of the target at hand, what is known with one more series. */
   readonly #more = new Map<Description, Map<number, Description>>();
 
-  constructor({ grid, reference }: InfoPlan, input: Input, fetched: Fetched, context: Context) {
+  constructor(
+    { grid, reference, of, span }: InfoPlan,
+    input: Input,
+    fetched: Fetched,
+    context: Context,
+  ) {
     this.#input = input;
     this.#fetched = fetched;
+    this.#of = of;
+    this.#span = span;
+    this.#context = context;
     this.#pacer = context.pacer;
     this.#stepCount = grid.stepCount;
     this.#times = SelectorRows.of('instantTime', fetched, reference, grid, [], context);
@@ -347,7 +361,7 @@ class Targets {
     this.#descriptions.fill(nothingKnown);
     for (const indexes of byName.values()) {
       this.#newest.clear();
-      for (const index of indexes) {
+      for (const index of this.#inOrder(indexes)) {
         const at = await this.#load(this.#times, index);
         this.#newest.add(index, this.#times.buffer, at);
       }
@@ -355,6 +369,13 @@ class Targets {
       if (this.#pacer.take(descriptionBytes * made)) await this.#pacer.room();
       if (this.#pacer.spend(2 * this.#stepCount)) await this.#pacer.pause();
     }
+  }
+
+  /** Of windows of one time the first series is taken: the same whatever order they come in. */
+  #inOrder(indexes: readonly number[]): readonly number[] {
+    if (this.#of === null || indexes.length === 1) return indexes;
+    const { labels } = this.#fetched;
+    return [...indexes].sort((a, b) => labels[a]!.compare(labels[b]!));
   }
 
   /** @returns how many descriptions are new */
@@ -365,7 +386,7 @@ class Targets {
     for (let step = 0; step < this.#stepCount; step++) {
       const index = series[step]!;
       if (index < 0) continue;
-      if (rivals[step]! >= 0 && this.#input.isPresent[step] === 1) this.#failTwins(step);
+      if (rivals[step]! >= 0 && this.#input.isPresent[step] === 1) this.#noteTwins(step);
       const before = this.#descriptions[step]!;
       // Mostly as at the step before.
       if (last === null || last.before !== before || last.series !== index) {
@@ -381,6 +402,19 @@ class Targets {
       this.#descriptions[step] = last;
     }
     return made;
+  }
+
+  /**
+   * Windows of one time do not say which of two series came after the other, as they do when a target has another version:
+   * one is taken, and that is told.
+   * @throws {PromqlError} of samples
+   */
+  #noteTwins(step: number): void {
+    if (this.#of === null) this.#failTwins(step);
+    this.#context.annotations.warn(
+      `info has one of two info series of a target that are in the same windows of ${this.#of.resolutionMillis / 1000} s`,
+      this.#span,
+    );
   }
 
   #failTwins(step: number): never {

@@ -22,7 +22,8 @@ interface Reading {
   readonly isOfEdges: boolean;
 }
 
-const last: Reading = { column: 'last', isExact: true, scales: false, isOfEdges: false };
+/** A stale marker ends a series for instant selectors; in a range what came before it counts, as it does among samples. */
+const last: Reading = { column: 'number', isExact: true, scales: false, isOfEdges: false };
 const counter: Reading = { ...last, column: 'counter', isOfEdges: true };
 
 const readings: ReadonlyMap<string, Reading> = new Map([
@@ -33,15 +34,22 @@ const readings: ReadonlyMap<string, Reading> = new Map([
   ['avg_over_time', { ...last, column: 'sum' }],
   ['rate', counter],
   ['increase', { ...counter, scales: true }],
-  ['resets', counter],
+  ['resets', { ...counter, scales: true }],
+  ['changes', { ...last, isExact: false, scales: true }],
   ['delta', { ...last, scales: true, isOfEdges: true }],
-  ...['last_over_time', 'irate', 'idelta', 'deriv', 'predict_linear'].map(
-    (name): [string, Reading] => [name, last],
-  ),
-  ...['present_over_time', 'absent_over_time', 'ts_of_last_over_time'].map(
+  ...['present_over_time', 'absent_over_time'].map((name): [string, Reading] => [
+    name,
+    { ...last, column: 'count' },
+  ]),
+  ...['last_over_time', 'irate', 'idelta', 'deriv', 'predict_linear', 'ts_of_last_over_time'].map(
     (name): [string, Reading] => [name, last],
   ),
 ]);
+
+/** Whether a function over windows looks for a row before its range. */
+export function isOfEdges(name: string): boolean {
+  return readingOf(name).isOfEdges;
+}
 
 function readingOf(name: string): Reading {
   return readings.get(name) ?? { ...last, isExact: false };
@@ -60,6 +68,8 @@ const oneToOne: VectorMatching = {
 /** A range that is read from windows in the place of samples. */
 export interface WindowsRead extends SelectWindows {
   readonly rangeMillis: number;
+  /** How far around the range an extension of it goes. */
+  readonly lookbackMillis: number;
   /** Where the selector has none. */
   readonly extension: WindowExtension | null;
 }
@@ -84,18 +94,19 @@ interface PlanningOverWindows {
 /** A window function over windows of a resolution. */
 export function planOverWindows(
   { call, windowFunction, rangeMillis: askedMillis, grid, of }: AskedOverWindows,
-  { lookbackMillis, warnings, infos, over: overRows }: PlanningOverWindows,
+  { lookbackMillis: askedLookbackMillis, warnings, infos, over: overRows }: PlanningOverWindows,
 ): Plan {
   const { name, span } = call;
   const { namespace, resolutionMillis } = of;
   const rangeMillis = rangeOverWindows(askedMillis, of);
-  const { column, isExact, scales, isOfEdges } = readingOf(name);
-  const beforeMillis = lookbackOverWindows(lookbackMillis, of);
-  const extension = isOfEdges
-    ? ({ kind: 'anchored', beforeMillis, afterMillis: 0 } as const)
+  const reading = readingOf(name);
+  const { column, isExact, scales } = reading;
+  const lookbackMillis = lookbackOverWindows(askedLookbackMillis, of);
+  const extension = reading.isOfEdges
+    ? ({ kind: 'anchored', beforeMillis: lookbackMillis, afterMillis: 0 } as const)
     : null;
   const over = (function_: WindowFunction, read: ReadColumn): Plan =>
-    overRows(function_, { namespace, column: read, rangeMillis, extension });
+    overRows(function_, { namespace, column: read, rangeMillis, lookbackMillis, extension });
   const number = (value: number): Plan => ({ kind: 'number', grid, span, value });
   const binary = (operator: '/' | '*', left: Plan, right: Plan): Plan => ({
     kind: 'binary',
@@ -117,8 +128,11 @@ export function planOverWindows(
     );
   }
   if (isWidened) {
+    const part = scales
+      ? `: the value is theirs times ${askedMillis / 1000}/${rangeMillis / 1000}`
+      : '';
     infos.set(
-      `the range of ${name} is shorter than four windows of ${resolutionMillis / 1000} s, and four are looked at`,
+      `the range of ${name} is shorter than four windows of ${resolutionMillis / 1000} s, and four are looked at${part}`,
       span,
     );
   }

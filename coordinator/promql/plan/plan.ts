@@ -1,7 +1,7 @@
 /** What a query comes to: a tree of nodes, each with the grid of times it is evaluated on, and what is read for all of them. */
 import type { WindowExtension } from '#engine/histograms/windows/extended_windows.ts';
 import type { WindowFunction } from '#engine/window_functions/windows.ts';
-import type { Matcher, SelectRange, SelectWindows } from '../../select/storage.ts';
+import type { Matcher, Resolution, SelectRange, SelectWindows } from '../../select/storage.ts';
 import type {
   AggregateOperator,
   BinaryOperator,
@@ -95,6 +95,8 @@ export interface InfoPlan extends NodeBase {
   readonly labelMatchers: readonly Matcher[];
   /** When info series are looked at. */
   readonly reference: Reference;
+  /** What is read of these in the place of samples. */
+  readonly of: Resolution | null;
 }
 export interface AggregatePlan extends NodeBase {
   readonly kind: 'aggregate';

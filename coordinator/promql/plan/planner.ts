@@ -24,7 +24,7 @@ import { functions } from '../functions/table.ts';
 import { Fetches, referenceOf, selectRangeOf } from './fetches.ts';
 import { type Look, Looks } from './looks.ts';
 import { arithmetic, compare } from './operators.ts';
-import { planOverWindows, type WindowsRead } from './over_windows.ts';
+import { isOfEdges, planOverWindows, type WindowsRead } from './over_windows.ts';
 import type {
   Fetch,
   Grid,
@@ -240,17 +240,22 @@ class Planner {
     if (inner === undefined) return this.#windowOf(expr, windowFunction, grid, null);
     checkExtension(expr.name, inner);
     const rangeMillis = this.#millis(inner.range, false);
+    const { lookbackMillis } = this.#options;
+    const looksBefore = (of: Resolution | null): boolean =>
+      inner.selector.extension !== null || (of !== null && isOfEdges(expr.name));
     return this.#stitched(
-      inner.selector,
+      this.#lookOf(inner.selector),
       expr.span,
       grid,
-      (of) => rangeOverWindows(rangeMillis, of),
+      (of) =>
+        rangeOverWindows(rangeMillis, of) +
+        (looksBefore(of) ? lookbackOverWindows(lookbackMillis, of) : 0),
       (part, of) => {
         if (of === null) return this.#windowOf(expr, windowFunction, part, null);
         return planOverWindows(
           { call: expr, windowFunction, rangeMillis, grid: part, of },
           {
-            lookbackMillis: this.#options.lookbackMillis,
+            lookbackMillis,
             warnings: this.warnings,
             infos: this.infos,
             over: (function_, windows) => this.#windowOf(expr, function_, part, windows),
@@ -294,7 +299,7 @@ class Planner {
    * @param rangeOf how far back a step looks
    */
   #stitched(
-    selector: VectorSelector,
+    look: Look,
     span: Span,
     grid: Grid,
     rangeOf: (of: Resolution | null) => number,
@@ -302,7 +307,7 @@ class Planner {
   ): Plan {
     const { timeline } = this.#options;
     if (timeline === null) return planOf(grid, null);
-    const looking = { ...referenceOf(this.#lookOf(selector), grid), stepCount: grid.stepCount };
+    const looking = { ...referenceOf(look, grid), stepCount: grid.stepCount };
     const stretches = stretchesOf(timeline, looking, rangeOf);
     if (stretches.length === 1) return planOf(grid, stretches[0]!.of);
     const { startMillis, stepMillis } = grid;
@@ -312,13 +317,24 @@ class Planner {
     return { kind: 'stitched', grid, span, parts };
   }
 
-  #info({ args, span }: Call, grid: Grid): InfoPlan {
+  #info(call: Call, grid: Grid): Plan {
+    // They are looked at when the input's series are, and without one such time when it is evaluated.
+    const look = this.#looks.commonOf(call.args[0]!) ?? { pinnedMillis: null, offsetMillis: 0 };
+    const { lookbackMillis } = this.#options;
+    return this.#stitched(
+      look,
+      call.span,
+      grid,
+      (of) => lookbackOverWindows(lookbackMillis, of),
+      (part, of) => this.#infoOf(call, look, part, of),
+    );
+  }
+
+  #infoOf({ args, span }: Call, look: Look, grid: Grid, of: Resolution | null): InfoPlan {
     const [input, labelSelector] = args as [Expr, VectorSelector?];
     const isOfName = ({ name }: Matcher): boolean => name === '__name__';
     const matchers = labelSelector?.matchers ?? [];
-    // They are looked at when the input's series are, and without one such time when it is evaluated.
-    const common = this.#looks.commonOf(input);
-    const reference = common === null ? grid : referenceOf(common, grid);
+    const reference = referenceOf(look, grid);
     return {
       kind: 'info',
       grid,
@@ -329,9 +345,10 @@ class Planner {
       reference: {
         referenceStartMillis: reference.startMillis,
         referenceStepMillis: reference.stepMillis,
-        rangeMillis: this.#options.lookbackMillis,
+        rangeMillis: lookbackOverWindows(this.#options.lookbackMillis, of),
         span,
       },
+      of,
     };
   }
 
@@ -358,7 +375,7 @@ class Planner {
   #select(selector: VectorSelector, grid: Grid, output: SelectOutput): Plan {
     const { lookbackMillis } = this.#options;
     return this.#stitched(
-      selector,
+      this.#lookOf(selector),
       selector.span,
       grid,
       (of) => lookbackOverWindows(lookbackMillis, of),
@@ -384,9 +401,11 @@ class Planner {
     return { kind: 'select', grid, span, source, output };
   }
 
-  #extensionOfRange({ extension: kind }: VectorSelector): WindowExtension | null {
+  #extensionOfRange(
+    { extension: kind }: VectorSelector,
+    lookbackMillis: number,
+  ): WindowExtension | null {
     if (kind === null) return null;
-    const { lookbackMillis } = this.#options;
     const afterMillis = kind === 'smoothed' ? lookbackMillis : 0;
     return { kind, beforeMillis: lookbackMillis, afterMillis };
   }
@@ -398,7 +417,9 @@ class Planner {
   ): Source | SubquerySource {
     if (expr.kind === 'matrixSelector') {
       const { selector, span } = expr;
-      const extension = this.#extensionOfRange(selector) ?? windows?.extension ?? null;
+      const lookbackMillis = windows?.lookbackMillis ?? this.#options.lookbackMillis;
+      const extension =
+        this.#extensionOfRange(selector, lookbackMillis) ?? windows?.extension ?? null;
       const rangeMillis = windows?.rangeMillis ?? this.#millis(expr.range, false);
       return this.#source(selector, grid, rangeMillis, extension, span, windows);
     }

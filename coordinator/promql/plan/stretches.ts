@@ -22,7 +22,7 @@ export interface Looking {
 
 /**
  * @param looking reference times of the steps
- * @param rangeOf how far back a step looks in windows of a resolution, or in samples (null)
+ * @param rangeOf how far back a step looks in windows of a resolution, or in samples (null), for a row before its range, too
  */
 export function stretchesOf(
   timeline: Timeline,

@@ -8,16 +8,16 @@ import { encodeTyped, typedChunkBytesMax, typedEncodeBytes } from '../../typed/k
 import { kindWindow, placed, typeBits, typeDouble, typeUint } from '../../typed/kernel/fields';
 
 const staleBits: u64 = 0x7ff0000000000002;
-/** Columns of windows: end, lag of its version, then those that are written: rows, lags, others, last, min, max, sum, resets. */
-const columnCount: usize = 10;
+/** Columns of windows: end, lag of its version, then those that are written: rows, lags, others, last, min, max, sum, resets, lastNumber. */
+const columnCount: usize = 11;
 const uintColumn: usize = 2;
 const doubleColumn: usize = 5;
 /** Of windowField (engine/typed/window.ts). */
 const fieldDeletions: u64 = 1;
 const fieldRows: u64 = 2;
-const fieldsMax: u32 = 9;
-/** Kind, layout, four numbers and five float64s. */
-const valueBytesMax: usize = 2 + 4 * 11 + 5 * 9;
+const fieldsMax: u32 = 10;
+/** Kind, layout, four numbers and six float64s. */
+const valueBytesMax: usize = 2 + 4 * 11 + 6 * 9;
 /** Of lags that are added up: what a float64 has whole. */
 const lagsMax: u64 = (1 << 53) - 1;
 /** Of so many rows, one may be lower than the one before in what counts as a counter. */
@@ -167,6 +167,8 @@ function closeWindow(f: Fold): void {
   store<f64>(columnAt(f, 7, window), f.max);
   store<f64>(columnAt(f, 8, window), f.sum);
   store<f64>(columnAt(f, 9, window), resetsOf(f));
+  const hidesNumber = f.last == staleBits && f.count > 0;
+  store<f64>(columnAt(f, 10, window), hidesNumber ? f.before : 0);
   f.isOpen = 0;
 }
 

@@ -215,8 +215,8 @@ function rowsOf(host: string, fromNanos: bigint, count: number): TestRow[] {
 type Seen = Omit<FoldedWindow, 'lag' | 'lags'>;
 
 /** What is in a window, not how it came there. */
-function seen({ endNanos, rows, others, lastBits, min, max, sum, resets }: Seen): Seen {
-  return { endNanos, rows, others, lastBits, min, max, sum, resets };
+function seen({ endNanos, rows, others, lastBits, min, max, sum, resets, lastNumber }: Seen): Seen {
+  return { endNanos, rows, others, lastBits, min, max, sum, resets, lastNumber };
 }
 
 /** Of series that have any. */

@@ -22,6 +22,7 @@ const nothing: Omit<AggregatedWindow, 'deletions'> = {
   max: 0,
   sum: 0,
   resets: 0,
+  lastNumber: 0,
 };
 
 /**

@@ -15,6 +15,7 @@ const window = {
   max: 2,
   sum: 3,
   resets: 0,
+  lastNumber: 0,
 };
 
 test('what somebody wrote among windows by hand is no window', () => {

@@ -11,9 +11,11 @@ import type {
   Timeline,
 } from '#coordinator/select/storage.ts';
 import { PromqlEngine } from '#coordinator/promql/engine.ts';
+import { noFeatures } from '#coordinator/promql/parse/features.ts';
 import { floatsOfWindows } from '#engine/aggregation/floats.ts';
 import { WindowFold } from '#engine/aggregation/fold.ts';
 import { readFloats } from '#engine/store/chunk_merge.ts';
+import { apart } from '#engine/store/typed_chunks.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { MemoryStorage } from './memory_storage.ts';
 
@@ -32,6 +34,8 @@ const allTimes = [-(2n ** 62n), 2n ** 62n] as const;
 class Resolutions implements QueryStorage {
   readonly all = new MemoryStorage();
   readonly asked: string[] = [];
+  /** By what was asked. */
+  readonly ranges: [of: string, range: SelectRange][] = [];
   #timeline: Timeline = { samplesFromMillis, resolutions: [fine, coarse] };
 
   timeline(): Timeline {
@@ -46,6 +50,7 @@ class Resolutions implements QueryStorage {
     windows: SelectWindows | null = null,
   ): Promise<SelectResult> {
     const result = await this.all.select(matchers, range);
+    this.ranges.push([windows?.namespace ?? 'samples', range]);
     this.asked.push(windows === null ? 'samples' : `${windows.namespace} ${windows.column}`);
     const { bundle } = result;
     const { seriesCount, chunkData, chunkOffset } = bundle;
@@ -66,7 +71,7 @@ class Resolutions implements QueryStorage {
         const { resolutionMillis } = windows.namespace === '5m' ? fine : coarse;
         fold.begin(BigInt(resolutionMillis) * 1_000_000n, timestampNanos.length);
         fold.add(timestampNanos, values).end();
-        parts.push(...floatsOfWindows([fold.chunks(0n)], windows.column));
+        parts.push(...floatsOfWindows(apart([fold.chunks(0n)]).typed, windows.column));
       }
       offsets[i + 1] = parts.reduce((sum, { length }) => sum + length, 0);
     }
@@ -114,8 +119,21 @@ for (let i = 0, millis = begin + 15_000; millis <= end; i++, millis += 30_000) {
   }
 }
 
-const over = new PromqlEngine(storage, { clock: realEnv.clock });
-const whole = new PromqlEngine(storage.all, { clock: realEnv.clock });
+/** Adds a series of which there is a row at each of these times that has a value. */
+function addSeries(name: string, stepMillis: number, valueAt: (millis: number) => number): void {
+  const tags = [{ name: '__name__', value: name }];
+  for (let millis = begin + stepMillis / 2; millis <= end; millis += stepMillis) {
+    storage.all.add(tags, millis, bitsOf(valueAt(millis - begin)));
+  }
+}
+
+const features = {
+  ...noFeatures,
+  experimentalFunctions: true,
+  extendedRangeSelectors: true,
+};
+const over = new PromqlEngine(storage, { clock: realEnv.clock, features });
+const whole = new PromqlEngine(storage.all, { clock: realEnv.clock, features });
 const options = {
   lookbackMillis: 5 * minute,
   samplesMax: 10_000_000,
@@ -160,6 +178,16 @@ async function answerOf(
   return { values, notes: [...warnings, ...infos] };
 }
 
+/** Of an instant query with one series. */
+async function valueAt(engine: PromqlEngine, query: string, millis: number): Promise<number> {
+  const { value } = await engine.instantQuery(query, millis, options, never);
+  const { matrix } = value as unknown as {
+    matrix: { count: number; buffer: { values: Float64Array } };
+  };
+  assert.equal(matrix.count, 1, query);
+  return matrix.buffer.values[0]!;
+}
+
 for (const query of [
   'max_over_time(g[4h])',
   'min_over_time(g[4h])',
@@ -197,19 +225,183 @@ test('the growth of a counter over windows is near that over samples, resets and
   }
 });
 
+test('a counter that began again and has passed what it had come to since loses nothing of either', async () => {
+  // 100 in the first two hours, then again from 0 on to 1000 in the hour in which it began again.
+  const restart = 2 * hour + 5 * minute;
+  addSeries('once_total', 30_000, (at) =>
+    Math.floor(at < restart ? at / 72_000 : (at - restart) / 3_300),
+  );
+  // One for each row, from 0 on every 70 and every 110 minutes: of some hours the last value is above that of before.
+  addSeries('often_total', 30_000, (at) => {
+    const within = at % (180 * minute);
+    return Math.floor((within < 70 * minute ? within : within - 70 * minute) / 30_000);
+  });
+  for (const [query, millis] of [
+    ['increase(once_total[4h])', begin + 5 * hour],
+    ['rate(once_total[4h])', begin + 5 * hour],
+    ['increase(often_total[24h])', begin + 25 * hour],
+    ['increase(often_total[24h])', begin + 26 * hour],
+    ['resets(once_total[4h])', begin + 5 * hour],
+  ] as const) {
+    const [found, wanted] = [
+      await valueAt(over, query, millis),
+      await valueAt(whole, query, millis),
+    ];
+    assert.ok(Math.abs(found / wanted - 1) < 0.002, `${query}: ${found}, ${wanted}`);
+  }
+});
+
+test('series that end with a stale marker in each window are in ranges over these, and end for instant selectors', async () => {
+  // A job of ten minutes an hour, as one series and as one for each run.
+  const job = (name: string, run: string): void => {
+    const hourOf = begin + Number(run) * hour;
+    const tags = [
+      { name: '__name__', value: name },
+      { name: 'run', value: name === 'job_total' ? '' : run },
+    ];
+    for (let i = 1; i <= 20; i++) storage.all.add(tags, hourOf + i * 30_000, bitsOf(i));
+    storage.all.add(tags, hourOf + 21 * 30_000, 0x7ff0000000000002n);
+  };
+  for (let run = 0; run < 24; run++)
+    for (const name of ['job_total', 'run']) job(name, String(run));
+  const millis = begin + 20 * hour;
+  for (const query of [
+    'count(present_over_time(run[6h]))',
+    'count(last_over_time(run[6h]))',
+    'sum(last_over_time(run[6h]))',
+    'sum(changes(last_over_time(job_total[4h])[6h:1h]))',
+    'sum(deriv(job_total[6h]) * 0)',
+    'sum(idelta(job_total[6h]) * 0)',
+    'count(ts_of_last_over_time(run[6h]))',
+    'absent_over_time(nothing[6h])',
+    'count(absent_over_time(job_total[6h])) or vector(0)',
+    'count(job_total) or vector(0)',
+  ]) {
+    const [found, wanted] = [
+      await valueAt(over, query, millis),
+      await valueAt(whole, query, millis),
+    ];
+    assert.equal(found, wanted, query);
+  }
+  // Twenty in each hour, as it began again with each.
+  assert.equal(await valueAt(over, 'increase(job_total[6h])', millis), 120);
+  assert.equal(await valueAt(over, 'rate(job_total[6h]) * 6 * 3600', millis), 120);
+  assert.equal(await valueAt(over, 'resets(job_total[6h])', millis), 6);
+  assert.equal(await valueAt(over, 'delta(job_total[6h])', millis), 0);
+});
+
+test('info of a time whose samples are past retention has its labels from windows', async () => {
+  const of = (name: string, version: string) => [
+    { name: '__name__', value: name },
+    { name: 'instance', value: 'i' },
+    { name: 'job', value: 'j' },
+    { name: 'version', value: version },
+  ];
+  // At half past it is another version, of which nothing is left but windows of an hour that end at the same time.
+  const upgrade = begin + 13 * hour + 30 * minute;
+  for (let millis = begin + 15_000; millis <= end; millis += 60_000) {
+    storage.all.add(of('here', ''), millis, bitsOf(5));
+    storage.all.add(of('target_info', millis < upgrade ? '1' : '2'), millis, bitsOf(1));
+  }
+  for (const query of ['info(here)', 'sum by (version) (info(here))', 'info(rate(here[4h]))']) {
+    const [found, wanted] = [await answerOf(over, query), await answerOf(whole, query)];
+    assert.deepEqual([...found.values.keys()].sort(), [...wanted.values.keys()].sort(), query);
+    const versions = [...wanted.values].map(([key, row]) => [key, found.values.get(key), row]);
+    for (const [key, row, all] of versions) {
+      // The answer begins at 8 o'clock.
+      const but = (values: unknown) => (values as readonly unknown[]).toSpliced(14 - 8, 1);
+      assert.deepEqual(but(row), but(all), `${query}: ${String(key)}`);
+    }
+    assert.match(found.notes.join(), /PromQL warning: .* two info series .* of 3600 s/, query);
+  }
+  // Of the hour of the upgrade it is one of the two, and no error.
+  const { value } = await over.instantQuery('info(here)', begin + 14 * hour, options, never);
+  assert.equal((value as unknown as { matrix: { count: number } }).matrix.count, 1);
+});
+
+test('anchored and smoothed ranges look for the rows around them in windows', async () => {
+  addSeries('even_total', minute, (at) => at / 1_000);
+  const full = begin + 20 * hour;
+  for (const millis of [full, full + 17 * minute]) {
+    for (const range of ['6h', '5h30m']) {
+      const plain = await valueAt(over, `increase(even_total[${range}])`, millis);
+      const anchored = await valueAt(over, `increase(even_total[${range}] anchored)`, millis);
+      assert.equal(anchored, plain, `${range} at ${millis - full}`);
+      const smoothed = await valueAt(over, `increase(even_total[${range}] smoothed)`, millis);
+      const all = await valueAt(whole, `increase(even_total[${range}] smoothed)`, millis);
+      assert.ok(Math.abs(smoothed / all - 1) < 1e-9, `${range}: ${smoothed}, ${all}`);
+    }
+  }
+});
+
+test('windows are not asked of a time that is past their retention, while coarser ones have it', async () => {
+  const fromMillis = new Map([
+    ['samples', samplesFromMillis],
+    [fine.namespace, fine.fromMillis],
+  ]);
+  for (const query of [
+    'c_total',
+    'max_over_time(g[4h])',
+    'increase(c_total[4h])',
+    'increase(c_total[10m])',
+    'delta(g[4h])',
+    'increase(c_total[4h] anchored)',
+    'increase(c_total[4h] smoothed)',
+    'info(g)',
+  ]) {
+    storage.ranges.length = 0;
+    // Steps at which the ranges begin where samples and windows do, too.
+    await over.rangeQuery(query, begin + 8 * hour, end, 5 * minute, options, never);
+    for (const [of, { startNanos }] of storage.ranges) {
+      const from = fromMillis.get(of);
+      if (from === undefined) continue;
+      const startMillis = Number(startNanos / 1_000_000n);
+      assert.ok(startMillis >= from, `${query}: ${from - startMillis} ms before ${of}`);
+    }
+    assert.ok(storage.ranges.some(([of]) => of === fine.namespace));
+  }
+});
+
 test('a range that is shorter than four windows is widened, and the answer says so', async () => {
   const { values, notes } = await answerOf(over, 'increase(c_total[5m])');
   assert.deepEqual(
     notes.map((note) => note.replace(/ \(.*/, '')),
     [
-      'PromQL info: the range of increase is shorter than four windows of 3600 s, and four are looked at',
-      'PromQL info: the range of increase is shorter than four windows of 300 s, and four are looked at',
+      'PromQL info: the range of increase is shorter than four windows of 3600 s, and four are looked at: the value is theirs times 300/14400',
+      'PromQL info: the range of increase is shorter than four windows of 300 s, and four are looked at: the value is theirs times 300/1200',
     ],
   );
   const [rows] = [...values.values()];
   const all = [...(await answerOf(whole, 'increase(c_total[5m])')).values.values()][0]!;
   const sum = (of: readonly (number | null)[]) => of.reduce<number>((n, one) => n + (one ?? 0), 0);
   assert.ok(Math.abs(sum(rows!) / sum(all) - 1) < 0.05, `${sum(rows!)} and ${sum(all)}`);
+});
+
+test('of what grows with the range a widened one has the part that was asked for, of the others all', async () => {
+  // Each hour another value, and every second hour less than before.
+  addSeries('steps_total', minute, (at) => 100 + (Math.floor(at / hour) % 2) * 10);
+  const millis = begin + 20 * hour;
+  for (const [query, part] of [
+    ['resets(steps_total[1h])', 1 / 4],
+    ['changes(steps_total[1h])', 1 / 4],
+    ['increase(steps_total[1h])', 1 / 4],
+    ['sum_over_time(steps_total[1h])', 1 / 4],
+    ['count_over_time(steps_total[1h])', 1 / 4],
+    ['delta(steps_total[1h])', 1 / 4],
+    ['rate(steps_total[1h])', 1],
+    ['max_over_time(steps_total[1h])', 1],
+    ['last_over_time(steps_total[1h])', 1],
+  ] as const) {
+    const found = await valueAt(over, query, millis);
+    const wide = await valueAt(over, query.replace('1h', '4h'), millis);
+    assert.equal(found, wide * part, query);
+    const { infos } = await over.instantQuery(query, millis, options, never);
+    assert.equal(
+      infos.some((info) => info.includes('the value is theirs times 3600/14400')),
+      part < 1,
+      query,
+    );
+  }
 });
 
 test('what windows do not keep is told of the last samples, with a warning', async () => {

@@ -11,6 +11,7 @@ const nanosPerMilli = 1_000_000n;
 export interface Seen {
   readonly count: number;
   readonly lastBits: bigint;
+  readonly lastNumber: number;
   readonly min: number;
   readonly max: number;
   readonly sum: number;
@@ -32,9 +33,9 @@ export function seenOf(
   return new Map(
     windows
       .filter((window) => countOf(window) > 0)
-      .map(({ endNanos, rows, others, lastBits, min, max, sum }) => [
+      .map(({ endNanos, rows, others, lastBits, lastNumber, min, max, sum }) => [
         Number(endNanos / nanosPerMilli),
-        { count: countOf({ rows, others }), lastBits, min, max, sum },
+        { count: countOf({ rows, others }), lastBits, lastNumber, min, max, sum },
       ]),
   );
 }

@@ -1,0 +1,115 @@
+/** Windows of recent samples, which nodes have not made yet. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { floatsOfWindows } from '#engine/aggregation/floats.ts';
+import { WindowFold } from '#engine/aggregation/fold.ts';
+import { emptyBundle } from '#engine/codec/series_bundle.ts';
+import { type ReadFloatRows, readFloats } from '#engine/store/chunk_merge.ts';
+import { apart } from '#engine/store/typed_chunks.ts';
+import { allTimes } from '#engine/store/workshop.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { Turns } from '#lib/turns/turns.ts';
+import { MemoryStorage } from '#test/conformance/promql/memory_storage.ts';
+import type { SourceSetup } from './namespace_source.ts';
+import { recentWindows } from './recent_windows.ts';
+import type { SelectResult, SeriesSource } from './storage.ts';
+import { WindowsSource } from './windows_source.ts';
+
+const { signal } = new AbortController();
+const nanosPerMilli = 1_000_000n;
+const minute = 60_000;
+const hour = 60 * minute;
+const now = Math.floor(1_700_000_000_000 / hour) * hour;
+const bitsOf = (value: number) => new BigUint64Array(Float64Array.of(value).buffer)[0]!;
+
+/** Nodes have made nothing yet. */
+const setup = {
+  session: { fetch: async () => ({ bundle: emptyBundle, exhaustive: true, warnings: [] }) },
+  turningOf: () => ({ work: Turns.of(realEnv.clock).begin(signal) }),
+  onFetched: () => {},
+} as unknown as SourceSetup;
+
+/** Windows of a minute that end in the last hours, of two days of rows, one every 15 s, which count up. */
+function windowsOf(hours: number, endMillis: number, series = 1): Promise<SelectResult> {
+  const storage = new MemoryStorage();
+  for (let i = 0; i < series; i++) {
+    const tags = [
+      { name: '__name__', value: 'm' },
+      { name: 'i', value: String(i) },
+    ];
+    for (let row = 0, millis = now - 48 * hour; millis <= now; row++, millis += 15_000) {
+      storage.add(tags, millis, bitsOf(row));
+    }
+  }
+  const recent = {
+    samples: storage as unknown as SeriesSource,
+    fromNanos: BigInt(now - 48 * hour) * nanosPerMilli,
+    resolutionNanos: BigInt(minute) * nanosPerMilli,
+  };
+  const source = new WindowsSource(setup, { namespace: 'minutes', column: 'last' }, recent);
+  const range = {
+    startNanos: BigInt(now - hours * hour) * nanosPerMilli + 1n,
+    endNanos: BigInt(endMillis) * nanosPerMilli + 1n,
+  };
+  const limits = { seriesMax: 0, requireExhaustive: false };
+  return source.select([{ name: '__name__', kind: '=', value: 'm' }], range, limits, signal);
+}
+
+function rowsOf({ bundle }: SelectResult, index: number): [minutes: number, value: number][] {
+  const { chunkData, chunkOffset } = bundle;
+  const chunks = chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!);
+  const { timestampNanos, values } = readFloats([chunks], allTimes);
+  return Array.from(timestampNanos, (nanos, i) => [
+    (Number(nanos / nanosPerMilli) - now) / minute,
+    values[i]!,
+  ]);
+}
+
+/** The last of the rows up to the end of each minute. */
+const wantedOf = (hours: number): [minutes: number, value: number][] =>
+  Array.from({ length: 60 * hours }, (_, i) => {
+    const minutes = i + 1 - 60 * hours;
+    return [minutes, 4 * (48 * 60 + minutes)];
+  });
+
+test('more windows than a chunk has are made of recent samples', async () => {
+  const result = await windowsOf(40, now);
+  assert.deepEqual(rowsOf(result, 0), wantedOf(40));
+});
+
+test('a range up to the end of all time has the windows of the rows that there are', async () => {
+  const wanted = wantedOf(10);
+  for (const endMillis of [now, 9_223_372_036_854, Number.MAX_SAFE_INTEGER]) {
+    const result = await windowsOf(10, endMillis, 3);
+    for (const index of [0, 1, 2]) assert.deepEqual(rowsOf(result, index), wanted);
+  }
+});
+
+test('a long series comes to the windows that its rows come to in one go, restarts of a counter and all', async () => {
+  const second = 1_000_000_000n;
+  const resolutionNanos = 60n * second;
+  const startNanos = 1_700_000_040n * second + 1n;
+  const count = 300_000;
+  const timestampNanos = BigInt64Array.from(
+    { length: count },
+    (_, i) => startNanos - 1n + BigInt(i + 1) * second,
+  );
+  // With the first row of every fourth window, and within others; most have passed what they had come to when those end.
+  const values = Float64Array.from({ length: count }, (_, i) => {
+    const within = i % 240 < 230 ? i % 240 : (i % 240) - 230;
+    return within * within;
+  });
+  const fold = new WindowFold();
+  fold
+    .begin(resolutionNanos, count / 60)
+    .add(timestampNanos, values)
+    .end();
+  const wanted = floatsOfWindows(apart([fold.chunks(0n)]).typed, 'counter');
+  const range = { startNanos, endNanos: startNanos + BigInt(count) * second };
+  const chunks = fold.floats(timestampNanos, values);
+  const { work } = setup.turningOf(signal);
+  const made = await recentWindows(chunks, range, resolutionNanos, 'counter', work);
+  const plain = ({ timestampNanos: times, values: all }: ReadFloatRows): string =>
+    Array.from(times, (nanos, i) => `${nanos}: ${all[i]}`).join('\n');
+  assert.equal(plain(readFloats(made, allTimes)), plain(readFloats(wanted, allTimes)));
+});
