@@ -14,10 +14,19 @@ import type { BlockFile } from '../filesets/namespace_files.ts';
 import { Pace } from '../flush/pace.ts';
 import type { VolumeParts } from '../flush/volume.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
+import { knownSlices } from './known_slices.ts';
 import { nameOf, namesOfParts, ownName } from './made_of.ts';
-import { partsOfKey, type SliceKey, type SliceNotes } from './notes.ts';
+import {
+  partsOfKey,
+  type ShardKey,
+  type SliceKey,
+  sliceKey,
+  type SliceNote,
+  type SliceNotes,
+} from './notes.ts';
 import { makeSlice } from './slice_job.ts';
 import {
+  byStart,
   filesOf,
   isClosed,
   isInMemory,
@@ -25,7 +34,6 @@ import {
   remadeAfterNanos,
   type ShardSlice,
   type Slice,
-  slicesOf,
 } from './slices.ts';
 import { completeFrom, type Raw, rawsOf, type Target, targetsOf } from './state.ts';
 
@@ -121,14 +129,18 @@ export class Aggregator {
 
   /** Windows of blocks are lost, or some of them: all are made once more, as far as their rows are there. */
   forget(namespace: NamespaceState, shard: number, blocks: ReadonlySet<bigint>): void {
-    const start = `${namespaceNumber(namespace.definition)}/${shard}/`;
-    const gone = this.#notes.retain((key) => {
-      if (!key.startsWith(start)) return true;
-      return !blocks.has(namespace.blockStartOf(BigInt(key.slice(start.length))));
-    });
-    for (const key of gone) this.#madeMillis.delete(key);
-    this.#hasForgotten ||= gone.length > 0;
+    for (const note of this.#notes.of(shardKey(namespace, shard))) {
+      if (!blocks.has(namespace.blockStartOf(note.startNanos))) continue;
+      this.#forgetNote(namespace, shard, note);
+      this.#hasForgotten = true;
+    }
     this.#looked = null;
+  }
+
+  #forgetNote(namespace: NamespaceState, shard: number, note: SliceNote): void {
+    const key = shardKey(namespace, shard);
+    this.#notes.delete(key, note);
+    this.#madeMillis.delete(sliceKey(key, note));
   }
 
   async #makeDue(
@@ -142,6 +154,7 @@ export class Aggregator {
       for (const [i, slice] of slices.entries()) {
         signal.throwIfAborted();
         if (i % slicesAtOnce === 0) await pace.rest(signal);
+        // Of a block that is lost meanwhile.
         this.#forgetLost(target, slice);
         const work = this.#workOf(target, slice, raws);
         if (work === null) continue;
@@ -202,55 +215,69 @@ export class Aggregator {
       );
     });
     if (made === null) return;
-    this.#notes.set(key, { madeOf, deletions: work.deletions, hasWindows: made.windows > 0 });
+    const { shard, startNanos, endNanos } = slice;
+    const noted = { madeOf, deletions: work.deletions, hasWindows: made.windows > 0 };
+    this.#notes.set(shardKey(namespace, shard), { startNanos, endNanos, ...noted });
     this.#madeMillis.set(key, env.clock.monotonicMillis());
     this.counts.slices += 1;
     this.counts.series += made.series;
     this.counts.windows += made.windows;
-    const { shard, startNanos } = slice;
     const fields = { namespace: namespace.name, shard, slice: String(startNanos), ...made };
     this.#parts.log.debug({ ...fields, filesets: raw.length }, 'windows are made');
   }
 
-  /**
-   * Of all slices that the raw filesets have rows of, or had, those that are the namespace's to keep, the oldest first.
-   */
+  /** All slices of the namespace that may be to be made, the oldest first. */
   async #slicesOf(
-    { namespace, resolutionNanos, sliceNanos }: Target,
+    target: Target,
     raws: readonly Raw[],
     pace: Pace,
     signal: AbortSignal,
   ): Promise<ShardSlice[]> {
-    const { readyShards, expiredBeforeNanos } = namespace;
-    const slices = new Map<SliceKey, ShardSlice>();
-    // All of a fileset's rows may have been deleted.
-    for (const [key, { isFrozen }] of this.#notes.entries()) {
-      const { number, shard, startNanos } = partsOfKey(key);
-      if (isFrozen || number !== namespaceNumber(namespace.definition)) continue;
-      slices.set(key, { shard, startNanos, endNanos: startNanos + sliceNanos });
-    }
-    for (const shard of readyShards) {
+    const { namespace } = target;
+    const all: ShardSlice[] = [];
+    for (const shard of namespace.readyShards) {
+      const key = shardKey(namespace, shard);
+      this.#bringUpToDate(target, shard, completeFrom(raws));
       const files = raws.flatMap((raw) => {
         return raw.namespace.readyShards.has(shard) ? (raw.files.get(shard) ?? []) : [];
       });
-      for (const slice of slicesOf(files, resolutionNanos, sliceNanos)) {
-        slices.set(keyOf(namespace, slice), slice);
-      }
+      const { slices, outdated } = knownSlices(target, this.#notes.of(key), files);
+      for (const note of outdated) this.#notes.delete(key, note);
+      all.push(...slices.map((slice) => ({ ...slice, shard })));
       await pace.rest(signal);
     }
-    return [...slices.values()]
-      .filter(({ shard, startNanos }) => readyShards.has(shard) && startNanos >= expiredBeforeNanos)
-      .sort(byTime);
+    return all
+      .filter(({ startNanos }) => startNanos >= namespace.expiredBeforeNanos)
+      .sort((a, b) => byStart(a, b) || a.shard - b.shard);
+  }
+
+  /** The notes of a shard: of what is lost none stays, and what has lost some of its rows is frozen. */
+  #bringUpToDate(target: Target, shard: number, completeFromNanos: bigint | null): void {
+    const { namespace, resolutionNanos } = target;
+    const key = shardKey(namespace, shard);
+    for (const note of this.#notes.of(key)) {
+      if (this.#isLost(target, shard, note)) {
+        this.#forgetNote(namespace, shard, note);
+      } else if (
+        completeFromNanos !== null &&
+        note.isFrozen !== true &&
+        rawRangeOf(note, resolutionNanos).startNanos < completeFromNanos
+      ) {
+        this.#notes.set(key, { ...note, isFrozen: true });
+      }
+    }
+  }
+
+  #forgetLost(target: Target, slice: ShardSlice): void {
+    const { namespace } = target;
+    const note = this.#notes.get(shardKey(namespace, slice.shard), slice);
+    if (note === undefined || !this.#isLost(target, slice.shard, note)) return;
+    this.#forgetNote(namespace, slice.shard, note);
   }
 
   /** A fileset that is lost had the windows of all slices of its block. */
-  #forgetLost({ namespace }: Target, slice: ShardSlice): void {
-    const key = keyOf(namespace, slice);
-    const isThere =
-      namespace.files.get(slice.shard, namespace.blockStartOf(slice.startNanos)) !== null;
-    if (isThere || this.#notes.get(key)?.hasWindows !== true) return;
-    this.#notes.delete(key);
-    this.#madeMillis.delete(key);
+  #isLost({ namespace }: Target, shard: number, { hasWindows, startNanos }: SliceNote): boolean {
+    return hasWindows && namespace.files.get(shard, namespace.blockStartOf(startNanos)) === null;
   }
 
   /** Null when nothing is to be done of it now. */
@@ -267,14 +294,10 @@ export class Aggregator {
     if (!used.every((raw) => raw.namespace.readyShards.has(slice.shard))) return null;
     const completeFromNanos = completeFrom(raws)!;
     if (range.endNanos <= completeFromNanos) return null;
-    const key = keyOf(namespace, slice);
+    const ofShard = shardKey(namespace, slice.shard);
+    const key = sliceKey(ofShard, slice);
     if (this.#waitsForMemory(key, used, range)) return null;
-    const note = this.#notes.get(key);
-    // Some of what they were made of is gone: they stay as they are.
-    if (note !== undefined && (note.isFrozen || range.startNanos < completeFromNanos)) {
-      if (!note.isFrozen) this.#notes.set(key, { ...note, isFrozen: true });
-      return null;
-    }
+    const note = this.#notes.get(ofShard, slice);
     const raw = used.flatMap(({ namespace: of, files }) =>
       filesOf(files.get(slice.shard) ?? [], range).map((file) => ({ namespace: of, file })),
     );
@@ -286,7 +309,7 @@ export class Aggregator {
       if (note.madeOf === madeOf && !isCut) return null;
       if (note.madeOf === nameOf(raw, namesOfParts(range)) && !isCut) {
         // Brought together since: the rows are the same.
-        this.#notes.set(key, { ...note, madeOf });
+        this.#notes.set(ofShard, { ...note, madeOf });
         return null;
       }
       // A fileset that has deleted rows is written anew soon.
@@ -323,19 +346,23 @@ export class Aggregator {
     const byNumber = new Map(
       targets.map((target) => [namespaceNumber(target.namespace.definition), target]),
     );
-    const isKept = (key: SliceKey): boolean => {
-      const { number, shard, startNanos } = partsOfKey(key);
+    const isKept = (key: ShardKey, slice: Slice): boolean => {
+      const [number, shard] = key.split('/').map(Number) as [number, number];
       const target = byNumber.get(number);
       if (target === undefined || this.#parts.shards.get(shard) === undefined) return false;
-      const slice = { startNanos, endNanos: startNanos + target.sliceNanos };
       return (
-        startNanos >= target.namespace.expiredBeforeNanos &&
+        slice.startNanos >= target.namespace.expiredBeforeNanos &&
         (rawFromNanos === null || rawRangeOf(slice, target.resolutionNanos).endNanos > rawFromNanos)
       );
     };
-    this.#notes.retain(isKept);
+    for (const key of this.#notes.shards()) {
+      for (const note of this.#notes.of(key)) if (!isKept(key, note)) this.#notes.delete(key, note);
+    }
     for (const times of [this.#madeMillis, this.#waitingMillis]) {
-      for (const key of times.keys()) if (!isKept(key)) times.delete(key);
+      for (const key of times.keys()) {
+        const { shard, slice } = partsOfKey(key);
+        if (!isKept(shard, slice)) times.delete(key);
+      }
     }
   }
 }
@@ -351,8 +378,8 @@ function pauseMillisOf(used: readonly Raw[]): number {
   return Number(nanos.reduce((a, b) => (b > a ? b : a)) / nanosPerMilli);
 }
 
-function keyOf({ definition }: NamespaceState, { shard, startNanos }: ShardSlice): SliceKey {
-  return `${namespaceNumber(definition)}/${shard}/${startNanos}`;
+function shardKey({ definition }: NamespaceState, shard: number): ShardKey {
+  return `${namespaceNumber(definition)}/${shard}`;
 }
 
 function isInUse({ files, isDropped }: NamespaceState, file: BlockFile): boolean {
@@ -367,7 +394,3 @@ function isToBeCut({ tombstones }: NamespaceState, file: BlockFile, range: Slice
 }
 
 const nanosOf = ({ startNanos, endNanos }: Slice): bigint => endNanos - startNanos;
-
-function byTime(a: ShardSlice, b: ShardSlice): number {
-  return a.startNanos < b.startNanos ? -1 : a.startNanos > b.startNanos ? 1 : a.shard - b.shard;
-}

@@ -6,22 +6,21 @@ import type { Disk } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { readCheckedJson, writeCheckedJson } from '../../persist/checked_json.ts';
+import type { Slice } from './slices.ts';
 
 export const notesFile = 'windows.json';
 
-/** By number of the aggregated namespace, shard and start of the slice, "1700000000001/3/1700000000000000000". */
-export type SliceKey = `${number}/${number}/${bigint}`;
+/** Number of an aggregated namespace and shard, "1700000000001/3". */
+export type ShardKey = `${number}/${number}`;
+/** Of a slice, with its start and its length, "1700000000001/3/1700000000000000000+43200000000000". */
+export type SliceKey = `${ShardKey}/${bigint}+${bigint}`;
 
-export function partsOfKey(key: SliceKey): {
-  readonly number: number;
-  readonly shard: number;
-  readonly startNanos: bigint;
-} {
-  const [number, shard, startNanos] = key.split('/') as [string, string, string];
-  return { number: Number(number), shard: Number(shard), startNanos: BigInt(startNanos) };
+export function sliceKey(shard: ShardKey, { startNanos, endNanos }: Slice): SliceKey {
+  return `${shard}/${startNanos}+${endNanos - startNanos}`;
 }
 
-export interface SliceNote {
+/** What is known of a slice. Its length is its own, whatever slices are cut to later. */
+export interface SliceNote extends Slice {
   /** Names the raw filesets and the deletions that they were read without. */
   readonly madeOf: string;
   /** Version of the last deletion of the aggregated namespace in its time, which cuts windows by theirs; -1 for none. */
@@ -32,56 +31,69 @@ export interface SliceNote {
   readonly isFrozen?: true;
 }
 
+type StoredNote = Omit<SliceNote, keyof Slice>;
+
 export class SliceNotes {
   readonly #disk: Disk;
   readonly #path: string;
-  readonly #notes: Map<SliceKey, SliceNote>;
+  readonly #shards = new Map<ShardKey, Map<SliceKey, SliceNote>>();
   #isChanged = false;
 
-  private constructor(disk: Disk, path: string, notes: Map<SliceKey, SliceNote>) {
+  private constructor(disk: Disk, path: string) {
     this.#disk = disk;
     this.#path = path;
-    this.#notes = notes;
   }
 
   /** What is damaged says nothing: all is made once more. */
   static async open(disk: Disk, log: Log, dataFolder: string): Promise<SliceNotes> {
     const path = `${dataFolder}/${notesFile}`;
-    let stored: unknown = null;
+    const notes = new SliceNotes(disk, path);
     try {
-      stored = await readCheckedJson(disk, path);
+      const stored = await readCheckedJson(disk, path);
+      const all = Object.entries((stored ?? {}) as Record<string, StoredNote>);
+      notes.#take(all.map(([key, note]) => ({ ...partsOfKey(key), note })));
     } catch (error) {
       log.error(
         { path, error: messageOf(error) },
         'notes of windows are damaged: these are made anew',
       );
     }
-    const notes = Object.entries((stored ?? {}) as Record<SliceKey, SliceNote>);
-    return new SliceNotes(disk, path, new Map(notes as [SliceKey, SliceNote][]));
+    return notes;
   }
 
-  entries(): Iterable<[SliceKey, SliceNote]> {
-    return this.#notes.entries();
+  /** All of them or none. */
+  #take(
+    all: readonly { readonly shard: ShardKey; readonly slice: Slice; readonly note: StoredNote }[],
+  ): void {
+    for (const { shard, slice, note } of all) this.set(shard, { ...slice, ...note });
+    this.#isChanged = false;
   }
 
-  get(key: SliceKey): SliceNote | undefined {
-    return this.#notes.get(key);
+  /** Shards that have any. */
+  shards(): ShardKey[] {
+    return [...this.#shards.keys()];
   }
 
-  set(key: SliceKey, note: SliceNote): void {
-    this.#notes.set(key, note);
+  of(shard: ShardKey): SliceNote[] {
+    return [...(this.#shards.get(shard)?.values() ?? [])];
+  }
+
+  get(shard: ShardKey, slice: Slice): SliceNote | undefined {
+    return this.#shards.get(shard)?.get(sliceKey(shard, slice));
+  }
+
+  set(shard: ShardKey, note: SliceNote): void {
+    let notes = this.#shards.get(shard);
+    if (notes === undefined) this.#shards.set(shard, (notes = new Map()));
+    notes.set(sliceKey(shard, note), note);
     this.#isChanged = true;
   }
 
-  delete(key: SliceKey): void {
-    if (this.#notes.delete(key)) this.#isChanged = true;
-  }
-
-  /** Forgets the others. @returns what is forgotten */
-  retain(isKept: (key: SliceKey) => boolean): SliceKey[] {
-    const gone = [...this.#notes.keys()].filter((key) => !isKept(key));
-    for (const key of gone) this.delete(key);
-    return gone;
+  delete(shard: ShardKey, slice: Slice): void {
+    const notes = this.#shards.get(shard);
+    if (notes?.delete(sliceKey(shard, slice)) !== true) return;
+    if (notes.size === 0) this.#shards.delete(shard);
+    this.#isChanged = true;
   }
 
   /** @throws what the disk rejects with; to be called again then */
@@ -89,10 +101,32 @@ export class SliceNotes {
     if (!this.#isChanged) return;
     this.#isChanged = false;
     try {
-      await writeCheckedJson(this.#disk, this.#path, Object.fromEntries(this.#notes));
+      await writeCheckedJson(this.#disk, this.#path, this.#stored());
     } catch (error) {
       this.#isChanged = true;
       throw error;
     }
   }
+
+  #stored(): Record<string, StoredNote> {
+    const stored: Record<string, StoredNote> = {};
+    for (const notes of this.#shards.values()) {
+      for (const [key, { madeOf, deletions, hasWindows, isFrozen }] of notes) {
+        const note = { madeOf, deletions, hasWindows };
+        stored[key] = isFrozen === true ? { ...note, isFrozen } : note;
+      }
+    }
+    return stored;
+  }
+}
+
+const keyPattern = /^(?<shard>\d+\/\d+)\/(?<start>-?\d+)\+(?<nanos>\d+)$/;
+
+/** @throws {Error} when it is none, as one that does not say how long the slice is */
+export function partsOfKey(key: string): { readonly shard: ShardKey; readonly slice: Slice } {
+  const parts = keyPattern.exec(key)?.groups;
+  if (parts === undefined) throw new Error(`no slice has the key ${key}`);
+  const startNanos = BigInt(parts['start']!);
+  const endNanos = startNanos + BigInt(parts['nanos']!);
+  return { shard: parts['shard'] as ShardKey, slice: { startNanos, endNanos } };
 }

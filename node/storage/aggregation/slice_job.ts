@@ -4,6 +4,7 @@
  */
 import { WindowFold } from '#engine/aggregation/fold.ts';
 import { foldRows } from '#engine/aggregation/fold_rows.ts';
+import { assert } from '#lib/assert.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
@@ -55,7 +56,11 @@ export async function makeSlice(
   options: SliceOptions,
   signal: AbortSignal,
 ): Promise<SliceReport> {
-  const { namespace, slice, raw, pace } = options;
+  const { namespace, slice, raw, pace, resolutionNanos } = options;
+  // Windows of another block would be read from that, and deletions of its time cut them there.
+  const blockStartNanos = namespace.blockStartOf(slice.startNanos);
+  const lastNanos = slice.endNanos - resolutionNanos;
+  assert(namespace.blockStartOf(lastNanos) === blockStartNanos, 'a slice lies inside its block');
   for (const { namespace: of, file } of raw) of.files.pin(file);
   const source = new SliceSource(parts, options, signal);
   try {
@@ -64,7 +69,7 @@ export async function makeSlice(
       {
         namespace,
         shard: slice.shard,
-        blockStartNanos: namespace.blockStartOf(slice.startNanos),
+        blockStartNanos,
         source: 'flush',
         pace,
         onSafe: () => {},

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isClosed, isInMemory, rawRangeOf, sliceNanosOf, slicesOf } from './slices.ts';
+import { cutOf, isClosed, isInMemory, rawRangeOf, slicesOf } from './slices.ts';
 
 const minute = 60_000_000_000n;
 const hour = 60n * minute;
+
+const sliceNanosOf = (...args: Parameters<typeof cutOf>) => cutOf(...args).sliceNanos;
 
 test('a slice is a part of a block of whole windows, twelve hours at most, or one window', () => {
   for (const [resolution, block, slice] of [
@@ -35,19 +37,18 @@ test('the rows of a slice are those of its windows, half open to the left', () =
 });
 
 test('slices of filesets are all that have a window of their rows', () => {
-  const file = (shard: number, fromHour: bigint, hours: bigint) => ({
-    shard,
+  const file = (fromHour: bigint, hours: bigint) => ({
+    shard: 1,
     blockStartNanos: fromHour * hour,
     endNanos: (fromHour + hours) * hour,
   });
+  const cut = { blockNanos: 24n * hour, sliceNanos: 12n * hour };
   const startsOf = (...files: ReturnType<typeof file>[]) =>
-    slicesOf(files, hour, 12n * hour).map(
-      ({ shard, startNanos }) => `${shard}: ${startNanos / hour}`,
-    );
+    slicesOf(files, hour, cut).map(({ startNanos }) => Number(startNanos / hour));
   // Rows of 11 to 12 o'clock are in the window of 12, the first of the next slice.
-  assert.deepEqual(startsOf(file(1, 10n, 2n)), ['1: 0', '1: 12']);
-  assert.deepEqual(startsOf(file(1, 8n, 2n)), ['1: 0']);
-  assert.deepEqual(startsOf(file(2, 22n, 8n), file(1, 0n, 2n)), ['1: 0', '2: 12', '2: 24']);
+  assert.deepEqual(startsOf(file(10n, 2n)), [0, 12]);
+  assert.deepEqual(startsOf(file(8n, 2n)), [0]);
+  assert.deepEqual(startsOf(file(22n, 8n), file(0n, 2n)), [0, 12, 24]);
 });
 
 test('a slice is closed when its blocks are, and may have rows in memory then', () => {
