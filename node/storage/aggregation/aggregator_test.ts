@@ -185,6 +185,19 @@ for (const resolution of [minute, hour, 24n * hour]) {
   });
 }
 
+test('a block whose windows are no whole number of slices is made in as few as others', async () => {
+  const resolution = 7n * minute;
+  const blockSizeNanos = 103n * resolution;
+  const world = await World.open(resolution, { blockSizeNanos });
+  const block = (day / blockSizeNanos) * blockSizeNanos;
+  await world.write(rowsOf('a', block + second, 2_800));
+  await world.flush();
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected(resolution)));
+  // Two of each block, and one on either side that the raw blocks reach into.
+  assert.equal(world.aggregator.counts.slices, 6);
+});
+
 test('windows that a deletion touches are made of what is left, and of a series that is gone none stay', async () => {
   const world = await World.open();
   await world.write([

@@ -24,6 +24,7 @@ export interface Slice {
 /** How time is cut into slices: each is in one block, or is one window where that is longer. */
 export interface Cut {
   readonly blockNanos: bigint;
+  /** The last of a block may be shorter. */
   readonly sliceNanos: bigint;
 }
 
@@ -40,21 +41,23 @@ export function cutOf(
   const ofRetention = rawRetentionNanos / sliceOfRetention;
   const ofTime = (ofRetention < sliceNanosMax ? ofRetention : sliceNanosMax) / resolutionNanos;
   const most = ofTime < sliceWindowsMax ? ofTime : sliceWindowsMax;
-  let sliceNanos = resolutionNanos;
-  for (let parts = 1n; parts <= windows; parts++) {
-    if (windows % parts === 0n && windows / parts <= (most > 0n ? most : 1n)) {
-      sliceNanos = (windows / parts) * resolutionNanos;
-      break;
-    }
-  }
-  return { blockNanos: blockSizeNanos, sliceNanos };
+  const parts = ceilOf(windows, most > 0n ? most : 1n);
+  return { blockNanos: blockSizeNanos, sliceNanos: ceilOf(windows, parts) * resolutionNanos };
 }
 
+const ceilOf = (a: bigint, b: bigint): bigint => (a + b - 1n) / b;
+
 /** Slices that have a time of a range, the oldest first. */
-export function slicesIn({ sliceNanos }: Cut, { startNanos, endNanos }: Slice): Slice[] {
+export function slicesIn(
+  { blockNanos, sliceNanos }: Cut,
+  { startNanos, endNanos }: Slice,
+): Slice[] {
   const slices: Slice[] = [];
-  for (let start = floorTo(startNanos, sliceNanos); start < endNanos; start += sliceNanos) {
-    slices.push({ startNanos: start, endNanos: start + sliceNanos });
+  for (let at = startNanos; at < endNanos; at = slices.at(-1)!.endNanos) {
+    const block = floorTo(at, blockNanos);
+    const start = block + floorTo(at - block, sliceNanos);
+    const [end, blockEnd] = [start + sliceNanos, block + blockNanos];
+    slices.push({ startNanos: start, endNanos: end < blockEnd ? end : blockEnd });
   }
   return slices;
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cutOf, isClosed, isInMemory, rawRangeOf, slicesOf } from './slices.ts';
+import { cutOf, isClosed, isInMemory, rawRangeOf, slicesIn, slicesOf } from './slices.ts';
 
 const minute = 60_000_000_000n;
 const hour = 60n * minute;
@@ -22,10 +22,38 @@ test('a slice is a part of a block of whole windows, twelve hours at most, or on
   ] as const) {
     assert.equal(sliceNanosOf(resolution, block, 48n * hour), slice, `${resolution} in ${block}`);
   }
+  // As few as the limits let there be, also where no number of them is a part of the windows of a block.
+  assert.equal(sliceNanosOf(7n * minute, 103n * 7n * minute, 48n * hour), 52n * 7n * minute);
+  assert.equal(sliceNanosOf(17n * minute, 43n * 17n * minute, 48n * hour), 22n * 17n * minute);
   // A quarter of the time that rows are kept.
   assert.equal(sliceNanosOf(5n * minute, 12n * hour, 6n * hour), 90n * minute);
   assert.equal(sliceNanosOf(hour, 24n * hour, 12n * hour), 3n * hour);
   assert.equal(sliceNanosOf(hour, 24n * hour, 2n * hour), hour);
+});
+
+test('the last slice of a block may be shorter, and none reaches into another block', () => {
+  const [step, from] = [7n * minute, 103n * 7n * minute];
+  const cut = cutOf(step, from, 48n * hour);
+  const startsIn = (startNanos: bigint, endNanos: bigint) =>
+    slicesIn(cut, { startNanos, endNanos }).map((slice) => [
+      Number(slice.startNanos / step),
+      Number(slice.endNanos / step),
+    ]);
+  assert.deepEqual(startsIn(0n, 2n * from), [
+    [0, 52],
+    [52, 103],
+    [103, 155],
+    [155, 206],
+  ]);
+  assert.deepEqual(startsIn(from - 1n, from + 1n), [
+    [52, 103],
+    [103, 155],
+  ]);
+  assert.deepEqual(startsIn(51n * step, 52n * step), [[0, 52]]);
+  assert.deepEqual(startsIn(-from, -1n), [
+    [-103, -51],
+    [-51, 0],
+  ]);
 });
 
 test('the rows of a slice are those of its windows, half open to the left', () => {
