@@ -102,7 +102,7 @@ export class WindowsSource {
         fold.begin(resolutionNanos, foldWindowsMax);
         foldRows(fold, [chunks], [from, least(from + stretchNanos, endNanos)]);
         if (fold.end() === 0) continue;
-        made.push(...floatsOfWindows([fold.chunks(0n)], column));
+        made.push(...floatsOfWindows([fold.chunks()], column));
       }
       return made;
     });

@@ -432,3 +432,29 @@ test('rows that come late count after a deletion was forgotten, and for series t
   await new Aggregator(world.database, notes).runDue(never);
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
 });
+
+test('others get a turn after each few milliseconds, however few series these were', async () => {
+  const world = await World.open();
+  const hosts = Array.from({ length: 200 }, (_, i) => `host ${i}`);
+  await world.write(hosts.flatMap((host) => rowsOf(host, day + second, 10)));
+  await world.flush();
+  let millis = 0;
+  let rests = 0;
+  const clock = {
+    ...realEnv.clock,
+    // Whatever it is, it takes long.
+    monotonicMillis: () => (millis += 5),
+    sleep: (_: number, signal: AbortSignal) => {
+      rests += 1;
+      return realEnv.clock.sleep(0, signal);
+    },
+  };
+  const { log, dataFolder, store, shards, formats, namespaces } = world.database;
+  const parts = { log, dataFolder, store, shards, formats, namespaces };
+  const notes = await SliceNotes.open(realEnv.disk, silentLog, world.folder);
+  const aggregator = new Aggregator({ ...parts, env: { ...realEnv, clock } }, notes);
+  await aggregator.runDue(never);
+  assert.equal(aggregator.counts.series, hosts.length);
+  assert.ok(rests >= hosts.length, `${rests} rests`);
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});

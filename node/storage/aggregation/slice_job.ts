@@ -19,10 +19,10 @@ import {
 } from '../flush/volume.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Tombstone } from '../tombstones/tombstones.ts';
-import { knowsDeletions, withDeletions } from './deleted_windows.ts';
+import { DeletedWindows, knowsDeletions } from './deleted_windows.ts';
 import { rawRangeOf, type ShardSlice, type Slice } from './slices.ts';
 
-/** Series that are folded in one stretch of the main loop. */
+/** Series that are folded at once, at most: the volume takes them in one go. */
 const seriesAtOnce = 16;
 /** Rows of a series that are decoded at once are of so much time at most. */
 const decodedNanos = 2n * 3_600_000_000_000n;
@@ -103,12 +103,15 @@ class SliceSource implements VolumeSource, AsyncDisposable {
   readonly #parts: VolumeParts;
   readonly #options: SliceOptions;
   readonly #signal: AbortSignal;
+  /** Of the slice, windows of which all rows are there. */
+  readonly #wholeSlice: Slice;
   /** Of the rows that windows are made of. */
   readonly #range: Slice;
   readonly #windowsMax: number;
   #walk: MergedWalk | null = null;
-  /** Deletions of the raw rows that the walk leaves out. */
+  /** Deletions of the raw rows that the walk leaves out, by ascending version. */
   #tombstones: readonly Tombstone[] = [];
+  #deleted: DeletedWindows | null = null;
 
   constructor(parts: VolumeParts, options: SliceOptions, signal: AbortSignal) {
     this.#parts = parts;
@@ -121,7 +124,8 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     while (rawRangeOf({ ...slice, startNanos }, resolutionNanos).startNanos < completeFromNanos) {
       startNanos += resolutionNanos;
     }
-    this.#range = rawRangeOf({ ...slice, startNanos }, resolutionNanos);
+    this.#wholeSlice = { ...slice, startNanos };
+    this.#range = rawRangeOf(this.#wholeSlice, resolutionNanos);
     this.#windowsMax = Number((slice.endNanos - slice.startNanos) / resolutionNanos) + 1;
   }
 
@@ -130,11 +134,13 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     // Not before: it leaves out what is deleted by now, and the volume knows of no more than that.
     this.#walk ??= await this.#open();
     const made: VolumeSeries[] = [];
-    for (let count = 0; count < seriesAtOnce; count++) {
+    await pace.rest(this.#signal);
+    while (made.length < seriesAtOnce) {
+      // The volume merges them in the same stretch.
+      if (made.length > 0 && pace.isDue) break;
+      await pace.rest(this.#signal);
       const series = await this.#walk.next();
-      if (series === null) {
-        return made.length > 0 ? made : null;
-      }
+      if (series === null) return made.length > 0 ? made : null;
       const chunks = this.#windowsOf(series);
       if (chunks.length === 0) continue;
       const { id, name } = series;
@@ -142,7 +148,6 @@ class SliceSource implements VolumeSource, AsyncDisposable {
       made.push({ id, name, chunks });
     }
     this.#signal.throwIfAborted();
-    await pace.rest(this.#signal);
     return made;
   }
 
@@ -150,7 +155,9 @@ class SliceSource implements VolumeSource, AsyncDisposable {
   #open(): Promise<MergedWalk> {
     const { namespace, slice, of, raw } = this.#options;
     const { startNanos, endNanos } = this.#range;
-    this.#tombstones = of.flatMap(({ tombstones }) => tombstones.overlapping(startNanos, endNanos));
+    this.#tombstones = of
+      .flatMap(({ tombstones }) => tombstones.overlapping(startNanos, endNanos))
+      .sort((a, b) => a.deletion.version - b.deletion.version);
     const files: WalkedFile[] = raw.map((one) => ({
       files: one.namespace.files,
       file: one.file,
@@ -162,18 +169,22 @@ class SliceSource implements VolumeSource, AsyncDisposable {
   }
 
   #windowsOf({ name, parts, places }: WalkedSeries): Uint8Array {
-    const { resolutionNanos, slice, raw } = this.#options;
+    const { raw, resolutionNanos } = this.#options;
     const isRaw = (_: unknown, i: number): boolean => places[i]! < raw.length;
     const before = parts.filter((_, i) => !isRaw(_, i));
-    const made = this.#folded(parts.filter(isRaw));
-    const deleted = this.#tombstones.filter(({ matches }) => matches(name.tags));
-    if (deleted.length > 0 || (made.length > 0 && knowsDeletions(before))) {
-      return withDeletions([made], before, deleted, slice, resolutionNanos);
+    const fold = this.#folded(parts.filter(isRaw));
+    const windows = fold.end();
+    this.windows += windows;
+    const deletions = this.#tombstones.filter(({ matches }) => matches(name.tags));
+    if (deletions.length > 0 || (windows > 0 && knowsDeletions(before))) {
+      this.#deleted ??= new DeletedWindows(this.#wholeSlice, resolutionNanos);
+      const ranges = deletions.map(({ deletion }) => deletion);
+      return this.#deleted.chunks(fold, before, ranges, resolutionNanos);
     }
-    return made;
+    return windows === 0 ? noBytes : fold.chunks();
   }
 
-  #folded(parts: readonly Uint8Array[]): Uint8Array {
+  #folded(parts: readonly Uint8Array[]): WindowFold {
     const { resolutionNanos } = this.#options;
     const { startNanos, endNanos } = this.#range;
     // A series is folded in one go, so one is enough for all.
@@ -185,10 +196,7 @@ class SliceSource implements VolumeSource, AsyncDisposable {
       foldRows(fold, parts, [from, to]);
       from = to;
     }
-    const windows = fold.end();
-    if (windows === 0) return noBytes;
-    this.windows += windows;
-    return fold.chunks(0n);
+    return fold;
   }
 
   /**

@@ -66,7 +66,7 @@ class Resolutions implements QueryStorage {
         const { resolutionMillis } = windows.namespace === '5m' ? fine : coarse;
         fold.begin(BigInt(resolutionMillis) * 1_000_000n, timestampNanos.length);
         fold.add(timestampNanos, values).end();
-        parts.push(...floatsOfWindows([fold.chunks(0n)], windows.column));
+        parts.push(...floatsOfWindows([fold.chunks()], windows.column));
       }
       offsets[i + 1] = parts.reduce((sum, { length }) => sum + length, 0);
     }
