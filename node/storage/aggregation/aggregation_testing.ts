@@ -226,6 +226,27 @@ export class World {
   }
 }
 
+/** An aggregator of the same folder for whose clock everything takes long, and how often it has let others have a turn. */
+export async function slowAggregator(
+  world: World,
+): Promise<{ readonly aggregator: Aggregator; readonly rests: () => number }> {
+  let millis = 0;
+  let rests = 0;
+  const clock = {
+    ...realEnv.clock,
+    monotonicMillis: () => (millis += 5),
+    sleep: (_: number, signal: AbortSignal) => {
+      rests += 1;
+      return realEnv.clock.sleep(0, signal);
+    },
+  };
+  const { log, dataFolder, store, shards, formats, namespaces } = world.database;
+  const parts = { log, dataFolder, store, shards, formats, namespaces };
+  const notes = await SliceNotes.open(realEnv.disk, silentLog, world.folder);
+  const aggregator = new Aggregator({ ...parts, env: { ...realEnv, clock } }, notes);
+  return { aggregator, rests: () => rests };
+}
+
 /** A gauge every half minute, with a row at each full window. */
 export function rowsOf(host: string, fromNanos: bigint, count: number): TestRow[] {
   return Array.from({ length: count }, (_, i) => ({

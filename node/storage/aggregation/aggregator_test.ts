@@ -17,6 +17,7 @@ import {
   rowsOf,
   type Seen,
   second,
+  slowAggregator,
   sorted,
   World,
 } from './aggregation_testing.ts';
@@ -438,23 +439,24 @@ test('others get a turn after each few milliseconds, however few series these we
   const hosts = Array.from({ length: 200 }, (_, i) => `host ${i}`);
   await world.write(hosts.flatMap((host) => rowsOf(host, day + second, 10)));
   await world.flush();
-  let millis = 0;
-  let rests = 0;
-  const clock = {
-    ...realEnv.clock,
-    // Whatever it is, it takes long.
-    monotonicMillis: () => (millis += 5),
-    sleep: (_: number, signal: AbortSignal) => {
-      rests += 1;
-      return realEnv.clock.sleep(0, signal);
-    },
-  };
-  const { log, dataFolder, store, shards, formats, namespaces } = world.database;
-  const parts = { log, dataFolder, store, shards, formats, namespaces };
-  const notes = await SliceNotes.open(realEnv.disk, silentLog, world.folder);
-  const aggregator = new Aggregator({ ...parts, env: { ...realEnv, clock } }, notes);
+  const { aggregator, rests } = await slowAggregator(world);
   await aggregator.runDue(never);
   assert.equal(aggregator.counts.series, hosts.length);
-  assert.ok(rests >= hosts.length, `${rests} rests`);
+  assert.ok(rests() >= hosts.length, `${rests()} rests`);
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('others get a turn while the rows of one long window are folded', async () => {
+  const resolution = 24n * hour;
+  const restsOf = async (hours: number): Promise<number> => {
+    const world = await World.open(resolution);
+    await world.write(rowsOf('a', day + second, hours * 120));
+    await world.flush();
+    const { aggregator, rests } = await slowAggregator(world);
+    await aggregator.runDue(never);
+    assert.deepEqual(sorted(await world.windows()), sorted(world.expected(resolution)));
+    return rests();
+  };
+  // Two hours at a time.
+  assert.ok((await restsOf(22)) - (await restsOf(2)) >= 10);
 });

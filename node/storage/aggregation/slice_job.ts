@@ -5,6 +5,7 @@
 import { WindowFold } from '#engine/aggregation/fold.ts';
 import { foldRows } from '#engine/aggregation/fold_rows.ts';
 import { assert } from '#lib/assert.ts';
+import { blockStartOf } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
@@ -95,6 +96,36 @@ function truncatedMeanwhile(namespace: NamespaceState): TsdbError {
   return new TsdbError('UNAVAILABLE', `namespace was truncated meanwhile: ${namespace.name}`);
 }
 
+/** As many as slices were made at once: each has its own, for others may make some in between. */
+const idleFolds: WindowFold[] = [];
+
+/** Some of a slice's time, and which of its raw filesets have rows of it. */
+interface Stretch {
+  readonly range: readonly [startNanos: bigint, endNanos: bigint];
+  readonly places: readonly number[];
+}
+
+/** In the order of time; those of which there are no rows are left out. */
+function stretchesOf({ startNanos, endNanos }: Slice, files: readonly BlockFile[]): Stretch[] {
+  const places = new Map<bigint, number[]>();
+  for (const [place, file] of files.entries()) {
+    const from = file.blockStartNanos > startNanos ? file.blockStartNanos : startNanos;
+    const to = file.endNanos < endNanos ? file.endNanos : endNanos;
+    for (let at = blockStartOf(from, decodedNanos); at < to; at += decodedNanos) {
+      const some = places.get(at);
+      if (some === undefined) places.set(at, [place]);
+      else some.push(place);
+    }
+  }
+  return [...places]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([at, some]) => {
+      const past = at + decodedNanos;
+      const range = [at > startNanos ? at : startNanos, past < endNanos ? past : endNanos] as const;
+      return { range, places: some };
+    });
+}
+
 /** The series of a slice with their windows. */
 class SliceSource implements VolumeSource, AsyncDisposable {
   series = 0;
@@ -108,6 +139,10 @@ class SliceSource implements VolumeSource, AsyncDisposable {
   /** Of the rows that windows are made of. */
   readonly #range: Slice;
   readonly #windowsMax: number;
+  readonly #stretches: readonly Stretch[];
+  /** Of the series that it is at: what each raw fileset has of it. */
+  readonly #rawParts: (Uint8Array | undefined)[];
+  readonly #fold: WindowFold = idleFolds.pop() ?? new WindowFold();
   #walk: MergedWalk | null = null;
   /** Deletions of the raw rows that the walk leaves out, by ascending version. */
   #tombstones: readonly Tombstone[] = [];
@@ -126,6 +161,9 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     }
     this.#wholeSlice = { ...slice, startNanos };
     this.#range = rawRangeOf(this.#wholeSlice, resolutionNanos);
+    const files = options.raw.map(({ file }) => file);
+    this.#stretches = stretchesOf(this.#range, files);
+    this.#rawParts = new Array<Uint8Array | undefined>(files.length);
     this.#windowsMax = Number((slice.endNanos - slice.startNanos) / resolutionNanos) + 1;
   }
 
@@ -141,7 +179,7 @@ class SliceSource implements VolumeSource, AsyncDisposable {
       await pace.rest(this.#signal);
       const series = await this.#walk.next();
       if (series === null) return made.length > 0 ? made : null;
-      const chunks = this.#windowsOf(series);
+      const chunks = await this.#windowsOf(series);
       if (chunks.length === 0) continue;
       const { id, name } = series;
       this.#noteInIndex(name);
@@ -168,11 +206,15 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     return MergedWalk.open(this.#parts.env.disk, files);
   }
 
-  #windowsOf({ name, parts, places }: WalkedSeries): Uint8Array {
+  async #windowsOf({ name, parts, places }: WalkedSeries): Promise<Uint8Array> {
     const { raw, resolutionNanos } = this.#options;
-    const isRaw = (_: unknown, i: number): boolean => places[i]! < raw.length;
-    const before = parts.filter((_, i) => !isRaw(_, i));
-    const fold = this.#folded(parts.filter(isRaw));
+    const before = parts.filter((_, i) => places[i]! >= raw.length);
+    this.#rawParts.fill(undefined);
+    for (const [i, place] of places.entries()) {
+      if (place < raw.length) this.#rawParts[place] = parts[i];
+    }
+    await this.#foldParts();
+    const fold = this.#fold;
     const windows = fold.end();
     this.windows += windows;
     const deletions = this.#tombstones.filter(({ matches }) => matches(name.tags));
@@ -184,19 +226,16 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     return windows === 0 ? noBytes : fold.chunks();
   }
 
-  #folded(parts: readonly Uint8Array[]): WindowFold {
-    const { resolutionNanos } = this.#options;
-    const { startNanos, endNanos } = this.#range;
-    // A series is folded in one go, so one is enough for all.
-    shared ??= new WindowFold();
-    const fold = shared.begin(resolutionNanos, this.#windowsMax);
-    for (let from = startNanos; from < endNanos; ) {
-      const next = from - (from % decodedNanos) + decodedNanos;
-      const to = next < endNanos ? next : endNanos;
-      foldRows(fold, parts, [from, to]);
-      from = to;
+  /** Of each stretch the filesets that have it alone: a long window has rows in hundreds. */
+  async #foldParts(): Promise<void> {
+    const { resolutionNanos, pace } = this.#options;
+    this.#fold.begin(resolutionNanos, this.#windowsMax);
+    for (const { range, places } of this.#stretches) {
+      const parts = places.flatMap((place) => this.#rawParts[place] ?? []);
+      if (parts.length === 0) continue;
+      foldRows(this.#fold, parts, range);
+      if (pace.isDue) await pace.rest(this.#signal);
     }
-    return fold;
   }
 
   /**
@@ -212,10 +251,9 @@ class SliceSource implements VolumeSource, AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    idleFolds.push(this.#fold);
     await this.#walk?.[Symbol.asyncDispose]();
   }
 }
 
 const noBytes = new Uint8Array(0);
-/** Made with the first slice. */
-let shared: WindowFold | null = null;
