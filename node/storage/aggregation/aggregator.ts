@@ -17,7 +17,6 @@ import type { NamespaceState } from '../namespace/namespace.ts';
 import { knownSlices } from './known_slices.ts';
 import { nameOf, namesOfParts, ownName } from './made_of.ts';
 import {
-  partsOfKey,
   type ShardKey,
   type SliceKey,
   sliceKey,
@@ -26,12 +25,12 @@ import {
 } from './notes.ts';
 import { makeSlice } from './slice_job.ts';
 import {
-  byStart,
   filesOf,
   isClosed,
   isInMemory,
   rawRangeOf,
   remadeAfterNanos,
+  remadeNanosMax,
   type ShardSlice,
   type Slice,
 } from './slices.ts';
@@ -46,6 +45,7 @@ const lookMillis = 60_000;
 /** Slices that are looked at in one stretch of the main loop. */
 const slicesAtOnce = 64;
 const nanosPerMilli = 1_000_000n;
+const pauseMillisMax = Number(remadeNanosMax / nanosPerMilli);
 
 export interface AggregatorParts extends VolumeParts {
   readonly log: Log;
@@ -69,10 +69,11 @@ interface Work {
 export class Aggregator {
   readonly #parts: AggregatorParts;
   readonly #notes: SliceNotes;
-  /** When slices were made last by this process, in monotonic milliseconds. */
+  /** When slices were made last by this process, in monotonic milliseconds, in the order of these. */
   readonly #madeMillis = new Map<SliceKey, number>();
-  /** Since when it is waited for rows of memory. */
-  readonly #waitingMillis = new Map<SliceKey, number>();
+  /** Since when it is waited for rows of memory, and in which look that was seen last. */
+  readonly #waiting = new Map<SliceKey, { readonly sinceMillis: number; readonly look: number }>();
+  #looks = 0;
   #savedMillis = 0;
   /** What there was to be looked at the last time, and when that was. */
   #looked: { readonly state: string; readonly millis: number } | null = null;
@@ -105,14 +106,20 @@ export class Aggregator {
     const millis = env.clock.monotonicMillis();
     const looked = this.#looked;
     if (looked !== null && looked.state === state && millis - looked.millis < lookMillis) return;
+    this.#looks += 1;
     try {
       const raws = targets.length > 0 ? rawsOf(this.#parts) : [];
       await this.#makeDue(targets, raws, pace, signal);
-      this.#forgetOthers(targets, raws);
+      await this.#forgetOthers(targets, raws, pace, signal);
       this.#looked = { state, millis };
     } finally {
-      await this.#notes.save();
+      await this.#save();
     }
+  }
+
+  /** At once, but for the turns of others. */
+  #save(): Promise<void> {
+    return this.#notes.save(new Pace(this.#parts.env.clock, () => 1));
   }
 
   /** Changes with all that may make something due, but for time and for rows that leave memory. */
@@ -172,7 +179,7 @@ export class Aggregator {
       signal.throwIfAborted();
       if (error instanceof BrokenInvariant) throw error;
       this.counts.failures += 1;
-      this.#madeMillis.set(work.key, this.#parts.env.clock.monotonicMillis());
+      this.#noteTime(work.key);
       const { target, slice } = work;
       const { shard, startNanos } = slice;
       const fields = { namespace: target.namespace.name, shard, slice: String(startNanos) };
@@ -180,24 +187,38 @@ export class Aggregator {
     }
   }
 
+  #noteTime(key: SliceKey): void {
+    this.#madeMillis.delete(key);
+    this.#madeMillis.set(key, this.#parts.env.clock.monotonicMillis());
+  }
+
   /** A first fill may take hours, and whatever ends it begins again at the last notes. */
   async #saveNowAndThen(): Promise<void> {
     const nowMillis = this.#parts.env.clock.monotonicMillis();
     if (nowMillis - this.#savedMillis < saveMillis) return;
-    await this.#notes.save();
+    await this.#save();
     this.#savedMillis = nowMillis;
   }
 
+  /** Else the notes of the next start would say of a fileset that is made now that it has what is lost. */
+  async #saveForgotten(): Promise<void> {
+    // It may have begun with what is forgotten meanwhile.
+    while (this.#hasForgotten) {
+      this.#hasForgotten = false;
+      try {
+        await this.#save();
+      } catch (error) {
+        this.#hasForgotten = true;
+        throw error;
+      }
+    }
+  }
+
   async #make(work: Work, pace: Pace, signal: AbortSignal): Promise<void> {
-    const { env } = this.#parts;
     const { target, slice, key, of, raw, madeOf } = work;
     const { namespace, resolutionNanos } = target;
     const { completeFromNanos } = work;
-    if (this.#hasForgotten) {
-      // Else the notes of the next start would say of a fileset that is made now that it has what is lost.
-      this.#hasForgotten = false;
-      await this.#notes.save();
-    }
+    await this.#saveForgotten();
     const made = await namespace.files.write(slice.shard, async (dropped) => {
       if (raw.some(({ namespace: its, file }) => !isInUse(its, file))) return null;
       return makeSlice(
@@ -218,7 +239,7 @@ export class Aggregator {
     const { shard, startNanos, endNanos } = slice;
     const noted = { madeOf, deletions: work.deletions, hasWindows: made.windows > 0 };
     this.#notes.set(shardKey(namespace, shard), { startNanos, endNanos, ...noted });
-    this.#madeMillis.set(key, env.clock.monotonicMillis());
+    this.#noteTime(key);
     this.counts.slices += 1;
     this.counts.series += made.series;
     this.counts.windows += made.windows;
@@ -234,8 +255,8 @@ export class Aggregator {
     signal: AbortSignal,
   ): Promise<ShardSlice[]> {
     const { namespace } = target;
-    const all: ShardSlice[] = [];
-    for (const shard of namespace.readyShards) {
+    const byTheirStart = new Map<bigint, ShardSlice[]>();
+    for (const shard of [...namespace.readyShards].sort((a, b) => a - b)) {
       const key = shardKey(namespace, shard);
       this.#bringUpToDate(target, shard, completeFrom(raws));
       const files = raws.flatMap((raw) => {
@@ -243,12 +264,16 @@ export class Aggregator {
       });
       const { slices, outdated } = knownSlices(target, this.#notes.of(key), files);
       for (const note of outdated) this.#notes.delete(key, note);
-      all.push(...slices.map((slice) => ({ ...slice, shard })));
+      for (const slice of slices) {
+        if (slice.startNanos < namespace.expiredBeforeNanos) continue;
+        const others = byTheirStart.get(slice.startNanos);
+        if (others === undefined) byTheirStart.set(slice.startNanos, [{ ...slice, shard }]);
+        else others.push({ ...slice, shard });
+      }
       await pace.rest(signal);
     }
-    return all
-      .filter(({ startNanos }) => startNanos >= namespace.expiredBeforeNanos)
-      .sort((a, b) => byStart(a, b) || a.shard - b.shard);
+    // Starts are few, and slices may be a hundred thousand.
+    return [...byTheirStart].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, slices]) => slices);
   }
 
   /** The notes of a shard: of what is lost none stays, and what has lost some of its rows is frozen. */
@@ -324,12 +349,12 @@ export class Aggregator {
   /** Whoever writes late rows all the time does not hold a slice up for ever. */
   #waitsForMemory(key: SliceKey, used: readonly Raw[], range: Slice): boolean {
     if (!used.some((raw) => isInMemory(raw, range))) {
-      this.#waitingMillis.delete(key);
+      this.#waiting.delete(key);
       return false;
     }
     const nowMillis = this.#parts.env.clock.monotonicMillis();
-    const sinceMillis = this.#waitingMillis.get(key) ?? nowMillis;
-    this.#waitingMillis.set(key, sinceMillis);
+    const sinceMillis = this.#waiting.get(key)?.sinceMillis ?? nowMillis;
+    this.#waiting.set(key, { sinceMillis, look: this.#looks });
     return nowMillis - sinceMillis < pauseMillisOf(used);
   }
 
@@ -341,30 +366,46 @@ export class Aggregator {
   }
 
   /** Notes of namespaces that are gone, of shards that left, and of slices past retention or of which no raw row is left. */
-  #forgetOthers(targets: readonly Target[], raws: readonly Raw[]): void {
+  async #forgetOthers(
+    targets: readonly Target[],
+    raws: readonly Raw[],
+    pace: Pace,
+    signal: AbortSignal,
+  ): Promise<void> {
     const rawFromNanos = completeFrom(raws);
     const byNumber = new Map(
       targets.map((target) => [namespaceNumber(target.namespace.definition), target]),
     );
-    const isKept = (key: ShardKey, slice: Slice): boolean => {
+    for (const key of this.#notes.shards()) {
       const [number, shard] = key.split('/').map(Number) as [number, number];
       const target = byNumber.get(number);
-      if (target === undefined || this.#parts.shards.get(shard) === undefined) return false;
-      return (
-        slice.startNanos >= target.namespace.expiredBeforeNanos &&
-        (rawFromNanos === null || rawRangeOf(slice, target.resolutionNanos).endNanos > rawFromNanos)
-      );
-    };
-    for (const key of this.#notes.shards()) {
-      for (const note of this.#notes.of(key)) if (!isKept(key, note)) this.#notes.delete(key, note);
-    }
-    for (const times of [this.#madeMillis, this.#waitingMillis]) {
-      for (const key of times.keys()) {
-        const { shard, slice } = partsOfKey(key);
-        if (!isKept(shard, slice)) times.delete(key);
+      const isHere = this.#parts.shards.get(shard) !== undefined;
+      for (const note of this.#notes.of(key)) {
+        const isKept = isHere && target !== undefined && !isPast(note, target, rawFromNanos);
+        if (!isKept) this.#notes.delete(key, note);
       }
+      await pace.rest(signal);
+    }
+    const nowMillis = this.#parts.env.clock.monotonicMillis();
+    for (const [key, millis] of this.#madeMillis) {
+      // The later ones are behind it.
+      if (nowMillis - millis < pauseMillisMax) break;
+      this.#madeMillis.delete(key);
+    }
+    for (const [key, { look }] of this.#waiting) {
+      if (look !== this.#looks) this.#waiting.delete(key);
     }
   }
+}
+
+/** Whether a slice is past retention, or all of its raw rows are. */
+function isPast(
+  slice: Slice,
+  { namespace, resolutionNanos }: Target,
+  rawFromNanos: bigint | null,
+): boolean {
+  if (slice.startNanos < namespace.expiredBeforeNanos) return true;
+  return rawFromNanos !== null && rawRangeOf(slice, resolutionNanos).endNanos <= rawFromNanos;
 }
 
 /** Version of the last deletion that cuts windows of a slice. */

@@ -1,20 +1,19 @@
 /** Names for what the windows of a slice are made of. */
 import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
+import { digest128 } from '#lib/hashing/digest128.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Slice } from './slices.ts';
 
 type NamesOf = (namespace: NamespaceState, file: BlockFile) => readonly string[];
 
-/** What a slice is made of, in a text that tells it from anything else. */
+/** What a slice is made of, in some digits that tell it from anything else. */
 export function nameOf(
   raw: readonly { readonly namespace: NamespaceState; readonly file: BlockFile }[],
   namesOf: NamesOf,
 ): string {
-  return raw
-    .flatMap(({ namespace, file }) => namesOf(namespace, file))
-    .sort()
-    .join(' ');
+  const names = raw.flatMap(({ namespace, file }) => namesOf(namespace, file));
+  return digest128(names.sort().join(' '));
 }
 
 export const ownName: NamesOf = ({ definition }, { blockStartNanos, info, volume }) => [

@@ -2,10 +2,11 @@
  * From which raw filesets the windows of each slice were made, in a file of the data folder. What is not noted is made
  * once more, and comes to the same bytes.
  */
+import { crc32c } from '#lib/hashing/crc32c.ts';
 import type { Disk } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { readCheckedJson, writeCheckedJson } from '../../persist/checked_json.ts';
+import type { Pace } from '../flush/pace.ts';
 import type { Slice } from './slices.ts';
 
 export const notesFile = 'windows.json';
@@ -21,7 +22,7 @@ export function sliceKey(shard: ShardKey, { startNanos, endNanos }: Slice): Slic
 
 /** What is known of a slice. Its length is its own, whatever slices are cut to later. */
 export interface SliceNote extends Slice {
-  /** Names the raw filesets and the deletions that they were read without. */
+  /** A digest of the names of the raw filesets. */
   readonly madeOf: string;
   /** Version of the last deletion of the aggregated namespace in its time, which cuts windows by theirs; -1 for none. */
   readonly deletions: number;
@@ -30,8 +31,6 @@ export interface SliceNote extends Slice {
   /** Some of what they were made of is gone, whatever is said of the raw rows later. */
   readonly isFrozen?: true;
 }
-
-type StoredNote = Omit<SliceNote, keyof Slice>;
 
 export class SliceNotes {
   readonly #disk: Disk;
@@ -49,24 +48,20 @@ export class SliceNotes {
     const path = `${dataFolder}/${notesFile}`;
     const notes = new SliceNotes(disk, path);
     try {
-      const stored = await readCheckedJson(disk, path);
-      const all = Object.entries((stored ?? {}) as Record<string, StoredNote>);
-      notes.#take(all.map(([key, note]) => ({ ...partsOfKey(key), note })));
+      if ((await disk.size(path)) !== null) {
+        for (const { shard, its } of readNotes(await disk.readFile(path))) {
+          for (const note of its) notes.set(shard, note);
+        }
+      }
     } catch (error) {
+      notes.#shards.clear();
       log.error(
         { path, error: messageOf(error) },
         'notes of windows are damaged: these are made anew',
       );
     }
+    notes.#isChanged = false;
     return notes;
-  }
-
-  /** All of them or none. */
-  #take(
-    all: readonly { readonly shard: ShardKey; readonly slice: Slice; readonly note: StoredNote }[],
-  ): void {
-    for (const { shard, slice, note } of all) this.set(shard, { ...slice, ...note });
-    this.#isChanged = false;
   }
 
   /** Shards that have any. */
@@ -96,37 +91,82 @@ export class SliceNotes {
     this.#isChanged = true;
   }
 
-  /** @throws what the disk rejects with; to be called again then */
-  async save(): Promise<void> {
+  /**
+   * One shard after the other, between which others get a turn: what changes meanwhile may be in it or not, and the next call
+   * saves it.
+   * @throws what the disk rejects with; to be called again then
+   */
+  async save(pace: Pace): Promise<void> {
     if (!this.#isChanged) return;
     this.#isChanged = false;
     try {
-      await writeCheckedJson(this.#disk, this.#path, this.#stored());
+      const lines: Uint8Array[] = [];
+      let checksum = 0;
+      for (const shard of this.shards()) {
+        const line = encoder.encode(`${lineOf(shard, this.of(shard))}\n`);
+        checksum = crc32c(line, checksum);
+        lines.push(line);
+        await pace.rest(null);
+      }
+      const head = encoder.encode(`${shownChecksum(checksum)}\n`);
+      await this.#disk.writeFileAtomic(this.#path, Buffer.concat([head, ...lines]));
     } catch (error) {
       this.#isChanged = true;
       throw error;
     }
   }
+}
 
-  #stored(): Record<string, StoredNote> {
-    const stored: Record<string, StoredNote> = {};
-    for (const notes of this.#shards.values()) {
-      for (const [key, { madeOf, deletions, hasWindows, isFrozen }] of notes) {
-        const note = { madeOf, deletions, hasWindows };
-        stored[key] = isFrozen === true ? { ...note, isFrozen } : note;
-      }
-    }
-    return stored;
+const encoder = new TextEncoder();
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+/** As JSON: start and length, then what is known of the slice. */
+type StoredNote = readonly [
+  startNanos: string,
+  nanos: string,
+  madeOf: string,
+  deletions: number,
+  hasWindows: 0 | 1,
+  isFrozen: 0 | 1,
+];
+
+const shownChecksum = (checksum: number): string => checksum.toString(16).padStart(8, '0');
+
+function lineOf(shard: ShardKey, notes: readonly SliceNote[]): string {
+  const stored = notes.map((note): StoredNote => {
+    const { startNanos, endNanos, madeOf, deletions, hasWindows, isFrozen } = note;
+    const nanos = endNanos - startNanos;
+    const flags = [hasWindows ? 1 : 0, isFrozen === true ? 1 : 0] as const;
+    return [String(startNanos), String(nanos), madeOf, deletions, ...flags];
+  });
+  return JSON.stringify([shard, stored]);
+}
+
+/**
+ * The CRC-32C of all lines but the first, which has it; then a line of JSON for each shard.
+ * @throws {Error} when it is not as it was written
+ */
+function* readNotes(bytes: Uint8Array): Generator<{ shard: ShardKey; its: SliceNote[] }> {
+  const body = bytes.indexOf(10) + 1;
+  const checksum = shownChecksum(crc32c(bytes, 0, body));
+  if (decoder.decode(bytes.subarray(0, body)) !== `${checksum}\n`) {
+    throw new Error('the checksum is wrong');
+  }
+  for (let at = body; at < bytes.length; ) {
+    const end = bytes.indexOf(10, at);
+    const line: unknown = JSON.parse(decoder.decode(bytes.subarray(at, end)));
+    // Of an earlier form.
+    if (!Array.isArray(line)) throw new Error('a line is not of one shard');
+    const [shard, stored] = line as [ShardKey, StoredNote[]];
+    yield { shard, its: stored.map(noteOf) };
+    at = end + 1;
   }
 }
 
-const keyPattern = /^(?<shard>\d+\/\d+)\/(?<start>-?\d+)\+(?<nanos>\d+)$/;
-
-/** @throws {Error} when it is none, as one that does not say how long the slice is */
-export function partsOfKey(key: string): { readonly shard: ShardKey; readonly slice: Slice } {
-  const parts = keyPattern.exec(key)?.groups;
-  if (parts === undefined) throw new Error(`no slice has the key ${key}`);
-  const startNanos = BigInt(parts['start']!);
-  const endNanos = startNanos + BigInt(parts['nanos']!);
-  return { shard: parts['shard'] as ShardKey, slice: { startNanos, endNanos } };
+function noteOf(stored: StoredNote): SliceNote {
+  const [start, nanos, madeOf, deletions, hasWindows, isFrozen] = stored;
+  const startNanos = BigInt(start);
+  const slice = { startNanos, endNanos: startNanos + BigInt(nanos) };
+  const note = { ...slice, madeOf, deletions, hasWindows: hasWindows === 1 };
+  return isFrozen === 1 ? { ...note, isFrozen: true } : note;
 }

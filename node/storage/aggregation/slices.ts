@@ -13,7 +13,7 @@ const sliceWindowsMax = BigInt(foldWindowsMax - 1);
 /** Of the raw retention it is waited for so much at most. */
 const partOfRetention = 8n;
 /** Between two times that the windows of a slice are made, at least; an eighth of the raw retention where that is less. */
-const remadeNanosMax = 600_000_000_000n;
+export const remadeNanosMax = 600_000_000_000n;
 
 /** Windows whose ends are in [startNanos, endNanos). */
 export interface Slice {
