@@ -40,13 +40,13 @@ export const day: bigint = (realEnv.clock.nowNanos() / (24n * hour)) * 24n * hou
 
 type Retention = Partial<Namespace['options']['retentionOptions']>;
 
-const raw = (more: Retention): Namespace => {
-  const namespace = namespaceOf('metrics', { coldWritesEnabled: true });
+const raw = (more: Retention, name = 'metrics', number = 7): Namespace => {
+  const namespace = namespaceOf(name, { coldWritesEnabled: true });
   const { retentionOptions } = namespace.options;
   const retention = { ...retentionOptions, retentionPeriodNanos: 240n * hour, ...more };
   return {
     ...namespace,
-    number: 7,
+    number,
     options: { ...namespace.options, retentionOptions: retention },
   };
 };
@@ -72,6 +72,8 @@ export class World {
   readonly written: TestRow[] = [];
   /** Of the raw namespace, when it starts next. */
   rawRetention: Retention = {};
+  /** Of another namespace, "longer", that has every row too. */
+  longer: Retention | null = null;
   /** Of the aggregated one. */
   blockSizeNanos: bigint = 24n * hour;
   /** Of the raw namespace. */
@@ -86,7 +88,7 @@ export class World {
 
   static async open(
     resolution: bigint = 5n * minute,
-    options: Partial<Pick<World, 'rawRetention' | 'blockSizeNanos' | 'promise'>> = {},
+    options: Partial<Pick<World, 'rawRetention' | 'longer' | 'blockSizeNanos' | 'promise'>> = {},
   ): Promise<World> {
     const world = Object.assign(new World(), options);
     await world.start(resolution);
@@ -96,11 +98,13 @@ export class World {
   async start(resolution: bigint = 5n * minute): Promise<void> {
     const registry = registryOf([
       { ...raw(this.rawRetention), ...this.promise },
+      ...(this.longer === null
+        ? []
+        : [{ ...raw(this.longer, 'longer', 9), completeSinceNanos: 0n }]),
       aggregated(resolution, this.blockSizeNanos),
     ]);
     ({ database: this.database } = await openDatabase(this.folder, { registry }));
-    for (const name of ['metrics', 'coarse']) {
-      const namespace = this.database.namespaces.get(name)!;
+    for (const namespace of this.database.namespaces.values()) {
       for (const { id } of this.database.shards.all()) namespace.readyShards.add(id);
       // As the first look at what is past retention does.
       for (const _ of namespace.expireInSteps(realEnv.clock.nowNanos()));
@@ -110,6 +114,10 @@ export class World {
     this.database.onDamage = (namespace, file) => {
       this.aggregator.forget(namespace, file.shard, new Set(namespace.files.blocksOf(file)));
     };
+  }
+
+  get #rawNames(): string[] {
+    return this.longer === null ? ['metrics'] : ['metrics', 'longer'];
   }
 
   /** Another retention of the raw namespace. */
@@ -125,18 +133,20 @@ export class World {
     this.written.push(...rows);
     const [first] = rows.map(({ nanos }) => nanos).sort((a, b) => (a < b ? -1 : 1));
     const options = version === 'now' ? {} : { version: version ?? Number(versionAtNanos(first!)) };
-    const { outcomes } = await writeRows(this.database, rows, options);
-    assert.deepEqual([...outcomes], []);
+    for (const namespace of this.#rawNames) {
+      const { outcomes } = await writeRows(this.database, rows, { ...options, namespace });
+      assert.deepEqual([...outcomes], []);
+    }
   }
 
   async flush(): Promise<void> {
-    await this.database.flusher.flushAll(['metrics'], never);
+    await this.database.flusher.flushAll(this.#rawNames, never);
   }
 
   /** In both namespaces, as a deletion goes to all. */
   async delete(host: string, range: object): Promise<void> {
     const version = nextVersion(realEnv.clock.nowMillis() + 1, 0);
-    for (const namespace of ['metrics', 'coarse']) {
+    for (const namespace of [...this.#rawNames, 'coarse']) {
       this.#sequence += 1;
       await this.database.deletions.apply({
         sequence: this.#sequence,

@@ -4,7 +4,7 @@
  */
 import { isReady } from '#cluster/namespaces/namespaces.ts';
 import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
-import { samplesParts } from '#cluster/namespaces/samples.ts';
+import { hasAllFrom, samplesParts } from '#cluster/namespaces/samples.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { blockOverlaps } from '#lib/block_time.ts';
 import { messageOf } from '#lib/errors.ts';
@@ -15,7 +15,7 @@ import { Pace } from '../flush/pace.ts';
 import type { VolumeParts } from '../flush/volume.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { knownSlices } from './known_slices.ts';
-import { nameOf, namesOfParts, ownName } from './made_of.ts';
+import { type MadeOf, madeOf, type Source, stillMadeOf } from './made_of.ts';
 import {
   type ShardKey,
   type SliceKey,
@@ -54,15 +54,12 @@ export interface AggregatorParts extends VolumeParts {
 }
 
 /** What a slice is to be made of. */
-interface Work {
+interface Work extends Source {
   readonly target: Target;
   readonly slice: ShardSlice;
   readonly key: SliceKey;
-  /** Whose rows they are. */
-  readonly of: readonly NamespaceState[];
-  readonly raw: readonly { readonly namespace: NamespaceState; readonly file: BlockFile }[];
   readonly completeFromNanos: bigint;
-  readonly madeOf: string;
+  readonly madeOf: MadeOf;
   readonly deletions: number;
 }
 
@@ -215,7 +212,7 @@ export class Aggregator {
   }
 
   async #make(work: Work, pace: Pace, signal: AbortSignal): Promise<void> {
-    const { target, slice, key, of, raw, madeOf } = work;
+    const { target, slice, key, of, raw } = work;
     const { namespace, resolutionNanos } = target;
     const { completeFromNanos } = work;
     await this.#saveForgotten();
@@ -237,7 +234,8 @@ export class Aggregator {
     });
     if (made === null) return;
     const { shard, startNanos, endNanos } = slice;
-    const noted = { madeOf, deletions: work.deletions, hasWindows: made.windows > 0 };
+    const { deletions } = work;
+    const noted = { madeOf: work.madeOf, deletions, hasWindows: made.windows > 0 };
     this.#notes.set(shardKey(namespace, shard), { startNanos, endNanos, ...noted });
     this.#noteTime(key);
     this.counts.slices += 1;
@@ -313,8 +311,9 @@ export class Aggregator {
     const range = rawRangeOf(slice, resolutionNanos);
     // All of a slice's rows may be gone with their namespace.
     if (raws.length === 0) return null;
-    const chosen = samplesParts(raws, range, nowNanos).map(({ namespace: raw }) => raw);
-    const used = chosen.filter((raw) => raw.expiredBeforeNanos < range.endNanos);
+    const used = samplesParts(raws, range, nowNanos)
+      .map(({ namespace: raw }) => raw)
+      .filter((raw) => raw.expiredBeforeNanos < range.endNanos);
     if (used.length === 0 || !used.every((raw) => isClosed(raw, range, nowNanos))) return null;
     if (!used.every((raw) => raw.namespace.readyShards.has(slice.shard))) return null;
     const completeFromNanos = completeFrom(raws)!;
@@ -323,27 +322,39 @@ export class Aggregator {
     const key = sliceKey(ofShard, slice);
     if (this.#waitsForMemory(key, used, range)) return null;
     const note = this.#notes.get(ofShard, slice);
-    const raw = used.flatMap(({ namespace: of, files }) =>
-      filesOf(files.get(slice.shard) ?? [], range).map((file) => ({ namespace: of, file })),
-    );
-    const madeOf = nameOf(raw, ownName);
+    const chosen = sourceOf(used, slice.shard, range);
+    const others = this.#othersWith(raws, used, slice.shard, range);
     // Of a window whose time was deleted, rows may be left which are not.
     const deletions = deletionsOf(namespace, slice);
     if (note !== undefined) {
-      const isCut = deletions > note.deletions;
-      if (note.madeOf === madeOf && !isCut) return null;
-      if (note.madeOf === nameOf(raw, namesOfParts(range)) && !isCut) {
-        // Brought together since: the rows are the same.
-        this.#notes.set(ofShard, { ...note, madeOf });
+      const still = stillMadeOf(note.madeOf, chosen, others, range);
+      if (still !== null && deletions <= note.deletions) {
+        if (still !== note.madeOf) this.#notes.set(ofShard, { ...note, madeOf: still });
         return null;
       }
       // A fileset that has deleted rows is written anew soon.
-      if (raw.some(({ namespace: of, file }) => isToBeCut(of, file, range))) return null;
+      if (isToBeCut(chosen, range)) return null;
     }
     // Also of what failed: what it lacks comes from others, or never.
     if (!this.#isTimeToRemake(key, used)) return null;
-    const of = used.map(({ namespace: its }) => its);
-    return { target, slice, key, of, raw, completeFromNanos, madeOf, deletions };
+    const work = { ...chosen, target, slice, key, completeFromNanos, deletions };
+    return { ...work, madeOf: madeOf([chosen, ...others]) };
+  }
+
+  /** Namespaces beside the one that is used of which each has all rows of a range, for good as far as anybody can tell. */
+  #othersWith(raws: readonly Raw[], used: readonly Raw[], shard: number, range: Slice): Source[] {
+    if (raws.length === 1 || used.some((raw) => isInMemory(raw, range))) return [];
+    const nowNanos = this.#parts.env.clock.nowNanos();
+    return raws
+      .filter((raw) => {
+        if (used.length === 1 && raw === used[0]) return false;
+        const allFrom = hasAllFrom(raw, nowNanos);
+        if (allFrom === null || allFrom > range.startNanos) return false;
+        if (!raw.namespace.readyShards.has(shard)) return false;
+        return isClosed(raw, range, nowNanos) && !isInMemory(raw, range);
+      })
+      .map((raw) => sourceOf([raw], shard, range))
+      .filter((source) => !isToBeCut(source, range));
   }
 
   /** Whoever writes late rows all the time does not hold a slice up for ever. */
@@ -427,11 +438,20 @@ function isInUse({ files, isDropped }: NamespaceState, file: BlockFile): boolean
   return !isDropped && files.get(file.shard, file.blockStartNanos) === file;
 }
 
-/** Whether a deletion concerns rows of a range that the fileset may have. */
-function isToBeCut({ tombstones }: NamespaceState, file: BlockFile, range: Slice): boolean {
-  return tombstones
-    .pendingOf(file)
-    .some(({ deletion }) => blockOverlaps(range.startNanos, nanosOf(range), deletion));
+function sourceOf(raws: readonly Raw[], shard: number, range: Slice): Source {
+  const raw = raws.flatMap(({ namespace, files }) =>
+    filesOf(files.get(shard) ?? [], range).map((file) => ({ namespace, file })),
+  );
+  return { of: raws.map(({ namespace }) => namespace), raw };
+}
+
+/** Whether a deletion concerns rows of a range that one of the filesets may have. */
+function isToBeCut({ raw }: Source, range: Slice): boolean {
+  return raw.some(({ namespace, file }) =>
+    namespace.tombstones
+      .pendingOf(file)
+      .some(({ deletion }) => blockOverlaps(range.startNanos, nanosOf(range), deletion)),
+  );
 }
 
 const nanosOf = ({ startNanos, endNanos }: Slice): bigint => endNanos - startNanos;

@@ -102,7 +102,7 @@ test('slices of another cut are made anew, and their notes go when they are', ()
   const noteOf = (from: bigint, to: bigint, isFrozen = false): SliceNote => ({
     startNanos: from * hour,
     endNanos: to * hour,
-    madeOf: '',
+    madeOf: {},
     deletions: -1,
     hasWindows: true,
     ...(isFrozen ? { isFrozen } : {}),

@@ -7,6 +7,7 @@ import type { Disk } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Pace } from '../flush/pace.ts';
+import type { MadeOf } from './made_of.ts';
 import type { Slice } from './slices.ts';
 
 export const notesFile = 'windows.json';
@@ -22,8 +23,7 @@ export function sliceKey(shard: ShardKey, { startNanos, endNanos }: Slice): Slic
 
 /** What is known of a slice. Its length is its own, whatever slices are cut to later. */
 export interface SliceNote extends Slice {
-  /** A digest of the names of the raw filesets. */
-  readonly madeOf: string;
+  readonly madeOf: MadeOf;
   /** Version of the last deletion of the aggregated namespace in its time, which cuts windows by theirs; -1 for none. */
   readonly deletions: number;
   /** There were any: the fileset that has them may be lost since. */
@@ -124,7 +124,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true });
 type StoredNote = readonly [
   startNanos: string,
   nanos: string,
-  madeOf: string,
+  madeOf: MadeOf,
   deletions: number,
   hasWindows: 0 | 1,
   isFrozen: 0 | 1,
