@@ -197,6 +197,13 @@ export interface ReadSamples extends RowsSince {
   readonly retentionNanos: bigint;
 }
 
+/** From which time on a namespace has every row that ever was; null as long as nobody can tell. */
+export function hasAllFrom(namespace: ReadSamples, nowNanos: bigint): bigint | null {
+  const { retentionNanos, completeSinceNanos: since } = namespace;
+  if (since === undefined) return null;
+  return latest(since, hasFrom({ ...namespace, keepsFromNanos: nowNanos - retentionNanos }));
+}
+
 /**
  * Who is asked for a range: the first that has every row of it; or the one that goes back furthest with every row, and of
  * the time before that all that may have some. Rows of several are joined by their versions.
@@ -209,27 +216,25 @@ export function samplesParts<Of extends ReadSamples>(
 ): SamplesPart<Of>[] {
   const whole = (namespace: Of): SamplesPart<Of> => ({ namespace, startNanos, endNanos });
   if (namespaces.length === 1) return [whole(namespaces[0]!)];
-  const all = namespaces.map((namespace) => {
-    const keepsFrom = nowNanos - namespace.retentionNanos;
-    const { completeSinceNanos: since } = namespace;
-    const from = hasFrom({ ...namespace, keepsFromNanos: keepsFrom });
-    const hasAllFrom = since === undefined ? null : latest(since, from);
-    return { namespace, keepsFrom, hasAllFrom };
-  });
+  const all = namespaces.map((namespace) => ({
+    namespace,
+    keepsFrom: nowNanos - namespace.retentionNanos,
+    allFrom: hasAllFrom(namespace, nowNanos),
+  }));
   // Before that nobody has anything.
   const oldest = all.reduce(
     (least, { keepsFrom }) => (keepsFrom < least ? keepsFrom : least),
     all[0]!.keepsFrom,
   );
   const from = startNanos > oldest ? startNanos : oldest;
-  const enough = all.find(({ hasAllFrom }) => hasAllFrom !== null && hasAllFrom <= from);
+  const enough = all.find(({ allFrom }) => allFrom !== null && allFrom <= from);
   if (enough !== undefined) return [whole(enough.namespace)];
   let best: (typeof all)[number] | null = null;
   for (const one of all) {
-    if (one.hasAllFrom === null) continue;
-    if (best === null || one.hasAllFrom < best.hasAllFrom!) best = one;
+    if (one.allFrom === null) continue;
+    if (best === null || one.allFrom < best.allFrom!) best = one;
   }
-  const knownFrom = best?.hasAllFrom ?? endNanos;
+  const knownFrom = best?.allFrom ?? endNanos;
   const pastNanos = knownFrom < endNanos ? knownFrom : endNanos;
   return all.flatMap((one) => {
     if (one === best) return [whole(one.namespace)];

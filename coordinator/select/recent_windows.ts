@@ -36,7 +36,7 @@ export async function recentWindows(
     const beforeNanos = greater(fromNanos - resolutionNanos, range.startNanos);
     fold.begin(resolutionNanos, foldWindowsMax);
     foldRows(fold, parts, [beforeNanos, toNanos]);
-    const windows = fold.end() === 0 ? [] : apart([fold.chunks(0n)]).typed;
+    const windows = fold.end() === 0 ? [] : apart([fold.chunks()]).typed;
     made.push(...eachFloatsOfWindows(windows, column, [fromNanos, toNanos]));
     const bytes = parts.reduce((sum, { length }) => sum + length, 0);
     if (work.spend(foldUnitsAByte * bytes)) await work.pause();

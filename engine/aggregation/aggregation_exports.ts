@@ -27,7 +27,8 @@ export interface AggregationExports {
   /**
    * Writes windows from `first` on as a typed chunk; gives its end. Their versions are those of
    * their times, or of rows that were written later.
-   * @param deletions version of the last deletion that the rows were without
+   * @param deletions of all windows, as doubles: version of the last deletion that its rows were
+   * without; 0 where there is none of any
    * @param scratch `scratchBytes`
    * @param work `encodeBytes`
    * @param out `chunkBytes`
@@ -36,7 +37,7 @@ export interface AggregationExports {
     fold: number,
     first: number,
     count: number,
-    deletions: bigint,
+    deletions: number,
     scratch: number,
     tables: number,
     work: number,

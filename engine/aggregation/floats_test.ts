@@ -23,7 +23,7 @@ function windowsOf(rows: readonly (readonly [seconds: number, value: number])[])
     ),
   );
   fold.end();
-  return fold.chunks(0n);
+  return fold.chunks();
 }
 
 function samplesOf(chunks: readonly Uint8Array[], column: ReadColumn): [number, number][] {

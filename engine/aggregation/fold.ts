@@ -101,10 +101,17 @@ export class WindowFold {
 
   /**
    * The windows as typed chunks, each behind its length as in a volume: a copy.
-   * @param deletions version of the last deletion that the rows were without; 0 for none
+   * @param deletions of each window, the version of the last deletion that its rows were without, 0 for none; null when all
+   *   were whole
    */
-  chunks(deletions: bigint): Uint8Array<ArrayBuffer> {
+  chunks(deletions: Float64Array | null = null): Uint8Array<ArrayBuffer> {
     const parts: Uint8Array[] = [];
+    const base = this.#top;
+    const deletionsAt = deletions === null ? 0 : this.#room(8 * this.#count);
+    if (deletions !== null) {
+      assert(deletions.length === this.#count, 'each window has a version of deletions');
+      new Uint8Array(this.#buffer).set(bytesOf(deletions), deletionsAt);
+    }
     for (let first = 0; first < this.#count; first += chunkWindowsMax) {
       const count = Math.min(chunkWindowsMax, this.#count - first);
       const top = this.#top;
@@ -114,7 +121,7 @@ export class WindowFold {
         this.#fold,
         first,
         count,
-        deletions,
+        deletionsAt,
         this.#scratch,
         this.#tables,
         work,
@@ -124,6 +131,7 @@ export class WindowFold {
       parts.push(new Uint8Array(this.#buffer, out, end - out).slice());
       this.#top = top;
     }
+    this.#top = base;
     return parts.length === 1 ? (parts[0] as Uint8Array<ArrayBuffer>) : joined(parts);
   }
 

@@ -223,7 +223,8 @@ export function chunkBytes(windows: u32): usize {
 /**
  * Writes windows from `first` on as a typed chunk; gives its end. Their versions are those of their times, or of rows that
  * were written later.
- * @param deletions version of the last deletion that the rows were without
+ * @param deletions of all windows, as doubles: version of the last deletion that its rows were without; 0 where there is none
+ *   of any
  * @param scratch `scratchBytes`
  * @param work `encodeBytes`
  * @param out `chunkBytes`
@@ -232,7 +233,7 @@ export function encodeWindows(
   fold: usize,
   first: u32,
   count: u32,
-  deletions: u64,
+  deletions: usize,
   scratch: usize,
   tables: usize,
   work: usize,
@@ -248,9 +249,10 @@ export function encodeWindows(
     store<u8>(o, <u8>kindWindow);
     store<u8>(o, 0, 1);
     o += 2;
-    if (deletions != 0) {
+    const version = deletions == 0 ? 0 : <u64>load<f64>(deletions + (<usize>window << 3));
+    if (version != 0) {
       store<u8>(o, <u8>((fieldDeletions << typeBits) | <u64>typeUint));
-      o = writeVarint(o + 1, deletions);
+      o = writeVarint(o + 1, version);
       fields++;
     }
     for (let column = uintColumn; column < columnCount; column++) {

@@ -4,7 +4,7 @@
  */
 import { isReady } from '#cluster/namespaces/namespaces.ts';
 import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
-import { samplesParts } from '#cluster/namespaces/samples.ts';
+import { hasAllFrom, samplesParts } from '#cluster/namespaces/samples.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { blockOverlaps } from '#lib/block_time.ts';
 import { messageOf } from '#lib/errors.ts';
@@ -14,8 +14,15 @@ import type { BlockFile } from '../filesets/namespace_files.ts';
 import { Pace } from '../flush/pace.ts';
 import type { VolumeParts } from '../flush/volume.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
-import { nameOf, namesOfParts, ownName } from './made_of.ts';
-import { partsOfKey, type SliceKey, type SliceNotes } from './notes.ts';
+import { knownSlices } from './known_slices.ts';
+import { type MadeOf, madeOf, type Source, stillMadeOf } from './made_of.ts';
+import {
+  type ShardKey,
+  type SliceKey,
+  sliceKey,
+  type SliceNote,
+  type SliceNotes,
+} from './notes.ts';
 import { makeSlice } from './slice_job.ts';
 import {
   filesOf,
@@ -23,9 +30,9 @@ import {
   isInMemory,
   rawRangeOf,
   remadeAfterNanos,
+  remadeNanosMax,
   type ShardSlice,
   type Slice,
-  slicesOf,
 } from './slices.ts';
 import { completeFrom, type Raw, rawsOf, type Target, targetsOf } from './state.ts';
 
@@ -38,6 +45,7 @@ const lookMillis = 60_000;
 /** Slices that are looked at in one stretch of the main loop. */
 const slicesAtOnce = 64;
 const nanosPerMilli = 1_000_000n;
+const pauseMillisMax = Number(remadeNanosMax / nanosPerMilli);
 
 export interface AggregatorParts extends VolumeParts {
   readonly log: Log;
@@ -46,25 +54,23 @@ export interface AggregatorParts extends VolumeParts {
 }
 
 /** What a slice is to be made of. */
-interface Work {
+interface Work extends Source {
   readonly target: Target;
   readonly slice: ShardSlice;
   readonly key: SliceKey;
-  /** Whose rows they are. */
-  readonly of: readonly NamespaceState[];
-  readonly raw: readonly { readonly namespace: NamespaceState; readonly file: BlockFile }[];
   readonly completeFromNanos: bigint;
-  readonly madeOf: string;
+  readonly madeOf: MadeOf;
   readonly deletions: number;
 }
 
 export class Aggregator {
   readonly #parts: AggregatorParts;
   readonly #notes: SliceNotes;
-  /** When slices were made last by this process, in monotonic milliseconds. */
+  /** When slices were made last by this process, in monotonic milliseconds, in the order of these. */
   readonly #madeMillis = new Map<SliceKey, number>();
-  /** Since when it is waited for rows of memory. */
-  readonly #waitingMillis = new Map<SliceKey, number>();
+  /** Since when it is waited for rows of memory, and in which look that was seen last. */
+  readonly #waiting = new Map<SliceKey, { readonly sinceMillis: number; readonly look: number }>();
+  #looks = 0;
   #savedMillis = 0;
   /** What there was to be looked at the last time, and when that was. */
   #looked: { readonly state: string; readonly millis: number } | null = null;
@@ -97,14 +103,20 @@ export class Aggregator {
     const millis = env.clock.monotonicMillis();
     const looked = this.#looked;
     if (looked !== null && looked.state === state && millis - looked.millis < lookMillis) return;
+    this.#looks += 1;
     try {
       const raws = targets.length > 0 ? rawsOf(this.#parts) : [];
       await this.#makeDue(targets, raws, pace, signal);
-      this.#forgetOthers(targets, raws);
+      await this.#forgetOthers(targets, raws, pace, signal);
       this.#looked = { state, millis };
     } finally {
-      await this.#notes.save();
+      await this.#save();
     }
+  }
+
+  /** At once, but for the turns of others. */
+  #save(): Promise<void> {
+    return this.#notes.save(new Pace(this.#parts.env.clock, () => 1));
   }
 
   /** Changes with all that may make something due, but for time and for rows that leave memory. */
@@ -122,14 +134,18 @@ export class Aggregator {
 
   /** Windows of blocks are lost, or some of them: all are made once more, as far as their rows are there. */
   forget(namespace: NamespaceState, shard: number, blocks: ReadonlySet<bigint>): void {
-    const start = `${namespaceNumber(namespace.definition)}/${shard}/`;
-    const gone = this.#notes.retain((key) => {
-      if (!key.startsWith(start)) return true;
-      return !blocks.has(namespace.blockStartOf(BigInt(key.slice(start.length))));
-    });
-    for (const key of gone) this.#madeMillis.delete(key);
-    this.#hasForgotten ||= gone.length > 0;
+    for (const note of this.#notes.of(shardKey(namespace, shard))) {
+      if (!blocks.has(namespace.blockStartOf(note.startNanos))) continue;
+      this.#forgetNote(namespace, shard, note);
+      this.#hasForgotten = true;
+    }
     this.#looked = null;
+  }
+
+  #forgetNote(namespace: NamespaceState, shard: number, note: SliceNote): void {
+    const key = shardKey(namespace, shard);
+    this.#notes.delete(key, note);
+    this.#madeMillis.delete(sliceKey(key, note));
   }
 
   async #makeDue(
@@ -143,6 +159,7 @@ export class Aggregator {
       for (const [i, slice] of slices.entries()) {
         signal.throwIfAborted();
         if (i % slicesAtOnce === 0) await pace.rest(signal);
+        // Of a block that is lost meanwhile.
         this.#forgetLost(target, slice);
         const work = this.#workOf(target, slice, raws);
         if (work === null) continue;
@@ -160,7 +177,7 @@ export class Aggregator {
       signal.throwIfAborted();
       if (error instanceof BrokenInvariant) throw error;
       this.counts.failures += 1;
-      this.#madeMillis.set(work.key, this.#parts.env.clock.monotonicMillis());
+      this.#noteTime(work.key);
       const { target, slice } = work;
       const { shard, startNanos } = slice;
       const fields = { namespace: target.namespace.name, shard, slice: String(startNanos) };
@@ -168,24 +185,38 @@ export class Aggregator {
     }
   }
 
+  #noteTime(key: SliceKey): void {
+    this.#madeMillis.delete(key);
+    this.#madeMillis.set(key, this.#parts.env.clock.monotonicMillis());
+  }
+
   /** A first fill may take hours, and whatever ends it begins again at the last notes. */
   async #saveNowAndThen(): Promise<void> {
     const nowMillis = this.#parts.env.clock.monotonicMillis();
     if (nowMillis - this.#savedMillis < saveMillis) return;
-    await this.#notes.save();
+    await this.#save();
     this.#savedMillis = nowMillis;
   }
 
+  /** Else the notes of the next start would say of a fileset that is made now that it has what is lost. */
+  async #saveForgotten(): Promise<void> {
+    // It may have begun with what is forgotten meanwhile.
+    while (this.#hasForgotten) {
+      this.#hasForgotten = false;
+      try {
+        await this.#save();
+      } catch (error) {
+        this.#hasForgotten = true;
+        throw error;
+      }
+    }
+  }
+
   async #make(work: Work, pace: Pace, signal: AbortSignal): Promise<void> {
-    const { env } = this.#parts;
-    const { target, slice, key, of, raw, madeOf } = work;
+    const { target, slice, key, of, raw } = work;
     const { namespace, resolutionNanos } = target;
     const { completeFromNanos } = work;
-    if (this.#hasForgotten) {
-      // Else the notes of the next start would say of a fileset that is made now that it has what is lost.
-      this.#hasForgotten = false;
-      await this.#notes.save();
-    }
+    await this.#saveForgotten();
     const made = await namespace.files.write(slice.shard, async (dropped) => {
       if (raw.some(({ namespace: its, file }) => !isInUse(its, file))) return null;
       return makeSlice(
@@ -203,55 +234,74 @@ export class Aggregator {
       );
     });
     if (made === null) return;
-    this.#notes.set(key, { madeOf, deletions: work.deletions, hasWindows: made.windows > 0 });
-    this.#madeMillis.set(key, env.clock.monotonicMillis());
+    const { shard, startNanos, endNanos } = slice;
+    const { deletions } = work;
+    const noted = { madeOf: work.madeOf, deletions, hasWindows: made.windows > 0 };
+    this.#notes.set(shardKey(namespace, shard), { startNanos, endNanos, ...noted });
+    this.#noteTime(key);
     this.counts.slices += 1;
     this.counts.series += made.series;
     this.counts.windows += made.windows;
-    const { shard, startNanos } = slice;
     const fields = { namespace: namespace.name, shard, slice: String(startNanos), ...made };
     this.#parts.log.debug({ ...fields, filesets: raw.length }, 'windows are made');
   }
 
-  /**
-   * Of all slices that the raw filesets have rows of, or had, those that are the namespace's to keep, the oldest first.
-   */
+  /** All slices of the namespace that may be to be made, the oldest first. */
   async #slicesOf(
-    { namespace, resolutionNanos, sliceNanos }: Target,
+    target: Target,
     raws: readonly Raw[],
     pace: Pace,
     signal: AbortSignal,
   ): Promise<ShardSlice[]> {
-    const { readyShards, expiredBeforeNanos } = namespace;
-    const slices = new Map<SliceKey, ShardSlice>();
-    // All of a fileset's rows may have been deleted.
-    for (const [key, { isFrozen }] of this.#notes.entries()) {
-      const { number, shard, startNanos } = partsOfKey(key);
-      if (isFrozen || number !== namespaceNumber(namespace.definition)) continue;
-      slices.set(key, { shard, startNanos, endNanos: startNanos + sliceNanos });
-    }
-    for (const shard of readyShards) {
+    const { namespace } = target;
+    const byTheirStart = new Map<bigint, ShardSlice[]>();
+    for (const shard of [...namespace.readyShards].sort((a, b) => a - b)) {
+      const key = shardKey(namespace, shard);
+      this.#bringUpToDate(target, shard, completeFrom(raws));
       const files = raws.flatMap((raw) => {
         return raw.namespace.readyShards.has(shard) ? (raw.files.get(shard) ?? []) : [];
       });
-      for (const slice of slicesOf(files, resolutionNanos, sliceNanos)) {
-        slices.set(keyOf(namespace, slice), slice);
+      const { slices, outdated } = knownSlices(target, this.#notes.of(key), files);
+      for (const note of outdated) this.#notes.delete(key, note);
+      for (const slice of slices) {
+        if (slice.startNanos < namespace.expiredBeforeNanos) continue;
+        const others = byTheirStart.get(slice.startNanos);
+        if (others === undefined) byTheirStart.set(slice.startNanos, [{ ...slice, shard }]);
+        else others.push({ ...slice, shard });
       }
       await pace.rest(signal);
     }
-    return [...slices.values()]
-      .filter(({ shard, startNanos }) => readyShards.has(shard) && startNanos >= expiredBeforeNanos)
-      .sort(byTime);
+    // Starts are few, and slices may be a hundred thousand.
+    return [...byTheirStart].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, slices]) => slices);
+  }
+
+  /** The notes of a shard: of what is lost none stays, and what has lost some of its rows is frozen. */
+  #bringUpToDate(target: Target, shard: number, completeFromNanos: bigint | null): void {
+    const { namespace, resolutionNanos } = target;
+    const key = shardKey(namespace, shard);
+    for (const note of this.#notes.of(key)) {
+      if (this.#isLost(target, shard, note)) {
+        this.#forgetNote(namespace, shard, note);
+      } else if (
+        completeFromNanos !== null &&
+        note.isFrozen !== true &&
+        rawRangeOf(note, resolutionNanos).startNanos < completeFromNanos
+      ) {
+        this.#notes.set(key, { ...note, isFrozen: true });
+      }
+    }
+  }
+
+  #forgetLost(target: Target, slice: ShardSlice): void {
+    const { namespace } = target;
+    const note = this.#notes.get(shardKey(namespace, slice.shard), slice);
+    if (note === undefined || !this.#isLost(target, slice.shard, note)) return;
+    this.#forgetNote(namespace, slice.shard, note);
   }
 
   /** A fileset that is lost had the windows of all slices of its block. */
-  #forgetLost({ namespace }: Target, slice: ShardSlice): void {
-    const key = keyOf(namespace, slice);
-    const isThere =
-      namespace.files.get(slice.shard, namespace.blockStartOf(slice.startNanos)) !== null;
-    if (isThere || this.#notes.get(key)?.hasWindows !== true) return;
-    this.#notes.delete(key);
-    this.#madeMillis.delete(key);
+  #isLost({ namespace }: Target, shard: number, { hasWindows, startNanos }: SliceNote): boolean {
+    return hasWindows && namespace.files.get(shard, namespace.blockStartOf(startNanos)) === null;
   }
 
   /** Null when nothing is to be done of it now. */
@@ -262,52 +312,61 @@ export class Aggregator {
     const range = rawRangeOf(slice, resolutionNanos);
     // All of a slice's rows may be gone with their namespace.
     if (raws.length === 0) return null;
-    const chosen = samplesParts(raws, range, nowNanos).map(({ namespace: raw }) => raw);
-    const used = chosen.filter((raw) => raw.expiredBeforeNanos < range.endNanos);
+    const used = samplesParts(raws, range, nowNanos)
+      .map(({ namespace: raw }) => raw)
+      .filter((raw) => raw.expiredBeforeNanos < range.endNanos);
     if (used.length === 0 || !used.every((raw) => isClosed(raw, range, nowNanos))) return null;
     if (!used.every((raw) => raw.namespace.readyShards.has(slice.shard))) return null;
     const completeFromNanos = completeFrom(raws)!;
     if (range.endNanos <= completeFromNanos) return null;
-    const key = keyOf(namespace, slice);
+    const ofShard = shardKey(namespace, slice.shard);
+    const key = sliceKey(ofShard, slice);
     if (this.#waitsForMemory(key, used, range)) return null;
-    const note = this.#notes.get(key);
-    // Some of what they were made of is gone: they stay as they are.
-    if (note !== undefined && (note.isFrozen || range.startNanos < completeFromNanos)) {
-      if (!note.isFrozen) this.#notes.set(key, { ...note, isFrozen: true });
-      return null;
-    }
-    const raw = used.flatMap(({ namespace: of, files }) =>
-      filesOf(files.get(slice.shard) ?? [], range).map((file) => ({ namespace: of, file })),
-    );
-    const madeOf = nameOf(raw, ownName);
+    const note = this.#notes.get(ofShard, slice);
+    const chosen = sourceOf(used, slice.shard, range);
+    const others = this.#othersWith(raws, used, slice.shard, range);
     // Of a window whose time was deleted, rows may be left which are not.
     const deletions = deletionsOf(namespace, slice);
     if (note !== undefined) {
-      const isCut = deletions > note.deletions;
-      if (note.madeOf === madeOf && !isCut) return null;
-      if (note.madeOf === nameOf(raw, namesOfParts(range)) && !isCut) {
-        // Brought together since: the rows are the same.
-        this.#notes.set(key, { ...note, madeOf });
+      const still = stillMadeOf(note.madeOf, chosen, others, range);
+      if (still !== null && deletions <= note.deletions) {
+        if (still !== note.madeOf) this.#notes.set(ofShard, { ...note, madeOf: still });
         return null;
       }
       // A fileset that has deleted rows is written anew soon.
-      if (raw.some(({ namespace: of, file }) => isToBeCut(of, file, range))) return null;
+      if (isToBeCut(chosen, range)) return null;
     }
     // Also of what failed: what it lacks comes from others, or never.
     if (!this.#isTimeToRemake(key, used)) return null;
-    const of = used.map(({ namespace: its }) => its);
-    return { target, slice, key, of, raw, completeFromNanos, madeOf, deletions };
+    const work = { ...chosen, target, slice, key, completeFromNanos, deletions };
+    return { ...work, madeOf: madeOf([chosen, ...others]) };
+  }
+
+  /** Namespaces beside the one that is used of which each has all rows of a range, for good as far as anybody can tell. */
+  #othersWith(raws: readonly Raw[], used: readonly Raw[], shard: number, range: Slice): Source[] {
+    if (raws.length === 1 || used.some((raw) => isInMemory(raw, range))) return [];
+    const nowNanos = this.#parts.env.clock.nowNanos();
+    return raws
+      .filter((raw) => {
+        if (used.length === 1 && raw === used[0]) return false;
+        const allFrom = hasAllFrom(raw, nowNanos);
+        if (allFrom === null || allFrom > range.startNanos) return false;
+        if (!raw.namespace.readyShards.has(shard)) return false;
+        return isClosed(raw, range, nowNanos) && !isInMemory(raw, range);
+      })
+      .map((raw) => sourceOf([raw], shard, range))
+      .filter((source) => !isToBeCut(source, range));
   }
 
   /** Whoever writes late rows all the time does not hold a slice up for ever. */
   #waitsForMemory(key: SliceKey, used: readonly Raw[], range: Slice): boolean {
     if (!used.some((raw) => isInMemory(raw, range))) {
-      this.#waitingMillis.delete(key);
+      this.#waiting.delete(key);
       return false;
     }
     const nowMillis = this.#parts.env.clock.monotonicMillis();
-    const sinceMillis = this.#waitingMillis.get(key) ?? nowMillis;
-    this.#waitingMillis.set(key, sinceMillis);
+    const sinceMillis = this.#waiting.get(key)?.sinceMillis ?? nowMillis;
+    this.#waiting.set(key, { sinceMillis, look: this.#looks });
     return nowMillis - sinceMillis < pauseMillisOf(used);
   }
 
@@ -319,26 +378,46 @@ export class Aggregator {
   }
 
   /** Notes of namespaces that are gone, of shards that left, and of slices past retention or of which no raw row is left. */
-  #forgetOthers(targets: readonly Target[], raws: readonly Raw[]): void {
+  async #forgetOthers(
+    targets: readonly Target[],
+    raws: readonly Raw[],
+    pace: Pace,
+    signal: AbortSignal,
+  ): Promise<void> {
     const rawFromNanos = completeFrom(raws);
     const byNumber = new Map(
       targets.map((target) => [namespaceNumber(target.namespace.definition), target]),
     );
-    const isKept = (key: SliceKey): boolean => {
-      const { number, shard, startNanos } = partsOfKey(key);
+    for (const key of this.#notes.shards()) {
+      const [number, shard] = key.split('/').map(Number) as [number, number];
       const target = byNumber.get(number);
-      if (target === undefined || this.#parts.shards.get(shard) === undefined) return false;
-      const slice = { startNanos, endNanos: startNanos + target.sliceNanos };
-      return (
-        startNanos >= target.namespace.expiredBeforeNanos &&
-        (rawFromNanos === null || rawRangeOf(slice, target.resolutionNanos).endNanos > rawFromNanos)
-      );
-    };
-    this.#notes.retain(isKept);
-    for (const times of [this.#madeMillis, this.#waitingMillis]) {
-      for (const key of times.keys()) if (!isKept(key)) times.delete(key);
+      const isHere = this.#parts.shards.get(shard) !== undefined;
+      for (const note of this.#notes.of(key)) {
+        const isKept = isHere && target !== undefined && !isPast(note, target, rawFromNanos);
+        if (!isKept) this.#notes.delete(key, note);
+      }
+      await pace.rest(signal);
+    }
+    const nowMillis = this.#parts.env.clock.monotonicMillis();
+    for (const [key, millis] of this.#madeMillis) {
+      // The later ones are behind it.
+      if (nowMillis - millis < pauseMillisMax) break;
+      this.#madeMillis.delete(key);
+    }
+    for (const [key, { look }] of this.#waiting) {
+      if (look !== this.#looks) this.#waiting.delete(key);
     }
   }
+}
+
+/** Whether a slice is past retention, or all of its raw rows are. */
+function isPast(
+  slice: Slice,
+  { namespace, resolutionNanos }: Target,
+  rawFromNanos: bigint | null,
+): boolean {
+  if (slice.startNanos < namespace.expiredBeforeNanos) return true;
+  return rawFromNanos !== null && rawRangeOf(slice, resolutionNanos).endNanos <= rawFromNanos;
 }
 
 /** Version of the last deletion that cuts windows of a slice. */
@@ -352,23 +431,28 @@ function pauseMillisOf(used: readonly Raw[]): number {
   return Number(nanos.reduce((a, b) => (b > a ? b : a)) / nanosPerMilli);
 }
 
-function keyOf({ definition }: NamespaceState, { shard, startNanos }: ShardSlice): SliceKey {
-  return `${namespaceNumber(definition)}/${shard}/${startNanos}`;
+function shardKey({ definition }: NamespaceState, shard: number): ShardKey {
+  return `${namespaceNumber(definition)}/${shard}`;
 }
 
 function isInUse({ files, isDropped }: NamespaceState, file: BlockFile): boolean {
   return !isDropped && files.get(file.shard, file.blockStartNanos) === file;
 }
 
-/** Whether a deletion concerns rows of a range that the fileset may have. */
-function isToBeCut({ tombstones }: NamespaceState, file: BlockFile, range: Slice): boolean {
-  return tombstones
-    .pendingOf(file)
-    .some(({ deletion }) => blockOverlaps(range.startNanos, nanosOf(range), deletion));
+function sourceOf(raws: readonly Raw[], shard: number, range: Slice): Source {
+  const raw = raws.flatMap(({ namespace, files }) =>
+    filesOf(files.get(shard) ?? [], range).map((file) => ({ namespace, file })),
+  );
+  return { of: raws.map(({ namespace }) => namespace), raw };
+}
+
+/** Whether a deletion concerns rows of a range that one of the filesets may have. */
+function isToBeCut({ raw }: Source, range: Slice): boolean {
+  return raw.some(({ namespace, file }) =>
+    namespace.tombstones
+      .pendingOf(file)
+      .some(({ deletion }) => blockOverlaps(range.startNanos, nanosOf(range), deletion)),
+  );
 }
 
 const nanosOf = ({ startNanos, endNanos }: Slice): bigint => endNanos - startNanos;
-
-function byTime(a: ShardSlice, b: ShardSlice): number {
-  return a.startNanos < b.startNanos ? -1 : a.startNanos > b.startNanos ? 1 : a.shard - b.shard;
-}

@@ -1,227 +1,28 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, test } from 'node:test';
-import { allTime } from '#cluster/metadata/deletions.ts';
-import { type Namespace, registryOf } from '#cluster/namespaces/namespaces.ts';
-import { type FoldedWindow, foldTwin } from '#engine/aggregation/fold_twin.ts';
-import { readTyped } from '#engine/store/typed_chunks.ts';
+import { test } from 'node:test';
 import { staleBits } from '#engine/typed/histogram.ts';
-import { bitsOfDouble, doubleOf } from '#engine/typed/typed_value.ts';
-import { windowOfValue } from '#engine/typed/window.ts';
+import { doubleOf } from '#engine/typed/typed_value.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { nextVersion, versionAtNanos } from '#lib/hybrid_clock.ts';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { silentLog } from '#lib/log.ts';
-import { decodeTags } from '#lib/tags.ts';
 import { filesetPath } from '../../persist/fileset/format.ts';
-import type { Database } from '../database.ts';
-import {
-  closeDatabases,
-  namespaceOf,
-  never,
-  openDatabase,
-  type TestRow,
-  writeRows,
-} from '../database_testing.ts';
-import { Aggregator } from './aggregator.ts';
+import { never } from '../database_testing.ts';
 import { beforeAllTime } from '../namespace/namespace.ts';
+import {
+  day,
+  hour,
+  minute,
+  rowsOf,
+  type Seen,
+  second,
+  slowAggregator,
+  sorted,
+  World,
+} from './aggregation_testing.ts';
+import { Aggregator } from './aggregator.ts';
 import { SliceNotes } from './notes.ts';
-
-const folders: string[] = [];
-after(async () => {
-  await closeDatabases();
-  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
-});
-
-const second = 1_000_000_000n;
-const minute = 60n * second;
-const hour = 60n * minute;
-/** A full day some days ago, so that blocks are closed. */
-const day = (realEnv.clock.nowNanos() / (24n * hour)) * 24n * hour - 96n * hour;
-
-const raw = (more: object = {}): Namespace => {
-  const namespace = namespaceOf('metrics', { coldWritesEnabled: true });
-  const { retentionOptions } = namespace.options;
-  const retention = { ...retentionOptions, retentionPeriodNanos: 240n * hour, ...more };
-  return {
-    ...namespace,
-    number: 7,
-    options: { ...namespace.options, retentionOptions: retention },
-  };
-};
-
-function aggregated(resolutionNanos: bigint): Namespace {
-  const namespace = namespaceOf('coarse', {
-    aggregations: [
-      { aggregated: true, attributes: { resolutionNanos, downsampleOptions: { all: true } } },
-    ],
-  });
-  const { options } = namespace;
-  const retentionOptions = {
-    ...options.retentionOptions,
-    retentionPeriodNanos: 720n * hour,
-    blockSizeNanos: 24n * hour,
-  };
-  const indexOptions = { enabled: true, blockSizeNanos: 24n * hour };
-  return { ...namespace, number: 8, options: { ...options, retentionOptions, indexOptions } };
-}
-
-class World {
-  readonly folder: string = mkdtempSync(join(tmpdir(), 'tsdb-windows-'));
-  readonly written: TestRow[] = [];
-  /** Of the raw namespace. */
-  promise: Pick<Namespace, 'completeSinceNanos'> = {};
-  #sequence = 0;
-  database!: Database;
-  aggregator!: Aggregator;
-
-  static async open(resolution = 5n * minute): Promise<World> {
-    const world = new World();
-    folders.push(world.folder);
-    await world.start(resolution);
-    return world;
-  }
-
-  async start(resolution = 5n * minute): Promise<void> {
-    const registry = registryOf([{ ...raw(), ...this.promise }, aggregated(resolution)]);
-    ({ database: this.database } = await openDatabase(this.folder, { registry }));
-    for (const name of ['metrics', 'coarse']) {
-      const namespace = this.database.namespaces.get(name)!;
-      for (const { id } of this.database.shards.all()) namespace.readyShards.add(id);
-      // As the first look at what is past retention does.
-      for (const _ of namespace.expireInSteps(realEnv.clock.nowNanos()));
-    }
-    const notes = await SliceNotes.open(realEnv.disk, silentLog, this.folder);
-    this.aggregator = new Aggregator(this.database, notes);
-    this.database.onDamage = (namespace, file) => {
-      this.aggregator.forget(namespace, file.shard, new Set(namespace.files.blocksOf(file)));
-    };
-  }
-
-  /** @param version of the batch; that of its first row when it is not said */
-  async write(rows: readonly TestRow[], version?: number | 'now'): Promise<void> {
-    this.written.push(...rows);
-    const [first] = rows.map(({ nanos }) => nanos).sort((a, b) => (a < b ? -1 : 1));
-    const options = version === 'now' ? {} : { version: version ?? Number(versionAtNanos(first!)) };
-    const { outcomes } = await writeRows(this.database, rows, options);
-    assert.deepEqual([...outcomes], []);
-  }
-
-  async flush(): Promise<void> {
-    await this.database.flusher.flushAll(['metrics'], never);
-  }
-
-  /** In both namespaces, as a deletion goes to all. */
-  async delete(host: string, range: object): Promise<void> {
-    const version = nextVersion(realEnv.clock.nowMillis() + 1, 0);
-    for (const namespace of ['metrics', 'coarse']) {
-      this.#sequence += 1;
-      await this.database.deletions.apply({
-        sequence: this.#sequence,
-        namespace,
-        query: { kind: 'term', field: 'host', term: host },
-        ...allTime,
-        version,
-        createdNanos: realEnv.clock.nowNanos(),
-        expiresNanos: realEnv.clock.nowNanos() + hour,
-        selectors: [],
-        ...range,
-      });
-    }
-    await realEnv.clock.sleep(3, never);
-  }
-
-  /** Filesets are written without what is deleted, as the node does half a minute later. */
-  async clean(): Promise<void> {
-    const { deletions } = this.database;
-    deletions.cleanSequence = this.#sequence;
-    await deletions.rewriteDue(never);
-    assert.equal(deletions.cleanedSequence, this.#sequence);
-  }
-
-  run(): Promise<void> {
-    return this.aggregator.runDue(never);
-  }
-
-  /** Windows by series: ends, and the numbers of each. */
-  async windows(): Promise<Map<string, object[]>> {
-    const { bundle } = await this.database.fetch(
-      {
-        namespace: 'coarse',
-        placementVersion: 0,
-        query: { kind: 'all' },
-        shards: null,
-        seriesLimit: 0,
-        fetchData: true,
-        startNanos: 0n,
-        endNanos: 2n ** 62n,
-      },
-      never,
-    );
-    const all = new Map<string, object[]>();
-    for (let i = 0; i < bundle.seriesCount; i++) {
-      const tags = decodeTags(
-        bundle.tagsData.subarray(bundle.tagsOffset[i]!, bundle.tagsOffset[i + 1]!),
-      );
-      const chunks = bundle.chunkData.subarray(bundle.chunkOffset[i]!, bundle.chunkOffset[i + 1]!);
-      const { timestampNanos, values } = readTyped([chunks], [0n, 2n ** 62n]);
-      const windows = values.map((value, at) => {
-        const window = windowOfValue(value);
-        const lastBits = bitsOfDouble(window.last);
-        return seen({ ...window, endNanos: timestampNanos[at]!, lastBits });
-      });
-      // Those of which nothing is left are passed over by readers.
-      const some = windows.filter(({ rows }) => rows > 0);
-      all.set(tags.map(({ value }) => value).join(), some);
-    }
-    return all;
-  }
-
-  /** What they are to be, of the rows that were written and are not deleted. */
-  expected(resolution = 5n * minute, untilNanos = 2n ** 62n): Map<string, object[]> {
-    const bySeries = new Map<string, Map<bigint, number>>();
-    for (const { series, nanos, value } of this.written) {
-      const key = Object.values(series).join();
-      const rows = bySeries.get(key) ?? new Map<bigint, number>();
-      bySeries.set(key, rows.set(nanos, value));
-    }
-    return new Map(
-      [...bySeries].map(([key, rows]) => [
-        key,
-        foldTwin(
-          [...rows]
-            .sort(([a], [b]) => (a < b ? -1 : 1))
-            .map(([nanos, value]) => ({ nanos, bits: bitsOfDouble(value) })),
-          resolution,
-        )
-          .filter(({ endNanos }) => endNanos < untilNanos)
-          .map(seen),
-      ]),
-    );
-  }
-}
-
-/** A gauge every half minute, with a row at each full window. */
-function rowsOf(host: string, fromNanos: bigint, count: number): TestRow[] {
-  return Array.from({ length: count }, (_, i) => ({
-    series: { __name__: 'x', host },
-    nanos: fromNanos + BigInt(i) * 30n * second,
-    value: (i * 7919) % 101,
-  }));
-}
-
-type Seen = Omit<FoldedWindow, 'lag' | 'lags'>;
-
-/** What is in a window, not how it came there. */
-function seen({ endNanos, rows, others, lastBits, min, max, sum, resets, lastNumber }: Seen): Seen {
-  return { endNanos, rows, others, lastBits, min, max, sum, resets, lastNumber };
-}
-
-/** Of series that have any. */
-const sorted = (map: Map<string, object[]>) =>
-  [...map].filter(([, windows]) => windows.length > 0).sort(([a], [b]) => (a < b ? -1 : 1));
 
 test('windows of all series are made of the rows of filesets, and of rows that come late once more', async () => {
   const world = await World.open();
@@ -265,10 +66,8 @@ test('windows of filesets that were brought together are not made once more', as
 });
 
 test('rows of before a promise count, for nobody has let them go', async () => {
-  const world = new World();
-  folders.push(world.folder);
-  world.promise = { completeSinceNanos: realEnv.clock.nowNanos() };
-  await world.start();
+  const promise = { completeSinceNanos: realEnv.clock.nowNanos() };
+  const world = await World.open(5n * minute, { promise });
   await world.write(rowsOf('a', day, 2_000));
   await world.flush();
   await world.run();
@@ -313,7 +112,7 @@ test('an entry of windows that is damaged is made again', async () => {
   await world.start();
   // The log has the rows still.
   await world.flush();
-  const found = sorted(await world.windows().catch(() => new Map<string, object[]>()));
+  const found = sorted(await world.windows().catch(() => new Map<string, Seen[]>()));
   assert.notDeepEqual(found, sorted(world.expected()));
   await world.run();
   assert.equal(world.aggregator.counts.failures, 0);
@@ -330,7 +129,7 @@ test('a slice waits for rows that memory has, however old they are', async () =>
   await world.run();
   // Of the first half of the day.
   const first = (await world.windows()).get('x,a') ?? [];
-  assert.ok(first.every((one) => (one as { endNanos: bigint }).endNanos >= day + 12n * hour));
+  assert.ok(first.every((one) => one.endNanos >= day + 12n * hour));
   await world.flush();
   await world.run();
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
@@ -381,11 +180,24 @@ for (const resolution of [minute, hour, 24n * hour]) {
     // The last of a day may need the block that ends a day later.
     const until = day + 24n * hour + 1n;
     const made = sorted(await world.windows()).map(([key, windows]) => {
-      return [key, windows.filter((one) => (one as { endNanos: bigint }).endNanos < until)];
+      return [key, windows.filter((one) => one.endNanos < until)];
     });
     assert.deepEqual(made, sorted(world.expected(resolution, until)));
   });
 }
+
+test('a block whose windows are no whole number of slices is made in as few as others', async () => {
+  const resolution = 7n * minute;
+  const blockSizeNanos = 103n * resolution;
+  const world = await World.open(resolution, { blockSizeNanos });
+  const block = (day / blockSizeNanos) * blockSizeNanos;
+  await world.write(rowsOf('a', block + second, 2_800));
+  await world.flush();
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected(resolution)));
+  // Two of each block, and one on either side that the raw blocks reach into.
+  assert.equal(world.aggregator.counts.slices, 6);
+});
 
 test('windows that a deletion touches are made of what is left, and of a series that is gone none stay', async () => {
   const world = await World.open();
@@ -411,7 +223,7 @@ test('windows that a deletion touches are made of what is left, and of a series 
   assert.deepEqual(before.get('x,b') ?? [], []);
   assert.ok(
     before.get('x,a')!.every((one) => {
-      const { endNanos: end } = one as { endNanos: bigint };
+      const { endNanos: end } = one;
       return end < startNanos || end >= endNanos;
     }),
   );
@@ -620,4 +432,31 @@ test('rows that come late count after a deletion was forgotten, and for series t
   const notes = await SliceNotes.open(realEnv.disk, silentLog, world.folder);
   await new Aggregator(world.database, notes).runDue(never);
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('others get a turn after each few milliseconds, however few series these were', async () => {
+  const world = await World.open();
+  const hosts = Array.from({ length: 200 }, (_, i) => `host ${i}`);
+  await world.write(hosts.flatMap((host) => rowsOf(host, day + second, 10)));
+  await world.flush();
+  const { aggregator, rests } = await slowAggregator(world);
+  await aggregator.runDue(never);
+  assert.equal(aggregator.counts.series, hosts.length);
+  assert.ok(rests() >= hosts.length, `${rests()} rests`);
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('others get a turn while the rows of one long window are folded', async () => {
+  const resolution = 24n * hour;
+  const restsOf = async (hours: number): Promise<number> => {
+    const world = await World.open(resolution);
+    await world.write(rowsOf('a', day + second, hours * 120));
+    await world.flush();
+    const { aggregator, rests } = await slowAggregator(world);
+    await aggregator.runDue(never);
+    assert.deepEqual(sorted(await world.windows()), sorted(world.expected(resolution)));
+    return rests();
+  };
+  // Two hours at a time.
+  assert.ok((await restsOf(22)) - (await restsOf(2)) >= 10);
 });

@@ -4,6 +4,8 @@
  */
 import { WindowFold } from '#engine/aggregation/fold.ts';
 import { foldRows } from '#engine/aggregation/fold_rows.ts';
+import { assert } from '#lib/assert.ts';
+import { blockStartOf } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
@@ -18,10 +20,10 @@ import {
 } from '../flush/volume.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Tombstone } from '../tombstones/tombstones.ts';
-import { knowsDeletions, withDeletions } from './deleted_windows.ts';
+import { DeletedWindows, knowsDeletions } from './deleted_windows.ts';
 import { rawRangeOf, type ShardSlice, type Slice } from './slices.ts';
 
-/** Series that are folded in one stretch of the main loop. */
+/** Series that are folded at once, at most: the volume takes them in one go. */
 const seriesAtOnce = 16;
 /** Rows of a series that are decoded at once are of so much time at most. */
 const decodedNanos = 2n * 3_600_000_000_000n;
@@ -55,7 +57,11 @@ export async function makeSlice(
   options: SliceOptions,
   signal: AbortSignal,
 ): Promise<SliceReport> {
-  const { namespace, slice, raw, pace } = options;
+  const { namespace, slice, raw, pace, resolutionNanos } = options;
+  // Windows of another block would be read from that, and deletions of its time cut them there.
+  const blockStartNanos = namespace.blockStartOf(slice.startNanos);
+  const lastNanos = slice.endNanos - resolutionNanos;
+  assert(namespace.blockStartOf(lastNanos) === blockStartNanos, 'a slice lies inside its block');
   for (const { namespace: of, file } of raw) of.files.pin(file);
   const source = new SliceSource(parts, options, signal);
   try {
@@ -64,7 +70,7 @@ export async function makeSlice(
       {
         namespace,
         shard: slice.shard,
-        blockStartNanos: namespace.blockStartOf(slice.startNanos),
+        blockStartNanos,
         source: 'flush',
         pace,
         onSafe: () => {},
@@ -90,6 +96,36 @@ function truncatedMeanwhile(namespace: NamespaceState): TsdbError {
   return new TsdbError('UNAVAILABLE', `namespace was truncated meanwhile: ${namespace.name}`);
 }
 
+/** As many as slices were made at once: each has its own, for others may make some in between. */
+const idleFolds: WindowFold[] = [];
+
+/** Some of a slice's time, and which of its raw filesets have rows of it. */
+interface Stretch {
+  readonly range: readonly [startNanos: bigint, endNanos: bigint];
+  readonly places: readonly number[];
+}
+
+/** In the order of time; those of which there are no rows are left out. */
+function stretchesOf({ startNanos, endNanos }: Slice, files: readonly BlockFile[]): Stretch[] {
+  const places = new Map<bigint, number[]>();
+  for (const [place, file] of files.entries()) {
+    const from = file.blockStartNanos > startNanos ? file.blockStartNanos : startNanos;
+    const to = file.endNanos < endNanos ? file.endNanos : endNanos;
+    for (let at = blockStartOf(from, decodedNanos); at < to; at += decodedNanos) {
+      const some = places.get(at);
+      if (some === undefined) places.set(at, [place]);
+      else some.push(place);
+    }
+  }
+  return [...places]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([at, some]) => {
+      const past = at + decodedNanos;
+      const range = [at > startNanos ? at : startNanos, past < endNanos ? past : endNanos] as const;
+      return { range, places: some };
+    });
+}
+
 /** The series of a slice with their windows. */
 class SliceSource implements VolumeSource, AsyncDisposable {
   series = 0;
@@ -98,12 +134,19 @@ class SliceSource implements VolumeSource, AsyncDisposable {
   readonly #parts: VolumeParts;
   readonly #options: SliceOptions;
   readonly #signal: AbortSignal;
+  /** Of the slice, windows of which all rows are there. */
+  readonly #wholeSlice: Slice;
   /** Of the rows that windows are made of. */
   readonly #range: Slice;
   readonly #windowsMax: number;
+  readonly #stretches: readonly Stretch[];
+  /** Of the series that it is at: what each raw fileset has of it. */
+  readonly #rawParts: (Uint8Array | undefined)[];
+  readonly #fold: WindowFold = idleFolds.pop() ?? new WindowFold();
   #walk: MergedWalk | null = null;
-  /** Deletions of the raw rows that the walk leaves out. */
+  /** Deletions of the raw rows that the walk leaves out, by ascending version. */
   #tombstones: readonly Tombstone[] = [];
+  #deleted: DeletedWindows | null = null;
 
   constructor(parts: VolumeParts, options: SliceOptions, signal: AbortSignal) {
     this.#parts = parts;
@@ -116,7 +159,11 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     while (rawRangeOf({ ...slice, startNanos }, resolutionNanos).startNanos < completeFromNanos) {
       startNanos += resolutionNanos;
     }
-    this.#range = rawRangeOf({ ...slice, startNanos }, resolutionNanos);
+    this.#wholeSlice = { ...slice, startNanos };
+    this.#range = rawRangeOf(this.#wholeSlice, resolutionNanos);
+    const files = options.raw.map(({ file }) => file);
+    this.#stretches = stretchesOf(this.#range, files);
+    this.#rawParts = new Array<Uint8Array | undefined>(files.length);
     this.#windowsMax = Number((slice.endNanos - slice.startNanos) / resolutionNanos) + 1;
   }
 
@@ -125,19 +172,20 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     // Not before: it leaves out what is deleted by now, and the volume knows of no more than that.
     this.#walk ??= await this.#open();
     const made: VolumeSeries[] = [];
-    for (let count = 0; count < seriesAtOnce; count++) {
+    await pace.rest(this.#signal);
+    while (made.length < seriesAtOnce) {
+      // The volume merges them in the same stretch.
+      if (made.length > 0 && pace.isDue) break;
+      await pace.rest(this.#signal);
       const series = await this.#walk.next();
-      if (series === null) {
-        return made.length > 0 ? made : null;
-      }
-      const chunks = this.#windowsOf(series);
+      if (series === null) return made.length > 0 ? made : null;
+      const chunks = await this.#windowsOf(series);
       if (chunks.length === 0) continue;
       const { id, name } = series;
       this.#noteInIndex(name);
       made.push({ id, name, chunks });
     }
     this.#signal.throwIfAborted();
-    await pace.rest(this.#signal);
     return made;
   }
 
@@ -145,7 +193,9 @@ class SliceSource implements VolumeSource, AsyncDisposable {
   #open(): Promise<MergedWalk> {
     const { namespace, slice, of, raw } = this.#options;
     const { startNanos, endNanos } = this.#range;
-    this.#tombstones = of.flatMap(({ tombstones }) => tombstones.overlapping(startNanos, endNanos));
+    this.#tombstones = of
+      .flatMap(({ tombstones }) => tombstones.overlapping(startNanos, endNanos))
+      .sort((a, b) => a.deletion.version - b.deletion.version);
     const files: WalkedFile[] = raw.map((one) => ({
       files: one.namespace.files,
       file: one.file,
@@ -156,34 +206,36 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     return MergedWalk.open(this.#parts.env.disk, files);
   }
 
-  #windowsOf({ name, parts, places }: WalkedSeries): Uint8Array {
-    const { resolutionNanos, slice, raw } = this.#options;
-    const isRaw = (_: unknown, i: number): boolean => places[i]! < raw.length;
-    const before = parts.filter((_, i) => !isRaw(_, i));
-    const made = this.#folded(parts.filter(isRaw));
-    const deleted = this.#tombstones.filter(({ matches }) => matches(name.tags));
-    if (deleted.length > 0 || (made.length > 0 && knowsDeletions(before))) {
-      return withDeletions([made], before, deleted, slice, resolutionNanos);
+  async #windowsOf({ name, parts, places }: WalkedSeries): Promise<Uint8Array> {
+    const { raw, resolutionNanos } = this.#options;
+    const before = parts.filter((_, i) => places[i]! >= raw.length);
+    this.#rawParts.fill(undefined);
+    for (const [i, place] of places.entries()) {
+      if (place < raw.length) this.#rawParts[place] = parts[i];
     }
-    return made;
+    await this.#foldParts();
+    const fold = this.#fold;
+    const windows = fold.end();
+    this.windows += windows;
+    const deletions = this.#tombstones.filter(({ matches }) => matches(name.tags));
+    if (deletions.length > 0 || (windows > 0 && knowsDeletions(before))) {
+      this.#deleted ??= new DeletedWindows(this.#wholeSlice, resolutionNanos);
+      const ranges = deletions.map(({ deletion }) => deletion);
+      return this.#deleted.chunks(fold, before, ranges, resolutionNanos);
+    }
+    return windows === 0 ? noBytes : fold.chunks();
   }
 
-  #folded(parts: readonly Uint8Array[]): Uint8Array {
-    const { resolutionNanos } = this.#options;
-    const { startNanos, endNanos } = this.#range;
-    // A series is folded in one go, so one is enough for all.
-    shared ??= new WindowFold();
-    const fold = shared.begin(resolutionNanos, this.#windowsMax);
-    for (let from = startNanos; from < endNanos; ) {
-      const next = from - (from % decodedNanos) + decodedNanos;
-      const to = next < endNanos ? next : endNanos;
-      foldRows(fold, parts, [from, to]);
-      from = to;
+  /** Of each stretch the filesets that have it alone: a long window has rows in hundreds. */
+  async #foldParts(): Promise<void> {
+    const { resolutionNanos, pace } = this.#options;
+    this.#fold.begin(resolutionNanos, this.#windowsMax);
+    for (const { range, places } of this.#stretches) {
+      const parts = places.flatMap((place) => this.#rawParts[place] ?? []);
+      if (parts.length === 0) continue;
+      foldRows(this.#fold, parts, range);
+      if (pace.isDue) await pace.rest(this.#signal);
     }
-    const windows = fold.end();
-    if (windows === 0) return noBytes;
-    this.windows += windows;
-    return fold.chunks(0n);
   }
 
   /**
@@ -199,10 +251,9 @@ class SliceSource implements VolumeSource, AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    idleFolds.push(this.#fold);
     await this.#walk?.[Symbol.asyncDispose]();
   }
 }
 
 const noBytes = new Uint8Array(0);
-/** Made with the first slice. */
-let shared: WindowFold | null = null;

@@ -13,7 +13,7 @@ const sliceWindowsMax = BigInt(foldWindowsMax - 1);
 /** Of the raw retention it is waited for so much at most. */
 const partOfRetention = 8n;
 /** Between two times that the windows of a slice are made, at least; an eighth of the raw retention where that is less. */
-const remadeNanosMax = 600_000_000_000n;
+export const remadeNanosMax = 600_000_000_000n;
 
 /** Windows whose ends are in [startNanos, endNanos). */
 export interface Slice {
@@ -21,27 +21,45 @@ export interface Slice {
   readonly endNanos: bigint;
 }
 
-/**
- * Nanoseconds of a slice: a whole part of a block, so that its windows are in one, of whole windows; the resolution where
- * that is longer than a block.
- * @param rawRetentionNanos of the rows: when the last windows of a slice are due, those of its first must not be gone
- */
-export function sliceNanosOf(
+/** How time is cut into slices: each is in one block, or is one window where that is longer. */
+export interface Cut {
+  readonly blockNanos: bigint;
+  /** The last of a block may be shorter. */
+  readonly sliceNanos: bigint;
+}
+
+/** @param rawRetentionNanos of the rows: when the last windows of a slice are due, those of its first must not be gone */
+export function cutOf(
   resolutionNanos: bigint,
   blockSizeNanos: bigint,
   rawRetentionNanos: bigint,
-): bigint {
-  if (resolutionNanos >= blockSizeNanos) return resolutionNanos;
+): Cut {
+  if (resolutionNanos >= blockSizeNanos) {
+    return { blockNanos: resolutionNanos, sliceNanos: resolutionNanos };
+  }
   const windows = blockSizeNanos / resolutionNanos;
   const ofRetention = rawRetentionNanos / sliceOfRetention;
   const ofTime = (ofRetention < sliceNanosMax ? ofRetention : sliceNanosMax) / resolutionNanos;
   const most = ofTime < sliceWindowsMax ? ofTime : sliceWindowsMax;
-  for (let parts = 1n; parts <= windows; parts++) {
-    if (windows % parts === 0n && windows / parts <= (most > 0n ? most : 1n)) {
-      return (windows / parts) * resolutionNanos;
-    }
+  const parts = ceilOf(windows, most > 0n ? most : 1n);
+  return { blockNanos: blockSizeNanos, sliceNanos: ceilOf(windows, parts) * resolutionNanos };
+}
+
+const ceilOf = (a: bigint, b: bigint): bigint => (a + b - 1n) / b;
+
+/** Slices that have a time of a range, the oldest first. */
+export function slicesIn(
+  { blockNanos, sliceNanos }: Cut,
+  { startNanos, endNanos }: Slice,
+): Slice[] {
+  const slices: Slice[] = [];
+  for (let at = startNanos; at < endNanos; at = slices.at(-1)!.endNanos) {
+    const block = floorTo(at, blockNanos);
+    const start = block + floorTo(at - block, sliceNanos);
+    const [end, blockEnd] = [start + sliceNanos, block + blockNanos];
+    slices.push({ startNanos: start, endNanos: end < blockEnd ? end : blockEnd });
   }
-  return resolutionNanos;
+  return slices;
 }
 
 /** Times of the rows that the windows of a slice are made of: [startNanos, endNanos). */
@@ -75,26 +93,22 @@ export interface ShardSlice extends Slice {
   readonly shard: number;
 }
 
-/** Slices that raw filesets have rows of, the oldest first. */
-export function slicesOf(
-  files: readonly RawFile[],
-  resolutionNanos: bigint,
-  sliceNanos: bigint,
-): ShardSlice[] {
-  const slices = new Map<string, ShardSlice>();
-  for (const { shard, blockStartNanos, endNanos } of files) {
+/** Slices that raw filesets of a shard have rows of, the oldest first. */
+export function slicesOf(files: readonly RawFile[], resolutionNanos: bigint, cut: Cut): Slice[] {
+  const slices = new Map<bigint, Slice>();
+  for (const { blockStartNanos: startNanos, endNanos } of files) {
     // Rows of its last instant may be in the window that ends a resolution later.
-    let startNanos = floorTo(blockStartNanos, sliceNanos);
-    for (; startNanos < endNanos + resolutionNanos; startNanos += sliceNanos) {
-      const slice = { shard, startNanos, endNanos: startNanos + sliceNanos };
-      if (overlaps(rawRangeOf(slice, resolutionNanos), { startNanos: blockStartNanos, endNanos })) {
-        slices.set(`${shard}/${startNanos}`, slice);
+    for (const slice of slicesIn(cut, { startNanos, endNanos: endNanos + resolutionNanos })) {
+      if (overlaps(rawRangeOf(slice, resolutionNanos), { startNanos, endNanos })) {
+        slices.set(slice.startNanos, slice);
       }
     }
   }
-  return [...slices.values()].sort((a, b) => {
-    return a.startNanos < b.startNanos ? -1 : a.startNanos > b.startNanos ? 1 : a.shard - b.shard;
-  });
+  return [...slices.values()].sort(byStart);
+}
+
+export function byStart(a: Slice, b: Slice): number {
+  return a.startNanos < b.startNanos ? -1 : a.startNanos > b.startNanos ? 1 : 0;
 }
 
 /** Of a shard's filesets, in ascending order and without overlap, those that have rows of a range. */
@@ -126,7 +140,7 @@ export function isInMemory({ blockSizeNanos, inMemory }: RawState, range: Slice)
   return false;
 }
 
-function overlaps(a: Slice, b: Slice): boolean {
+export function overlaps(a: Slice, b: Slice): boolean {
   return a.startNanos < b.endNanos && b.startNanos < a.endNanos;
 }
 

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isClosed, isInMemory, rawRangeOf, sliceNanosOf, slicesOf } from './slices.ts';
+import { cutOf, isClosed, isInMemory, rawRangeOf, slicesIn, slicesOf } from './slices.ts';
 
 const minute = 60_000_000_000n;
 const hour = 60n * minute;
+
+const sliceNanosOf = (...args: Parameters<typeof cutOf>) => cutOf(...args).sliceNanos;
 
 test('a slice is a part of a block of whole windows, twelve hours at most, or one window', () => {
   for (const [resolution, block, slice] of [
@@ -20,10 +22,38 @@ test('a slice is a part of a block of whole windows, twelve hours at most, or on
   ] as const) {
     assert.equal(sliceNanosOf(resolution, block, 48n * hour), slice, `${resolution} in ${block}`);
   }
+  // As few as the limits let there be, also where no number of them is a part of the windows of a block.
+  assert.equal(sliceNanosOf(7n * minute, 103n * 7n * minute, 48n * hour), 52n * 7n * minute);
+  assert.equal(sliceNanosOf(17n * minute, 43n * 17n * minute, 48n * hour), 22n * 17n * minute);
   // A quarter of the time that rows are kept.
   assert.equal(sliceNanosOf(5n * minute, 12n * hour, 6n * hour), 90n * minute);
   assert.equal(sliceNanosOf(hour, 24n * hour, 12n * hour), 3n * hour);
   assert.equal(sliceNanosOf(hour, 24n * hour, 2n * hour), hour);
+});
+
+test('the last slice of a block may be shorter, and none reaches into another block', () => {
+  const [step, from] = [7n * minute, 103n * 7n * minute];
+  const cut = cutOf(step, from, 48n * hour);
+  const startsIn = (startNanos: bigint, endNanos: bigint) =>
+    slicesIn(cut, { startNanos, endNanos }).map((slice) => [
+      Number(slice.startNanos / step),
+      Number(slice.endNanos / step),
+    ]);
+  assert.deepEqual(startsIn(0n, 2n * from), [
+    [0, 52],
+    [52, 103],
+    [103, 155],
+    [155, 206],
+  ]);
+  assert.deepEqual(startsIn(from - 1n, from + 1n), [
+    [52, 103],
+    [103, 155],
+  ]);
+  assert.deepEqual(startsIn(51n * step, 52n * step), [[0, 52]]);
+  assert.deepEqual(startsIn(-from, -1n), [
+    [-103, -51],
+    [-51, 0],
+  ]);
 });
 
 test('the rows of a slice are those of its windows, half open to the left', () => {
@@ -35,19 +65,18 @@ test('the rows of a slice are those of its windows, half open to the left', () =
 });
 
 test('slices of filesets are all that have a window of their rows', () => {
-  const file = (shard: number, fromHour: bigint, hours: bigint) => ({
-    shard,
+  const file = (fromHour: bigint, hours: bigint) => ({
+    shard: 1,
     blockStartNanos: fromHour * hour,
     endNanos: (fromHour + hours) * hour,
   });
+  const cut = { blockNanos: 24n * hour, sliceNanos: 12n * hour };
   const startsOf = (...files: ReturnType<typeof file>[]) =>
-    slicesOf(files, hour, 12n * hour).map(
-      ({ shard, startNanos }) => `${shard}: ${startNanos / hour}`,
-    );
+    slicesOf(files, hour, cut).map(({ startNanos }) => Number(startNanos / hour));
   // Rows of 11 to 12 o'clock are in the window of 12, the first of the next slice.
-  assert.deepEqual(startsOf(file(1, 10n, 2n)), ['1: 0', '1: 12']);
-  assert.deepEqual(startsOf(file(1, 8n, 2n)), ['1: 0']);
-  assert.deepEqual(startsOf(file(2, 22n, 8n), file(1, 0n, 2n)), ['1: 0', '2: 12', '2: 24']);
+  assert.deepEqual(startsOf(file(10n, 2n)), [0, 12]);
+  assert.deepEqual(startsOf(file(8n, 2n)), [0]);
+  assert.deepEqual(startsOf(file(22n, 8n), file(0n, 2n)), [0, 12, 24]);
 });
 
 test('a slice is closed when its blocks are, and may have rows in memory then', () => {

@@ -10,7 +10,7 @@ import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
 import { beforeAllTime, type NamespaceState } from '../namespace/namespace.ts';
-import { sliceNanosOf } from './slices.ts';
+import { type Cut, cutOf } from './slices.ts';
 
 export interface StateParts {
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
@@ -33,7 +33,7 @@ export interface Raw extends RowsSince {
 export interface Target {
   readonly namespace: NamespaceState;
   readonly resolutionNanos: bigint;
-  readonly sliceNanos: bigint;
+  readonly cut: Cut;
 }
 
 export function targetsOf({ namespaces }: Pick<StateParts, 'namespaces'>): Target[] {
@@ -45,8 +45,8 @@ export function targetsOf({ namespaces }: Pick<StateParts, 'namespaces'>): Targe
     const { definition, options, blockSizeNanos } = namespace;
     if (!isOfWindows(definition) || !options.flushEnabled || !knowsExpiry(namespace)) return [];
     const { resolutionNanos } = aggregationOf(definition)!;
-    const sliceNanos = sliceNanosOf(resolutionNanos, blockSizeNanos, rawRetentionNanos);
-    return [{ namespace, resolutionNanos, sliceNanos }];
+    const cut = cutOf(resolutionNanos, blockSizeNanos, rawRetentionNanos);
+    return [{ namespace, resolutionNanos, cut }];
   });
 }
 

@@ -16,9 +16,18 @@ export class Pace {
     this.#startedAtMillis = clock.monotonicMillis();
   }
 
+  /** Whether enough was done at a stretch. */
+  get isDue(): boolean {
+    return this.#workedMillis() >= stretchMillisMax;
+  }
+
+  #workedMillis(): number {
+    return this.#clock.monotonicMillis() - this.#startedAtMillis;
+  }
+
   /** Called between two pieces of work: waits when enough was done at a stretch. */
   async rest(signal: AbortSignal | null): Promise<void> {
-    const worked = this.#clock.monotonicMillis() - this.#startedAtMillis;
+    const worked = this.#workedMillis();
     if (worked < stretchMillisMax) return;
     const share = this.#share();
     // One waits for the disk too, so a stretch may look longer than it was: never rest for long.

@@ -71,7 +71,7 @@ class Resolutions implements QueryStorage {
         const { resolutionMillis } = windows.namespace === '5m' ? fine : coarse;
         fold.begin(BigInt(resolutionMillis) * 1_000_000n, timestampNanos.length);
         fold.add(timestampNanos, values).end();
-        parts.push(...floatsOfWindows(apart([fold.chunks(0n)]).typed, windows.column));
+        parts.push(...floatsOfWindows(apart([fold.chunks()]).typed, windows.column));
       }
       offsets[i + 1] = parts.reduce((sum, { length }) => sum + length, 0);
     }

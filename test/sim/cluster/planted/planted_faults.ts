@@ -23,19 +23,21 @@ export const plantedFaults: readonly PlantedFault[] = [
   },
   {
     name: 'windows-that-are-made-once',
-    file: 'node/storage/aggregation/aggregator.ts',
-    right: '      if (note.madeOf === madeOf && !isCut) return null;',
-    wrong: "      if (note.madeOf !== '' && !isCut) return null;",
+    file: 'node/storage/aggregation/made_of.ts',
+    right:
+      '  if (known.includes(chosen) ? !same.includes(chosen) : same.length === 0) return null;',
+    wrong: '  if (same.length < 0) return null;',
   },
   {
     name: 'windows-that-are-noted-after-their-fileset-is-lost',
     file: 'node/storage/aggregation/aggregator.ts',
-    right: '    if (isThere || this.#notes.get(key)?.hasWindows !== true) return;',
-    wrong: '    if (isThere || this.#notes.get(key)?.hasWindows !== false) return;',
+    right:
+      '    return hasWindows && namespace.files.get(shard, namespace.blockStartOf(startNanos)) === null;',
+    wrong: '    return !hasWindows && namespace.files.get(shard, startNanos) === null;',
     beside: [
       {
-        right: '    const gone = this.#notes.retain((key) => {',
-        wrong: '    const gone = this.#notes.retain((key) => { if (key !== null) return true;',
+        right: '      if (!blocks.has(namespace.blockStartOf(note.startNanos))) continue;',
+        wrong: '      if (note !== null) continue;',
       },
     ],
   },
