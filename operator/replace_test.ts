@@ -106,3 +106,25 @@ test('a pod that its machine never lets go is taken from it, and keeps its volum
   );
   assert.equal(world.condition('Ready').status, 'True');
 });
+
+test('a pod that its machine never lets go stays as long as it alone keeps the only copy', async () => {
+  const world = await settledWorld({ replicationFactor: 1, isolationGroups: [{ name: 'a' }] });
+  const at = new Date(world.clock.nowMillis()).toISOString();
+  for (const [kind, name] of [
+    ['PersistentVolumeClaim', 'data-c-a-0'],
+    ['Pod', 'c-a-0'],
+  ] as const) {
+    const object = structuredClone(world.kube.find(kind, name));
+    object.metadata.deletionTimestamp = at;
+    world.kube.store(object);
+  }
+  await minutes(world, 30);
+  assert.deepEqual(
+    world.kube.writes.filter((write) => write.startsWith('DELETE')),
+    [],
+  );
+  assert.match(
+    world.condition('Ready').message,
+    /of which there is one copy, are lost: annotate pod/,
+  );
+});

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KubeError } from './kube/kube_api.ts';
-import { World, settledWorld } from './world_testing.ts';
+import { World, settledWorld, specOf } from './world_testing.ts';
 
 /** Nodes that were taken away, those of one pass together. */
 async function rolled(world: World, change: () => void): Promise<string[]> {
@@ -75,6 +75,33 @@ test('a node that alone keeps a deleted volume with the only copy is not rolled 
   const pod = structuredClone(world.kube.find('Pod', 'c-a-0'));
   pod.metadata.annotations = { 'tsdb.io/replace': 'true' };
   assert.deepEqual(await rolled(world, () => world.kube.store(pod)), ['EVICT a-0']);
+});
+
+test('a node that never served is started anew although its volume was deleted', async () => {
+  const world = new World();
+  world.badImages.add('node:bad');
+  world.addCluster(specOf({ nodes: { replicasPerGroup: 1, image: 'node:bad' } }));
+  for (let pass = 0; pass < 20; pass++) {
+    await world.reconcile();
+    await world.clock.pass(2_000);
+    await world.advance();
+  }
+  deleteVolume(world, 'c-a-0');
+  image(world, '2')();
+  await world.settle();
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('a node that does not serve and is kept for its volume says why', async () => {
+  const world = await settledWorld({ replicationFactor: 1, isolationGroups: [{ name: 'a' }] });
+  world.broken.add('c-a-0');
+  await world.advance();
+  deleteVolume(world, 'c-a-0');
+  assert.deepEqual(await rolled(world, image(world, '2')), []);
+  assert.match(
+    world.condition('Ready').message,
+    /c-a-0 starts anew when a person says .* one copy/,
+  );
 });
 
 test('of several copies the one on a deleted volume is rolled like any other, and alone', async () => {

@@ -30,7 +30,10 @@ export function addNamespace(registry: NamespaceRegistry, namespace: Namespace):
     throw new TsdbError('CONFLICT', 'namespace with the same ID already exists');
   }
   if (registry.size >= namespacesMax) throw badRequest(`more than ${namespacesMax} namespaces`);
-  const problem = namespaceProblem(namespace) ?? aggregationConflict(registry, namespace);
+  const problem =
+    namespaceProblem(namespace) ??
+    aggregationProblem(namespace) ??
+    aggregationConflict(registry, namespace);
   if (problem !== null) throw badRequest(`bad namespace metadata: ${problem}`);
   return withNamespace(registry, namespace);
 }
@@ -68,7 +71,11 @@ export function updateNamespace(
       extendedOptions: update.extendedOptions ?? options.extendedOptions,
     },
   };
-  const problem = namespaceProblem(updated) ?? aggregationConflict(registry, updated);
+  // What a release before has taken stays as it is.
+  const problem =
+    namespaceProblem(updated) ??
+    (update.aggregations === null ? null : aggregationProblem(updated)) ??
+    aggregationConflict(registry, updated);
   if (problem !== null) throw badRequest(`bad namespace metadata: ${problem}`);
   if (schemasOf(updated) !== null && aggregationOf(updated) !== null) {
     throw badRequest(
@@ -81,12 +88,10 @@ export function updateNamespace(
     );
   }
   const next = withNamespace(registry, keepingFloor(namespace, updated, nowNanos));
-  const isShorter =
-    updated.options.retentionOptions.retentionPeriodNanos < retentionOptions.retentionPeriodNanos;
-  const unmade = isReady(updated) && isShorter ? windowsProblem(next) : null;
+  const unmade = unmadeWindows(registry, next);
   if (unmade !== null) {
     throw badRequest(
-      `options.retentionOptions: cannot shorten the retention of namespace ${name}: ${unmade}`,
+      `options.retentionOptions: cannot change the retention of namespace ${name}: ${unmade}`,
     );
   }
   return next;
@@ -100,8 +105,7 @@ export function deleteNamespace(
 ): NamespaceRegistry {
   const namespace = namespaceOf(registry, name);
   const others = whenDeleted(without(registry, name), namespace, nowNanos);
-  // Who takes the last samples away wants no more of them, nor windows.
-  const problem = readySamples(others).length === 0 ? null : windowsProblem(others);
+  const problem = unmadeWindows(registry, others);
   if (problem !== null) throw badRequest(`cannot delete namespace ${name}: ${problem}`);
   return others;
 }
@@ -139,8 +143,9 @@ function isSameAggregation(before: Namespace, after: Namespace): boolean {
   return a === b;
 }
 
-/** Of the retention of samples, so much may go by until those in memory are in files (docs/AGGREGATION.md). */
+/** Of the retention of samples, so much may go by until those in memory are in files, and no more (docs/AGGREGATION.md). */
 const waitPartOfRetention = 8n;
+const waitNanosMax = 600_000_000_000n;
 
 /** @throws {TsdbError} BAD_REQUEST for an aggregated one that nobody makes windows for, CONFLICT as long as there are no samples */
 export function checkReadyable(registry: NamespaceRegistry, namespace: Namespace): void {
@@ -173,39 +178,53 @@ export function checkReadyable(registry: NamespaceRegistry, namespace: Namespace
   if (problem !== null) throw badRequest(`${cannot}, and ${problem}`);
 }
 
-/** Why windows of a READY namespace cannot be made; null when all can. */
-function windowsProblem(registry: NamespaceRegistry): string | null {
-  for (const namespace of registry.values()) {
+/** Which windows of a READY namespace could be made before a change and cannot after it, and why; null for none. */
+function unmadeWindows(before: NamespaceRegistry, after: NamespaceRegistry): string | null {
+  // Who takes the last samples away wants no more of them, nor windows.
+  if (readySamples(after).length === 0) return null;
+  for (const namespace of after.values()) {
     if (!isReady(namespace) || !isOfWindows(namespace)) continue;
-    const problem = problemOfWindows(registry, namespace);
-    if (problem !== null)
-      return `namespace ${namespace.name} has windows of its samples: ${problem}`;
+    const problem = problemOfWindows(after, namespace);
+    const known = before.get(namespace.name);
+    if (problem === null || known === undefined || problemOfWindows(before, known) !== null) {
+      continue;
+    }
+    return `namespace ${namespace.name} has windows of its samples: ${problem}`;
   }
   return null;
 }
 
-/** Why no windows can be made for a namespace; null when they can. */
+/** Why no windows can be made for a namespace of any of samples; null when they can. */
 function problemOfWindows(registry: NamespaceRegistry, namespace: Namespace): string | null {
-  const samples = readySamples(registry).filter(({ options }) => options.flushEnabled);
-  const [first] = samples;
-  if (first === undefined) {
-    return 'no namespace of samples with flushEnabled is ready: windows are made of filesets';
-  }
-  const { retentionPeriodNanos, blockSizeNanos, bufferPastNanos } = samples
-    .map(({ options }) => options.retentionOptions)
-    .reduce((a, b) => (b.retentionPeriodNanos > a.retentionPeriodNanos ? b : a));
+  const problems = readySamples(registry)
+    .filter(({ options }) => options.flushEnabled)
+    .toSorted((a, b) => (retentionOf(a) > retentionOf(b) ? -1 : 1))
+    .map((samples) => problemOfWindowsOf(samples, namespace));
+  if (problems.includes(null)) return null;
+  return (
+    problems[0] ??
+    'no namespace of samples with flushEnabled is ready: windows are made of filesets'
+  );
+}
+
+const retentionOf = ({ options }: Namespace): bigint =>
+  options.retentionOptions.retentionPeriodNanos;
+
+function problemOfWindowsOf(samples: Namespace, namespace: Namespace): string | null {
+  const { blockSizeNanos, bufferPastNanos } = samples.options.retentionOptions;
+  const [samplesNanos, windowsNanos] = [samples, namespace].map(retentionOf) as [bigint, bigint];
+  const part = samplesNanos / waitPartOfRetention;
   const neededNanos =
     aggregationOf(namespace)!.resolutionNanos +
     blockSizeNanos +
     bufferPastNanos +
-    retentionPeriodNanos / waitPartOfRetention;
+    (part < waitNanosMax ? part : waitNanosMax);
   const show = formatDurationNanos;
-  if (neededNanos > retentionPeriodNanos) {
-    return `samples are not kept for as long as it takes to make a window: ${show(retentionPeriodNanos)}, ${show(neededNanos)} are needed`;
+  if (neededNanos > samplesNanos) {
+    return `samples are not kept for as long as it takes to make a window: ${show(samplesNanos)}, ${show(neededNanos)} are needed`;
   }
-  const keptNanos = namespace.options.retentionOptions.retentionPeriodNanos;
-  if (neededNanos > keptNanos) {
-    return `windows are not kept for as long as it takes to make one: ${show(keptNanos)}, ${show(neededNanos)} are needed`;
+  if (neededNanos > windowsNanos) {
+    return `windows are not kept for as long as it takes to make one: ${show(windowsNanos)}, ${show(neededNanos)} are needed`;
   }
   return null;
 }
@@ -242,11 +261,8 @@ function namespaceProblem(namespace: Namespace): string | null {
   if (indexOptions.enabled && indexOptions.blockSizeNanos !== blockSize) {
     return `index block size must be the data block size ${show(blockSize)}: ${show(indexOptions.blockSizeNanos)}`;
   }
-  const ofWindows = (aggregations ?? []).filter(({ aggregated }) => aggregated);
-  if (ofWindows.length > 1) {
-    return `an aggregated namespace has one resolution: ${ofWindows.length} elements of aggregations are aggregated`;
-  }
-  for (const { attributes } of ofWindows) {
+  for (const { aggregated, attributes } of aggregations ?? []) {
+    if (!aggregated) continue;
     if (attributes === null || attributes.resolutionNanos <= 0n) {
       return 'an aggregated namespace needs a positive resolution in attributes';
     }
@@ -254,14 +270,23 @@ function namespaceProblem(namespace: Namespace): string | null {
     if (resolutionNanos < resolutionNanosMin) {
       return `resolution must be at least ${show(resolutionNanosMin)}: ${show(resolutionNanos)}`;
     }
-    if (resolutionNanos % nanosPerMilli !== 0n) {
-      return `resolution must be whole milliseconds: ${show(resolutionNanos)}`;
-    }
     if (blockSize % resolutionNanos !== 0n && resolutionNanos % blockSize !== 0n) {
       return `resolution must divide the block size ${show(blockSize)}, or be a multiple of it: ${show(resolutionNanos)}`;
     }
   }
   return null;
+}
+
+/** What namespaces may have that were made before it was looked at. */
+function aggregationProblem({ options }: Namespace): string | null {
+  const all = (options.aggregations ?? []).filter(({ aggregated }) => aggregated);
+  if (all.length > 1) {
+    return `an aggregated namespace has one resolution: ${all.length} elements of aggregations are aggregated`;
+  }
+  const resolutionNanos = all[0]?.attributes?.resolutionNanos ?? 0n;
+  return resolutionNanos % nanosPerMilli === 0n
+    ? null
+    : `resolution must be whole milliseconds: ${formatDurationNanos(resolutionNanos)}`;
 }
 
 /** Two aggregated namespaces of one resolution and retention could not be told apart. */

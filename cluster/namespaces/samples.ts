@@ -112,7 +112,8 @@ export function keepingFloor(before: Namespace, after: Namespace, nowNanos: bigi
   const [had, has] = [before, after].map(
     (one) => one.options.retentionOptions.retentionPeriodNanos,
   );
-  if (has! <= had!) return after;
+  // One that is not ready has had no rows.
+  if (!isReady(before) || has! <= had!) return after;
   const floor = nowNanos - had!;
   if (isOfWindows(before)) {
     const { completeSinceNanos = floor } = before;

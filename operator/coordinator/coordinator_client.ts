@@ -1,7 +1,7 @@
 /** The coordinator's admin API as the operator calls it, over the cluster's coordinator Service. */
 import type { Env } from '#lib/env/env.ts';
 import { type HttpClientResponse, httpRequest } from '#lib/env/http.ts';
-import { TsdbError } from '#lib/errors.ts';
+import { type ErrorCode, TsdbError } from '#lib/errors.ts';
 import {
   healthsOf,
   type InstanceHealth,
@@ -257,9 +257,16 @@ interface Request {
   readonly millisMax: number;
 }
 
+/** Answers that say nothing of what was asked for. */
+const codes: Readonly<Record<number, ErrorCode>> = {
+  404: 'NOT_FOUND',
+  409: 'CONFLICT',
+  429: 'RESOURCE_EXHAUSTED',
+};
+
 function failureOf(request: string, { status, body }: HttpClientResponse): TsdbError {
   const text = Buffer.from(body.subarray(0, errorBytesMax)).toString();
-  const code = status === 409 ? 'CONFLICT' : status < 500 ? 'BAD_REQUEST' : 'UNAVAILABLE';
+  const code = codes[status] ?? (status < 500 ? 'BAD_REQUEST' : 'UNAVAILABLE');
   const call = `${request}: ${status}`;
   const said = saidOf(status, text);
   if (said === null) return new TsdbError(code, `${call} ${text.slice(0, textCharactersMax)}`);

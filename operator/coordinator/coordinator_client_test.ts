@@ -61,7 +61,10 @@ test('no placement is null, and what is refused has its code', async () => {
     },
   );
   for (const [status, code] of [
+    [400, 'BAD_REQUEST'],
+    [404, 'NOT_FOUND'],
     [409, 'CONFLICT'],
+    [429, 'RESOURCE_EXHAUSTED'],
     [503, 'UNAVAILABLE'],
   ] as const) {
     await served(

@@ -108,6 +108,13 @@ export function evictionPart(
   return waitingFor('Replacing', message);
 }
 
+/** Nobody has ever known of a placement: there is nothing on any volume. */
+function hasNeverServed({ cluster, coordinator, record, recordProblem }: Observed): boolean {
+  if (!coordinator.reachable || coordinator.placement !== null) return false;
+  const isKnown = (record?.placement ?? null) !== null || recordProblem !== null;
+  return !isKnown && !coordinator.awaitsApproval && (cluster.status?.placementVersion ?? 0) === 0;
+}
+
 /** Why the volume cannot be given up now; null when what is on it is elsewhere too. */
 export function dangerOf(
   observed: Observed,
@@ -118,7 +125,7 @@ export function dangerOf(
   if (claim !== null && isUnbound(claim)) return null;
   const { name, labels } = pod.metadata;
   if (labels?.[label.component] === 'etcd') return etcdDanger(observed, name);
-  if (placement === null) return 'the placement is known';
+  if (placement === null) return hasNeverServed(observed) ? null : 'the placement is known';
   const own = placement.instances[name];
   // It has never joined, or has left: there is nothing on it.
   if (own === undefined) {

@@ -31,7 +31,7 @@ import {
 import { replacePart } from './replace.ts';
 import { isSettled, nodesReadiness, othersReadiness, withoutCoordinators } from './readiness.ts';
 import { refusedResizes, resizePodsPart } from './resize.ts';
-import { deadRollPart, etcdRollPart, liveRollPart } from './roll.ts';
+import { deadRollPart, etcdRollPart, keptDeadPart, liveRollPart } from './roll.ts';
 import { madeComponents, type Rollout, rolloutOf } from './rollout.ts';
 import type { Action } from '../action/action.ts';
 import { nothing, type Part, type Plan, type Reason, stalledBy, waitingFor } from '../part/part.ts';
@@ -177,7 +177,8 @@ function nodesPart(
   const readiness = nodesReadiness(observed);
   const roll =
     readiness === null && etcd === null ? nextRoll(observed, desired, rollout, placement) : null;
-  return roll ?? moving ?? replacing ?? readiness ?? othersReadiness(observed) ?? nothing;
+  const kept = roll ?? moving ?? replacing ?? keptDeadPart(observed, rollout, known);
+  return kept ?? readiness ?? othersReadiness(observed) ?? nothing;
 }
 
 /** One component at a time, etcd first: nodes are evicted only by an etcd that is whole. */

@@ -11,7 +11,7 @@ import type { Action } from '../action/action.ts';
 import { annotation, label } from '../resource/keys.ts';
 import { isStuck, isUnbound, type Pod, podReady } from '../resource/kube_objects.ts';
 import { replaceAfterMillis } from '../resource/tsdb_cluster.ts';
-import { dangerOf, type GivenUp } from './doubts.ts';
+import { dangerOf, type GivenUp, goingVolume } from './doubts.ts';
 import type { Rollout } from './rollout.ts';
 import { doing, type Part, waitingFor } from '../part/part.ts';
 import { unfitVolumes } from '../observe/volume_classes.ts';
@@ -89,7 +89,9 @@ function lostPod(observed: Observed, pod: Pod): Lost | null {
   if (waitMillis === null || isEnding) return null;
   if (deletionTimestamp !== undefined) {
     const dueInMillis = Math.max(0, waitMillis - forMillis);
-    return { pod, claim: null, why: 'its machine does not say that it has ended', dueInMillis };
+    // A volume that was deleted goes when the pod does.
+    const going = goingVolume(observed, pod);
+    return { pod, claim: going, why: 'its machine does not say that it has ended', dueInMillis };
   }
   const sinceMillis = observed.awaySinceMillis.get(metadata.name);
   if (sinceMillis === undefined || claim === null) return null;

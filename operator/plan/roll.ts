@@ -77,6 +77,21 @@ export function deadRollPart(
   return next === undefined ? null : replacing(observed, next.pod);
 }
 
+/** The first outdated pod that does not serve and would be replaced, but for its volume, which goes with it. */
+export function keptDeadPart(
+  observed: Observed,
+  { isApproved }: Rollout,
+  placement: PlacementView | null,
+): Part | null {
+  if (!isApproved) return null;
+  for (const { pod, outdated } of [...etcdPods(observed), ...rollingPods(observed)]) {
+    if (!outdated || podReady(pod)) continue;
+    const kept = evictionPart(observed, placement, pod);
+    if (kept !== null) return kept;
+  }
+  return null;
+}
+
 /**
  * Whether a node that is not ready can go whatever else is broken: its process does not answer, or the placement counts
  * on nothing of it. One that lacks some blocks, or takes its time, still serves the rest: it goes when all others serve,
