@@ -16,7 +16,14 @@ import {
   type RuntimeOptions,
   type StagingStatus,
 } from './namespaces.ts';
-import { isOfWindows, keepingFloor, readySamples, whenDeleted, whenReady } from './samples.ts';
+import {
+  isOfWindows,
+  keepingFloor,
+  readySamples,
+  whenDeleted,
+  whenReady,
+  windowsWaitNanos,
+} from './samples.ts';
 import { schemasOf } from './schemas.ts';
 
 const stagingOrder: readonly StagingStatus[] = ['UNKNOWN', 'INITIALIZING', 'READY'];
@@ -143,10 +150,6 @@ function isSameAggregation(before: Namespace, after: Namespace): boolean {
   return a === b;
 }
 
-/** Of the retention of samples, so much may go by until those in memory are in files, and no more (docs/AGGREGATION.md). */
-const waitPartOfRetention = 8n;
-const waitNanosMax = 600_000_000_000n;
-
 /** @throws {TsdbError} BAD_REQUEST for an aggregated one that nobody makes windows for, CONFLICT as long as there are no samples */
 export function checkReadyable(registry: NamespaceRegistry, namespace: Namespace): void {
   const aggregation = aggregationOf(namespace);
@@ -213,12 +216,11 @@ const retentionOf = ({ options }: Namespace): bigint =>
 function problemOfWindowsOf(samples: Namespace, namespace: Namespace): string | null {
   const { blockSizeNanos, bufferPastNanos } = samples.options.retentionOptions;
   const [samplesNanos, windowsNanos] = [samples, namespace].map(retentionOf) as [bigint, bigint];
-  const part = samplesNanos / waitPartOfRetention;
   const neededNanos =
     aggregationOf(namespace)!.resolutionNanos +
     blockSizeNanos +
     bufferPastNanos +
-    (part < waitNanosMax ? part : waitNanosMax);
+    windowsWaitNanos(samplesNanos);
   const show = formatDurationNanos;
   if (neededNanos > samplesNanos) {
     return `samples are not kept for as long as it takes to make a window: ${show(samplesNanos)}, ${show(neededNanos)} are needed`;

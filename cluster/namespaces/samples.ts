@@ -83,6 +83,20 @@ export function isOfWindows(namespace: Namespace): boolean {
   return !isUnaggregated(namespace) && aggregationOf(namespace)?.downsampleAll === true;
 }
 
+/** Of the retention of samples windows wait for so much at most. */
+const waitPartOfRetention = 8n;
+export const windowsWaitNanosMax = 600_000_000_000n;
+
+/**
+ * How long windows wait for rows that are not in files yet, and how long those that are made stay before they are made once
+ * more for rows that came since (docs/AGGREGATION.md).
+ * @param retentionNanos of the samples
+ */
+export function windowsWaitNanos(retentionNanos: bigint): bigint {
+  const part = retentionNanos / waitPartOfRetention;
+  return part < windowsWaitNanosMax ? part : windowsWaitNanosMax;
+}
+
 function readSamplesOf(namespace: Namespace): ReadSamples {
   const retentionNanos = namespace.options.retentionOptions.retentionPeriodNanos;
   return { retentionNanos, ...rowsSinceOf(namespace) };

@@ -4,7 +4,12 @@
  */
 import { isReady } from '#cluster/namespaces/namespaces.ts';
 import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
-import { hasAllFrom, samplesParts } from '#cluster/namespaces/samples.ts';
+import {
+  hasAllFrom,
+  samplesParts,
+  windowsWaitNanos,
+  windowsWaitNanosMax,
+} from '#cluster/namespaces/samples.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { blockOverlaps } from '#lib/block_time.ts';
 import { messageOf } from '#lib/errors.ts';
@@ -29,8 +34,6 @@ import {
   isClosed,
   isInMemory,
   rawRangeOf,
-  remadeAfterNanos,
-  remadeNanosMax,
   type ShardSlice,
   type Slice,
 } from './slices.ts';
@@ -45,7 +48,7 @@ const lookMillis = 60_000;
 /** Slices that are looked at in one stretch of the main loop. */
 const slicesAtOnce = 64;
 const nanosPerMilli = 1_000_000n;
-const pauseMillisMax = Number(remadeNanosMax / nanosPerMilli);
+const pauseMillisMax = Number(windowsWaitNanosMax / nanosPerMilli);
 
 export interface AggregatorParts extends VolumeParts {
   readonly log: Log;
@@ -427,7 +430,7 @@ function deletionsOf({ tombstones }: NamespaceState, slice: Slice): number {
 
 /** How long slices wait: for rows of memory, and before they are made once more. */
 function pauseMillisOf(used: readonly Raw[]): number {
-  const nanos = used.map(({ retentionNanos }) => remadeAfterNanos(retentionNanos));
+  const nanos = used.map(({ retentionNanos }) => windowsWaitNanos(retentionNanos));
   return Number(nanos.reduce((a, b) => (b > a ? b : a)) / nanosPerMilli);
 }
 

@@ -10,10 +10,6 @@ const sliceOfRetention = 4n;
 const sliceNanosMax = 12n * 3_600_000_000_000n;
 /** One less than a series may have at once: a slice has a window for each end in it, and one begins before it. */
 const sliceWindowsMax = BigInt(foldWindowsMax - 1);
-/** Of the raw retention it is waited for so much at most. */
-const partOfRetention = 8n;
-/** Between two times that the windows of a slice are made, at least; an eighth of the raw retention where that is less. */
-export const remadeNanosMax = 600_000_000_000n;
 
 /** Windows whose ends are in [startNanos, endNanos). */
 export interface Slice {
@@ -142,15 +138,6 @@ export function isInMemory({ blockSizeNanos, inMemory }: RawState, range: Slice)
 
 export function overlaps(a: Slice, b: Slice): boolean {
   return a.startNanos < b.endNanos && b.startNanos < a.endNanos;
-}
-
-/**
- * How long the windows of a slice stay before they are made once more for rows that came since, and how long it is waited for
- * rows of memory.
- */
-export function remadeAfterNanos(rawRetentionNanos: bigint): bigint {
-  const part = rawRetentionNanos / partOfRetention;
-  return part < remadeNanosMax ? part : remadeNanosMax;
 }
 
 function floorTo(nanos: bigint, step: bigint): bigint {
