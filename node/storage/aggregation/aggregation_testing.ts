@@ -10,6 +10,7 @@ import { type FoldedWindow, foldTwin } from '#engine/aggregation/fold_twin.ts';
 import { readTyped } from '#engine/store/typed_chunks.ts';
 import { bitsOfDouble } from '#engine/typed/typed_value.ts';
 import { windowOfValue } from '#engine/typed/window.ts';
+import type { Clock } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { nextVersion, versionAtNanos } from '#lib/hybrid_clock.ts';
 import { silentLog } from '#lib/log.ts';
@@ -236,10 +237,8 @@ export class World {
   }
 }
 
-/** An aggregator of the same folder for whose clock everything takes long, and how often it has let others have a turn. */
-export async function slowAggregator(
-  world: World,
-): Promise<{ readonly aggregator: Aggregator; readonly rests: () => number }> {
+/** For which everything takes long, and how often somebody has slept by it. */
+export function slowClock(): { readonly clock: Clock; readonly rests: () => number } {
   let millis = 0;
   let rests = 0;
   const clock = {
@@ -250,11 +249,19 @@ export async function slowAggregator(
       return realEnv.clock.sleep(0, signal);
     },
   };
+  return { clock, rests: () => rests };
+}
+
+/** An aggregator of the same folder for whose clock everything takes long, and how often it has let others have a turn. */
+export async function slowAggregator(
+  world: World,
+): Promise<{ readonly aggregator: Aggregator; readonly rests: () => number }> {
+  const { clock, rests } = slowClock();
   const { log, dataFolder, store, shards, formats, namespaces } = world.database;
   const parts = { log, dataFolder, store, shards, formats, namespaces };
   const notes = await SliceNotes.open(realEnv.disk, silentLog, world.folder);
   const aggregator = new Aggregator({ ...parts, env: { ...realEnv, clock } }, notes);
-  return { aggregator, rests: () => rests };
+  return { aggregator, rests };
 }
 
 /** A gauge every half minute, with a row at each full window. */

@@ -8,6 +8,7 @@ import { digest128 } from '#lib/hashing/digest128.ts';
 import { silentLog } from '#lib/log.ts';
 import { writeCheckedJson } from '../../persist/checked_json.ts';
 import { Pace } from '../flush/pace.ts';
+import { slowClock } from './aggregation_testing.ts';
 import { notesFile, type SliceNote, SliceNotes } from './notes.ts';
 
 const { disk } = realEnv;
@@ -50,21 +51,12 @@ test('notes are small, and others get a turn while many are saved', async () => 
       });
     }
   }
-  let millis = 0;
-  let rests = 0;
-  const clock = {
-    ...realEnv.clock,
-    monotonicMillis: () => (millis += 5),
-    sleep: (_: number, signal: AbortSignal) => {
-      rests += 1;
-      return realEnv.clock.sleep(0, signal);
-    },
-  };
+  const { clock, rests } = slowClock();
   const saved = notes.save(new Pace(clock, () => 1));
   // What is noted meanwhile is not lost, whatever has been written of its shard.
   notes.delete('1700000000001/0', notes.of('1700000000001/0')[0]!);
   await saved;
-  assert.ok(rests >= shards, `${rests} rests`);
+  assert.ok(rests() >= shards, `${rests()} rests`);
   const size = await disk.size(`${folder}/${notesFile}`);
   assert.ok(size! < 110 * shards * slices, `${size} bytes`);
   await notes.save(unhurried());
