@@ -46,7 +46,7 @@ function textOf(action: Action, observed: Observed): Omit<EventText, 'type'> | n
     case 'etcd-disarm':
       return {
         reason: 'EtcdAlarmDisarmed',
-        message: `alarm ${action.alarm} of etcd is taken back`,
+        message: `alarm ${action.alarm.kind} of etcd is taken back`,
       };
     case 'evict-pod': {
       const pods = namesOf([action.pod, ...action.together]);

@@ -175,13 +175,15 @@ test('room is given back by the leader last, and an alarm taken back when there 
   const world = await settledWorld();
   world.etcd.lead('c-etcd-0');
   world.etcd.dbBytesInUse = 10 ** 6;
-  world.etcd.alarms = ['NOSPACE'];
+  world.etcd.raise('NOSPACE', 'c-etcd-1');
+  world.etcd.raise('NOSPACE', 'c-etcd-2');
   for (const name of membersOf(3)) world.etcd.dbBytes[name] = 2 ** 31;
   await passes(world, 10);
   assert.deepEqual(world.etcd.calls, [
     ...['defragment c-etcd-1', 'defragment c-etcd-2', 'defragment c-etcd-0'],
-    'disarm NOSPACE',
+    ...['disarm NOSPACE', 'disarm NOSPACE'],
   ]);
+  assert.deepEqual(world.etcd.alarms, []);
   const { etcd } = world.cluster.status as Json;
   assert.deepEqual(
     etcd.members.map(({ name, leader }: Json) => [name, leader]),
@@ -191,6 +193,35 @@ test('room is given back by the leader last, and an alarm taken back when there 
       ['c-etcd-2', false],
     ],
   );
+});
+
+// What is in use is more than half of the quota and less than nine tenths: without the room of the rest the alarm
+// would come back with the next write.
+test('an etcd that is full gives back room when there is little of it, and before it is full', async () => {
+  for (const isFull of [true, false]) {
+    const world = await settledWorld();
+    world.etcd.lead('c-etcd-0');
+    world.etcd.dbBytesInUse = 2 ** 31 * 0.7;
+    if (isFull) world.etcd.raise('NOSPACE', 'c-etcd-1');
+    for (const name of membersOf(3)) world.etcd.dbBytes[name] = 2 ** 31 * 0.95;
+    await passes(world, 10);
+    assert.deepEqual(world.etcd.calls, [
+      ...['defragment c-etcd-1', 'defragment c-etcd-2', 'defragment c-etcd-0'],
+      ...(isFull ? ['disarm NOSPACE'] : []),
+    ]);
+  }
+});
+
+test('the alarm of a member that has been removed is taken back', async () => {
+  const world = await settledWorld();
+  world.etcd.raise('CORRUPT', 'c-etcd-1');
+  await passes(world, 3);
+  const stalled = world.condition('Stalled');
+  assert.equal(stalled?.message, 'etcd has alarms: CORRUPT of c-etcd-1');
+  world.loseVolume('c-etcd-1');
+  await passes(world, 30);
+  assert.deepEqual(world.etcd.alarms, []);
+  assert.equal(world.condition('Ready').status, 'True');
 });
 
 test('an etcd that does not answer is no reason to write the status again and again', async () => {

@@ -1,5 +1,6 @@
 /** What the operator can do, and by what an attempt is known again. */
 import type { InstanceRequest } from '../coordinator/coordinator_client.ts';
+import type { EtcdAlarm } from '../etcd/etcd_admin.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import type { KubeObject, Pod, ResourceRequirements } from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
@@ -23,7 +24,7 @@ export type Action =
   | { readonly kind: 'etcd-remove'; readonly pod: string; readonly memberId: string }
   | { readonly kind: 'etcd-move-leader'; readonly pod: string; readonly toMemberId: string }
   | { readonly kind: 'etcd-defragment'; readonly pod: string }
-  | { readonly kind: 'etcd-disarm'; readonly alarm: string }
+  | { readonly kind: 'etcd-disarm'; readonly alarm: EtcdAlarm }
   | {
       readonly kind: 'evict-pod';
       readonly pod: Pod;
@@ -109,7 +110,7 @@ export function objectOf(action: Action): string {
     case 'etcd-defragment':
       return action.pod;
     case 'etcd-disarm':
-      return action.alarm;
+      return `${action.alarm.kind} ${action.alarm.memberId}`;
     case 'evict-pod':
     case 'resize-pod':
     case 'replace-pod':

@@ -303,7 +303,7 @@ export function summaryOf(action: Action): Record<string, string> {
     case 'etcd-move-leader':
       return { pod: action.pod, to: action.toMemberId };
     case 'etcd-disarm':
-      return { alarm: action.alarm };
+      return { alarm: action.alarm.kind, member: action.alarm.memberId };
     case 'evict-pod':
       return { pod: podNames([action.pod, ...action.together]), reason: action.reason };
     case 'resize-pod':

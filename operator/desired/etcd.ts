@@ -170,9 +170,9 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
               ...livenessProbes('/metrics', port.etcdMetrics),
               readinessProbe: {
                 // Serializable: a member that has no quorum is still itself; the operator judges
-                // quorum.
+                // quorum. An alarm is one of all members: with it each of them could be evicted at once.
                 httpGet: {
-                  path: '/health?serializable=true',
+                  path: '/health?serializable=true&exclude=NOSPACE&exclude=CORRUPT',
                   // Who speaks TLS wants a certificate of its clients, and the kubelet has none.
                   port: etcd.tls === undefined ? port.etcdClient : port.etcdMetrics,
                   scheme: 'HTTP',

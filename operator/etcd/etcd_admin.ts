@@ -23,14 +23,21 @@ export interface EtcdMemberState {
   readonly dbBytesInUse: number;
 }
 
+/** That a member is in a state in which etcd takes no writes, or nothing at all. */
+export interface EtcdAlarm {
+  /** Who has raised it; it stays when that member goes. */
+  readonly memberId: string;
+  /** Such as NOSPACE. */
+  readonly kind: string;
+}
+
 /** What a quorum of members says, or why none does. */
 export type EtcdView =
   | { readonly reachable: false; readonly problem: string }
   | {
       readonly reachable: true;
       readonly members: readonly EtcdMember[];
-      /** Such as NOSPACE. */
-      readonly alarms: readonly string[];
+      readonly alarms: readonly EtcdAlarm[];
     };
 
 /** The calls that the operator makes; a fake one has them too. */
@@ -46,8 +53,7 @@ export interface EtcdAdmin {
   moveLeader(leader: string, toMemberId: string, signal: AbortSignal): Promise<void>;
   /** The member of this pod gives back room, and answers nothing meanwhile. */
   defragment(pod: string, signal: AbortSignal): Promise<void>;
-  /** Takes all alarms of this kind back. */
-  disarm(alarm: string, signal: AbortSignal): Promise<void>;
+  disarm(alarm: EtcdAlarm, signal: AbortSignal): Promise<void>;
 }
 
 /** What is asked has short answers; the image that gives them may be anybody's. */
@@ -150,10 +156,13 @@ export class EtcdClient implements EtcdAdmin {
     }
   }
 
-  async #alarms(signal: AbortSignal): Promise<readonly string[]> {
+  async #alarms(signal: AbortSignal): Promise<readonly EtcdAlarm[]> {
     const answer = await this.#ask('/v3/maintenance/alarm', { action: 'GET' }, signal);
     const alarms = (answer['alarms'] ?? []) as readonly Json[];
-    return [...new Set(alarms.map(({ alarm }) => textOf(alarm)))];
+    return alarms.map(({ memberID, alarm }) => ({
+      memberId: textOf(memberID),
+      kind: textOf(alarm),
+    }));
   }
 
   async addLearner(peerUrl: string, signal: AbortSignal): Promise<void> {
@@ -177,8 +186,9 @@ export class EtcdClient implements EtcdAdmin {
     await this.#call(pod, '/v3/maintenance/defragment', {}, defragmentMillisMax, signal);
   }
 
-  async disarm(alarm: string, signal: AbortSignal): Promise<void> {
-    const body = { action: 'DEACTIVATE', memberID: '0', alarm };
+  async disarm({ memberId, kind }: EtcdAlarm, signal: AbortSignal): Promise<void> {
+    // By its member: for etcd 0 is no other member than any other number, and it would answer 200.
+    const body = { action: 'DEACTIVATE', memberID: memberId, alarm: kind };
     await this.#ask('/v3/maintenance/alarm', body, signal);
   }
 

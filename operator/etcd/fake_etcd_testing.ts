@@ -4,7 +4,7 @@
  * taken the quorum away.
  */
 import { TsdbError } from '#lib/errors.ts';
-import type { EtcdAdmin, EtcdMember, EtcdView } from './etcd_admin.ts';
+import type { EtcdAdmin, EtcdAlarm, EtcdMember, EtcdView } from './etcd_admin.ts';
 
 interface Member {
   readonly id: string;
@@ -35,7 +35,7 @@ export class FakeEtcd implements EtcdAdmin {
   readonly amnesiacs: string[] = [];
   /** What nobody may ask for; null when nobody did. */
   violation: string | null = null;
-  alarms: string[] = [];
+  alarms: EtcdAlarm[] = [];
   dbBytes: Record<string, number> = {};
   dbBytesInUse = 1024;
   version = '3.6.7';
@@ -98,6 +98,11 @@ export class FakeEtcd implements EtcdAdmin {
       .filter(({ isLearner }) => !isLearner)
       .map(({ name }) => name)
       .sort();
+  }
+
+  /** Who is a member now raises an alarm. */
+  raise(kind: string, pod: string): void {
+    this.alarms = [...this.alarms, { memberId: this.#running.get(pod)!.id, kind }];
   }
 
   lead(pod: string): void {
@@ -177,9 +182,9 @@ export class FakeEtcd implements EtcdAdmin {
     return Promise.resolve();
   }
 
-  disarm(alarm: string): Promise<void> {
-    this.#call(`disarm ${alarm}`);
-    this.alarms = this.alarms.filter((one) => one !== alarm);
+  disarm({ memberId, kind }: EtcdAlarm): Promise<void> {
+    this.#call(`disarm ${kind}`);
+    this.alarms = this.alarms.filter((one) => one.memberId !== memberId || one.kind !== kind);
     return Promise.resolve();
   }
 

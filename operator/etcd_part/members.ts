@@ -7,7 +7,7 @@ import type { Action } from '../action/action.ts';
 import { etcdQuotaBytes } from '../desired/etcd.ts';
 import { etcdReplicasOf } from '../resource/tsdb_cluster.ts';
 import { restoreJobName } from '../desired/etcd_snapshots.ts';
-import type { EtcdMember, EtcdView } from '../etcd/etcd_admin.ts';
+import type { EtcdAlarm, EtcdMember, EtcdView } from '../etcd/etcd_admin.ts';
 import {
   claimUidOf,
   etcdHistory,
@@ -44,6 +44,8 @@ const fullRatioMin = 0.9;
 const startMillisMax = 120_000;
 /** How much larger than what is in it a file becomes before it gives back room. */
 const defragmentRatioMin = 2;
+/** The same of one that is as large as `fullRatioMin` lets it, or when etcd takes no writes. */
+const defragmentFullRatioMin = 1.1;
 
 /** @returns null when there is nothing to do and nothing to wait for */
 export function etcdPart(observed: Observed): Part | null {
@@ -485,14 +487,14 @@ function isBroken({ pods }: Observed, pod: string): boolean {
 }
 
 /** Room that is not used any more is given back, by the leader last. */
-function carePart(members: readonly EtcdMember[], alarms: readonly string[]): Part | null {
-  const isFull = alarms.includes('NOSPACE');
+function carePart(members: readonly EtcdMember[], alarms: readonly EtcdAlarm[]): Part | null {
+  const isFull = alarms.some(({ kind }) => kind === 'NOSPACE');
   const large = members
     .filter(({ state }) => {
       const { dbBytes, dbBytesInUse } = state!;
-      return (
-        dbBytes > dbBytesInUse * defragmentRatioMin && (isFull || dbBytes > defragmentBytesMin)
-      );
+      const isShort = isFull || dbBytes > etcdQuotaBytes * fullRatioMin;
+      const ratioMin = isShort ? defragmentFullRatioMin : defragmentRatioMin;
+      return dbBytes > dbBytesInUse * ratioMin && dbBytes > defragmentBytesMin;
     })
     .sort((a, b) => Number(a.state!.isLeader) - Number(b.state!.isLeader));
   if (large.length > 0) {
@@ -505,11 +507,23 @@ function carePart(members: readonly EtcdMember[], alarms: readonly string[]): Pa
     const message = `etcd is full: ${full.name} has ${full.state!.dbBytesInUse} of ${etcdQuotaBytes} bytes in use; delete keys that are not the cluster's own, then the alarm is taken back`;
     return stalledBy('EtcdAlarm', message);
   }
+  const disarm = (some: readonly EtcdAlarm[]): Action[] =>
+    some.map((alarm) => ({ kind: 'etcd-disarm', alarm }));
   if (isFull) {
-    const action: Action = { kind: 'etcd-disarm', alarm: 'NOSPACE' };
-    return doing([action], 'EtcdNoSpace', 'etcd was full, and has room again');
+    const actions = disarm(alarms.filter(({ kind }) => kind === 'NOSPACE'));
+    return doing(actions, 'EtcdNoSpace', 'etcd was full, and has room again');
   }
-  if (alarms.length > 0) return stalledBy('EtcdAlarm', `etcd has alarms: ${alarms.join(', ')}`);
+  // etcd keeps the alarm of a member that has been removed, and with it goes on refusing everything.
+  const gone = alarms.filter(({ memberId }) => members.every(({ id }) => id !== memberId));
+  if (gone.length > 0) {
+    return doing(disarm(gone), 'EtcdAlarm', 'who raised an alarm is no member any more');
+  }
+  if (alarms.length > 0) {
+    const texts = alarms.map(
+      ({ memberId, kind }) => `${kind} of ${members.find(({ id }) => id === memberId)!.name}`,
+    );
+    return stalledBy('EtcdAlarm', `etcd has alarms: ${texts.join(', ')}`);
+  }
   return null;
 }
 

@@ -91,7 +91,8 @@ test('an etcd that is really full is said, and its alarm not taken back for ever
   world.etcd.dbBytesInUse = 2 ** 31 - 2 ** 20;
   for (const name of members) world.etcd.dbBytes[name] = 2 ** 31;
   const then = (): void => {
-    world.etcd.alarms = ['NOSPACE'];
+    world.etcd.alarms = [];
+    world.etcd.raise('NOSPACE', 'c-etcd-1');
   };
   then();
   await passes(world, 60, { then });

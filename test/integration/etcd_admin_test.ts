@@ -10,6 +10,9 @@ import { freePorts } from '../ports.ts';
 import { toolOrSkip } from '../tools.ts';
 import { EtcdClient } from '#operator/etcd/etcd_admin.ts';
 
+/** Small, so that it is soon full. */
+const quotaBytes = 4 * 1024 * 1024;
+
 const etcd = toolOrSkip('etcd', 'the operator does not speak to a real etcd');
 
 if (etcd !== null) {
@@ -62,7 +65,6 @@ if (etcd !== null) {
       (await members()).some(({ name, state }) => name === 'm-1' && state?.isLeader === true),
     );
     await admin.defragment('m-0', signal);
-    await admin.disarm('NOSPACE', signal);
     // Refused while the two know each other for some seconds only.
     await eventually('removed', async () => {
       const left = await members();
@@ -76,5 +78,49 @@ if (etcd !== null) {
     });
     await first.stop('SIGKILL');
     await second.stop('SIGKILL');
+  });
+
+  test('the alarm of a full etcd is seen with its member, and taken back', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tsdb-etcd-'));
+    const [clientPort, peerPort] = await freePorts(2);
+    const url = `http://127.0.0.1:${clientPort}`;
+    const peerUrl = `http://127.0.0.1:${peerPort}`;
+    const member = new Program('m-0', folder, etcd, [
+      ...[
+        '--name',
+        'm-0',
+        '--data-dir',
+        join(folder, 'm-0'),
+        '--quota-backend-bytes',
+        `${quotaBytes}`,
+      ],
+      ...['--listen-client-urls', url, '--advertise-client-urls', url],
+      ...['--listen-peer-urls', peerUrl, '--initial-advertise-peer-urls', peerUrl],
+      ...['--initial-cluster', `m-0=${peerUrl}`],
+    ]);
+    member.start();
+    const { signal } = new AbortController();
+    const admin = new EtcdClient(realEnv, () => url);
+    const view = async () => {
+      const seen = await admin.view(['m-0'], signal);
+      if (!seen.reachable) throw new Error(seen.problem);
+      return seen;
+    };
+    await eventually('answers', async () => (await view()).members.length === 1);
+    const value = Buffer.alloc(quotaBytes / 8).toString('base64');
+    const put = async (): Promise<number> => {
+      const body = JSON.stringify({ key: 'aw==', value });
+      const { status } = await fetch(`${url}/v3/kv/put`, { method: 'POST', body });
+      return status;
+    };
+    await eventually('full', async () => (await put()) !== 200);
+    const full = await eventually('raised', async () => {
+      const { alarms, members } = await view();
+      return alarms.length > 0 && { alarms, members };
+    });
+    assert.deepEqual(full.alarms, [{ memberId: full.members[0]!.id, kind: 'NOSPACE' }]);
+    await admin.disarm(full.alarms[0]!, signal);
+    assert.deepEqual((await view()).alarms, []);
+    await member.stop('SIGKILL');
   });
 }
