@@ -2,7 +2,7 @@
 import type { GaugeMetric, Metrics } from '#lib/metrics.ts';
 import type { Observed } from './observe/observe.ts';
 import { label } from './resource/keys.ts';
-import { type CronJob, podReady } from './resource/kube_objects.ts';
+import { type Condition, type CronJob, podReady } from './resource/kube_objects.ts';
 import { Names } from './resource/names.ts';
 import type { ClusterStatus } from './resource/tsdb_cluster.ts';
 
@@ -12,7 +12,8 @@ export interface ClusterFigures {
   readonly shardsByState: ReadonlyMap<string, number>;
   /** By component: how many there are and how many of them are ready. */
   readonly podsByComponent: ReadonlyMap<string, { readonly total: number; readonly ready: number }>;
-  readonly passUnixSeconds: number;
+  /** When it was looked at; null when the operator could not. */
+  readonly passUnixSeconds: number | null;
   /** Of the last one of etcd, or when the first was asked for; null when none is. */
   readonly snapshotUnixSeconds: number | null;
 }
@@ -24,21 +25,38 @@ const conditionTypes: readonly string[] = [
 ];
 const shardStates: readonly string[] = ['INITIALIZING', 'AVAILABLE', 'LEAVING'];
 
+const conditionsTrue = (conditions: readonly Condition[]): ReadonlyMap<string, boolean> =>
+  new Map(
+    conditionTypes.map((type) => [
+      type,
+      conditions.some((one) => one.type === type && one.status === 'True'),
+    ]),
+  );
+
+/** Of a cluster that the operator could not look at. */
+export function unseenFigures(conditions: readonly Condition[]): ClusterFigures {
+  return {
+    conditions: conditionsTrue(conditions),
+    shardsByState: new Map(),
+    podsByComponent: new Map(),
+    passUnixSeconds: null,
+    snapshotUnixSeconds: null,
+  };
+}
+
 export function figuresOf(
   { cluster, children, pods, coordinator, nowMillis }: Observed,
   { conditions = [] }: ClusterStatus,
 ): ClusterFigures {
   const { etcdSnapshots } = new Names(cluster);
   const schedule = children.get(`CronJob/${etcdSnapshots}`) as CronJob | undefined;
-  const isTrue = (type: string): boolean =>
-    conditions.some((one) => one.type === type && one.status === 'True');
   const placement = coordinator.reachable ? coordinator.placement : null;
   const states = Object.values(placement?.instances ?? {}).flatMap(({ shards }) =>
     shards.map(({ state }) => state as string),
   );
   const byComponent = Map.groupBy(pods, ({ metadata }) => metadata.labels?.[label.component] ?? '');
   return {
-    conditions: new Map(conditionTypes.map((type) => [type, isTrue(type)])),
+    conditions: conditionsTrue(conditions),
     shardsByState: new Map(
       shardStates.map((state) => [state, states.filter((one) => one === state).length]),
     ),
@@ -96,10 +114,14 @@ export class ClusterMetrics {
     );
   }
 
-  /** @param figures null when the cluster is gone */
+  /** @param figures null when the cluster is gone; all but the conditions of one that was not seen stay */
   note(key: string, figures: ClusterFigures | null): void {
     if (figures === null && !this.#clusters.delete(key)) return;
-    if (figures !== null) this.#clusters.set(key, figures);
+    if (figures !== null) {
+      const seen = this.#clusters.get(key);
+      const stay = figures.passUnixSeconds === null && seen !== undefined;
+      this.#clusters.set(key, stay ? { ...seen, conditions: figures.conditions } : figures);
+    }
     // Pods and clusters go: what is not said any more must not stay.
     const gauges = [this.#condition, this.#shards, this.#pods, this.#pass, this.#snapshot];
     for (const gauge of gauges) gauge.reset();
@@ -117,7 +139,8 @@ export class ClusterMetrics {
       this.#pods.set(ready, { ...own, component, ready: 'true' });
       this.#pods.set(total - ready, { ...own, component, ready: 'false' });
     }
-    this.#pass.set(figures.passUnixSeconds, own);
+    // Of a cluster that this process has never seen, that is longer ago than any alert waits.
+    this.#pass.set(figures.passUnixSeconds ?? 0, own);
     if (figures.snapshotUnixSeconds !== null) this.#snapshot.set(figures.snapshotUnixSeconds, own);
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Metrics } from '#lib/metrics.ts';
-import { ClusterMetrics } from './cluster_metrics.ts';
+import { ClusterMetrics, unseenFigures } from './cluster_metrics.ts';
 import { specOf, World } from './world_testing.ts';
 
 test('each cluster is told by its conditions, shards and pods, as long as it is there', async () => {
@@ -35,4 +35,26 @@ test('each cluster is told by its conditions, shards and pods, as long as it is 
   await world.deleteCluster();
   await world.reconcile();
   assert.doesNotMatch(await metrics.text(), /cluster="c"/);
+});
+
+test('what is known of a cluster that cannot be looked at stays, but for its conditions', async () => {
+  const metrics = new Metrics();
+  const clusters = new ClusterMetrics(metrics);
+  const pass = 'tsdb_operator_cluster_pass_timestamp_seconds{namespace="n",cluster="c"}';
+  const stalled = 'tsdb_operator_cluster_condition{namespace="n",cluster="c",condition="Stalled"}';
+  const condition = {
+    type: 'Stalled',
+    status: 'True',
+    reason: 'NotObserved',
+    message: '',
+  } as const;
+  const unseen = unseenFigures([{ ...condition, lastTransitionTime: '', observedGeneration: 1 }]);
+  clusters.note('n/c', unseen);
+  const never = await metrics.text();
+  assert.ok(never.includes(`${pass} 0\n`), 'never seen is longer ago than any alert waits');
+  assert.ok(never.includes(`${stalled} 1\n`));
+  clusters.note('n/c', { ...unseenFigures([]), passUnixSeconds: 17 });
+  clusters.note('n/c', unseen);
+  const text = await metrics.text();
+  assert.ok(text.includes(`${pass} 17\n`) && text.includes(`${stalled} 1\n`), text);
 });

@@ -24,7 +24,7 @@ import { ActionFailures, isRefusal } from './action/failures.ts';
 import { type Failpoints, noFailpoints } from './action/failpoints.ts';
 import { type EtcdAdmin, EtcdClient } from './etcd/etcd_admin.ts';
 import { deleteClusterKeys } from './ending/cluster_keys.ts';
-import { type ClusterFigures, figuresOf } from './cluster_metrics.ts';
+import { type ClusterFigures, figuresOf, unseenFigures } from './cluster_metrics.ts';
 import { EventRecorder, isoSeconds } from './kube/events.ts';
 import { execute, type Executor } from './action/execute.ts';
 import { type KubeClient, KubeError } from './kube/kube_api.ts';
@@ -190,14 +190,17 @@ export class Controller {
     const others = before.filter(({ type }) => type !== 'Stalled' && type !== 'Ready');
     const changed = conditionsOf(verdicts, before, generation, isoSeconds(env));
     const conditions = [...others, ...changed];
-    if (isSame(conditions, before)) return;
-    const patch = { status: { phase: 'Stalled', conditions } };
-    try {
-      await api.mergePatch(resource.cluster, namespace!, name, 'status', patch, signal);
-    } catch (error) {
-      // It has gone itself meanwhile.
-      if (!isNotFound(error)) throw error;
+    if (!isSame(conditions, before)) {
+      const patch = { status: { phase: 'Stalled', conditions } };
+      try {
+        await api.mergePatch(resource.cluster, namespace!, name, 'status', patch, signal);
+      } catch (error) {
+        if (!isNotFound(error)) throw error;
+        // It has gone itself meanwhile.
+        return;
+      }
     }
+    this.#options.onPass?.(`${namespace}/${name}`, unseenFigures(conditions));
   }
 
   async #reconcileLive(

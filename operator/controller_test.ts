@@ -682,7 +682,12 @@ test('what the operator may not look at, or is not there to be looked at, stands
     let isRefused = true;
     world.kube.list = (resource, ...rest) =>
       isRefused && resource.kind === kind ? Promise.reject(refusal) : list(resource, ...rest);
+    let told: boolean | undefined;
+    world.onPass = (_key, figures) => {
+      told = figures?.conditions.get('Stalled');
+    };
     await assert.rejects(world.reconcile(), refusal);
+    assert.equal(told, true, 'so that an alert says it');
     const { reason, message } = world.condition('Stalled');
     assert.equal(reason, 'NotObserved');
     assert.ok(message.endsWith(refusal.message), message);
