@@ -7,7 +7,7 @@ import type { Compare } from '#cluster/kv/kv.ts';
 import type { Introduction } from '#cluster/node/service.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
 import { untilAborted } from '#lib/env/wait.ts';
-import { messageOf } from '#lib/errors.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Database } from './storage/database.ts';
 import {
   announcedFolder,
@@ -160,15 +160,27 @@ export class Standing {
    * @throws {TsdbError} UNAVAILABLE
    */
   async lookUpSilent(): Promise<void> {
-    const { database, kv, cluster, signal } = this.#options;
-    const { witness, shards } = database;
+    const { witness, shards } = this.#options.database;
     for (const { id: instanceId } of this.#introductions.others(shards.placement)) {
       if (!witness.isSilent(instanceId)) continue;
-      const folder = await announcedFolder(kv, cluster, instanceId, signal);
+      const folder = await this.#announcedFolderOf(instanceId);
       if (folder === null || !witness.isSilent(instanceId)) continue;
       const { mark } = folder;
       const unsaid = { placementVersion: 0, lineageId: '', deletionSequence: 0, asks: false };
       witness.note({ ...folder, ...unsaid, instanceId, markBefore: mark });
+    }
+  }
+
+  /** Null when nothing is announced, or what is is damaged, which is logged: others are looked up all the same. */
+  async #announcedFolderOf(instanceId: string): ReturnType<typeof announcedFolder> {
+    const { database, kv, cluster, signal } = this.#options;
+    try {
+      return await announcedFolder(kv, cluster, instanceId, signal);
+    } catch (error) {
+      if (!(error instanceof TsdbError) || error.code !== 'INTERNAL') throw error;
+      const fields = { instance: instanceId, error: error.message };
+      database.log.error(fields, 'what an instance has announced of its folder cannot be read');
+      return null;
     }
   }
 

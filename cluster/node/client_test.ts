@@ -592,3 +592,12 @@ test('who cannot compare rows says so, as a release does that does not know the 
   using formerClient = clientOf(former);
   await assert.rejects(formerClient.compareRows(request, signal), { code: 'UNIMPLEMENTED' });
 });
+
+test('a question is taken as far as a question needs, and only a write as far as a batch does', () => {
+  const methods = nodeMethods({} as NodeService, realEnv.clock);
+  const large = methods.filter(({ requestBytesMax = 0 }) => requestBytesMax > 4 << 20);
+  assert.deepEqual(
+    large.map(({ path }) => path.split('/').at(-1)),
+    ['Write'],
+  );
+});

@@ -93,7 +93,6 @@ export function nodeMethods(service: NodeService, clock: MonotonicClock): readon
         if (service.compareRows === undefined) throw notComparedHere();
         return service.compareRows(request, signal);
       },
-      nodeRequestBytesMax,
     ),
     streaming(
       nodePaths.streamDifferent,
@@ -102,7 +101,6 @@ export function nodeMethods(service: NodeService, clock: MonotonicClock): readon
         if (service.streamDifferent === undefined) throw notComparedHere();
         await sendPages(service.streamDifferent(request, signal), send);
       },
-      nodeRequestBytesMax,
     ),
   ];
 }

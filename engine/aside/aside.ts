@@ -174,9 +174,11 @@ export class AsideThread implements Aside, AsyncDisposable {
     this.#idle?.abort();
     this.#idle = null;
     if (this.#worker === null) {
-      this.#worker = new Worker(new URL('worker.ts', import.meta.url), { name: 'aside' });
-      // Nobody waits for an idle one.
-      this.#worker.on('error', () => {});
+      const worker = new Worker(new URL('worker.ts', import.meta.url), { name: 'aside' });
+      // Nobody waits for an idle one; the next job gets another one.
+      worker.on('error', () => {});
+      worker.on('exit', () => this.#forget(worker));
+      this.#worker = worker;
     }
     this.#worker.ref();
     return this.#worker;

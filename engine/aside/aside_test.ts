@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import type { Worker } from 'node:worker_threads';
 import { realEnv } from '#lib/env/real.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { AsideThread } from './aside.ts';
@@ -30,4 +31,16 @@ test('a job that waits for others ends with its signal, and so does the one that
   await assert.rejects(running, /its client left/);
   assert.deepEqual(await aside.run(job(10), turns.begin(never)), Uint8Array.of(0));
   await assert.rejects(aside.run(job(10), turns.begin(short.signal)), /its time is over/);
+});
+
+test('a thread that ended while it had nothing to do is replaced for the next job', async () => {
+  const threads: Worker[] = [];
+  const note = (worker: Worker): void => void threads.push(worker);
+  process.on('worker', note);
+  await using own = new AsideThread(realEnv.clock);
+  assert.deepEqual(await own.run(job(10), turns.begin(never)), Uint8Array.of(0));
+  await threads[0]!.terminate();
+  assert.deepEqual(await own.run(job(10), turns.begin(never)), Uint8Array.of(0));
+  process.off('worker', note);
+  assert.equal(threads.length, 2);
 });

@@ -225,12 +225,14 @@ export class BlockRepair {
     this.#counts.blocksDiffered += 1;
     let filesets = 0;
     let series = 0;
-    for (let first = 0; first < ranges.length; first += differentRangesMax) {
+    // The ranges of a peer with fewer series are wider, and have more of ours: a request stays as large.
+    const rangesMax = Math.max(1, differentRangesMax >> (own.rangeBits - answer.rangeBits));
+    for (let first = 0; first < ranges.length; first += rangesMax) {
       const some = {
         ...ground.of,
         blockStartNanos: start,
         rangeBits: answer.rangeBits,
-        ranges: Uint32Array.from(ranges.slice(first, first + differentRangesMax)),
+        ranges: Uint32Array.from(ranges.slice(first, first + rangesMax)),
         salt: this.#salt(),
         namesOnly: comparison.onlyCompare,
       };
