@@ -4,6 +4,8 @@ import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { terminalText } from '#lib/log_text.ts';
 import { version } from '#lib/version.ts';
+import { explainSeries, rulesText, tagsOfPairs } from './aggregation_rules/explain.ts';
+import { readRules } from './aggregation_rules/read.ts';
 import { flushNode, repairNode } from './data/data.ts';
 import { readFolder } from './data/read.ts';
 import { verifyFolder } from './data/verify.ts';
@@ -12,6 +14,11 @@ import { resetInstances } from './placement/reset.ts';
 import { finishUpgrade, upgradeStatusText } from './upgrade/upgrade.ts';
 
 const usages: Readonly<Record<string, string>> = {
+  'aggregation-rules check': `tsdbctl aggregation-rules check FILE
+  says whether the mapping and rollup rules of a file can be used; FILE has them alone, or is the configuration of a
+  coordinator`,
+  'aggregation-rules explain': `tsdbctl aggregation-rules explain FILE METRIC TAG=VALUE…
+  tells what the rules of a file do with a series`,
   'data flush': `tsdbctl data flush [--node URL] [--namespace NAME]
   writes the memory of the node at URL to filesets; its log is gone then
   --node URL         http://127.0.0.1:9002 when not given
@@ -132,6 +139,18 @@ async function main(): Promise<number> {
         ? upgradeStatusText(send, coordinator)
         : finishUpgrade(send, { coordinator, force })),
     );
+    return 0;
+  }
+  if (subject === 'aggregation-rules') {
+    const [path, ...series] = positionals.slice(2);
+    if (path === undefined)
+      throw new TsdbError('BAD_REQUEST', `FILE is not given\n\n${commandUsage}`);
+    if ((await realEnv.disk.size(path)) === null) {
+      throw new TsdbError('NOT_FOUND', `there is no such file: ${path}`);
+    }
+    const text = new TextDecoder().decode(await realEnv.disk.readFile(path));
+    const rules = readRules({ path, text }, process.env);
+    print(verb === 'check' ? rulesText(rules) : explainSeries(rules, tagsOfPairs(series)));
     return 0;
   }
   if (folder === undefined) {

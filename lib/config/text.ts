@@ -42,8 +42,8 @@ export const pathSeparator = '\u0000';
 /** Nesting deeper than this is refused: it bounds what aliases can build. */
 const depthMax = 64;
 
-/** Nodes in one file; more are refused for the same reason. */
-const nodesMax = 10_000;
+/** Nodes in one file of a configuration; more are refused for the same reason. */
+const nodesUsuallyMax = 10_000;
 
 /**
  * Reads and merges configuration files.
@@ -51,16 +51,18 @@ const nodesMax = 10_000;
  * @param environment variables for `${NAME}`; a variable that is not set and has no default is a
  * problem
  * @param problems gets one line for each mistake: "file:line: reason"
+ * @param nodesMax of each file
  */
 export function readConfigFiles(
   files: readonly ConfigFile[],
   environment: Readonly<Record<string, string | undefined>>,
   problems: string[],
+  nodesMax: number = nodesUsuallyMax,
 ): ConfigTree {
   let value: Record<string, unknown> = {};
   const locations = new Map<string, ConfigLocation>();
   for (const file of files) {
-    const read = new FileReader(file, environment, problems).read();
+    const read = new FileReader(file, environment, problems, nodesMax).read();
     if (read !== null) value = merge(value, read, [], file.path, locations);
   }
   return { value, locations };
@@ -137,6 +139,7 @@ class FileReader {
   readonly #file: ConfigFile;
   readonly #environment: Readonly<Record<string, string | undefined>>;
   readonly #problems: string[];
+  readonly #nodesMax: number;
   readonly #lines = new LineCounter();
   readonly #marks: { readonly name: string; readonly fallback: string | undefined }[] = [];
   readonly #markPattern: RegExp;
@@ -147,10 +150,12 @@ class FileReader {
     file: ConfigFile,
     environment: Readonly<Record<string, string | undefined>>,
     problems: string[],
+    nodesMax: number,
   ) {
     this.#file = file;
     this.#environment = environment;
     this.#problems = problems;
+    this.#nodesMax = nodesMax;
     let prefix = 'VARIABLE';
     while (file.text.includes(prefix)) prefix += 'X';
     this.#markPrefix = prefix;
@@ -187,8 +192,9 @@ class FileReader {
     const range = (yaml as { range?: readonly number[] | null } | null)?.range;
     const line = range ? this.#lines.linePos(range[0]!).line : lineAbove;
     this.#nodes += 1;
-    if (depth > depthMax || this.#nodes > nodesMax) {
-      if (this.#nodes <= nodesMax + 1) this.#problem(line, 'is nested too deeply or too large');
+    if (depth > depthMax || this.#nodes > this.#nodesMax) {
+      if (this.#nodes <= this.#nodesMax + 1)
+        this.#problem(line, 'is nested too deeply or too large');
       return null;
     }
     if (isAlias(yaml)) return this.#node(yaml.resolve(document), line, depth + 1, document);

@@ -1,0 +1,147 @@
+/** What the rules say of a series: asked once, when it is new. */
+import { metricNameTag, sortTags, type Tag, type Tags } from '#lib/tags.ts';
+import type { AggregationType } from './aggregation_types.ts';
+import { filterMatches, type TagValues } from './filter.ts';
+import { RuleIndex } from './rule_index.ts';
+import {
+  metricNameTemplate,
+  type MappingRule,
+  type RollupOperation,
+  type RollupRule,
+  type RollupTarget,
+  type Rules,
+  type TransformType,
+} from './rules.ts';
+
+/** Tags that begin with it are for rules alone: nothing that is stored has them. */
+export const ruleTagPrefix = '__m3';
+/** Has the value 'true' in all that rollups make. */
+export const rollupTag = '__rollup__';
+
+/** What is done with windows after the one before. */
+export type Stage =
+  | { readonly type: 'transform'; readonly transform: TransformType }
+  | {
+      readonly type: 'rollup';
+      readonly output: Tags;
+      readonly aggregations: readonly AggregationType[];
+    };
+
+/** A target of a rollup rule as it is for one series. */
+export interface Pipeline {
+  readonly rule: RollupRule;
+  readonly target: RollupTarget;
+  /** Of the rows of the series; empty for that of the kind of metric. */
+  readonly aggregations: readonly AggregationType[];
+  /** The series that it makes of them; null for the series itself. */
+  readonly output: Tags | null;
+  readonly stages: readonly Stage[];
+}
+
+export interface RuleMatch {
+  /** Those that match and do not drop, in their order. */
+  readonly mappings: readonly MappingRule[];
+  /** Those that match and drop: with one the rows are not kept as they came. */
+  readonly drops: readonly MappingRule[];
+  readonly pipelines: readonly Pipeline[];
+}
+
+export class RuleMatcher {
+  readonly #rules: Rules;
+  readonly #mappingIndex: RuleIndex;
+  readonly #rollupIndex: RuleIndex;
+
+  constructor(rules: Rules) {
+    this.#rules = rules;
+    this.#mappingIndex = new RuleIndex(rules.mappingRules.map(({ filter }) => filter));
+    this.#rollupIndex = new RuleIndex(rules.rollupRules.map(({ filter }) => filter));
+  }
+
+  /** @param tags with those for rules alone, as `__m3_type__`, where these are known */
+  match(tags: readonly Tag[]): RuleMatch {
+    const values: TagValues = new Map(tags.map(({ name, value }) => [name, value]));
+    const matching = <R extends MappingRule | RollupRule>(
+      index: RuleIndex,
+      rules: readonly R[],
+    ): R[] =>
+      index
+        .candidates(values)
+        .map((at) => rules[at]!)
+        .filter(({ filter }) => filterMatches(filter, values));
+    const mappings = matching(this.#mappingIndex, this.#rules.mappingRules);
+    const rollups = matching(this.#rollupIndex, this.#rules.rollupRules);
+    return {
+      mappings: mappings.filter(({ drop }) => !drop),
+      drops: mappings.filter(({ drop }) => drop),
+      pipelines: rollups.flatMap((rule) =>
+        rule.targets
+          .map((target) => pipelineOf(rule, target, values))
+          .filter((pipeline) => pipeline !== null),
+      ),
+    };
+  }
+}
+
+/** Null when the series lacks a tag that the target groups by. */
+function pipelineOf(rule: RollupRule, target: RollupTarget, values: TagValues): Pipeline | null {
+  const [first, ...rest] = target.operations;
+  let output: Tags | null = null;
+  let aggregations: readonly AggregationType[] = [];
+  if (first!.type === 'rollup') {
+    output = outputOf(first!, rule.tags, values);
+    if (output === null) return null;
+    ({ aggregations } = first!);
+  } else if (first!.type === 'aggregate') {
+    aggregations = [first!.aggregation];
+  } else {
+    rest.unshift(first!);
+  }
+  const stages: Stage[] = [];
+  for (const operation of rest) {
+    if (operation.type === 'transform') {
+      stages.push({ type: 'transform', transform: operation.transform });
+    } else if (operation.type === 'rollup') {
+      const outputOfStage = outputOf(operation, rule.tags, values);
+      if (outputOfStage === null) return null;
+      stages.push({
+        type: 'rollup',
+        output: outputOfStage,
+        aggregations: operation.aggregations,
+      });
+    }
+  }
+  return { rule, target, aggregations, output, stages };
+}
+
+/** Tags of what a rollup makes of a series, or null when it lacks one that is grouped by. */
+function outputOf(
+  operation: RollupOperation,
+  ruleTags: readonly Tag[],
+  values: TagValues,
+): Tags | null {
+  const output = new Map<string, string>([
+    [metricNameTag, newName(operation.metricName, values.get(metricNameTag) ?? '')],
+    [rollupTag, 'true'],
+  ]);
+  if (operation.by === 'group') {
+    for (const name of operation.tags) {
+      const value = values.get(name);
+      if (value === undefined) return null;
+      output.set(name, value);
+    }
+  } else {
+    for (const [name, value] of values) {
+      const stays = name !== metricNameTag && !name.startsWith(ruleTagPrefix);
+      if (stays && !operation.tags.includes(name)) output.set(name, value);
+    }
+  }
+  for (const { name, value } of ruleTags) {
+    if (value !== '' && !name.startsWith(ruleTagPrefix)) output.set(name, value);
+  }
+  return sortTags([...output].map(([name, value]) => ({ name, value })));
+}
+
+function newName(template: string, name: string): string {
+  // Not `replace` with a text, in which `$` would stand for something.
+  return template.replace(metricNameTemplate, () => name);
+}

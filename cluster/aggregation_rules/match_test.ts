@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Tag } from '#lib/tags.ts';
+import { type RuleMatch, RuleMatcher } from './match.ts';
+import { rulesOfFile } from './rules_file.ts';
+
+const storagePolicies = [{ resolution: '1m', retention: '30d' }];
+
+function tagsOf(tags: Readonly<Record<string, string>>): Tag[] {
+  return Object.entries(tags).map(([name, value]) => ({ name, value }));
+}
+
+function match(rules: unknown, tags: Readonly<Record<string, string>>): RuleMatch {
+  return new RuleMatcher(rulesOfFile(rules, '')).match(tagsOf(tags));
+}
+
+/** Outputs of a rule with this rollup, of a series with these tags. */
+function outputs(
+  rollup: object,
+  tags: Readonly<Record<string, string>>,
+  rule: object = {},
+): Record<string, string>[] {
+  const rules = {
+    rollupRules: [{ filter: '', transforms: [{ rollup }], storagePolicies, ...rule }],
+  };
+  return match(rules, tags).pipelines.map(({ output }) =>
+    Object.fromEntries(output!.map(({ name, value }) => [name, value])),
+  );
+}
+
+test('mapping rules that match are named, and those that drop beside them', () => {
+  const rules = {
+    mappingRules: [
+      { name: 'web', filter: 'app:web', storagePolicies },
+      { name: 'all', filter: '__name__:*', storagePolicies },
+      { name: 'db', filter: 'app:db', storagePolicies },
+      { name: 'no dev', filter: 'env:dev', drop: true },
+    ],
+  };
+  const names = (tags: Readonly<Record<string, string>>): string[][] => {
+    const { mappings, drops } = match(rules, tags);
+    return [mappings.map(({ name }) => name), drops.map(({ name }) => name)];
+  };
+  assert.deepEqual(names({ __name__: 'up', app: 'web', env: 'dev' }), [['web', 'all'], ['no dev']]);
+  assert.deepEqual(names({ __name__: 'up' }), [['all'], []]);
+});
+
+test('tags for rules alone can be asked for, and are in nothing that is made', () => {
+  const rules = {
+    mappingRules: [{ filter: '__m3_type__:counter', storagePolicies }],
+    rollupRules: [
+      {
+        filter: '__m3_type__:counter',
+        transforms: [{ rollup: { metricName: 'all', excludeBy: ['pod'] } }],
+        storagePolicies,
+      },
+    ],
+  };
+  const { mappings, pipelines } = match(rules, { __name__: 'x', __m3_type__: 'counter', pod: 'a' });
+  assert.equal(mappings.length, 1);
+  assert.deepEqual(pipelines[0]!.output, tagsOf({ __name__: 'all', __rollup__: 'true' }));
+});
+
+test('a rollup keeps the tags that it groups by, of series that have all of these', () => {
+  const rollup = { metricName: 'by_app', groupBy: ['app', 'env'] };
+  assert.deepEqual(outputs(rollup, { __name__: 'x', app: 'a', env: 'b', pod: 'c' }), [
+    { __name__: 'by_app', __rollup__: 'true', app: 'a', env: 'b' },
+  ]);
+  assert.deepEqual(outputs(rollup, { __name__: 'x', app: 'a', pod: 'c' }), []);
+  assert.deepEqual(outputs({ metricName: 'total' }, { __name__: 'x', app: 'a' }), [
+    { __name__: 'total', __rollup__: 'true' },
+  ]);
+});
+
+test('a rollup leaves out the tags that it excludes, whether a series has them or not', () => {
+  const rollup = { metricName: '{{ .MetricName }}_sum', excludeBy: ['pod', 'zone'] };
+  assert.deepEqual(outputs(rollup, { __name__: "$'x", app: 'a', pod: 'c' }), [
+    { __name__: "$'x_sum", __rollup__: 'true', app: 'a' },
+  ]);
+});
+
+test('what a rule makes has the tags of the rule', () => {
+  const rule = { tags: tagsOf({ team: 'core', __m3_drop_timestamp__: 'true' }) };
+  assert.deepEqual(outputs({ metricName: 'x', groupBy: ['app'] }, { app: 'a' }, rule), [
+    { __name__: 'x', __rollup__: 'true', app: 'a', team: 'core' },
+  ]);
+});
+
+test('the stages of a rule are those after its first aggregation', () => {
+  const rollup = (metricName: string, groupBy: string[]): object => ({
+    rollup: { metricName, groupBy, aggregations: ['Sum'] },
+  });
+  const stages = (...transforms: unknown[]): unknown => {
+    const rules = { rollupRules: [{ filter: '', transforms, storagePolicies }] };
+    const [pipeline] = match(rules, { app: 'a', env: 'b' }).pipelines;
+    return [pipeline!.aggregations, pipeline!.output, pipeline!.stages];
+  };
+  const byApp = tagsOf({ __name__: 'x', __rollup__: 'true', app: 'a' });
+  const byBoth = tagsOf({ __name__: 'x', __rollup__: 'true', app: 'a', env: 'b' });
+  const ofStage = { type: 'rollup', output: byApp, aggregations: ['Sum'] };
+  assert.deepEqual(stages({ transform: { type: 'Increase' } }, rollup('x', ['app'])), [
+    [],
+    null,
+    [{ type: 'transform', transform: 'Increase' }, ofStage],
+  ]);
+  assert.deepEqual(stages({ aggregate: { type: 'Max' } }, { transform: { type: 'Add' } }), [
+    ['Max'],
+    null,
+    [{ type: 'transform', transform: 'Add' }],
+  ]);
+  assert.deepEqual(stages(rollup('x', ['app', 'env']), rollup('x', ['app'])), [
+    ['Sum'],
+    byBoth,
+    [ofStage],
+  ]);
+});

@@ -1,0 +1,76 @@
+/**
+ * Rules of aggregation, as M3 has them (docs/AGGREGATION.md, Rules): mapping rules say at which
+ * resolutions series are kept, or that they are not; rollup rules make other series of them.
+ */
+import type { Tag } from '#lib/tags.ts';
+import type { AggregationType } from './aggregation_types.ts';
+import type { Filter } from './filter.ts';
+
+/** Names the aggregated namespace that has both. */
+export interface StoragePolicy {
+  readonly resolutionNanos: bigint;
+  readonly retentionNanos: bigint;
+}
+
+export const transformTypes = ['Absolute', 'PerSecond', 'Increase', 'Add', 'Reset'] as const;
+export type TransformType = (typeof transformTypes)[number];
+
+/** In a name of a rollup it stands for the name of the metric that is rolled up. */
+export const metricNameTemplate = '{{ .MetricName }}';
+
+export interface RollupOperation {
+  readonly type: 'rollup';
+  /** May have `metricNameTemplate` once. */
+  readonly metricName: string;
+  /** Whether `tags` are those that stay, which a series has to have, or those that go. */
+  readonly by: 'group' | 'exclude';
+  /** Sorted. */
+  readonly tags: readonly string[];
+  /** Empty for that of the kind of metric. */
+  readonly aggregations: readonly AggregationType[];
+}
+
+export interface TransformOperation {
+  readonly type: 'transform';
+  readonly transform: TransformType;
+}
+
+export interface AggregateOperation {
+  readonly type: 'aggregate';
+  readonly aggregation: AggregationType;
+}
+
+export type Operation = RollupOperation | TransformOperation | AggregateOperation;
+
+interface Rule {
+  readonly name: string;
+  readonly filterText: string;
+  readonly filter: Filter;
+  /** Given to what the rule makes. */
+  readonly tags: readonly Tag[];
+}
+
+export interface MappingRule extends Rule {
+  /** The rows of what matches are not kept as they came; the fields below are empty then. */
+  readonly drop: boolean;
+  /** Empty for that of the kind of metric. */
+  readonly aggregations: readonly AggregationType[];
+  readonly storagePolicies: readonly StoragePolicy[];
+}
+
+export interface RollupTarget {
+  /** At least one; `aggregate` is the first or nowhere. */
+  readonly operations: readonly Operation[];
+  readonly storagePolicies: readonly StoragePolicy[];
+  /** Rows that come late have what they change made again. */
+  readonly resendEnabled: boolean;
+}
+
+export interface RollupRule extends Rule {
+  readonly targets: readonly RollupTarget[];
+}
+
+export interface Rules {
+  readonly mappingRules: readonly MappingRule[];
+  readonly rollupRules: readonly RollupRule[];
+}

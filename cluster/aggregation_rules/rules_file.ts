@@ -1,0 +1,211 @@
+/**
+ * Rules as a configuration has them (`downsample.rules`), read and checked. What nothing could be
+ * made of is refused with its field, reason and value.
+ */
+import { badRequest, shownText } from '#lib/errors.ts';
+import type { Tag } from '#lib/tags.ts';
+import { Fields } from '../fields.ts';
+import { type AggregationType, aggregationTypeOf, aggregationTypes } from './aggregation_types.ts';
+import { parseFilter } from './filter.ts';
+import {
+  metricNameTemplate,
+  transformTypes,
+  type MappingRule,
+  type Operation,
+  type RollupRule,
+  type Rules,
+  type StoragePolicy,
+} from './rules.ts';
+
+/** More rules of one kind are refused. */
+export const rulesMax = 100_000;
+/** Operations of a rollup rule; more are refused. */
+export const operationsMax = 16;
+
+/**
+ * @param value an object as of YAML or JSON
+ * @param path of it in what it came with, '' when it is all of that
+ * @throws {TsdbError} BAD_REQUEST naming field, reason and value
+ */
+export function rulesOfFile(value: unknown, path: string): Rules {
+  const fields = Fields.of(value, path);
+  const mappingRules = fields.list('mappingRules', mappingRuleOf);
+  const rollupRules = fields.list('rollupRules', rollupRuleOf);
+  fields.end();
+  for (const [kind, rules] of Object.entries({ mappingRules, rollupRules })) {
+    if (rules.length > rulesMax) throw fields.bad(kind, `more than ${rulesMax}`, rules.length);
+    const indexOf = new Map<string, number>();
+    for (const [index, { name }] of rules.entries()) {
+      const first = indexOf.get(name);
+      if (first !== undefined) {
+        throw fields.bad(`${kind}[${index}].name`, `${kind}[${first}] has the same name`, name);
+      }
+      indexOf.set(name, index);
+    }
+  }
+  return { mappingRules, rollupRules };
+}
+
+function mappingRuleOf(fields: Fields): MappingRule {
+  const shared = sharedOf(fields);
+  const drop = fields.boolean('drop', false);
+  const aggregations = aggregationsOf(fields, 'aggregations');
+  const storagePolicies = storagePoliciesOf(fields);
+  fields.end();
+  if (drop && storagePolicies.length > 0) {
+    throw badRequest(`${fields.path}.storagePolicies: a rule that drops has none`);
+  }
+  if (drop && aggregations.length > 0) {
+    throw badRequest(`${fields.path}.aggregations: a rule that drops has none`);
+  }
+  if (!drop) checkStoragePolicies(fields, storagePolicies);
+  return { ...shared, drop, aggregations, storagePolicies };
+}
+
+function rollupRuleOf(fields: Fields): RollupRule {
+  const shared = sharedOf(fields);
+  const operations = fields.list('transforms', operationOf);
+  const storagePolicies = storagePoliciesOf(fields);
+  fields.end();
+  checkStoragePolicies(fields, storagePolicies);
+  checkOperations(fields, operations);
+  return { ...shared, targets: [{ operations, storagePolicies, resendEnabled: false }] };
+}
+
+function sharedOf(fields: Fields): Pick<MappingRule, 'name' | 'filterText' | 'filter' | 'tags'> {
+  // One without a name is told by its place.
+  const name = fields.string('name', '') || fields.path;
+  const filterText = fields.string('filter', '');
+  const filter = parseFilter(filterText, `${fields.path}.filter`);
+  const tags = fields.list('tags', tagOf);
+  return { name, filterText, filter, tags };
+}
+
+function tagOf(fields: Fields): Tag {
+  const name = fields.string('name', '');
+  const value = fields.string('value', '');
+  fields.end();
+  if (name === '') throw badRequest(`${fields.path}.name: a tag needs a name`);
+  return { name, value };
+}
+
+function storagePoliciesOf(fields: Fields): StoragePolicy[] {
+  return fields.list('storagePolicies', (each) => {
+    const resolutionNanos = each.duration('resolution') ?? 0n;
+    const retentionNanos = each.duration('retention') ?? 0n;
+    each.end();
+    if (resolutionNanos <= 0n) throw badRequest(`${each.path}.resolution: not a time above 0`);
+    if (retentionNanos <= resolutionNanos) {
+      throw badRequest(`${each.path}.retention: not longer than the resolution`);
+    }
+    return { resolutionNanos, retentionNanos };
+  });
+}
+
+function checkStoragePolicies(fields: Fields, storagePolicies: readonly StoragePolicy[]): void {
+  const path = `${fields.path}.storagePolicies`;
+  if (storagePolicies.length === 0) {
+    throw badRequest(`${path}: none is given: what matches would be kept nowhere`);
+  }
+  const seen = new Map<string, number>();
+  for (const [index, { resolutionNanos, retentionNanos }] of storagePolicies.entries()) {
+    const key = `${resolutionNanos} ${retentionNanos}`;
+    const first = seen.get(key);
+    if (first !== undefined) throw badRequest(`${path}[${index}]: the same as ${path}[${first}]`);
+    seen.set(key, index);
+  }
+}
+
+function aggregationsOf(fields: Fields, key: string): AggregationType[] {
+  return fields
+    .strings(key)
+    .map((name, index) => aggregationOf(name, `${fields.path}.${key}[${index}]`));
+}
+
+function aggregationOf(name: string, path: string): AggregationType {
+  const type = aggregationTypeOf(name);
+  if (type !== null) return type;
+  throw badRequest(`${path}: not one of ${aggregationTypes.join(', ')}: ${shownText(name)}`);
+}
+
+function operationOf(fields: Fields): Operation {
+  const rollup = fields.object('rollup');
+  const transform = fields.object('transform');
+  const aggregate = fields.object('aggregate');
+  fields.end();
+  const given = [rollup, transform, aggregate].filter((each) => each !== null).length;
+  if (given !== 1) {
+    throw badRequest(
+      `${fields.path}: not one of rollup, transform and aggregate: ${given} of them`,
+    );
+  }
+  if (rollup !== null) return rollupOf(rollup);
+  if (transform !== null) {
+    const name = transform.string('type', '');
+    transform.end();
+    const type = transformTypes.find((each) => each === name);
+    if (type === undefined) {
+      throw badRequest(
+        `${transform.path}.type: not one of ${transformTypes.join(', ')}: ${shownText(name)}`,
+      );
+    }
+    return { type: 'transform', transform: type };
+  }
+  const type = aggregate!.string('type', '');
+  aggregate!.end();
+  return { type: 'aggregate', aggregation: aggregationOf(type, `${aggregate!.path}.type`) };
+}
+
+function rollupOf(fields: Fields): Operation {
+  const metricName = fields.string('metricName', '');
+  const groupBy = fields.strings('groupBy');
+  const excludeBy = fields.strings('excludeBy');
+  const aggregations = aggregationsOf(fields, 'aggregations');
+  fields.end();
+  if (metricName === '') throw badRequest(`${fields.path}.metricName: it is not given`);
+  const rest = metricName.replace(metricNameTemplate, '');
+  if (rest.includes('{{') || rest.includes('}}')) {
+    throw badRequest(
+      `${fields.path}.metricName: "${metricNameTemplate}" can stand in it once, and nothing else in braces: ${shownText(metricName)}`,
+    );
+  }
+  if (groupBy.length > 0 && excludeBy.length > 0) {
+    throw badRequest(`${fields.path}: groupBy and excludeBy are both given`);
+  }
+  const by = excludeBy.length > 0 ? 'exclude' : 'group';
+  const key = by === 'group' ? 'groupBy' : 'excludeBy';
+  const tags = [...groupBy, ...excludeBy];
+  for (const [index, name] of tags.entries()) {
+    const path = `${fields.path}.${key}[${index}]`;
+    if (name === '') throw badRequest(`${path}: a tag needs a name`);
+    if (tags.indexOf(name) < index) throw badRequest(`${path}: given twice: ${shownText(name)}`);
+  }
+  return { type: 'rollup', metricName, by, tags: tags.sort(), aggregations };
+}
+
+function checkOperations(fields: Fields, operations: readonly Operation[]): void {
+  const path = `${fields.path}.transforms`;
+  if (operations.length === 0) throw badRequest(`${path}: none is given`);
+  if (operations.length > operationsMax) {
+    throw badRequest(`${path}: more than ${operationsMax}: ${operations.length}`);
+  }
+  let before: ReadonlySet<string> | null = null;
+  for (const [index, operation] of operations.entries()) {
+    if (operation.type === 'aggregate' && index > 0) {
+      throw badRequest(`${path}[${index}]: aggregate can only be the first`);
+    }
+    if (operation.type !== 'rollup') continue;
+    if (operation.by === 'exclude') {
+      before = null;
+      continue;
+    }
+    // Of what an earlier rollup has left out a later one knows nothing.
+    const lost = before === null ? undefined : operation.tags.find((tag) => !before!.has(tag));
+    if (lost !== undefined) {
+      throw badRequest(
+        `${path}[${index}].rollup.groupBy: the rollup before has left it out: ${lost}`,
+      );
+    }
+    before = new Set(operation.tags);
+  }
+}

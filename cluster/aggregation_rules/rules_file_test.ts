@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { rulesOfFile } from './rules_file.ts';
+
+const storagePolicies = [{ resolution: '5m', retention: '90d' }];
+const rollup = { metricName: 'by_app', groupBy: ['zone', 'app'], aggregations: ['sum'] };
+
+test('rules are read as M3 writes them', () => {
+  const { mappingRules, rollupRules } = rulesOfFile(
+    {
+      mappingRules: [
+        { name: 'keep', filter: 'app:*', aggregations: ['last', 'P99'], storagePolicies },
+        { filter: 'env:dev', drop: true },
+      ],
+      rollupRules: [
+        {
+          name: 'by app',
+          filter: '__name__:http_*',
+          transforms: [
+            { transform: { type: 'Increase' } },
+            { rollup },
+            { transform: { type: 'Add' } },
+          ],
+          storagePolicies,
+          tags: [{ name: 'kind', value: 'rollup' }],
+        },
+      ],
+    },
+    'downsample.rules',
+  );
+  const policies = [{ resolutionNanos: 300_000_000_000n, retentionNanos: 7_776_000_000_000_000n }];
+  assert.deepEqual(
+    mappingRules.map(({ filter: _, ...rest }) => rest),
+    [
+      {
+        name: 'keep',
+        filterText: 'app:*',
+        tags: [],
+        drop: false,
+        aggregations: ['Last', 'P99'],
+        storagePolicies: policies,
+      },
+      {
+        name: 'downsample.rules.mappingRules[1]',
+        filterText: 'env:dev',
+        tags: [],
+        drop: true,
+        aggregations: [],
+        storagePolicies: [],
+      },
+    ],
+  );
+  const [{ name, tags, targets }] = rollupRules as [(typeof rollupRules)[0]];
+  assert.deepEqual({ name, tags }, { name: 'by app', tags: [{ name: 'kind', value: 'rollup' }] });
+  assert.deepEqual(targets, [
+    {
+      operations: [
+        { type: 'transform', transform: 'Increase' },
+        {
+          type: 'rollup',
+          metricName: 'by_app',
+          by: 'group',
+          tags: ['app', 'zone'],
+          aggregations: ['Sum'],
+        },
+        { type: 'transform', transform: 'Add' },
+      ],
+      storagePolicies: policies,
+      resendEnabled: false,
+    },
+  ]);
+});
+
+test('rules that nothing can be made of are refused with field, reason and value', () => {
+  const mapping = (fields: object): unknown => ({ mappingRules: [{ filter: 'a:*', ...fields }] });
+  const rolling = (...transforms: unknown[]): unknown => ({
+    rollupRules: [{ filter: 'a:*', transforms, storagePolicies }],
+  });
+  const refusals: readonly (readonly [unknown, string])[] = [
+    [
+      mapping({}),
+      'mappingRules[0].storagePolicies: none is given: what matches would be kept nowhere',
+    ],
+    [
+      mapping({ storagePolicies: [{ resolution: '5m', retention: '5m' }] }),
+      'mappingRules[0].storagePolicies[0].retention: not longer than the resolution',
+    ],
+    [
+      mapping({ storagePolicies: [...storagePolicies, ...storagePolicies] }),
+      'mappingRules[0].storagePolicies[1]: the same as mappingRules[0].storagePolicies[0]',
+    ],
+    [
+      mapping({ drop: true, storagePolicies }),
+      'mappingRules[0].storagePolicies: a rule that drops has none',
+    ],
+    [
+      mapping({ drop: true, aggregations: ['Sum'] }),
+      'mappingRules[0].aggregations: a rule that drops has none',
+    ],
+    [
+      mapping({ filter: 'a' }),
+      'mappingRules[0].filter: filter has no ":" between tag and pattern: a',
+    ],
+    [mapping({ storagePolicies, match: 1 }), 'unknown field: mappingRules[0].match'],
+    [rolling(), 'rollupRules[0].transforms: none is given'],
+    [
+      rolling({ transform: { type: 'Increas' } }),
+      'rollupRules[0].transforms[0].transform.type: not one of Absolute, PerSecond, Increase, Add, Reset: Increas',
+    ],
+    [
+      rolling({ rollup, transform: { type: 'Add' } }),
+      'rollupRules[0].transforms[0]: not one of rollup, transform and aggregate: 2 of them',
+    ],
+    [
+      rolling({ rollup }, { aggregate: { type: 'Sum' } }),
+      'rollupRules[0].transforms[1]: aggregate can only be the first',
+    ],
+    [
+      rolling({ rollup: { ...rollup, excludeBy: ['b'] } }),
+      'rollupRules[0].transforms[0].rollup: groupBy and excludeBy are both given',
+    ],
+    [
+      rolling({ rollup: { ...rollup, metricName: '' } }),
+      'rollupRules[0].transforms[0].rollup.metricName: it is not given',
+    ],
+    [
+      rolling({ rollup: { ...rollup, groupBy: ['a', 'a'] } }),
+      'rollupRules[0].transforms[0].rollup.groupBy[1]: given twice: a',
+    ],
+    [
+      rolling({ rollup }, { rollup: { ...rollup, metricName: 'all', groupBy: ['env'] } }),
+      'rollupRules[0].transforms[1].rollup.groupBy: the rollup before has left it out: env',
+    ],
+  ];
+  for (const [value, message] of refusals) {
+    assert.throws(() => rulesOfFile(value, ''), { code: 'BAD_REQUEST', message });
+  }
+  for (const metricName of ['{{ .MetricName }}{{ .MetricName }}', '{{ .Name }}', 'a }}']) {
+    assert.throws(() => rulesOfFile(rolling({ rollup: { ...rollup, metricName } }), ''), {
+      message: /metricName: "\{\{ \.MetricName \}\}" can stand in it once/,
+    });
+  }
+});
+
+test('two rules of one kind and name are refused', () => {
+  const rule = { name: 'x', filter: 'a:*', storagePolicies };
+  assert.throws(() => rulesOfFile({ mappingRules: [rule, rule] }, ''), {
+    message: 'mappingRules[1].name: mappingRules[0] has the same name: "x"',
+  });
+  const rolled = { ...rule, transforms: [{ rollup }] };
+  assert.equal(
+    rulesOfFile({ mappingRules: [rule], rollupRules: [rolled] }, '').rollupRules.length,
+    1,
+  );
+});

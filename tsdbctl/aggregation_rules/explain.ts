@@ -1,0 +1,84 @@
+/** What aggregation rules say of a series, in words. */
+import { type Pipeline, RuleMatcher, type Stage } from '#cluster/aggregation_rules/match.ts';
+import type { Rules, StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
+import { metricNameTag, type Tag, type Tags } from '#lib/tags.ts';
+import { formatDurationNanos } from '#lib/time.ts';
+
+/**
+ * @param pairs as `job=api`; the metric's name may stand alone
+ * @throws {TsdbError} BAD_REQUEST naming what is no tag
+ */
+export function tagsOfPairs(pairs: readonly string[]): Tag[] {
+  if (pairs.length === 0) throw badRequest('METRIC is not given');
+  const values = new Map<string, string>();
+  for (const pair of pairs) {
+    const at = pair.indexOf('=');
+    const [name, value] = at < 0 ? [metricNameTag, pair] : [pair.slice(0, at), pair.slice(at + 1)];
+    if (name === '' || value === '') throw badRequest(`not a tag as job=api: ${shownText(pair)}`);
+    if (values.has(name)) throw badRequest(`a tag is given twice: ${shownText(name)}`);
+    values.set(name, value);
+  }
+  return [...values].map(([name, value]) => ({ name, value }));
+}
+
+/** That all can be used, and how many there are. */
+export function rulesText({ mappingRules, rollupRules }: Rules): string {
+  return `${mappingRules.length} mapping rules and ${rollupRules.length} rollup rules: all can be used`;
+}
+
+export function explainSeries(rules: Rules, tags: readonly Tag[]): string {
+  const { mappings, drops, pipelines } = new RuleMatcher(rules).match(tags);
+  const lines = [seriesText(tags)];
+  for (const { name, aggregations, storagePolicies } of mappings) {
+    lines.push(
+      `  kept at ${policiesText(storagePolicies)}${typesText(aggregations)}: mapping rule ${quoted(name)}`,
+    );
+  }
+  for (const { name } of drops) {
+    lines.push(`  its rows are not kept as they come: mapping rule ${quoted(name)} drops`);
+  }
+  if (drops.length === 0) {
+    const but = mappings.length === 0 ? '' : ', but for those of the resolutions above';
+    lines.push(`  its rows are kept as they come, and at every resolution that takes all${but}`);
+  }
+  for (const pipeline of pipelines) lines.push(...pipelineLines(pipeline));
+  return lines.join('\n');
+}
+
+function pipelineLines({ rule, target, aggregations, output, stages }: Pipeline): string[] {
+  const from = output === null ? 'its own windows' : seriesText(output);
+  return [
+    `  rolled up at ${policiesText(target.storagePolicies)}: rollup rule ${quoted(rule.name)}`,
+    `    ${from}${typesText(aggregations)}`,
+    ...stages.map((stage) => `    then ${stageText(stage)}`),
+  ];
+}
+
+function stageText(stage: Stage): string {
+  if (stage.type === 'transform') return stage.transform;
+  return `${seriesText(stage.output)}${typesText(stage.aggregations)}`;
+}
+
+function typesText(types: readonly string[]): string {
+  return types.length === 0 ? '' : ` as ${types.join(', ')}`;
+}
+
+function policiesText(policies: readonly StoragePolicy[]): string {
+  return policies
+    .map(
+      ({ resolutionNanos, retentionNanos }) =>
+        `${formatDurationNanos(resolutionNanos)} for ${formatDurationNanos(retentionNanos)}`,
+    )
+    .join(', ');
+}
+
+function seriesText(tags: Tags): string {
+  const name = tags.find((tag) => tag.name === metricNameTag)?.value ?? '';
+  const others = tags.filter((tag) => tag.name !== metricNameTag);
+  return `${name}{${others.map((tag) => `${tag.name}=${quoted(tag.value)}`).join(', ')}}`;
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text);
+}

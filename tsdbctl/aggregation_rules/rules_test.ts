@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { explainSeries, rulesText, tagsOfPairs } from './explain.ts';
+import { readRules } from './read.ts';
+
+const rulesAlone = `mappingRules:
+  - name: web
+    filter: app:nginx*
+    aggregations: [Last]
+    storagePolicies:
+      - {resolution: 1m, retention: 48h}
+  - name: no raw
+    filter: env:dev
+    drop: true
+rollupRules:
+  - name: by app
+    filter: __name__:http_* app:*
+    transforms:
+      - transform: {type: Increase}
+      - rollup: {metricName: "{{ .MetricName }}_by_app", groupBy: [app], aggregations: [Sum]}
+      - transform: {type: Add}
+    storagePolicies:
+      - {resolution: 30s, retention: 720h}
+`;
+
+function under(...keys: string[]): string {
+  let text = rulesAlone;
+  for (const key of keys.toReversed()) text = `${key}:\n${text.replace(/^(?=.)/gm, '  ')}`;
+  return text;
+}
+
+test('rules stand alone in a file, or in the configuration of a coordinator', () => {
+  for (const keys of [[], ['downsample', 'rules'], ['coordinator', 'downsample', 'rules']]) {
+    const rules = readRules({ path: 'rules.yml', text: under(...keys) }, {});
+    assert.equal(rulesText(rules), '2 mapping rules and 1 rollup rules: all can be used');
+  }
+});
+
+test('a mistake in a file of rules is told with its line', () => {
+  const read = (text: string): unknown => readRules({ path: 'rules.yml', text }, {});
+  const message = (text: RegExp): object => ({ code: 'BAD_REQUEST', message: text });
+  assert.throws(
+    () => read(rulesAlone.replace('Increase', 'Incr')),
+    message(/^rules\.yml:14: rollupRules\[0\]\.transforms\[0\]\.transform\.type: not one of/),
+  );
+  assert.throws(
+    () => read(under('downsample', 'rules').replace('drop: true', 'dropped: true')),
+    message(/^rules\.yml:11: unknown field: downsample\.rules\.mappingRules\[1\]\.dropped$/),
+  );
+  assert.throws(() => read('mappingRules: ['), message(/^rules\.yml:1: not YAML/));
+});
+
+test('what the rules do with a series is told in words', () => {
+  const rules = readRules({ path: 'rules.yml', text: rulesAlone }, {});
+  const explain = (...pairs: string[]): string => explainSeries(rules, tagsOfPairs(pairs));
+  assert.equal(
+    explain('http_requests', 'app=nginx-1', 'env=dev', 'pod=a'),
+    `http_requests{app="nginx-1", env="dev", pod="a"}
+  kept at 1m0s for 48h0m0s as Last: mapping rule "web"
+  its rows are not kept as they come: mapping rule "no raw" drops
+  rolled up at 30s for 720h0m0s: rollup rule "by app"
+    its own windows
+    then Increase
+    then http_requests_by_app{__rollup__="true", app="nginx-1"} as Sum
+    then Add`,
+  );
+  assert.equal(
+    explain('up'),
+    'up{}\n  its rows are kept as they come, and at every resolution that takes all',
+  );
+  assert.throws(() => explain('up', 'app='), { message: 'not a tag as job=api: app=' });
+  assert.throws(() => explain('up', 'a=1', 'a=2'), { message: 'a tag is given twice: a' });
+});
