@@ -29,27 +29,25 @@ test('rules are read as M3 writes them', () => {
     'downsample.rules',
   );
   const policies = [{ resolutionNanos: 300_000_000_000n, retentionNanos: 7_776_000_000_000_000n }];
-  assert.deepEqual(
-    mappingRules.map(({ filter: _, ...rest }) => rest),
-    [
-      {
-        name: 'keep',
-        filterText: 'app:*',
-        tags: [],
-        drop: false,
-        aggregations: ['Last', 'P99'],
-        storagePolicies: policies,
-      },
-      {
-        name: 'downsample.rules.mappingRules[1]',
-        filterText: 'env:dev',
-        tags: [],
-        drop: true,
-        aggregations: [],
-        storagePolicies: [],
-      },
-    ],
-  );
+  const [keep, drop] = mappingRules;
+  assert.deepEqual(keep, {
+    name: 'keep',
+    filterText: 'app:*',
+    filter: keep!.filter,
+    tags: [],
+    drop: false,
+    aggregations: ['Last', 'P99'],
+    storagePolicies: policies,
+  });
+  assert.deepEqual(drop, {
+    name: 'downsample.rules.mappingRules[1]',
+    filterText: 'env:dev',
+    filter: drop!.filter,
+    tags: [],
+    drop: true,
+    aggregations: [],
+    storagePolicies: [],
+  });
   const [{ name, tags, targets }] = rollupRules as [(typeof rollupRules)[0]];
   assert.deepEqual({ name, tags }, { name: 'by app', tags: [{ name: 'kind', value: 'rollup' }] });
   assert.deepEqual(targets, [
