@@ -171,7 +171,7 @@ function atomsOf(text: string, bad: (reason: string) => Error): Atom[] {
 /** Ranges when the second character is "-", else the characters themselves. */
 function classOf(inside: string, bad: (reason: string) => Error): Atom {
   const isNegated = inside.startsWith('!');
-  const codes = [...(isNegated ? inside.slice(1) : inside)];
+  const codes = Array.from(isNegated ? inside.slice(1) : inside);
   const code = (character: string): number => character.codePointAt(0)!;
   if (codes[1] !== '-') {
     const ranges = codes.map((each): CodeRange => [code(each), code(each)]);

@@ -3,9 +3,11 @@ import { test } from 'node:test';
 import { parsePattern, patternCharactersMax } from './pattern.ts';
 
 function check(pattern: string, matched: readonly string[], others: readonly string[]): void {
-  const { matches } = parsePattern(pattern, 'filter');
-  for (const value of matched) assert.equal(matches(value), true, `${pattern} on "${value}"`);
-  for (const value of others) assert.equal(matches(value), false, `${pattern} on "${value}"`);
+  const parsed = parsePattern(pattern, 'filter');
+  for (const value of matched)
+    assert.equal(parsed.matches(value), true, `${pattern} on "${value}"`);
+  for (const value of others)
+    assert.equal(parsed.matches(value), false, `${pattern} on "${value}"`);
 }
 
 test('patterns are plain text, or text with something left open', () => {
