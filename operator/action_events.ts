@@ -43,6 +43,11 @@ function textOf(action: Action, observed: Observed): Omit<EventText, 'type'> | n
       return { reason: 'EtcdLeaderMoved', message: `${action.pod} does not lead etcd any more` };
     case 'etcd-defragment':
       return { reason: 'EtcdDefragmented', message: `${action.pod} has given back room` };
+    case 'etcd-compact':
+      return {
+        reason: 'EtcdCompacted',
+        message: `values of etcd of before revision ${action.revision} are gone`,
+      };
     case 'etcd-disarm':
       return {
         reason: 'EtcdAlarmDisarmed',

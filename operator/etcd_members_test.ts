@@ -212,6 +212,21 @@ test('an etcd that is full gives back room when there is little of it, and befor
   }
 });
 
+test('an etcd that is full of former values of its keys loses these', async () => {
+  const world = await settledWorld();
+  world.etcd.lead('c-etcd-0');
+  world.etcd.dbBytesInUse = 2 ** 31;
+  world.etcd.dbBytesOfHistory = 2 ** 31 - 10 ** 6;
+  world.etcd.raise('NOSPACE', 'c-etcd-1');
+  for (const name of membersOf(3)) world.etcd.dbBytes[name] = 2 ** 31;
+  await passes(world, 10);
+  assert.deepEqual(world.etcd.calls, [
+    'compact 17',
+    ...['defragment c-etcd-1', 'defragment c-etcd-2', 'defragment c-etcd-0'],
+    'disarm NOSPACE',
+  ]);
+});
+
 test('the alarm of a member that has been removed is taken back', async () => {
   const world = await settledWorld();
   world.etcd.raise('CORRUPT', 'c-etcd-1');

@@ -24,6 +24,7 @@ export type Action =
   | { readonly kind: 'etcd-remove'; readonly pod: string; readonly memberId: string }
   | { readonly kind: 'etcd-move-leader'; readonly pod: string; readonly toMemberId: string }
   | { readonly kind: 'etcd-defragment'; readonly pod: string }
+  | { readonly kind: 'etcd-compact'; readonly revision: string }
   | { readonly kind: 'etcd-disarm'; readonly alarm: EtcdAlarm }
   | {
       readonly kind: 'evict-pod';
@@ -109,6 +110,8 @@ export function objectOf(action: Action): string {
     case 'etcd-move-leader':
     case 'etcd-defragment':
       return action.pod;
+    case 'etcd-compact':
+      return action.revision;
     case 'etcd-disarm':
       return `${action.alarm.kind} ${action.alarm.memberId}`;
     case 'evict-pod':

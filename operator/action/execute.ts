@@ -81,6 +81,9 @@ async function carryOut(action: Action, executor: Executor, signal: AbortSignal)
     case 'etcd-defragment':
       await etcd.defragment(action.pod, signal);
       break;
+    case 'etcd-compact':
+      await etcd.compact(action.revision, signal);
+      break;
     case 'etcd-disarm':
       await etcd.disarm(action.alarm, signal);
       break;
@@ -302,6 +305,8 @@ export function summaryOf(action: Action): Record<string, string> {
       return { pod: action.pod, member: action.memberId };
     case 'etcd-move-leader':
       return { pod: action.pod, to: action.toMemberId };
+    case 'etcd-compact':
+      return { revision: action.revision };
     case 'etcd-disarm':
       return { alarm: action.alarm.kind, member: action.alarm.memberId };
     case 'evict-pod':

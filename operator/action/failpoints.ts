@@ -33,6 +33,7 @@ const named: Readonly<Record<Write, true>> = {
   'etcd-remove': true,
   'etcd-move-leader': true,
   'etcd-defragment': true,
+  'etcd-compact': true,
   'etcd-disarm': true,
   'evict-pod': true,
   'replace-pod': true,

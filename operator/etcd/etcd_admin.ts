@@ -38,6 +38,8 @@ export type EtcdView =
       readonly reachable: true;
       readonly members: readonly EtcdMember[];
       readonly alarms: readonly EtcdAlarm[];
+      /** Of an etcd that is full: its revision, when it has values of before; else null. */
+      readonly compactableRevision: string | null;
     };
 
 /** The calls that the operator makes; a fake one has them too. */
@@ -54,16 +56,20 @@ export interface EtcdAdmin {
   /** The member of this pod gives back room, and answers nothing meanwhile. */
   defragment(pod: string, signal: AbortSignal): Promise<void>;
   disarm(alarm: EtcdAlarm, signal: AbortSignal): Promise<void>;
+  /** Former values of keys go, those of before this revision. */
+  compact(revision: string, signal: AbortSignal): Promise<void>;
 }
 
+/** It has no room for another write. */
+export const noSpaceAlarm = 'NOSPACE';
 /** What is asked has short answers; the image that gives them may be anybody's. */
 const answerBytesMax = 256 * 1024;
 /** An etcd with more is not looked at: we have five, and a person may add some. */
 const membersMax = 16;
 const readMillisMax = 3_000;
 const writeMillisMax = 10_000;
-/** A database of 2 GiB, the quota, is copied meanwhile. */
-const defragmentMillisMax = 120_000;
+/** A database of 2 GiB, the quota, is copied or walked meanwhile. */
+const roomMillisMax = 120_000;
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -113,11 +119,28 @@ export class EtcdClient implements EtcdAdmin {
       const problem = `etcd has ${members.length} members, and at most ${membersMax} are looked at`;
       return { reachable: false, problem };
     }
-    const [alarms, ...described] = await Promise.all([
+    const [{ alarms, revision }, ...described] = await Promise.all([
       this.#alarms(signal),
       ...members.map((member) => this.#described(member, pods, signal)),
     ]);
-    return { reachable: true, members: described, alarms };
+    const isFull = alarms.some(({ kind }) => kind === noSpaceAlarm);
+    const compactableRevision =
+      isFull && (await this.#hasHistory(revision, signal)) ? revision : null;
+    return { reachable: true, members: described, alarms, compactableRevision };
+  }
+
+  /** Whether what was before this revision can still be asked for. */
+  async #hasHistory(revision: string, signal: AbortSignal): Promise<boolean> {
+    const before = BigInt(revision === '' ? 0 : revision) - 1n;
+    if (before < 1n) return false;
+    const body = { key: Buffer.of(0).toString('base64'), revision: String(before) };
+    try {
+      await this.#ask('/v3/kv/range', body, signal);
+      return true;
+    } catch (error) {
+      if (messageOf(error).includes('has been compacted')) return false;
+      throw error;
+    }
   }
 
   async #described(
@@ -156,13 +179,16 @@ export class EtcdClient implements EtcdAdmin {
     }
   }
 
-  async #alarms(signal: AbortSignal): Promise<readonly EtcdAlarm[]> {
+  async #alarms(
+    signal: AbortSignal,
+  ): Promise<{ readonly alarms: readonly EtcdAlarm[]; readonly revision: string }> {
     const answer = await this.#ask('/v3/maintenance/alarm', { action: 'GET' }, signal);
-    const alarms = (answer['alarms'] ?? []) as readonly Json[];
-    return alarms.map(({ memberID, alarm }) => ({
+    const raised = (answer['alarms'] ?? []) as readonly Json[];
+    const alarms = raised.map(({ memberID, alarm }) => ({
       memberId: textOf(memberID),
       kind: textOf(alarm),
     }));
+    return { alarms, revision: textOf((answer['header'] as Json | undefined)?.['revision']) };
   }
 
   async addLearner(peerUrl: string, signal: AbortSignal): Promise<void> {
@@ -183,7 +209,7 @@ export class EtcdClient implements EtcdAdmin {
   }
 
   async defragment(pod: string, signal: AbortSignal): Promise<void> {
-    await this.#call(pod, '/v3/maintenance/defragment', {}, defragmentMillisMax, signal);
+    await this.#call(pod, '/v3/maintenance/defragment', {}, roomMillisMax, signal);
   }
 
   async disarm({ memberId, kind }: EtcdAlarm, signal: AbortSignal): Promise<void> {
@@ -192,11 +218,22 @@ export class EtcdClient implements EtcdAdmin {
     await this.#ask('/v3/maintenance/alarm', body, signal);
   }
 
+  async compact(revision: string, signal: AbortSignal): Promise<void> {
+    // Physical: answered when they are gone, so that what is in use is known then.
+    const body = { revision, physical: true };
+    await this.#ask('/v3/kv/compaction', body, signal, roomMillisMax);
+  }
+
   /** Of a member that answered when they were looked at. */
-  async #ask(path: string, body: Json, signal: AbortSignal): Promise<Json> {
+  async #ask(
+    path: string,
+    body: Json,
+    signal: AbortSignal,
+    millisMax: number = writeMillisMax,
+  ): Promise<Json> {
     const [pod] = this.#answering;
     if (pod === undefined) throw new TsdbError('UNAVAILABLE', 'no member of etcd answers');
-    return this.#call(pod, path, body, writeMillisMax, signal);
+    return this.#call(pod, path, body, millisMax, signal);
   }
 
   /** @throws {TsdbError} BAD_REQUEST with what etcd says, UNAVAILABLE */

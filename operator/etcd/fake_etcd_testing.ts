@@ -4,7 +4,13 @@
  * taken the quorum away.
  */
 import { TsdbError } from '#lib/errors.ts';
-import type { EtcdAdmin, EtcdAlarm, EtcdMember, EtcdView } from './etcd_admin.ts';
+import {
+  type EtcdAdmin,
+  type EtcdAlarm,
+  type EtcdMember,
+  type EtcdView,
+  noSpaceAlarm,
+} from './etcd_admin.ts';
 
 interface Member {
   readonly id: string;
@@ -36,6 +42,8 @@ export class FakeEtcd implements EtcdAdmin {
   /** What nobody may ask for; null when nobody did. */
   violation: string | null = null;
   alarms: EtcdAlarm[] = [];
+  /** Of `dbBytesInUse`, those of former values. */
+  dbBytesOfHistory = 0;
   dbBytes: Record<string, number> = {};
   dbBytesInUse = 1024;
   version = '3.6.7';
@@ -127,7 +135,9 @@ export class FakeEtcd implements EtcdAdmin {
         : null;
       return { id, name, peerUrl, isLearner, state };
     });
-    return Promise.resolve({ reachable: true, members, alarms: this.alarms });
+    const isFull = this.alarms.some(({ kind }) => kind === noSpaceAlarm);
+    const compactableRevision = isFull && this.dbBytesOfHistory > 0 ? '17' : null;
+    return Promise.resolve({ reachable: true, members, alarms: this.alarms, compactableRevision });
   }
 
   #call(text: string): void {
@@ -179,6 +189,13 @@ export class FakeEtcd implements EtcdAdmin {
   defragment(pod: string): Promise<void> {
     this.#call(`defragment ${pod}`);
     this.dbBytes[pod] = this.dbBytesInUse;
+    return Promise.resolve();
+  }
+
+  compact(revision: string): Promise<void> {
+    this.#call(`compact ${revision}`);
+    this.dbBytesInUse -= this.dbBytesOfHistory;
+    this.dbBytesOfHistory = 0;
     return Promise.resolve();
   }
 

@@ -7,7 +7,12 @@ import type { Action } from '../action/action.ts';
 import { etcdQuotaBytes } from '../desired/etcd.ts';
 import { etcdReplicasOf } from '../resource/tsdb_cluster.ts';
 import { restoreJobName } from '../desired/etcd_snapshots.ts';
-import type { EtcdAlarm, EtcdMember, EtcdView } from '../etcd/etcd_admin.ts';
+import {
+  type EtcdAlarm,
+  type EtcdMember,
+  type EtcdView,
+  noSpaceAlarm,
+} from '../etcd/etcd_admin.ts';
 import {
   claimUidOf,
   etcdHistory,
@@ -323,9 +328,10 @@ const isOn = ({ claimUid, laterClaimUid }: RecordedMember, uid: string | undefin
 
 function membersPart(
   observed: Observed,
-  { members, alarms }: EtcdView & { readonly reachable: true },
+  view: EtcdView & { readonly reachable: true },
   set: StatefulSet,
 ): Part | null {
+  const { members } = view;
   const { cluster } = observed;
   const names = new Names(cluster);
   const wanted = etcdReplicasOf(cluster);
@@ -390,7 +396,7 @@ function membersPart(
     );
     return waitingFor('EtcdNotReady', `members of etcd do not answer: ${list}`);
   }
-  return carePart(members, alarms);
+  return carePart(view);
 }
 
 /**
@@ -487,8 +493,16 @@ function isBroken({ pods }: Observed, pod: string): boolean {
 }
 
 /** Room that is not used any more is given back, by the leader last. */
-function carePart(members: readonly EtcdMember[], alarms: readonly EtcdAlarm[]): Part | null {
-  const isFull = alarms.some(({ kind }) => kind === 'NOSPACE');
+function carePart({
+  members,
+  alarms,
+  compactableRevision,
+}: EtcdView & { readonly reachable: true }): Part | null {
+  const isFull = alarms.some(({ kind }) => kind === noSpaceAlarm);
+  if (compactableRevision !== null) {
+    const action: Action = { kind: 'etcd-compact', revision: compactableRevision };
+    return doing([action], 'EtcdNoSpace', 'etcd is full: former values of its keys go');
+  }
   const large = members
     .filter(({ state }) => {
       const { dbBytes, dbBytesInUse } = state!;
@@ -510,7 +524,7 @@ function carePart(members: readonly EtcdMember[], alarms: readonly EtcdAlarm[]):
   const disarm = (some: readonly EtcdAlarm[]): Action[] =>
     some.map((alarm) => ({ kind: 'etcd-disarm', alarm }));
   if (isFull) {
-    const actions = disarm(alarms.filter(({ kind }) => kind === 'NOSPACE'));
+    const actions = disarm(alarms.filter(({ kind }) => kind === noSpaceAlarm));
     return doing(actions, 'EtcdNoSpace', 'etcd was full, and has room again');
   }
   // etcd keeps the alarm of a member that has been removed, and with it goes on refusing everything.

@@ -282,6 +282,7 @@ function refusals(observed: Observed, actions: readonly Action[]): Reason[] {
       case 'etcd-remove':
       case 'etcd-move-leader':
       case 'etcd-defragment':
+      case 'etcd-compact':
       case 'etcd-disarm':
         return [{ reason: 'ActionRefused', message: `${action.kind}: ${failure.message}` }];
       case 'namespace-delete': {

@@ -115,12 +115,20 @@ if (etcd !== null) {
     };
     await eventually('full', async () => (await put()) !== 200);
     const full = await eventually('raised', async () => {
-      const { alarms, members } = await view();
-      return alarms.length > 0 && { alarms, members };
+      const seen = await view();
+      return seen.alarms.length > 0 && seen;
     });
+    const { compactableRevision } = full;
+    assert.match(compactableRevision!, /^[1-9]\d*$/);
+    await admin.compact(compactableRevision!, signal);
+    assert.equal((await view()).compactableRevision, null);
+    await admin.defragment('m-0', signal);
+    const { dbBytes, dbBytesInUse } = (await view()).members[0]!.state!;
+    assert.ok(dbBytes < quotaBytes && dbBytesInUse < quotaBytes / 2, `${dbBytes} ${dbBytesInUse}`);
     assert.deepEqual(full.alarms, [{ memberId: full.members[0]!.id, kind: 'NOSPACE' }]);
     await admin.disarm(full.alarms[0]!, signal);
     assert.deepEqual((await view()).alarms, []);
+    assert.equal(await put(), 200);
     await member.stop('SIGKILL');
   });
 }

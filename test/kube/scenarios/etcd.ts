@@ -240,12 +240,77 @@ async function quorumAway(stage: Stage): Promise<Ending> {
   return { calls: [], withoutChecksMillisMax: 15_000 };
 }
 
+/** Of one key of a stranger; a request to etcd has at most 1.5 MiB. */
+const junkBytes = 1_400_000;
+const junkAtOnce = 4;
+/** Twice what there is room for. */
+const junkValuesMax = 3_000;
+/** As etcd sends it: the address of the pod, past all services. */
+type AskEtcd = (path: string, body: object) => Promise<{ status: number; text: string }>;
+
+async function askingEtcd(kube: Kube): Promise<AskEtcd> {
+  const { status } = await kube.get('pod', memberPod(0), namespace);
+  return async (path, body) => {
+    const answer = await fetch(`http://${status.podIP}:2379/v3/${path}`, {
+      method: 'POST',
+      body: JSON.stringify(body),
+    });
+    return { status: answer.status, text: await answer.text() };
+  };
+}
+
+/**
+ * A stranger writes one key until etcd takes no more: two gigabytes of former values, which each member
+ * also has in memory, as entries of its log.
+ */
+async function fillEtcd(ask: AskEtcd): Promise<void> {
+  const key = Buffer.from('junk').toString('base64');
+  const value = Buffer.alloc(junkBytes, 'junk').toString('base64');
+  let left = junkValuesMax;
+  let refusal = '';
+  const put = async (): Promise<void> => {
+    while (refusal === '' && (left -= 1) >= 0) {
+      const { status, text } = await ask('kv/put', { key, value });
+      if (status !== 200) refusal = text;
+    }
+  };
+  await Promise.all(Array.from({ length: junkAtOnce }, put));
+  assert.match(refusal, /database space exceeded/);
+}
+
+async function etcdFull(stage: Stage): Promise<Ending> {
+  const { kube } = stage;
+  await ready(stage);
+  const before = await podUids(kube, 'node');
+  const ask = await askingEtcd(kube);
+  await fillEtcd(ask);
+  await waitFor('etcd takes writes again', 180_000, async () => {
+    const { text } = await ask('maintenance/alarm', { action: 'GET' });
+    return text.includes('NOSPACE') ? text : null;
+  });
+  await clusterReady(kube, 1, 120_000);
+  await membersAre(kube, 3);
+  const later = { name: 'later', retentionTime: '24h' };
+  const { spec } = await kube.get('tsdbcluster', clusterName, namespace);
+  await patchCluster(kube, { namespaces: [...(spec.namespaces ?? []), later] });
+  await clusterReady(kube, 1, 60_000);
+  await patchCluster(kube, { namespaces: spec.namespaces });
+  assert.deepEqual(await podUids(kube, 'node'), before, 'no node is replaced for it');
+  return { withoutChecksMillisMax: 60_000 };
+}
+
 export const etcd: readonly Scenario[] = [
   {
     name: '37-etcd-members',
     what: 'the leader is killed, 3 → 5 → 3 with an operator that ends in between, a volume is lost',
     millisMax: 900_000,
     run: membersChange,
+  },
+  {
+    name: '37-etcd-full',
+    what: 'somebody fills etcd with former values: they go, and it takes writes again',
+    millisMax: 1_200_000,
+    run: etcdFull,
   },
   {
     name: '38-etcd-quorum-away',
