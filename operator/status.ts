@@ -365,6 +365,10 @@ function etcdVerdict(observed: Observed): Verdict {
       : unknown('CoordinatorUnreachable', observed.coordinator.problem);
   }
   if (etcd === null || !etcd.reachable) return no('NoQuorum', etcd?.problem ?? '');
+  if (etcd.alarms.length > 0) {
+    const kinds = new Set(etcd.alarms.map(({ kind }) => kind));
+    return no('AlarmRaised', `etcd takes no writes: ${[...kinds].join(', ')}`);
+  }
   const silent = etcd.members
     .filter(({ state }) => state === null)
     .map((member) => memberPod(cluster, member) ?? member.peerUrl);

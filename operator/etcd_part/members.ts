@@ -47,6 +47,8 @@ const defragmentBytesMin = 128 * 1024 * 1024;
 const fullRatioMin = 0.9;
 /** Of members on new volumes, their image included. */
 const startMillisMax = 120_000;
+/** Of two gigabytes of former values, on a slow disk. */
+const compactionMillisMax = 300_000;
 /** How much larger than what is in it a file becomes before it gives back room. */
 const defragmentRatioMin = 2;
 /** The same of one that is as large as `fullRatioMin` lets it, or when etcd takes no writes. */
@@ -396,7 +398,7 @@ function membersPart(
     );
     return waitingFor('EtcdNotReady', `members of etcd do not answer: ${list}`);
   }
-  return carePart(view);
+  return carePart(observed, view);
 }
 
 /**
@@ -493,11 +495,10 @@ function isBroken({ pods }: Observed, pod: string): boolean {
 }
 
 /** Room that is not used any more is given back, by the leader last. */
-function carePart({
-  members,
-  alarms,
-  compactableRevision,
-}: EtcdView & { readonly reachable: true }): Part | null {
+function carePart(
+  observed: Observed,
+  { members, alarms, compactableRevision }: EtcdView & { readonly reachable: true },
+): Part | null {
   const isFull = alarms.some(({ kind }) => kind === noSpaceAlarm);
   if (compactableRevision !== null) {
     const action: Action = { kind: 'etcd-compact', revision: compactableRevision };
@@ -517,6 +518,9 @@ function carePart({
     return doing([{ kind: 'etcd-defragment', pod: name }], 'EtcdDefragmenting', message);
   }
   const full = members.find(({ state }) => state!.dbBytesInUse > etcdQuotaBytes * fullRatioMin);
+  if (isFull && full !== undefined && isLosingHistory(observed)) {
+    return waitingFor('EtcdNoSpace', `etcd is full: former values of its keys go: ${full.name}`);
+  }
   if (isFull && full !== undefined) {
     const message = `etcd is full: ${full.name} has ${full.state!.dbBytesInUse} of ${etcdQuotaBytes} bytes in use; delete keys that are not the cluster's own, then the alarm is taken back`;
     return stalledBy('EtcdAlarm', message);
@@ -539,6 +543,13 @@ function carePart({
     return stalledBy('EtcdAlarm', `etcd has alarms: ${texts.join(', ')}`);
   }
   return null;
+}
+
+/** etcd says at once that it has no former values any more, and then takes a minute or two to let them go. */
+function isLosingHistory({ cluster, nowMillis }: Observed): boolean {
+  const ready = cluster.status?.conditions?.find(({ type }) => type === 'EtcdReady');
+  if (ready?.status !== 'False') return true;
+  return nowMillis - Date.parse(ready.lastTransitionTime) < compactionMillisMax;
 }
 
 /** A leader gives up leadership first. */

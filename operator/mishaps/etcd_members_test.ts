@@ -96,6 +96,9 @@ test('an etcd that is really full is said, and its alarm not taken back for ever
   };
   then();
   await passes(world, 60, { then });
+  assert.equal(world.condition('Ready').reason, 'EtcdNoSpace', 'its former values may still go');
+  assert.equal(stalled(world), null);
+  await passes(world, 120, { then });
   const { length } = world.etcd.calls;
   assert.ok(
     length < 10 && stalled(world) !== null,
