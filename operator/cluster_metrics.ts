@@ -2,7 +2,8 @@
 import type { GaugeMetric, Metrics } from '#lib/metrics.ts';
 import type { Observed } from './observe/observe.ts';
 import { label } from './resource/keys.ts';
-import { type Condition, type CronJob, podReady } from './resource/kube_objects.ts';
+import type { Condition, CronJob } from './resource/kube_objects.ts';
+import { podReady } from './resource/pod_state.ts';
 import { Names } from './resource/names.ts';
 import type { ClusterStatus } from './resource/tsdb_cluster.ts';
 

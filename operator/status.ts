@@ -1,12 +1,7 @@
 /** What the resources say about themselves: pure functions of what was observed and planned. */
 import { type ClusterStatus, podsHash, type TsdbCluster } from './resource/tsdb_cluster.ts';
-import {
-  type Condition,
-  type CronJob,
-  isStale,
-  podReady,
-  readySinceMillis,
-} from './resource/kube_objects.ts';
+import { type Condition, type CronJob, isStale } from './resource/kube_objects.ts';
+import { podReady, podServes, readySinceMillis } from './resource/pod_state.ts';
 import { annotation, label } from './resource/keys.ts';
 import type { TsdbNamespace } from './resource/tsdb_namespace.ts';
 import type { Desired } from './desired/desired.ts';
@@ -126,7 +121,7 @@ function shardsText(observed: Observed): string {
   if (placement === null) {
     return (record?.placement ?? null) === null ? `0/${all}` : `?/${all}`;
   }
-  const serving = new Set(pods.filter(podReady).map(({ metadata }) => metadata.name));
+  const serving = new Set(pods.filter(podServes).map(({ metadata }) => metadata.name));
   const shards = Object.values(placement.instances).flatMap((instance) =>
     serving.has(instance.id) ? instance.shards : [],
   );

@@ -66,6 +66,8 @@ export class World {
   externalEtcdProblem: string | null = null;
   /** Pods that never become ready, by name. */
   readonly broken: Set<string> = new Set();
+  /** Images of containers beside ours that do not start; our process serves all the same. */
+  readonly badSidecars: Set<string> = new Set();
   /** Nodes that answer and are not ready: they lack something, and serve the rest. */
   readonly lagging: Set<string> = new Set();
   onPass: NonNullable<ControllerOptions['onPass']> = () => {};
@@ -168,7 +170,7 @@ export class World {
   /** Waits, as the coordinator does, until all that the placement names have said what they knew. */
   async #approve(): Promise<void> {
     const ids = this.knowing;
-    const silent = ids.filter((id) => !this.isReady(id));
+    const silent = ids.filter((id) => !this.serves(id));
     if (this.#known === null || silent.length > 0) {
       throw new TsdbError(
         'CONFLICT',
@@ -329,7 +331,7 @@ export class World {
       .ofKind('Pod')
       .filter((pod: Json) => pod.metadata.labels['tsdb.io/component'] === component)
       .map(({ metadata }) => metadata.name)
-      .filter((name) => !this.isReady(name))
+      .filter((name) => !this.serves(name))
       .sort();
   }
 
@@ -432,7 +434,7 @@ export class World {
     if (this.#view === null || this.healthsProblem === 'none') return null;
     return new Map(
       this.instanceIds().map((id): [string, InstanceHealth] => {
-        const answers = this.isReady(id) || this.lagging.has(id);
+        const answers = this.serves(id) || this.lagging.has(id);
         if (!answers || this.silent.has(id)) return [id, { error: 'connection refused' }];
         const shardsLacking = this.lacking.get(id) ?? [];
         const image: string = (this.kube.find('Pod', id) as Json).spec.containers[0].image;
@@ -479,7 +481,7 @@ export class World {
     await this.#resetEmptyNodes();
     const placement = await this.placement();
     for (const [id, { shards }] of Object.entries(placement?.instances ?? {})) {
-      if (!this.isReady(id) || shards.every(({ state }) => state !== 'INITIALIZING')) continue;
+      if (!this.serves(id) || shards.every(({ state }) => state !== 'INITIALIZING')) continue;
       const ready = new Map(
         shards
           .filter(({ state }) => state === 'INITIALIZING')
@@ -496,7 +498,7 @@ export class World {
   async #resetEmptyNodes(): Promise<void> {
     for (const id of Object.keys((await this.placement())?.instances ?? {})) {
       const claim = this.kube.find('PersistentVolumeClaim', `data-${id}`);
-      if (claim === undefined || !this.isReady(id)) continue;
+      if (claim === undefined || !this.serves(id)) continue;
       const before = this.#folders.get(id);
       this.#folders.set(id, claim.metadata.uid);
       if (before === undefined || before === claim.metadata.uid) continue;
@@ -662,16 +664,35 @@ export class World {
   }
 
   #setPod(pod: Json, phase: string, ready: boolean, waitsFor?: string): void {
-    const status = ready ? 'True' : 'False';
+    const [own, ...sidecars] = pod.spec.containers;
+    const others = sidecars.map(({ name, image }: Json) =>
+      this.badSidecars.has(image)
+        ? {
+            name,
+            ready: false,
+            restartCount: 0,
+            state: { waiting: { reason: 'ImagePullBackOff' } },
+          }
+        : { name, ready: true, restartCount: 0, state: { running: {} } },
+    );
+    const isReady = ready && others.every((one: Json) => one.ready);
+    const status = isReady ? 'True' : 'False';
     const before = pod.status?.conditions?.[0];
     const lastTransitionTime =
       before?.status === status && before.lastTransitionTime !== undefined
         ? before.lastTransitionTime
         : new Date(this.clock.nowMillis()).toISOString();
-    const conditions = [{ type: 'Ready', status, lastTransitionTime }];
-    const state = waitsFor === undefined ? {} : { waiting: { reason: waitsFor } };
-    const containerStatuses = [{ ready, restartCount: 0, state }];
+    const reason = isReady ? {} : { reason: 'ContainersNotReady' };
+    const conditions = [{ type: 'Ready', status, lastTransitionTime, ...reason }];
+    const state = waitsFor === undefined ? { running: {} } : { waiting: { reason: waitsFor } };
+    const containerStatuses = [{ name: own.name, ready, restartCount: 0, state }, ...others];
     this.kube.store({ ...pod, status: { phase, conditions, containerStatuses } });
+  }
+
+  /** Its own process, whatever its other containers do. */
+  serves(name: string): boolean {
+    const pod = this.kube.find('Pod', name);
+    return pod?.status?.containerStatuses?.[0]?.ready ?? this.isReady(name);
   }
 
   isReady(name: string): boolean {

@@ -33,12 +33,8 @@ import {
 import type { RecordedMember } from '../record/record.ts';
 import { annotation } from '../resource/keys.ts';
 import { Names } from '../resource/names.ts';
-import {
-  isCrashLooping,
-  type KubeObject,
-  podReady,
-  type StatefulSet,
-} from '../resource/kube_objects.ts';
+import type { KubeObject, StatefulSet } from '../resource/kube_objects.ts';
+import { isCrashLooping, podReady } from '../resource/pod_state.ts';
 import { doing, type Part, stalledBy, waitingFor } from '../part/part.ts';
 
 /** A file that is smaller is not worth a pause. */

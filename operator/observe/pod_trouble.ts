@@ -3,13 +3,8 @@
  * Texts stay the same while the trouble does, though Kubernetes' own go to and fro between attempts:
  * each change is a write of the status.
  */
-import {
-  type Deployment,
-  isUnbound,
-  type KubeObject,
-  passingReasons,
-  type Pod,
-} from '../resource/kube_objects.ts';
+import { type Deployment, isUnbound, type KubeObject, type Pod } from '../resource/kube_objects.ts';
+import { passingReasons } from '../resource/pod_state.ts';
 import { annotation, label } from '../resource/keys.ts';
 
 const textMax = 200;

@@ -5,7 +5,8 @@
 import type { Observed } from './observe.ts';
 import { leavingGroups } from './isolation_groups.ts';
 import { label } from '../resource/keys.ts';
-import { type KubeObject, type Pod, podReady, type StatefulSet } from '../resource/kube_objects.ts';
+import type { KubeObject, Pod, StatefulSet } from '../resource/kube_objects.ts';
+import { podServes } from '../resource/pod_state.ts';
 
 interface ClaimSpec {
   readonly storageClassName?: string;
@@ -44,7 +45,7 @@ export function unfitVolumes(observed: Observed): UnfitVolume[] {
     if (wanted === undefined || is === wanted) return [];
     // What serves and is to go is not filled anew before.
     const group = pod.metadata.labels?.[label.group];
-    if (group !== undefined && leaving.has(group) && podReady(pod)) return [];
+    if (group !== undefined && leaving.has(group) && podServes(pod)) return [];
     return [{ pod, claim, why: `its volume is of storage class ${is} and is to be of ${wanted}` }];
   });
 }

@@ -7,10 +7,11 @@ import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import { memberPod } from '../observe/etcd_members.ts';
 import type { Observed } from '../observe/observe.ts';
 import { annotation, label } from '../resource/keys.ts';
-import { isUnbound, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
+import { isUnbound, type KubeObject, type Pod } from '../resource/kube_objects.ts';
+import { podServes } from '../resource/pod_state.ts';
 import { Names } from '../resource/names.ts';
 import { type Part, waitingFor } from '../part/part.ts';
-import { isServing, unreadyNodes } from './readiness.ts';
+import { isServing, nodesWithout } from './readiness.ts';
 import { nodePods } from './rollout.ts';
 
 export interface Doubt {
@@ -102,7 +103,7 @@ export function evictionPart(
   if (claim === null) return null;
   const { name, annotations } = pod.metadata;
   const isAsked = annotations?.[annotation.replace] === 'true';
-  const danger = dangerOf(observed, placement, { pod, claim, isAsked, isServing: podReady(pod) });
+  const danger = dangerOf(observed, placement, { pod, claim, isAsked, isServing: podServes(pod) });
   if (danger === null) return null;
   const message = `${name} starts anew when ${danger}: its volume was deleted and goes with it`;
   return waitingFor('Replacing', message);
@@ -147,7 +148,7 @@ export function dangerOf(
     }
   }
   // One that did not come back, whatever it has, may be the first of many.
-  if (serves === true && unreadyNodes(observed) !== null) return 'all nodes serve';
+  if (serves === true && nodesWithout(observed, podServes).length > 0) return 'all nodes serve';
   const doubt = doubtOf(observed, placement, [name]);
   return doubt === null ? null : `this has ended: ${doubt.text}`;
 }

@@ -5,7 +5,7 @@
  */
 import type { Observed } from '../observe/observe.ts';
 import { annotation, label } from '../resource/keys.ts';
-import { podReady } from '../resource/kube_objects.ts';
+import { podReady } from '../resource/pod_state.ts';
 import { doing, type Part } from '../part/part.ts';
 
 /** Images that are remembered, those that were seen last. */
@@ -13,8 +13,13 @@ const imagesMax = 16;
 /** A process before it has ended when its pod's next one has been ready for so long. */
 const settledMillis = 30_000;
 
-const imageOf = (spec: unknown): string =>
-  (spec as { readonly containers: readonly { readonly image: string }[] }).containers[0]!.image;
+/** Of the process of a node: others may have put containers before it. */
+function imageOf(spec: unknown): string {
+  const { containers } = spec as {
+    readonly containers: readonly { readonly name: string; readonly image: string }[];
+  };
+  return containers.find(({ name }) => name === 'node')!.image;
+}
 
 export interface FormatLevels {
   /** The highest one that a node writes. */

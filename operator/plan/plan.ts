@@ -31,7 +31,7 @@ import {
 import { replacePart } from './replace.ts';
 import { isSettled, nodesReadiness, othersReadiness, withoutCoordinators } from './readiness.ts';
 import { refusedResizes, resizePodsPart } from './resize.ts';
-import { deadRollPart, etcdRollPart, keptDeadPart, liveRollPart } from './roll.ts';
+import { deadRollPart, etcdRollPart, keptDeadPart, letsRoll, liveRollPart } from './roll.ts';
 import { madeComponents, type Rollout, rolloutOf } from './rollout.ts';
 import type { Action } from '../action/action.ts';
 import { nothing, type Part, type Plan, type Reason, stalledBy, waitingFor } from '../part/part.ts';
@@ -175,8 +175,8 @@ function nodesPart(
   // What grows waits for pods that perhaps never come, and nothing else waits with it.
   if (moving !== null && moving.actions.length > 0) return moving;
   const readiness = nodesReadiness(observed);
-  const roll =
-    readiness === null && etcd === null ? nextRoll(observed, desired, rollout, placement) : null;
+  const mayRoll = nodesReadiness(observed, letsRoll(observed)) === null && etcd === null;
+  const roll = mayRoll ? nextRoll(observed, desired, rollout, placement) : null;
   const kept = roll ?? moving ?? replacing ?? keptDeadPart(observed, rollout, known);
   return kept ?? readiness ?? othersReadiness(observed) ?? nothing;
 }

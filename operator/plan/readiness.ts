@@ -4,12 +4,13 @@ import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import { allGroups } from '../observe/isolation_groups.ts';
 import type { Observed } from '../observe/observe.ts';
 import { coordinatorTroubles, podTrouble, withTroubles } from '../observe/pod_trouble.ts';
-import { isStale, type Pod, podReady } from '../resource/kube_objects.ts';
+import { isStale, type Pod } from '../resource/kube_objects.ts';
+import { podReady, podServes } from '../resource/pod_state.ts';
 import { growingVolumes } from './objects.ts';
 import { awaitedMillisMax, isAwaited, nodePods, staleSets } from './rollout.ts';
 import { nothing, type Part, type Reason, waitingFor } from '../part/part.ts';
 
-export const isServing = (pod: Pod | undefined): boolean => pod !== undefined && podReady(pod);
+export const isServing = (pod: Pod | undefined): boolean => pod !== undefined && podServes(pod);
 
 export function isSettled(placement: PlacementView): boolean {
   return Object.values(placement.instances).every((instance) =>
@@ -29,8 +30,8 @@ export function downIn(
   );
 }
 
-/** Nodes of the sets and of the placement that do not serve; null when all do. */
-export function unreadyNodes(observed: Observed): Reason | null {
+/** Nodes of the sets and of the placement that have no pod, or one that does not hold this; sorted. */
+export function nodesWithout(observed: Observed, holds: (pod: Pod) => boolean): string[] {
   const { cluster, statefulSets, coordinator } = observed;
   const names = new Names(cluster);
   const pods = nodePods(observed);
@@ -40,7 +41,25 @@ export function unreadyNodes(observed: Observed): Reason | null {
   });
   const placed = coordinator.reachable ? Object.keys(coordinator.placement?.instances ?? {}) : [];
   const all = new Set([...ids, ...placed, ...pods.keys()]);
-  const unready = [...all].filter((id) => !isServing(pods.get(id))).sort();
+  return [...all]
+    .filter((id) => {
+      const pod = pods.get(id);
+      return pod === undefined || !holds(pod);
+    })
+    .sort();
+}
+
+/**
+ * Nodes of the sets and of the placement that are not ready; null when all are.
+ * @param isReady of a pod; other than usual where less is asked for
+ */
+export function unreadyNodes(
+  observed: Observed,
+  isReady: (pod: Pod) => boolean = podReady,
+): Reason | null {
+  const { cluster } = observed;
+  const names = new Names(cluster);
+  const unready = nodesWithout(observed, isReady);
   if (unready.length === 0) return null;
   const wanted = new Set(
     cluster.spec.isolationGroups.flatMap(({ name }) =>
@@ -82,9 +101,12 @@ function areReplaced(observed: Observed, unready: readonly string[]): boolean {
   });
 }
 
-/** Nodes that do not serve, and everything around the nodes. */
-export function nodesReadiness(observed: Observed): Part | null {
-  const unready = unreadyNodes(observed);
+/** Nodes that are not ready, and everything around the nodes. @param isReady as of `unreadyNodes` */
+export function nodesReadiness(
+  observed: Observed,
+  isReady: (pod: Pod) => boolean = podReady,
+): Part | null {
+  const unready = unreadyNodes(observed, isReady);
   if (unready !== null) return { ...nothing, waiting: unready };
   const stale = staleSets(observed);
   if (stale.length > 0) {

@@ -9,7 +9,8 @@ import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import type { Observed } from '../observe/observe.ts';
 import type { Action } from '../action/action.ts';
 import { annotation, label } from '../resource/keys.ts';
-import { isStuck, isUnbound, type Pod, podReady } from '../resource/kube_objects.ts';
+import { isUnbound, type Pod } from '../resource/kube_objects.ts';
+import { isStuck, podServes } from '../resource/pod_state.ts';
 import { replaceAfterMillis } from '../resource/tsdb_cluster.ts';
 import { dangerOf, type GivenUp, goingVolume } from './doubts.ts';
 import type { Rollout } from './rollout.ts';
@@ -82,7 +83,7 @@ function lostPod(observed: Observed, pod: Pod): Lost | null {
   const isEnding = forMillis < terminationMillisMax;
   if (metadata.annotations?.[annotation.replace] === 'true') {
     const why = `annotation ${annotation.replace}`;
-    const isServing = podReady(pod);
+    const isServing = podServes(pod);
     return { pod, claim, isAsked: true, isServing, isEnding, why, dueInMillis: 0 };
   }
   const waitMillis = replaceAfterMillis(observed.cluster);
@@ -105,7 +106,7 @@ function lostPod(observed: Observed, pod: Pod): Lost | null {
  */
 function unfitPods(observed: Observed, { isApproved, isOpen }: Rollout): Lost[] {
   return unfitVolumes(observed).flatMap(({ pod, claim, why }): Lost[] => {
-    if (podReady(pod)) {
+    if (podServes(pod)) {
       return isApproved && isOpen ? [{ pod, claim, why, isServing: true, dueInMillis: 0 }] : [];
     }
     return isStuck(pod) || isUnbound(claim) ? [{ pod, claim, why, dueInMillis: 0 }] : [];

@@ -10,10 +10,10 @@ import {
   isStale,
   type KubeObject,
   type Pod,
-  podReady,
   type ResourceRequirements,
   type StatefulSet,
 } from '../resource/kube_objects.ts';
+import { podReady } from '../resource/pod_state.ts';
 import { fieldManager } from '../resource/keys.ts';
 import { contains } from '../resource/merge.ts';
 import { doing, type Part, waitingFor } from '../part/part.ts';

@@ -7,7 +7,8 @@ import { Names } from '../resource/names.ts';
 import { allGroups } from '../observe/isolation_groups.ts';
 import type { Observed } from '../observe/observe.ts';
 import { label } from '../resource/keys.ts';
-import { isStuck, type Pod, podReady } from '../resource/kube_objects.ts';
+import type { Pod } from '../resource/kube_objects.ts';
+import { isStuck, podReady, podServes } from '../resource/pod_state.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import { batchOf } from './batch.ts';
 import { doubtPart, evictionPart } from './doubts.ts';
@@ -40,9 +41,10 @@ function hasMissingPods(observed: Observed, all: readonly Rolling[]): boolean {
 }
 
 /** A probe that failed says less than etcd itself. */
-function isAnsweringMember({ etcd }: Observed, { metadata }: Pod): boolean {
+function servesEtcd({ etcd }: Observed, pod: Pod): boolean {
+  if (podServes(pod)) return true;
   if (etcd?.reachable !== true) return false;
-  return etcd.members.some(({ name, state }) => name === metadata.name && state !== null);
+  return etcd.members.some(({ name, state }) => name === pod.metadata.name && state !== null);
 }
 
 /**
@@ -61,14 +63,13 @@ export function deadRollPart(
   if (!isApproved) return null;
   const mayGo = (pod: Pod): boolean => evictionPart(observed, placement, pod) === null;
   const etcd = etcdPods(observed).find(
-    ({ pod, outdated }) =>
-      outdated && !podReady(pod) && !isAnsweringMember(observed, pod) && mayGo(pod),
+    ({ pod, outdated }) => outdated && !servesEtcd(observed, pod) && mayGo(pod),
   );
   if (etcd !== undefined && !isEtcdChanging) return replacing(observed, etcd.pod);
   const all = rollingPods(observed);
   const dead = all.filter(
     ({ pod, outdated }) =>
-      outdated && !podReady(pod) && isMissedByNobody(observed, all, pod) && mayGo(pod),
+      outdated && !podServes(pod) && isMissedByNobody(observed, all, pod) && mayGo(pod),
   );
   const starting =
     all.some(({ pod, outdated }) => !outdated && !podReady(pod) && !isStuck(pod)) ||
@@ -85,7 +86,7 @@ export function keptDeadPart(
 ): Part | null {
   if (!isApproved) return null;
   for (const { pod, outdated } of [...etcdPods(observed), ...rollingPods(observed)]) {
-    if (!outdated || podReady(pod)) continue;
+    if (!outdated || podServes(pod)) continue;
     const kept = evictionPart(observed, placement, pod);
     if (kept !== null) return kept;
   }
@@ -108,7 +109,7 @@ function isMissedByNobody(observed: Observed, all: readonly Rolling[], pod: Pod)
     const health = healths instanceof Map ? healths.get(name) : undefined;
     if (health !== undefined && 'error' in health) return true;
   }
-  const allOthersServe = all.every((one) => one.pod === pod || podReady(one.pod));
+  const allOthersServe = all.every((one) => one.pod === pod || podServes(one.pod));
   return allOthersServe && !hasMissingPods(observed, all);
 }
 
@@ -123,7 +124,8 @@ export function liveRollPart(
 ): Part | null {
   if (!isApproved || !isOpen) return null;
   const all = rollingPods(observed);
-  const outdated = all.filter((one) => one.outdated).map(({ pod }) => pod);
+  // What is not ready, and serves all the same, may be cured by it.
+  const outdated = readyLast(all.filter((one) => one.outdated).map(({ pod }) => pod));
   const updated = all.filter((one) => !one.outdated).map(({ pod }) => pod);
   let waiting: Part | null = null;
   for (const pod of outdated) {
@@ -150,15 +152,27 @@ export function etcdRollPart(observed: Observed, { isApproved, isOpen }: Rollout
   // The leader last: an election is a pause.
   const outdated = members.filter((member) => member.outdated);
   if (outdated.length === 0 || !isApproved || !isOpen) return null;
-  const serving = members.filter(({ pod }) => podReady(pod)).length;
+  const serving = members.filter(({ pod, outdated: isOld }) =>
+    isOld ? servesEtcd(observed, pod) : podReady(pod),
+  ).length;
   if (serving < etcdReplicasOf(observed.cluster)) {
     const message = `etcd members are replaced when all serve: ${serving} of ${etcdReplicasOf(observed.cluster)} do`;
     return { ...nothing, waiting: { reason: 'Updating', message } };
   }
   const kept = outdated.map(({ pod }) => evictionPart(observed, null, pod));
   const mayGo = outdated.filter((_, i) => kept[i] === null);
-  const next = mayGo.findLast(({ pod }) => pod.metadata.name !== leader) ?? mayGo[0];
+  const others = mayGo.filter(({ pod }) => pod.metadata.name !== leader);
+  const next = others.findLast(({ pod }) => !podReady(pod)) ?? others.at(-1) ?? mayGo[0];
   return next === undefined ? kept[0]! : replacing(observed, next.pod);
+}
+
+const readyLast = (pods: readonly Pod[]): Pod[] =>
+  pods.toSorted((a, b) => Number(podReady(a)) - Number(podReady(b)));
+
+/** Whether it keeps nobody from a roll: a new one that is not ready does, an old one that serves does not. */
+export function letsRoll(observed: Observed): (pod: Pod) => boolean {
+  const outdated = new Set(outdatedPods(observed));
+  return (pod) => podReady(pod) || (outdated.has(pod) && podServes(pod));
 }
 
 function etcdPods(observed: Observed): Rolling[] {

@@ -13,7 +13,8 @@ import { contains } from '../resource/merge.ts';
 import { childKey, type Observed } from '../observe/observe.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import { annotation, label } from '../resource/keys.ts';
-import { isStale, isStuck, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
+import { isStale, type KubeObject, type Pod } from '../resource/kube_objects.ts';
+import { isStuck, podReady, podServes } from '../resource/pod_state.ts';
 import { downgradeOf } from './formats.ts';
 import { isOutdated } from './resize.ts';
 import { classOfSet, unfitVolumes } from '../observe/volume_classes.ts';
@@ -156,7 +157,7 @@ function turnOf(observed: Observed, pending: readonly KubeObject[]): ReadonlySet
       pending.some((wanted) => componentOf(wanted) === component) || isRolling(observed, component),
   );
   if (first !== undefined) turn.add(first);
-  for (const pod of observed.pods) if (!podReady(pod)) turn.add(componentOf(pod));
+  for (const pod of observed.pods) if (!podServes(pod)) turn.add(componentOf(pod));
   return turn;
 }
 

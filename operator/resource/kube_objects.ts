@@ -93,6 +93,7 @@ export interface Pod extends KubeObject {
 }
 
 export interface ContainerStatus {
+  readonly name?: string;
   readonly ready: boolean;
   readonly restartCount: number;
   readonly image?: string;
@@ -101,6 +102,7 @@ export interface ContainerStatus {
 }
 
 export interface ContainerState {
+  readonly running?: object;
   readonly waiting?: { readonly reason?: string; readonly message?: string };
   readonly terminated?: {
     readonly exitCode?: number;
@@ -188,33 +190,6 @@ export const resource: Record<
   event: { apiVersion: 'v1', kind: 'Event', plural: 'events' },
 };
 
-/** Whether the pod can serve: its Ready condition is true and it is not on its way out. */
-export function podReady(pod: Pod): boolean {
-  return (
-    pod.metadata.deletionTimestamp === undefined &&
-    (pod.status?.conditions ?? []).some(({ type, status }) => type === 'Ready' && status === 'True')
-  );
-}
-
-/** Since when it can serve, Unix milliseconds; null while it cannot, or when nothing says it. */
-export function readySinceMillis(pod: Pod): number | null {
-  if (!podReady(pod)) return null;
-  const ready = pod.status?.conditions?.find(({ type }) => type === 'Ready');
-  const since = Date.parse(ready?.lastTransitionTime ?? '');
-  return Number.isNaN(since) ? null : since;
-}
-
-/** Starts so often that a container of a sound configuration would have come up. */
-const crashesMin = 5;
-
-/** Whether a container of the pod ends again and again, and what it starts with will not change. */
-export function isCrashLooping({ status }: Pod): boolean {
-  return (status?.containerStatuses ?? []).some(
-    ({ restartCount, state }) =>
-      restartCount >= crashesMin && state?.waiting?.reason === 'CrashLoopBackOff',
-  );
-}
-
 /** A status of an older generation knows neither the newest revision nor the wanted replicas. */
 export function isStale(object: {
   readonly metadata: { readonly generation?: number };
@@ -223,23 +198,6 @@ export function isStale(object: {
   return object.status?.observedGeneration !== object.metadata.generation;
 }
 
-/** What a container waits for that comes by itself. */
-export const passingReasons: readonly string[] = ['ContainerCreating', 'PodInitializing'];
-
 /** Of a claim of a volume: nothing was ever written to it: no machine has it yet. */
 export const isUnbound = (claim: KubeObject): boolean =>
   (claim['status'] as { readonly phase?: string } | undefined)?.phase === 'Pending';
-
-/**
- * It does not run and will not by itself: image or configuration is bad, or there is no place for
- * it.
- */
-export function isStuck({ status }: Pod): boolean {
-  const { phase = 'Pending', conditions = [], containerStatuses = [] } = status ?? {};
-  if (phase !== 'Running' && phase !== 'Pending') return true;
-  if (conditions.some((one) => one.type === 'PodScheduled' && one.status === 'False')) return true;
-  return containerStatuses.some(
-    ({ state }) =>
-      state?.waiting !== undefined && !passingReasons.includes(state.waiting.reason ?? ''),
-  );
-}
