@@ -38,6 +38,7 @@ import { noTlsSecrets, readTlsSecrets, type TlsSecrets } from './observe/tls_sec
 import type { PodRight } from './overlay/pod_rules.ts';
 import { isFinished } from './plan/formats.ts';
 import { plan } from './plan/plan.ts';
+import { isProving } from './plan/rollout.ts';
 import { type Action, keyOf } from './action/action.ts';
 import type { Plan } from './part/part.ts';
 import {
@@ -236,7 +237,9 @@ export class Controller {
     failures.keepOnly([...next.actions, ...(next.refused ?? [])]);
     if (next.rollout === 'held') {
       this.#turns.ask(key, { hasBegun: hasNewPods(observed), isWell: isReady(cluster) });
-    } else if (next.rollout !== 'begun') this.#turns.leave(key);
+    } else if (next.rollout === 'none' ? !isProving(observed) : next.rollout !== 'begun') {
+      this.#turns.leave(key);
+    }
     await this.#unlessRefused(cluster, () => this.#publish(key, pass, next, signal));
     await this.#useUpApprovals(observed, next, signal);
     for (const message of unreadAnnotations(observed)) {

@@ -167,3 +167,67 @@ for (const [what, [before, after, add]] of Object.entries(shapes)) {
     }
   });
 }
+
+test('what a quota has no room for is said, and no pod is taken for it', async () => {
+  const world = await settledWorld(sized);
+  const message = 'exceeded quota: all, requested: limits.cpu=2, used: limits.cpu=12, limited: 12';
+  world.kube.beforeWrite = (write) => {
+    if (write.startsWith('PATCH(resize)')) throw new KubeError(403, 'Forbidden', message);
+  };
+  world.changeSpec((spec) => (spec.nodes.resources = more));
+  for (let pass = 0; pass < 20; pass++) {
+    await world.reconcile().catch(() => {});
+    await world.clock.pass(5_000);
+    await world.advance();
+  }
+  assert.deepEqual(written(world, /EVICT|DELETE/), []);
+  const stalled = world.condition('Stalled');
+  assert.equal(stalled.reason, 'ResizeRefused');
+  assert.match(stalled.message, /^c-a-0 does not get its resources: exceeded quota: all/);
+  world.kube.beforeWrite = () => {};
+  await world.clock.pass(180_000);
+  await world.settle();
+  assert.deepEqual(written(world, /EVICT|DELETE/), []);
+  assert.deepEqual(resourcesOf(world, 'c-c-0'), more);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('a container that Kubernetes would start anew for its resources is rolled', async () => {
+  const resizePolicy = [{ resourceName: 'cpu', restartPolicy: 'RestartContainer' }];
+  const podTemplate = { spec: { containers: [{ name: 'node', resizePolicy }] } };
+  const world = await settledWorld({
+    nodes: { replicasPerGroup: 1, resources: small, podTemplate },
+  });
+  world.changeSpec((spec) => (spec.nodes.resources = more));
+  await world.settle();
+  assert.deepEqual(written(world, /resize/), []);
+  assert.equal(written(world, /EVICT/).length, 3);
+});
+
+test('the next pod gets its resources when the kubelet has seen those of the one before', async () => {
+  const world = await settledWorld(sized);
+  const generations = (generation: number, observedGeneration: number): void => {
+    const pod = structuredClone(world.kube.find('Pod', 'c-a-0')) as Json;
+    pod.metadata.generation = generation;
+    pod.status.observedGeneration = observedGeneration;
+    world.kube.store(pod);
+  };
+  generations(1, 1);
+  world.changeSpec((spec) => (spec.nodes.resources = more));
+  let isSeen = false;
+  world.kube.afterWrite = (write) => {
+    if (write === 'PATCH(resize) Pod/c-a-0') generations(2, isSeen ? 2 : 1);
+  };
+  const pass = async (): Promise<void> => {
+    await world.reconcile();
+    await world.clock.pass(2_000);
+    await world.advance();
+    generations(2, isSeen ? 2 : 1);
+  };
+  for (let count = 0; count < 10; count++) await pass();
+  assert.deepEqual(written(world, /resize/), ['PATCH(resize) Pod/c-a-0']);
+  assert.match(world.condition('Ready').message, /c-a-0 is to have its resources/);
+  isSeen = true;
+  for (let count = 0; count < 10; count++) await pass();
+  assert.equal(written(world, /resize/).length, 3);
+});

@@ -512,9 +512,17 @@ function namespaceVerdict(claim: TsdbNamespace, pass: Pass | null): Verdict {
     return no('CoordinatorUnreachable', observed.coordinator.problem);
   }
   const live = observed.coordinator.namespaces.get(nameOfNamespace(claim));
-  if (live === undefined) return no('Pending', 'the namespace is not registered yet');
+  if (live === undefined) {
+    const failure = observed.failureOfKey(`namespace-add ${name}`);
+    const why = failure === null ? '' : `: ${failure.message}`;
+    return no('Pending', `the namespace is not registered yet${why}`);
+  }
   if (awaitsSamples(observed, live)) return no('NoneTakesSamples', noSamples);
-  if (!live.ready) return no('Bootstrapping', 'the namespace is registered and bootstraps');
+  if (!live.ready) {
+    const failure = observed.failureOfKey(`namespace-ready ${name}`);
+    const why = failure === null ? '' : `; last attempt to make it ready: ${failure.message}`;
+    return no('Bootstrapping', `the namespace is registered and bootstraps${why}`);
+  }
   return yes('NamespaceReady', 'the namespace takes writes and queries');
 }
 

@@ -701,13 +701,15 @@ export class World {
   }
 
   #runDeployment(deployment: Json): void {
-    const { replicas } = deployment.spec;
+    const { replicas, template } = deployment.spec;
     const { generation } = deployment.metadata;
+    // The old ones stay as long as a new one does not come.
+    const isBad = this.badImages.has(template.spec.containers[0].image);
     const status = {
       observedGeneration: generation,
-      replicas,
+      replicas: isBad ? replicas + 1 : replicas,
       availableReplicas: replicas,
-      updatedReplicas: replicas,
+      updatedReplicas: isBad ? 1 : replicas,
     };
     this.kube.store({ ...deployment, status });
   }

@@ -17,6 +17,8 @@ export interface ActionFailure {
   readonly message: string;
   /** The server will not do it as it is asked for: a person must change something. */
   readonly isRefused: boolean;
+  /** As `isRefused`, by rights, a quota or limits: another way to the same would be refused too. */
+  readonly isForbidden: boolean;
   /** It cannot be done yet, which is no news: an approval waits for all nodes to have said what they knew. */
   readonly isEarly: boolean;
   /** Of the first one since it succeeded last. */
@@ -72,6 +74,7 @@ export class ActionFailures {
       hash,
       message: messageOf(error).slice(0, messageCharactersMax),
       isRefused,
+      isForbidden: error instanceof KubeError && error.status === 403,
       isEarly: isEarly(action, error),
       sinceMillis: before?.sinceMillis ?? clock.nowMillis(),
       count,

@@ -119,14 +119,26 @@ export class EtcdClient implements EtcdAdmin {
       const problem = `etcd has ${members.length} members, and at most ${membersMax} are looked at`;
       return { reachable: false, problem };
     }
-    const [{ alarms, revision }, ...described] = await Promise.all([
-      this.#alarms(signal),
+    const [alarmed, ...described] = await Promise.all([
+      this.#alarmed(signal),
       ...members.map((member) => this.#described(member, pods, signal)),
     ]);
-    const isFull = alarms.some(({ kind }) => kind === noSpaceAlarm);
-    const compactableRevision =
-      isFull && (await this.#hasHistory(revision, signal)) ? revision : null;
-    return { reachable: true, members: described, alarms, compactableRevision };
+    return { reachable: true, members: described, ...alarmed };
+  }
+
+  /** None when nobody says, which is no reason not to look at the rest. */
+  async #alarmed(
+    signal: AbortSignal,
+  ): Promise<Pick<EtcdView & { reachable: true }, 'alarms' | 'compactableRevision'>> {
+    try {
+      const { alarms, revision } = await this.#alarms(signal);
+      const isFull = alarms.some(({ kind }) => kind === noSpaceAlarm);
+      const isCompactable = isFull && (await this.#hasHistory(revision, signal));
+      return { alarms, compactableRevision: isCompactable ? revision : null };
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return { alarms: [], compactableRevision: null };
+    }
   }
 
   /** Whether what was before this revision can still be asked for. */

@@ -98,3 +98,20 @@ test('who scales a cluster, or adds a namespace to it, does not roll it out of i
   await both(world, 10);
   assert.equal(imageOf(world, 'd'), 'node:1', 'of a version that c shows to be bad');
 });
+
+test('who has coordinators of an image that does not start keeps its turn', async () => {
+  const world = await withNewImage(() => {});
+  world.badImages.add('coordinator:2');
+  world.images = { ...world.images, node: 'node:1', coordinator: 'coordinator:2' };
+  world.restartOperator();
+  const images = (): string[] =>
+    ['c', 'd'].map(
+      (name) =>
+        world.kube.find('Deployment', `${name}-coordinator`).spec.template.spec.containers[0].image,
+    );
+  await both(world, 60);
+  assert.deepEqual(images(), ['coordinator:2', 'coordinator:1']);
+  world.badImages.delete('coordinator:2');
+  await both(world, 60);
+  assert.deepEqual(images(), ['coordinator:2', 'coordinator:2']);
+});

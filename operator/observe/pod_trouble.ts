@@ -56,6 +56,7 @@ export function coordinatorTroubles(pods: readonly Pod[], { status }: Deployment
 }
 
 interface Sight {
+  readonly nowMillis: number;
   readonly pods: readonly Pod[];
   readonly volumeClaims: readonly KubeObject[];
   /** Pods of which nobody knows whether their volume can be reached. */
@@ -65,24 +66,43 @@ interface Sight {
 /** Names of pods, with their troubles. */
 export function withTroubles(
   names: readonly string[],
-  { pods, volumeClaims, unknownReach }: Sight,
+  { nowMillis, pods, volumeClaims, unknownReach }: Sight,
 ): string {
   const byName = new Map(pods.map((pod) => [pod.metadata.name, pod]));
   return names
     .map((name) => {
       const pod = byName.get(name);
-      const trouble = pod === undefined ? null : podTrouble(pod);
-      if (trouble === null) return name;
+      // Only events say why a set cannot make its pod, or a machine not mount its volumes.
+      if (pod === undefined) {
+        return `${name} (there is no such pod; kubectl describe statefulset ${name.replace(/-\d+$/, '')} says why when it stays away)`;
+      }
+      const trouble = podTrouble(pod);
+      if (trouble === null) {
+        return isSlow(pod, nowMillis)
+          ? `${name} (its containers are not made; kubectl describe pod ${name} says why)`
+          : name;
+      }
       const claim = volumeClaims.find(({ metadata }) => metadata.name === `data-${name}`);
       // A volume that was never made is on no machine.
       const isMade = claim === undefined || !isUnbound(claim);
       const remedy =
         isMade && unknownReach.includes(name)
           ? `; when the machine of its volume is gone for good, annotate the pod with ${annotation.replace}=true`
-          : unfitText(pod!, trouble);
+          : unfitText(pod, trouble);
       return `${name} (${unmadeVolume(claim)}${trouble}${remedy})`;
     })
     .join(', ');
+}
+
+/** Of volumes and images that are there. */
+const creationMillisMax = 180_000;
+
+function isSlow({ metadata, status }: Pod, nowMillis: number): boolean {
+  if (metadata.deletionTimestamp !== undefined) return false;
+  const ageMillis = nowMillis - Date.parse(metadata.creationTimestamp ?? '');
+  const statuses = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
+  const isCreating = statuses.some(({ state }) => state?.waiting?.reason === 'ContainerCreating');
+  return isCreating && ageMillis > creationMillisMax;
 }
 
 /** What to change when no machine has what the pod asks for. */

@@ -17,6 +17,8 @@ const waiting = (reason: string, message: string = ''): Partial<ContainerStatus>
 });
 const ended = { terminated: { exitCode: 1, reason: 'Error' } };
 
+const nowMillis = Date.parse('2026-01-02T00:00:00Z');
+
 test('a pod that runs, or is on its way, has no trouble', () => {
   assert.equal(podTrouble(pod({})), null);
   assert.equal(podTrouble(pod(container({ state: {} }))), null);
@@ -52,11 +54,12 @@ test('what Kubernetes says is said, up to a length', () => {
   assert.equal(long.length, 200);
   assert.equal(
     withTroubles(['c-a-0', 'c-a-1', 'c-a-2'], {
+      nowMillis,
       pods: [pod({ conditions }), pod({}, 'c-a-1')],
       volumeClaims: [],
       unknownReach: [],
     }),
-    `c-a-0 (${message}; nodes.resources asks for it), c-a-1, c-a-2`,
+    `c-a-0 (${message}; nodes.resources asks for it), c-a-1, c-a-2 (there is no such pod; kubectl describe statefulset c-a says why when it stays away)`,
   );
   const claim: KubeObject = {
     apiVersion: 'v1',
@@ -65,7 +68,12 @@ test('what Kubernetes says is said, up to a length', () => {
     spec: { storageClassName: 'fastdisk' },
     status: { phase: 'Pending' },
   };
-  const unmade = { pods: [pod({ conditions })], volumeClaims: [claim], unknownReach: [] };
+  const unmade = {
+    nowMillis,
+    pods: [pod({ conditions })],
+    volumeClaims: [claim],
+    unknownReach: [],
+  };
   assert.equal(
     withTroubles(['c-a-0'], unmade),
     `c-a-0 (StorageClass fastdisk has not made its volume: ${message}; nodes.resources asks for it)`,
@@ -98,6 +106,7 @@ test('for a volume that was never made no machine is given up', () => {
   });
   const told = (phase: string): string =>
     withTroubles(['c-a-0'], {
+      nowMillis,
       pods: [pending],
       volumeClaims: [claim(phase)],
       unknownReach: ['c-a-0'],
@@ -105,4 +114,21 @@ test('for a volume that was never made no machine is given up', () => {
   assert.match(told('Pending'), /StorageClass missing has not made its volume/);
   assert.doesNotMatch(told('Pending'), /tsdb\.io\/replace/);
   assert.match(told('Bound'), /when the machine of its volume is gone for good/);
+});
+
+test('a pod whose containers are not made for long is told where to look', () => {
+  const containerStatuses = [
+    { ready: false, restartCount: 0, state: { waiting: { reason: 'ContainerCreating' } } },
+  ];
+  const { metadata, ...rest } = pod({ phase: 'Pending', containerStatuses });
+  const told = (ageMillis: number): string => {
+    const creationTimestamp = new Date(nowMillis - ageMillis).toISOString();
+    const pods = [{ ...rest, metadata: { ...metadata, creationTimestamp } }];
+    return withTroubles(['c-a-0'], { nowMillis, pods, volumeClaims: [], unknownReach: [] });
+  };
+  assert.equal(told(60_000), 'c-a-0');
+  assert.equal(
+    told(200_000),
+    'c-a-0 (its containers are not made; kubectl describe pod c-a-0 says why)',
+  );
 });

@@ -123,12 +123,18 @@ function restoredStorePart(observed: Observed, { awaitsApproval }: PlacementView
   return waitingFor('PlacementRestoring', message);
 }
 
+/** The coordinator's words when no node has found the store to have gone back. */
+const nothingAwaitsApproval = 'nothing awaits approval';
+
 /** What the nodes knew last stands again: the coordinator refuses until all of them have said it. */
 function restorePart(observed: Observed): Part {
   const action: Action = { kind: 'placement-approve' };
   const failure = observed.failureOf(action);
   const message = 'the placement is brought back from what the nodes know';
-  const waits = failure?.isEarly === true ? '; it waits until all of them have said that' : '';
+  const waits =
+    failure?.isEarly === true && !failure.message.includes(nothingAwaitsApproval)
+      ? '; it waits until all of them have said that'
+      : '';
   const restoring = doing([action], 'PlacementRestoring', message + waits);
   if (failure === null) return restoring;
   const gone = goneNodes(observed);
@@ -136,8 +142,12 @@ function restorePart(observed: Observed): Part {
   if (gone.length === 0 && !isLate) return restoring;
   const who =
     gone.length === 0
-      ? `see the logs of the nodes`
+      ? 'see the logs of the nodes'
       : `nodes that cannot say what they knew: ${gone.join(', ')}; bring their machines back`;
+  if (failure.message.includes(nothingAwaitsApproval)) {
+    const text = `the placement cannot be brought back: ${failure.message}, so no node knows one any more, as when it was deleted by the API: annotate ${annotation.approvePlacement}=anew to begin with an empty one`;
+    return { ...restoring, stalled: [{ reason: 'PlacementIncomplete', message: text }] };
+  }
   const reason = {
     reason: 'PlacementIncomplete',
     message: `${message}: ${failure.message}; ${who}, or say that what they knew is gone for good: tsdbctl placement approve --force, and after it ${annotation.approvePlacement}=anew when nobody knew of a placement (docs/OPERATIONS.md, The key-value store was restored)`,

@@ -270,6 +270,10 @@ function refusals(observed: Observed, actions: readonly Action[]): Reason[] {
         // Said while it is tried again.
         return [];
       case 'resize-pod':
+        if (failure.isForbidden) {
+          const message = `${action.pod.metadata.name} does not get its resources: ${failure.message}`;
+          return [{ reason: 'ResizeRefused', message }];
+        }
         // It is rolled instead.
         return [];
       case 'delete':

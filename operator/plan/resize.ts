@@ -21,6 +21,10 @@ import { doing, type Part, waitingFor } from '../part/part.ts';
 export interface Container {
   readonly name: string;
   readonly resources?: ResourceRequirements;
+  readonly resizePolicy?: readonly {
+    readonly resourceName: string;
+    readonly restartPolicy: string;
+  }[];
 }
 
 interface PodSpec {
@@ -85,10 +89,27 @@ function difference(pod: Pod, set: KubeObject): readonly Container[] | null {
     if (is === undefined) return null;
     if (isSame(resourcesOf(is), resourcesOf(wanted))) continue;
     if (is.resources?.limits?.['memory'] !== wanted.resources?.limits?.['memory']) return null;
+    if (restartsFor(is, wanted)) return null;
     changed.push({ name: wanted.name, resources: resourcesOf(wanted) });
   }
   return changed;
 }
+
+/** Kubernetes would end its process for it, past every gate of ours. */
+function restartsFor(is: Container, wanted: Container): boolean {
+  const [before, after] = [resourcesOf(is), resourcesOf(wanted)];
+  return (is.resizePolicy ?? []).some(
+    ({ resourceName: name, restartPolicy }) =>
+      restartPolicy === 'RestartContainer' &&
+      (before.requests[name] !== after.requests[name] ||
+        before.limits[name] !== after.limits[name]),
+  );
+}
+
+/** Nothing is said of the newest resources yet: a kubelet before Kubernetes 1.34 does not say of which it speaks. */
+const isUnseen = ({ metadata, status }: Pod): boolean =>
+  status?.observedGeneration !== undefined &&
+  status.observedGeneration < (metadata.generation ?? 0);
 
 const conditionOf = (pod: Pod, type: string) =>
   pod.status?.conditions?.find((one) => one.type === type && one.status === 'True');
@@ -100,7 +121,13 @@ function resizeOf(observed: Observed, pod: Pod, set: KubeObject): Action | 'done
   if (conditionOf(pod, 'PodResizePending')?.reason === 'Infeasible') return null;
   if (containers.length === 0) return 'done';
   const action: Action = { kind: 'resize-pod', pod, containers };
-  return podReady(pod) && observed.failureOf(action)?.isRefused !== true ? action : null;
+  return podReady(pod) && !isRolledInstead(observed, action) ? action : null;
+}
+
+/** A pod that a quota has no room for would not come back from a roll. */
+function isRolledInstead(observed: Observed, action: Action): boolean {
+  const failure = observed.failureOf(action);
+  return failure?.isRefused === true && !failure.isForbidden;
 }
 
 /**
@@ -127,22 +154,21 @@ export function refusedResizes(observed: Observed): Action[] {
     const containers = difference(pod, set);
     if (containers === null || containers.length === 0) return [];
     const action: Action = { kind: 'resize-pod', pod, containers };
-    return observed.failureOf(action)?.isRefused === true ? [action] : [];
+    return isRolledInstead(observed, action) ? [action] : [];
   });
 }
 
 /** One pod at a time; null when none is to be changed. */
 export function resizePodsPart(observed: Observed): Part | null {
   const all = outdatedOf(observed);
-  const waiting = all.find(
-    ([pod, set]) =>
-      resizeOf(observed, pod, set) === 'done' &&
-      (conditionOf(pod, 'PodResizePending') ?? conditionOf(pod, 'PodResizeInProgress')),
-  )?.[0];
-  if (waiting !== undefined) {
-    const { type, message = '' } =
-      conditionOf(waiting, 'PodResizePending') ?? conditionOf(waiting, 'PodResizeInProgress')!;
-    return waitingFor('Resizing', `${waiting.metadata.name}: ${type} ${message}`.trim());
+  const changed = all.filter(([pod, set]) => resizeOf(observed, pod, set) === 'done');
+  for (const [pod] of changed) {
+    const { name } = pod.metadata;
+    const going = conditionOf(pod, 'PodResizePending') ?? conditionOf(pod, 'PodResizeInProgress');
+    if (going !== undefined) {
+      return waitingFor('Resizing', `${name}: ${going.type} ${going.message ?? ''}`.trim());
+    }
+    if (isUnseen(pod)) return waitingFor('Resizing', `${name} is to have its resources`);
   }
   for (const [pod, set] of all) {
     const action = resizeOf(observed, pod, set);

@@ -199,6 +199,14 @@ function hasTemplate(live: KubeObject, wanted: KubeObject): boolean {
 const hasClass = (live: KubeObject, wanted: KubeObject): boolean =>
   classOfSet(live) === classOfSet(wanted);
 
+/** All is of the newest revision, and something of it does not run yet: nobody knows whether it will. */
+export function isProving(observed: Observed): boolean {
+  const ownPods = observed.pods.filter((pod) =>
+    observed.statefulSets.has(pod.metadata.name.replace(/-\d+$/, '')),
+  );
+  return !ownPods.every(podReady) || isRolling(observed, 'coordinator');
+}
+
 function isRolling(observed: Observed, component: Component): boolean {
   if (component !== 'coordinator') {
     const unfit = unfitVolumes(observed).map(({ pod }) => pod);

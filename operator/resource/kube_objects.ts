@@ -79,6 +79,8 @@ export interface Deployment extends KubeObject {
 
 export interface Pod extends KubeObject {
   readonly status?: {
+    /** Of the `spec` that the kubelet has seen; since Kubernetes 1.34. */
+    readonly observedGeneration?: number;
     readonly phase?: string;
     readonly conditions?: readonly {
       readonly type: string;
