@@ -269,3 +269,46 @@ test('a fractional size is what the server makes of it', async () => {
   assert.equal(stalled(world), null);
   assert.equal(world.condition('Ready').status, 'True');
 });
+
+// The driver has no room for what was asked for: it says so on the claims, and Kubernetes takes the request back as far
+// as the volumes have not got it.
+test('a growth that its driver cannot do is said, and what has not come can be taken back', async () => {
+  const world = await settledWorld({ nodes: { replicasPerGroup: 1, storage: { size: '100Gi' } } });
+  world.growsVolumes = false;
+  world.changeSpec((spec) => (spec.nodes.storage.size = '200Gi'));
+  await passes(world, 20);
+  const fail = (): void => {
+    const claim = structuredClone(world.kube.find('PersistentVolumeClaim', 'data-c-a-0')) as Json;
+    if (claim.spec.resources.requests.storage !== '200Gi') return;
+    const message = 'out of space in pool';
+    claim.status.conditions = [{ type: 'ControllerResizeError', status: 'True', message }];
+    claim.status.allocatedResourceStatuses = { storage: 'ControllerResizeInfeasible' };
+    world.kube.store(claim);
+  };
+  fail();
+  await world.reconcile();
+  assert.match(world.condition('Ready').message, /data-c-a-0 has 100Gi and is to have 200Gi/);
+  assert.equal(stalled(world)?.reason, 'VolumeGrowthStuck');
+  assert.match(
+    stalled(world)!.message,
+    /its driver cannot do that: out of space in pool; ask for less/,
+  );
+  world.changeSpec((spec) => (spec.nodes.storage.size = '100Gi'));
+  await passes(world, 5);
+  assert.equal(stalled(world)?.reason, 'VolumesCannotShrink');
+  assert.match(
+    stalled(world)!.message,
+    /have 100Gi .*ask for more than 100Gi, which they have, or for 200Gi/,
+  );
+  world.growsVolumes = true;
+  world.changeSpec((spec) => (spec.nodes.storage.size = '101Gi'));
+  await passes(world, 30);
+  const sizes = ['a', 'a-b', 'c'].map(
+    (group) =>
+      (world.kube.find('PersistentVolumeClaim', `data-c-${group}-0`) as Json).spec.resources
+        .requests.storage,
+  );
+  assert.deepEqual(sizes, ['101Gi', '101Gi', '101Gi']);
+  assert.equal(world.condition('Ready').status, 'True');
+  assert.equal(stalled(world), null);
+});

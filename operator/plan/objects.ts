@@ -144,20 +144,37 @@ function statefulSetActions(observed: Observed, live: KubeObject, wanted: KubeOb
     return [...actions, { kind: 'delete', object: live, orphan: true }];
   }
   const size = claimSizeOf(wanted);
-  if (quantityOf(size) <= quantityOf(claimSizeOf(live))) return actions;
+  const [asked, was] = [quantityOf(size), quantityOf(claimSizeOf(live))];
+  const isTakenBack = asked < was;
+  if (asked === was || (isTakenBack && grownVolume(observed, wanted) !== null)) return actions;
   const unfit = new Set(unfitVolumes(observed).map(({ claim }) => claim));
-  const small = claimsOf(observed, wanted.metadata.name).filter(
-    (claim) => !unfit.has(claim) && quantityOf(requestedSize(claim)) < quantityOf(size),
-  );
-  for (const claim of small) {
+  const others = claimsOf(observed, wanted.metadata.name).filter((claim) => {
+    const is = quantityOf(requestedSize(claim));
+    return !unfit.has(claim) && (isTakenBack ? is > asked : is < asked);
+  });
+  for (const claim of others) {
     // The server refuses to grow another one.
     if (phaseOf(claim) === 'Bound') actions.push({ kind: 'expand-claim', claim, size });
   }
   // The set is a sign of what is left to do: it goes after the last claim has grown. And not before all
   // else of it was taken: one that is refused could not be made again.
-  return actions.length > 0 || small.length > 0
+  return actions.length > 0 || others.length > 0
     ? actions
     : [{ kind: 'delete', object: live, orphan: true }];
+}
+
+/**
+ * A volume of the set that was to be larger than is asked for now, and has as much, or more: Kubernetes takes back only what a
+ * volume has not got. Null when there is none.
+ */
+function grownVolume(observed: Observed, wanted: KubeObject): KubeObject | null {
+  const asked = quantityOf(claimSizeOf(wanted));
+  const grown = claimsOf(observed, wanted.metadata.name).find((claim) => {
+    const capacity = capacityOf(claim);
+    const isAsked = quantityOf(requestedSize(claim)) <= asked;
+    return !isAsked && capacity !== undefined && quantityOf(capacity) >= asked;
+  });
+  return grown ?? null;
 }
 
 /** Volumes grow although the template of their pods is held back. */
@@ -175,6 +192,8 @@ function outdatedJob(live: KubeObject, wanted: KubeObject): Action[] {
   if (isDone === true || madeFrom === wanted.metadata.annotations?.[annotation.content]) return [];
   return [{ kind: 'delete', object: live, orphan: false }];
 }
+
+const failureCharactersMax = 300;
 
 const phaseOf = (claim: KubeObject): string | undefined =>
   (claim['status'] as { phase?: string } | undefined)?.phase;
@@ -203,7 +222,15 @@ function shrunkVolume(observed: Observed, desired: Desired): Reason | null {
     if (foreignObject(observed, live) !== null) continue;
     if (quantityOf(claimSizeOf(wanted)) >= quantityOf(claimSizeOf(live))) continue;
     if (classOfSet(wanted) !== classOfSet(live)) continue;
-    const message = `volumes of ${wanted.metadata.name} have ${claimSizeOf(live)} and cannot shrink to ${claimSizeOf(wanted)}: ask for ${claimSizeOf(live)}`;
+    const grown = grownVolume(observed, wanted);
+    // What has not come is taken back.
+    if (grown === null) continue;
+    const [is, was] = [capacityOf(grown)!, claimSizeOf(live)];
+    const asks =
+      quantityOf(is) < quantityOf(was)
+        ? `ask for more than ${is}, which they have, or for ${was}, which they were to have`
+        : `ask for ${was}`;
+    const message = `volumes of ${wanted.metadata.name} have ${is} and cannot shrink to ${claimSizeOf(wanted)}: ${asks}`;
     return { reason: 'VolumesCannotShrink', message };
   }
   return null;
@@ -234,7 +261,32 @@ export function growingVolumes(observed: Observed): Part | null {
     return capacity !== undefined && quantityOf(capacity) < quantityOf(requestedSize(claim));
   });
   if (growing.length === 0) return null;
-  return waitingFor('VolumesGrowing', `volumes grow: ${growing.map(sizesOf).join(', ')}`);
+  const texts = growing.map((claim) => {
+    const failure = growthFailure(claim);
+    return failure === null ? sizesOf(claim) : `${sizesOf(claim)} (${failure})`;
+  });
+  return waitingFor('VolumesGrowing', `volumes grow: ${texts.join(', ')}`);
+}
+
+interface ClaimCondition {
+  readonly type: string;
+  readonly status: string;
+  readonly message?: string;
+}
+
+const failedGrowths: readonly string[] = ['ControllerResizeError', 'NodeResizeError'];
+
+/** What its driver says why it does not grow; null when it says nothing. */
+export function growthFailure(claim: KubeObject): string | null {
+  const { conditions = [] } = (claim['status'] ?? {}) as {
+    readonly conditions?: readonly ClaimCondition[];
+  };
+  const failed = conditions.find(
+    ({ type, status }) => failedGrowths.includes(type) && status === 'True',
+  );
+  return failed === undefined
+    ? null
+    : (failed.message ?? failed.type).slice(0, failureCharactersMax);
 }
 
 export const sizesOf = (claim: KubeObject): string =>

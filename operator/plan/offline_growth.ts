@@ -8,7 +8,7 @@ import { doing, type Part, type Reason, waitingFor } from '../part/part.ts';
 import { label } from '../resource/keys.ts';
 import type { KubeObject, Pod } from '../resource/kube_objects.ts';
 import { doubtPart, evictionPart } from './doubts.ts';
-import { sizesOf } from './objects.ts';
+import { growthFailure, sizesOf } from './objects.ts';
 import type { Rollout } from './rollout.ts';
 
 /** A kubelet that can do it, under a running pod or before a new one starts, has done it by then. */
@@ -51,6 +51,24 @@ export function offlineGrowthPart(
 
 /** Volumes that have not grown although their pods have started anew for it. */
 export function stuckGrowths(observed: Observed): Reason[] {
+  const infeasible = observed.volumeClaims.flatMap((claim): Reason[] => {
+    const failure = growthFailure(claim);
+    if (failure === null || !isInfeasible(claim)) return [];
+    const message = `volume ${sizesOf(claim)}, and its driver cannot do that: ${failure}; ask for less, above what it has, or mend the driver`;
+    return [{ reason: 'VolumeGrowthStuck', message }];
+  });
+  return [...infeasible, ...stuckOffline(observed)];
+}
+
+/** The driver has said that it never will. */
+function isInfeasible(claim: KubeObject): boolean {
+  const { allocatedResourceStatuses = {} } = (claim['status'] ?? {}) as {
+    readonly allocatedResourceStatuses?: Readonly<Record<string, string>>;
+  };
+  return /Infeasible$/.test(allocatedResourceStatuses['storage'] ?? '');
+}
+
+function stuckOffline(observed: Observed): Reason[] {
   return overdueGrowths(observed).flatMap(({ claim, pod, condition, isTried }) => {
     if (!isTried) return [];
     const said = condition.message === undefined ? '' : ` (${condition.message})`;
