@@ -65,7 +65,7 @@ function isInfeasible(claim: KubeObject): boolean {
   const { allocatedResourceStatuses = {} } = (claim['status'] ?? {}) as {
     readonly allocatedResourceStatuses?: Readonly<Record<string, string>>;
   };
-  return /Infeasible$/.test(allocatedResourceStatuses['storage'] ?? '');
+  return allocatedResourceStatuses['storage']?.endsWith('Infeasible') === true;
 }
 
 function stuckOffline(observed: Observed): Reason[] {
