@@ -66,7 +66,7 @@ function textOf(action: Action, observed: Observed): Omit<EventText, 'type'> | n
       return { reason: 'PodReplaced', message: `${namesOf([pod])} is replaced: ${volume}` };
     }
     case 'expand-claim': {
-      const message = `volume ${action.claim.metadata.name} is to grow to ${action.size}`;
+      const message = `volume ${action.claim.metadata.name} is to have ${action.size}`;
       return { reason: 'VolumeExpanded', message };
     }
     case 'own-claim':

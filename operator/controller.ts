@@ -191,17 +191,16 @@ export class Controller {
     const others = before.filter(({ type }) => type !== 'Stalled' && type !== 'Ready');
     const changed = conditionsOf(verdicts, before, generation, isoSeconds(env));
     const conditions = [...others, ...changed];
-    if (!isSame(conditions, before)) {
-      const patch = { status: { phase: 'Stalled', conditions } };
-      try {
-        await api.mergePatch(resource.cluster, namespace!, name, 'status', patch, signal);
-      } catch (error) {
-        if (!isNotFound(error)) throw error;
-        // It has gone itself meanwhile.
-        return;
-      }
+    const patch = { status: { phase: 'Stalled', conditions } };
+    try {
+      if (isSame(conditions, before)) return;
+      await api.mergePatch(resource.cluster, namespace!, name, 'status', patch, signal);
+    } catch (error) {
+      // It has gone itself meanwhile.
+      if (!isNotFound(error)) throw error;
+    } finally {
+      this.#options.onPass?.(`${namespace}/${name}`, unseenFigures(conditions));
     }
-    this.#options.onPass?.(`${namespace}/${name}`, unseenFigures(conditions));
   }
 
   async #reconcileLive(

@@ -26,6 +26,14 @@ import { watchChanges } from './kube/watches.ts';
 
 process.title = 'tsdb-operator';
 const variable = (name: string, fallback: string): string => process.env[name] ?? fallback;
+/** @throws when it is no whole number from 1: with none no cluster would ever have its turn */
+function rolloutsMaxOf(text: string): number {
+  const count = Number(text);
+  if (text.trim() !== '' && Number.isInteger(count) && count >= 1) return count;
+  throw new Error(
+    `TSDB_OPERATOR_ROLLOUTS_MAX is not a whole number from 1: ${JSON.stringify(text)}`,
+  );
+}
 const images = {
   node: variable('TSDB_NODE_IMAGE', 'tsdb-node:latest'),
   coordinator: variable('TSDB_COORDINATOR_IMAGE', 'tsdb-coordinator:latest'),
@@ -72,7 +80,7 @@ async function main(): Promise<void> {
     images,
     operatorId: `${podNamespace}/${leaseName}`,
     podsMay,
-    rolloutsMax: Number(variable('TSDB_OPERATOR_ROLLOUTS_MAX', '1')),
+    rolloutsMax: rolloutsMaxOf(variable('TSDB_OPERATOR_ROLLOUTS_MAX', '1')),
     mayWrite: () => mayWrite(),
     failpoints,
     onPass: (key, cluster) => clusters.note(key, cluster),

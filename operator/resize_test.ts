@@ -231,3 +231,39 @@ test('the next pod gets its resources when the kubelet has seen those of the one
   for (let count = 0; count < 10; count++) await pass();
   assert.equal(written(world, /resize/).length, 3);
 });
+
+test('who has to have less makes the room that another one was refused', async () => {
+  const world = await settledWorld(sized);
+  let isRoom = false;
+  world.kube.beforeWrite = (write) => {
+    if (write.startsWith('PATCH(resize) Pod/c-etcd') && !isRoom) {
+      throw new KubeError(403, 'Forbidden', 'exceeded quota: all');
+    }
+    if (write === 'PATCH(resize) Pod/c-c-0') isRoom = true;
+  };
+  const less = { requests: { cpu: '500m', memory: '2Gi' }, limits: { cpu: '1', memory: '2Gi' } };
+  world.changeSpec((spec) => {
+    spec.etcd.resources = more;
+    spec.nodes.resources = less;
+  });
+  for (let pass = 0; pass < 60; pass++) {
+    await world.reconcile().catch(() => {});
+    await world.clock.pass(5_000);
+    await world.advance();
+  }
+  assert.deepEqual(written(world, /EVICT|DELETE/), []);
+  assert.deepEqual(resourcesOf(world, 'c-c-0'), less);
+  assert.deepEqual(resourcesOf(world, 'c-etcd-2'), more);
+});
+
+test('a pod is rolled when the operator has no right to change it in place', async () => {
+  const world = await settledWorld(sized);
+  world.kube.beforeWrite = (write) => {
+    if (!write.startsWith('PATCH(resize)')) return;
+    const message = 'pods "x" is forbidden: User "o" cannot patch resource "pods/resize"';
+    throw new KubeError(403, 'Forbidden', message);
+  };
+  world.changeSpec((spec) => (spec.nodes.resources = more));
+  await world.settle();
+  assert.equal(written(world, /EVICT/).length, 3);
+});

@@ -29,6 +29,8 @@ import { BlockWalk } from '../storage/read/block_walk.ts';
 
 /** A peer that does not answer for longer is given up. */
 const answerMillisMax = 20_000;
+/** Of one request: two and a half megabytes. */
+const knownMarksMax = 500_000;
 /** What is taken from peers, so that it leaves room for writes. */
 const fetchBytesPerSecondMax = 32 * 1024 * 1024;
 /** What is taken from a peer before files are written; beyond it both go on together. */
@@ -236,7 +238,9 @@ export class BlockRepair {
         salt: this.#salt(),
         namesOnly: comparison.onlyCompare,
       };
-      const known = await this.#marks(comparison.namespace, some, signal);
+      const marks = await this.#marks(comparison.namespace, some, signal);
+      // Who has so few series that one of its ranges is as wide sends few that are known.
+      const known = marks.length > knownMarksMax ? new Uint32Array(0) : marks;
       const request: StreamDifferentRequest = { ...some, known };
       if (!this.#holds(comparison, ground)) return 'skipped';
       const taken = await this.#take(comparison, ground, request, signal);

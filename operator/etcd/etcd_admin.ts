@@ -126,19 +126,13 @@ export class EtcdClient implements EtcdAdmin {
     return { reachable: true, members: described, ...alarmed };
   }
 
-  /** None when nobody says, which is no reason not to look at the rest. */
   async #alarmed(
     signal: AbortSignal,
   ): Promise<Pick<EtcdView & { reachable: true }, 'alarms' | 'compactableRevision'>> {
-    try {
-      const { alarms, revision } = await this.#alarms(signal);
-      const isFull = alarms.some(({ kind }) => kind === noSpaceAlarm);
-      const isCompactable = isFull && (await this.#hasHistory(revision, signal));
-      return { alarms, compactableRevision: isCompactable ? revision : null };
-    } catch (error) {
-      if (signal.aborted) throw error;
-      return { alarms: [], compactableRevision: null };
-    }
+    const { alarms, revision } = await this.#alarms(signal);
+    const isFull = alarms.some(({ kind }) => kind === noSpaceAlarm);
+    const isCompactable = isFull && (await this.#hasHistory(revision, signal));
+    return { alarms, compactableRevision: isCompactable ? revision : null };
   }
 
   /** Whether what was before this revision can still be asked for. */
@@ -147,7 +141,7 @@ export class EtcdClient implements EtcdAdmin {
     if (before < 1n) return false;
     const body = { key: Buffer.of(0).toString('base64'), revision: String(before) };
     try {
-      await this.#ask('/v3/kv/range', body, signal);
+      await this.#askAny('/v3/kv/range', body, signal);
       return true;
     } catch (error) {
       if (messageOf(error).includes('has been compacted')) return false;
@@ -194,7 +188,7 @@ export class EtcdClient implements EtcdAdmin {
   async #alarms(
     signal: AbortSignal,
   ): Promise<{ readonly alarms: readonly EtcdAlarm[]; readonly revision: string }> {
-    const answer = await this.#ask('/v3/maintenance/alarm', { action: 'GET' }, signal);
+    const answer = await this.#askAny('/v3/maintenance/alarm', { action: 'GET' }, signal);
     const raised = (answer['alarms'] ?? []) as readonly Json[];
     const alarms = raised.map(({ memberID, alarm }) => ({
       memberId: textOf(memberID),
@@ -234,6 +228,23 @@ export class EtcdClient implements EtcdAdmin {
     // Physical: answered when they are gone, so that what is in use is known then.
     const body = { revision, physical: true };
     await this.#ask('/v3/kv/compaction', body, signal, roomMillisMax);
+  }
+
+  /** What each of the members that answered may say: one that is busy, or ends, keeps nothing from being known. */
+  async #askAny(path: string, body: Json, signal: AbortSignal): Promise<Json> {
+    const [first, ...others] = this.#answering;
+    if (first === undefined) throw new TsdbError('UNAVAILABLE', 'no member of etcd answers');
+    let pod = first;
+    for (;;) {
+      try {
+        return await this.#call(pod, path, body, readMillisMax, signal);
+      } catch (error) {
+        const next = others.shift();
+        const isRefused = error instanceof TsdbError && error.code === 'BAD_REQUEST';
+        if (signal.aborted || isRefused || next === undefined) throw error;
+        pod = next;
+      }
+    }
   }
 
   /** Of a member that answered when they were looked at. */

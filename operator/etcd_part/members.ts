@@ -528,13 +528,17 @@ function carePart(
     return doing(actions, 'EtcdNoSpace', 'etcd was full, and has room again');
   }
   // etcd keeps the alarm of a member that has been removed, and with it goes on refusing everything.
-  const gone = alarms.filter(({ memberId }) => members.every(({ id }) => id !== memberId));
+  // Of one of which etcd does not know whose it is, it says no member.
+  const gone = alarms.filter(
+    ({ memberId }) => memberId !== '' && members.every(({ id }) => id !== memberId),
+  );
   if (gone.length > 0) {
     return doing(disarm(gone), 'EtcdAlarm', 'who raised an alarm is no member any more');
   }
   if (alarms.length > 0) {
     const texts = alarms.map(
-      ({ memberId, kind }) => `${kind} of ${members.find(({ id }) => id === memberId)!.name}`,
+      ({ memberId, kind }) =>
+        `${kind} of ${members.find(({ id }) => id === memberId)?.name ?? 'nobody knows whom'}`,
     );
     return stalledBy('EtcdAlarm', `etcd has alarms: ${texts.join(', ')}`);
   }
@@ -544,7 +548,8 @@ function carePart(
 /** etcd says at once that it has no former values any more, and then takes a minute or two to let them go. */
 function isLosingHistory({ cluster, nowMillis }: Observed): boolean {
   const ready = cluster.status?.conditions?.find(({ type }) => type === 'EtcdReady');
-  if (ready?.status !== 'False') return true;
+  // What was not ready before was so for something else.
+  if (ready?.status !== 'False' || ready.reason !== 'AlarmRaised') return true;
   return nowMillis - Date.parse(ready.lastTransitionTime) < compactionMillisMax;
 }
 

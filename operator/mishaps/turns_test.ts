@@ -115,3 +115,20 @@ test('who has coordinators of an image that does not start keeps its turn', asyn
   await both(world, 60);
   assert.deepEqual(images(), ['coordinator:2', 'coordinator:2']);
 });
+
+test('who was paused in the middle leaves its turn, and so does who is only without a machine', async () => {
+  for (const happens of ['paused', 'unplaced'] as const) {
+    const world = await withNewImage(() => {});
+    world.images = { ...world.images, node: 'node:1', coordinator: 'coordinator:2' };
+    if (happens === 'paused') world.badImages.add('coordinator:2');
+    world.restartOperator();
+    const imagesOf = (name: string): string =>
+      world.kube.find('Deployment', `${name}-coordinator`).spec.template.spec.containers[0].image;
+    for (let pass = 0; pass < 20 && imagesOf('c') !== 'coordinator:2'; pass++) await both(world, 1);
+    assert.deepEqual([imagesOf('c'), imagesOf('d')], ['coordinator:2', 'coordinator:1']);
+    if (happens === 'paused') world.changeSpec((spec) => (spec.paused = true));
+    else world.loseMachine('c-a-0');
+    await both(world, 60);
+    assert.equal(imagesOf('d'), 'coordinator:2', happens);
+  }
+});

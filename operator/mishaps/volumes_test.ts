@@ -312,3 +312,43 @@ test('a growth that its driver cannot do is said, and what has not come can be t
   assert.equal(world.condition('Ready').status, 'True');
   assert.equal(stalled(world), null);
 });
+
+test('what one of two volumes has got stays, and of the other is taken back', async () => {
+  const world = await settledWorld({ nodes: { replicasPerGroup: 2, storage: { size: '100Gi' } } });
+  world.growsVolumes = false;
+  world.changeSpec((spec) => (spec.nodes.storage.size = '200Gi'));
+  await passes(world, 20);
+  const grown = structuredClone(world.kube.find('PersistentVolumeClaim', 'data-c-a-1')) as Json;
+  grown.status.capacity.storage = '200Gi';
+  world.kube.store(grown);
+  world.changeSpec((spec) => (spec.nodes.storage.size = '150Gi'));
+  await passes(world, 5);
+  world.growsVolumes = true;
+  await passes(world, 40);
+  const sizeOf = (name: string): string =>
+    (world.kube.find('PersistentVolumeClaim', name) as Json).spec.resources.requests.storage;
+  assert.deepEqual(['data-c-a-0', 'data-c-a-1', 'data-c-c-0'].map(sizeOf), [
+    '150Gi',
+    '200Gi',
+    '150Gi',
+  ]);
+  assert.equal(stalled(world), null);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('a server that takes no request back says so in words that help', async () => {
+  const world = await settledWorld({ nodes: { replicasPerGroup: 1, storage: { size: '100Gi' } } });
+  world.growsVolumes = false;
+  world.changeSpec((spec) => (spec.nodes.storage.size = '200Gi'));
+  await passes(world, 20);
+  world.kube.beforeWrite = (write) => {
+    if (!write.startsWith('PATCH PersistentVolumeClaim/')) return;
+    throw new KubeError(422, 'Invalid', 'field can not be less than previous value');
+  };
+  world.changeSpec((spec) => (spec.nodes.storage.size = '150Gi'));
+  await passes(world, 5);
+  assert.match(
+    stalled(world).message,
+    /was to have 200Gi, and this Kubernetes does not take that back .*ask for 200Gi again/,
+  );
+});

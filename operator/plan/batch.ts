@@ -8,6 +8,7 @@ import type { Observed } from '../observe/observe.ts';
 import { label } from '../resource/keys.ts';
 import type { Pod } from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import { podReady } from '../resource/pod_state.ts';
 import { doubtOf, goingVolume } from './doubts.ts';
 
 export const groupOf = ({ metadata }: Pod): string | undefined => metadata.labels?.[label.group];
@@ -45,6 +46,8 @@ export function batchOf(
   const max = maxUnavailableOf(observed.cluster);
   const isProven = updated.some((pod) => groupOf(pod) === group);
   if (goingVolume(observed, first) !== null) return [];
+  // Its eviction asks no budget, and the others of a batch are not evicted.
+  if (!podReady(first)) return [];
   if (max === 1 || !isProven || !hasMajorityWithout(placement, group)) return [];
   const batch = [first];
   for (const pod of outdated) {

@@ -12,7 +12,7 @@ import { podServes } from '../resource/pod_state.ts';
 import { Names } from '../resource/names.ts';
 import { type Part, waitingFor } from '../part/part.ts';
 import { isServing, nodesWithout } from './readiness.ts';
-import { nodePods } from './rollout.ts';
+import { letsRoll, nodePods } from './rollout.ts';
 
 export interface Doubt {
   /** Whether somebody lacks blocks, or only has not said that it lacks none. */
@@ -148,7 +148,8 @@ export function dangerOf(
     }
   }
   // One that did not come back, whatever it has, may be the first of many.
-  if (serves === true && nodesWithout(observed, podServes).length > 0) return 'all nodes serve';
+  const others = nodesWithout(observed, letsRoll(observed)).filter((id) => id !== name);
+  if (serves === true && others.length > 0) return 'all nodes serve';
   const doubt = doubtOf(observed, placement, [name]);
   return doubt === null ? null : `this has ended: ${doubt.text}`;
 }

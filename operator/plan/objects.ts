@@ -145,17 +145,18 @@ function statefulSetActions(observed: Observed, live: KubeObject, wanted: KubeOb
   }
   const size = claimSizeOf(wanted);
   const [asked, was] = [quantityOf(size), quantityOf(claimSizeOf(live))];
-  const isTakenBack = asked < was;
-  if (asked === was || (isTakenBack && grownVolume(observed, wanted) !== null)) return actions;
   const unfit = new Set(unfitVolumes(observed).map(({ claim }) => claim));
-  const others = claimsOf(observed, wanted.metadata.name).filter((claim) => {
+  const claims = claimsOf(observed, wanted.metadata.name).filter((claim) => !unfit.has(claim));
+  const others = claims.filter((claim) => {
     const is = quantityOf(requestedSize(claim));
-    return !unfit.has(claim) && (isTakenBack ? is > asked : is < asked);
+    if (asked === was) return isTakenBack(claim, asked);
+    return is < asked ? asked > was || phaseOf(claim) === 'Bound' : isTakenBack(claim, asked);
   });
   for (const claim of others) {
-    // The server refuses to grow another one.
+    // The server refuses to change another one.
     if (phaseOf(claim) === 'Bound') actions.push({ kind: 'expand-claim', claim, size });
   }
+  if (asked === was || (asked < was && grownVolume(claims, asked) !== null)) return actions;
   // The set is a sign of what is left to do: it goes after the last claim has grown. And not before all
   // else of it was taken: one that is refused could not be made again.
   return actions.length > 0 || others.length > 0
@@ -163,18 +164,21 @@ function statefulSetActions(observed: Observed, live: KubeObject, wanted: KubeOb
     : [{ kind: 'delete', object: live, orphan: true }];
 }
 
+/** Whether a claim was to be larger than is asked for now, and its volume has less: Kubernetes takes that back. */
+function isTakenBack(claim: KubeObject, asked: bigint): boolean {
+  const capacity = capacityOf(claim);
+  if (capacity === undefined || quantityOf(requestedSize(claim)) <= asked) return false;
+  return quantityOf(capacity) < asked;
+}
+
 /**
- * A volume of the set that was to be larger than is asked for now, and has as much, or more: Kubernetes takes back only what a
- * volume has not got. Null when there is none.
+ * A volume that has at least as much as is asked for now, and was to have more, when there is none of which
+ * anything can be taken back, or was: then all that is asked for is that volumes shrink.
  */
-function grownVolume(observed: Observed, wanted: KubeObject): KubeObject | null {
-  const asked = quantityOf(claimSizeOf(wanted));
-  const grown = claimsOf(observed, wanted.metadata.name).find((claim) => {
-    const capacity = capacityOf(claim);
-    const isAsked = quantityOf(requestedSize(claim)) <= asked;
-    return !isAsked && capacity !== undefined && quantityOf(capacity) >= asked;
-  });
-  return grown ?? null;
+function grownVolume(claims: readonly KubeObject[], asked: bigint): KubeObject | null {
+  const isGrown = (claim: KubeObject): boolean =>
+    quantityOf(requestedSize(claim)) > asked && !isTakenBack(claim, asked);
+  return claims.length > 0 && claims.every(isGrown) ? claims[0]! : null;
 }
 
 /** Volumes grow although the template of their pods is held back. */
@@ -198,7 +202,7 @@ const failureCharactersMax = 300;
 const phaseOf = (claim: KubeObject): string | undefined =>
   (claim['status'] as { phase?: string } | undefined)?.phase;
 
-const requestedSize = (claim: KubeObject): string =>
+export const requestedSize = (claim: KubeObject): string =>
   (claim['spec'] as { resources: { requests: { storage: string } } }).resources.requests.storage;
 
 const capacityOf = (claim: KubeObject): string | undefined =>
@@ -222,10 +226,12 @@ function shrunkVolume(observed: Observed, desired: Desired): Reason | null {
     if (foreignObject(observed, live) !== null) continue;
     if (quantityOf(claimSizeOf(wanted)) >= quantityOf(claimSizeOf(live))) continue;
     if (classOfSet(wanted) !== classOfSet(live)) continue;
-    const grown = grownVolume(observed, wanted);
+    const claims = claimsOf(observed, wanted.metadata.name);
+    const grown = grownVolume(claims, quantityOf(claimSizeOf(wanted)));
     // What has not come is taken back.
     if (grown === null) continue;
-    const [is, was] = [capacityOf(grown)!, claimSizeOf(live)];
+    const was = claimSizeOf(live);
+    const is = capacityOf(grown) ?? was;
     const asks =
       quantityOf(is) < quantityOf(was)
         ? `ask for more than ${is}, which they have, or for ${was}, which they were to have`

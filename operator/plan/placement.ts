@@ -17,10 +17,10 @@ import type { Observed } from '../observe/observe.ts';
 import { withTroubles } from '../observe/pod_trouble.ts';
 import { annotation } from '../resource/keys.ts';
 import type { Pod } from '../resource/kube_objects.ts';
-import { readySinceMillis } from '../resource/pod_state.ts';
+import { podServes, readySinceMillis } from '../resource/pod_state.ts';
 import { doubtPart } from './doubts.ts';
 import { leavingInstances } from './leaving_groups.ts';
-import { downIn, isServing, isSettled } from './readiness.ts';
+import { downIn, isServing, isSettled, nodesWithout } from './readiness.ts';
 import { nodePods } from './rollout.ts';
 import type { Action } from '../action/action.ts';
 import { doing, type Part, type Reason, stalledBy, waitingFor } from '../part/part.ts';
@@ -144,7 +144,8 @@ function restorePart(observed: Observed): Part {
     gone.length === 0
       ? 'see the logs of the nodes'
       : `nodes that cannot say what they knew: ${gone.join(', ')}; bring their machines back`;
-  if (failure.message.includes(nothingAwaitsApproval)) {
+  const allServe = gone.length === 0 && nodesWithout(observed, podServes).length === 0;
+  if (allServe && failure.message.includes(nothingAwaitsApproval)) {
     const text = `the placement cannot be brought back: ${failure.message}, so no node knows one any more, as when it was deleted by the API: annotate ${annotation.approvePlacement}=anew to begin with an empty one`;
     return { ...restoring, stalled: [{ reason: 'PlacementIncomplete', message: text }] };
   }

@@ -7,6 +7,7 @@
 import { TsdbError } from '#lib/errors.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import type { Desired } from '../desired/desired.ts';
+import { quantityOf } from '../desired/quantity.ts';
 import { childKey, type Observed } from '../observe/observe.ts';
 import { recordedInputs } from '../desired/former.ts';
 import { recordedPlacement, recordObject } from '../desired/record.ts';
@@ -17,7 +18,7 @@ import { finishPart, formatLevels, imageFormats } from './formats.ts';
 import { dropGroupPart, removeGroupPart } from './leaving_groups.ts';
 import { withoutForeignClaims } from './foreign_claims.ts';
 import { knownOwners, namespacesPart, namespaceStall, ownersOf } from './namespaces.ts';
-import { objectsPart } from './objects.ts';
+import { objectsPart, requestedSize } from './objects.ts';
 import { offlineGrowthPart, stuckGrowths } from './offline_growth.ts';
 import {
   growPart,
@@ -31,8 +32,8 @@ import {
 import { replacePart } from './replace.ts';
 import { isSettled, nodesReadiness, othersReadiness, withoutCoordinators } from './readiness.ts';
 import { refusedResizes, resizePodsPart } from './resize.ts';
-import { deadRollPart, etcdRollPart, keptDeadPart, letsRoll, liveRollPart } from './roll.ts';
-import { madeComponents, type Rollout, rolloutOf } from './rollout.ts';
+import { deadRollPart, etcdRollPart, keptDeadPart, liveRollPart } from './roll.ts';
+import { letsRoll, madeComponents, type Rollout, rolloutOf } from './rollout.ts';
 import type { Action } from '../action/action.ts';
 import { nothing, type Part, type Plan, type Reason, stalledBy, waitingFor } from '../part/part.ts';
 
@@ -178,7 +179,7 @@ function nodesPart(
   const mayRoll = nodesReadiness(observed, letsRoll(observed)) === null && etcd === null;
   const roll = mayRoll ? nextRoll(observed, desired, rollout, placement) : null;
   const kept = roll ?? moving ?? replacing ?? keptDeadPart(observed, rollout, known);
-  return kept ?? readiness ?? othersReadiness(observed) ?? nothing;
+  return kept ?? readiness ?? othersReadiness(observed, etcd === null) ?? nothing;
 }
 
 /** One component at a time, etcd first: nodes are evicted only by an etcd that is whole. */
@@ -247,6 +248,9 @@ function invalidNamespaces(observed: Observed, desired: Desired): Reason[] {
   });
 }
 
+const isSmaller = ({ claim, size }: Action & { readonly kind: 'expand-claim' }): boolean =>
+  quantityOf(size) < quantityOf(requestedSize(claim));
+
 /** What the server will not do as it is asked for. */
 function refusals(observed: Observed, actions: readonly Action[]): Reason[] {
   return actions.flatMap((action) => {
@@ -258,6 +262,11 @@ function refusals(observed: Observed, actions: readonly Action[]): Reason[] {
         return [{ reason: 'ApplyRefused', message }];
       }
       case 'expand-claim': {
+        if (isSmaller(action)) {
+          const asked = requestedSize(action.claim);
+          const text = `${action.claim.metadata.name} was to have ${asked}, and this Kubernetes does not take that back (1.32 on does): ask for ${asked} again: ${failure.message}`;
+          return [{ reason: 'VolumeGrowthRefused', message: text }];
+        }
         const message = `${action.claim.metadata.name} cannot grow to ${action.size}: ${failure.message}`;
         return [{ reason: 'VolumeGrowthRefused', message }];
       }

@@ -132,9 +132,18 @@ export function withoutCoordinators({ cluster, deployments }: Observed): Reason[
   return [{ reason: 'NoCoordinators', message }];
 }
 
-export function othersReadiness(observed: Observed): Part | null {
+/** @param isEtcdWell its own part has nothing to do and nothing to wait for */
+export function othersReadiness(observed: Observed, isEtcdWell: boolean): Part | null {
   const { cluster, deployments } = observed;
   const names = new Names(cluster);
+  // Whether its members answer etcd says itself.
+  const unready = observed.pods
+    .filter((pod) => names.etcdOrdinal(pod.metadata.name) !== null && !podReady(pod))
+    .map(({ metadata }) => metadata.name);
+  if (isEtcdWell && unready.length > 0) {
+    const list = withTroubles(unready.sort(), observed);
+    return waitingFor('EtcdNotReady', `pods of etcd are not ready, though it answers: ${list}`);
+  }
   const deployment = deployments.get(names.coordinator);
   if (deployment !== undefined) {
     const wanted = deployment.spec.replicas ?? 1;

@@ -124,10 +124,14 @@ function resizeOf(observed: Observed, pod: Pod, set: KubeObject): Action | 'done
   return podReady(pod) && !isRolledInstead(observed, action) ? action : null;
 }
 
+/** Words of a refusal by rights, which another way does not need. */
+const withoutRight = /cannot patch resource/;
+
 /** A pod that a quota has no room for would not come back from a roll. */
 function isRolledInstead(observed: Observed, action: Action): boolean {
   const failure = observed.failureOf(action);
-  return failure?.isRefused === true && !failure.isForbidden;
+  if (failure?.isRefused !== true) return false;
+  return !failure.isForbidden || withoutRight.test(failure.message);
 }
 
 /**
@@ -154,7 +158,7 @@ export function refusedResizes(observed: Observed): Action[] {
     const containers = difference(pod, set);
     if (containers === null || containers.length === 0) return [];
     const action: Action = { kind: 'resize-pod', pod, containers };
-    return isRolledInstead(observed, action) ? [action] : [];
+    return observed.failureOf(action)?.isRefused === true ? [action] : [];
   });
 }
 
@@ -170,12 +174,16 @@ export function resizePodsPart(observed: Observed): Part | null {
     }
     if (isUnseen(pod)) return waitingFor('Resizing', `${name} is to have its resources`);
   }
-  for (const [pod, set] of all) {
+  const wanted = all.flatMap(([pod, set]) => {
     const action = resizeOf(observed, pod, set);
-    if (action === null || action === 'done') continue;
-    return doing([action], 'Resizing', `${pod.metadata.name} gets its resources while it runs`);
-  }
-  return null;
+    return action === null || action === 'done' ? [] : [{ pod, action }];
+  });
+  // Who has to have less may make the room that another one was refused.
+  const next =
+    wanted.find(({ action }) => observed.failureOf(action)?.isRefused !== true) ?? wanted[0];
+  if (next === undefined) return null;
+  const message = `${next.pod.metadata.name} gets its resources while it runs`;
+  return doing([next.action], 'Resizing', message);
 }
 
 /** Pods that are perhaps not as their set says, with that. */

@@ -6,6 +6,7 @@ import { etcdReplicasOf } from '../resource/tsdb_cluster.ts';
 import { Names } from '../resource/names.ts';
 import { allGroups } from '../observe/isolation_groups.ts';
 import type { Observed } from '../observe/observe.ts';
+import { withTroubles } from '../observe/pod_trouble.ts';
 import { label } from '../resource/keys.ts';
 import type { Pod } from '../resource/kube_objects.ts';
 import { isStuck, podReady, podServes } from '../resource/pod_state.ts';
@@ -152,11 +153,17 @@ export function etcdRollPart(observed: Observed, { isApproved, isOpen }: Rollout
   // The leader last: an election is a pause.
   const outdated = members.filter((member) => member.outdated);
   if (outdated.length === 0 || !isApproved || !isOpen) return null;
-  const serving = members.filter(({ pod, outdated: isOld }) =>
-    isOld ? servesEtcd(observed, pod) : podReady(pod),
-  ).length;
+  const isWell = ({ pod, outdated: isOld }: Rolling): boolean =>
+    isOld ? servesEtcd(observed, pod) : podReady(pod);
+  const serving = members.filter(isWell).length;
   if (serving < etcdReplicasOf(observed.cluster)) {
-    const message = `etcd members are replaced when all serve: ${serving} of ${etcdReplicasOf(observed.cluster)} do`;
+    const others = members.filter((member) => !isWell(member));
+    const list = withTroubles(
+      others.map(({ pod }) => pod.metadata.name),
+      observed,
+    );
+    const without = list === '' ? '' : `, without ${list}`;
+    const message = `etcd members are replaced when all serve: ${serving} of ${etcdReplicasOf(observed.cluster)} do${without}`;
     return { ...nothing, waiting: { reason: 'Updating', message } };
   }
   const kept = outdated.map(({ pod }) => evictionPart(observed, null, pod));
@@ -168,12 +175,6 @@ export function etcdRollPart(observed: Observed, { isApproved, isOpen }: Rollout
 
 const readyLast = (pods: readonly Pod[]): Pod[] =>
   pods.toSorted((a, b) => Number(podReady(a)) - Number(podReady(b)));
-
-/** Whether it keeps nobody from a roll: a new one that is not ready does, an old one that serves does not. */
-export function letsRoll(observed: Observed): (pod: Pod) => boolean {
-  const outdated = new Set(outdatedPods(observed));
-  return (pod) => podReady(pod) || (outdated.has(pod) && podServes(pod));
-}
 
 function etcdPods(observed: Observed): Rolling[] {
   const set = new Names(observed.cluster).etcd;

@@ -14,7 +14,7 @@ import { childKey, type Observed } from '../observe/observe.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import { annotation, label } from '../resource/keys.ts';
 import { isStale, type KubeObject, type Pod } from '../resource/kube_objects.ts';
-import { isStuck, podReady, podServes } from '../resource/pod_state.ts';
+import { hasServed, isStuck, podReady, podServes } from '../resource/pod_state.ts';
 import { downgradeOf } from './formats.ts';
 import { isOutdated } from './resize.ts';
 import { classOfSet, unfitVolumes } from '../observe/volume_classes.ts';
@@ -147,8 +147,8 @@ function etcdSkewOf({ etcd }: Observed, pending: readonly KubeObject[]): string 
 }
 
 /**
- * The components that may change now: the first that is not done, and those with pods that serve
- * nothing, which a new template may cure.
+ * The components that may change now: the first that is not done, and those with pods that are not
+ * ready, which a new template may cure.
  */
 function turnOf(observed: Observed, pending: readonly KubeObject[]): ReadonlySet<string> {
   const turn = new Set<string>();
@@ -157,7 +157,7 @@ function turnOf(observed: Observed, pending: readonly KubeObject[]): ReadonlySet
       pending.some((wanted) => componentOf(wanted) === component) || isRolling(observed, component),
   );
   if (first !== undefined) turn.add(first);
-  for (const pod of observed.pods) if (!podServes(pod)) turn.add(componentOf(pod));
+  for (const pod of observed.pods) if (!podReady(pod)) turn.add(componentOf(pod));
   return turn;
 }
 
@@ -199,13 +199,27 @@ function hasTemplate(live: KubeObject, wanted: KubeObject): boolean {
 const hasClass = (live: KubeObject, wanted: KubeObject): boolean =>
   classOfSet(live) === classOfSet(wanted);
 
-/** All is of the newest revision, and something of it does not run yet: nobody knows whether it will. */
+/**
+ * All is of the newest revision, and something of it has not served yet: nobody knows whether it will. A
+ * pod without a machine says nothing of its revision, nor do containers that are not ours.
+ */
 export function isProving(observed: Observed): boolean {
-  const ownPods = observed.pods.filter((pod) =>
-    observed.statefulSets.has(pod.metadata.name.replace(/-\d+$/, '')),
-  );
-  return !ownPods.every(podReady) || isRolling(observed, 'coordinator');
+  if (observed.cluster.spec.paused === true) return false;
+  const sets = [...observed.statefulSets.values()];
+  const isUnproven = sets.some(({ metadata, spec }) => {
+    const own = observed.pods.filter(
+      (pod) => isPodOf(pod, metadata.name) && pod.metadata.deletionTimestamp === undefined,
+    );
+    // The next one is made when the one before has gone.
+    return (
+      own.length < (spec.replicas ?? 1) || !own.every((pod) => hasServed(pod) || isUnplaced(pod))
+    );
+  });
+  return isUnproven || isRolling(observed, 'coordinator');
 }
+
+const isUnplaced = ({ status }: Pod): boolean =>
+  status?.conditions?.some((one) => one.type === 'PodScheduled' && one.status === 'False') === true;
 
 function isRolling(observed: Observed, component: Component): boolean {
   if (component !== 'coordinator') {
@@ -231,6 +245,12 @@ export function isAwaited(pod: Pod, nowMillis: number): boolean {
   const { creationTimestamp = '', deletionTimestamp } = pod.metadata;
   const sinceMillis = Date.parse(deletionTimestamp ?? creationTimestamp);
   return Number.isNaN(sinceMillis) || nowMillis - sinceMillis < awaitedMillisMax;
+}
+
+/** Whether it keeps nobody from a roll: a new one that is not ready does, an old one that serves does not. */
+export function letsRoll(observed: Observed): (pod: Pod) => boolean {
+  const outdated = new Set(outdatedPods(observed));
+  return (pod) => podReady(pod) || (outdated.has(pod) && podServes(pod));
 }
 
 /**

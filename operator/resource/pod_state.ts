@@ -25,6 +25,11 @@ export function podServes(pod: Pod): boolean {
   return reasonsOfOthers.includes(ready?.reason ?? '') && ownStatus(pod)?.ready === true;
 }
 
+/** Whether our process has served since its pod was made, as far as anybody knows. */
+export function hasServed(pod: Pod): boolean {
+  return podReady(pod) || ownStatus(pod)?.ready === true;
+}
+
 /** Since when it is ready, Unix milliseconds; null while it is not, or when nothing says it. */
 export function readySinceMillis(pod: Pod): number | null {
   if (!podReady(pod)) return null;
@@ -33,9 +38,13 @@ export function readySinceMillis(pod: Pod): number | null {
   return Number.isNaN(since) ? null : since;
 }
 
-/** Of the container with our process, which has the name of its component; undefined while nothing is said of it. */
+/**
+ * Of the container with our process, which has the name of its component; undefined while nothing is said
+ * of it, and of coordinators: nobody reaches one whose pod is not ready.
+ */
 function ownStatus({ metadata, status }: Pod): ContainerStatus | undefined {
   const component = metadata.labels?.[label.component];
+  if (component === 'coordinator') return undefined;
   return status?.containerStatuses?.find(({ name }) => name === component);
 }
 
@@ -50,9 +59,13 @@ function statusesOfOwn(pod: Pod): readonly ContainerStatus[] {
 /** Starts so often that a container of a sound configuration would have come up. */
 const crashesMin = 5;
 
-/** Whether our process ends again and again, and what it starts with will not change. */
+/**
+ * Whether our process ends again and again, and what it starts with will not change. One that waits for
+ * an init container has not started at all: its data are not the cause.
+ */
 export function isCrashLooping(pod: Pod): boolean {
-  return statusesOfOwn(pod).some(
+  const own = ownStatus(pod);
+  return (own === undefined ? (pod.status?.containerStatuses ?? []) : [own]).some(
     ({ restartCount, state }) =>
       restartCount >= crashesMin && state?.waiting?.reason === 'CrashLoopBackOff',
   );
