@@ -192,14 +192,16 @@ export class Controller {
     const changed = conditionsOf(verdicts, before, generation, isoSeconds(env));
     const conditions = [...others, ...changed];
     const patch = { status: { phase: 'Stalled', conditions } };
+    let figures: ClusterFigures | null = unseenFigures(conditions);
     try {
       if (isSame(conditions, before)) return;
       await api.mergePatch(resource.cluster, namespace!, name, 'status', patch, signal);
     } catch (error) {
-      // It has gone itself meanwhile.
       if (!isNotFound(error)) throw error;
+      // It has gone itself meanwhile.
+      figures = null;
     } finally {
-      this.#options.onPass?.(`${namespace}/${name}`, unseenFigures(conditions));
+      this.#options.onPass?.(`${namespace}/${name}`, figures);
     }
   }
 

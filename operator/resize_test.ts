@@ -267,3 +267,33 @@ test('a pod is rolled when the operator has no right to change it in place', asy
   await world.settle();
   assert.equal(written(world, /EVICT/).length, 3);
 });
+
+test('a pod that a quota keeps from its resources is not taken when it is not ready, and each is tried again', async () => {
+  const world = await settledWorld(sized);
+  let room: RegExp = /nobody/;
+  world.kube.beforeWrite = (write) => {
+    if (!write.startsWith('PATCH(resize)') || room.test(write)) return;
+    throw new KubeError(403, 'Forbidden', 'exceeded quota: all');
+  };
+  world.changeSpec((spec) => {
+    spec.etcd.resources = more;
+    spec.nodes.resources = more;
+  });
+  const passes = async (count: number): Promise<void> => {
+    for (let pass = 0; pass < count; pass++) {
+      await world.reconcile().catch(() => {});
+      await world.clock.pass(5_000);
+      await world.advance();
+    }
+  };
+  await passes(20);
+  world.lagging.add('c-a-b-0');
+  await passes(20);
+  assert.deepEqual(written(world, /EVICT|DELETE/), []);
+  assert.match(world.condition('Stalled').message, /exceeded quota: all; nor do 5 others/);
+  world.lagging.delete('c-a-b-0');
+  room = /Pod\/c-(a|a-b|c)-0/;
+  await passes(60);
+  assert.deepEqual(resourcesOf(world, 'c-c-0'), more);
+  assert.deepEqual(resourcesOf(world, 'c-etcd-0'), small);
+});

@@ -163,3 +163,22 @@ test('pods of a batch are evicted one by one while some are not ready', async ()
   assert.deepEqual(deleted, []);
   assert.equal(world.condition('Ready').status, 'True');
 });
+
+test('a cluster whose etcd is not ready is not Ready while a change waits for its approval either', async () => {
+  const world = await settledWorld({ updatePolicy: 'Gated' });
+  world.changeSpec((spec) => {
+    spec.updatePolicy = 'Always';
+    spec.etcd = { ...spec.etcd, podTemplate: beside('shipper:1') };
+  });
+  await passes(world, 60);
+  world.badSidecars.add('shipper:1');
+  await passes(world, 30);
+  assert.equal(world.condition('Ready').reason, 'EtcdNotReady');
+  world.changeSpec((spec) => {
+    spec.updatePolicy = 'Gated';
+    spec.nodes.image = 'node:2';
+  });
+  await passes(world, 10);
+  assert.equal(world.condition('ApprovalRequired').status, 'True');
+  assert.equal(world.condition('Ready').status, 'False');
+});

@@ -14,12 +14,13 @@ import { allGroups } from './observe/isolation_groups.ts';
 import type { Observed } from './observe/observe.ts';
 import type { PlacementView } from './coordinator/coordinator_client.ts';
 import { awaitsSamples, hasSamples, namespaceStall } from './plan/namespaces.ts';
-import { isServing, isSettled, unreadyNodes } from './plan/readiness.ts';
+import { isServing, isSettled, othersReadiness, unreadyNodes } from './plan/readiness.ts';
 import { canFinish, formatLevels } from './plan/formats.ts';
 import { nodePods, outdatedPods, rfc3339 } from './plan/rollout.ts';
 import { windowsAt } from './resource/maintenance_windows.ts';
 import { keyOf } from './action/action.ts';
-import type { Plan } from './part/part.ts';
+import { etcdPart } from './etcd_part/members.ts';
+import type { Plan, Reason } from './part/part.ts';
 
 /** Of a condition: the names of all nodes of a large cluster are more than its schema takes. */
 const messageCharactersMax = 4_000;
@@ -242,7 +243,7 @@ function verdictsOf(pass: Pass, plan: Plan): Map<string, Verdict> {
   }
   const tried = failuresText(observed, plan);
   const isDone = waiting === null || quietReasons.includes(waiting.reason);
-  const unready = isDone ? (broken ?? unreadyNodes(observed)) : waiting;
+  const unready = isDone ? (broken ?? unreadyNodes(observed) ?? unreadyOthers(observed)) : waiting;
   // Nothing goes on while a person is asked: who waits for the end of it must not time out.
   const isAsking = waiting?.reason === 'ApprovalRequired';
   if (isAsking) verdicts.set('ApprovalRequired', yes('ApprovalRequired', waiting.message));
@@ -260,6 +261,10 @@ function verdictsOf(pass: Pass, plan: Plan): Map<string, Verdict> {
   }
   return verdicts;
 }
+
+/** What is not ready beside the nodes, whatever is waited for. */
+const unreadyOthers = (observed: Observed): Reason | null =>
+  othersReadiness(observed, etcdPart(observed) === null)?.waiting ?? null;
 
 /** What is done besides, while the cluster is as its resource asks for. */
 const quietReasons: readonly string[] = [
@@ -451,8 +456,11 @@ export function conditionsOf(
 ): Condition[] {
   return [...verdicts].map(([type, verdict]) => {
     const before = previous.find((condition) => condition.type === type);
-    const lastTransitionTime =
-      before !== undefined && before.status === verdict.status ? before.lastTransitionTime : now;
+    // How long etcd has been full, not how long something has been wrong with it.
+    const isSame =
+      before?.status === verdict.status &&
+      (type !== 'EtcdReady' || before.reason === verdict.reason);
+    const lastTransitionTime = isSame ? before.lastTransitionTime : now;
     const { status, reason } = verdict;
     const message = shortened(verdict.message);
     return { type, status, reason, message, observedGeneration, lastTransitionTime };

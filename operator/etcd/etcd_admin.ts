@@ -144,8 +144,9 @@ export class EtcdClient implements EtcdAdmin {
       await this.#askAny('/v3/kv/range', body, signal);
       return true;
     } catch (error) {
-      if (messageOf(error).includes('has been compacted')) return false;
-      throw error;
+      if (signal.aborted) throw error;
+      // Or nobody says it now.
+      return false;
     }
   }
 
@@ -237,7 +238,7 @@ export class EtcdClient implements EtcdAdmin {
     let pod = first;
     for (;;) {
       try {
-        return await this.#call(pod, path, body, readMillisMax, signal);
+        return await this.#call(pod, path, body, writeMillisMax, signal);
       } catch (error) {
         const next = others.shift();
         const isRefused = error instanceof TsdbError && error.code === 'BAD_REQUEST';
@@ -278,7 +279,8 @@ export class EtcdClient implements EtcdAdmin {
     const answer = await httpRequest(this.#urlOf(pod) + path, request, deadline);
     const text = Buffer.from(answer.body).toString();
     if (answer.status < 300) return JSON.parse(text === '' ? '{}' : text) as Json;
-    const code = answer.status < 500 ? 'BAD_REQUEST' : 'UNAVAILABLE';
+    const isRefused = answer.status < 500 && answer.status !== 429;
+    const code = isRefused ? 'BAD_REQUEST' : 'UNAVAILABLE';
     throw new TsdbError(code, `etcd ${pod} ${path}: ${answer.status} ${messageIn(text)}`);
   }
 }

@@ -132,3 +132,21 @@ test('who was paused in the middle leaves its turn, and so does who is only with
     assert.equal(imagesOf('d'), 'coordinator:2', happens);
   }
 });
+
+test('the pod of a machine that is silent for good keeps no turn', async () => {
+  const world = await withNewImage(() => {});
+  world.images = { ...world.images, node: 'node:1', coordinator: 'coordinator:2' };
+  world.restartOperator();
+  const imagesOf = (name: string): string =>
+    world.kube.find('Deployment', `${name}-coordinator`).spec.template.spec.containers[0].image;
+  for (let pass = 0; pass < 20 && imagesOf('c') !== 'coordinator:2'; pass++) await both(world, 1);
+  const pod = structuredClone(world.kube.find('Pod', 'c-a-0')) as Json;
+  pod.metadata.deletionTimestamp = new Date(world.clock.nowMillis()).toISOString();
+  pod.metadata.finalizers = ['kubelet.does/not-answer'];
+  world.kube.store(pod);
+  await both(world, 20);
+  assert.equal(imagesOf('d'), 'coordinator:1', 'it may still come back');
+  await world.clock.pass(601_000);
+  await both(world, 20);
+  assert.equal(imagesOf('d'), 'coordinator:2');
+});

@@ -149,7 +149,7 @@ export function dangerOf(
   }
   // One that did not come back, whatever it has, may be the first of many.
   const others = nodesWithout(observed, letsRoll(observed)).filter((id) => id !== name);
-  if (serves === true && others.length > 0) return 'all nodes serve';
+  if (serves === true && others.length > 0) return 'all other nodes are ready';
   const doubt = doubtOf(observed, placement, [name]);
   return doubt === null ? null : `this has ended: ${doubt.text}`;
 }

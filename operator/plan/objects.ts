@@ -145,8 +145,7 @@ function statefulSetActions(observed: Observed, live: KubeObject, wanted: KubeOb
   }
   const size = claimSizeOf(wanted);
   const [asked, was] = [quantityOf(size), quantityOf(claimSizeOf(live))];
-  const unfit = new Set(unfitVolumes(observed).map(({ claim }) => claim));
-  const claims = claimsOf(observed, wanted.metadata.name).filter((claim) => !unfit.has(claim));
+  const claims = fitClaims(observed, wanted.metadata.name);
   const others = claims.filter((claim) => {
     const is = quantityOf(requestedSize(claim));
     if (asked === was) return isTakenBack(claim, asked);
@@ -178,7 +177,9 @@ function isTakenBack(claim: KubeObject, asked: bigint): boolean {
 function grownVolume(claims: readonly KubeObject[], asked: bigint): KubeObject | null {
   const isGrown = (claim: KubeObject): boolean =>
     quantityOf(requestedSize(claim)) > asked && !isTakenBack(claim, asked);
-  return claims.length > 0 && claims.every(isGrown) ? claims[0]! : null;
+  // Nothing is on one that was never made.
+  const made = claims.filter((claim) => phaseOf(claim) === 'Bound');
+  return made.length > 0 && made.every(isGrown) ? made[0]! : null;
 }
 
 /** Volumes grow although the template of their pods is held back. */
@@ -217,6 +218,12 @@ function claimsOf(observed: Observed, set: string): KubeObject[] {
   );
 }
 
+/** Without those that are given up. */
+function fitClaims(observed: Observed, set: string): KubeObject[] {
+  const unfit = new Set(unfitVolumes(observed).map(({ claim }) => claim));
+  return claimsOf(observed, set).filter((claim) => !unfit.has(claim));
+}
+
 /** A volume that the resource now asks smaller than it is; null when none. */
 function shrunkVolume(observed: Observed, desired: Desired): Reason | null {
   for (const wanted of desired.objects) {
@@ -226,7 +233,7 @@ function shrunkVolume(observed: Observed, desired: Desired): Reason | null {
     if (foreignObject(observed, live) !== null) continue;
     if (quantityOf(claimSizeOf(wanted)) >= quantityOf(claimSizeOf(live))) continue;
     if (classOfSet(wanted) !== classOfSet(live)) continue;
-    const claims = claimsOf(observed, wanted.metadata.name);
+    const claims = fitClaims(observed, wanted.metadata.name);
     const grown = grownVolume(claims, quantityOf(claimSizeOf(wanted)));
     // What has not come is taken back.
     if (grown === null) continue;

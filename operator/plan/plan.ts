@@ -31,7 +31,7 @@ import {
 } from './placement.ts';
 import { replacePart } from './replace.ts';
 import { isSettled, nodesReadiness, othersReadiness, withoutCoordinators } from './readiness.ts';
-import { refusedResizes, resizePodsPart } from './resize.ts';
+import { refusedResizes, resizePodsPart, withoutRoom } from './resize.ts';
 import { deadRollPart, etcdRollPart, keptDeadPart, liveRollPart } from './roll.ts';
 import { letsRoll, madeComponents, type Rollout, rolloutOf } from './rollout.ts';
 import type { Action } from '../action/action.ts';
@@ -120,6 +120,7 @@ function livePlan(observed: Observed, desired: Desired): Plan {
     first === null || rollout.later === null
       ? (first ?? rollout.later)
       : { ...first, message: `${first.message}; ${rollout.later.message}` };
+  const noRoom = withoutRoom(observed);
   const stalled = [
     ...parts.flatMap((part) => part.stalled),
     ...rollout.stalled,
@@ -129,6 +130,7 @@ function livePlan(observed: Observed, desired: Desired): Plan {
     ...desired.refusals,
     ...invalidNamespaces(observed, desired),
     ...refusals(observed, actions),
+    ...(noRoom === null ? [] : [noRoom]),
   ];
   // First what is written, then what goes by it.
   const order = (action: Action): number =>
@@ -279,11 +281,7 @@ function refusals(observed: Observed, actions: readonly Action[]): Reason[] {
         // Said while it is tried again.
         return [];
       case 'resize-pod':
-        if (failure.isForbidden) {
-          const message = `${action.pod.metadata.name} does not get its resources: ${failure.message}`;
-          return [{ reason: 'ResizeRefused', message }];
-        }
-        // It is rolled instead.
+        // It is rolled instead, or said by all pods of which it is so.
         return [];
       case 'delete':
       case 'scale-set':

@@ -132,13 +132,23 @@ export function withoutCoordinators({ cluster, deployments }: Observed): Reason[
   return [{ reason: 'NoCoordinators', message }];
 }
 
+/** A probe that has failed once says nothing. */
+const probeMillis = 30_000;
+
+function unreadyMillis({ nowMillis }: Observed, { status }: Pod): number {
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  return nowMillis - (Date.parse(ready?.lastTransitionTime ?? '') || nowMillis);
+}
+
 /** @param isEtcdWell its own part has nothing to do and nothing to wait for */
 export function othersReadiness(observed: Observed, isEtcdWell: boolean): Part | null {
   const { cluster, deployments } = observed;
   const names = new Names(cluster);
   // Whether its members answer etcd says itself.
+  const members = observed.statefulSets.get(names.etcd)?.spec.replicas ?? 0;
   const unready = observed.pods
-    .filter((pod) => names.etcdOrdinal(pod.metadata.name) !== null && !podReady(pod))
+    .filter((pod) => (names.etcdOrdinal(pod.metadata.name) ?? members) < members)
+    .filter((pod) => !podReady(pod) && unreadyMillis(observed, pod) > probeMillis)
     .map(({ metadata }) => metadata.name);
   if (isEtcdWell && unready.length > 0) {
     const list = withTroubles(unready.sort(), observed);

@@ -5,6 +5,7 @@
  * never can is rolled out as any other change.
  */
 import type { Action } from '../action/action.ts';
+import type { ActionFailure } from '../action/failures.ts';
 import type { Observed } from '../observe/observe.ts';
 import {
   isStale,
@@ -16,7 +17,9 @@ import {
 import { podReady } from '../resource/pod_state.ts';
 import { fieldManager } from '../resource/keys.ts';
 import { contains } from '../resource/merge.ts';
-import { doing, type Part, waitingFor } from '../part/part.ts';
+import { doing, type Part, type Reason, waitingFor } from '../part/part.ts';
+
+type Resize = Action & { readonly kind: 'resize-pod' };
 
 export interface Container {
   readonly name: string;
@@ -121,17 +124,29 @@ function resizeOf(observed: Observed, pod: Pod, set: KubeObject): Action | 'done
   if (conditionOf(pod, 'PodResizePending')?.reason === 'Infeasible') return null;
   if (containers.length === 0) return 'done';
   const action: Action = { kind: 'resize-pod', pod, containers };
-  return podReady(pod) && !isRolledInstead(observed, action) ? action : null;
+  const failure = observed.failureOf(action);
+  if (failure?.isRefused === true) return lacksRoom(failure) ? action : null;
+  return podReady(pod) ? action : null;
 }
 
-/** Words of a refusal by rights, which another way does not need. */
-const withoutRight = /cannot patch resource/;
+/** Words of a quota, and of a LimitRange. */
+const roomWords = /exceeded quota|usage per (?:Pod|Container) is/;
 
-/** A pod that a quota has no room for would not come back from a roll. */
-function isRolledInstead(observed: Observed, action: Action): boolean {
-  const failure = observed.failureOf(action);
-  if (failure?.isRefused !== true) return false;
-  return !failure.isForbidden || withoutRight.test(failure.message);
+/** A pod that a quota has no room for, whether it is ready or not, would not come back from a roll. */
+const lacksRoom = ({ isForbidden, message }: ActionFailure): boolean =>
+  isForbidden && roomWords.test(message);
+
+/** What a quota has no room for; null when nothing is refused for that. */
+export function withoutRoom(observed: Observed): Reason | null {
+  const refused = refusedResizes(observed).flatMap((action) => {
+    const failure = observed.failureOf(action)!;
+    return lacksRoom(failure)
+      ? [`${action.pod.metadata.name} does not get its resources: ${failure.message}`]
+      : [];
+  });
+  if (refused.length === 0) return null;
+  const others = refused.length === 1 ? '' : `; nor do ${refused.length - 1} others`;
+  return { reason: 'ResizeRefused', message: `${refused[0]}${others}` };
 }
 
 /**
@@ -153,11 +168,11 @@ function isOther({ metadata }: Pod, set: StatefulSet): boolean {
 }
 
 /** Refused ones too, which are rolled instead: their refusal must not be forgotten meanwhile. */
-export function refusedResizes(observed: Observed): Action[] {
-  return outdatedOf(observed).flatMap(([pod, set]): Action[] => {
+export function refusedResizes(observed: Observed): Resize[] {
+  return outdatedOf(observed).flatMap(([pod, set]): Resize[] => {
     const containers = difference(pod, set);
     if (containers === null || containers.length === 0) return [];
-    const action: Action = { kind: 'resize-pod', pod, containers };
+    const action: Resize = { kind: 'resize-pod', pod, containers };
     return observed.failureOf(action)?.isRefused === true ? [action] : [];
   });
 }
@@ -179,11 +194,16 @@ export function resizePodsPart(observed: Observed): Part | null {
     return action === null || action === 'done' ? [] : [{ pod, action }];
   });
   // Who has to have less may make the room that another one was refused.
-  const next =
-    wanted.find(({ action }) => observed.failureOf(action)?.isRefused !== true) ?? wanted[0];
-  if (next === undefined) return null;
-  const message = `${next.pod.metadata.name} gets its resources while it runs`;
-  return doing([next.action], 'Resizing', message);
+  const next = wanted.find(({ action }) => observed.failureOf(action)?.isRefused !== true);
+  // Of those that were refused nobody waits for another one: each is tried again in its own time.
+  const some = next === undefined ? wanted : [next];
+  if (some.length === 0) return null;
+  const names = some.map(({ pod }) => pod.metadata.name).join(', ');
+  return doing(
+    some.map(({ action }) => action),
+    'Resizing',
+    `${names} ${some.length === 1 ? 'gets its' : 'get their'} resources while running`,
+  );
 }
 
 /** Pods that are perhaps not as their set says, with that. */

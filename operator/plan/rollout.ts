@@ -207,19 +207,25 @@ export function isProving(observed: Observed): boolean {
   if (observed.cluster.spec.paused === true) return false;
   const sets = [...observed.statefulSets.values()];
   const isUnproven = sets.some(({ metadata, spec }) => {
-    const own = observed.pods.filter(
-      (pod) => isPodOf(pod, metadata.name) && pod.metadata.deletionTimestamp === undefined,
-    );
-    // The next one is made when the one before has gone.
+    const all = observed.pods.filter((pod) => isPodOf(pod, metadata.name));
+    const own = all.filter((pod) => pod.metadata.deletionTimestamp === undefined);
+    // The next one is made when the one before has gone, and that of a machine which is silent never goes.
+    const silent = all.filter(({ metadata: { deletionTimestamp = '' } }) => {
+      return observed.nowMillis - Date.parse(deletionTimestamp) > awaitedMillisMax;
+    });
     return (
-      own.length < (spec.replicas ?? 1) || !own.every((pod) => hasServed(pod) || isUnplaced(pod))
+      own.length + silent.length < (spec.replicas ?? 1) ||
+      !own.every((pod) => hasServed(pod) || isUnplaced(pod))
     );
   });
   return isUnproven || isRolling(observed, 'coordinator');
 }
 
-const isUnplaced = ({ status }: Pod): boolean =>
-  status?.conditions?.some((one) => one.type === 'PodScheduled' && one.status === 'False') === true;
+/** No machine takes it, and not since it asks for more than it did. */
+function isUnplaced({ status }: Pod): boolean {
+  const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled');
+  return scheduled?.status === 'False' && !/Insufficient/.test(scheduled.message ?? '');
+}
 
 function isRolling(observed: Observed, component: Component): boolean {
   if (component !== 'coordinator') {
