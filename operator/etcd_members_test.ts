@@ -229,6 +229,9 @@ test('an etcd that is full of former values of its keys loses these', async () =
 
 test('what was wrong with etcd before does not count as being full', async () => {
   const world = await settledWorld();
+  world.etcd.raise('NOSPACE', 'c-etcd-1');
+  world.etcd.dbBytesInUse = 2 ** 31;
+  for (const name of membersOf(3)) world.etcd.dbBytes[name] = 2 ** 31;
   for (const name of membersOf(3)) world.broken.add(name);
   const pass = async (): Promise<void> => {
     await world.reconcile().catch(() => {});
@@ -240,10 +243,6 @@ test('what was wrong with etcd before does not count as being full', async () =>
   assert.equal(world.condition('EtcdReady').reason, 'NoQuorum');
   for (const name of membersOf(3)) world.broken.delete(name);
   await world.advance();
-  world.etcd.dbBytesInUse = 2 ** 31;
-  for (const name of membersOf(3)) world.etcd.dbBytes[name] = 2 ** 31;
-  for (let count = 0; count < 3; count++) await pass();
-  world.etcd.raise('NOSPACE', 'c-etcd-1');
   for (let count = 0; count < 10; count++) await pass();
   assert.equal(world.condition('Ready').reason, 'EtcdNoSpace', 'former values may still go');
   assert.equal(world.condition('Stalled'), undefined);
