@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -41,5 +41,9 @@ test('the bundle of tsdbctl runs where nothing of ours is', () => {
     status: 2,
     text: `there is no such folder: ${join(folder, 'nothing')}\n`,
   });
+  const rules = join(folder, 'rules.yml');
+  writeFileSync(rules, 'mappingRules: [{filter: "env:dev", drop: true}]\n');
+  const explained = run(tsdbctl, 'aggregation-rules', 'explain', rules, 'up', 'env=dev');
+  assert.match(explained.text, /^up\{env="dev"\}\n {2}its rows are not kept/);
   assert.match(run(tsdbctl).text, /^no command is given\n\ntsdbctl data flush/);
 });

@@ -14,11 +14,6 @@ import { resetInstances } from './placement/reset.ts';
 import { finishUpgrade, upgradeStatusText } from './upgrade/upgrade.ts';
 
 const usages: Readonly<Record<string, string>> = {
-  'aggregation-rules check': `tsdbctl aggregation-rules check FILE
-  says whether the mapping and rollup rules of a file can be used; FILE has them alone, or is the configuration of a
-  coordinator`,
-  'aggregation-rules explain': `tsdbctl aggregation-rules explain FILE METRIC TAG=VALUE…
-  tells what the rules of a file do with a series`,
   'data flush': `tsdbctl data flush [--node URL] [--namespace NAME]
   writes the memory of the node at URL to filesets; its log is gone then
   --node URL         http://127.0.0.1:9002 when not given
@@ -52,6 +47,11 @@ const usages: Readonly<Record<string, string>> = {
   after that
   --coordinator URL  http://127.0.0.1:7201 when not given
   --force            also while clients read by gRPC that do not say what they can read`,
+  'aggregation-rules check': `tsdbctl aggregation-rules check FILE
+  says whether the mapping and rollup rules of a file can be used; FILE has them alone, or is the configuration of a
+  coordinator`,
+  'aggregation-rules explain': `tsdbctl aggregation-rules explain FILE METRIC TAG=VALUE…
+  tells what the rules of a file do with a series`,
 };
 const usage = `${Object.values(usages).join('\n\n')}
 
