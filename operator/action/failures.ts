@@ -17,7 +17,7 @@ export interface ActionFailure {
   readonly message: string;
   /** The server will not do it as it is asked for: a person must change something. */
   readonly isRefused: boolean;
-  /** As `isRefused`, by rights, a quota or limits: another way to the same would be refused too. */
+  /** By rights, a quota or limits (403); what of that it is stands in the message. */
   readonly isForbidden: boolean;
   /** It cannot be done yet, which is no news: an approval waits for all nodes to have said what they knew. */
   readonly isEarly: boolean;

@@ -281,22 +281,29 @@ export function growingVolumes(observed: Observed): Part | null {
   return waitingFor('VolumesGrowing', `volumes grow: ${texts.join(', ')}`);
 }
 
-interface ClaimCondition {
+export interface ClaimCondition {
   readonly type: string;
   readonly status: string;
+  readonly lastTransitionTime?: string;
   readonly message?: string;
+}
+
+/** The first of these types that is true of a claim. */
+export function claimCondition(
+  claim: KubeObject,
+  types: readonly string[],
+): ClaimCondition | undefined {
+  const { conditions = [] } = (claim['status'] ?? {}) as {
+    readonly conditions?: readonly ClaimCondition[];
+  };
+  return conditions.find(({ type, status }) => types.includes(type) && status === 'True');
 }
 
 const failedGrowths: readonly string[] = ['ControllerResizeError', 'NodeResizeError'];
 
 /** What its driver says why it does not grow; null when it says nothing. */
 export function growthFailure(claim: KubeObject): string | null {
-  const { conditions = [] } = (claim['status'] ?? {}) as {
-    readonly conditions?: readonly ClaimCondition[];
-  };
-  const failed = conditions.find(
-    ({ type, status }) => failedGrowths.includes(type) && status === 'True',
-  );
+  const failed = claimCondition(claim, failedGrowths);
   return failed === undefined
     ? null
     : (failed.message ?? failed.type).slice(0, failureCharactersMax);

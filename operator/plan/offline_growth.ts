@@ -8,18 +8,11 @@ import { doing, type Part, type Reason, waitingFor } from '../part/part.ts';
 import { label } from '../resource/keys.ts';
 import type { KubeObject, Pod } from '../resource/kube_objects.ts';
 import { doubtPart, evictionPart } from './doubts.ts';
-import { growthFailure, sizesOf } from './objects.ts';
+import { type ClaimCondition, claimCondition, growthFailure, sizesOf } from './objects.ts';
 import type { Rollout } from './rollout.ts';
 
 /** A kubelet that can do it, under a running pod or before a new one starts, has done it by then. */
 const growthMillisMax = 600_000;
-
-interface PendingCondition {
-  readonly type: string;
-  readonly status: string;
-  readonly lastTransitionTime?: string;
-  readonly message?: string;
-}
 
 /** When all nodes and members serve; null when no volume waits for its pod. */
 export function offlineGrowthPart(
@@ -80,7 +73,7 @@ function stuckOffline(observed: Observed): Reason[] {
 interface Growth {
   readonly claim: KubeObject;
   readonly pod: Pod;
-  readonly condition: PendingCondition;
+  readonly condition: ClaimCondition;
   /** The pod is younger than the condition, and had the time that it takes. */
   readonly isTried: boolean;
 }
@@ -88,12 +81,7 @@ interface Growth {
 function overdueGrowths({ volumeClaims, pods, nowMillis }: Observed): Growth[] {
   return volumeClaims.flatMap((claim): Growth[] => {
     const pod = pods.find(({ metadata }) => claim.metadata.name === `data-${metadata.name}`);
-    const { conditions = [] } = (claim['status'] ?? {}) as {
-      readonly conditions?: readonly PendingCondition[];
-    };
-    const condition = conditions.find(
-      ({ type, status }) => type === 'FileSystemResizePending' && status === 'True',
-    );
+    const condition = claimCondition(claim, ['FileSystemResizePending']);
     if (pod === undefined || condition === undefined) return [];
     const sinceMillis = Date.parse(condition.lastTransitionTime ?? '') || 0;
     const madeAtMillis = Date.parse(pod.metadata.creationTimestamp ?? '') || 0;
