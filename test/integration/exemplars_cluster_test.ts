@@ -99,7 +99,9 @@ if (etcdBinary !== null) {
 
   test('two coordinators store and answer the same', async () => {
     etcd.start();
-    for (const { program } of [...nodes, ...coordinators]) program.start();
+    for (const { program } of coordinators) program.start();
+    // Nodes that cannot be asked when the first placement is made leave new formats to be finished by hand.
+    await Promise.all(nodes.map((node) => node.start()));
     for (const url of urls) {
       await eventually('the coordinator answers', async () => (await fetch(`${url}/health`)).ok);
     }

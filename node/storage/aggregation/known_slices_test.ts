@@ -6,7 +6,7 @@ import type { SliceNote } from './notes.ts';
 import { hour, minute, rowsOf, second, type Seen, sorted, World } from './aggregation_testing.ts';
 
 /** Two half days of which all blocks are closed, less than 40 hours ago. */
-const start = ((realEnv.clock.nowNanos() - 11n * minute) / (12n * hour)) * 12n * hour - 24n * hour;
+const start = ((realEnv.clock.nowNanos() - 61n * minute) / (12n * hour)) * 12n * hour - 24n * hour;
 const halves = [start, start + 12n * hour];
 
 function openWorld(rawHours: bigint): Promise<World> {

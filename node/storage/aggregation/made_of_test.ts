@@ -5,7 +5,7 @@ import { never, writeRows } from '../database_testing.ts';
 import { hour, minute, rowsOf, second, sorted, World } from './aggregation_testing.ts';
 
 /** Less than 40 hours ago, and all of its blocks are closed. */
-const start = ((realEnv.clock.nowNanos() - 11n * minute) / (12n * hour)) * 12n * hour - 24n * hour;
+const start = ((realEnv.clock.nowNanos() - 61n * minute) / (12n * hour)) * 12n * hour - 24n * hour;
 
 function openWorld(blockSizeNanos: bigint): Promise<World> {
   return World.open(5n * minute, {
