@@ -39,7 +39,7 @@ export interface Pipeline {
 }
 
 export interface RuleMatch {
-  /** Those that match and do not drop, in their order. */
+  /** Those that match and are followed, in their order: none where one that matches must drop. */
   readonly mappings: readonly MappingRule[];
   /** Those that match and drop: with one the rows are not kept as they came. */
   readonly drops: readonly MappingRule[];
@@ -69,10 +69,11 @@ export class RuleMatcher {
         .map((at) => rules[at]!)
         .filter(({ filter }) => filterMatches(filter, values));
     const mappings = matching(this.#mappingIndex, this.#rules.mappingRules);
+    const mustDrop = mappings.some(({ drop }) => drop === 'must');
     const rollups = matching(this.#rollupIndex, this.#rules.rollupRules);
     return {
-      mappings: mappings.filter(({ drop }) => !drop),
-      drops: mappings.filter(({ drop }) => drop),
+      mappings: mustDrop ? [] : mappings.filter(({ drop }) => drop === 'none'),
+      drops: mappings.filter(({ drop }) => drop !== 'none'),
       pipelines: rollups.flatMap((rule) =>
         rule.targets
           .map((target) => pipelineOf(rule, target, values))

@@ -50,9 +50,16 @@ interface Rule {
   readonly tags: readonly Tag[];
 }
 
+/**
+ * Whether rows of what matches are kept as they came: `ifOnlyMatch` leaves what other mapping rules
+ * ask for, `must` nothing of that.
+ */
+export const dropPolicies = ['none', 'ifOnlyMatch', 'must'] as const;
+export type DropPolicy = (typeof dropPolicies)[number];
+
 export interface MappingRule extends Rule {
-  /** The rows of what matches are not kept as they came; the fields below are empty then. */
-  readonly drop: boolean;
+  /** The fields below are empty for one that drops. */
+  readonly drop: DropPolicy;
   /** Empty for that of the kind of metric. */
   readonly aggregations: readonly AggregationType[];
   readonly storagePolicies: readonly StoragePolicy[];
@@ -67,6 +74,8 @@ export interface RollupTarget {
 }
 
 export interface RollupRule extends Rule {
+  /** As M3's API has it: its coordinators keep the original all the same, and so do ours. */
+  readonly keepOriginal: boolean;
   readonly targets: readonly RollupTarget[];
 }
 

@@ -8,11 +8,14 @@ import { Fields } from '../fields.ts';
 import { type AggregationType, aggregationTypeOf, aggregationTypes } from './aggregation_types.ts';
 import { parseFilter } from './filter.ts';
 import {
+  dropPolicies,
   metricNameTemplate,
   transformTypes,
+  type DropPolicy,
   type MappingRule,
   type Operation,
   type RollupRule,
+  type RollupTarget,
   type Rules,
   type StoragePolicy,
 } from './rules.ts';
@@ -46,30 +49,57 @@ export function rulesOfFile(value: unknown, path: string): Rules {
   return { mappingRules, rollupRules };
 }
 
-function mappingRuleOf(fields: Fields): MappingRule {
+/** A mapping rule of a file, or of a stored set. */
+export function mappingRuleOf(fields: Fields): MappingRule {
   const shared = sharedOf(fields);
-  const drop = fields.boolean('drop', false);
+  const drop = dropOf(fields);
   const aggregations = aggregationsOf(fields, 'aggregations');
   const storagePolicies = storagePoliciesOf(fields);
   fields.end();
-  if (drop && storagePolicies.length > 0) {
+  const drops = drop !== 'none';
+  if (drops && storagePolicies.length > 0) {
     throw badRequest(`${fields.path}.storagePolicies: a rule that drops has none`);
   }
-  if (drop && aggregations.length > 0) {
+  if (drops && aggregations.length > 0) {
     throw badRequest(`${fields.path}.aggregations: a rule that drops has none`);
   }
-  if (!drop) checkStoragePolicies(fields, storagePolicies);
+  if (!drops) checkStoragePolicies(fields, storagePolicies);
   return { ...shared, drop, aggregations, storagePolicies };
 }
 
-function rollupRuleOf(fields: Fields): RollupRule {
+/** M3's files say true or false. */
+function dropOf(fields: Fields): DropPolicy {
+  const value = fields.any('drop');
+  if (value === undefined || value === false) return 'none';
+  if (value === true) return 'ifOnlyMatch';
+  const policy = dropPolicies.find((each) => each === value);
+  if (policy !== undefined) return policy;
+  throw fields.bad('drop', `not true, false or one of ${dropPolicies.join(', ')}`, value);
+}
+
+/** A rollup rule of a file, with what it makes beside its name; or with several of these as `targets`. */
+export function rollupRuleOf(fields: Fields): RollupRule {
   const shared = sharedOf(fields);
+  const keepOriginal = fields.boolean('keepOriginal', false);
+  const targets = fields.has('targets')
+    ? fields.list('targets', (target) => {
+        const read = targetOf(target);
+        target.end();
+        return read;
+      })
+    : [targetOf(fields)];
+  fields.end();
+  if (targets.length === 0) throw badRequest(`${fields.path}.targets: none is given`);
+  return { ...shared, keepOriginal, targets };
+}
+
+function targetOf(fields: Fields): RollupTarget {
   const operations = fields.list('transforms', operationOf);
   const storagePolicies = storagePoliciesOf(fields);
-  fields.end();
+  const resendEnabled = fields.boolean('resendEnabled', false);
   checkStoragePolicies(fields, storagePolicies);
   checkOperations(fields, operations);
-  return { ...shared, targets: [{ operations, storagePolicies, resendEnabled: false }] };
+  return { operations, storagePolicies, resendEnabled };
 }
 
 function sharedOf(fields: Fields): Pick<MappingRule, 'name' | 'filterText' | 'filter' | 'tags'> {

@@ -35,7 +35,7 @@ test('rules are read as M3 writes them', () => {
     filterText: 'app:*',
     filter: keep!.filter,
     tags: [],
-    drop: false,
+    drop: 'none',
     aggregations: ['Last', 'P99'],
     storagePolicies: policies,
   });
@@ -44,12 +44,15 @@ test('rules are read as M3 writes them', () => {
     filterText: 'env:dev',
     filter: drop!.filter,
     tags: [],
-    drop: true,
+    drop: 'ifOnlyMatch',
     aggregations: [],
     storagePolicies: [],
   });
-  const [{ name, tags, targets }] = rollupRules as [(typeof rollupRules)[0]];
-  assert.deepEqual({ name, tags }, { name: 'by app', tags: [{ name: 'kind', value: 'rollup' }] });
+  const [{ name, tags, targets, keepOriginal }] = rollupRules as [(typeof rollupRules)[0]];
+  assert.deepEqual(
+    { name, tags, keepOriginal },
+    { name: 'by app', tags: [{ name: 'kind', value: 'rollup' }], keepOriginal: false },
+  );
   assert.deepEqual(targets, [
     {
       operations: [

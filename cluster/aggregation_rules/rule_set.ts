@@ -1,0 +1,139 @@
+/**
+ * Rules with their history: which rules there are at a time. Each rule has versions, each of which
+ * holds from its cut-over on; one that was deleted has a last version without a rule.
+ */
+import type { MappingRule, RollupRule, Rules } from './rules.ts';
+
+export interface RuleVersion<R> {
+  /** Null from when the rule is deleted. */
+  readonly rule: R | null;
+  readonly cutoverNanos: bigint;
+  readonly updatedAtMillis: number;
+  readonly updatedBy: string;
+}
+
+export interface RuleHistory<R> {
+  /** Of the rule, whatever its name is. */
+  readonly id: string;
+  /** By ascending cut-over; at least one. */
+  readonly versions: readonly RuleVersion<R>[];
+}
+
+export interface RuleSet {
+  /** Grows by one with each change. */
+  readonly version: number;
+  readonly mappingRules: readonly RuleHistory<MappingRule>[];
+  readonly rollupRules: readonly RuleHistory<RollupRule>[];
+}
+
+export const emptyRuleSet: RuleSet = { version: 0, mappingRules: [], rollupRules: [] };
+
+/** When a change comes, and who makes it. */
+export interface ChangeMoment {
+  readonly cutoverNanos: bigint;
+  readonly nowMillis: number;
+  readonly by: string;
+  /** Of a rule that is new. */
+  newId(): string;
+}
+
+/** The rules at a time. */
+export function rulesAt(set: RuleSet, nanos: bigint): Rules {
+  const active = <R>(histories: readonly RuleHistory<R>[]): R[] =>
+    histories.flatMap(({ versions }) => {
+      const version = versions.findLast(({ cutoverNanos }) => cutoverNanos <= nanos);
+      return version?.rule == null ? [] : [version.rule];
+    });
+  return { mappingRules: active(set.mappingRules), rollupRules: active(set.rollupRules) };
+}
+
+/** When other rules begin to hold, ascending, each once. */
+export function cutoversOf(set: RuleSet): bigint[] {
+  const all = [...set.mappingRules, ...set.rollupRules].flatMap(({ versions }) =>
+    versions.map(({ cutoverNanos }) => cutoverNanos),
+  );
+  return [...new Set(all)].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+}
+
+/**
+ * The set with other rules from the moment's cut-over on: rules are the same by their names. What was
+ * to hold from then on or later, and has not begun to, never does.
+ * @returns the same set when nothing changes
+ */
+export function withRules(set: RuleSet, rules: Rules, moment: ChangeMoment): RuleSet {
+  const mappingRules = replaced(set.mappingRules, rules.mappingRules, moment);
+  const rollupRules = replaced(set.rollupRules, rules.rollupRules, moment);
+  if (mappingRules === set.mappingRules && rollupRules === set.rollupRules) return set;
+  return { version: set.version + 1, mappingRules, rollupRules };
+}
+
+interface Named {
+  readonly name: string;
+}
+
+function replaced<R extends Named>(
+  histories: readonly RuleHistory<R>[],
+  rules: readonly R[],
+  moment: ChangeMoment,
+): readonly RuleHistory<R>[] {
+  const wanted = new Map(rules.map((rule) => [rule.name, rule]));
+  let hasChanged = false;
+  const next = histories.flatMap((history): RuleHistory<R>[] => {
+    const last = history.versions.at(-1)!;
+    // Who was deleted may come again under its name: as another one.
+    if (last.rule === null) return [history];
+    const rule = wanted.get(last.rule.name) ?? null;
+    wanted.delete(last.rule.name);
+    if (rule !== null && isSameRule(rule, last.rule)) return [history];
+    hasChanged = true;
+    return withVersion(history, rule, moment);
+  });
+  for (const rule of wanted.values()) {
+    hasChanged = true;
+    next.push({ id: moment.newId(), versions: [versionOf(rule, moment)] });
+  }
+  return hasChanged ? next : histories;
+}
+
+/** None when the rule never comes to hold. */
+function withVersion<R>(
+  history: RuleHistory<R>,
+  rule: R | null,
+  moment: ChangeMoment,
+): RuleHistory<R>[] {
+  const begun = history.versions.filter(({ cutoverNanos }) => cutoverNanos < moment.cutoverNanos);
+  if (rule === null && begun.length === 0) return [];
+  return [{ id: history.id, versions: [...begun, versionOf(rule, moment)] }];
+}
+
+function versionOf<R>(
+  rule: R | null,
+  { cutoverNanos, nowMillis, by }: ChangeMoment,
+): RuleVersion<R> {
+  return { rule, cutoverNanos, updatedAtMillis: nowMillis, updatedBy: by };
+}
+
+/** Compared as they are written: filters are of their texts. */
+function isSameRule(a: object, b: object): boolean {
+  const text = (rule: object): string =>
+    JSON.stringify(rule, (key, value: unknown) => {
+      if (key === 'filter') return undefined;
+      return typeof value === 'bigint' ? String(value) : value;
+    });
+  return text(a) === text(b);
+}
+
+/** The set without versions that nothing of after that time was made by. */
+export function withoutBefore(set: RuleSet, nanos: bigint): RuleSet {
+  const kept = <R>(histories: readonly RuleHistory<R>[]): RuleHistory<R>[] =>
+    histories.flatMap(({ id, versions }) => {
+      const first = versions.findLastIndex(({ cutoverNanos }) => cutoverNanos <= nanos);
+      const left = versions.slice(Math.max(0, first));
+      return left.length === 1 && left[0]!.rule === null ? [] : [{ id, versions: left }];
+    });
+  return {
+    version: set.version,
+    mappingRules: kept(set.mappingRules),
+    rollupRules: kept(set.rollupRules),
+  };
+}

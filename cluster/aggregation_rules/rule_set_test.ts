@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Fields } from '../fields.ts';
+import {
+  type ChangeMoment,
+  cutoversOf,
+  emptyRuleSet,
+  rulesAt,
+  type RuleSet,
+  withoutBefore,
+  withRules,
+} from './rule_set.ts';
+import { mappingRuleOf, rollupRuleOf, rulesOfFile } from './rules_file.ts';
+import { mappingRuleToJson, rollupRuleToJson } from './rules_json.ts';
+
+const storagePolicies = [{ resolution: '5m', retention: '90d' }];
+
+const mapping = (name: string, filter = 'app:*'): object => ({ name, filter, storagePolicies });
+const rollup = (name: string, metricName = 'x'): object => ({
+  name,
+  filter: 'app:*',
+  transforms: [{ rollup: { metricName } }],
+  storagePolicies,
+});
+
+function momentOf(cutoverNanos: bigint): ChangeMoment {
+  let count = 0;
+  const newId = (): string => `id${cutoverNanos}-${(count += 1)}`;
+  return { cutoverNanos, nowMillis: Number(cutoverNanos), by: 'me', newId };
+}
+
+function changed(
+  set: RuleSet,
+  cutoverNanos: bigint,
+  mappingRules: object[],
+  rollupRules: object[] = [],
+): RuleSet {
+  return withRules(set, rulesOfFile({ mappingRules, rollupRules }, ''), momentOf(cutoverNanos));
+}
+
+function namesAt(set: RuleSet, nanos: bigint): string[] {
+  const { mappingRules, rollupRules } = rulesAt(set, nanos);
+  return [...mappingRules, ...rollupRules].map(({ name, filterText }) => `${name} ${filterText}`);
+}
+
+test('rules hold from their cut-over on, until another one of their name does', () => {
+  const first = changed(emptyRuleSet, 10n, [mapping('a'), mapping('b')], [rollup('c')]);
+  const second = changed(first, 20n, [mapping('a', 'app:web')], [rollup('c')]);
+  assert.deepEqual(namesAt(second, 9n), []);
+  assert.deepEqual(namesAt(second, 10n), ['a app:*', 'b app:*', 'c app:*']);
+  assert.deepEqual(namesAt(second, 19n), ['a app:*', 'b app:*', 'c app:*']);
+  assert.deepEqual(namesAt(second, 20n), ['a app:web', 'c app:*']);
+  assert.deepEqual(cutoversOf(second), [10n, 20n]);
+  assert.deepEqual([first.version, second.version], [1, 2]);
+});
+
+test('the same rules again are no change', () => {
+  const first = changed(emptyRuleSet, 10n, [mapping('a')], [rollup('c')]);
+  assert.equal(changed(first, 20n, [mapping('a')], [rollup('c')]), first);
+});
+
+test('what has not begun to hold never does when something else is to hold from then on', () => {
+  const first = changed(emptyRuleSet, 10n, [mapping('a')]);
+  const second = changed(first, 20n, [mapping('a', 'app:x'), mapping('b')]);
+  const third = changed(second, 20n, [mapping('a', 'app:y')]);
+  assert.deepEqual(namesAt(third, 20n), ['a app:y']);
+  assert.equal(third.mappingRules[0]!.versions.length, 2);
+  assert.deepEqual(
+    third.mappingRules.map(({ id }) => id),
+    ['id10-1'],
+    'b was never there',
+  );
+});
+
+test('a rule that was deleted comes again as another one', () => {
+  const first = changed(emptyRuleSet, 10n, [mapping('a')]);
+  const second = changed(first, 20n, []);
+  const third = changed(second, 30n, [mapping('a')]);
+  assert.deepEqual(
+    [15n, 25n, 35n].map((nanos) => namesAt(third, nanos).length),
+    [1, 0, 1],
+  );
+  assert.deepEqual(
+    third.mappingRules.map(({ id }) => id),
+    ['id10-1', 'id30-1'],
+  );
+});
+
+test('versions that nothing is made by any more are forgotten', () => {
+  const first = changed(emptyRuleSet, 10n, [mapping('a'), mapping('b')]);
+  const second = changed(first, 20n, [mapping('a', 'app:x')]);
+  const third = changed(second, 30n, [mapping('a', 'app:y')]);
+  const left = withoutBefore(third, 25n);
+  assert.deepEqual(
+    left.mappingRules.map(({ versions }) => versions.length),
+    [2],
+  );
+  for (const nanos of [25n, 29n, 30n])
+    assert.deepEqual(namesAt(left, nanos), namesAt(third, nanos));
+});
+
+test('rules are stored as a file has them', () => {
+  const rules = rulesOfFile(
+    {
+      mappingRules: [
+        { ...mapping('a'), aggregations: ['P99'], tags: [{ name: 'x', value: 'y' }] },
+        { name: 'b', filter: 'env:dev', drop: true },
+        { name: 'c', filter: 'env:dev', drop: 'must' },
+      ],
+      rollupRules: [
+        rollup('d', '{{ .MetricName }}_sum'),
+        {
+          name: 'e',
+          filter: 'a:b',
+          keepOriginal: true,
+          targets: [
+            {
+              transforms: [
+                { aggregate: { type: 'Max' } },
+                { rollup: { metricName: 'x', excludeBy: ['pod'], aggregations: ['Sum'] } },
+                { transform: { type: 'Add' } },
+              ],
+              storagePolicies,
+              resendEnabled: true,
+            },
+          ],
+        },
+      ],
+    },
+    '',
+  );
+  const again = (value: object): Fields => Fields.of(JSON.parse(JSON.stringify(value)), '');
+  const texts = (value: unknown): unknown =>
+    JSON.parse(
+      JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? String(each) : each)),
+    );
+  for (const rule of rules.mappingRules) {
+    assert.deepEqual(texts(mappingRuleOf(again(mappingRuleToJson(rule)))), texts(rule));
+  }
+  for (const rule of rules.rollupRules) {
+    assert.deepEqual(texts(rollupRuleOf(again(rollupRuleToJson(rule)))), texts(rule));
+  }
+});
