@@ -22,6 +22,15 @@ export const schemaFileBytesMax: number = 128 << 10;
 /** Bytes of all schemas of all namespaces, which are one value: etcd takes requests of 1.5 MiB. */
 export const schemaBytesMax: number = 512 << 10;
 
+/** Sets of rules of aggregation. */
+export const ruleSetsMax = 100;
+
+/** Bytes of one set of rules with their history as JSON, which is parsed in one go. */
+export const ruleSetBytesMax: number = 16 << 20;
+
+/** Bytes of one set of rules as it is stored: etcd takes requests of 1.5 MiB. */
+export const storedRuleSetBytesMax: number = 1 << 20;
+
 /** Names of which it is noted that their namespace was deleted. */
 export const endedNamespacesMax = 1_000;
 

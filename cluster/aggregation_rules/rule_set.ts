@@ -22,11 +22,18 @@ export interface RuleHistory<R> {
 export interface RuleSet {
   /** Grows by one with each change. */
   readonly version: number;
+  /** Coordinators publish it at their start: others are not to change it. */
+  readonly isOfConfiguration: boolean;
   readonly mappingRules: readonly RuleHistory<MappingRule>[];
   readonly rollupRules: readonly RuleHistory<RollupRule>[];
 }
 
-export const emptyRuleSet: RuleSet = { version: 0, mappingRules: [], rollupRules: [] };
+export const emptyRuleSet: RuleSet = {
+  version: 0,
+  isOfConfiguration: false,
+  mappingRules: [],
+  rollupRules: [],
+};
 
 /** When a change comes, and who makes it. */
 export interface ChangeMoment {
@@ -64,7 +71,7 @@ export function withRules(set: RuleSet, rules: Rules, moment: ChangeMoment): Rul
   const mappingRules = replaced(set.mappingRules, rules.mappingRules, moment);
   const rollupRules = replaced(set.rollupRules, rules.rollupRules, moment);
   if (mappingRules === set.mappingRules && rollupRules === set.rollupRules) return set;
-  return { version: set.version + 1, mappingRules, rollupRules };
+  return { ...set, version: set.version + 1, mappingRules, rollupRules };
 }
 
 interface Named {
@@ -131,9 +138,5 @@ export function withoutBefore(set: RuleSet, nanos: bigint): RuleSet {
       const left = versions.slice(Math.max(0, first));
       return left.length === 1 && left[0]!.rule === null ? [] : [{ id, versions: left }];
     });
-  return {
-    version: set.version,
-    mappingRules: kept(set.mappingRules),
-    rollupRules: kept(set.rollupRules),
-  };
+  return { ...set, mappingRules: kept(set.mappingRules), rollupRules: kept(set.rollupRules) };
 }

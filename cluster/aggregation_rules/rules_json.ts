@@ -1,6 +1,63 @@
-/** Rules as they are stored: as a file has them, so that there is one reader. */
+/** Rules and their history as they are stored: each rule as a file has it, so that there is one reader. */
 import { formatDurationNanos } from '#lib/time.ts';
+import { Fields } from '../fields.ts';
+import type { UnreadKeys } from '../unread_keys.ts';
+import type { RuleHistory, RuleSet, RuleVersion } from './rule_set.ts';
 import type { MappingRule, Operation, RollupRule, StoragePolicy } from './rules.ts';
+import { mappingRuleOf, rollupRuleOf } from './rules_file.ts';
+
+export function ruleSetToStored(set: RuleSet): object {
+  return {
+    version: set.version,
+    isOfConfiguration: set.isOfConfiguration,
+    mappingRules: set.mappingRules.map((history) => historyToJson(history, mappingRuleToJson)),
+    rollupRules: set.rollupRules.map((history) => historyToJson(history, rollupRuleToJson)),
+  };
+}
+
+/** @throws {TsdbError} BAD_REQUEST naming what is not as `ruleSetToStored` writes it */
+export function ruleSetFromStored(json: unknown, unread: UnreadKeys[]): RuleSet {
+  const fields = Fields.ofStored(json, '', unread);
+  const version = fields.uint('version', 0);
+  const isOfConfiguration = fields.boolean('isOfConfiguration', false);
+  const mappingRules = fields.list('mappingRules', (each) => historyOf(each, mappingRuleOf));
+  const rollupRules = fields.list('rollupRules', (each) => historyOf(each, rollupRuleOf));
+  fields.end();
+  return { version, isOfConfiguration, mappingRules, rollupRules };
+}
+
+function historyToJson<R>(
+  { id, versions }: RuleHistory<R>,
+  ruleToJson: (rule: R) => object,
+): object {
+  return {
+    id,
+    versions: versions.map(({ rule, cutoverNanos, updatedAtMillis, updatedBy }) => ({
+      cutoverNanos: String(cutoverNanos),
+      updatedAtMillis,
+      updatedBy,
+      rule: rule === null ? null : ruleToJson(rule),
+    })),
+  };
+}
+
+function historyOf<R>(fields: Fields, ruleOf: (fields: Fields) => R): RuleHistory<R> {
+  const id = fields.string('id', '');
+  const versions = fields.list('versions', (version): RuleVersion<R> => {
+    const rule = version.object('rule');
+    const read = {
+      rule: rule === null ? null : ruleOf(rule),
+      cutoverNanos: version.int64('cutoverNanos', 0n),
+      updatedAtMillis: Number(version.int64('updatedAtMillis', 0n)),
+      updatedBy: version.string('updatedBy', ''),
+    };
+    version.end();
+    return read;
+  });
+  fields.end();
+  if (versions.length === 0) throw fields.bad('versions', 'a rule has at least one', []);
+  return { id, versions };
+}
 
 /** What `mappingRuleOf` reads. */
 export function mappingRuleToJson(rule: MappingRule): object {

@@ -12,6 +12,7 @@
  *     _kv/<environment>/<zone>/tsdb.node.deletions_applied/<instance>
  *     _kv/<environment>/<zone>/tsdb.node.formats/finished
  *     _kv/<environment>/<zone>/tsdb.node.known/<instance>
+ *     _kv/<environment>/<zone>/tsdb.aggregation_rules/<set>
  */
 import { badRequest } from '#lib/errors.ts';
 import { segmentProblem } from '../names.ts';
@@ -92,4 +93,9 @@ export function finishedFormatsKey(cluster: ClusterName): string {
 /** What each instance knows of a lineage before the one that awaits approval. */
 export function knownPrefix(cluster: ClusterName): string {
   return `${clusterPrefix(cluster)}tsdb.node.known/`;
+}
+
+/** All sets of rules of aggregation. */
+export function ruleSetsPrefix(cluster: ClusterName): string {
+  return `${clusterPrefix(cluster)}tsdb.aggregation_rules/`;
 }

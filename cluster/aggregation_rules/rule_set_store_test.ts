@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { realEnv } from '#lib/env/real.ts';
+import { lineageKey, storageService } from '../kv/keys.ts';
+import { type MemoryKv, MemoryKvStore } from '../kv/memory.ts';
+import { encodeJson } from '../kv/stored_json.ts';
+import { emptyRuleSet, rulesAt, type RuleSet, withRules } from './rule_set.ts';
+import { RuleSetStore } from './rule_set_store.ts';
+import { rulesOfFile } from './rules_file.ts';
+import { ruleSetToStored } from './rules_json.ts';
+
+const cluster = { environment: 'e', zone: 'z' };
+const { signal } = new AbortController();
+
+function newKv(): MemoryKv {
+  return new MemoryKvStore({ clock: realEnv.clock }).client();
+}
+
+function changing(names: readonly string[], cutoverNanos: bigint) {
+  const storagePolicies = [{ resolution: '5m', retention: '90d' }];
+  const mappingRules = names.map((name) => ({ name, filter: `app:${name}`, storagePolicies }));
+  const rules = rulesOfFile({ mappingRules }, '');
+  let count = 0;
+  const newId = (): string => `${cutoverNanos}-${(count += 1)}`;
+  const moment = { cutoverNanos, nowMillis: 1, by: 'me', newId };
+  return (set: RuleSet): RuleSet => withRules(set, rules, moment);
+}
+
+function namesAt(set: RuleSet, nanos: bigint): string[] {
+  return rulesAt(set, nanos).mappingRules.map(({ name }) => name);
+}
+
+test('sets of rules are kept apart, with their history', async () => {
+  const store = new RuleSetStore(newKv(), cluster);
+  assert.deepEqual(await store.get('default', signal), emptyRuleSet);
+  await store.update('default', changing(['a', 'b'], 10n), signal);
+  await store.update('default', changing(['b'], 20n), signal);
+  const stood = await store.update('other', changing(['c'], 10n), signal);
+  const sets = await store.list(signal);
+  assert.deepEqual([...sets.keys()], ['default', 'other']);
+  assert.deepEqual(ruleSetToStored(sets.get('other')!), ruleSetToStored(stood));
+  const read = await store.get('default', signal);
+  assert.deepEqual([namesAt(read, 10n), namesAt(read, 20n)], [['a', 'b'], ['b']]);
+  assert.equal(read.version, 2);
+});
+
+test('two who change a set at once both have their change', async () => {
+  const kv = newKv();
+  const stores = [new RuleSetStore(kv, cluster), new RuleSetStore(kv, cluster)];
+  const adding = (name: string) => (set: RuleSet) =>
+    changing([...namesAt(set, 100n), name], 10n)(set);
+  await Promise.all(stores.map((store, i) => store.update('default', adding(`r${i}`), signal)));
+  const read = await stores[0]!.get('default', signal);
+  assert.deepEqual(namesAt(read, 10n).sort(), ['r0', 'r1']);
+});
+
+test('what a later release has written stays when this one changes the set', async () => {
+  const kv = newKv();
+  const store = new RuleSetStore(kv, cluster);
+  await store.update('default', changing(['a'], 10n), signal);
+  const key = `${store.prefix}default`;
+  const stored = async (): Promise<Record<string, unknown>> =>
+    JSON.parse(gunzipSync((await kv.get(key, signal))!.value).toString());
+  await kv.transact(
+    [],
+    [{ kind: 'put', key, value: gzipSync(encodeJson({ ...(await stored()), note: 'later' })) }],
+    signal,
+  );
+  await store.update('default', changing(['a', 'b'], 20n), signal);
+  assert.equal((await stored())['note'], 'later');
+});
+
+test('a store that awaits approval is not changed', async () => {
+  const kv = newKv();
+  const store = new RuleSetStore(kv, cluster);
+  const value = encodeJson({ id: 'x', follows: [], awaitsApproval: true });
+  await kv.transact([], [{ kind: 'put', key: lineageKey(cluster, storageService), value }], signal);
+  await assert.rejects(store.update('default', changing(['a'], 10n), signal), {
+    code: 'CONFLICT',
+    message: /placement approve/,
+  });
+  assert.deepEqual(await store.list(signal), new Map());
+});
+
+test('a damaged set is told by its key, a name that cannot be one by itself', async () => {
+  const kv = newKv();
+  const store = new RuleSetStore(kv, cluster);
+  const key = `${store.prefix}default`;
+  await kv.transact([], [{ kind: 'put', key, value: encodeJson({}) }], signal);
+  await assert.rejects(store.get('default', signal), {
+    code: 'INTERNAL',
+    message: new RegExp(key),
+  });
+  await assert.rejects(store.get('a/b', signal), { code: 'BAD_REQUEST', message: /a\/b/ });
+});
+
+test('ten thousand rules are a value that etcd takes; too many are refused, and change nothing', async () => {
+  const store = new RuleSetStore(newKv(), cluster);
+  const names = Array.from({ length: 10_000 }, (_, i) => `service-${i}`);
+  await store.update('default', changing(names, 10n), signal);
+  const long = names.slice(0, 9_000).map((name) => `${name}${'x'.repeat(1_000)}`);
+  await assert.rejects(store.update('default', changing(long, 20n), signal), {
+    code: 'BAD_REQUEST',
+    message: /the rules with their history take \d+ bytes, and 16777216 is the most/,
+  });
+  assert.equal((await store.get('default', signal)).version, 1);
+});
