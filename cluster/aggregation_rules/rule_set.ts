@@ -2,6 +2,7 @@
  * Rules with their history: which rules there are at a time. Each rule has versions, each of which
  * holds from its cut-over on; one that was deleted has a last version without a rule.
  */
+import { shownText, TsdbError } from '#lib/errors.ts';
 import type { MappingRule, RollupRule, Rules } from './rules.ts';
 
 export interface RuleVersion<R> {
@@ -72,6 +73,59 @@ export function withRules(set: RuleSet, rules: Rules, moment: ChangeMoment): Rul
   const rollupRules = replaced(set.rollupRules, rules.rollupRules, moment);
   if (mappingRules === set.mappingRules && rollupRules === set.rollupRules) return set;
   return { ...set, version: set.version + 1, mappingRules, rollupRules };
+}
+
+export type RuleKind = 'mappingRules' | 'rollupRules';
+
+/** Of one rule. */
+export type RuleChange<R> =
+  | { readonly op: 'add'; readonly rule: R }
+  | { readonly op: 'change'; readonly id: string; readonly rule: R }
+  | { readonly op: 'delete'; readonly id: string };
+
+/**
+ * Rules of one kind with one of them changed.
+ * @throws {TsdbError} NOT_FOUND when no rule has the ID; CONFLICT when another one has the name
+ */
+export function withChange<R extends Named>(
+  histories: readonly RuleHistory<R>[],
+  change: RuleChange<R>,
+  moment: ChangeMoment,
+): readonly RuleHistory<R>[] {
+  const id = change.op === 'add' ? null : change.id;
+  if (id !== null) ruleOfId(histories, id);
+  if (change.op !== 'delete') {
+    const { name } = change.rule;
+    const other = histories.find(
+      (each) => each.id !== id && each.versions.at(-1)!.rule?.name === name,
+    );
+    if (other !== undefined) {
+      throw new TsdbError(
+        'CONFLICT',
+        `a rule has this name already: ${shownText(name)} (${other.id})`,
+      );
+    }
+  }
+  if (change.op === 'add') {
+    return [...histories, { id: moment.newId(), versions: [versionOf(change.rule, moment)] }];
+  }
+  const rule = change.op === 'delete' ? null : change.rule;
+  return histories.flatMap((history) =>
+    history.id === id ? withVersion(history, rule, moment) : [history],
+  );
+}
+
+/**
+ * The rule that is to stand, as it was written last.
+ * @throws {TsdbError} NOT_FOUND when there is none, or it is deleted
+ */
+export function ruleOfId<R>(
+  histories: readonly RuleHistory<R>[],
+  id: string,
+): RuleVersion<R> & { readonly rule: R } {
+  const last = histories.find((history) => history.id === id)?.versions.at(-1);
+  if (last !== undefined && last.rule !== null) return { ...last, rule: last.rule };
+  throw new TsdbError('NOT_FOUND', `no rule has the ID ${shownText(id)}`);
 }
 
 interface Named {

@@ -7,6 +7,7 @@ import {
   emptyRuleSet,
   rulesAt,
   type RuleSet,
+  withChange,
   withoutBefore,
   withRules,
 } from './rule_set.ts';
@@ -84,6 +85,35 @@ test('a rule that was deleted comes again as another one', () => {
     third.mappingRules.map(({ id }) => id),
     ['id10-1', 'id30-1'],
   );
+});
+
+test('a rule is added, changed and deleted by itself', () => {
+  const { mappingRules } = changed(emptyRuleSet, 10n, [mapping('a'), mapping('b')]);
+  const ruleOf = (name: string, filter: string) =>
+    rulesOfFile({ mappingRules: [mapping(name, filter)] }, '').mappingRules[0]!;
+  const namesOf = (histories: typeof mappingRules, nanos: bigint): string[] =>
+    namesAt({ ...emptyRuleSet, mappingRules: histories }, nanos);
+  const added = withChange(mappingRules, { op: 'add', rule: ruleOf('c', 'app:c') }, momentOf(20n));
+  assert.deepEqual(namesOf(added, 20n), ['a app:*', 'b app:*', 'c app:c']);
+  const [{ id }] = mappingRules as [(typeof mappingRules)[0]];
+  const renamed = withChange(
+    added,
+    { op: 'change', id, rule: ruleOf('d', 'app:d') },
+    momentOf(30n),
+  );
+  assert.deepEqual(namesOf(renamed, 29n), ['a app:*', 'b app:*', 'c app:c']);
+  assert.deepEqual(namesOf(renamed, 30n), ['d app:d', 'b app:*', 'c app:c']);
+  const deleted = withChange(renamed, { op: 'delete', id }, momentOf(40n));
+  assert.deepEqual(namesOf(deleted, 40n), ['b app:*', 'c app:c']);
+  assert.throws(() => withChange(deleted, { op: 'delete', id }, momentOf(50n)), {
+    code: 'NOT_FOUND',
+    message: `no rule has the ID ${id}`,
+  });
+  const again = { op: 'add', rule: ruleOf('b', 'x:y') } as const;
+  assert.throws(() => withChange(deleted, again, momentOf(50n)), {
+    code: 'CONFLICT',
+    message: /a rule has this name already: b/,
+  });
 });
 
 test('versions that nothing is made by any more are forgotten', () => {

@@ -18,6 +18,7 @@ import {
   type RollupTarget,
   type Rules,
   type StoragePolicy,
+  type TransformType,
 } from './rules.ts';
 
 /** More rules of one kind are refused. */
@@ -56,15 +57,29 @@ export function mappingRuleOf(fields: Fields): MappingRule {
   const aggregations = aggregationsOf(fields, 'aggregations');
   const storagePolicies = storagePoliciesOf(fields);
   fields.end();
-  const drops = drop !== 'none';
-  if (drops && storagePolicies.length > 0) {
-    throw badRequest(`${fields.path}.storagePolicies: a rule that drops has none`);
-  }
-  if (drops && aggregations.length > 0) {
-    throw badRequest(`${fields.path}.aggregations: a rule that drops has none`);
-  }
-  if (!drops) checkStoragePolicies(fields, storagePolicies);
+  checkMapping({ drop, aggregations, storagePolicies }, fields.path, 'aggregations');
   return { ...shared, drop, aggregations, storagePolicies };
+}
+
+/**
+ * @param path of the rule
+ * @param aggregationsKey under which the rule has its aggregations
+ */
+export function checkMapping(
+  rule: Pick<MappingRule, 'drop' | 'aggregations' | 'storagePolicies'>,
+  path: string,
+  aggregationsKey: string,
+): void {
+  if (rule.drop === 'none') {
+    checkStoragePolicies(rule.storagePolicies, `${path}.storagePolicies`);
+    return;
+  }
+  if (rule.storagePolicies.length > 0) {
+    throw badRequest(`${path}.storagePolicies: a rule that drops has none`);
+  }
+  if (rule.aggregations.length > 0) {
+    throw badRequest(`${path}.${aggregationsKey}: a rule that drops has none`);
+  }
 }
 
 /** M3's files say true or false. */
@@ -97,12 +112,14 @@ function targetOf(fields: Fields): RollupTarget {
   const operations = fields.list('transforms', operationOf);
   const storagePolicies = storagePoliciesOf(fields);
   const resendEnabled = fields.boolean('resendEnabled', false);
-  checkStoragePolicies(fields, storagePolicies);
-  checkOperations(fields, operations);
+  checkStoragePolicies(storagePolicies, `${fields.path}.storagePolicies`);
+  checkOperations(operations, `${fields.path}.transforms`);
   return { operations, storagePolicies, resendEnabled };
 }
 
-function sharedOf(fields: Fields): Pick<MappingRule, 'name' | 'filterText' | 'filter' | 'tags'> {
+export function sharedOf(
+  fields: Fields,
+): Pick<MappingRule, 'name' | 'filterText' | 'filter' | 'tags'> {
   // One without a name is told by its place.
   const name = fields.string('name', '') || fields.path;
   const filterText = fields.string('filter', '');
@@ -124,16 +141,27 @@ function storagePoliciesOf(fields: Fields): StoragePolicy[] {
     const resolutionNanos = each.duration('resolution') ?? 0n;
     const retentionNanos = each.duration('retention') ?? 0n;
     each.end();
-    if (resolutionNanos <= 0n) throw badRequest(`${each.path}.resolution: not a time above 0`);
-    if (retentionNanos <= resolutionNanos) {
-      throw badRequest(`${each.path}.retention: not longer than the resolution`);
-    }
-    return { resolutionNanos, retentionNanos };
+    const policy = { resolutionNanos, retentionNanos };
+    checkStoragePolicy(policy, `${each.path}.resolution`, `${each.path}.retention`);
+    return policy;
   });
 }
 
-function checkStoragePolicies(fields: Fields, storagePolicies: readonly StoragePolicy[]): void {
-  const path = `${fields.path}.storagePolicies`;
+export function checkStoragePolicy(
+  { resolutionNanos, retentionNanos }: StoragePolicy,
+  resolutionPath: string,
+  retentionPath: string,
+): void {
+  if (resolutionNanos <= 0n) throw badRequest(`${resolutionPath}: not a time above 0`);
+  if (retentionNanos <= resolutionNanos) {
+    throw badRequest(`${retentionPath}: not longer than the resolution`);
+  }
+}
+
+export function checkStoragePolicies(
+  storagePolicies: readonly StoragePolicy[],
+  path: string,
+): void {
   if (storagePolicies.length === 0) {
     throw badRequest(`${path}: none is given: what matches would be kept nowhere`);
   }
@@ -146,13 +174,13 @@ function checkStoragePolicies(fields: Fields, storagePolicies: readonly StorageP
   }
 }
 
-function aggregationsOf(fields: Fields, key: string): AggregationType[] {
+export function aggregationsOf(fields: Fields, key: string): AggregationType[] {
   return fields
     .strings(key)
     .map((name, index) => aggregationOf(name, `${fields.path}.${key}[${index}]`));
 }
 
-function aggregationOf(name: string, path: string): AggregationType {
+export function aggregationOf(name: string, path: string): AggregationType {
   const type = aggregationTypeOf(name);
   if (type !== null) return type;
   throw badRequest(`${path}: not one of ${aggregationTypes.join(', ')}: ${shownText(name)}`);
@@ -173,17 +201,17 @@ function operationOf(fields: Fields): Operation {
   if (transform !== null) {
     const name = transform.string('type', '');
     transform.end();
-    const type = transformTypes.find((each) => each === name);
-    if (type === undefined) {
-      throw badRequest(
-        `${transform.path}.type: not one of ${transformTypes.join(', ')}: ${shownText(name)}`,
-      );
-    }
-    return { type: 'transform', transform: type };
+    return { type: 'transform', transform: transformOf(name, `${transform.path}.type`) };
   }
   const type = aggregate!.string('type', '');
   aggregate!.end();
   return { type: 'aggregate', aggregation: aggregationOf(type, `${aggregate!.path}.type`) };
+}
+
+export function transformOf(name: string, path: string): TransformType {
+  const type = transformTypes.find((each) => each === name);
+  if (type !== undefined) return type;
+  throw badRequest(`${path}: not one of ${transformTypes.join(', ')}: ${shownText(name)}`);
 }
 
 function rollupOf(fields: Fields): Operation {
@@ -192,29 +220,42 @@ function rollupOf(fields: Fields): Operation {
   const excludeBy = fields.strings('excludeBy');
   const aggregations = aggregationsOf(fields, 'aggregations');
   fields.end();
-  if (metricName === '') throw badRequest(`${fields.path}.metricName: it is not given`);
-  const rest = metricName.replace(metricNameTemplate, '');
-  if (rest.includes('{{') || rest.includes('}}')) {
-    throw badRequest(
-      `${fields.path}.metricName: "${metricNameTemplate}" can stand in it once, and nothing else in braces: ${shownText(metricName)}`,
-    );
-  }
+  checkMetricName(metricName, `${fields.path}.metricName`);
   if (groupBy.length > 0 && excludeBy.length > 0) {
     throw badRequest(`${fields.path}: groupBy and excludeBy are both given`);
   }
   const by = excludeBy.length > 0 ? 'exclude' : 'group';
-  const key = by === 'group' ? 'groupBy' : 'excludeBy';
   const tags = [...groupBy, ...excludeBy];
-  for (const [index, name] of tags.entries()) {
-    const path = `${fields.path}.${key}[${index}]`;
-    if (name === '') throw badRequest(`${path}: a tag needs a name`);
-    if (tags.indexOf(name) < index) throw badRequest(`${path}: given twice: ${shownText(name)}`);
-  }
+  checkTagNames(tags, `${fields.path}.${by === 'group' ? 'groupBy' : 'excludeBy'}`);
   return { type: 'rollup', metricName, by, tags: tags.sort(), aggregations };
 }
 
-function checkOperations(fields: Fields, operations: readonly Operation[]): void {
-  const path = `${fields.path}.transforms`;
+/** Of what a rollup makes. */
+export function checkMetricName(metricName: string, path: string): void {
+  if (metricName === '') throw badRequest(`${path}: it is not given`);
+  const rest = metricName.replace(metricNameTemplate, '');
+  if (!rest.includes('{{') && !rest.includes('}}')) return;
+  throw badRequest(
+    `${path}: "${metricNameTemplate}" can stand in it once, and nothing else in braces: ${shownText(metricName)}`,
+  );
+}
+
+/** Of tags that stay, or go. */
+export function checkTagNames(names: readonly string[], path: string): void {
+  for (const [index, name] of names.entries()) {
+    if (name === '') throw badRequest(`${path}[${index}]: a tag needs a name`);
+    if (names.indexOf(name) < index) {
+      throw badRequest(`${path}[${index}]: given twice: ${shownText(name)}`);
+    }
+  }
+}
+
+/** @param rollupTagsKey under which a rollup has the tags that stay */
+export function checkOperations(
+  operations: readonly Operation[],
+  path: string,
+  rollupTagsKey = 'groupBy',
+): void {
   if (operations.length === 0) throw badRequest(`${path}: none is given`);
   if (operations.length > operationsMax) {
     throw badRequest(`${path}: more than ${operationsMax}: ${operations.length}`);
@@ -233,7 +274,7 @@ function checkOperations(fields: Fields, operations: readonly Operation[]): void
     const lost = before === null ? undefined : operation.tags.find((tag) => !before!.has(tag));
     if (lost !== undefined) {
       throw badRequest(
-        `${path}[${index}].rollup.groupBy: the rollup before has left it out: ${lost}`,
+        `${path}[${index}].rollup.${rollupTagsKey}: the rollup before has left it out: ${lost}`,
       );
     }
     before = new Set(operation.tags);

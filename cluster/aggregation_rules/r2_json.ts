@@ -1,0 +1,238 @@
+/**
+ * Rules in the JSON of M3's API of rules (r2): policies as text ("10s:2d"), pipelines of operations,
+ * numbers for kinds of drops and of rollups. Reading is strict, as of every request.
+ */
+import { badRequest, shownText } from '#lib/errors.ts';
+import { nanosPerMilli, formatDurationNanos, parseDurationNanos } from '#lib/time.ts';
+import type { Fields } from '../fields.ts';
+import type { RuleChange, RuleHistory, RuleSet, RuleVersion } from './rule_set.ts';
+import type {
+  DropPolicy,
+  MappingRule,
+  Operation,
+  RollupRule,
+  RollupTarget,
+  StoragePolicy,
+} from './rules.ts';
+import {
+  aggregationOf,
+  aggregationsOf,
+  checkMapping,
+  checkMetricName,
+  checkOperations,
+  checkStoragePolicies,
+  checkStoragePolicy,
+  checkTagNames,
+  sharedOf,
+  transformOf,
+} from './rules_file.ts';
+
+/** By M3's numbers of them. */
+const dropPolicyOfNumber: readonly DropPolicy[] = ['none', 'must', 'ifOnlyMatch'];
+
+/** What a rule of an answer says beside the rule; of a request nothing of it counts. */
+const answeredFields = [
+  'id',
+  'tombstoned',
+  'cutoverMillis',
+  'lastUpdatedBy',
+  'lastUpdatedAtMillis',
+] as const;
+
+/** @throws {TsdbError} BAD_REQUEST naming field, reason and value */
+export function mappingRuleOfR2(fields: Fields): MappingRule {
+  const shared = namedOf(fields);
+  const number = fields.uint('dropPolicy', 0);
+  const drop = dropPolicyOfNumber[number];
+  if (drop === undefined) {
+    throw fields.bad('dropPolicy', 'not 0 (none), 1 (must) or 2 (if it is the only match)', number);
+  }
+  const aggregations = aggregationsOf(fields, 'aggregation');
+  const storagePolicies = policiesOf(fields);
+  fields.end();
+  const path = fields.path;
+  checkMapping({ drop, aggregations, storagePolicies }, path, 'aggregation');
+  return { ...shared, drop, aggregations, storagePolicies };
+}
+
+/** @throws {TsdbError} BAD_REQUEST naming field, reason and value */
+export function rollupRuleOfR2(fields: Fields): RollupRule {
+  const shared = namedOf(fields);
+  const keepOriginal = fields.boolean('keepOriginal', false);
+  const targets = fields.list('targets', targetOf);
+  fields.end();
+  if (targets.length === 0) throw fields.bad('targets', 'none is given', []);
+  return { ...shared, keepOriginal, targets };
+}
+
+/** One of the changes of a set. `ruleOf` reads its rule. */
+export function ruleChangeOfR2<R>(fields: Fields, ruleOf: (fields: Fields) => R): RuleChange<R> {
+  const op = fields.string('op', '');
+  const id = fields.string('ruleID', '');
+  const data = fields.object('ruleData');
+  const rule = data === null ? null : ruleOf(data);
+  fields.end();
+  if (op !== 'add' && op !== 'change' && op !== 'delete') {
+    throw fields.bad('op', 'not one of add, change and delete', op);
+  }
+  if (op !== 'add' && id === '') throw fields.bad('ruleID', 'it is not given', id);
+  if (op === 'delete') return { op, id };
+  if (rule === null) throw fields.bad('ruleData', 'it is not given', null);
+  return op === 'add' ? { op, rule } : { op, id, rule };
+}
+
+function namedOf(fields: Fields): ReturnType<typeof sharedOf> {
+  for (const key of answeredFields) fields.ignore(key);
+  if (!fields.has('name')) throw fields.bad('name', 'it is not given', null);
+  return sharedOf(fields);
+}
+
+function targetOf(fields: Fields): RollupTarget {
+  const operations = fields.list('pipeline', operationOf);
+  const storagePolicies = policiesOf(fields);
+  const resendEnabled = fields.boolean('resendEnabled', false);
+  fields.end();
+  checkStoragePolicies(storagePolicies, `${fields.path}.storagePolicies`);
+  checkOperations(operations, `${fields.path}.pipeline`, 'tags');
+  return { operations, storagePolicies, resendEnabled };
+}
+
+function operationOf(fields: Fields): Operation {
+  const aggregation = fields.string('aggregation', '');
+  const transformation = fields.string('transformation', '');
+  const rollup = fields.object('rollup');
+  fields.end();
+  const given = [aggregation !== '', transformation !== '', rollup !== null].filter(Boolean).length;
+  if (given !== 1) {
+    throw badRequest(
+      `${fields.path}: not one of aggregation, transformation and rollup: ${given} of them`,
+    );
+  }
+  if (rollup !== null) return rollupOf(rollup);
+  if (transformation === '') {
+    const path = `${fields.path}.aggregation`;
+    return { type: 'aggregate', aggregation: aggregationOf(aggregation, path) };
+  }
+  const path = `${fields.path}.transformation`;
+  return { type: 'transform', transform: transformOf(transformation, path) };
+}
+
+function rollupOf(fields: Fields): Operation {
+  const type = fields.uint('type', 0);
+  const metricName = fields.string('newName', '');
+  const tags = fields.strings('tags');
+  const aggregations = aggregationsOf(fields, 'aggregation');
+  fields.end();
+  if (type > 1) throw fields.bad('type', 'not 0 (tags stay) or 1 (tags go)', type);
+  checkMetricName(metricName, `${fields.path}.newName`);
+  checkTagNames(tags, `${fields.path}.tags`);
+  const by = type === 0 ? 'group' : 'exclude';
+  return { type: 'rollup', metricName, by, tags: tags.sort(), aggregations };
+}
+
+function policiesOf(fields: Fields): StoragePolicy[] {
+  return fields.strings('storagePolicies').map((text, index) => {
+    const path = `${fields.path}.storagePolicies[${index}]`;
+    // A precision of times ("10s@1s:2d") says nothing here: times are kept as they are.
+    const match = /^([^:@]+)(?:@[^:]+)?:([^:]+)$/.exec(text);
+    if (match === null) throw badRequest(`${path}: not as "10s:2d": ${shownText(text)}`);
+    const resolutionNanos = parseDurationNanos(match[1]!, path);
+    const retentionNanos = parseDurationNanos(match[2]!, path);
+    const policy = { resolutionNanos, retentionNanos };
+    checkStoragePolicy(policy, `${path}, resolution`, `${path}, retention`);
+    return policy;
+  });
+}
+
+/**
+ * The rules that are to stand, sorted by name.
+ * @param name of the set
+ */
+export function ruleSetToR2(name: string, set: RuleSet): object {
+  const standing = <R>(
+    histories: readonly RuleHistory<R>[],
+    toR2: (id: string, version: RuleVersion<R>) => object[],
+  ): object[] => histories.flatMap(({ id, versions }) => toR2(id, versions.at(-1)!));
+  const cutovers = [...set.mappingRules, ...set.rollupRules].map(({ versions }) =>
+    cutoverMillisOf(versions.at(-1)!),
+  );
+  return {
+    id: name,
+    version: set.version,
+    cutoverMillis: cutovers.reduce((a, b) => Math.max(a, b), 0),
+    mappingRules: byName(standing(set.mappingRules, mappingRuleToR2)),
+    rollupRules: byName(standing(set.rollupRules, rollupRuleToR2)),
+  };
+}
+
+function byName(rules: object[]): object[] {
+  const nameOf = (rule: object): string => (rule as { name: string }).name;
+  return rules.sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+}
+
+/** What a rule has been, as it is written; nothing of a version from which on it is deleted. */
+export function mappingRuleToR2(id: string, version: RuleVersion<MappingRule>): object[] {
+  const { rule } = version;
+  if (rule === null) return [];
+  return [
+    {
+      ...aboutToR2(id, version, rule),
+      aggregation: rule.aggregations.length === 0 ? null : rule.aggregations,
+      storagePolicies: rule.storagePolicies.map(policyToR2),
+      dropPolicy: dropPolicyOfNumber.indexOf(rule.drop),
+    },
+  ];
+}
+
+/** As `mappingRuleToR2`. */
+export function rollupRuleToR2(id: string, version: RuleVersion<RollupRule>): object[] {
+  const { rule } = version;
+  if (rule === null) return [];
+  const targets = rule.targets.map(({ operations, storagePolicies, resendEnabled }) => ({
+    pipeline: operations.map(operationToR2),
+    storagePolicies: storagePolicies.map(policyToR2),
+    resendEnabled,
+  }));
+  return [{ ...aboutToR2(id, version, rule), targets, keepOriginal: rule.keepOriginal }];
+}
+
+function aboutToR2(
+  id: string,
+  version: RuleVersion<unknown>,
+  { name, filterText, tags }: MappingRule | RollupRule,
+): object {
+  return {
+    id,
+    name,
+    tombstoned: false,
+    cutoverMillis: cutoverMillisOf(version),
+    filter: filterText,
+    tags,
+    lastUpdatedBy: version.updatedBy,
+    lastUpdatedAtMillis: version.updatedAtMillis,
+  };
+}
+
+function cutoverMillisOf({ cutoverNanos }: RuleVersion<unknown>): number {
+  return Number(cutoverNanos / nanosPerMilli);
+}
+
+function operationToR2(operation: Operation): object {
+  switch (operation.type) {
+    case 'aggregate':
+      return { aggregation: operation.aggregation };
+    case 'transform':
+      return { transformation: operation.transform };
+    case 'rollup': {
+      const { by, metricName, tags, aggregations } = operation;
+      const aggregation = aggregations.length === 0 ? null : aggregations;
+      return { rollup: { type: by === 'group' ? 0 : 1, newName: metricName, tags, aggregation } };
+    }
+    default:
+      return operation satisfies never;
+  }
+}
+
+function policyToR2({ resolutionNanos, retentionNanos }: StoragePolicy): string {
+  return `${formatDurationNanos(resolutionNanos)}:${formatDurationNanos(retentionNanos)}`;
+}
