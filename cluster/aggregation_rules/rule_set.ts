@@ -23,6 +23,8 @@ export interface RuleHistory<R> {
 export interface RuleSet {
   /** Grows by one with each change. */
   readonly version: number;
+  /** It has no rules, and is kept for those that it had. */
+  readonly isDeleted: boolean;
   /** Coordinators publish it at their start: others are not to change it. */
   readonly isOfConfiguration: boolean;
   readonly mappingRules: readonly RuleHistory<MappingRule>[];
@@ -31,6 +33,7 @@ export interface RuleSet {
 
 export const emptyRuleSet: RuleSet = {
   version: 0,
+  isDeleted: false,
   isOfConfiguration: false,
   mappingRules: [],
   rollupRules: [],

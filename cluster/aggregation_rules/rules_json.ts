@@ -9,6 +9,7 @@ import { mappingRuleOf, rollupRuleOf } from './rules_file.ts';
 export function ruleSetToStored(set: RuleSet): object {
   return {
     version: set.version,
+    isDeleted: set.isDeleted,
     isOfConfiguration: set.isOfConfiguration,
     mappingRules: set.mappingRules.map((history) => historyToJson(history, mappingRuleToJson)),
     rollupRules: set.rollupRules.map((history) => historyToJson(history, rollupRuleToJson)),
@@ -19,11 +20,12 @@ export function ruleSetToStored(set: RuleSet): object {
 export function ruleSetFromStored(json: unknown, unread: UnreadKeys[]): RuleSet {
   const fields = Fields.ofStored(json, '', unread);
   const version = fields.uint('version', 0);
+  const isDeleted = fields.boolean('isDeleted', false);
   const isOfConfiguration = fields.boolean('isOfConfiguration', false);
   const mappingRules = fields.list('mappingRules', (each) => historyOf(each, mappingRuleOf));
   const rollupRules = fields.list('rollupRules', (each) => historyOf(each, rollupRuleOf));
   fields.end();
-  return { version, isOfConfiguration, mappingRules, rollupRules };
+  return { version, isDeleted, isOfConfiguration, mappingRules, rollupRules };
 }
 
 function historyToJson<R>(

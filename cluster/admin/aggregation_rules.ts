@@ -1,0 +1,396 @@
+/**
+ * Sets of aggregation rules as the admin API has them, in the shape of M3's r2: read, checked, and
+ * changed from a cut-over on (docs/AGGREGATION.md, Rules).
+ */
+import type { Clock, Random } from '#lib/env/env.ts';
+import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
+import {
+  mappingRuleOfR2,
+  mappingRuleToR2,
+  rollupRuleOfR2,
+  rollupRuleToR2,
+  ruleChangeOfR2,
+  ruleSetToR2,
+} from '../aggregation_rules/r2_json.ts';
+import {
+  type ChangeMoment,
+  type RuleChange,
+  type RuleHistory,
+  ruleOfId,
+  type RuleSet,
+  type RuleVersion,
+  withChange,
+  withoutBefore,
+  withRules,
+} from '../aggregation_rules/rule_set.ts';
+import { RuleSetStore } from '../aggregation_rules/rule_set_store.ts';
+import type { MappingRule, RollupRule } from '../aggregation_rules/rules.ts';
+import { rulesOfFile } from '../aggregation_rules/rules_file.ts';
+import { nextCutoverNanos } from '../aggregation_rules/rules_over_time.ts';
+import { Fields } from '../fields.ts';
+import type { ClusterName } from '../kv/keys.ts';
+import type { Kv } from '../kv/kv.ts';
+import { aggregationOf, type NamespaceRegistry } from '../namespaces/namespaces.ts';
+import { isOfSamples } from '../namespaces/samples.ts';
+import { NamespaceStore } from '../namespaces/store.ts';
+
+export interface RulesTarget {
+  readonly kv: Kv;
+  readonly cluster: ClusterName;
+  readonly clock: Clock;
+  /** Gives rules their IDs. */
+  readonly random: Random;
+}
+
+export interface RulesChange {
+  /** Check it and write nothing. */
+  readonly dryRun: boolean;
+  /** Also of a set that comes from the configuration, which it does not do then. */
+  readonly force: boolean;
+  /** Who changes it, for its history. */
+  readonly by: string;
+}
+
+/** All sets, sorted by name. */
+export async function ruleSetsGet(target: RulesTarget, signal: AbortSignal): Promise<object> {
+  const sets = await storeOf(target).list(signal);
+  const namespaces = [...sets]
+    .filter(([, { isDeleted }]) => !isDeleted)
+    .map(([name, set]) => aboutSet(name, set));
+  return { version: namespaces.length, namespaces };
+}
+
+function aboutSet(name: string, set: RuleSet): object {
+  const histories: readonly RuleHistory<unknown>[] = [...set.mappingRules, ...set.rollupRules];
+  const last = histories
+    .flatMap(({ versions }) => versions)
+    .reduce<RuleVersion<unknown> | null>(
+      (a, b) => (a === null || b.updatedAtMillis > a.updatedAtMillis ? b : a),
+      null,
+    );
+  return {
+    id: name,
+    forRuleSetVersion: set.version,
+    tombstoned: false,
+    lastUpdatedBy: last?.updatedBy ?? '',
+    lastUpdatedAtMillis: last?.updatedAtMillis ?? 0,
+  };
+}
+
+/** @throws {TsdbError} NOT_FOUND */
+export async function ruleSetGet(
+  target: RulesTarget,
+  name: string,
+  signal: AbortSignal,
+): Promise<object> {
+  return ruleSetToR2(name, await standing(target, name, signal));
+}
+
+/** Body `{id}`. @throws {TsdbError} CONFLICT when there is one of the name */
+export async function ruleSetCreate(
+  target: RulesTarget,
+  body: unknown,
+  change: RulesChange,
+  signal: AbortSignal,
+): Promise<object> {
+  const fields = Fields.of(body, '');
+  const name = fields.string('id', '');
+  for (const key of ['forRuleSetVersion', 'tombstoned', 'lastUpdatedBy', 'lastUpdatedAtMillis']) {
+    fields.ignore(key);
+  }
+  fields.end();
+  if (name === '') throw badRequest('missing required field: id');
+  const created = await changed(target, name, change, signal, (set) => {
+    if (isThere(set)) {
+      throw new TsdbError('CONFLICT', `a set of rules has this name already: ${name}`);
+    }
+    return { ...set, version: set.version + 1, isDeleted: false };
+  });
+  return aboutSet(name, created);
+}
+
+/** Ends all rules of a set; what they were stays for as long as windows are made by them. */
+export async function ruleSetDelete(
+  target: RulesTarget,
+  name: string,
+  change: RulesChange,
+  signal: AbortSignal,
+): Promise<object> {
+  await changed(target, name, change, signal, (set, moment) => {
+    refuseMissing(name, set);
+    const ended = withRules(set, { mappingRules: [], rollupRules: [] }, moment);
+    return { ...ended, version: set.version + 1, isDeleted: true };
+  });
+  return { code: 200, message: `Deleted namespace ${name}` };
+}
+
+/** Body: a set as `ruleSetGet` answers. @throws {TsdbError} BAD_REQUEST naming the field */
+export function ruleSetValidate(name: string, body: unknown): object {
+  const fields = Fields.of(body, '');
+  const id = fields.string('id', '');
+  fields.ignore('version');
+  fields.ignore('cutoverMillis');
+  const rules = [
+    fields.list('mappingRules', mappingRuleOfR2),
+    fields.list('rollupRules', rollupRuleOfR2),
+  ];
+  fields.end();
+  if (id !== name) throw badRequest(`id: not ${shownText(name)} as of the path: ${shownText(id)}`);
+  for (const [at, key] of ['mappingRules', 'rollupRules'].entries()) {
+    const names = rules[at]!.map((rule) => rule.name);
+    const twice = names.find((each, index) => names.indexOf(each) < index);
+    if (twice !== undefined) {
+      throw badRequest(`${key}: two rules have one name: ${shownText(twice)}`);
+    }
+  }
+  return { code: 200, message: 'Ruleset is valid' };
+}
+
+/**
+ * Body `{rulesetChanges: {namespace, mappingRuleChanges, rollupRuleChanges}, rulesetVersion}`: all of
+ * the changes, or none.
+ * @throws {TsdbError} CONFLICT when the set is of another version
+ */
+export async function ruleSetUpdate(
+  target: RulesTarget,
+  name: string,
+  body: unknown,
+  change: RulesChange,
+  signal: AbortSignal,
+): Promise<object> {
+  const fields = Fields.of(body, '');
+  const changes = fields.object('rulesetChanges') ?? Fields.of({}, 'rulesetChanges');
+  const version = fields.uint('rulesetVersion', 0);
+  fields.end();
+  const namespace = changes.string('namespace', name);
+  const mappings = changes.list('mappingRuleChanges', (each) =>
+    ruleChangeOfR2(each, mappingRuleOfR2),
+  );
+  const rollups = changes.list('rollupRuleChanges', (each) => ruleChangeOfR2(each, rollupRuleOfR2));
+  changes.end();
+  if (namespace !== name) {
+    throw badRequest(
+      `rulesetChanges.namespace: not ${shownText(name)} as of the path: ${shownText(namespace)}`,
+    );
+  }
+  if (mappings.length + rollups.length === 0) throw badRequest('rulesetChanges: no change in it');
+  const next = await changed(target, name, change, signal, (set, moment) => {
+    refuseMissing(name, set);
+    if (set.version !== version) {
+      throw new TsdbError(
+        'CONFLICT',
+        `rulesetVersion: the set of rules is of version ${set.version}: ${version}`,
+      );
+    }
+    return {
+      ...set,
+      version: version + 1,
+      mappingRules: withChanges(set.mappingRules, mappings, moment),
+      rollupRules: withChanges(set.rollupRules, rollups, moment),
+    };
+  });
+  return ruleSetToR2(name, next);
+}
+
+/**
+ * Body: a file of rules (`downsample.rules`), which are all that the set is to have. Makes the set
+ * when there is none.
+ */
+export async function ruleSetApply(
+  target: RulesTarget,
+  name: string,
+  body: unknown,
+  change: RulesChange,
+  signal: AbortSignal,
+): Promise<object> {
+  const rules = rulesOfFile(body, '');
+  const next = await changed(target, name, change, signal, (set, moment) => {
+    const applied = withRules(set, rules, moment);
+    if (isThere(applied)) return applied;
+    return { ...applied, version: set.version + 1, isDeleted: false };
+  });
+  return ruleSetToR2(name, next);
+}
+
+function withChanges<R extends { readonly name: string }>(
+  histories: readonly RuleHistory<R>[],
+  changes: readonly RuleChange<R>[],
+  moment: ChangeMoment,
+): readonly RuleHistory<R>[] {
+  // What goes makes room for names that come.
+  const order = { delete: 0, change: 1, add: 2 };
+  const sorted = [...changes].sort((a, b) => order[a.op] - order[b.op]);
+  return sorted.reduce((all, each) => withChange(all, each, moment), histories);
+}
+
+/** What the API does with rules of one kind. */
+export interface RulesOfKind {
+  /** @throws {TsdbError} NOT_FOUND */
+  get(target: RulesTarget, name: string, id: string, signal: AbortSignal): Promise<object>;
+  /** What the rule has been, the oldest first. @throws {TsdbError} NOT_FOUND */
+  history(target: RulesTarget, name: string, id: string, signal: AbortSignal): Promise<object>;
+  add(
+    target: RulesTarget,
+    name: string,
+    body: unknown,
+    change: RulesChange,
+    signal: AbortSignal,
+  ): Promise<object>;
+  update(
+    target: RulesTarget,
+    name: string,
+    id: string,
+    body: unknown,
+    change: RulesChange,
+    signal: AbortSignal,
+  ): Promise<object>;
+  remove(
+    target: RulesTarget,
+    name: string,
+    id: string,
+    change: RulesChange,
+    signal: AbortSignal,
+  ): Promise<object>;
+}
+
+interface Kind<R> {
+  readonly key: 'mappingRules' | 'rollupRules';
+  readonly what: string;
+  read(fields: Fields): R;
+  toR2(id: string, version: RuleHistory<R>['versions'][0]): object[];
+  of(set: RuleSet): readonly RuleHistory<R>[];
+  with(set: RuleSet, histories: readonly RuleHistory<R>[]): RuleSet;
+}
+
+export const mappingRules: RulesOfKind = rulesOf<MappingRule>({
+  key: 'mappingRules',
+  what: 'mapping rule',
+  read: mappingRuleOfR2,
+  toR2: mappingRuleToR2,
+  of: (set) => set.mappingRules,
+  with: (set, histories) => ({ ...set, mappingRules: histories }),
+});
+
+export const rollupRules: RulesOfKind = rulesOf<RollupRule>({
+  key: 'rollupRules',
+  what: 'rollup rule',
+  read: rollupRuleOfR2,
+  toR2: rollupRuleToR2,
+  of: (set) => set.rollupRules,
+  with: (set, histories) => ({ ...set, rollupRules: histories }),
+});
+
+function rulesOf<R extends { readonly name: string }>(kind: Kind<R>): RulesOfKind {
+  const written = async (
+    target: RulesTarget,
+    name: string,
+    ofRule: RuleChange<R>,
+    change: RulesChange,
+    signal: AbortSignal,
+  ): Promise<RuleSet> =>
+    changed(target, name, change, signal, (set, moment) => {
+      refuseMissing(name, set);
+      const next = withChange(kind.of(set), ofRule, moment);
+      return { ...kind.with(set, next), version: set.version + 1 };
+    });
+  const shown = (set: RuleSet, id: string): object => kind.toR2(id, ruleOfId(kind.of(set), id))[0]!;
+  return {
+    async get(target, name, id, signal) {
+      return shown(await standing(target, name, signal), id);
+    },
+    async history(target, name, id, signal) {
+      const set = await standing(target, name, signal);
+      const versions = kind.of(set).find((history) => history.id === id)?.versions;
+      if (versions === undefined) {
+        throw new TsdbError('NOT_FOUND', `no rule has the ID ${shownText(id)}`);
+      }
+      return { [kind.key]: versions.flatMap((version) => kind.toR2(id, version)) };
+    },
+    async add(target, name, body, change, signal) {
+      const rule = kind.read(Fields.of(body, ''));
+      const set = await written(target, name, { op: 'add', rule }, change, signal);
+      return shown(set, kind.of(set).at(-1)!.id);
+    },
+    async update(target, name, id, body, change, signal) {
+      const rule = kind.read(Fields.of(body, ''));
+      return shown(await written(target, name, { op: 'change', id, rule }, change, signal), id);
+    },
+    async remove(target, name, id, change, signal) {
+      await written(target, name, { op: 'delete', id }, change, signal);
+      return { code: 200, message: `Deleted ${kind.what}: ${id} in namespace ${name}` };
+    },
+  };
+}
+
+/** @returns the set as it stands now; with `dryRun` as it would */
+async function changed(
+  target: RulesTarget,
+  name: string,
+  { dryRun, force, by }: RulesChange,
+  signal: AbortSignal,
+  next: (set: RuleSet, moment: ChangeMoment) => RuleSet,
+): Promise<RuleSet> {
+  const { kv, cluster, clock, random } = target;
+  const registry = (await new NamespaceStore(kv, cluster).get(signal)).value;
+  const nowNanos = clock.nowNanos();
+  const moment: ChangeMoment = {
+    cutoverNanos: nextCutoverNanos(nowNanos, resolutionsOf(registry)),
+    nowMillis: Math.floor(clock.nowMillis()),
+    by,
+    newId: () => Buffer.from(random.bytes(12)).toString('hex'),
+  };
+  let result: RuleSet | null = null;
+  const stood = await storeOf(target).update(
+    name,
+    (current) => {
+      if (current.isOfConfiguration && !force) {
+        throw new TsdbError(
+          'CONFLICT',
+          `the set of rules ${name} comes from the configuration of the coordinators (downsample.rules), which publish it when they start: change it there`,
+        );
+      }
+      const after = next(current, moment);
+      if (after === current) return current;
+      const kept = withoutBefore(after, nowNanos - longestSamplesNanos(registry));
+      // By force it is of the API from now on, until a coordinator starts.
+      result = { ...kept, isOfConfiguration: false };
+      return dryRun ? current : result;
+    },
+    signal,
+  );
+  return result ?? stood;
+}
+
+function resolutionsOf(registry: NamespaceRegistry): bigint[] {
+  return [...registry.values()].flatMap((namespace) => {
+    const aggregation = aggregationOf(namespace);
+    return aggregation === null ? [] : [aggregation.resolutionNanos];
+  });
+}
+
+/** For how long windows are made of samples. */
+function longestSamplesNanos(registry: NamespaceRegistry): bigint {
+  return [...registry.values()]
+    .filter(isOfSamples)
+    .map(({ options }) => options.retentionOptions.retentionPeriodNanos)
+    .reduce((a, b) => (b > a ? b : a), 0n);
+}
+
+function storeOf({ kv, cluster }: RulesTarget): RuleSetStore {
+  return new RuleSetStore(kv, cluster);
+}
+
+async function standing(target: RulesTarget, name: string, signal: AbortSignal): Promise<RuleSet> {
+  const set = await storeOf(target).get(name, signal);
+  refuseMissing(name, set);
+  return set;
+}
+
+function isThere({ version, isDeleted }: RuleSet): boolean {
+  return version > 0 && !isDeleted;
+}
+
+function refuseMissing(name: string, set: RuleSet): void {
+  if (isThere(set)) return;
+  throw new TsdbError('NOT_FOUND', `there is no set of rules of this name: ${shownText(name)}`);
+}
