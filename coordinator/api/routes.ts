@@ -12,7 +12,6 @@
  */
 import type { Ingest } from '../ingest/ingest.ts';
 import {
-  type AdminApiSetup,
   databaseCreate,
   healthGet,
   kvstore,
@@ -36,7 +35,19 @@ import {
   schemaReset,
   upgradeFinish,
   upgradeGet,
-} from './admin.ts';
+} from '../admin/admin.ts';
+import {
+  mappingRule,
+  rollupRule,
+  ruleSet,
+  ruleSetAdd,
+  ruleSetChange,
+  ruleSetCheck,
+  ruleSetPut,
+  ruleSetRemove,
+  ruleSets,
+} from '../admin/aggregation_rules.ts';
+import type { AdminApiSetup } from '../admin/call.ts';
 import {
   alertmanagers,
   alerts,
@@ -122,6 +133,11 @@ const namespace = (rest = ''): string[] => [
   `/api/v1/namespace${rest}`,
 ];
 
+/** As of M3's r2. */
+const rulesOf = (rest = ''): string[] => [`/r2/v1/namespaces${rest}`];
+const mappingPaths = (rest = ''): string[] => rulesOf(`/{set}/mapping-rules${rest}`);
+const rollupPaths = (rest = ''): string[] => rulesOf(`/{set}/rollup-rules${rest}`);
+
 const databaseCreatePaths = ['/api/v1/database/create', '/api/v1/database/namespace/create'];
 
 /** Every endpoint of the coordinator. */
@@ -190,6 +206,24 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET', ['/api/v1/services/tsdb/health'], 'other', plain(healthGet, admin)],
     ['GET', ['/api/v1/services/tsdb/upgrade'], 'other', plain(upgradeGet, admin)],
     ['POST', ['/api/v1/services/tsdb/upgrade/finish'], 'other', plain(upgradeFinish, admin)],
+
+    ['GET', rulesOf(), 'other', plain(ruleSets, admin)],
+    ['POST', rulesOf(), 'other', json(ruleSetAdd, admin)],
+    ['GET', rulesOf('/{set}'), 'other', plain(ruleSet, admin)],
+    ['DELETE', rulesOf('/{set}'), 'other', plain(ruleSetRemove, admin)],
+    ['PUT', rulesOf('/{set}/ruleset'), 'other', json(ruleSetPut, admin)],
+    ['POST', rulesOf('/{set}/ruleset/validate'), 'other', json(ruleSetCheck, admin)],
+    ['POST', rulesOf('/{set}/ruleset/update'), 'other', json(ruleSetChange, admin)],
+    ['POST', mappingPaths(), 'other', json(mappingRule.add, admin)],
+    ['GET', mappingPaths('/{rule}'), 'other', plain(mappingRule.get, admin)],
+    ['PUT', mappingPaths('/{rule}'), 'other', json(mappingRule.update, admin)],
+    ['DELETE', mappingPaths('/{rule}'), 'other', plain(mappingRule.remove, admin)],
+    ['GET', mappingPaths('/{rule}/history'), 'other', plain(mappingRule.history, admin)],
+    ['POST', rollupPaths(), 'other', json(rollupRule.add, admin)],
+    ['GET', rollupPaths('/{rule}'), 'other', plain(rollupRule.get, admin)],
+    ['PUT', rollupPaths('/{rule}'), 'other', json(rollupRule.update, admin)],
+    ['DELETE', rollupPaths('/{rule}'), 'other', plain(rollupRule.remove, admin)],
+    ['GET', rollupPaths('/{rule}/history'), 'other', plain(rollupRule.history, admin)],
 
     ['GET', ['/'], 'other', plain(frontPage, page)],
     ['GET', ['/health', '/-/healthy'], 'other', plain(health, ops)],

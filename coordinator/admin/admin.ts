@@ -1,75 +1,12 @@
 /** Databases, placements and namespaces: the admin endpoints, each a call of the cluster room. */
-import { ClusterAdmin, type AdminOptions } from '#cluster/admin/admin.ts';
-import type { Kv } from '#cluster/kv/kv.ts';
 import { setKvstore } from '#cluster/admin/kvstore.ts';
-import type { ClusterName } from '#cluster/kv/keys.ts';
-import type { NodeService } from '#cluster/node/service.ts';
-import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
-import type { Clock, Random } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import {
-  type ApiRequest,
-  isTrue,
-  jsonAnswer,
-  type JsonHandler,
-  type PlainHandler,
-} from '../http/http_api.ts';
-import { wholeNumber } from './parameters.ts';
-
-export interface AdminApiSetup {
-  readonly kv: Kv;
-  /** For changes of `cluster`: looks first whether the store has gone back (#cluster/kv/looking_first.ts). */
-  readonly ownKv: Kv;
-  readonly clock: Clock;
-  /** Used unless the headers Cluster-Environment-Name and Cluster-Zone-Name name another. */
-  readonly cluster: ClusterName;
-  readonly random: Random;
-  /** The instance of database/create with type local; null for the default. */
-  readonly localInstance: InstanceInfo | null;
-  /** As of `DeletionLog`. */
-  readonly writtenVersion: () => number;
-  /** As in `DeletionApiSetup`. */
-  readonly checkClock: (what: string) => void;
-  /** Reads a namespace at a quorum of the nodes, as proof that they have it. */
-  readonly prove: (namespace: string, signal: AbortSignal) => Promise<void>;
-  /** Whether the process of an instance answers. */
-  readonly isAnswering: (instance: Instance, signal: AbortSignal) => Promise<boolean>;
-  /** The service of an instance of `cluster`. */
-  readonly nodeOf: (instance: Instance) => Pick<NodeService, 'health'>;
-}
-
-/** A request, with the cluster that its headers name. */
-interface AdminCall {
-  readonly setup: AdminApiSetup;
-  readonly admin: ClusterAdmin;
-  /** `dryRun` and `force`. */
-  readonly options: AdminOptions;
-  /** The path's last part, where the route names it. */
-  readonly id: string;
-  readonly urlParameters: URLSearchParams;
-  readonly signal: AbortSignal;
-}
+import { wholeNumber } from '../api/parameters.ts';
+import { isTrue, jsonAnswer, type JsonHandler, type PlainHandler } from '../http/http_api.ts';
+import { type AdminApiSetup, type AdminCall, adminCallOf, isOwn } from './call.ts';
 
 type AdminPlain = PlainHandler<AdminApiSetup>;
 type AdminJson = JsonHandler<AdminApiSetup>;
-
-function adminCallOf(setup: AdminApiSetup, request: ApiRequest): AdminCall {
-  const { kv, ownKv, clock, random, localInstance, writtenVersion, nodeOf } = setup;
-  const { pathParameters, urlParameters, signal } = request;
-  const cluster = clusterOf(request, setup.cluster);
-  const isOfOwn = isOwn(setup, cluster);
-  const admin = new ClusterAdmin({
-    kv: isOfOwn ? ownKv : kv,
-    cluster,
-    clock,
-    random,
-    writtenVersion,
-    ...(localInstance === null ? {} : { localInstance }),
-    ...(isOfOwn ? { nodeOf } : {}),
-  });
-  const options = optionsOf(request);
-  return { setup, admin, options, id: pathParameters['id'] ?? '', urlParameters, signal };
-}
 
 /** Answers with what the call of the cluster room gives. */
 function plainCall(run: (call: AdminCall) => Promise<unknown>): AdminPlain {
@@ -177,24 +114,6 @@ export const upgradeGet: AdminPlain = plainCall(({ admin, signal }) => admin.upg
 export const upgradeFinish: AdminPlain = plainCall(({ admin, options, signal }) =>
   admin.upgradeFinish(options, signal),
 );
-
-function isOwn({ cluster }: AdminApiSetup, { environment, zone }: ClusterName): boolean {
-  return environment === cluster.environment && zone === cluster.zone;
-}
-
-function clusterOf(request: ApiRequest, own: ClusterName): ClusterName {
-  return {
-    environment: request.header('cluster-environment-name') || own.environment,
-    zone: request.header('cluster-zone-name') || own.zone,
-  };
-}
-
-function optionsOf(request: ApiRequest): AdminOptions {
-  return {
-    dryRun: isTrue(request.header('dry-run')),
-    force: isTrue(request.header('force')) || isTrue(request.urlParameters.get('force') ?? ''),
-  };
-}
 
 function versionOf(parameters: URLSearchParams): number | null {
   const text = parameters.get('version') ?? '';
