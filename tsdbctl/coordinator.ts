@@ -1,37 +1,56 @@
 /** Calls of a coordinator's API, with errors for the one who typed the command. */
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 
+type Method = 'GET' | 'POST' | 'PUT';
+
 /** Sends a request, with a body of JSON unless it is undefined. */
 export type SendJson = (
-  method: 'GET' | 'POST',
+  method: Method,
   url: string,
   body?: unknown,
+  headers?: Readonly<Record<string, string>>,
 ) => Promise<{ readonly status: number; readonly text: string }>;
 
 export interface CoordinatorCall {
   /** URL of a coordinator. */
   readonly coordinator: string;
-  readonly method: 'GET' | 'POST';
-  /** Below `/api/v1/services/tsdb`. */
+  readonly method: Method;
+  /** With its query. */
   readonly path: string;
   readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
   /** For the error: 'cannot <what>'. */
   readonly what: string;
 }
+
+/** Below it are the endpoints of the placement and of upgrades. */
+export const servicePath = '/api/v1/services/tsdb';
+
+export const sendJson: SendJson = async (method, url, body, headers = {}) => {
+  const json =
+    body === undefined
+      ? { headers }
+      : {
+          headers: { ...headers, 'content-type': 'application/json' },
+          body: JSON.stringify(body),
+        };
+  const response = await fetch(url, { method, ...json });
+  return { status: response.status, text: await response.text() };
+};
 
 /**
  * The answer, parsed.
  * @throws {TsdbError} with the coordinator's own words
  */
 export async function callCoordinator(send: SendJson, call: CoordinatorCall): Promise<unknown> {
-  const { coordinator, method, path, body, what } = call;
+  const { coordinator, method, path, body, headers, what } = call;
   if (!URL.canParse(coordinator) || !/^https?:/.test(coordinator)) {
     throw badRequest(`--coordinator is not a URL such as http://127.0.0.1:7201: ${coordinator}`);
   }
-  const url = new URL(`/api/v1/services/tsdb${path}`, coordinator);
+  const url = new URL(path, coordinator);
   let answer: Awaited<ReturnType<SendJson>>;
   try {
-    answer = await send(method, url.href, body);
+    answer = await send(method, url.href, body, headers);
   } catch (error) {
     // What fetch throws says the reason in its cause.
     const { cause } = error as { readonly cause?: unknown };

@@ -10,6 +10,7 @@ import {
   rollupRuleOfR2,
   rollupRuleToR2,
   ruleChangeOfR2,
+  ruleSetOfR2,
   ruleSetToR2,
 } from '../aggregation_rules/r2_json.ts';
 import {
@@ -126,23 +127,8 @@ export async function ruleSetDelete(
 
 /** Body: a set as `ruleSetGet` answers. @throws {TsdbError} BAD_REQUEST naming the field */
 export function ruleSetValidate(name: string, body: unknown): object {
-  const fields = Fields.of(body, '');
-  const id = fields.string('id', '');
-  fields.ignore('version');
-  fields.ignore('cutoverMillis');
-  const rules = [
-    fields.list('mappingRules', mappingRuleOfR2),
-    fields.list('rollupRules', rollupRuleOfR2),
-  ];
-  fields.end();
+  const { name: id } = ruleSetOfR2(Fields.of(body, ''));
   if (id !== name) throw badRequest(`id: not ${shownText(name)} as of the path: ${shownText(id)}`);
-  for (const [at, key] of ['mappingRules', 'rollupRules'].entries()) {
-    const names = rules[at]!.map((rule) => rule.name);
-    const twice = names.find((each, index) => names.indexOf(each) < index);
-    if (twice !== undefined) {
-      throw badRequest(`${key}: two rules have one name: ${shownText(twice)}`);
-    }
-  }
   return { code: 200, message: 'Ruleset is valid' };
 }
 
@@ -257,7 +243,7 @@ interface Kind<R> {
   readonly key: 'mappingRules' | 'rollupRules';
   readonly what: string;
   read(fields: Fields): R;
-  toR2(id: string, version: RuleHistory<R>['versions'][0]): object[];
+  toR2(id: string, version: RuleVersion<R>, last?: R | null): object[];
   of(set: RuleSet): readonly RuleHistory<R>[];
   with(set: RuleSet, histories: readonly RuleHistory<R>[]): RuleSet;
 }
@@ -304,7 +290,10 @@ function rulesOf<R extends { readonly name: string }>(kind: Kind<R>): RulesOfKin
       if (versions === undefined) {
         throw new TsdbError('NOT_FOUND', `no rule has the ID ${shownText(id)}`);
       }
-      return { [kind.key]: versions.flatMap((version) => kind.toR2(id, version)) };
+      const shownVersions = versions.flatMap((version, at) =>
+        kind.toR2(id, version, versions[at - 1]?.rule),
+      );
+      return { [kind.key]: shownVersions };
     },
     async add(target, name, body, change, signal) {
       const rule = kind.read(Fields.of(body, ''));

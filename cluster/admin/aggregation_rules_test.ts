@@ -135,6 +135,11 @@ test('a rule is added, changed and deleted, each from the next window of the coa
     message: `Deleted mapping rule: ${added.id} in namespace default`,
   });
   const history = read(await mappingRules.history(world, 'default', added.id, signal));
+  const { cutoverMillis, tombstoned, filter } = history.mappingRules.pop();
+  assert.deepEqual(
+    [tombstoned, filter, cutoverMillis],
+    [true, changed.filter, startMillis + 3 * 3_600_000],
+  );
   assert.deepEqual(history, { mappingRules: [added, changed] });
   await assert.rejects(mappingRules.get(world, 'default', added.id, signal), {
     code: 'NOT_FOUND',

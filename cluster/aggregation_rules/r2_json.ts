@@ -12,6 +12,7 @@ import type {
   Operation,
   RollupRule,
   RollupTarget,
+  Rules,
   StoragePolicy,
 } from './rules.ts';
 import {
@@ -63,6 +64,29 @@ export function rollupRuleOfR2(fields: Fields): RollupRule {
   fields.end();
   if (targets.length === 0) throw fields.bad('targets', 'none is given', []);
   return { ...shared, keepOriginal, targets };
+}
+
+/**
+ * A set as `ruleSetToR2` gives it: its rules as they stand.
+ * @throws {TsdbError} BAD_REQUEST naming field, reason and value
+ */
+export function ruleSetOfR2(fields: Fields): { readonly name: string; readonly rules: Rules } {
+  const name = fields.string('id', '');
+  fields.ignore('version');
+  fields.ignore('cutoverMillis');
+  const rules = {
+    mappingRules: fields.list('mappingRules', mappingRuleOfR2),
+    rollupRules: fields.list('rollupRules', rollupRuleOfR2),
+  };
+  fields.end();
+  for (const key of ['mappingRules', 'rollupRules'] as const) {
+    const names = rules[key].map((rule) => rule.name);
+    const twice = names.find((each, index) => names.indexOf(each) < index);
+    if (twice !== undefined) {
+      throw badRequest(`${key}: two rules have one name: ${shownText(twice)}`);
+    }
+  }
+  return { name, rules };
 }
 
 /** One of the changes of a set. `ruleOf` reads its rule. */
@@ -170,9 +194,16 @@ function byName(rules: object[]): object[] {
   return rules.sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
 }
 
-/** What a rule has been, as it is written; nothing of a version from which on it is deleted. */
-export function mappingRuleToR2(id: string, version: RuleVersion<MappingRule>): object[] {
-  const { rule } = version;
+/**
+ * A rule as it is written; nothing of a version from which on it is deleted.
+ * @param last of such a version, the rule as it was before
+ */
+export function mappingRuleToR2(
+  id: string,
+  version: RuleVersion<MappingRule>,
+  last: MappingRule | null = null,
+): object[] {
+  const rule = version.rule ?? last;
   if (rule === null) return [];
   return [
     {
@@ -185,8 +216,12 @@ export function mappingRuleToR2(id: string, version: RuleVersion<MappingRule>): 
 }
 
 /** As `mappingRuleToR2`. */
-export function rollupRuleToR2(id: string, version: RuleVersion<RollupRule>): object[] {
-  const { rule } = version;
+export function rollupRuleToR2(
+  id: string,
+  version: RuleVersion<RollupRule>,
+  last: RollupRule | null = null,
+): object[] {
+  const rule = version.rule ?? last;
   if (rule === null) return [];
   const targets = rule.targets.map(({ operations, storagePolicies, resendEnabled }) => ({
     pipeline: operations.map(operationToR2),
@@ -204,7 +239,7 @@ function aboutToR2(
   return {
     id,
     name,
-    tombstoned: false,
+    tombstoned: version.rule === null,
     cutoverMillis: cutoverMillisOf(version),
     filter: filterText,
     tags,

@@ -52,8 +52,8 @@ export interface ChangeMoment {
 export function rulesAt(set: RuleSet, nanos: bigint): Rules {
   const active = <R>(histories: readonly RuleHistory<R>[]): R[] =>
     histories.flatMap(({ versions }) => {
-      const version = versions.findLast(({ cutoverNanos }) => cutoverNanos <= nanos);
-      return version?.rule == null ? [] : [version.rule];
+      const rule = versions.findLast(({ cutoverNanos }) => cutoverNanos <= nanos)?.rule ?? null;
+      return rule === null ? [] : [rule];
     });
   return { mappingRules: active(set.mappingRules), rollupRules: active(set.rollupRules) };
 }

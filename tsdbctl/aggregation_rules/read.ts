@@ -18,19 +18,26 @@ const places: readonly (readonly string[])[] = [
   ['coordinator', 'downsample', 'rules'],
 ];
 
+export interface RuleFile {
+  /** As they are written, for who takes such a file. */
+  readonly body: unknown;
+  readonly rules: Rules;
+}
+
 /**
  * @throws {TsdbError} BAD_REQUEST that names file, line, field, reason and value
  */
-export function readRules(
+export function readRuleFile(
   file: ConfigFile,
   environment: Readonly<Record<string, string | undefined>>,
-): Rules {
+): RuleFile {
   const problems: string[] = [];
   const tree = readConfigFiles([file], environment, problems, nodesMax);
   if (problems.length > 0) throw badRequest(problems.join('\n'));
   const place = places.find((each) => valueAt(tree.value, each) !== undefined) ?? [];
   try {
-    return rulesOfFile(valueAt(tree.value, place), place.join('.'));
+    const body = valueAt(tree.value, place);
+    return { body, rules: rulesOfFile(body, place.join('.')) };
   } catch (error) {
     if (!(error instanceof TsdbError)) throw error;
     throw badRequest(`${file.path}:${lineOf(error.message, tree)}: ${error.message}`);

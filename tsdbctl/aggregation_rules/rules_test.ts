@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { explainSeries, rulesText, tagsOfPairs } from './explain.ts';
-import { readRules } from './read.ts';
+import { readRuleFile } from './read.ts';
 
 const rulesAlone = `mappingRules:
   - name: web
@@ -31,13 +31,13 @@ function under(...keys: string[]): string {
 
 test('rules stand alone in a file, or in the configuration of a coordinator', () => {
   for (const keys of [[], ['downsample', 'rules'], ['coordinator', 'downsample', 'rules']]) {
-    const rules = readRules({ path: 'rules.yml', text: under(...keys) }, {});
+    const { rules } = readRuleFile({ path: 'rules.yml', text: under(...keys) }, {});
     assert.equal(rulesText(rules), '2 mapping rules and 1 rollup rules: all can be used');
   }
 });
 
 test('a mistake in a file of rules is told with its line', () => {
-  const read = (text: string): unknown => readRules({ path: 'rules.yml', text }, {});
+  const read = (text: string): unknown => readRuleFile({ path: 'rules.yml', text }, {});
   const message = (text: RegExp): object => ({ code: 'BAD_REQUEST', message: text });
   assert.throws(
     () => read(rulesAlone.replace('Increase', 'Incr')),
@@ -51,7 +51,7 @@ test('a mistake in a file of rules is told with its line', () => {
 });
 
 test('what the rules do with a series is told in words', () => {
-  const rules = readRules({ path: 'rules.yml', text: rulesAlone }, {});
+  const { rules } = readRuleFile({ path: 'rules.yml', text: rulesAlone }, {});
   const explain = (...pairs: string[]): string => explainSeries(rules, tagsOfPairs(pairs));
   assert.equal(
     explain('http_requests', 'app=nginx-1', 'env=dev', 'pod=a'),

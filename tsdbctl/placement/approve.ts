@@ -1,5 +1,5 @@
 /** Approval of a key-value store that was restored from a backup or made anew. */
-import { callCoordinator, type SendJson } from '../coordinator.ts';
+import { callCoordinator, type SendJson, servicePath } from '../coordinator.ts';
 
 export interface ApproveOptions {
   /** URL of a coordinator. */
@@ -18,7 +18,7 @@ export async function approvePlacement(send: SendJson, options: ApproveOptions):
   const answer = await callCoordinator(send, {
     coordinator,
     method: 'POST',
-    path: '/placement/approve',
+    path: `${servicePath}/placement/approve`,
     body: { force },
     what: 'approve',
   });

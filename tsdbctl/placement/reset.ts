@@ -1,5 +1,5 @@
 /** Changes of a cluster's placement that people make by hand. */
-import { callCoordinator, type SendJson } from '../coordinator.ts';
+import { callCoordinator, type SendJson, servicePath } from '../coordinator.ts';
 
 export interface ResetOptions {
   /** URL of a coordinator. */
@@ -19,7 +19,7 @@ export async function resetInstances(send: SendJson, options: ResetOptions): Pro
   const answer = await callCoordinator(send, {
     coordinator,
     method: 'POST',
-    path: '/placement/reset',
+    path: `${servicePath}/placement/reset`,
     body: { instance_ids: instanceIds, force },
     what: 'reset',
   });

@@ -1,6 +1,6 @@
 /** The end of an upgrade: which formats the cluster writes, and the switch to the newest ones. */
 import type { UpgradeStatus } from '#cluster/admin/upgrade.ts';
-import { callCoordinator, type SendJson } from '../coordinator.ts';
+import { callCoordinator, type SendJson, servicePath } from '../coordinator.ts';
 
 /**
  * What each instance reads and writes, and what is in the way of the newest formats.
@@ -11,7 +11,7 @@ export async function upgradeStatusText(send: SendJson, coordinator: string): Pr
   const answer = await callCoordinator(send, {
     coordinator,
     method: 'GET',
-    path: '/upgrade',
+    path: `${servicePath}/upgrade`,
     what: 'tell the status of the upgrade',
   });
   const { formatLevel, instances, behind } = answer as UpgradeStatus;
@@ -47,7 +47,7 @@ export async function finishUpgrade(
   const answer = await callCoordinator(send, {
     coordinator,
     method: 'POST',
-    path: `/upgrade/finish${force ? '?force=true' : ''}`,
+    path: `${servicePath}/upgrade/finish${force ? '?force=true' : ''}`,
     what: 'finish the upgrade',
   });
   const { finished } = (answer as UpgradeStatus).formatLevel;

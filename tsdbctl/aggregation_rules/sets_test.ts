@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { TestCoordinator } from '#coordinator/coordinator_testing.ts';
+import { sendJson } from '../coordinator.ts';
+import { explainSeries } from './explain.ts';
+import { applyRules, historyText, rulesOfSet, setsText } from './sets.ts';
+
+const time = /\d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+Z/g;
+const id = /[0-9a-f]{24}/g;
+const plain = (text: string): string => text.replace(time, 'TIME').replace(id, 'ID');
+
+const web = {
+  name: 'web',
+  filter: 'app:web',
+  storagePolicies: [{ resolution: '5m', retention: '90d' }],
+};
+const quiet = { name: 'quiet', filter: 'env:dev', drop: true };
+
+test('rules of a file are applied, listed, and followed through their history', async () => {
+  await using coordinator = await TestCoordinator.open();
+  const { host, port } = coordinator.coordinator.api;
+  const url = `http://${host}:${port}`;
+  const options = { coordinator: url, set: 'default', dryRun: false, force: false, by: 'ann' };
+  const apply = async (mappingRules: object[], dryRun = false): Promise<string> =>
+    plain(await applyRules(sendJson, { mappingRules }, { ...options, dryRun }));
+  const list = async (set: string | null = null): Promise<string> =>
+    plain(await setsText(sendJson, { coordinator: url, set }));
+
+  assert.equal(await list(), 'there are no rules');
+  const first = ['  + mapping rule "web" (ID): app:web -> 5m0s:2160h0m0s'];
+  assert.equal(
+    await apply([web], true),
+    ['set default: 1 change would be made, from TIME on', ...first].join('\n'),
+  );
+  assert.equal(await list(), 'there are no rules', 'a dry run changes nothing');
+  assert.equal(
+    await apply([web]),
+    ['set default, version 1: 1 change made, from TIME on', ...first].join('\n'),
+  );
+  assert.equal(await apply([web]), 'set default: nothing changes');
+  const [webId] = (await setsText(sendJson, { coordinator: url, set: null })).match(id)!;
+  assert.equal(
+    await apply([{ ...web, filter: 'app:{web,api}' }, quiet]),
+    `set default, version 2: 2 changes made, from TIME on
+  + mapping rule "quiet" (ID): env:dev -> drop
+  ~ mapping rule "web" (ID): app:{web,api} -> 5m0s:2160h0m0s`,
+  );
+  assert.equal(
+    await list('default'),
+    `default, version 2:
+  mapping rule "quiet" (ID): env:dev -> drop, from TIME on
+  mapping rule "web" (ID): app:{web,api} -> 5m0s:2160h0m0s, from TIME on`,
+  );
+  const rules = await rulesOfSet(sendJson, options);
+  const series = [{ name: 'env', value: 'dev' }];
+  assert.match(explainSeries(rules, series), /not kept as they come: mapping rule "quiet" drops/);
+  const history = async (rule: string): Promise<string> =>
+    plain(await historyText(sendJson, rule, options));
+  const webNow = `from TIME on (written TIME by ann)
+  mapping rule "web" (ID): app:{web,api} -> 5m0s:2160h0m0s`;
+  assert.equal(await history('web'), webNow, 'what has not begun to hold is no history');
+  assert.equal(await history(webId!), webNow);
+  await assert.rejects(history('webs'), {
+    code: 'NOT_FOUND',
+    message: 'the set default has no rule of this name or ID: webs',
+  });
+  assert.match(await apply([web]), /2 changes made[^]*\n {2}- mapping rule "quiet"/);
+  await assert.rejects(list('other'), /answers 404: .*no set of rules of this name: other/);
+});

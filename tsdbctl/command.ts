@@ -1,0 +1,57 @@
+/** One command of the command line, and what it is called with. */
+import { realEnv } from '#lib/env/real.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+
+/** Of all commands; each uses those of its usage. */
+export interface Options {
+  readonly node: string;
+  /** Null when it is not given. */
+  readonly namespace: string | null;
+  readonly match: string;
+  readonly rows: boolean;
+  readonly limit: string;
+  readonly coordinator: string;
+  /** Null when it is not given. */
+  readonly set: string | null;
+  readonly dryRun: boolean;
+  readonly force: boolean;
+}
+
+export interface Call {
+  readonly options: Options;
+  /** What stands behind the names of the command. */
+  readonly operands: readonly string[];
+  readonly usage: string;
+  /** Prints a line. */
+  readonly print: (line: string) => void;
+}
+
+export interface Command {
+  readonly usage: string;
+  /** @returns the exit code */
+  run(call: Call): Promise<number>;
+}
+
+/** A command that says something when it is done. */
+export function saying(usage: string, say: (call: Call) => Promise<string>): Command {
+  return {
+    usage,
+    async run(call) {
+      call.print(await say(call));
+      return 0;
+    },
+  };
+}
+
+/** @throws {TsdbError} BAD_REQUEST with the usage */
+export function operandOf({ operands, usage }: Call, at: number, name: string): string {
+  const operand = operands[at];
+  if (operand === undefined) throw badRequest(`${name} is not given\n\n${usage}`);
+  return operand;
+}
+
+/** @throws {TsdbError} NOT_FOUND */
+export async function checkIsThere(what: string, path: string): Promise<void> {
+  if ((await realEnv.disk.size(path)) !== null) return;
+  throw new TsdbError('NOT_FOUND', `there is no such ${what}: ${path}`);
+}
