@@ -384,7 +384,8 @@ class ReadyNamespaces {
       if (!isReady(namespace) || !isOfWindows(namespace)) return [];
       const { name, completeSinceNanos = 0n } = namespace;
       const { retentionPeriodNanos: retentionNanos } = namespace.options.retentionOptions;
-      const { resolutionNanos } = aggregationOf(namespace)!;
+      const { resolutionNanos, downsampleAll } = aggregationOf(namespace)!;
+      if (!downsampleAll) return [];
       return [{ name, retentionNanos, resolutionNanos, completeSinceNanos }];
     });
     this.#all = [...namespaces.values()].filter(takes).map((namespace) => ({

@@ -4,6 +4,7 @@
  */
 import type { Aside } from '#engine/aside/aside.ts';
 import { knownOfStore } from '#cluster/admin/known_reports.ts';
+import { RulesFollower } from '#cluster/aggregation_rules/rules_follower.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import type { NodeService } from '#cluster/node/service.ts';
@@ -110,6 +111,7 @@ export class NodeRuntime implements AsyncDisposable {
   /** Of the namespaces that are adopted. */
   #namespacesRevision = 0;
   readonly #aggregator: Aggregator;
+  readonly #rules: RulesFollower;
   readonly #stop = new AbortController();
   #following: Promise<void> = Promise.resolve();
   /** What needs the key-value store has begun. */
@@ -122,11 +124,10 @@ export class NodeRuntime implements AsyncDisposable {
     formats: NodeFormats,
     database: Database,
     knownStore: KnownStore | null,
-    aggregator: Aggregator,
+    notes: SliceNotes,
   ) {
     this.#options = options;
     this.#formats = formats;
-    this.#aggregator = aggregator;
     this.database = database;
     this.#jobs = new ShardJobs({
       parts: database,
@@ -139,6 +140,9 @@ export class NodeRuntime implements AsyncDisposable {
     const { signal } = this.#stop;
     const onOlderStore = (reason: string) => topology.forsake(reason, signal);
     const shared = { env, log, kv, cluster, topology, instanceId, dataFolder, signal };
+    this.#rules = new RulesFollower({ kv, cluster, env, log });
+    const aggregator = new Aggregator(database, notes, this.#rules);
+    this.#aggregator = aggregator;
     this.#ownShards = new OwnShards({
       ...shared,
       database,
@@ -255,8 +259,8 @@ export class NodeRuntime implements AsyncDisposable {
     });
     makeRoom = () => database.makeRoom();
     database.parking.keepMillis = options.parkedKeepMillis ?? parkedKeepMillisDefault;
-    const aggregator = new Aggregator(database, await SliceNotes.open(env.disk, log, dataFolder));
-    const runtime = new NodeRuntime(options, formats, database, knownStore, aggregator);
+    const notes = await SliceNotes.open(env.disk, log, dataFolder);
+    const runtime = new NodeRuntime(options, formats, database, knownStore, notes);
     runtime.#begin();
     return runtime;
   }
@@ -264,6 +268,7 @@ export class NodeRuntime implements AsyncDisposable {
   #begin(): void {
     const { kv, cluster, onFatal } = this.#options;
     this.#limits.follow();
+    this.#rules.start();
     const onRaise = () => this.database.keepRowVersions();
     this.#formats.follow({ kv, cluster, onRaise, onFatal });
     this.database.onLaterFormats = (level) => this.#formats.raise(level);
@@ -617,6 +622,7 @@ export class NodeRuntime implements AsyncDisposable {
     await this.repairs[Symbol.asyncDispose]();
     await this.#deletions[Symbol.asyncDispose]();
     await this.#limits[Symbol.asyncDispose]();
+    await this.#rules[Symbol.asyncDispose]();
     await this.#formats[Symbol.asyncDispose]();
     await this.#jobs[Symbol.asyncDispose]();
     await this.#ownShards.ended();

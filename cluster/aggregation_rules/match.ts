@@ -10,6 +10,7 @@ import {
   type RollupRule,
   type RollupTarget,
   type Rules,
+  type StoragePolicy,
   type TransformType,
 } from './rules.ts';
 
@@ -38,11 +39,14 @@ export interface Pipeline {
   readonly stages: readonly Stage[];
 }
 
-export interface RuleMatch {
+export interface MappingMatch {
   /** Those that match and are followed, in their order: none where one that matches must drop. */
   readonly mappings: readonly MappingRule[];
   /** Those that match and drop: with one the rows are not kept as they came. */
   readonly drops: readonly MappingRule[];
+}
+
+export interface RuleMatch extends MappingMatch {
   readonly pipelines: readonly Pipeline[];
 }
 
@@ -59,21 +63,10 @@ export class RuleMatcher {
 
   /** @param tags with those for rules alone, as `__m3_type__`, where these are known */
   match(tags: readonly Tag[]): RuleMatch {
-    const values: TagValues = new Map(tags.map(({ name, value }) => [name, value]));
-    const matching = <R extends MappingRule | RollupRule>(
-      index: RuleIndex,
-      rules: readonly R[],
-    ): R[] =>
-      index
-        .candidates(values)
-        .map((at) => rules[at]!)
-        .filter(({ filter }) => filterMatches(filter, values));
-    const mappings = matching(this.#mappingIndex, this.#rules.mappingRules);
-    const mustDrop = mappings.some(({ drop }) => drop === 'must');
-    const rollups = matching(this.#rollupIndex, this.#rules.rollupRules);
+    const values = valuesOf(tags);
+    const rollups = matching(this.#rollupIndex, this.#rules.rollupRules, values);
     return {
-      mappings: mustDrop ? [] : mappings.filter(({ drop }) => drop === 'none'),
-      drops: mappings.filter(({ drop }) => drop !== 'none'),
+      ...this.#mappingMatch(values),
       pipelines: rollups.flatMap((rule) =>
         rule.targets
           .map((target) => pipelineOf(rule, target, values))
@@ -81,6 +74,54 @@ export class RuleMatcher {
       ),
     };
   }
+
+  /** What of `match` is about the series itself. */
+  matchMappings(tags: readonly Tag[]): MappingMatch {
+    return this.#mappingMatch(valuesOf(tags));
+  }
+
+  #mappingMatch(values: TagValues): MappingMatch {
+    const all = matching(this.#mappingIndex, this.#rules.mappingRules, values);
+    const mustDrop = all.some(({ drop }) => drop === 'must');
+    return {
+      mappings: mustDrop ? [] : all.filter(({ drop }) => drop === 'none'),
+      drops: all.filter(({ drop }) => drop !== 'none'),
+    };
+  }
+}
+
+function valuesOf(tags: readonly Tag[]): TagValues {
+  return new Map(tags.map(({ name, value }) => [name, value]));
+}
+
+function matching<R extends MappingRule | RollupRule>(
+  index: RuleIndex,
+  rules: readonly R[],
+  values: TagValues,
+): R[] {
+  return index
+    .candidates(values)
+    .map((at) => rules[at]!)
+    .filter(({ filter }) => filterMatches(filter, values));
+}
+
+/** Whether a series has windows in an aggregated namespace, by the rules that match it. */
+export function keepsWindows({ mappings, drops }: MappingMatch, target: MappingTarget): boolean {
+  const isNamed = mappings.some(({ storagePolicies }) =>
+    storagePolicies.some(
+      ({ resolutionNanos, retentionNanos }) =>
+        resolutionNanos === target.policy.resolutionNanos &&
+        retentionNanos === target.policy.retentionNanos,
+    ),
+  );
+  return isNamed || (target.takesAll && drops.length === 0);
+}
+
+/** An aggregated namespace, as rules see it. */
+export interface MappingTarget {
+  readonly policy: StoragePolicy;
+  /** It takes what no rule says something else of. */
+  readonly takesAll: boolean;
 }
 
 /** Null when the series lacks a tag that the target groups by. */

@@ -38,7 +38,7 @@ export class RuleSetStore {
    */
   async list(signal: AbortSignal): Promise<ReadonlyMap<string, RuleSet>> {
     const { items } = await this.kv.list(this.prefix, signal);
-    return new Map(items.map((item) => [this.#nameOf(item), storedRuleSet(item).value]));
+    return new Map(items.map((item) => [this.#nameOf(item), ruleSetOfItem(item)]));
   }
 
   /** An empty one of version 0 when there is none of the name. */
@@ -118,6 +118,11 @@ function encoded(next: RuleSet, current: Stored<RuleSet>): Uint8Array {
     );
   }
   return stored;
+}
+
+/** @throws {TsdbError} INTERNAL naming the key when it is damaged */
+export function ruleSetOfItem(item: KeyValue): RuleSet {
+  return storedRuleSet(item).value;
 }
 
 function storedRuleSet(item: KeyValue): Stored<RuleSet> {

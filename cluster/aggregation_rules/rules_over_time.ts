@@ -1,6 +1,10 @@
 /** Which rules hold when: those of one set, and from when on a change of them can. */
+import { digest128 } from '#lib/hashing/digest128.ts';
+import type { Tags } from '#lib/tags.ts';
 import { RuleMatcher } from './match.ts';
 import { cutoversOf, rulesAt, type RuleSet } from './rule_set.ts';
+import type { Rules } from './rules.ts';
+import { mappingRuleToJson } from './rules_json.ts';
 
 /** Until a change holds, so that every process has heard of it before. */
 export const cutoverNoticeNanos: bigint = 60_000_000_000n;
@@ -17,6 +21,13 @@ export function nextCutoverNanos(nowNanos: bigint, resolutions: Iterable<bigint>
   return ((earliest + coarsest - 1n) / coarsest) * coarsest;
 }
 
+/** A part of a range in which the same rules hold. */
+export interface RulesStretch {
+  readonly startNanos: bigint;
+  readonly endNanos: bigint;
+  readonly matcher: RuleMatcher;
+}
+
 /** The rules of one set between its cut-overs; an index is made when it is first asked for. */
 export class RulesOverTime {
   readonly #set: RuleSet;
@@ -24,6 +35,7 @@ export class RulesOverTime {
   readonly #cutovers: readonly bigint[];
   /** By the number of cut-overs that were before. */
   readonly #matchers: (RuleMatcher | undefined)[] = [];
+  readonly #digests: (string | undefined)[] = [];
 
   constructor(set: RuleSet) {
     this.#set = set;
@@ -32,16 +44,47 @@ export class RulesOverTime {
 
   /** @param nanos when a window begins, which all of it is of the rules of */
   at(nanos: bigint): RuleMatcher {
-    const stretch = this.#stretchOf(nanos);
-    return (this.#matchers[stretch] ??= new RuleMatcher(rulesAt(this.#set, nanos)));
+    return this.#matcherOf(this.#numberOf(nanos));
   }
 
   /** Whether the same rules hold at two times. */
   isSame(a: bigint, b: bigint): boolean {
-    return this.#stretchOf(a) === this.#stretchOf(b);
+    return this.#numberOf(a) === this.#numberOf(b);
   }
 
-  #stretchOf(nanos: bigint): number {
+  /** The rules of a range, the oldest first; the stretches have all of it between them. */
+  between(startNanos: bigint, endNanos: bigint): RulesStretch[] {
+    const stretches: RulesStretch[] = [];
+    for (let at = startNanos; at < endNanos; at = stretches.at(-1)!.endNanos) {
+      const number = this.#numberOf(at);
+      const cutover = this.#cutovers[number] ?? endNanos;
+      const end = cutover < endNanos ? cutover : endNanos;
+      stretches.push({ startNanos: at, endNanos: end, matcher: this.#matcherOf(number) });
+    }
+    return stretches;
+  }
+
+  /** Tells the mapping rules of a range from others; '' when there are none in it. */
+  mappingDigest(startNanos: bigint, endNanos: bigint): string {
+    const parts: string[] = [];
+    let isNone = true;
+    for (let at = startNanos; at < endNanos; ) {
+      const number = this.#numberOf(at);
+      const digest = (this.#digests[number] ??= digestOf(rulesAt(this.#set, at)));
+      if (digest !== '') isNone = false;
+      parts.push(`${at}:${digest}`);
+      at = this.#cutovers[number] ?? endNanos;
+    }
+    return isNone ? '' : digest128(parts.join(' '));
+  }
+
+  #matcherOf(number: number): RuleMatcher {
+    const nanos = number === 0 ? beforeAllRules : this.#cutovers[number - 1]!;
+    return (this.#matchers[number] ??= new RuleMatcher(rulesAt(this.#set, nanos)));
+  }
+
+  /** How many cut-overs were before. */
+  #numberOf(nanos: bigint): number {
     let low = 0;
     for (let high = this.#cutovers.length; low < high; ) {
       const middle = (low + high) >> 1;
@@ -51,3 +94,44 @@ export class RulesOverTime {
     return low;
   }
 }
+
+const beforeAllRules = -(2n ** 63n);
+
+function digestOf({ mappingRules }: Rules): string {
+  if (mappingRules.length === 0) return '';
+  return digest128(JSON.stringify(mappingRules.map(mappingRuleToJson)));
+}
+
+/** Names the set of a series; without it that is `defaultRuleSet`. */
+export const ruleSetTag = '__m3_namespace__';
+export const defaultRuleSet = 'default';
+
+/** All sets, by their names. */
+export class RuleSetsOverTime {
+  readonly #sets: ReadonlyMap<string, RulesOverTime>;
+
+  constructor(sets: ReadonlyMap<string, RulesOverTime>) {
+    this.#sets = sets;
+  }
+
+  get isEmpty(): boolean {
+    return this.#sets.size === 0;
+  }
+
+  /** Null where there is none for a series. */
+  of(tags: Tags): RulesOverTime | null {
+    const name = tags.find((tag) => tag.name === ruleSetTag)?.value ?? defaultRuleSet;
+    return this.#sets.get(name) ?? null;
+  }
+
+  /** As that of one set; '' when none has mapping rules in the range. */
+  mappingDigest(startNanos: bigint, endNanos: bigint): string {
+    const parts = [...this.#sets].flatMap(([name, rules]) => {
+      const digest = rules.mappingDigest(startNanos, endNanos);
+      return digest === '' ? [] : [`${name} ${digest}`];
+    });
+    return parts.length === 0 ? '' : digest128(parts.sort().join('\n'));
+  }
+}
+
+export const noRuleSets: RuleSetsOverTime = new RuleSetsOverTime(new Map());

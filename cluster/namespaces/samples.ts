@@ -78,9 +78,9 @@ function aheadNanos(namespaces: readonly Namespace[]): bigint {
   return buffers.reduce((a, b) => (b > a ? b : a)) + clockDoubtNanos;
 }
 
-/** Whether nodes make its windows once it is READY. */
+/** Whether nodes make its windows once it is READY: of all series, or of those that rules name. */
 export function isOfWindows(namespace: Namespace): boolean {
-  return !isUnaggregated(namespace) && aggregationOf(namespace)?.downsampleAll === true;
+  return !isUnaggregated(namespace) && aggregationOf(namespace) !== null;
 }
 
 /** Of the retention of samples windows wait for so much at most. */

@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { allTime } from '#cluster/metadata/deletions.ts';
+import type { KnownRules } from '#cluster/aggregation_rules/rules_follower.ts';
+import { noRuleSets } from '#cluster/aggregation_rules/rules_over_time.ts';
 import { type Namespace, registryOf } from '#cluster/namespaces/namespaces.ts';
 import { type FoldedWindow, foldTwin } from '#engine/aggregation/fold_twin.ts';
 import { readTyped } from '#engine/store/typed_chunks.ts';
@@ -52,10 +54,10 @@ const raw = (more: Retention, name = 'metrics', number = 7): Namespace => {
   };
 };
 
-function aggregated(resolutionNanos: bigint, blockSizeNanos: bigint): Namespace {
+function aggregated(resolutionNanos: bigint, blockSizeNanos: bigint, all: boolean): Namespace {
   const namespace = namespaceOf('coarse', {
     aggregations: [
-      { aggregated: true, attributes: { resolutionNanos, downsampleOptions: { all: true } } },
+      { aggregated: true, attributes: { resolutionNanos, downsampleOptions: { all } } },
     ],
   });
   const { options } = namespace;
@@ -79,6 +81,10 @@ export class World {
   blockSizeNanos: bigint = 24n * hour;
   /** Of the raw namespace. */
   promise: Pick<Namespace, 'completeSinceNanos'> = {};
+  /** Rules, of which all that hold are known. */
+  known: KnownRules = { sets: noRuleSets, knownNanos: realEnv.clock.nowNanos() };
+  /** Whether the aggregated namespace takes what no rule says something of. */
+  takesAll = true;
   #sequence = 0;
   database!: Database;
   aggregator!: Aggregator;
@@ -89,7 +95,9 @@ export class World {
 
   static async open(
     resolution: bigint = 5n * minute,
-    options: Partial<Pick<World, 'rawRetention' | 'longer' | 'blockSizeNanos' | 'promise'>> = {},
+    options: Partial<
+      Pick<World, 'rawRetention' | 'longer' | 'blockSizeNanos' | 'promise' | 'known' | 'takesAll'>
+    > = {},
   ): Promise<World> {
     const world = Object.assign(new World(), options);
     await world.start(resolution);
@@ -102,7 +110,7 @@ export class World {
       ...(this.longer === null
         ? []
         : [{ ...raw(this.longer, 'longer', 9), completeSinceNanos: 0n }]),
-      aggregated(resolution, this.blockSizeNanos),
+      aggregated(resolution, this.blockSizeNanos, this.takesAll),
     ]);
     ({ database: this.database } = await openDatabase(this.folder, { registry }));
     for (const namespace of this.database.namespaces.values()) {
@@ -111,7 +119,7 @@ export class World {
       for (const _ of namespace.expireInSteps(realEnv.clock.nowNanos()));
     }
     const notes = await SliceNotes.open(realEnv.disk, silentLog, this.folder);
-    this.aggregator = new Aggregator(this.database, notes);
+    this.aggregator = new Aggregator(this.database, notes, this);
     this.database.onDamage = (namespace, file) => {
       this.aggregator.forget(namespace, file.shard, new Set(namespace.files.blocksOf(file)));
     };
@@ -260,7 +268,7 @@ export async function slowAggregator(
   const { log, dataFolder, store, shards, formats, namespaces } = world.database;
   const parts = { log, dataFolder, store, shards, formats, namespaces };
   const notes = await SliceNotes.open(realEnv.disk, silentLog, world.folder);
-  const aggregator = new Aggregator({ ...parts, env: { ...realEnv, clock } }, notes);
+  const aggregator = new Aggregator({ ...parts, env: { ...realEnv, clock } }, notes, world);
   return { aggregator, rests };
 }
 

@@ -2,6 +2,8 @@
  * Makes the windows of aggregated namespaces from the raw rows of this node, slice by slice (docs/AGGREGATION.md): those
  * whose raw rows are in filesets, and once more when these are others.
  */
+import type { KnownRules } from '#cluster/aggregation_rules/rules_follower.ts';
+import type { RuleSetsOverTime } from '#cluster/aggregation_rules/rules_over_time.ts';
 import { isReady } from '#cluster/namespaces/namespaces.ts';
 import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
 import {
@@ -19,6 +21,7 @@ import type { BlockFile } from '../filesets/namespace_files.ts';
 import { Pace } from '../flush/pace.ts';
 import type { VolumeParts } from '../flush/volume.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
+import { KeptWindows, rulesDigestOf } from './kept_windows.ts';
 import { knownSlices } from './known_slices.ts';
 import { type MadeOf, madeOf, type Source, stillMadeOf } from './made_of.ts';
 import {
@@ -47,6 +50,8 @@ const saveMillis = 60_000;
 const lookMillis = 60_000;
 /** Slices that are looked at in one stretch of the main loop. */
 const slicesAtOnce = 64;
+/** Of the retention of samples slices wait for rules for so much at most. */
+const rulesWaitPartOfRetention = 4n;
 const nanosPerMilli = 1_000_000n;
 const pauseMillisMax = Number(windowsWaitNanosMax / nanosPerMilli);
 
@@ -64,11 +69,15 @@ interface Work extends Source {
   readonly completeFromNanos: bigint;
   readonly madeOf: MadeOf;
   readonly deletions: number;
+  readonly sets: RuleSetsOverTime;
+  /** Of these. */
+  readonly rules: string;
 }
 
 export class Aggregator {
   readonly #parts: AggregatorParts;
   readonly #notes: SliceNotes;
+  readonly #rules: { readonly known: KnownRules };
   /** When slices were made last by this process, in monotonic milliseconds, in the order of these. */
   readonly #madeMillis = new Map<SliceKey, number>();
   /** Since when it is waited for rows of memory, and in which look that was seen last. */
@@ -87,9 +96,10 @@ export class Aggregator {
     failures: 0,
   };
 
-  constructor(parts: AggregatorParts, notes: SliceNotes) {
+  constructor(parts: AggregatorParts, notes: SliceNotes, rules: { readonly known: KnownRules }) {
     this.#parts = parts;
     this.#notes = notes;
+    this.#rules = rules;
   }
 
   /**
@@ -231,6 +241,7 @@ export class Aggregator {
           of,
           raw,
           completeFromNanos,
+          kept: new KeptWindows(work.sets, target, slice),
           pace,
         },
         AbortSignal.any([signal, dropped]),
@@ -238,8 +249,8 @@ export class Aggregator {
     });
     if (made === null) return;
     const { shard, startNanos, endNanos } = slice;
-    const { deletions } = work;
-    const noted = { madeOf: work.madeOf, deletions, hasWindows: made.windows > 0 };
+    const { deletions, rules } = work;
+    const noted = { madeOf: work.madeOf, deletions, rules, hasWindows: made.windows > 0 };
     this.#notes.set(shardKey(namespace, shard), { startNanos, endNanos, ...noted });
     this.#noteTime(key);
     this.counts.slices += 1;
@@ -322,6 +333,8 @@ export class Aggregator {
     if (!used.every((raw) => raw.namespace.readyShards.has(slice.shard))) return null;
     const completeFromNanos = completeFrom(raws)!;
     if (range.endNanos <= completeFromNanos) return null;
+    const { sets, knownNanos } = this.#rules.known;
+    if (!isKnownFor(slice, knownNanos, used, nowNanos)) return null;
     const ofShard = shardKey(namespace, slice.shard);
     const key = sliceKey(ofShard, slice);
     if (this.#waitsForMemory(key, used, range)) return null;
@@ -330,9 +343,10 @@ export class Aggregator {
     const others = this.#othersWith(raws, used, slice.shard, range);
     // Of a window whose time was deleted, rows may be left which are not.
     const deletions = deletionsOf(namespace, slice);
+    const rules = rulesDigestOf(sets, target, slice);
     if (note !== undefined) {
       const still = stillMadeOf(note.madeOf, chosen, others, range);
-      if (still !== null && deletions <= note.deletions) {
+      if (still !== null && deletions <= note.deletions && rules === note.rules) {
         if (still !== note.madeOf) this.#notes.set(ofShard, { ...note, madeOf: still });
         return null;
       }
@@ -341,7 +355,7 @@ export class Aggregator {
     }
     // Also of what failed: what it lacks comes from others, or never.
     if (!this.#isTimeToRemake(key, used)) return null;
-    const work = { ...chosen, target, slice, key, completeFromNanos, deletions };
+    const work = { ...chosen, target, slice, key, completeFromNanos, deletions, sets, rules };
     return { ...work, madeOf: madeOf([chosen, ...others]) };
   }
 
@@ -421,6 +435,21 @@ function isPast(
 ): boolean {
   if (slice.startNanos < namespace.expiredBeforeNanos) return true;
   return rawFromNanos !== null && rawRangeOf(slice, resolutionNanos).endNanos <= rawFromNanos;
+}
+
+/**
+ * Whether the rules of a slice are known: all that hold before its end were written before that. Where the key-value store
+ * is away for too long those that are known do, before its rows go.
+ */
+function isKnownFor(
+  slice: Slice,
+  knownNanos: bigint | null,
+  used: readonly Raw[],
+  nowNanos: bigint,
+): boolean {
+  if (knownNanos !== null && knownNanos >= slice.endNanos) return true;
+  const waitNanos = used.map(({ retentionNanos }) => retentionNanos / rulesWaitPartOfRetention);
+  return waitNanos.every((wait) => nowNanos - slice.endNanos >= wait);
 }
 
 /** Version of the last deletion that cuts windows of a slice. */

@@ -95,7 +95,11 @@ test('before it was looked for what is past retention, and without samples, noth
   const { env, log, dataFolder, store, shards, formats } = world.database;
   const parts = { env, log, dataFolder, store, shards, formats };
   const notes = await SliceNotes.open(env.disk, log, world.folder);
-  const alone = new Aggregator({ ...parts, namespaces: new Map([['coarse', coarse!]]) }, notes);
+  const alone = new Aggregator(
+    { ...parts, namespaces: new Map([['coarse', coarse!]]) },
+    notes,
+    world,
+  );
   await alone.runDue(never);
   assert.deepEqual({ ...alone.counts }, { slices: 0, series: 0, windows: 0, failures: 0 });
 });
@@ -304,7 +308,7 @@ test('no windows are written before every node reads them', async () => {
   const { env, log, dataFolder, store, shards, namespaces } = database;
   const notes = await SliceNotes.open(env.disk, log, world.folder);
   const parts = { env, log, dataFolder, store, shards, namespaces, formats: { level: () => 3 } };
-  await new Aggregator(parts, notes).runDue(never);
+  await new Aggregator(parts, notes, world).runDue(never);
   assert.equal(namespaces.get('coarse')!.files.all(null).length, 0);
 });
 
@@ -430,7 +434,7 @@ test('rows that come late count after a deletion was forgotten, and for series t
   for (const host of ['a', 'b']) await world.write(rowsOf(host, day + 25n * minute + second, 20));
   await world.flush();
   const notes = await SliceNotes.open(realEnv.disk, silentLog, world.folder);
-  await new Aggregator(world.database, notes).runDue(never);
+  await new Aggregator(world.database, notes, world).runDue(never);
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
 });
 

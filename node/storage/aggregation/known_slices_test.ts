@@ -104,6 +104,7 @@ test('slices of another cut are made anew, and their notes go when they are', ()
     endNanos: to * hour,
     madeOf: {},
     deletions: -1,
+    rules: '',
     hasWindows: true,
     ...(isFrozen ? { isFrozen } : {}),
   });

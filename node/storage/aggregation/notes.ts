@@ -26,6 +26,8 @@ export interface SliceNote extends Slice {
   readonly madeOf: MadeOf;
   /** Version of the last deletion of the aggregated namespace in its time, which cuts windows by theirs; -1 for none. */
   readonly deletions: number;
+  /** Of the rules by which series have windows in it (`rulesDigestOf`). */
+  readonly rules: string;
   /** There were any: the fileset that has them may be lost since. */
   readonly hasWindows: boolean;
   /** Some of what they were made of is gone, whatever is said of the raw rows later. */
@@ -128,16 +130,19 @@ type StoredNote = readonly [
   deletions: number,
   hasWindows: 0 | 1,
   isFrozen: 0 | 1,
+  /** Not there where there were none. */
+  rules?: string,
 ];
 
 const shownChecksum = (checksum: number): string => checksum.toString(16).padStart(8, '0');
 
 function lineOf(shard: ShardKey, notes: readonly SliceNote[]): string {
   const stored = notes.map((note): StoredNote => {
-    const { startNanos, endNanos, madeOf, deletions, hasWindows, isFrozen } = note;
+    const { startNanos, endNanos, madeOf, deletions, hasWindows, isFrozen, rules } = note;
     const nanos = endNanos - startNanos;
     const flags = [hasWindows ? 1 : 0, isFrozen === true ? 1 : 0] as const;
-    return [String(startNanos), String(nanos), madeOf, deletions, ...flags];
+    const stored = [String(startNanos), String(nanos), madeOf, deletions, ...flags] as const;
+    return rules === '' ? stored : [...stored, rules];
   });
   return JSON.stringify([shard, stored]);
 }
@@ -164,9 +169,9 @@ function* readNotes(bytes: Uint8Array): Generator<{ shard: ShardKey; its: SliceN
 }
 
 function noteOf(stored: StoredNote): SliceNote {
-  const [start, nanos, madeOf, deletions, hasWindows, isFrozen] = stored;
+  const [start, nanos, madeOf, deletions, hasWindows, isFrozen, rules = ''] = stored;
   const startNanos = BigInt(start);
   const slice = { startNanos, endNanos: startNanos + BigInt(nanos) };
-  const note = { ...slice, madeOf, deletions, hasWindows: hasWindows === 1 };
+  const note = { ...slice, madeOf, deletions, rules, hasWindows: hasWindows === 1 };
   return isFrozen === 1 ? { ...note, isFrozen: true } : note;
 }

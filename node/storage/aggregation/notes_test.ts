@@ -22,12 +22,19 @@ const note = {
   endNanos: 7n,
   madeOf: { '7': 'a b' },
   deletions: 3,
+  rules: '',
   hasWindows: true,
 };
 
 test('notes are read as they were saved', async () => {
   const notes = await SliceNotes.open(disk, silentLog, folder);
-  const frozen: SliceNote = { ...note, endNanos: 9n, deletions: -1, isFrozen: true };
+  const frozen: SliceNote = {
+    ...note,
+    endNanos: 9n,
+    deletions: -1,
+    rules: digest128('a rule'),
+    isFrozen: true,
+  };
   for (const one of [note, frozen]) notes.set('8/3', one);
   notes.set('9/3', note);
   await notes.save(unhurried());

@@ -21,6 +21,7 @@ import {
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Tombstone } from '../tombstones/tombstones.ts';
 import { DeletedWindows, knowsDeletions } from './deleted_windows.ts';
+import type { KeptWindows } from './kept_windows.ts';
 import { rawRangeOf, type ShardSlice, type Slice } from './slices.ts';
 
 /** Series that are folded at once, at most: the volume takes them in one go. */
@@ -39,6 +40,7 @@ export interface SliceOptions {
   readonly raw: readonly { readonly namespace: NamespaceState; readonly file: BlockFile }[];
   /** Rows before this are not all there: windows that would need them are not made. */
   readonly completeFromNanos: bigint;
+  readonly kept: KeptWindows;
   readonly pace: Pace;
 }
 
@@ -213,7 +215,10 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     for (const [i, place] of places.entries()) {
       if (place < raw.length) this.#rawParts[place] = parts[i];
     }
-    await this.#foldParts();
+    const kept = this.#options.kept.of(name.tags);
+    // Those that were made before stay: they are not to be had back when rules say so again.
+    if (kept.length === 0 && before.length === 0) return noBytes;
+    await this.#foldParts(kept);
     const fold = this.#fold;
     const windows = fold.end();
     this.windows += windows;
@@ -227,13 +232,18 @@ class SliceSource implements VolumeSource, AsyncDisposable {
   }
 
   /** Of each stretch the filesets that have it alone: a long window has rows in hundreds. */
-  async #foldParts(): Promise<void> {
+  async #foldParts(kept: readonly Slice[]): Promise<void> {
     const { resolutionNanos, pace } = this.#options;
     this.#fold.begin(resolutionNanos, this.#windowsMax);
+    const rows = kept.map((slice) => rawRangeOf(slice, resolutionNanos));
     for (const { range, places } of this.#stretches) {
       const parts = places.flatMap((place) => this.#rawParts[place] ?? []);
       if (parts.length === 0) continue;
-      foldRows(this.#fold, parts, range);
+      for (const { startNanos, endNanos } of rows) {
+        const from = startNanos > range[0] ? startNanos : range[0];
+        const to = endNanos < range[1] ? endNanos : range[1];
+        if (from < to) foldRows(this.#fold, parts, [from, to]);
+      }
       if (pace.isDue) await pace.rest(this.#signal);
     }
   }

@@ -10,6 +10,7 @@ import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
 import { beforeAllTime, type NamespaceState } from '../namespace/namespace.ts';
+import type { KeptTarget } from './kept_windows.ts';
 import { type Cut, cutOf } from './slices.ts';
 
 export interface StateParts {
@@ -30,9 +31,8 @@ export interface Raw extends RowsSince {
 }
 
 /** A namespace of windows. */
-export interface Target {
+export interface Target extends KeptTarget {
   readonly namespace: NamespaceState;
-  readonly resolutionNanos: bigint;
   readonly cut: Cut;
 }
 
@@ -44,9 +44,10 @@ export function targetsOf({ namespaces }: Pick<StateParts, 'namespaces'>): Targe
   return all.flatMap((namespace) => {
     const { definition, options, blockSizeNanos } = namespace;
     if (!isOfWindows(definition) || !options.flushEnabled || !knowsExpiry(namespace)) return [];
-    const { resolutionNanos } = aggregationOf(definition)!;
+    const { resolutionNanos, downsampleAll: takesAll } = aggregationOf(definition)!;
     const cut = cutOf(resolutionNanos, blockSizeNanos, rawRetentionNanos);
-    return [{ namespace, resolutionNanos, cut }];
+    const policy = { resolutionNanos, retentionNanos: namespace.retentionNanos };
+    return [{ namespace, resolutionNanos, policy, takesAll, cut }];
   });
 }
 

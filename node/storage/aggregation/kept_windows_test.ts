@@ -1,0 +1,184 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type RuleSet, emptyRuleSet, withRules } from '#cluster/aggregation_rules/rule_set.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
+import { RulesOverTime, RuleSetsOverTime } from '#cluster/aggregation_rules/rules_over_time.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { encodeTags, sortTags } from '#lib/tags.ts';
+import { day, hour, minute, rowsOf, second, sorted, World } from './aggregation_testing.ts';
+import { KeptWindows } from './kept_windows.ts';
+
+/** Of the aggregated namespace of `World`. */
+const storagePolicies = [{ resolution: '5m', retention: '720h' }];
+const keep = (filter: string, name = 'keep'): object => ({ name, filter, storagePolicies });
+const drop = (filter: string): object => ({ name: 'drop', filter, drop: true });
+
+type Change = readonly [cutoverNanos: bigint, mappingRules: readonly object[]];
+
+function setOf(...changes: readonly Change[]): RuleSet {
+  let set = emptyRuleSet;
+  let ids = 0;
+  for (const [cutoverNanos, mappingRules] of changes) {
+    const newId = (): string => `${ids++}`;
+    const moment = { cutoverNanos, nowMillis: 0, by: '', newId };
+    set = withRules(set, rulesOfFile({ mappingRules }, ''), moment);
+  }
+  return set;
+}
+
+function setsOf(...changes: readonly Change[]): RuleSetsOverTime {
+  return new RuleSetsOverTime(new Map([['default', new RulesOverTime(setOf(...changes))]]));
+}
+
+function known(...changes: readonly Change[]): World['known'] {
+  return { sets: setsOf(...changes), knownNanos: realEnv.clock.nowNanos() };
+}
+
+/** What is expected of a world without windows of a host that begin in a range. */
+function without(world: World, host: string, fromNanos: bigint, toNanos: bigint) {
+  const all = world.expected();
+  for (const [series, windows] of all) {
+    if (!series.endsWith(`,${host}`)) continue;
+    const left = windows.filter(({ endNanos }) => {
+      const begin = endNanos - 5n * minute;
+      return begin < fromNanos || begin >= toNanos;
+    });
+    if (left.length > 0) all.set(series, left);
+    else all.delete(series);
+  }
+  return all;
+}
+
+test('each window is there by the rules that hold when it begins', async () => {
+  // In the middle of a window.
+  const cutover = day + 10n * hour + 2n * minute;
+  const world = await World.open(5n * minute, {
+    known: known([0n, [drop('host:a')]], [cutover, [drop('host:b')]]),
+  });
+  for (const host of ['a', 'b', 'c']) await world.write(rowsOf(host, day + second, 2_000));
+  await world.flush();
+  await world.run();
+  const expected = without(world, 'a', 0n, cutover);
+  const ofB = without(world, 'b', cutover, 2n ** 62n).get('x,b')!;
+  expected.set('x,b', ofB);
+  assert.deepEqual(sorted(await world.windows()), sorted(expected));
+  assert.ok(expected.get('x,a')!.length > 10 && ofB.length > 10);
+  const { slices } = world.aggregator.counts;
+  await world.run();
+  assert.equal(world.aggregator.counts.slices, slices, 'nothing is due any more');
+  await world.start();
+  // The log has the rows of before still.
+  await world.flush();
+  await world.run();
+  assert.equal(world.aggregator.counts.slices, 0, 'nor after a start');
+});
+
+test('a namespace that does not take all has what mapping rules name its policy for', async () => {
+  const other = { resolution: '5m', retention: '721h' };
+  const world = await World.open(5n * minute, {
+    takesAll: false,
+    known: known([
+      0n,
+      [
+        keep('host:{a,b}'),
+        { name: 'elsewhere', filter: 'host:c', storagePolicies: [other] },
+        // What is dropped as it came is kept where a rule asks for it.
+        drop('host:a'),
+      ],
+    ]),
+  });
+  for (const host of ['a', 'b', 'c', 'd']) await world.write(rowsOf(host, day, 500));
+  await world.flush();
+  await world.run();
+  const expected = sorted(world.expected()).filter(([series]) => /,[ab]$/.test(series));
+  assert.deepEqual(sorted(await world.windows()), expected);
+});
+
+test('slices wait until all rules that hold in them are known, and for a quarter of the retention at most', async () => {
+  const sets = setsOf([0n, [drop('host:a')]]);
+  const now = realEnv.clock.nowNanos();
+  const old = { sets: new RuleSetsOverTime(new Map()), knownNanos: day };
+  const world = await World.open(5n * minute, { known: old });
+  await world.write([...rowsOf('a', day + 12n * hour, 200), ...rowsOf('b', day + 12n * hour, 200)]);
+  await world.flush();
+  // Of ten days, so that after two and a half of them nobody waits any more.
+  const ageNanos = now - (day + 12n * hour);
+  assert.ok(ageNanos > 60n * hour);
+  await world.run();
+  assert.equal((await world.windows()).size, 2, 'long ago');
+  for (const knownNanos of [null, day]) {
+    const late = await World.open(5n * minute, {
+      known: { sets, knownNanos },
+      rawRetention: { retentionPeriodNanos: 24n * 20n * hour },
+    });
+    await late.write(rowsOf('b', day + 12n * hour, 200));
+    await late.flush();
+    await late.run();
+    assert.equal(late.aggregator.counts.slices, 0, 'rules of then may not be known');
+    late.known = { sets, knownNanos: now };
+    await late.start();
+    await late.flush();
+    await late.run();
+    assert.equal((await late.windows()).size, 1);
+  }
+});
+
+test('when other rules turn out to have held, what was lacking is made', async () => {
+  const world = await World.open(5n * minute, { known: known([0n, [drop('host:a')]]) });
+  for (const host of ['a', 'b']) await world.write(rowsOf(host, day, 300));
+  await world.flush();
+  await world.run();
+  assert.equal((await world.windows()).size, 1);
+  world.known = known([0n, []]);
+  await world.start();
+  // The log has the rows of before still.
+  await world.flush();
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('ranges of windows are those of asking the rules of each window', () => {
+  const resolutionNanos = 7n * minute;
+  const hours = (n: number): bigint => BigInt(n) * hour;
+  const target = {
+    policy: { resolutionNanos: 5n * minute, retentionNanos: 720n * hour },
+    resolutionNanos,
+  };
+  let seed = 7;
+  const random = (n: number): number => (seed = (seed * 48_271) % 2_147_483_647) % n;
+  for (let round = 0; round < 50; round++) {
+    const changes = Array.from({ length: 1 + random(5) }, (_, i): Change => {
+      const rules = [
+        keep(
+          `host:{${'abc'
+            .slice(0, 1 + random(3))
+            .split('')
+            .join(',')}}`,
+        ),
+      ];
+      if (random(2) === 0) rules.push(drop(`host:${'abc'[random(3)]}`));
+      return [hours(10 + 3 * i), rules];
+    });
+    const rules = new RulesOverTime(setOf(...changes));
+    const sets = new RuleSetsOverTime(new Map([['of', rules]]));
+    const slice = { startNanos: resolutionNanos * 60n, endNanos: resolutionNanos * 260n };
+    const takesAll = random(2) === 0;
+    const kept = new KeptWindows(sets, { ...target, takesAll }, slice);
+    for (const host of ['a', 'b', 'c', 'd']) {
+      const tags = sortTags([
+        { name: '__m3_namespace__', value: 'of' },
+        { name: 'host', value: host },
+      ]);
+      const ranges = kept.of(encodeTags(tags));
+      for (let end = slice.startNanos; end < slice.endNanos; end += resolutionNanos) {
+        const { mappings, drops } = rules.at(end - resolutionNanos).match(tags);
+        const isKept = mappings.length > 0 || (takesAll && drops.length === 0);
+        const isIn = ranges.some((range) => end >= range.startNanos && end < range.endNanos);
+        assert.equal(isIn, isKept, `${round} ${host} ${end}`);
+      }
+      for (const [i, { startNanos }] of ranges.entries()) {
+        assert.ok(i === 0 || startNanos > ranges[i - 1]!.endNanos, 'ranges that touch are one');
+      }
+    }
+  }
+});
