@@ -517,6 +517,7 @@ export class ClusterAdmin {
     checkReadyable(value, namespace);
     if (isReady(namespace)) return { ready: true };
     if (!force) await prove(name, signal);
+    if (!options.dryRun) await this.#finishWithFirst(value, signal);
     const { level } = await finishedOf(this.#upgrade, signal);
     await this.#changeRegistry(
       (registry) => {
@@ -527,6 +528,19 @@ export class ClusterAdmin {
       signal,
     );
     return { ready: true };
+  }
+
+  /**
+   * There are no data before the first namespace is ready: nodes that could not say yet what they
+   * read when the placement was made may say it now.
+   */
+  async #finishWithFirst(registry: NamespaceRegistry, signal: AbortSignal): Promise<void> {
+    if (registry.values().some(isReady)) return;
+    const { value: placement } = await this.placements.get(signal);
+    if (placement === null) return;
+    const { compares, operations } = await finishingFirst(this.#upgrade, placement, signal);
+    // Where somebody else has done it meanwhile, it is done.
+    if (operations.length > 0) await this.#kv.transact(compares, operations, signal);
   }
 
   /** POST schema: as `deploySchema`. */

@@ -98,9 +98,9 @@ export function upgradeFinish(
 }
 
 /**
- * What is written with the first placement of a cluster: that it is finished, since there are no
- * data, when all of its instances read the newest formats. Nothing when one does not say so: the
- * upgrade is finished by hand then.
+ * What is written with the first placement of a cluster, and once more before its first namespace is
+ * ready: that it is finished, since there are no data, when all of its instances read the newest
+ * formats. Nothing when one does not say so: the upgrade is finished by hand then.
  */
 export async function finishingFirst(
   target: UpgradeTarget,

@@ -98,6 +98,49 @@ test('an upgrade is finished when all instances read the newest formats, and who
   );
 });
 
+test('nodes that start after the first placement was made are asked before the first namespace is ready', async () => {
+  const { admin, said, init, finishedLevel } = openAdmin();
+  await init(['a', 'b']);
+  const names = ['first', 'second', 'third'] as const;
+  const attributes = { aggregated: false };
+  for (const name of names) {
+    const options = {
+      retentionOptions: { retentionPeriodDuration: '48h', blockSizeDuration: '2h' },
+      indexOptions: { enabled: true, blockSizeDuration: '2h' },
+      aggregationOptions: { aggregations: [attributes] },
+    };
+    await admin.namespaceAdd({ name, options }, plainRequest, signal);
+  }
+  const ready = (name: (typeof names)[number], dryRun = false): Promise<unknown> =>
+    admin.namespaceReady({ name }, { dryRun, force: false }, async () => {}, signal);
+  said.set('a', {});
+  said.set('b', { formatLevel: 1 });
+  await ready('first');
+  assert.equal(await finishedLevel(), 1, 'b is of an earlier release');
+  said.set('b', {});
+  await ready('second');
+  assert.equal(await finishedLevel(), 1, 'there are data: who upgrades says when');
+
+  const other = openAdmin();
+  await other.init(['a']);
+  const options = { ...(await admin.namespaces.get(signal)).value.get('first')!.options };
+  await other.admin.namespaces.update(
+    (registry) =>
+      new Map([
+        ...registry,
+        ['first', { name: 'first', options: { ...options, stagingStatus: 'UNKNOWN' } }],
+      ]),
+    signal,
+  );
+  other.said.set('a', {});
+  const of = (dryRun: boolean): Promise<unknown> =>
+    other.admin.namespaceReady({ name: 'first' }, { dryRun, force: false }, async () => {}, signal);
+  await of(true);
+  assert.equal(await other.finishedLevel(), 1, 'a dry run writes nothing');
+  await of(false);
+  assert.equal(await other.finishedLevel(), formatLevelNewest);
+});
+
 test('who cannot read what is written does not join', async () => {
   const { admin, said, init } = openAdmin();
   said.set('a', {});
