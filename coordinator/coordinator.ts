@@ -3,6 +3,8 @@
  * that is reached through the key-value store and the nodes' services.
  */
 import type { ClusterName } from '#cluster/kv/keys.ts';
+import type { RulesTarget } from '#cluster/admin/aggregation_rules.ts';
+import { RulesFollower } from '#cluster/aggregation_rules/rules_follower.ts';
 import { lookingFirst } from '#cluster/kv/looking_first.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import { writtenVersionOf } from '#cluster/metadata/written_version.ts';
@@ -57,6 +59,7 @@ import { selectMetrics } from './select/metrics.ts';
 import { featuresOf } from './promql/parse/features.ts';
 import { parseSelectors, PromqlEngine } from './promql/engine.ts';
 import { routesOf } from './api/routes.ts';
+import { configuredRules, publishRules } from './configured_rules.ts';
 import { openApiServer } from './http/server.ts';
 import { takesWrites } from './readiness.ts';
 import { peerClocksOf } from './writer_clock.ts';
@@ -106,6 +109,8 @@ const readinessMillisMax = 3_000;
  */
 export async function startCoordinator(options: CoordinatorOptions): Promise<Coordinator> {
   const { config, env, log, topology } = options;
+  // Before anything is opened: it may be refused.
+  const ownRules = configuredRules(config.aggregationRules);
   const features = featuresOf(config.promqlFeatures);
   const tagRules: TagRules = {
     nameValidation: config.nameValidation,
@@ -136,6 +141,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   const writtenVersion = (): number => writtenVersionOf(session, peerClocks, env.clock);
   const checkClock = (what: string): void => peerClocks.checkNotAhead(what);
   const readable = new ReadyNamespaces(topology);
+  const { kv, cluster } = options;
+  const rules = new RulesFollower({ kv, cluster, env, log }).start();
   const stop = new AbortController();
   const prove = (namespace: string, signal: AbortSignal): Promise<void> =>
     proveNamespace(session, namespace, env.clock.deadline(proofMillisMax, signal));
@@ -199,6 +206,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     turningOf,
     env.clock,
     () => readable.resolutions,
+    () => rules.known.sets,
   );
   const settings: QuerySettings = {
     timeoutMillis: config.queryTimeoutMillis,
@@ -311,6 +319,10 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     const metricsServer = await openMetrics(options);
     const placement = () => topology.view.placement;
     keepPromises(options, stop.signal);
+    const publishing =
+      ownRules === null
+        ? Promise.resolve()
+        : publishRules(rulesTargetOf(options), ownRules, log, stop.signal);
     void peerClocks.follow({ placement, nodeServiceOf: options.nodeOf }, stop.signal);
     return {
       api,
@@ -320,11 +332,13 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         stop.abort();
         // What it has accepted is answered: a query ends by itself after its timeout.
         await Promise.all([api.close(config.queryTimeoutMillis), metricsServer.close()]);
+        await Promise.all([publishing, rules[Symbol.asyncDispose]()]);
       },
     };
   } catch (error) {
     stop.abort();
     await api.close();
+    await rules[Symbol.asyncDispose]();
     throw error;
   }
 }
@@ -350,6 +364,11 @@ function keepPromises(options: CoordinatorOptions, signal: AbortSignal): void {
       log.debug({ error: messageOf(error) }, 'cannot promise since when namespaces are whole'),
     signal,
   );
+}
+
+function rulesTargetOf({ kv, cluster, env, topology }: CoordinatorOptions): RulesTarget {
+  const own = lookingFirst(kv, (until) => topology.refresh(until));
+  return { kv: own, cluster, clock: env.clock, random: env.random };
 }
 
 /** READY unaggregated namespaces of samples, listed anew only when the registry is another one. */
@@ -384,9 +403,8 @@ class ReadyNamespaces {
       if (!isReady(namespace) || !isOfWindows(namespace)) return [];
       const { name, completeSinceNanos = 0n } = namespace;
       const { retentionPeriodNanos: retentionNanos } = namespace.options.retentionOptions;
-      const { resolutionNanos, downsampleAll } = aggregationOf(namespace)!;
-      if (!downsampleAll) return [];
-      return [{ name, retentionNanos, resolutionNanos, completeSinceNanos }];
+      const { resolutionNanos, downsampleAll: takesAll } = aggregationOf(namespace)!;
+      return [{ name, retentionNanos, resolutionNanos, completeSinceNanos, takesAll }];
     });
     this.#all = [...namespaces.values()].filter(takes).map((namespace) => ({
       name: namespace.name,

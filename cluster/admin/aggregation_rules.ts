@@ -25,14 +25,16 @@ import {
   withRules,
 } from '../aggregation_rules/rule_set.ts';
 import { RuleSetStore } from '../aggregation_rules/rule_set_store.ts';
-import type { MappingRule, RollupRule } from '../aggregation_rules/rules.ts';
+import type { MappingRule, RollupRule, Rules } from '../aggregation_rules/rules.ts';
 import { rulesOfFile } from '../aggregation_rules/rules_file.ts';
-import { nextCutoverNanos } from '../aggregation_rules/rules_over_time.ts';
+import { ruleSetToStored } from '../aggregation_rules/rules_json.ts';
+import { defaultRuleSet, nextCutoverNanos } from '../aggregation_rules/rules_over_time.ts';
 import { Fields } from '../fields.ts';
 import type { ClusterName } from '../kv/keys.ts';
 import type { Kv } from '../kv/kv.ts';
-import { aggregationOf, type NamespaceRegistry } from '../namespaces/namespaces.ts';
+import { aggregationOf, type Namespace, type NamespaceRegistry } from '../namespaces/namespaces.ts';
 import { isOfSamples } from '../namespaces/samples.ts';
+import { ruleSetBytesMax } from '../limits.ts';
 import { NamespaceStore } from '../namespaces/store.ts';
 
 export interface RulesTarget {
@@ -50,6 +52,8 @@ export interface RulesChange {
   readonly force: boolean;
   /** Who changes it, for its history. */
   readonly by: string;
+  /** It comes from the configuration: others are not to change it. */
+  readonly isOfConfiguration?: boolean;
 }
 
 /** All sets, sorted by name. */
@@ -198,6 +202,25 @@ export async function ruleSetApply(
   return ruleSetToR2(name, next);
 }
 
+/**
+ * Has the rules of the coordinators' configuration be all that the set has which is meant where none is
+ * named; nobody but they changes it then.
+ * @returns its version
+ */
+export async function ruleSetPublish(
+  target: RulesTarget,
+  rules: Rules,
+  signal: AbortSignal,
+): Promise<number> {
+  const change = { dryRun: false, force: true, by: 'configuration', isOfConfiguration: true };
+  const { version } = await changed(target, defaultRuleSet, change, signal, (set, moment) => {
+    const applied = withRules(set, rules, moment);
+    if (isThere(applied) && (applied !== set || set.isOfConfiguration)) return applied;
+    return { ...applied, version: set.version + 1, isDeleted: false };
+  });
+  return version;
+}
+
 function withChanges<R extends { readonly name: string }>(
   histories: readonly RuleHistory<R>[],
   changes: readonly RuleChange<R>[],
@@ -315,7 +338,7 @@ function rulesOf<R extends { readonly name: string }>(kind: Kind<R>): RulesOfKin
 async function changed(
   target: RulesTarget,
   name: string,
-  { dryRun, force, by }: RulesChange,
+  { dryRun, force, by, isOfConfiguration = false }: RulesChange,
   signal: AbortSignal,
   next: (set: RuleSet, moment: ChangeMoment) => RuleSet,
 ): Promise<RuleSet> {
@@ -340,9 +363,8 @@ async function changed(
       }
       const after = next(current, moment);
       if (after === current) return current;
-      const kept = withoutBefore(after, nowNanos - longestSamplesNanos(registry));
       // By force it is of the API from now on, until a coordinator starts.
-      result = { ...kept, isOfConfiguration: false };
+      result = { ...keptHistory(after, registry, nowNanos), isOfConfiguration };
       return dryRun ? current : result;
     },
     signal,
@@ -357,10 +379,27 @@ function resolutionsOf(registry: NamespaceRegistry): bigint[] {
   });
 }
 
-/** For how long windows are made of samples. */
-function longestSamplesNanos(registry: NamespaceRegistry): bigint {
+/** Bytes of a set up to which its history is kept for reads of old windows. */
+const readHistoryBytesMax = ruleSetBytesMax / 4;
+
+/**
+ * Windows are made by what held while there are samples, and read by what held while there are
+ * windows; for these alone a long history is not kept.
+ */
+function keptHistory(set: RuleSet, registry: NamespaceRegistry, nowNanos: bigint): RuleSet {
+  const keptFor = (isMeant: (namespace: Namespace) => boolean): RuleSet =>
+    withoutBefore(set, nowNanos - longestRetentionNanos(registry, isMeant));
+  const ofReads = keptFor(() => true);
+  const bytes = JSON.stringify(ruleSetToStored(ofReads)).length;
+  return bytes <= readHistoryBytesMax ? ofReads : keptFor(isOfSamples);
+}
+
+function longestRetentionNanos(
+  registry: NamespaceRegistry,
+  isMeant: (namespace: Namespace) => boolean,
+): bigint {
   return [...registry.values()]
-    .filter(isOfSamples)
+    .filter(isMeant)
     .map(({ options }) => options.retentionOptions.retentionPeriodNanos)
     .reduce((a, b) => (b > a ? b : a), 0n);
 }

@@ -15,6 +15,7 @@ import {
   ruleSetCreate,
   ruleSetDelete,
   ruleSetGet,
+  ruleSetPublish,
   ruleSetsGet,
   ruleSetUpdate,
   ruleSetValidate,
@@ -157,12 +158,30 @@ test('what windows are not made by any more is forgotten', async () => {
   await ruleSetApply(world, 'default', file('b'), plain, signal);
   const ids = async (): Promise<number> =>
     (await new RuleSetStore(world.kv, cluster).get('default', signal)).mappingRules.length;
-  world.nowMillis += 48 * 3_600_000;
+  world.nowMillis += 8760 * 3_600_000;
   await ruleSetApply(world, 'default', file('b', 'c'), plain, signal);
-  assert.equal(await ids(), 3, 'windows of before the change are made again');
+  assert.equal(await ids(), 3, 'windows of before the change are read by it');
   world.nowMillis += 2 * 3_600_000;
   await ruleSetApply(world, 'default', file('b'), plain, signal);
   assert.equal(await ids(), 2);
+});
+
+test('rules of the configuration are published once, and stand until somebody is forced to change them', async () => {
+  const world = newWorld();
+  await withAggregated(world);
+  const published = (...names: string[]): Promise<number> =>
+    ruleSetPublish(world, rulesOfFile(file(...names), ''), signal);
+  await ruleSetApply(world, 'default', file('a'), plain, signal);
+  assert.equal(await published('a'), 2, 'they are of the configuration now');
+  assert.equal(await published('a'), 2);
+  assert.equal(await published('a', 'b'), 3);
+  const apply = (force: boolean): Promise<object> =>
+    ruleSetApply(world, 'default', file('c'), { ...plain, force }, signal);
+  await assert.rejects(apply(false), { code: 'CONFLICT', message: /comes from the configuration/ });
+  assert.equal(read(await apply(true)).version, 4);
+  assert.equal(await published('a', 'b'), 5);
+  assert.deepEqual(namesOf(await ruleSetGet(world, 'default', signal)), ['a', 'b']);
+  await assert.rejects(ruleSetDelete(world, 'default', plain, signal), { code: 'CONFLICT' });
 });
 
 test('changes of a set are all made or none, of the version that their author has seen', async () => {

@@ -25,6 +25,7 @@ export function nextCutoverNanos(nowNanos: bigint, resolutions: Iterable<bigint>
 export interface RulesStretch {
   readonly startNanos: bigint;
   readonly endNanos: bigint;
+  readonly rules: Rules;
   readonly matcher: RuleMatcher;
 }
 
@@ -35,6 +36,7 @@ export class RulesOverTime {
   readonly #cutovers: readonly bigint[];
   /** By the number of cut-overs that were before. */
   readonly #matchers: (RuleMatcher | undefined)[] = [];
+  readonly #rules: (Rules | undefined)[] = [];
   readonly #digests: (string | undefined)[] = [];
 
   constructor(set: RuleSet) {
@@ -59,7 +61,12 @@ export class RulesOverTime {
       const number = this.#numberOf(at);
       const cutover = this.#cutovers[number] ?? endNanos;
       const end = cutover < endNanos ? cutover : endNanos;
-      stretches.push({ startNanos: at, endNanos: end, matcher: this.#matcherOf(number) });
+      stretches.push({
+        startNanos: at,
+        endNanos: end,
+        rules: this.#rulesOf(number),
+        matcher: this.#matcherOf(number),
+      });
     }
     return stretches;
   }
@@ -70,7 +77,7 @@ export class RulesOverTime {
     let isNone = true;
     for (let at = startNanos; at < endNanos; ) {
       const number = this.#numberOf(at);
-      const digest = (this.#digests[number] ??= digestOf(rulesAt(this.#set, at)));
+      const digest = (this.#digests[number] ??= digestOf(this.#rulesOf(number)));
       if (digest !== '') isNone = false;
       parts.push(`${at}:${digest}`);
       at = this.#cutovers[number] ?? endNanos;
@@ -79,8 +86,12 @@ export class RulesOverTime {
   }
 
   #matcherOf(number: number): RuleMatcher {
+    return (this.#matchers[number] ??= new RuleMatcher(this.#rulesOf(number)));
+  }
+
+  #rulesOf(number: number): Rules {
     const nanos = number === 0 ? beforeAllRules : this.#cutovers[number - 1]!;
-    return (this.#matchers[number] ??= new RuleMatcher(rulesAt(this.#set, nanos)));
+    return (this.#rules[number] ??= rulesAt(this.#set, nanos));
   }
 
   /** How many cut-overs were before. */
@@ -116,6 +127,10 @@ export class RuleSetsOverTime {
 
   get isEmpty(): boolean {
     return this.#sets.size === 0;
+  }
+
+  get all(): readonly RulesOverTime[] {
+    return [...this.#sets.values()];
   }
 
   /** Null where there is none for a series. */

@@ -155,11 +155,6 @@ export function checkReadyable(registry: NamespaceRegistry, namespace: Namespace
   const aggregation = aggregationOf(namespace);
   if (aggregation === null) return;
   const cannot = `cannot make namespace ${namespace.name} ready: it is aggregated`;
-  if (!aggregation.downsampleAll) {
-    throw badRequest(
-      `${cannot} by rules (downsampleOptions.all is false), which are not applied yet`,
-    );
-  }
   if (isUnaggregated(namespace)) {
     throw badRequest(
       `${cannot} and takes samples (an element of aggregations with aggregated false)`,

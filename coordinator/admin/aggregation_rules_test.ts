@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { TestCoordinator } from '../coordinator_testing.ts';
 
 const mapping = { name: 'web', filter: 'app:web', storagePolicies: ['5m:90d'] };
@@ -67,4 +68,35 @@ test('rules are made, changed and deleted by the paths of M3', async () => {
   assert.equal((await ask('GET', `/default/rollup-rules/${rollup.id}`)).status, 404);
   assert.equal((await ask('DELETE', '/default')).status, 200);
   assert.deepEqual((await ask('GET', '')).json.namespaces, []);
+});
+
+test('rules of the configuration are published at the start, and refused when they are wrong', async () => {
+  const rules = `{mappingRules: [{name: web, filter: "app:web", drop: true}]}`;
+  await using coordinator = await TestCoordinator.open(`{downsample: {rules: ${rules}}}`);
+  const ask = (method: string, path: string, body?: object) =>
+    coordinator.send(
+      method,
+      `/r2/v1/namespaces${path}`,
+      body === undefined ? undefined : JSON.stringify(body),
+      { 'Content-Type': 'application/json' },
+    );
+  let set = await ask('GET', '/default');
+  for (let i = 0; set.status !== 200 && i < 500; i++) {
+    await setTimeout(10);
+    set = await ask('GET', '/default');
+  }
+  assert.deepEqual(
+    set.json.mappingRules.map(({ name, lastUpdatedBy }: Record<string, string>) => [
+      name,
+      lastUpdatedBy,
+    ]),
+    [['web', 'configuration']],
+  );
+  const refused = await ask('POST', '/default/mapping-rules', mapping);
+  assert.equal(refused.status, 409);
+  assert.match(refused.json.error, /downsample\.rules/);
+  await assert.rejects(
+    TestCoordinator.open('{downsample: {rules: {mappingRules: [{filter: "app"}]}}}'),
+    /coordinator\.downsample\.rules\.mappingRules\[0\]\.filter/,
+  );
 });

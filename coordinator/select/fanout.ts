@@ -3,6 +3,7 @@
  * or from those that have it between them (#cluster/namespaces/samples.ts); beside it those that hold messages answer with
  * a series for each numeric field.
  */
+import { noRuleSets, type RuleSetsOverTime } from '#cluster/aggregation_rules/rules_over_time.ts';
 import { samplesSince } from '#cluster/namespaces/samples.ts';
 import type { Schemas } from '#cluster/namespaces/schemas.ts';
 import type { ReadColumn } from '#engine/aggregation/floats.ts';
@@ -10,17 +11,24 @@ import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { formatDurationNanos, nanosPerMilli } from '#lib/time.ts';
-import { joinedLabels, joinedSeries } from './join.ts';
+import { joinedLabels, joinedRows, joinedSeries } from './join.ts';
 import { MessageSource } from './message_source.ts';
 import { type SamplesNamespace, SamplesSource } from './samples_source.ts';
 import type { SelectMetrics } from './metrics.ts';
-import { NamespaceSource, type ReadSession, type SourceSetup } from './namespace_source.ts';
+import {
+  NamespaceSource,
+  type ReadSession,
+  type SourceSetup,
+  within64Bits,
+} from './namespace_source.ts';
+import { PlacesByRules } from './places_by_rules.ts';
 import type {
   ChoosableStorage,
   LabelResult,
   Matcher,
   NamespaceChoice,
   QueryStorage,
+  Restriction,
   SeriesSource,
   SelectLimits,
   SelectRange,
@@ -30,7 +38,7 @@ import type {
   ThroughoutStorage,
   Timeline,
 } from './storage.ts';
-import { dividedRange, ThroughoutSource } from './throughout_source.ts';
+import { partsThroughout, ThroughoutSource } from './throughout_source.ts';
 import { type RecentSamples, WindowsSource } from './windows_source.ts';
 
 export type { ReadSession } from './namespace_source.ts';
@@ -41,9 +49,11 @@ export interface ReadableNamespace extends SamplesNamespace {
   readonly schemas: Schemas | null;
 }
 
-/** A READY namespace of windows of all series. */
+/** A READY namespace of windows. */
 export interface WindowsNamespace {
   readonly name: string;
+  /** Of all series of which no rule says something else. */
+  readonly takesAll: boolean;
   readonly retentionNanos: bigint;
   readonly resolutionNanos: bigint;
   /** What was before that had expired when it was made ready, or longer. */
@@ -84,6 +94,7 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
   readonly #setup: SourceSetup;
   readonly #clock: Pick<Clock, 'nowNanos'>;
   readonly #resolutions: () => readonly WindowsNamespace[];
+  readonly #rules: () => RuleSetsOverTime;
   /** Nothing is read from samples; windows that are not made yet are made of them. */
   readonly #isOfWindows: boolean;
 
@@ -98,8 +109,10 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     turningOf: (signal: AbortSignal) => Turning,
     clock: Pick<Clock, 'nowNanos'>,
     resolutions: () => readonly WindowsNamespace[] = () => [],
+    rules: () => RuleSetsOverTime = () => noRuleSets,
     isOfWindows = false,
   ) {
+    this.#rules = rules;
     this.#session = session;
     this.#turningOf = turningOf;
     this.#isOfWindows = isOfWindows;
@@ -121,6 +134,7 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
       this.#turningOf,
       this.#clock,
       () => resolutions,
+      this.#rules,
       choice.kind === 'windows',
     );
   }
@@ -154,19 +168,25 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     const nowNanos = this.#clock.nowNanos();
     const millisOf = (nanos: bigint): number => Number(nanos / nanosPerMilli);
     const ofSamples = this.#namespaces().filter(({ schemas }) => schemas === null);
+    const placed = resolutions
+      .map(({ name, resolutionNanos, retentionNanos, completeSinceNanos, takesAll }) => {
+        const keepsFrom = nowNanos - retentionNanos;
+        const from = completeSinceNanos > keepsFrom ? completeSinceNanos : keepsFrom;
+        return {
+          namespace: name,
+          resolutionMillis: millisOf(resolutionNanos),
+          fromMillis: millisOf(from),
+          takesAll,
+          policy: { resolutionNanos, retentionNanos },
+        };
+      })
+      .sort((a, b) => a.resolutionMillis - b.resolutionMillis);
+    const rules = this.#rules();
+    const areAllEverywhere = rules.isEmpty && resolutions.every(({ takesAll }) => takesAll);
     return {
       samplesFromMillis: millisOf(samplesSince(ofSamples, nowNanos)),
-      resolutions: resolutions
-        .map(({ name, resolutionNanos, retentionNanos, completeSinceNanos }) => {
-          const keepsFrom = nowNanos - retentionNanos;
-          const from = completeSinceNanos > keepsFrom ? completeSinceNanos : keepsFrom;
-          return {
-            namespace: name,
-            resolutionMillis: millisOf(resolutionNanos),
-            fromMillis: millisOf(from),
-          };
-        })
-        .sort((a, b) => a.resolutionMillis - b.resolutionMillis),
+      resolutions: placed,
+      places: areAllEverywhere ? null : new PlacesByRules(rules, placed),
     };
   }
 
@@ -176,13 +196,16 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     limits: SelectLimits,
     signal: AbortSignal,
     windows: SelectWindows | null = null,
+    restriction: Restriction | null = null,
   ): Promise<SelectResult> {
     if (windows !== null) {
-      return this.#ofWindows(windows, matchers, range, limits, signal);
+      return this.#ofWindows({ windows, restriction }, matchers, range, limits, signal);
     }
     return this.#counted('select', async (sources) =>
       joinedSeries(
-        await Promise.all(sources.map((each) => each.select(matchers, range, limits, signal))),
+        await Promise.all(
+          sources.map((each) => each.select(matchers, range, limits, signal, null, restriction)),
+        ),
         limits,
         signal,
       ),
@@ -196,10 +219,7 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    if (this.#isOfWindows) {
-      const { namespace } = dividedRange(this.timeline(), range)!;
-      return this.#ofWindows({ namespace, column }, matchers, range, limits, signal);
-    }
+    if (this.#isOfWindows) return this.#windowsThroughout(matchers, range, column, limits, signal);
     return this.#counted('select', async (sources) =>
       joinedSeries(
         await Promise.all(
@@ -304,27 +324,50 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     return sources;
   }
 
+  async #windowsThroughout(
+    matchers: readonly Matcher[],
+    range: SelectRange,
+    column: ReadColumn,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    const parts = partsThroughout(this.timeline(), [matchers], within64Bits(range));
+    const results = await Promise.all(
+      parts.map(({ of, restriction, range: part }) => {
+        const windows = { namespace: of!.namespace, column };
+        return this.#ofWindows({ windows, restriction }, matchers, part, limits, signal);
+      }),
+    );
+    return joinedRows(results, limits, () => this.#setup.turningOf(signal).work);
+  }
+
   #ofWindows(
-    windows: SelectWindows,
+    {
+      windows,
+      restriction,
+    }: { readonly windows: SelectWindows; readonly restriction: Restriction | null },
     matchers: readonly Matcher[],
     range: SelectRange,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    const source = new WindowsSource(this.#setup, windows, this.#recentOf(windows.namespace));
+    const recent = this.#recentOf(windows.namespace, restriction);
+    const source = new WindowsSource(this.#setup, windows, restriction, recent);
     return this.#noted('select', () => source.select(matchers, range, limits, signal));
   }
 
-  #recentOf(namespace: string): RecentSamples | null {
+  #recentOf(namespace: string, restriction: Restriction | null): RecentSamples | null {
     if (!this.#isOfWindows) return null;
     const ofFloats = this.#namespaces().filter(({ schemas }) => schemas === null);
-    const resolution = this.#resolutions().find(({ name }) => name === namespace);
     const timeline = this.#timeline();
-    if (ofFloats.length === 0 || resolution === undefined || timeline === null) return null;
+    const of = timeline?.resolutions.find((each) => each.namespace === namespace);
+    if (ofFloats.length === 0 || timeline === null || of === undefined) return null;
+    const nowMillis = Number(this.#clock.nowNanos() / nanosPerMilli);
+    const kept = of.takesAll ? null : (timeline.places?.kept(of, nowMillis) ?? null);
     return {
-      samples: new SamplesSource(this.#setup, ofFloats, this.#clock),
+      samples: new SamplesSource(this.#setup, ofFloats, this.#clock, restriction ?? kept),
       fromNanos: BigInt(timeline.samplesFromMillis) * nanosPerMilli,
-      resolutionNanos: resolution.resolutionNanos,
+      resolutionNanos: BigInt(of.resolutionMillis) * nanosPerMilli,
     };
   }
 

@@ -8,6 +8,7 @@ import { compareTexts } from '#lib/text_order.ts';
 import { unitePaced } from '#lib/turns/paced.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import { partialWarning, type SourceSetup } from './namespace_source.ts';
+import { pickedSeries } from './picked_series.ts';
 import type { LabelResult, SelectLimits, SelectResult } from './storage.ts';
 
 /** Of tags, IDs and chunks together. */
@@ -106,34 +107,6 @@ export async function distinctSeries(result: SelectResult, work: Work): Promise<
 
 /** About what it takes to look tags up, in units of work (lib/turns/turns.ts). */
 const keyUnits = 100;
-
-function pickedSeries(bundle: SeriesBundle, places: readonly number[]): SeriesBundle {
-  const picked = (
-    data: Uint8Array,
-    offset: Uint32Array,
-  ): { data: Uint8Array; offset: Uint32Array } => {
-    const offsets = new Uint32Array(places.length + 1);
-    const parts = places.map((place, i) => {
-      const part = data.subarray(offset[place]!, offset[place + 1]!);
-      offsets[i + 1] = offsets[i]! + part.length;
-      return part;
-    });
-    return { data: new Uint8Array(Buffer.concat(parts)), offset: offsets };
-  };
-  const tags = picked(bundle.tagsData, bundle.tagsOffset);
-  const ids = picked(bundle.idData, bundle.idOffset);
-  const chunks = picked(bundle.chunkData, bundle.chunkOffset);
-  return {
-    seriesCount: places.length,
-    tagsData: tags.data,
-    tagsOffset: tags.offset,
-    idScheme: Uint8Array.from(places, (place) => bundle.idScheme[place]!),
-    idData: ids.data,
-    idOffset: ids.offset,
-    chunkData: chunks.data,
-    chunkOffset: chunks.offset,
-  };
-}
 
 function joinedBundles(parts: readonly SeriesBundle[]): SeriesBundle {
   if (parts.length === 1) return parts[0]!;

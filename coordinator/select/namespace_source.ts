@@ -1,13 +1,16 @@
 /** One namespace as the query engines' storage: asks the session, and says in an answer what it is not. */
 import type { AggregateResult, Session } from '#cluster/session/session.ts';
+import { bundleBytes } from '#cluster/node/bundle_pages.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import { withRegexps } from '#engine/aside/regexps.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { queryOfMatcherLists, queryOfMatchers } from './matcher_query.ts';
+import { restricted } from './picked_series.ts';
 import type {
   LabelResult,
   Matcher,
+  Restriction,
   SeriesSource,
   SelectLimits,
   SelectRange,
@@ -33,11 +36,19 @@ export class NamespaceSource implements SeriesSource {
   readonly #setup: SourceSetup;
   readonly #name: string;
   readonly #holds: 'samples' | 'windows';
+  readonly #restriction: Restriction | null;
 
-  constructor(setup: SourceSetup, name: string, holds: 'samples' | 'windows' = 'samples') {
+  /** @param restriction to some of its series */
+  constructor(
+    setup: SourceSetup,
+    name: string,
+    holds: 'samples' | 'windows' = 'samples',
+    restriction: Restriction | null = null,
+  ) {
     this.#setup = setup;
     this.#name = name;
     this.#holds = holds;
+    this.#restriction = restriction;
   }
 
   async select(
@@ -112,7 +123,7 @@ export class NamespaceSource implements SeriesSource {
     const found = await this.#setup.session.fetch(
       {
         namespace: this.#name,
-        query,
+        query: this.#narrowed(query),
         ...within64Bits(range),
         fetchData,
         seriesLimit: limits.seriesMax,
@@ -122,8 +133,28 @@ export class NamespaceSource implements SeriesSource {
       signal,
     );
     this.#setup.onFetched(found.bundle.seriesCount);
-    limits.read?.add(this.#name, this.#holds, found.bundle.seriesCount);
-    return flagged(found);
+    const taken = await this.#taken(flagged(found), limits, signal);
+    limits.read?.add(this.#name, this.#holds, taken.bundle.seriesCount);
+    return taken;
+  }
+
+  #narrowed(query: IndexQuery): IndexQuery {
+    const within = this.#restriction?.within ?? null;
+    if (within === null) return query;
+    return query.kind === 'all' ? within : { kind: 'conjunction', queries: [query, within] };
+  }
+
+  async #taken(
+    result: SelectResult,
+    { memory }: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    const restriction = this.#restriction;
+    if (restriction === null) return result;
+    const { work } = this.#setup.turningOf(signal);
+    const taken = await restricted(result, restriction, work);
+    if (taken !== result) memory?.give(bundleBytes(result.bundle) - bundleBytes(taken.bundle));
+    return taken;
   }
 
   async #aggregate(
@@ -138,7 +169,7 @@ export class NamespaceSource implements SeriesSource {
     const found = await this.#setup.session.aggregate(
       {
         namespace: this.#name,
-        query,
+        query: this.#narrowed(query),
         ...within64Bits(range),
         tagNames,
         namesOnly,

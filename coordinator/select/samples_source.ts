@@ -10,6 +10,7 @@ import { NamespaceSource, type SourceSetup } from './namespace_source.ts';
 import type {
   LabelResult,
   Matcher,
+  Restriction,
   SeriesSource,
   SelectLimits,
   SelectRange,
@@ -26,13 +27,19 @@ export class SamplesSource implements SeriesSource {
   readonly #setup: SourceSetup;
   readonly #namespaces: readonly SamplesNamespace[];
   readonly #clock: Pick<Clock, 'nowNanos'>;
+  readonly #restriction: Restriction | null;
 
-  /** @param namespaces one at least, in the order in which they were made ready */
+  /**
+   * @param namespaces one at least, in the order in which they were made ready
+   * @param restriction to some of their series
+   */
   constructor(
     setup: SourceSetup,
     namespaces: readonly SamplesNamespace[],
     clock: Pick<Clock, 'nowNanos'>,
+    restriction: Restriction | null = null,
   ) {
+    this.#restriction = restriction;
     this.#setup = setup;
     this.#namespaces = namespaces;
     this.#clock = clock;
@@ -94,12 +101,18 @@ export class SamplesSource implements SeriesSource {
     );
   }
 
+  /** Some of its series. */
+  restrictedTo(restriction: Restriction | null): SamplesSource {
+    if (restriction === null) return this;
+    return new SamplesSource(this.#setup, this.#namespaces, this.#clock, restriction);
+  }
+
   #parts(range: SelectRange): SamplesPart<SamplesNamespace>[] {
     return samplesParts(this.#namespaces, range, this.#clock.nowNanos());
   }
 
   #sourceOf({ namespace }: SamplesPart<SamplesNamespace>): NamespaceSource {
-    return new NamespaceSource(this.#setup, namespace.name);
+    return new NamespaceSource(this.#setup, namespace.name, 'samples', this.#restriction);
   }
 
   async #joined(

@@ -5,6 +5,7 @@
  */
 import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import type { IndexQuery } from '#lib/index_query.ts';
 import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { NamespacesRead } from './namespaces_read.ts';
@@ -35,6 +36,8 @@ export interface Resolution {
   readonly resolutionMillis: number;
   /** Windows of before that are past its retention. */
   readonly fromMillis: number;
+  /** It has all series of which no rule says something else. */
+  readonly takesAll: boolean;
 }
 
 /** Which time is read from what. */
@@ -43,6 +46,51 @@ export interface Timeline {
   readonly samplesFromMillis: number;
   /** The finest first. */
   readonly resolutions: readonly Resolution[];
+  /** Which series are where; null where all are in all. */
+  readonly places: SeriesPlaces | null;
+}
+
+/** Some of the series that matchers take. */
+export interface Restriction {
+  /** Tells it from others. */
+  readonly key: string;
+  /** Whether a series is among them. @param tags canonical */
+  takes(tags: Uint8Array): boolean;
+  /** All of them are among these; null where the matchers alone say so. */
+  readonly within: IndexQuery | null;
+}
+
+/** What a part of the series is read from. */
+export interface SeriesPart {
+  /** Null for samples. */
+  readonly of: Resolution | null;
+  /** Null where all series are read from it. */
+  readonly restriction: Restriction | null;
+}
+
+export interface SeriesPlaces {
+  /**
+   * When series that matchers may take came to be somewhere else than before, ascending: the last
+   * ones, where these are many.
+   */
+  changes(
+    matcherLists: readonly (readonly Matcher[])[],
+    fromMillis: number,
+    toMillis: number,
+  ): readonly number[];
+  /**
+   * What each series is read from that matchers may take, in a range: the finest that has it
+   * throughout. No series is in two parts.
+   * @param sources null for samples; the finest first
+   */
+  parts(
+    matcherLists: readonly (readonly Matcher[])[],
+    sources: readonly (Resolution | null)[],
+    fromMillis: number,
+    toMillis: number,
+  ): readonly SeriesPart[];
+  /** Series that an aggregated namespace has at a time. */
+  kept(of: Resolution, atMillis: number): Restriction;
 }
 
 export interface SelectLimits {
@@ -68,6 +116,7 @@ export interface QueryStorage {
   timeline?(): Timeline | null;
   /**
    * @param windows in the place of samples
+   * @param restriction to some of the series
    * @throws {TsdbError} BAD_REQUEST over a limit, UNAVAILABLE without quorum, DEADLINE_EXCEEDED,
    * CANCELLED
    */
@@ -77,6 +126,7 @@ export interface QueryStorage {
     limits: SelectLimits,
     signal: AbortSignal,
     windows?: SelectWindows | null,
+    restriction?: Restriction | null,
   ): Promise<SelectResult>;
   /** Tag names, sorted. Several matcher lists are joined by OR; none means all series. */
   labelNames(

@@ -11,9 +11,12 @@ import type { SamplesSource } from './samples_source.ts';
 import type {
   LabelResult,
   Matcher,
+  Resolution,
+  Restriction,
   SelectLimits,
   SelectRange,
   SelectResult,
+  SeriesPart,
   SeriesSource,
   ThroughoutStorage,
   Timeline,
@@ -25,7 +28,8 @@ const cutUnitsAByte = 2;
 
 /** A range in two: where windows are asked, and where samples are. */
 export interface DividedRange {
-  readonly namespace: string;
+  /** The finest windows of all series. */
+  readonly of: Resolution;
   readonly windows: SelectRange;
   /** Null where all of it lies before. */
   readonly samples: SelectRange | null;
@@ -38,27 +42,74 @@ export interface DividedRange {
  */
 export function dividedRange(timeline: Timeline | null, range: SelectRange): DividedRange | null {
   if (timeline === null) return null;
-  const { samplesFromMillis, resolutions } = timeline;
+  const { samplesFromMillis } = timeline;
   const isOfWindows = samplesFromMillis === Number.POSITIVE_INFINITY;
   const samplesFromNanos = isOfWindows ? range.endNanos : BigInt(samplesFromMillis) * nanosPerMilli;
   if (range.startNanos >= samplesFromNanos && !isOfWindows) return null;
+  const whole = timeline.resolutions.filter(({ takesAll }) => takesAll || isOfWindows);
+  if (whole.length === 0) return null;
   const startMillis = Number(range.startNanos / nanosPerMilli);
-  const furthest = resolutions.reduce((a, b) => (b.fromMillis < a.fromMillis ? b : a));
-  const { namespace, fromMillis, resolutionMillis } =
-    resolutions.find((each) => each.fromMillis <= startMillis) ?? furthest;
-  if (fromMillis >= samplesFromMillis) return null;
+  const furthest = whole.reduce((a, b) => (b.fromMillis < a.fromMillis ? b : a));
+  const of = whole.find((each) => each.fromMillis <= startMillis) ?? furthest;
+  if (of.fromMillis >= samplesFromMillis) return null;
   const { startNanos, endNanos } = range;
   // Where a window ends: what is in it is not asked of samples, too.
-  const resolutionNanos = BigInt(resolutionMillis) * nanosPerMilli;
+  const resolutionNanos = BigInt(of.resolutionMillis) * nanosPerMilli;
   const before = samplesFromNanos - 1n;
   const seamNanos = before - (before % resolutionNanos) + resolutionNanos + 1n;
-  if (isOfWindows || endNanos <= seamNanos) return { namespace, windows: range, samples: null };
+  if (isOfWindows || endNanos <= seamNanos) return { of, windows: range, samples: null };
   return {
-    namespace,
+    of,
     windows: { startNanos, endNanos: seamNanos },
     samples: { startNanos: seamNanos, endNanos },
   };
 }
+
+/** What is asked for a part of the series, in a part of the time. */
+export interface AskedPart extends SeriesPart {
+  readonly range: SelectRange;
+  /** Rows of before are asked of somebody else. */
+  readonly isBehindSeam: boolean;
+}
+
+/** Who is asked for all rows of a range that there are. */
+export function partsThroughout(
+  timeline: Timeline | null,
+  matcherLists: readonly (readonly Matcher[])[],
+  range: SelectRange,
+): AskedPart[] {
+  const divided = dividedRange(timeline, range);
+  const samples = divided === null ? range : divided.samples;
+  const isBehindSeam = divided !== null;
+  const resolutions = timeline?.resolutions ?? [];
+  const places = timeline?.places ?? null;
+  const partsOf = (
+    sources: readonly (Resolution | null)[],
+    range: SelectRange,
+    isBehindSeam: boolean,
+  ): AskedPart[] => {
+    const parts =
+      places === null
+        ? [{ of: sources[0]!, restriction: null }]
+        : places.parts(matcherLists, sources, millisOf(range.startNanos), millisOf(range.endNanos));
+    return parts.map((part) => ({ ...part, range, isBehindSeam }));
+  };
+  const parts: AskedPart[] = [];
+  if (divided !== null) {
+    const { of, windows } = divided;
+    const startMillis = millisOf(windows.startNanos);
+    const isAsked = (each: Resolution): boolean =>
+      each === of || (places !== null && each.fromMillis <= startMillis);
+    parts.push(...partsOf(resolutions.filter(isAsked), windows, false));
+  }
+  if (samples !== null) {
+    const others = places === null ? [] : resolutions;
+    parts.push(...partsOf([null, ...others], samples, isBehindSeam));
+  }
+  return parts;
+}
+
+const millisOf = (nanos: bigint): number => Number(nanos / nanosPerMilli);
 
 export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
   readonly #setup: SourceSetup;
@@ -76,17 +127,46 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
     range: SelectRange,
     limits: SelectLimits,
     signal: AbortSignal,
+    _windows: null = null,
+    restriction: Restriction | null = null,
   ): Promise<SelectResult> {
-    return this.#samples.select(matchers, range, limits, signal);
+    return this.#samples.restrictedTo(restriction).select(matchers, range, limits, signal);
   }
 
+  /** Of the newest time; what no samples are kept of has the last values of its windows. */
   selectAny(
     matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    return this.#samples.selectAny(matcherLists, range, limits, signal);
+    const timeline = this.#timeline;
+    if (timeline === null || timeline.places === null) {
+      return this.#samples.selectAny(matcherLists, range, limits, signal);
+    }
+    const sources = [null, ...timeline.resolutions];
+    const { startNanos, endNanos } = within64Bits(range);
+    const parts = timeline.places.parts(
+      matcherLists,
+      sources,
+      millisOf(startNanos),
+      millisOf(endNanos),
+    );
+    return this.#joined(
+      limits,
+      signal,
+      parts.map(({ of, restriction }) => {
+        const source =
+          of === null
+            ? this.#samples.restrictedTo(restriction)
+            : new WindowsSource(
+                this.#setup,
+                { namespace: of.namespace, column: 'last' },
+                restriction,
+              );
+        return source.selectAny(matcherLists, range, limits, signal);
+      }),
+    );
   }
 
   /** @param column what windows give in the place of samples */
@@ -97,24 +177,33 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    const divided = dividedRange(this.#timeline, within64Bits(range));
-    if (divided === null) return this.select(matchers, range, limits, signal);
-    const { namespace, windows, samples } = divided;
-    const source = new WindowsSource(this.#setup, { namespace, column });
-    return this.#joined(limits, signal, [
-      source.select(matchers, windows, limits, signal),
-      ...(samples === null ? [] : [this.#inside(matchers, samples, limits, signal)]),
-    ]);
+    const parts = partsThroughout(this.#timeline, [matchers], within64Bits(range));
+    return this.#joined(
+      limits,
+      signal,
+      parts.map(({ of, restriction, range: part, isBehindSeam }) => {
+        if (of !== null) {
+          const windows = { namespace: of.namespace, column };
+          const source = new WindowsSource(this.#setup, windows, restriction);
+          return source.select(matchers, part, limits, signal);
+        }
+        const samples = this.#samples.restrictedTo(restriction);
+        return isBehindSeam
+          ? this.#inside(samples, matchers, part, limits, signal)
+          : samples.select(matchers, part, limits, signal);
+      }),
+    );
   }
 
   /** Without rows of the time before, which are in windows. */
   async #inside(
+    samples: SamplesSource,
     matchers: readonly Matcher[],
     range: SelectRange,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    const result = await this.select(matchers, range, limits, signal);
+    const result = await samples.select(matchers, range, limits, signal);
     const inside = [range.startNanos, range.endNanos] as const;
     return withChunks(this.#setup, result, limits, signal, async (chunks, work) => {
       if (work.spend(cutUnitsAByte * chunks.length)) await work.pause();
@@ -131,7 +220,9 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
     return this.#joined(
       limits,
       signal,
-      this.#asked(range, (source, part) => source.series(matcherLists, part, limits, signal)),
+      this.#asked(matcherLists, range, (source, part) =>
+        source.series(matcherLists, part, limits, signal),
+      ),
     );
   }
 
@@ -141,7 +232,7 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<LabelResult> {
-    return this.#labels(range, signal, (source, part) =>
+    return this.#labels(matcherLists, range, signal, (source, part) =>
       source.labelNames(matcherLists, part, limits, signal),
     );
   }
@@ -153,20 +244,25 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<LabelResult> {
-    return this.#labels(range, signal, (source, part) =>
+    return this.#labels(matcherLists, range, signal, (source, part) =>
       source.labelValues(name, matcherLists, part, limits, signal),
     );
   }
 
   #asked<Result>(
+    matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
     ask: (source: SeriesSource, range: SelectRange) => Result,
   ): Result[] {
-    const divided = dividedRange(this.#timeline, range);
-    if (divided === null) return [ask(this.#samples, range)];
-    const { namespace, windows, samples } = divided;
-    const before = ask(new NamespaceSource(this.#setup, namespace, 'windows'), windows);
-    return samples === null ? [before] : [before, ask(this.#samples, samples)];
+    const parts = partsThroughout(this.#timeline, matcherLists, within64Bits(range));
+    return parts.map(({ of, restriction, range: part }) =>
+      ask(
+        of === null
+          ? this.#samples.restrictedTo(restriction)
+          : new NamespaceSource(this.#setup, of.namespace, 'windows', restriction),
+        part,
+      ),
+    );
   }
 
   async #joined(
@@ -178,11 +274,12 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
   }
 
   async #labels(
+    matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
     signal: AbortSignal,
     ask: (source: SeriesSource, range: SelectRange) => Promise<LabelResult>,
   ): Promise<LabelResult> {
-    const results = await Promise.all(this.#asked(range, ask));
+    const results = await Promise.all(this.#asked(matcherLists, range, ask));
     return joinedLabels(results, () => this.#setup.turningOf(signal).work);
   }
 }

@@ -75,11 +75,14 @@ test('what lies before the samples goes to the finest windows that have all of i
     namespace,
     resolutionMillis,
     fromMillis: fromHours * hour,
+    takesAll: true,
   });
   const timeline = {
     samplesFromMillis: 100 * hour,
     resolutions: [resolutionOf('fine', 60_000, 50), resolutionOf('coarse', hour, 10)],
+    places: null,
   };
+  const [fine, coarse] = timeline.resolutions;
   const nanosOf = (hours: number) => BigInt(hours * hour) * 1_000_000n;
   const divided = (fromHours: number, toHours: number) =>
     dividedRange(timeline, { startNanos: nanosOf(fromHours), endNanos: nanosOf(toHours) });
@@ -91,22 +94,22 @@ test('what lies before the samples goes to the finest windows that have all of i
   assert.equal(dividedRange(null, rangeOf(0, 1)), null);
   // The window that ends at the seam is asked, samples after it.
   assert.deepEqual(divided(60, 120), {
-    namespace: 'fine',
+    of: fine,
     windows: { startNanos: nanosOf(60), endNanos: nanosOf(100) + 1n },
     samples: { startNanos: nanosOf(100) + 1n, endNanos: nanosOf(120) },
   });
   const inHour = { ...timeline, samplesFromMillis: 100 * hour - 1_000 };
   assert.deepEqual(dividedRange(inHour, rangeOf(20, 120)), {
-    namespace: 'coarse',
+    of: coarse,
     windows: { startNanos: nanosOf(20), endNanos: nanosOf(100) + 1n },
     samples: { startNanos: nanosOf(100) + 1n, endNanos: nanosOf(120) },
   });
   assert.deepEqual(divided(20, 30), {
-    namespace: 'coarse',
+    of: coarse,
     windows: rangeOf(20, 30),
     samples: null,
   });
-  assert.equal(divided(0, 120)!.namespace, 'coarse');
+  assert.equal(divided(0, 120)!.of.namespace, 'coarse');
   // Windows that go back no further than samples tell nothing more.
   const short = { ...timeline, resolutions: [resolutionOf('short', 60_000, 100)] };
   assert.equal(dividedRange(short, rangeOf(0, 120)), null);

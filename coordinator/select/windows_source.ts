@@ -7,6 +7,7 @@ import { NamespaceSource, type SourceSetup, within64Bits } from './namespace_sou
 import { floorTo, greater, lesser, recentWindows } from './recent_windows.ts';
 import type {
   Matcher,
+  Restriction,
   SelectLimits,
   SelectRange,
   SelectResult,
@@ -31,16 +32,33 @@ export class WindowsSource {
   readonly #source: NamespaceSource;
   readonly #recent: RecentSamples | null;
 
-  /** @param recent null for what nodes have made alone */
-  constructor(setup: SourceSetup, windows: SelectWindows, recent: RecentSamples | null = null) {
+  /**
+   * @param restriction to some of its series
+   * @param recent null for what nodes have made alone
+   */
+  constructor(
+    setup: SourceSetup,
+    windows: SelectWindows,
+    restriction: Restriction | null = null,
+    recent: RecentSamples | null = null,
+  ) {
     this.#setup = setup;
     this.#windows = windows;
-    this.#source = new NamespaceSource(setup, windows.namespace, 'windows');
+    this.#source = new NamespaceSource(setup, windows.namespace, 'windows', restriction);
     this.#recent = recent;
   }
 
-  async select(
+  select(
     matchers: readonly Matcher[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    return this.selectAny([matchers], range, limits, signal);
+  }
+
+  async selectAny(
+    matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
     limits: SelectLimits,
     signal: AbortSignal,
@@ -53,23 +71,23 @@ export class WindowsSource {
     const folded =
       endNanos > cutNanos ? { startNanos: greater(startNanos, cutNanos), endNanos } : null;
     const parts = await Promise.all([
-      made === null ? null : this.#made(matchers, made, limits, signal),
+      made === null ? null : this.#made(matcherLists, made, limits, signal),
       folded === null || recent === null
         ? null
-        : this.#folded(recent, matchers, folded, limits, signal),
+        : this.#folded(recent, matcherLists, folded, limits, signal),
     ]);
     const results = parts.filter((part) => part !== null);
     return joinedRows(results, limits, () => this.#setup.turningOf(signal).work);
   }
 
   async #made(
-    matchers: readonly Matcher[],
+    matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
     const { column } = this.#windows;
-    const result = await this.#source.select(matchers, range, limits, signal);
+    const result = await this.#source.selectAny(matcherLists, range, limits, signal);
     const inside = [range.startNanos, range.endNanos] as const;
     return withChunks(this.#setup, result, limits, signal, async (chunks, work) => {
       const { floats, typed } = apart([chunks]);
@@ -86,7 +104,7 @@ export class WindowsSource {
   /** @param range of ends of windows */
   async #folded(
     { samples, resolutionNanos }: RecentSamples,
-    matchers: readonly Matcher[],
+    matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
     limits: SelectLimits,
     signal: AbortSignal,
@@ -97,7 +115,7 @@ export class WindowsSource {
       startNanos: floorTo(range.startNanos - 1n, resolutionNanos) + 1n,
       endNanos: floorTo(range.endNanos - 1n, resolutionNanos) + 1n,
     };
-    const result = await samples.select(matchers, rows, limits, signal);
+    const result = await samples.selectAny(matcherLists, rows, limits, signal);
     return withChunks(this.#setup, result, limits, signal, (chunks, work) =>
       recentWindows(chunks, rows, resolutionNanos, column, work),
     );

@@ -12,7 +12,7 @@ import { Turns } from '#lib/turns/turns.ts';
 import { MemoryStorage } from '#test/conformance/promql/memory_storage.ts';
 import type { SourceSetup } from './namespace_source.ts';
 import { recentWindows } from './recent_windows.ts';
-import type { SelectResult, SeriesSource } from './storage.ts';
+import type { Matcher, SelectRange, SelectResult, SeriesSource } from './storage.ts';
 import { WindowsSource } from './windows_source.ts';
 
 const { signal } = new AbortController();
@@ -42,11 +42,13 @@ function windowsOf(hours: number, endMillis: number, series = 1): Promise<Select
     }
   }
   const recent = {
-    samples: storage as unknown as SeriesSource,
+    samples: {
+      selectAny: ([matchers]: Matcher[][], range: SelectRange) => storage.select(matchers!, range),
+    } as unknown as SeriesSource,
     fromNanos: BigInt(now - 48 * hour) * nanosPerMilli,
     resolutionNanos: BigInt(minute) * nanosPerMilli,
   };
-  const source = new WindowsSource(setup, { namespace: 'minutes', column: 'last' }, recent);
+  const source = new WindowsSource(setup, { namespace: 'minutes', column: 'last' }, null, recent);
   const range = {
     startNanos: BigInt(now - hours * hour) * nanosPerMilli + 1n,
     endNanos: BigInt(endMillis) * nanosPerMilli + 1n,

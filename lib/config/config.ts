@@ -448,6 +448,7 @@ function resolveCoordinator(
       isEnabled: section.metadata.enabled,
       entriesMax: section.metadata.maxEntries,
     },
+    aggregationRules: section.downsample?.rules,
     memoryBytesMax: section.memoryMax,
   };
 }

@@ -10,6 +10,7 @@ import {
   count,
   countPositive,
   durationMillis,
+  documented,
   durationPositive,
   flag,
   formatSize,
@@ -179,7 +180,30 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
     })
     .optional(),
   writeForwarding: notSupported('forwarding of writes'),
-  downsample: notSupported('aggregation of metrics'),
+  downsample: z
+    .strictObject({
+      // What they say is checked where they are used.
+      rules: documented(z.unknown(), { kind: 'value', type: 'rules' }).optional(),
+      matcher: z
+        .strictObject({
+          namespaceTag: z
+            .literal('__m3_namespace__', 'not supported: another tag than __m3_namespace__')
+            .optional(),
+          ...tunings('cache', 'requireNamespaceWatchOnInit'),
+        })
+        .optional(),
+      remoteAggregator: notSupported('an aggregator of another process'),
+      ...tunings(
+        'aggregationTypes',
+        'bufferPastLimits',
+        'counterElemPool',
+        'entryTTL',
+        'gaugeElemPool',
+        'timerElemPool',
+        'untimedRollups',
+      ),
+    })
+    .optional(),
   ingest: notSupported('ingestion from the aggregator'),
   carbon: notSupported('dotted-path ingestion'),
   middleware: notSupported('middleware settings'),

@@ -99,6 +99,7 @@ export interface CoordinatorSection {
     readonly retention: number;
   };
   readonly metadata: { readonly enabled: boolean; readonly maxEntries: number };
+  readonly downsample?: { readonly rules?: unknown } | undefined;
   readonly lookbackDuration: number;
   readonly memoryMax: number;
 }

@@ -42,8 +42,11 @@ export const pathSeparator = '\u0000';
 /** Nesting deeper than this is refused: it bounds what aliases can build. */
 const depthMax = 64;
 
-/** Nodes in one file of a configuration; more are refused for the same reason. */
-const nodesUsuallyMax = 10_000;
+/**
+ * Nodes in one file of a configuration; more are refused for the same reason. Ten thousand rules of
+ * aggregation have some three hundred thousand.
+ */
+const nodesUsuallyMax = 500_000;
 
 /**
  * Reads and merges configuration files.

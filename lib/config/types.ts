@@ -48,6 +48,8 @@ export interface CoordinatorConfig {
     readonly retentionMillis: number;
   };
   readonly metadata: { readonly isEnabled: boolean; readonly entriesMax: number };
+  /** Aggregation rules as they are written; undefined when there are none. */
+  readonly aggregationRules: unknown;
   /** For the table of series that pass through writes. */
   readonly memoryBytesMax: number;
 }

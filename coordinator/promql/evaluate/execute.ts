@@ -9,6 +9,7 @@ import { executionError } from '../words/errors.ts';
 import { evaluateCall } from './calls.ts';
 import type { Evaluator } from '../rows/evaluator.ts';
 import { stitched } from '../rows/stitched.ts';
+import { united } from '../rows/united.ts';
 import { evaluateInfo } from './info.ts';
 import { RowOperator } from './row_operator.ts';
 import { withoutNames } from '../rows/names.ts';
@@ -86,6 +87,7 @@ export class Executor implements Evaluator {
       case 'select':
       case 'window':
       case 'stitched':
+      case 'united':
       case 'info':
       case 'aggregate':
       case 'rangeVector':
@@ -163,6 +165,8 @@ export class Executor implements Evaluator {
         return evaluateWindow(plan, this);
       case 'stitched':
         return stitched(plan, this);
+      case 'united':
+        return united(plan, this);
       case 'repeat':
         return new RepeatedRows(await this.vector(plan.input), plan.grid.stepCount);
       case 'negate': {

@@ -231,7 +231,7 @@ async function lookUp(plan: InfoPlan, input: Input, context: Context): Promise<F
   const range = selectRangeOf(plan.reference, plan.grid.stepCount);
   const windows =
     plan.of === null ? null : { namespace: plan.of.namespace, column: 'last' as const };
-  const [fetched] = await context.reads.read([{ matchers, range, windows }]);
+  const [fetched] = await context.reads.read([{ matchers, range, windows, restriction: null }]);
   const courses = await new Targets(plan, input, fetched!, context).courses();
   context.reads.release(fetched!);
   return { labels: fetched!.labels, courses };

@@ -88,6 +88,9 @@ class Counter {
         }
         return;
       }
+      case 'united':
+        for (const part of plan.parts) await this.add(part, samples);
+        return;
       case 'call':
         for (const argument of plan.args) await this.add(argument, samples);
         return;

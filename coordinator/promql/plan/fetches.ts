@@ -1,7 +1,7 @@
 /** The reads of a query, each once, and which rows they are of. */
 import type { WindowExtension } from '#engine/histograms/windows/extended_windows.ts';
 import { nanosPerMilli } from '#lib/time.ts';
-import type { Matcher, SelectRange, SelectWindows } from '../../select/storage.ts';
+import type { Matcher, Restriction, SelectRange, SelectWindows } from '../../select/storage.ts';
 import type { Look } from './looks.ts';
 import type { Fetch, Grid, Reference } from './plan.ts';
 
@@ -15,19 +15,26 @@ export class Fetches {
 
   /**
    * @param windows in the place of samples
+   * @param restriction to some of the series
    * @returns its index
    */
-  add(matchers: readonly Matcher[], range: SelectRange, windows: SelectWindows | null): number {
+  add(
+    matchers: readonly Matcher[],
+    range: SelectRange,
+    windows: SelectWindows | null,
+    restriction: Restriction | null,
+  ): number {
     const key = JSON.stringify([
       matchers.map(({ name, kind, value }) => [name, kind, value]),
       String(range.startNanos),
       String(range.endNanos),
       windows,
+      restriction?.key ?? null,
     ]);
     const known = this.#byKey.get(key);
     if (known !== undefined) return known;
     this.#byKey.set(key, this.#all.length);
-    return this.#all.push({ matchers, range, windows }) - 1;
+    return this.#all.push({ matchers, range, windows, restriction }) - 1;
   }
 }
 

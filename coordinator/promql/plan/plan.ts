@@ -1,7 +1,13 @@
 /** What a query comes to: a tree of nodes, each with the grid of times it is evaluated on, and what is read for all of them. */
 import type { WindowExtension } from '#engine/histograms/windows/extended_windows.ts';
 import type { WindowFunction } from '#engine/window_functions/windows.ts';
-import type { Matcher, Resolution, SelectRange, SelectWindows } from '../../select/storage.ts';
+import type {
+  Matcher,
+  Resolution,
+  Restriction,
+  SelectRange,
+  SelectWindows,
+} from '../../select/storage.ts';
 import type {
   AggregateOperator,
   BinaryOperator,
@@ -138,8 +144,16 @@ export interface StitchedPlan extends NodeBase {
   readonly parts: readonly Plan[];
 }
 
+/** A vector of which some series are read from one resolution, and others from another one. */
+export interface UnitedPlan extends NodeBase {
+  readonly kind: 'united';
+  /** Each on the whole grid; no series is read for two of them. */
+  readonly parts: readonly Plan[];
+}
+
 export type Plan =
   | StitchedPlan
+  | UnitedPlan
   | NumberPlan
   | StringPlan
   | SelectPlan
@@ -157,6 +171,8 @@ export interface Fetch {
   readonly range: SelectRange;
   /** In the place of samples. */
   readonly windows: SelectWindows | null;
+  /** To some of the series. */
+  readonly restriction: Restriction | null;
 }
 
 export interface QueryPlan {

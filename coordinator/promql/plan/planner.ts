@@ -6,7 +6,13 @@
  */
 import type { WindowExtension } from '#engine/histograms/windows/extended_windows.ts';
 import type { WindowFunction } from '#engine/window_functions/windows.ts';
-import type { Matcher, Resolution, SelectWindows, Timeline } from '../../select/storage.ts';
+import type {
+  Matcher,
+  Resolution,
+  Restriction,
+  SeriesPart,
+  Timeline,
+} from '../../select/storage.ts';
 import { trimOperators, typeOf, unwrapParens } from '../parse/ast.ts';
 import type {
   Binary,
@@ -99,6 +105,8 @@ const askedOfHistograms: ReadonlyMap<string, AskedOfHistograms> = new Map([
 
 const ineffectiveSort =
   'sort is ineffective for range queries since results are always ordered by labels';
+
+const allOfSamples: SeriesPart = { of: null, restriction: null };
 
 class Planner {
   readonly #options: PlanOptions;
@@ -237,7 +245,7 @@ class Planner {
       .map(unwrapParens)
       .filter((inner) => inner.kind === 'matrixSelector');
     const [inner] = selectors;
-    if (inner === undefined) return this.#windowOf(expr, windowFunction, grid, null);
+    if (inner === undefined) return this.#windowOf(expr, windowFunction, grid, null, null);
     checkExtension(expr.name, inner);
     const rangeMillis = this.#millis(inner.range, false);
     const { lookbackMillis } = this.#options;
@@ -250,18 +258,20 @@ class Planner {
       (of) =>
         rangeOverWindows(rangeMillis, of) +
         (looksBefore(of) ? lookbackOverWindows(lookbackMillis, of) : 0),
-      (part, of) => {
-        if (of === null) return this.#windowOf(expr, windowFunction, part, null);
+      (part, { of, restriction }) => {
+        if (of === null) return this.#windowOf(expr, windowFunction, part, null, restriction);
         return planOverWindows(
           { call: expr, windowFunction, rangeMillis, grid: part, of },
           {
             lookbackMillis,
             warnings: this.warnings,
             infos: this.infos,
-            over: (function_, windows) => this.#windowOf(expr, function_, part, windows),
+            over: (function_, windows) =>
+              this.#windowOf(expr, function_, part, windows, restriction),
           },
         );
       },
+      inner.selector.matchers,
     );
   }
 
@@ -271,6 +281,7 @@ class Planner {
     windowFunction: WindowFunction,
     grid: Grid,
     windows: WindowsRead | null,
+    restriction: Restriction | null,
   ): WindowPlan {
     const { span } = expr;
     let source: Source | SubquerySource | null = null;
@@ -280,7 +291,7 @@ class Planner {
       if (inner.kind === 'matrixSelector' || inner.kind === 'subquery') {
         // It is told of at the place of the first argument, whichever that is.
         const place = unwrapParens(expr.args[0]!).span;
-        source = { ...this.#rangeSource(inner, grid, windows), span: place };
+        source = { ...this.#rangeSource(inner, grid, windows, restriction), span: place };
       } else parameters.push(this.plan(inner, grid));
     }
     return {
@@ -295,26 +306,35 @@ class Planner {
   }
 
   /**
-   * A plan of each stretch of steps that one resolution is read for.
+   * A plan of each stretch of steps, and in it of each part of the series, that one resolution is read for.
    * @param rangeOf how far back a step looks
+   * @param matchers of the series; null where all are read from one resolution
    */
   #stitched(
     look: Look,
     span: Span,
     grid: Grid,
     rangeOf: (of: Resolution | null) => number,
-    planOf: (grid: Grid, of: Resolution | null) => Plan,
+    planOf: (grid: Grid, part: SeriesPart) => Plan,
+    matchers: readonly Matcher[] | null,
   ): Plan {
     const { timeline } = this.#options;
-    if (timeline === null) return planOf(grid, null);
+    if (timeline === null) return planOf(grid, allOfSamples);
     const looking = { ...referenceOf(look, grid), stepCount: grid.stepCount };
-    const stretches = stretchesOf(timeline, looking, rangeOf);
-    if (stretches.length === 1) return planOf(grid, stretches[0]!.of);
+    const stretches =
+      matchers === null
+        ? stretchesOf({ ...timeline, places: null }, looking, rangeOf, [])
+        : stretchesOf(timeline, looking, rangeOf, matchers);
+    const united = (grid: Grid, parts: readonly SeriesPart[]): Plan => {
+      const plans = parts.map((part) => planOf(grid, part));
+      return plans.length === 1 ? plans[0]! : { kind: 'united', grid, span, parts: plans };
+    };
+    if (stretches.length === 1) return united(grid, stretches[0]!.parts);
     const { startMillis, stepMillis } = grid;
-    const parts = stretches.map(({ from, count, of }) =>
-      planOf({ startMillis: startMillis + from * stepMillis, stepMillis, stepCount: count }, of),
+    const plans = stretches.map(({ from, count, parts }) =>
+      united({ startMillis: startMillis + from * stepMillis, stepMillis, stepCount: count }, parts),
     );
-    return { kind: 'stitched', grid, span, parts };
+    return { kind: 'stitched', grid, span, parts: plans };
   }
 
   #info(call: Call, grid: Grid): Plan {
@@ -326,7 +346,8 @@ class Planner {
       call.span,
       grid,
       (of) => lookbackOverWindows(lookbackMillis, of),
-      (part, of) => this.#infoOf(call, look, part, of),
+      (part, { of }) => this.#infoOf(call, look, part, of),
+      null,
     );
   }
 
@@ -380,6 +401,7 @@ class Planner {
       grid,
       (of) => lookbackOverWindows(lookbackMillis, of),
       (part, of) => this.#selectOf(selector, part, output, of),
+      selector.matchers,
     );
   }
 
@@ -387,7 +409,7 @@ class Planner {
     selector: VectorSelector,
     grid: Grid,
     output: SelectOutput,
-    of: Resolution | null,
+    { of, restriction }: SeriesPart,
   ): SelectPlan {
     const lookbackMillis = lookbackOverWindows(this.#options.lookbackMillis, of);
     const windows = of === null ? null : { namespace: of.namespace, column: 'last' as const };
@@ -397,7 +419,8 @@ class Planner {
       selector.extension === 'smoothed' && output === 'value'
         ? { kind: 'smoothed', beforeMillis: 0, afterMillis: lookbackMillis }
         : null;
-    const source = this.#source(selector, grid, lookbackMillis, extension, span, windows);
+    const rows = { windows, restriction };
+    const source = this.#source(selector, grid, lookbackMillis, extension, span, rows);
     return { kind: 'select', grid, span, source, output };
   }
 
@@ -414,6 +437,7 @@ class Planner {
     expr: MatrixSelector | Subquery,
     grid: Grid,
     windows: WindowsRead | null = null,
+    restriction: Restriction | null = null,
   ): Source | SubquerySource {
     if (expr.kind === 'matrixSelector') {
       const { selector, span } = expr;
@@ -421,7 +445,8 @@ class Planner {
       const extension =
         this.#extensionOfRange(selector, lookbackMillis) ?? windows?.extension ?? null;
       const rangeMillis = windows?.rangeMillis ?? this.#millis(expr.range, false);
-      return this.#source(selector, grid, rangeMillis, extension, span, windows);
+      const rows = { windows, restriction };
+      return this.#source(selector, grid, rangeMillis, extension, span, rows);
     }
     const { startMillis, stepMillis } = referenceOf(this.#lookOf(expr), grid);
     const endMillis = startMillis + stepMillis * Math.max(0, grid.stepCount - 1);
@@ -475,7 +500,7 @@ class Planner {
     rangeMillis: number,
     extension: WindowExtension | null,
     span: Span,
-    of: SelectWindows | null,
+    { windows: of, restriction }: Pick<Fetch, 'windows' | 'restriction'>,
   ): Source {
     const windows = of === null ? null : { namespace: of.namespace, column: of.column };
     const { matchers } = selector;
@@ -489,7 +514,7 @@ class Planner {
     const range = selectRangeOf(reference, grid.stepCount, extension);
     return {
       kind: 'selector',
-      fetch: this.#fetches.add(matchers, range, windows),
+      fetch: this.#fetches.add(matchers, range, windows, restriction),
       matchers,
       extension,
       isOfStats: this.#isOfStats,

@@ -33,6 +33,8 @@ export function sliced(plan: Plan, from: number, count: number): Plan {
       }
       return { ...plan, grid, parts };
     }
+    case 'united':
+      return { ...plan, grid, parts: plan.parts.map(of) };
     case 'call':
       return { ...plan, grid, args: plan.args.map(of) };
     case 'info':

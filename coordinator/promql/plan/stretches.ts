@@ -2,14 +2,13 @@
  * Stretches of a selector's steps, by what is read of them: samples where these go back to where a step's window begins,
  * else the finest windows that do (docs/AGGREGATION.md). No window of a step is read from two of them.
  */
-import type { Resolution, Timeline } from '../../select/storage.ts';
+import type { Matcher, Resolution, SeriesPart, Timeline } from '../../select/storage.ts';
 
 /** Steps [from, from + count), read from samples, or from windows. */
 export interface Stretch {
   readonly from: number;
   readonly count: number;
-  /** Null for samples. */
-  readonly of: Resolution | null;
+  readonly parts: readonly SeriesPart[];
 }
 
 /** When a step's look begins: at `startMillis + i * stepMillis`, less the range. */
@@ -20,6 +19,14 @@ export interface Looking {
   readonly stepCount: number;
 }
 
+/** What may be read, and how far a reference time has to be for that to have all that a step looks at. */
+interface Choice {
+  readonly of: Resolution | null;
+  readonly fromMillis: number;
+}
+
+const takesAll = ({ of }: Choice): boolean => of === null || of.takesAll;
+
 /**
  * @param looking reference times of the steps
  * @param rangeOf how far back a step looks in windows of a resolution, or in samples (null), for a row before its range, too
@@ -28,37 +35,77 @@ export function stretchesOf(
   timeline: Timeline,
   looking: Looking,
   rangeOf: (of: Resolution | null) => number,
+  matchers: readonly Matcher[],
 ): Stretch[] {
   const { startMillis, stepMillis, stepCount } = looking;
-  const { samplesFromMillis, resolutions } = timeline;
-  // The finest first; of what covers nothing, the one that goes back furthest is read all the same.
-  const choices: readonly { readonly of: Resolution | null; readonly fromMillis: number }[] = [
-    { of: null, fromMillis: samplesFromMillis + rangeOf(null) },
-    ...resolutions.map((of) => ({ of, fromMillis: of.fromMillis + rangeOf(of) })),
+  const { samplesFromMillis, resolutions, places } = timeline;
+  const choiceOf = (of: Resolution | null, sinceMillis: number): Choice => ({
+    of,
+    fromMillis: sinceMillis + rangeOf(of),
+  });
+  // The finest first.
+  const choices = [
+    ...(samplesFromMillis === Number.POSITIVE_INFINITY ? [] : [choiceOf(null, samplesFromMillis)]),
+    ...resolutions.map((of) => choiceOf(of, of.fromMillis)),
   ];
-  const furthest = choices.reduce((a, b) => (b.fromMillis < a.fromMillis ? b : a));
-  const chosen = (reference: number): Resolution | null =>
-    (choices.find(({ fromMillis }) => reference >= fromMillis) ?? furthest).of;
-  if (stepMillis === 0 || stepCount <= 1) {
-    return [{ from: 0, count: stepCount, of: chosen(startMillis) }];
-  }
-  // Steps at which another choice begins.
+  const isOneStep = stepMillis === 0 || stepCount <= 1;
+  const lastMillis = isOneStep ? startMillis : startMillis + (stepCount - 1) * stepMillis;
+  // The first window that a step looks at is of the rules of when that begins.
+  const looks = choices.map(({ of }) => rangeOf(of) + (of?.resolutionMillis ?? 0));
+  const longestMillis = Math.max(...looks);
+  const changes = places?.changes([matchers], startMillis - longestMillis, lastMillis + 1) ?? [];
+  // Steps at which another choice begins, and those from which on steps look at a change of rules, and at none any more.
   const firsts = new Set([0]);
-  for (const { fromMillis } of choices) {
-    const first = Math.ceil((fromMillis - startMillis) / stepMillis);
-    if (first > 0 && first < stepCount) firsts.add(first);
+  const begins = choices.map(({ fromMillis }) => fromMillis);
+  for (const millis of changes) begins.push(millis, millis + longestMillis);
+  if (!isOneStep) {
+    for (const millis of begins) {
+      const first = Math.ceil((millis - startMillis) / stepMillis);
+      if (first > 0 && first < stepCount) firsts.add(first);
+    }
   }
-  const stretches: Stretch[] = [];
   const sorted = [...firsts].sort((a, b) => a - b);
+  const stretches: (Stretch & { readonly key: string })[] = [];
   for (const [i, from] of sorted.entries()) {
     const count = (sorted[i + 1] ?? stepCount) - from;
-    const of = chosen(startMillis + from * stepMillis);
+    const reference = startMillis + from * stepMillis;
+    const sources = sourcesAt(choices, reference, places !== null);
+    const parts =
+      places === null
+        ? [{ of: sources[0]!, restriction: null }]
+        : places.parts(
+            [matchers],
+            sources,
+            reference - longestMillis,
+            isOneStep ? reference : reference + Math.max(0, count - 1) * stepMillis,
+          );
+    const key = JSON.stringify(
+      parts.map(({ of, restriction }) => [of?.namespace, restriction?.key]),
+    );
     const before = stretches.at(-1);
-    if (before !== undefined && before.of === of) {
+    if (before?.key === key) {
       stretches[stretches.length - 1] = { ...before, count: before.count + count };
-    } else stretches.push({ from, count, of });
+    } else stretches.push({ from, count, parts, key });
   }
   return stretches;
+}
+
+/**
+ * What covers all that a step looks at, the finest first: the finest of those that take all series, and with `areSome` the
+ * others, too. Of what covers nothing, the one that goes back furthest is read all the same.
+ */
+function sourcesAt(
+  choices: readonly Choice[],
+  reference: number,
+  areSome: boolean,
+): (Resolution | null)[] {
+  const isCovering = ({ fromMillis }: Choice): boolean => reference >= fromMillis;
+  const whole = choices.filter(takesAll);
+  const among = whole.length === 0 ? choices : whole;
+  const furthest = among.reduce((a, b) => (b.fromMillis < a.fromMillis ? b : a));
+  const first = among.find(isCovering) ?? furthest;
+  if (!areSome) return [first.of];
+  return choices.filter((each) => each === first || isCovering(each)).map(({ of }) => of);
 }
 
 /** Of windows a range has four at least, or its function has nothing to tell of. */

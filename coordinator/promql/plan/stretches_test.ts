@@ -2,14 +2,25 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { lookbackOverWindows, rangeOverWindows, stretchesOf } from './stretches.ts';
 
-const fine = { namespace: '5m', resolutionMillis: 300, fromMillis: -9_000 };
-const coarse = { namespace: '1h', resolutionMillis: 3_600, fromMillis: -100_000 };
-const timeline = { samplesFromMillis: 1_000, resolutions: [fine, coarse] };
+const fine = { namespace: '5m', resolutionMillis: 300, fromMillis: -9_000, takesAll: true };
+const coarse = {
+  namespace: '1h',
+  resolutionMillis: 3_600,
+  fromMillis: -100_000,
+  takesAll: true,
+};
+const timeline = { samplesFromMillis: 1_000, resolutions: [fine, coarse], places: null };
 
 const told = (startMillis: number, stepMillis: number, stepCount: number, rangeMillis: number) =>
-  stretchesOf(timeline, { startMillis, stepMillis, stepCount }, (of) =>
-    rangeOverWindows(rangeMillis, of),
-  ).map(({ from, count, of }) => `${from}+${count} ${of?.namespace ?? 'samples'}`);
+  stretchesOf(
+    timeline,
+    { startMillis, stepMillis, stepCount },
+    (of) => rangeOverWindows(rangeMillis, of),
+    [],
+  ).map(
+    ({ from, count, parts }) =>
+      `${from}+${count} ${parts.map(({ of }) => of?.namespace ?? 'samples').join()}`,
+  );
 
 test('a step reads samples when its whole range has some, else the finest windows that have it', () => {
   assert.deepEqual(told(2_000, 100, 5, 1_000), ['0+5 samples']);

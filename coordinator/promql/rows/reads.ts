@@ -82,7 +82,7 @@ export class Reads {
     const lane = async (): Promise<void> => {
       while (next < fetches.length) {
         const place = next++;
-        const { matchers, range, windows } = fetches[place]!;
+        const { matchers, range, windows, restriction } = fetches[place]!;
         try {
           results[place] = await this.#storage.select(
             matchers,
@@ -90,6 +90,7 @@ export class Reads {
             this.#limits,
             signal,
             windows,
+            restriction,
           );
         } catch (error) {
           // Nobody waits for the others.

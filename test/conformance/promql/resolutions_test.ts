@@ -26,8 +26,13 @@ const day = 24 * hour;
 const begin = Math.floor(1_700_000_000_000 / day) * day;
 const end = begin + 3 * day;
 const samplesFromMillis = end - 12 * hour;
-const fine = { namespace: '5m', resolutionMillis: 5 * minute, fromMillis: end - 2 * day };
-const coarse = { namespace: '1h', resolutionMillis: hour, fromMillis: begin };
+const fine = {
+  namespace: '5m',
+  resolutionMillis: 5 * minute,
+  fromMillis: end - 2 * day,
+  takesAll: true,
+};
+const coarse = { namespace: '1h', resolutionMillis: hour, fromMillis: begin, takesAll: true };
 const allTimes = [-(2n ** 62n), 2n ** 62n] as const;
 
 /** All samples, of which the first are let go and kept as windows. */
@@ -36,7 +41,7 @@ class Resolutions implements QueryStorage {
   readonly asked: string[] = [];
   /** By what was asked. */
   readonly ranges: [of: string, range: SelectRange][] = [];
-  #timeline: Timeline = { samplesFromMillis, resolutions: [fine, coarse] };
+  #timeline: Timeline = { samplesFromMillis, resolutions: [fine, coarse], places: null };
 
   timeline(): Timeline {
     return this.#timeline;

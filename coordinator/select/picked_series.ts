@@ -1,0 +1,51 @@
+/** Some of the series of an answer. */
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import type { Work } from '#lib/turns/turns.ts';
+import type { Restriction, SelectResult } from './storage.ts';
+
+/** About what it takes to ask a restriction, in units of work (lib/turns/turns.ts). */
+const takesUnits = 1_000;
+
+/** Those that a restriction takes. */
+export async function restricted(
+  result: SelectResult,
+  restriction: Restriction,
+  work: Work,
+): Promise<SelectResult> {
+  const { bundle } = result;
+  const { seriesCount, tagsData, tagsOffset } = bundle;
+  const kept: number[] = [];
+  for (let i = 0; i < seriesCount; i++) {
+    if (restriction.takes(tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!))) kept.push(i);
+    if (work.spend(takesUnits)) await work.pause();
+  }
+  return kept.length === seriesCount ? result : { ...result, bundle: pickedSeries(bundle, kept) };
+}
+
+export function pickedSeries(bundle: SeriesBundle, places: readonly number[]): SeriesBundle {
+  const picked = (
+    data: Uint8Array,
+    offset: Uint32Array,
+  ): { data: Uint8Array; offset: Uint32Array } => {
+    const offsets = new Uint32Array(places.length + 1);
+    const parts = places.map((place, i) => {
+      const part = data.subarray(offset[place]!, offset[place + 1]!);
+      offsets[i + 1] = offsets[i]! + part.length;
+      return part;
+    });
+    return { data: new Uint8Array(Buffer.concat(parts)), offset: offsets };
+  };
+  const tags = picked(bundle.tagsData, bundle.tagsOffset);
+  const ids = picked(bundle.idData, bundle.idOffset);
+  const chunks = picked(bundle.chunkData, bundle.chunkOffset);
+  return {
+    seriesCount: places.length,
+    tagsData: tags.data,
+    tagsOffset: tags.offset,
+    idScheme: Uint8Array.from(places, (place) => bundle.idScheme[place]!),
+    idData: ids.data,
+    idOffset: ids.offset,
+    chunkData: chunks.data,
+    chunkOffset: chunks.offset,
+  };
+}

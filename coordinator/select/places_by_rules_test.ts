@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { emptyRuleSet, type RuleSet, withRules } from '#cluster/aggregation_rules/rule_set.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
+import { RulesOverTime, RuleSetsOverTime } from '#cluster/aggregation_rules/rules_over_time.ts';
+import { encodeTags, sortTags } from '#lib/tags.ts';
+import { PlacesByRules, type PlacedResolution } from './places_by_rules.ts';
+import type { Matcher, SeriesPart } from './storage.ts';
+
+const hour = 3_600_000;
+const nanosPerMilli = 1_000_000n;
+
+function resolution(namespace: string, minutes: number, hours: number, takesAll: boolean) {
+  return {
+    namespace,
+    resolutionMillis: minutes * 60_000,
+    fromMillis: 0,
+    takesAll,
+    policy: {
+      resolutionNanos: BigInt(minutes) * 60_000_000_000n,
+      retentionNanos: BigInt(hours * hour) * nanosPerMilli,
+    },
+  };
+}
+
+const some = resolution('some', 1, 100, false);
+const fine = resolution('fine', 5, 100, true);
+const coarse = resolution('coarse', 60, 1000, true);
+const policy = (of: PlacedResolution) => ({
+  resolution: `${of.resolutionMillis / 60_000}m`,
+  retention: `${Number(of.policy.retentionNanos / nanosPerMilli) / hour}h`,
+});
+
+type Change = readonly [hours: number, file: object];
+
+function placesOf(...changes: readonly Change[]): PlacesByRules {
+  let set: RuleSet = emptyRuleSet;
+  let ids = 0;
+  for (const [hours, file] of changes) {
+    set = withRules(set, rulesOfFile(file, ''), {
+      cutoverNanos: BigInt(hours * hour) * nanosPerMilli,
+      nowMillis: 0,
+      by: '',
+      newId: () => `${ids++}`,
+    });
+  }
+  const sets = new RuleSetsOverTime(new Map([['default', new RulesOverTime(set)]]));
+  return new PlacesByRules(sets, [some, fine, coarse]);
+}
+
+const equal = (name: string, value: string): Matcher => ({ name, kind: '=', value });
+
+/** Where each series is read from, of those that are asked. */
+function told(parts: readonly SeriesPart[], series: Readonly<Record<string, object>>) {
+  return Object.fromEntries(
+    Object.entries(series).map(([name, values]) => {
+      const tags = sortTags(
+        Object.entries(values).map(([key, value]) => ({ name: key, value: String(value) })),
+      );
+      const bytes = encodeTags(tags);
+      const taking = parts.filter(({ restriction }) => restriction?.takes(bytes) ?? true);
+      return [name, taking.map(({ of }) => of?.namespace ?? 'samples').join()];
+    }),
+  );
+}
+
+const asked = (parts: readonly SeriesPart[]): string =>
+  parts.map(({ of }) => of?.namespace ?? 'samples').join();
+
+test('each series is in one part: the finest that has it throughout', () => {
+  const places = placesOf([
+    0,
+    {
+      mappingRules: [
+        { name: 'kept', filter: 'app:a', storagePolicies: [policy(some)] },
+        { name: 'dropped', filter: 'app:{b,c}', drop: true },
+        { name: 'coarse', filter: 'app:b', storagePolicies: [policy(coarse)] },
+      ],
+      rollupRules: [
+        {
+          name: 'all',
+          filter: 'app:*',
+          transforms: [{ rollup: { metricName: '{{ .MetricName }}_all', groupBy: ['zone'] } }],
+          tags: [{ name: 'made', value: 'yes' }],
+          storagePolicies: [policy(fine)],
+        },
+      ],
+    },
+  ]);
+  const all = { __name__: 'x' };
+  const series = {
+    kept: { ...all, app: 'a' },
+    coarse: { ...all, app: 'b' },
+    nowhere: { ...all, app: 'c' },
+    other: { ...all, app: 'd' },
+    rollup: { __name__: 'x_all', __rollup__: 'true', made: 'yes', zone: 'z' },
+    unexplained: { __name__: 'x_all', __rollup__: 'true', zone: 'z' },
+  };
+  const whole = places.parts([], [null, some, fine, coarse], hour, 2 * hour);
+  assert.equal(asked(whole), 'samples,some,fine,coarse');
+  assert.deepEqual(told(whole, series), {
+    kept: 'samples',
+    coarse: 'coarse',
+    // Nobody has it; it is looked for where all are.
+    nowhere: 'samples',
+    other: 'samples',
+    rollup: 'fine',
+    unexplained: 'some',
+  });
+  assert.deepEqual(told(places.parts([], [some, fine, coarse], hour, 2 * hour), series), {
+    kept: 'some',
+    coarse: 'coarse',
+    nowhere: 'fine',
+    other: 'fine',
+    rollup: 'fine',
+    unexplained: 'some',
+  });
+  // A single one is read as it is, whatever rules say of it.
+  const [only] = places.parts([], [some], hour, 2 * hour);
+  assert.deepEqual(only, { of: some, restriction: null });
+});
+
+test('who is named by no rule about what matchers take is not asked', () => {
+  const places = placesOf([
+    0,
+    {
+      mappingRules: [
+        { name: 'dropped', filter: '__name__:debug_*', drop: true },
+        { name: 'kept', filter: '__name__:debug_*', storagePolicies: [policy(coarse)] },
+      ],
+      rollupRules: [
+        {
+          name: 'all',
+          filter: '__name__:http_*',
+          transforms: [{ rollup: { metricName: 'http_all', groupBy: ['zone'] } }],
+          storagePolicies: [policy(fine)],
+        },
+      ],
+    },
+  ]);
+  const sources = [null, fine, coarse];
+  const parts = (...matchers: Matcher[]): string =>
+    asked(places.parts([matchers], sources, hour, 2 * hour));
+  assert.equal(parts(equal('__name__', 'up')), 'samples');
+  assert.equal(parts(equal('__name__', 'debug_x')), 'samples,coarse');
+  assert.equal(parts(equal('__name__', 'http_all')), 'samples,fine');
+  assert.equal(parts({ name: '__name__', kind: '=~', value: 'http.*' }), 'samples,fine,coarse');
+  assert.equal(asked(places.parts([], sources, hour, 2 * hour)), 'samples,fine,coarse');
+  const [, second] = places.parts([[equal('__name__', 'debug_x')]], sources, hour, 2 * hour);
+  assert.deepEqual(second!.restriction!.within, {
+    kind: 'disjunction',
+    queries: [{ kind: 'term', field: '__rollup__', term: 'true' }, { kind: 'all' }],
+  });
+});
+
+test('a query is cut at changes that are about its series, the last sixteen of them', () => {
+  const drop = (app: string) => ({
+    mappingRules: [{ name: 'x', filter: `app:${app}`, drop: true }],
+  });
+  const places = placesOf([10, drop('a')], [20, drop('b')], [30, drop('c')]);
+  const changes = (from: number, to: number, ...matchers: Matcher[]): number[] =>
+    places.changes([matchers], from * hour, to * hour).map((millis) => millis / hour);
+  assert.deepEqual(changes(0, 100), [10, 20, 30]);
+  assert.deepEqual(changes(10, 30), [20]);
+  assert.deepEqual(changes(0, 100, equal('app', 'a')), [10, 20]);
+  assert.deepEqual(changes(0, 100, equal('app', 'd')), []);
+  const many = placesOf(
+    ...Array.from({ length: 40 }, (_, i): Change => [i + 1, drop(i % 2 === 0 ? 'a' : 'b')]),
+  );
+  const last = many.changes([[]], 0, 100 * hour).map((millis) => millis / hour);
+  assert.deepEqual(
+    last,
+    Array.from({ length: 16 }, (_, i) => i + 25),
+  );
+
+  // Across a change a series is read from where it is at the end.
+  const moved = placesOf([
+    10,
+    {
+      mappingRules: [
+        { name: 'dropped', filter: 'app:a', drop: true },
+        { name: 'kept', filter: 'app:a', storagePolicies: [policy(some)] },
+      ],
+    },
+  ]);
+  const of = (from: number, to: number) =>
+    told(moved.parts([], [null, some], from * hour, to * hour), { a: { app: 'a' } })['a'];
+  assert.deepEqual([of(1, 9), of(9, 11), of(11, 12)], ['samples', 'some', 'some']);
+});

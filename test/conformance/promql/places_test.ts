@@ -1,0 +1,315 @@
+/**
+ * Queries over series that are not everywhere: each series of each step is read from the finest namespace that has all that the
+ * step looks at, and comes to what a query of that namespace alone comes to.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { emptyRuleSet, withRules } from '#cluster/aggregation_rules/rule_set.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
+import { RulesOverTime, RuleSetsOverTime } from '#cluster/aggregation_rules/rules_over_time.ts';
+import { PromqlEngine } from '#coordinator/promql/engine.ts';
+import { noFeatures } from '#coordinator/promql/parse/features.ts';
+import { PlacesByRules } from '#coordinator/select/places_by_rules.ts';
+import type {
+  Matcher,
+  QueryStorage,
+  Restriction,
+  SelectLimits,
+  SelectRange,
+  SelectResult,
+  SelectWindows,
+  Timeline,
+} from '#coordinator/select/storage.ts';
+import { floatsOfWindows } from '#engine/aggregation/floats.ts';
+import { WindowFold } from '#engine/aggregation/fold.ts';
+import { readFloats } from '#engine/store/chunk_merge.ts';
+import { apart } from '#engine/store/typed_chunks.ts';
+import { allTimes } from '#engine/store/workshop.ts';
+import { realEnv } from '#lib/env/real.ts';
+import type { Tag } from '#lib/tags.ts';
+import { MemoryStorage } from './memory_storage.ts';
+
+const never = new AbortController().signal;
+const minute = 60_000;
+const hour = 60 * minute;
+const day = 24 * hour;
+const nanosPerMilli = 1_000_000n;
+const begin = Math.floor(1_700_000_000_000 / day) * day;
+const end = begin + 3 * day;
+const cutover = begin + day + 10 * hour;
+const finePolicy = { resolution: '5m', retention: '100h' };
+const coarsePolicy = { resolution: '1h', retention: '1000h' };
+const policyOf = (minutes: number, hours: number) => ({
+  resolutionNanos: BigInt(minutes * minute) * nanosPerMilli,
+  retentionNanos: BigInt(hours * hour) * nanosPerMilli,
+});
+const fine = {
+  namespace: 'fine',
+  resolutionMillis: 5 * minute,
+  fromMillis: begin,
+  takesAll: false,
+  policy: policyOf(5, 100),
+};
+const coarse = {
+  namespace: 'coarse',
+  resolutionMillis: hour,
+  fromMillis: begin,
+  takesAll: true,
+  policy: policyOf(60, 1000),
+};
+
+const rules = rulesOfFile(
+  {
+    mappingRules: [
+      { name: 'fine', filter: 'host:a', storagePolicies: [finePolicy] },
+      { name: 'gone', filter: 'host:b', drop: true },
+      { name: 'coarse', filter: 'host:b', storagePolicies: [coarsePolicy] },
+      { name: 'others', filter: '__name__:other host:*', drop: true },
+    ],
+    rollupRules: [
+      {
+        name: 'by team',
+        filter: 'host:*',
+        transforms: [{ rollup: { metricName: 'g_by_team', groupBy: ['team'] } }],
+        storagePolicies: [finePolicy],
+      },
+    ],
+  },
+  '',
+);
+let ids = 0;
+const set = withRules(emptyRuleSet, rules, {
+  cutoverNanos: BigInt(cutover) * nanosPerMilli,
+  nowMillis: 0,
+  by: '',
+  newId: () => `${ids++}`,
+});
+const sets = new RuleSetsOverTime(new Map([['default', new RulesOverTime(set)]]));
+const places = new PlacesByRules(sets, [fine, coarse]);
+
+/** From when to when, in rows' times, a source has a series. */
+function kept(tags: readonly Tag[], source: string): readonly [number, number] {
+  const host = tags.find(({ name }) => name === 'host')?.value;
+  const always = [0, Infinity] as const;
+  const none = [0, 0] as const;
+  if (host === undefined) return source === 'fine' ? [cutover, Infinity] : none;
+  if (source === 'fine') return host === 'a' ? [cutover, Infinity] : none;
+  if (source === 'coarse') return always;
+  return host === 'b' ? [0, cutover] : always;
+}
+
+/** Each source has what the rules say, and no more. */
+class Sources implements QueryStorage {
+  readonly all = new MemoryStorage();
+  readonly tags: Tag[][] = [];
+  readonly asked: string[] = [];
+  #timeline: Timeline | null = null;
+
+  with(timeline: Timeline | null): this {
+    this.#timeline = timeline;
+    return this;
+  }
+
+  timeline(): Timeline | null {
+    return this.#timeline;
+  }
+
+  async select(
+    matchers: readonly Matcher[],
+    range: SelectRange,
+    _limits: SelectLimits,
+    _signal: AbortSignal,
+    windows: SelectWindows | null = null,
+    restriction: Restriction | null = null,
+  ): Promise<SelectResult> {
+    const source = windows?.namespace ?? 'samples';
+    this.asked.push(source);
+    const result = await this.all.select(matchers, range);
+    const { bundle } = result;
+    const { seriesCount, chunkData, chunkOffset, tagsData, tagsOffset } = bundle;
+    const chunks: Uint8Array[] = [];
+    const offsets = new Uint32Array(seriesCount + 1);
+    const resolutionMillis = source === 'fine' ? fine.resolutionMillis : hour;
+    for (let i = 0; i < seriesCount; i++) {
+      const bytes = tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!);
+      const { timestampNanos, values } = readFloats(
+        [chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!)],
+        allTimes,
+      );
+      let [from, to] = kept(tagsOf(bytes), source);
+      // A window is of the rules of when it begins.
+      if (windows !== null && from > 0)
+        from = Math.ceil(from / resolutionMillis) * resolutionMillis;
+      if (restriction !== null && !restriction.takes(bytes)) to = 0;
+      const places = [...timestampNanos.keys()].filter((at) => {
+        const millis = Number(timestampNanos[at]! / nanosPerMilli);
+        return windows === null ? millis >= from && millis < to : millis > from && millis <= to;
+      });
+      if (places.length > 0) {
+        const times = BigInt64Array.from(places, (at) => timestampNanos[at]!);
+        const numbers = Float64Array.from(places, (at) => values[at]!);
+        const fold = new WindowFold();
+        if (windows === null) chunks.push(fold.floats(times, numbers));
+        else {
+          fold.begin(BigInt(resolutionMillis) * nanosPerMilli, times.length);
+          fold.add(times, numbers).end();
+          chunks.push(...floatsOfWindows(apart([fold.chunks()]).typed, windows.column));
+        }
+      }
+      offsets[i + 1] = chunks.reduce((sum, { length }) => sum + length, 0);
+    }
+    const made = {
+      ...bundle,
+      chunkData: new Uint8Array(Buffer.concat(chunks)),
+      chunkOffset: offsets,
+    };
+    return { ...result, bundle: made };
+  }
+
+  labelNames(): never {
+    return this.all.labelNames();
+  }
+
+  labelValues(): never {
+    return this.all.labelValues();
+  }
+
+  series(): never {
+    return this.all.series();
+  }
+}
+
+function tagsOf(bytes: Uint8Array): readonly Tag[] {
+  const key = Buffer.from(bytes).toString('latin1');
+  return known.get(key)!;
+}
+
+const known = new Map<string, readonly Tag[]>();
+const storage = new Sources();
+const bitsOf = (value: number) => new BigUint64Array(Float64Array.of(value).buffer)[0]!;
+for (const [host, team] of [
+  ['a', 'x'],
+  ['b', 'x'],
+  ['c', 'y'],
+  [null, 'x'],
+  [null, 'y'],
+] as const) {
+  const tags =
+    host === null
+      ? [
+          { name: '__name__', value: 'g_by_team' },
+          { name: '__rollup__', value: 'true' },
+          { name: 'team', value: team },
+        ]
+      : [
+          { name: '__name__', value: 'g' },
+          { name: 'host', value: host },
+          { name: 'team', value: team },
+        ];
+  for (let millis = begin + 15_000, i = 0; millis <= end; millis += 30_000, i++) {
+    storage.all.add(tags, millis, bitsOf(((i * 31) % 101) + (host ?? team).charCodeAt(0)));
+  }
+}
+{
+  const { bundle } = await storage.all.select([], { startNanos: 0n, endNanos: 2n ** 62n });
+  const { decodeTags } = await import('#lib/tags.ts');
+  for (let i = 0; i < bundle.seriesCount; i++) {
+    const bytes = bundle.tagsData.subarray(bundle.tagsOffset[i]!, bundle.tagsOffset[i + 1]!);
+    known.set(Buffer.from(bytes).toString('latin1'), decodeTags(bytes));
+  }
+}
+
+const engine = new PromqlEngine(storage, {
+  clock: realEnv.clock,
+  features: { ...noFeatures, experimentalFunctions: true, extendedRangeSelectors: true },
+});
+const options = {
+  lookbackMillis: 5 * minute,
+  samplesMax: 10_000_000,
+  limits: { seriesMax: 0, requireExhaustive: false },
+};
+
+/** Values by the labels of a series, at steps of an hour from `begin` + 8 h on. */
+async function answer(query: string, timeline: Timeline | null): Promise<Map<string, number[]>> {
+  storage.with(timeline);
+  const first = begin + 8 * hour;
+  const { value } = await engine.rangeQuery(query, first, end, hour, options, never);
+  const { matrix, grid } = value as unknown as {
+    matrix: { labels: { tags: Tag[] }[]; stepCount: number; buffer: { values: Float64Array } };
+    grid: { stepCount: number };
+  };
+  return new Map(
+    matrix.labels.map(({ tags }, index) => {
+      const at = index * matrix.stepCount;
+      const key = tags
+        .filter(({ name }) => name === 'host' || name === 'team')
+        .map((tag) => tag.value)
+        .join();
+      return [key, [...matrix.buffer.values.slice(at, at + grid.stepCount)]];
+    }),
+  );
+}
+
+const alone = (of: typeof fine | typeof coarse): Timeline => ({
+  samplesFromMillis: Infinity,
+  resolutions: [of],
+  places: null,
+});
+
+/** How far back a step looks in the source that looks furthest, with the window that it begins in. */
+const looks: Readonly<Record<string, number>> = {
+  'max_over_time({__name__=~"g.*"}[4h])': 5 * hour,
+  'avg_over_time({__name__=~"g.*"}[4h])': 5 * hour,
+  // Its edges look for a row before them.
+  'increase({__name__=~"g.*"}[4h])': 7 * hour,
+  '{__name__=~"g.*"}': 3 * hour,
+};
+
+for (const [query, lookMillis] of Object.entries(looks)) {
+  for (const samplesFromMillis of [begin, end - 12 * hour]) {
+    test(`${query}, samples of ${(end - samplesFromMillis) / hour} hours`, async () => {
+      const whole = await answer(query, { samplesFromMillis, resolutions: [fine, coarse], places });
+      const only = {
+        samples: await answer(query, null),
+        fine: await answer(query, alone(fine)),
+        coarse: await answer(query, alone(coarse)),
+      };
+      const sourceOf = (key: string, reference: number): keyof typeof only => {
+        const host = key.split(',')[0];
+        const isAfter = reference - lookMillis >= cutover;
+        if (key === 'x' || key === 'y') return 'fine';
+        if (host === 'b' && reference >= cutover) return 'coarse';
+        const samplesLook = query.startsWith('{') ? 5 * minute : 4 * hour;
+        if (reference >= samplesFromMillis + samplesLook) return 'samples';
+        return host === 'a' && isAfter ? 'fine' : 'coarse';
+      };
+      assert.deepEqual([...whole.keys()].sort(), ['a,x', 'b,x', 'c,y', 'x', 'y']);
+      const used = new Set<string>();
+      for (const [key, values] of whole) {
+        for (const [step, value] of values.entries()) {
+          const reference = begin + 8 * hour + step * hour;
+          const source = sourceOf(key, reference);
+          used.add(`${key} ${source}`);
+          const expected = only[source].get(key)?.[step] ?? NaN;
+          assert.ok(
+            Object.is(value, expected),
+            `${key} at ${(reference - begin) / hour} h of ${source}: ${value}, not ${expected}`,
+          );
+        }
+      }
+      assert.ok(used.has('b,x coarse') && used.has('x fine') && used.has('a,x samples'));
+      if (samplesFromMillis > begin) assert.ok(used.has('a,x fine') && used.has('a,x coarse'));
+    });
+  }
+}
+
+test('nobody is asked who cannot have what a query is about', async () => {
+  const asked = async (query: string): Promise<string> => {
+    storage.asked.length = 0;
+    await answer(query, { samplesFromMillis: begin, resolutions: [fine, coarse], places });
+    return [...new Set(storage.asked)].sort().join();
+  };
+  // What does not take all may have what others have put there.
+  assert.equal(await asked('max_over_time(g{host="c"}[4h])'), 'fine,samples');
+  assert.equal(await asked('max_over_time(g{host="b"}[4h])'), 'coarse,fine,samples');
+});
