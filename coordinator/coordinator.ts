@@ -10,10 +10,14 @@ import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import { writtenVersionOf } from '#cluster/metadata/written_version.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import {
+  droppedNamespace,
   exemplarsCompanion,
+  exemplarsNamespace,
   isCompanion,
   metadataCompanion,
+  metadataNamespace,
 } from '#cluster/namespaces/companions.ts';
+import { droppedCompanion } from '#cluster/namespaces/dropped.ts';
 import { promiseNamespaces, type PromiseTarget } from '#cluster/admin/promises.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import {
@@ -34,7 +38,7 @@ import type { Topology } from '#cluster/topology/topology.ts';
 import type { Aside, Turning } from '#engine/aside/aside.ts';
 import { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { CoordinatorConfig } from '#lib/config/config.ts';
-import type { FormatLevels } from '#lib/format_level.ts';
+import { type FormatLevels, resolutionsFormatLevel } from '#lib/format_level.ts';
 import type { Env } from '#lib/env/env.ts';
 import { type HttpServer, httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
@@ -51,6 +55,7 @@ import { ExemplarWriter } from './companions/exemplar_writer.ts';
 import { MetadataWriter } from './companions/metadata_writer.ts';
 import { companionMetrics } from './companions/metrics.ts';
 import { Fanout, readableNamespace, type WindowsNamespace } from './select/fanout.ts';
+import { DroppedRows } from './ingest/dropped_rows.ts';
 import { Ingest, verdictBy } from './ingest/ingest.ts';
 import type { IngestNamespace } from './ingest/namespaces.ts';
 import { apiMetrics } from './http/metrics.ts';
@@ -154,11 +159,13 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     log,
     signal: stop.signal,
   };
-  const exemplars = new Companion(
-    companionParts,
+  const exemplars = new Companion(companionParts, exemplarsNamespace, () =>
     exemplarsCompanion(BigInt(config.exemplars.retentionMillis) * nanosPerMilli),
   );
-  const metadata = new Companion(companionParts, metadataCompanion());
+  const metadata = new Companion(companionParts, metadataNamespace, metadataCompanion);
+  const dropped = new Companion(companionParts, droppedNamespace, () =>
+    droppedCompanion(topology.view.namespaces),
+  );
   const noteMetrics = companionMetrics(options.metrics);
   const ingest = new Ingest(
     decoder,
@@ -193,6 +200,10 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     ingestMetrics(options.metrics, decoder),
     env.clock,
     log,
+    {
+      rows: new DroppedRows(() => rules.known.sets, env.clock),
+      namespace: () => takerOf(dropped, session),
+    },
     tagRules,
   );
   const turningOf = (signal: AbortSignal): Turning => ({
@@ -366,6 +377,21 @@ function keepPromises(options: CoordinatorOptions, signal: AbortSignal): void {
   );
 }
 
+/** What rules drop goes into it; null while it is not ready, or nodes of an earlier release would make no windows of it. */
+function takerOf(dropped: Companion, session: Session): IngestNamespace | null {
+  if (session.formatLevel < resolutionsFormatLevel || !dropped.prepare()) return null;
+  return ingestNamespaceOf(dropped.namespace!);
+}
+
+function ingestNamespaceOf(namespace: Namespace): IngestNamespace {
+  return {
+    name: namespace.name,
+    schemas: schemasOf(namespace),
+    ...rowsSinceOf(namespace),
+    ...writeRulesOf(namespace.options),
+  };
+}
+
 function rulesTargetOf({ kv, cluster, env, topology }: CoordinatorOptions): RulesTarget {
   const own = lookingFirst(kv, (until) => topology.refresh(until));
   return { kv: own, cluster, clock: env.clock, random: env.random };
@@ -406,12 +432,7 @@ class ReadyNamespaces {
       const { resolutionNanos, downsampleAll: takesAll } = aggregationOf(namespace)!;
       return [{ name, retentionNanos, resolutionNanos, completeSinceNanos, takesAll }];
     });
-    this.#all = [...namespaces.values()].filter(takes).map((namespace) => ({
-      name: namespace.name,
-      schemas: schemasOf(namespace),
-      ...rowsSinceOf(namespace),
-      ...writeRulesOf(namespace.options),
-    }));
+    this.#all = [...namespaces.values()].filter(takes).map(ingestNamespaceOf);
     return this.#all;
   }
 }

@@ -44,6 +44,13 @@ export class RulesOverTime {
     this.#cutovers = cutoversOf(set);
   }
 
+  /** Whether one of them has ever dropped. */
+  get hasDrops(): boolean {
+    return this.#set.mappingRules.some(({ versions }) =>
+      versions.some(({ rule }) => rule !== null && rule.drop !== 'none'),
+    );
+  }
+
   /** @param nanos when a window begins, which all of it is of the rules of */
   at(nanos: bigint): RuleMatcher {
     return this.#matcherOf(this.#numberOf(nanos));
@@ -52,6 +59,17 @@ export class RulesOverTime {
   /** Whether the same rules hold at two times. */
   isSame(a: bigint, b: bigint): boolean {
     return this.#numberOf(a) === this.#numberOf(b);
+  }
+
+  /** The rules of a time, from when on and how long they hold. */
+  around(nanos: bigint): RulesStretch {
+    const number = this.#numberOf(nanos);
+    return {
+      startNanos: number === 0 ? beforeAllRules : this.#cutovers[number - 1]!,
+      endNanos: this.#cutovers[number] ?? afterAllRules,
+      rules: this.#rulesOf(number),
+      matcher: this.#matcherOf(number),
+    };
   }
 
   /** The rules of a range, the oldest first; the stretches have all of it between them. */
@@ -107,6 +125,7 @@ export class RulesOverTime {
 }
 
 const beforeAllRules = -(2n ** 63n);
+const afterAllRules = 2n ** 63n - 1n;
 
 function digestOf({ mappingRules }: Rules): string {
   if (mappingRules.length === 0) return '';

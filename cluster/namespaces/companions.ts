@@ -8,10 +8,16 @@ import type { Namespace } from './namespaces.ts';
 
 export const exemplarsNamespace = '_exemplars';
 export const metadataNamespace = '_metadata';
+/** Samples that aggregation rules drop, of which windows are made (docs/AGGREGATION.md). */
+export const droppedNamespace = '_dropped';
 
-const names: ReadonlySet<string> = new Set([exemplarsNamespace, metadataNamespace]);
+const names: ReadonlySet<string> = new Set([
+  exemplarsNamespace,
+  metadataNamespace,
+  droppedNamespace,
+]);
 
-/** Whether it holds no samples. */
+/** Whether it is none that people write to and read. */
 export function isCompanion(name: string): boolean {
   return names.has(name);
 }
@@ -44,7 +50,8 @@ export function metadataCompanion(): Namespace {
   });
 }
 
-function companion(
+/** A namespace that coordinators make. */
+export function companion(
   name: string,
   retentionPeriodNanos: bigint,
   blockSizeNanos: bigint,

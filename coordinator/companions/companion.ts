@@ -34,19 +34,17 @@ const pauseMillisMax = 600_000;
 
 export class Companion {
   readonly #parts: CompanionParts;
-  readonly #wanted: Namespace;
+  readonly name: string;
+  readonly #wanted: () => Namespace;
   #isMaking = false;
   #notBeforeMillis = Number.NEGATIVE_INFINITY;
   #pauseMillis = pauseMillisFirst;
 
-  /** @param wanted its name, and its options when it is made */
-  constructor(parts: CompanionParts, wanted: Namespace) {
+  /** @param wanted asked when it is made */
+  constructor(parts: CompanionParts, name: string, wanted: () => Namespace) {
     this.#parts = parts;
+    this.name = name;
     this.#wanted = wanted;
-  }
-
-  get name(): string {
-    return this.#wanted.name;
   }
 
   /** As it stands, READY or not; undefined when there is none. */
@@ -90,7 +88,7 @@ export class Companion {
     const { name } = this;
     try {
       await store.update(
-        (registry) => (registry.has(name) ? registry : addNamespace(registry, this.#wanted)),
+        (registry) => (registry.has(name) ? registry : addNamespace(registry, this.#wanted())),
         signal,
       );
       await this.#proven(clock.deadline(proofMillisMax, signal));

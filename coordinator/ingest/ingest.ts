@@ -38,6 +38,7 @@ import {
 import type { ExemplarWriter } from '../companions/exemplar_writer.ts';
 import type { MetadataWriter } from '../companions/metadata_writer.ts';
 import { ColdRefusals } from './cold_refusals.ts';
+import { type DividedRows, type DroppedRows, pickedRows } from './dropped_rows.ts';
 import { type IngestMessage, Messages } from './messages.ts';
 import type { IngestMetrics } from './metrics.ts';
 import {
@@ -65,6 +66,13 @@ export type WriteSession = Pick<Session, 'write' | 'formatLevel'>;
 export interface IngestNotes {
   readonly exemplars: Pick<ExemplarWriter, 'write'>;
   readonly metadata: Pick<MetadataWriter, 'note'>;
+}
+
+/** Where rows go that rules drop. */
+export interface DroppedRoute {
+  readonly rows: Pick<DroppedRows, 'divided'>;
+  /** Which is read for windows alone; null while there is none. */
+  readonly namespace: () => IngestNamespace | null;
 }
 
 /** What exemplars have more than the samples of their request. */
@@ -102,8 +110,10 @@ export class Ingest {
   readonly #clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'sleep'>;
   readonly #coldRefusals: ColdRefusals;
   readonly #tagRules: TagRules;
+  readonly #dropped: DroppedRoute | null;
 
   /**
+   * @param dropped null where no rules drop rows
    * @param tagRules those of the decoder's verdicts
    */
   constructor(
@@ -114,8 +124,10 @@ export class Ingest {
     metrics: IngestMetrics,
     clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'deadline' | 'sleep'>,
     log: Log,
+    dropped: DroppedRoute | null = null,
     tagRules: TagRules = legacyTagRules,
   ) {
+    this.#dropped = dropped;
     this.#tagRules = tagRules;
     this.#decoder = decoder;
     this.#session = session;
@@ -326,6 +338,20 @@ export class Ingest {
     if (report.otherCount > 0) throw report.error(asked);
   }
 
+  /** Rows that are kept, and those that rules drop; null when none is dropped. */
+  #divided(
+    rows: BodyRows,
+  ): (DividedRows & { readonly asideNamespace: IngestNamespace | null }) | null {
+    const dropped = this.#dropped;
+    if (dropped === null) return null;
+    const divided = dropped.rows.divided(rows, this.#decoder, () => dropped.namespace() !== null);
+    if (divided === null) return null;
+    const { aside, nowhere } = divided;
+    if (aside.length > 0) this.#metrics.droppedSamples.increase(aside.length, { kept: 'windows' });
+    if (nowhere > 0) this.#metrics.droppedSamples.increase(nowhere, { kept: 'nothing' });
+    return { ...divided, asideNamespace: dropped.namespace() };
+  }
+
   /** All at once: their columns are the write decoder's. */
   #writesOf(
     part: readonly BodyRows[],
@@ -337,12 +363,25 @@ export class Ingest {
     let firstRow = firstOfPart;
     for (const rows of part) {
       if (rows.rowCount === 0) continue;
-      const isTyped = 'valueEnds' in rows;
-      for (const namespace of namespaces) {
-        const isOfHistograms = isTyped && namespace.schemas === null;
-        const options = registry === null ? {} : { registry };
-        const result = this.#session.write(namespace.name, rows, this.#decoder, signal, options);
-        writes.push({ namespace, isOfHistograms, firstRow, result });
+      const write = (
+        some: BodyRows,
+        places: Uint32Array | null,
+        takers: readonly IngestNamespace[],
+        asked: RegistryVersion | null,
+      ): void => {
+        for (const namespace of takers) {
+          const isOfHistograms = 'valueEnds' in rows && namespace.schemas === null;
+          const options = asked === null ? {} : { registry: asked };
+          const result = this.#session.write(namespace.name, some, this.#decoder, signal, options);
+          writes.push({ namespace, isOfHistograms, firstRow, places, result });
+        }
+      };
+      const divided = registry === null ? null : this.#divided(rows);
+      if (divided === null) write(rows, null, namespaces, registry);
+      else {
+        const { kept, aside, asideNamespace } = divided;
+        if (kept.length > 0) write(pickedRows(rows, kept), kept, namespaces, registry);
+        if (aside.length > 0) write(pickedRows(rows, aside), aside, [asideNamespace!], null);
       }
       firstRow += rows.rowCount;
     }

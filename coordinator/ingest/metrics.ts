@@ -11,6 +11,8 @@ export interface IngestMetrics {
   readonly refusedSamples: CounterMetric;
   /** Label: namespace. Of the bad ones, those that cold writes would take. */
   readonly coldRefusedSamples: CounterMetric;
+  /** Label: kept ('windows', 'nothing'). Rows that aggregation rules drop; they are acknowledged. */
+  readonly droppedSamples: CounterMetric;
   /** Native histograms that came before the upgrade to a release that keeps them was finished. */
   readonly droppedHistograms: CounterMetric;
 }
@@ -49,6 +51,11 @@ export function ingestMetrics(metrics: Metrics, decoder: WriteDecoder): IngestMe
       'tsdb_coordinator_cold_refused_samples_total',
       'Samples that were refused as older than bufferPast and that cold writes would take.',
       ['namespace'],
+    ),
+    droppedSamples: metrics.counter(
+      'tsdb_coordinator_dropped_samples_total',
+      'Samples that aggregation rules drop: kept for windows alone, or as nothing.',
+      ['kept'],
     ),
     droppedHistograms: metrics.counter(
       'tsdb_coordinator_dropped_histograms_total',

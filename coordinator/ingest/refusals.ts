@@ -27,6 +27,8 @@ export interface WriteOfPart {
   readonly isOfHistograms: boolean;
   /** Of the part, among all rows of the request. */
   readonly firstRow: number;
+  /** Places of the rows in the part; null for all of it. */
+  readonly places: Uint32Array | null;
   readonly result: Promise<WriteResult>;
 }
 
@@ -142,7 +144,7 @@ export function secondsText(nanos: bigint): string {
 /** @returns the failure when any row may be sent again */
 function gatherRows(
   { outcomes, rows, errors }: WriteResult,
-  { namespace, isOfHistograms, firstRow }: WriteOfPart,
+  { namespace, isOfHistograms, firstRow, places }: WriteOfPart,
   texts: Texts,
   report: BadRows,
 ): TsdbError | null {
@@ -156,7 +158,7 @@ function gatherRows(
     else if (isRetryable(outcome)) unavailable += 1;
     else if (!isKeptElsewhere(rows!, row, outcome, namespace, texts)) {
       const text = (): string => describeRow(rows!, row, outcome, namespace, texts);
-      report.addRow(firstRow + row, isOfHistograms, text);
+      report.addRow(firstRow + (places?.[row] ?? row), isOfHistograms, text);
     }
   }
   const failed = unavailable + exhausted + clockAhead;

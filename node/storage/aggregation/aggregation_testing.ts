@@ -7,6 +7,7 @@ import { after } from 'node:test';
 import { allTime } from '#cluster/metadata/deletions.ts';
 import type { KnownRules } from '#cluster/aggregation_rules/rules_follower.ts';
 import { noRuleSets } from '#cluster/aggregation_rules/rules_over_time.ts';
+import { droppedNamespace } from '#cluster/namespaces/companions.ts';
 import { type Namespace, registryOf } from '#cluster/namespaces/namespaces.ts';
 import { type FoldedWindow, foldTwin } from '#engine/aggregation/fold_twin.ts';
 import { readTyped } from '#engine/store/typed_chunks.ts';
@@ -77,6 +78,8 @@ export class World {
   rawRetention: Retention = {};
   /** Of another namespace, "longer", that has every row too. */
   longer: Retention | null = null;
+  /** Of a namespace of rows that rules drop. */
+  dropped: Retention | null = null;
   /** Of the aggregated one. */
   blockSizeNanos: bigint = 24n * hour;
   /** Of the raw namespace. */
@@ -96,7 +99,10 @@ export class World {
   static async open(
     resolution: bigint = 5n * minute,
     options: Partial<
-      Pick<World, 'rawRetention' | 'longer' | 'blockSizeNanos' | 'promise' | 'known' | 'takesAll'>
+      Pick<
+        World,
+        'rawRetention' | 'longer' | 'blockSizeNanos' | 'promise' | 'known' | 'takesAll' | 'dropped'
+      >
     > = {},
   ): Promise<World> {
     const world = Object.assign(new World(), options);
@@ -110,6 +116,7 @@ export class World {
       ...(this.longer === null
         ? []
         : [{ ...raw(this.longer, 'longer', 9), completeSinceNanos: 0n }]),
+      ...(this.dropped === null ? [] : [raw(this.dropped, droppedNamespace, 10)]),
       aggregated(resolution, this.blockSizeNanos, this.takesAll),
     ]);
     ({ database: this.database } = await openDatabase(this.folder, { registry }));
@@ -148,8 +155,20 @@ export class World {
     }
   }
 
+  /** Rows that rules drop. */
+  async drop(rows: readonly TestRow[]): Promise<void> {
+    const version = Number(versionAtNanos(rows[0]!.nanos));
+    const { outcomes } = await writeRows(this.database, rows, {
+      version,
+      namespace: droppedNamespace,
+    });
+    assert.deepEqual([...outcomes], []);
+    this.written.push(...rows);
+  }
+
   async flush(): Promise<void> {
-    await this.database.flusher.flushAll(this.#rawNames, never);
+    const beside = this.dropped === null ? [] : [droppedNamespace];
+    await this.database.flusher.flushAll([...this.#rawNames, ...beside], never);
   }
 
   /** In both namespaces, as a deletion goes to all. */

@@ -23,7 +23,7 @@ import type { VolumeParts } from '../flush/volume.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { KeptWindows, rulesDigestOf } from './kept_windows.ts';
 import { knownSlices } from './known_slices.ts';
-import { type MadeOf, madeOf, type Source, stillMadeOf } from './made_of.ts';
+import { isMadeOf, type MadeOf, madeOf, type Source, stillMadeOf } from './made_of.ts';
 import {
   type ShardKey,
   type SliceKey,
@@ -40,7 +40,7 @@ import {
   type ShardSlice,
   type Slice,
 } from './slices.ts';
-import { completeFrom, type Raw, rawsOf, type Target, targetsOf } from './state.ts';
+import { completeFrom, droppedOf, type Raw, rawsOf, type Target, targetsOf } from './state.ts';
 
 /** Share of the main loop's time. */
 const aggregationShare = 0.2;
@@ -59,6 +59,13 @@ export interface AggregatorParts extends VolumeParts {
   readonly log: Log;
   readonly formats: FormatLevels;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
+}
+
+/** What windows are made of. */
+interface Rows {
+  readonly raws: readonly Raw[];
+  /** Rows that are in none of them. */
+  readonly dropped: Raw | null;
 }
 
 /** What a slice is to be made of. */
@@ -119,7 +126,7 @@ export class Aggregator {
     this.#looks += 1;
     try {
       const raws = targets.length > 0 ? rawsOf(this.#parts) : [];
-      await this.#makeDue(targets, raws, pace, signal);
+      await this.#makeDue(targets, { raws, dropped: droppedOf(this.#parts) }, pace, signal);
       await this.#forgetOthers(targets, raws, pace, signal);
       this.#looked = { state, millis };
     } finally {
@@ -163,18 +170,18 @@ export class Aggregator {
 
   async #makeDue(
     targets: readonly Target[],
-    raws: readonly Raw[],
+    rows: Rows,
     pace: Pace,
     signal: AbortSignal,
   ): Promise<void> {
     for (const target of targets) {
-      const slices = await this.#slicesOf(target, raws, pace, signal);
+      const slices = await this.#slicesOf(target, rows, pace, signal);
       for (const [i, slice] of slices.entries()) {
         signal.throwIfAborted();
         if (i % slicesAtOnce === 0) await pace.rest(signal);
         // Of a block that is lost meanwhile.
         this.#forgetLost(target, slice);
-        const work = this.#workOf(target, slice, raws);
+        const work = this.#workOf(target, slice, rows);
         if (work === null) continue;
         await this.#tryToMake(work, pace, signal);
         await this.#saveNowAndThen();
@@ -263,16 +270,17 @@ export class Aggregator {
   /** All slices of the namespace that may be to be made, the oldest first. */
   async #slicesOf(
     target: Target,
-    raws: readonly Raw[],
+    { raws, dropped }: Rows,
     pace: Pace,
     signal: AbortSignal,
   ): Promise<ShardSlice[]> {
     const { namespace } = target;
+    const all = dropped === null || raws.length === 0 ? raws : [...raws, dropped];
     const byTheirStart = new Map<bigint, ShardSlice[]>();
     for (const shard of [...namespace.readyShards].sort((a, b) => a - b)) {
       const key = shardKey(namespace, shard);
-      this.#bringUpToDate(target, shard, completeFrom(raws));
-      const files = raws.flatMap((raw) => {
+      this.#bringUpToDate(target, shard, { raws, dropped });
+      const files = all.flatMap((raw) => {
         return raw.namespace.readyShards.has(shard) ? (raw.files.get(shard) ?? []) : [];
       });
       const { slices, outdated } = knownSlices(target, this.#notes.of(key), files);
@@ -290,17 +298,22 @@ export class Aggregator {
   }
 
   /** The notes of a shard: of what is lost none stays, and what has lost some of its rows is frozen. */
-  #bringUpToDate(target: Target, shard: number, completeFromNanos: bigint | null): void {
+  #bringUpToDate(target: Target, shard: number, { raws, dropped }: Rows): void {
     const { namespace, resolutionNanos } = target;
     const key = shardKey(namespace, shard);
+    const completeFromNanos = completeFrom(raws);
     for (const note of this.#notes.of(key)) {
       if (this.#isLost(target, shard, note)) {
         this.#forgetNote(namespace, shard, note);
-      } else if (
-        completeFromNanos !== null &&
-        note.isFrozen !== true &&
-        rawRangeOf(note, resolutionNanos).startNanos < completeFromNanos
-      ) {
+        continue;
+      }
+      const { startNanos } = rawRangeOf(note, resolutionNanos);
+      const hasLostSamples = completeFromNanos !== null && startNanos < completeFromNanos;
+      const hasLostDropped =
+        dropped !== null &&
+        startNanos < dropped.expiredBeforeNanos &&
+        isMadeOf(note.madeOf, dropped.namespace);
+      if (note.isFrozen !== true && (hasLostSamples || hasLostDropped)) {
         this.#notes.set(key, { ...note, isFrozen: true });
       }
     }
@@ -319,17 +332,19 @@ export class Aggregator {
   }
 
   /** Null when nothing is to be done of it now. */
-  #workOf(target: Target, slice: ShardSlice, raws: readonly Raw[]): Work | null {
+  #workOf(target: Target, slice: ShardSlice, { raws, dropped }: Rows): Work | null {
     const { env } = this.#parts;
     const { namespace, resolutionNanos } = target;
     const nowNanos = env.clock.nowNanos();
     const range = rawRangeOf(slice, resolutionNanos);
     // All of a slice's rows may be gone with their namespace.
     if (raws.length === 0) return null;
-    const used = samplesParts(raws, range, nowNanos)
+    const samples = samplesParts(raws, range, nowNanos)
       .map(({ namespace: raw }) => raw)
       .filter((raw) => raw.expiredBeforeNanos < range.endNanos);
-    if (used.length === 0 || !used.every((raw) => isClosed(raw, range, nowNanos))) return null;
+    const beside = dropped !== null && hasRowsOf(dropped, slice.shard, range) ? [dropped] : [];
+    const used = [...samples, ...beside];
+    if (samples.length === 0 || !used.every((raw) => isClosed(raw, range, nowNanos))) return null;
     if (!used.every((raw) => raw.namespace.readyShards.has(slice.shard))) return null;
     const completeFromNanos = completeFrom(raws)!;
     if (range.endNanos <= completeFromNanos) return null;
@@ -340,7 +355,7 @@ export class Aggregator {
     if (this.#waitsForMemory(key, used, range)) return null;
     const note = this.#notes.get(ofShard, slice);
     const chosen = sourceOf(used, slice.shard, range);
-    const others = this.#othersWith(raws, used, slice.shard, range);
+    const others = this.#othersWith(raws, samples, beside, slice.shard, range);
     // Of a window whose time was deleted, rows may be left which are not.
     const deletions = deletionsOf(namespace, slice);
     const rules = rulesDigestOf(sets, target, slice);
@@ -360,18 +375,25 @@ export class Aggregator {
   }
 
   /** Namespaces beside the one that is used of which each has all rows of a range, for good as far as anybody can tell. */
-  #othersWith(raws: readonly Raw[], used: readonly Raw[], shard: number, range: Slice): Source[] {
+  #othersWith(
+    raws: readonly Raw[],
+    samples: readonly Raw[],
+    beside: readonly Raw[],
+    shard: number,
+    range: Slice,
+  ): Source[] {
+    const used = [...samples, ...beside];
     if (raws.length === 1 || used.some((raw) => isInMemory(raw, range))) return [];
     const nowNanos = this.#parts.env.clock.nowNanos();
     return raws
       .filter((raw) => {
-        if (used.length === 1 && raw === used[0]) return false;
+        if (samples.length === 1 && raw === samples[0]) return false;
         const allFrom = hasAllFrom(raw, nowNanos);
         if (allFrom === null || allFrom > range.startNanos) return false;
         if (!raw.namespace.readyShards.has(shard)) return false;
         return isClosed(raw, range, nowNanos) && !isInMemory(raw, range);
       })
-      .map((raw) => sourceOf([raw], shard, range))
+      .map((raw) => sourceOf([raw, ...beside], shard, range))
       .filter((source) => !isToBeCut(source, range));
   }
 
@@ -449,7 +471,7 @@ function isKnownFor(
 ): boolean {
   if (knownNanos !== null && knownNanos >= slice.endNanos) return true;
   const waitNanos = used.map(({ retentionNanos }) => retentionNanos / rulesWaitPartOfRetention);
-  return waitNanos.every((wait) => nowNanos - slice.endNanos >= wait);
+  return waitNanos.some((wait) => nowNanos - slice.endNanos >= wait);
 }
 
 /** Version of the last deletion that cuts windows of a slice. */
@@ -476,6 +498,12 @@ function sourceOf(raws: readonly Raw[], shard: number, range: Slice): Source {
     filesOf(files.get(shard) ?? [], range).map((file) => ({ namespace, file })),
   );
   return { of: raws.map(({ namespace }) => namespace), raw };
+}
+
+/** Whether it may have rows of a range. */
+function hasRowsOf(raw: Raw, shard: number, range: Slice): boolean {
+  if (raw.expiredBeforeNanos >= range.endNanos) return false;
+  return isInMemory(raw, range) || filesOf(raw.files.get(shard) ?? [], range).length > 0;
 }
 
 /** Whether a deletion concerns rows of a range that one of the filesets may have. */

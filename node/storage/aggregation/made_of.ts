@@ -23,6 +23,12 @@ export function madeOf(sources: readonly Source[]): MadeOf {
   return Object.fromEntries(sources.map((source) => [keyOf(source), digestOf(source, ownName)]));
 }
 
+/** Whether rows of a namespace are in it. */
+export function isMadeOf(made: MadeOf, { definition }: NamespaceState): boolean {
+  const number = String(namespaceNumber(definition));
+  return Object.keys(made).some((key) => key.split('+').includes(number));
+}
+
 /**
  * Whether what was made of some filesets would be made of those that are there now. A choice of other namespaces alone is no
  * reason against it, nor that filesets were brought together.

@@ -5,6 +5,7 @@ import {
   type RowsSince,
   rowsSinceOf,
 } from '#cluster/namespaces/namespaces.ts';
+import { droppedNamespace } from '#cluster/namespaces/companions.ts';
 import { completeSince, isOfSamples, isOfWindows } from '#cluster/namespaces/samples.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { UnixNanos } from '#lib/time.ts';
@@ -65,8 +66,19 @@ const knowsExpiry = ({ expiredBeforeNanos }: NamespaceState): boolean =>
  */
 export function rawsOf({ namespaces, store }: StateParts): Raw[] {
   const all = [...namespaces.values()].filter(isRaw);
-  if (!all.every(knowsExpiry)) return [];
-  return all.map((namespace) => ({
+  const dropped = namespaces.get(droppedNamespace);
+  if (![...all, ...(dropped === undefined ? [] : [dropped])].every(knowsExpiry)) return [];
+  return all.map((namespace) => rawOf(namespace, store));
+}
+
+/** Rows that rules drop, which are in no namespace of samples; null where there are none. */
+export function droppedOf({ namespaces, store }: StateParts): Raw | null {
+  const namespace = namespaces.get(droppedNamespace);
+  return namespace === undefined || !isReady(namespace.definition) ? null : rawOf(namespace, store);
+}
+
+function rawOf(namespace: NamespaceState, store: SampleStore): Raw {
+  return {
     namespace,
     retentionNanos: namespace.retentionNanos,
     ...rowsSinceOf(namespace.definition),
@@ -77,7 +89,7 @@ export function rawsOf({ namespaces, store }: StateParts): Raw[] {
     inMemory: new Set(
       store.blocks(namespace.ordinal).map(({ blockStartNanos }) => blockStartNanos),
     ),
-  }));
+  };
 }
 
 /** From which time on there is every row that ever was; null where there is no namespace of samples. */

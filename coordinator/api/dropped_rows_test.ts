@@ -1,0 +1,147 @@
+/** Rows that aggregation rules drop, through the API. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { withRules } from '#cluster/aggregation_rules/rule_set.ts';
+import { RuleSetStore } from '#cluster/aggregation_rules/rule_set_store.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
+import { rowOutcome } from '#cluster/node/service.ts';
+import { encodeRemoteWrite } from '#engine/write_decoder/remote_write_testing.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { nowSeconds, testCluster, TestCoordinator } from '../coordinator_testing.ts';
+
+const writePath = '/api/v1/compat/remote/write';
+const never = new AbortController().signal;
+
+async function until(what: string, isSo: () => Promise<boolean> | boolean): Promise<void> {
+  for (let attempt = 0; attempt < 400; attempt++) {
+    if (await isSo()) return;
+    await realEnv.clock.sleep(25, never);
+  }
+  assert.fail(`not in time: ${what}`);
+}
+
+/** Rules that hold since long ago. */
+async function applyRules(coordinator: TestCoordinator): Promise<void> {
+  const rules = {
+    mappingRules: [
+      { name: 'noise', filter: 'env:dev', drop: true },
+      {
+        name: 'slow',
+        filter: 'env:dev team:a',
+        storagePolicies: [{ resolution: '5m', retention: '90d' }],
+      },
+    ],
+  };
+  let ids = 0;
+  await new RuleSetStore(coordinator.kv, testCluster).update(
+    'default',
+    (set) =>
+      withRules(set, rulesOfFile(rules, ''), {
+        cutoverNanos: 1n,
+        nowMillis: 0,
+        by: '',
+        newId: () => `${ids++}`,
+      }),
+    never,
+  );
+}
+
+const body = (millis: number): Uint8Array =>
+  encodeRemoteWrite(
+    ['prod', 'dev'].flatMap((env) =>
+      ['a', 'b'].map((team) => ({
+        tags: [
+          { name: '__name__', value: 'requests' },
+          { name: 'env', value: env },
+          { name: 'team', value: team },
+        ],
+        samples: [{ timestampMillis: millis, value: 1 }],
+      })),
+    ),
+  );
+
+/** Series of a namespace that have a row of the time. */
+const countOf = ({ node }: TestCoordinator, namespace: string, millis: number): number =>
+  (node.namespaces.get(namespace) ?? []).filter(({ rows }) => rows.has(BigInt(millis) * 1_000_000n))
+    .length;
+
+let lastMillis = nowSeconds() * 1000;
+
+/** Writes rows of other times until it is as it is to be. @returns the time of the last ones */
+async function writeUntil(
+  coordinator: TestCoordinator,
+  what: string,
+  isSo: (millis: number) => boolean,
+): Promise<number> {
+  let millis = lastMillis;
+  await until(what, async () => {
+    millis -= 1;
+    const { status, text } = await coordinator.post(writePath, body(millis));
+    assert.equal(status, 200, text);
+    return isSo(millis);
+  });
+  return (lastMillis = millis);
+}
+
+test('what rules drop is kept aside where windows are made of it, and else not at all', async () => {
+  await using coordinator = await TestCoordinator.openReady();
+  await applyRules(coordinator);
+  // Until there is a namespace for them, rows that windows are made of stay with the others.
+  const first = await writeUntil(
+    coordinator,
+    'rules are followed',
+    (millis) => countOf(coordinator, 'default', millis) < 4,
+  );
+  assert.ok(countOf(coordinator, 'default', first) + countOf(coordinator, '_dropped', first) === 3);
+  const millis = await writeUntil(
+    coordinator,
+    'they have a namespace of their own',
+    (at) => countOf(coordinator, '_dropped', at) > 0,
+  );
+  assert.equal(countOf(coordinator, '_dropped', millis), 1);
+  assert.equal(countOf(coordinator, 'default', millis), 2);
+  const { options } = coordinator.topology.view.namespaces.get('_dropped')!;
+  assert.equal(options.retentionOptions.retentionPeriodNanos, 72n * 3_600_000_000_000n);
+  // Nobody reads it, nor writes into it by its name.
+  const { json } = await coordinator.get(
+    `/api/v1/query?query=count(requests)&time=${millis / 1000}`,
+  );
+  assert.equal(json.data.result[0].value[1], '2');
+  const named = await coordinator.send(
+    'POST',
+    '/api/v1/json/write',
+    JSON.stringify({ namespace: '_dropped', tags: { __name__: 'x' }, timestamp: 1, value: 1 }),
+  );
+  assert.ok(named.status >= 400, named.text);
+  const { host, port } = coordinator.coordinator.metricsServer;
+  const metrics = await (await fetch(`http://${host}:${port}/metrics`)).text();
+  assert.match(metrics, /tsdb_coordinator_dropped_samples_total\{kept="windows"\} [1-9]/);
+  assert.match(metrics, /tsdb_coordinator_dropped_samples_total\{kept="nothing"\} [1-9]/);
+});
+
+test('rows that are refused are named, whichever namespace they went to', async () => {
+  await using coordinator = await TestCoordinator.openReady();
+  await applyRules(coordinator);
+  const millis = await writeUntil(
+    coordinator,
+    'they have a namespace of their own',
+    (at) => countOf(coordinator, '_dropped', at) > 0,
+  );
+  const refuse = (namespace: string): void => {
+    coordinator.node.outcomeOf = (_, of) =>
+      of === namespace ? rowOutcome.tooFarPast : rowOutcome.written;
+  };
+  refuse('_dropped');
+  const aside = await coordinator.post(writePath, body(millis));
+  assert.equal(aside.status, 400);
+  assert.match(
+    aside.text,
+    /1 of 4 samples were refused, the others were written: .*env=\\?"dev\\?", team=\\?"a/,
+  );
+  refuse('default');
+  const kept = await coordinator.post(writePath, body(millis));
+  assert.match(kept.text, /2 of 4 samples were refused.*prod.*prod/);
+  coordinator.node.outcomeOf = (_, of) =>
+    of === '_dropped' ? rowOutcome.resourceExhausted : rowOutcome.written;
+  assert.equal((await coordinator.post(writePath, body(millis))).status, 503);
+});

@@ -1,0 +1,184 @@
+/**
+ * Rows that aggregation rules drop (docs/AGGREGATION.md, Rules): those of which windows or rollups are made go to a namespace
+ * of their own, which no query reads, and others nowhere. By the rules of a row's time, which are asked once for each series.
+ */
+import type {
+  RuleSetsOverTime,
+  RulesOverTime,
+} from '#cluster/aggregation_rules/rules_over_time.ts';
+import type { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
+import type { Clock } from '#lib/env/env.ts';
+import { decodeTags } from '#lib/tags.ts';
+import type { BodyRows } from './parts.ts';
+
+/** What becomes of a series' rows. */
+export const rowPlace = { kept: 1, aside: 2, nowhere: 3 } as const;
+type RowPlace = (typeof rowPlace)[keyof typeof rowPlace];
+
+export interface DividedRows {
+  /** Places of the rows that stay, among all of them. */
+  readonly kept: Uint32Array;
+  /** Of those that are kept for windows alone. */
+  readonly aside: Uint32Array;
+  readonly nowhere: number;
+}
+
+/** Series of a decoder, as they are asked for. */
+type Series = Pick<WriteDecoder, 'borrowTags' | 'refused'>;
+
+/** Rules that hold at one time, for as long as they do. */
+interface Era {
+  readonly sets: RuleSetsOverTime;
+  readonly startNanos: bigint;
+  readonly endNanos: bigint;
+  /** Some drop now. */
+  readonly hasDrops: boolean;
+  /** Some dropped at one time or another. */
+  readonly hasEverDropped: boolean;
+}
+
+const beforeAllTime = -(2n ** 63n);
+const afterAllTime = 2n ** 63n - 1n;
+
+export class DroppedRows {
+  readonly #setsOf: () => RuleSetsOverTime;
+  readonly #clock: Pick<Clock, 'nowNanos'>;
+  #era: Era | null = null;
+  /** Of the era, by slot: 0 for what has not been asked. */
+  #places = new Uint8Array(0);
+  /** To whom the slot belonged then. */
+  #generations = new Uint32Array(0);
+
+  constructor(setsOf: () => RuleSetsOverTime, clock: Pick<Clock, 'nowNanos'>) {
+    this.#setsOf = setsOf;
+    this.#clock = clock;
+  }
+
+  /**
+   * @param hasAside whether rows can be kept for windows alone, asked when there are some; they stay with the others
+   *   where not
+   * @returns null when all rows are kept, as they are where no rule drops
+   */
+  divided(rows: BodyRows, series: Series, hasAside: () => boolean): DividedRows | null {
+    const sets = this.#setsOf();
+    if (sets.isEmpty) return null;
+    const era = this.#eraOf(sets);
+    if (!era.hasEverDropped) return null;
+    const { rowCount, slots, generations, timestamps } = rows;
+    const unit = BigInt(rows.timeUnitNanos);
+    // As numbers: a 64-bit integer is made anew each time it is read. They are a microsecond off at most.
+    const words = new Int32Array(timestamps.buffer, timestamps.byteOffset, 2 * rowCount);
+    const first = Number(era.startNanos / unit);
+    const past = Number(era.endNanos / unit);
+    let others = 0;
+    let found: Uint8Array | null = null;
+    for (let row = 0; row < rowCount; row++) {
+      const slot = slots[row]!;
+      const time = words[2 * row + 1]! * 2 ** 32 + (words[2 * row]! >>> 0);
+      const place =
+        time > first && time <= past
+          ? this.#placeNow(era, slot, generations[row]!, series)
+          : placeAt(sets, timestamps[row]! * unit, slot, series);
+      if (place === rowPlace.kept || (place === rowPlace.aside && !hasAside())) continue;
+      found ??= new Uint8Array(rowCount);
+      found[row] = place;
+      others += 1;
+    }
+    if (found === null) return null;
+    return divide(found, rowCount - others);
+  }
+
+  #eraOf(sets: RuleSetsOverTime): Era {
+    const nowNanos = this.#clock.nowNanos();
+    const known = this.#era;
+    const isSame =
+      known !== null &&
+      known.sets === sets &&
+      nowNanos >= known.startNanos &&
+      nowNanos < known.endNanos;
+    if (isSame) return known;
+    let startNanos = beforeAllTime;
+    let endNanos = afterAllTime;
+    let hasDrops = false;
+    let hasEverDropped = false;
+    for (const rules of sets.all) {
+      const era = rules.around(nowNanos);
+      if (era.startNanos > startNanos) startNanos = era.startNanos;
+      if (era.endNanos < endNanos) endNanos = era.endNanos;
+      hasDrops ||= era.rules.mappingRules.some(({ drop }) => drop !== 'none');
+      hasEverDropped ||= rules.hasDrops;
+    }
+    this.#places.fill(0);
+    return (this.#era = { sets, startNanos, endNanos, hasDrops, hasEverDropped });
+  }
+
+  #placeNow(era: Era, slot: number, generation: number, series: Series): RowPlace {
+    if (!era.hasDrops) return rowPlace.kept;
+    if (slot >= this.#places.length) this.#grow(slot);
+    const known = this.#places[slot]!;
+    if (known !== 0 && this.#generations[slot] === generation) return known as RowPlace;
+    const place = placeAt(era.sets, era.startNanos + 1n, slot, series);
+    this.#places[slot] = place;
+    this.#generations[slot] = generation;
+    return place;
+  }
+
+  #grow(slot: number): void {
+    const length = Math.max(1024, 2 * slot);
+    const places = new Uint8Array(length);
+    places.set(this.#places);
+    const generations = new Uint32Array(length);
+    generations.set(this.#generations);
+    [this.#places, this.#generations] = [places, generations];
+  }
+}
+
+/** A row is of the window that ends at its time or later, and that of the rules of its begin: those of just before the row. */
+function placeAt(sets: RuleSetsOverTime, nanos: bigint, slot: number, series: Series): RowPlace {
+  // It is refused for another reason.
+  if (series.refused[slot] !== 0) return rowPlace.kept;
+  const tags = decodeTags(series.borrowTags(slot));
+  const rules: RulesOverTime | null = sets.of(tags);
+  if (rules === null) return rowPlace.kept;
+  const { drops, mappings, pipelines } = rules.at(nanos - 1n).match(tags);
+  if (drops.length === 0) return rowPlace.kept;
+  return mappings.length + pipelines.length > 0 ? rowPlace.aside : rowPlace.nowhere;
+}
+
+function divide(found: Uint8Array, keptCount: number): DividedRows {
+  const kept = new Uint32Array(keptCount);
+  const aside: number[] = [];
+  let nowhere = 0;
+  let at = 0;
+  for (const [row, place] of found.entries()) {
+    if (place === 0) kept[at++] = row;
+    else if (place === rowPlace.aside) aside.push(row);
+    else nowhere += 1;
+  }
+  return { kept, aside: Uint32Array.from(aside), nowhere };
+}
+
+/** Some of the rows, in columns of their own. */
+export function pickedRows(rows: BodyRows, places: Uint32Array): BodyRows {
+  const shared = {
+    rowCount: places.length,
+    slots: Uint32Array.from(places, (row) => rows.slots[row]!),
+    generations: Uint32Array.from(places, (row) => rows.generations[row]!),
+    timestamps: BigInt64Array.from(places, (row) => rows.timestamps[row]!),
+    startNanos:
+      rows.startNanos === null ? null : BigInt64Array.from(places, (row) => rows.startNanos![row]!),
+  };
+  if (!('valueEnds' in rows)) {
+    return { ...rows, ...shared, values: Float64Array.from(places, (row) => rows.values[row]!) };
+  }
+  const { valueEnds, valueBytes } = rows;
+  const valueOf = (row: number): Uint8Array =>
+    valueBytes.subarray(row === 0 ? 0 : valueEnds[row - 1]!, valueEnds[row]!);
+  let end = 0;
+  return {
+    ...rows,
+    ...shared,
+    valueEnds: Uint32Array.from(places, (row) => (end += valueOf(row).length)),
+    valueBytes: new Uint8Array(Buffer.concat(Array.from(places, valueOf))),
+  };
+}

@@ -1,0 +1,68 @@
+/** Windows of rows that rules drop, which are in a namespace of their own. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { droppedNamespace } from '#cluster/namespaces/companions.ts';
+import { day, hour, minute, rowsOf, second, sorted, World } from './aggregation_testing.ts';
+
+async function openWorld(): Promise<World> {
+  return World.open(5n * minute, { dropped: { retentionPeriodNanos: 200n * hour } });
+}
+
+test('windows are made of samples and of what rules drop, each row once', async () => {
+  const world = await openWorld();
+  const ofA = rowsOf('a', day + second, 1_000);
+  await world.write(ofA);
+  await world.drop(rowsOf('b', day + second, 1_000));
+  // A sender that tries again may reach a coordinator that has heard of the rules meanwhile.
+  await world.drop(ofA.slice(300, 600));
+  // Half of a series each.
+  const ofC = rowsOf('c', day + second, 1_000);
+  await world.write(ofC.slice(0, 500));
+  await world.drop(ofC.slice(500));
+  await world.flush();
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+  const { slices } = world.aggregator.counts;
+  await world.run();
+  assert.equal(world.aggregator.counts.slices, slices, 'nothing is due any more');
+  await world.start();
+  await world.flush();
+  await world.run();
+  assert.equal(world.aggregator.counts.slices, 0, 'nor after a start');
+});
+
+test('a slice is made once more when rows that are dropped come late', async () => {
+  const world = await openWorld();
+  await world.write(rowsOf('a', day + second, 1_000));
+  await world.flush();
+  await world.run();
+  await world.drop(rowsOf('b', day + hour, 100));
+  await world.start();
+  await world.flush();
+  await world.run();
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('windows stay when the dropped rows that they were made of are gone', async () => {
+  const world = await openWorld();
+  await world.write(rowsOf('a', day + second, 1_000));
+  await world.drop(rowsOf('b', day + second, 1_000));
+  await world.flush();
+  await world.run();
+  const before = sorted(await world.windows());
+  assert.deepEqual(before, sorted(world.expected()));
+  const dropped = world.database.namespaces.get(droppedNamespace)!;
+  dropped.expiredBeforeNanos = day + 24n * hour;
+  for (const file of dropped.files.all(null)) {
+    if (file.endNanos <= day + 24n * hour) dropped.files.retire(file, 'delete');
+  }
+  const { slices } = world.aggregator.counts;
+  // It cuts a window, which nothing is left to make anew of.
+  const cut = day + hour + 2n * minute;
+  await world.delete('b', { startNanos: cut, endNanos: cut + second });
+  await world.write(rowsOf('a', day + 2n * hour, 10));
+  await world.flush();
+  await world.run();
+  assert.equal(world.aggregator.counts.slices, slices, 'nothing is made of less than it was');
+  assert.deepEqual(sorted(await world.windows()), before);
+});
