@@ -9,6 +9,7 @@ import { MemoryKvStore } from './kv/memory.ts';
 import { DeletionLog } from './metadata/deletion_log.ts';
 import { allTime } from './metadata/deletions.ts';
 import { noRuntimeLimits, withRuntimeLimit } from './metadata/runtime_limits.ts';
+import { registryOf } from './namespaces/namespaces.ts';
 import { withUnreadKeys } from './unread_keys.ts';
 
 const { signal } = new AbortController();
@@ -59,13 +60,24 @@ test('namespaces, placement and deletions with keys of a later version are read 
       options: {
         retentionOptions: { retentionPeriodDuration: '48h', blockSizeDuration: '2h' },
         aggregationOptions: { aggregations: [{ aggregated: false }] },
-        extendedOptions: { type: 'x', options: 'y' },
-        runtimeOptions: { writeIndexingPerCPUConcurrency: 1 },
       },
     },
     plainRequest,
     signal,
   );
+  // As an earlier release took them.
+  const runtimeOptions = {
+    writeIndexingPerCPUConcurrency: 1,
+    flushIndexingPerCPUConcurrency: null,
+  };
+  const extendedOptions = { type: 'x', options: 'y' };
+  await admin.namespaces.update((registry) => {
+    const b = registry.get('b')!;
+    const options = { ...b.options, extendedOptions, runtimeOptions };
+    return registryOf(
+      [...registry.values()].map((each) => (each === b ? { ...b, options } : each)),
+    );
+  }, signal);
   await admin.markAvailable('tsdb_local', bootstrappedFrom(new Map([[0, '']])), signal);
   const registry = (await admin.namespaces.get(signal)).value;
   const all = { namespace: 'a', query: { kind: 'all' }, ...allTime, selectors: [] } as const;

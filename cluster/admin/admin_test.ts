@@ -443,7 +443,7 @@ test('namespace add takes snake_case, nanoseconds as text and numbers, and both 
       block_size_nanos: 3_600_000_000_000,
       block_data_expiry_after_not_access_period_duration: '1m',
     },
-    runtimeOptions: { writeIndexingPerCPUConcurrency: 0.75 },
+    runtimeOptions: null,
     extendedOptions: null,
   };
   const added = await admin.namespaceAdd({ name: 'n', options }, plainRequest, signal);
@@ -454,11 +454,48 @@ test('namespace add takes snake_case, nanoseconds as text and numbers, and both 
     namespace['retentionOptions']!['blockDataExpiryAfterNotAccessPeriodNanos'],
     '60000000000',
   );
-  assert.deepEqual(namespace['runtimeOptions'], {
-    writeIndexingPerCPUConcurrency: 0.75,
-    flushIndexingPerCPUConcurrency: null,
-  });
+  assert.deepEqual(
+    namespace['indexOptions'],
+    { enabled: true, blockSizeNanos: '3600000000000' },
+    'every namespace has an index',
+  );
   assert.deepEqual((await admin.namespaceGet(false, signal)).registry, added.registry);
+});
+
+test('options that would change nothing are refused', async () => {
+  const { admin } = newAdmin();
+  const { retentionOptions } = fullOptions;
+  for (const [more, message] of [
+    [
+      { indexOptions: { enabled: false } },
+      /indexOptions\.enabled: .* index is not supported: false/,
+    ],
+    [
+      { retentionOptions: { ...retentionOptions, futureRetentionPeriodDuration: '1h' } },
+      /futureRetentionPeriod: not supported: .*bufferFuture: "3600000000000"/,
+    ],
+    [
+      { runtimeOptions: { writeIndexingPerCPUConcurrency: 0.75 } },
+      /runtimeOptions: not supported: .*0\.75/,
+    ],
+    [{ extendedOptions: { type: 'x', options: {} } }, /extendedOptions: not supported: .*"x"/],
+  ] as const) {
+    const options = { ...fullOptions, ...more };
+    await assert.rejects(
+      admin.namespaceAdd({ name: 'n', options }, plainRequest, signal),
+      refused('BAD_REQUEST', message),
+    );
+  }
+  await admin.namespaceAdd({ name: 'n', options: fullOptions }, plainRequest, signal);
+  for (const options of [
+    { runtimeOptions: { flushIndexingPerCPUConcurrency: 1 } },
+    { extendedOptions: { type: 'x' } },
+  ]) {
+    await assert.rejects(
+      admin.namespaceUpdate({ name: 'n', options }, plainRequest, signal),
+      refused('BAD_REQUEST', /not supported/),
+    );
+  }
 });
 
 test('namespace add refuses what breaks a rule, naming field and value', async () => {

@@ -33,7 +33,7 @@ import { Fields } from '../fields.ts';
 import type { ClusterName } from '../kv/keys.ts';
 import type { Kv } from '../kv/kv.ts';
 import { aggregationOf, type Namespace, type NamespaceRegistry } from '../namespaces/namespaces.ts';
-import { isOfSamples } from '../namespaces/samples.ts';
+import { isOfSamples, readySamples } from '../namespaces/samples.ts';
 import { ruleSetBytesMax } from '../limits.ts';
 import { NamespaceStore } from '../namespaces/store.ts';
 
@@ -346,7 +346,7 @@ async function changed(
   const registry = (await new NamespaceStore(kv, cluster).get(signal)).value;
   const nowNanos = clock.nowNanos();
   const moment: ChangeMoment = {
-    cutoverNanos: nextCutoverNanos(nowNanos, resolutionsOf(registry)),
+    cutoverNanos: nextCutoverNanos(nowNanos, resolutionsOf(registry), aheadNanos(registry)),
     nowMillis: Math.floor(clock.nowMillis()),
     by,
     newId: () => Buffer.from(random.bytes(12)).toString('hex'),
@@ -377,6 +377,13 @@ function resolutionsOf(registry: NamespaceRegistry): bigint[] {
     const aggregation = aggregationOf(namespace);
     return aggregation === null ? [] : [aggregation.resolutionNanos];
   });
+}
+
+/** How far rows may be ahead of the clock. */
+function aheadNanos(registry: NamespaceRegistry): bigint {
+  return readySamples(registry)
+    .map(({ options }) => options.retentionOptions.bufferFutureNanos)
+    .reduce((a, b) => (b > a ? b : a), 0n);
 }
 
 /** Bytes of a set up to which its history is kept for reads of old windows. */

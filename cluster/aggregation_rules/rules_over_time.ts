@@ -6,19 +6,35 @@ import { cutoversOf, rulesAt, type RuleSet } from './rule_set.ts';
 import type { Rules } from './rules.ts';
 import { mappingRuleToJson } from './rules_json.ts';
 
-/** Until a change holds, so that every process has heard of it before. */
+/** Until a change holds at least, so that every process has heard of it before. */
 export const cutoverNoticeNanos: bigint = 60_000_000_000n;
+const aDayNanos = 86_400_000_000_000n;
 
 /**
- * When a change that is made now comes to hold: where windows of the coarsest resolution end, so that
- * each window is of the rules that held when it began.
+ * When a change that is made now comes to hold: where windows of all resolutions end, so that each is
+ * of the rules that held when it began. Where that is further apart than a day, it is where those of
+ * the coarsest do.
  * @param resolutions of the aggregated namespaces
+ * @param aheadNanos of the clock, rows may be: they are written before they are of their time
  */
-export function nextCutoverNanos(nowNanos: bigint, resolutions: Iterable<bigint>): bigint {
+export function nextCutoverNanos(
+  nowNanos: bigint,
+  resolutions: Iterable<bigint>,
+  aheadNanos: bigint = 0n,
+): bigint {
   let coarsest = cutoverNoticeNanos;
-  for (const resolution of resolutions) if (resolution > coarsest) coarsest = resolution;
-  const earliest = nowNanos + cutoverNoticeNanos;
-  return ((earliest + coarsest - 1n) / coarsest) * coarsest;
+  let common = cutoverNoticeNanos;
+  for (const resolution of resolutions) {
+    if (resolution > coarsest) coarsest = resolution;
+    common = (common / commonDivisor(common, resolution)) * resolution;
+  }
+  const step = common <= aDayNanos ? common : coarsest;
+  const earliest = nowNanos + cutoverNoticeNanos + aheadNanos;
+  return ((earliest + step - 1n) / step) * step;
+}
+
+function commonDivisor(a: bigint, b: bigint): bigint {
+  return b === 0n ? a : commonDivisor(b, a % b);
 }
 
 /** A part of a range in which the same rules hold. */

@@ -15,6 +15,10 @@ test('a change holds from a window of the coarsest resolution on, a minute from 
   assert.equal(nextCutoverNanos(now + minute, [5n * minute]), 11n * hour + 5n * minute);
   assert.equal(nextCutoverNanos(now, [5n * minute, 24n * hour]), 24n * hour);
   assert.equal(nextCutoverNanos(now + 30n * second, [hour]), 11n * hour, 'just in time');
+  assert.equal(nextCutoverNanos(now, [hour], 10n * minute), 12n * hour, 'for rows that are ahead');
+  // Windows of both end there.
+  assert.equal(nextCutoverNanos(now, [7n * minute, 5n * minute]), 11n * hour + 5n * minute);
+  assert.equal(nextCutoverNanos(now, [7n * hour, 11n * hour]), 11n * hour, 'the coarsest alone');
 });
 
 test('each window is of the rules that hold when it begins', () => {

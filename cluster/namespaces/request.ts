@@ -40,25 +40,24 @@ export function namespaceOptionsOf(fields: Fields): NamespaceOptions {
   if (retention === null) {
     throw badRequest('bad namespace metadata: retention options must be set');
   }
-  const index = fields.object('indexOptions');
-  const indexOptions = {
-    enabled: index?.boolean('enabled', false) ?? false,
-    blockSizeNanos: index?.nanos('blockSize') ?? 0n,
-  };
-  index?.end();
+  const indexOptions = indexOptionsOf(fields);
   if (fields.has('schemaOptions') && !fields.isStored) {
     throw badRequest('options.schemaOptions: a schema cannot be given with the namespace');
   }
   fields.constant('schemaOptions', null);
+  const retentionOptions = retentionOptionsOf(retention);
   const options: NamespaceOptions = {
     bootstrapEnabled: fields.boolean('bootstrapEnabled', false),
     flushEnabled: fields.boolean('flushEnabled', false),
     writesToCommitLog: fields.boolean('writesToCommitLog', false),
     cleanupEnabled: fields.boolean('cleanupEnabled', false),
     repairEnabled: fields.boolean('repairEnabled', false),
-    retentionOptions: retentionOptionsOf(retention),
+    retentionOptions,
     snapshotEnabled: fields.boolean('snapshotEnabled', false),
-    indexOptions,
+    indexOptions: {
+      enabled: indexOptions.enabled,
+      blockSizeNanos: indexOptions.blockSizeNanos ?? retentionOptions.blockSizeNanos,
+    },
     coldWritesEnabled: fields.boolean('coldWritesEnabled', false),
     runtimeOptions: runtimeOptionsOf(fields),
     cacheBlocksOnRetrieve: fields.boolean('cacheBlocksOnRetrieve', false),
@@ -68,6 +67,32 @@ export function namespaceOptionsOf(fields: Fields): NamespaceOptions {
   };
   fields.end();
   return options;
+}
+
+/** Every series is found by its tags: there is no namespace without an index. */
+function indexOptionsOf(fields: Fields): {
+  readonly enabled: boolean;
+  readonly blockSizeNanos: bigint | null;
+} {
+  const index = fields.object('indexOptions');
+  if (fields.isStored) {
+    const enabled = index?.boolean('enabled', false) ?? false;
+    const blockSizeNanos = index?.nanos('blockSize') ?? 0n;
+    index?.end();
+    return { enabled, blockSizeNanos };
+  }
+  if (index?.boolean('enabled', true) === false) {
+    throw index.bad('enabled', 'a namespace without an index is not supported', false);
+  }
+  const blockSizeNanos = index?.nanos('blockSize') ?? null;
+  index?.end();
+  return { enabled: true, blockSizeNanos };
+}
+
+/** Settings that are stored by earlier releases and change nothing are refused where they are new. */
+function refuseWithoutEffect(fields: Fields, key: string, value: unknown, why: string): void {
+  if (fields.isStored || value === null || value === 0n) return;
+  throw fields.bad(key, `not supported: ${why}`, typeof value === 'bigint' ? String(value) : value);
 }
 
 export function stagingStatusOf(fields: Fields): StagingStatus {
@@ -129,6 +154,12 @@ function retentionOptionsOf(fields: Fields): RetentionOptions {
     futureRetentionPeriodNanos: fields.nanos('futureRetentionPeriod') ?? 0n,
   };
   fields.end();
+  refuseWithoutEffect(
+    fields,
+    'futureRetentionPeriod',
+    options.futureRetentionPeriodNanos,
+    'no row is taken that is further ahead than bufferFuture',
+  );
   return options;
 }
 
@@ -140,6 +171,8 @@ function runtimeOptionsOf(fields: Fields): RuntimeOptions | null {
     flushIndexingPerCPUConcurrency: runtime.float('flushIndexingPerCPUConcurrency'),
   };
   runtime.end();
+  const asked = Object.values(options).some((value) => value !== null) ? options : null;
+  refuseWithoutEffect(fields, 'runtimeOptions', asked, 'indexing has no settings of its own');
   return options;
 }
 
@@ -173,5 +206,6 @@ function extendedOptionsOf(fields: Fields): ExtendedOptions | null {
     options: extended.any('options') ?? null,
   };
   extended.end();
+  refuseWithoutEffect(fields, 'extendedOptions', options, 'there is no extension of this type');
   return options;
 }

@@ -38,6 +38,8 @@ interface Texts {
   readonly nowNanos: bigint;
   /** Of the namespaces of the request, the longest retention. */
   readonly longestNanos: bigint;
+  /** Several were asked to take a row. */
+  readonly areSeveral: boolean;
 }
 
 /**
@@ -56,7 +58,8 @@ export async function gather(
   const outcomes = await Promise.allSettled(writes.map(({ result }) => result));
   const retentions = writes.map(({ namespace }) => namespace.retentionNanos);
   const longestNanos = retentions.reduce((a, b) => (b > a ? b : a), 0n);
-  const texts = { decoder, nowNanos: clock.nowNanos(), longestNanos };
+  const areSeveral = new Set(writes.map(({ namespace }) => namespace.name)).size > 1;
+  const texts = { decoder, nowNanos: clock.nowNanos(), longestNanos, areSeveral };
   const cold = new Map<IngestNamespace, number>();
   let passing: TsdbError | null = null;
   for (const [index, outcome] of outcomes.entries()) {
@@ -101,17 +104,19 @@ function describeRow(
   row: number,
   outcome: number,
   namespace: IngestNamespace,
-  { decoder, nowNanos }: Texts,
+  { decoder, nowNanos, areSeveral }: Texts,
 ): string {
+  // The others may have taken it.
+  const where = areSeveral ? ` (namespace ${namespace.name})` : '';
   const slot = rows.slots[row]!;
   const isSame = decoder.generation[slot] === rows.generations[row];
   const series = isSame ? seriesTextOf(decoder.tags(slot)) : '{…}';
   if (outcome === writeOutcome.refused) {
-    return `${series}: ${(isSame && decoder.problem(slot)) || describeOutcome(outcome)}`;
+    return `${series}: ${(isSame && decoder.problem(slot)) || describeOutcome(outcome)}${where}`;
   }
   const nanos = rows.timestamps[row]! * BigInt(rows.timeUnitNanos);
   const limit = describeLimit(nanos, outcome, namespace, nowNanos);
-  return `${series} at ${secondsText(nanos)}: ${describeOutcome(outcome)}${limit}`;
+  return `${series} at ${secondsText(nanos)}: ${describeOutcome(outcome)}${limit}${where}`;
 }
 
 /** By how much a row missed which limit of its namespace, in the words of the storage nodes. */
