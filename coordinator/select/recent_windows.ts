@@ -1,7 +1,7 @@
 /** Windows of samples of late, of which nodes make theirs hours later: a column of them, made when it is asked for. */
 import { eachFloatsOfWindows, type ReadColumn } from '#engine/aggregation/floats.ts';
-import { foldWindowsMax, WindowFold } from '#engine/aggregation/fold.ts';
-import { foldRows } from '#engine/aggregation/fold_rows.ts';
+import { foldWindowsMax } from '#engine/aggregation/fold.ts';
+import { SeriesFold } from '#engine/aggregation/series_fold.ts';
 import { chunkHeaders, kindsAll } from '#engine/codec/chunk.ts';
 import { apart } from '#engine/store/typed_chunks.ts';
 import type { Work } from '#lib/turns/turns.ts';
@@ -15,7 +15,7 @@ const rowsAtOnce = 65_536;
 const windowsAtOnceMax = foldWindowsMax - 1;
 
 /** Made with the first request that needs it; whoever uses it has it back before somebody else has a turn. */
-let shared: WindowFold | null = null;
+let shared: SeriesFold | null = null;
 
 /**
  * @param chunks of a series
@@ -30,12 +30,12 @@ export async function recentWindows(
   work: Work,
 ): Promise<Uint8Array[]> {
   const made: Uint8Array[] = [];
-  const fold = (shared ??= new WindowFold());
+  const fold = (shared ??= new SeriesFold());
   for (const { parts, fromNanos, toNanos } of stretchesOf(chunks, range, resolutionNanos)) {
     // With the window before, whose last value says whether a counter began again with the first row.
     const beforeNanos = greater(fromNanos - resolutionNanos, range.startNanos);
     fold.begin(resolutionNanos, foldWindowsMax);
-    foldRows(fold, parts, [beforeNanos, toNanos]);
+    fold.add(parts, [beforeNanos, toNanos]);
     const windows = fold.end() === 0 ? [] : apart([fold.chunks()]).typed;
     made.push(...eachFloatsOfWindows(windows, column, [fromNanos, toNanos]));
     const bytes = parts.reduce((sum, { length }) => sum + length, 0);

@@ -1,5 +1,6 @@
 /** One column of windows, as rows of floats: what a function over them reads (docs/AGGREGATION.md). */
 import { TypedColumnsReader, type AskedFields, type TypedColumns } from '../typed/columns.ts';
+import { histogramWindowLayout } from '../typed/histogram_window.ts';
 import { valueKind } from '../typed/typed_value.ts';
 import { type WindowColumn, windowField } from '../typed/window.ts';
 
@@ -12,6 +13,8 @@ export interface WindowRows {
 
 export class WindowColumnsReader {
   readonly #reader = new TypedColumnsReader();
+  /** The chunk that was read last has windows of histograms. */
+  hasHistograms = false;
 
   /**
    * @param chunk one typed chunk; its rows that are no windows of floats are left out
@@ -21,6 +24,9 @@ export class WindowColumnsReader {
   read(chunk: Uint8Array, columns: readonly WindowColumn[]): WindowRows[] {
     const asked: AskedFields = new Map(columns.flatMap(fieldsOf).map((number) => [number, 'all']));
     const read = this.#reader.read(chunk, asked);
+    this.hasHistograms = read.groups.some(
+      ({ kind, layout }) => kind === valueKind.window && layout === histogramWindowLayout,
+    );
     const group = read.groups.findIndex(
       ({ kind, layout }) => kind === valueKind.window && layout === 0,
     );

@@ -1,6 +1,18 @@
-/** Windows as samples: one column of theirs as chunks of floats, which every function over samples reads. */
+/**
+ * Windows as samples: one column of theirs as chunks of floats, and of windows of histograms of typed rows, which every
+ * function over samples reads.
+ */
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { eachTypedInOrder } from '../store/typed_chunks.ts';
 import { allTimes } from '../store/workshop.ts';
+import { decodeTypedRows, encodeTypedRows } from '../typed/codec.ts';
+import {
+  type HistogramWindow,
+  histogramWindowLayout,
+  histogramWindowOfValue,
+  lastRowOf,
+} from '../typed/histogram_window.ts';
+import { valueKind } from '../typed/typed_value.ts';
 import type { WindowColumn } from '../typed/window.ts';
 import { isAbsent } from '../window_functions/row.ts';
 import { WindowColumnsReader, type WindowRows } from './columns.ts';
@@ -55,7 +67,74 @@ export function* eachFloatsOfWindows(
             ? counterRows(numbers(reader, chunk, ['resets'], range))
             : rowsWithSamples(read(reader, chunk, [column, 'count'], range))[0]!;
     if (endNanos.length > 0) yield fold.floats(endNanos, values);
+    if (!reader.hasHistograms) continue;
+    const windows = histogramWindows(chunk, range);
+    if (column === 'count') yield fold.floats(...countsOf(windows));
+    else {
+      const rows = windows.flatMap((window) => {
+        const value = histogramOf(window, column);
+        return value === null ? [] : [{ endNanos: window.endNanos, value }];
+      });
+      if (rows.length > 0) yield typedChunk(rows);
+    }
   }
+}
+
+interface HistogramWindowAt extends HistogramWindow {
+  readonly endNanos: bigint;
+}
+
+function histogramWindows(
+  chunk: Uint8Array,
+  [startNanos, pastNanos]: readonly [bigint, bigint],
+): HistogramWindowAt[] {
+  const { timestampNanos, valueBytes, valueEnds } = decodeTypedRows(chunk);
+  const windows: HistogramWindowAt[] = [];
+  for (const [row, endNanos] of timestampNanos.entries()) {
+    if (endNanos < startNanos || endNanos >= pastNanos) continue;
+    const value = valueBytes.subarray(row === 0 ? 0 : valueEnds[row - 1]!, valueEnds[row]!);
+    if (value[0] !== valueKind.window || value[1] !== histogramWindowLayout) continue;
+    windows.push({ endNanos, ...histogramWindowOfValue(value) });
+  }
+  return windows;
+}
+
+/** Null where a window has none that is asked for: there is no smallest histogram. */
+function histogramOf(window: HistogramWindow, column: ReadColumn): Uint8Array | null {
+  switch (column) {
+    case 'last':
+      return lastRowOf(window);
+    case 'number':
+    case 'counter':
+      return window.last;
+    case 'sum':
+      return window.sum;
+    default:
+      return null;
+  }
+}
+
+function countsOf(windows: readonly HistogramWindowAt[]): [BigInt64Array, Float64Array] {
+  return [
+    BigInt64Array.from(windows, ({ endNanos }) => endNanos),
+    Float64Array.from(windows, ({ rows, others }) => rows - others),
+  ];
+}
+
+/** They have no more fields than their windows had. */
+function typedChunk(
+  rows: readonly { readonly endNanos: bigint; readonly value: Uint8Array }[],
+): Uint8Array<ArrayBuffer> {
+  let end = 0;
+  return encodeTypedRows({
+    timestampNanos: BigInt64Array.from(rows, ({ endNanos }) => endNanos),
+    valueBytes: new Uint8Array(Buffer.concat(rows.map(({ value }) => value))),
+    valueEnds: Uint32Array.from(rows, ({ value }) => (end += value.length)),
+    rowVersions: Float64Array.from(rows, ({ endNanos }) =>
+      Math.max(0, Number(versionAtNanos(endNanos))),
+    ),
+    startNanos: null,
+  });
 }
 
 /** Columns of a chunk, of the windows that end in the range. */

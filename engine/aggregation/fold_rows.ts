@@ -1,50 +1,43 @@
-/** Rows of a series to windows, from chunks as storage has them. */
+/** Floats of a series to windows, from chunks as storage has them. */
 import { TsdbError } from '#lib/errors.ts';
 import { readFloats } from '../store/chunk_merge.ts';
-import { readMixedRows } from '../store/read/mixed_rows.ts';
-import { hasTyped } from '../store/typed_chunks.ts';
+import type { MixedRows } from '../store/read/mixed_rows.ts';
 import type { WindowFold } from './fold.ts';
 
-type AddRows = (fold: WindowFold, parts: readonly Uint8Array[], range: TimeRange) => void;
-type TimeRange = readonly [startNanos: bigint, endNanos: bigint];
+export type TimeRange = readonly [startNanos: bigint, endNanos: bigint];
 
 /**
  * Adds the floats of a series that have a time in the range.
- * @param parts chunks of floats and typed rows, in any order
+ * @param parts chunks of floats alone, in any order
  * @throws {TsdbError} BAD_REQUEST when one is malformed
  */
-export function foldRows(fold: WindowFold, parts: readonly Uint8Array[], range: TimeRange): void {
-  addDivided(hasTyped(parts) ? addFloatsOfMixed : addFloats, fold, parts, range);
+export function foldFloats(fold: WindowFold, parts: readonly Uint8Array[], range: TimeRange): void {
+  inHalves(range, (some) => {
+    const { timestampNanos, values, lags } = readFloats(parts, some);
+    if (timestampNanos.length === 0) return;
+    fold.add(timestampNanos, values, isLive(lags) ? null : lags);
+  });
 }
 
 /** Where there are more rows than can be decoded at once, one half of their time after the other. */
-function addDivided(
-  add: AddRows,
-  fold: WindowFold,
-  parts: readonly Uint8Array[],
-  range: TimeRange,
-): void {
+export function inHalves(range: TimeRange, add: (range: TimeRange) => void): void {
   try {
-    add(fold, parts, range);
+    add(range);
   } catch (error) {
     const [from, to] = range;
     const isDivisible = error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED';
     if (!isDivisible || to - from < 2n) throw error;
     const middle = (from + to) / 2n;
-    addDivided(add, fold, parts, [from, middle]);
-    addDivided(add, fold, parts, [middle, to]);
+    inHalves([from, middle], add);
+    inHalves([middle, to], add);
   }
 }
 
-function addFloats(fold: WindowFold, parts: readonly Uint8Array[], range: TimeRange): void {
-  const { timestampNanos, values, lags } = readFloats(parts, range);
-  if (timestampNanos.length === 0) return;
-  fold.add(timestampNanos, values, isLive(lags) ? null : lags);
-}
-
-/** Rows that are floats, where typed ones may have taken their place. */
-function addFloatsOfMixed(fold: WindowFold, parts: readonly Uint8Array[], range: TimeRange): void {
-  const { timestampNanos, values, lags, typed } = readMixedRows(parts, range);
+/** Adds rows that are floats, where typed ones may have taken their place. */
+export function foldMixed(
+  fold: WindowFold,
+  { timestampNanos, values, lags, typed }: MixedRows,
+): void {
   const places = typed.flatMap((value, i) => (value === null ? [i] : []));
   if (places.length === 0) return;
   const bits = new BigUint64Array(values.buffer, values.byteOffset, values.length);

@@ -208,6 +208,24 @@ export class World {
     startNanos: bigint = 0n,
     endNanos: bigint = 2n ** 62n,
   ): Promise<Map<string, Seen[]>> {
+    const all = new Map<string, Seen[]>();
+    for (const [key, rows] of await this.windowValues(startNanos, endNanos)) {
+      const windows = rows.map(({ endNanos: end, value }) => {
+        const window = windowOfValue(value);
+        return seen({ ...window, endNanos: end, lastBits: bitsOfDouble(window.last) });
+      });
+      // Those of which nothing is left are passed over by readers.
+      const some = windows.filter(({ rows }) => rows > 0);
+      all.set(key, some);
+    }
+    return all;
+  }
+
+  /** As they are stored. */
+  async windowValues(
+    startNanos: bigint = 0n,
+    endNanos: bigint = 2n ** 62n,
+  ): Promise<Map<string, { readonly endNanos: bigint; readonly value: Uint8Array }[]>> {
     const { bundle } = await this.database.fetch(
       {
         namespace: 'coarse',
@@ -221,21 +239,17 @@ export class World {
       },
       never,
     );
-    const all = new Map<string, Seen[]>();
+    const all = new Map<string, { readonly endNanos: bigint; readonly value: Uint8Array }[]>();
     for (let i = 0; i < bundle.seriesCount; i++) {
       const tags = decodeTags(
         bundle.tagsData.subarray(bundle.tagsOffset[i]!, bundle.tagsOffset[i + 1]!),
       );
       const chunks = bundle.chunkData.subarray(bundle.chunkOffset[i]!, bundle.chunkOffset[i + 1]!);
       const { timestampNanos, values } = readTyped([chunks], [0n, 2n ** 62n]);
-      const windows = values.map((value, at) => {
-        const window = windowOfValue(value);
-        const lastBits = bitsOfDouble(window.last);
-        return seen({ ...window, endNanos: timestampNanos[at]!, lastBits });
-      });
-      // Those of which nothing is left are passed over by readers.
-      const some = windows.filter(({ rows }) => rows > 0);
-      all.set(tags.map(({ value }) => value).join(), some);
+      all.set(
+        tags.map(({ value }) => value).join(),
+        values.map((value, at) => ({ endNanos: timestampNanos[at]!, value })),
+      );
     }
     return all;
   }

@@ -3,7 +3,7 @@
  * so that it stays before those that replicas made of what is gone; and one of which nothing is left says that, where its time
  * is not deleted itself (docs/AGGREGATION.md). By columns, for a slice may have tens of thousands.
  */
-import type { WindowFold } from '#engine/aggregation/fold.ts';
+import type { SeriesFold } from '#engine/aggregation/series_fold.ts';
 import { apart, mergeTyped } from '#engine/store/typed_chunks.ts';
 import { allTimes } from '#engine/store/workshop.ts';
 import { encodeTypedRows } from '#engine/typed/codec.ts';
@@ -102,7 +102,7 @@ export class DeletedWindows {
    * @returns typed chunks
    */
   chunks(
-    fold: WindowFold,
+    fold: Pick<SeriesFold, 'endNanos' | 'chunks'>,
     before: readonly Uint8Array[],
     deletions: readonly DeletedRange[],
     resolutionNanos: bigint,
@@ -135,18 +135,20 @@ export class DeletedWindows {
       const numberOf = (row: number): number => {
         return this.#numbers.of(words[2 * row]!, words[2 * row + 1]! | 0);
       };
-      const group = read.groups.findIndex(isOfWindows);
-      for (const row of read.groups[group]?.rows ?? []) {
-        const number = numberOf(row);
-        if (number >= 0 && touched[number]! > 0) isGone[number] = 1;
-      }
-      const column = read.columns.find(({ group: of }) => of === group);
-      if (column === undefined) continue;
-      const { rows, values } = column;
-      for (let i = 0; i < rows.length; i++) {
-        const number = numberOf(rows[i]!);
-        // Of two chunks of one time the window with the later deletion stays.
-        if (number >= 0 && values[i]! > known[number]!) known[number] = values[i]!;
+      for (const [group, of] of read.groups.entries()) {
+        if (!isOfWindows(of)) continue;
+        for (const row of of.rows) {
+          const number = numberOf(row);
+          if (number >= 0 && touched[number]! > 0) isGone[number] = 1;
+        }
+        const column = read.columns.find((each) => each.group === group);
+        if (column === undefined) continue;
+        const { rows, values } = column;
+        for (let i = 0; i < rows.length; i++) {
+          const number = numberOf(rows[i]!);
+          // Of two chunks of one time the window with the later deletion stays.
+          if (number >= 0 && values[i]! > known[number]!) known[number] = values[i]!;
+        }
       }
     }
   }
@@ -215,8 +217,9 @@ function readDeletions(chunk: Uint8Array): TypedColumns {
   return reader.read(chunk, askedDeletions);
 }
 
-const isOfWindows = ({ kind, layout }: TypedColumns['groups'][number]): boolean =>
-  kind === valueKind.window && layout === 0;
+/** Of floats, or of histograms. */
+const isOfWindows = ({ kind }: TypedColumns['groups'][number]): boolean =>
+  kind === valueKind.window;
 
 /** Whether one of these windows was made without something that was deleted. */
 export function knowsDeletions(chunks: readonly Uint8Array[]): boolean {

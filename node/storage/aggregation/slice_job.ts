@@ -2,8 +2,7 @@
  * Makes the windows of one slice: raw rows of its filesets, series by series, become windows in a volume of the aggregated
  * namespace. Neither memory nor log sees them; what is half-done when the process ends, the next start removes.
  */
-import { WindowFold } from '#engine/aggregation/fold.ts';
-import { foldRows } from '#engine/aggregation/fold_rows.ts';
+import { SeriesFold } from '#engine/aggregation/series_fold.ts';
 import { assert } from '#lib/assert.ts';
 import { blockStartOf } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -99,7 +98,7 @@ function truncatedMeanwhile(namespace: NamespaceState): TsdbError {
 }
 
 /** As many as slices were made at once: each has its own, for others may make some in between. */
-const idleFolds: WindowFold[] = [];
+const idleFolds: SeriesFold[] = [];
 
 /** Some of a slice's time, and which of its raw filesets have rows of it. */
 interface Stretch {
@@ -144,7 +143,7 @@ class SliceSource implements VolumeSource, AsyncDisposable {
   readonly #stretches: readonly Stretch[];
   /** Of the series that it is at: what each raw fileset has of it. */
   readonly #rawParts: (Uint8Array | undefined)[];
-  readonly #fold: WindowFold = idleFolds.pop() ?? new WindowFold();
+  readonly #fold: SeriesFold = idleFolds.pop() ?? new SeriesFold();
   #walk: MergedWalk | null = null;
   /** Deletions of the raw rows that the walk leaves out, by ascending version. */
   #tombstones: readonly Tombstone[] = [];
@@ -242,7 +241,7 @@ class SliceSource implements VolumeSource, AsyncDisposable {
       for (const { startNanos, endNanos } of rows) {
         const from = startNanos > range[0] ? startNanos : range[0];
         const to = endNanos < range[1] ? endNanos : range[1];
-        if (from < to) foldRows(this.#fold, parts, [from, to]);
+        if (from < to) this.#fold.add(parts, [from, to]);
       }
       if (pace.isDue) await pace.rest(this.#signal);
     }
