@@ -141,6 +141,9 @@ test('rows that are refused are named, whichever namespace they went to', async 
   refuse('default');
   const kept = await coordinator.post(writePath, body(millis));
   assert.match(kept.text, /2 of 4 samples were refused.*prod.*prod/);
+  // Rows that were kept aside keep no others: a longer retention of theirs is none of these.
+  const old = await coordinator.post(writePath, body((nowSeconds() - 60 * 3_600) * 1000));
+  assert.match(old.text, /2 of 4 samples were refused.*prod.*prod/);
   coordinator.node.outcomeOf = (_, of) =>
     of === '_dropped' ? rowOutcome.resourceExhausted : rowOutcome.written;
   assert.equal((await coordinator.post(writePath, body(millis))).status, 503);

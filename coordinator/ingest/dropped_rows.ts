@@ -24,7 +24,7 @@ export interface DividedRows {
 }
 
 /** Series of a decoder, as they are asked for. */
-type Series = Pick<WriteDecoder, 'borrowTags' | 'refused'>;
+type Series = Pick<WriteDecoder, 'borrowTags' | 'generation' | 'refused'>;
 
 /** Rules that hold at one time, for as long as they do. */
 interface Era {
@@ -74,6 +74,8 @@ export class DroppedRows {
     let found: Uint8Array | null = null;
     for (let row = 0; row < rowCount; row++) {
       const slot = slots[row]!;
+      // It belongs to another series by now, so that nobody can tell, and the row is refused for that.
+      if (series.generation[slot] !== generations[row]) continue;
       const time = words[2 * row + 1]! * 2 ** 32 + (words[2 * row]! >>> 0);
       const place =
         time > first && time <= past

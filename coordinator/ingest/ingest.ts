@@ -369,11 +369,15 @@ export class Ingest {
         takers: readonly IngestNamespace[],
         asked: RegistryVersion | null,
       ): void => {
+        const longestNanos = takers.reduce(
+          (longest, { retentionNanos }) => (retentionNanos > longest ? retentionNanos : longest),
+          0n,
+        );
         for (const namespace of takers) {
           const isOfHistograms = 'valueEnds' in rows && namespace.schemas === null;
           const options = asked === null ? {} : { registry: asked };
           const result = this.#session.write(namespace.name, some, this.#decoder, signal, options);
-          writes.push({ namespace, isOfHistograms, firstRow, places, result });
+          writes.push({ namespace, longestNanos, isOfHistograms, firstRow, places, result });
         }
       };
       const divided = registry === null ? null : this.#divided(rows);

@@ -24,6 +24,8 @@ export interface Written {
 /** Rows of one kind that one namespace was asked to write. */
 export interface WriteOfPart {
   readonly namespace: IngestNamespace;
+  /** The longest retention of those that are asked to take these rows. */
+  readonly longestNanos: bigint;
   readonly isOfHistograms: boolean;
   /** Of the part, among all rows of the request. */
   readonly firstRow: number;
@@ -36,8 +38,6 @@ export interface WriteOfPart {
 interface Texts {
   readonly decoder: WriteDecoder;
   readonly nowNanos: bigint;
-  /** Of the namespaces of the request, the longest retention. */
-  readonly longestNanos: bigint;
   /** Several were asked to take a row. */
   readonly areSeveral: boolean;
 }
@@ -56,10 +56,8 @@ export async function gather(
   signal: AbortSignal,
 ): Promise<ReadonlyMap<IngestNamespace, number> | TsdbError> {
   const outcomes = await Promise.allSettled(writes.map(({ result }) => result));
-  const retentions = writes.map(({ namespace }) => namespace.retentionNanos);
-  const longestNanos = retentions.reduce((a, b) => (b > a ? b : a), 0n);
   const areSeveral = new Set(writes.map(({ namespace }) => namespace.name)).size > 1;
-  const texts = { decoder, nowNanos: clock.nowNanos(), longestNanos, areSeveral };
+  const texts = { decoder, nowNanos: clock.nowNanos(), areSeveral };
   const cold = new Map<IngestNamespace, number>();
   let passing: TsdbError | null = null;
   for (const [index, outcome] of outcomes.entries()) {
@@ -149,10 +147,11 @@ export function secondsText(nanos: bigint): string {
 /** @returns the failure when any row may be sent again */
 function gatherRows(
   { outcomes, rows, errors }: WriteResult,
-  { namespace, isOfHistograms, firstRow, places }: WriteOfPart,
+  write: WriteOfPart,
   texts: Texts,
   report: BadRows,
 ): TsdbError | null {
+  const { namespace, isOfHistograms, firstRow, places } = write;
   let unavailable = 0;
   let exhausted = 0;
   let clockAhead = 0;
@@ -161,7 +160,7 @@ function gatherRows(
     if (outcome === writeOutcome.resourceExhausted) exhausted += 1;
     else if (outcome === writeOutcome.clockAhead) clockAhead += 1;
     else if (isRetryable(outcome)) unavailable += 1;
-    else if (!isKeptElsewhere(rows!, row, outcome, namespace, texts)) {
+    else if (!isKeptElsewhere(rows!, row, outcome, write, texts)) {
       const text = (): string => describeRow(rows!, row, outcome, namespace, texts);
       report.addRow(firstRow + (places?.[row] ?? row), isOfHistograms, text);
     }
@@ -190,8 +189,8 @@ function isKeptElsewhere(
   { timestamps, timeUnitNanos }: OutcomeRows,
   row: number,
   outcome: number,
-  { retentionNanos }: IngestNamespace,
-  { nowNanos, longestNanos }: Texts,
+  { namespace: { retentionNanos }, longestNanos }: WriteOfPart,
+  { nowNanos }: Texts,
 ): boolean {
   if (outcome !== writeOutcome.tooFarPast || retentionNanos === longestNanos) return false;
   return timestamps[row]! * BigInt(timeUnitNanos) < nowNanos - retentionNanos;

@@ -19,10 +19,12 @@ import type {
 import type { IndexQuery } from '#lib/index_query.ts';
 import { decodeTags, metricNameTag, type Tags } from '#lib/tags.ts';
 import { nanosPerMilli } from '#lib/time.ts';
+import { greater, lesser } from './recent_windows.ts';
 import type {
   Matcher,
   Resolution,
   Restriction,
+  RowsAsked,
   SeriesPart,
   SeriesPlaces,
   StoragePolicy,
@@ -40,6 +42,14 @@ export interface PlacedResolution extends Resolution {
 
 type Source = PlacedResolution | null;
 
+/** A source, and when the rules held by which what is asked of it is there. */
+interface Asked {
+  readonly source: Source;
+  readonly fromNanos: bigint;
+  /** Exclusive. */
+  readonly pastNanos: bigint;
+}
+
 export class PlacesByRules implements SeriesPlaces {
   readonly #sets: RuleSetsOverTime;
   readonly #byName: ReadonlyMap<string, PlacedResolution>;
@@ -51,12 +61,12 @@ export class PlacesByRules implements SeriesPlaces {
 
   changes(
     matcherLists: readonly (readonly Matcher[])[],
-    fromMillis: number,
-    toMillis: number,
+    afterMillis: number,
+    untilMillis: number,
   ): readonly number[] {
     const changes = new Set<number>();
     for (const rules of this.#sets.all) {
-      const stretches = rules.between(nanosOf(fromMillis), nanosOf(toMillis));
+      const stretches = rules.between(nanosOf(afterMillis), nanosOf(untilMillis));
       let before = stretches[0]?.rules;
       for (const { startNanos, rules: after } of stretches.slice(1)) {
         if (isChangeFor(before!, after, matcherLists)) {
@@ -70,31 +80,40 @@ export class PlacesByRules implements SeriesPlaces {
 
   parts(
     matcherLists: readonly (readonly Matcher[])[],
-    sources: readonly (Resolution | null)[],
-    fromMillis: number,
-    toMillis: number,
+    asked: readonly RowsAsked[],
   ): readonly SeriesPart[] {
-    const [only, ...others] = sources;
-    if (only !== undefined && others.length === 0) return [{ of: only, restriction: null }];
-    const rules = this.#relevant(matcherLists, nanosOf(fromMillis), nanosOf(toMillis) + 1n);
-    const placed = sources.map((of) => (of === null ? null : this.#byName.get(of.namespace)!));
+    const [only, ...others] = asked;
+    if (only !== undefined && others.length === 0) return [{ of: only.of, restriction: null }];
+    const placed = asked.map((rows) => this.#placed(rows));
+    const rules = this.#relevant(matcherLists, placed);
     const base = placed.findIndex(takesAll);
     // Others than rules may have put something into one that does not take all.
     const needed = placed.filter(
-      (source, at) => at === base || (source !== null && (!source.takesAll || rules.names(source))),
+      ({ source }, at) =>
+        at === base || (source !== null && (!source.takesAll || rules.names(source))),
     );
-    if (needed.length === 1) return [{ of: needed[0]!, restriction: null }];
+    if (needed.length === 1) return [{ of: needed[0]!.source, restriction: null }];
     const chosen = new ChosenSources(needed, this.#sets, rules.stretches);
-    const key = `${fromMillis}-${toMillis} ${needed.map((source) => source?.namespace ?? '').join()}`;
     const basePlace = needed.findIndex(takesAll);
-    return needed.map((of, place): SeriesPart => {
+    return needed.map(({ source }, place): SeriesPart => {
       const restriction: Restriction = {
-        key: `${place} of ${key}`,
+        key: `${place} of ${chosen.key}`,
         takes: (tags) => chosen.of(tags) === place,
         within: basePlace >= 0 && place > basePlace ? rules.exceptions : null,
       };
-      return { of, restriction };
+      return { of: source, restriction };
     });
+  }
+
+  /** A row is of the rules of just before it, a window of those of its begin. */
+  #placed({ of, afterMillis, untilMillis }: RowsAsked): Asked {
+    const after = nanosOf(afterMillis);
+    const until = nanosOf(untilMillis);
+    if (of === null) return askedOf(null, after, until);
+    const source = this.#byName.get(of.namespace)!;
+    const { resolutionNanos } = source.policy;
+    const lastBegin = until - (until % resolutionNanos) - resolutionNanos;
+    return askedOf(source, after - (after % resolutionNanos), lastBegin + 1n);
   }
 
   kept({ namespace }: Resolution, atMillis: number): Restriction {
@@ -112,22 +131,27 @@ export class PlacesByRules implements SeriesPlaces {
     };
   }
 
-  #relevant(
-    matcherLists: readonly (readonly Matcher[])[],
-    fromNanos: bigint,
-    toNanos: bigint,
-  ): RelevantRules {
+  #relevant(matcherLists: readonly (readonly Matcher[])[], asked: readonly Asked[]): RelevantRules {
+    const fromNanos = asked.reduce((least, each) => lesser(least, each.fromNanos), afterAll);
+    const pastNanos = asked.reduce((most, each) => greater(most, each.pastNanos), fromNanos);
     const stretches = new Map<RulesOverTime, readonly RulesStretch[]>();
-    for (const rules of this.#sets.all) stretches.set(rules, rules.between(fromNanos, toNanos));
+    for (const rules of this.#sets.all) stretches.set(rules, rules.between(fromNanos, pastNanos));
     return new RelevantRules(stretches, matcherLists);
   }
+}
+
+const afterAll = 2n ** 63n - 1n;
+
+/** Rules of a moment at least. */
+function askedOf(source: Source, fromNanos: bigint, pastNanos: bigint): Asked {
+  return { source, fromNanos, pastNanos: greater(pastNanos, fromNanos + 1n) };
 }
 
 function nanosOf(millis: number): bigint {
   return BigInt(Math.floor(millis)) * nanosPerMilli;
 }
 
-const takesAll = (source: Source): boolean => source === null || source.takesAll;
+const takesAll = ({ source }: Asked): boolean => source === null || source.takesAll;
 
 /** Rules of a range of time that may be about series that matchers take. */
 class RelevantRules {
@@ -254,18 +278,30 @@ function changed<Rule>(before: readonly Rule[], after: readonly Rule[]): Rule[] 
 
 /** Which of some sources each series is read from. */
 class ChosenSources {
-  readonly #sources: readonly Source[];
+  readonly #asked: readonly Asked[];
   readonly #sets: RuleSetsOverTime;
   readonly #stretches: ReadonlyMap<RulesOverTime, readonly RulesStretch[]>;
 
   constructor(
-    sources: readonly Source[],
+    asked: readonly Asked[],
     sets: RuleSetsOverTime,
     stretches: ReadonlyMap<RulesOverTime, readonly RulesStretch[]>,
   ) {
-    this.#sources = sources;
+    this.#asked = asked;
     this.#sets = sets;
     this.#stretches = stretches;
+  }
+
+  /** The same for all that choose alike: by the same rules, of the same sources. */
+  get key(): string {
+    const rules = this.#sets.all.map((rules) => {
+      const stretches = this.#stretches.get(rules)!;
+      return this.#asked.map((asked) => {
+        const looked = stretches.filter((stretch) => isLookedAt(stretch, asked));
+        return looked.map(({ startNanos }) => rules.around(startNanos).startNanos).join('+');
+      });
+    });
+    return `${this.#asked.map(({ source }) => source?.namespace ?? '').join()} by ${rules.join(' ')}`;
   }
 
   /** Its place. */
@@ -285,10 +321,12 @@ class ChosenSources {
     );
     const stretches = sets[0] ?? [];
     if (stretches.length === 0) {
-      // Of no rule that is known: others have put it where not all are.
+      // Of no rule that is known: clients have written it as a sample, or others have put it where not all are.
+      const samples = this.#asked.findIndex(({ source }) => source === null);
+      if (samples >= 0) return samples;
       return Math.max(
         0,
-        this.#sources.findIndex((source) => source !== null && !source.takesAll),
+        this.#asked.findIndex((asked) => !takesAll(asked)),
       );
     }
     return this.#firstThroughout(
@@ -298,21 +336,29 @@ class ChosenSources {
     );
   }
 
-  /** The first that has it in all stretches, else in the last one, else the first that takes all. */
+  /** The first that has it throughout, else the one that has it last, else the first that takes all. */
   #firstThroughout(
     stretches: readonly RulesStretch[],
     isIn: (stretch: RulesStretch, source: Source) => boolean,
   ): number {
-    const throughout = this.#sources.findIndex((source) =>
+    const throughout = this.#asked.findIndex((asked) =>
       stretches.length === 0
-        ? takesAll(source)
-        : stretches.every((stretch) => isIn(stretch, source)),
+        ? takesAll(asked)
+        : stretches.every((stretch) => !isLookedAt(stretch, asked) || isIn(stretch, asked.source)),
     );
     if (throughout >= 0) return throughout;
-    const last = stretches.at(-1);
-    const atEnd = last === undefined ? -1 : this.#sources.findIndex((source) => isIn(last, source));
-    return atEnd >= 0 ? atEnd : Math.max(0, this.#sources.findIndex(takesAll));
+    for (const stretch of stretches.toReversed()) {
+      const last = this.#asked.findIndex(
+        (asked) => isLookedAt(stretch, asked) && isIn(stretch, asked.source),
+      );
+      if (last >= 0) return last;
+    }
+    return Math.max(0, this.#asked.findIndex(takesAll));
   }
+}
+
+function isLookedAt({ startNanos, endNanos }: RulesStretch, asked: Asked): boolean {
+  return startNanos < asked.pastNanos && endNanos > asked.fromNanos;
 }
 
 function has({ matcher }: RulesStretch, tags: Tags, source: Source): boolean {

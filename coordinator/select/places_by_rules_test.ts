@@ -64,6 +64,10 @@ function told(parts: readonly SeriesPart[], series: Readonly<Record<string, obje
   );
 }
 
+/** Rows of a range in hours. */
+const rows = (sources: readonly (PlacedResolution | null)[], after: number, until: number) =>
+  sources.map((of) => ({ of, afterMillis: after * hour, untilMillis: until * hour }));
+
 const asked = (parts: readonly SeriesPart[]): string =>
   parts.map(({ of }) => of?.namespace ?? 'samples').join();
 
@@ -96,7 +100,7 @@ test('each series is in one part: the finest that has it throughout', () => {
     rollup: { __name__: 'x_all', __rollup__: 'true', made: 'yes', zone: 'z' },
     unexplained: { __name__: 'x_all', __rollup__: 'true', zone: 'z' },
   };
-  const whole = places.parts([], [null, some, fine, coarse], hour, 2 * hour);
+  const whole = places.parts([], rows([null, some, fine, coarse], 1, 2));
   assert.equal(asked(whole), 'samples,some,fine,coarse');
   assert.deepEqual(told(whole, series), {
     kept: 'samples',
@@ -105,9 +109,10 @@ test('each series is in one part: the finest that has it throughout', () => {
     nowhere: 'samples',
     other: 'samples',
     rollup: 'fine',
-    unexplained: 'some',
+    // A client may have written it.
+    unexplained: 'samples',
   });
-  assert.deepEqual(told(places.parts([], [some, fine, coarse], hour, 2 * hour), series), {
+  assert.deepEqual(told(places.parts([], rows([some, fine, coarse], 1, 2)), series), {
     kept: 'some',
     coarse: 'coarse',
     nowhere: 'fine',
@@ -116,7 +121,7 @@ test('each series is in one part: the finest that has it throughout', () => {
     unexplained: 'some',
   });
   // A single one is read as it is, whatever rules say of it.
-  const [only] = places.parts([], [some], hour, 2 * hour);
+  const [only] = places.parts([], rows([some], 1, 2));
   assert.deepEqual(only, { of: some, restriction: null });
 });
 
@@ -140,13 +145,13 @@ test('who is named by no rule about what matchers take is not asked', () => {
   ]);
   const sources = [null, fine, coarse];
   const parts = (...matchers: Matcher[]): string =>
-    asked(places.parts([matchers], sources, hour, 2 * hour));
+    asked(places.parts([matchers], rows(sources, 1, 2)));
   assert.equal(parts(equal('__name__', 'up')), 'samples');
   assert.equal(parts(equal('__name__', 'debug_x')), 'samples,coarse');
   assert.equal(parts(equal('__name__', 'http_all')), 'samples,fine');
   assert.equal(parts({ name: '__name__', kind: '=~', value: 'http.*' }), 'samples,fine,coarse');
-  assert.equal(asked(places.parts([], sources, hour, 2 * hour)), 'samples,fine,coarse');
-  const [, second] = places.parts([[equal('__name__', 'debug_x')]], sources, hour, 2 * hour);
+  assert.equal(asked(places.parts([], rows(sources, 1, 2))), 'samples,fine,coarse');
+  const [, second] = places.parts([[equal('__name__', 'debug_x')]], rows(sources, 1, 2));
   assert.deepEqual(second!.restriction!.within, {
     kind: 'disjunction',
     queries: [{ kind: 'term', field: '__rollup__', term: 'true' }, { kind: 'all' }],
@@ -172,8 +177,9 @@ test('a query is cut at changes that are about its series, the last sixteen of t
     last,
     Array.from({ length: 16 }, (_, i) => i + 25),
   );
+});
 
-  // Across a change a series is read from where it is at the end.
+test('across a change a series is read from where it is at the end, of the rows that are asked of each', () => {
   const moved = placesOf([
     10,
     {
@@ -183,7 +189,55 @@ test('a query is cut at changes that are about its series, the last sixteen of t
       ],
     },
   ]);
-  const of = (from: number, to: number) =>
-    told(moved.parts([], [null, some], from * hour, to * hour), { a: { app: 'a' } })['a'];
-  assert.deepEqual([of(1, 9), of(9, 11), of(11, 12)], ['samples', 'some', 'some']);
+  const series = { a: { app: 'a' } };
+  const of = (places: PlacesByRules, ...asked: Parameters<typeof rows>) =>
+    told(places.parts([], rows(...asked)), series)['a'];
+  const sources = [null, some];
+  assert.equal(of(moved, sources, 1, 9), 'samples');
+  // A row of the very time of the change is one of before.
+  assert.equal(of(moved, sources, 9, 10), 'samples');
+  assert.equal(of(moved, sources, 9, 11), 'some');
+  assert.equal(of(moved, sources, 10, 12), 'some');
+
+  // A drop that has ended matters to who looks back so far, and to no one else.
+  const ended = placesOf(
+    [10, { mappingRules: [{ name: 'dropped', filter: 'app:a', drop: true }] }],
+    [20, { mappingRules: [] }],
+  );
+  const looking = (samplesAfter: number, coarseAfter: number) =>
+    told(
+      ended.parts(
+        [],
+        [...rows([null], samplesAfter, 22), ...rows([some, coarse], coarseAfter, 22)],
+      ),
+      series,
+    )['a'];
+  assert.equal(looking(21, 12), 'samples');
+  assert.equal(looking(19, 12), 'samples');
+
+  // What a rule has made that is there no more is where it was.
+  const rollup = {
+    name: 'all',
+    filter: 'app:*',
+    transforms: [{ rollup: { metricName: 'all', groupBy: ['zone'] } }],
+    storagePolicies: [policy(some)],
+  };
+  const gone = placesOf([10, { rollupRules: [rollup] }], [20, { rollupRules: [] }]);
+  const made = { a: { __name__: 'all', __rollup__: 'true', zone: 'z' } };
+  const places = gone.parts([], rows([null, some], 15, 30));
+  assert.equal(told(places, made)['a'], 'some');
+});
+
+test('restrictions that choose alike have one key', () => {
+  const drop = (app: string) => ({
+    mappingRules: [{ name: 'x', filter: `app:${app}`, drop: true }],
+  });
+  const places = placesOf([10, drop('a')], [20, drop('b')]);
+  const keys = (...asked: Parameters<typeof rows>) =>
+    places.parts([], rows(...asked)).map(({ restriction }) => restriction!.key);
+  const sources = [null, some];
+  const between = keys(sources, 11, 12);
+  assert.equal(new Set(between).size, 2);
+  assert.deepEqual(keys(sources, 12, 19), between);
+  assert.notDeepEqual(keys(sources, 12, 21), between);
 });

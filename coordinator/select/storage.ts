@@ -60,6 +60,14 @@ export interface Restriction {
   readonly within: IndexQuery | null;
 }
 
+/** Rows of a source, or windows by the times at which they end: those in `(after, until]`. */
+export interface RowsAsked {
+  /** Null for samples. */
+  readonly of: Resolution | null;
+  readonly afterMillis: number;
+  readonly untilMillis: number;
+}
+
 /** What a part of the series is read from. */
 export interface SeriesPart {
   /** Null for samples. */
@@ -71,23 +79,21 @@ export interface SeriesPart {
 export interface SeriesPlaces {
   /**
    * When series that matchers may take came to be somewhere else than before, ascending: the last
-   * ones, where these are many.
+   * ones, where these are many. A row of that very time is one of before.
    */
   changes(
     matcherLists: readonly (readonly Matcher[])[],
-    fromMillis: number,
-    toMillis: number,
+    afterMillis: number,
+    untilMillis: number,
   ): readonly number[];
   /**
-   * What each series is read from that matchers may take, in a range: the finest that has it
-   * throughout. No series is in two parts.
-   * @param sources null for samples; the finest first
+   * What each series is read from that matchers may take: the first source that has it throughout
+   * the rows that are asked of it. No series is in two parts.
+   * @param asked the finest first
    */
   parts(
     matcherLists: readonly (readonly Matcher[])[],
-    sources: readonly (Resolution | null)[],
-    fromMillis: number,
-    toMillis: number,
+    asked: readonly RowsAsked[],
   ): readonly SeriesPart[];
   /** Series that an aggregated namespace has at a time. */
   kept(of: Resolution, atMillis: number): Restriction;

@@ -13,10 +13,12 @@ import type {
   Matcher,
   Resolution,
   Restriction,
+  RowsAsked,
   SelectLimits,
   SelectRange,
   SelectResult,
   SeriesPart,
+  SeriesPlaces,
   SeriesSource,
   ThroughoutStorage,
   Timeline,
@@ -72,7 +74,10 @@ export interface AskedPart extends SeriesPart {
   readonly isBehindSeam: boolean;
 }
 
-/** Who is asked for all rows of a range that there are. */
+/**
+ * Who is asked for all rows of a range that there are. It is cut where rules changed, so that of each series all are found,
+ * wherever these put them.
+ */
 export function partsThroughout(
   timeline: Timeline | null,
   matcherLists: readonly (readonly Matcher[])[],
@@ -85,28 +90,64 @@ export function partsThroughout(
   const places = timeline?.places ?? null;
   const partsOf = (
     sources: readonly (Resolution | null)[],
-    range: SelectRange,
+    whole: SelectRange,
     isBehindSeam: boolean,
   ): AskedPart[] => {
-    const parts =
-      places === null
-        ? [{ of: sources[0]!, restriction: null }]
-        : places.parts(matcherLists, sources, millisOf(range.startNanos), millisOf(range.endNanos));
-    return parts.map((part) => ({ ...part, range, isBehindSeam }));
+    if (places === null) {
+      return [{ of: sources[0]!, restriction: null, range: whole, isBehindSeam }];
+    }
+    return betweenChanges(places, matcherLists, whole).flatMap((range, at) =>
+      places
+        .parts(matcherLists, askedIn(range, sources))
+        .map((part) => ({ ...part, range, isBehindSeam: isBehindSeam || at > 0 })),
+    );
   };
   const parts: AskedPart[] = [];
   if (divided !== null) {
     const { of, windows } = divided;
-    const startMillis = millisOf(windows.startNanos);
-    const isAsked = (each: Resolution): boolean =>
-      each === of || (places !== null && each.fromMillis <= startMillis);
-    parts.push(...partsOf(resolutions.filter(isAsked), windows, false));
+    const others = places === null ? [] : resolutions.filter((each) => each !== of);
+    parts.push(...partsOf(inOrderFrom(windows.startNanos, [of, ...others]), windows, false));
   }
   if (samples !== null) {
     const others = places === null ? [] : resolutions;
     parts.push(...partsOf([null, ...others], samples, isBehindSeam));
   }
   return parts;
+}
+
+/** Those that have all of a range first, the finest of them at the head; then the ones that go back furthest. */
+function inOrderFrom(startNanos: bigint, resolutions: readonly Resolution[]): Resolution[] {
+  const startMillis = millisOf(startNanos);
+  const late = ({ fromMillis }: Resolution): number => Math.max(0, fromMillis - startMillis);
+  return resolutions.toSorted(
+    (a, b) => late(a) - late(b) || a.resolutionMillis - b.resolutionMillis,
+  );
+}
+
+/** A range in parts, in each of which the same rules hold for series that matchers may take. */
+function betweenChanges(
+  places: SeriesPlaces,
+  matcherLists: readonly (readonly Matcher[])[],
+  range: SelectRange,
+): SelectRange[] {
+  const { afterMillis, untilMillis } = timesOf(range);
+  const cuts = places
+    .changes(matcherLists, afterMillis, untilMillis)
+    .map((millis) => BigInt(millis) * nanosPerMilli + 1n)
+    .filter((cut) => cut > range.startNanos && cut < range.endNanos);
+  return [...cuts, range.endNanos].map((endNanos, at) => ({
+    startNanos: at === 0 ? range.startNanos : cuts[at - 1]!,
+    endNanos,
+  }));
+}
+
+function askedIn(range: SelectRange, sources: readonly (Resolution | null)[]): RowsAsked[] {
+  return sources.map((of) => ({ of, ...timesOf(range) }));
+}
+
+function timesOf({ startNanos, endNanos }: SelectRange): Omit<RowsAsked, 'of'> {
+  const untilNanos = endNanos - 1n + nanosPerMilli - 1n;
+  return { afterMillis: millisOf(startNanos - 1n), untilMillis: millisOf(untilNanos) };
 }
 
 const millisOf = (nanos: bigint): number => Number(nanos / nanosPerMilli);
@@ -145,13 +186,7 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
       return this.#samples.selectAny(matcherLists, range, limits, signal);
     }
     const sources = [null, ...timeline.resolutions];
-    const { startNanos, endNanos } = within64Bits(range);
-    const parts = timeline.places.parts(
-      matcherLists,
-      sources,
-      millisOf(startNanos),
-      millisOf(endNanos),
-    );
+    const parts = timeline.places.parts(matcherLists, askedIn(within64Bits(range), sources));
     return this.#joined(
       limits,
       signal,

@@ -4,7 +4,8 @@ import { test } from 'node:test';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import { nowSeconds, testCluster, TestCoordinator } from '../coordinator_testing.ts';
 import { makeWindows } from '../windows_testing.ts';
-import { dividedRange } from './throughout_source.ts';
+import { dividedRange, partsThroughout } from './throughout_source.ts';
+import type { RowsAsked, Timeline } from './storage.ts';
 
 const day = 86_400;
 
@@ -113,4 +114,52 @@ test('what lies before the samples goes to the finest windows that have all of i
   // Windows that go back no further than samples tell nothing more.
   const short = { ...timeline, resolutions: [resolutionOf('short', 60_000, 100)] };
   assert.equal(dividedRange(short, rangeOf(0, 120)), null);
+});
+
+test('with rules a range is cut where they changed, and whoever may have some of it is asked', () => {
+  const hour = 3_600_000;
+  const resolutionOf = (namespace: string, hours: number, fromHours: number, takesAll = true) => ({
+    namespace,
+    resolutionMillis: hours * hour,
+    fromMillis: fromHours * hour,
+    takesAll,
+  });
+  const all = resolutionOf('all', 1, 10);
+  const long = resolutionOf('long', 6, 20, false);
+  const short = resolutionOf('short', 1, 60, false);
+  const asked: string[] = [];
+  const told = ({ of, afterMillis, untilMillis }: RowsAsked): string =>
+    `${of?.namespace ?? 'samples'} ${afterMillis / hour}-${untilMillis / hour}`;
+  const timeline: Timeline = {
+    samplesFromMillis: 100 * hour,
+    resolutions: [short, all, long],
+    places: {
+      changes: (_lists, after, until) =>
+        [50, 100, 110].map((hours) => hours * hour).filter((at) => at > after && at < until),
+      parts: (_lists, sources) => {
+        asked.push(sources.map(told).join());
+        return [{ of: sources[0]!.of, restriction: null }];
+      },
+      kept: () => assert.fail(),
+    },
+  };
+  const nanosOf = (hours: number) => BigInt(hours * hour) * 1_000_000n;
+  const range = { startNanos: 1n, endNanos: nanosOf(120) + 1n };
+  const parts = partsThroughout(timeline, [], range).map(({ of, range: part, isBehindSeam }) => {
+    const name = of?.namespace ?? 'samples';
+    const hours = [part.startNanos, part.endNanos].map((nanos) => (nanos - 1n) / nanosOf(1));
+    return `${name} ${hours.join('-')} ${isBehindSeam}`;
+  });
+  assert.deepEqual(asked, [
+    'all 0-50,long 0-50,short 0-50',
+    'all 50-100,long 50-100,short 50-100',
+    'samples 100-110,short 100-110,all 100-110,long 100-110',
+    'samples 110-120,short 110-120,all 110-120,long 110-120',
+  ]);
+  assert.deepEqual(parts, [
+    'all 0-50 false',
+    'all 50-100 true',
+    'samples 100-110 true',
+    'samples 110-120 true',
+  ]);
 });

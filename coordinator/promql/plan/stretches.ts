@@ -23,6 +23,8 @@ export interface Looking {
 interface Choice {
   readonly of: Resolution | null;
   readonly fromMillis: number;
+  /** How far back a step looks. */
+  readonly rangeMillis: number;
 }
 
 const takesAll = ({ of }: Choice): boolean => of === null || of.takesAll;
@@ -39,10 +41,10 @@ export function stretchesOf(
 ): Stretch[] {
   const { startMillis, stepMillis, stepCount } = looking;
   const { samplesFromMillis, resolutions, places } = timeline;
-  const choiceOf = (of: Resolution | null, sinceMillis: number): Choice => ({
-    of,
-    fromMillis: sinceMillis + rangeOf(of),
-  });
+  const choiceOf = (of: Resolution | null, sinceMillis: number): Choice => {
+    const rangeMillis = rangeOf(of);
+    return { of, fromMillis: sinceMillis + rangeMillis, rangeMillis };
+  };
   // The finest first.
   const choices = [
     ...(samplesFromMillis === Number.POSITIVE_INFINITY ? [] : [choiceOf(null, samplesFromMillis)]),
@@ -50,14 +52,20 @@ export function stretchesOf(
   ];
   const isOneStep = stepMillis === 0 || stepCount <= 1;
   const lastMillis = isOneStep ? startMillis : startMillis + (stepCount - 1) * stepMillis;
-  // The first window that a step looks at is of the rules of when that begins.
-  const looks = choices.map(({ of }) => rangeOf(of) + (of?.resolutionMillis ?? 0));
-  const longestMillis = Math.max(...looks);
-  const changes = places?.changes([matchers], startMillis - longestMillis, lastMillis + 1) ?? [];
-  // Steps at which another choice begins, and those from which on steps look at a change of rules, and at none any more.
+  const longestMillis = Math.max(
+    ...choices.map(({ of, rangeMillis }) => rangeMillis + resolutionOf(of)),
+  );
+  const changes = places?.changes([matchers], startMillis - longestMillis, lastMillis) ?? [];
+  // Steps at which another choice begins, and those from which on steps look behind a change of rules, and not before it.
   const firsts = new Set([0]);
   const begins = choices.map(({ fromMillis }) => fromMillis);
-  for (const millis of changes) begins.push(millis, millis + longestMillis);
+  for (const { of, rangeMillis } of choices) {
+    for (const millis of changes) {
+      // A window is of the rules of its begin.
+      const end = Math.ceil(millis / resolutionOf(of)) * resolutionOf(of);
+      begins.push(end + resolutionOf(of), end + rangeMillis);
+    }
+  }
   if (!isOneStep) {
     for (const millis of begins) {
       const first = Math.ceil((millis - startMillis) / stepMillis);
@@ -70,15 +78,14 @@ export function stretchesOf(
     const count = (sorted[i + 1] ?? stepCount) - from;
     const reference = startMillis + from * stepMillis;
     const sources = sourcesAt(choices, reference, places !== null);
+    const untilMillis = isOneStep ? reference : reference + Math.max(0, count - 1) * stepMillis;
+    const asked = sources.map(({ of, rangeMillis }) => {
+      return { of, afterMillis: reference - rangeMillis, untilMillis };
+    });
     const parts =
       places === null
-        ? [{ of: sources[0]!, restriction: null }]
-        : places.parts(
-            [matchers],
-            sources,
-            reference - longestMillis,
-            isOneStep ? reference : reference + Math.max(0, count - 1) * stepMillis,
-          );
+        ? [{ of: sources[0]!.of, restriction: null }]
+        : places.parts([matchers], asked);
     const key = JSON.stringify(
       parts.map(({ of, restriction }) => [of?.namespace, restriction?.key]),
     );
@@ -94,19 +101,18 @@ export function stretchesOf(
  * What covers all that a step looks at, the finest first: the finest of those that take all series, and with `areSome` the
  * others, too. Of what covers nothing, the one that goes back furthest is read all the same.
  */
-function sourcesAt(
-  choices: readonly Choice[],
-  reference: number,
-  areSome: boolean,
-): (Resolution | null)[] {
+function sourcesAt(choices: readonly Choice[], reference: number, areSome: boolean): Choice[] {
   const isCovering = ({ fromMillis }: Choice): boolean => reference >= fromMillis;
   const whole = choices.filter(takesAll);
   const among = whole.length === 0 ? choices : whole;
   const furthest = among.reduce((a, b) => (b.fromMillis < a.fromMillis ? b : a));
   const first = among.find(isCovering) ?? furthest;
-  if (!areSome) return [first.of];
-  return choices.filter((each) => each === first || isCovering(each)).map(({ of }) => of);
+  if (!areSome) return [first];
+  return choices.filter((each) => each === first || isCovering(each));
 }
+
+/** Of samples that of times. */
+const resolutionOf = (of: Resolution | null): number => of?.resolutionMillis ?? 1;
 
 /** Of windows a range has four at least, or its function has nothing to tell of. */
 const windowsOfRange = 4;

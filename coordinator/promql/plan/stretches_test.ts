@@ -1,5 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { emptyRuleSet, withRules } from '#cluster/aggregation_rules/rule_set.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
+import { RulesOverTime, RuleSetsOverTime } from '#cluster/aggregation_rules/rules_over_time.ts';
+import { encodeTags } from '#lib/tags.ts';
+import { PlacesByRules } from '../../select/places_by_rules.ts';
 import { lookbackOverWindows, rangeOverWindows, stretchesOf } from './stretches.ts';
 
 const fine = { namespace: '5m', resolutionMillis: 300, fromMillis: -9_000, takesAll: true };
@@ -38,4 +43,63 @@ test('ranges have four windows, and looks two', () => {
   assert.equal(rangeOverWindows(100, fine), 1_200);
   assert.equal(rangeOverWindows(2_000, fine), 2_000);
   assert.equal(lookbackOverWindows(300, coarse), 7_200);
+});
+
+test('a drop that has ended matters to the steps that look at its time, in each source by how far it looks', () => {
+  const hour = 3_600_000;
+  const resolutionOf = (namespace: string, hours: number) => ({
+    namespace,
+    resolutionMillis: hours * hour,
+    fromMillis: -100 * hour,
+    takesAll: true,
+    policy: {
+      resolutionNanos: BigInt(hours * hour) * 1_000_000n,
+      retentionNanos: 3_600_000_000_000_000n,
+    },
+  });
+  const coarse = resolutionOf('coarse', 24);
+  const kept = { resolution: '24h', retention: '1000h' };
+  const changes: readonly (readonly [number, object])[] = [
+    [
+      24,
+      {
+        mappingRules: [
+          { name: 'x', filter: 'app:a', drop: true },
+          { name: 'y', filter: 'app:a', storagePolicies: [kept] },
+        ],
+      },
+    ],
+    [48, { mappingRules: [] }],
+  ];
+  let set = emptyRuleSet;
+  let ids = 0;
+  for (const [hours, file] of changes) {
+    set = withRules(set, rulesOfFile(file, ''), {
+      cutoverNanos: BigInt(hours * hour) * 1_000_000n,
+      nowMillis: 0,
+      by: '',
+      newId: () => `${ids++}`,
+    });
+  }
+  const sets = new RuleSetsOverTime(new Map([['default', new RulesOverTime(set)]]));
+  const stretches = stretchesOf(
+    { samplesFromMillis: 0, resolutions: [coarse], places: new PlacesByRules(sets, [coarse]) },
+    { startMillis: 40 * hour, stepMillis: hour, stepCount: 100 },
+    (of) => lookbackOverWindows(hour, of),
+    [],
+  );
+  const tags = encodeTags([{ name: 'app', value: 'a' }]);
+  const read = stretches.flatMap(({ count, parts }) => {
+    const taking = parts.filter(({ restriction }) => restriction?.takes(tags) ?? true);
+    return Array.from({ length: count }, () =>
+      taking.map(({ of }) => of?.namespace ?? 'samples').join(),
+    );
+  });
+  assert.equal(read.length, 100);
+  // A step at 48 h reads rows of before the change, one at 49 h none.
+  assert.deepEqual(
+    [...read.entries()].filter(([i, of]) => i > 0 && of !== read[i - 1]),
+    [[9, 'samples']],
+  );
+  assert.equal(read[0], 'coarse');
 });

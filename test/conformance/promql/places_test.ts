@@ -256,16 +256,16 @@ const alone = (of: typeof fine | typeof coarse): Timeline => ({
   places: null,
 });
 
-/** How far back a step looks in the source that looks furthest, with the window that it begins in. */
-const looks: Readonly<Record<string, number>> = {
-  'max_over_time({__name__=~"g.*"}[4h])': 5 * hour,
-  'avg_over_time({__name__=~"g.*"}[4h])': 5 * hour,
+/** How far back a step looks in each source. */
+const looks: Readonly<Record<string, Readonly<Record<'samples' | 'fine', number>>>> = {
+  'max_over_time({__name__=~"g.*"}[4h])': { samples: 4 * hour, fine: 4 * hour },
+  'avg_over_time({__name__=~"g.*"}[4h])': { samples: 4 * hour, fine: 4 * hour },
   // Its edges look for a row before them.
-  'increase({__name__=~"g.*"}[4h])': 7 * hour,
-  '{__name__=~"g.*"}': 3 * hour,
+  'increase({__name__=~"g.*"}[4h])': { samples: 4 * hour, fine: 4 * hour + 10 * minute },
+  '{__name__=~"g.*"}': { samples: 5 * minute, fine: 10 * minute },
 };
 
-for (const [query, lookMillis] of Object.entries(looks)) {
+for (const [query, look] of Object.entries(looks)) {
   for (const samplesFromMillis of [begin, end - 12 * hour]) {
     test(`${query}, samples of ${(end - samplesFromMillis) / hour} hours`, async () => {
       const whole = await answer(query, { samplesFromMillis, resolutions: [fine, coarse], places });
@@ -276,12 +276,11 @@ for (const [query, lookMillis] of Object.entries(looks)) {
       };
       const sourceOf = (key: string, reference: number): keyof typeof only => {
         const host = key.split(',')[0];
-        const isAfter = reference - lookMillis >= cutover;
         if (key === 'x' || key === 'y') return 'fine';
-        if (host === 'b' && reference >= cutover) return 'coarse';
-        const samplesLook = query.startsWith('{') ? 5 * minute : 4 * hour;
-        if (reference >= samplesFromMillis + samplesLook) return 'samples';
-        return host === 'a' && isAfter ? 'fine' : 'coarse';
+        // Rows of the very time of the change are of before.
+        if (host === 'b' && reference > cutover) return 'coarse';
+        if (reference - look.samples >= samplesFromMillis) return 'samples';
+        return host === 'a' && reference - look.fine >= cutover ? 'fine' : 'coarse';
       };
       assert.deepEqual([...whole.keys()].sort(), ['a,x', 'b,x', 'c,y', 'x', 'y']);
       const used = new Set<string>();
