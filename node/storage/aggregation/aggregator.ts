@@ -50,8 +50,10 @@ const saveMillis = 60_000;
 const lookMillis = 60_000;
 /** Slices that are looked at in one stretch of the main loop. */
 const slicesAtOnce = 64;
-/** Of the retention of samples slices wait for rules for so much at most. */
-const rulesWaitPartOfRetention = 4n;
+/** Quarters of the retention of samples for which slices wait for rules that may have come to hold since, at most. */
+const newRulesWaitQuarters = 1n;
+/** The same where no rules have been read since the start: what is made then may be other windows than the rules say. */
+const anyRulesWaitQuarters = 3n;
 const nanosPerMilli = 1_000_000n;
 const pauseMillisMax = Number(windowsWaitNanosMax / nanosPerMilli);
 
@@ -349,7 +351,8 @@ export class Aggregator {
     const completeFromNanos = completeFrom(raws)!;
     if (range.endNanos <= completeFromNanos) return null;
     const { sets, knownNanos } = this.#rules.known;
-    if (!isKnownFor(slice, knownNanos, used, nowNanos)) return null;
+    const areKnown = knownNanos !== null && knownNanos >= slice.endNanos;
+    if (!areKnown && isToWaitForRules(slice, knownNanos, used, nowNanos)) return null;
     const ofShard = shardKey(namespace, slice.shard);
     const key = sliceKey(ofShard, slice);
     if (this.#waitsForMemory(key, used, range)) return null;
@@ -361,7 +364,9 @@ export class Aggregator {
     const rules = rulesDigestOf(sets, target, slice);
     if (note !== undefined) {
       const still = stillMadeOf(note.madeOf, chosen, others, range);
-      if (still !== null && deletions <= note.deletions && rules === note.rules) {
+      // Rules that are not known are no others.
+      const isOfRules = rules === note.rules || !areKnown;
+      if (still !== null && deletions <= note.deletions && isOfRules) {
         if (still !== note.madeOf) this.#notes.set(ofShard, { ...note, madeOf: still });
         return null;
       }
@@ -460,18 +465,18 @@ function isPast(
 }
 
 /**
- * Whether the rules of a slice are known: all that hold before its end were written before that. Where the key-value store
- * is away for too long those that are known do, before its rows go.
+ * Whether a slice whose rules are not all known waits for them: all that hold before its end were written before that. Where
+ * the key-value store is away for too long those that are known do, before its rows go.
  */
-function isKnownFor(
+function isToWaitForRules(
   slice: Slice,
   knownNanos: bigint | null,
   used: readonly Raw[],
   nowNanos: bigint,
 ): boolean {
-  if (knownNanos !== null && knownNanos >= slice.endNanos) return true;
-  const waitNanos = used.map(({ retentionNanos }) => retentionNanos / rulesWaitPartOfRetention);
-  return waitNanos.some((wait) => nowNanos - slice.endNanos >= wait);
+  const quarters = knownNanos === null ? anyRulesWaitQuarters : newRulesWaitQuarters;
+  const waitNanos = used.map(({ retentionNanos }) => (retentionNanos / 4n) * quarters);
+  return waitNanos.every((wait) => nowNanos - slice.endNanos < wait);
 }
 
 /** Version of the last deletion that cuts windows of a slice. */

@@ -2,7 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type RuleSet, emptyRuleSet, withRules } from '#cluster/aggregation_rules/rule_set.ts';
 import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
-import { RulesOverTime, RuleSetsOverTime } from '#cluster/aggregation_rules/rules_over_time.ts';
+import {
+  noRuleSets,
+  RulesOverTime,
+  RuleSetsOverTime,
+} from '#cluster/aggregation_rules/rules_over_time.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { encodeTags, sortTags } from '#lib/tags.ts';
 import { day, hour, minute, rowsOf, second, sorted, World } from './aggregation_testing.ts';
@@ -135,6 +139,37 @@ test('when other rules turn out to have held, what was lacking is made', async (
   await world.flush();
   await world.run();
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('a slice is not made anew by rules that are not known', async () => {
+  const rules = known([0n, [drop('host:a')]]);
+  const world = await World.open(5n * minute, { known: rules });
+  for (const host of ['a', 'b']) await world.write(rowsOf(host, day, 300));
+  await world.flush();
+  await world.run();
+  assert.equal((await world.windows()).size, 1);
+  // Waited for long enough, but nothing says that it is of others.
+  world.known = { sets: noRuleSets, knownNanos: day };
+  await world.start();
+  await world.flush();
+  await world.run();
+  assert.equal(world.aggregator.counts.slices, 0);
+  // Nothing is known since the start, and rows have come late.
+  world.known = { sets: noRuleSets, knownNanos: null };
+  await world.start();
+  await world.write([...rowsOf('a', day + hour, 10), ...rowsOf('c', day + hour, 10)]);
+  await world.flush();
+  await world.run();
+  assert.equal(world.aggregator.counts.slices, 0);
+  world.known = rules;
+  await world.start();
+  await world.flush();
+  await world.run();
+  assert.deepEqual(
+    sorted(await world.windows()),
+    sorted(without(world, 'a', 0n, 2n ** 62n)),
+    'with the late rows',
+  );
 });
 
 test('ranges of windows are those of asking the rules of each window', () => {
