@@ -192,8 +192,7 @@ export class PromqlEngine {
     const reads = new Reads(storage, limits, pacer, this.features);
     const fetched = await reads.read(plan.fetches);
     const annotations = new Annotations(query);
-    for (const [message, span] of plan.warnings) annotations.warn(message, span);
-    for (const [message, span] of plan.infos) annotations.info(message, span);
+    annotations.tell(plan.notes);
     const context: Context = {
       query,
       pacer,

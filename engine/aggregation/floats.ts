@@ -21,9 +21,10 @@ import { WindowFold } from './fold.ts';
 /**
  * What is read of windows: a column, of which stale markers are a part in `last` alone; `number`, the last values that are
  * numbers; or what a `counter` is read by: these, and before that of a window in which it began again a row of what it had
- * come to and one of 0. Without the 0 a last value above what it had come to would hide that it began again.
+ * come to and one of 0. Without the 0 a last value above what it had come to would hide that it began again. `summed` is how
+ * many rows `sum` is of: `count`, but for windows of histograms that have none.
  */
-export type ReadColumn = Exclude<WindowColumn, 'lastNumber'> | 'number' | 'counter';
+export type ReadColumn = Exclude<WindowColumn, 'lastNumber'> | 'number' | 'counter' | 'summed';
 
 /**
  * From a window's end back to these rows, each in a millisecond of its own, as functions and remote read tell them apart. No
@@ -65,12 +66,15 @@ export function* eachFloatsOfWindows(
           ? numbers(reader, chunk, [], range)[0]!
           : column === 'counter'
             ? counterRows(numbers(reader, chunk, ['resets'], range))
-            : rowsWithSamples(read(reader, chunk, [column, 'count'], range))[0]!;
+            : rowsWithSamples(read(reader, chunk, [ofFloats(column), 'count'], range))[0]!;
     if (endNanos.length > 0) yield fold.floats(endNanos, values);
     if (!reader.hasHistograms) continue;
     const windows = histogramWindows(chunk, range);
     if (column === 'count') yield fold.floats(...countsOf(windows));
-    else {
+    else if (column === 'summed') {
+      const summed = windows.filter(({ sum }) => sum !== null);
+      if (summed.length > 0) yield fold.floats(...countsOf(summed));
+    } else {
       const rows = windows.flatMap((window) => {
         const value = histogramOf(window, column);
         return value === null ? [] : [{ endNanos: window.endNanos, value }];
@@ -79,6 +83,10 @@ export function* eachFloatsOfWindows(
     }
   }
 }
+
+/** Every window of floats has a sum. */
+const ofFloats = (column: WindowColumn | 'summed'): WindowColumn =>
+  column === 'summed' ? 'count' : column;
 
 interface HistogramWindowAt extends HistogramWindow {
   readonly endNanos: bigint;

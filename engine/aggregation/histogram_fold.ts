@@ -4,21 +4,14 @@
  * was last.
  */
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
-import { counterHint, FloatHistogram } from '../histograms/float_histogram.ts';
+import { FloatHistogram } from '../histograms/float_histogram.ts';
 import { HistogramSum } from '../histograms/histogram_sum.ts';
 import type { MixedRows } from '../store/read/mixed_rows.ts';
-import {
-  customSchema,
-  histogramOfValue,
-  isStaleHistogram,
-  resetHint,
-  schemaMin,
-  staleBits,
-  valueOfHistogram,
-} from '../typed/histogram.ts';
-import { bitsOfDouble, typedFieldsMax, valueKind } from '../typed/typed_value.ts';
+import { histogramOfValue, isStaleHistogram, staleBits } from '../typed/histogram.ts';
+import { valueKind } from '../typed/typed_value.ts';
 import { windowLagsMax } from '../typed/window.ts';
 import { windowEndOf } from './fold_twin.ts';
+import { histogramsInWindow, type WindowHistograms } from './histograms_in_window.ts';
 
 /** What the rows of one series came to that are in one window and are no floats. */
 export interface FoldedHistograms {
@@ -30,16 +23,14 @@ export interface FoldedHistograms {
   /** Stale markers. */
   readonly others: number;
   /** Null where there are stale markers alone. */
-  readonly last: Uint8Array | null;
-  readonly sum: Uint8Array | null;
+  readonly histograms: WindowHistograms | null;
   /** The last row, floats included, is a stale marker. */
   readonly endsStale: boolean;
   /** The last row that is no stale marker is a float. */
   readonly endsWithFloat: boolean;
 }
 
-/** Of the fields of a window, those that are none of its histograms. */
-const otherFieldsMax = 8;
+const beforeAllTime = -(2n ** 63n);
 
 class OpenWindow {
   rows = 0;
@@ -47,9 +38,9 @@ class OpenWindow {
   others = 0;
   version = 0n;
   last: Uint8Array | null = null;
-  lastNanos = -(2n ** 63n);
-  staleNanos = -(2n ** 63n);
-  floatNanos = -(2n ** 63n);
+  lastNanos = beforeAllTime;
+  staleNanos = beforeAllTime;
+  floatNanos = beforeAllTime;
   #sum: HistogramSum | null = null;
   #isSummable = true;
   #isOfFloats = false;
@@ -64,25 +55,28 @@ class OpenWindow {
     else this.#isSummable = false;
   }
 
-  /** @param fieldsLeft that it may have beside the last one */
-  sum(fieldsLeft: number): Uint8Array | null {
-    if (this.#sum === null || !this.#isSummable) return null;
-    let sum = this.#sum.result().compact();
-    while (fieldsOf(sum) > fieldsLeft) {
-      if (sum.schema === customSchema || sum.schema === schemaMin) return null;
-      sum = sum.ofSchema(sum.schema - 1).compact();
-    }
-    return valueOfSum(sum, this.#isOfFloats);
+  histograms(): WindowHistograms | null {
+    if (this.last === null) return null;
+    const sum = this.#isSummable ? (this.#sum?.result() ?? null) : null;
+    return histogramsInWindow(this.last, sum, this.#isOfFloats);
   }
 }
 
 export class HistogramFold {
   #resolutionNanos = 1n;
   readonly #windows = new Map<bigint, OpenWindow>();
+  /** Of the last window with histograms. */
+  #lastEndNanos = beforeAllTime;
 
   begin(resolutionNanos: bigint): void {
     this.#resolutionNanos = resolutionNanos;
     this.#windows.clear();
+    this.#lastEndNanos = beforeAllTime;
+  }
+
+  /** Whether rows from a time on may be in a window that has histograms already. */
+  goesOnAt(nanos: bigint): boolean {
+    return nanos <= this.#lastEndNanos;
   }
 
   /** Rows that come after those before. */
@@ -99,6 +93,7 @@ export class HistogramFold {
         continue;
       }
       window.rows += 1;
+      this.#lastEndNanos = windowEndOf(nanos, this.#resolutionNanos);
       const lag = lags[row]!;
       if (lag > 0n) {
         window.lags += Number(lag);
@@ -127,7 +122,7 @@ export class HistogramFold {
   end(): FoldedHistograms[] {
     const folded: FoldedHistograms[] = [];
     for (const [endNanos, window] of this.#windows) {
-      const { rows, lags, others, last, lastNanos, staleNanos, floatNanos } = window;
+      const { rows, lags, others, lastNanos, staleNanos, floatNanos } = window;
       if (rows === 0) continue;
       const lag = window.version - versionAtNanos(endNanos);
       folded.push({
@@ -136,9 +131,7 @@ export class HistogramFold {
         rows,
         lags: Math.min(lags, windowLagsMax),
         others,
-        last,
-        sum:
-          last === null ? null : window.sum(typedFieldsMax - otherFieldsMax - fieldCountOf(last)),
+        histograms: window.histograms(),
         endsStale: staleNanos > lastNanos && staleNanos > floatNanos,
         endsWithFloat: floatNanos > lastNanos,
       });
@@ -146,38 +139,4 @@ export class HistogramFold {
     this.#windows.clear();
     return folded;
   }
-}
-
-/** Of a histogram as a typed value. */
-function fieldCountOf(value: Uint8Array): number {
-  return fieldsOf(FloatHistogram.ofValue(histogramOfValue(value)));
-}
-
-/** At most so many. */
-function fieldsOf({ positive, negative }: FloatHistogram): number {
-  return positive.indexes.length + negative.indexes.length + otherFieldsMax;
-}
-
-/** Sums are gauges: one may be less than the one before. */
-function valueOfSum(sum: FloatHistogram, isOfFloats: boolean): Uint8Array {
-  const { schema, zeroThreshold, zeroCount, count, customBounds, positive, negative } = sum;
-  const isWhole = (value: number): boolean => Number.isSafeInteger(value) && !Object.is(value, -0);
-  const areWhole =
-    !isOfFloats &&
-    isWhole(count) &&
-    isWhole(zeroCount) &&
-    positive.counts.every(isWhole) &&
-    negative.counts.every(isWhole);
-  return valueOfHistogram({
-    isFloat: !areWhole,
-    schema,
-    hint: sum.hint === counterHint.gauge ? resetHint.gauge : resetHint.unknown,
-    zeroThreshold,
-    count,
-    zeroCount,
-    sumBits: bitsOfDouble(sum.sum),
-    customBounds,
-    positive,
-    negative,
-  });
 }

@@ -49,7 +49,8 @@ export class SeriesFold {
    * @throws {TsdbError} BAD_REQUEST when one is malformed
    */
   add(parts: readonly Uint8Array[], range: TimeRange): void {
-    if (!hasTyped(parts)) return foldFloats(this.#floats, parts, range);
+    const isOfFloats = !hasTyped(parts) && !this.#histograms.goesOnAt(range[0]);
+    if (isOfFloats) return foldFloats(this.#floats, parts, range);
     inHalves(range, (some) => {
       const rows = readMixedRows(parts, some);
       foldMixed(this.#floats, rows);
@@ -110,13 +111,13 @@ function united(
     const lag = beside !== undefined && beside.lag > of.lag ? beside.lag : of.lag;
     const rows = of.rows + (beside?.window.rows ?? 0);
     const lags = Math.min(of.lags + (beside?.window.lags ?? 0), windowLagsMax);
-    const { last } = of;
+    const { histograms } = of;
     const float = beside?.window ?? nothing;
     return {
       endNanos,
       rowVersion: versionOf(endNanos, lag),
       valueOf: (deletions) =>
-        last === null || (of.endsWithFloat && beside !== undefined)
+        histograms === null || (of.endsWithFloat && beside !== undefined)
           ? valueOfWindow({
               ...endingWith(float, of),
               deletions,
@@ -130,8 +131,7 @@ function united(
               lags,
               others: of.others + float.rows,
               endsStale: of.endsStale,
-              last,
-              sum: of.sum,
+              ...histograms,
             }),
     };
   });

@@ -15,7 +15,7 @@ import {
   valueOfHistogram,
 } from '../typed/histogram.ts';
 import { histogramWindowOfValue } from '../typed/histogram_window.ts';
-import { bitsOfDouble, doubleOf } from '../typed/typed_value.ts';
+import { bitsOfDouble, checkTypedValue, doubleOf } from '../typed/typed_value.ts';
 import { windowOfValue } from '../typed/window.ts';
 import { floatsOfWindows, type ReadColumn } from './floats.ts';
 import { WindowFold } from './fold.ts';
@@ -70,18 +70,23 @@ function partsOf(rows: readonly Row[]): Uint8Array[] {
       ),
     );
   }
-  const typed = rows.filter((row) => !floats.includes(row));
-  if (typed.length > 0) {
+  const typed = rows
+    .filter((row) => !floats.includes(row))
+    .map(({ nanos, value }) => ({
+      nanos,
+      value: value === 'stale histogram' ? staleHistogram : (value as Uint8Array),
+    }));
+  // As many to a chunk as it has room for.
+  const isLarge = typed.some(({ value }) => value.length > 50_000);
+  for (const some of isLarge ? typed.map((row) => [row]) : [typed]) {
+    if (some.length === 0) continue;
     let end = 0;
-    const values = typed.map(({ value }) =>
-      value === 'stale histogram' ? staleHistogram : (value as Uint8Array),
-    );
     parts.push(
       encodeTypedRows({
-        timestampNanos: BigInt64Array.from(typed, ({ nanos }) => nanos),
-        valueBytes: new Uint8Array(Buffer.concat(values)),
-        valueEnds: Uint32Array.from(values, ({ length }) => (end += length)),
-        rowVersions: Float64Array.from(typed, () => 0).fill(2 ** 40),
+        timestampNanos: BigInt64Array.from(some, ({ nanos }) => nanos),
+        valueBytes: new Uint8Array(Buffer.concat(some.map(({ value }) => value))),
+        valueEnds: Uint32Array.from(some, ({ value }) => (end += value.length)),
+        rowVersions: Float64Array.from(some, () => 0).fill(2 ** 40),
         startNanos: null,
       }),
     );
@@ -89,11 +94,16 @@ function partsOf(rows: readonly Row[]): Uint8Array[] {
   return parts;
 }
 
-function windowsOf(rows: readonly Row[], deletions: Float64Array | null = null) {
-  const fold = new SeriesFold().begin(5n * minute, 1_000);
-  // As a slice is folded: a stretch of time after the other.
-  for (let from = start; from < start + 600n * minute; from += 120n * minute) {
-    const range = [from + 1n, from + 120n * minute + 1n] as const;
+/** As a slice is folded: a stretch of time after the other. */
+function windowsOf(
+  rows: readonly Row[],
+  deletions: Float64Array | null = null,
+  resolutionNanos = 5n * minute,
+  stretchNanos = 120n * minute,
+) {
+  const fold = new SeriesFold().begin(resolutionNanos, 1_000);
+  for (let from = start; from < start + 600n * minute; from += stretchNanos) {
+    const range = [from + 1n, from + stretchNanos + 1n] as const;
     const some = rows.filter(({ nanos }) => nanos >= range[0] && nanos < range[1]);
     if (some.length > 0) fold.add(partsOf(some), range);
   }
@@ -199,11 +209,77 @@ test('a histogram with as many buckets as a value may have leaves room for a coa
   });
   const of = [{ nanos: start + second, value: custom }];
   const made = readTyped(apart([windowsOf(of).chunks]).typed, allTimes).values;
-  assert.equal(histogramWindowOfValue(made[0]!).sum, null);
+  const ofCustom = histogramWindowOfValue(made[0]!);
+  assert.deepEqual(ofCustom.last, custom);
+  const halved = histogramOfValue(ofCustom.sum!);
+  const bounds = [...indexes.keys()].filter((bound) => bound % 4 === 3);
+  assert.deepEqual([...halved.customBounds], bounds);
+  assert.deepEqual([...halved.positive.indexes], [...bounds.keys()]);
+  assert.deepEqual(new Set(halved.positive.counts), new Set([4]));
   // Kinds of buckets that have nothing in common have no sum.
   const both = [...rows, { nanos: start + 2n * second, value: custom }];
-  const mixed = readTyped(apart([windowsOf(both).chunks]).typed, allTimes).values;
-  assert.equal(histogramWindowOfValue(mixed[0]!).sum, null);
+  const mixed = apart([windowsOf(both).chunks]).typed;
+  assert.equal(histogramWindowOfValue(readTyped(mixed, allTimes).values[0]!).sum, null);
+  // A mean is of those that were added up.
+  assert.deepEqual(floatsOfWindows(mixed, 'summed'), []);
+  assert.equal(floatsOfWindows(mixed, 'count').length, 1);
+});
+
+test('windows have room for the largest histograms: they become coarser', () => {
+  const custom = (boundCount: number, bucketCount: number): Uint8Array =>
+    histogram({
+      schema: customSchema,
+      zeroThreshold: 0,
+      zeroCount: 0,
+      count: bucketCount,
+      customBounds: Float64Array.from({ length: boundCount }, (_, i) => i / 8),
+      positive: {
+        // The one beyond all bounds among them.
+        indexes: Int32Array.from(
+          { length: bucketCount },
+          (_, i) => boundCount + 1 - bucketCount + i,
+        ),
+        counts: new Float64Array(bucketCount).fill(1),
+      },
+    });
+  for (const value of [custom(65_536, 10), custom(4_200, 4_085), custom(65_536, 4_085)]) {
+    const rows = [0n, 1n].map((i) => ({ nanos: start + (i + 1n) * second, value }));
+    const made = readTyped(apart([windowsOf(rows).chunks]).typed, allTimes).values;
+    assert.equal(made.length, 1);
+    checkTypedValue(made[0]!);
+    const { last, sum } = histogramWindowOfValue(made[0]!);
+    const asked = histogramOfValue(value);
+    for (const [of, times] of [
+      [last, 1],
+      [sum!, 2],
+    ] as const) {
+      const { positive, customBounds, count } = histogramOfValue(of);
+      const total = positive.counts.reduce((a, b) => a + b);
+      assert.deepEqual([total, count], [times * asked.count, times * asked.count]);
+      assert.equal(customBounds.at(-1), asked.customBounds.at(-1));
+      // What is beyond the last bound stays there.
+      assert.equal(positive.indexes.at(-1), customBounds.length);
+      assert.equal(positive.counts.at(-1), times);
+    }
+    assert.equal(
+      asked.positive.indexes.length > 4_072,
+      last !== value && last.length < value.length,
+    );
+  }
+});
+
+test('what comes later in a long window counts, whichever stretches it comes in', () => {
+  const hour = 60n * minute;
+  const first = { nanos: start + hour, value: histogram() };
+  for (const later of [5, 'stale'] as const) {
+    const rows: Row[] = [first, { nanos: start + 5n * hour, value: later }];
+    const long = 20n * hour;
+    const apartInTime = windowsOf(rows, null, long).chunks;
+    assert.deepEqual(apartInTime, windowsOf(rows, null, long, 10n * hour).chunks);
+    const [value] = readTyped(apart([apartInTime]).typed, allTimes).values;
+    if (later === 5) assert.equal(windowOfValue(value!).last, 5);
+    else assert.ok(histogramWindowOfValue(value!).endsStale);
+  }
 });
 
 test('columns of windows of histograms are rows of histograms, and counts of them', () => {
@@ -240,6 +316,7 @@ test('columns of windows of histograms are rows of histograms, and counts of the
     [1, 1],
     [2, 1],
   ]);
+  assert.deepEqual(read('summed'), read('count'));
   assert.deepEqual(read('max'), [[2, 7]]);
   assert.equal(read('sum').length, 3);
 });

@@ -136,7 +136,7 @@ export function planOverWindows(
       span,
     );
   }
-  if (name === 'avg_over_time') return binary('/', over('sum', 'sum'), over('sum', 'count'));
+  if (name === 'avg_over_time') return binary('/', over('sum', 'sum'), over('sum', 'summed'));
   const counted = name === 'count_over_time' ? 'sum' : windowFunction;
   const plan = over(counted, column);
   return isWidened && scales ? binary('*', plan, number(askedMillis / rangeMillis)) : plan;

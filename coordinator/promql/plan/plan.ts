@@ -149,6 +149,8 @@ export interface UnitedPlan extends NodeBase {
   readonly kind: 'united';
   /** Each on the whole grid; no series is read for two of them. */
   readonly parts: readonly Plan[];
+  /** What is told of each part that comes to any series. */
+  readonly notes: readonly PlanNotes[];
 }
 
 export type Plan =
@@ -175,12 +177,16 @@ export interface Fetch {
   readonly restriction: Restriction | null;
 }
 
+/** Found without data: what the query will not do as its writer may think. Texts, each with the place that tells it last. */
+export interface PlanNotes {
+  readonly warnings: ReadonlyMap<string, Span>;
+  readonly infos: ReadonlyMap<string, Span>;
+}
+
 export interface QueryPlan {
   readonly root: Plan;
   readonly fetches: readonly Fetch[];
-  /** Found without data: what the query will not do as its writer may think. Texts, each with the place that tells it last. */
-  readonly warnings: ReadonlyMap<string, Span>;
-  readonly infos: ReadonlyMap<string, Span>;
+  readonly notes: PlanNotes;
 }
 
 /** A string node's text. */

@@ -36,6 +36,7 @@ import type {
   Grid,
   InfoPlan,
   Plan,
+  PlanNotes,
   QueryPlan,
   Reference,
   SelectOutput,
@@ -69,8 +70,8 @@ export const subqueryStepMillisDefault = 60_000;
 export function planQuery(expr: Expr, options: PlanOptions): QueryPlan {
   const planner = new Planner(options);
   const root = planner.plan(expr, options.grid);
-  const { fetches, warnings, infos } = planner;
-  return { root, fetches, warnings, infos };
+  const { fetches, notes } = planner;
+  return { root, fetches, notes };
 }
 
 /** Functions that know what to make of rows around their windows, in the order of the alphabet. */
@@ -108,10 +109,15 @@ const ineffectiveSort =
 
 const allOfSamples: SeriesPart = { of: null, restriction: null };
 
+const newNotes = (): Record<keyof PlanNotes, Map<string, Span>> => ({
+  warnings: new Map(),
+  infos: new Map(),
+});
+
 class Planner {
   readonly #options: PlanOptions;
-  readonly warnings = new Map<string, Span>();
-  readonly infos = new Map<string, Span>();
+  /** Of the part that is being planned. */
+  notes = newNotes();
   readonly #looks = new Looks((of) => this.#lookOf(of));
   readonly #invariance = new StepInvariance(this.#looks);
   readonly #fetches = new Fetches();
@@ -228,7 +234,7 @@ class Planner {
     const args = expr.args.map((argument) => this.plan(argument, grid));
     // What is the same at all steps is evaluated at one.
     if (expr.name.startsWith('sort') && grid.stepCount > 1 && !this.#invariance.isOf(expr)) {
-      this.warnings.set(ineffectiveSort, span);
+      this.notes.warnings.set(ineffectiveSort, span);
     }
     return {
       kind: 'call',
@@ -264,8 +270,7 @@ class Planner {
           { call: expr, windowFunction, rangeMillis, grid: part, of },
           {
             lookbackMillis,
-            warnings: this.warnings,
-            infos: this.infos,
+            ...this.notes,
             over: (function_, windows) =>
               this.#windowOf(expr, function_, part, windows, restriction),
           },
@@ -326,8 +331,15 @@ class Planner {
         ? stretchesOf({ ...timeline, places: null }, looking, rangeOf, [])
         : stretchesOf(timeline, looking, rangeOf, matchers);
     const united = (grid: Grid, parts: readonly SeriesPart[]): Plan => {
-      const plans = parts.map((part) => planOf(grid, part));
-      return plans.length === 1 ? plans[0]! : { kind: 'united', grid, span, parts: plans };
+      if (parts.length === 1) return planOf(grid, parts[0]!);
+      const notes = parts.map(newNotes);
+      const whole = this.notes;
+      const plans = parts.map((part, at) => {
+        this.notes = notes[at]!;
+        return planOf(grid, part);
+      });
+      this.notes = whole;
+      return { kind: 'united', grid, span, parts: plans, notes };
     };
     if (stretches.length === 1) return united(grid, stretches[0]!.parts);
     const { startMillis, stepMillis } = grid;

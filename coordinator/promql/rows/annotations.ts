@@ -1,4 +1,5 @@
 /** Warnings and infos of a query, worded as Prometheus words them: each text once, at the place that tells it last. */
+import type { PlanNotes } from '../plan/plan.ts';
 import { Positions, type Span } from '../words/position.ts';
 
 /** Of a kind; what else a query has to tell is counted. */
@@ -35,6 +36,12 @@ export class Annotations {
 
   info(message: string, { start }: Span): void {
     put(this.#infos, message, { place: start, count: 1 });
+  }
+
+  /** What was found without data. */
+  tell({ warnings, infos }: PlanNotes): void {
+    for (const [message, span] of warnings) this.warn(message, span);
+    for (const [message, span] of infos) this.info(message, span);
   }
 
   warnings(): string[] {

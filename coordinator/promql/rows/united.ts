@@ -5,11 +5,18 @@ import type { Evaluator } from './evaluator.ts';
 import { materialize, Matrix, mergeSameLabels, type Rows } from './rows.ts';
 
 /** @throws {PromqlError} when series of two of them have the same labels now, and values at one step */
-export async function united({ parts, grid }: UnitedPlan, evaluator: Evaluator): Promise<Rows> {
-  const { pacer } = evaluator.context;
+export async function united(
+  { parts, notes, grid }: UnitedPlan,
+  evaluator: Evaluator,
+): Promise<Rows> {
+  const { annotations, pacer } = evaluator.context;
   const { stepCount } = grid;
   const found: Matrix[] = [];
-  for (const part of parts) found.push(await materialize(await evaluator.vector(part), pacer));
+  for (const [at, part] of parts.entries()) {
+    const rows = await materialize(await evaluator.vector(part), pacer);
+    if (rows.count > 0) annotations.tell(notes[at]!);
+    found.push(rows);
+  }
   const labels = found.flatMap((rows) => rows.labels);
   if (pacer.hold(labels.length * stepCount)) await pacer.room();
   const whole = await Matrix.makePaced(labels, stepCount, pacer);

@@ -312,3 +312,16 @@ test('nobody is asked who cannot have what a query is about', async () => {
   assert.equal(await asked('max_over_time(g{host="c"}[4h])'), 'fine,samples');
   assert.equal(await asked('max_over_time(g{host="b"}[4h])'), 'coarse,fine,samples');
 });
+
+test('what is told of windows is told where some were read', async () => {
+  const told = async (query: string): Promise<readonly string[]> => {
+    storage.with({ samplesFromMillis: begin, resolutions: [fine, coarse], places });
+    const result = await engine.rangeQuery(query, end - hour, end, hour, options, never);
+    return [...result.warnings, ...result.infos];
+  };
+  // What does not take all is asked, and has none of it.
+  assert.deepEqual(await told('changes(g{host="c"}[2m])'), []);
+  const [warning, info] = await told('changes(g{host="b"}[2m])');
+  assert.match(warning!, /changes is of the last samples of windows of 3600 s/);
+  assert.match(info!, /the range of changes is shorter than four windows of 3600 s/);
+});
