@@ -212,11 +212,14 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   });
   const storage = new Fanout(
     session,
-    () => readable.list,
+    {
+      samples: () => readable.list,
+      windows: () => readable.resolutions,
+      dropped: () => (dropped.isReady ? ingestNamespaceOf(dropped.namespace!) : null),
+    },
     selectMetrics(options.metrics),
     turningOf,
     env.clock,
-    () => readable.resolutions,
     () => rules.known.sets,
   );
   const settings: QuerySettings = {

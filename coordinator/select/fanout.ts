@@ -12,7 +12,7 @@ import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { formatDurationNanos, nanosPerMilli } from '#lib/time.ts';
 import { joinedLabels, joinedRows, joinedSeries } from './join.ts';
-import { MessageSource } from './message_source.ts';
+import { MessageSource } from './messages/message_source.ts';
 import { type SamplesNamespace, SamplesSource } from './samples_source.ts';
 import type { SelectMetrics } from './metrics.ts';
 import {
@@ -22,6 +22,7 @@ import {
   within64Bits,
 } from './namespace_source.ts';
 import { PlacesByRules } from './places_by_rules.ts';
+import { greater } from './recent_windows.ts';
 import type {
   ChoosableStorage,
   LabelResult,
@@ -37,9 +38,11 @@ import type {
   StoragePolicy,
   ThroughoutStorage,
   Timeline,
+  WindowsKept,
 } from './storage.ts';
 import { partsThroughout, ThroughoutSource } from './throughout_source.ts';
-import { type RecentSamples, WindowsSource } from './windows_source.ts';
+import { RowsOfWindows } from './rows_of_windows.ts';
+import { type RecentRows, WindowsSource } from './windows_source.ts';
 
 export type { ReadSession } from './namespace_source.ts';
 
@@ -58,6 +61,15 @@ export interface WindowsNamespace {
   readonly resolutionNanos: bigint;
   /** What was before that had expired when it was made ready, or longer. */
   readonly completeSinceNanos: bigint;
+}
+
+/** The READY namespaces of the moment. */
+export interface StoredNamespaces {
+  /** Unaggregated ones that are read and written; empty when there is none. */
+  readonly samples: () => readonly ReadableNamespace[];
+  readonly windows: () => readonly WindowsNamespace[];
+  /** Rows that rules drop, of which windows are made; null while there is none. */
+  readonly dropped: () => Pick<ReadableNamespace, 'name' | 'retentionNanos'> | null;
 }
 
 /** A namespace whose values are messages, as it is stored. */
@@ -87,28 +99,25 @@ export function readableNamespace(namespaces: readonly ReadableNamespace[]): Rea
 }
 
 export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage {
-  readonly #namespaces: () => readonly ReadableNamespace[];
+  readonly #stored: StoredNamespaces;
   readonly #metrics: SelectMetrics;
   readonly #session: ReadSession;
   readonly #turningOf: (signal: AbortSignal) => Turning;
   readonly #setup: SourceSetup;
   readonly #clock: Pick<Clock, 'nowNanos'>;
-  readonly #resolutions: () => readonly WindowsNamespace[];
   readonly #rules: () => RuleSetsOverTime;
   /** Nothing is read from samples; windows that are not made yet are made of them. */
   readonly #isOfWindows: boolean;
 
   /**
-   * @param namespaces the READY unaggregated ones of the moment; empty when there is none
    * @param turningOf for what a read does with its matchers
    */
   constructor(
     session: ReadSession,
-    namespaces: () => readonly ReadableNamespace[],
+    stored: StoredNamespaces,
     metrics: SelectMetrics,
     turningOf: (signal: AbortSignal) => Turning,
     clock: Pick<Clock, 'nowNanos'>,
-    resolutions: () => readonly WindowsNamespace[] = () => [],
     rules: () => RuleSetsOverTime = () => noRuleSets,
     isOfWindows = false,
   ) {
@@ -117,8 +126,7 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     this.#turningOf = turningOf;
     this.#isOfWindows = isOfWindows;
     this.#clock = clock;
-    this.#resolutions = resolutions;
-    this.#namespaces = namespaces;
+    this.#stored = stored;
     this.#metrics = metrics;
     const onFetched = (seriesCount: number): void => metrics.fetchedSeries.increase(seriesCount);
     this.#setup = { session, turningOf, onFetched };
@@ -129,18 +137,17 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     const resolutions = choice.kind === 'samples' ? [] : this.#resolutionsOf(choice.policies);
     return new Fanout(
       this.#session,
-      this.#namespaces,
+      { ...this.#stored, windows: () => resolutions },
       this.#metrics,
       this.#turningOf,
       this.#clock,
-      () => resolutions,
       this.#rules,
       choice.kind === 'windows',
     );
   }
 
   #resolutionsOf(policies: readonly StoragePolicy[]): WindowsNamespace[] {
-    const all = this.#resolutions();
+    const all = this.#stored.windows();
     return policies.map(({ resolutionNanos, retentionNanos }) => {
       const found = all.find(
         (each) =>
@@ -163,11 +170,11 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
   }
 
   #timeline(): Timeline | null {
-    const resolutions = this.#resolutions();
+    const resolutions = this.#stored.windows();
     if (resolutions.length === 0) return null;
     const nowNanos = this.#clock.nowNanos();
     const millisOf = (nanos: bigint): number => Number(nanos / nanosPerMilli);
-    const ofSamples = this.#namespaces().filter(({ schemas }) => schemas === null);
+    const ofSamples = this.#stored.samples().filter(({ schemas }) => schemas === null);
     const placed = resolutions
       .map(({ name, resolutionNanos, retentionNanos, completeSinceNanos, takesAll }) => {
         const keepsFrom = nowNanos - retentionNanos;
@@ -302,7 +309,7 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
 
   /** Namespaces of messages as they are stored. */
   messages(): readonly MessagesOfNamespace[] {
-    return this.#namespaces().flatMap(({ name, schemas }) => {
+    return this.#stored.samples().flatMap(({ name, schemas }) => {
       if (schemas === null) return [];
       return [{ name, schemas, source: new NamespaceSource(this.#setup, name) }];
     });
@@ -310,13 +317,15 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
 
   /** @throws {TsdbError} UNAVAILABLE when there is none */
   #sources(): readonly SeriesSource[] {
-    const all = this.#namespaces();
+    const all = this.#stored.samples();
     const ofFloats = all.filter(({ schemas }) => schemas === null);
     const sources: SeriesSource[] = [];
     if (all.length === 0) readableNamespace(all);
     if (ofFloats.length > 0) {
       const samples = new SamplesSource(this.#setup, ofFloats, this.#clock);
-      sources.push(new ThroughoutSource(this.#setup, samples, this.#timeline()));
+      const recentRows = (namespace: string, restriction: Restriction | null): RecentRows | null =>
+        this.#recentRows(namespace, restriction);
+      sources.push(new ThroughoutSource(this.#setup, samples, this.#timeline(), recentRows));
     }
     for (const { source, schemas } of this.messages()) {
       sources.push(new MessageSource(source, schemas, this.#setup.turningOf));
@@ -351,23 +360,31 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    const recent = this.#recentOf(windows.namespace, restriction);
+    const recent = this.#recentRows(windows.namespace, restriction);
     const source = new WindowsSource(this.#setup, windows, restriction, recent);
     return this.#noted('select', () => source.select(matchers, range, limits, signal));
   }
 
-  #recentOf(namespace: string, restriction: Restriction | null): RecentSamples | null {
-    if (!this.#isOfWindows) return null;
-    const ofFloats = this.#namespaces().filter(({ schemas }) => schemas === null);
+  /** Whatever windows are read: what is so recent that nodes have not made it is made of rows. */
+  #recentRows(namespace: string, restriction: Restriction | null): RecentRows | null {
+    const ofFloats = this.#stored.samples().filter(({ schemas }) => schemas === null);
     const timeline = this.#timeline();
     const of = timeline?.resolutions.find((each) => each.namespace === namespace);
     if (ofFloats.length === 0 || timeline === null || of === undefined) return null;
-    const nowMillis = Number(this.#clock.nowNanos() / nanosPerMilli);
-    const kept = of.takesAll ? null : (timeline.places?.kept(of, nowMillis) ?? null);
+    const { places, samplesFromMillis } = timeline;
+    const dropped = places === null ? null : this.#stored.dropped();
+    const samplesFromNanos = BigInt(samplesFromMillis) * nanosPerMilli;
+    const droppedFromNanos =
+      dropped === null ? samplesFromNanos : this.#clock.nowNanos() - dropped.retentionNanos;
+    const samples = new SamplesSource(this.#setup, ofFloats, this.#clock);
     return {
-      samples: new SamplesSource(this.#setup, ofFloats, this.#clock, restriction ?? kept),
-      fromNanos: BigInt(timeline.samplesFromMillis) * nanosPerMilli,
+      fromNanos: greater(samplesFromNanos, droppedFromNanos),
       resolutionNanos: BigInt(of.resolutionMillis) * nanosPerMilli,
+      within: (range) => {
+        const kept = places?.kept(of, range) ?? null;
+        const some = kept === null ? restriction : keptOf(kept, restriction);
+        return { rows: new RowsOfWindows(this.#setup, samples, dropped?.name ?? null, some), kept };
+      },
     };
   }
 
@@ -387,4 +404,13 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
       throw error;
     }
   }
+}
+
+/** Series of which any window of a range is kept. */
+function keptOf(kept: WindowsKept, restriction: Restriction | null): Restriction {
+  return {
+    key: `kept of ${restriction?.key ?? ''}`,
+    takes: (tags) => (restriction?.takes(tags) ?? true) && kept.of(tags).length > 0,
+    within: restriction?.within ?? null,
+  };
 }

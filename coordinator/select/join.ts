@@ -184,16 +184,17 @@ export async function withChunks(
   result: SelectResult,
   { memory }: SelectLimits,
   signal: AbortSignal,
-  change: (chunks: Uint8Array, work: Work) => Promise<readonly Uint8Array[]>,
+  change: (chunks: Uint8Array, work: Work, tags: Uint8Array) => Promise<readonly Uint8Array[]>,
 ): Promise<SelectResult> {
-  const { seriesCount, chunkData, chunkOffset } = result.bundle;
+  const { seriesCount, chunkData, chunkOffset, tagsData, tagsOffset } = result.bundle;
   const { work } = turningOf(signal);
   const offsets = new Uint32Array(seriesCount + 1);
   const parts: Uint8Array[] = [];
   let bytes = 0;
   for (let i = 0; i < seriesCount; i++) {
     const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
-    for (const part of await change(chunks, work)) {
+    const tags = tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!);
+    for (const part of await change(chunks, work, tags)) {
       parts.push(part);
       bytes += part.length;
     }

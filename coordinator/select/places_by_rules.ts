@@ -3,6 +3,7 @@
  * samples and what takes all have each one that no rule drops, an aggregated one those that rules name its policy for.
  */
 import type { Filter, TagValues } from '#cluster/aggregation_rules/filter.ts';
+import { KeptWindows } from '#cluster/aggregation_rules/kept_windows.ts';
 import { keepsWindows, rollupTag, ruleTagPrefix } from '#cluster/aggregation_rules/match.ts';
 import {
   metricNameTemplate,
@@ -25,9 +26,11 @@ import type {
   Resolution,
   Restriction,
   RowsAsked,
+  SelectRange,
   SeriesPart,
   SeriesPlaces,
   StoragePolicy,
+  WindowsKept,
 } from './storage.ts';
 
 /** A query is cut at so many changes of rules at most: the last ones. */
@@ -116,19 +119,11 @@ export class PlacesByRules implements SeriesPlaces {
     return askedOf(source, after - (after % resolutionNanos), lastBegin + 1n);
   }
 
-  kept({ namespace }: Resolution, atMillis: number): Restriction {
-    const source = this.#byName.get(namespace)!;
-    const atNanos = nanosOf(atMillis);
-    return {
-      key: `kept in ${namespace} at ${atMillis}`,
-      takes: (tags) => {
-        const decoded = decodeTags(tags);
-        const matcher = this.#sets.of(decoded)?.at(atNanos) ?? null;
-        if (matcher === null) return source.takesAll;
-        return keepsWindows(matcher.matchMappings(decoded), source);
-      },
-      within: null,
-    };
+  kept({ namespace }: Resolution, range: SelectRange): WindowsKept | null {
+    const { policy, takesAll } = this.#byName.get(namespace)!;
+    if (takesAll && !this.#sets.all.some(({ hasDrops }) => hasDrops)) return null;
+    const { resolutionNanos } = policy;
+    return new KeptWindows(this.#sets, { policy, takesAll, resolutionNanos }, range);
   }
 
   #relevant(matcherLists: readonly (readonly Matcher[])[], asked: readonly Asked[]): RelevantRules {

@@ -95,8 +95,16 @@ export interface SeriesPlaces {
     matcherLists: readonly (readonly Matcher[])[],
     asked: readonly RowsAsked[],
   ): readonly SeriesPart[];
-  /** Series that an aggregated namespace has at a time. */
-  kept(of: Resolution, atMillis: number): Restriction;
+  /**
+   * Which windows of a range an aggregated namespace has of each series; null when it has those of all.
+   * @param range of ends of windows
+   */
+  kept(of: Resolution, range: SelectRange): WindowsKept | null;
+}
+
+export interface WindowsKept {
+  /** Ranges of ends of windows, ascending. @param tags canonical */
+  of(tags: Uint8Array): readonly SelectRange[];
 }
 
 export interface SelectLimits {

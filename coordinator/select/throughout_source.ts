@@ -7,6 +7,7 @@ import { rowsInRange } from '#engine/store/read/rows_in_range.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import { joinedLabels, joinedRows, withChunks } from './join.ts';
 import { NamespaceSource, type SourceSetup, within64Bits } from './namespace_source.ts';
+import { greater } from './recent_windows.ts';
 import type { SamplesSource } from './samples_source.ts';
 import type {
   LabelResult,
@@ -23,7 +24,7 @@ import type {
   ThroughoutStorage,
   Timeline,
 } from './storage.ts';
-import { WindowsSource } from './windows_source.ts';
+import { firstWindowEnd, type RecentRows, rowsOfEnds, WindowsSource } from './windows_source.ts';
 
 /** About what it takes to cut a byte of chunks, of which few are, in units of work (lib/turns/turns.ts). */
 const cutUnitsAByte = 2;
@@ -152,15 +153,26 @@ function timesOf({ startNanos, endNanos }: SelectRange): Omit<RowsAsked, 'of'> {
 
 const millisOf = (nanos: bigint): number => Number(nanos / nanosPerMilli);
 
+/** What windows of a namespace are made of that nodes have not made yet. */
+type RecentRowsOf = (namespace: string, restriction: Restriction | null) => RecentRows | null;
+type NamesSource = Pick<SeriesSource, 'series' | 'labelNames' | 'labelValues'>;
+
 export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
   readonly #setup: SourceSetup;
   readonly #samples: SamplesSource;
   readonly #timeline: Timeline | null;
+  readonly #recentRows: RecentRowsOf;
 
-  constructor(setup: SourceSetup, samples: SamplesSource, timeline: Timeline | null) {
+  constructor(
+    setup: SourceSetup,
+    samples: SamplesSource,
+    timeline: Timeline | null,
+    recentRows: RecentRowsOf,
+  ) {
     this.#setup = setup;
     this.#samples = samples;
     this.#timeline = timeline;
+    this.#recentRows = recentRows;
   }
 
   select(
@@ -194,11 +206,7 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
         const source =
           of === null
             ? this.#samples.restrictedTo(restriction)
-            : new WindowsSource(
-                this.#setup,
-                { namespace: of.namespace, column: 'last' },
-                restriction,
-              );
+            : this.#windows(of, 'last', restriction);
         return source.selectAny(matcherLists, range, limits, signal);
       }),
     );
@@ -218,9 +226,7 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
       signal,
       parts.map(({ of, restriction, range: part, isBehindSeam }) => {
         if (of !== null) {
-          const windows = { namespace: of.namespace, column };
-          const source = new WindowsSource(this.#setup, windows, restriction);
-          return source.select(matchers, part, limits, signal);
+          return this.#windows(of, column, restriction).select(matchers, part, limits, signal);
         }
         const samples = this.#samples.restrictedTo(restriction);
         return isBehindSeam
@@ -228,6 +234,15 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
           : samples.select(matchers, part, limits, signal);
       }),
     );
+  }
+
+  #windows(
+    { namespace }: Resolution,
+    column: ReadColumn,
+    restriction: Restriction | null,
+  ): WindowsSource {
+    const recent = this.#recentRows(namespace, restriction);
+    return new WindowsSource(this.#setup, { namespace, column }, restriction, recent);
   }
 
   /** Without rows of the time before, which are in windows. */
@@ -287,17 +302,20 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
   #asked<Result>(
     matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
-    ask: (source: SeriesSource, range: SelectRange) => Result,
+    ask: (source: NamesSource, range: SelectRange) => Result,
   ): Result[] {
     const parts = partsThroughout(this.#timeline, matcherLists, within64Bits(range));
-    return parts.map(({ of, restriction, range: part }) =>
-      ask(
-        of === null
-          ? this.#samples.restrictedTo(restriction)
-          : new NamespaceSource(this.#setup, of.namespace, 'windows', restriction),
-        part,
-      ),
-    );
+    return parts.flatMap(({ of, restriction, range: part }) => {
+      if (of === null) return [ask(this.#samples.restrictedTo(restriction), part)];
+      const made = new NamespaceSource(this.#setup, of.namespace, 'windows', restriction);
+      // Of samples there is a part of its own; what is dropped has windows alone.
+      const recent = this.#recentRows(of.namespace, restriction);
+      if (recent === null) return [ask(made, part)];
+      const ends = { ...part, startNanos: greater(part.startNanos, firstWindowEnd(recent)) };
+      const { dropped } = recent.within(ends).rows;
+      if (dropped === null || ends.startNanos >= ends.endNanos) return [ask(made, part)];
+      return [ask(made, part), ask(dropped, rowsOfEnds(ends, recent.resolutionNanos))];
+    });
   }
 
   async #joined(
@@ -312,7 +330,7 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
     matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
     signal: AbortSignal,
-    ask: (source: SeriesSource, range: SelectRange) => Promise<LabelResult>,
+    ask: (source: NamesSource, range: SelectRange) => Promise<LabelResult>,
   ): Promise<LabelResult> {
     const results = await Promise.all(this.#asked(matcherLists, range, ask));
     return joinedLabels(results, () => this.#setup.turningOf(signal).work);

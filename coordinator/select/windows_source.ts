@@ -5,6 +5,7 @@ import { apart } from '#engine/store/typed_chunks.ts';
 import { joinedRows, withChunks } from './join.ts';
 import { NamespaceSource, type SourceSetup, within64Bits } from './namespace_source.ts';
 import { floorTo, greater, lesser, recentWindows } from './recent_windows.ts';
+import type { RowsOfWindows } from './rows_of_windows.ts';
 import type {
   Matcher,
   Restriction,
@@ -12,25 +13,30 @@ import type {
   SelectRange,
   SelectResult,
   SelectWindows,
-  SeriesSource,
+  WindowsKept,
 } from './storage.ts';
 
 /** About what it takes to make a byte of samples of windows, in units of work (lib/turns/turns.ts). */
 const unitsAByte = 4;
 
-/** Samples of which windows are made when they are asked for: nodes make theirs hours later. */
-export interface RecentSamples {
-  readonly samples: SeriesSource;
-  /** Samples of before that are past retention. */
+/** Rows of which windows are made when they are asked for: nodes make theirs hours later. */
+export interface RecentRows {
+  /** Rows of before that are past retention. */
   readonly fromNanos: bigint;
   readonly resolutionNanos: bigint;
+  /** @param range of ends of windows */
+  within(range: SelectRange): {
+    readonly rows: Pick<RowsOfWindows, 'selectAny' | 'dropped'>;
+    /** Null where windows are made of all rows. */
+    readonly kept: WindowsKept | null;
+  };
 }
 
 export class WindowsSource {
   readonly #setup: SourceSetup;
   readonly #windows: SelectWindows;
   readonly #source: NamespaceSource;
-  readonly #recent: RecentSamples | null;
+  readonly #recent: RecentRows | null;
 
   /**
    * @param restriction to some of its series
@@ -40,7 +46,7 @@ export class WindowsSource {
     setup: SourceSetup,
     windows: SelectWindows,
     restriction: Restriction | null = null,
-    recent: RecentSamples | null = null,
+    recent: RecentRows | null = null,
   ) {
     this.#setup = setup;
     this.#windows = windows;
@@ -103,26 +109,38 @@ export class WindowsSource {
 
   /** @param range of ends of windows */
   async #folded(
-    { samples, resolutionNanos }: RecentSamples,
+    recent: RecentRows,
     matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
     const { column } = this.#windows;
-    // The last window of the range, and the rows of all.
-    const rows = {
-      startNanos: floorTo(range.startNanos - 1n, resolutionNanos) + 1n,
-      endNanos: floorTo(range.endNanos - 1n, resolutionNanos) + 1n,
-    };
-    const result = await samples.selectAny(matcherLists, rows, limits, signal);
-    return withChunks(this.#setup, result, limits, signal, (chunks, work) =>
-      recentWindows(chunks, rows, resolutionNanos, column, work),
-    );
+    const { resolutionNanos } = recent;
+    const { rows, kept } = recent.within(range);
+    const asked = rowsOfEnds(range, resolutionNanos);
+    const result = await rows.selectAny(matcherLists, asked, limits, signal);
+    return withChunks(this.#setup, result, limits, signal, async (chunks, work, tags) => {
+      const made: Uint8Array[] = [];
+      for (const some of kept === null ? [range] : kept.of(tags)) {
+        const of = rowsOfEnds(some, resolutionNanos);
+        if (of.startNanos >= of.endNanos) continue;
+        made.push(...(await recentWindows(chunks, of, resolutionNanos, column, work)));
+      }
+      return made;
+    });
   }
 }
 
+/** Rows of the windows that end in a range. */
+export function rowsOfEnds({ startNanos, endNanos }: SelectRange, resolution: bigint): SelectRange {
+  return {
+    startNanos: floorTo(startNanos - 1n, resolution) + 1n,
+    endNanos: floorTo(endNanos - 1n, resolution) + 1n,
+  };
+}
+
 /** The first window of whose rows none is past retention. */
-function firstWindowEnd({ fromNanos, resolutionNanos }: RecentSamples): bigint {
+export function firstWindowEnd({ fromNanos, resolutionNanos }: RecentRows): bigint {
   return floorTo(fromNanos - 1n, resolutionNanos) + 2n * resolutionNanos;
 }

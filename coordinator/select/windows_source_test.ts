@@ -12,7 +12,7 @@ import { Turns } from '#lib/turns/turns.ts';
 import { MemoryStorage } from '#test/conformance/promql/memory_storage.ts';
 import type { SourceSetup } from './namespace_source.ts';
 import { recentWindows } from './recent_windows.ts';
-import type { Matcher, SelectRange, SelectResult, SeriesSource } from './storage.ts';
+import type { Matcher, SelectRange, SelectResult } from './storage.ts';
 import { WindowsSource } from './windows_source.ts';
 
 const { signal } = new AbortController();
@@ -42,11 +42,16 @@ function windowsOf(hours: number, endMillis: number, series = 1): Promise<Select
     }
   }
   const recent = {
-    samples: {
-      selectAny: ([matchers]: Matcher[][], range: SelectRange) => storage.select(matchers!, range),
-    } as unknown as SeriesSource,
     fromNanos: BigInt(now - 48 * hour) * nanosPerMilli,
     resolutionNanos: BigInt(minute) * nanosPerMilli,
+    within: () => ({
+      rows: {
+        selectAny: ([matchers]: readonly (readonly Matcher[])[], range: SelectRange) =>
+          storage.select(matchers!, range),
+        dropped: null,
+      },
+      kept: null,
+    }),
   };
   const source = new WindowsSource(setup, { namespace: 'minutes', column: 'last' }, null, recent);
   const range = {

@@ -21,7 +21,7 @@ import type { BlockFile } from '../filesets/namespace_files.ts';
 import { Pace } from '../flush/pace.ts';
 import type { VolumeParts } from '../flush/volume.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
-import { KeptWindows, rulesDigestOf } from './kept_windows.ts';
+import { KeptWindows, rulesDigestOf } from '#cluster/aggregation_rules/kept_windows.ts';
 import { knownSlices } from './known_slices.ts';
 import { isMadeOf, type MadeOf, madeOf, type Source, stillMadeOf } from './made_of.ts';
 import {

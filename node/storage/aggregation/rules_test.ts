@@ -8,9 +8,7 @@ import {
   RuleSetsOverTime,
 } from '#cluster/aggregation_rules/rules_over_time.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { encodeTags, sortTags } from '#lib/tags.ts';
 import { day, hour, minute, rowsOf, second, sorted, World } from './aggregation_testing.ts';
-import { KeptWindows } from './kept_windows.ts';
 
 /** Of the aggregated namespace of `World`. */
 const storagePolicies = [{ resolution: '5m', retention: '720h' }];
@@ -170,50 +168,4 @@ test('a slice is not made anew by rules that are not known', async () => {
     sorted(without(world, 'a', 0n, 2n ** 62n)),
     'with the late rows',
   );
-});
-
-test('ranges of windows are those of asking the rules of each window', () => {
-  const resolutionNanos = 7n * minute;
-  const hours = (n: number): bigint => BigInt(n) * hour;
-  const target = {
-    policy: { resolutionNanos: 5n * minute, retentionNanos: 720n * hour },
-    resolutionNanos,
-  };
-  let seed = 7;
-  const random = (n: number): number => (seed = (seed * 48_271) % 2_147_483_647) % n;
-  for (let round = 0; round < 50; round++) {
-    const changes = Array.from({ length: 1 + random(5) }, (_, i): Change => {
-      const rules = [
-        keep(
-          `host:{${'abc'
-            .slice(0, 1 + random(3))
-            .split('')
-            .join(',')}}`,
-        ),
-      ];
-      if (random(2) === 0) rules.push(drop(`host:${'abc'[random(3)]}`));
-      return [hours(10 + 3 * i), rules];
-    });
-    const rules = new RulesOverTime(setOf(...changes));
-    const sets = new RuleSetsOverTime(new Map([['of', rules]]));
-    const slice = { startNanos: resolutionNanos * 60n, endNanos: resolutionNanos * 260n };
-    const takesAll = random(2) === 0;
-    const kept = new KeptWindows(sets, { ...target, takesAll }, slice);
-    for (const host of ['a', 'b', 'c', 'd']) {
-      const tags = sortTags([
-        { name: '__m3_namespace__', value: 'of' },
-        { name: 'host', value: host },
-      ]);
-      const ranges = kept.of(encodeTags(tags));
-      for (let end = slice.startNanos; end < slice.endNanos; end += resolutionNanos) {
-        const { mappings, drops } = rules.at(end - resolutionNanos).match(tags);
-        const isKept = mappings.length > 0 || (takesAll && drops.length === 0);
-        const isIn = ranges.some((range) => end >= range.startNanos && end < range.endNanos);
-        assert.equal(isIn, isKept, `${round} ${host} ${end}`);
-      }
-      for (const [i, { startNanos }] of ranges.entries()) {
-        assert.ok(i === 0 || startNanos > ranges[i - 1]!.endNanos, 'ranges that touch are one');
-      }
-    }
-  }
 });

@@ -1,50 +1,49 @@
-/** Which windows of a slice a series has, by the rules that hold when each of them begins. */
-import {
-  keepsWindows,
-  type MappingTarget,
-  type RuleMatcher,
-} from '#cluster/aggregation_rules/match.ts';
-import type {
-  RulesOverTime,
-  RuleSetsOverTime,
-} from '#cluster/aggregation_rules/rules_over_time.ts';
+/** Which windows of a range a series has, by the rules that hold when each of them begins. */
 import { decodeTags } from '#lib/tags.ts';
-import type { Slice } from './slices.ts';
+import { keepsWindows, type MappingTarget, type RuleMatcher } from './match.ts';
+import type { RulesOverTime, RuleSetsOverTime } from './rules_over_time.ts';
+
+/** Of ends of windows. */
+export interface EndsRange {
+  readonly startNanos: bigint;
+  /** Exclusive. */
+  readonly endNanos: bigint;
+}
 
 /** An aggregated namespace. */
 export interface KeptTarget extends MappingTarget {
   readonly resolutionNanos: bigint;
 }
 
-/** Windows of the slice of which the same rules of a set say whether a series has them. */
-interface Part extends Slice {
+/** Windows of the range of which the same rules of a set say whether a series has them. */
+interface Part extends EndsRange {
   readonly matcher: RuleMatcher;
 }
 
 export class KeptWindows {
   readonly #sets: RuleSetsOverTime;
   readonly #target: KeptTarget;
-  readonly #slice: Slice;
-  readonly #all: readonly Slice[];
+  readonly #range: EndsRange;
+  readonly #all: readonly EndsRange[];
   readonly #parts = new Map<RulesOverTime, readonly Part[]>();
 
-  constructor(sets: RuleSetsOverTime, target: KeptTarget, slice: Slice) {
+  constructor(sets: RuleSetsOverTime, target: KeptTarget, range: EndsRange) {
     this.#sets = sets;
     this.#target = target;
-    this.#slice = slice;
-    this.#all = target.takesAll ? [slice] : [];
+    this.#range = range;
+    this.#all = target.takesAll ? [range] : [];
   }
 
   /**
    * Ranges of ends of windows, ascending; those that touch are one.
    * @param tags canonical
    */
-  of(tags: Uint8Array): readonly Slice[] {
+  of(tags: Uint8Array): readonly EndsRange[] {
     if (this.#sets.isEmpty) return this.#all;
     const decoded = decodeTags(tags);
     const rules = this.#sets.of(decoded);
     if (rules === null) return this.#all;
-    const kept: Slice[] = [];
+    const kept: EndsRange[] = [];
     for (const { startNanos, endNanos, matcher } of this.#partsOf(rules)) {
       if (!keepsWindows(matcher.matchMappings(decoded), this.#target)) continue;
       const last = kept.at(-1);
@@ -58,7 +57,7 @@ export class KeptWindows {
     const known = this.#parts.get(rules);
     if (known !== undefined) return known;
     const { resolutionNanos } = this.#target;
-    const { startNanos, endNanos } = this.#slice;
+    const { startNanos, endNanos } = this.#range;
     // A window is of the rules of its begin, whatever comes to hold before its end; times are after 1970.
     const begins = rules.between(startNanos - resolutionNanos, endNanos - resolutionNanos);
     const endOf = (beginNanos: bigint): bigint => {
@@ -77,11 +76,11 @@ export class KeptWindows {
   }
 }
 
-/** Tells the rules by which the windows of a slice are kept from others; '' when there are none. */
+/** Tells the rules by which the windows of a range are kept from others; '' when there are none. */
 export function rulesDigestOf(
   sets: RuleSetsOverTime,
   { resolutionNanos }: KeptTarget,
-  { startNanos, endNanos }: Slice,
+  { startNanos, endNanos }: EndsRange,
 ): string {
   return sets.mappingDigest(startNanos - resolutionNanos, endNanos - resolutionNanos);
 }

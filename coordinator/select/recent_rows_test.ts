@@ -1,0 +1,115 @@
+/** What is read from windows and is so recent that nodes have made none of it yet. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { withRules } from '#cluster/aggregation_rules/rule_set.ts';
+import { RuleSetStore } from '#cluster/aggregation_rules/rule_set_store.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { nowSeconds, testCluster, TestCoordinator } from '../coordinator_testing.ts';
+import { makeWindows } from '../windows_testing.ts';
+
+const day = 86_400;
+const never = new AbortController().signal;
+
+test('a range that is longer than samples are kept ends with the newest of them', async () => {
+  await using test = await TestCoordinator.openReady();
+  const tags = [{ name: '__name__', value: 'm' }];
+  const endNanos = BigInt(nowSeconds() - 5 * day) * 1_000_000_000n;
+  await makeWindows(test, [{ tags, windows: [{ endNanos, last: 1, max: 2 }] }]);
+  const hourStart = Math.floor((nowSeconds() - 7_200) / 3_600) * 3_600;
+  for (const [seconds, value] of [
+    [hourStart - 90, 5],
+    [hourStart - 60, 7],
+    [nowSeconds() - 30, 100],
+  ] as const) {
+    const row = { tags: { __name__: 'm' }, timestamp: seconds, value };
+    assert.equal((await test.post('/api/v1/json/write', row)).status, 200);
+  }
+  const valueOf = async (query: string): Promise<string> => {
+    const { json, text } = await test.get(`/api/v1/query?query=${encodeURIComponent(query)}`);
+    assert.equal(json.data.result.length, 1, text);
+    return json.data.result[0].value[1];
+  };
+  assert.equal(await valueOf('max_over_time(m[10d] offset 1h)'), '7');
+  assert.equal(await valueOf('count_over_time(m[10d] offset 1h)'), '4');
+  assert.equal(await valueOf('sum_over_time(m[10d] offset 1h)'), '15');
+});
+
+test('what rules drop is found in windows of its newest rows, by value and by name', async () => {
+  await using test = await TestCoordinator.openReady();
+  await makeWindows(test, []);
+  const hour = 3_600;
+  const lastHour = Math.floor(nowSeconds() / hour) * hour;
+  const dropped = (cutoverSeconds: number, filter: string) =>
+    new RuleSetStore(test.kv, testCluster).update(
+      'default',
+      (set) => {
+        const storagePolicies = [{ resolution: '1h', retention: '720h' }];
+        const rules = {
+          mappingRules: [
+            { name: 'noise', filter, drop: true },
+            { name: 'kept', filter: `${filter} kept:yes`, storagePolicies },
+          ],
+        };
+        return withRules(set, rulesOfFile(rules, ''), {
+          cutoverNanos: BigInt(cutoverSeconds) * 1_000_000_000n,
+          nowMillis: 0,
+          by: '',
+          newId: () => `${cutoverSeconds}${Math.random()}`,
+        });
+      },
+      never,
+    );
+  await dropped(1, 'env:dev');
+  await dropped(lastHour - hour, 'env:none');
+  const write = async (tags: object, seconds: number, value: number): Promise<void> => {
+    const row = { tags: { __name__: 'm', ...tags }, timestamp: seconds, value };
+    const { status, text } = await test.post('/api/v1/json/write', row);
+    assert.equal(status, 200, text);
+  };
+  const rowsOf = (namespace: string): number =>
+    (test.node.namespaces.get(namespace) ?? []).reduce((sum, { rows }) => sum + rows.size, 0);
+  for (let probe = 1; rowsOf('_dropped') === 0; probe++) {
+    assert.ok(probe < 400, 'rows are kept aside');
+    await write({ env: 'dev', kept: 'yes', probe: 'yes' }, lastHour - 2 * hour - probe, probe);
+    await realEnv.clock.sleep(25, never);
+  }
+  // Of hours in which rules drop, and of the last one, in which they do not any more.
+  for (const kept of ['yes', 'no']) {
+    for (const [seconds, value] of [
+      [lastHour - 2 * hour - 60, 9],
+      [lastHour - 2 * hour - 30, 7],
+      [lastHour - hour, 5],
+      [lastHour - 60, 3],
+    ] as const) {
+      await write({ env: 'dev', kept }, seconds, value);
+    }
+  }
+  const answer = async (path: string, headers = {}) => {
+    const { status, text } = await test.send('GET', `/api/v1/${path}`, undefined, headers);
+    assert.equal(status, 200, text);
+    return JSON.parse(text).data;
+  };
+  const values = async (query: string, headers = {}): Promise<Record<string, string>> => {
+    const path = `query?query=${encodeURIComponent(query)}&time=${lastHour}`;
+    const { result } = await answer(path, headers);
+    return Object.fromEntries(
+      result.map(({ metric, value }: { metric: { kept: string }; value: string[] }) => [
+        metric.kept,
+        value[1],
+      ]),
+    );
+  };
+  // Samples have the last hour alone of it, windows all.
+  assert.deepEqual(await values('sum_over_time(m{probe=""}[10h])'), { yes: '24', no: '3' });
+  assert.deepEqual(await values('sum_over_time(m{probe=""}[10h] offset 1h)'), { yes: '21' });
+  assert.deepEqual(await values('m{probe=""} offset 1h'), { yes: '5' });
+  assert.deepEqual(await values('m{probe=""}'), { yes: '3', no: '3' });
+  const chosen = { 'tsdb-metrics-type': 'aggregated', 'tsdb-storage-policy': '1h:720h' };
+  assert.deepEqual(await values('sum_over_time(m{probe=""}[10h])', chosen), { yes: '24', no: '3' });
+  await write({ env: 'dev', kept: 'yes', only: 'windows' }, lastHour - 2 * hour, 1);
+  const range = `start=${lastHour - 5 * hour}&end=${lastHour - 90 * 60}`;
+  assert.deepEqual(await answer(`label/only/values?${range}`), ['windows']);
+  const series = await answer(`series?match[]=m{only="windows"}&${range}`);
+  assert.equal(series.length, 1);
+});
