@@ -3,7 +3,7 @@
  * starts, so that those of the last one that was started hold (docs/AGGREGATION.md, Rules).
  */
 import { type RulesTarget, ruleSetPublish } from '#cluster/admin/aggregation_rules.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
 import type { Rules } from '#cluster/aggregation_rules/rules.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';

@@ -4,7 +4,7 @@
  */
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { RulesTarget } from '#cluster/admin/aggregation_rules.ts';
-import { RulesFollower } from '#cluster/aggregation_rules/rules_follower.ts';
+import { RulesFollower } from '#cluster/aggregation_rules/sets/follower.ts';
 import { lookingFirst } from '#cluster/kv/looking_first.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import { writtenVersionOf } from '#cluster/metadata/written_version.ts';

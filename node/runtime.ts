@@ -4,7 +4,7 @@
  */
 import type { Aside } from '#engine/aside/aside.ts';
 import { knownOfStore } from '#cluster/admin/known_reports.ts';
-import { RulesFollower } from '#cluster/aggregation_rules/rules_follower.ts';
+import { RulesFollower } from '#cluster/aggregation_rules/sets/follower.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import type { NodeService } from '#cluster/node/service.ts';

@@ -12,7 +12,7 @@ import {
   ruleChangeOfR2,
   ruleSetOfR2,
   ruleSetToR2,
-} from '../aggregation_rules/r2_json.ts';
+} from '../aggregation_rules/sets/r2_json.ts';
 import {
   type ChangeMoment,
   type RuleChange,
@@ -23,12 +23,12 @@ import {
   withChange,
   withoutBefore,
   withRules,
-} from '../aggregation_rules/rule_set.ts';
-import { RuleSetStore } from '../aggregation_rules/rule_set_store.ts';
+} from '../aggregation_rules/sets/set.ts';
+import { RuleSetStore } from '../aggregation_rules/sets/store.ts';
 import type { MappingRule, RollupRule, Rules } from '../aggregation_rules/rules.ts';
-import { rulesOfFile } from '../aggregation_rules/rules_file.ts';
-import { ruleSetToStored } from '../aggregation_rules/rules_json.ts';
-import { defaultRuleSet, nextCutoverNanos } from '../aggregation_rules/rules_over_time.ts';
+import { rulesOfFile } from '../aggregation_rules/sets/file.ts';
+import { ruleSetToStored } from '../aggregation_rules/sets/json.ts';
+import { defaultRuleSet, nextCutoverNanos } from '../aggregation_rules/sets/over_time.ts';
 import { Fields } from '../fields.ts';
 import type { ClusterName } from '../kv/keys.ts';
 import type { Kv } from '../kv/kv.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
-import { emptyRuleSet, withRules } from '../aggregation_rules/rule_set.ts';
-import { RuleSetStore } from '../aggregation_rules/rule_set_store.ts';
-import { rulesOfFile } from '../aggregation_rules/rules_file.ts';
+import { emptyRuleSet, withRules } from '../aggregation_rules/sets/set.ts';
+import { RuleSetStore } from '../aggregation_rules/sets/store.ts';
+import { rulesOfFile } from '../aggregation_rules/sets/file.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
 import { ClusterAdmin, plainRequest } from './admin.ts';
 import {

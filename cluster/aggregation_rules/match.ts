@@ -2,7 +2,7 @@
 import { metricNameTag, sortTags, type Tag, type Tags } from '#lib/tags.ts';
 import type { AggregationType } from './aggregation_types.ts';
 import { filterMatches, type TagValues } from './filter.ts';
-import { RuleIndex } from './rule_index.ts';
+import { RuleIndex } from './index.ts';
 import {
   metricNameTemplate,
   type MappingRule,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Tag } from '#lib/tags.ts';
 import { type RuleMatch, RuleMatcher } from './match.ts';
-import { rulesOfFile } from './rules_file.ts';
+import { rulesOfFile } from './sets/file.ts';
 
 const storagePolicies = [{ resolution: '1m', retention: '30d' }];
 

@@ -3,7 +3,7 @@ import { realEnv } from '#lib/env/real.ts';
 import type { Tag } from '#lib/tags.ts';
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { RuleMatcher } from './match.ts';
-import { rulesOfFile } from './rules_file.ts';
+import { rulesOfFile } from './sets/file.ts';
 
 const storagePolicies = [{ resolution: '1m', retention: '30d' }];
 const apps = 500;

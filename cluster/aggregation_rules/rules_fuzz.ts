@@ -7,7 +7,7 @@ import { metricNameTag } from '#lib/tags.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
 import { count } from '#test/sim/counts.ts';
 import { RuleMatcher } from './match.ts';
-import { rulesOfFile } from './rules_file.ts';
+import { rulesOfFile } from './sets/file.ts';
 
 const tagNames = [metricNameTag, 'app', 'env', 'zone', 'pod'];
 const letters = ['a', 'b', 'c', 'ab', 'bc', 'é', '😀'];

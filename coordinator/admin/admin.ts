@@ -1,7 +1,7 @@
 /** Databases, placements and namespaces: the admin endpoints, each a call of the cluster room. */
 import { setKvstore } from '#cluster/admin/kvstore.ts';
 import { badRequest } from '#lib/errors.ts';
-import { wholeNumber } from '../api/parameters.ts';
+import { wholeNumber } from '../http/whole_number.ts';
 import { isTrue, jsonAnswer, type JsonHandler, type PlainHandler } from '../http/http_api.ts';
 import { type AdminApiSetup, type AdminCall, adminCallOf, isOwn } from './call.ts';
 

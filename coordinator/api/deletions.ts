@@ -14,7 +14,7 @@ import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import type { AnchoredRegexp } from '#lib/regexp/regexp.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import { clampNanos } from '#lib/time.ts';
-import { fieldLabel } from '../select/messages/field_series.ts';
+import { fieldLabel } from '../select/field_series.ts';
 import { queryOfMatcherLists } from '../select/matcher_query.ts';
 import { type ApiAnswer, type ApiRequest, bothNames } from '../http/http_api.ts';
 import type { ParseSelectors } from './labels.ts';

@@ -1,9 +1,9 @@
 /** Rows that aggregation rules drop, through the API. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { withRules } from '#cluster/aggregation_rules/rule_set.ts';
-import { RuleSetStore } from '#cluster/aggregation_rules/rule_set_store.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
+import { withRules } from '#cluster/aggregation_rules/sets/set.ts';
+import { RuleSetStore } from '#cluster/aggregation_rules/sets/store.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
 import { rowOutcome } from '#cluster/node/service.ts';
 import { encodeRemoteWrite } from '#engine/write_decoder/remote_write_testing.ts';
 import { realEnv } from '#lib/env/real.ts';

@@ -24,9 +24,9 @@ import {
   rangeMillisMaxOf,
   readOptionsOf,
   selectorsOf,
-  wholeNumber,
   ofParameter,
 } from './parameters.ts';
+import { wholeNumber } from '../http/whole_number.ts';
 
 export interface LabelsApiSetup {
   readonly storage: ChoosableStorage;

@@ -9,9 +9,9 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 import { decodeTags } from '#lib/tags.ts';
 import { secondsText } from '../ingest/refusals.ts';
 import { type ApiAnswer, type ApiRequest, jsonContentType } from '../http/http_api.ts';
-import { laterSchemaWarning } from '../select/messages/message_source.ts';
+import { laterSchemaWarning } from '../select/message_source.ts';
 import type { MessagesOfNamespace } from '../select/fanout.ts';
-import { fieldLabel } from '../select/messages/field_series.ts';
+import { fieldLabel } from '../select/field_series.ts';
 import type { SelectRange, SelectResult } from '../select/storage.ts';
 import type { ParseSelectors } from './labels.ts';
 import {

@@ -16,6 +16,7 @@ import { queryCharactersMax, selectorsMax, timeoutMillisMax } from '../http/limi
 import { NamespacesRead } from '../select/namespaces_read.ts';
 import type { SelectLimits } from '../select/storage.ts';
 import { type ApiRequest, booleanOf, bothNames, eitherHeader } from '../http/http_api.ts';
+import { wholeNumber } from '../http/whole_number.ts';
 
 /** Defaults and bounds from the configuration. */
 export interface QuerySettings {
@@ -186,12 +187,6 @@ export function rangeMillisMaxOf(
 function tighter(asked: number, configured: number): number {
   if (asked <= 0) return configured;
   return configured === 0 ? asked : Math.min(asked, configured);
-}
-
-/** @throws {TsdbError} BAD_REQUEST */
-export function wholeNumber(text: string, name: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw badRequest(`${name}: not a whole number: ${shownText(text)}`);
-  return Number(text);
 }
 
 function timeoutMillisOf(text: string, settings: QuerySettings): number {

@@ -2,10 +2,7 @@
  * Rows that aggregation rules drop (docs/AGGREGATION.md, Rules): those of which windows or rollups are made go to a namespace
  * of their own, which no query reads, and others nowhere. By the rules of a row's time, which are asked once for each series.
  */
-import type {
-  RuleSetsOverTime,
-  RulesOverTime,
-} from '#cluster/aggregation_rules/rules_over_time.ts';
+import type { RuleSetsOverTime, RulesOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
 import type { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { decodeTags } from '#lib/tags.ts';

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyRuleSet, type RuleSet, withRules } from '#cluster/aggregation_rules/rule_set.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
+import { emptyRuleSet, type RuleSet, withRules } from '#cluster/aggregation_rules/sets/set.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
 import {
   noRuleSets,
   RulesOverTime,
   RuleSetsOverTime,
-} from '#cluster/aggregation_rules/rules_over_time.ts';
+} from '#cluster/aggregation_rules/sets/over_time.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { DroppedRows, pickedRows } from './dropped_rows.ts';
 import type { BodyRows } from './parts.ts';

@@ -3,7 +3,7 @@
  * or from those that have it between them (#cluster/namespaces/samples.ts); beside it those that hold messages answer with
  * a series for each numeric field.
  */
-import { noRuleSets, type RuleSetsOverTime } from '#cluster/aggregation_rules/rules_over_time.ts';
+import { noRuleSets, type RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
 import { samplesSince } from '#cluster/namespaces/samples.ts';
 import type { Schemas } from '#cluster/namespaces/schemas.ts';
 import type { ReadColumn } from '#engine/aggregation/floats.ts';
@@ -12,7 +12,7 @@ import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { formatDurationNanos, nanosPerMilli } from '#lib/time.ts';
 import { joinedLabels, joinedRows, joinedSeries } from './join.ts';
-import { MessageSource } from './messages/message_source.ts';
+import { MessageSource } from './message_source.ts';
 import { type SamplesNamespace, SamplesSource } from './samples_source.ts';
 import type { SelectMetrics } from './metrics.ts';
 import {
@@ -41,8 +41,7 @@ import type {
   WindowsKept,
 } from './storage.ts';
 import { partsThroughout, ThroughoutSource } from './throughout_source.ts';
-import { RowsOfWindows } from './rows_of_windows.ts';
-import { type RecentRows, WindowsSource } from './windows_source.ts';
+import { type RecentRows, RowsOfWindows, WindowsSource } from './windows_source.ts';
 
 export type { ReadSession } from './namespace_source.ts';
 

@@ -3,7 +3,7 @@
  * samples and what takes all have each one that no rule drops, an aggregated one those that rules name its policy for.
  */
 import type { Filter, TagValues } from '#cluster/aggregation_rules/filter.ts';
-import { KeptWindows } from '#cluster/aggregation_rules/kept_windows.ts';
+import { KeptWindows } from '#cluster/aggregation_rules/sets/kept_windows.ts';
 import { keepsWindows, rollupTag, ruleTagPrefix } from '#cluster/aggregation_rules/match.ts';
 import {
   metricNameTemplate,
@@ -16,7 +16,7 @@ import type {
   RulesOverTime,
   RuleSetsOverTime,
   RulesStretch,
-} from '#cluster/aggregation_rules/rules_over_time.ts';
+} from '#cluster/aggregation_rules/sets/over_time.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { decodeTags, metricNameTag, type Tags } from '#lib/tags.ts';
 import { nanosPerMilli } from '#lib/time.ts';

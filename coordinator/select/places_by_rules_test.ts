@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyRuleSet, type RuleSet, withRules } from '#cluster/aggregation_rules/rule_set.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
-import { RulesOverTime, RuleSetsOverTime } from '#cluster/aggregation_rules/rules_over_time.ts';
+import { emptyRuleSet, type RuleSet, withRules } from '#cluster/aggregation_rules/sets/set.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
+import { RulesOverTime, RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
 import { encodeTags, sortTags } from '#lib/tags.ts';
 import { PlacesByRules, type PlacedResolution } from './places_by_rules.ts';
 import type { Matcher, SeriesPart } from './storage.ts';

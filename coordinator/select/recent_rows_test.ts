@@ -1,9 +1,9 @@
 /** What is read from windows and is so recent that nodes have made none of it yet. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { withRules } from '#cluster/aggregation_rules/rule_set.ts';
-import { RuleSetStore } from '#cluster/aggregation_rules/rule_set_store.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
+import { withRules } from '#cluster/aggregation_rules/sets/set.ts';
+import { RuleSetStore } from '#cluster/aggregation_rules/sets/store.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { nowSeconds, testCluster, TestCoordinator } from '../coordinator_testing.ts';
 import { makeWindows } from '../windows_testing.ts';

@@ -5,7 +5,7 @@ import { apart } from '#engine/store/typed_chunks.ts';
 import { joinedRows, withChunks } from './join.ts';
 import { NamespaceSource, type SourceSetup, within64Bits } from './namespace_source.ts';
 import { floorTo, greater, lesser, recentWindows } from './recent_windows.ts';
-import type { RowsOfWindows } from './rows_of_windows.ts';
+import type { SamplesSource } from './samples_source.ts';
 import type {
   Matcher,
   Restriction,
@@ -13,6 +13,7 @@ import type {
   SelectRange,
   SelectResult,
   SelectWindows,
+  SeriesSource,
   WindowsKept,
 } from './storage.ts';
 
@@ -30,6 +31,42 @@ export interface RecentRows {
     /** Null where windows are made of all rows. */
     readonly kept: WindowsKept | null;
   };
+}
+
+/** Rows of which windows are made: samples, and those that rules drop. A row that both have counts once. */
+export class RowsOfWindows implements Pick<SeriesSource, 'selectAny'> {
+  readonly #setup: SourceSetup;
+  readonly #samples: SamplesSource;
+  /** Null where there is none. */
+  readonly dropped: NamespaceSource | null;
+
+  /** @param droppedNamespace null where there is none */
+  constructor(
+    setup: SourceSetup,
+    samples: SamplesSource,
+    droppedNamespace: string | null,
+    restriction: Restriction | null,
+  ) {
+    this.#setup = setup;
+    this.#samples = samples.restrictedTo(restriction);
+    this.dropped =
+      droppedNamespace === null
+        ? null
+        : new NamespaceSource(setup, droppedNamespace, 'samples', restriction);
+  }
+
+  async selectAny(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    const sources = this.dropped === null ? [this.#samples] : [this.#samples, this.dropped];
+    const results = await Promise.all(
+      sources.map((source) => source.selectAny(matcherLists, range, limits, signal)),
+    );
+    return joinedRows(results, limits, () => this.#setup.turningOf(signal).work);
+  }
 }
 
 export class WindowsSource {

@@ -1,4 +1,5 @@
 /** Rows to windows, one after the other: what kernel/aggregation.kernel.ts does fast. */
+import { windowEndOf } from './window_end.ts';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { type AggregatedWindow, windowLagsMax } from '../typed/window.ts';
 import { doubleOf } from '../typed/typed_value.ts';
@@ -20,12 +21,6 @@ export type FoldedWindow = Omit<AggregatedWindow, 'deletions' | 'last'> & {
   /** By how much the version of the window is later than that of its end. */
   readonly lag: bigint;
 };
-
-/** The end of the window that a time is in. */
-export function windowEndOf(nanos: bigint, resolutionNanos: bigint): bigint {
-  const rest = ((nanos % resolutionNanos) + resolutionNanos) % resolutionNanos;
-  return rest === 0n ? nanos : nanos - rest + resolutionNanos;
-}
 
 /** @param rows in strictly ascending time */
 export function foldTwin(rows: readonly FoldRow[], resolutionNanos: bigint): FoldedWindow[] {

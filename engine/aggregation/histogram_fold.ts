@@ -10,7 +10,7 @@ import type { MixedRows } from '../store/read/mixed_rows.ts';
 import { histogramOfValue, isStaleHistogram, staleBits } from '../typed/histogram.ts';
 import { valueKind } from '../typed/typed_value.ts';
 import { windowLagsMax } from '../typed/window.ts';
-import { windowEndOf } from './fold_twin.ts';
+import { windowEndOf } from './window_end.ts';
 import { histogramsInWindow, type WindowHistograms } from './histograms_in_window.ts';
 
 /** What the rows of one series came to that are in one window and are no floats. */

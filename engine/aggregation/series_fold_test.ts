@@ -19,7 +19,7 @@ import { bitsOfDouble, checkTypedValue, doubleOf } from '../typed/typed_value.ts
 import { windowOfValue } from '../typed/window.ts';
 import { floatsOfWindows, type ReadColumn } from './floats.ts';
 import { WindowFold } from './fold.ts';
-import { windowEndOf } from './fold_twin.ts';
+import { windowEndOf } from './window_end.ts';
 import { SeriesFold } from './series_fold.ts';
 
 const second = 1_000_000_000n;

@@ -1,5 +1,5 @@
 /** Aggregation rules of a file: rules alone, or the configuration of a coordinator that has some. */
-import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
 import type { Rules } from '#cluster/aggregation_rules/rules.ts';
 import {
   type ConfigFile,

@@ -1,5 +1,6 @@
 /** Sets of rules of a cluster, in words: what they are, were, and come to be. */
-import { ruleSetOfR2 } from '#cluster/aggregation_rules/r2_json.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { ruleSetOfR2 } from '#cluster/aggregation_rules/sets/r2_json.ts';
 import type { Rules } from '#cluster/aggregation_rules/rules.ts';
 import { Fields } from '#cluster/fields.ts';
 import { shownText, TsdbError } from '#lib/errors.ts';
@@ -62,7 +63,7 @@ export async function setsText(
   if (names.length === 0) return 'there are no rules';
   const texts: string[] = [];
   for (const name of names) {
-    texts.push(setText(await setOf(send, { coordinator, set: name }), Date.now()));
+    texts.push(setText(await setOf(send, { coordinator, set: name }), realEnv.clock.nowMillis()));
   }
   return texts.join('\n');
 }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyRuleSet, withRules } from '#cluster/aggregation_rules/rule_set.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
-import { RulesOverTime, RuleSetsOverTime } from '#cluster/aggregation_rules/rules_over_time.ts';
+import { emptyRuleSet, withRules } from '#cluster/aggregation_rules/sets/set.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
+import { RulesOverTime, RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { PlacesByRules } from '../../select/places_by_rules.ts';
 import { lookbackOverWindows, rangeOverWindows, stretchesOf } from './stretches.ts';

@@ -2,8 +2,8 @@
  * Makes the windows of aggregated namespaces from the raw rows of this node, slice by slice (docs/AGGREGATION.md): those
  * whose raw rows are in filesets, and once more when these are others.
  */
-import type { KnownRules } from '#cluster/aggregation_rules/rules_follower.ts';
-import type { RuleSetsOverTime } from '#cluster/aggregation_rules/rules_over_time.ts';
+import type { KnownRules } from '#cluster/aggregation_rules/sets/follower.ts';
+import type { RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
 import { isReady } from '#cluster/namespaces/namespaces.ts';
 import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
 import {
@@ -21,7 +21,7 @@ import type { BlockFile } from '../filesets/namespace_files.ts';
 import { Pace } from '../flush/pace.ts';
 import type { VolumeParts } from '../flush/volume.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
-import { KeptWindows, rulesDigestOf } from '#cluster/aggregation_rules/kept_windows.ts';
+import { KeptWindows, rulesDigestOf } from '#cluster/aggregation_rules/sets/kept_windows.ts';
 import { knownSlices } from './known_slices.ts';
 import { isMadeOf, type MadeOf, madeOf, type Source, stillMadeOf } from './made_of.ts';
 import {

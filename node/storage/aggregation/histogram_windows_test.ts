@@ -1,7 +1,7 @@
 /** Windows of native histograms, from rows in filesets to those of the aggregated namespace. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { windowEndOf } from '#engine/aggregation/fold_twin.ts';
+import { windowEndOf } from '#engine/aggregation/window_end.ts';
 import { histogramOfValue, valueOfHistogram } from '#engine/typed/histogram.ts';
 import { histogramWindowOfValue } from '#engine/typed/histogram_window.ts';
 import { bitsOfDouble } from '#engine/typed/typed_value.ts';

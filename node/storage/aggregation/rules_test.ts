@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type RuleSet, emptyRuleSet, withRules } from '#cluster/aggregation_rules/rule_set.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/rules_file.ts';
+import { type RuleSet, emptyRuleSet, withRules } from '#cluster/aggregation_rules/sets/set.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
 import {
   noRuleSets,
   RulesOverTime,
   RuleSetsOverTime,
-} from '#cluster/aggregation_rules/rules_over_time.ts';
+} from '#cluster/aggregation_rules/sets/over_time.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { day, hour, minute, rowsOf, second, sorted, World } from './aggregation_testing.ts';
 

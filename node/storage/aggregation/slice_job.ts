@@ -20,7 +20,7 @@ import {
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Tombstone } from '../tombstones/tombstones.ts';
 import { DeletedWindows, knowsDeletions } from './deleted_windows.ts';
-import type { KeptWindows } from '#cluster/aggregation_rules/kept_windows.ts';
+import type { KeptWindows } from '#cluster/aggregation_rules/sets/kept_windows.ts';
 import { rawRangeOf, type ShardSlice, type Slice } from './slices.ts';
 
 /** Series that are folded at once, at most: the volume takes them in one go. */

@@ -11,7 +11,7 @@ import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
 import { beforeAllTime, type NamespaceState } from '../namespace/namespace.ts';
-import type { KeptTarget } from '#cluster/aggregation_rules/kept_windows.ts';
+import type { KeptTarget } from '#cluster/aggregation_rules/sets/kept_windows.ts';
 import { type Cut, cutOf } from './slices.ts';
 
 export interface StateParts {

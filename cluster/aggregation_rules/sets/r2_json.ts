@@ -4,8 +4,8 @@
  */
 import { badRequest, shownText } from '#lib/errors.ts';
 import { nanosPerMilli, formatDurationNanos, parseDurationNanos } from '#lib/time.ts';
-import type { Fields } from '../fields.ts';
-import type { RuleChange, RuleHistory, RuleSet, RuleVersion } from './rule_set.ts';
+import type { Fields } from '../../fields.ts';
+import type { RuleChange, RuleHistory, RuleSet, RuleVersion } from './set.ts';
 import type {
   DropPolicy,
   MappingRule,
@@ -14,7 +14,7 @@ import type {
   RollupTarget,
   Rules,
   StoragePolicy,
-} from './rules.ts';
+} from '../rules.ts';
 import {
   aggregationOf,
   aggregationsOf,
@@ -26,7 +26,7 @@ import {
   checkTagNames,
   sharedOf,
   transformOf,
-} from './rules_file.ts';
+} from './file.ts';
 
 /** By M3's numbers of them. */
 const dropPolicyOfNumber: readonly DropPolicy[] = ['none', 'must', 'ifOnlyMatch'];

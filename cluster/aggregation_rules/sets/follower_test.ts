@@ -3,12 +3,12 @@ import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
 import type { Log } from '#lib/log.ts';
 import { silentLog } from '#lib/log.ts';
-import { ruleSetsPrefix } from '../kv/keys.ts';
-import { MemoryKvStore } from '../kv/memory.ts';
-import { withRules } from './rule_set.ts';
-import { RuleSetStore } from './rule_set_store.ts';
-import { rulesOfFile } from './rules_file.ts';
-import { RulesFollower } from './rules_follower.ts';
+import { ruleSetsPrefix } from '../../kv/keys.ts';
+import { MemoryKvStore } from '../../kv/memory.ts';
+import { withRules } from './set.ts';
+import { RuleSetStore } from './store.ts';
+import { rulesOfFile } from './file.ts';
+import { RulesFollower } from './follower.ts';
 
 const cluster = { environment: 'test', zone: 'embedded' };
 const never = new AbortController().signal;

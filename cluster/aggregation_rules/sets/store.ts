@@ -4,9 +4,9 @@
  */
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
-import { type ClusterName, lineageKey, ruleSetsPrefix, storageService } from '../kv/keys.ts';
-import type { KeyValue, Kv } from '../kv/kv.ts';
-import { refuseUnapproved, storedLineage } from '../kv/lineage.ts';
+import { type ClusterName, lineageKey, ruleSetsPrefix, storageService } from '../../kv/keys.ts';
+import type { KeyValue, Kv } from '../../kv/kv.ts';
+import { refuseUnapproved, storedLineage } from '../../kv/lineage.ts';
 import {
   compareAndSet,
   decodeStored,
@@ -14,12 +14,12 @@ import {
   nothingStored,
   type Stored,
   unchanged,
-} from '../kv/stored_json.ts';
-import { ruleSetBytesMax, ruleSetsMax, storedRuleSetBytesMax } from '../limits.ts';
-import { segmentProblem } from '../names.ts';
-import { withUnreadKeys } from '../unread_keys.ts';
-import { emptyRuleSet, type RuleSet } from './rule_set.ts';
-import { ruleSetFromStored, ruleSetToStored } from './rules_json.ts';
+} from '../../kv/stored_json.ts';
+import { ruleSetBytesMax, ruleSetsMax, storedRuleSetBytesMax } from '../../limits.ts';
+import { segmentProblem } from '../../names.ts';
+import { withUnreadKeys } from '../../unread_keys.ts';
+import { emptyRuleSet, type RuleSet } from './set.ts';
+import { ruleSetFromStored, ruleSetToStored } from './json.ts';
 
 export class RuleSetStore {
   readonly kv: Kv;

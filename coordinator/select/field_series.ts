@@ -10,8 +10,8 @@ import { apart, eachTypedInOrder } from '#engine/store/typed_chunks.ts';
 import { badRequest } from '#lib/errors.ts';
 import { decodeTags, encodeTags } from '#lib/tags.ts';
 import type { Work } from '#lib/turns/turns.ts';
-import { within64Bits } from '../namespace_source.ts';
-import type { SelectLimits, SelectRange } from '../storage.ts';
+import { within64Bits } from './namespace_source.ts';
+import type { SelectLimits, SelectRange } from './storage.ts';
 
 /** Label that names a field of a message by its path. */
 export const fieldLabel = '__field__';

@@ -1,7 +1,7 @@
 /** Which windows of a range a series has, by the rules that hold when each of them begins. */
 import { decodeTags } from '#lib/tags.ts';
-import { keepsWindows, type MappingTarget, type RuleMatcher } from './match.ts';
-import type { RulesOverTime, RuleSetsOverTime } from './rules_over_time.ts';
+import { keepsWindows, type MappingTarget, type RuleMatcher } from '../match.ts';
+import type { RulesOverTime, RuleSetsOverTime } from './over_time.ts';
 
 /** Of ends of windows. */
 export interface EndsRange {

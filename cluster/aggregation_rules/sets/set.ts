@@ -3,7 +3,7 @@
  * holds from its cut-over on; one that was deleted has a last version without a rule.
  */
 import { shownText, TsdbError } from '#lib/errors.ts';
-import type { MappingRule, RollupRule, Rules } from './rules.ts';
+import type { MappingRule, RollupRule, Rules } from '../rules.ts';
 
 export interface RuleVersion<R> {
   /** Null from when the rule is deleted. */

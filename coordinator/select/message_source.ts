@@ -13,8 +13,8 @@ import type { QueryRegexps } from '#lib/regexp/regexps.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import { unitePaced } from '#lib/turns/paced.ts';
 import { allFieldSeries, fieldLabel, type FieldSelection, fieldSeries } from './field_series.ts';
-import { distinctSeries, joinedSeries } from '../join.ts';
-import { partialWarning } from '../namespace_source.ts';
+import { distinctSeries, joinedSeries } from './join.ts';
+import { partialWarning } from './namespace_source.ts';
 import type {
   LabelResult,
   Matcher,
@@ -22,7 +22,7 @@ import type {
   SelectLimits,
   SelectRange,
   SelectResult,
-} from '../storage.ts';
+} from './storage.ts';
 
 /** Matchers of the series as they are stored, and what of them is asked for. */
 interface Split {

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { encodeTags, sortTags } from '#lib/tags.ts';
 import { KeptWindows } from './kept_windows.ts';
-import { emptyRuleSet, type RuleSet, withRules } from './rule_set.ts';
-import { rulesOfFile } from './rules_file.ts';
-import { RulesOverTime, RuleSetsOverTime } from './rules_over_time.ts';
+import { emptyRuleSet, type RuleSet, withRules } from './set.ts';
+import { rulesOfFile } from './file.ts';
+import { RulesOverTime, RuleSetsOverTime } from './over_time.ts';
 
 const minute = 60_000_000_000n;
 const hour = 60n * minute;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyRuleSet, rulesAt, withRules } from './rule_set.ts';
-import { rulesOfFile } from './rules_file.ts';
-import { nextCutoverNanos, RulesOverTime } from './rules_over_time.ts';
+import { emptyRuleSet, rulesAt, withRules } from './set.ts';
+import { rulesOfFile } from './file.ts';
+import { nextCutoverNanos, RulesOverTime } from './over_time.ts';
 
 const second = 1_000_000_000n;
 const minute = 60n * second;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Fields } from '../fields.ts';
+import { Fields } from '../../fields.ts';
 import {
   mappingRuleOfR2,
   mappingRuleToR2,
@@ -9,8 +9,8 @@ import {
   ruleChangeOfR2,
   ruleSetToR2,
 } from './r2_json.ts';
-import { emptyRuleSet, type RuleVersion } from './rule_set.ts';
-import { mappingRuleOf, rollupRuleOf } from './rules_file.ts';
+import { emptyRuleSet, type RuleVersion } from './set.ts';
+import { mappingRuleOf, rollupRuleOf } from './file.ts';
 
 const fieldsOf = (value: unknown): Fields => Fields.of(value, 'rule');
 

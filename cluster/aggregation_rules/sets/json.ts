@@ -1,10 +1,10 @@
 /** Rules and their history as they are stored: each rule as a file has it, so that there is one reader. */
 import { formatDurationNanos } from '#lib/time.ts';
-import { Fields } from '../fields.ts';
-import type { UnreadKeys } from '../unread_keys.ts';
-import type { RuleHistory, RuleSet, RuleVersion } from './rule_set.ts';
-import type { MappingRule, Operation, RollupRule, StoragePolicy } from './rules.ts';
-import { mappingRuleOf, rollupRuleOf } from './rules_file.ts';
+import { Fields } from '../../fields.ts';
+import type { UnreadKeys } from '../../unread_keys.ts';
+import type { RuleHistory, RuleSet, RuleVersion } from './set.ts';
+import type { MappingRule, Operation, RollupRule, StoragePolicy } from '../rules.ts';
+import { mappingRuleOf, rollupRuleOf } from './file.ts';
 
 export function ruleSetToStored(set: RuleSet): object {
   return {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { rulesOfFile } from './rules_file.ts';
+import { rulesOfFile } from './file.ts';
 
 const storagePolicies = [{ resolution: '5m', retention: '90d' }];
 const rollup = { metricName: 'by_app', groupBy: ['zone', 'app'], aggregations: ['sum'] };

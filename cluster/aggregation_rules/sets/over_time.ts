@@ -1,10 +1,10 @@
 /** Which rules hold when: those of one set, and from when on a change of them can. */
 import { digest128 } from '#lib/hashing/digest128.ts';
 import type { Tags } from '#lib/tags.ts';
-import { RuleMatcher } from './match.ts';
-import { cutoversOf, rulesAt, type RuleSet } from './rule_set.ts';
-import type { Rules } from './rules.ts';
-import { mappingRuleToJson } from './rules_json.ts';
+import { RuleMatcher } from '../match.ts';
+import { cutoversOf, rulesAt, type RuleSet } from './set.ts';
+import type { Rules } from '../rules.ts';
+import { mappingRuleToJson } from './json.ts';
 
 /** Until a change holds at least, so that every process has heard of it before. */
 export const cutoverNoticeNanos: bigint = 60_000_000_000n;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Fields } from '../fields.ts';
+import { Fields } from '../../fields.ts';
 import {
   type ChangeMoment,
   cutoversOf,
@@ -10,9 +10,9 @@ import {
   withChange,
   withoutBefore,
   withRules,
-} from './rule_set.ts';
-import { mappingRuleOf, rollupRuleOf, rulesOfFile } from './rules_file.ts';
-import { mappingRuleToJson, rollupRuleToJson } from './rules_json.ts';
+} from './set.ts';
+import { mappingRuleOf, rollupRuleOf, rulesOfFile } from './file.ts';
+import { mappingRuleToJson, rollupRuleToJson } from './json.ts';
 
 const storagePolicies = [{ resolution: '5m', retention: '90d' }];
 

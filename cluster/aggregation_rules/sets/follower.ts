@@ -3,11 +3,11 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { UnixNanos } from '#lib/time.ts';
-import { followPrefix } from '../kv/follow_prefix.ts';
-import { type ClusterName, ruleSetsPrefix } from '../kv/keys.ts';
-import type { KeyValue, Kv } from '../kv/kv.ts';
-import { ruleSetOfItem } from './rule_set_store.ts';
-import { noRuleSets, RulesOverTime, RuleSetsOverTime } from './rules_over_time.ts';
+import { followPrefix } from '../../kv/follow_prefix.ts';
+import { type ClusterName, ruleSetsPrefix } from '../../kv/keys.ts';
+import type { KeyValue, Kv } from '../../kv/kv.ts';
+import { ruleSetOfItem } from './store.ts';
+import { noRuleSets, RulesOverTime, RuleSetsOverTime } from './over_time.ts';
 
 export interface RulesFollowerOptions {
   readonly kv: Kv;

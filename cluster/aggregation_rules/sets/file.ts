@@ -4,9 +4,9 @@
  */
 import { badRequest, shownText } from '#lib/errors.ts';
 import type { Tag } from '#lib/tags.ts';
-import { Fields } from '../fields.ts';
-import { type AggregationType, aggregationTypeOf, aggregationTypes } from './aggregation_types.ts';
-import { parseFilter } from './filter.ts';
+import { Fields } from '../../fields.ts';
+import { type AggregationType, aggregationTypeOf, aggregationTypes } from '../aggregation_types.ts';
+import { parseFilter } from '../filter.ts';
 import {
   dropPolicies,
   metricNameTemplate,
@@ -19,7 +19,7 @@ import {
   type Rules,
   type StoragePolicy,
   type TransformType,
-} from './rules.ts';
+} from '../rules.ts';
 
 /** More rules of one kind are refused. */
 export const rulesMax = 100_000;
