@@ -1,0 +1,129 @@
+/**
+ * What rows of many series come to in one window of a rollup: numbers that add up in any order and from any number of parts.
+ * One is `accumulatorFields` numbers of an array, all 0 when it is of no rows.
+ */
+import { assert } from '#lib/assert.ts';
+import type { AggregationType } from '../aggregation_types.ts';
+
+const field = {
+  /** Of rows, those that are no numbers (NaN) among them, which count for nothing else. */
+  count: 0,
+  /** Of rows that are numbers. */
+  numbers: 1,
+  sum: 2,
+  /** Squares of the distances from the mean, added up. */
+  squares: 3,
+  min: 4,
+  max: 5,
+  /** Of the last row, from a time that all parts of a window share; the greatest value of those of one time. */
+  lastTime: 6,
+  last: 7,
+} as const;
+
+/** Numbers of one accumulator. */
+export const accumulatorFields = 8;
+
+/** Types whose values can be told of an accumulator. */
+const values: Partial<Readonly<Record<AggregationType, (of: Float64Array, at: number) => number>>> =
+  {
+    Last: (of, at) => of[at + field.last]!,
+    Min: (of, at) => of[at + field.min]!,
+    Max: (of, at) => of[at + field.max]!,
+    Mean: (of, at) => of[at + field.sum]! / of[at + field.numbers]!,
+    Count: (of, at) => of[at + field.count]!,
+    Sum: (of, at) => of[at + field.sum]!,
+    SumSq: (of, at) =>
+      of[at + field.squares]! +
+      (of[at + field.sum]! * of[at + field.sum]!) / of[at + field.numbers]!,
+    Stdev: (of, at) => {
+      const numbers = of[at + field.numbers]!;
+      return numbers < 2 ? 0 : Math.sqrt(of[at + field.squares]! / (numbers - 1));
+    },
+  };
+
+export function isAccumulated(type: AggregationType): boolean {
+  return type in values;
+}
+
+/** @param time of the row, from a time that all parts of the window share */
+export function addRow(of: Float64Array, at: number, time: number, value: number): void {
+  const count = of[at + field.count]!;
+  of[at + field.count] = count + 1;
+  const isLast =
+    count === 0 ||
+    time > of[at + field.lastTime]! ||
+    (time === of[at + field.lastTime]! && isGreater(value, of[at + field.last]!));
+  if (isLast) {
+    of[at + field.lastTime] = time;
+    of[at + field.last] = value;
+  }
+  if (Number.isNaN(value)) return;
+  const numbers = of[at + field.numbers]!;
+  const sum = of[at + field.sum]!;
+  of[at + field.numbers] = numbers + 1;
+  of[at + field.sum] = sum + value;
+  if (numbers === 0) {
+    of[at + field.min] = value;
+    of[at + field.max] = value;
+    return;
+  }
+  const distance = value - sum / numbers;
+  of[at + field.squares] =
+    of[at + field.squares]! + (distance * distance * numbers) / (numbers + 1);
+  if (value < of[at + field.min]!) of[at + field.min] = value;
+  if (value > of[at + field.max]!) of[at + field.max] = value;
+}
+
+/** Adds another part of the same window. */
+export function addPart(of: Float64Array, at: number, other: Float64Array, otherAt: number): void {
+  const otherCount = other[otherAt + field.count]!;
+  if (otherCount === 0) return;
+  const count = of[at + field.count]!;
+  if (count === 0) {
+    for (let i = 0; i < accumulatorFields; i++) of[at + i] = other[otherAt + i]!;
+    return;
+  }
+  of[at + field.count] = count + otherCount;
+  const [time, otherTime] = [of[at + field.lastTime]!, other[otherAt + field.lastTime]!];
+  const otherLast = other[otherAt + field.last]!;
+  if (otherTime > time || (otherTime === time && isGreater(otherLast, of[at + field.last]!))) {
+    of[at + field.lastTime] = otherTime;
+    of[at + field.last] = otherLast;
+  }
+  const otherNumbers = other[otherAt + field.numbers]!;
+  if (otherNumbers === 0) return;
+  const numbers = of[at + field.numbers]!;
+  const [sum, otherSum] = [of[at + field.sum]!, other[otherAt + field.sum]!];
+  of[at + field.numbers] = numbers + otherNumbers;
+  of[at + field.sum] = sum + otherSum;
+  const otherMin = other[otherAt + field.min]!;
+  const otherMax = other[otherAt + field.max]!;
+  if (numbers === 0) {
+    of[at + field.squares] = other[otherAt + field.squares]!;
+    of[at + field.min] = otherMin;
+    of[at + field.max] = otherMax;
+    return;
+  }
+  const distance = otherSum / otherNumbers - sum / numbers;
+  const between = (distance * distance * numbers * otherNumbers) / (numbers + otherNumbers);
+  of[at + field.squares] = of[at + field.squares]! + other[otherAt + field.squares]! + between;
+  if (otherMin < of[at + field.min]!) of[at + field.min] = otherMin;
+  if (otherMax > of[at + field.max]!) of[at + field.max] = otherMax;
+}
+
+/** Any number comes after NaN. */
+function isGreater(a: number, b: number): boolean {
+  return a > b || (Number.isNaN(b) && !Number.isNaN(a));
+}
+
+export function isEmpty(of: Float64Array, at: number): boolean {
+  return of[at + field.count] === 0;
+}
+
+/** @returns NaN where no row is a number, but for `Count` and `Last`, which are of all rows */
+export function valueOf(of: Float64Array, at: number, type: AggregationType): number {
+  const value = values[type];
+  assert(value !== undefined, 'rules ask for types that accumulators have');
+  const isOfAll = type === 'Count' || type === 'Last';
+  return !isOfAll && of[at + field.numbers] === 0 ? Number.NaN : value(of, at);
+}

@@ -1,0 +1,287 @@
+/**
+ * The part that some series have in rollups of one storage policy, window by window: rules of the time say what each series
+ * goes into, and its rows are added up there. Parts of disjoint series add up to the whole (accumulators.ts, reduce.ts).
+ */
+import { assert } from '#lib/assert.ts';
+import type { Tags } from '#lib/tags.ts';
+import type { AggregationType } from '../aggregation_types.ts';
+import type { RuleMatcher } from '../match.ts';
+import type { StoragePolicy, TransformType } from '../rules.ts';
+import type { RulesOverTime, RuleSetsOverTime } from '../sets/over_time.ts';
+import { accumulatorFields, addRow, isEmpty, valueOf } from './accumulators.ts';
+import { type Output, Outputs, type Route } from './outputs.ts';
+
+/** Windows that follow one another. */
+export interface WindowsRange {
+  readonly resolutionNanos: bigint;
+  /** A multiple of the resolution. */
+  readonly firstEndNanos: bigint;
+  readonly windowCount: number;
+}
+
+/** A window before that is further away than both says nothing of what has changed since. */
+const changeNanosMax = 300_000_000_000n;
+const changeWindowsMax = 2n;
+
+/** How far before the first window rows count, for what has changed since. */
+export function lookBackNanos(resolutionNanos: bigint): bigint {
+  const windows = changeWindowsMax * resolutionNanos;
+  return windows > changeNanosMax ? windows : changeNanosMax;
+}
+
+/** Windows of which the same rules hold. */
+interface Era {
+  readonly matcher: RuleMatcher;
+  readonly from: number;
+  readonly past: number;
+}
+
+/** What a series goes into in some of the windows. */
+interface RoutesOfEra {
+  readonly routes: readonly Route[];
+  readonly from: number;
+  readonly past: number;
+}
+
+export type RoutesOfSeries = readonly RoutesOfEra[];
+
+export interface OutputPart {
+  readonly output: Output;
+  /** An accumulator for each window. */
+  readonly accumulators: Float64Array;
+}
+
+const staleHigh = 0x7ff00000;
+const staleLow = 2;
+
+export class RollupMap {
+  readonly #sets: RuleSetsOverTime;
+  readonly #policy: StoragePolicy;
+  readonly #range: WindowsRange;
+  readonly #outputs: Outputs;
+  readonly #eras = new Map<RulesOverTime, readonly Era[]>();
+  readonly #parts = new Map<Output, Float64Array>();
+  /** Beginning of the first window. */
+  readonly #baseNanos: bigint;
+  readonly #resolution: number;
+  readonly #reach: number;
+  /** Windows before the first one that rows may be in. */
+  readonly #windowsBefore: number;
+
+  /** @param outputs shared by maps, whose parts are told apart by the same objects then */
+  constructor(
+    sets: RuleSetsOverTime,
+    policy: StoragePolicy,
+    range: WindowsRange,
+    outputs: Outputs = new Outputs(),
+  ) {
+    const { resolutionNanos, firstEndNanos } = range;
+    assert(firstEndNanos % resolutionNanos === 0n, 'windows end at multiples of the resolution');
+    this.#sets = sets;
+    this.#policy = policy;
+    this.#range = range;
+    this.#outputs = outputs;
+    this.#baseNanos = firstEndNanos - resolutionNanos;
+    this.#resolution = Number(resolutionNanos);
+    this.#reach = Number(lookBackNanos(resolutionNanos));
+    this.#windowsBefore = Math.ceil(this.#reach / this.#resolution);
+  }
+
+  /** What a series goes into; null when that is nothing, and its rows are not needed. */
+  routesOf(tags: Tags): RoutesOfSeries | null {
+    const rules = this.#sets.of(tags);
+    if (rules === null) return null;
+    const all: RoutesOfEra[] = [];
+    for (const { matcher, from, past } of this.#erasOf(rules)) {
+      const routes = this.#outputs.routesOf(matcher.match(tags).pipelines, this.#policy);
+      if (routes.length > 0) all.push({ routes, from, past });
+    }
+    return all.length === 0 ? null : all;
+  }
+
+  /**
+   * Rows of a series.
+   * @param timestampNanos ascending, from `lookBackNanos` before the first window on
+   */
+  add(series: RoutesOfSeries, timestampNanos: BigInt64Array, values: Float64Array): void {
+    const rows = this.#rowsOf(timestampNanos, values);
+    const byWindow = new Map<string, Float64Array>();
+    for (const { routes, from, past } of series) {
+      for (const { type, transforms, output } of routes) {
+        const part = this.#partOf(output);
+        if (type === null) addRows(part, rows, from, past);
+        else {
+          const key = `${type} ${transforms.join()}`;
+          let made = byWindow.get(key);
+          if (made === undefined) byWindow.set(key, (made = this.#windows(rows, type, transforms)));
+          for (let window = from; window < past; window++) {
+            const value = made[this.#windowsBefore + window]!;
+            const time = (window + 1) * this.#resolution;
+            if (!Number.isNaN(value)) addRow(part, window * accumulatorFields, time, value);
+          }
+        }
+      }
+    }
+  }
+
+  /** Outputs that any row went into. */
+  *parts(): Iterable<OutputPart> {
+    for (const [output, accumulators] of this.#parts) {
+      let window = 0;
+      const { windowCount } = this.#range;
+      while (window < windowCount && isEmpty(accumulators, window * accumulatorFields)) window++;
+      if (window < windowCount) yield { output, accumulators };
+    }
+  }
+
+  #partOf(output: Output): Float64Array {
+    let part = this.#parts.get(output);
+    if (part === undefined) {
+      part = new Float64Array(this.#range.windowCount * accumulatorFields);
+      this.#parts.set(output, part);
+    }
+    return part;
+  }
+
+  #erasOf(rules: RulesOverTime): readonly Era[] {
+    let eras = this.#eras.get(rules);
+    if (eras === undefined) {
+      const { resolutionNanos, windowCount } = this.#range;
+      const lastBegin = this.#baseNanos + BigInt(windowCount - 1) * resolutionNanos;
+      // A window is of the rules of its begin.
+      const windowAt = (nanos: bigint): number =>
+        Number((nanos - this.#baseNanos + resolutionNanos - 1n) / resolutionNanos);
+      eras = rules
+        .between(this.#baseNanos, lastBegin + 1n)
+        .map(({ matcher, startNanos, endNanos }) => ({
+          matcher,
+          from: windowAt(startNanos),
+          past: windowAt(endNanos),
+        }))
+        .filter(({ from, past }) => from < past);
+      this.#eras.set(rules, eras);
+    }
+    return eras;
+  }
+
+  /** Without stale markers, with the window that each is in: below 0 before the first one. */
+  #rowsOf(timestampNanos: BigInt64Array, values: Float64Array): Rows {
+    const count = timestampNanos.length;
+    const times = new Int32Array(timestampNanos.buffer, timestampNanos.byteOffset, 2 * count);
+    const bits = new Uint32Array(values.buffer, values.byteOffset, 2 * count);
+    const high = Number(this.#baseNanos >> 32n);
+    const low = Number(this.#baseNanos & 0xffff_ffffn);
+    const rows: Rows = {
+      count: 0,
+      times: new Float64Array(count),
+      windows: new Int32Array(count),
+      values: new Float64Array(count),
+    };
+    for (let i = 0; i < count; i++) {
+      if (bits[2 * i + 1] === staleHigh && bits[2 * i] === staleLow) continue;
+      // Exact, as a range is below a hundred days.
+      const time = (times[2 * i + 1]! - high) * 2 ** 32 + ((times[2 * i]! >>> 0) - low);
+      const window = Math.ceil(time / this.#resolution) - 1;
+      if (window < -this.#windowsBefore || window >= this.#range.windowCount) continue;
+      const at = rows.count++;
+      rows.times[at] = time;
+      rows.windows[at] = window;
+      rows.values[at] = values[i]!;
+    }
+    return rows;
+  }
+
+  /** A value for each window, those before the first among them; NaN where there is none. */
+  #windows(rows: Rows, type: AggregationType, transforms: readonly TransformType[]): Float64Array {
+    const isOfChanges = transforms[0] === 'Increase' || transforms[0] === 'PerSecond';
+    // Of a counter each change counts, also those that its last values do not tell of.
+    let made =
+      type === 'Last' && isOfChanges
+        ? this.#changesOfRows(rows, transforms[0] === 'PerSecond')
+        : this.#valuesOf(rows, type);
+    const rest = type === 'Last' && isOfChanges ? transforms.slice(1) : transforms;
+    for (const transform of rest) made = this.#transformed(made, transform);
+    return made;
+  }
+
+  #valuesOf({ count, times, windows, values }: Rows, type: AggregationType): Float64Array {
+    const before = this.#windowsBefore;
+    const made = this.#nothing();
+    const one = new Float64Array(accumulatorFields);
+    for (let i = 0; i < count; ) {
+      one.fill(0);
+      const window = windows[i]!;
+      for (; i < count && windows[i] === window; i++) addRow(one, 0, times[i]!, values[i]!);
+      made[before + window] = valueOf(one, 0, type);
+    }
+    return made;
+  }
+
+  #changesOfRows({ count, times, windows, values }: Rows, isPerSecond: boolean): Float64Array {
+    const before = this.#windowsBefore;
+    const made = this.#nothing();
+    const seconds = isPerSecond ? new Float64Array(made.length) : null;
+    let last = -1;
+    for (let i = 0; i < count; i++) {
+      const value = values[i]!;
+      if (Number.isNaN(value)) continue;
+      const gap = last < 0 ? Number.POSITIVE_INFINITY : times[i]! - times[last]!;
+      if (gap <= this.#reach) {
+        const at = before + windows[i]!;
+        const change = changeOf(values[last]!, value);
+        made[at] = Number.isNaN(made[at]!) ? change : made[at]! + change;
+        if (seconds !== null) seconds[at]! += gap / 1e9;
+      }
+      last = i;
+    }
+    if (seconds !== null) for (let i = 0; i < made.length; i++) made[i]! /= seconds[i]!;
+    return made;
+  }
+
+  #transformed(values: Float64Array, transform: TransformType): Float64Array {
+    if (transform === 'Absolute') return values.map(Math.abs);
+    assert(
+      transform === 'Increase' || transform === 'PerSecond',
+      'sums and resets are of what a rollup makes',
+    );
+    const made = this.#nothing();
+    let last = -1;
+    for (let i = 0; i < values.length; i++) {
+      const value = values[i]!;
+      if (Number.isNaN(value)) continue;
+      const gap = last < 0 ? Number.POSITIVE_INFINITY : (i - last) * this.#resolution;
+      if (gap <= this.#reach) {
+        const change = changeOf(values[last]!, value);
+        made[i] = transform === 'Increase' ? change : change / (gap / 1e9);
+      }
+      last = i;
+    }
+    return made;
+  }
+
+  #nothing(): Float64Array {
+    return new Float64Array(this.#windowsBefore + this.#range.windowCount).fill(Number.NaN);
+  }
+}
+
+/** Of a counter: what falls has begun again. */
+export function changeOf(before: number, value: number): number {
+  return value >= before ? value - before : value;
+}
+
+interface Rows {
+  count: number;
+  /** Nanoseconds since the first window began. */
+  readonly times: Float64Array;
+  readonly windows: Int32Array;
+  readonly values: Float64Array;
+}
+
+function addRows(part: Float64Array, rows: Rows, from: number, past: number): void {
+  const { count, times, windows, values } = rows;
+  for (let i = 0; i < count; i++) {
+    const window = windows[i]!;
+    if (window < from || window >= past) continue;
+    addRow(part, window * accumulatorFields, times[i]!, values[i]!);
+  }
+}

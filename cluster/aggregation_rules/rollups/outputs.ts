@@ -1,0 +1,103 @@
+/** What the pipelines of a series make, as one graph of outputs: those that several series make alike are one. */
+import { encodeTags, metricNameTag, sortTags, type Tags } from '#lib/tags.ts';
+import type { AggregationType } from '../aggregation_types.ts';
+import type { Pipeline, Stage } from '../match.ts';
+import type { StoragePolicy, TransformType } from '../rules.ts';
+
+/** Where a type has a series of its own, this tag names it, with a dot before, as M3 has it. */
+const typeTag = 'agg';
+
+/** A series of a rollup, or several, one for each of its types. */
+export interface Output {
+  /** Tells it from others: what has equal keys is one. */
+  readonly key: string;
+  readonly tags: Tags;
+  readonly types: readonly AggregationType[];
+  /** Of each value, one after the other. */
+  readonly transforms: readonly TransformType[];
+  /** What rolls its values up once more; null when they are stored. */
+  readonly next: Output | null;
+}
+
+/** How a series goes into an output. */
+export interface Route {
+  /** What its rows come to in a window before they are rolled up; null where each row is. */
+  readonly type: AggregationType | null;
+  /** Of that. */
+  readonly transforms: readonly TransformType[];
+  readonly output: Output;
+}
+
+/** Of rows whose metric has no type. */
+const typeByDefault: AggregationType = 'Last';
+
+/** Outputs by their keys, as long as somebody has use for them. */
+export class Outputs {
+  readonly #byKey = new Map<string, Output>();
+
+  /** Of the pipelines that name a policy. */
+  routesOf(pipelines: readonly Pipeline[], policy: StoragePolicy): Route[] {
+    const routes: Route[] = [];
+    for (const { target, aggregations, output, stages } of pipelines) {
+      if (!target.storagePolicies.some((each) => isSame(each, policy))) continue;
+      if (output !== null) {
+        routes.push({
+          type: null,
+          transforms: [],
+          output: this.#output(output, aggregations, stages),
+        });
+        continue;
+      }
+      const at = stages.findIndex(({ type }) => type === 'rollup');
+      const first = stages[at];
+      if (first?.type !== 'rollup') continue;
+      routes.push({
+        type: aggregations[0] ?? typeByDefault,
+        transforms: transformsOf(stages.slice(0, at)),
+        output: this.#output(first.output, first.aggregations, stages.slice(at + 1)),
+      });
+    }
+    return routes;
+  }
+
+  #output(tags: Tags, aggregations: readonly AggregationType[], stages: readonly Stage[]): Output {
+    const at = stages.findIndex(({ type }) => type === 'rollup');
+    const rollup = stages[at];
+    const next =
+      rollup?.type === 'rollup'
+        ? this.#output(rollup.output, rollup.aggregations, stages.slice(at + 1))
+        : null;
+    const types = aggregations.length === 0 ? [typeByDefault] : aggregations;
+    const transforms = transformsOf(next === null ? stages : stages.slice(0, at));
+    const text = Buffer.from(encodeTags(tags)).toString('latin1');
+    const key = JSON.stringify([text, types, transforms, next?.key ?? null]);
+    const known = this.#byKey.get(key);
+    if (known !== undefined) return known;
+    const output = { key, tags, types, transforms, next };
+    this.#byKey.set(key, output);
+    return output;
+  }
+}
+
+function transformsOf(stages: readonly Stage[]): TransformType[] {
+  return stages.flatMap((stage) => (stage.type === 'transform' ? [stage.transform] : []));
+}
+
+function isSame(a: StoragePolicy, b: StoragePolicy): boolean {
+  return a.resolutionNanos === b.resolutionNanos && a.retentionNanos === b.retentionNanos;
+}
+
+const suffixes: Readonly<Partial<Record<AggregationType, string>>> = { SumSq: 'sum_sq' };
+
+/** Tags of the series of one of the types. */
+export function tagsOfType({ tags, types }: Output, type: AggregationType): Tags {
+  if (types.length === 1) return tags;
+  const value = `.${suffixes[type] ?? type.toLowerCase()}`;
+  const others = tags.filter(({ name }) => name !== typeTag);
+  return sortTags([...others, { name: typeTag, value }]);
+}
+
+/** For logs. */
+export function nameOf({ tags }: Output): string {
+  return tags.find(({ name }) => name === metricNameTag)?.value ?? '';
+}

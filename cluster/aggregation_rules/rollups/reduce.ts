@@ -1,0 +1,124 @@
+/** Parts of rollups to the values that are stored, one window after the other. */
+import type { Tags } from '#lib/tags.ts';
+import type { AggregationType } from '../aggregation_types.ts';
+import type { TransformType } from '../rules.ts';
+import { accumulatorFields, addPart, addRow, isEmpty, valueOf } from './accumulators.ts';
+import { changeOf, lookBackNanos } from './map.ts';
+import { type Output, tagsOfType } from './outputs.ts';
+
+export interface ReducedRow {
+  readonly tags: Tags;
+  readonly nanos: bigint;
+  readonly value: number;
+}
+
+/** What an output has come to, as far as later windows ask for it. */
+interface Carried {
+  /** Of the last window with a value, before each transform that looks back. */
+  readonly before: { endNanos: bigint; value: number }[];
+  /** Of each transform that adds up. */
+  readonly sums: number[];
+}
+
+export class RollupReduce {
+  readonly #resolutionNanos: bigint;
+  readonly #reachNanos: bigint;
+  /** By output and type. */
+  readonly #carried = new Map<string, Carried>();
+
+  constructor(resolutionNanos: bigint) {
+    this.#resolutionNanos = resolutionNanos;
+    this.#reachNanos = lookBackNanos(resolutionNanos);
+  }
+
+  /**
+   * The rows of the window that comes after those before.
+   * @param accumulatorsOf what the parts of all series came to in the window, by outputs
+   */
+  window(endNanos: bigint, accumulatorsOf: ReadonlyMap<Output, Float64Array>): ReducedRow[] {
+    const rows: ReducedRow[] = [];
+    // By how often an output is rolled up once more: the ones that others go into come later.
+    const stages: Map<Output, Float64Array>[] = [];
+    const stageOf = (output: Output): Map<Output, Float64Array> =>
+      (stages[depthOf(output)] ??= new Map());
+    for (const [output, accumulator] of accumulatorsOf) {
+      addPart(this.#accumulatorOf(stageOf(output), output), 0, accumulator, 0);
+    }
+    for (let depth = stages.length - 1; depth >= 0; depth--) {
+      for (const [output, accumulator] of stages[depth] ?? []) {
+        if (isEmpty(accumulator, 0)) continue;
+        for (const type of output.types) {
+          const value = valueOf(accumulator, 0, type);
+          const made = this.#transformed(output, type, endNanos, value);
+          if (output.next === null) {
+            const tags = tagsOfType(output, type);
+            for (const row of made) rows.push({ tags, ...row });
+          } else {
+            const target = this.#accumulatorOf(stageOf(output.next), output.next);
+            for (const { nanos, value: of } of made) {
+              if (nanos === endNanos) addRow(target, 0, 0, of);
+            }
+          }
+        }
+      }
+    }
+    return rows;
+  }
+
+  #accumulatorOf(of: Map<Output, Float64Array>, output: Output): Float64Array {
+    let accumulator = of.get(output);
+    if (accumulator === undefined) {
+      of.set(output, (accumulator = new Float64Array(accumulatorFields)));
+    }
+    return accumulator;
+  }
+
+  #transformed(
+    output: Output,
+    type: AggregationType,
+    endNanos: bigint,
+    asked: number,
+  ): Omit<ReducedRow, 'tags'>[] {
+    let value = asked;
+    for (const [place, transform] of output.transforms.entries()) {
+      if (transform === 'Reset') {
+        // A counter that begins again in each window.
+        if (Number.isNaN(value)) return [];
+        const middle = endNanos + this.#resolutionNanos / 2n;
+        return [
+          { nanos: endNanos, value },
+          { nanos: middle, value: 0 },
+        ];
+      }
+      value = this.#value(`${type} ${output.key}`, place, transform, endNanos, value);
+      if (Number.isNaN(value)) return [];
+    }
+    return Number.isNaN(value) ? [] : [{ nanos: endNanos, value }];
+  }
+
+  #value(
+    key: string,
+    place: number,
+    transform: Exclude<TransformType, 'Reset'>,
+    endNanos: bigint,
+    value: number,
+  ): number {
+    if (transform === 'Absolute') return Math.abs(value);
+    let carried = this.#carried.get(key);
+    if (carried === undefined) this.#carried.set(key, (carried = { before: [], sums: [] }));
+    if (transform === 'Add') {
+      return (carried.sums[place] = (carried.sums[place] ?? 0) + (Number.isNaN(value) ? 0 : value));
+    }
+    if (Number.isNaN(value)) return value;
+    const before = carried.before[place];
+    carried.before[place] = { endNanos, value };
+    if (before === undefined || endNanos - before.endNanos > this.#reachNanos) return Number.NaN;
+    const change = changeOf(before.value, value);
+    if (transform === 'Increase') return change;
+    return change / (Number(endNanos - before.endNanos) / 1e9);
+  }
+}
+
+function depthOf({ next }: Output): number {
+  return next === null ? 0 : 1 + depthOf(next);
+}

@@ -1,0 +1,235 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { bitsOfDouble, doubleOf } from '#engine/typed/typed_value.ts';
+import { staleBits } from '#engine/typed/histogram.ts';
+import { sortTags } from '#lib/tags.ts';
+import { rulesOfFile } from '../sets/file.ts';
+import { RulesOverTime, RuleSetsOverTime } from '../sets/over_time.ts';
+import { emptyRuleSet, withRules } from '../sets/set.ts';
+import { accumulatorFields, addPart } from './accumulators.ts';
+import { lookBackNanos, RollupMap, type WindowsRange } from './map.ts';
+import { type Output, Outputs } from './outputs.ts';
+import { RollupReduce } from './reduce.ts';
+import { rollupTwin, textOf, type TwinSeries } from './rollup_twin.ts';
+
+const second = 1_000_000_000n;
+const minute = 60n * second;
+const start = (1_700_000_000n / 600n) * 600n * second;
+const storagePolicies = [{ resolution: '1m', retention: '40h' }];
+const policy = { resolutionNanos: minute, retentionNanos: 2_400n * minute };
+
+function setsOf(...changes: readonly (readonly [number, readonly object[]])[]): RuleSetsOverTime {
+  let set = emptyRuleSet;
+  let ids = 0;
+  for (const [minutes, rollupRules] of changes) {
+    set = withRules(set, rulesOfFile({ rollupRules }, ''), {
+      cutoverNanos: start + BigInt(minutes) * minute,
+      nowMillis: 0,
+      by: '',
+      newId: () => `${ids++}`,
+    });
+  }
+  return new RuleSetsOverTime(new Map([['default', new RulesOverTime(set)]]));
+}
+
+const rule = (name: string, filter: string, ...transforms: readonly object[]): object => ({
+  name,
+  filter,
+  transforms,
+  storagePolicies,
+});
+const rollup = (
+  metricName: string,
+  groupBy: readonly string[],
+  ...aggregations: readonly string[]
+): object => ({ rollup: { metricName, groupBy, aggregations } });
+const transform = (type: string): object => ({ transform: { type } });
+
+/**
+ * What maps of disjoint series, and of one stretch of windows after the other, come to.
+ * @param parts that series are divided into
+ */
+function reduced(
+  series: readonly TwinSeries[],
+  sets: RuleSetsOverTime,
+  windows: number,
+  parts: number,
+  windowsAtOnce: number,
+): Map<string, number> {
+  const outputs = new Outputs();
+  const reduce = new RollupReduce(minute);
+  const found = new Map<string, number>();
+  for (let first = 0; first < windows; first += windowsAtOnce) {
+    const range: WindowsRange = {
+      resolutionNanos: minute,
+      firstEndNanos: start + BigInt(first + 1) * minute,
+      windowCount: Math.min(windowsAtOnce, windows - first),
+    };
+    const maps = Array.from({ length: parts }, () => new RollupMap(sets, policy, range, outputs));
+    const fromNanos = range.firstEndNanos - minute - lookBackNanos(minute);
+    for (const [i, { tags, rows }] of series.entries()) {
+      const map = maps[i % parts]!;
+      const routes = map.routesOf(tags);
+      if (routes === null) continue;
+      const some = rows.filter(({ nanos }) => nanos > fromNanos);
+      const values = Float64Array.from(some, ({ value }) => value);
+      map.add(
+        routes,
+        BigInt64Array.from(some, ({ nanos }) => nanos),
+        values,
+      );
+    }
+    for (let window = 0; window < range.windowCount; window++) {
+      const all = new Map<Output, Float64Array>();
+      const at = window * accumulatorFields;
+      for (const map of maps) {
+        for (const { output, accumulators } of map.parts()) {
+          const one = accumulators.subarray(at, at + accumulatorFields);
+          const before = all.get(output);
+          if (before === undefined) all.set(output, one.slice());
+          else addPart(before, 0, one, 0);
+        }
+      }
+      const endNanos = range.firstEndNanos + BigInt(window) * minute;
+      for (const { tags, nanos, value } of reduce.window(endNanos, all)) {
+        const key = `${textOf(tags)} ${nanos}`;
+        assert.ok(!found.has(key), `twice: ${key}`);
+        found.set(key, value);
+      }
+    }
+  }
+  return found;
+}
+
+function assertAlike(got: ReadonlyMap<string, number>, wanted: ReadonlyMap<string, number>): void {
+  assert.deepEqual([...got.keys()].sort(), [...wanted.keys()].sort());
+  for (const [key, value] of wanted) {
+    const of = got.get(key)!;
+    const isClose = Math.abs(of - value) <= 1e-9 * Math.max(1, Math.abs(value));
+    assert.ok(isClose || Object.is(of, value), `${key}: ${of}, not ${value}`);
+  }
+}
+
+let seed = 5;
+const random = (n: number): number => (seed = (seed * 48_271) % 2_147_483_647) % n;
+
+function someSeries(minutes: number): TwinSeries[] {
+  const series: TwinSeries[] = [];
+  for (const app of ['a', 'b']) {
+    for (const zone of ['x', 'y', null]) {
+      for (const pod of ['1', '2', '3']) {
+        const tags = [
+          { name: '__name__', value: 'requests' },
+          { name: 'app', value: app },
+          { name: 'pod', value: pod },
+        ];
+        if (zone !== null) tags.push({ name: 'zone', value: zone });
+        const rows: { nanos: bigint; value: number }[] = [];
+        let value = random(100);
+        let nanos = start - 20n * minute + BigInt(random(60_000)) * 1_000_000n;
+        while (nanos <= start + BigInt(minutes) * minute) {
+          value = random(20) === 0 ? random(10) : value + random(10);
+          rows.push({ nanos, value: random(40) === 0 ? NaN : value });
+          const gap = random(30) === 0 ? 60_000 * (1 + random(9)) : 15_000;
+          // Rows at the very end of windows among them.
+          nanos += BigInt(gap) * 1_000_000n;
+          if (random(5) === 0) nanos = (nanos / minute + 1n) * minute;
+        }
+        series.push({ tags: sortTags(tags), rows });
+      }
+    }
+  }
+  return series;
+}
+
+const rules: readonly object[] = [
+  rule('sums', 'app:a', rollup('sum_{{ .MetricName }}', ['app'], 'Sum')),
+  rule(
+    'all types',
+    'app:*',
+    rollup('all', ['zone'], 'Last', 'Min', 'Max', 'Mean', 'Count', 'Sum', 'SumSq', 'Stdev'),
+  ),
+  rule('last', 'app:*', { aggregate: { type: 'Last' } }, rollup('last', ['app'], 'Sum')),
+  rule(
+    'counter',
+    'app:*',
+    transform('Increase'),
+    rollup('total', ['app', 'zone'], 'Sum'),
+    transform('Add'),
+  ),
+  rule('rate', 'app:b', transform('PerSecond'), rollup('rate', ['pod'], 'Sum')),
+  rule(
+    'mean change',
+    'app:b',
+    { aggregate: { type: 'Max' } },
+    transform('Increase'),
+    rollup('max_change', [], 'Max'),
+  ),
+  rule(
+    'twice',
+    'app:*',
+    transform('Increase'),
+    rollup('by_both', ['app', 'zone'], 'Sum'),
+    rollup('by_app', ['app'], 'Max', 'Sum'),
+  ),
+  rule('after', 'app:*', rollup('after', ['app'], 'Last'), transform('PerSecond')),
+  rule(
+    'reset',
+    'app:a',
+    transform('Increase'),
+    rollup('reset', ['app'], 'Sum'),
+    transform('Reset'),
+  ),
+  {
+    ...rule('others', 'app:*', {
+      rollup: { metricName: 'without', excludeBy: ['pod'], aggregations: ['Count'] },
+    }),
+    tags: [{ name: 'made', value: 'yes' }],
+  },
+];
+
+test('parts of any division come to what all rows come to, window by window', () => {
+  const sets = setsOf([-1_000, rules]);
+  const series = someSeries(40);
+  const ends = Array.from({ length: 40 }, (_, i) => start + BigInt(i + 1) * minute);
+  const wanted = rollupTwin(series, sets, policy, ends);
+  assert.ok(wanted.size > 1_000, `${wanted.size} values`);
+  assertAlike(reduced(series, sets, 40, 1, 40), wanted);
+  assertAlike(reduced(series, sets, 40, 5, 40), wanted);
+});
+
+test('windows are of the rules of when they begin, each of its own', () => {
+  const sets = setsOf([-1_000, rules.slice(0, 4)], [7, rules.slice(2)], [20, []], [30, rules]);
+  const series = someSeries(40);
+  const ends = Array.from({ length: 40 }, (_, i) => start + BigInt(i + 1) * minute);
+  assertAlike(reduced(series, sets, 40, 3, 40), rollupTwin(series, sets, policy, ends));
+});
+
+test('a window at a time comes to the same as many, but for changes over gaps that reach further back', () => {
+  const sets = setsOf([-1_000, rules.slice(0, 3)]);
+  const series = someSeries(40);
+  const ends = Array.from({ length: 40 }, (_, i) => start + BigInt(i + 1) * minute);
+  assertAlike(reduced(series, sets, 40, 2, 1), rollupTwin(series, sets, policy, ends));
+  assertAlike(
+    reduced(series, setsOf([-1_000, rules]), 40, 2, 1),
+    reduced(series, setsOf([-1_000, rules]), 40, 2, 7),
+  );
+});
+
+test('stale markers count for nothing, and other policies are others', () => {
+  const sets = setsOf([-1_000, [rule('sums', 'app:a', rollup('sums', ['app'], 'Count'))]]);
+  const range = { resolutionNanos: minute, firstEndNanos: start + minute, windowCount: 1 };
+  const map = new RollupMap(sets, policy, range);
+  const tags = [{ name: 'app', value: 'a' }];
+  const routes = map.routesOf(tags)!;
+  const times = BigInt64Array.of(start, start + 1n, start + second, start + minute);
+  const values = Float64Array.of(1, 2, doubleOf(staleBits), 3);
+  assert.equal(bitsOfDouble(values[2]!), staleBits);
+  map.add(routes, times, values);
+  const [part, ...others] = [...map.parts()];
+  assert.equal(others.length, 0);
+  assert.equal(part!.accumulators[0], 2, 'a row of the beginning is of the window before');
+  assert.equal(map.routesOf([{ name: 'app', value: 'b' }]), null);
+  const longer = { ...policy, retentionNanos: 1n };
+  assert.equal(new RollupMap(sets, longer, range).routesOf(tags), null);
+});
