@@ -56,6 +56,8 @@ import { MetadataWriter } from './companions/metadata_writer.ts';
 import { companionMetrics } from './companions/metrics.ts';
 import { Fanout, readableNamespace, type WindowsNamespace } from './select/fanout.ts';
 import { DroppedRows } from './ingest/dropped_rows.ts';
+import { rollupMetrics } from './rollups/metrics.ts';
+import { Rollups } from './rollups/rollups.ts';
 import { Ingest, verdictBy } from './ingest/ingest.ts';
 import type { IngestNamespace } from './ingest/namespaces.ts';
 import { apiMetrics } from './http/metrics.ts';
@@ -337,6 +339,17 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       ownRules === null
         ? Promise.resolve()
         : publishRules(rulesTargetOf(options), ownRules, log, stop.signal);
+    const rollups = new Rollups({
+      kv,
+      cluster,
+      env,
+      log,
+      topology,
+      session,
+      rules,
+      idScheme: config.idScheme,
+      metrics: rollupMetrics(options.metrics),
+    }).start();
     void peerClocks.follow({ placement, nodeServiceOf: options.nodeOf }, stop.signal);
     return {
       api,
@@ -346,7 +359,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         stop.abort();
         // What it has accepted is answered: a query ends by itself after its timeout.
         await Promise.all([api.close(config.queryTimeoutMillis), metricsServer.close()]);
-        await Promise.all([publishing, rules[Symbol.asyncDispose]()]);
+        await Promise.all([publishing, rollups[Symbol.asyncDispose]()]);
+        await rules[Symbol.asyncDispose]();
       },
     };
   } catch (error) {

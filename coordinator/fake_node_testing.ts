@@ -19,6 +19,7 @@ import { readTypedBatch, rowsOfBatch } from '#engine/batch/batch.ts';
 import { encodeRawChunk } from '#engine/codec/chunk.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { encodeTypedRows } from '#engine/typed/codec.ts';
+import { shardOf } from '#lib/hashing/hash.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { formatLevelNewest } from '#lib/format_level.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
@@ -101,8 +102,13 @@ export class FakeNode implements NodeService {
   async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
     this.#failIfAsked();
     await this.gate(signal);
-    const matching = this.seriesOf(request.namespace).filter((one) =>
-      takes(request.query, one.decoded),
+    const { shards } = request;
+    const shardCount = this.#allShards().length;
+    // Each is in one of them, whichever that would be by its ID.
+    const isAsked = ({ tags }: { readonly tags: Uint8Array }): boolean =>
+      shards === null || shards.includes(shardOf(tags, shardCount));
+    const matching = this.seriesOf(request.namespace).filter(
+      (one) => takes(request.query, one.decoded) && isAsked(one),
     );
     const { seriesLimit } = request;
     const cut = seriesLimit > 0 ? matching.slice(0, seriesLimit) : matching;

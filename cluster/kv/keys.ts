@@ -13,6 +13,8 @@
  *     _kv/<environment>/<zone>/tsdb.node.formats/finished
  *     _kv/<environment>/<zone>/tsdb.node.known/<instance>
  *     _kv/<environment>/<zone>/tsdb.aggregation_rules/<set>
+ *     _kv/<environment>/<zone>/tsdb.rollups/leader
+ *     _kv/<environment>/<zone>/tsdb.rollups/final/<resolution>:<retention>
  */
 import { badRequest } from '#lib/errors.ts';
 import { segmentProblem } from '../names.ts';
@@ -93,6 +95,10 @@ export function finishedFormatsKey(cluster: ClusterName): string {
 /** What each instance knows of a lineage before the one that awaits approval. */
 export function knownPrefix(cluster: ClusterName): string {
   return `${clusterPrefix(cluster)}tsdb.node.known/`;
+}
+
+export function rollupsPrefix(cluster: ClusterName): string {
+  return `${clusterPrefix(cluster)}tsdb.rollups/`;
 }
 
 /** All sets of rules of aggregation. */

@@ -148,13 +148,15 @@ export function namespaceOf(registry: NamespaceRegistry, name: string): Namespac
 export function writeRulesOf({
   retentionOptions,
   coldWritesEnabled,
-}: Pick<NamespaceOptions, 'retentionOptions' | 'coldWritesEnabled'>): WriteRules {
+  aggregations,
+}: Pick<NamespaceOptions, 'retentionOptions' | 'coldWritesEnabled' | 'aggregations'>): WriteRules {
   const { bufferPastNanos, bufferFutureNanos, retentionPeriodNanos } = retentionOptions;
   return {
     bufferPastNanos,
     bufferFutureNanos,
     retentionNanos: retentionPeriodNanos,
-    coldWrites: coldWritesEnabled,
+    // Windows of any age are made, whenever that is.
+    coldWrites: coldWritesEnabled || (aggregations ?? []).some(({ aggregated }) => aggregated),
   };
 }
 

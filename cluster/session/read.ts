@@ -45,7 +45,7 @@ export class SessionReader {
     const { answers, warnings } = await this.#gather(
       {
         level: this.#level(options.consistency),
-        shardsOf: () => null,
+        shardsOf: options.shardsOf ?? (() => null),
         ask: ({ node, placementVersion, namespaces, shards }, until) =>
           node.fetch(
             {

@@ -123,6 +123,8 @@ export interface FetchOptions extends TimeRange {
   readonly requireExhaustive: boolean;
   /** False: tags and IDs only. */
   readonly fetchData: boolean;
+  /** Of so many, those whose series are read; all when it is not set. */
+  readonly shardsOf?: (numShards: number) => Uint32Array;
   readonly consistency?: ReadConsistency;
   /** Of which the answers are, and then the outcome; without limit when it is not given. */
   readonly memory?: ReadBytes;

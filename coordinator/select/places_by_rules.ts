@@ -3,6 +3,8 @@
  * samples and what takes all have each one that no rule drops, an aggregated one those that rules name its policy for.
  */
 import type { Filter, TagValues } from '#cluster/aggregation_rules/filter.ts';
+import { queryOfFilter } from '#cluster/aggregation_rules/filter_query.ts';
+import { typeTag } from '#cluster/aggregation_rules/rollups/outputs.ts';
 import { KeptWindows } from '#cluster/aggregation_rules/sets/kept_windows.ts';
 import { keepsWindows, rollupTag, ruleTagPrefix } from '#cluster/aggregation_rules/match.ts';
 import {
@@ -188,28 +190,13 @@ class RelevantRules {
   get exceptions(): IndexQuery | null {
     if (this.#drops.length > narrowingFiltersMax) return null;
     const rollups: IndexQuery = { kind: 'term', field: rollupTag, term: 'true' };
-    const drops = this.#drops.map(({ filter }) => queryOf(filter));
+    const drops = this.#drops.map(({ filter }) => queryOfFilter(filter));
     return drops.length === 0 ? rollups : { kind: 'disjunction', queries: [rollups, ...drops] };
   }
 }
 
 function keyOf({ resolutionNanos, retentionNanos }: StoragePolicy): string {
   return `${resolutionNanos}:${retentionNanos}`;
-}
-
-/** Series that a filter may match, and others. */
-function queryOf(filter: Filter): IndexQuery {
-  const queries = filter.flatMap(({ name, pattern }): IndexQuery[] => {
-    const { values } = pattern;
-    if (values !== null) {
-      const terms = values.map((term): IndexQuery => ({ kind: 'term', field: name, term }));
-      return terms.length === 1 ? terms : [{ kind: 'disjunction', queries: terms }];
-    }
-    // The pattern of a metric's name may match one that is not there.
-    return name === metricNameTag ? [] : [{ kind: 'field', field: name }];
-  });
-  if (queries.length === 0) return { kind: 'all' };
-  return queries.length === 1 ? queries[0]! : { kind: 'conjunction', queries };
 }
 
 /** Whether a filter may match what one of the lists takes. */
@@ -316,9 +303,7 @@ class ChosenSources {
     );
     const stretches = sets[0] ?? [];
     if (stretches.length === 0) {
-      // Of no rule that is known: clients have written it as a sample, or others have put it where not all are.
-      const samples = this.#asked.findIndex(({ source }) => source === null);
-      if (samples >= 0) return samples;
+      // Of no rule that is known: its rules are forgotten, or others have put it where not all are. Samples have none.
       return Math.max(
         0,
         this.#asked.findIndex((asked) => !takesAll(asked)),
@@ -384,6 +369,8 @@ function makes(rule: RollupRule, values: TagValues, policy: StoragePolicy | null
       rollupTag,
       ...output.tags,
       ...ofRule.map(({ name }) => name),
+      // One of several types has a series of its own.
+      ...(output.aggregations.length > 1 ? [typeTag] : []),
     ]);
     return values.size === expected.size && [...values.keys()].every((name) => expected.has(name));
   });

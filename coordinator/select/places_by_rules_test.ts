@@ -109,8 +109,7 @@ test('each series is in one part: the finest that has it throughout', () => {
     nowhere: 'samples',
     other: 'samples',
     rollup: 'fine',
-    // A client may have written it.
-    unexplained: 'samples',
+    unexplained: 'some',
   });
   assert.deepEqual(told(places.parts([], rows([some, fine, coarse], 1, 2)), series), {
     kept: 'some',

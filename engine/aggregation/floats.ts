@@ -3,6 +3,8 @@
  * function over samples reads.
  */
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
+import { readFloats } from '../store/chunk_merge.ts';
+import { rowsInRange } from '../store/read/rows_in_range.ts';
 import { eachTypedInOrder } from '../store/typed_chunks.ts';
 import { allTimes } from '../store/workshop.ts';
 import { decodeTypedRows, encodeTypedRows } from '../typed/codec.ts';
@@ -33,7 +35,17 @@ export type ReadColumn = Exclude<WindowColumn, 'lastNumber'> | 'number' | 'count
 const cameToBeforeEndNanos = 2_000_000n;
 const zeroBeforeEndNanos = 1_000_000n;
 
-let shared: { readonly reader: WindowColumnsReader; readonly fold: WindowFold } | null = null;
+interface Readers {
+  readonly reader: WindowColumnsReader;
+  readonly fold: WindowFold;
+}
+
+/** Made with the first request that needs them. */
+let shared: Readers | null = null;
+
+function sharedReaders(): Readers {
+  return (shared ??= { reader: new WindowColumnsReader(), fold: new WindowFold() });
+}
 
 /**
  * @param chunks typed ones of a series, each by itself, of any replicas
@@ -54,10 +66,7 @@ export function* eachFloatsOfWindows(
   column: ReadColumn,
   range: readonly [startNanos: bigint, endNanos: bigint],
 ): Generator<Uint8Array<ArrayBuffer>> {
-  const { reader, fold } = (shared ??= {
-    reader: new WindowColumnsReader(),
-    fold: new WindowFold(),
-  });
+  const { reader, fold } = sharedReaders();
   for (const chunk of eachTypedInOrder(chunks, range)) {
     const { endNanos, values } =
       column === 'last'
@@ -82,6 +91,23 @@ export function* eachFloatsOfWindows(
       if (rows.length > 0) yield typedChunk(rows);
     }
   }
+}
+
+/**
+ * Floats that somebody wrote in the place of windows, as rollups are: each is all of what a window of it would tell.
+ * @param chunk one of floats
+ */
+export function floatsInPlaceOfWindows(
+  chunk: Uint8Array,
+  column: ReadColumn,
+  range: readonly [startNanos: bigint, endNanos: bigint],
+): Uint8Array {
+  const inside = rowsInRange(chunk, range);
+  if (column !== 'count' && column !== 'summed') return inside;
+  const { timestampNanos, values } = readFloats([inside], allTimes);
+  if (timestampNanos.length === 0) return inside;
+  const { fold } = sharedReaders();
+  return fold.floats(timestampNanos, new Float64Array(values.length).fill(1));
 }
 
 /** Every window of floats has a sum. */

@@ -5,7 +5,7 @@ import type { Pipeline, Stage } from '../match.ts';
 import type { StoragePolicy, TransformType } from '../rules.ts';
 
 /** Where a type has a series of its own, this tag names it, with a dot before, as M3 has it. */
-const typeTag = 'agg';
+export const typeTag = 'agg';
 
 /** A series of a rollup, or several, one for each of its types. */
 export interface Output {

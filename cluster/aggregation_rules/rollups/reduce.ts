@@ -14,11 +14,16 @@ export interface ReducedRow {
 
 /** What an output has come to, as far as later windows ask for it. */
 interface Carried {
+  /** Of the last window in which it had rows. */
+  endNanos: bigint;
   /** Of the last window with a value, before each transform that looks back. */
   readonly before: { endNanos: bigint; value: number }[];
   /** Of each transform that adds up. */
   readonly sums: number[];
 }
+
+/** What an output has come to is kept for so long after its last row. */
+const carriedNanosMax = 86_400_000_000_000n;
 
 export class RollupReduce {
   readonly #resolutionNanos: bigint;
@@ -26,9 +31,29 @@ export class RollupReduce {
   /** By output and type. */
   readonly #carried = new Map<string, Carried>();
 
+  /** When it was looked for outputs that are gone. */
+  #lookedNanos = 0n;
+  /** What a sum had come to of which nothing is known here. */
+  #sumBefore: (tags: Tags) => number = () => 0;
+
   constructor(resolutionNanos: bigint) {
     this.#resolutionNanos = resolutionNanos;
     this.#reachNanos = lookBackNanos(resolutionNanos);
+  }
+
+  copy(): RollupReduce {
+    const copy = new RollupReduce(this.#resolutionNanos);
+    copy.#sumBefore = this.#sumBefore;
+    for (const [key, { endNanos, before, sums }] of this.#carried) {
+      copy.#carried.set(key, { endNanos, before: [...before], sums: [...sums] });
+    }
+    return copy;
+  }
+
+  /** Sums go on from what was stored. @param sumBefore of a series, 0 where there is none */
+  beginSums(sumBefore: (tags: Tags) => number): void {
+    this.#sumBefore = sumBefore;
+    for (const { sums } of this.#carried.values()) sums.length = 0;
   }
 
   /**
@@ -36,6 +61,19 @@ export class RollupReduce {
    * @param accumulatorsOf what the parts of all series came to in the window, by outputs
    */
   window(endNanos: bigint, accumulatorsOf: ReadonlyMap<Output, Float64Array>): ReducedRow[] {
+    const steps = this.windowInSteps(endNanos, accumulatorsOf);
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) return step.value;
+    }
+  }
+
+  /** The same, with a step after each output, for who gives way between them. */
+  *windowInSteps(
+    endNanos: bigint,
+    accumulatorsOf: ReadonlyMap<Output, Float64Array>,
+  ): Generator<void, ReducedRow[]> {
+    this.#forget(endNanos);
     const rows: ReducedRow[] = [];
     // By how often an output is rolled up once more: the ones that others go into come later.
     const stages: Map<Output, Float64Array>[] = [];
@@ -47,6 +85,7 @@ export class RollupReduce {
     for (let depth = stages.length - 1; depth >= 0; depth--) {
       for (const [output, accumulator] of stages[depth] ?? []) {
         if (isEmpty(accumulator, 0)) continue;
+        yield;
         for (const type of output.types) {
           const value = valueOf(accumulator, 0, type);
           const made = this.#transformed(output, type, endNanos, value);
@@ -63,6 +102,15 @@ export class RollupReduce {
       }
     }
     return rows;
+  }
+
+  /** Outputs that have had no rows for long: what comes then begins again. */
+  #forget(endNanos: bigint): void {
+    if (endNanos < this.#lookedNanos + carriedNanosMax / 4n) return;
+    this.#lookedNanos = endNanos;
+    for (const [key, carried] of this.#carried) {
+      if (carried.endNanos < endNanos - carriedNanosMax) this.#carried.delete(key);
+    }
   }
 
   #accumulatorOf(of: Map<Output, Float64Array>, output: Output): Float64Array {
@@ -90,24 +138,32 @@ export class RollupReduce {
           { nanos: middle, value: 0 },
         ];
       }
-      value = this.#value(`${type} ${output.key}`, place, transform, endNanos, value);
+      value = this.#value(output, type, place, transform, endNanos, value);
       if (Number.isNaN(value)) return [];
     }
     return Number.isNaN(value) ? [] : [{ nanos: endNanos, value }];
   }
 
   #value(
-    key: string,
+    output: Output,
+    type: AggregationType,
     place: number,
     transform: Exclude<TransformType, 'Reset'>,
     endNanos: bigint,
     value: number,
   ): number {
     if (transform === 'Absolute') return Math.abs(value);
+    const key = `${type} ${output.key}`;
     let carried = this.#carried.get(key);
-    if (carried === undefined) this.#carried.set(key, (carried = { before: [], sums: [] }));
+    if (carried === undefined) {
+      this.#carried.set(key, (carried = { endNanos, before: [], sums: [] }));
+    }
+    carried.endNanos = endNanos;
     if (transform === 'Add') {
-      return (carried.sums[place] = (carried.sums[place] ?? 0) + (Number.isNaN(value) ? 0 : value));
+      // Only what is stored as it is can be gone on from.
+      const isStored = output.next === null && place === output.transforms.length - 1;
+      const sum = carried.sums[place] ?? (isStored ? this.#sumBefore(tagsOfType(output, type)) : 0);
+      return (carried.sums[place] = sum + (Number.isNaN(value) ? 0 : value));
     }
     if (Number.isNaN(value)) return value;
     const before = carried.before[place];

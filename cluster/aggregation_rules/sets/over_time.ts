@@ -3,7 +3,7 @@ import { digest128 } from '#lib/hashing/digest128.ts';
 import type { Tags } from '#lib/tags.ts';
 import { RuleMatcher } from '../match.ts';
 import { cutoversOf, rulesAt, type RuleSet } from './set.ts';
-import type { Rules } from '../rules.ts';
+import type { Rules, StoragePolicy } from '../rules.ts';
 import { mappingRuleToJson } from './json.ts';
 
 /** Until a change holds at least, so that every process has heard of it before. */
@@ -64,6 +64,15 @@ export class RulesOverTime {
   get hasDrops(): boolean {
     return this.#set.mappingRules.some(({ versions }) =>
       versions.some(({ rule }) => rule !== null && rule.drop !== 'none'),
+    );
+  }
+
+  /** Policies that rollup rules name, or have named. */
+  get rollupPolicies(): readonly StoragePolicy[] {
+    return this.#set.rollupRules.flatMap(({ versions }) =>
+      versions.flatMap(({ rule }) =>
+        (rule?.targets ?? []).flatMap(({ storagePolicies }) => storagePolicies),
+      ),
     );
   }
 

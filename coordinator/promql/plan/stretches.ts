@@ -99,7 +99,8 @@ export function stretchesOf(
 
 /**
  * What covers all that a step looks at, the finest first: the finest of those that take all series, and with `areSome` the
- * others, too. Of what covers nothing, the one that goes back furthest is read all the same.
+ * others, too, and behind them what does not go back so far, for series that nobody else has. Of what covers nothing, the one
+ * that goes back furthest is read all the same.
  */
 function sourcesAt(choices: readonly Choice[], reference: number, areSome: boolean): Choice[] {
   const isCovering = ({ fromMillis }: Choice): boolean => reference >= fromMillis;
@@ -108,7 +109,8 @@ function sourcesAt(choices: readonly Choice[], reference: number, areSome: boole
   const furthest = among.reduce((a, b) => (b.fromMillis < a.fromMillis ? b : a));
   const first = among.find(isCovering) ?? furthest;
   if (!areSome) return [first];
-  return choices.filter((each) => each === first || isCovering(each));
+  const others = choices.filter((each) => !isCovering(each));
+  return [...choices.filter(isCovering), ...others.sort((a, b) => a.fromMillis - b.fromMillis)];
 }
 
 /** Of samples that of times. */

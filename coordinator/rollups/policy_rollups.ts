@@ -1,0 +1,346 @@
+/**
+ * Rollups of one storage policy, window after window (docs/AGGREGATION.md, Rollups). A window is made a moment after its end,
+ * and once more when rows may come late no longer; what differs then is written again. All is made of stored rows, so that who
+ * dies in the middle loses nothing, and who takes over makes the same.
+ */
+import type { IndexQuery } from '#lib/index_query.ts';
+import { queryOfFilter } from '#cluster/aggregation_rules/filter_query.ts';
+import { rollupTag } from '#cluster/aggregation_rules/match.ts';
+import { accumulatorFields } from '#cluster/aggregation_rules/rollups/accumulators.ts';
+import { lookBackNanos, RollupMap } from '#cluster/aggregation_rules/rollups/map.ts';
+import type { Output } from '#cluster/aggregation_rules/rollups/outputs.ts';
+import { type ReducedRow, RollupReduce } from '#cluster/aggregation_rules/rollups/reduce.ts';
+import type { StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
+import type { RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
+import type { Clock } from '#lib/env/env.ts';
+import type { Log } from '#lib/log.ts';
+import { decodeTags, encodeTags, type Tags } from '#lib/tags.ts';
+import { Turns } from '#lib/turns/turns.ts';
+import type { FloatsOfSeries, RowsRange } from './rows.ts';
+
+const secondNanos = 1_000_000_000n;
+const minuteNanos = 60n * secondNanos;
+/** Windows that are made of one reading of rows. */
+const windowsAtOnceMax = 60n;
+/** Sums of before this time are not looked for: a counter that was away for so long begins again. */
+const sumsBackNanos = 60n * minuteNanos;
+/** About what it takes to make the value of an output, in units of work (lib/turns/turns.ts). */
+const outputUnits = 1_000;
+/** Filters that series are looked for by; with more all series are. */
+const filtersMax = 64;
+
+/** How long after its end a window is made first: rows are on their way. As M3 has it. */
+export function latenessNanos(resolutionNanos: bigint): bigint {
+  if (resolutionNanos < 30n * secondNanos) return 15n * secondNanos;
+  if (resolutionNanos < minuteNanos) return 30n * secondNanos;
+  return resolutionNanos < 2n * minuteNanos ? minuteNanos : 2n * minuteNanos;
+}
+
+/** Where rows come from, and where they go. */
+export interface RollupStorage {
+  each(
+    query: IndexQuery,
+    range: RowsRange,
+    visit: (tags: Uint8Array, rows: () => FloatsOfSeries) => void,
+    signal: AbortSignal,
+  ): Promise<void>;
+  /** Of rollups that are stored, the last row in a range. */
+  eachStored(
+    query: IndexQuery,
+    range: RowsRange,
+    visit: (tags: Uint8Array, value: number) => void,
+    signal: AbortSignal,
+  ): Promise<void>;
+  /** Settles when all are written. */
+  write(rows: readonly ReducedRow[], signal: AbortSignal): Promise<void>;
+  /** Up to where windows are final; null when none is. */
+  finalEnd(signal: AbortSignal): Promise<bigint | null>;
+  /** @throws when somebody else makes rollups by now */
+  noteFinalEnd(endNanos: bigint, signal: AbortSignal): Promise<void>;
+}
+
+/** What is known at a moment. */
+export interface RollupMoment {
+  readonly nowNanos: bigint;
+  readonly sets: RuleSetsOverTime;
+  /** All rules are known that hold before. */
+  readonly rulesKnownNanos: bigint;
+  /** How late rows may come. */
+  readonly bufferPastNanos: bigint;
+  /** Rows of before may be gone. */
+  readonly keptFromNanos: bigint;
+}
+
+/** All windows up to one are made. */
+interface Frontier {
+  readonly endNanos: bigint;
+  readonly reduce: RollupReduce;
+}
+
+export interface RollupCounts {
+  windows: number;
+  rows: number;
+  /** Windows that were written once more, and rows of them that differed. */
+  corrections: number;
+}
+
+export class PolicyRollups {
+  readonly policy: StoragePolicy;
+  readonly #storage: RollupStorage;
+  readonly #clock: Pick<Clock, 'monotonicMillis' | 'sleep'>;
+  readonly #log: Log;
+  #final: Frontier | null = null;
+  #early: Frontier | null = null;
+  /** Windows after the final ones go on from others than these. */
+  #isBehind = false;
+  /** Of windows that are not final: values by row. */
+  readonly #written = new Map<bigint, ReadonlyMap<string, number>>();
+  readonly counts: RollupCounts = { windows: 0, rows: 0, corrections: 0 };
+
+  constructor(
+    policy: StoragePolicy,
+    storage: RollupStorage,
+    clock: Pick<Clock, 'monotonicMillis' | 'sleep'>,
+    log: Log,
+  ) {
+    this.#clock = clock;
+    this.policy = policy;
+    this.#storage = storage;
+    this.#log = log;
+  }
+
+  /** Up to where windows are made; null before the first ones. */
+  get endNanos(): bigint | null {
+    return this.#early?.endNanos ?? null;
+  }
+
+  /**
+   * Makes what is due, some of it at a time.
+   * @returns whether more is due
+   */
+  async advance(moment: RollupMoment, signal: AbortSignal): Promise<boolean> {
+    const { resolutionNanos } = this.policy;
+    const lateness = latenessNanos(resolutionNanos);
+    if (this.#final === null || this.#early === null) await this.#takeOver(moment, signal);
+    const dueNanos = this.#knownEnd(moment, floorTo(moment.nowNanos - lateness, resolutionNanos));
+    const isEarly = await this.#advanceEarly(dueNanos, moment, signal);
+    const settleNanos = moment.bufferPastNanos + lateness;
+    const finalNanos = floorTo(moment.nowNanos - settleNanos, resolutionNanos);
+    const least = settleNanos / 2n > resolutionNanos ? settleNanos / 2n : resolutionNanos;
+    if (finalNanos - this.#final!.endNanos >= least)
+      await this.#advanceFinal(finalNanos, moment, signal);
+    return isEarly;
+  }
+
+  /** A window is of the rules of its begin. */
+  #knownEnd({ rulesKnownNanos }: RollupMoment, endNanos: bigint): bigint {
+    const { resolutionNanos } = this.policy;
+    const known = floorTo(rulesKnownNanos, resolutionNanos) + resolutionNanos;
+    return endNanos < known ? endNanos : known;
+  }
+
+  /** From where the windows of before are final on; at the first time from now on. */
+  async #takeOver(moment: RollupMoment, signal: AbortSignal): Promise<void> {
+    const { resolutionNanos } = this.policy;
+    const stored = await this.#storage.finalEnd(signal);
+    const settled = moment.nowNanos - moment.bufferPastNanos - latenessNanos(resolutionNanos);
+    const reach = lookBackNanos(resolutionNanos);
+    const oldest = floorTo(moment.keptFromNanos + reach, resolutionNanos) + resolutionNanos;
+    let endNanos = stored ?? floorTo(settled, resolutionNanos);
+    if (endNanos < oldest) {
+      const fields = { from: String(endNanos), to: String(oldest) };
+      this.#log.warn(fields, 'rollups were not made for so long that their rows are gone');
+      endNanos = oldest;
+    }
+    if (stored === null) await this.#storage.noteFinalEnd(endNanos, signal);
+    const reduce = new RollupReduce(resolutionNanos);
+    const from = floorTo(endNanos - reach, resolutionNanos);
+    await this.#reduced(from, endNanos, reduce, moment, signal, () => {});
+    reduce.beginSums(await this.#sumsAt(endNanos, signal));
+    this.#written.clear();
+    this.#final = { endNanos, reduce };
+    this.#early = { endNanos, reduce: reduce.copy() };
+  }
+
+  /** What counters had come to. */
+  async #sumsAt(endNanos: bigint, signal: AbortSignal): Promise<(tags: Tags) => number> {
+    const sums = new Map<string, number>();
+    const { resolutionNanos } = this.policy;
+    const back = 3n * resolutionNanos > sumsBackNanos ? 3n * resolutionNanos : sumsBackNanos;
+    await this.#storage.eachStored(
+      { kind: 'term', field: rollupTag, term: 'true' },
+      { startNanos: endNanos - back, endNanos: endNanos + 1n },
+      (tags, value) => sums.set(Buffer.from(tags).toString('latin1'), value),
+      signal,
+    );
+    return (tags) => sums.get(Buffer.from(encodeTags(tags)).toString('latin1')) ?? 0;
+  }
+
+  /** @returns whether more is due */
+  async #advanceEarly(
+    dueNanos: bigint,
+    moment: RollupMoment,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const early = this.#early!;
+    const most = early.endNanos + windowsAtOnceMax * this.policy.resolutionNanos;
+    const endNanos = dueNanos < most ? dueNanos : most;
+    if (endNanos <= early.endNanos) return false;
+    // A copy, for what fails is made again.
+    const reduce = early.reduce.copy();
+    const made: [bigint, readonly ReducedRow[]][] = [];
+    const keep = (end: bigint, rows: readonly ReducedRow[]): unknown => made.push([end, rows]);
+    await this.#reduced(early.endNanos, endNanos, reduce, moment, signal, keep);
+    await this.#write(
+      made.flatMap(([, rows]) => rows),
+      signal,
+    );
+    for (const [end, rows] of made) this.#written.set(end, valuesOf(rows));
+    this.#early = { endNanos, reduce };
+    this.counts.windows += made.length;
+    return endNanos < dueNanos;
+  }
+
+  async #advanceFinal(dueNanos: bigint, moment: RollupMoment, signal: AbortSignal): Promise<void> {
+    const { resolutionNanos } = this.policy;
+    const final = this.#final!;
+    const most = final.endNanos + windowsAtOnceMax * resolutionNanos;
+    const early = this.#early!;
+    const endNanos = [dueNanos, most, early.endNanos].reduce((a, b) => (b < a ? b : a));
+    if (endNanos <= final.endNanos) return;
+    const reduce = final.reduce.copy();
+    const isCorrected = await this.#corrected(final.endNanos, endNanos, reduce, moment, signal);
+    // What comes after goes on from what these have come to, also where that could not be made at once.
+    if (isCorrected) this.#isBehind = true;
+    if (this.#isBehind) {
+      const again = reduce.copy();
+      for (let from = endNanos; from < early.endNanos; ) {
+        const to = from + windowsAtOnceMax * resolutionNanos;
+        const past = to < early.endNanos ? to : early.endNanos;
+        await this.#corrected(from, past, again, moment, signal);
+        from = past;
+      }
+      this.#early = { endNanos: early.endNanos, reduce: again };
+      this.#isBehind = false;
+    }
+    await this.#storage.noteFinalEnd(endNanos, signal);
+    for (const end of [...this.#written.keys()]) if (end <= endNanos) this.#written.delete(end);
+    this.#final = { endNanos, reduce };
+  }
+
+  /** Makes windows once more, and writes what differs. @returns whether anything does */
+  async #corrected(
+    fromNanos: bigint,
+    toNanos: bigint,
+    reduce: RollupReduce,
+    moment: RollupMoment,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const others: ReducedRow[] = [];
+    const made: [bigint, readonly ReducedRow[]][] = [];
+    await this.#reduced(fromNanos, toNanos, reduce, moment, signal, (end, rows) => {
+      const before = this.#written.get(end);
+      made.push([end, rows]);
+      for (const row of rows) {
+        if (!Object.is(before?.get(keyOf(row)), row.value)) others.push(row);
+      }
+    });
+    if (others.length === 0) return false;
+    await this.#write(others, signal);
+    for (const [end, rows] of made) this.#written.set(end, valuesOf(rows));
+    this.counts.corrections += others.length;
+    return true;
+  }
+
+  async #write(rows: readonly ReducedRow[], signal: AbortSignal): Promise<void> {
+    if (rows.length > 0) await this.#storage.write(rows, signal);
+    this.counts.rows += rows.length;
+  }
+
+  /** @param onWindow told the rows of each window, in the order of time */
+  async #reduced(
+    fromNanos: bigint,
+    toNanos: bigint,
+    reduce: RollupReduce,
+    { sets }: RollupMoment,
+    signal: AbortSignal,
+    onWindow: (endNanos: bigint, rows: readonly ReducedRow[]) => void,
+  ): Promise<void> {
+    const { resolutionNanos } = this.policy;
+    const windowCount = Number((toNanos - fromNanos) / resolutionNanos);
+    if (windowCount <= 0) return;
+    const firstEndNanos = fromNanos + resolutionNanos;
+    const range = { resolutionNanos, firstEndNanos, windowCount };
+    const map = new RollupMap(sets, this.policy, range);
+    const query = this.#query(sets, fromNanos, toNanos);
+    if (query !== null) {
+      // A window has its end, and not its begin.
+      const rowsRange = {
+        startNanos: fromNanos - lookBackNanos(resolutionNanos) + 1n,
+        endNanos: toNanos + 1n,
+      };
+      await this.#storage.each(
+        query,
+        rowsRange,
+        (tags, rows) => {
+          const routes = map.routesOf(decodeTags(tags));
+          if (routes === null) return;
+          const { timestampNanos, values } = rows();
+          if (timestampNanos.length > 0) map.add(routes, timestampNanos, values);
+        },
+        signal,
+      );
+    }
+    const parts = [...map.parts()];
+    const work = Turns.of(this.#clock).begin(signal);
+    for (let window = 0; window < windowCount; window++) {
+      const at = window * accumulatorFields;
+      const all = new Map<Output, Float64Array>();
+      for (const { output, accumulators } of parts) {
+        all.set(output, accumulators.subarray(at, at + accumulatorFields));
+      }
+      const endNanos = firstEndNanos + BigInt(window) * resolutionNanos;
+      const steps = reduce.windowInSteps(endNanos, all);
+      let step = steps.next();
+      for (; step.done !== true; step = steps.next()) {
+        if (work.spend(outputUnits)) await work.pause();
+      }
+      onWindow(endNanos, step.value);
+    }
+  }
+
+  /** Series that rules of a time may roll up, and others; null when there are no such rules. */
+  #query(sets: RuleSetsOverTime, fromNanos: bigint, toNanos: bigint): IndexQuery | null {
+    const { resolutionNanos } = this.policy;
+    const filters = new Map<string, IndexQuery>();
+    for (const rules of sets.all) {
+      for (const stretch of rules.between(fromNanos, toNanos - resolutionNanos + 1n)) {
+        for (const { targets, filter, filterText } of stretch.rules.rollupRules) {
+          const isOf = targets.some(({ storagePolicies }) =>
+            storagePolicies.some((policy) => isSamePolicy(policy, this.policy)),
+          );
+          if (isOf) filters.set(filterText, queryOfFilter(filter));
+        }
+      }
+    }
+    if (filters.size === 0) return null;
+    const queries = [...filters.values()];
+    if (filters.size > filtersMax || queries.some(({ kind }) => kind === 'all')) {
+      return { kind: 'all' };
+    }
+    return queries.length === 1 ? queries[0]! : { kind: 'disjunction', queries };
+  }
+}
+
+export function isSamePolicy(a: StoragePolicy, b: StoragePolicy): boolean {
+  return a.resolutionNanos === b.resolutionNanos && a.retentionNanos === b.retentionNanos;
+}
+
+const floorTo = (nanos: bigint, step: bigint): bigint => nanos - (nanos % step);
+
+const keyOf = ({ tags, nanos }: ReducedRow): string =>
+  `${nanos} ${Buffer.from(encodeTags(tags)).toString('latin1')}`;
+
+function valuesOf(rows: readonly ReducedRow[]): ReadonlyMap<string, number> {
+  return new Map(rows.map((row) => [keyOf(row), row.value]));
+}

@@ -1,0 +1,139 @@
+/** Rollups of a cluster, made by its coordinators and read through the API. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { RuleSetStore } from '#cluster/aggregation_rules/sets/store.ts';
+import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
+import { withRules } from '#cluster/aggregation_rules/sets/set.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { nowSeconds, testCluster, TestCoordinator } from '../coordinator_testing.ts';
+
+const never = new AbortController().signal;
+
+async function until<T>(what: string, ask: () => Promise<T | null>): Promise<T> {
+  for (let attempt = 0; attempt < 400; attempt++) {
+    const found = await ask();
+    if (found !== null) return found;
+    await realEnv.clock.sleep(25, never);
+  }
+  assert.fail(`not in time: ${what}`);
+}
+
+/** An aggregated namespace of windows of a minute that takes what rules name it for. */
+async function makeMinutes(test: TestCoordinator): Promise<void> {
+  const attributes = { resolutionDuration: '1m', downsampleOptions: { all: false } };
+  const options = {
+    flushEnabled: true,
+    retentionOptions: { retentionPeriodDuration: '720h', blockSizeDuration: '24h' },
+    indexOptions: { enabled: true, blockSizeDuration: '24h' },
+    aggregationOptions: { aggregations: [{ aggregated: true, attributes }] },
+  };
+  const path = '/api/v1/services/tsdb/namespace';
+  test.node.instanceId = test.topology.view.placement!.instances[0]!.id;
+  for (const [url, body] of [
+    ['/api/v1/services/tsdb/upgrade/finish', {}],
+    [path, { name: 'minutes', options }],
+    [`${path}/ready`, { name: 'minutes' }],
+  ] as const) {
+    const answer = await test.post(url, body);
+    assert.equal(answer.status, 200, answer.text);
+  }
+}
+
+async function applyRules(test: TestCoordinator): Promise<void> {
+  const storagePolicies = [{ resolution: '1m', retention: '720h' }];
+  const rules = {
+    mappingRules: [{ name: 'noise', filter: 'app:b', drop: true }],
+    rollupRules: [
+      {
+        name: 'total',
+        filter: '__name__:requests app:*',
+        transforms: [
+          { transform: { type: 'Increase' } },
+          {
+            rollup: {
+              metricName: '{{ .MetricName }}_by_app',
+              groupBy: ['app'],
+              aggregations: ['Sum'],
+            },
+          },
+          { transform: { type: 'Add' } },
+        ],
+        storagePolicies,
+      },
+      {
+        name: 'numbers',
+        filter: '__name__:requests app:*',
+        transforms: [
+          { rollup: { metricName: 'rows', groupBy: [], aggregations: ['Count', 'Max'] } },
+        ],
+        storagePolicies,
+      },
+    ],
+  };
+  let ids = 0;
+  await new RuleSetStore(test.kv, testCluster).update(
+    'default',
+    (set) =>
+      withRules(set, rulesOfFile(rules, ''), {
+        cutoverNanos: 1n,
+        nowMillis: 0,
+        by: '',
+        newId: () => `${ids++}`,
+      }),
+    never,
+  );
+}
+
+test('rollups are made of samples and of what rules drop, and are found beside what they are of', async () => {
+  await using test = await TestCoordinator.openReady();
+  await makeMinutes(test);
+  // Windows that have ended long enough ago to be made at once, and not so long ago as to be taken for final.
+  const lastEnd = Math.floor(nowSeconds() / 60) * 60 - 120;
+  const firstEnd = lastEnd - 240;
+  for (const [app, pod] of ['a1', 'a2', 'b1'] as const) {
+    for (let seconds = firstEnd - 100, value = 10; seconds <= lastEnd; seconds += 20) {
+      const tags = { __name__: 'requests', app, pod };
+      const answer = await test.post('/api/v1/json/write', { tags, timestamp: seconds, value });
+      assert.equal(answer.status, 200, answer.text);
+      value += app === 'a' ? 1 : 5;
+    }
+  }
+  await applyRules(test);
+  const at = async (query: string): Promise<Record<string, string>> => {
+    const path = `/api/v1/query?query=${encodeURIComponent(query)}&time=${lastEnd}`;
+    const { json, text } = await test.get(path);
+    assert.equal(json.status, 'success', text);
+    return Object.fromEntries(
+      json.data.result.map(
+        ({ metric, value }: { metric: Record<string, string>; value: string[] }) => [
+          metric['app'] ?? metric['agg'] ?? '',
+          value[1],
+        ],
+      ),
+    );
+  };
+  await until('rollups are there', async () => {
+    return Object.keys(await at('requests_by_app')).length === 2 ? true : null;
+  });
+  // Three rows a minute: of each of the two pods of a 1 more, of the pod of b 5.
+  assert.deepEqual(await at('increase(requests_by_app[4m])'), { a: '24', b: '60' });
+  assert.deepEqual(await at('rows'), {
+    '.count': '9',
+    '.max': String((await maxOf(test, lastEnd)) ?? ''),
+  });
+  assert.deepEqual(await at('sum_over_time(rows{agg=".count"}[4m])'), { '.count': '36' });
+  assert.deepEqual(await at('count_over_time(rows{agg=".count"}[4m])'), { '.count': '4' });
+  assert.deepEqual(await at('max_over_time(rows{agg=".count"}[4m])'), { '.count': '9' });
+  const names = await test.get('/api/v1/label/__name__/values');
+  assert.deepEqual(names.json.data, ['requests', 'requests_by_app', 'rows']);
+  const { host, port } = test.coordinator.metricsServer;
+  const metrics = await (await fetch(`http://${host}:${port}/metrics`)).text();
+  assert.match(metrics, /tsdb_coordinator_rollups_leader 1/);
+  assert.match(metrics, /tsdb_coordinator_rollup_rows_total [1-9]/);
+});
+
+async function maxOf(test: TestCoordinator, seconds: number): Promise<number | null> {
+  const path = `/api/v1/query?query=${encodeURIComponent('max(max_over_time(requests[1m]))')}&time=${seconds}`;
+  const { json } = await test.get(path);
+  return json.data.result[0]?.value[1] ?? null;
+}

@@ -1,0 +1,160 @@
+/** Rows of which rollups are made: samples and what rules drop, as a majority of replicas has them, a part of the shards at a time. */
+import { droppedNamespace } from '#cluster/namespaces/companions.ts';
+import { isReady, rowsSinceOf } from '#cluster/namespaces/namespaces.ts';
+import { readySamples, samplesParts } from '#cluster/namespaces/samples.ts';
+import { mergeBundles } from '#cluster/session/bundle_merge.ts';
+import type { Session } from '#cluster/session/session.ts';
+import type { Topology } from '#cluster/topology/topology.ts';
+import { readFloats } from '#engine/store/chunk_merge.ts';
+import { apart } from '#engine/store/typed_chunks.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import type { Clock } from '#lib/env/env.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { IndexQuery } from '#lib/index_query.ts';
+import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
+import { Turns } from '#lib/turns/turns.ts';
+
+/** What is read at once, tags and all; more is read in smaller parts. */
+const bytesAtOnceMax = 128 * 1024 * 1024;
+const partsFirst = 4;
+/** About what it takes to match a series and to add its rows up, in units of work (lib/turns/turns.ts). */
+const seriesUnits = 5_000;
+
+export interface RowsParts {
+  readonly session: Pick<Session, 'fetch'>;
+  readonly topology: Pick<Topology, 'view'>;
+  readonly clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'sleep'>;
+}
+
+export interface RowsRange {
+  readonly startNanos: bigint;
+  /** Exclusive. */
+  readonly endNanos: bigint;
+}
+
+/** Floats of a series, ascending. */
+export interface FloatsOfSeries {
+  readonly timestampNanos: BigInt64Array;
+  readonly values: Float64Array;
+}
+
+export class RollupRows {
+  readonly #parts: RowsParts;
+  #partCount = partsFirst;
+
+  constructor(parts: RowsParts) {
+    this.#parts = parts;
+  }
+
+  /** Since when all rows are kept that rollups may be made of; null while there is no namespace of samples. */
+  get keptFromNanos(): bigint | null {
+    const { topology, clock } = this.#parts;
+    const { namespaces } = topology.view;
+    const dropped = namespaces.get(droppedNamespace);
+    const samples = readySamples(namespaces);
+    const retentions = [...samples, ...(dropped === undefined ? [] : [dropped])].map(
+      ({ options }) => options.retentionOptions.retentionPeriodNanos,
+    );
+    if (samples.length === 0) return null;
+    return clock.nowNanos() - retentions.reduce((a, b) => (b < a ? b : a));
+  }
+
+  /**
+   * Each series that the query finds, once.
+   * @param visit told a series' canonical tags, and how to have its rows, for as long as it runs
+   * @throws {TsdbError} as a read of the session: nothing is left out
+   */
+  async each(
+    query: IndexQuery,
+    range: RowsRange,
+    visit: (tags: Uint8Array, rows: () => FloatsOfSeries) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    let divided = this.#partCount;
+    for (let part = 0; part < divided; part++) {
+      let bundle: SeriesBundle;
+      try {
+        bundle = await this.#read(query, range, part, divided, signal);
+      } catch (error) {
+        const isTooMuch = error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED';
+        if (!isTooMuch || divided >= 2 ** 16) throw error;
+        // The parts that are done are twice as many smaller ones.
+        this.#partCount = divided *= 2;
+        part = 2 * part - 1;
+        continue;
+      }
+      await this.#visit(bundle, range, visit, signal);
+    }
+  }
+
+  async #read(
+    query: IndexQuery,
+    range: RowsRange,
+    part: number,
+    divided: number,
+    signal: AbortSignal,
+  ): Promise<SeriesBundle> {
+    const { session, topology, clock } = this.#parts;
+    const { namespaces } = topology.view;
+    const samples = readySamples(namespaces).map((namespace) => ({
+      ...rowsSinceOf(namespace),
+      name: namespace.name,
+      retentionNanos: namespace.options.retentionOptions.retentionPeriodNanos,
+    }));
+    if (samples.length === 0) {
+      throw new TsdbError('UNAVAILABLE', 'there is no namespace of samples');
+    }
+    const asked = samplesParts(samples, range, clock.nowNanos()).map(
+      ({ namespace, startNanos, endNanos }) => ({
+        namespace: namespace.name,
+        startNanos,
+        endNanos,
+      }),
+    );
+    const dropped = namespaces.get(droppedNamespace);
+    if (dropped !== undefined && isReady(dropped)) {
+      asked.push({ namespace: droppedNamespace, ...range });
+    }
+    // Twice as many parts divide each in two.
+    const shardsOf = (numShards: number): Uint32Array =>
+      Uint32Array.from(Array.from({ length: numShards }, (_, shard) => shard)).filter(
+        (shard) => Math.floor((shard * divided) / numShards) === part,
+      );
+    const results = await Promise.all(
+      asked.map((one) =>
+        session.fetch(
+          {
+            ...one,
+            query,
+            seriesLimit: 0,
+            bytesLimit: bytesAtOnceMax,
+            requireExhaustive: true,
+            fetchData: true,
+            shardsOf,
+            consistency: 'majority',
+          },
+          signal,
+        ),
+      ),
+    );
+    const limits = { seriesMax: 0, bytesMax: 2 * bytesAtOnceMax };
+    const work = Turns.of(clock).begin(signal);
+    const bundles = results.map(({ bundle }) => bundle);
+    return (await mergeBundles(bundles, limits, work, unlimitedReadBytes)).bundle;
+  }
+
+  async #visit(
+    { seriesCount, tagsData, tagsOffset, chunkData, chunkOffset }: SeriesBundle,
+    { startNanos, endNanos }: RowsRange,
+    visit: (tags: Uint8Array, rows: () => FloatsOfSeries) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const work = Turns.of(this.#parts.clock).begin(signal);
+    for (let i = 0; i < seriesCount; i++) {
+      const tags = tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!);
+      const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
+      visit(tags, () => readFloats(apart([chunks]).floats, [startNanos, endNanos]));
+      if (work.spend(seriesUnits)) await work.pause();
+    }
+  }
+}
