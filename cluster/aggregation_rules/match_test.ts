@@ -103,10 +103,10 @@ test('the stages of a rule are those after its first aggregation', () => {
     null,
     [{ type: 'transform', transform: 'Increase' }, ofStage],
   ]);
-  assert.deepEqual(stages({ aggregate: { type: 'Max' } }, { transform: { type: 'Add' } }), [
+  assert.deepEqual(stages({ aggregate: { type: 'Max' } }, rollup('x', ['app'])), [
     ['Max'],
     null,
-    [{ type: 'transform', transform: 'Add' }],
+    [ofStage],
   ]);
   assert.deepEqual(stages(rollup('x', ['app', 'env']), rollup('x', ['app'])), [
     ['Sum'],

@@ -6,9 +6,7 @@
 import type { IndexQuery } from '#lib/index_query.ts';
 import { queryOfFilter } from '#cluster/aggregation_rules/filter_query.ts';
 import { rollupTag } from '#cluster/aggregation_rules/match.ts';
-import { accumulatorFields } from '#cluster/aggregation_rules/rollups/accumulators.ts';
 import { lookBackNanos, RollupMap } from '#cluster/aggregation_rules/rollups/map.ts';
-import type { Output } from '#cluster/aggregation_rules/rollups/outputs.ts';
 import { type ReducedRow, RollupReduce } from '#cluster/aggregation_rules/rollups/reduce.ts';
 import type { StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
 import type { RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
@@ -291,16 +289,10 @@ export class PolicyRollups {
         signal,
       );
     }
-    const parts = [...map.parts()];
     const work = Turns.of(this.#clock).begin(signal);
     for (let window = 0; window < windowCount; window++) {
-      const at = window * accumulatorFields;
-      const all = new Map<Output, Float64Array>();
-      for (const { output, accumulators } of parts) {
-        all.set(output, accumulators.subarray(at, at + accumulatorFields));
-      }
       const endNanos = firstEndNanos + BigInt(window) * resolutionNanos;
-      const steps = reduce.windowInSteps(endNanos, all);
+      const steps = reduce.windowInSteps(endNanos, map.partsOf(window));
       let step = steps.next();
       for (; step.done !== true; step = steps.next()) {
         if (work.spend(outputUnits)) await work.pause();

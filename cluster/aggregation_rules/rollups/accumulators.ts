@@ -1,9 +1,10 @@
 /**
  * What rows of many series come to in one window of a rollup: numbers that add up in any order and from any number of parts.
- * One is `accumulatorFields` numbers of an array, all 0 when it is of no rows.
+ * One is `accumulatorFields` numbers of an array, all 0 when it is of no rows; quantiles have a sketch beside it.
  */
 import { assert } from '#lib/assert.ts';
 import type { AggregationType } from '../aggregation_types.ts';
+import { QuantileSketch } from './quantile_sketch.ts';
 
 const field = {
   /** Of rows, those that are no numbers (NaN) among them, which count for nothing else. */
@@ -41,8 +42,58 @@ const values: Partial<Readonly<Record<AggregationType, (of: Float64Array, at: nu
     },
   };
 
-export function isAccumulated(type: AggregationType): boolean {
-  return type in values;
+/** What of a type is told by a sketch. */
+const quantiles: Partial<Readonly<Record<AggregationType, number>>> = {
+  Median: 0.5,
+  P10: 0.1,
+  P20: 0.2,
+  P25: 0.25,
+  P30: 0.3,
+  P40: 0.4,
+  P50: 0.5,
+  P60: 0.6,
+  P70: 0.7,
+  P75: 0.75,
+  P80: 0.8,
+  P90: 0.9,
+  P95: 0.95,
+  P99: 0.99,
+  P999: 0.999,
+  P9999: 0.9999,
+};
+
+export function isQuantile(type: AggregationType): boolean {
+  return type in quantiles;
+}
+
+/** One window of an output. */
+export interface WindowPart {
+  /** An accumulator. */
+  readonly numbers: Float64Array;
+  /** Null where no type is a quantile. */
+  readonly sketch: QuantileSketch | null;
+}
+
+export function emptyPart(types: readonly AggregationType[]): WindowPart {
+  return {
+    numbers: new Float64Array(accumulatorFields),
+    sketch: types.some(isQuantile) ? new QuantileSketch() : null,
+  };
+}
+
+export function addToPart(part: WindowPart, other: WindowPart): void {
+  addPart(part.numbers, 0, other.numbers, 0);
+  if (other.sketch !== null) part.sketch?.addAll(other.sketch);
+}
+
+export function addValue({ numbers, sketch }: WindowPart, time: number, value: number): void {
+  addRow(numbers, 0, time, value);
+  if (sketch !== null && !Number.isNaN(value)) sketch.add(value);
+}
+
+export function valueOfPart({ numbers, sketch }: WindowPart, type: AggregationType): number {
+  const quantile = quantiles[type];
+  return quantile === undefined ? valueOf(numbers, 0, type) : sketch!.quantile(quantile);
 }
 
 /** @param time of the row, from a time that all parts of the window share */

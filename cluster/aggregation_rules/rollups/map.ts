@@ -8,8 +8,18 @@ import type { AggregationType } from '../aggregation_types.ts';
 import type { RuleMatcher } from '../match.ts';
 import type { StoragePolicy, TransformType } from '../rules.ts';
 import type { RulesOverTime, RuleSetsOverTime } from '../sets/over_time.ts';
-import { accumulatorFields, addRow, isEmpty, valueOf } from './accumulators.ts';
+import {
+  accumulatorFields,
+  addRow,
+  addValue,
+  emptyPart,
+  isEmpty,
+  isQuantile,
+  valueOfPart,
+  type WindowPart,
+} from './accumulators.ts';
 import { type Output, Outputs, type Route } from './outputs.ts';
+import { QuantileSketch } from './quantile_sketch.ts';
 
 /** Windows that follow one another. */
 export interface WindowsRange {
@@ -45,10 +55,10 @@ interface RoutesOfEra {
 
 export type RoutesOfSeries = readonly RoutesOfEra[];
 
-export interface OutputPart {
-  readonly output: Output;
-  /** An accumulator for each window. */
-  readonly accumulators: Float64Array;
+/** What an output has come to, an accumulator for each window, and a sketch where a type is a quantile. */
+interface PartOfOutput {
+  readonly numbers: Float64Array;
+  readonly sketches: QuantileSketch[] | null;
 }
 
 const staleHigh = 0x7ff00000;
@@ -60,7 +70,7 @@ export class RollupMap {
   readonly #range: WindowsRange;
   readonly #outputs: Outputs;
   readonly #eras = new Map<RulesOverTime, readonly Era[]>();
-  readonly #parts = new Map<Output, Float64Array>();
+  readonly #parts = new Map<Output, PartOfOutput>();
   /** Beginning of the first window. */
   readonly #baseNanos: bigint;
   readonly #resolution: number;
@@ -117,27 +127,37 @@ export class RollupMap {
           for (let window = from; window < past; window++) {
             const value = made[this.#windowsBefore + window]!;
             const time = (window + 1) * this.#resolution;
-            if (!Number.isNaN(value)) addRow(part, window * accumulatorFields, time, value);
+            if (!Number.isNaN(value)) addTo(part, window, time, value);
           }
         }
       }
     }
   }
 
-  /** Outputs that any row went into. */
-  *parts(): Iterable<OutputPart> {
-    for (const [output, accumulators] of this.#parts) {
-      let window = 0;
-      const { windowCount } = this.#range;
-      while (window < windowCount && isEmpty(accumulators, window * accumulatorFields)) window++;
-      if (window < windowCount) yield { output, accumulators };
+  /** Outputs that any row of a window went into. @param window its place */
+  *partsOf(window: number): Iterable<readonly [Output, WindowPart]> {
+    const at = window * accumulatorFields;
+    for (const [output, { numbers, sketches }] of this.#parts) {
+      if (isEmpty(numbers, at)) continue;
+      const part = {
+        numbers: numbers.subarray(at, at + accumulatorFields),
+        sketch: sketches?.[window] ?? null,
+      };
+      yield [output, part];
     }
   }
 
-  #partOf(output: Output): Float64Array {
+  #partOf(output: Output): PartOfOutput {
     let part = this.#parts.get(output);
     if (part === undefined) {
-      part = new Float64Array(this.#range.windowCount * accumulatorFields);
+      const { windowCount } = this.#range;
+      const hasQuantiles = output.types.some(isQuantile);
+      part = {
+        numbers: new Float64Array(windowCount * accumulatorFields),
+        sketches: hasQuantiles
+          ? Array.from({ length: windowCount }, () => new QuantileSketch())
+          : null,
+      };
       this.#parts.set(output, part);
     }
     return part;
@@ -207,12 +227,11 @@ export class RollupMap {
   #valuesOf({ count, times, windows, values }: Rows, type: AggregationType): Float64Array {
     const before = this.#windowsBefore;
     const made = this.#nothing();
-    const one = new Float64Array(accumulatorFields);
     for (let i = 0; i < count; ) {
-      one.fill(0);
+      const one = emptyPart([type]);
       const window = windows[i]!;
-      for (; i < count && windows[i] === window; i++) addRow(one, 0, times[i]!, values[i]!);
-      made[before + window] = valueOf(one, 0, type);
+      for (; i < count && windows[i] === window; i++) addValue(one, times[i]!, values[i]!);
+      made[before + window] = valueOfPart(one, type);
     }
     return made;
   }
@@ -277,11 +296,21 @@ interface Rows {
   readonly values: Float64Array;
 }
 
-function addRows(part: Float64Array, rows: Rows, from: number, past: number): void {
+function addTo(
+  { numbers, sketches }: PartOfOutput,
+  window: number,
+  time: number,
+  value: number,
+): void {
+  addRow(numbers, window * accumulatorFields, time, value);
+  if (sketches !== null && !Number.isNaN(value)) sketches[window]!.add(value);
+}
+
+function addRows(part: PartOfOutput, rows: Rows, from: number, past: number): void {
   const { count, times, windows, values } = rows;
   for (let i = 0; i < count; i++) {
     const window = windows[i]!;
     if (window < from || window >= past) continue;
-    addRow(part, window * accumulatorFields, times[i]!, values[i]!);
+    addTo(part, window, times[i]!, values[i]!);
   }
 }

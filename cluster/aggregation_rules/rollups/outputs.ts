@@ -1,5 +1,5 @@
 /** What the pipelines of a series make, as one graph of outputs: those that several series make alike are one. */
-import { encodeTags, metricNameTag, sortTags, type Tags } from '#lib/tags.ts';
+import { encodeTags, sortTags, type Tags } from '#lib/tags.ts';
 import type { AggregationType } from '../aggregation_types.ts';
 import type { Pipeline, Stage } from '../match.ts';
 import type { StoragePolicy, TransformType } from '../rules.ts';
@@ -95,9 +95,4 @@ export function tagsOfType({ tags, types }: Output, type: AggregationType): Tags
   const value = `.${suffixes[type] ?? type.toLowerCase()}`;
   const others = tags.filter(({ name }) => name !== typeTag);
   return sortTags([...others, { name: typeTag, value }]);
-}
-
-/** For logs. */
-export function nameOf({ tags }: Output): string {
-  return tags.find(({ name }) => name === metricNameTag)?.value ?? '';
 }

@@ -2,7 +2,14 @@
 import type { Tags } from '#lib/tags.ts';
 import type { AggregationType } from '../aggregation_types.ts';
 import type { TransformType } from '../rules.ts';
-import { accumulatorFields, addPart, addRow, isEmpty, valueOf } from './accumulators.ts';
+import {
+  addToPart,
+  addValue,
+  emptyPart,
+  isEmpty,
+  valueOfPart,
+  type WindowPart,
+} from './accumulators.ts';
 import { changeOf, lookBackNanos } from './map.ts';
 import { type Output, tagsOfType } from './outputs.ts';
 
@@ -58,10 +65,10 @@ export class RollupReduce {
 
   /**
    * The rows of the window that comes after those before.
-   * @param accumulatorsOf what the parts of all series came to in the window, by outputs
+   * @param partsOf what the parts of all series came to in the window, by outputs
    */
-  window(endNanos: bigint, accumulatorsOf: ReadonlyMap<Output, Float64Array>): ReducedRow[] {
-    const steps = this.windowInSteps(endNanos, accumulatorsOf);
+  window(endNanos: bigint, partsOf: Iterable<readonly [Output, WindowPart]>): ReducedRow[] {
+    const steps = this.windowInSteps(endNanos, partsOf);
     for (;;) {
       const step = steps.next();
       if (step.done === true) return step.value;
@@ -71,31 +78,29 @@ export class RollupReduce {
   /** The same, with a step after each output, for who gives way between them. */
   *windowInSteps(
     endNanos: bigint,
-    accumulatorsOf: ReadonlyMap<Output, Float64Array>,
+    partsOf: Iterable<readonly [Output, WindowPart]>,
   ): Generator<void, ReducedRow[]> {
     this.#forget(endNanos);
     const rows: ReducedRow[] = [];
     // By how often an output is rolled up once more: the ones that others go into come later.
-    const stages: Map<Output, Float64Array>[] = [];
-    const stageOf = (output: Output): Map<Output, Float64Array> =>
+    const stages: Map<Output, WindowPart>[] = [];
+    const stageOf = (output: Output): Map<Output, WindowPart> =>
       (stages[depthOf(output)] ??= new Map());
-    for (const [output, accumulator] of accumulatorsOf) {
-      addPart(this.#accumulatorOf(stageOf(output), output), 0, accumulator, 0);
-    }
+    for (const [output, part] of partsOf) addToPart(partIn(stageOf(output), output), part);
     for (let depth = stages.length - 1; depth >= 0; depth--) {
-      for (const [output, accumulator] of stages[depth] ?? []) {
-        if (isEmpty(accumulator, 0)) continue;
+      for (const [output, part] of stages[depth] ?? []) {
+        if (isEmpty(part.numbers, 0)) continue;
         yield;
         for (const type of output.types) {
-          const value = valueOf(accumulator, 0, type);
+          const value = valueOfPart(part, type);
           const made = this.#transformed(output, type, endNanos, value);
           if (output.next === null) {
             const tags = tagsOfType(output, type);
             for (const row of made) rows.push({ tags, ...row });
           } else {
-            const target = this.#accumulatorOf(stageOf(output.next), output.next);
+            const target = partIn(stageOf(output.next), output.next);
             for (const { nanos, value: of } of made) {
-              if (nanos === endNanos) addRow(target, 0, 0, of);
+              if (nanos === endNanos) addValue(target, 0, of);
             }
           }
         }
@@ -111,14 +116,6 @@ export class RollupReduce {
     for (const [key, carried] of this.#carried) {
       if (carried.endNanos < endNanos - carriedNanosMax) this.#carried.delete(key);
     }
-  }
-
-  #accumulatorOf(of: Map<Output, Float64Array>, output: Output): Float64Array {
-    let accumulator = of.get(output);
-    if (accumulator === undefined) {
-      of.set(output, (accumulator = new Float64Array(accumulatorFields)));
-    }
-    return accumulator;
   }
 
   #transformed(
@@ -173,6 +170,12 @@ export class RollupReduce {
     if (transform === 'Increase') return change;
     return change / (Number(endNanos - before.endNanos) / 1e9);
   }
+}
+
+function partIn(of: Map<Output, WindowPart>, output: Output): WindowPart {
+  let part = of.get(output);
+  if (part === undefined) of.set(output, (part = emptyPart(output.types)));
+  return part;
 }
 
 function depthOf({ next }: Output): number {

@@ -215,7 +215,11 @@ function aggregated(rows: readonly Row[], type: AggregationType): number {
       const squares = numbers.reduce((a, b) => a + (b - mean) ** 2, 0);
       return Math.sqrt(squares / (numbers.length - 1));
     }
-    default:
-      throw new Error(`not told: ${type}`);
+    default: {
+      const digits = /^P(\d+)$/.exec(type)?.[1] ?? '50';
+      const sorted = numbers.toSorted((a, b) => a - b);
+      const rank = Math.ceil(Number(`0.${digits}`) * sorted.length);
+      return sorted[Math.max(1, rank) - 1]!;
+    }
   }
 }

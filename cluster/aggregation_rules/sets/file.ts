@@ -260,8 +260,16 @@ export function checkOperations(
   if (operations.length > operationsMax) {
     throw badRequest(`${path}: more than ${operationsMax}: ${operations.length}`);
   }
+  const firstRollup = operations.findIndex(({ type }) => type === 'rollup');
+  if (firstRollup < 0) throw badRequest(`${path}: none is a rollup, which alone makes a series`);
   let before: ReadonlySet<string> | null = null;
   for (const [index, operation] of operations.entries()) {
+    if (operation.type === 'transform') {
+      checkTransform(operation.transform, `${path}[${index}].transform`, {
+        isOfRollup: index > firstRollup,
+        isLast: index === operations.length - 1,
+      });
+    }
     if (operation.type === 'aggregate' && index > 0) {
       throw badRequest(`${path}[${index}]: aggregate can only be the first`);
     }
@@ -278,5 +286,18 @@ export function checkOperations(
       );
     }
     before = new Set(operation.tags);
+  }
+}
+
+function checkTransform(
+  transform: TransformType,
+  path: string,
+  { isOfRollup, isLast }: { readonly isOfRollup: boolean; readonly isLast: boolean },
+): void {
+  if (transform === 'Add' && !isOfRollup) {
+    throw badRequest(`${path}: Add is of what a rollup makes, and comes after one`);
+  }
+  if (transform === 'Reset' && !(isOfRollup && isLast)) {
+    throw badRequest(`${path}: Reset is of what a rollup makes, and can only be the last`);
   }
 }

@@ -117,6 +117,18 @@ test('rules that nothing can be made of are refused with field, reason and value
       'rollupRules[0].transforms[1]: aggregate can only be the first',
     ],
     [
+      rolling({ transform: { type: 'Increase' } }),
+      'rollupRules[0].transforms: none is a rollup, which alone makes a series',
+    ],
+    [
+      rolling({ transform: { type: 'Add' } }, { rollup }),
+      'rollupRules[0].transforms[0].transform: Add is of what a rollup makes, and comes after one',
+    ],
+    [
+      rolling({ rollup }, { transform: { type: 'Reset' } }, { transform: { type: 'Absolute' } }),
+      'rollupRules[0].transforms[1].transform: Reset is of what a rollup makes, and can only be the last',
+    ],
+    [
       rolling({ rollup: { ...rollup, excludeBy: ['b'] } }),
       'rollupRules[0].transforms[0].rollup: groupBy and excludeBy are both given',
     ],
