@@ -7,6 +7,7 @@ import type { Tag } from '#lib/tags.ts';
 import { Fields } from '../../fields.ts';
 import { type AggregationType, aggregationTypeOf, aggregationTypes } from '../aggregation_types.ts';
 import { parseFilter } from '../filter.ts';
+import { checkDistinctOutputs } from './distinct_outputs.ts';
 import {
   dropPolicies,
   metricNameTemplate,
@@ -47,6 +48,7 @@ export function rulesOfFile(value: unknown, path: string): Rules {
       indexOf.set(name, index);
     }
   }
+  checkDistinctOutputs(rollupRules);
   return { mappingRules, rollupRules };
 }
 

@@ -166,3 +166,30 @@ test('two rules of one kind and name are refused', () => {
     1,
   );
 });
+
+test('two rollups that make one series in different ways are refused', () => {
+  const rule = (name: string, metricName: string, ...more: readonly object[]): object => ({
+    name,
+    filter: 'app:*',
+    transforms: [{ rollup: { metricName, groupBy: ['app'], aggregations: ['Sum'] } }, ...more],
+    storagePolicies: [{ resolution: '1m', retention: '2d' }],
+  });
+  const add = { transform: { type: 'Add' } };
+  const refusal = (...rollupRules: readonly object[]): string => {
+    try {
+      rulesOfFile({ rollupRules }, '');
+    } catch (error) {
+      return (error as Error).message;
+    }
+    return '';
+  };
+  assert.equal(
+    refusal(rule('a', 'x'), rule('b', 'x', add)),
+    'rollup rules "a" and "b" make the same series in different ways: x',
+  );
+  // They add up.
+  assert.equal(refusal(rule('a', 'x'), rule('b', 'x')), '');
+  assert.equal(refusal(rule('a', 'x'), rule('b', 'y', add)), '');
+  const tagged = { ...rule('b', 'x', add), tags: [{ name: 'made', value: 'by b' }] };
+  assert.equal(refusal(rule('a', 'x'), tagged), '');
+});

@@ -18,8 +18,11 @@ import {
 import { ruleSetBytesMax, ruleSetsMax, storedRuleSetBytesMax } from '../../limits.ts';
 import { segmentProblem } from '../../names.ts';
 import { withUnreadKeys } from '../../unread_keys.ts';
-import { emptyRuleSet, type RuleSet } from './set.ts';
+import { checkDistinctOutputs } from './distinct_outputs.ts';
+import { emptyRuleSet, rulesAt, type RuleSet } from './set.ts';
 import { ruleSetFromStored, ruleSetToStored } from './json.ts';
+
+const afterAllTime = 2n ** 63n - 1n;
 
 export class RuleSetStore {
   readonly kv: Kv;
@@ -67,6 +70,7 @@ export class RuleSetStore {
         const next = change(current.value);
         if (next === current.value) return { compares: [], operations: [], result: next };
         refuseUnapproved(lineage);
+        checkDistinctOutputs(rulesAt(next, afterAllTime).rollupRules);
         if (current.modRevision === 0) await this.#refuseOneMore(signal);
         return {
           compares: [unchanged(key, current), unchanged(this.#lineageKey, lineage)],
