@@ -8,11 +8,12 @@ import { queryOfFilter } from '#cluster/aggregation_rules/filter_query.ts';
 import { rollupTag } from '#cluster/aggregation_rules/match.ts';
 import { lookBackNanos, RollupMap } from '#cluster/aggregation_rules/rollups/map.ts';
 import { type ReducedRow, RollupReduce } from '#cluster/aggregation_rules/rollups/reduce.ts';
+import { SeriesRoutes } from '#cluster/aggregation_rules/rollups/series_routes.ts';
 import type { StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
 import type { RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
 import type { Clock } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
-import { decodeTags, encodeTags, type Tags } from '#lib/tags.ts';
+import { encodeTags, type Tags } from '#lib/tags.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import type { FloatsOfSeries, RowsRange } from './rows.ts';
 
@@ -87,6 +88,7 @@ export class PolicyRollups {
   readonly #storage: RollupStorage;
   readonly #clock: Pick<Clock, 'monotonicMillis' | 'sleep'>;
   readonly #log: Log;
+  readonly #routes: SeriesRoutes;
   #final: Frontier | null = null;
   #early: Frontier | null = null;
   /** Windows after the final ones go on from others than these. */
@@ -103,6 +105,7 @@ export class PolicyRollups {
   ) {
     this.#clock = clock;
     this.policy = policy;
+    this.#routes = new SeriesRoutes(policy);
     this.#storage = storage;
     this.#log = log;
   }
@@ -269,7 +272,7 @@ export class PolicyRollups {
     if (windowCount <= 0) return;
     const firstEndNanos = fromNanos + resolutionNanos;
     const range = { resolutionNanos, firstEndNanos, windowCount };
-    const map = new RollupMap(sets, this.policy, range);
+    const map = new RollupMap(sets, this.policy, range, this.#routes);
     const query = this.#query(sets, fromNanos, toNanos);
     if (query !== null) {
       // A window has its end, and not its begin.
@@ -281,7 +284,7 @@ export class PolicyRollups {
         query,
         rowsRange,
         (tags, rows) => {
-          const routes = map.routesOf(decodeTags(tags));
+          const routes = map.routesOf(tags);
           if (routes === null) return;
           const { timestampNanos, values } = rows();
           if (timestampNanos.length > 0) map.add(routes, timestampNanos, values);

@@ -3,7 +3,6 @@
  * goes into, and its rows are added up there. Parts of disjoint series add up to the whole (accumulators.ts, reduce.ts).
  */
 import { assert } from '#lib/assert.ts';
-import type { Tags } from '#lib/tags.ts';
 import type { AggregationType } from '../aggregation_types.ts';
 import type { RuleMatcher } from '../match.ts';
 import type { StoragePolicy, TransformType } from '../rules.ts';
@@ -18,8 +17,9 @@ import {
   valueOfPart,
   type WindowPart,
 } from './accumulators.ts';
-import { type Output, Outputs, type Route } from './outputs.ts';
+import type { Output, Route } from './outputs.ts';
 import { QuantileSketch } from './quantile_sketch.ts';
+import { SeriesRoutes } from './series_routes.ts';
 
 /** Windows that follow one another. */
 export interface WindowsRange {
@@ -65,10 +65,8 @@ const staleHigh = 0x7ff00000;
 const staleLow = 2;
 
 export class RollupMap {
-  readonly #sets: RuleSetsOverTime;
-  readonly #policy: StoragePolicy;
+  readonly #known: SeriesRoutes;
   readonly #range: WindowsRange;
-  readonly #outputs: Outputs;
   readonly #eras = new Map<RulesOverTime, readonly Era[]>();
   readonly #parts = new Map<Output, PartOfOutput>();
   /** Beginning of the first window. */
@@ -78,32 +76,34 @@ export class RollupMap {
   /** Windows before the first one that rows may be in. */
   readonly #windowsBefore: number;
 
-  /** @param outputs shared by maps, whose parts are told apart by the same objects then */
+  /** @param known shared by maps of one policy, whose outputs are the same objects then */
   constructor(
     sets: RuleSetsOverTime,
     policy: StoragePolicy,
     range: WindowsRange,
-    outputs: Outputs = new Outputs(),
+    known: SeriesRoutes = new SeriesRoutes(policy),
   ) {
     const { resolutionNanos, firstEndNanos } = range;
     assert(firstEndNanos % resolutionNanos === 0n, 'windows end at multiples of the resolution');
-    this.#sets = sets;
-    this.#policy = policy;
+    known.begin(sets);
+    this.#known = known;
     this.#range = range;
-    this.#outputs = outputs;
     this.#baseNanos = firstEndNanos - resolutionNanos;
     this.#resolution = Number(resolutionNanos);
     this.#reach = Number(lookBackNanos(resolutionNanos));
     this.#windowsBefore = Math.ceil(this.#reach / this.#resolution);
   }
 
-  /** What a series goes into; null when that is nothing, and its rows are not needed. */
-  routesOf(tags: Tags): RoutesOfSeries | null {
-    const rules = this.#sets.of(tags);
-    if (rules === null) return null;
+  /**
+   * What a series goes into; null when that is nothing, and its rows are not needed.
+   * @param tags canonical
+   */
+  routesOf(tags: Uint8Array): RoutesOfSeries | null {
+    const series = this.#known.of(tags);
+    if (series.rules === null) return null;
     const all: RoutesOfEra[] = [];
-    for (const { matcher, from, past } of this.#erasOf(rules)) {
-      const routes = this.#outputs.routesOf(matcher.match(tags).pipelines, this.#policy);
+    for (const { matcher, from, past } of this.#erasOf(series.rules)) {
+      const routes = this.#known.routesBy(matcher, series, tags);
       if (routes.length > 0) all.push({ routes, from, past });
     }
     return all.length === 0 ? null : all;

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bitsOfDouble, doubleOf } from '#engine/typed/typed_value.ts';
 import { staleBits } from '#engine/typed/histogram.ts';
-import { sortTags } from '#lib/tags.ts';
+import { encodeTags, sortTags } from '#lib/tags.ts';
 import { rulesOfFile } from '../sets/file.ts';
 import { RulesOverTime, RuleSetsOverTime } from '../sets/over_time.ts';
 import { emptyRuleSet, withRules } from '../sets/set.ts';
 import { lookBackNanos, RollupMap, type WindowsRange } from './map.ts';
-import { Outputs } from './outputs.ts';
 import { RollupReduce } from './reduce.ts';
+import { SeriesRoutes } from './series_routes.ts';
 import { rollupTwin, textOf, type TwinSeries } from './rollup_twin.ts';
 
 const second = 1_000_000_000n;
@@ -55,7 +55,7 @@ function reduced(
   parts: number,
   windowsAtOnce: number,
 ): Map<string, number> {
-  const outputs = new Outputs();
+  const known = new SeriesRoutes(policy);
   const reduce = new RollupReduce(minute);
   const found = new Map<string, number>();
   for (let first = 0; first < windows; first += windowsAtOnce) {
@@ -64,11 +64,11 @@ function reduced(
       firstEndNanos: start + BigInt(first + 1) * minute,
       windowCount: Math.min(windowsAtOnce, windows - first),
     };
-    const maps = Array.from({ length: parts }, () => new RollupMap(sets, policy, range, outputs));
+    const maps = Array.from({ length: parts }, () => new RollupMap(sets, policy, range, known));
     const fromNanos = range.firstEndNanos - minute - lookBackNanos(minute);
     for (const [i, { tags, rows }] of series.entries()) {
       const map = maps[i % parts]!;
-      const routes = map.routesOf(tags);
+      const routes = map.routesOf(encodeTags(tags));
       if (routes === null) continue;
       const some = rows.filter(({ nanos }) => nanos > fromNanos);
       const values = Float64Array.from(some, ({ value }) => value);
@@ -216,7 +216,7 @@ test('stale markers count for nothing, and other policies are others', () => {
   const range = { resolutionNanos: minute, firstEndNanos: start + minute, windowCount: 1 };
   const map = new RollupMap(sets, policy, range);
   const tags = [{ name: 'app', value: 'a' }];
-  const routes = map.routesOf(tags)!;
+  const routes = map.routesOf(encodeTags(tags))!;
   const times = BigInt64Array.of(start, start + 1n, start + second, start + minute);
   const values = Float64Array.of(1, 2, doubleOf(staleBits), 3);
   assert.equal(bitsOfDouble(values[2]!), staleBits);
@@ -224,7 +224,7 @@ test('stale markers count for nothing, and other policies are others', () => {
   const [part, ...others] = [...map.partsOf(0)];
   assert.equal(others.length, 0);
   assert.equal(part![1].numbers[0], 2, 'a row of the beginning is of the window before');
-  assert.equal(map.routesOf([{ name: 'app', value: 'b' }]), null);
+  assert.equal(map.routesOf(encodeTags([{ name: 'app', value: 'b' }])), null);
   const longer = { ...policy, retentionNanos: 1n };
-  assert.equal(new RollupMap(sets, longer, range).routesOf(tags), null);
+  assert.equal(new RollupMap(sets, longer, range).routesOf(encodeTags(tags)), null);
 });
