@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KubeError } from './kube/kube_api.ts';
+import { podReady } from './resource/pod_state.ts';
 import { World, settledWorld, specOf } from './world_testing.ts';
 
 /** Nodes that were taken away, those of one pass together. */
@@ -258,4 +259,44 @@ test('a node that answers and is not ready is left alone while another one is aw
   world.broken.clear();
   await rolled(world, () => {});
   assert.ok(evictions().some((write) => write.includes('c-a-0')));
+});
+
+test('coordinators are changed when the last node is back, also while its pod is still to be made', async () => {
+  const world = await settledWorld();
+  const ready = (): number =>
+    ['c-a-0', 'c-a-b-0', 'c-c-0'].filter((name) => {
+      const pod = world.kube.find('Pod', name);
+      return pod !== undefined && podReady(pod);
+    }).length;
+  const before = world.kube.writes.length;
+  world.changeSpec((spec) => {
+    spec.nodes.image = 'node:2';
+    spec.coordinator = { ...spec.coordinator, image: 'coordinator:2' };
+  });
+  let awayMax = 0;
+  for (let pass = 0; pass < 60; pass++) {
+    // Twice: the second look finds the pod gone, and no other in its place yet.
+    for (let look = 0; look < 2; look++) {
+      const written = world.kube.writes.length;
+      const serving = ready();
+      awayMax = Math.max(awayMax, 3 - serving);
+      await world.reconcile();
+      const changed = world.kube.writes.slice(written).join();
+      if (!changed.includes('Deployment/')) continue;
+      const images = ['c-a-0', 'c-a-b-0', 'c-c-0'].map(
+        (name) => world.kube.find('Pod', name)?.spec.containers[0].image,
+      );
+      assert.deepEqual([serving, ...images], [3, 'node:2', 'node:2', 'node:2'], changed);
+    }
+    await world.clock.pass(2_000);
+    await world.advance();
+  }
+  assert.equal(awayMax, 1);
+  const writes = world.kube.writes.slice(before);
+  assert.ok(writes.some((write) => write.includes('Deployment/c-coordinator')));
+  assert.deepEqual(world.cluster.status?.images, {
+    etcd: 'etcd:1',
+    node: 'node:2',
+    coordinator: 'coordinator:2',
+  });
 });

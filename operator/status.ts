@@ -7,7 +7,8 @@ import type { TsdbNamespace } from './resource/tsdb_namespace.ts';
 import type { Desired } from './desired/desired.ts';
 import { Names } from './resource/names.ts';
 import { nameOfNamespace } from './desired/namespaces.ts';
-import { selectorOf } from './desired/common.ts';
+import { componentOf } from './desired/former.ts';
+import { type Component, selectorOf, templateOf } from './desired/common.ts';
 import { memberPod } from './observe/etcd_members.ts';
 import { lastSnapshot } from './observe/etcd_restore.ts';
 import { allGroups } from './observe/isolation_groups.ts';
@@ -60,6 +61,7 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
   return {
     observedGeneration: generation,
     ...rolledGeneration(observed, plan, generation),
+    images: imagesOf(observed),
     phase: phaseOf(observed, verdicts, plan),
     replicasPerGroup: Math.min(
       ...cluster.spec.isolationGroups.map(
@@ -112,6 +114,44 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
  */
 function placementInForce({ coordinator }: Observed): PlacementView | null {
   return coordinator.reachable && !coordinator.awaitsApproval ? coordinator.placement : null;
+}
+
+type ClusterImages = NonNullable<ClusterStatus['images']>;
+
+interface PodSpec {
+  readonly containers?: readonly { readonly name: string; readonly image: string }[];
+}
+
+/** Images that all pods of a component have, where there are as many as there are to be, and all serve. */
+function imagesOf({ pods, statefulSets, deployments }: Observed): ClusterImages {
+  const ofSets = (component: Component): string | null => {
+    const sets = [...statefulSets.values()].filter((set) => componentOf(set) === component);
+    const wanted = sets.reduce((sum, { spec }) => sum + (spec.replicas ?? 1), 0);
+    const own = pods.filter((pod) => componentOf(pod) === component);
+    const images = new Set(own.map(({ spec }) => imageIn(spec as PodSpec, component)));
+    const areAll = own.length === wanted && own.every(podReady) && images.size === 1;
+    return areAll ? ([...images][0] ?? null) : null;
+  };
+  const ofDeployments = [...deployments.values()].map((deployment): string | null => {
+    const wanted = deployment.spec.replicas ?? 1;
+    const { replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = deployment.status ?? {};
+    const areAll = [replicas, updatedReplicas, availableReplicas].every((n) => n === wanted);
+    if (isStale(deployment) || !areAll) return null;
+    const { spec } = templateOf(deployment) as { readonly spec: PodSpec };
+    return imageIn(spec, 'coordinator') ?? null;
+  });
+  const [etcd, node] = [ofSets('etcd'), ofSets('node')];
+  const [coordinator = null] = ofDeployments;
+  return {
+    ...(etcd === null ? {} : { etcd }),
+    ...(node === null ? {} : { node }),
+    ...(coordinator === null ? {} : { coordinator }),
+  };
+}
+
+/** Others may stand beside ours, and before it. */
+function imageIn({ containers = [] }: PodSpec = {}, component: Component): string | undefined {
+  return containers.find(({ name }) => name === component)?.image;
 }
 
 /** Copies that are whole and on nodes that serve, of all. */

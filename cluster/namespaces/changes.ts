@@ -247,7 +247,7 @@ function namespaceProblem(namespace: Namespace): string | null {
     return `buffer future must be less than block size ${show(blockSize)}: ${show(retention.bufferFutureNanos)}`;
   }
   if (retention.retentionPeriodNanos < blockSize) {
-    return `retention period must be at least block size ${show(blockSize)}: ${show(retention.retentionPeriodNanos)}`;
+    return `retention period must be at least block size ${show(blockSize)}, which stays as the namespace was made: ${show(retention.retentionPeriodNanos)}`;
   }
   if (retention.futureRetentionPeriodNanos < 0n) {
     return `future retention period is negative: ${show(retention.futureRetentionPeriodNanos)}`;

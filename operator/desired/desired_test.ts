@@ -380,11 +380,11 @@ test('containers beside ours have no more privileges than ours', () => {
   });
 });
 
-test('a process is dead that has not answered for a minute, or for an hour after its start', () => {
+test('a process is dead that has not answered for five minutes, or for an hour after its start', () => {
   for (const { containers } of podsOf(objectsOf(clusterOf()))) {
     const { livenessProbe, startupProbe, readinessProbe, ports } = containers[0];
     const secondsOf = (probe: Json): number => probe.periodSeconds * probe.failureThreshold;
-    assert.equal(secondsOf(livenessProbe), 60);
+    assert.equal(secondsOf(livenessProbe), 300);
     assert.equal(secondsOf(startupProbe), 3600);
     for (const { httpGet } of [livenessProbe, startupProbe, readinessProbe]) {
       assert.ok(ports.some(({ containerPort }: Json) => containerPort === httpGet.port));

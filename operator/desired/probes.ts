@@ -7,9 +7,12 @@
 /** Until it first answers it may read a large folder, or wait for a slow disk. */
 const startupSecondsMax = 3_600;
 const startupPeriodSeconds = 2;
-/** A process that has answered, and then has not for a minute, hangs. */
+/**
+ * A process that has answered, and then has not for five minutes, hangs. One on a machine that has no time for it answers now
+ * and then, and a restart would only cost more of that.
+ */
 const silentPeriodSeconds = 10;
-const silentTimesMax = 6;
+const silentTimesMax = 30;
 
 /** @param path answers 200 as long as the process serves anything */
 export function livenessProbes(path: string, port: number): object {

@@ -75,8 +75,19 @@ export function unreadyNodes(
   if (areReplaced(observed, unready)) {
     return { reason: 'Updating', message: `pods were replaced and start: ${unready.join(', ')}` };
   }
-  const message = `nodes are not ready: ${withTroubles(unready, observed)}`;
+  const filled = unready.flatMap((id) => fillingText(observed, id) ?? []);
+  const message = [`nodes are not ready: ${withTroubles(unready, observed)}`, ...filled].join('; ');
   return { reason: 'NodesNotReady', message };
+}
+
+/** How far a node is that takes shards; null when it takes none. */
+function fillingText({ coordinator }: Observed, id: string): string | null {
+  const placement = coordinator.reachable ? coordinator.placement : null;
+  const shards = placement?.instances[id]?.shards ?? [];
+  const whole = shards.filter(({ state }) => state === 'AVAILABLE').length;
+  return shards.some(({ state }) => state === 'INITIALIZING')
+    ? `${id} has ${whole} of its ${shards.length} shards`
+    : null;
 }
 
 /**

@@ -232,6 +232,7 @@ function isRolling(observed: Observed, component: Component): boolean {
     const unfit = unfitVolumes(observed).map(({ pod }) => pod);
     const isOfIt = (pod: Pod): boolean => componentOf(pod) === component;
     if ([...outdatedPods(observed), ...unfit].some(isOfIt)) return true;
+    if (isUnsettled(observed, component)) return true;
     // The last one that was replaced has to serve first.
     return observed.pods.some((pod) => isOfIt(pod) && isAwaited(pod, observed.nowMillis));
   }
@@ -239,6 +240,17 @@ function isRolling(observed: Observed, component: Component): boolean {
     const { updatedReplicas = 0, availableReplicas = 0 } = deployment.status ?? {};
     const wanted = deployment.spec.replicas ?? 1;
     return isStale(deployment) || Math.min(updatedReplicas, availableReplicas) < wanted;
+  });
+}
+
+/**
+ * Nobody can tell yet which pods are outdated, or one that was evicted is away for the moment until its set makes it anew.
+ */
+function isUnsettled({ statefulSets, pods }: Observed, component: Component): boolean {
+  return [...statefulSets.values()].some((set) => {
+    if (componentOf(set) !== component) return false;
+    const own = pods.filter((pod) => isPodOf(pod, set.metadata.name));
+    return isStale(set) || own.length < (set.spec.replicas ?? 1);
   });
 }
 

@@ -91,6 +91,12 @@ export interface ClusterStatus {
   readonly rolledGeneration?: number;
   /** `podsHash` of that generation. */
   readonly rolledPods?: string;
+  /** Of each component the image that all of its pods run, which serve. */
+  readonly images?: {
+    readonly etcd?: string;
+    readonly node?: string;
+    readonly coordinator?: string;
+  };
   readonly phase?: string;
   readonly replicasPerGroup?: number;
   readonly groupCount?: number;

@@ -1,5 +1,6 @@
 /** Rollups that make one series in different ways: two values would be written for each window, and one of them would stay. */
 import { badRequest } from '#lib/errors.ts';
+import { sortTags } from '#lib/tags.ts';
 import type { RollupRule, RollupTarget } from '../rules.ts';
 
 /**
@@ -32,7 +33,7 @@ function madeBy(
 ): { readonly output: string; readonly done: string } {
   const first = operations.findIndex(({ type }) => type === 'rollup');
   const last = operations.findLast((operation) => operation.type === 'rollup');
-  const ofRule = tags.map(({ name, value }) => [name, value]).sort();
+  const ofRule = sortTags(tags);
   const output = JSON.stringify([last?.metricName, last?.by, last?.tags, ofRule]);
   return { output, done: JSON.stringify(operations.slice(first)) };
 }
