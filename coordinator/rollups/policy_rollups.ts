@@ -93,8 +93,8 @@ export class PolicyRollups {
   #early: Frontier | null = null;
   /** Windows after the final ones go on from others than these. */
   #isBehind = false;
-  /** Of windows that are not final: values by row. */
-  readonly #written = new Map<bigint, ReadonlyMap<string, number>>();
+  /** Of windows that are not final: values by their series, which are objects that stay while rules do. */
+  readonly #written = new Map<bigint, ReadonlyMap<Tags, number>>();
   readonly counts: RollupCounts = { windows: 0, rows: 0, corrections: 0 };
 
   constructor(
@@ -196,7 +196,7 @@ export class PolicyRollups {
       made.flatMap(([, rows]) => rows),
       signal,
     );
-    for (const [end, rows] of made) this.#written.set(end, valuesOf(rows));
+    for (const [end, rows] of made) this.#written.set(end, valuesOf(end, rows));
     this.#early = { endNanos, reduce };
     this.counts.windows += made.length;
     return endNanos < dueNanos;
@@ -241,14 +241,15 @@ export class PolicyRollups {
     const made: [bigint, readonly ReducedRow[]][] = [];
     await this.#reduced(fromNanos, toNanos, reduce, moment, signal, (end, rows) => {
       const before = this.#written.get(end);
+      const now = valuesOf(end, rows);
       made.push([end, rows]);
       for (const row of rows) {
-        if (!Object.is(before?.get(keyOf(row)), row.value)) others.push(row);
+        if (!Object.is(before?.get(row.tags), now.get(row.tags))) others.push(row);
       }
     });
     if (others.length === 0) return false;
     await this.#write(others, signal);
-    for (const [end, rows] of made) this.#written.set(end, valuesOf(rows));
+    for (const [end, rows] of made) this.#written.set(end, valuesOf(end, rows));
     this.counts.corrections += others.length;
     return true;
   }
@@ -333,9 +334,8 @@ export function isSamePolicy(a: StoragePolicy, b: StoragePolicy): boolean {
 
 const floorTo = (nanos: bigint, step: bigint): bigint => nanos - (nanos % step);
 
-const keyOf = ({ tags, nanos }: ReducedRow): string =>
-  `${nanos} ${Buffer.from(encodeTags(tags)).toString('latin1')}`;
-
-function valuesOf(rows: readonly ReducedRow[]): ReadonlyMap<string, number> {
-  return new Map(rows.map((row) => [keyOf(row), row.value]));
+/** What follows a value in its window, as the 0 of `Reset`, follows from it. */
+function valuesOf(endNanos: bigint, rows: readonly ReducedRow[]): ReadonlyMap<Tags, number> {
+  const ofWindow = rows.filter(({ nanos }) => nanos === endNanos);
+  return new Map(ofWindow.map(({ tags, value }) => [tags, value]));
 }

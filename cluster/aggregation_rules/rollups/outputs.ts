@@ -11,8 +11,9 @@ export const typeTag = 'agg';
 export interface Output {
   /** Tells it from others: what has equal keys is one. */
   readonly key: string;
-  readonly tags: Tags;
   readonly types: readonly AggregationType[];
+  /** Tags of the series of each type: the same objects for as long as the output is one. */
+  readonly series: readonly Tags[];
   /** Of each value, one after the other. */
   readonly transforms: readonly TransformType[];
   /** What rolls its values up once more; null when they are stored. */
@@ -34,6 +35,8 @@ const typeByDefault: AggregationType = 'Last';
 /** Outputs by their keys, as long as somebody has use for them. */
 export class Outputs {
   readonly #byKey = new Map<string, Output>();
+  /** By output, type and transforms: each series has as many as rules that match it. */
+  readonly #routes = new Map<string, Route>();
 
   /** Of the pipelines that name a policy. */
   routesOf(pipelines: readonly Pipeline[], policy: StoragePolicy): Route[] {
@@ -41,23 +44,28 @@ export class Outputs {
     for (const { target, aggregations, output, stages } of pipelines) {
       if (!target.storagePolicies.some((each) => isSame(each, policy))) continue;
       if (output !== null) {
-        routes.push({
-          type: null,
-          transforms: [],
-          output: this.#output(output, aggregations, stages),
-        });
+        routes.push(this.#route(null, [], this.#output(output, aggregations, stages)));
         continue;
       }
       const at = stages.findIndex(({ type }) => type === 'rollup');
       const first = stages[at];
       if (first?.type !== 'rollup') continue;
-      routes.push({
-        type: aggregations[0] ?? typeByDefault,
-        transforms: transformsOf(stages.slice(0, at)),
-        output: this.#output(first.output, first.aggregations, stages.slice(at + 1)),
-      });
+      const made = this.#output(first.output, first.aggregations, stages.slice(at + 1));
+      const transforms = transformsOf(stages.slice(0, at));
+      routes.push(this.#route(aggregations[0] ?? typeByDefault, transforms, made));
     }
     return routes;
+  }
+
+  #route(
+    type: AggregationType | null,
+    transforms: readonly TransformType[],
+    output: Output,
+  ): Route {
+    const key = `${type} ${transforms.join()} ${output.key}`;
+    let route = this.#routes.get(key);
+    if (route === undefined) this.#routes.set(key, (route = { type, transforms, output }));
+    return route;
   }
 
   #output(tags: Tags, aggregations: readonly AggregationType[], stages: readonly Stage[]): Output {
@@ -73,7 +81,8 @@ export class Outputs {
     const key = JSON.stringify([text, types, transforms, next?.key ?? null]);
     const known = this.#byKey.get(key);
     if (known !== undefined) return known;
-    const output = { key, tags, types, transforms, next };
+    const series = types.map((type) => tagsOfType(tags, types, type));
+    const output = { key, types, series, transforms, next };
     this.#byKey.set(key, output);
     return output;
   }
@@ -90,7 +99,7 @@ function isSame(a: StoragePolicy, b: StoragePolicy): boolean {
 const suffixes: Readonly<Partial<Record<AggregationType, string>>> = { SumSq: 'sum_sq' };
 
 /** Tags of the series of one of the types. */
-export function tagsOfType({ tags, types }: Output, type: AggregationType): Tags {
+function tagsOfType(tags: Tags, types: readonly AggregationType[], type: AggregationType): Tags {
   if (types.length === 1) return tags;
   const value = `.${suffixes[type] ?? type.toLowerCase()}`;
   const others = tags.filter(({ name }) => name !== typeTag);

@@ -11,7 +11,7 @@ import {
   type WindowPart,
 } from './accumulators.ts';
 import { changeOf, lookBackNanos } from './map.ts';
-import { type Output, tagsOfType } from './outputs.ts';
+import type { Output } from './outputs.ts';
 
 export interface ReducedRow {
   readonly tags: Tags;
@@ -91,11 +91,11 @@ export class RollupReduce {
       for (const [output, part] of stages[depth] ?? []) {
         if (isEmpty(part.numbers, 0)) continue;
         yield;
-        for (const type of output.types) {
+        for (const [at, type] of output.types.entries()) {
+          const tags = output.series[at]!;
           const value = valueOfPart(part, type);
-          const made = this.#transformed(output, type, endNanos, value);
+          const made = this.#transformed(output, type, tags, endNanos, value);
           if (output.next === null) {
-            const tags = tagsOfType(output, type);
             for (const row of made) rows.push({ tags, ...row });
           } else {
             const target = partIn(stageOf(output.next), output.next);
@@ -121,6 +121,7 @@ export class RollupReduce {
   #transformed(
     output: Output,
     type: AggregationType,
+    tags: Tags,
     endNanos: bigint,
     asked: number,
   ): Omit<ReducedRow, 'tags'>[] {
@@ -135,7 +136,7 @@ export class RollupReduce {
           { nanos: middle, value: 0 },
         ];
       }
-      value = this.#value(output, type, place, transform, endNanos, value);
+      value = this.#value(output, type, tags, place, transform, endNanos, value);
       if (Number.isNaN(value)) return [];
     }
     return Number.isNaN(value) ? [] : [{ nanos: endNanos, value }];
@@ -144,6 +145,7 @@ export class RollupReduce {
   #value(
     output: Output,
     type: AggregationType,
+    tags: Tags,
     place: number,
     transform: Exclude<TransformType, 'Reset'>,
     endNanos: bigint,
@@ -159,7 +161,7 @@ export class RollupReduce {
     if (transform === 'Add') {
       // Only what is stored as it is can be gone on from.
       const isStored = output.next === null && place === output.transforms.length - 1;
-      const sum = carried.sums[place] ?? (isStored ? this.#sumBefore(tagsOfType(output, type)) : 0);
+      const sum = carried.sums[place] ?? (isStored ? this.#sumBefore(tags) : 0);
       return (carried.sums[place] = sum + (Number.isNaN(value) ? 0 : value));
     }
     if (Number.isNaN(value)) return value;
