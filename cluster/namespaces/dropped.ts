@@ -11,6 +11,8 @@ const hourNanos = 3_600_000_000_000n;
 /** So long windows have to be made of them at least. */
 const droppedRetentionNanosMin = 72n * hourNanos;
 const droppedWindowsMin = 3n;
+/** From when windows of them can be made until they have to be: nodes may be away, and slices are of half a day. */
+const droppedMarginNanos = 48n * hourNanos;
 
 /** @param registry whose samples they are, and whose windows are made of them */
 export function droppedCompanion(registry: NamespaceRegistry): Namespace {
@@ -19,12 +21,21 @@ export function droppedCompanion(registry: NamespaceRegistry): Namespace {
   const resolutions = [...registry.values()].map(
     (namespace) => aggregationOf(namespace)?.resolutionNanos ?? 0n,
   );
+  const bufferPastNanos = longest(buffers.map(({ bufferPastNanos: nanos }) => nanos));
+  const bufferFutureNanos = longest(buffers.map(({ bufferFutureNanos: nanos }) => nanos));
+  const samplesBlockNanos = longest(buffers.map(({ blockSizeNanos }) => blockSizeNanos));
+  // A slice is due when the blocks of samples that it needs are closed.
+  const dueNanos = samplesBlockNanos + bufferPastNanos + longest(resolutions);
   const retentionNanos = longest([
     droppedRetentionNanosMin,
+    dueNanos + droppedMarginNanos,
     ...resolutions.map((resolution) => droppedWindowsMin * resolution),
   ]);
-  return companion(droppedNamespace, retentionNanos, blockSizeForRetention(retentionNanos), {
-    bufferPastNanos: longest(buffers.map(({ bufferPastNanos }) => bufferPastNanos)),
-    bufferFutureNanos: longest(buffers.map(({ bufferFutureNanos }) => bufferFutureNanos)),
+  const suiting = blockSizeForRetention(retentionNanos);
+  // Blocks of samples are longer than their buffers.
+  const isLonger = suiting > bufferPastNanos && suiting > bufferFutureNanos;
+  return companion(droppedNamespace, retentionNanos, isLonger ? suiting : samplesBlockNanos, {
+    bufferPastNanos,
+    bufferFutureNanos,
   });
 }

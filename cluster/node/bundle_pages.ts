@@ -13,7 +13,7 @@ export interface BundlePart {
 }
 
 /** Bytes that a series takes beside its tags, ID and chunks: three offsets and its scheme. */
-const seriesOverheadBytes = 13;
+export const seriesOverheadBytes = 13;
 
 /** What a bundle takes in memory. */
 export function bundleBytes({ seriesCount, tagsData, idData, chunkData }: SeriesBundle): number {

@@ -8,7 +8,7 @@ import type { Work } from '#lib/turns/turns.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
-import { bundleBytes } from '../node/bundle_pages.ts';
+import { bundleBytes, seriesOverheadBytes } from '../node/bundle_pages.ts';
 
 export interface MergeLimits {
   /** 0 = no limit; series beyond it are cut off. */
@@ -129,7 +129,9 @@ async function copyParts(
     rangeEnd[series] = chunks.count;
     if (work.spend(partUnits + chunkBytes)) await work.pause();
   }
-  if (!memory.tryGrow(byteCount)) await work.outside(memory.grow(byteCount, work.signal));
+  // As it is given back.
+  const heldBytes = byteCount + seriesOverheadBytes * seriesCount;
+  if (!memory.tryGrow(heldBytes)) await work.outside(memory.grow(heldBytes, work.signal));
   const tagsData = new Uint8Array(tagsOffset[seriesCount]!);
   const idData = new Uint8Array(idOffset[seriesCount]!);
   const chunkData = new Uint8Array(chunkOffset[seriesCount]!);

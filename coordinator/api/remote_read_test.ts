@@ -246,19 +246,30 @@ test('remote read up to a time far ahead is answered with what there is, of samp
   const headers = { 'M3-Metrics-Type': 'aggregated', 'M3-Storage-Policy': '1h:720h' };
   const hour = 3_600_000;
   const rows = [0, 1, 2].map((i) => [1_000 * i, i + 0.5] as const);
-  // By the ends of their hours, of which there may be two.
+  const earlier = [-2 * hour, 9.5] as const;
+  const tags = { __name__: 'm', host: 'a' };
+  const row = { tags, timestamp: (startMillis + earlier[0]) / 1000, value: earlier[1] };
+  assert.equal((await test.post('/api/v1/json/write', row)).status, 200);
+  // By the ends of their hours, as far as these have ended.
   const windows = new Map(
-    rows.map(([millis, value]) => [
-      Math.ceil((startMillis + millis) / hour) * hour - startMillis,
-      value,
-    ]),
+    [earlier, ...rows]
+      .map(
+        ([millis, value]) =>
+          [Math.ceil((startMillis + millis) / hour) * hour - startMillis, value] as const,
+      )
+      .filter(([end]) => startMillis + end <= nowSeconds() * 1000),
   );
-  for (const [chosen, wanted] of [
-    [{}, rows],
-    [headers, [...windows]],
+  assert.ok(windows.size > 0);
+  for (const [chosen, from, wanted] of [
+    [{}, 0, rows],
+    [headers, -3 * hour, [...windows]],
   ] as const) {
     for (const endMillis of [startMillis + 2 * hour, 9_000_000_000_000_000, 2 ** 63 - 1_024]) {
-      const query = { startMillis, endMillis, matchers: [[0, 'host', 'a']] } as const;
+      const query = {
+        startMillis: startMillis + from,
+        endMillis,
+        matchers: [[0, 'host', 'a']],
+      } as const;
       const answer = await test.post(path, readRequest([query], []), chosen);
       assert.equal(answer.status, 200, answer.text);
       const [result] = messages(parse(decodeSnappy(answer.bytes, 1 << 20)), 1);

@@ -379,7 +379,7 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     return {
       fromNanos: greater(samplesFromNanos, droppedFromNanos),
       resolutionNanos: BigInt(of.resolutionMillis) * nanosPerMilli,
-      hasRollups: places !== null,
+      nowNanos: this.#clock.nowNanos(),
       within: (range) => {
         const kept = places?.kept(of, range) ?? null;
         const some = kept === null ? restriction : keptOf(kept, restriction);

@@ -2,13 +2,12 @@
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
 import { mergeBundles } from '#cluster/session/bundle_merge.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
-import { badRequest } from '#lib/errors.ts';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import { unitePaced } from '#lib/turns/paced.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import { partialWarning, type SourceSetup } from './namespace_source.ts';
-import { pickedSeries } from './picked_series.ts';
+import { cutTo, pickedSeries, refuseCut } from './picked_series.ts';
 import type { LabelResult, SelectLimits, SelectResult } from './storage.ts';
 
 /** Of tags, IDs and chunks together. */
@@ -67,24 +66,6 @@ export async function joinedSeries(
     exhaustive: !isCut && results.every(({ exhaustive }) => exhaustive),
     warnings: isCut ? [...new Set([...warnings, partialWarning])] : [...new Set(warnings)],
   };
-}
-
-/** The first series of a bundle. @param seriesMax 0 = no limit @throws {TsdbError} BAD_REQUEST */
-export function cutTo(
-  bundle: SeriesBundle,
-  seriesMax: number,
-  requireExhaustive: boolean,
-): SeriesBundle {
-  if (seriesMax === 0 || bundle.seriesCount <= seriesMax) return bundle;
-  if (requireExhaustive) refuseCut(seriesMax, bundle.seriesCount);
-  return { ...bundle, seriesCount: seriesMax };
-}
-
-/** @throws {TsdbError} BAD_REQUEST */
-export function refuseCut(seriesMax: number, seriesMatched: number): never {
-  throw badRequest(
-    `query exceeded limit: series_limit=${seriesMax}, series_matched=${seriesMatched}; the limit is that of the request, or limits.perQuery.maxFetchedSeries of the coordinator`,
-  );
 }
 
 /** Each series once: those with equal tags are the same. */

@@ -6,7 +6,7 @@ import { withRegexps } from '#engine/aside/regexps.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { queryOfMatcherLists, queryOfMatchers } from './matcher_query.ts';
-import { restricted } from './picked_series.ts';
+import { cutTo, restricted } from './picked_series.ts';
 import type {
   LabelResult,
   Matcher,
@@ -28,6 +28,10 @@ export interface SourceSetup {
   /** Told of the series of each fetch. */
   readonly onFetched: (seriesCount: number) => void;
 }
+
+/** Of series among which some are picked so many are looked at for each that may be in an answer, and so many more. */
+const restrictedFromTimes = 10;
+const restrictedFromMost = 10_000;
 
 /** Says in an answer that it is not the whole one. */
 export const partialWarning = 'the answer is partial: the limit on series was reached';
@@ -126,7 +130,7 @@ export class NamespaceSource implements SeriesSource {
         query: this.#narrowed(query),
         ...within64Bits(range),
         fetchData,
-        seriesLimit: limits.seriesMax,
+        seriesLimit: this.#seriesLimit(limits),
         requireExhaustive: limits.requireExhaustive,
         memory: limits.memory ?? unlimitedReadBytes,
       },
@@ -138,6 +142,12 @@ export class NamespaceSource implements SeriesSource {
     return taken;
   }
 
+  /** Which of them are asked for is known when they are here. */
+  #seriesLimit({ seriesMax }: SelectLimits): number {
+    if (this.#restriction === null || seriesMax === 0) return seriesMax;
+    return restrictedFromMost + restrictedFromTimes * seriesMax;
+  }
+
   #narrowed(query: IndexQuery): IndexQuery {
     const within = this.#restriction?.within ?? null;
     if (within === null) return query;
@@ -146,7 +156,7 @@ export class NamespaceSource implements SeriesSource {
 
   async #taken(
     result: SelectResult,
-    { memory }: SelectLimits,
+    { memory, seriesMax, requireExhaustive }: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
     const restriction = this.#restriction;
@@ -154,7 +164,8 @@ export class NamespaceSource implements SeriesSource {
     const { work } = this.#setup.turningOf(signal);
     const taken = await restricted(result, restriction, work);
     if (taken !== result) memory?.give(bundleBytes(result.bundle) - bundleBytes(taken.bundle));
-    return taken;
+    const bundle = cutTo(taken.bundle, seriesMax, requireExhaustive);
+    return bundle === taken.bundle ? taken : flagged({ ...taken, bundle, exhaustive: false });
   }
 
   async #aggregate(

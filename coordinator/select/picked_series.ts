@@ -1,5 +1,6 @@
 /** Some of the series of an answer. */
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import { badRequest } from '#lib/errors.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import type { Restriction, SelectResult } from './storage.ts';
 
@@ -48,4 +49,22 @@ export function pickedSeries(bundle: SeriesBundle, places: readonly number[]): S
     chunkData: chunks.data,
     chunkOffset: chunks.offset,
   };
+}
+
+/** The first series of a bundle. @param seriesMax 0 = no limit @throws {TsdbError} BAD_REQUEST */
+export function cutTo(
+  bundle: SeriesBundle,
+  seriesMax: number,
+  requireExhaustive: boolean,
+): SeriesBundle {
+  if (seriesMax === 0 || bundle.seriesCount <= seriesMax) return bundle;
+  if (requireExhaustive) refuseCut(seriesMax, bundle.seriesCount);
+  return { ...bundle, seriesCount: seriesMax };
+}
+
+/** @throws {TsdbError} BAD_REQUEST */
+export function refuseCut(seriesMax: number, seriesMatched: number): never {
+  throw badRequest(
+    `query exceeded limit: series_limit=${seriesMax}, series_matched=${seriesMatched}; the limit is that of the request, or limits.perQuery.maxFetchedSeries of the coordinator`,
+  );
 }

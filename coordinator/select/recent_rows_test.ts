@@ -5,6 +5,7 @@ import { withRules } from '#cluster/aggregation_rules/sets/set.ts';
 import { RuleSetStore } from '#cluster/aggregation_rules/sets/store.ts';
 import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { encodeTags } from '#lib/tags.ts';
 import { nowSeconds, testCluster, TestCoordinator } from '../coordinator_testing.ts';
 import { makeWindows } from '../windows_testing.ts';
 
@@ -112,4 +113,40 @@ test('what rules drop is found in windows of its newest rows, by value and by na
   assert.deepEqual(await answer(`label/only/values?${range}`), ['windows']);
   const series = await answer(`series?match[]=m{only="windows"}&${range}`);
   assert.equal(series.length, 1);
+});
+
+test('what somebody has written by its name is read beside windows of recent time, and none that has not ended', async () => {
+  await using test = await TestCoordinator.openReady();
+  await makeWindows(test, []);
+  const hour = 3_600;
+  const lastHour = Math.floor(nowSeconds() / hour) * hour;
+  const write = async (more: object, seconds: number, value: number): Promise<void> => {
+    const row = { tags: { __name__: 'm', ...more }, timestamp: seconds, value };
+    const { status, text } = await test.post('/api/v1/json/write', row);
+    assert.equal(status, 200, text);
+  };
+  await write({ by: 'rows' }, lastHour - 60, 1);
+  await write({ by: 'rows' }, lastHour + 1, 2);
+  const tags = [
+    { name: '__name__', value: 'm' },
+    { name: 'by', value: 'hand' },
+  ];
+  const bits = new BigUint64Array(Float64Array.of(7).buffer)[0]!;
+  const rows = new Map([[BigInt(lastHour - 2 * hour) * 1_000_000_000n, bits]]);
+  test.node.seriesOf('coarse').push({
+    tags: encodeTags(tags),
+    decoded: tags,
+    slot: 0,
+    rows,
+    startNanos: new Map(),
+  });
+  const path = `query?query=${encodeURIComponent('sum by (by) (sum_over_time(m[10d]))')}&time=${lastHour + hour}`;
+  const { text } = await test.get(`/api/v1/${path}`);
+  const found = JSON.parse(text).data.result.map(
+    ({ metric, value }: { metric: { by: string }; value: [number, string] }) => [
+      metric.by,
+      value[1],
+    ],
+  );
+  assert.deepEqual(Object.fromEntries(found), { rows: '1', hand: '7' });
 });

@@ -7,7 +7,7 @@ import { rowsInRange } from '#engine/store/read/rows_in_range.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import { joinedLabels, joinedRows, withChunks } from './join.ts';
 import { NamespaceSource, type SourceSetup, within64Bits } from './namespace_source.ts';
-import { greater } from './recent_windows.ts';
+import { greater, lesser } from './recent_windows.ts';
 import type { SamplesSource } from './samples_source.ts';
 import type {
   LabelResult,
@@ -75,45 +75,78 @@ export interface AskedPart extends SeriesPart {
   readonly isBehindSeam: boolean;
 }
 
-/**
- * Who is asked for all rows of a range that there are. It is cut where rules changed, so that of each series all are found,
- * wherever these put them.
- */
+/** Who is asked for all rows of a range that there are. */
 export function partsThroughout(
   timeline: Timeline | null,
   matcherLists: readonly (readonly Matcher[])[],
   range: SelectRange,
 ): AskedPart[] {
-  const divided = dividedRange(timeline, range);
-  const samples = divided === null ? range : divided.samples;
-  const isBehindSeam = divided !== null;
-  const resolutions = timeline?.resolutions ?? [];
-  const places = timeline?.places ?? null;
-  const partsOf = (
-    sources: readonly (Resolution | null)[],
-    whole: SelectRange,
-    isBehindSeam: boolean,
-  ): AskedPart[] => {
-    if (places === null) {
-      return [{ of: sources[0]!, restriction: null, range: whole, isBehindSeam }];
-    }
-    return betweenChanges(places, matcherLists, whole).flatMap((range, at) =>
-      places
-        .parts(matcherLists, askedIn(range, sources))
-        .map((part) => ({ ...part, range, isBehindSeam: isBehindSeam || at > 0 })),
-    );
-  };
-  const parts: AskedPart[] = [];
-  if (divided !== null) {
-    const { of, windows } = divided;
-    const others = places === null ? [] : resolutions.filter((each) => each !== of);
-    parts.push(...partsOf(inOrderFrom(windows.startNanos, [of, ...others]), windows, false));
+  if (timeline !== null && timeline.places !== null) {
+    return partsByRules(timeline, timeline.places, matcherLists, range);
   }
+  const divided = dividedRange(timeline, range);
+  if (divided === null) return [{ of: null, restriction: null, range, isBehindSeam: false }];
+  const { of, windows, samples } = divided;
+  const parts: AskedPart[] = [{ of, restriction: null, range: windows, isBehindSeam: false }];
   if (samples !== null) {
-    const others = places === null ? [] : resolutions;
-    parts.push(...partsOf([null, ...others], samples, isBehindSeam));
+    parts.push({ of: null, restriction: null, range: samples, isBehindSeam: true });
   }
   return parts;
+}
+
+/**
+ * The same where series are not everywhere. The range is cut where samples begin, and where rules changed, so that of each
+ * series all is found, wherever these put it.
+ */
+function partsByRules(
+  { samplesFromMillis, resolutions }: Timeline,
+  places: SeriesPlaces,
+  matcherLists: readonly (readonly Matcher[])[],
+  { startNanos, endNanos }: SelectRange,
+): AskedPart[] {
+  const isOfWindows = samplesFromMillis === Number.POSITIVE_INFINITY;
+  const samplesFromNanos = isOfWindows ? endNanos : BigInt(samplesFromMillis) * nanosPerMilli;
+  const before = resolutions.filter(({ fromMillis }) => fromMillis < samplesFromMillis);
+  const [finest] = before;
+  const seamNanos =
+    finest === undefined || startNanos >= samplesFromNanos
+      ? startNanos
+      : isOfWindows
+        ? endNanos
+        : lesser(endNanos, windowEndFrom(samplesFromNanos, finest) + 1n);
+  const asked: { readonly sources: (Resolution | null)[]; readonly whole: SelectRange }[] = [];
+  if (startNanos < seamNanos) {
+    const sources = inOrderFrom(startNanos, before);
+    asked.push({ sources, whole: { startNanos, endNanos: seamNanos } });
+  }
+  if (seamNanos < endNanos) {
+    const whole = { startNanos: seamNanos, endNanos };
+    asked.push({ sources: [null, ...resolutions], whole });
+  }
+  const pieces = asked.flatMap(({ sources, whole }) =>
+    betweenChanges(places, matcherLists, whole).map((range) => ({ sources, range })),
+  );
+  return pieces.flatMap(({ sources, range }) =>
+    places.parts(matcherLists, askedIn(range, sources)).map((part): AskedPart => {
+      const isAtSeam = !isOfWindows && range.endNanos === seamNanos && part.of !== null;
+      // The window in which samples begin, of whichever length: coarser ones are more than these.
+      const end = isAtSeam
+        ? lesser(endNanos, greater(seamNanos, windowEndFrom(samplesFromNanos, part.of!) + 1n))
+        : range.endNanos;
+      return {
+        ...part,
+        range: { startNanos: range.startNanos, endNanos: end },
+        isBehindSeam: pieces.length > 1,
+      };
+    }),
+  );
+}
+
+/** The end of the window that a row of this time is in. */
+function windowEndFrom(nanos: bigint, { resolutionMillis }: Resolution): bigint {
+  const resolutionNanos = BigInt(resolutionMillis) * nanosPerMilli;
+  const before = nanos - 1n;
+  return before - (before % resolutionNanos) + resolutionNanos;
 }
 
 /** Those that have all of a range first, the finest of them at the head; then the ones that go back furthest. */
@@ -152,6 +185,9 @@ function timesOf({ startNanos, endNanos }: SelectRange): Omit<RowsAsked, 'of'> {
 }
 
 const millisOf = (nanos: bigint): number => Number(nanos / nanosPerMilli);
+
+/** Windows that an instant selector looks back, at least. */
+const windowsOfLook = 2;
 
 /** What windows of a namespace are made of that nodes have not made yet. */
 type RecentRowsOf = (namespace: string, restriction: Restriction | null) => RecentRows | null;
@@ -305,8 +341,11 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
     ask: (source: NamesSource, range: SelectRange) => Result,
   ): Result[] {
     const parts = partsThroughout(this.#timeline, matcherLists, within64Bits(range));
-    return parts.flatMap(({ of, restriction, range: part }) => {
-      if (of === null) return [ask(this.#samples.restrictedTo(restriction), part)];
+    return parts.flatMap(({ of, restriction, range }) => {
+      if (of === null) return [ask(this.#samples.restrictedTo(restriction), range)];
+      // As far back as a selector looks for its last window.
+      const lookNanos = BigInt(windowsOfLook * of.resolutionMillis) * nanosPerMilli;
+      const part = { ...range, startNanos: range.startNanos - lookNanos };
       const made = new NamespaceSource(this.#setup, of.namespace, 'windows', restriction);
       // Of samples there is a part of its own; what is dropped has windows alone.
       const recent = this.#recentRows(of.namespace, restriction);

@@ -157,9 +157,28 @@ test('with rules a range is cut where they changed, and whoever may have some of
     'samples 110-120,short 110-120,all 110-120,long 110-120',
   ]);
   assert.deepEqual(parts, [
-    'all 0-50 false',
+    'all 0-50 true',
     'all 50-100 true',
     'samples 100-110 true',
     'samples 110-120 true',
+  ]);
+  // Without any that takes all, and with the last window of each source whole.
+  const some = { ...timeline, resolutions: [short, long] };
+  const places = {
+    ...timeline.places!,
+    changes: () => [],
+    parts: (_lists: unknown, sources: readonly RowsAsked[]) =>
+      sources.map(({ of }) => ({ of, restriction: null })),
+  };
+  const apart = partsThroughout({ ...some, places }, [], range).map(({ of, range: part }) => {
+    const hours = [part.startNanos, part.endNanos].map((nanos) => (nanos - 1n) / nanosOf(1));
+    return `${of?.namespace ?? 'samples'} ${hours.join('-')}`;
+  });
+  assert.deepEqual(apart, [
+    'long 0-102',
+    'short 0-100',
+    'samples 100-120',
+    'short 100-120',
+    'long 100-120',
   ]);
 });

@@ -1,8 +1,6 @@
 /** A namespace of windows as a source of samples: a column of theirs (docs/AGGREGATION.md). */
-import { rollupTag } from '#cluster/aggregation_rules/match.ts';
 import { eachFloatsOfWindows, floatsInPlaceOfWindows } from '#engine/aggregation/floats.ts';
 import { apart } from '#engine/store/typed_chunks.ts';
-import type { IndexQuery } from '#lib/index_query.ts';
 import { joinedRows, withChunks } from './join.ts';
 import { NamespaceSource, type SourceSetup, within64Bits } from './namespace_source.ts';
 import { floorTo, greater, lesser, recentWindows } from './recent_windows.ts';
@@ -26,8 +24,8 @@ export interface RecentRows {
   /** Rows of before that are past retention. */
   readonly fromNanos: bigint;
   readonly resolutionNanos: bigint;
-  /** What rollups have made is there at once, and is made of the rows of others. */
-  readonly hasRollups: boolean;
+  /** Windows that end later have not ended. */
+  readonly nowNanos: bigint;
   /** @param range of ends of windows */
   within(range: SelectRange): {
     readonly rows: Pick<RowsOfWindows, 'selectAny' | 'dropped'>;
@@ -76,7 +74,6 @@ export class WindowsSource {
   readonly #setup: SourceSetup;
   readonly #windows: SelectWindows;
   readonly #source: NamespaceSource;
-  readonly #restriction: Restriction | null;
   readonly #recent: RecentRows | null;
 
   /**
@@ -91,7 +88,6 @@ export class WindowsSource {
   ) {
     this.#setup = setup;
     this.#windows = windows;
-    this.#restriction = restriction;
     this.#source = new NamespaceSource(setup, windows.namespace, 'windows', restriction);
     this.#recent = recent;
   }
@@ -116,12 +112,13 @@ export class WindowsSource {
     const cutNanos = recent === null ? endNanos : firstWindowEnd(recent);
     const made =
       startNanos < cutNanos ? { startNanos, endNanos: lesser(endNanos, cutNanos) } : null;
-    const folded =
+    const late =
       endNanos > cutNanos ? { startNanos: greater(startNanos, cutNanos), endNanos } : null;
-    const rollups = folded !== null && recent?.hasRollups === true ? folded : null;
+    const folded = late === null || recent === null ? null : endedOf(late, recent);
     const parts = await Promise.all([
-      made === null ? null : this.#made(this.#source, matcherLists, made, limits, signal),
-      rollups === null ? null : this.#made(this.#rollups(), matcherLists, rollups, limits, signal),
+      made === null ? null : this.#made(matcherLists, made, 'all', limits, signal),
+      // Rollups are there at once, and what somebody has written by its name.
+      late === null ? null : this.#made(matcherLists, late, 'floats', limits, signal),
       folded === null || recent === null
         ? null
         : this.#folded(recent, matcherLists, folded, limits, signal),
@@ -130,25 +127,22 @@ export class WindowsSource {
     return joinedRows(results, limits, () => this.#setup.turningOf(signal).work);
   }
 
-  #rollups(): NamespaceSource {
-    const rollups = rollupsOf(this.#restriction);
-    return new NamespaceSource(this.#setup, this.#windows.namespace, 'windows', rollups);
-  }
-
+  /** @param which windows, and floats in their place; or these alone */
   async #made(
-    source: NamespaceSource,
     matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
+    which: 'all' | 'floats',
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
     const { column } = this.#windows;
-    const result = await source.selectAny(matcherLists, range, limits, signal);
+    const result = await this.#source.selectAny(matcherLists, range, limits, signal);
     const inside = [range.startNanos, range.endNanos] as const;
     return withChunks(this.#setup, result, limits, signal, async (chunks, work) => {
       const { floats, typed } = apart([chunks]);
       // Floats are there where somebody has written into it by its name, and those of rollups.
       const made = floats.map((chunk) => floatsInPlaceOfWindows(chunk, column, inside));
+      if (which === 'floats') return made;
       for (const part of eachFloatsOfWindows(typed, column, inside)) {
         made.push(part);
         if (work.spend(unitsAByte * part.length)) await work.pause();
@@ -182,15 +176,13 @@ export class WindowsSource {
   }
 }
 
-/** Those of the series that rollups make. */
-function rollupsOf(restriction: Restriction | null): Restriction {
-  const isRollup: IndexQuery = { kind: 'term', field: rollupTag, term: 'true' };
-  const within = restriction?.within ?? null;
-  return {
-    key: `rollups of ${restriction?.key ?? ''}`,
-    takes: (tags) => restriction?.takes(tags) ?? true,
-    within: within === null ? isRollup : { kind: 'conjunction', queries: [within, isRollup] },
-  };
+/** Without windows that have not ended; null when there are no others. */
+function endedOf(
+  { startNanos, endNanos }: SelectRange,
+  { nowNanos, resolutionNanos }: RecentRows,
+): SelectRange | null {
+  const range = { startNanos, endNanos: lesser(endNanos, floorTo(nowNanos, resolutionNanos) + 1n) };
+  return range.startNanos < range.endNanos ? range : null;
 }
 
 /** Rows of the windows that end in a range. */

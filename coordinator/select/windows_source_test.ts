@@ -44,7 +44,7 @@ function windowsOf(hours: number, endMillis: number, series = 1): Promise<Select
   const recent = {
     fromNanos: BigInt(now - 48 * hour) * nanosPerMilli,
     resolutionNanos: BigInt(minute) * nanosPerMilli,
-    hasRollups: false,
+    nowNanos: BigInt(now) * nanosPerMilli,
     within: () => ({
       rows: {
         selectAny: ([matchers]: readonly (readonly Matcher[])[], range: SelectRange) =>

@@ -76,8 +76,10 @@ export function* eachFloatsOfWindows(
           : column === 'counter'
             ? counterRows(numbers(reader, chunk, ['resets'], range))
             : rowsWithSamples(read(reader, chunk, [ofFloats(column), 'count'], range))[0]!;
+    // Before somebody else has a turn, whose chunk it would be of.
+    const { hasHistograms } = reader;
     if (endNanos.length > 0) yield fold.floats(endNanos, values);
-    if (!reader.hasHistograms) continue;
+    if (!hasHistograms) continue;
     const windows = histogramWindows(chunk, range);
     if (column === 'count') yield fold.floats(...countsOf(windows));
     else if (column === 'summed') {

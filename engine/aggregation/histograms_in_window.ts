@@ -46,10 +46,15 @@ export function histogramsInWindow(
     [bucketsOf, bucketsMax],
     [boundsOf, boundsMax],
   ] as const) {
-    while (count(last) > most * partOfLast) last = coarser(last);
+    while (count(last) > most * partOfLast)
+      last = coarser(last) ?? withFewer(last, most * partOfLast);
     while (total !== null && count(last) + count(total) > most) total = coarser(total);
   }
-  const isSame = last.schema === asked.schema && last.customBounds === asked.customBounds;
+  const isSame =
+    last.schema === asked.schema &&
+    last.customBounds === asked.customBounds &&
+    last.positive.indexes.length === asked.positive.indexes.length &&
+    last.negative.indexes.length === asked.negative.indexes.length;
   return {
     last: isSame ? lastValue : valueOf(last, asked.isFloat, asked.hint),
     sum: total === null ? null : valueOf(total, isOfFloats, hintOfSum(total)),
@@ -60,12 +65,11 @@ const bucketsOf = ({ positive, negative }: FloatHistogram): number =>
   positive.indexes.length + negative.indexes.length;
 const boundsOf = ({ customBounds }: FloatHistogram): number => customBounds.length;
 
-/** Pairs of buckets become one. Of the coarsest schema there are fewer than a window has room for. */
-function coarser(histogram: FloatHistogram): FloatHistogram {
+/** Pairs of buckets become one; null where there is no coarser schema. */
+function coarser(histogram: FloatHistogram): FloatHistogram | null {
   const { schema, customBounds, positive } = histogram;
   if (schema !== customSchema) {
-    if (schema === schemaMin) throw new RangeError('the coarsest histogram has too many buckets');
-    return histogram.ofSchema(schema - 1).compact();
+    return schema === schemaMin ? null : histogram.ofSchema(schema - 1).compact();
   }
   // With the last bound, so that what is beyond it stays apart.
   const isKept = (bound: number): boolean => (customBounds.length - 1 - bound) % 2 === 0;
@@ -77,6 +81,24 @@ function coarser(histogram: FloatHistogram): FloatHistogram {
     return Math.floor(bound / 2);
   });
   return merged.compact();
+}
+
+/**
+ * Of the coarsest schema no number has so many buckets, but a client may say that it has: those furthest from 1 are put into
+ * the last that there is room for.
+ */
+function withFewer(histogram: FloatHistogram, bucketsMost: number): FloatHistogram {
+  const fewer = histogram.copy();
+  const most = Math.floor(bucketsMost / 2);
+  const cut = (buckets: Buckets): Buckets => {
+    const { indexes } = buckets;
+    if (indexes.length <= most) return buckets;
+    const outermost = indexes[most - 1]!;
+    return joined(buckets, (index) => Math.min(index, outermost));
+  };
+  fewer.positive = cut(fewer.positive);
+  fewer.negative = cut(fewer.negative);
+  return fewer.compact();
 }
 
 /** @param placeOf ascends with the index */

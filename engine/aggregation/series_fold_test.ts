@@ -268,6 +268,39 @@ test('windows have room for the largest histograms: they become coarser', () => 
   }
 });
 
+test('histograms that no number can be like are folded all the same', () => {
+  const sparse = (schema: number, bucketCount: number, first: number): Uint8Array =>
+    histogram({
+      schema,
+      count: bucketCount,
+      zeroCount: 0,
+      positive: {
+        indexes: Int32Array.from(
+          { length: bucketCount },
+          (_, i) => first + 1_000_000 * i - 2 ** 30,
+        ),
+        counts: new Float64Array(bucketCount).fill(1),
+      },
+    });
+  for (const values of [
+    [sparse(-4, 2_000, 0), sparse(-4, 2_000, 7)],
+    [sparse(-4, 2_140, 0)],
+    [sparse(8, 2_100, 0), sparse(8, 2_100, 500_000)],
+  ]) {
+    const rows = values.map((value, i) => ({ nanos: start + BigInt(i + 1) * second, value }));
+    const made = readTyped(apart([windowsOf(rows).chunks]).typed, allTimes).values;
+    checkTypedValue(made[0]!);
+    const { last, sum } = histogramWindowOfValue(made[0]!);
+    assert.equal(histogramOfValue(last).count, histogramOfValue(values.at(-1)!).count);
+    if (sum === null) continue;
+    const { positive, count } = histogramOfValue(sum);
+    assert.equal(
+      positive.counts.reduce((a, b) => a + b),
+      count,
+    );
+  }
+});
+
 test('what comes later in a long window counts, whichever stretches it comes in', () => {
   const hour = 60n * minute;
   const first = { nanos: start + hour, value: histogram() };

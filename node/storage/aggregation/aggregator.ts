@@ -76,6 +76,7 @@ interface Work extends Source {
   readonly slice: ShardSlice;
   readonly key: SliceKey;
   readonly completeFromNanos: bigint;
+  readonly dropped: { readonly of: NamespaceState; readonly fromNanos: bigint } | null;
   readonly madeOf: MadeOf;
   readonly deletions: number;
   readonly sets: RuleSetsOverTime;
@@ -250,6 +251,7 @@ export class Aggregator {
           of,
           raw,
           completeFromNanos,
+          dropped: work.dropped,
           kept: new KeptWindows(work.sets, target, slice),
           pace,
         },
@@ -375,8 +377,20 @@ export class Aggregator {
     }
     // Also of what failed: what it lacks comes from others, or never.
     if (!this.#isTimeToRemake(key, used)) return null;
-    const work = { ...chosen, target, slice, key, completeFromNanos, deletions, sets, rules };
-    return { ...work, madeOf: madeOf([chosen, ...others]) };
+    const [aside] = beside;
+    return {
+      ...chosen,
+      target,
+      slice,
+      key,
+      completeFromNanos,
+      dropped:
+        aside === undefined ? null : { of: aside.namespace, fromNanos: aside.expiredBeforeNanos },
+      deletions,
+      sets,
+      rules,
+      madeOf: madeOf([chosen, ...others]),
+    };
   }
 
   /** Namespaces beside the one that is used of which each has all rows of a range, for good as far as anybody can tell. */

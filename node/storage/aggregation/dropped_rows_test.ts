@@ -66,3 +66,27 @@ test('windows stay when the dropped rows that they were made of are gone', async
   assert.equal(world.aggregator.counts.slices, slices, 'nothing is made of less than it was');
   assert.deepEqual(sorted(await world.windows()), before);
 });
+
+test('no window is made of dropped rows of which some are gone', async () => {
+  const world = await World.open(12n * hour, { dropped: { retentionPeriodNanos: 200n * hour } });
+  await world.write(rowsOf('kept', day + second, 3_000));
+  await world.drop(rowsOf('dropped', day + second, 3_000));
+  await world.flush();
+  const dropped = world.database.namespaces.get(droppedNamespace)!;
+  const past = day + 6n * hour;
+  dropped.expiredBeforeNanos = past;
+  for (const file of dropped.files.all(null)) {
+    if (file.endNanos <= past) dropped.files.retire(file, 'delete');
+  }
+  await world.run();
+  const windows = await world.windows();
+  const endsOf = (host: string): bigint[] =>
+    windows.get(`x,${host}`)!.map(({ endNanos }) => (endNanos - day) / hour);
+  assert.deepEqual(endsOf('kept').slice(0, 2), [12n, 24n]);
+  assert.equal(endsOf('dropped')[0], 24n);
+  const all = sorted(await world.windows()).flatMap(([, each]) => each);
+  const wanted = sorted(world.expected(12n * hour)).flatMap(([, each]) => each);
+  for (const window of all) {
+    assert.ok(wanted.some((each) => each.rows === window.rows && each.sum === window.sum));
+  }
+});

@@ -39,6 +39,8 @@ export interface SliceOptions {
   readonly raw: readonly { readonly namespace: NamespaceState; readonly file: BlockFile }[];
   /** Rows before this are not all there: windows that would need them are not made. */
   readonly completeFromNanos: bigint;
+  /** The same of rows that rules drop, and whose these are; null where there are none. */
+  readonly dropped: { readonly of: NamespaceState; readonly fromNanos: bigint } | null;
   readonly kept: KeptWindows;
   readonly pace: Pace;
 }
@@ -127,6 +129,15 @@ function stretchesOf({ startNanos, endNanos }: Slice, files: readonly BlockFile[
     });
 }
 
+/** The end of the first window of a slice of which all rows may be there. */
+function firstWhole(slice: Slice, resolutionNanos: bigint, completeFromNanos: bigint): bigint {
+  let { startNanos } = slice;
+  while (rawRangeOf({ ...slice, startNanos }, resolutionNanos).startNanos < completeFromNanos) {
+    startNanos += resolutionNanos;
+  }
+  return startNanos;
+}
+
 /** The series of a slice with their windows. */
 class SliceSource implements VolumeSource, AsyncDisposable {
   series = 0;
@@ -137,6 +148,8 @@ class SliceSource implements VolumeSource, AsyncDisposable {
   readonly #signal: AbortSignal;
   /** Of the slice, windows of which all rows are there. */
   readonly #wholeSlice: Slice;
+  /** The first end of a window of which all rows are there that rules drop. */
+  readonly #droppedStartNanos: bigint;
   /** Of the rows that windows are made of. */
   readonly #range: Slice;
   readonly #windowsMax: number;
@@ -153,13 +166,11 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     this.#parts = parts;
     this.#options = options;
     this.#signal = signal;
-    const { namespace, slice, resolutionNanos, completeFromNanos } = options;
+    const { namespace, slice, resolutionNanos, completeFromNanos, dropped } = options;
     this.#truncations = namespace.truncations;
-    let { startNanos } = slice;
-    // The first window of which all rows may be there.
-    while (rawRangeOf({ ...slice, startNanos }, resolutionNanos).startNanos < completeFromNanos) {
-      startNanos += resolutionNanos;
-    }
+    const startNanos = firstWhole(slice, resolutionNanos, completeFromNanos);
+    this.#droppedStartNanos =
+      dropped === null ? startNanos : firstWhole(slice, resolutionNanos, dropped.fromNanos);
     this.#wholeSlice = { ...slice, startNanos };
     this.#range = rawRangeOf(this.#wholeSlice, resolutionNanos);
     const files = options.raw.map(({ file }) => file);
@@ -214,7 +225,7 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     for (const [i, place] of places.entries()) {
       if (place < raw.length) this.#rawParts[place] = parts[i];
     }
-    const kept = this.#options.kept.of(name.tags);
+    const kept = this.#wholeOf(this.#options.kept.of(name.tags));
     // Those that were made before stay: they are not to be had back when rules say so again.
     if (kept.length === 0 && before.length === 0) return noBytes;
     await this.#foldParts(kept);
@@ -228,6 +239,23 @@ class SliceSource implements VolumeSource, AsyncDisposable {
       return this.#deleted.chunks(fold, before, ranges, resolutionNanos);
     }
     return windows === 0 ? noBytes : fold.chunks();
+  }
+
+  /** Of a series that has dropped rows, without windows of which some of these are gone. */
+  #wholeOf(kept: readonly Slice[]): readonly Slice[] {
+    const { raw, dropped } = this.#options;
+    const start = this.#droppedStartNanos;
+    if (dropped === null || start <= this.#wholeSlice.startNanos) return kept;
+    const hasDropped = this.#rawParts.some(
+      (part, place) => part !== undefined && raw[place]!.namespace === dropped.of,
+    );
+    if (!hasDropped) return kept;
+    return kept
+      .filter(({ endNanos }) => endNanos > start)
+      .map(({ startNanos, endNanos }) => ({
+        startNanos: startNanos > start ? startNanos : start,
+        endNanos,
+      }));
   }
 
   /** Of each stretch the filesets that have it alone: a long window has rows in hundreds. */
