@@ -17,7 +17,7 @@ import {
   metadataCompanion,
   metadataNamespace,
 } from '#cluster/namespaces/companions.ts';
-import { droppedCompanion } from '#cluster/namespaces/dropped.ts';
+import { droppedCompanion, droppedRetentionNanos } from '#cluster/namespaces/dropped.ts';
 import { promiseNamespaces, type PromiseTarget } from '#cluster/admin/promises.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import {
@@ -218,6 +218,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       samples: () => readable.list,
       windows: () => readable.resolutions,
       dropped: () => (dropped.isReady ? ingestNamespaceOf(dropped.namespace!) : null),
+      madeAfterNanos: () => droppedRetentionNanos(topology.view.namespaces),
     },
     selectMetrics(options.metrics),
     turningOf,

@@ -14,27 +14,42 @@ const droppedWindowsMin = 3n;
 /** From when windows of them can be made until they have to be: nodes may be away, and slices are of half a day. */
 const droppedMarginNanos = 48n * hourNanos;
 
-/** @param registry whose samples they are, and whose windows are made of them */
-export function droppedCompanion(registry: NamespaceRegistry): Namespace {
-  const buffers = readySamples(registry).map(({ options }) => options.retentionOptions);
-  const longest = (nanos: readonly bigint[]): bigint => nanos.reduce((a, b) => (b > a ? b : a), 0n);
+const longest = (nanos: readonly bigint[]): bigint => nanos.reduce((a, b) => (b > a ? b : a), 0n);
+
+/**
+ * How long after its time a row may have to be there for windows to be made of it, whatever has kept nodes from that for a
+ * while.
+ */
+export function droppedRetentionNanos(registry: NamespaceRegistry): bigint {
+  const samples = readySamples(registry).map(({ options }) => options.retentionOptions);
   const resolutions = [...registry.values()].map(
     (namespace) => aggregationOf(namespace)?.resolutionNanos ?? 0n,
   );
-  const bufferPastNanos = longest(buffers.map(({ bufferPastNanos: nanos }) => nanos));
-  const bufferFutureNanos = longest(buffers.map(({ bufferFutureNanos: nanos }) => nanos));
-  const samplesBlockNanos = longest(buffers.map(({ blockSizeNanos }) => blockSizeNanos));
   // A slice is due when the blocks of samples that it needs are closed.
-  const dueNanos = samplesBlockNanos + bufferPastNanos + longest(resolutions);
-  const retentionNanos = longest([
+  const dueNanos =
+    longest(samples.map(({ blockSizeNanos }) => blockSizeNanos)) +
+    longest(samples.map(({ bufferPastNanos }) => bufferPastNanos)) +
+    longest(resolutions);
+  return longest([
     droppedRetentionNanosMin,
     dueNanos + droppedMarginNanos,
     ...resolutions.map((resolution) => droppedWindowsMin * resolution),
   ]);
+}
+
+/** @param registry whose samples they are, and whose windows are made of them */
+export function droppedCompanion(registry: NamespaceRegistry): Namespace {
+  const samples = readySamples(registry).map(({ options }) => options.retentionOptions);
+  const bufferPastNanos = longest(samples.map(({ bufferPastNanos: nanos }) => nanos));
+  const bufferFutureNanos = longest(samples.map(({ bufferFutureNanos: nanos }) => nanos));
+  const retentionNanos = droppedRetentionNanos(registry);
   const suiting = blockSizeForRetention(retentionNanos);
   // Blocks of samples are longer than their buffers.
   const isLonger = suiting > bufferPastNanos && suiting > bufferFutureNanos;
-  return companion(droppedNamespace, retentionNanos, isLonger ? suiting : samplesBlockNanos, {
+  const blockSizeNanos = isLonger
+    ? suiting
+    : longest(samples.map(({ blockSizeNanos: nanos }) => nanos));
+  return companion(droppedNamespace, retentionNanos, blockSizeNanos, {
     bufferPastNanos,
     bufferFutureNanos,
   });

@@ -69,6 +69,8 @@ export interface StoredNamespaces {
   readonly windows: () => readonly WindowsNamespace[];
   /** Rows that rules drop, of which windows are made; null while there is none. */
   readonly dropped: () => Pick<ReadableNamespace, 'name' | 'retentionNanos'> | null;
+  /** So long after their end windows are made, whatever has kept nodes from it for a while. */
+  readonly madeAfterNanos: () => bigint;
 }
 
 /** A namespace whose values are messages, as it is stored. */
@@ -373,13 +375,14 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     const { places, samplesFromMillis } = timeline;
     const dropped = places === null ? null : this.#stored.dropped();
     const samplesFromNanos = BigInt(samplesFromMillis) * nanosPerMilli;
-    const droppedFromNanos =
-      dropped === null ? samplesFromNanos : this.#clock.nowNanos() - dropped.retentionNanos;
+    const nowNanos = this.#clock.nowNanos();
+    const madeNanos = nowNanos - this.#stored.madeAfterNanos();
+    const droppedFromNanos = dropped === null ? madeNanos : nowNanos - dropped.retentionNanos;
     const samples = new SamplesSource(this.#setup, ofFloats, this.#clock);
     return {
-      fromNanos: greater(samplesFromNanos, droppedFromNanos),
+      fromNanos: [samplesFromNanos, madeNanos, droppedFromNanos].reduce(greater),
       resolutionNanos: BigInt(of.resolutionMillis) * nanosPerMilli,
-      nowNanos: this.#clock.nowNanos(),
+      nowNanos,
       within: (range) => {
         const kept = places?.kept(of, range) ?? null;
         const some = kept === null ? restriction : keptOf(kept, restriction);

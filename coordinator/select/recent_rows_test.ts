@@ -6,7 +6,15 @@ import { RuleSetStore } from '#cluster/aggregation_rules/sets/store.ts';
 import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { encodeTags } from '#lib/tags.ts';
+import { Metrics } from '#lib/metrics.ts';
+import { Turns } from '#lib/turns/turns.ts';
+import type { FetchOptions } from '#cluster/session/types.ts';
+import { emptyBundle } from '#engine/codec/series_bundle.ts';
+import type { Turning } from '#engine/aside/aside.ts';
 import { nowSeconds, testCluster, TestCoordinator } from '../coordinator_testing.ts';
+import { Fanout } from './fanout.ts';
+import { selectMetrics } from './metrics.ts';
+import type { ReadSession } from './namespace_source.ts';
 import { makeWindows } from '../windows_testing.ts';
 
 const day = 86_400;
@@ -149,4 +157,49 @@ test('what somebody has written by its name is read beside windows of recent tim
     ],
   );
   assert.deepEqual(Object.fromEntries(found), { rows: '1', hand: '7' });
+});
+
+test('of samples that are kept for long only those are read of which nodes may have made no windows yet', async () => {
+  const now = 1_700_000_000n * 1_000_000_000n;
+  const hourNanos = 3_600_000_000_000n;
+  const asked: string[] = [];
+  const session = {
+    fetch: async ({ namespace, startNanos, endNanos }: FetchOptions) => {
+      const hours = (nanos: bigint): bigint => (nanos - now) / hourNanos;
+      asked.push(`${namespace} ${hours(startNanos)} to ${hours(endNanos)}`);
+      return { bundle: emptyBundle, exhaustive: true, warnings: [] };
+    },
+  } as unknown as ReadSession;
+  const fanout = new Fanout(
+    session,
+    {
+      samples: () => [
+        {
+          name: 'default',
+          retentionNanos: 360n * hourNanos,
+          schemas: null,
+          completeSinceNanos: 0n,
+        },
+      ],
+      windows: () => [
+        {
+          name: 'coarse',
+          takesAll: true,
+          retentionNanos: 9_000n * hourNanos,
+          resolutionNanos: hourNanos,
+          completeSinceNanos: 0n,
+        },
+      ],
+      dropped: () => null,
+      madeAfterNanos: () => 72n * hourNanos,
+    },
+    selectMetrics(new Metrics()),
+    () => ({ work: Turns.of(realEnv.clock).begin(never) }) as Turning,
+    { nowNanos: () => now },
+  );
+  const range = { startNanos: now - 480n * hourNanos, endNanos: now };
+  const limits = { seriesMax: 0, requireExhaustive: false };
+  const windows = { namespace: 'coarse', column: 'max' } as const;
+  await fanout.select([], range, limits, never, windows);
+  assert.deepEqual(asked.sort(), ['coarse -480 to -70', 'coarse -70 to 0', 'default -71 to 0']);
 });
