@@ -69,6 +69,8 @@ export class DroppedRows {
     const past = Number(era.endNanos / unit);
     let others = 0;
     let found: Uint8Array | null = null;
+    let isAsideThere: boolean | null = null;
+    const earlier = new EarlierPlaces(sets, series);
     for (let row = 0; row < rowCount; row++) {
       const slot = slots[row]!;
       // It belongs to another series by now, so that nobody can tell, and the row is refused for that.
@@ -77,8 +79,9 @@ export class DroppedRows {
       const place =
         time > first && time <= past
           ? this.#placeNow(era, slot, generations[row]!, series)
-          : placeAt(sets, timestamps[row]! * unit, slot, series);
-      if (place === rowPlace.kept || (place === rowPlace.aside && !hasAside())) continue;
+          : earlier.of(slot, timestamps[row]! * unit);
+      if (place === rowPlace.kept) continue;
+      if (place === rowPlace.aside && !(isAsideThere ??= hasAside())) continue;
       found ??= new Uint8Array(rowCount);
       found[row] = place;
       others += 1;
@@ -129,6 +132,38 @@ export class DroppedRows {
     const generations = new Uint32Array(length);
     generations.set(this.#generations);
     [this.#places, this.#generations] = [places, generations];
+  }
+}
+
+/** Places of rows of other times than now: those of one body, of each series those of one stretch of rules. */
+class EarlierPlaces {
+  readonly #sets: RuleSetsOverTime;
+  readonly #series: Series;
+  readonly #known = new Map<
+    number,
+    { readonly startNanos: bigint; readonly endNanos: bigint; readonly place: RowPlace }
+  >();
+
+  constructor(sets: RuleSetsOverTime, series: Series) {
+    this.#sets = sets;
+    this.#series = series;
+  }
+
+  of(slot: number, nanos: bigint): RowPlace {
+    const known = this.#known.get(slot);
+    if (known !== undefined && nanos > known.startNanos && nanos <= known.endNanos) {
+      return known.place;
+    }
+    let startNanos = beforeAllTime;
+    let endNanos = afterAllTime;
+    for (const rules of this.#sets.all) {
+      const era = rules.around(nanos - 1n);
+      if (era.startNanos > startNanos) startNanos = era.startNanos;
+      if (era.endNanos < endNanos) endNanos = era.endNanos;
+    }
+    const place = placeAt(this.#sets, nanos, slot, this.#series);
+    this.#known.set(slot, { startNanos, endNanos, place });
+    return place;
   }
 }
 
