@@ -189,6 +189,11 @@ const millisOf = (nanos: bigint): number => Number(nanos / nanosPerMilli);
 /** Windows that an instant selector looks back, at least. */
 const windowsOfLook = 2;
 
+/** How far back the last window of a series is looked for. */
+function lookNanosOf({ resolutionMillis }: Resolution): bigint {
+  return BigInt(windowsOfLook * resolutionMillis) * nanosPerMilli;
+}
+
 /** What windows of a namespace are made of that nodes have not made yet. */
 type RecentRowsOf = (namespace: string, restriction: Restriction | null) => RecentRows | null;
 type NamesSource = Pick<SeriesSource, 'series' | 'labelNames' | 'labelValues'>;
@@ -234,7 +239,13 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
       return this.#samples.selectAny(matcherLists, range, limits, signal);
     }
     const sources = [null, ...timeline.resolutions];
-    const parts = timeline.places.parts(matcherLists, askedIn(within64Bits(range), sources));
+    const asked = within64Bits(range);
+    const rangeOf = (of: Resolution | null): SelectRange =>
+      of === null ? asked : { ...asked, startNanos: asked.startNanos - lookNanosOf(of) };
+    const parts = timeline.places.parts(
+      matcherLists,
+      sources.flatMap((of) => askedIn(rangeOf(of), [of])),
+    );
     return this.#joined(
       limits,
       signal,
@@ -243,7 +254,7 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
           of === null
             ? this.#samples.restrictedTo(restriction)
             : this.#windows(of, 'last', restriction);
-        return source.selectAny(matcherLists, range, limits, signal);
+        return source.selectAny(matcherLists, rangeOf(of), limits, signal);
       }),
     );
   }
@@ -343,9 +354,7 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
     const parts = partsThroughout(this.#timeline, matcherLists, within64Bits(range));
     return parts.flatMap(({ of, restriction, range }) => {
       if (of === null) return [ask(this.#samples.restrictedTo(restriction), range)];
-      // As far back as a selector looks for its last window.
-      const lookNanos = BigInt(windowsOfLook * of.resolutionMillis) * nanosPerMilli;
-      const part = { ...range, startNanos: range.startNanos - lookNanos };
+      const part = { ...range, startNanos: range.startNanos - lookNanosOf(of) };
       const made = new NamespaceSource(this.#setup, of.namespace, 'windows', restriction);
       // Of samples there is a part of its own; what is dropped has windows alone.
       const recent = this.#recentRows(of.namespace, restriction);
