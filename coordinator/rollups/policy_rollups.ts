@@ -19,7 +19,7 @@ import type { FloatsOfSeries, RowsRange } from './rows.ts';
 
 const secondNanos = 1_000_000_000n;
 const minuteNanos = 60n * secondNanos;
-/** Windows that are made of one reading of rows. */
+/** Windows that are made of one reading of rows; fewer when that has failed. */
 const windowsAtOnceMax = 60n;
 /** Sums of before this time are not looked for: a counter that was away for so long begins again. */
 const sumsBackNanos = 60n * minuteNanos;
@@ -91,6 +91,7 @@ export class PolicyRollups {
   readonly #routes: SeriesRoutes;
   #final: Frontier | null = null;
   #early: Frontier | null = null;
+  #windowsAtOnce = windowsAtOnceMax;
   /** Windows after the final ones go on from others than these. */
   #isBehind = false;
   /** Of windows that are not final: values by their series, which are objects that stay while rules do. */
@@ -120,6 +121,18 @@ export class PolicyRollups {
    * @returns whether more is due
    */
   async advance(moment: RollupMoment, signal: AbortSignal): Promise<boolean> {
+    try {
+      const isMoreDue = await this.#advance(moment, signal);
+      this.#windowsAtOnce = lesser(windowsAtOnceMax, 2n * this.#windowsAtOnce);
+      return isMoreDue;
+    } catch (error) {
+      // Perhaps it were too many for the time that there is.
+      this.#windowsAtOnce = greater(1n, this.#windowsAtOnce / 2n);
+      throw error;
+    }
+  }
+
+  async #advance(moment: RollupMoment, signal: AbortSignal): Promise<boolean> {
     const { resolutionNanos } = this.policy;
     const lateness = latenessNanos(resolutionNanos);
     if (this.#final === null || this.#early === null) await this.#takeOver(moment, signal);
@@ -184,7 +197,7 @@ export class PolicyRollups {
     signal: AbortSignal,
   ): Promise<boolean> {
     const early = this.#early!;
-    const most = early.endNanos + windowsAtOnceMax * this.policy.resolutionNanos;
+    const most = early.endNanos + this.#windowsAtOnce * this.policy.resolutionNanos;
     const endNanos = dueNanos < most ? dueNanos : most;
     if (endNanos <= early.endNanos) return false;
     // A copy, for what fails is made again.
@@ -205,7 +218,7 @@ export class PolicyRollups {
   async #advanceFinal(dueNanos: bigint, moment: RollupMoment, signal: AbortSignal): Promise<void> {
     const { resolutionNanos } = this.policy;
     const final = this.#final!;
-    const most = final.endNanos + windowsAtOnceMax * resolutionNanos;
+    const most = final.endNanos + this.#windowsAtOnce * resolutionNanos;
     const early = this.#early!;
     const endNanos = [dueNanos, most, early.endNanos].reduce((a, b) => (b < a ? b : a));
     if (endNanos <= final.endNanos) return;
@@ -216,7 +229,7 @@ export class PolicyRollups {
     if (this.#isBehind) {
       const again = reduce.copy();
       for (let from = endNanos; from < early.endNanos; ) {
-        const to = from + windowsAtOnceMax * resolutionNanos;
+        const to = from + this.#windowsAtOnce * resolutionNanos;
         const past = to < early.endNanos ? to : early.endNanos;
         await this.#corrected(from, past, again, moment, signal);
         from = past;
@@ -333,6 +346,8 @@ export function isSamePolicy(a: StoragePolicy, b: StoragePolicy): boolean {
 }
 
 const floorTo = (nanos: bigint, step: bigint): bigint => nanos - (nanos % step);
+const lesser = (a: bigint, b: bigint): bigint => (a < b ? a : b);
+const greater = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
 /** What follows a value in its window, as the 0 of `Reset`, follows from it. */
 function valuesOf(endNanos: bigint, rows: readonly ReducedRow[]): ReadonlyMap<Tags, number> {

@@ -34,8 +34,10 @@ const lookMillis = 1_000;
 const leaseSeconds = 10;
 /** Until the next attempt, where somebody else leads or something has failed. */
 const pauseMillis = 5_000;
-/** Of a reading, and of a writing. */
-const stepMillisMax = 60_000;
+/** For some windows of a policy. */
+const stepMillisMax = 300_000;
+/** How often it is told that they cannot be made. */
+const tellMillis = 60_000;
 const secondNanos = 1_000_000_000n;
 
 /** An aggregated namespace. */
@@ -48,6 +50,7 @@ export class Rollups implements AsyncDisposable {
   readonly #options: RollupsOptions;
   readonly #stop = new AbortController();
   #running: Promise<void> = Promise.resolve();
+  #toldMillis = Number.NEGATIVE_INFINITY;
 
   constructor(options: RollupsOptions) {
     this.#options = options;
@@ -69,7 +72,11 @@ export class Rollups implements AsyncDisposable {
         if (signal.aborted) return;
         if (!(error instanceof TsdbError)) throw error;
         metrics.failures.increase(1);
-        log.warn({ error: messageOf(error) }, 'rollups are not made yet');
+        const nowMillis = env.clock.monotonicMillis();
+        if (nowMillis - this.#toldMillis >= tellMillis) {
+          this.#toldMillis = nowMillis;
+          log.warn({ error: messageOf(error) }, 'rollups are not made yet');
+        }
       } finally {
         metrics.leads.set(0);
       }
