@@ -46,6 +46,14 @@ interface Target {
   readonly policy: StoragePolicy;
 }
 
+/** What a leader knows, for as long as it is one. */
+interface Leading {
+  readonly policies: Map<string, PolicyRollups>;
+  readonly leadership: Leadership;
+  /** Aborts when somebody else leads. */
+  readonly replaced: AbortController;
+}
+
 export class Rollups implements AsyncDisposable {
   readonly #options: RollupsOptions;
   readonly #stop = new AbortController();
@@ -62,7 +70,7 @@ export class Rollups implements AsyncDisposable {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { env, log, metrics } = this.#options;
+    const { env, metrics } = this.#options;
     while (!signal.aborted) {
       let wait = pauseMillis;
       try {
@@ -71,17 +79,21 @@ export class Rollups implements AsyncDisposable {
       } catch (error) {
         if (signal.aborted) return;
         if (!(error instanceof TsdbError)) throw error;
-        metrics.failures.increase(1);
-        const nowMillis = env.clock.monotonicMillis();
-        if (nowMillis - this.#toldMillis >= tellMillis) {
-          this.#toldMillis = nowMillis;
-          log.warn({ error: messageOf(error) }, 'rollups are not made yet');
-        }
+        this.#tell(error);
       } finally {
         metrics.leads.set(0);
       }
       await env.clock.sleep(wait, signal).catch(() => {});
     }
+  }
+
+  #tell(error: TsdbError): void {
+    const { env, log, metrics } = this.#options;
+    metrics.failures.increase(1);
+    const nowMillis = env.clock.monotonicMillis();
+    if (nowMillis - this.#toldMillis < tellMillis) return;
+    this.#toldMillis = nowMillis;
+    log.warn({ error: messageOf(error) }, 'rollups are not made yet');
   }
 
   /** Returns when somebody else leads, or when this process does no longer. */
@@ -99,26 +111,31 @@ export class Rollups implements AsyncDisposable {
     log.info({}, 'this process makes rollups');
     metrics.leads.set(1);
     const leadership = { key, createRevision: revision };
-    const signal = AbortSignal.any([stop, lease.lost]);
+    const replaced = new AbortController();
+    const signal = AbortSignal.any([stop, lease.lost, replaced.signal]);
     const policies = new Map<string, PolicyRollups>();
     while (!signal.aborted) {
       const targets = this.#targets();
       if (targets.length === 0) return;
-      let isMoreDue = false;
+      let wait = lookMillis;
       for (const target of targets) {
-        if (await this.#advance(target, policies, leadership, signal)) isMoreDue = true;
+        try {
+          const call = { policies, leadership, replaced };
+          if (await this.#advance(target, call, signal)) wait = 0;
+        } catch (error) {
+          if (signal.aborted || !(error instanceof TsdbError)) throw error;
+          // Others go on, and this one from where it was.
+          this.#tell(error);
+          wait = pauseMillis;
+        }
       }
-      if (!isMoreDue) await env.clock.sleep(lookMillis, signal).catch(() => {});
+      if (wait > 0) await env.clock.sleep(wait, signal).catch(() => {});
     }
   }
 
   /** @returns whether more is due */
-  async #advance(
-    { name, policy }: Target,
-    policies: Map<string, PolicyRollups>,
-    leadership: Leadership,
-    signal: AbortSignal,
-  ): Promise<boolean> {
+  async #advance({ name, policy }: Target, call: Leading, signal: AbortSignal): Promise<boolean> {
+    const { policies } = call;
     const { env, log, topology, rules, session, metrics } = this.#options;
     const { sets, knownNanos } = rules.known;
     const rows = new RollupRows({ session, topology, clock: env.clock });
@@ -127,7 +144,7 @@ export class Rollups implements AsyncDisposable {
     const key = `${name} ${policy.resolutionNanos}:${policy.retentionNanos}`;
     let rollups = policies.get(key);
     if (rollups === undefined) {
-      const storage = this.#storageOf({ name, policy }, rows, leadership);
+      const storage = this.#storageOf({ name, policy }, rows, call);
       policies.set(key, (rollups = new PolicyRollups(policy, storage, env.clock, log)));
     }
     const before = { ...rollups.counts };
@@ -154,7 +171,11 @@ export class Rollups implements AsyncDisposable {
     return isMoreDue;
   }
 
-  #storageOf({ name, policy }: Target, rows: RollupRows, leadership: Leadership): RollupStorage {
+  #storageOf(
+    { name, policy }: Target,
+    rows: RollupRows,
+    { leadership, replaced }: Leading,
+  ): RollupStorage {
     const { kv, cluster, session, idScheme } = this.#options;
     const marks = new RollupMarks(kv, cluster);
     const stored = new StoredRollups(session, name, idScheme);
@@ -165,7 +186,8 @@ export class Rollups implements AsyncDisposable {
       finalEnd: (signal) => marks.read(policy, signal),
       noteFinalEnd: async (endNanos, signal) => {
         if (await marks.write(policy, endNanos, leadership, signal)) return;
-        throw new TsdbError('UNAVAILABLE', 'somebody else makes rollups by now');
+        replaced.abort(new TsdbError('UNAVAILABLE', 'somebody else makes rollups by now'));
+        throw replaced.signal.reason;
       },
     };
   }
