@@ -117,15 +117,6 @@ test('what rules drop is found in windows of its newest rows, by value and by na
   const chosen = { 'tsdb-metrics-type': 'aggregated', 'tsdb-storage-policy': '1h:720h' };
   assert.deepEqual(await values('sum_over_time(m{probe=""}[10h])', chosen), { yes: '24', no: '3' });
   await write({ env: 'dev', kept: 'yes', only: 'windows' }, lastHour - 2 * hour, 1);
-  // Federation looks back as an instant selector does, for windows as far as two of them.
-  const late = { env: 'none', kept: 'yes', only: 'late' };
-  await write(late, lastHour - 30, 4);
-  const federated = await test.send(
-    'GET',
-    `/federate?match[]=${encodeURIComponent('m{only="late"}')}`,
-    undefined,
-  );
-  assert.match(federated.text, /^m\{.*only="late".*\} 4 \d+$/m);
   const range = `start=${lastHour - 5 * hour}&end=${lastHour - 90 * 60}`;
   assert.deepEqual(await answer(`label/only/values?${range}`), ['windows']);
   const series = await answer(`series?match[]=m{only="windows"}&${range}`);

@@ -239,13 +239,7 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
       return this.#samples.selectAny(matcherLists, range, limits, signal);
     }
     const sources = [null, ...timeline.resolutions];
-    const asked = within64Bits(range);
-    const rangeOf = (of: Resolution | null): SelectRange =>
-      of === null ? asked : { ...asked, startNanos: asked.startNanos - lookNanosOf(of) };
-    const parts = timeline.places.parts(
-      matcherLists,
-      sources.flatMap((of) => askedIn(rangeOf(of), [of])),
-    );
+    const parts = timeline.places.parts(matcherLists, askedIn(within64Bits(range), sources));
     return this.#joined(
       limits,
       signal,
@@ -254,7 +248,7 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
           of === null
             ? this.#samples.restrictedTo(restriction)
             : this.#windows(of, 'last', restriction);
-        return source.selectAny(matcherLists, rangeOf(of), limits, signal);
+        return source.selectAny(matcherLists, range, limits, signal);
       }),
     );
   }
