@@ -1,4 +1,6 @@
 /** An aggregated namespace of the fake node with windows in it, for tests of what is read beside samples. */
+import { changedRuleSet } from '#cluster/aggregation_rules/sets/sets_testing.ts';
+import { RuleSetStore } from '#cluster/aggregation_rules/sets/store.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import { staleBits } from '#engine/typed/histogram.ts';
 import { doubleOf } from '#engine/typed/typed_value.ts';
@@ -16,12 +18,14 @@ export interface TestWindow {
   readonly resets?: number;
 }
 
-/** Makes namespace "coarse", an hour for 30 days, and its windows by series. */
-export async function makeWindows(
+/** Makes an aggregated namespace of 30 days that is READY. @param all takes what no rule says something of */
+export async function makeAggregated(
   test: TestCoordinator,
-  all: readonly { readonly tags: Tags; readonly windows: readonly TestWindow[] }[],
+  name: string,
+  resolutionDuration: string,
+  all: boolean,
 ): Promise<void> {
-  const attributes = { resolutionDuration: '1h', downsampleOptions: { all: true } };
+  const attributes = { resolutionDuration, downsampleOptions: { all } };
   const options = {
     flushEnabled: true,
     retentionOptions: { retentionPeriodDuration: '720h', blockSizeDuration: '24h' },
@@ -33,12 +37,34 @@ export async function makeWindows(
   test.node.instanceId = test.topology.view.placement!.instances[0]!.id;
   for (const [url, body] of [
     ['/api/v1/services/tsdb/upgrade/finish', {}],
-    [path, { name: 'coarse', options }],
-    [`${path}/ready`, { name: 'coarse' }],
+    [path, { name, options }],
+    [`${path}/ready`, { name }],
   ] as const) {
     const answer = await test.post(url, body);
     if (answer.status !== 200) throw new Error(answer.text);
   }
+}
+
+/** Has all rules of a file hold from a time on, be it long ago. */
+export async function applyRules(
+  test: TestCoordinator,
+  file: object,
+  cutoverNanos: bigint = 1n,
+): Promise<void> {
+  let ids = 0;
+  await new RuleSetStore(test.kv, testCluster).update(
+    'default',
+    (set) => changedRuleSet(set, [cutoverNanos, file], () => `${cutoverNanos} ${ids++}`),
+    signal,
+  );
+}
+
+/** Makes namespace "coarse", an hour for 30 days, and its windows by series. */
+export async function makeWindows(
+  test: TestCoordinator,
+  all: readonly { readonly tags: Tags; readonly windows: readonly TestWindow[] }[],
+): Promise<void> {
+  await makeAggregated(test, 'coarse', '1h', true);
   // As one of a time in which the samples of before were still there.
   await new NamespaceStore(test.kv, testCluster).update(
     (registry) =>

@@ -1,13 +1,11 @@
 /** Rows that aggregation rules drop, through the API. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { withRules } from '#cluster/aggregation_rules/sets/set.ts';
-import { RuleSetStore } from '#cluster/aggregation_rules/sets/store.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
 import { rowOutcome } from '#cluster/node/service.ts';
 import { encodeRemoteWrite } from '#engine/write_decoder/remote_write_testing.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { nowSeconds, testCluster, TestCoordinator } from '../coordinator_testing.ts';
+import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
+import { applyRules } from '../windows_testing.ts';
 
 const writePath = '/api/v1/compat/remote/write';
 const never = new AbortController().signal;
@@ -20,31 +18,16 @@ async function until(what: string, isSo: () => Promise<boolean> | boolean): Prom
   assert.fail(`not in time: ${what}`);
 }
 
-/** Rules that hold since long ago. */
-async function applyRules(coordinator: TestCoordinator): Promise<void> {
-  const rules = {
-    mappingRules: [
-      { name: 'noise', filter: 'env:dev', drop: true },
-      {
-        name: 'slow',
-        filter: 'env:dev team:a',
-        storagePolicies: [{ resolution: '5m', retention: '90d' }],
-      },
-    ],
-  };
-  let ids = 0;
-  await new RuleSetStore(coordinator.kv, testCluster).update(
-    'default',
-    (set) =>
-      withRules(set, rulesOfFile(rules, ''), {
-        cutoverNanos: 1n,
-        nowMillis: 0,
-        by: '',
-        newId: () => `${ids++}`,
-      }),
-    never,
-  );
-}
+const rules = {
+  mappingRules: [
+    { name: 'noise', filter: 'env:dev', drop: true },
+    {
+      name: 'slow',
+      filter: 'env:dev team:a',
+      storagePolicies: [{ resolution: '5m', retention: '90d' }],
+    },
+  ],
+};
 
 const body = (millis: number): Uint8Array =>
   encodeRemoteWrite(
@@ -85,7 +68,7 @@ async function writeUntil(
 
 test('what rules drop is kept aside where windows are made of it, and else not at all', async () => {
   await using coordinator = await TestCoordinator.openReady();
-  await applyRules(coordinator);
+  await applyRules(coordinator, rules);
   // Until there is a namespace for them, rows that windows are made of stay with the others.
   const first = await writeUntil(
     coordinator,
@@ -121,7 +104,7 @@ test('what rules drop is kept aside where windows are made of it, and else not a
 
 test('rows that are refused are named, whichever namespace they went to', async () => {
   await using coordinator = await TestCoordinator.openReady();
-  await applyRules(coordinator);
+  await applyRules(coordinator, rules);
   const millis = await writeUntil(
     coordinator,
     'they have a namespace of their own',

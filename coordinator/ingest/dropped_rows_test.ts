@@ -1,12 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyRuleSet, type RuleSet, withRules } from '#cluster/aggregation_rules/sets/set.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
-import {
-  noRuleSets,
-  RulesOverTime,
-  RuleSetsOverTime,
-} from '#cluster/aggregation_rules/sets/over_time.ts';
+import { ruleSetsOf } from '#cluster/aggregation_rules/sets/sets_testing.ts';
+import { noRuleSets, type RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { DroppedRows, pickedRows } from './dropped_rows.ts';
 import type { BodyRows } from './parts.ts';
@@ -19,19 +14,12 @@ const keep = (filter: string): object => ({ name: `keep ${filter}`, filter, stor
 
 type Change = readonly [seconds: bigint, mappingRules: readonly object[]];
 
-function setsOf(...changes: readonly Change[]): RuleSetsOverTime {
-  let set: RuleSet = emptyRuleSet;
-  let ids = 0;
-  for (const [seconds, mappingRules] of changes) {
-    set = withRules(set, rulesOfFile({ mappingRules }, ''), {
-      cutoverNanos: start + seconds * second,
-      nowMillis: 0,
-      by: '',
-      newId: () => `${ids++}`,
-    });
-  }
-  return new RuleSetsOverTime(new Map([['default', new RulesOverTime(set)]]));
-}
+const setsOf = (...changes: readonly Change[]): RuleSetsOverTime =>
+  ruleSetsOf(
+    ...changes.map(
+      ([seconds, mappingRules]) => [start + seconds * second, { mappingRules }] as const,
+    ),
+  );
 
 const apps = 'abcdef';
 const tagsOf = (app: string) => [{ name: 'app', value: app }];

@@ -1,9 +1,7 @@
 /** Which process makes the rollups of a cluster. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
-import { RulesOverTime, RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
-import { emptyRuleSet, withRules } from '#cluster/aggregation_rules/sets/set.ts';
+import { ruleSetsOf } from '#cluster/aggregation_rules/sets/sets_testing.ts';
 import { type MemoryKv, MemoryKvStore } from '#cluster/kv/memory.ts';
 import { advanceStaging } from '#cluster/namespaces/changes.ts';
 import { registryOf } from '#cluster/namespaces/namespaces.ts';
@@ -28,24 +26,19 @@ const env: Env = {
   },
 };
 
-const set = withRules(
-  emptyRuleSet,
-  rulesOfFile(
-    {
-      rollupRules: [
-        {
-          name: 'all',
-          filter: 'app:*',
-          transforms: [{ rollup: { metricName: 'all', groupBy: ['app'], aggregations: ['Sum'] } }],
-          storagePolicies: [{ resolution: '1m', retention: '720h' }],
-        },
-      ],
-    },
-    '',
-  ),
-  { cutoverNanos: 1n, nowMillis: 0, by: '', newId: () => '' },
-);
-const sets = new RuleSetsOverTime(new Map([['default', new RulesOverTime(set)]]));
+const sets = ruleSetsOf([
+  1n,
+  {
+    rollupRules: [
+      {
+        name: 'all',
+        filter: 'app:*',
+        transforms: [{ rollup: { metricName: 'all', groupBy: ['app'], aggregations: ['Sum'] } }],
+        storagePolicies: [{ resolution: '1m', retention: '720h' }],
+      },
+    ],
+  },
+]);
 
 function namespaces() {
   const attributes = { resolutionDuration: '1m' };

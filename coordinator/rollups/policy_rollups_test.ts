@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ruleSetsOf } from '#cluster/aggregation_rules/sets/sets_testing.ts';
 import type { ReducedRow } from '#cluster/aggregation_rules/rollups/reduce.ts';
 import {
   rollupTwin,
   textOf,
   type TwinSeries,
 } from '#cluster/aggregation_rules/rollups/rollup_twin.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
-import { RulesOverTime, RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
-import { emptyRuleSet, withRules } from '#cluster/aggregation_rules/sets/set.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -60,13 +58,7 @@ const rules = {
     },
   ],
 };
-const set = withRules(emptyRuleSet, rulesOfFile(rules, ''), {
-  cutoverNanos: 1n,
-  nowMillis: 0,
-  by: '',
-  newId: () => '',
-});
-const sets = new RuleSetsOverTime(new Map([['default', new RulesOverTime(set)]]));
+const sets = ruleSetsOf([1n, rules]);
 
 interface TestRow {
   readonly nanos: bigint;

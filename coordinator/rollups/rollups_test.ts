@@ -1,11 +1,9 @@
 /** Rollups of a cluster, made by its coordinators and read through the API. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RuleSetStore } from '#cluster/aggregation_rules/sets/store.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
-import { withRules } from '#cluster/aggregation_rules/sets/set.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { nowSeconds, testCluster, TestCoordinator } from '../coordinator_testing.ts';
+import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
+import { applyRules, makeAggregated } from '../windows_testing.ts';
 
 const never = new AbortController().signal;
 
@@ -18,75 +16,38 @@ async function until<T>(what: string, ask: () => Promise<T | null>): Promise<T> 
   assert.fail(`not in time: ${what}`);
 }
 
-/** An aggregated namespace of windows of a minute that takes what rules name it for. */
-async function makeMinutes(test: TestCoordinator): Promise<void> {
-  const attributes = { resolutionDuration: '1m', downsampleOptions: { all: false } };
-  const options = {
-    flushEnabled: true,
-    retentionOptions: { retentionPeriodDuration: '720h', blockSizeDuration: '24h' },
-    indexOptions: { enabled: true, blockSizeDuration: '24h' },
-    aggregationOptions: { aggregations: [{ aggregated: true, attributes }] },
-  };
-  const path = '/api/v1/services/tsdb/namespace';
-  test.node.instanceId = test.topology.view.placement!.instances[0]!.id;
-  for (const [url, body] of [
-    ['/api/v1/services/tsdb/upgrade/finish', {}],
-    [path, { name: 'minutes', options }],
-    [`${path}/ready`, { name: 'minutes' }],
-  ] as const) {
-    const answer = await test.post(url, body);
-    assert.equal(answer.status, 200, answer.text);
-  }
-}
-
-async function applyRules(test: TestCoordinator): Promise<void> {
-  const storagePolicies = [{ resolution: '1m', retention: '720h' }];
-  const rules = {
-    mappingRules: [{ name: 'noise', filter: 'app:b', drop: true }],
-    rollupRules: [
-      {
-        name: 'total',
-        filter: '__name__:requests app:*',
-        transforms: [
-          { transform: { type: 'Increase' } },
-          {
-            rollup: {
-              metricName: '{{ .MetricName }}_by_app',
-              groupBy: ['app'],
-              aggregations: ['Sum'],
-            },
+const storagePolicies = [{ resolution: '1m', retention: '720h' }];
+const rules = {
+  mappingRules: [{ name: 'noise', filter: 'app:b', drop: true }],
+  rollupRules: [
+    {
+      name: 'total',
+      filter: '__name__:requests app:*',
+      transforms: [
+        { transform: { type: 'Increase' } },
+        {
+          rollup: {
+            metricName: '{{ .MetricName }}_by_app',
+            groupBy: ['app'],
+            aggregations: ['Sum'],
           },
-          { transform: { type: 'Add' } },
-        ],
-        storagePolicies,
-      },
-      {
-        name: 'numbers',
-        filter: '__name__:requests app:*',
-        transforms: [
-          { rollup: { metricName: 'rows', groupBy: [], aggregations: ['Count', 'Max'] } },
-        ],
-        storagePolicies,
-      },
-    ],
-  };
-  let ids = 0;
-  await new RuleSetStore(test.kv, testCluster).update(
-    'default',
-    (set) =>
-      withRules(set, rulesOfFile(rules, ''), {
-        cutoverNanos: 1n,
-        nowMillis: 0,
-        by: '',
-        newId: () => `${ids++}`,
-      }),
-    never,
-  );
-}
+        },
+        { transform: { type: 'Add' } },
+      ],
+      storagePolicies,
+    },
+    {
+      name: 'numbers',
+      filter: '__name__:requests app:*',
+      transforms: [{ rollup: { metricName: 'rows', groupBy: [], aggregations: ['Count', 'Max'] } }],
+      storagePolicies,
+    },
+  ],
+};
 
 test('rollups are made of samples and of what rules drop, and are found beside what they are of', async () => {
   await using test = await TestCoordinator.openReady();
-  await makeMinutes(test);
+  await makeAggregated(test, 'minutes', '1m', false);
   // Windows that have ended long enough ago to be made at once, and not so long ago as to be taken for final.
   const lastEnd = Math.floor(nowSeconds() / 60) * 60 - 120;
   const firstEnd = lastEnd - 240;
@@ -98,7 +59,7 @@ test('rollups are made of samples and of what rules drop, and are found beside w
       value += app === 'a' ? 1 : 5;
     }
   }
-  await applyRules(test);
+  await applyRules(test, rules);
   const at = async (query: string): Promise<Record<string, string>> => {
     const path = `/api/v1/query?query=${encodeURIComponent(query)}&time=${lastEnd}`;
     const { json, text } = await test.get(path);

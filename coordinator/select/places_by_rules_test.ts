@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyRuleSet, type RuleSet, withRules } from '#cluster/aggregation_rules/sets/set.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
-import { RulesOverTime, RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
+import { ruleSetsOf } from '#cluster/aggregation_rules/sets/sets_testing.ts';
 import { encodeTags, sortTags } from '#lib/tags.ts';
 import { PlacesByRules, type PlacedResolution } from './places_by_rules.ts';
 import type { Matcher, SeriesPart } from './storage.ts';
@@ -34,17 +32,9 @@ const policy = (of: PlacedResolution) => ({
 type Change = readonly [hours: number, file: object];
 
 function placesOf(...changes: readonly Change[]): PlacesByRules {
-  let set: RuleSet = emptyRuleSet;
-  let ids = 0;
-  for (const [hours, file] of changes) {
-    set = withRules(set, rulesOfFile(file, ''), {
-      cutoverNanos: BigInt(hours * hour) * nanosPerMilli,
-      nowMillis: 0,
-      by: '',
-      newId: () => `${ids++}`,
-    });
-  }
-  const sets = new RuleSetsOverTime(new Map([['default', new RulesOverTime(set)]]));
+  const sets = ruleSetsOf(
+    ...changes.map(([hours, file]) => [BigInt(hours * hour) * nanosPerMilli, file] as const),
+  );
   return new PlacesByRules(sets, [some, fine, coarse]);
 }
 

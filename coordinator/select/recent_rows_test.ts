@@ -1,9 +1,6 @@
 /** What is read from windows and is so recent that nodes have made none of it yet. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { withRules } from '#cluster/aggregation_rules/sets/set.ts';
-import { RuleSetStore } from '#cluster/aggregation_rules/sets/store.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { Metrics } from '#lib/metrics.ts';
@@ -11,11 +8,11 @@ import { Turns } from '#lib/turns/turns.ts';
 import type { FetchOptions } from '#cluster/session/types.ts';
 import { emptyBundle } from '#engine/codec/series_bundle.ts';
 import type { Turning } from '#engine/aside/aside.ts';
-import { nowSeconds, testCluster, TestCoordinator } from '../coordinator_testing.ts';
+import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
 import { Fanout } from './fanout.ts';
 import { selectMetrics } from './metrics.ts';
 import type { ReadSession } from './namespace_source.ts';
-import { makeWindows } from '../windows_testing.ts';
+import { applyRules, makeWindows } from '../windows_testing.ts';
 
 const day = 86_400;
 const never = new AbortController().signal;
@@ -49,26 +46,14 @@ test('what rules drop is found in windows of its newest rows, by value and by na
   await makeWindows(test, []);
   const hour = 3_600;
   const lastHour = Math.floor(nowSeconds() / hour) * hour;
-  const dropped = (cutoverSeconds: number, filter: string) =>
-    new RuleSetStore(test.kv, testCluster).update(
-      'default',
-      (set) => {
-        const storagePolicies = [{ resolution: '1h', retention: '720h' }];
-        const rules = {
-          mappingRules: [
-            { name: 'noise', filter, drop: true },
-            { name: 'kept', filter: `${filter} kept:yes`, storagePolicies },
-          ],
-        };
-        return withRules(set, rulesOfFile(rules, ''), {
-          cutoverNanos: BigInt(cutoverSeconds) * 1_000_000_000n,
-          nowMillis: 0,
-          by: '',
-          newId: () => `${cutoverSeconds}${Math.random()}`,
-        });
-      },
-      never,
-    );
+  const dropped = (cutoverSeconds: number, filter: string) => {
+    const storagePolicies = [{ resolution: '1h', retention: '720h' }];
+    const mappingRules = [
+      { name: 'noise', filter, drop: true },
+      { name: 'kept', filter: `${filter} kept:yes`, storagePolicies },
+    ];
+    return applyRules(test, { mappingRules }, BigInt(cutoverSeconds) * 1_000_000_000n);
+  };
   await dropped(1, 'env:dev');
   await dropped(lastHour - hour, 'env:none');
   const write = async (tags: object, seconds: number, value: number): Promise<void> => {

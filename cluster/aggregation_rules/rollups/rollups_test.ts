@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ruleSetsOf } from '../sets/sets_testing.ts';
 import { bitsOfDouble, doubleOf } from '#engine/typed/typed_value.ts';
 import { staleBits } from '#engine/typed/histogram.ts';
 import { encodeTags, sortTags } from '#lib/tags.ts';
-import { rulesOfFile } from '../sets/file.ts';
-import { RulesOverTime, RuleSetsOverTime } from '../sets/over_time.ts';
-import { emptyRuleSet, withRules } from '../sets/set.ts';
+import type { RuleSetsOverTime } from '../sets/over_time.ts';
 import { lookBackNanos, RollupMap, type WindowsRange } from './map.ts';
 import { RollupReduce } from './reduce.ts';
 import { SeriesRoutes } from './series_routes.ts';
@@ -17,19 +16,12 @@ const start = (1_700_000_000n / 600n) * 600n * second;
 const storagePolicies = [{ resolution: '1m', retention: '40h' }];
 const policy = { resolutionNanos: minute, retentionNanos: 2_400n * minute };
 
-function setsOf(...changes: readonly (readonly [number, readonly object[]])[]): RuleSetsOverTime {
-  let set = emptyRuleSet;
-  let ids = 0;
-  for (const [minutes, rollupRules] of changes) {
-    set = withRules(set, rulesOfFile({ rollupRules }, ''), {
-      cutoverNanos: start + BigInt(minutes) * minute,
-      nowMillis: 0,
-      by: '',
-      newId: () => `${ids++}`,
-    });
-  }
-  return new RuleSetsOverTime(new Map([['default', new RulesOverTime(set)]]));
-}
+const setsOf = (...changes: readonly (readonly [number, readonly object[]])[]): RuleSetsOverTime =>
+  ruleSetsOf(
+    ...changes.map(
+      ([minutes, rollupRules]) => [start + BigInt(minutes) * minute, { rollupRules }] as const,
+    ),
+  );
 
 const rule = (name: string, filter: string, ...transforms: readonly object[]): object => ({
   name,

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { encodeTags, sortTags } from '#lib/tags.ts';
 import { KeptWindows } from './kept_windows.ts';
-import { emptyRuleSet, type RuleSet, withRules } from './set.ts';
-import { rulesOfFile } from './file.ts';
+import { ruleSetOf } from './sets_testing.ts';
+import { type RuleSet } from './set.ts';
 import { RulesOverTime, RuleSetsOverTime } from './over_time.ts';
 
 const minute = 60_000_000_000n;
@@ -14,16 +14,8 @@ const drop = (filter: string): object => ({ name: 'drop', filter, drop: true });
 
 type Change = readonly [cutoverNanos: bigint, mappingRules: readonly object[]];
 
-function setOf(...changes: readonly Change[]): RuleSet {
-  let set = emptyRuleSet;
-  let ids = 0;
-  for (const [cutoverNanos, mappingRules] of changes) {
-    const newId = (): string => `${ids++}`;
-    const moment = { cutoverNanos, nowMillis: 0, by: '', newId };
-    set = withRules(set, rulesOfFile({ mappingRules }, ''), moment);
-  }
-  return set;
-}
+const setOf = (...changes: readonly Change[]): RuleSet =>
+  ruleSetOf(...changes.map(([nanos, mappingRules]) => [nanos, { mappingRules }] as const));
 
 test('ranges of windows are those of asking the rules of each window', () => {
   const resolutionNanos = 7n * minute;

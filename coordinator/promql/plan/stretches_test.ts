@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyRuleSet, withRules } from '#cluster/aggregation_rules/sets/set.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
-import { RulesOverTime, RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
+import { ruleSetsOf } from '#cluster/aggregation_rules/sets/sets_testing.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { PlacesByRules } from '../../select/places_by_rules.ts';
 import { lookbackOverWindows, rangeOverWindows, stretchesOf } from './stretches.ts';
@@ -59,29 +57,12 @@ test('a drop that has ended matters to the steps that look at its time, in each 
   });
   const coarse = resolutionOf('coarse', 24);
   const kept = { resolution: '24h', retention: '1000h' };
-  const changes: readonly (readonly [number, object])[] = [
-    [
-      24,
-      {
-        mappingRules: [
-          { name: 'x', filter: 'app:a', drop: true },
-          { name: 'y', filter: 'app:a', storagePolicies: [kept] },
-        ],
-      },
-    ],
-    [48, { mappingRules: [] }],
+  const rules = [
+    { name: 'x', filter: 'app:a', drop: true },
+    { name: 'y', filter: 'app:a', storagePolicies: [kept] },
   ];
-  let set = emptyRuleSet;
-  let ids = 0;
-  for (const [hours, file] of changes) {
-    set = withRules(set, rulesOfFile(file, ''), {
-      cutoverNanos: BigInt(hours * hour) * 1_000_000n,
-      nowMillis: 0,
-      by: '',
-      newId: () => `${ids++}`,
-    });
-  }
-  const sets = new RuleSetsOverTime(new Map([['default', new RulesOverTime(set)]]));
+  const at = (hours: number): bigint => BigInt(hours * hour) * 1_000_000n;
+  const sets = ruleSetsOf([at(24), { mappingRules: rules }], [at(48), { mappingRules: [] }]);
   const stretches = stretchesOf(
     { samplesFromMillis: 0, resolutions: [coarse], places: new PlacesByRules(sets, [coarse]) },
     { startMillis: 40 * hour, stepMillis: hour, stepCount: 100 },

@@ -1,12 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type RuleSet, emptyRuleSet, withRules } from '#cluster/aggregation_rules/sets/set.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
-import {
-  noRuleSets,
-  RulesOverTime,
-  RuleSetsOverTime,
-} from '#cluster/aggregation_rules/sets/over_time.ts';
+import { ruleSetsOf } from '#cluster/aggregation_rules/sets/sets_testing.ts';
+import { noRuleSets, type RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { day, hour, minute, rowsOf, second, sorted, World } from './aggregation_testing.ts';
 
@@ -17,20 +12,8 @@ const drop = (filter: string): object => ({ name: 'drop', filter, drop: true });
 
 type Change = readonly [cutoverNanos: bigint, mappingRules: readonly object[]];
 
-function setOf(...changes: readonly Change[]): RuleSet {
-  let set = emptyRuleSet;
-  let ids = 0;
-  for (const [cutoverNanos, mappingRules] of changes) {
-    const newId = (): string => `${ids++}`;
-    const moment = { cutoverNanos, nowMillis: 0, by: '', newId };
-    set = withRules(set, rulesOfFile({ mappingRules }, ''), moment);
-  }
-  return set;
-}
-
-function setsOf(...changes: readonly Change[]): RuleSetsOverTime {
-  return new RuleSetsOverTime(new Map([['default', new RulesOverTime(setOf(...changes))]]));
-}
+const setsOf = (...changes: readonly Change[]): RuleSetsOverTime =>
+  ruleSetsOf(...changes.map(([nanos, mappingRules]) => [nanos, { mappingRules }] as const));
 
 function known(...changes: readonly Change[]): World['known'] {
   return { sets: setsOf(...changes), knownNanos: realEnv.clock.nowNanos() };
@@ -99,7 +82,7 @@ test('a namespace that does not take all has what mapping rules name its policy 
 test('slices wait until all rules that hold in them are known, and for a quarter of the retention at most', async () => {
   const sets = setsOf([0n, [drop('host:a')]]);
   const now = realEnv.clock.nowNanos();
-  const old = { sets: new RuleSetsOverTime(new Map()), knownNanos: day };
+  const old = { sets: noRuleSets, knownNanos: day };
   const world = await World.open(5n * minute, { known: old });
   await world.write([...rowsOf('a', day + 12n * hour, 200), ...rowsOf('b', day + 12n * hour, 200)]);
   await world.flush();

@@ -4,9 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyRuleSet, withRules } from '#cluster/aggregation_rules/sets/set.ts';
-import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
-import { RulesOverTime, RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
+import { ruleSetsOf } from '#cluster/aggregation_rules/sets/sets_testing.ts';
 import { PromqlEngine } from '#coordinator/promql/engine.ts';
 import { noFeatures } from '#coordinator/promql/parse/features.ts';
 import { PlacesByRules } from '#coordinator/select/places_by_rules.ts';
@@ -58,33 +56,23 @@ const coarse = {
   policy: policyOf(60, 1000),
 };
 
-const rules = rulesOfFile(
-  {
-    mappingRules: [
-      { name: 'fine', filter: 'host:a', storagePolicies: [finePolicy] },
-      { name: 'gone', filter: 'host:b', drop: true },
-      { name: 'coarse', filter: 'host:b', storagePolicies: [coarsePolicy] },
-      { name: 'others', filter: '__name__:other host:*', drop: true },
-    ],
-    rollupRules: [
-      {
-        name: 'by team',
-        filter: 'host:*',
-        transforms: [{ rollup: { metricName: 'g_by_team', groupBy: ['team'] } }],
-        storagePolicies: [finePolicy],
-      },
-    ],
-  },
-  '',
-);
-let ids = 0;
-const set = withRules(emptyRuleSet, rules, {
-  cutoverNanos: BigInt(cutover) * nanosPerMilli,
-  nowMillis: 0,
-  by: '',
-  newId: () => `${ids++}`,
-});
-const sets = new RuleSetsOverTime(new Map([['default', new RulesOverTime(set)]]));
+const rules = {
+  mappingRules: [
+    { name: 'fine', filter: 'host:a', storagePolicies: [finePolicy] },
+    { name: 'gone', filter: 'host:b', drop: true },
+    { name: 'coarse', filter: 'host:b', storagePolicies: [coarsePolicy] },
+    { name: 'others', filter: '__name__:other host:*', drop: true },
+  ],
+  rollupRules: [
+    {
+      name: 'by team',
+      filter: 'host:*',
+      transforms: [{ rollup: { metricName: 'g_by_team', groupBy: ['team'] } }],
+      storagePolicies: [finePolicy],
+    },
+  ],
+};
+const sets = ruleSetsOf([BigInt(cutover) * nanosPerMilli, rules]);
 const places = new PlacesByRules(sets, [fine, coarse]);
 
 /** From when to when, in rows' times, a source has a series. */
