@@ -10,6 +10,7 @@ import { staleBits } from '../typed/histogram.ts';
 import { bitsOfDouble, doubleOf, fieldType, TypedValueReader } from '../typed/typed_value.ts';
 import {
   type AggregatedWindow,
+  emptyWindow,
   valueOfWindow,
   windowLagsMax,
   windowOfValue,
@@ -112,7 +113,7 @@ function united(
     const rows = of.rows + (beside?.window.rows ?? 0);
     const lags = Math.min(of.lags + (beside?.window.lags ?? 0), windowLagsMax);
     const { histograms } = of;
-    const float = beside?.window ?? nothing;
+    const float = beside?.window ?? emptyWindow;
     return {
       endNanos,
       rowVersion: versionOf(endNanos, lag),
@@ -144,19 +145,6 @@ function united(
   }
   return made.sort((a, b) => (a.endNanos < b.endNanos ? -1 : 1));
 }
-
-const nothing: AggregatedWindow = {
-  deletions: 0n,
-  rows: 0,
-  lags: 0,
-  others: 0,
-  last: doubleOf(staleBits),
-  min: 0,
-  max: 0,
-  sum: 0,
-  resets: 0,
-  lastNumber: 0,
-};
 
 /** A window of floats that a stale marker of a histogram may have ended. */
 function endingWith(window: AggregatedWindow, { endsStale }: FoldedHistograms): AggregatedWindow {

@@ -7,7 +7,8 @@
  * another, or later ones at some times, has more in the first of them that differs.
  */
 import { badRequest } from '#lib/errors.ts';
-import { TypedValueReader, TypedValueWriter, valueKind } from './typed_value.ts';
+import { staleBits } from './histogram.ts';
+import { doubleOf, TypedValueReader, TypedValueWriter, valueKind } from './typed_value.ts';
 
 /** Numbers of its fields. */
 export const windowField = {
@@ -49,6 +50,20 @@ export interface AggregatedWindow {
   readonly resets: number;
   readonly lastNumber: number;
 }
+
+/** Of no rows; the series ends with it. */
+export const emptyWindow: AggregatedWindow = {
+  deletions: 0n,
+  rows: 0,
+  lags: 0,
+  others: 0,
+  last: doubleOf(staleBits),
+  min: 0,
+  max: 0,
+  sum: 0,
+  resets: 0,
+  lastNumber: 0,
+};
 
 /** Rows that are numbers. */
 export function countOf({ rows, others }: Pick<AggregatedWindow, 'rows' | 'others'>): number {

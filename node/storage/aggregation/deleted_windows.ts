@@ -8,24 +8,10 @@ import { apart, mergeTyped } from '#engine/store/typed_chunks.ts';
 import { allTimes } from '#engine/store/workshop.ts';
 import { encodeTypedRows } from '#engine/typed/codec.ts';
 import { type TypedColumns, TypedColumnsReader } from '#engine/typed/columns.ts';
-import { staleBits } from '#engine/typed/histogram.ts';
-import { doubleOf, valueKind } from '#engine/typed/typed_value.ts';
-import { type AggregatedWindow, valueOfWindow, windowField } from '#engine/typed/window.ts';
+import { valueKind } from '#engine/typed/typed_value.ts';
+import { emptyWindow, valueOfWindow, windowField } from '#engine/typed/window.ts';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import type { Slice } from './slices.ts';
-
-/** The series ends with what is gone. */
-const nothing: Omit<AggregatedWindow, 'deletions'> = {
-  rows: 0,
-  lags: 0,
-  others: 0,
-  last: doubleOf(staleBits),
-  min: 0,
-  max: 0,
-  sum: 0,
-  resets: 0,
-  lastNumber: 0,
-};
 
 /** Of so many fields a chunk has no more than it may have. */
 const chunkWindowsMax = 2_048;
@@ -190,7 +176,7 @@ export class DeletedWindows {
     const values = numbers.map((number) => {
       if (this.#version(number) === version) return value;
       version = this.#version(number);
-      return (value = valueOfWindow({ ...nothing, deletions: BigInt(version) }));
+      return (value = valueOfWindow({ ...emptyWindow, deletions: BigInt(version) }));
     });
     const timestampNanos = BigInt64Array.from(numbers, (number) => this.#numbers.endNanos(number));
     let end = 0;
