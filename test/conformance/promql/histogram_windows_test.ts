@@ -5,7 +5,6 @@ import { PromqlEngine } from '#coordinator/promql/engine.ts';
 import { noFeatures } from '#coordinator/promql/parse/features.ts';
 import type {
   Matcher,
-  QueryStorage,
   SelectLimits,
   SelectRange,
   SelectResult,
@@ -18,7 +17,7 @@ import { counterHint, FloatHistogram } from '#engine/histograms/float_histogram.
 import { apart } from '#engine/store/typed_chunks.ts';
 import { allTimes } from '#engine/store/workshop.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { MemoryStorage } from './memory_storage.ts';
+import { OverMemory, withChunks } from './memory_storage.ts';
 
 const never = new AbortController().signal;
 const minute = 60_000;
@@ -29,9 +28,7 @@ const end = begin + day;
 const resolutionMillis = 5 * minute;
 
 /** Everything is read from windows that are made of the samples. */
-class Windows implements QueryStorage {
-  readonly all = new MemoryStorage();
-
+class Windows extends OverMemory {
   timeline(): Timeline {
     const of = { namespace: '5m', resolutionMillis, fromMillis: begin, takesAll: true };
     return { samplesFromMillis: Infinity, resolutions: [of], places: null };
@@ -45,35 +42,12 @@ class Windows implements QueryStorage {
     windows: SelectWindows | null = null,
   ): Promise<SelectResult> {
     const result = await this.all.select(matchers, range);
-    const { bundle } = result;
-    const { seriesCount, chunkData, chunkOffset } = bundle;
-    const offsets = new Uint32Array(seriesCount + 1);
-    const parts: Uint8Array[] = [];
-    for (let i = 0; i < seriesCount; i++) {
+    return withChunks(result, (chunks) => {
       const fold = new SeriesFold().begin(BigInt(resolutionMillis) * 1_000_000n, 1_000);
-      fold.add([chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!)], allTimes);
+      fold.add([chunks], allTimes);
       fold.end();
-      parts.push(...floatsOfWindows(apart([fold.chunks()]).typed, windows!.column));
-      offsets[i + 1] = parts.reduce((sum, { length }) => sum + length, 0);
-    }
-    const whole = {
-      ...bundle,
-      chunkData: new Uint8Array(Buffer.concat(parts)),
-      chunkOffset: offsets,
-    };
-    return { ...result, bundle: whole };
-  }
-
-  labelNames(): never {
-    return this.all.labelNames();
-  }
-
-  labelValues(): never {
-    return this.all.labelValues();
-  }
-
-  series(): never {
-    return this.all.series();
+      return floatsOfWindows(apart([fold.chunks()]).typed, windows!.column);
+    });
   }
 }
 

@@ -172,3 +172,41 @@ function bundleOf(series: readonly MemorySeries[]): SeriesBundle {
     chunkOffset: offsets(chunks),
   };
 }
+
+/** The same series with other chunks. @param change told a series' chunks and its canonical tags */
+export function withChunks(
+  result: SelectResult,
+  change: (chunks: Uint8Array, tags: Uint8Array) => readonly Uint8Array[],
+): SelectResult {
+  const { bundle } = result;
+  const { seriesCount, chunkData, chunkOffset, tagsData, tagsOffset } = bundle;
+  const offsets = new Uint32Array(seriesCount + 1);
+  const parts: Uint8Array[] = [];
+  for (let i = 0; i < seriesCount; i++) {
+    const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
+    const made = change(chunks, tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!));
+    parts.push(...made);
+    offsets[i + 1] = made.reduce((sum, { length }) => sum + length, offsets[i]!);
+  }
+  const chunkOffsets = { chunkData: new Uint8Array(Buffer.concat(parts)), chunkOffset: offsets };
+  return { ...result, bundle: { ...bundle, ...chunkOffsets } };
+}
+
+/** A storage that makes its answers of the rows of another one; nobody asks it for names. */
+export abstract class OverMemory implements QueryStorage {
+  readonly all: MemoryStorage = new MemoryStorage();
+
+  abstract select(...args: Parameters<QueryStorage['select']>): Promise<SelectResult>;
+
+  labelNames(): never {
+    return this.all.labelNames();
+  }
+
+  labelValues(): never {
+    return this.all.labelValues();
+  }
+
+  series(): never {
+    return this.all.series();
+  }
+}

@@ -10,7 +10,6 @@ import { noFeatures } from '#coordinator/promql/parse/features.ts';
 import { PlacesByRules } from '#coordinator/select/places_by_rules.ts';
 import type {
   Matcher,
-  QueryStorage,
   Restriction,
   SelectLimits,
   SelectRange,
@@ -25,7 +24,7 @@ import { apart } from '#engine/store/typed_chunks.ts';
 import { allTimes } from '#engine/store/workshop.ts';
 import { realEnv } from '#lib/env/real.ts';
 import type { Tag } from '#lib/tags.ts';
-import { MemoryStorage } from './memory_storage.ts';
+import { OverMemory, withChunks } from './memory_storage.ts';
 
 const never = new AbortController().signal;
 const minute = 60_000;
@@ -87,8 +86,7 @@ function kept(tags: readonly Tag[], source: string): readonly [number, number] {
 }
 
 /** Each source has what the rules say, and no more. */
-class Sources implements QueryStorage {
-  readonly all = new MemoryStorage();
+class Sources extends OverMemory {
   readonly tags: Tag[][] = [];
   readonly asked: string[] = [];
   #timeline: Timeline | null = null;
@@ -113,17 +111,9 @@ class Sources implements QueryStorage {
     const source = windows?.namespace ?? 'samples';
     this.asked.push(source);
     const result = await this.all.select(matchers, range);
-    const { bundle } = result;
-    const { seriesCount, chunkData, chunkOffset, tagsData, tagsOffset } = bundle;
-    const chunks: Uint8Array[] = [];
-    const offsets = new Uint32Array(seriesCount + 1);
     const resolutionMillis = source === 'fine' ? fine.resolutionMillis : hour;
-    for (let i = 0; i < seriesCount; i++) {
-      const bytes = tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!);
-      const { timestampNanos, values } = readFloats(
-        [chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!)],
-        allTimes,
-      );
+    return withChunks(result, (chunks, bytes) => {
+      const { timestampNanos, values } = readFloats([chunks], allTimes);
       let [from, to] = kept(tagsOf(bytes), source);
       // A window is of the rules of when it begins.
       if (windows !== null && from > 0)
@@ -133,37 +123,15 @@ class Sources implements QueryStorage {
         const millis = Number(timestampNanos[at]! / nanosPerMilli);
         return windows === null ? millis >= from && millis < to : millis > from && millis <= to;
       });
-      if (places.length > 0) {
-        const times = BigInt64Array.from(places, (at) => timestampNanos[at]!);
-        const numbers = Float64Array.from(places, (at) => values[at]!);
-        const fold = new WindowFold();
-        if (windows === null) chunks.push(fold.floats(times, numbers));
-        else {
-          fold.begin(BigInt(resolutionMillis) * nanosPerMilli, times.length);
-          fold.add(times, numbers).end();
-          chunks.push(...floatsOfWindows(apart([fold.chunks()]).typed, windows.column));
-        }
-      }
-      offsets[i + 1] = chunks.reduce((sum, { length }) => sum + length, 0);
-    }
-    const made = {
-      ...bundle,
-      chunkData: new Uint8Array(Buffer.concat(chunks)),
-      chunkOffset: offsets,
-    };
-    return { ...result, bundle: made };
-  }
-
-  labelNames(): never {
-    return this.all.labelNames();
-  }
-
-  labelValues(): never {
-    return this.all.labelValues();
-  }
-
-  series(): never {
-    return this.all.series();
+      if (places.length === 0) return [];
+      const times = BigInt64Array.from(places, (at) => timestampNanos[at]!);
+      const numbers = Float64Array.from(places, (at) => values[at]!);
+      const fold = new WindowFold();
+      if (windows === null) return [fold.floats(times, numbers)];
+      fold.begin(BigInt(resolutionMillis) * nanosPerMilli, times.length);
+      fold.add(times, numbers).end();
+      return floatsOfWindows(apart([fold.chunks()]).typed, windows.column);
+    });
   }
 }
 

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type {
   Matcher,
-  QueryStorage,
   SelectLimits,
   SelectRange,
   SelectResult,
@@ -17,7 +16,7 @@ import { WindowFold } from '#engine/aggregation/fold.ts';
 import { readFloats } from '#engine/store/chunk_merge.ts';
 import { apart } from '#engine/store/typed_chunks.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { MemoryStorage } from './memory_storage.ts';
+import { OverMemory, withChunks } from './memory_storage.ts';
 
 const never = new AbortController().signal;
 const minute = 60_000;
@@ -36,8 +35,7 @@ const coarse = { namespace: '1h', resolutionMillis: hour, fromMillis: begin, tak
 const allTimes = [-(2n ** 62n), 2n ** 62n] as const;
 
 /** All samples, of which the first are let go and kept as windows. */
-class Resolutions implements QueryStorage {
-  readonly all = new MemoryStorage();
+class Resolutions extends OverMemory {
   readonly asked: string[] = [];
   /** By what was asked. */
   readonly ranges: [of: string, range: SelectRange][] = [];
@@ -57,47 +55,20 @@ class Resolutions implements QueryStorage {
     const result = await this.all.select(matchers, range);
     this.ranges.push([windows?.namespace ?? 'samples', range]);
     this.asked.push(windows === null ? 'samples' : `${windows.namespace} ${windows.column}`);
-    const { bundle } = result;
-    const { seriesCount, chunkData, chunkOffset } = bundle;
-    const offsets = new Uint32Array(seriesCount + 1);
-    const parts: Uint8Array[] = [];
-    for (let i = 0; i < seriesCount; i++) {
-      const { timestampNanos, values } = readFloats(
-        [chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!)],
-        allTimes,
-      );
+    return withChunks(result, (chunks) => {
+      const { timestampNanos, values } = readFloats([chunks], allTimes);
       const fold = new WindowFold();
       if (windows === null) {
         const first = timestampNanos.findIndex(
           (nanos) => nanos >= BigInt(samplesFromMillis) * 1_000_000n,
         );
-        if (first >= 0) parts.push(fold.floats(timestampNanos.slice(first), values.slice(first)));
-      } else {
-        const { resolutionMillis } = windows.namespace === '5m' ? fine : coarse;
-        fold.begin(BigInt(resolutionMillis) * 1_000_000n, timestampNanos.length);
-        fold.add(timestampNanos, values).end();
-        parts.push(...floatsOfWindows(apart([fold.chunks()]).typed, windows.column));
+        return first < 0 ? [] : [fold.floats(timestampNanos.slice(first), values.slice(first))];
       }
-      offsets[i + 1] = parts.reduce((sum, { length }) => sum + length, 0);
-    }
-    const whole = {
-      ...bundle,
-      chunkData: new Uint8Array(Buffer.concat(parts)),
-      chunkOffset: offsets,
-    };
-    return { ...result, bundle: whole };
-  }
-
-  labelNames(): never {
-    return this.all.labelNames();
-  }
-
-  labelValues(): never {
-    return this.all.labelValues();
-  }
-
-  series(): never {
-    return this.all.series();
+      const { resolutionMillis } = windows.namespace === '5m' ? fine : coarse;
+      fold.begin(BigInt(resolutionMillis) * 1_000_000n, timestampNanos.length);
+      fold.add(timestampNanos, values).end();
+      return floatsOfWindows(apart([fold.chunks()]).typed, windows.column);
+    });
   }
 }
 
