@@ -10,7 +10,7 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { compareBytes } from '#lib/tags.ts';
-import { rowDigestPath } from '../../persist/fileset/format.ts';
+import { FilesetCorrupt, rowDigestPath } from '../../persist/fileset/format.ts';
 import { readRowDigests, writeRowDigests } from '../../persist/fileset/row_digest_file.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
 import { VolumeWalk } from '../filesets/volume_walk.ts';
@@ -190,6 +190,11 @@ export class BlockDigests implements AsyncDisposable {
       // Its shard may have been dropped meanwhile, and its files be gone.
       this.#stop.signal.throwIfAborted();
       if (error instanceof BrokenInvariant) throw error;
+      // Else it would never be compared, nor made good by others.
+      if (error instanceof FilesetCorrupt && file.isOf(error.path) && file.retired === null) {
+        namespace.files.setAside(file, error.message);
+        return null;
+      }
       log.warn({ path: file.dataPath, error: messageOf(error) }, 'rows cannot be digested now');
       return null;
     } finally {

@@ -154,3 +154,16 @@ test('a block with damaged rows has no digest', async () => {
   writeFileSync(path, bytes);
   assert.equal(await rootOf(database), 'none');
 });
+
+test('a fileset whose head is damaged is set aside when it is digested, so that others make it good', async () => {
+  const database = await opened('damaged head');
+  await write(database, hosts, [1]);
+  await database.flush(null, never);
+  const namespace = database.namespaces.get('metrics')!;
+  const path = namespace.files.get(0, start)!.dataPath.replace(/-data\.db$/, '-info.db');
+  const bytes = readFileSync(path);
+  bytes[bytes.length - 3]! ^= 1;
+  writeFileSync(path, bytes);
+  await rootOf(database);
+  assert.equal(namespace.files.get(0, start), null);
+});
