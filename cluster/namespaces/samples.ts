@@ -88,8 +88,8 @@ const waitPartOfRetention = 8n;
 export const windowsWaitNanosMax = 600_000_000_000n;
 
 /**
- * How long windows wait for rows that are not in files yet, and how long those that are made stay before they are made once
- * more for rows that came since (docs/AGGREGATION.md).
+ * How long windows wait for rows that are not in files yet, so how long rows of a closed block wait in memory at most; and how
+ * long windows that are made stay before they are made once more for rows that came since (docs/AGGREGATION.md).
  * @param retentionNanos of the samples
  */
 export function windowsWaitNanos(retentionNanos: bigint): bigint {

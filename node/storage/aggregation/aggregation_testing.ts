@@ -298,11 +298,22 @@ export async function slowAggregator(
   world: World,
 ): Promise<{ readonly aggregator: Aggregator; readonly rests: () => number }> {
   const { clock, rests } = slowClock();
+  return { aggregator: await aggregatorBy(clock, world), rests };
+}
+
+/** An aggregator of the same folder whose monotonic clock is said here. */
+export async function aggregatorAt(
+  world: World,
+  monotonic: { readonly millis: number },
+): Promise<Aggregator> {
+  return aggregatorBy({ ...realEnv.clock, monotonicMillis: () => monotonic.millis }, world);
+}
+
+async function aggregatorBy(clock: Clock, world: World): Promise<Aggregator> {
   const { log, dataFolder, store, shards, formats, namespaces } = world.database;
   const parts = { log, dataFolder, store, shards, formats, namespaces };
   const notes = await SliceNotes.open(realEnv.disk, silentLog, world.folder);
-  const aggregator = new Aggregator({ ...parts, env: { ...realEnv, clock } }, notes, world);
-  return { aggregator, rests };
+  return new Aggregator({ ...parts, env: { ...realEnv, clock } }, notes, world);
 }
 
 /** A gauge every half minute, with a row at each full window. */

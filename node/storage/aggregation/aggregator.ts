@@ -41,6 +41,7 @@ import {
   type Slice,
 } from './slices.ts';
 import { completeFrom, droppedOf, type Raw, rawsOf, type Target, targetsOf } from './state.ts';
+import { Waits } from './waits.ts';
 
 /** Share of the main loop's time. */
 const aggregationShare = 0.2;
@@ -90,9 +91,10 @@ export class Aggregator {
   readonly #rules: { readonly known: KnownRules };
   /** When slices were made last by this process, in monotonic milliseconds, in the order of these. */
   readonly #madeMillis = new Map<SliceKey, number>();
-  /** Since when it is waited for rows of memory, and in which look that was seen last. */
-  readonly #waiting = new Map<SliceKey, { readonly sinceMillis: number; readonly look: number }>();
-  #looks = 0;
+  /** For rows to leave memory. */
+  readonly #flushWaits = new Waits();
+  /** For filesets to be without what is deleted. */
+  readonly #cutWaits = new Waits();
   #savedMillis = 0;
   /** What there was to be looked at the last time, and when that was. */
   #looked: { readonly state: string; readonly millis: number } | null = null;
@@ -126,7 +128,6 @@ export class Aggregator {
     const millis = env.clock.monotonicMillis();
     const looked = this.#looked;
     if (looked !== null && looked.state === state && millis - looked.millis < lookMillis) return;
-    this.#looks += 1;
     try {
       const raws = targets.length > 0 ? rawsOf(this.#parts) : [];
       await this.#makeDue(targets, { raws, dropped: droppedOf(this.#parts) }, pace, signal);
@@ -357,7 +358,10 @@ export class Aggregator {
     if (!areKnown && isToWaitForRules(slice, knownNanos, used, nowNanos)) return null;
     const ofShard = shardKey(namespace, slice.shard);
     const key = sliceKey(ofShard, slice);
-    if (this.#waitsForMemory(key, used, range)) return null;
+    const nowMillis = env.clock.monotonicMillis();
+    const pauseMillis = pauseMillisOf(used);
+    const isFlushedSoon = used.some((raw) => isInMemory(raw, range));
+    if (this.#flushWaits.isToWait(key, isFlushedSoon, nowMillis, pauseMillis)) return null;
     const note = this.#notes.get(ofShard, slice);
     const chosen = sourceOf(used, slice.shard, range);
     const others = this.#othersWith(raws, samples, beside, slice.shard, range);
@@ -372,11 +376,14 @@ export class Aggregator {
         if (still !== note.madeOf) this.#notes.set(ofShard, { ...note, madeOf: still });
         return null;
       }
-      // A fileset that has deleted rows is written anew soon.
-      if (isToBeCut(chosen, range)) return null;
+      // A fileset that has deleted rows is written anew soon, and the slice would be made again for that.
+      const isCutSoon = isToBeCut(chosen, range);
+      if (this.#cutWaits.isToWait(key, isCutSoon, nowMillis, pauseMillis)) return null;
     }
     // Also of what failed: what it lacks comes from others, or never.
-    if (!this.#isTimeToRemake(key, used)) return null;
+    const madeMillis = this.#madeMillis.get(key);
+    // Rows that come late in small numbers are not worth the windows of a slice each time.
+    if (madeMillis !== undefined && nowMillis - madeMillis < pauseMillis) return null;
     const [aside] = beside;
     return {
       ...chosen,
@@ -416,25 +423,6 @@ export class Aggregator {
       .filter((source) => !isToBeCut(source, range));
   }
 
-  /** Whoever writes late rows all the time does not hold a slice up for ever. */
-  #waitsForMemory(key: SliceKey, used: readonly Raw[], range: Slice): boolean {
-    if (!used.some((raw) => isInMemory(raw, range))) {
-      this.#waiting.delete(key);
-      return false;
-    }
-    const nowMillis = this.#parts.env.clock.monotonicMillis();
-    const sinceMillis = this.#waiting.get(key)?.sinceMillis ?? nowMillis;
-    this.#waiting.set(key, { sinceMillis, look: this.#looks });
-    return nowMillis - sinceMillis < pauseMillisOf(used);
-  }
-
-  /** Rows that come late in small numbers are not worth the windows of a slice each time. */
-  #isTimeToRemake(key: SliceKey, used: readonly Raw[]): boolean {
-    const madeMillis = this.#madeMillis.get(key);
-    if (madeMillis === undefined) return true;
-    return this.#parts.env.clock.monotonicMillis() - madeMillis >= pauseMillisOf(used);
-  }
-
   /** Notes of namespaces that are gone, of shards that left, and of slices past retention or of which no raw row is left. */
   async #forgetOthers(
     targets: readonly Target[],
@@ -462,9 +450,8 @@ export class Aggregator {
       if (nowMillis - millis < pauseMillisMax) break;
       this.#madeMillis.delete(key);
     }
-    for (const [key, { look }] of this.#waiting) {
-      if (look !== this.#looks) this.#waiting.delete(key);
-    }
+    this.#flushWaits.endRound();
+    this.#cutWaits.endRound();
   }
 }
 

@@ -2,15 +2,17 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { test } from 'node:test';
+import { windowsWaitNanosMax } from '#cluster/namespaces/samples.ts';
 import { staleBits } from '#engine/typed/histogram.ts';
 import { doubleOf } from '#engine/typed/typed_value.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { silentLog } from '#lib/log.ts';
 import { filesetPath } from '../../persist/fileset/format.ts';
-import { never } from '../database_testing.ts';
+import { never, type TestRow } from '../database_testing.ts';
 import { beforeAllTime } from '../namespace/namespace.ts';
 import {
+  aggregatorAt,
   day,
   hour,
   minute,
@@ -137,6 +139,42 @@ test('a slice waits for rows that memory has, however old they are', async () =>
   await world.flush();
   await world.run();
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('who deletes all the time holds no slice up for longer than windows wait', async () => {
+  const world = await World.open();
+  await world.write([...rowsOf('a', day, 100), ...rowsOf('b', day, 100)]);
+  await world.flush();
+  const monotonic = { millis: 1_000_000 };
+  world.aggregator = await aggregatorAt(world, monotonic);
+  await world.run();
+  const { slices } = world.aggregator.counts;
+  await world.write(rowsOf('a', day + 15n * second, 40));
+  await world.flush();
+  const waitMillis = Number(windowsWaitNanosMax / 1_000_000n);
+  monotonic.millis += waitMillis;
+  for (let part = 0n; part < 3n; part++) {
+    // Filesets that have deleted rows are to be written anew.
+    const startNanos = day + part * 5n * minute + 1n;
+    await world.delete('b', { startNanos, endNanos: startNanos + 5n * minute });
+    if (part < 2n) {
+      await world.run();
+      assert.equal(world.aggregator.counts.slices, slices, 'it waits for these');
+    }
+    monotonic.millis += waitMillis / 2;
+  }
+  await world.run();
+  assert.ok(world.aggregator.counts.slices > slices);
+  const isLeft = (row: TestRow): boolean =>
+    (row.series as { host: string }).host !== 'b' || row.nanos > day + 15n * minute;
+  world.written.splice(0, Infinity, ...world.written.filter(isLeft));
+  const expected = sorted(world.expected());
+  const found = sorted(await world.windows());
+  // The row at the beginning of the day is in the window that ends there, and is not deleted.
+  assert.deepEqual(
+    found.map(([series, windows]) => [series, windows.filter(({ endNanos }) => endNanos > day)]),
+    expected.map(([series, windows]) => [series, windows.filter(({ endNanos }) => endNanos > day)]),
+  );
 });
 
 test('windows that are lost are made once more, as long as their rows are there', async () => {

@@ -7,9 +7,8 @@ import type { UnixNanos } from '#lib/time.ts';
 
 /** A closed block is flushed when no row came for this time: a backfill may be writing it. */
 export const closedQuietMillis = 10_000;
-/** Late rows are flushed when no more came for this time, or at the latest after that. */
+/** Late rows are flushed when no more came for this time, or at the latest after `BlockInMemory.waitMillisMax`. */
 export const coldQuietMillis = 60_000;
-export const coldDirtyMillisMax = 600_000;
 
 /** What is known of rows that wait in memory. */
 export interface WaitingRows {
@@ -26,6 +25,8 @@ export interface BlockInMemory {
   readonly hasFileset: boolean;
   readonly bytes: number;
   readonly waiting: WaitingRows;
+  /** So long rows wait at most once the block is closed, whoever writes more of them all the time. */
+  readonly waitMillisMax: number;
 }
 
 /** When it is asked. */
@@ -73,12 +74,12 @@ export function dueBlocks<B extends BlockInMemory>(
 }
 
 function whyDue(block: BlockInMemory, moment: FlushMoment): WhyDue | null {
-  const { closesNanos, hasFileset, waiting } = block;
+  const { closesNanos, hasFileset, waiting, waitMillisMax } = block;
   const { nowNanos, nowMillis, memoryIsShort } = moment;
   const quietMillis = hasFileset ? coldQuietMillis : closedQuietMillis;
   const isQuiet =
     nowMillis - waiting.changedAtMillis >= quietMillis ||
-    nowMillis - waiting.sinceMillis >= coldDirtyMillisMax;
+    nowMillis - waiting.sinceMillis >= waitMillisMax;
   if (closesNanos <= nowNanos && isQuiet) return hasFileset ? 'late rows' : 'closed';
   return memoryIsShort ? 'memory is short' : null;
 }

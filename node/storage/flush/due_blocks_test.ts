@@ -3,13 +3,13 @@ import { test } from 'node:test';
 import {
   type BlockInMemory,
   closedQuietMillis,
-  coldDirtyMillisMax,
   coldQuietMillis,
   dueBlocks,
   waitingRows,
 } from './due_blocks.ts';
 
 const nowMillis = 10_000_000;
+const waitMillisMax = 600_000;
 const moment = { nowNanos: 1000n, nowMillis, memoryIsShort: false };
 const short = { ...moment, memoryIsShort: true };
 
@@ -21,7 +21,7 @@ function block(ages: { since: number; changed: number }, more: Partial<BlockInMe
     sinceMillis: nowMillis - since,
     changedAtMillis: nowMillis - changed,
   };
-  return { closesNanos: 1000n, hasFileset: false, bytes: 1, waiting, ...more };
+  return { closesNanos: 1000n, hasFileset: false, bytes: 1, waiting, waitMillisMax, ...more };
 }
 
 const why = (one: BlockInMemory, at = moment) => dueBlocks([one], at)[0]?.why ?? null;
@@ -38,8 +38,8 @@ test('late rows are due when no more came for a longer time, or at the latest af
   const late = { hasFileset: true };
   assert.equal(why(block({ since: coldQuietMillis, changed: coldQuietMillis }, late)), 'late rows');
   assert.equal(why(block({ since: coldQuietMillis, changed: coldQuietMillis - 1 }, late)), null);
-  assert.equal(why(block({ since: coldDirtyMillisMax, changed: 0 }, late)), 'late rows');
-  assert.equal(why(block({ since: coldDirtyMillisMax, changed: 0 })), 'closed');
+  assert.equal(why(block({ since: waitMillisMax, changed: 0 }, late)), 'late rows');
+  assert.equal(why(block({ since: waitMillisMax, changed: 0 })), 'closed');
 });
 
 test('when memory is short every block is due, and keeps its better reason', () => {

@@ -429,6 +429,32 @@ test('only closed blocks are due, late rows when they are quiet, and all when me
   await closeDatabases();
 });
 
+test('late rows that come all the time wait as long as windows wait for them', async () => {
+  let moved = 0;
+  const clock = { ...realEnv.clock, monotonicMillis: () => moved };
+  const { options, ...rest } = namespaceOf('metrics', { coldWritesEnabled: true });
+  const minuteNanos = 60n * secondNanos;
+  const retentionOptions = {
+    ...options.retentionOptions,
+    retentionPeriodNanos: 64n * minuteNanos,
+    blockSizeNanos: 10n * minuteNanos,
+    bufferPastNanos: 10n * minuteNanos,
+  };
+  const { database } = await openDatabase(temporaryFolder(), {
+    env: { ...realEnv, clock },
+    registry: registryOf([{ ...rest, options: { ...options, retentionOptions } }]),
+  });
+  const old = nowNanos() - 40n * minuteNanos;
+  const why = () => database.flusher.due().map((due) => due.why);
+  // An eighth of the retention.
+  for (; moved < 480_000; moved += 5_000) {
+    await writeRows(database, rowsOf(1, 1, 0, old + BigInt(moved)));
+    assert.deepEqual(why(), []);
+  }
+  assert.deepEqual(why(), ['closed']);
+  await closeDatabases();
+});
+
 test('a namespace with flushEnabled false stays in memory, and says so when it is to be flushed', async () => {
   const { database } = await openDatabase(temporaryFolder(), {
     registry: registryOf([

@@ -1,4 +1,5 @@
 /** Flushes blocks, one at a time: those that are due (due_blocks.ts), and all of them on demand. */
+import { windowsWaitNanos } from '#cluster/namespaces/samples.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
@@ -19,6 +20,8 @@ import { Pace } from './pace.ts';
 
 /** Share of the main loop's time for flushes that nothing waits for. */
 const backgroundShare = 0.2;
+
+const nanosPerMilli = 1_000_000n;
 
 /** What it takes to flush what is due. */
 export interface FlusherParts extends FlushParts, CompactionParts {
@@ -170,7 +173,10 @@ export class Flusher {
       const { options, ordinal, files, blockSizeNanos } = namespace;
       if (!options.flushEnabled) continue;
       const withFiles = new Set(files.all(null).flatMap((file) => files.blocksOf(file)));
-      const closesAfterNanos = blockSizeNanos + options.retentionOptions.bufferPastNanos;
+      const { bufferPastNanos, retentionPeriodNanos } = options.retentionOptions;
+      const closesAfterNanos = blockSizeNanos + bufferPastNanos;
+      // Windows wait as long, and no longer.
+      const waitMillisMax = Number(windowsWaitNanos(retentionPeriodNanos) / nanosPerMilli);
       for (const { blockStartNanos, rowCount, bytes } of store.blocks(ordinal)) {
         if (namespace.isExpired(blockStartNanos, retentionNowNanos)) continue;
         const key = keyOf(namespace, blockStartNanos);
@@ -183,6 +189,7 @@ export class Flusher {
           hasFileset: withFiles.has(blockStartNanos),
           bytes,
           waiting,
+          waitMillisMax,
         });
       }
     }

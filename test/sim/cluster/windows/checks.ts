@@ -146,7 +146,8 @@ export class WindowChecks {
       const [ofRows, found] = [rows.get(series), windows.get(series)];
       const required = this.#required.get(series) ?? new Map<number, Seen | undefined>();
       this.#required.set(series, required);
-      for (const endMillis of new Set([...(ofRows?.keys() ?? []), ...(found?.keys() ?? [])])) {
+      const ends = [ofRows, found, required].flatMap((some) => [...(some?.keys() ?? [])]);
+      for (const endMillis of new Set(ends)) {
         if (endMillis <= fromMillis || endMillis > stoppedMillis) continue;
         // What is deleted when rows are about to expire finds their slice frozen.
         const isLate = endMillis < stoppedMillis - retentionMillis + blockMillis + remadeMillis;
