@@ -40,10 +40,11 @@ import { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { CoordinatorConfig } from '#lib/config/config.ts';
 import { type FormatLevels, resolutionsFormatLevel } from '#lib/format_level.ts';
 import type { Env } from '#lib/env/env.ts';
-import { type HttpServer, httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
+import type { HttpServer } from '#lib/env/http.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
+import { serveMetrics } from '#lib/process/metrics_server.ts';
 import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import { Turns } from '#lib/turns/turns.ts';
@@ -56,8 +57,10 @@ import { MetadataWriter } from './companions/metadata_writer.ts';
 import { companionMetrics } from './companions/metrics.ts';
 import { Fanout, readableNamespace, type WindowsNamespace } from './select/fanout.ts';
 import { DroppedRows } from './ingest/dropped_rows.ts';
-import { rollupMetrics } from './rollups/metrics.ts';
-import { Rollups } from './rollups/rollups.ts';
+import { AggregatorsFollower } from '#cluster/rollups/aggregators_follower.ts';
+import { rollupMetrics } from '#cluster/rollups/metrics.ts';
+import { Rollups } from '#cluster/rollups/rollups.ts';
+import { shareOfCoordinators } from '#cluster/rollups/share.ts';
 import { Ingest, verdictBy } from './ingest/ingest.ts';
 import type { IngestNamespace } from './ingest/namespaces.ts';
 import { apiMetrics } from './http/metrics.ts';
@@ -150,6 +153,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   const readable = new ReadyNamespaces(topology);
   const { kv, cluster } = options;
   const rules = new RulesFollower({ kv, cluster, env, log }).start();
+  const aggregators = new AggregatorsFollower({ kv, cluster, env, log }).start();
   const stop = new AbortController();
   const prove = (namespace: string, signal: AbortSignal): Promise<void> =>
     proveNamespace(session, namespace, env.clock.deadline(proofMillisMax, signal));
@@ -333,7 +337,13 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     monotonicMillis: () => env.clock.monotonicMillis(),
   });
   try {
-    const metricsServer = await openMetrics(options);
+    const metricsServer = await serveMetrics({
+      address: config.metricsListenAddress,
+      path: config.metricsPath,
+      metrics: options.metrics,
+      log,
+      allowedHosts: config.allowedHosts,
+    });
     const placement = () => topology.view.placement;
     keepPromises(options, stop.signal);
     const publishing =
@@ -350,6 +360,10 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       rules,
       idScheme: config.idScheme,
       metrics: rollupMetrics(options.metrics),
+      share: () => {
+        const { known } = aggregators;
+        return known === null ? null : shareOfCoordinators(cluster, known);
+      },
     }).start();
     void peerClocks.follow({ placement, nodeServiceOf: options.nodeOf }, stop.signal);
     return {
@@ -362,12 +376,14 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         await Promise.all([api.close(config.queryTimeoutMillis), metricsServer.close()]);
         await Promise.all([publishing, rollups[Symbol.asyncDispose]()]);
         await rules[Symbol.asyncDispose]();
+        await aggregators[Symbol.asyncDispose]();
       },
     };
   } catch (error) {
     stop.abort();
     await api.close();
     await rules[Symbol.asyncDispose]();
+    await aggregators[Symbol.asyncDispose]();
     throw error;
   }
 }
@@ -519,32 +535,3 @@ async function readinessOf(
     return { name, retentionNanos, readyToRead, readyToWrite: readyToRead && areWritesTaken };
   });
 }
-
-function openMetrics({ config, metrics, log }: CoordinatorOptions): Promise<HttpServer> {
-  const { host, port } = config.metricsListenAddress;
-  return listenHttp({
-    host,
-    port,
-    limits: { ...httpLimitsDefault, connectionsMax: metricsConnectionsMax },
-    handler: async (request, response) => {
-      const path = (request.url ?? '/').split('?')[0];
-      if (path !== config.metricsPath) {
-        response.writeHead(404, { 'Content-Type': 'text/plain; charset=utf-8' });
-        response.end(`metrics are at ${config.metricsPath}\n`);
-        return;
-      }
-      if (request.method !== 'GET' && request.method !== 'HEAD') {
-        response.writeHead(405, { Allow: 'GET, HEAD' });
-        response.end();
-        return;
-      }
-      const text = await metrics.text();
-      response.writeHead(200, { 'Content-Type': metrics.contentType });
-      response.end(text);
-    },
-    onError: (error) => log.error({ err: error }, 'metrics could not be served'),
-    allowedHosts: config.allowedHosts,
-  });
-}
-
-const metricsConnectionsMax = 100;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
+import { ClusterAdmin } from '#cluster/admin/admin.ts';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import { allTime } from '#cluster/metadata/deletions.ts';
 import { deletionsPrefix, environmentDefault, zoneDefault } from '#cluster/kv/keys.ts';

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
+import { ClusterAdmin } from '#cluster/admin/admin.ts';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import { environmentDefault, namespacesKey, zoneDefault } from '#cluster/kv/keys.ts';
 import { initPlacement } from '#cluster/placement/algorithm.ts';
 import { placementToJson, type Placement } from '#cluster/placement/placement.ts';

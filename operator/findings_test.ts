@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { plainRequest } from '#cluster/admin/admin.ts';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import { namespaceOptions } from './desired/namespaces.ts';
 import { KubeError } from './kube/kube_api.ts';
 import { resource } from './resource/kube_objects.ts';

@@ -1,7 +1,7 @@
 /** TSDBNamespace: what becomes of the namespaces that resources ask for. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { plainRequest } from '#cluster/admin/admin.ts';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import { resource } from './resource/kube_objects.ts';
 import { namespaceOptions } from './desired/namespaces.ts';
 import { specOf, World, settledWorld } from './world_testing.ts';

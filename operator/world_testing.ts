@@ -4,7 +4,8 @@
  */
 import { bootstrappedFrom } from '#cluster/placement/placement_testing.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
+import { ClusterAdmin } from '#cluster/admin/admin.ts';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import { type EtcdPod, FakeEtcd } from './etcd/fake_etcd_testing.ts';
 import type { Kv, KeyValue, Operation } from '#cluster/kv/kv.ts';
 import { finishedFormatsKey } from '#cluster/kv/keys.ts';

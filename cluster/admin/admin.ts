@@ -33,12 +33,9 @@ import { type RegistryJson, registryToJson, withDurations } from '../namespaces/
 import {
   type Instance,
   type InstanceInfo,
-  instanceInfoOf,
   type Placement,
-  type PlacementJson,
   placementFromJson,
   placementProblem,
-  placementToJson,
   type VersionedPlacement,
 } from '../placement/placement.ts';
 import {
@@ -58,6 +55,13 @@ import { compareAndSet } from '../kv/stored_json.ts';
 import type { NodeService } from '../node/service.ts';
 import { healthReport, type HealthReport } from './instance_health.ts';
 import {
+  type AdminOptions,
+  forceOf,
+  instancesOf,
+  placementAnswer,
+  type PlacementAnswer,
+} from './placement_requests.ts';
+import {
   deploymentOf,
   deploySchema,
   resetSchema,
@@ -73,23 +77,6 @@ import {
   upgradeStatus,
   type UpgradeTarget,
 } from './upgrade.ts';
-
-/** Of the headers `Dry-Run` and `Force`. */
-export interface AdminOptions {
-  /** Compute the answer and write nothing. */
-  readonly dryRun: boolean;
-  /** Change a placement although shards are still on their way; ready a namespace without proof. */
-  readonly force: boolean;
-}
-
-export const plainRequest: AdminOptions = { dryRun: false, force: false };
-
-export interface PlacementAnswer {
-  readonly placement: PlacementJson;
-  readonly version: number;
-  /** Only when so: the key-value store has gone back, and nothing is changed before its approval. */
-  readonly awaitsApproval?: true;
-}
 
 export interface RegistryAnswer {
   readonly registry: RegistryJson;
@@ -182,9 +169,9 @@ export class ClusterAdmin {
    * @throws {TsdbError} NOT_FOUND
    */
   async placementGet(version: number | null, signal: AbortSignal): Promise<PlacementAnswer> {
-    if (version !== null) return answer(await this.placements.getVersion(version, signal));
+    if (version !== null) return placementAnswer(await this.placements.getVersion(version, signal));
     const { value, version: newest, lineage } = await this.placements.require(signal);
-    const current = answer({ placement: value, version: newest });
+    const current = placementAnswer({ placement: value, version: newest });
     return lineage.awaitsApproval ? { ...current, awaitsApproval: true } : current;
   }
 
@@ -198,7 +185,7 @@ export class ClusterAdmin {
     signal: AbortSignal,
   ): Promise<PlacementAnswer> {
     const fields = Fields.of(body, '');
-    const instances = this.#instancesOf(fields, 'instances');
+    const instances = instancesOf(fields, 'instances', this.cluster.zone);
     const shape = {
       numShards: fields.uint('numShards', 0),
       replicaFactor: fields.uint('replicationFactor', 0),
@@ -218,7 +205,7 @@ export class ClusterAdmin {
       );
       if (!succeeded) throw alreadyExists();
     }
-    return answer({ placement, version: 0 });
+    return placementAnswer({ placement, version: 0 });
   }
 
   /** POST placement: `{instances, force?}`. Adds all of them. */
@@ -228,7 +215,7 @@ export class ClusterAdmin {
     signal: AbortSignal,
   ): Promise<PlacementAnswer> {
     const fields = Fields.of(body, '');
-    const instances = this.#instancesOf(fields, 'instances');
+    const instances = instancesOf(fields, 'instances', this.cluster.zone);
     const force = forceOf(fields, options);
     fields.end();
     await this.#refuseFormerReleases(instances, signal);
@@ -272,7 +259,7 @@ export class ClusterAdmin {
       ...fields.strings('leavingInstanceIDs'),
       ...fields.strings('leavingInstanceIds'),
     ];
-    const candidates = this.#instancesOf(fields, 'candidates');
+    const candidates = instancesOf(fields, 'candidates', this.cluster.zone);
     const force = forceOf(fields, options);
     fields.end();
     await this.#refuseFormerReleases(candidates, signal);
@@ -333,7 +320,7 @@ export class ClusterAdmin {
     const target = { kv: this.#kv, cluster, placements, namespaces };
     const approved = await approvePlacement(target, { dryRun: options.dryRun, force }, signal);
     if (approved === null) throw new TsdbError('NOT_FOUND', 'placement does not exist');
-    return answer(approved);
+    return placementAnswer(approved);
   }
 
   #refuseFormerReleases(joining: readonly InstanceInfo[], signal: AbortSignal): Promise<void> {
@@ -391,14 +378,14 @@ export class ClusterAdmin {
     if (problem !== null) throw badRequest(`placement: ${problem}`);
     const current = await this.placements.get(signal);
     const next = { placement, version: current.value === null ? 0 : current.version + 1 };
-    if (dryRun) return { ...answer(next), dryRun };
+    if (dryRun) return { ...placementAnswer(next), dryRun };
     if (current.version !== expected) {
       throw badRequest(`version is not the current one, ${current.version}: ${expected}`);
     }
     const { compares, operations } = this.placements.writing(current, placement);
     const { succeeded } = await this.#kv.transact(compares, operations, signal);
     if (!succeeded) throw alreadyExists();
-    return { ...answer({ placement, version: current.version + 1 }), dryRun };
+    return { ...placementAnswer({ placement, version: current.version + 1 }), dryRun };
   }
 
   /**
@@ -571,25 +558,14 @@ export class ClusterAdmin {
     );
   }
 
-  #instancesOf(fields: Fields, key: string): InstanceInfo[] {
-    return fields.list(key, (item, index) => {
-      const info = instanceInfoOf(item);
-      item.end();
-      // Before anybody is asked there.
-      const problem = endpointProblem('endpoint', info.endpoint);
-      if (problem !== null) throw badRequest(`${key}[${index}].${problem}`);
-      return inZone(info, this.cluster.zone, `${key}[${index}]`);
-    });
-  }
-
   async #change(
     step: (placement: Placement) => Placement,
     options: AdminOptions,
     signal: AbortSignal,
   ): Promise<PlacementAnswer> {
-    if (!options.dryRun) return answer(await this.placements.update(step, signal));
+    if (!options.dryRun) return placementAnswer(await this.placements.update(step, signal));
     const { value, version } = await this.placements.require(signal);
-    return answer({ placement: step(value), version: version + 1 });
+    return placementAnswer({ placement: step(value), version: version + 1 });
   }
 
   async #changeRegistry(
@@ -600,23 +576,6 @@ export class ClusterAdmin {
     if (!options.dryRun) return registryAnswer(await this.namespaces.update(step, signal), false);
     return registryAnswer(step((await this.namespaces.get(signal)).value), false);
   }
-}
-
-/** An instance whose zone is missing is in the service's zone; one of another zone is refused. */
-function inZone(info: InstanceInfo, zone: string, path: string): InstanceInfo {
-  if (info.zone === '') return { ...info, zone };
-  if (info.zone === zone) return info;
-  throw badRequest(
-    `${path}.zone differs from the zone of the service, ${zone}: ${shownText(info.zone)}`,
-  );
-}
-
-function forceOf(fields: Fields, options: AdminOptions): boolean {
-  return fields.boolean('force', false) || options.force;
-}
-
-function answer({ placement, version }: VersionedPlacement): PlacementAnswer {
-  return { placement: placementToJson(placement), version };
 }
 
 function registryAnswer(registry: NamespaceRegistry, debug: boolean): RegistryAnswer {

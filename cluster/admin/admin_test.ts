@@ -1,7 +1,7 @@
 import { bootstrappedFrom } from '../placement/placement_testing.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { plainRequest } from './admin.ts';
+import { plainRequest } from './placement_requests.ts';
 import { instance, newAdmin, refused, signal } from './admin_testing.ts';
 
 test('placement init answers in the exact shape, with version 0, and get shows 1', async () => {

@@ -5,7 +5,8 @@ import { emptyRuleSet, withRules } from '../aggregation_rules/sets/set.ts';
 import { RuleSetStore } from '../aggregation_rules/sets/store.ts';
 import { rulesOfFile } from '../aggregation_rules/sets/file.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
-import { ClusterAdmin, plainRequest } from './admin.ts';
+import { ClusterAdmin } from './admin.ts';
+import { plainRequest } from './placement_requests.ts';
 import {
   mappingRules,
   rollupRules,

@@ -12,7 +12,8 @@ import { placementHistoryMax } from '../limits.ts';
 import { finishedLevelOf } from '../metadata/finished_formats.ts';
 import { isSameNamespace, namespaceNumberIn } from '../namespaces/numbers.ts';
 import { type KnownStore, Topology } from '../topology/topology.ts';
-import { ClusterAdmin, plainRequest } from './admin.ts';
+import { ClusterAdmin } from './admin.ts';
+import { plainRequest } from './placement_requests.ts';
 import { encodeKnownReport } from './known_reports.ts';
 
 const never = new AbortController().signal;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { plainRequest } from './admin.ts';
+import { plainRequest } from './placement_requests.ts';
 import { cluster, newAdmin, refused, signal } from './admin_testing.ts';
 import { formatLevelNewest } from '#lib/format_level.ts';
 import { finishedFormatsKey } from '../kv/keys.ts';

@@ -5,7 +5,8 @@ import { TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
 import { Topology } from '../topology/topology.ts';
-import { ClusterAdmin, plainRequest } from './admin.ts';
+import { ClusterAdmin } from './admin.ts';
+import { plainRequest } from './placement_requests.ts';
 import { promiseNamespaces } from './promises.ts';
 
 const never = new AbortController().signal;

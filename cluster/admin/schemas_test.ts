@@ -5,7 +5,8 @@ import { silentLog } from '#lib/log.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
 import { schemasOf, type SchemaVersion, withReset, withSchema } from '../namespaces/schemas.ts';
 import { Topology } from '../topology/topology.ts';
-import { type AdminOptions, ClusterAdmin, plainRequest } from './admin.ts';
+import { ClusterAdmin } from './admin.ts';
+import { type AdminOptions, plainRequest } from './placement_requests.ts';
 
 const { signal } = new AbortController();
 const cluster = { environment: 'default_env', zone: 'embedded' };

@@ -6,7 +6,8 @@ import { formatLevelFirst, formatLevelNewest } from '#lib/format_level.ts';
 import { finishedFormatsKey } from '../kv/keys.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
 import type { NodeHealth } from '../node/service.ts';
-import { ClusterAdmin, plainRequest } from './admin.ts';
+import { ClusterAdmin } from './admin.ts';
+import { plainRequest } from './placement_requests.ts';
 
 const { signal } = new AbortController();
 const cluster = { environment: 'default_env', zone: 'embedded' };

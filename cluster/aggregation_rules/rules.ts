@@ -12,6 +12,10 @@ export interface StoragePolicy {
   readonly retentionNanos: bigint;
 }
 
+export function isSamePolicy(a: StoragePolicy, b: StoragePolicy): boolean {
+  return a.resolutionNanos === b.resolutionNanos && a.retentionNanos === b.retentionNanos;
+}
+
 export const transformTypes = ['Absolute', 'PerSecond', 'Increase', 'Add', 'Reset'] as const;
 export type TransformType = (typeof transformTypes)[number];
 

@@ -14,7 +14,9 @@
  *     _kv/<environment>/<zone>/tsdb.node.known/<instance>
  *     _kv/<environment>/<zone>/tsdb.aggregation_rules/<set>
  *     _kv/<environment>/<zone>/tsdb.rollups/leader
+ *     _kv/<environment>/<zone>/tsdb.rollups/leader/<shard set>
  *     _kv/<environment>/<zone>/tsdb.rollups/final/<resolution>:<retention>
+ *     _kv/<environment>/<zone>/tsdb.rollups/final/<resolution>:<retention>/<shard set>
  */
 import { badRequest } from '#lib/errors.ts';
 import { segmentProblem } from '../names.ts';
@@ -24,6 +26,8 @@ export const zoneDefault = 'embedded';
 
 /** The storage service's name in paths and keys. */
 export const storageService = 'tsdb';
+/** That of aggregators, as M3 has it. */
+export const aggregatorService = 'm3aggregator';
 
 /** Which cluster of a key-value store; from headers or the configuration. */
 export interface ClusterName {

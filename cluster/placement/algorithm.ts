@@ -533,7 +533,8 @@ function existing(placement: Placement, id: string): Instance {
   return instance;
 }
 
-function checkNewInstances(
+/** @throws {TsdbError} BAD_REQUEST */
+export function checkNewInstances(
   present: readonly InstanceInfo[],
   instances: readonly InstanceInfo[],
 ): void {

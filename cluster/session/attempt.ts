@@ -12,14 +12,14 @@ import {
   type TargetRows,
   type Unwritten,
   type WriteTarget,
-} from './acknowledgements.ts';
+} from './outcomes/acknowledgements.ts';
 import { type WriteConsistency, writeReplicasRequired } from './consistency.ts';
 import type { ColumnPool, RowPacker, RowsCopy } from './pack_rows.ts';
 import type { InFlight } from './pressure/in_flight.ts';
 import type { ReferenceTables } from './reference_tables.ts';
 import type { References } from './references.ts';
 import type { SeriesTable, SessionOptions } from './types.ts';
-import { writeOutcome } from './write_result.ts';
+import { writeOutcome } from './outcomes/write_result.ts';
 
 /** Instances' errors that a result keeps. */
 export const errorsKeptMax = 16;

@@ -14,7 +14,8 @@ import { silentLog } from '#lib/log.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { decodeTags, encodeTags } from '#lib/tags.ts';
-import { ClusterAdmin, plainRequest } from '../admin/admin.ts';
+import { ClusterAdmin } from '../admin/admin.ts';
+import { plainRequest } from '../admin/placement_requests.ts';
 import { type MemoryKv, MemoryKvStore } from '../kv/memory.ts';
 import {
   type AggregateRequest,

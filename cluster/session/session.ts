@@ -18,7 +18,7 @@ import type {
 } from './types.ts';
 import { SessionWriter } from './write.ts';
 import type { ClusterStatistics, StatisticsPlan } from './statistics.ts';
-import type { WriteResult } from './write_result.ts';
+import type { WriteResult } from './outcomes/write_result.ts';
 
 export type * from './types.ts';
 

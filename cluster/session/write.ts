@@ -25,9 +25,9 @@ import type {
   WriteOptions,
 } from './types.ts';
 import type { TopologyView } from '../topology/topology.ts';
-import type { TargetRows, Unwritten } from './acknowledgements.ts';
+import type { TargetRows, Unwritten } from './outcomes/acknowledgements.ts';
 import { Attempt, type AttemptParts, errorsKeptMax, Work } from './attempt.ts';
-import { isRetryable, writeOutcome, type WriteResult } from './write_result.ts';
+import { isRetryable, writeOutcome, type WriteResult } from './outcomes/write_result.ts';
 
 const writeTimeoutMillisDefault = 10_000;
 const writeBackoff: Backoff = { firstMillis: 500, factor: 3 };

@@ -1,4 +1,4 @@
-import { plainRequest } from '../admin/admin.ts';
+import { plainRequest } from '../admin/placement_requests.ts';
 import { readBatch } from '#engine/batch/batch.ts';
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -9,7 +9,7 @@ import { silentLog } from '#lib/log.ts';
 import { rowOutcome } from '../node/service.ts';
 import { FakeCluster, keyOfJob } from './fakes_testing.ts';
 import { fuzz } from './session_fuzz.ts';
-import { describeOutcome, isRetryable, writeOutcome } from './write_result.ts';
+import { describeOutcome, isRetryable, writeOutcome } from './outcomes/write_result.ts';
 
 const three = ['a1', 'b1', 'c1'];
 const rf3 = { replicaFactor: 3, numShards: 8 };

@@ -1,5 +1,6 @@
 /** Requests of the admin API: which cluster they are about, and how they are to be carried out. */
-import { ClusterAdmin, type AdminOptions } from '#cluster/admin/admin.ts';
+import { ClusterAdmin } from '#cluster/admin/admin.ts';
+import { type AdminOptions } from '#cluster/admin/placement_requests.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { NodeService } from '#cluster/node/service.ts';

@@ -37,6 +37,16 @@ import {
   upgradeGet,
 } from '../admin/admin.ts';
 import {
+  aggregatorsAdd,
+  aggregatorsDelete,
+  aggregatorsGet,
+  aggregatorsInit,
+  aggregatorsRemove,
+  aggregatorsRemoveInstance,
+  aggregatorsReplace,
+  aggregatorsSet,
+} from '../admin/aggregators.ts';
+import {
   mappingRule,
   rollupRule,
   ruleSet,
@@ -128,6 +138,7 @@ const placement = (rest = ''): string[] => [
   `/api/v1/services/tsdb/placement${rest}`,
   `/api/v1/placement${rest}`,
 ];
+const aggregators = (rest = ''): string[] => [`/api/v1/services/m3aggregator/placement${rest}`];
 const namespace = (rest = ''): string[] => [
   `/api/v1/services/tsdb/namespace${rest}`,
   `/api/v1/namespace${rest}`,
@@ -195,6 +206,14 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['POST', placement('/reset'), 'other', json(placementReset, admin)],
     ['POST', placement('/set'), 'other', json(placementSet, admin)],
     ['DELETE', placement('/{id}'), 'other', plain(placementRemoveInstance, admin)],
+    ['GET', aggregators(), 'other', plain(aggregatorsGet, admin)],
+    ['POST', aggregators(), 'other', json(aggregatorsAdd, admin)],
+    ['DELETE', aggregators(), 'other', plain(aggregatorsDelete, admin)],
+    ['POST', aggregators('/init'), 'other', json(aggregatorsInit, admin)],
+    ['POST', aggregators('/remove'), 'other', json(aggregatorsRemove, admin)],
+    ['POST', aggregators('/replace'), 'other', json(aggregatorsReplace, admin)],
+    ['POST', aggregators('/set'), 'other', json(aggregatorsSet, admin)],
+    ['DELETE', aggregators('/{id}'), 'other', plain(aggregatorsRemoveInstance, admin)],
     ['GET', namespace(), 'other', plain(namespaceGet, admin)],
     ['POST', namespace(), 'other', json(namespaceAdd, admin)],
     ['PUT', namespace(), 'other', json(namespaceUpdate, admin)],

@@ -1,6 +1,6 @@
 /** Exemplars of remote writes on their way to their namespace: within a budget, and never at the cost of samples. */
 import type { Session } from '#cluster/session/session.ts';
-import { writeOutcome, type WriteResult } from '#cluster/session/write_result.ts';
+import { writeOutcome, type WriteResult } from '#cluster/session/outcomes/write_result.ts';
 import type { SeriesTable } from '#cluster/session/types.ts';
 import type { WriteDecoderExemplars } from '#engine/write_decoder/write_decoder.ts';
 import type { Clock } from '#lib/env/env.ts';
@@ -8,7 +8,7 @@ import { TsdbError } from '#lib/errors.ts';
 import { typedRowsFormatLevel } from '#lib/format_level.ts';
 import type { Companion } from './companion.ts';
 import type { CompanionMetrics, DropReason } from './metrics.ts';
-import { heldRows, type HeldRows } from './one_write.ts';
+import { heldRows, type HeldRows } from './held_rows.ts';
 
 /** How long exemplars wait for their namespace, which takes a moment on a single node. */
 const heldMillisMax = 2_000;

@@ -5,7 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import { metadataIntervalNanos } from '#cluster/namespaces/companions.ts';
 import type { Session } from '#cluster/session/session.ts';
-import { writeOutcome } from '#cluster/session/write_result.ts';
+import { writeOutcome } from '#cluster/session/outcomes/write_result.ts';
 import {
   type FamilyMetadata,
   metadataNanos,
@@ -27,7 +27,7 @@ import { decodeTags, encodeTags, metricNameTag, tagValue } from '#lib/tags.ts';
 import { loopTurn } from '#lib/turns/turns.ts';
 import type { Companion } from './companion.ts';
 import type { CompanionMetrics, DropReason } from './metrics.ts';
-import { OneWriteSeries, type SeriesOfWrite } from './one_write.ts';
+import { OneWriteSeries, type SeriesOfWrite } from '#cluster/session/one_write.ts';
 
 /** New entries of one body: more are written when they are sent again. */
 const newPerBodyMax = 4096;

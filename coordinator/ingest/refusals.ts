@@ -5,7 +5,7 @@ import {
   type OutcomeRows,
   writeOutcome,
   type WriteResult,
-} from '#cluster/session/write_result.ts';
+} from '#cluster/session/outcomes/write_result.ts';
 import type { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { missOfWindow, writeWindow } from '#lib/block_time.ts';

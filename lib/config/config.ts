@@ -7,9 +7,15 @@
  *       discovery: {type: tsdb_cluster,      listenAddress: 0.0.0.0:7201
  *         tsdbCluster: {endpoints: [...]}}   tagOptions: {idScheme: quoted}
  */
-import { type Checked, checkCoordinatorSection, checkDbSection } from './schema.ts';
+import {
+  type Checked,
+  checkAggregatorSection,
+  checkCoordinatorSection,
+  checkDbSection,
+} from './schema.ts';
 import { hostByDiscovery, hostOfCluster, hostOfSingleNode, withoutEffect } from './values.ts';
 import type {
+  AggregatorSection,
   ClientSection,
   CoordinatorSection,
   DbSection,
@@ -22,6 +28,7 @@ import type {
   TlsSection,
 } from './sections.ts';
 import type {
+  AggregatorConfig,
   ClientConfig,
   Config,
   CoordinatorConfig,
@@ -38,6 +45,7 @@ import { messageOf } from '../errors.ts';
 export type { ConfigFile } from './text.ts';
 export type { ListenAddress } from './sections.ts';
 export type {
+  AggregatorConfig,
   ClientConfig,
   Config,
   CoordinatorConfig,
@@ -67,12 +75,15 @@ export const dataDirectoryDefaultVariable = 'TSDB_DATA_DIR_DEFAULT';
 export const dataDirectoryDefault = '/var/lib/tsdb';
 export const listenHostVariable = 'TSDB_LISTEN_HOST';
 
-export type ConfigRole = 'node' | 'coordinator';
+export type ConfigRole = 'node' | 'coordinator' | 'aggregator';
+
+/** Of a role whose file may have its settings at the top. */
+const sectionNames = ['coordinator', 'db', 'aggregator'];
 
 /**
  * Reads configuration.
  *
- * @param role a coordinator's file may have its settings at the top, without `coordinator:`
+ * @param role a coordinator's file, or an aggregator's, may have its settings at the top, without `coordinator:`
  * @throws {ConfigError} with all problems
  */
 export function parseConfig(
@@ -83,17 +94,21 @@ export function parseConfig(
   const problems: string[] = [];
   const tree = readConfigFiles(files, environment, problems);
   if (problems.length > 0) throw new ConfigError(problems);
-  const lifted = role === 'coordinator' && !('coordinator' in tree.value) && !('db' in tree.value);
-  const sections: Record<string, unknown> = lifted ? { coordinator: tree.value } : tree.value;
+  const lifted = role !== 'node' && !sectionNames.some((name) => name in tree.value);
+  const sections: Record<string, unknown> = lifted ? { [role]: tree.value } : tree.value;
   const reader = new SectionReader(tree, lifted, problems);
   for (const key of Object.keys(sections)) {
-    if (key !== 'coordinator' && key !== 'db') reader.add([key], 'unknown section');
+    if (!sectionNames.includes(key)) reader.add([key], 'unknown section');
   }
   const db =
     'db' in sections || role === 'node' ? reader.section('db', sections, checkDbSection) : null;
   const coordinator =
     'coordinator' in sections || role === 'coordinator'
       ? reader.section('coordinator', sections, checkCoordinatorSection)
+      : null;
+  const aggregator =
+    'aggregator' in sections || role === 'aggregator'
+      ? reader.section('aggregator', sections, checkAggregatorSection)
       : null;
   if (problems.length > 0) throw new ConfigError(problems);
   const listenHost = environment[listenHostVariable] || null;
@@ -104,6 +119,7 @@ export function parseConfig(
         ? null
         : resolveCoordinator(coordinator, db, dbConfig, listenHost, reader),
     db: dbConfig,
+    aggregator: aggregator === null ? null : resolveAggregator(aggregator, listenHost, reader),
     notes: reader.notes,
   };
   if (problems.length > 0) throw new ConfigError(problems);
@@ -450,6 +466,40 @@ function resolveCoordinator(
     },
     aggregationRules: section.downsample?.rules,
     memoryBytesMax: section.memoryMax,
+  };
+}
+
+function resolveAggregator(
+  section: AggregatorSection,
+  listenHost: string | null,
+  reader: SectionReader,
+): AggregatorConfig {
+  const discovery = resolveDiscovery(
+    [
+      [['aggregator', 'discovery'], ofDiscovery(section.discovery)],
+      ...placesOf(['aggregator', 'client', 'config'], section.client.config),
+    ],
+    singleNode,
+    reader,
+  );
+  const listen = listenIn(discovery, listenHost);
+  return {
+    listenAddress: listen(section.listenAddress),
+    httpListenAddress: listen(section.httpListenAddress),
+    metricsListenAddress: listen(
+      section.metrics.prometheus.listenAddress ?? { host: hostByDiscovery, port: 6002 },
+    ),
+    allowedHosts: section.allowedHosts ?? null,
+    metricsPath: section.metrics.prometheus.handlerPath,
+    logLevel: section.logging.level,
+    logEncoding: section.logging.encoding ?? null,
+    hostId:
+      section.hostID === undefined
+        ? { resolver: 'hostname' }
+        : resolveHostId(section.hostID, discovery),
+    idScheme: section.tagOptions.idScheme,
+    discovery,
+    client: resolveClient(section.client),
   };
 }
 

@@ -192,11 +192,11 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
           ...tunings('cache', 'requireNamespaceWatchOnInit'),
         })
         .optional(),
-      remoteAggregator: notSupported('an aggregator of another process'),
       ...tunings(
         'aggregationTypes',
         'bufferPastLimits',
         'counterElemPool',
+        'remoteAggregator',
         'entryTTL',
         'gaugeElemPool',
         'timerElemPool',

@@ -1,7 +1,7 @@
 /** Section `db:` of the configuration, as a schema with its defaults. */
 import * as z from 'zod';
 import type { DbSection } from './sections.ts';
-import { client, discovery, discoveryConfig, logging, metrics } from './shared_schema.ts';
+import { client, discovery, discoveryConfig, hostId, logging, metrics } from './shared_schema.ts';
 import {
   address,
   addressByDiscovery,
@@ -20,25 +20,6 @@ import {
   tunings,
   withoutEffect,
 } from './values.ts';
-
-const hostId = z
-  .strictObject({
-    resolver: oneOf(['config', 'hostname', 'environment', 'file']).default('config'),
-    value: text.optional(),
-    envVarName: text.optional(),
-    file: z.strictObject({ path: text, timeout: durationMillis.optional() }).optional(),
-    hostname: notSupported('a format of the host name: use resolver environment'),
-  })
-  .superRefine((value, context) => {
-    const needs = (given: unknown, path: string, reason: string): void => {
-      if (given === undefined) context.addIssue({ code: 'custom', path: [path], message: reason });
-    };
-    if (value.resolver === 'config') needs(value.value, 'value', 'is required by resolver config');
-    if (value.resolver === 'environment') {
-      needs(value.envVarName, 'envVarName', 'is required by resolver environment');
-    }
-    if (value.resolver === 'file') needs(value.file, 'file', 'is required by resolver file');
-  });
 
 const proto = z
   .strictObject({

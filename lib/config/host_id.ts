@@ -26,7 +26,7 @@ export async function resolveHostIdValue(
     const trimmed = id?.trim() ?? '';
     if (hostIdPattern.test(trimmed)) return trimmed;
     const reason = trimmed === '' ? 'gives no host ID' : `gives no usable host ID: ${trimmed}`;
-    throw new ConfigError([`db.hostID: ${source} ${reason}`]);
+    throw new ConfigError([`hostID: ${source} ${reason}`]);
   };
   switch (config.resolver) {
     case 'config':

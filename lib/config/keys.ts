@@ -3,6 +3,7 @@
  * to.
  */
 import * as z from 'zod';
+import { aggregatorSchema } from './aggregator_schema.ts';
 import { coordinatorSchema } from './coordinator_schema.ts';
 import { dbSchema } from './db_schema.ts';
 import {
@@ -26,16 +27,17 @@ export interface ConfigKey {
 }
 
 export interface ConfigKeySection {
-  /** "db", "coordinator", or the name of a mapping that several places share. */
+  /** "db", "coordinator", "aggregator", or the name of a mapping that several places share. */
   readonly name: string;
   readonly keys: readonly ConfigKey[];
 }
 
-/** All sections: the two of a file, then the shared ones in the order in which they are met. */
+/** All sections: the three of files, then the shared ones in the order in which they are met. */
 export function configKeySections(): readonly ConfigKeySection[] {
   const collector = new KeyCollector();
   collector.section('db', dbSchema);
   collector.section('coordinator', coordinatorSchema);
+  collector.section('aggregator', aggregatorSchema);
   return collector.sections;
 }
 

@@ -15,10 +15,13 @@ export function withListenSetting(error: unknown, config: Config): unknown {
 }
 
 function settingsOf(config: Config, port: number): string {
-  const { db, coordinator } = config;
+  const { db, coordinator, aggregator } = config;
   const addresses = [
     ['listenAddress of coordinator:', coordinator?.listenAddress],
     ['metrics.prometheus.listenAddress of coordinator:', coordinator?.metricsListenAddress],
+    ['listenAddress of aggregator:', aggregator?.listenAddress],
+    ['httpListenAddress of aggregator:', aggregator?.httpListenAddress],
+    ['metrics.prometheus.listenAddress of aggregator:', aggregator?.metricsListenAddress],
     ['db.listenAddress', db?.listenAddress],
     ['db.clusterListenAddress', db?.clusterListenAddress],
     ['db.httpNodeListenAddress', db?.httpNodeListenAddress],

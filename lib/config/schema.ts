@@ -1,16 +1,17 @@
 /**
- * What a configuration may say: the sections `coordinator:` and `db:` with their defaults, as one
+ * What a configuration may say: the sections `coordinator:`, `db:` and `aggregator:` with their defaults, as one
  * schema. The files config_*.ts that make it up are the one place that knows zod. Settings of M3
  * fall into three kinds: those that we have, those that tune a mechanism that we do not need (taken
  * and noted), and those for features that are not there (refused, because ignoring them would
  * surprise).
  */
 import type { z } from 'zod';
+import { aggregatorSchema } from './aggregator_schema.ts';
 import { coordinatorSchema } from './coordinator_schema.ts';
 import { dbSchema } from './db_schema.ts';
 import { nearestKey } from './nearest_key.ts';
 import { shownJson } from '../json_fields.ts';
-import type { CoordinatorSection, DbSection } from './sections.ts';
+import type { AggregatorSection, CoordinatorSection, DbSection } from './sections.ts';
 
 /** Checks section `coordinator:`. */
 export function checkCoordinatorSection(value: unknown): Checked<CoordinatorSection> {
@@ -20,6 +21,11 @@ export function checkCoordinatorSection(value: unknown): Checked<CoordinatorSect
 /** Checks section `db:`. */
 export function checkDbSection(value: unknown): Checked<DbSection> {
   return check(dbSchema, value);
+}
+
+/** Checks section `aggregator:`. */
+export function checkAggregatorSection(value: unknown): Checked<AggregatorSection> {
+  return check(aggregatorSchema, value);
 }
 
 /** One mistake; `path` leads to the value, or to the mapping that holds the unknown key. */

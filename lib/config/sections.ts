@@ -104,6 +104,18 @@ export interface CoordinatorSection {
   readonly memoryMax: number;
 }
 
+export interface AggregatorSection {
+  readonly listenAddress: ListenAddress;
+  readonly httpListenAddress: ListenAddress;
+  readonly allowedHosts?: readonly string[] | undefined;
+  readonly metrics: MetricsSection;
+  readonly logging: LoggingSection;
+  readonly hostID?: HostIdSection | undefined;
+  readonly tagOptions: { readonly idScheme: 'quoted' | 'prepend_meta' | 'legacy' };
+  readonly client: ClientSection;
+  readonly discovery?: DiscoverySection | undefined;
+}
+
 export interface LookbackLimitSection {
   readonly value: number;
   readonly lookback: number;

@@ -7,6 +7,7 @@ import type {
   ClientSection,
   DiscoveryConfigSection,
   DiscoverySection,
+  HostIdSection,
   LoggingSection,
   MetricsSection,
   ServiceSection,
@@ -14,6 +15,7 @@ import type {
 import {
   address,
   documented,
+  durationMillis,
   endpoint,
   isEmpty,
   notSupported,
@@ -132,6 +134,31 @@ export const discoveryConfig: z.ZodType<DiscoveryConfigSection> = z.strictObject
   seedNodes: notSupported('a list of seed nodes: the embedded key-value store is of one node'),
   static: notSupported('a static topology: use discovery type tsdb_cluster'),
 });
+
+/** Which instance of a placement a process is. */
+export const hostId: z.ZodType<HostIdSection> = documented(
+  z
+    .strictObject({
+      resolver: oneOf(['config', 'hostname', 'environment', 'file']).default('config'),
+      value: text.optional(),
+      envVarName: text.optional(),
+      file: z.strictObject({ path: text, timeout: durationMillis.optional() }).optional(),
+      hostname: notSupported('a format of the host name: use resolver environment'),
+    })
+    .superRefine((value, context) => {
+      const needs = (given: unknown, path: string, reason: string): void => {
+        if (given === undefined)
+          context.addIssue({ code: 'custom', path: [path], message: reason });
+      };
+      if (value.resolver === 'config')
+        needs(value.value, 'value', 'is required by resolver config');
+      if (value.resolver === 'environment') {
+        needs(value.envVarName, 'envVarName', 'is required by resolver environment');
+      }
+      if (value.resolver === 'file') needs(value.file, 'file', 'is required by resolver file');
+    }),
+  { kind: 'shared', name: 'hostID' },
+);
 
 /** The session to the storage nodes. */
 export const clientGiven: z.ZodType<ClientSection> = documented(

@@ -6,11 +6,12 @@ import type { NameValidation } from '../tags.ts';
 import type { PromqlFeatureName } from './promql_features.ts';
 import type { ListenAddress } from './sections.ts';
 
-/** What both kinds of process read from files. */
+/** What all kinds of process read from files. */
 export interface Config {
   /** Null when the file has no such section. */
   readonly coordinator: CoordinatorConfig | null;
   readonly db: DbConfig | null;
+  readonly aggregator: AggregatorConfig | null;
   /** Settings that were taken and change nothing here: one line each, for the log. */
   readonly notes: readonly string[];
 }
@@ -52,6 +53,24 @@ export interface CoordinatorConfig {
   readonly aggregationRules: unknown;
   /** For the table of series that pass through writes. */
   readonly memoryBytesMax: number;
+}
+
+export interface AggregatorConfig {
+  /** gRPC, of other aggregators and of clients (6000). */
+  readonly listenAddress: ListenAddress;
+  /** JSON (6001). */
+  readonly httpListenAddress: ListenAddress;
+  /** 6002 */
+  readonly metricsListenAddress: ListenAddress;
+  /** As of `GuardOptions` in lib/env. */
+  readonly allowedHosts: readonly string[] | null;
+  readonly metricsPath: string;
+  readonly logLevel: LogLevelConfig;
+  readonly logEncoding: LogEncodingConfig;
+  readonly hostId: HostIdConfig;
+  readonly idScheme: IdScheme;
+  readonly discovery: DiscoveryConfig;
+  readonly client: ClientConfig;
 }
 
 export type LogLevelConfig = 'debug' | 'info' | 'warn' | 'error';

@@ -20,7 +20,7 @@ import {
 } from '#cluster/node/service.ts';
 import type { SeriesTable, Session } from '#cluster/session/session.ts';
 import type { TopologySource } from '#cluster/topology/topology.ts';
-import { writeOutcome } from '#cluster/session/write_result.ts';
+import { writeOutcome } from '#cluster/session/outcomes/write_result.ts';
 import {
   type BatchView,
   readTypedBatch,

@@ -2,7 +2,6 @@
  * The storage node as a process. With a `coordinator:` section it is also the coordinator, with
  * single-node discovery also the key-value store.
  */
-import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import { inspect } from 'node:util';
 import { clusterNameOf, openClusterKv } from '#cluster/kv/connection.ts';
@@ -31,10 +30,10 @@ import { realEnv } from '#lib/env/real.ts';
 import { standardAnswer } from '#lib/command_line.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { terminalText } from '#lib/log_text.ts';
-import { resolveHostIdValue } from '#lib/config/host_id.ts';
 import { type Log, openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { machineMemoryBytes } from '#lib/process/machine_memory.ts';
+import { ownHostId } from '#lib/process/own_host_id.ts';
 import { withSourcePlaces } from '#lib/process/source_places.ts';
 import { aborted, stopSignal } from '#lib/process/stop.ts';
 import { version } from '#lib/version.ts';
@@ -72,23 +71,6 @@ async function configured() {
 /** Half of what the machine has, or the container; no more than can be set. */
 function defaultMemoryBytes(): number {
   return Math.min(Math.floor(machineMemoryBytes() / 2), storeBytesMax);
-}
-
-function hostIdOf(db: DbConfig): Promise<string> {
-  return resolveHostIdValue(
-    db.hostId,
-    {
-      hostname: hostname(),
-      environment: process.env,
-      readFileText: async (path) =>
-        (await env.disk.size(path)) === null
-          ? null
-          : Buffer.from(await env.disk.readFile(path)).toString(),
-      monotonicMillis: () => env.clock.monotonicMillis(),
-      sleep: (millis, signal) => env.clock.sleep(millis, signal),
-    },
-    stop,
-  );
 }
 
 /** Says which folder is used and why, and what a newcomer may miss. */
@@ -138,7 +120,7 @@ async function run(config: Config): Promise<void> {
 
   await using stack = new AsyncDisposableStack();
   stack.use(await claimDataFolder(env.disk, db.dataDirectory, log, stop));
-  const instanceId = await hostIdOf(db);
+  const instanceId = await ownHostId(db.hostId, env, stop);
   const metrics = new Metrics();
   metrics.collectProcess();
   const isSingle = db.discovery.type === 'tsdb_single_node';

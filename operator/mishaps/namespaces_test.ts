@@ -1,7 +1,7 @@
 /** What a TSDBNamespace that is gone has last asked for. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { plainRequest } from '#cluster/admin/admin.ts';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import { namespaceOptions } from '../desired/namespaces.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { resource } from '../resource/kube_objects.ts';

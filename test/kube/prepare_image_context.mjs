@@ -9,7 +9,17 @@ import { bundleNode } from '../../node/bundle.mjs';
 
 const root = join(import.meta.dirname, '../..');
 const context = join(root, 'dist/image');
-const rooms = ['lib', 'engine', 'cluster', 'kv', 'node', 'coordinator', 'operator', 'crds'];
+const rooms = [
+  'lib',
+  'engine',
+  'cluster',
+  'kv',
+  'node',
+  'coordinator',
+  'aggregator',
+  'operator',
+  'crds',
+];
 
 function dependencies() {
   const stamp = join(context, 'dependencies.sha256');

@@ -167,6 +167,13 @@ function isGreater(a: number, b: number): boolean {
   return a > b || (Number.isNaN(b) && !Number.isNaN(a));
 }
 
+/** A copy of what is told of one window, whose times are counted from so much later. */
+export function partFrom({ numbers, sketch }: WindowPart, later: number): WindowPart {
+  const copy = numbers.slice();
+  copy[field.lastTime] = copy[field.lastTime]! - later;
+  return { numbers: copy, sketch };
+}
+
 export function isEmpty(of: Float64Array, at: number): boolean {
   return of[at + field.count] === 0;
 }

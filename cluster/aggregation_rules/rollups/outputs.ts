@@ -1,8 +1,10 @@
 /** What the pipelines of a series make, as one graph of outputs: those that several series make alike are one. */
-import { encodeTags, sortTags, type Tags } from '#lib/tags.ts';
-import type { AggregationType } from '../aggregation_types.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
+import { murmur3 } from '#lib/hashing/hash.ts';
+import { decodeTags, encodeTags, sortTags, type Tags } from '#lib/tags.ts';
+import { type AggregationType, aggregationTypes } from '../aggregation_types.ts';
 import type { Pipeline, Stage } from '../match.ts';
-import type { StoragePolicy, TransformType } from '../rules.ts';
+import { isSamePolicy, type StoragePolicy, type TransformType, transformTypes } from '../rules.ts';
 
 /** Where a type has a series of its own, this tag names it, with a dot before, as M3 has it. */
 export const typeTag = 'agg';
@@ -18,6 +20,11 @@ export interface Output {
   readonly transforms: readonly TransformType[];
   /** What rolls its values up once more; null when they are stored. */
   readonly next: Output | null;
+  /**
+   * murmur3_32 of the canonical tags of what it is rolled up to in the end: outputs that go into one another have one hash,
+   * so that who makes all of a hash needs no others.
+   */
+  readonly hash: number;
 }
 
 /** How a series goes into an output. */
@@ -38,11 +45,15 @@ export class Outputs {
   /** By output, type and transforms: each series has as many as rules that match it. */
   readonly #routes = new Map<string, Route>();
 
+  get size(): number {
+    return this.#byKey.size;
+  }
+
   /** Of the pipelines that name a policy. */
   routesOf(pipelines: readonly Pipeline[], policy: StoragePolicy): Route[] {
     const routes: Route[] = [];
     for (const { target, aggregations, output, stages } of pipelines) {
-      if (!target.storagePolicies.some((each) => isSame(each, policy))) continue;
+      if (!target.storagePolicies.some((each) => isSamePolicy(each, policy))) continue;
       if (output !== null) {
         routes.push(this.#route(null, [], this.#output(output, aggregations, stages)));
         continue;
@@ -77,23 +88,82 @@ export class Outputs {
         : null;
     const types = aggregations.length === 0 ? [typeByDefault] : aggregations;
     const transforms = transformsOf(next === null ? stages : stages.slice(0, at));
-    const text = Buffer.from(encodeTags(tags)).toString('latin1');
+    const encoded = encodeTags(tags);
+    const text = Buffer.from(encoded).toString('latin1');
     const key = JSON.stringify([text, types, transforms, next?.key ?? null]);
+    return this.#byKey.get(key) ?? this.#add(key, tags, encoded, types, transforms, next);
+  }
+
+  /**
+   * @param key of an output of another process
+   * @throws {TsdbError} BAD_REQUEST when it is none, or of a later release
+   */
+  ofKey(key: string): Output {
     const known = this.#byKey.get(key);
     if (known !== undefined) return known;
+    const { text, types, transforms, next } = readKey(key);
+    const encoded = new Uint8Array(Buffer.from(text, 'latin1'));
+    const tags = decodeTags(encoded);
+    return this.#add(
+      key,
+      tags,
+      encoded,
+      types,
+      transforms,
+      next === null ? null : this.ofKey(next),
+    );
+  }
+
+  #add(
+    key: string,
+    tags: Tags,
+    encoded: Uint8Array,
+    types: readonly AggregationType[],
+    transforms: readonly TransformType[],
+    next: Output | null,
+  ): Output {
     const series = types.map((type) => tagsOfType(tags, types, type));
-    const output = { key, types, series, transforms, next };
+    const hash = next === null ? murmur3(encoded) : next.hash;
+    const output = { key, types, series, transforms, next, hash };
     this.#byKey.set(key, output);
     return output;
   }
 }
 
-function transformsOf(stages: readonly Stage[]): TransformType[] {
-  return stages.flatMap((stage) => (stage.type === 'transform' ? [stage.transform] : []));
+interface KeyParts {
+  /** Canonical tags, a character for each byte. */
+  readonly text: string;
+  readonly types: readonly AggregationType[];
+  readonly transforms: readonly TransformType[];
+  readonly next: string | null;
 }
 
-function isSame(a: StoragePolicy, b: StoragePolicy): boolean {
-  return a.resolutionNanos === b.resolutionNanos && a.retentionNanos === b.retentionNanos;
+function readKey(key: string): KeyParts {
+  const [text, types, transforms, next] = parsed(key);
+  const isKey =
+    typeof text === 'string' &&
+    isListOf(types, aggregationTypes) &&
+    isListOf(transforms, transformTypes) &&
+    (next === null || typeof next === 'string');
+  if (isKey) return { text, types, transforms, next };
+  throw badRequest(`output: it is none that this release knows: ${shownText(key)}`);
+}
+
+function parsed(key: string): unknown[] {
+  try {
+    const list: unknown = JSON.parse(key);
+    return Array.isArray(list) ? list : [];
+  } catch {
+    return [];
+  }
+}
+
+function isListOf<T>(list: unknown, all: readonly T[]): list is readonly T[] {
+  return Array.isArray(list) && list.every((each) => all.includes(each));
+}
+
+function transformsOf(stages: readonly Stage[]): TransformType[] {
+  return stages.flatMap((stage) => (stage.type === 'transform' ? [stage.transform] : []));
 }
 
 const suffixes: Readonly<Partial<Record<AggregationType, string>>> = { SumSq: 'sum_sq' };

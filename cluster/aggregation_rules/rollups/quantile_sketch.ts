@@ -2,10 +2,13 @@
  * Quantiles of many values to within a hundredth of them: values are counted by the power that they are near to, so that
  * sketches of disjoint values add up.
  */
+import { badRequest } from '#lib/errors.ts';
 
 /** From one bucket to the next: what is told of a bucket is off by half of that at most. */
 const ratio = 1.02;
 const logRatio = Math.log(ratio);
+/** Of `toNumbers`. */
+const headFields = 5;
 /** Values nearer to 0 are 0. */
 const leastSize = 1e-300;
 
@@ -16,6 +19,33 @@ export class QuantileSketch {
   #count = 0;
   #min = Number.POSITIVE_INFINITY;
   #max = Number.NEGATIVE_INFINITY;
+
+  /** Whole numbers and values: counts, least and greatest, then buckets with their counts. */
+  toNumbers(): Float64Array<ArrayBuffer> {
+    const { size } = this.#positive;
+    const head = [this.#count, this.#zeros, this.#min, this.#max, size];
+    return Float64Array.from([
+      ...head,
+      ...[...this.#positive].flat(),
+      ...[...this.#negative].flat(),
+    ]);
+  }
+
+  /** @throws {TsdbError} BAD_REQUEST when they are none of `toNumbers` */
+  static ofNumbers(numbers: Float64Array): QuantileSketch {
+    const [count, zeros, min, max, size] = numbers;
+    const sketch = new QuantileSketch();
+    const isHeadWhole = numbers.length >= headFields && numbers.length % 2 === headFields % 2;
+    if (!isHeadWhole || !(size! >= 0 && headFields + 2 * size! <= numbers.length)) {
+      throw badRequest(`sketch: ${numbers.length} numbers are none`);
+    }
+    [sketch.#count, sketch.#zeros, sketch.#min, sketch.#max] = [count!, zeros!, min!, max!];
+    for (let at = headFields; at < numbers.length; at += 2) {
+      const counts = at < headFields + 2 * size! ? sketch.#positive : sketch.#negative;
+      counts.set(numbers[at]!, numbers[at + 1]!);
+    }
+    return sketch;
+  }
 
   /** @param value a number; infinities are the largest ones */
   add(value: number): void {

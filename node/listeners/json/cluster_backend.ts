@@ -4,7 +4,11 @@ import { type Schemas, schemasOf } from '#cluster/namespaces/schemas.ts';
 import type { TimeRange } from '#cluster/node/service.ts';
 import type { SeriesTable, Session } from '#cluster/session/session.ts';
 import type { TopologySource } from '#cluster/topology/topology.ts';
-import { describeOutcome, isRetryable, writeOutcome } from '#cluster/session/write_result.ts';
+import {
+  describeOutcome,
+  isRetryable,
+  writeOutcome,
+} from '#cluster/session/outcomes/write_result.ts';
 import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
 import { type Delivery, readHeld } from '#lib/read_memory/delivery.ts';

@@ -3,7 +3,7 @@
  * what is known of the rows.
  */
 import { deletionConfirmMillisMax } from '#cluster/limits.ts';
-import { plainRequest } from '#cluster/admin/admin.ts';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import { allTime } from '#cluster/metadata/deletions.ts';
 import { publishDeletions, type PublishingParts } from '#cluster/metadata/publish_deletions.ts';

@@ -2,7 +2,8 @@
  * A simulated cluster with what is known of its rows: writes note what they send and what was
  * acknowledged, reads are held against that. Random runs and told stories are both made of it.
  */
-import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
+import { ClusterAdmin } from '#cluster/admin/admin.ts';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import type { KeyValue } from '#cluster/kv/kv.ts';
 import { decodeStored } from '#cluster/kv/stored_json.ts';
 import { namespacesKey, placementKey, storageService } from '#cluster/kv/keys.ts';
@@ -17,7 +18,7 @@ import { type Placement, placementProblem } from '#cluster/placement/placement.t
 import { placementFromStored } from '#cluster/placement/stored.ts';
 import type { ReadConsistency } from '#cluster/session/consistency.ts';
 import type { FetchResult } from '#cluster/session/types.ts';
-import { isRetryable, writeOutcome } from '#cluster/session/write_result.ts';
+import { isRetryable, writeOutcome } from '#cluster/session/outcomes/write_result.ts';
 import type { UnreadKeys } from '#cluster/unread_keys.ts';
 import { versionsPerMilli } from '#lib/hybrid_clock.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';

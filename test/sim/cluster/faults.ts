@@ -2,7 +2,7 @@
  * What befalls a simulated cluster. Each fault has an end; one that takes data from a disk comes
  * only while all other replicas are whole, since no quorum survives two.
  */
-import { plainRequest } from '#cluster/admin/admin.ts';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { deletionsPrefix, namespacesKey } from '#cluster/kv/keys.ts';
 import { fairKvWeather, type SimulatedKv } from './key_value.ts';

@@ -2,7 +2,7 @@
  * A random run of a simulated cluster: writers and readers at a steady pace, a fault every half
  * minute, and at the end a cluster that must have recovered by itself.
  */
-import { plainRequest } from '#cluster/admin/admin.ts';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { formatLevelNewest } from '#lib/format_level.ts';
 import type { SeededRandom } from '#test/seeded_random.ts';

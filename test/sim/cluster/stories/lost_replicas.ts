@@ -1,5 +1,5 @@
 /** Machines that never come back, and those that take their place. */
-import { plainRequest } from '#cluster/admin/admin.ts';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import {
   acknowledged,
   answeredRead,

@@ -1,5 +1,5 @@
 /** A shard counts at its new owner when that one has all that was acknowledged, and not before. */
-import { plainRequest } from '#cluster/admin/admin.ts';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import { namespacesKey, placementKey, storageService } from '#cluster/kv/keys.ts';
 import { namespace, type SimulatedCluster } from '../cluster.ts';
 import { clusterName, type SimulatedNode } from '../world.ts';

@@ -1,6 +1,6 @@
 /** A key-value store that is brought back to a backup forgets what the cluster has done since. */
 import type { Backup } from '../key_value_store.ts';
-import { plainRequest } from '#cluster/admin/admin.ts';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { Administration } from '../administration.ts';
 import { blockMillis, bufferPastMillis, namespace, type SimulatedCluster } from '../cluster.ts';

@@ -1,5 +1,5 @@
 /** Of two values of one time the one that was written last is read, whoever missed it. */
-import { plainRequest } from '#cluster/admin/admin.ts';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import type { SimulatedCluster } from '../cluster.ts';
 import { requestSignal } from '../request_signal.ts';
 import type { SimulatedRow } from '../series.ts';

@@ -1,5 +1,5 @@
 /** What stories are made of: each step of one is a call of these, of the cluster or of its world. */
-import { type AdminOptions, plainRequest } from '#cluster/admin/admin.ts';
+import { type AdminOptions, plainRequest } from '#cluster/admin/placement_requests.ts';
 import { promiseNamespaces } from '#cluster/admin/promises.ts';
 import type { ReadConsistency } from '#cluster/session/consistency.ts';
 import { type ClusterShape, namespace, seriesCount, type SimulatedCluster } from '../cluster.ts';

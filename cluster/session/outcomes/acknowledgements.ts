@@ -3,8 +3,8 @@
  * asked which rows are decided. As long as every instance wrote all its rows it counts by class of
  * shards; only when an answer differs by row does it count by row.
  */
-import { rowOutcome } from '../node/service.ts';
-import type { Ownership, ShardClass } from '../topology/ownership.ts';
+import { rowOutcome } from '../../node/service.ts';
+import type { Ownership, ShardClass } from '../../topology/ownership.ts';
 import { writeOutcome } from './write_result.ts';
 
 /** Rows of one instance, as positions in the write; null for all of the attempt. */

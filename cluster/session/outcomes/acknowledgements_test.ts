@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from '#test/property_testing.ts';
-import { writeReplicasRequired } from './consistency.ts';
-import { rowOutcome } from '../node/service.ts';
-import { Ownership } from '../topology/ownership.ts';
-import type { Placement, Shard } from '../placement/placement.ts';
+import { writeReplicasRequired } from '../consistency.ts';
+import { rowOutcome } from '../../node/service.ts';
+import { Ownership } from '../../topology/ownership.ts';
+import type { Placement, Shard } from '../../placement/placement.ts';
 import { Acknowledgements } from './acknowledgements.ts';
 import { writeOutcome } from './write_result.ts';
 

@@ -89,8 +89,8 @@ test('rollups are made of samples and of what rules drop, and are found beside w
   assert.deepEqual(names.json.data, ['requests', 'requests_by_app', 'rows']);
   const { host, port } = test.coordinator.metricsServer;
   const metrics = await (await fetch(`http://${host}:${port}/metrics`)).text();
-  assert.match(metrics, /tsdb_coordinator_rollups_leader 1/);
-  assert.match(metrics, /tsdb_coordinator_rollup_rows_total [1-9]/);
+  assert.match(metrics, /tsdb_rollups_leader 1/);
+  assert.match(metrics, /tsdb_rollup_rows_total [1-9]/);
 });
 
 async function maxOf(test: TestCoordinator, seconds: number): Promise<number | null> {

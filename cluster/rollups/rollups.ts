@@ -1,21 +1,24 @@
-/** Makes the rollups of a cluster (docs/AGGREGATION.md, Rollups) for as long as this process leads, by a lease in the key-value store. */
-import type { KnownRules } from '#cluster/aggregation_rules/sets/follower.ts';
-import type { StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
-import { type ClusterName, rollupsPrefix } from '#cluster/kv/keys.ts';
-import type { Kv } from '#cluster/kv/kv.ts';
-import { aggregationOf, isReady } from '#cluster/namespaces/namespaces.ts';
-import { isOfWindows, readySamples } from '#cluster/namespaces/samples.ts';
-import type { Session } from '#cluster/session/session.ts';
-import type { Topology } from '#cluster/topology/topology.ts';
+/** Makes rollups (docs/AGGREGATION.md, Rollups), a share of them, for as long as this process leads in it, by a lease in the key-value store. */
+import type { KnownRules } from '../aggregation_rules/sets/follower.ts';
+import { isSamePolicy, type StoragePolicy } from '../aggregation_rules/rules.ts';
+import type { ClusterName } from '../kv/keys.ts';
+import type { Kv } from '../kv/kv.ts';
+import { aggregationOf, isReady } from '../namespaces/namespaces.ts';
+import { isOfWindows, readySamples } from '../namespaces/samples.ts';
+import type { Session } from '../session/session.ts';
+import type { Topology } from '../topology/topology.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { resolutionsFormatLevel } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
 import type { IdScheme } from '#lib/series_id/scheme.ts';
+import { rangesOf } from '../placement/shard_ranges.ts';
 import { type Leadership, RollupMarks } from './marks.ts';
 import type { RollupMetrics } from './metrics.ts';
-import { isSamePolicy, PolicyRollups, type RollupStorage } from './policy_rollups.ts';
-import { RollupRows } from './rows.ts';
+import { type RollupParts, StoredParts } from './parts/parts.ts';
+import { PolicyRollups, type RollupStorage } from './policy_rollups.ts';
+import { RollupRows } from './parts/rows.ts';
+import { isSameShare, type RollupShare } from './share.ts';
 import { StoredRollups } from './stored_rollups.ts';
 
 export interface RollupsOptions {
@@ -28,6 +31,10 @@ export interface RollupsOptions {
   readonly rules: { readonly known: KnownRules };
   readonly idScheme: IdScheme;
   readonly metrics: RollupMetrics;
+  /** Of those that this process may make now; null while there are none. */
+  readonly share: () => RollupShare | null;
+  /** What rows come to: of those that this process reads, where nothing is said. */
+  readonly parts?: (policy: StoragePolicy, rows: RollupRows) => RollupParts;
 }
 
 const lookMillis = 1_000;
@@ -38,6 +45,8 @@ const pauseMillis = 5_000;
 const stepMillisMax = 300_000;
 /** How often it is told that they cannot be made. */
 const tellMillis = 60_000;
+/** For so long another one leads, where there is one, after this process was asked to resign. */
+const resignedMillis = 30_000;
 const secondNanos = 1_000_000_000n;
 
 /** An aggregated namespace. */
@@ -52,6 +61,8 @@ interface Leading {
   readonly leadership: Leadership;
   /** Aborts when somebody else leads. */
   readonly replaced: AbortController;
+  /** Settles when the lease is given up. */
+  readonly ended: Promise<void>;
 }
 
 export class Rollups implements AsyncDisposable {
@@ -59,6 +70,8 @@ export class Rollups implements AsyncDisposable {
   readonly #stop = new AbortController();
   #running: Promise<void> = Promise.resolve();
   #toldMillis = Number.NEGATIVE_INFINITY;
+  #leading: Leading | null = null;
+  #resignedUntilMillis = Number.NEGATIVE_INFINITY;
 
   constructor(options: RollupsOptions) {
     this.#options = options;
@@ -69,17 +82,34 @@ export class Rollups implements AsyncDisposable {
     return this;
   }
 
+  get #hasResigned(): boolean {
+    return this.#options.env.clock.monotonicMillis() < this.#resignedUntilMillis;
+  }
+
+  get leads(): boolean {
+    return this.#leading !== null;
+  }
+
+  /** Lets somebody else lead; settles when this process does not. */
+  async resign(): Promise<void> {
+    this.#resignedUntilMillis = this.#options.env.clock.monotonicMillis() + resignedMillis;
+    const leading = this.#leading;
+    leading?.replaced.abort(new TsdbError('UNAVAILABLE', 'this process was asked to resign'));
+    await leading?.ended;
+  }
+
   async #run(signal: AbortSignal): Promise<void> {
     const { env, metrics } = this.#options;
     while (!signal.aborted) {
       let wait = pauseMillis;
       try {
-        if (this.#targets().length === 0) wait = lookMillis;
-        else await this.#lead(signal);
+        const share = this.#options.share();
+        if (share === null || this.#targets().length === 0) wait = lookMillis;
+        else if (!this.#hasResigned && (await this.#lead(share, signal))) wait = lookMillis;
       } catch (error) {
         if (signal.aborted) return;
         if (!(error instanceof TsdbError)) throw error;
-        this.#tell(error);
+        if (!this.#hasResigned) this.#tell(error);
       } finally {
         metrics.leads.set(0);
       }
@@ -96,32 +126,47 @@ export class Rollups implements AsyncDisposable {
     log.warn({ error: messageOf(error) }, 'rollups are not made yet');
   }
 
-  /** Returns when somebody else leads, or when this process does no longer. */
-  async #lead(stop: AbortSignal): Promise<void> {
-    const { kv, cluster, env, log, metrics } = this.#options;
-    const key = `${rollupsPrefix(cluster)}leader`;
-    if ((await kv.get(key, stop)) !== null) return;
-    await using lease = await kv.lease(leaseSeconds, stop);
-    const { succeeded, revision } = await kv.transact(
-      [{ key, target: 'createRevision', equals: 0 }],
-      [{ kind: 'put', key, value: new Uint8Array(0), leaseId: lease.id }],
-      stop,
-    );
-    if (!succeeded) return;
-    log.info({}, 'this process makes rollups');
-    metrics.leads.set(1);
-    const leadership = { key, createRevision: revision };
-    const replaced = new AbortController();
-    const signal = AbortSignal.any([stop, lease.lost, replaced.signal]);
-    const policies = new Map<string, PolicyRollups>();
+  /** @returns when somebody else leads, or when this process does no longer; whether it has led */
+  async #lead(share: RollupShare, stop: AbortSignal): Promise<boolean> {
+    const { kv, log, metrics } = this.#options;
+    const key = share.leaderKey;
+    if ((await kv.get(key, stop)) !== null) return false;
+    const { promise: ended, resolve: onEnd } = Promise.withResolvers<void>();
+    try {
+      await using lease = await kv.lease(leaseSeconds, stop);
+      const { succeeded, revision } = await kv.transact(
+        [{ key, target: 'createRevision', equals: 0 }, share.holds],
+        [{ kind: 'put', key, value: new Uint8Array(0), leaseId: lease.id }],
+        stop,
+      );
+      if (!succeeded) return false;
+      const fields = share.numShards === 1 ? {} : { shards: rangesOf(share.shards) };
+      log.info(fields, 'this process makes rollups');
+      metrics.leads.set(1);
+      const leadership = { share, createRevision: revision };
+      const replaced = new AbortController();
+      const leading = { policies: new Map(), leadership, replaced, ended };
+      this.#leading = leading;
+      await this.#makeAll(leading, AbortSignal.any([stop, lease.lost, replaced.signal]));
+      return true;
+    } finally {
+      this.#leading = null;
+      onEnd();
+    }
+  }
+
+  /** Returns when there is nothing to be made, or others may be to make it. */
+  async #makeAll(leading: Leading, signal: AbortSignal): Promise<void> {
+    const { env } = this.#options;
     while (!signal.aborted) {
       const targets = this.#targets();
-      if (targets.length === 0) return;
+      const share = this.#options.share();
+      const isSame = share !== null && isSameShare(share, leading.leadership.share);
+      if (targets.length === 0 || !isSame) return;
       let wait = lookMillis;
       for (const target of targets) {
         try {
-          const call = { policies, leadership, replaced };
-          if (await this.#advance(target, call, signal)) wait = 0;
+          if (await this.#advance(target, leading, signal)) wait = 0;
         } catch (error) {
           if (signal.aborted || !(error instanceof TsdbError)) throw error;
           // Others go on, and this one from where it was.
@@ -144,8 +189,9 @@ export class Rollups implements AsyncDisposable {
     const key = `${name} ${policy.resolutionNanos}:${policy.retentionNanos}`;
     let rollups = policies.get(key);
     if (rollups === undefined) {
-      const storage = this.#storageOf({ name, policy }, rows, call);
-      policies.set(key, (rollups = new PolicyRollups(policy, storage, env.clock, log)));
+      const storage = this.#storageOf({ name, policy }, call);
+      const parts = this.#options.parts?.(policy, rows) ?? new StoredParts(policy, rows);
+      policies.set(key, (rollups = new PolicyRollups(policy, parts, storage, env.clock, log)));
     }
     const before = { ...rollups.counts };
     const nowNanos = env.clock.nowNanos();
@@ -171,19 +217,14 @@ export class Rollups implements AsyncDisposable {
     return isMoreDue;
   }
 
-  #storageOf(
-    { name, policy }: Target,
-    rows: RollupRows,
-    { leadership, replaced }: Leading,
-  ): RollupStorage {
+  #storageOf({ name, policy }: Target, { leadership, replaced }: Leading): RollupStorage {
     const { kv, cluster, session, idScheme } = this.#options;
     const marks = new RollupMarks(kv, cluster);
     const stored = new StoredRollups(session, name, idScheme);
     return {
-      each: (query, range, visit, signal) => rows.each(query, range, visit, signal),
       eachStored: (query, range, visit, signal) => stored.eachLast(query, range, visit, signal),
       write: (some, signal) => stored.write(some, signal),
-      finalEnd: (signal) => marks.read(policy, signal),
+      finalEnd: (signal) => marks.read(policy, leadership.share, signal),
       noteFinalEnd: async (endNanos, signal) => {
         if (await marks.write(policy, endNanos, leadership, signal)) return;
         replaced.abort(new TsdbError('UNAVAILABLE', 'somebody else makes rollups by now'));

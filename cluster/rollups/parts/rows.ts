@@ -1,10 +1,10 @@
 /** Rows of which rollups are made: samples and what rules drop, as a majority of replicas has them, a part of the shards at a time. */
-import { droppedNamespace } from '#cluster/namespaces/companions.ts';
-import { isReady, rowsSinceOf } from '#cluster/namespaces/namespaces.ts';
-import { readySamples, samplesParts } from '#cluster/namespaces/samples.ts';
-import { mergeBundles } from '#cluster/session/bundle_merge.ts';
-import type { Session } from '#cluster/session/session.ts';
-import type { Topology } from '#cluster/topology/topology.ts';
+import { droppedNamespace } from '../../namespaces/companions.ts';
+import { isReady, rowsSinceOf } from '../../namespaces/namespaces.ts';
+import { readySamples, samplesParts } from '../../namespaces/samples.ts';
+import { mergeBundles } from '../../session/bundle_merge.ts';
+import type { Session } from '../../session/session.ts';
+import type { Topology } from '../../topology/topology.ts';
 import { readFloats } from '#engine/store/chunk_merge.ts';
 import { apart } from '#engine/store/typed_chunks.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
@@ -24,6 +24,14 @@ export interface RowsParts {
   readonly session: Pick<Session, 'fetch'>;
   readonly topology: Pick<Topology, 'view'>;
   readonly clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'sleep'>;
+}
+
+/** Of the shards that are meant, one of some parts. */
+interface PartOfShards {
+  readonly part: number;
+  readonly divided: number;
+  /** Null for all. */
+  readonly shards: ReadonlySet<number> | null;
 }
 
 export interface RowsRange {
@@ -69,12 +77,13 @@ export class RollupRows {
     range: RowsRange,
     visit: (tags: Uint8Array, rows: () => FloatsOfSeries) => void,
     signal: AbortSignal,
+    shards: ReadonlySet<number> | null = null,
   ): Promise<void> {
     let divided = this.#partCount;
     for (let part = 0; part < divided; part++) {
       let bundle: SeriesBundle;
       try {
-        bundle = await this.#read(query, range, part, divided, signal);
+        bundle = await this.#read(query, range, { part, divided, shards }, signal);
       } catch (error) {
         const isTooMuch = error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED';
         if (!isTooMuch || divided >= 2 ** 16) throw error;
@@ -90,8 +99,7 @@ export class RollupRows {
   async #read(
     query: IndexQuery,
     range: RowsRange,
-    part: number,
-    divided: number,
+    { part, divided, shards }: PartOfShards,
     signal: AbortSignal,
   ): Promise<SeriesBundle> {
     const { session, topology, clock } = this.#parts;
@@ -116,10 +124,13 @@ export class RollupRows {
       asked.push({ namespace: droppedNamespace, ...range });
     }
     // Twice as many parts divide each in two.
-    const shardsOf = (numShards: number): Uint32Array =>
-      Uint32Array.from(Array.from({ length: numShards }, (_, shard) => shard)).filter(
-        (shard) => Math.floor((shard * divided) / numShards) === part,
+    const shardsOf = (numShards: number): Uint32Array => {
+      const all = Array.from({ length: numShards }, (_, shard) => shard);
+      const asked = shards === null ? all : all.filter((shard) => shards.has(shard));
+      return Uint32Array.from(
+        asked.filter((_, at) => Math.floor((at * divided) / asked.length) === part),
       );
+    };
     const results = await Promise.all(
       asked.map((one) =>
         session.fetch(

@@ -1,30 +1,29 @@
+/** Rows of some series, rules that roll them up, and what that has to come to. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { ruleSetsOf } from '#cluster/aggregation_rules/sets/sets_testing.ts';
-import type { ReducedRow } from '#cluster/aggregation_rules/rollups/reduce.ts';
-import {
-  rollupTwin,
-  textOf,
-  type TwinSeries,
-} from '#cluster/aggregation_rules/rollups/rollup_twin.ts';
-import { realEnv } from '#lib/env/real.ts';
+import { murmur3 } from '#lib/hashing/hash.ts';
+import type { StoragePolicy } from '../aggregation_rules/rules.ts';
+import type { RuleSetsOverTime } from '../aggregation_rules/sets/over_time.ts';
+import { ruleSetsOf } from '../aggregation_rules/sets/sets_testing.ts';
+import type { ReducedRow } from '../aggregation_rules/rollups/reduce.ts';
+import { rollupTwin, textOf, type TwinSeries } from '../aggregation_rules/rollups/rollup_twin.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { encodeTags, sortTags } from '#lib/tags.ts';
-import { latenessNanos, PolicyRollups, type RollupStorage } from './policy_rollups.ts';
+import type { SeriesRows } from './parts/parts.ts';
+import type { RollupStorage } from './policy_rollups.ts';
 
-const second = 1_000_000_000n;
-const minute = 60n * second;
-const start = (1_700_000_000n / 600n) * 600n * second;
-const bufferPastNanos = 10n * minute;
-const never = new AbortController().signal;
-const log = { warn: () => {}, info: () => {}, error: () => {} } as unknown as Log;
+export const second: bigint = 1_000_000_000n;
+export const minute: bigint = 60n * second;
+export const start: bigint = (1_700_000_000n / 600n) * 600n * second;
+export const bufferPastNanos: bigint = 10n * minute;
+export const log = { warn: () => {}, info: () => {}, error: () => {} } as unknown as Log;
 
 let seed = 9;
-const random = (n: number): number => (seed = (seed * 48_271) % 2_147_483_647) % n;
+/** Below n; the same numbers in each run. */
+export const random = (n: number): number => (seed = (seed * 48_271) % 2_147_483_647) % n;
 
 const storagePolicies = [{ resolution: '1m', retention: '40h' }];
-const policy = { resolutionNanos: minute, retentionNanos: 2_400n * minute };
+export const policy: StoragePolicy = { resolutionNanos: minute, retentionNanos: 2_400n * minute };
 const transform = (type: string): object => ({ transform: { type } });
 const rules = {
   rollupRules: [
@@ -58,19 +57,21 @@ const rules = {
     },
   ],
 };
-const sets = ruleSetsOf([1n, rules]);
+export const sets: RuleSetsOverTime = ruleSetsOf([1n, rules]);
 
-interface TestRow {
+export interface TestRow {
   readonly nanos: bigint;
   readonly value: number;
   /** When it is stored. */
   readonly storedNanos: bigint;
 }
 
+export const numStorageShards = 12;
+
 /** Rows as they are stored, and what is written; a write fails now and then, with some of it done. */
-class MemoryRollups implements RollupStorage {
+export class MemoryRollups implements RollupStorage, SeriesRows {
   readonly series: { readonly tags: ReturnType<typeof sortTags>; readonly rows: TestRow[] }[] = [];
-  readonly stored = new Map<string, { row: ReducedRow }>();
+  readonly stored: Map<string, { row: ReducedRow }> = new Map();
   nowNanos = 0n;
   failsOneIn = 0;
   writtenRows = 0;
@@ -78,9 +79,10 @@ class MemoryRollups implements RollupStorage {
   /** From when on windows are made. */
   beginNanos: bigint | null = null;
 
-  async each(...[, range, visit]: Parameters<RollupStorage['each']>): Promise<void> {
+  async each(...[, range, visit, , shards]: Parameters<SeriesRows['each']>): Promise<void> {
     this.#mayFail();
     for (const { tags, rows } of this.series) {
+      if (shards?.has(murmur3(encodeTags(tags)) % numStorageShards) === false) continue;
       const some = rows.filter(
         ({ nanos, storedNanos }) =>
           storedNanos <= this.nowNanos && nanos >= range.startNanos && nanos < range.endNanos,
@@ -127,7 +129,7 @@ class MemoryRollups implements RollupStorage {
   }
 }
 
-function fill(storage: MemoryRollups, minutes: number, lateOneIn: number): void {
+export function fill(storage: MemoryRollups, minutes: number, lateOneIn: number): void {
   for (const app of ['a', 'b']) {
     for (const pod of ['1', '2', '3']) {
       const tags = sortTags([
@@ -149,40 +151,7 @@ function fill(storage: MemoryRollups, minutes: number, lateOneIn: number): void 
   }
 }
 
-/** @returns ends of the windows that are final */
-async function play(
-  storage: MemoryRollups,
-  minutes: number,
-  killOneIn: number,
-): Promise<{ readonly finalEnd: bigint; readonly rollups: PolicyRollups }> {
-  let rollups = new PolicyRollups(policy, storage, realEnv.clock, log);
-  const firstNanos = start + bufferPastNanos + latenessNanos(minute);
-  const endNanos = firstNanos + BigInt(minutes) * minute;
-  for (let nowNanos = firstNanos; nowNanos <= endNanos; nowNanos += 20n * second) {
-    if (nowNanos > endNanos - 2n * minute) storage.failsOneIn = 0;
-    else if (killOneIn > 0 && random(killOneIn) === 0) {
-      rollups = new PolicyRollups(policy, storage, realEnv.clock, log);
-      // Nobody is there for a while.
-      if (random(3) === 0) nowNanos += BigInt(random(15)) * minute;
-    }
-    storage.nowNanos = nowNanos;
-    const moment = {
-      nowNanos,
-      sets,
-      rulesKnownNanos: nowNanos - 25n * second,
-      bufferPastNanos,
-      keptFromNanos: nowNanos - 48n * 60n * minute,
-    };
-    try {
-      while (await rollups.advance(moment, never));
-    } catch (error) {
-      if (!(error instanceof TsdbError)) throw error;
-    }
-  }
-  return { finalEnd: (await storage.finalEnd())!, rollups };
-}
-
-function assertFinal(storage: MemoryRollups, finalEnd: bigint): void {
+export function assertFinal(storage: MemoryRollups, finalEnd: bigint): void {
   const ends: bigint[] = [];
   for (let end = storage.beginNanos! + minute; end <= finalEnd; end += minute) ends.push(end);
   const series: TwinSeries[] = storage.series;
@@ -201,32 +170,3 @@ function assertFinal(storage: MemoryRollups, finalEnd: bigint): void {
   }
   assert.ok(compared > 4 * ends.length);
 }
-
-test('each window is made a moment after its end, and nothing is written twice that does not differ', async () => {
-  const storage = new MemoryRollups();
-  fill(storage, 60, 0);
-  const { finalEnd, rollups } = await play(storage, 50, 0);
-  assertFinal(storage, finalEnd);
-  assert.equal(rollups.counts.corrections, 0);
-  assert.equal(storage.writtenRows, storage.stored.size);
-  assert.ok(finalEnd >= start + 44n * minute && rollups.endNanos! >= start + 60n * minute);
-});
-
-test('rows that come late are in final windows, and in all sums after them', async () => {
-  const storage = new MemoryRollups();
-  fill(storage, 60, 6);
-  const { finalEnd, rollups } = await play(storage, 50, 0);
-  assertFinal(storage, finalEnd);
-  assert.ok(rollups.counts.corrections > 20);
-});
-
-test('whoever takes over makes the same, whenever writes fail and nobody is there', async () => {
-  for (let round = 0; round < 25; round++) {
-    const storage = new MemoryRollups();
-    fill(storage, 90, round % 2 === 0 ? 10 : 0);
-    storage.failsOneIn = 4 + random(20);
-    const { finalEnd } = await play(storage, 80, 12);
-    assert.ok(finalEnd >= start + 60n * minute, `${(finalEnd - start) / minute} minutes`);
-    assertFinal(storage, finalEnd);
-  }
-});

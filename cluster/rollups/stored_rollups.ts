@@ -1,7 +1,7 @@
 /** Rollups of a namespace as they are stored: rows of floats at the ends of windows, the last writing of which stays. */
-import type { ReducedRow } from '#cluster/aggregation_rules/rollups/reduce.ts';
-import type { Session } from '#cluster/session/session.ts';
-import { isRetryable, describeOutcome, writeOutcome } from '#cluster/session/write_result.ts';
+import type { ReducedRow } from '../aggregation_rules/rollups/reduce.ts';
+import type { Session } from '../session/session.ts';
+import { isRetryable, describeOutcome, writeOutcome } from '../session/outcomes/write_result.ts';
 import { readFloats } from '#engine/store/chunk_merge.ts';
 import { apart } from '#engine/store/typed_chunks.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -10,8 +10,8 @@ import type { IndexQuery } from '#lib/index_query.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags, type Tags } from '#lib/tags.ts';
-import { OneWriteSeries, type SeriesOfWrite } from '../companions/one_write.ts';
-import type { RowsRange } from './rows.ts';
+import { OneWriteSeries, type SeriesOfWrite } from '../session/one_write.ts';
+import type { RowsRange } from './parts/rows.ts';
 
 /** Rows of one write. */
 const rowsAtOnce = 2_000;

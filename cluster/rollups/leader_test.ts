@@ -1,11 +1,16 @@
 /** Which process makes the rollups of a cluster. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ruleSetsOf } from '#cluster/aggregation_rules/sets/sets_testing.ts';
-import { type MemoryKv, MemoryKvStore } from '#cluster/kv/memory.ts';
-import { advanceStaging } from '#cluster/namespaces/changes.ts';
-import { registryOf } from '#cluster/namespaces/namespaces.ts';
-import { namespaceOfAddRequest } from '#cluster/namespaces/request.ts';
+import { ruleSetsOf } from '../aggregation_rules/sets/sets_testing.ts';
+import { type MemoryKv, MemoryKvStore } from '../kv/memory.ts';
+import { aggregatorService } from '../kv/keys.ts';
+import { initMirrored } from '../placement/mirrored.ts';
+import { PlacementStore } from '../placement/store.ts';
+import { AggregatorsFollower } from './aggregators_follower.ts';
+import { RollupMarks } from './marks.ts';
+import { advanceStaging } from '../namespaces/changes.ts';
+import { registryOf } from '../namespaces/namespaces.ts';
+import { namespaceOfAddRequest } from '../namespaces/request.ts';
 import { emptyBundle } from '#engine/codec/series_bundle.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
@@ -14,6 +19,7 @@ import { silentLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { rollupMetrics } from './metrics.ts';
 import { Rollups, type RollupsOptions } from './rollups.ts';
+import { type RollupShare, shareOfCoordinators, shareOfInstance } from './share.ts';
 
 const never = new AbortController().signal;
 const cluster = { environment: 'test', zone: 'embedded' };
@@ -39,6 +45,8 @@ const sets = ruleSetsOf([
     ],
   },
 ]);
+
+const ofAll = shareOfCoordinators(cluster, { placement: null, modRevision: 0 })!;
 
 function namespaces() {
   const attributes = { resolutionDuration: '1m' };
@@ -75,6 +83,7 @@ class Process implements AsyncDisposable {
   readonly rollups: Rollups;
   fetches = 0;
   fails = false;
+  share: RollupShare | null = ofAll;
 
   constructor(kv: MemoryKv) {
     const view = { isLoaded: true, awaitsApproval: false, namespaces: namespaces(), placement: {} };
@@ -101,6 +110,7 @@ class Process implements AsyncDisposable {
       },
       idScheme: 'quoted',
       metrics: rollupMetrics(this.metrics),
+      share: () => this.share,
     } as unknown as RollupsOptions).start();
   }
 
@@ -113,7 +123,7 @@ class Process implements AsyncDisposable {
   }
 
   leads(): Promise<boolean> {
-    return this.says(/^tsdb_coordinator_rollups_leader 1$/m);
+    return this.says(/^tsdb_rollups_leader 1$/m);
   }
 }
 
@@ -145,4 +155,75 @@ test('one process makes rollups, and another one when that ends; what fails is t
     items.map(({ key }) => key.slice(prefix.length)),
     ['final/60000000000:2592000000000000', 'leader'],
   );
+});
+
+test('who is asked to resign lets another one lead', async () => {
+  await using kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  await using first = new Process(kv);
+  await until('the first one leads', () => first.leads());
+  await using second = new Process(kv);
+  await first.rollups.resign();
+  assert.ok(!first.rollups.leads);
+  await until('the second one leads', () => second.leads());
+  assert.ok(!(await first.says(/rollup_failures_total [1-9]/)));
+});
+
+test('aggregators take rollups over from coordinators, each shard set its share, and give them back', async () => {
+  await using kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const store = new PlacementStore(kv, cluster, realEnv.random, aggregatorService);
+  await using coordinator = new Process(kv);
+  await until('coordinators make windows', () => coordinator.says(/rollup_windows_total [1-9]/));
+  const instances = ['a', 'b', 'c', 'd'].map((id) => ({
+    id,
+    isolationGroup: id,
+    zone: 'embedded',
+    weight: 1,
+    endpoint: `${id}:6000`,
+    hostname: id,
+    port: 6000,
+    shardSetId: 0,
+    debugPort: 0,
+  }));
+  await store.create(initMirrored(instances, { numShards: 8, replicaFactor: 2 }), never);
+  await using follower = new AggregatorsFollower({ kv, cluster, env, log: silentLog }).start();
+  await until('the placement is known', () => follower.known?.placement !== null);
+  const known = follower.known!;
+  coordinator.share = shareOfCoordinators(cluster, known);
+  assert.equal(coordinator.share, null);
+  const processes = instances.map(({ id }) => {
+    const process = new Process(kv);
+    process.share = shareOfInstance(cluster, known, id);
+    return process;
+  });
+  const leaders = async (): Promise<string> => {
+    const lead = await Promise.all(processes.map((process) => process.leads()));
+    return instances.flatMap(({ id }, i) => (lead[i] === true ? id : [])).join('');
+  };
+  await until('each set has a leader', async () => /^[ab][cd]$/.test(await leaders()));
+  assert.ok(!(await coordinator.leads()));
+  const policyKey = '_kv/test/embedded/tsdb.rollups/final/60000000000:2592000000000000';
+  const marksOf = async () => {
+    const { items } = await kv.list(policyKey, never);
+    return items.map(({ key, value }) => [
+      key.slice(policyKey.length),
+      Buffer.from(value).toString(),
+    ]);
+  };
+  const [[, first]] = (await marksOf()) as [[string, string]];
+  const { finalEndNanos } = JSON.parse(first) as { finalEndNanos: string };
+  await until('they go on from there', async () => {
+    const ends = await Promise.all(
+      processes.map((process) => process.says(/rollup_lag_seconds\{namespace="minutes"\} \d/)),
+    );
+    return ends.filter((has) => has).length === 2;
+  });
+  const marks = new RollupMarks(kv, cluster);
+  const policy = { resolutionNanos: 60_000_000_000n, retentionNanos: 2_592_000_000_000_000n };
+  assert.equal(await marks.read(policy, processes[0]!.share!, never), BigInt(finalEndNanos));
+
+  for (const process of processes) await process[Symbol.asyncDispose]();
+  await store.delete(never);
+  await until('there are none', () => follower.known?.placement === null);
+  coordinator.share = shareOfCoordinators(cluster, follower.known!);
+  await until('coordinators make them', () => coordinator.leads());
 });

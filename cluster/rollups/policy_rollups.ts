@@ -4,18 +4,18 @@
  * dies in the middle loses nothing, and who takes over makes the same.
  */
 import type { IndexQuery } from '#lib/index_query.ts';
-import { queryOfFilter } from '#cluster/aggregation_rules/filter_query.ts';
-import { rollupTag } from '#cluster/aggregation_rules/match.ts';
-import { lookBackNanos, RollupMap } from '#cluster/aggregation_rules/rollups/map.ts';
-import { type ReducedRow, RollupReduce } from '#cluster/aggregation_rules/rollups/reduce.ts';
-import { SeriesRoutes } from '#cluster/aggregation_rules/rollups/series_routes.ts';
-import type { StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
-import type { RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
+import { rollupTag } from '../aggregation_rules/match.ts';
+import { lookBackNanos } from '../aggregation_rules/rollups/map.ts';
+import { type ReducedRow, RollupReduce } from '../aggregation_rules/rollups/reduce.ts';
+import type { StoragePolicy } from '../aggregation_rules/rules.ts';
+import type { RuleSetsOverTime } from '../aggregation_rules/sets/over_time.ts';
 import type { Clock } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
 import { encodeTags, type Tags } from '#lib/tags.ts';
 import { Turns } from '#lib/turns/turns.ts';
-import type { FloatsOfSeries, RowsRange } from './rows.ts';
+import { latenessNanos } from './parts/lateness.ts';
+import type { RollupParts } from './parts/parts.ts';
+import type { RowsRange } from './parts/rows.ts';
 
 const secondNanos = 1_000_000_000n;
 const minuteNanos = 60n * secondNanos;
@@ -25,24 +25,9 @@ const windowsAtOnceMax = 60n;
 const sumsBackNanos = 60n * minuteNanos;
 /** About what it takes to make the value of an output, in units of work (lib/turns/turns.ts). */
 const outputUnits = 1_000;
-/** Filters that series are looked for by; with more all series are. */
-const filtersMax = 64;
 
-/** How long after its end a window is made first: rows are on their way. As M3 has it. */
-export function latenessNanos(resolutionNanos: bigint): bigint {
-  if (resolutionNanos < 30n * secondNanos) return 15n * secondNanos;
-  if (resolutionNanos < minuteNanos) return 30n * secondNanos;
-  return resolutionNanos < 2n * minuteNanos ? minuteNanos : 2n * minuteNanos;
-}
-
-/** Where rows come from, and where they go. */
+/** Where values go, and marks. */
 export interface RollupStorage {
-  each(
-    query: IndexQuery,
-    range: RowsRange,
-    visit: (tags: Uint8Array, rows: () => FloatsOfSeries) => void,
-    signal: AbortSignal,
-  ): Promise<void>;
   /** Of rollups that are stored, the last row in a range. */
   eachStored(
     query: IndexQuery,
@@ -76,6 +61,14 @@ interface Frontier {
   readonly reduce: RollupReduce;
 }
 
+/** Windows that end after a time, up to another one. */
+interface Stretch {
+  readonly fromNanos: bigint;
+  readonly toNanos: bigint;
+  /** Rows of them come late no longer. */
+  readonly isFinal: boolean;
+}
+
 export interface RollupCounts {
   windows: number;
   rows: number;
@@ -85,10 +78,10 @@ export interface RollupCounts {
 
 export class PolicyRollups {
   readonly policy: StoragePolicy;
+  readonly #parts: RollupParts;
   readonly #storage: RollupStorage;
   readonly #clock: Pick<Clock, 'monotonicMillis' | 'sleep'>;
   readonly #log: Log;
-  readonly #routes: SeriesRoutes;
   #final: Frontier | null = null;
   #early: Frontier | null = null;
   #windowsAtOnce = windowsAtOnceMax;
@@ -100,13 +93,14 @@ export class PolicyRollups {
 
   constructor(
     policy: StoragePolicy,
+    parts: RollupParts,
     storage: RollupStorage,
     clock: Pick<Clock, 'monotonicMillis' | 'sleep'>,
     log: Log,
   ) {
     this.#clock = clock;
     this.policy = policy;
-    this.#routes = new SeriesRoutes(policy);
+    this.#parts = parts;
     this.#storage = storage;
     this.#log = log;
   }
@@ -169,7 +163,8 @@ export class PolicyRollups {
     if (stored === null) await this.#storage.noteFinalEnd(endNanos, signal);
     const reduce = new RollupReduce(resolutionNanos);
     const from = floorTo(endNanos - reach, resolutionNanos);
-    await this.#reduced(from, endNanos, reduce, moment, signal, () => {});
+    const windows = { fromNanos: from, toNanos: endNanos, isFinal: true };
+    await this.#reduced(windows, reduce, moment, signal, () => {});
     reduce.beginSums(await this.#sumsAt(endNanos, signal));
     this.#written.clear();
     this.#final = { endNanos, reduce };
@@ -204,7 +199,8 @@ export class PolicyRollups {
     const reduce = early.reduce.copy();
     const made: [bigint, readonly ReducedRow[]][] = [];
     const keep = (end: bigint, rows: readonly ReducedRow[]): unknown => made.push([end, rows]);
-    await this.#reduced(early.endNanos, endNanos, reduce, moment, signal, keep);
+    const windows = { fromNanos: early.endNanos, toNanos: endNanos, isFinal: false };
+    await this.#reduced(windows, reduce, moment, signal, keep);
     await this.#write(
       made.flatMap(([, rows]) => rows),
       signal,
@@ -223,7 +219,8 @@ export class PolicyRollups {
     const endNanos = [dueNanos, most, early.endNanos].reduce((a, b) => (b < a ? b : a));
     if (endNanos <= final.endNanos) return;
     const reduce = final.reduce.copy();
-    const isCorrected = await this.#corrected(final.endNanos, endNanos, reduce, moment, signal);
+    const windows = { fromNanos: final.endNanos, toNanos: endNanos, isFinal: true };
+    const isCorrected = await this.#corrected(windows, reduce, moment, signal);
     // What comes after goes on from what these have come to, also where that could not be made at once.
     if (isCorrected) this.#isBehind = true;
     if (this.#isBehind) {
@@ -231,7 +228,8 @@ export class PolicyRollups {
       for (let from = endNanos; from < early.endNanos; ) {
         const to = from + this.#windowsAtOnce * resolutionNanos;
         const past = to < early.endNanos ? to : early.endNanos;
-        await this.#corrected(from, past, again, moment, signal);
+        const some = { fromNanos: from, toNanos: past, isFinal: false };
+        await this.#corrected(some, again, moment, signal);
         from = past;
       }
       this.#early = { endNanos: early.endNanos, reduce: again };
@@ -244,15 +242,14 @@ export class PolicyRollups {
 
   /** Makes windows once more, and writes what differs. @returns whether anything does */
   async #corrected(
-    fromNanos: bigint,
-    toNanos: bigint,
+    windows: Stretch,
     reduce: RollupReduce,
     moment: RollupMoment,
     signal: AbortSignal,
   ): Promise<boolean> {
     const others: ReducedRow[] = [];
     const made: [bigint, readonly ReducedRow[]][] = [];
-    await this.#reduced(fromNanos, toNanos, reduce, moment, signal, (end, rows) => {
+    await this.#reduced(windows, reduce, moment, signal, (end, rows) => {
       const before = this.#written.get(end);
       const now = valuesOf(end, rows);
       made.push([end, rows]);
@@ -274,8 +271,7 @@ export class PolicyRollups {
 
   /** @param onWindow told the rows of each window, in the order of time */
   async #reduced(
-    fromNanos: bigint,
-    toNanos: bigint,
+    { fromNanos, toNanos, isFinal }: Stretch,
     reduce: RollupReduce,
     { sets }: RollupMoment,
     signal: AbortSignal,
@@ -285,31 +281,12 @@ export class PolicyRollups {
     const windowCount = Number((toNanos - fromNanos) / resolutionNanos);
     if (windowCount <= 0) return;
     const firstEndNanos = fromNanos + resolutionNanos;
-    const range = { resolutionNanos, firstEndNanos, windowCount };
-    const map = new RollupMap(sets, this.policy, range, this.#routes);
-    const query = this.#query(sets, fromNanos, toNanos);
-    if (query !== null) {
-      // A window has its end, and not its begin.
-      const rowsRange = {
-        startNanos: fromNanos - lookBackNanos(resolutionNanos) + 1n,
-        endNanos: toNanos + 1n,
-      };
-      await this.#storage.each(
-        query,
-        rowsRange,
-        (tags, rows) => {
-          const routes = map.routesOf(tags);
-          if (routes === null) return;
-          const { timestampNanos, values } = rows();
-          if (timestampNanos.length > 0) map.add(routes, timestampNanos, values);
-        },
-        signal,
-      );
-    }
+    const windows = { resolutionNanos, firstEndNanos, windowCount };
+    const partsOf = await this.#parts.of({ windows, sets, isFinal }, signal);
     const work = Turns.of(this.#clock).begin(signal);
     for (let window = 0; window < windowCount; window++) {
       const endNanos = firstEndNanos + BigInt(window) * resolutionNanos;
-      const steps = reduce.windowInSteps(endNanos, map.partsOf(window));
+      const steps = reduce.windowInSteps(endNanos, partsOf(window));
       let step = steps.next();
       for (; step.done !== true; step = steps.next()) {
         if (work.spend(outputUnits)) await work.pause();
@@ -317,32 +294,6 @@ export class PolicyRollups {
       onWindow(endNanos, step.value);
     }
   }
-
-  /** Series that rules of a time may roll up, and others; null when there are no such rules. */
-  #query(sets: RuleSetsOverTime, fromNanos: bigint, toNanos: bigint): IndexQuery | null {
-    const { resolutionNanos } = this.policy;
-    const filters = new Map<string, IndexQuery>();
-    for (const rules of sets.all) {
-      for (const stretch of rules.between(fromNanos, toNanos - resolutionNanos + 1n)) {
-        for (const { targets, filter, filterText } of stretch.rules.rollupRules) {
-          const isOf = targets.some(({ storagePolicies }) =>
-            storagePolicies.some((policy) => isSamePolicy(policy, this.policy)),
-          );
-          if (isOf) filters.set(filterText, queryOfFilter(filter));
-        }
-      }
-    }
-    if (filters.size === 0) return null;
-    const queries = [...filters.values()];
-    if (filters.size > filtersMax || queries.some(({ kind }) => kind === 'all')) {
-      return { kind: 'all' };
-    }
-    return queries.length === 1 ? queries[0]! : { kind: 'disjunction', queries };
-  }
-}
-
-export function isSamePolicy(a: StoragePolicy, b: StoragePolicy): boolean {
-  return a.resolutionNanos === b.resolutionNanos && a.retentionNanos === b.retentionNanos;
 }
 
 const floorTo = (nanos: bigint, step: bigint): bigint => nanos - (nanos % step);

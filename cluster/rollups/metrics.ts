@@ -15,27 +15,21 @@ export interface RollupMetrics {
 export function rollupMetrics(metrics: Metrics): RollupMetrics {
   return {
     leads: metrics.gauge(
-      'tsdb_coordinator_rollups_leader',
+      'tsdb_rollups_leader',
       'Whether this process makes the rollups of the cluster.',
     ),
-    windows: metrics.counter(
-      'tsdb_coordinator_rollup_windows_total',
-      'Windows of which rollups were made.',
-    ),
-    rows: metrics.counter(
-      'tsdb_coordinator_rollup_rows_total',
-      'Rows of rollups that were written.',
-    ),
+    windows: metrics.counter('tsdb_rollup_windows_total', 'Windows of which rollups were made.'),
+    rows: metrics.counter('tsdb_rollup_rows_total', 'Rows of rollups that were written.'),
     corrections: metrics.counter(
-      'tsdb_coordinator_rollup_corrections_total',
+      'tsdb_rollup_corrections_total',
       'Rows of rollups that were written once more, as rows had come late.',
     ),
     failures: metrics.counter(
-      'tsdb_coordinator_rollup_failures_total',
+      'tsdb_rollup_failures_total',
       'How often rollups could not be made, and were tried again.',
     ),
     lagSeconds: metrics.gauge(
-      'tsdb_coordinator_rollup_lag_seconds',
+      'tsdb_rollup_lag_seconds',
       'How long ago the last window ended of which rollups are made.',
       ['namespace'],
     ),

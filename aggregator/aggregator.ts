@@ -1,0 +1,153 @@
+/**
+ * An aggregator as a part of a process (docs/AGGREGATION.md, Aggregators): makes its shard set's share of the rollups of a
+ * cluster while it leads there, and parts of outputs for others; gRPC on 6000, status on 6001, metrics on 6002. It stores
+ * nothing, and what it knows another one reads anew.
+ */
+import { RulesFollower } from '#cluster/aggregation_rules/sets/follower.ts';
+import type { ClusterName } from '#cluster/kv/keys.ts';
+import type { Kv } from '#cluster/kv/kv.ts';
+import { readySamples } from '#cluster/namespaces/samples.ts';
+import type { NodeService } from '#cluster/node/service.ts';
+import type { Instance } from '#cluster/placement/placement.ts';
+import { AggregatorsFollower } from '#cluster/rollups/aggregators_follower.ts';
+import { rollupMetrics } from '#cluster/rollups/metrics.ts';
+import { PartsMaker } from '#cluster/rollups/parts/maker.ts';
+import { partsMethod } from '#cluster/rollups/parts/methods.ts';
+import { PartsPeers } from '#cluster/rollups/parts/peers.ts';
+import { RollupRows } from '#cluster/rollups/parts/rows.ts';
+import { SharedParts } from '#cluster/rollups/parts/shared.ts';
+import { Rollups } from '#cluster/rollups/rollups.ts';
+import { shareOfInstance } from '#cluster/rollups/share.ts';
+import { Session } from '#cluster/session/session.ts';
+import type { Topology } from '#cluster/topology/topology.ts';
+import type { AggregatorConfig } from '#lib/config/config.ts';
+import type { Env } from '#lib/env/env.ts';
+import { type GrpcServer, serveGrpc } from '#lib/env/grpc.ts';
+import type { HttpServer } from '#lib/env/http.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { FormatLevels } from '#lib/format_level.ts';
+import type { Log } from '#lib/log.ts';
+import type { Metrics } from '#lib/metrics.ts';
+import { serveMetrics } from '#lib/process/metrics_server.ts';
+import { serveStatus } from './status.ts';
+
+export interface AggregatorOptions {
+  readonly config: AggregatorConfig;
+  /** Of this process in the placement of aggregators. */
+  readonly id: string;
+  readonly env: Env;
+  readonly log: Log;
+  /** Stays the caller's, as everything here that can be closed. */
+  readonly kv: Kv;
+  readonly cluster: ClusterName;
+  /** Of storage. */
+  readonly topology: Topology;
+  readonly nodeOf: (instance: Instance) => NodeService;
+  /** As of `SessionOptions`. */
+  readonly formats: FormatLevels;
+  readonly metrics: Metrics;
+}
+
+export interface Aggregator extends AsyncDisposable {
+  readonly grpc: GrpcServer;
+  readonly status: HttpServer;
+  readonly metricsServer: HttpServer;
+}
+
+/** Questions of peers: names of shards. */
+const requestBytesMax = 1 << 20;
+
+/** @throws {Error} of the system when an address cannot be used */
+export async function startAggregator(options: AggregatorOptions): Promise<Aggregator> {
+  const { config, id, env, log, kv, cluster, topology } = options;
+  await using stack = new AsyncDisposableStack();
+  const { client } = config;
+  const session = new Session({
+    topology,
+    nodeOf: options.nodeOf,
+    formats: options.formats,
+    env,
+    log,
+    writeConsistency: client.writeConsistencyLevel,
+    readConsistency: client.readConsistencyLevel,
+    writeTimeoutMillis: client.writeTimeoutMillis,
+    fetchTimeoutMillis: client.fetchTimeoutMillis,
+  });
+  const rules = stack.use(new RulesFollower({ kv, cluster, env, log }).start());
+  const aggregators = stack.use(new AggregatorsFollower({ kv, cluster, env, log }).start());
+  const maker = new PartsMaker({
+    rows: new RollupRows({ session, topology, clock: env.clock }),
+    rules,
+    clock: env.clock,
+    bufferPastNanos: () =>
+      readySamples(topology.view.namespaces)
+        .map(({ options: of }) => of.retentionOptions.bufferPastNanos)
+        .reduce((a, b) => (b > a ? b : a), 0n),
+  });
+  const peers = stack.use(new PartsPeers());
+  const share = () => {
+    const { known } = aggregators;
+    return known === null ? null : shareOfInstance(cluster, known, id);
+  };
+  const rollups = new Rollups({
+    kv,
+    cluster,
+    env,
+    log,
+    topology,
+    session,
+    rules,
+    idScheme: config.idScheme,
+    metrics: rollupMetrics(options.metrics),
+    share,
+    parts: (policy) => {
+      const placement = aggregators.known?.placement ?? null;
+      // Whoever leads goes by a placement; it may be gone since.
+      if (placement === null) throw new TsdbError('UNAVAILABLE', 'there are no aggregators');
+      peers.retain(placement);
+      return new SharedParts({
+        policy,
+        id,
+        placement,
+        numStorageShards: () => topology.view.placement?.numShards ?? 0,
+        own: maker,
+        peerOf: (instance, outputs) => peers.peerOf(instance, outputs),
+        clock: env.clock,
+        log,
+      });
+    },
+  });
+  const grpc = stack.use(
+    await serveGrpc({
+      ...config.listenAddress,
+      methods: [partsMethod(maker)],
+      requestBytesMax,
+      log,
+      allowedHosts: config.allowedHosts,
+    }),
+  );
+  const status = stack.use(
+    await serveStatus({
+      address: config.httpListenAddress,
+      allowedHosts: config.allowedHosts,
+      log,
+      status: () => ({
+        leads: rollups.leads,
+        canLead: share() !== null && topology.view.isLoaded && rules.known.knownNanos !== null,
+      }),
+      resign: () => rollups.resign(),
+    }),
+  );
+  const metricsServer = stack.use(
+    await serveMetrics({
+      address: config.metricsListenAddress,
+      path: config.metricsPath,
+      metrics: options.metrics,
+      log,
+      allowedHosts: config.allowedHosts,
+    }),
+  );
+  stack.use(rollups.start());
+  const open = stack.move();
+  return { grpc, status, metricsServer, [Symbol.asyncDispose]: () => open.disposeAsync() };
+}

@@ -1,0 +1,119 @@
+/**
+ * What rows come to in windows of rollups, before it is added up and made values (docs/AGGREGATION.md, Rollups): a function of
+ * stored rows, whoever computes it.
+ */
+import { queryOfFilter } from '../../aggregation_rules/filter_query.ts';
+import type { WindowPart } from '../../aggregation_rules/rollups/accumulators.ts';
+import {
+  lookBackNanos,
+  RollupMap,
+  type WindowsRange,
+} from '../../aggregation_rules/rollups/map.ts';
+import type { Output } from '../../aggregation_rules/rollups/outputs.ts';
+import { SeriesRoutes } from '../../aggregation_rules/rollups/series_routes.ts';
+import { isSamePolicy, type StoragePolicy } from '../../aggregation_rules/rules.ts';
+import type { RuleSetsOverTime } from '../../aggregation_rules/sets/over_time.ts';
+import type { IndexQuery } from '#lib/index_query.ts';
+import type { FloatsOfSeries, RowsRange } from './rows.ts';
+
+/** Filters that series are looked for by; with more all series are. */
+const filtersMax = 64;
+
+/** Windows of one policy. */
+export interface PartsAsked {
+  readonly windows: WindowsRange;
+  /** All rules that hold in them. */
+  readonly sets: RuleSetsOverTime;
+  /** Whether rows come late no longer; else only that they are on their way no longer. */
+  readonly isFinal: boolean;
+}
+
+/** @param window its place */
+export type PartsOfWindows = (window: number) => Iterable<readonly [Output, WindowPart]>;
+
+/** An output may be given several times, by the parts that several series have in it. */
+export interface RollupParts {
+  /** @throws {TsdbError} when some are missing: nothing is left out */
+  of(asked: PartsAsked, signal: AbortSignal): Promise<PartsOfWindows>;
+}
+
+/** Rows of series. */
+export interface SeriesRows {
+  /**
+   * Each series that the query finds, once.
+   * @param visit told a series' canonical tags, and how to have its rows, for as long as it runs
+   * @param shards of storage, those whose series are meant; null for all
+   */
+  each(
+    query: IndexQuery,
+    range: RowsRange,
+    visit: (tags: Uint8Array, rows: () => FloatsOfSeries) => void,
+    signal: AbortSignal,
+    shards: ReadonlySet<number> | null,
+  ): Promise<void>;
+}
+
+/** Of rows that this process reads. */
+export class StoredParts implements RollupParts {
+  readonly #policy: StoragePolicy;
+  readonly #rows: SeriesRows;
+  readonly #shards: ReadonlySet<number> | null;
+  readonly #routes: SeriesRoutes;
+
+  /** @param shards of storage, whose series are meant; null for all */
+  constructor(
+    policy: StoragePolicy,
+    rows: SeriesRows,
+    shards: ReadonlySet<number> | null = null,
+    routes: SeriesRoutes = new SeriesRoutes(policy),
+  ) {
+    this.#policy = policy;
+    this.#rows = rows;
+    this.#shards = shards;
+    this.#routes = routes;
+  }
+
+  async of({ windows, sets }: PartsAsked, signal: AbortSignal): Promise<PartsOfWindows> {
+    const { resolutionNanos, firstEndNanos, windowCount } = windows;
+    const fromNanos = firstEndNanos - resolutionNanos;
+    const toNanos = fromNanos + BigInt(windowCount) * resolutionNanos;
+    const map = new RollupMap(sets, this.#policy, windows, this.#routes);
+    const query = this.#query(sets, fromNanos, toNanos);
+    if (query === null) return () => [];
+    // A window has its end, and not its begin.
+    const range = {
+      startNanos: fromNanos - lookBackNanos(resolutionNanos) + 1n,
+      endNanos: toNanos + 1n,
+    };
+    const visit = (tags: Uint8Array, rows: () => FloatsOfSeries): void => {
+      const routes = map.routesOf(tags);
+      if (routes === null) return;
+      const { timestampNanos, values } = rows();
+      if (timestampNanos.length > 0) map.add(routes, timestampNanos, values);
+    };
+    await this.#rows.each(query, range, visit, signal, this.#shards);
+    return (window) => map.partsOf(window);
+  }
+
+  /** Series that rules of a time may roll up, and others; null when there are no such rules. */
+  #query(sets: RuleSetsOverTime, fromNanos: bigint, toNanos: bigint): IndexQuery | null {
+    const { resolutionNanos } = this.#policy;
+    const filters = new Map<string, IndexQuery>();
+    for (const rules of sets.all) {
+      for (const stretch of rules.between(fromNanos, toNanos - resolutionNanos + 1n)) {
+        for (const { targets, filter, filterText } of stretch.rules.rollupRules) {
+          const isOf = targets.some(({ storagePolicies }) =>
+            storagePolicies.some((policy) => isSamePolicy(policy, this.#policy)),
+          );
+          if (isOf) filters.set(filterText, queryOfFilter(filter));
+        }
+      }
+    }
+    if (filters.size === 0) return null;
+    const queries = [...filters.values()];
+    if (filters.size > filtersMax || queries.some(({ kind }) => kind === 'all')) {
+      return { kind: 'all' };
+    }
+    return queries.length === 1 ? queries[0]! : { kind: 'disjunction', queries };
+  }
+}

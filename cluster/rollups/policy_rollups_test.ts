@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { realEnv } from '#lib/env/real.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { latenessNanos } from './parts/lateness.ts';
+import { StoredParts } from './parts/parts.ts';
+import { PolicyRollups } from './policy_rollups.ts';
+import {
+  assertFinal,
+  bufferPastNanos,
+  fill,
+  log,
+  MemoryRollups,
+  minute,
+  policy,
+  random,
+  second,
+  sets,
+  start,
+} from './policy_rollups_testing.ts';
+
+const never = new AbortController().signal;
+
+/** @returns ends of the windows that are final */
+async function play(
+  storage: MemoryRollups,
+  minutes: number,
+  killOneIn: number,
+): Promise<{ readonly finalEnd: bigint; readonly rollups: PolicyRollups }> {
+  let rollups = new PolicyRollups(
+    policy,
+    new StoredParts(policy, storage),
+    storage,
+    realEnv.clock,
+    log,
+  );
+  const firstNanos = start + bufferPastNanos + latenessNanos(minute);
+  const endNanos = firstNanos + BigInt(minutes) * minute;
+  for (let nowNanos = firstNanos; nowNanos <= endNanos; nowNanos += 20n * second) {
+    if (nowNanos > endNanos - 2n * minute) storage.failsOneIn = 0;
+    else if (killOneIn > 0 && random(killOneIn) === 0) {
+      rollups = new PolicyRollups(
+        policy,
+        new StoredParts(policy, storage),
+        storage,
+        realEnv.clock,
+        log,
+      );
+      // Nobody is there for a while.
+      if (random(3) === 0) nowNanos += BigInt(random(15)) * minute;
+    }
+    storage.nowNanos = nowNanos;
+    const moment = {
+      nowNanos,
+      sets,
+      rulesKnownNanos: nowNanos - 25n * second,
+      bufferPastNanos,
+      keptFromNanos: nowNanos - 48n * 60n * minute,
+    };
+    try {
+      while (await rollups.advance(moment, never));
+    } catch (error) {
+      if (!(error instanceof TsdbError)) throw error;
+    }
+  }
+  return { finalEnd: (await storage.finalEnd())!, rollups };
+}
+
+test('each window is made a moment after its end, and nothing is written twice that does not differ', async () => {
+  const storage = new MemoryRollups();
+  fill(storage, 60, 0);
+  const { finalEnd, rollups } = await play(storage, 50, 0);
+  assertFinal(storage, finalEnd);
+  assert.equal(rollups.counts.corrections, 0);
+  assert.equal(storage.writtenRows, storage.stored.size);
+  assert.ok(finalEnd >= start + 44n * minute && rollups.endNanos! >= start + 60n * minute);
+});
+
+test('rows that come late are in final windows, and in all sums after them', async () => {
+  const storage = new MemoryRollups();
+  fill(storage, 60, 6);
+  const { finalEnd, rollups } = await play(storage, 50, 0);
+  assertFinal(storage, finalEnd);
+  assert.ok(rollups.counts.corrections > 20);
+});
+
+test('whoever takes over makes the same, whenever writes fail and nobody is there', async () => {
+  for (let round = 0; round < 25; round++) {
+    const storage = new MemoryRollups();
+    fill(storage, 90, round % 2 === 0 ? 10 : 0);
+    storage.failsOneIn = 4 + random(20);
+    const { finalEnd } = await play(storage, 80, 12);
+    assert.ok(finalEnd >= start + 60n * minute, `${(finalEnd - start) / minute} minutes`);
+    assertFinal(storage, finalEnd);
+  }
+});
