@@ -89,6 +89,17 @@ function textOf(action: Action, observed: Observed): Omit<EventText, 'type'> | n
     }
     case 'placement-approve':
       return { reason: 'PlacementRestored', message: 'what the nodes knew stands again' };
+    case 'aggregators-init':
+    case 'aggregators-add': {
+      const ids = action.instances.map(({ id }) => id).join(', ');
+      return { reason: 'AggregatorsAdded', message: `${ids} make rollups` };
+    }
+    case 'aggregators-remove': {
+      const ids = action.instanceIds.join(', ');
+      return { reason: 'AggregatorsRemoved', message: `${ids} make no rollups any more` };
+    }
+    case 'aggregators-delete':
+      return { reason: 'AggregatorsRemoved', message: 'coordinators make rollups again' };
     case 'upgrade-finish':
       return { reason: 'UpgradeFinished', message: 'the newest formats are written from now on' };
     case 'namespace-add':

@@ -37,6 +37,7 @@ function rolloutsMaxOf(text: string): number {
 const images = {
   node: variable('TSDB_NODE_IMAGE', 'tsdb-node:latest'),
   coordinator: variable('TSDB_COORDINATOR_IMAGE', 'tsdb-coordinator:latest'),
+  aggregator: variable('TSDB_AGGREGATOR_IMAGE', 'tsdb-aggregator:latest'),
   etcd: variable('TSDB_ETCD_IMAGE', 'quay.io/coreos/etcd:v3.6.7'),
   operator: variable('TSDB_OPERATOR_IMAGE', 'tsdb-operator:latest'),
 };
@@ -187,7 +188,8 @@ const usage = `tsdb-operator [COMMAND]   the Kubernetes operator
   --version    the version
 
 Environment:
-  TSDB_NODE_IMAGE, TSDB_COORDINATOR_IMAGE, TSDB_ETCD_IMAGE   images of what it runs
+  TSDB_NODE_IMAGE, TSDB_COORDINATOR_IMAGE, TSDB_AGGREGATOR_IMAGE, TSDB_ETCD_IMAGE
+                                                             images of what it runs
   TSDB_OPERATOR_IMAGE   its own, which jobs on snapshots of etcd run
   WATCH_NAMESPACE       namespaces to look after, comma-separated; all when not given
   POD_NAMESPACE         where its lease is; default when not given

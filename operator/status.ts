@@ -100,6 +100,14 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
             ...etcdSnapshots(observed),
           },
         }),
+    ...(observed.aggregators === null
+      ? {}
+      : {
+          aggregator: {
+            replicas: observed.aggregators.status?.replicas ?? 0,
+            readyReplicas: observed.aggregators.status?.readyReplicas ?? 0,
+          },
+        }),
     namespaces: desired.namespaces.desired.map(({ name }) => ({
       name,
       ready: registry.get(name)?.ready === true,
@@ -123,9 +131,10 @@ interface PodSpec {
 }
 
 /** Images that all pods of a component have, where there are as many as there are to be, and all serve. */
-function imagesOf({ pods, statefulSets, deployments }: Observed): ClusterImages {
+function imagesOf({ pods, statefulSets, aggregators, deployments }: Observed): ClusterImages {
+  const all = [...statefulSets.values(), ...(aggregators === null ? [] : [aggregators])];
   const ofSets = (component: Component): string | null => {
-    const sets = [...statefulSets.values()].filter((set) => componentOf(set) === component);
+    const sets = all.filter((set) => componentOf(set) === component);
     const wanted = sets.reduce((sum, { spec }) => sum + (spec.replicas ?? 1), 0);
     const own = pods.filter((pod) => componentOf(pod) === component);
     const images = new Set(own.map(({ spec }) => imageIn(spec as PodSpec, component)));
@@ -140,12 +149,13 @@ function imagesOf({ pods, statefulSets, deployments }: Observed): ClusterImages 
     const { spec } = templateOf(deployment) as { readonly spec: PodSpec };
     return imageIn(spec, 'coordinator') ?? null;
   });
-  const [etcd, node] = [ofSets('etcd'), ofSets('node')];
+  const [etcd, node, aggregator] = [ofSets('etcd'), ofSets('node'), ofSets('aggregator')];
   const [coordinator = null] = ofDeployments;
   return {
     ...(etcd === null ? {} : { etcd }),
     ...(node === null ? {} : { node }),
     ...(coordinator === null ? {} : { coordinator }),
+    ...(aggregator === null ? {} : { aggregator }),
   };
 }
 

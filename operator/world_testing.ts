@@ -4,6 +4,7 @@
  */
 import { bootstrappedFrom } from '#cluster/placement/placement_testing.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { AggregatorPlacement } from '#cluster/admin/aggregator_placement.ts';
 import { ClusterAdmin } from '#cluster/admin/admin.ts';
 import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import { type EtcdPod, FakeEtcd } from './etcd/fake_etcd_testing.ts';
@@ -18,6 +19,7 @@ import type { ClusterSpec } from './resource/tsdb_cluster.ts';
 import { type KubeObject, resource, type StatefulSet } from './resource/kube_objects.ts';
 import { type Failpoints, noFailpoints } from './action/failpoints.ts';
 import { Controller, type ControllerOptions } from './controller.ts';
+import { placementOf } from './coordinator/answers.ts';
 import type {
   Coordinator,
   InstanceHealth,
@@ -34,6 +36,7 @@ const forever = new AbortController().signal;
 export const images = {
   node: 'node:1',
   coordinator: 'coordinator:1',
+  aggregator: 'aggregator:1',
   etcd: 'etcd:1',
   operator: 'operator:1',
 };
@@ -98,6 +101,7 @@ export class World {
   /** Instances that know what etcd has lost. */
   knowing: readonly string[] = [];
   readonly #kv: Kv;
+  readonly #aggregatorPlacement: AggregatorPlacement;
   #known: Operation[] | null = null;
   #knownVersion = 0;
   /** The key-value store has gone back, and nodes have seen it. */
@@ -111,6 +115,7 @@ export class World {
     this.kube.nowMillis = () => this.clock.nowMillis();
     const kv = new MemoryKvStore({ clock: this.clock }).client();
     this.#kv = kv;
+    this.#aggregatorPlacement = new AggregatorPlacement(kv, databaseCluster, realEnv.random);
     this.admin = new ClusterAdmin({
       kv,
       cluster: databaseCluster,
@@ -125,6 +130,17 @@ export class World {
     const key = finishedFormatsKey(databaseCluster);
     const value = finishedLevelValue(formatLevelNewest);
     await this.#kv.transact([], [{ kind: 'put', key, value }], forever);
+  }
+
+  /** Their placement; null when there is none. */
+  async aggregators(): Promise<PlacementView | null> {
+    try {
+      const { placement, version } = await this.#aggregatorPlacement.get(null, forever);
+      return placementOf(JSON.parse(JSON.stringify({ placement, version })));
+    } catch (error) {
+      if (error instanceof TsdbError && error.code === 'NOT_FOUND') return null;
+      throw error;
+    }
   }
 
   #newOperator(): Controller {
@@ -389,6 +405,24 @@ export class World {
       placementApprove: () => call('approve', () => this.#approve()),
       placementDelete: () =>
         call('placement delete', () => admin.placementDelete(plainRequest, forever)),
+      aggregators: async () => {
+        reachable();
+        return this.aggregators();
+      },
+      aggregatorsInit: (request) =>
+        call(`aggregators init ${idsOf(request.instances)}`, () =>
+          this.#aggregatorPlacement.init(request, plainRequest, forever),
+        ),
+      aggregatorsAdd: (instances) =>
+        call(`aggregators add ${idsOf(instances)}`, () =>
+          this.#aggregatorPlacement.add({ instances }, plainRequest, forever),
+        ),
+      aggregatorsRemove: (ids) =>
+        call(`aggregators remove ${ids.join(' ')}`, () =>
+          this.#aggregatorPlacement.remove({ instance_ids: ids }, plainRequest, forever),
+        ),
+      aggregatorsDelete: () =>
+        call('aggregators delete', () => this.#aggregatorPlacement.delete(plainRequest, forever)),
       registry: async () => {
         reachable();
         const { registry } = await admin.namespaceGet(false, forever);
@@ -541,7 +575,8 @@ export class World {
         spec: spec.template.spec,
         status: { phase: 'Pending' },
       });
-      const [claim] = spec.volumeClaimTemplates;
+      const [claim] = spec.volumeClaimTemplates ?? [];
+      if (claim === undefined) continue;
       const claimName = `data-${podName}`;
       if (this.kube.find('PersistentVolumeClaim', claimName) !== undefined) continue;
       this.kube.store({
@@ -559,6 +594,9 @@ export class World {
         observedGeneration: generation,
         replicas: now.length,
         readyReplicas: now.filter((pod) => this.isReady(pod.metadata.name)).length,
+        updatedReplicas: now.filter(
+          ({ metadata }) => metadata.labels['controller-revision-hash'] === revision,
+        ).length,
         currentRevision: revision,
         updateRevision: revision,
       },
@@ -760,3 +798,6 @@ export async function settledWorld(over: Partial<ClusterSpec> = {}): Promise<Wor
   world.calls.length = 0;
   return world;
 }
+
+const idsOf = (instances: readonly { readonly id: string }[]): string =>
+  instances.map(({ id }) => id).join(' ');

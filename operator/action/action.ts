@@ -78,6 +78,14 @@ export type Action =
       readonly force: boolean;
     }
   | { readonly kind: 'placement-approve' }
+  | {
+      readonly kind: 'aggregators-init';
+      readonly numberOfShards: number;
+      readonly instances: readonly InstanceRequest[];
+    }
+  | { readonly kind: 'aggregators-add'; readonly instances: readonly InstanceRequest[] }
+  | { readonly kind: 'aggregators-remove'; readonly instanceIds: readonly string[] }
+  | { readonly kind: 'aggregators-delete' }
   | { readonly kind: 'upgrade-finish' }
   | { readonly kind: 'namespace-add'; readonly name: string; readonly options: object }
   | { readonly kind: 'namespace-update'; readonly name: string; readonly options: object }
@@ -96,7 +104,7 @@ export function keyOf(action: Action): string {
   }
 }
 
-/** Name of what an action is done to; empty for the placement. */
+/** Name of what an action is done to; empty for placements. */
 export function objectOf(action: Action): string {
   switch (action.kind) {
     case 'apply':
@@ -125,6 +133,10 @@ export function objectOf(action: Action): string {
     case 'placement-add':
     case 'placement-remove':
     case 'placement-approve':
+    case 'aggregators-init':
+    case 'aggregators-add':
+    case 'aggregators-remove':
+    case 'aggregators-delete':
     case 'upgrade-finish':
       return '';
     case 'namespace-add':

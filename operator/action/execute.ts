@@ -19,6 +19,8 @@ import { type KubeClient, KubeError, resourceOf } from '../kube/kube_api.ts';
 import { type Action, objectOf } from './action.ts';
 import type { Failpoints } from './failpoints.ts';
 
+/** Of each shard set of aggregators. */
+const pairSize = 2;
 /** Less than a pod takes to end, be made again and serve. */
 const togetherMillisMax = 2_000;
 
@@ -138,6 +140,25 @@ async function carryOut(action: Action, executor: Executor, signal: AbortSignal)
       break;
     case 'placement-approve':
       await coordinator.placementApprove(signal);
+      break;
+    case 'aggregators-init':
+      await coordinator.aggregatorsInit(
+        {
+          num_shards: action.numberOfShards,
+          replication_factor: pairSize,
+          instances: action.instances,
+        },
+        signal,
+      );
+      break;
+    case 'aggregators-add':
+      await coordinator.aggregatorsAdd(action.instances, signal);
+      break;
+    case 'aggregators-remove':
+      await coordinator.aggregatorsRemove(action.instanceIds, signal);
+      break;
+    case 'aggregators-delete':
+      await coordinator.aggregatorsDelete(signal);
       break;
     case 'upgrade-finish':
       await coordinator.upgradeFinish(signal);
@@ -324,10 +345,15 @@ export function summaryOf(action: Action): Record<string, string> {
       };
     case 'placement-init':
     case 'placement-add':
+    case 'aggregators-init':
+    case 'aggregators-add':
       return { instances: action.instances.map(({ id }) => id).join(' ') };
+    case 'aggregators-remove':
+      return { instances: action.instanceIds.join(' ') };
     case 'placement-remove':
       return { instances: action.instanceIds.join(' '), force: String(action.force) };
     case 'placement-approve':
+    case 'aggregators-delete':
     case 'upgrade-finish':
       return {};
     case 'namespace-add':

@@ -29,6 +29,8 @@ export interface InstanceRequest {
   readonly endpoint: string;
   readonly hostname: string;
   readonly port: number;
+  /** Of aggregators. */
+  readonly shard_set_id?: number;
 }
 
 /**
@@ -52,6 +54,7 @@ const objectsFree = 64;
 const errorBytesMax = 64 * 1024;
 const timeoutMillis = 15_000;
 const placementPath = '/api/v1/services/tsdb/placement';
+const aggregatorsPath = '/api/v1/services/m3aggregator/placement';
 /** The version rises by one write each to above that of before. */
 const approveTimeoutMillis = 120_000;
 /** What is read comes at once or not at all. */
@@ -84,6 +87,11 @@ export type Coordinator = Pick<
   | 'placementRemove'
   | 'placementApprove'
   | 'placementDelete'
+  | 'aggregators'
+  | 'aggregatorsInit'
+  | 'aggregatorsAdd'
+  | 'aggregatorsRemove'
+  | 'aggregatorsDelete'
   | 'upgradeFinish'
   | 'registry'
   | 'namespaceAdd'
@@ -162,6 +170,35 @@ export class CoordinatorClient {
 
   async placementDelete(signal: AbortSignal): Promise<void> {
     await this.#change('DELETE', placementPath, undefined, signal, [404]);
+  }
+
+  /** The placement of aggregators; null when there is none, or the coordinator is of a release before. */
+  async aggregators(signal: AbortSignal): Promise<PlacementView | null> {
+    return this.#read(aggregatorsPath, placementOf, signal, [404]);
+  }
+
+  async aggregatorsInit(
+    request: {
+      readonly num_shards: number;
+      readonly replication_factor: number;
+      readonly instances: readonly InstanceRequest[];
+    },
+    signal: AbortSignal,
+  ): Promise<void> {
+    await this.#change('POST', `${aggregatorsPath}/init`, request, signal);
+  }
+
+  async aggregatorsAdd(instances: readonly InstanceRequest[], signal: AbortSignal): Promise<void> {
+    await this.#change('POST', aggregatorsPath, { instances }, signal);
+  }
+
+  async aggregatorsRemove(instanceIds: readonly string[], signal: AbortSignal): Promise<void> {
+    await this.#change('POST', `${aggregatorsPath}/remove`, { instance_ids: instanceIds }, signal);
+  }
+
+  /** Coordinators make rollups again. */
+  async aggregatorsDelete(signal: AbortSignal): Promise<void> {
+    await this.#change('DELETE', aggregatorsPath, undefined, signal, [404]);
   }
 
   /** @throws {TsdbError} CONFLICT that names who does not read the newest formats */

@@ -10,6 +10,7 @@ import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 export interface ImageDefaults {
   readonly node: string;
   readonly coordinator: string;
+  readonly aggregator: string;
   readonly etcd: string;
   /** Of the operator itself: jobs on snapshots of etcd run it. */
   readonly operator: string;

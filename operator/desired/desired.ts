@@ -11,11 +11,12 @@ import {
   type TsdbCluster,
 } from '../resource/tsdb_cluster.ts';
 import { type Component, type ImageDefaults, marked, templateOf } from './common.ts';
+import { aggregatorObjects } from './aggregators.ts';
 import { coordinatorObjects } from './coordinator.ts';
 import { groupSpecOf, leavingGroups } from '../observe/isolation_groups.ts';
 import { etcdHistory, isAnyoneJoining, memberPod, membersIn } from '../observe/etcd_members.ts';
 import { etcdMembersConfig, etcdObjects } from './etcd.ts';
-import { type Former, formerOf } from './former.ts';
+import { componentOf, type Former, formerOf } from './former.ts';
 import { etcdRestoreObjects, etcdSnapshotObjects, restoreJobName } from './etcd_snapshots.ts';
 import {
   approvedSnapshot,
@@ -80,6 +81,7 @@ export function blueprintOf(
     ...etcdSnapshotObjects(given('etcd'), images),
     ...nodeObjects(given('node')),
     ...coordinatorObjects(given('coordinator'), images),
+    ...aggregatorObjects(given('aggregator'), images),
     ...networkPolicies(cluster, operatorNamespace),
   ];
   const nodeSetOf = (group: IsolationGroupSpec) => nodeStatefulSet(given('node'), group, images);
@@ -154,12 +156,13 @@ function withoutOverlays(cluster: TsdbCluster): TsdbCluster {
     const { podTemplate: _, config: __, ...rest } = part as Record<string, unknown>;
     return rest as T;
   };
-  const { nodes, etcd, coordinator } = cluster.spec;
+  const { nodes, etcd, coordinator, aggregator } = cluster.spec;
   const spec = {
     ...plain(cluster.spec),
     nodes: plain(nodes),
     ...(etcd === undefined ? {} : { etcd: plain(etcd) }),
     ...(coordinator === undefined ? {} : { coordinator: plain(coordinator) }),
+    ...(aggregator === undefined ? {} : { aggregator: plain(aggregator) }),
   };
   return { ...cluster, spec };
 }
@@ -214,6 +217,7 @@ function restoreObjects(observed: GroupState, images: ImageDefaults): KubeObject
  */
 function withLiveReplicas(observed: GroupState, object: KubeObject): KubeObject {
   const { cluster, deployments, statefulSets } = observed;
+  if (componentOf(object) === 'aggregator') return withPlacedAggregators(observed, object);
   if (object.kind === 'StatefulSet') {
     // Members come and go one by one (etcd_part/members.ts), and none runs before its volume is restored.
     const live = statefulSets.get(object.metadata.name);
@@ -228,6 +232,20 @@ function withLiveReplicas(observed: GroupState, object: KubeObject): KubeObject 
   const isFree = object.kind === 'Deployment' && cluster.spec.coordinator?.replicas === undefined;
   if (!isFree || live === undefined) return object;
   return { ...object, spec: { ...(object['spec'] as object), replicas: live } };
+}
+
+/** Who is in their placement stays until it has left that. */
+function withPlacedAggregators(observed: GroupState, object: KubeObject): KubeObject {
+  if (object.kind !== 'StatefulSet') return object;
+  const { cluster, coordinator, aggregators } = observed;
+  const names = new Names(cluster);
+  const placed = coordinator.reachable
+    ? Object.keys(coordinator.aggregators?.instances ?? {})
+    : [names.aggregatorPod((aggregators?.spec.replicas ?? 0) - 1)];
+  const ordinals = placed.flatMap((id) => names.aggregatorOrdinal(id) ?? []);
+  const spec = object['spec'] as StatefulSet['spec'];
+  const replicas = Math.max(spec.replicas ?? 0, ...ordinals.map((ordinal) => ordinal + 1));
+  return { ...object, spec: { ...spec, replicas } };
 }
 
 /** How many pods a set of etcd is made with: none that has data may go. Undefined: as many as wanted. */
@@ -274,6 +292,7 @@ type GroupState = Pick<
   | 'cluster'
   | 'children'
   | 'statefulSets'
+  | 'aggregators'
   | 'deployments'
   | 'pods'
   | 'volumeClaims'

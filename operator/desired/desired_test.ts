@@ -14,6 +14,7 @@ type Json = any;
 const images = {
   node: 'node:1',
   coordinator: 'coordinator:1',
+  aggregator: 'aggregator:1',
   etcd: 'etcd:1',
   operator: 'operator:1',
 };
@@ -43,6 +44,7 @@ function objectsOf(cluster: TsdbCluster): KubeObject[] {
     pods: [],
     coordinator,
     record: null,
+    aggregators: null,
     children: new Map(),
     volumeClaims: [],
     etcd:

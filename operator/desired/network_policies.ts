@@ -23,19 +23,27 @@ export function networkPolicies(cluster: TsdbCluster, operatorNamespace: string)
   const nodePorts = [port.grpc, port.grpcCluster, port.httpNode, port.httpCluster];
   const policies = [
     policy(cluster, names.nodes, 'node', [
-      { from: own('node', 'coordinator'), ports: nodePorts },
+      { from: own('node', 'coordinator', 'aggregator'), ports: nodePorts },
       { from: null, ports: [port.nodeMetrics] },
     ]),
     policy(cluster, names.coordinator, 'coordinator', [
       { from: null, ports: [port.coordinator, port.coordinatorMetrics] },
     ]),
+    ...(cluster.spec.aggregator === undefined
+      ? []
+      : [
+          policy(cluster, names.aggregators, 'aggregator', [
+            { from: own('aggregator'), ports: [port.aggregator] },
+            { from: null, ports: [port.aggregatorMetrics] },
+          ]),
+        ]),
   ];
   if (cluster.spec.etcd?.external !== undefined) return policies;
   return [
     ...policies,
     policy(cluster, names.etcd, 'etcd', [
       {
-        from: [...own('node', 'coordinator', 'etcd', 'etcd-snapshots'), operator],
+        from: [...own('node', 'coordinator', 'aggregator', 'etcd', 'etcd-snapshots'), operator],
         ports: [port.etcdClient],
       },
       { from: own('etcd'), ports: [port.etcdPeer] },

@@ -37,6 +37,8 @@ export type CoordinatorView =
       readonly placement: PlacementView | null;
       /** The key-value store has gone back, or was made anew: nothing is changed before its approval. */
       readonly awaitsApproval: boolean;
+      /** Of aggregators; null when there are none. */
+      readonly aggregators: PlacementView | null;
       readonly namespaces: ReadonlyMap<string, NamespaceView>;
       /** By instance; null when nobody can be asked for them, a text when nobody answered. */
       readonly healths: ReadonlyMap<string, InstanceHealth> | string | null;
@@ -48,7 +50,10 @@ export interface Observed {
   readonly claims: readonly TsdbNamespace[];
   /** Every object that the operator makes, by `kind/name`. */
   readonly children: ReadonlyMap<string, KubeObject>;
+  /** Of nodes and etcd: those that the operator rolls itself. */
   readonly statefulSets: ReadonlyMap<string, StatefulSet>;
+  /** That of aggregators; null when there is none. */
+  readonly aggregators: StatefulSet | null;
   readonly deployments: ReadonlyMap<string, Deployment>;
   readonly pods: readonly Pod[];
   readonly volumeClaims: readonly KubeObject[];
@@ -207,6 +212,7 @@ export async function observe(
     return hash === null ? [] : [[key, hash] as const];
   });
   const names = new Names(cluster);
+  const sets = ofKind<StatefulSet>('StatefulSet');
   const members = pods.map(({ metadata }) => metadata.name);
   const etcdPods = members.filter((name) => names.etcdOrdinal(name) !== null).sort();
   const record = recordOf(live.get(`ConfigMap/${names.record}`));
@@ -219,7 +225,8 @@ export async function observe(
     cluster,
     claims,
     children: live,
-    statefulSets: ofKind<StatefulSet>('StatefulSet'),
+    statefulSets: new Map([...sets].filter(([name]) => name !== names.aggregators)),
+    aggregators: sets.get(names.aggregators) ?? null,
     deployments: ofKind<Deployment>('Deployment'),
     pods: placed,
     volumeClaims,
@@ -270,15 +277,16 @@ async function coordinatorView(
   signal: AbortSignal,
 ): Promise<CoordinatorView> {
   try {
-    const [placement, registry, healths] = await Promise.all([
+    const [placement, aggregators, registry, healths] = await Promise.all([
       coordinator.placement(signal),
+      coordinator.aggregators(signal),
       coordinator.registry(signal),
       // Nodes that hang keep nobody from what the coordinator itself knows.
       coordinator.healths(signal).catch(messageOf),
     ]);
     const { namespaces } = registry;
     const awaitsApproval = placement?.awaitsApproval ?? registry.awaitsApproval;
-    return { reachable: true, placement, awaitsApproval, namespaces, healths };
+    return { reachable: true, placement, awaitsApproval, aggregators, namespaces, healths };
   } catch (error) {
     if (signal.aborted) throw error;
     return { reachable: false, problem: starting ?? messageOf(error) };

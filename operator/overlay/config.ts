@@ -1,14 +1,20 @@
 /**
- * Settings of nodes and coordinators in a resource, in the words of their configuration files: a
+ * Settings of nodes, coordinators and aggregators in a resource, in the words of their configuration files: a
  * file of their own, which the process reads before the operator's. It is checked here by the very
  * code that reads it there, so that a slip is said by the resource and not by a pod that ends.
  */
-import { ConfigError, type ConfigRole, parseConfig } from '#lib/config/config.ts';
+import {
+  type Config,
+  ConfigError,
+  type ConfigRole,
+  type CoordinatorConfig,
+  parseConfig,
+} from '#lib/config/config.ts';
 import { isRecord } from '../resource/merge.ts';
 import type { Component } from '../resource/names.ts';
 import type { ComponentConfig, TsdbCluster } from '../resource/tsdb_cluster.ts';
 
-type Section = 'db' | 'coordinator';
+type Section = 'db' | 'coordinator' | 'aggregator';
 
 interface GivenConfig {
   /** Of spec. */
@@ -29,11 +35,24 @@ const checkedMax = 256;
 
 /** What the resource says of this component; null when it says nothing. */
 function givenConfig({ spec }: TsdbCluster, component: Component): GivenConfig | null {
-  const { config } = (component === 'node' ? spec.nodes : spec.coordinator) ?? {};
-  if (component === 'etcd' || config === undefined) return null;
-  return component === 'node'
-    ? { field: 'nodes.config', section: 'db', role: 'node', config }
-    : { field: 'coordinator.config', section: 'coordinator', role: 'coordinator', config };
+  switch (component) {
+    case 'node':
+      return given('nodes.config', 'db', 'node', spec.nodes.config);
+    case 'coordinator':
+    case 'aggregator':
+      return given(`${component}.config`, component, component, spec[component]?.config);
+    default:
+      return null;
+  }
+}
+
+function given(
+  field: string,
+  section: Section,
+  role: ConfigRole,
+  config: ComponentConfig | undefined,
+): GivenConfig | null {
+  return config === undefined ? null : { field, section, role, config };
 }
 
 /** The text of its configuration file; null when the resource has no settings. */
@@ -67,6 +86,17 @@ const ownedBySection: Readonly<Record<Section, readonly string[]>> = {
     'discovery',
     'clusters.*.client.config',
     'clusterManagement',
+  ],
+  aggregator: [
+    'hostID',
+    'listenAddress',
+    'httpListenAddress',
+    'metrics.prometheus.listenAddress',
+    'metrics.prometheus.handlerPath',
+    'discovery',
+    'client.config',
+    // That of the coordinators.
+    'tagOptions',
   ],
 };
 
@@ -102,8 +132,8 @@ export function configProblems(cluster: TsdbCluster, component: Component): read
 
 interface Checked {
   readonly problems: readonly string[];
-  /** Of coordinators that can be started with it. */
-  readonly queryTimeoutMillis: number | null;
+  /** As it is read; null when it cannot be. */
+  readonly read: Config | null;
 }
 
 const known = new Map<string, Checked>();
@@ -121,12 +151,11 @@ function checked(given: GivenConfig, text: string): Checked {
 
 function check({ field, section, role }: GivenConfig, text: string): Checked {
   try {
-    const { coordinator } = parseConfig([{ path: field, text }], role, {});
-    return { problems: [], queryTimeoutMillis: coordinator?.queryTimeoutMillis ?? null };
+    return { problems: [], read: parseConfig([{ path: field, text }], role, {}) };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const problems = error.problems.map((problem) => asField(problem, field, section));
-    return { problems, queryTimeoutMillis: null };
+    return { problems, read: null };
   }
 }
 
@@ -148,13 +177,20 @@ function hasMoreValues(value: unknown, max: number): boolean {
 
 /** How long a query may take; the process's own default where the resource's settings cannot be read. */
 export function queryMillisMax(cluster: TsdbCluster): number {
+  return coordinatorConfig(cluster).queryTimeoutMillis;
+}
+
+/** How coordinators make IDs. */
+export function idSchemeOf(cluster: TsdbCluster): CoordinatorConfig['idScheme'] {
+  return coordinatorConfig(cluster).idScheme;
+}
+
+function coordinatorConfig(cluster: TsdbCluster): CoordinatorConfig {
   const given = givenConfig(cluster, 'coordinator');
   const isGood = configProblems(cluster, 'coordinator').length === 0;
-  const millis =
-    given !== null && isGood
-      ? checked(given, configText(cluster, 'coordinator')!).queryTimeoutMillis
-      : null;
-  return millis ?? parseConfig([], 'coordinator', {}).coordinator!.queryTimeoutMillis;
+  const read =
+    given !== null && isGood ? checked(given, configText(cluster, 'coordinator')!).read : null;
+  return (read ?? parseConfig([], 'coordinator', {})).coordinator!;
 }
 
 /** Lines are those of a text that nobody has written. */

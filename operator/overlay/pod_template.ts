@@ -12,6 +12,7 @@ export function podTemplatesOf(
     node: { podTemplate: spec.podTemplate, 'nodes.podTemplate': spec.nodes.podTemplate },
     etcd: { 'etcd.podTemplate': spec.etcd?.podTemplate },
     coordinator: { 'coordinator.podTemplate': spec.coordinator?.podTemplate },
+    aggregator: { 'aggregator.podTemplate': spec.aggregator?.podTemplate },
   };
   return new Map(
     Object.entries(given[component]).flatMap(([field, template]) =>

@@ -15,7 +15,7 @@ export interface Refusal {
   readonly message: string;
 }
 
-const components: readonly Component[] = ['etcd', 'node', 'coordinator'];
+const components: readonly Component[] = ['etcd', 'node', 'coordinator', 'aggregator'];
 /** So many are named; when they are mended the others are. */
 const problemsMax = 5;
 

@@ -40,7 +40,7 @@ export function objectsPart(observed: Observed, desired: Desired, rollout: Rollo
       }
       // What a job runs cannot change.
       else if (wanted.kind === 'Job') actions.push(...outdatedJob(live, wanted));
-      else if (wanted.kind === 'StatefulSet') {
+      else if (hasVolumes(wanted)) {
         actions.push(...statefulSetActions(observed, live, wanted));
       } else if (!isAsWanted(observed, live, wanted))
         actions.push({ kind: 'apply', object: wanted });
@@ -126,6 +126,9 @@ interface SetSpec extends Record<string, unknown> {
 }
 
 const specOf = (set: KubeObject): SetSpec => set['spec'] as SetSpec;
+/** A set of pods that have some: that of aggregators has none. */
+const hasVolumes = (wanted: KubeObject): boolean =>
+  wanted.kind === 'StatefulSet' && componentOf(wanted) !== 'aggregator';
 const claimSizeOf = (set: KubeObject): string =>
   specOf(set).volumeClaimTemplates[0]!.spec.resources.requests.storage;
 
@@ -184,7 +187,7 @@ function grownVolume(claims: readonly KubeObject[], asked: bigint): KubeObject |
 
 /** Volumes grow although the template of their pods is held back. */
 function growthOf(observed: Observed, live: KubeObject, wanted: KubeObject): Action[] {
-  if (wanted.kind !== 'StatefulSet') return [];
+  if (!hasVolumes(wanted)) return [];
   return statefulSetActions(observed, live, wanted).filter(({ kind }) => kind === 'expand-claim');
 }
 
@@ -228,7 +231,7 @@ function fitClaims(observed: Observed, set: string): KubeObject[] {
 function shrunkVolume(observed: Observed, desired: Desired): Reason | null {
   for (const wanted of desired.objects) {
     const live = observed.children.get(childKey(wanted));
-    if (wanted.kind !== 'StatefulSet' || live === undefined) continue;
+    if (!hasVolumes(wanted) || live === undefined) continue;
     // That of somebody else may have no volumes at all.
     if (foreignObject(observed, live) !== null) continue;
     if (quantityOf(claimSizeOf(wanted)) >= quantityOf(claimSizeOf(live))) continue;
@@ -318,17 +321,29 @@ const removableKinds: readonly string[] = [
 ];
 
 /** Services, ConfigMaps, budgets, policies and jobs of ours that no pod and no wanted object names any more. */
+/** Or nobody knows. */
+const areAggregatorsPlaced = ({ coordinator }: Observed): boolean =>
+  !coordinator.reachable || coordinator.aggregators !== null;
+
 function staleObjects(observed: Observed, desired: Desired): Action[] {
   const wantedKeys = new Set([...desired.objects, ...desired.former.configs].map(childKey));
   const users = JSON.stringify([
     observed.pods.map((pod) => pod['spec']),
-    [...observed.statefulSets.values(), ...observed.deployments.values()].map(({ spec }) => spec),
+    [
+      ...observed.statefulSets.values(),
+      ...(observed.aggregators === null ? [] : [observed.aggregators]),
+      ...observed.deployments.values(),
+    ].map(({ spec }) => spec),
   ]);
   return [...observed.children]
     .filter(([key, object]) => {
       if (wantedKeys.has(key) || !isOurs(observed, object)) return false;
       if (object.metadata.deletionTimestamp !== undefined) return false;
+      // Their pods end when nobody goes by them any more.
+      if (componentOf(object) === 'aggregator' && areAggregatorsPlaced(observed)) return false;
       if (object.kind === 'ConfigMap') return !users.includes(`"${object.metadata.name}"`);
+      // Of aggregators, who have no volumes.
+      if (object.kind === 'StatefulSet') return componentOf(object) === 'aggregator';
       return removableKinds.includes(object.kind);
     })
     .map(([, object]) => ({ kind: 'delete', object, orphan: false }));

@@ -14,6 +14,7 @@ import { recordedPlacement, recordObject } from '../desired/record.ts';
 import { etcdPart, recordedMembers } from '../etcd_part/members.ts';
 import { label } from '../resource/keys.ts';
 import { contains } from '../resource/merge.ts';
+import { aggregatorsPart } from '../aggregators_part/aggregators.ts';
 import { finishPart, formatLevels, imageFormats } from './formats.ts';
 import { dropGroupPart, removeGroupPart } from './leaving_groups.ts';
 import { withoutForeignClaims } from './foreign_claims.ts';
@@ -91,7 +92,7 @@ function livePlan(observed: Observed, desired: Desired): Plan {
     secrets,
     nodesPart(observed, desired, rollout, placing, etcd),
     // Nothing is done by a placement that is not ours.
-    ...(placing === null ? [namespacesPart(observed, desired)] : []),
+    ...(placing === null ? [namespacesPart(observed, desired), aggregatorsPart(observed)] : []),
     ...(etcd === null ? [] : [etcd]),
     ...(resizing === null ? [] : [resizing]),
     ...(finishing === null ? [] : [finishing]),
@@ -277,6 +278,11 @@ function refusals(observed: Observed, actions: readonly Action[]): Reason[] {
       case 'placement-remove':
       case 'placement-approve':
         return [{ reason: 'PlacementRefused', message: failure.message }];
+      case 'aggregators-init':
+      case 'aggregators-add':
+      case 'aggregators-remove':
+      case 'aggregators-delete':
+        return [{ reason: 'AggregatorsRefused', message: failure.message }];
       case 'upgrade-finish':
         // Said while it is tried again.
         return [];

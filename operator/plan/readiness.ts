@@ -6,6 +6,7 @@ import type { Observed } from '../observe/observe.ts';
 import { coordinatorTroubles, podTrouble, withTroubles } from '../observe/pod_trouble.ts';
 import { isStale, type Pod } from '../resource/kube_objects.ts';
 import { podReady, podServes } from '../resource/pod_state.ts';
+import { aggregatorsReadiness } from '../aggregators_part/aggregators.ts';
 import { growingVolumes } from './objects.ts';
 import { awaitedMillisMax, isAwaited, nodePods, staleSets } from './rollout.ts';
 import { nothing, type Part, type Reason, waitingFor } from '../part/part.ts';
@@ -182,5 +183,5 @@ export function othersReadiness(observed: Observed, isEtcdWell: boolean): Part |
       return waitingFor('CoordinatorsNotReady', what);
     }
   }
-  return growingVolumes(observed);
+  return aggregatorsReadiness(observed) ?? growingVolumes(observed);
 }

@@ -25,7 +25,7 @@ import { windowsAt } from '../resource/maintenance_windows.ts';
 export const awaitedMillisMax: number = 10 * 60_000;
 
 /** In the order in which they are rolled. */
-const rolledComponents: readonly Component[] = ['etcd', 'node', 'coordinator'];
+const rolledComponents: readonly Component[] = ['etcd', 'node', 'coordinator', 'aggregator'];
 
 export interface Rollout {
   /** Whether this workload is not to be written now. */
@@ -218,7 +218,7 @@ export function isProving(observed: Observed): boolean {
       !own.every((pod) => hasServed(pod) || isUnplaced(pod))
     );
   });
-  return isUnproven || isRolling(observed, 'coordinator');
+  return isUnproven || isRolling(observed, 'coordinator') || isRolling(observed, 'aggregator');
 }
 
 /** No machine takes it, and not since it asks for more than it did. */
@@ -228,6 +228,13 @@ function isUnplaced({ status }: Pod): boolean {
 }
 
 function isRolling(observed: Observed, component: Component): boolean {
+  if (component === 'aggregator') {
+    const { aggregators } = observed;
+    if (aggregators === null) return false;
+    const { updatedReplicas = 0, readyReplicas = 0 } = aggregators.status ?? {};
+    const wanted = aggregators.spec.replicas ?? 1;
+    return isStale(aggregators) || Math.min(updatedReplicas, readyReplicas) < wanted;
+  }
   if (component !== 'coordinator') {
     const unfit = unfitVolumes(observed).map(({ pod }) => pod);
     const isOfIt = (pod: Pod): boolean => componentOf(pod) === component;

@@ -57,6 +57,7 @@ export interface StatefulSet extends KubeObject {
     readonly observedGeneration?: number;
     readonly replicas?: number;
     readonly readyReplicas?: number;
+    readonly updatedReplicas?: number;
     readonly currentRevision?: string;
     readonly updateRevision?: string;
   };

@@ -3,7 +3,7 @@ import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import type { InstanceRequest } from '../coordinator/coordinator_client.ts';
 
 /** What a cluster is made of; the name of its container, too. */
-export type Component = 'node' | 'etcd' | 'coordinator';
+export type Component = 'node' | 'etcd' | 'coordinator' | 'aggregator';
 
 export const port = {
   grpc: 9000,
@@ -17,6 +17,9 @@ export const port = {
   etcdClient: 2379,
   etcdPeer: 2380,
   etcdMetrics: 2381,
+  aggregator: 6000,
+  aggregatorHttp: 6001,
+  aggregatorMetrics: 6002,
 } as const;
 
 /** The placement's zone; storage classes and affinity carry the real one. */
@@ -86,6 +89,20 @@ export class Names {
     return `${this.cluster}-coordinator`;
   }
 
+  get aggregators(): string {
+    return `${this.cluster}-aggregators`;
+  }
+
+  aggregatorPod(ordinal: number): string {
+    return `${this.aggregators}-${ordinal}`;
+  }
+
+  /** Of a pod or an instance; null for another one. */
+  aggregatorOrdinal(id: string): number | null {
+    const rest = id.startsWith(`${this.aggregators}-`) ? id.slice(this.aggregators.length + 1) : '';
+    return /^(0|[1-9][0-9]*)$/.test(rest) ? Number(rest) : null;
+  }
+
   get record(): string {
     return `${this.cluster}-record`;
   }
@@ -122,6 +139,22 @@ export class Names {
 
   get coordinatorUrl(): string {
     return `http://${this.coordinator}.${this.namespace}.svc:${port.coordinator}`;
+  }
+
+  /** Pods 2n and 2n + 1 are a pair; which of its two places one has is its isolation group. */
+  aggregatorInstance(ordinal: number): InstanceRequest {
+    const pod = this.aggregatorPod(ordinal);
+    const hostname = this.host(pod, this.aggregators);
+    return {
+      id: pod,
+      isolation_group: ordinal % 2 === 0 ? 'even' : 'odd',
+      zone: placementZone,
+      weight: 100,
+      endpoint: `${hostname}:${port.aggregator}`,
+      hostname,
+      port: port.aggregator,
+      shard_set_id: Math.floor(ordinal / 2) + 1,
+    };
   }
 
   instance(group: string, pod: string): InstanceRequest {

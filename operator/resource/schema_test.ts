@@ -64,6 +64,7 @@ const clusterFields: Fields<ClusterSpec> = {
     config: true,
     service: { annotations: true },
   },
+  aggregator: { pairs: true, image: true, resources, podTemplate: true, config: true },
   namespaces: { name: true, ...namespace },
   updatePolicy: true,
   maintenanceWindows: { days: true, start: true, duration: true, timeZone: true },

@@ -45,6 +45,14 @@ export interface ClusterSpec {
     readonly config?: ComponentConfig;
     readonly service?: { readonly annotations?: Readonly<Record<string, string>> };
   };
+  /** Rollups are made by coordinators without it. */
+  readonly aggregator?: {
+    readonly pairs?: number;
+    readonly image?: string;
+    readonly resources?: ResourceRequirements;
+    readonly podTemplate?: PodTemplate;
+    readonly config?: ComponentConfig;
+  };
   readonly namespaces?: readonly (NamespaceSpec & { readonly name: string })[];
   readonly updatePolicy?: 'Automatic' | 'Gated';
   readonly maintenanceWindows?: readonly MaintenanceWindow[];
@@ -96,6 +104,7 @@ export interface ClusterStatus {
     readonly etcd?: string;
     readonly node?: string;
     readonly coordinator?: string;
+    readonly aggregator?: string;
   };
   readonly phase?: string;
   readonly replicasPerGroup?: number;
@@ -129,6 +138,8 @@ export interface ClusterStatus {
       readonly bytes?: number;
     };
   };
+  /** Not there without `spec.aggregator`. */
+  readonly aggregator?: { readonly replicas: number; readonly readyReplicas: number };
   readonly namespaces?: readonly { readonly name: string; readonly ready: boolean }[];
   readonly conditions?: readonly Condition[];
 }
@@ -145,6 +156,13 @@ export const etcdReplicasMax = 5;
 /** Members that an etcd of the cluster's own is to have. */
 export function etcdReplicasOf({ spec }: TsdbCluster): number {
   return spec.etcd?.replicas ?? etcdReplicasDefault;
+}
+
+const aggregatorPairsDefault = 1;
+
+/** Of `spec.aggregator`; none without it. */
+export function aggregatorPods({ spec: { aggregator } }: TsdbCluster): number {
+  return aggregator === undefined ? 0 : 2 * (aggregator.pairs ?? aggregatorPairsDefault);
 }
 
 const replaceAfterDefault = '15m';
@@ -186,5 +204,7 @@ export function podsHash({ spec }: TsdbCluster): string {
   } = spec.nodes;
   const { replicas: _members, snapshots: _snapshots, ...etcd } = spec.etcd ?? {};
   const { replicas: _coordinators, service: _service, ...coordinator } = spec.coordinator ?? {};
-  return contentHash({ ...pods, nodes, etcd, coordinator });
+  const { pairs: _pairs, ...aggregator } = spec.aggregator ?? {};
+  const others = spec.aggregator === undefined ? {} : { aggregator };
+  return contentHash({ ...pods, nodes, etcd, coordinator, ...others });
 }

@@ -33,7 +33,13 @@ const cluster: Json = {
     etcd: { replicas: 3, tls: { serverSecret: 'server', clientSecret: 'client' } },
   },
 };
-const images = { operator: 'operator', node: 'node', coordinator: 'coordinator', etcd: 'etcd' };
+const images = {
+  operator: 'operator',
+  node: 'node',
+  coordinator: 'coordinator',
+  aggregator: 'aggregator',
+  etcd: 'etcd',
+};
 const names = new Names(cluster);
 const pods = ['c-etcd-0', 'c-etcd-1'] as const;
 

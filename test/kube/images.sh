@@ -28,10 +28,11 @@ build() { # name dockerfile context
 }
 build tsdb-node "$root/node/Dockerfile" "$root/dist/image"
 build tsdb-coordinator "$root/coordinator/Dockerfile" "$root/dist/image"
+build tsdb-aggregator "$root/aggregator/Dockerfile" "$root/dist/image"
 build tsdb-operator "$root/operator/Dockerfile" "$root/dist/image"
 mkdir -p "$cache/etcd" && cp -u "$bin/etcd" "$bin/etcdctl" "$bin/etcdutl" "$cache/etcd/"
 build tsdb-etcd "$here/etcd.Dockerfile" "$cache/etcd"
-images=(localhost/tsdb-{node,coordinator,operator,etcd}:"$tag")
+images=(localhost/tsdb-{node,coordinator,aggregator,operator,etcd}:"$tag")
 ids=$(podman image inspect --format '{{.Id}}' "${images[@]}")
 if [ "$ids" != "$(cat "$cache/all.ids" 2> /dev/null)" ]; then
   rm -f "$cache/all.tar" "$cache/all.ids"

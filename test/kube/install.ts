@@ -31,7 +31,9 @@ export async function installByManifests(
     await kube.ok(['apply', '--server-side', '--force-conflicts', '-f', definitions]);
   }
   const text = readFileSync(join(checkout, 'manifests/operator.yaml'), 'utf8')
-    .replace(/(?<=[ "])tsdb-(operator|node|coordinator):[^"\s]+/g, (_, name: string) => own(name))
+    .replace(/(?<=[ "])tsdb-(operator|node|coordinator|aggregator):[^"\s]+/g, (_, name: string) =>
+      own(name),
+    )
     .replace(/(?<=[ "])quay\.io\/coreos\/etcd:[^"\s]+/g, own('etcd'));
   await kube.ok(['apply', '--server-side', '--force-conflicts', '-f', '-'], text);
   await operatorReady(kube);
@@ -58,7 +60,7 @@ export async function installByHelm(
   release: string,
   values: readonly string[],
 ): Promise<void> {
-  const images = ['operator', 'node', 'coordinator', 'etcd'].flatMap((name) => [
+  const images = ['operator', 'node', 'coordinator', 'aggregator', 'etcd'].flatMap((name) => [
     ...['--set', `images.${name}.repository=localhost/tsdb-${name}`],
     ...['--set', `images.${name}.tag=${tag}`],
   ]);

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { run } from './kube.ts';
 
 /** What the outcome of a scenario depends on. */
-const tested = ['operator', 'crds', 'helm', 'node', 'coordinator'];
+const tested = ['operator', 'crds', 'helm', 'node', 'coordinator', 'aggregator'];
 const gitMillisMax = 10_000;
 
 export interface Result {
