@@ -6,7 +6,11 @@
 import { RulesFollower } from '#cluster/aggregation_rules/sets/follower.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
+import { Companion } from '#cluster/namespaces/companion.ts';
+import { droppedNamespace } from '#cluster/namespaces/companions.ts';
+import { droppedCompanion } from '#cluster/namespaces/dropped.ts';
 import { readySamples } from '#cluster/namespaces/samples.ts';
+import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
 import { AggregatorsFollower } from '#cluster/rollups/aggregators_follower.ts';
@@ -18,6 +22,7 @@ import { RollupRows } from '#cluster/rollups/parts/rows.ts';
 import { SharedParts } from '#cluster/rollups/parts/shared.ts';
 import { Rollups } from '#cluster/rollups/rollups.ts';
 import { shareOfInstance } from '#cluster/rollups/share.ts';
+import { proveNamespace } from '#cluster/session/prove.ts';
 import { Session } from '#cluster/session/session.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
 import type { AggregatorConfig } from '#lib/config/config.ts';
@@ -29,7 +34,9 @@ import type { FormatLevels } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import { serveMetrics } from '#lib/process/metrics_server.ts';
+import { AsideRows } from './aside_rows.ts';
 import { serveStatus } from './status.ts';
+import { writeBytesMax, writeMethod } from './write_wire.ts';
 
 export interface AggregatorOptions {
   readonly config: AggregatorConfig;
@@ -54,8 +61,8 @@ export interface Aggregator extends AsyncDisposable {
   readonly metricsServer: HttpServer;
 }
 
-/** Questions of peers: names of shards. */
-const requestBytesMax = 1 << 20;
+/** How long a proof that a quorum of nodes has a namespace may take. */
+const proofMillisMax = 10_000;
 
 /** @throws {Error} of the system when an address cannot be used */
 export async function startAggregator(options: AggregatorOptions): Promise<Aggregator> {
@@ -117,11 +124,33 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
       });
     },
   });
+  const stop = new AbortController();
+  stack.defer(() => stop.abort());
+  const dropped = new Companion(
+    {
+      topology,
+      store: new NamespaceStore(kv, cluster, env.clock),
+      prove: (namespace, signal) =>
+        proveNamespace(session, namespace, env.clock.deadline(proofMillisMax, signal)),
+      clock: env.clock,
+      log,
+      signal: stop.signal,
+    },
+    droppedNamespace,
+    () => droppedCompanion(topology.view.namespaces),
+  );
+  const aside = new AsideRows({
+    session,
+    companion: dropped,
+    idScheme: config.idScheme,
+    clock: env.clock,
+    metrics: options.metrics,
+  });
   const grpc = stack.use(
     await serveGrpc({
       ...config.listenAddress,
-      methods: [partsMethod(maker)],
-      requestBytesMax,
+      methods: [partsMethod(maker), writeMethod((series, signal) => aside.write(series, signal))],
+      requestBytesMax: writeBytesMax,
       log,
       allowedHosts: config.allowedHosts,
     }),

@@ -5,6 +5,9 @@ import { nowSeconds, testCluster, TestCoordinator } from '#coordinator/coordinat
 import { applyRules, makeAggregated } from '#coordinator/windows_testing.ts';
 import { parseConfig } from '#lib/config/config.ts';
 import type { Env } from '#lib/env/env.ts';
+import { rowOutcome } from '#cluster/node/service.ts';
+import { connectGrpc } from '#lib/env/grpc.ts';
+import { loadProto } from '#lib/env/proto.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { newestFormats } from '#lib/format_level.ts';
 import { type Log, silentLog } from '#lib/log.ts';
@@ -165,6 +168,57 @@ test('aggregators share the rollups of a cluster, and others go on when some are
   } finally {
     for (const one of aggregators.values()) await one[Symbol.asyncDispose]();
   }
+});
+
+test('rows that clients send to an aggregator are kept for rollups alone', async () => {
+  await using test = await TestCoordinator.openReady();
+  await makeAggregated(test, 'minutes', '1m', false);
+  await using one = await startOf(test, 'a0');
+  const body = { num_shards: 4, replication_factor: 1, instances: [instanceOf('a0', one)] };
+  assert.equal((await test.post(`${path}/init`, body)).status, 200);
+  const { codec } = loadProto(new URL('../lib/proto/aggregator.proto', import.meta.url));
+  using client = connectGrpc({ target: `127.0.0.1:${one.grpc.port}`, answerBytesMax: 1 << 20 });
+  const write = async (series: object[]): Promise<unknown[]> => {
+    const request = codec('tsdb.aggregator.v1.WriteRequest').encode({ series });
+    const answer = await client.unary('/tsdb.aggregator.v1.Aggregator/Write', request, never);
+    return codec('tsdb.aggregator.v1.WriteResponse').decode(answer)['refused'] as unknown[];
+  };
+  const lastEnd = Math.floor(nowSeconds() / 60) * 60 - 120;
+  const bytesOf = ({ buffer }: BigInt64Array | Float64Array) => new Uint8Array(buffer);
+  const seriesOf = (app: string, values: readonly number[], name = 'requests') => ({
+    tags: [
+      { name: 'app', value: app },
+      { name: '__name__', value: name },
+    ],
+    timestampsNanos: bytesOf(
+      BigInt64Array.from(values, (_, i) => BigInt(lastEnd - 10 * i) * 1_000_000_000n),
+    ),
+    values: bytesOf(Float64Array.from(values)),
+  });
+  assert.deepEqual(await write([seriesOf('x', [1, 2, 3]), seriesOf('y', [5])]), []);
+  const [old, bad] = [
+    seriesOf('z', [1]),
+    { ...seriesOf('x', [1, 1]), tags: [{ name: '', value: 'x' }] },
+  ];
+  old.timestampsNanos = bytesOf(BigInt64Array.of(1n));
+  test.node.outcomeOf = (nanos) => (nanos === 1n ? rowOutcome.tooFarPast : rowOutcome.written);
+  assert.deepEqual(await write([bad, seriesOf('x', [4]), old]), [
+    { series: 0, rows: 2, reason: 'tag name is empty' },
+    { series: 2, rows: 1, reason: 'datapoint too far in past' },
+  ]);
+  await assert.rejects(
+    write([{ ...seriesOf('x', [1]), values: new Uint8Array(7) }]),
+    /series\[0\]\.values: 7 bytes are no numbers of 8/,
+  );
+  // Windows of that time are made after this.
+  await applyRules(test, rules);
+  const at = async (query: string) => {
+    const url = `/api/v1/query?query=${encodeURIComponent(query)}&time=${lastEnd}`;
+    const { json } = await test.get(url);
+    return json.data.result.map(({ value }: { value: string[] }) => value[1]) as string[];
+  };
+  await until('rollups are made of them', async () => (await at('sum(by_app)'))[0] === '14');
+  assert.deepEqual(await at('requests'), [], 'which are not read as they are');
 });
 
 test('what an aggregator is not asked for it refuses plainly', async () => {

@@ -32,6 +32,7 @@ import { isOfWindows } from '#cluster/namespaces/samples.ts';
 import { schemasOf } from '#cluster/namespaces/schemas.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
+import { proveNamespace } from '#cluster/session/prove.ts';
 import { Session } from '#cluster/session/session.ts';
 import type { OwnNode } from '#cluster/session/types.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
@@ -51,7 +52,7 @@ import { Turns } from '#lib/turns/turns.ts';
 import { legacyTagRules, type TagRules, typeAndUnitTags } from '#lib/tags.ts';
 import type { NamespaceReadiness } from './api/ops.ts';
 import type { QuerySettings } from './api/parameters.ts';
-import { Companion } from './companions/companion.ts';
+import { Companion } from '#cluster/namespaces/companion.ts';
 import { ExemplarWriter } from './companions/exemplar_writer.ts';
 import { MetadataWriter } from './companions/metadata_writer.ts';
 import { companionMetrics } from './companions/metrics.ts';
@@ -469,30 +470,6 @@ class ReadyNamespaces {
     this.#all = [...namespaces.values()].filter(takes).map(ingestNamespaceOf);
     return this.#all;
   }
-}
-
-/**
- * Reads from a majority of the replicas of every shard; the nodes refuse a namespace they do not
- * have.
- */
-async function proveNamespace(
-  session: Session,
-  namespace: string,
-  signal: AbortSignal,
-): Promise<void> {
-  await session.fetch(
-    {
-      namespace,
-      query: { kind: 'all' },
-      startNanos: 0n,
-      endNanos: 2n ** 63n - 1n,
-      seriesLimit: 1,
-      requireExhaustive: false,
-      fetchData: false,
-      consistency: 'majority',
-    },
-    signal,
-  );
 }
 
 async function isAnswering(node: NodeService, signal: AbortSignal): Promise<boolean> {

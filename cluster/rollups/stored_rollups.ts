@@ -5,17 +5,14 @@ import { isRetryable, describeOutcome, writeOutcome } from '../session/outcomes/
 import { readFloats } from '#engine/store/chunk_merge.ts';
 import { apart } from '#engine/store/typed_chunks.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { murmur3 } from '#lib/hashing/hash.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
-import { idOfTags } from '#lib/series_id/from_tags.ts';
-import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
-import { encodeTags, type Tags } from '#lib/tags.ts';
-import { OneWriteSeries, type SeriesOfWrite } from '../session/one_write.ts';
+import type { IdScheme } from '#lib/series_id/scheme.ts';
+import type { Tags } from '#lib/tags.ts';
+import { OneWriteSeries, type SeriesOfWrite, seriesOfTags } from '../session/one_write.ts';
 import type { RowsRange } from './parts/rows.ts';
 
 /** Rows of one write. */
 const rowsAtOnce = 2_000;
-const noExplicitId = new Uint8Array(0);
 
 export class StoredRollups {
   readonly #session: Pick<Session, 'fetch' | 'write'>;
@@ -70,7 +67,7 @@ export class StoredRollups {
       let slot = slotOf.get(tags);
       if (slot === undefined) {
         slotOf.set(tags, (slot = series.length));
-        series.push(this.#seriesOf(tags));
+        series.push(seriesOfTags(tags, this.#idScheme));
       }
       return slot;
     });
@@ -93,14 +90,5 @@ export class StoredRollups {
     if (failed === undefined) return;
     const text = `rollups were not written to namespace ${this.#namespace}: ${describeOutcome(failed)}`;
     throw new TsdbError(isRetryable(failed) ? 'UNAVAILABLE' : 'FAILED_PRECONDITION', text);
-  }
-
-  #seriesOf(tags: Tags): SeriesOfWrite {
-    return {
-      tags: encodeTags(tags),
-      idScheme: idSchemeCode[this.#idScheme],
-      idHash: murmur3(Buffer.from(idOfTags(tags, this.#idScheme))),
-      explicitId: noExplicitId,
-    };
   }
 }

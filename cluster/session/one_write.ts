@@ -1,4 +1,8 @@
 /** Series of one write: what of a write decoder's table has to outlive its next body, or never was in one. */
+import { murmur3 } from '#lib/hashing/hash.ts';
+import { idOfTags } from '#lib/series_id/from_tags.ts';
+import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
+import { encodeTags, type Tags } from '#lib/tags.ts';
 import type { SeriesTable } from './types.ts';
 
 export interface SeriesOfWrite {
@@ -9,6 +13,18 @@ export interface SeriesOfWrite {
   readonly idHash: number;
   readonly explicitId: Uint8Array;
 }
+
+/** @param tags sorted, without mistakes */
+export function seriesOfTags(tags: Tags, idScheme: IdScheme): SeriesOfWrite {
+  return {
+    tags: encodeTags(tags),
+    idScheme: idSchemeCode[idScheme],
+    idHash: murmur3(Buffer.from(idOfTags(tags, idScheme))),
+    explicitId: noExplicitId,
+  };
+}
+
+const noExplicitId = new Uint8Array(0);
 
 /** Slots are places in the list. */
 export class OneWriteSeries implements SeriesTable {

@@ -10,7 +10,7 @@ import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import { clampNanos } from '#lib/time.ts';
 import type { Work } from '#lib/turns/turns.ts';
-import type { Companion } from '../companions/companion.ts';
+import type { Companion } from '#cluster/namespaces/companion.ts';
 import {
   type CompanionSession,
   type Family,

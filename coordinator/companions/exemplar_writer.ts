@@ -6,7 +6,7 @@ import type { WriteDecoderExemplars } from '#engine/write_decoder/write_decoder.
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { typedRowsFormatLevel } from '#lib/format_level.ts';
-import type { Companion } from './companion.ts';
+import type { Companion } from '#cluster/namespaces/companion.ts';
 import type { CompanionMetrics, DropReason } from './metrics.ts';
 import { heldRows, type HeldRows } from './held_rows.ts';
 

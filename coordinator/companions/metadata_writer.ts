@@ -21,13 +21,12 @@ import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { typedRowsFormatLevel } from '#lib/format_level.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
-import { idOfTags } from '#lib/series_id/from_tags.ts';
-import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
-import { decodeTags, encodeTags, metricNameTag, tagValue } from '#lib/tags.ts';
+import type { IdScheme } from '#lib/series_id/scheme.ts';
+import { decodeTags, metricNameTag, tagValue } from '#lib/tags.ts';
 import { loopTurn } from '#lib/turns/turns.ts';
-import type { Companion } from './companion.ts';
+import type { Companion } from '#cluster/namespaces/companion.ts';
 import type { CompanionMetrics, DropReason } from './metrics.ts';
-import { OneWriteSeries, type SeriesOfWrite } from '#cluster/session/one_write.ts';
+import { OneWriteSeries, type SeriesOfWrite, seriesOfTags } from '#cluster/session/one_write.ts';
 
 /** New entries of one body: more are written when they are sent again. */
 const newPerBodyMax = 4096;
@@ -242,13 +241,7 @@ export class MetadataWriter {
   }
 
   #seriesOf(name: string): SeriesOfWrite {
-    const tags = [{ name: metricNameTag, value: name }];
-    return {
-      tags: encodeTags(tags),
-      idScheme: idSchemeCode[this.#idScheme],
-      idHash: murmur3(Buffer.from(idOfTags(tags, this.#idScheme))),
-      explicitId: noBytes,
-    };
+    return seriesOfTags([{ name: metricNameTag, value: name }], this.#idScheme);
   }
 
   /** They are written when they are sent next. */
@@ -263,8 +256,6 @@ export class MetadataWriter {
     if (count > 0) this.#metrics.droppedMetadata.increase(count, { reason });
   }
 }
-
-const noBytes = new Uint8Array(0);
 
 /** Series of classic histograms and of summaries have names of their own; their family is what Prometheus asks for. */
 function familyOf(name: string, type: number): string {

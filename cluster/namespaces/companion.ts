@@ -1,25 +1,24 @@
 /**
- * One companion namespace (docs/EXEMPLARS.md) as a coordinator sees it: made when something is to be written to it and none
+ * One companion namespace (docs/EXEMPLARS.md) as a writer sees it: made when something is to be written to it and none
  * is there. Every step may be done by several coordinators at once, and again.
  *
  *     none ── add (compare-and-set) ──▸ not READY ── read at a majority ──▸ READY ── deleted by somebody ──▸ none
  */
-import { addNamespace, advanceStaging } from '#cluster/namespaces/changes.ts';
-import { isReady, type Namespace } from '#cluster/namespaces/namespaces.ts';
-import type { NamespaceStore } from '#cluster/namespaces/store.ts';
-import type { Topology } from '#cluster/topology/topology.ts';
+import { addNamespace, advanceStaging } from './changes.ts';
+import { isReady, type Namespace, type NamespaceRegistry } from './namespaces.ts';
+import type { NamespaceStore } from './store.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 
 export interface CompanionParts {
-  readonly topology: Pick<Topology, 'view'>;
+  readonly topology: { readonly view: { readonly namespaces: NamespaceRegistry } };
   readonly store: Pick<NamespaceStore, 'update'>;
   /** Reads the namespace at a majority of the replicas of each shard; rejects with a TsdbError where it cannot. */
   readonly prove: (namespace: string, signal: AbortSignal) => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
-  /** Aborts when the coordinator stops. */
+  /** Aborts when the process stops. */
   readonly signal: AbortSignal;
 }
 
