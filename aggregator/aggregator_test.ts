@@ -176,12 +176,12 @@ test('rows that clients send to an aggregator are kept for rollups alone', async
   await using one = await startOf(test, 'a0');
   const body = { num_shards: 4, replication_factor: 1, instances: [instanceOf('a0', one)] };
   assert.equal((await test.post(`${path}/init`, body)).status, 200);
-  const { codec } = loadProto(new URL('../lib/proto/aggregator.proto', import.meta.url));
+  const proto = loadProto(new URL('../lib/proto/aggregator.proto', import.meta.url));
   using client = connectGrpc({ target: `127.0.0.1:${one.grpc.port}`, answerBytesMax: 1 << 20 });
   const write = async (series: object[]): Promise<unknown[]> => {
-    const request = codec('tsdb.aggregator.v1.WriteRequest').encode({ series });
+    const request = proto.codec('tsdb.aggregator.v1.WriteRequest').encode({ series });
     const answer = await client.unary('/tsdb.aggregator.v1.Aggregator/Write', request, never);
-    return codec('tsdb.aggregator.v1.WriteResponse').decode(answer)['refused'] as unknown[];
+    return proto.codec('tsdb.aggregator.v1.WriteResponse').decode(answer)['refused'] as unknown[];
   };
   const lastEnd = Math.floor(nowSeconds() / 60) * 60 - 120;
   const bytesOf = ({ buffer }: BigInt64Array | Float64Array) => new Uint8Array(buffer);

@@ -169,6 +169,7 @@ export class FakeNode implements NodeService {
       formatLevelWritten: formatLevelNewest,
       formatLevelOfReaders: formatLevelNewest,
       blocksLacking: 0,
+      blocksLost: 0,
       shardsLacking: [],
     };
   }

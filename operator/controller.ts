@@ -8,7 +8,7 @@ import type { Log } from '#lib/log.ts';
 import { type ClusterStatus, pathOf, podsHash, type TsdbCluster } from './resource/tsdb_cluster.ts';
 import { ClusterEnd } from './ending/cluster_end.ts';
 import { toldAs } from './action_events.ts';
-import { managementOf } from './management.ts';
+import { managementOf, type SeenLeases } from './management.ts';
 import { clearing } from './resource/merge.ts';
 import { RolloutTurns } from './rollout_turns.ts';
 import { annotation } from './resource/keys.ts';
@@ -44,6 +44,7 @@ import type { Plan } from './part/part.ts';
 import {
   clusterStatus,
   conditionsOf,
+  lostText,
   namespaceStatus,
   type Pass,
   transitionsOf,
@@ -56,6 +57,8 @@ import {
 const pollMillis = 2_000;
 /** And when all is as wanted. */
 const resyncMillis = 60_000;
+/** How often it is looked, at least, while an action that has failed waits for its next attempt. */
+const lookMillisMax = 10_000;
 /** And when its rollout waits for those of other clusters, which no watch of its objects tells. */
 const heldMillis = 10_000;
 /**
@@ -99,6 +102,7 @@ export class Controller {
   readonly #options: ControllerOptions;
   readonly #events: EventRecorder;
   readonly #applied = new AppliedMemory();
+  readonly #seenLeases: SeenLeases = new Map();
   readonly #turns: RolloutTurns;
   readonly #end: ClusterEnd;
   /** What failed of a cluster's actions, by its key; only of clusters that exist. */
@@ -147,7 +151,11 @@ export class Controller {
       }
       return null;
     }
-    const { another, cluster } = await managementOf(found, this.#options, signal);
+    const { another, cluster } = await managementOf(
+      found,
+      { ...this.#options, seenLeases: this.#seenLeases },
+      signal,
+    );
     if (another !== null) {
       this.#turns.leave(key);
       const message = `operator ${another} looks after it: take the annotation ${annotation.managedBy} away when that is gone`;
@@ -243,6 +251,11 @@ export class Controller {
     }
     await this.#unlessRefused(cluster, () => this.#publish(key, pass, next, signal));
     await this.#useUpApprovals(observed, next, signal);
+    const lost = lostText(observed);
+    if (lost !== null) {
+      const event = { reason: 'RowsLost', message: lost, type: 'Warning' } as const;
+      await this.#events.record(cluster, event, signal);
+    }
     for (const message of unreadAnnotations(observed)) {
       const event = { reason: 'AnnotationUnread', message, type: 'Warning' } as const;
       await this.#events.record(cluster, event, signal);
@@ -260,7 +273,10 @@ export class Controller {
     for (const action of next.actions) {
       const dueInMillis = failures.dueInMillis(action);
       if (dueInMillis === 0) await this.#carryOut(action, pass, executor, failures, signal);
-      else if (next.actions.length === 1) afterMillis = Math.max(afterMillis, dueInMillis);
+      // What is waited for may have come meanwhile.
+      else if (next.actions.length === 1) {
+        afterMillis = Math.max(afterMillis, Math.min(dueInMillis, lookMillisMax));
+      }
     }
     return afterMillis;
   }

@@ -1,6 +1,7 @@
 /** What the operator does to a whole world, pass by pass until it rests. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { TsdbError } from '#lib/errors.ts';
 import { KubeError } from './kube/kube_api.ts';
 import { specOf, World, settledWorld } from './world_testing.ts';
 
@@ -697,4 +698,21 @@ test('what the operator may not look at, or is not there to be looked at, stands
     assert.equal(world.condition('Stalled'), undefined);
     assert.equal(world.condition('Ready').status, 'True');
   }
+});
+
+test('while an action that fails waits for its next attempt, it is looked every ten seconds all the same', async () => {
+  const world = await settledWorld();
+  world.beforeCall = () => {
+    throw new TsdbError('UNAVAILABLE', 'not now');
+  };
+  world.changeSpec((spec) => (spec.nodes.replicasPerGroup = 2));
+  const waits: number[] = [];
+  for (let pass = 0; pass < 60; pass++) {
+    const afterMillis = await world.reconcile();
+    waits.push(afterMillis ?? 0);
+    await world.clock.pass(afterMillis ?? 2_000);
+    await world.advance();
+  }
+  assert.match(world.condition('Ready').message, /not now/);
+  assert.equal(Math.max(...waits), 10_000);
 });

@@ -323,6 +323,25 @@ finding('7e', 'of two operators one looks after a cluster', 'mended', async () =
   assert.equal(world.kube.find('Pod', 'c-a-0').spec.containers[0].image, 'node:other');
 });
 
+finding(
+  '7e',
+  'one whose clock is ahead is gone when it does nothing any more',
+  'mended',
+  async () => {
+    const world = await settledWorld();
+    const spec = { renewTime: new Date(world.clock.nowMillis() + 86_400_000).toISOString() };
+    const metadata = { name: 'tsdb-operator', namespace: 'elsewhere' };
+    world.kube.store({ apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec });
+    world.annotate('tsdb.io/managed-by', 'elsewhere/tsdb-operator');
+    world.kube.remove(world.kube.find('Service', 'c-coordinator'));
+    await passes(world, 5);
+    assert.equal(world.kube.find('Service', 'c-coordinator'), undefined);
+    await world.clock.pass(400_000);
+    await passes(world, 5);
+    assert.notEqual(world.kube.find('Service', 'c-coordinator'), undefined);
+  },
+);
+
 finding('7f', 'an object that nobody controls is left alone too', 'mended', async () => {
   const world = new World();
   const theirs = { selector: { app: 'mine' }, ports: [{ port: 80 }] };

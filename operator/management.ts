@@ -18,7 +18,11 @@ export interface ManagementOptions {
   readonly env: Env;
   /** `namespace/name` of this operator's lease. */
   readonly operatorId: string;
+  /** When leases of others were seen to change last, by their operators. */
+  readonly seenLeases: SeenLeases;
 }
+
+export type SeenLeases = Map<string, { readonly text: string; readonly sinceMillis: number }>;
 
 export interface Management {
   /** The operator that looks after the cluster instead of this one; null when this one does. */
@@ -29,12 +33,12 @@ export interface Management {
 
 export async function managementOf(
   cluster: TsdbCluster,
-  { api, env, operatorId }: ManagementOptions,
+  { api, env, operatorId, seenLeases }: ManagementOptions,
   signal: AbortSignal,
 ): Promise<Management> {
   const other = cluster.metadata.annotations?.[annotation.managedBy];
   if (other === operatorId) return { another: null, cluster };
-  if (other !== undefined && (await isAlive(other, api, env, signal))) {
+  if (other !== undefined && (await isAlive(other, api, env, seenLeases, signal))) {
     return { another: other, cluster };
   }
   const { name, namespace, resourceVersion } = cluster.metadata;
@@ -49,14 +53,22 @@ async function isAlive(
   operatorId: string,
   api: Pick<KubeClient, 'get'>,
   env: Env,
+  seenLeases: SeenLeases,
   signal: AbortSignal,
 ): Promise<boolean> {
   const [namespace, name] = operatorId.split('/');
   if (namespace === undefined || name === undefined) return false;
   try {
     const lease = (await api.get(resource.lease, namespace, name, signal)) as LeaseObject | null;
-    const renewed = Date.parse(lease?.spec?.renewTime ?? '');
-    return !Number.isNaN(renewed) && env.clock.nowMillis() - renewed < goneMillisMin;
+    const text = lease?.spec?.renewTime ?? '';
+    const renewed = Date.parse(text);
+    if (Number.isNaN(renewed) || env.clock.nowMillis() - renewed >= goneMillisMin) return false;
+    // Another clock may be days ahead: of what is renewed the text changes.
+    const nowMillis = env.clock.monotonicMillis();
+    const seen = seenLeases.get(operatorId);
+    if (seen?.text === text) return nowMillis - seen.sinceMillis < goneMillisMin;
+    seenLeases.set(operatorId, { text, sinceMillis: nowMillis });
+    return true;
   } catch (error) {
     // What no object can be called nobody is.
     if (error instanceof TsdbError && error.code === 'BAD_REQUEST') return false;

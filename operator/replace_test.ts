@@ -1,6 +1,7 @@
 /** Machines and disks that do not come back. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import { World, settledWorld } from './world_testing.ts';
 
 async function minutes(world: World, count: number): Promise<void> {
@@ -69,6 +70,57 @@ test('a whole zone that is lost is filled again one disk after the other', async
   assert.equal(world.condition('Ready').status, 'True');
 });
 
+const annotate = (world: World, name: string): void => {
+  const pod = structuredClone(world.kube.find('Pod', name));
+  pod.metadata.annotations = { 'tsdb.io/replace': 'true' };
+  world.kube.store(pod);
+};
+
+/** As a person does whose machines are gone for good. */
+async function reset(world: World, ids: readonly string[]): Promise<void> {
+  const isAnswering = () => Promise.resolve(false);
+  const body = { instance_ids: ids, force: true };
+  await world.admin.placementReset(body, plainRequest, isAnswering, new AbortController().signal);
+}
+
+test('two of a group whose data are given up do not wait for each other', async () => {
+  const world = await settledWorld({ nodes: { replicasPerGroup: 2 } });
+  for (const id of ['c-a-0', 'c-a-1']) world.loseMachine(id);
+  await reset(world, ['c-a-0', 'c-a-1']);
+  await minutes(world, 2);
+  assert.match(world.condition('Ready').message, /c-a-0, c-a-1, of which do not run c-a-0/);
+  assert.match(world.condition('Ready').message, /c-a-0 is replaced in \d+ minutes/);
+  for (const id of ['c-a-0', 'c-a-1']) annotate(world, id);
+  await minutes(world, 4);
+  assert.equal(given(world).length, 2);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('nor do two groups of which a third one has everything', async () => {
+  const world = await settledWorld({ nodes: { replicasPerGroup: 1, replaceAfter: 'never' } });
+  for (const id of ['c-a-0', 'c-c-0']) world.loseMachine(id);
+  await reset(world, ['c-a-0', 'c-c-0']);
+  await minutes(world, 1);
+  for (const id of ['c-a-0', 'c-c-0']) annotate(world, id);
+  await minutes(world, 4);
+  assert.equal(given(world).length, 2);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('rows that are perhaps lost are told', async () => {
+  const world = await settledWorld();
+  assert.equal(world.condition('RowsLost'), undefined);
+  world.lost.set('c-a-0', 6);
+  await minutes(world, 1);
+  const { status, message } = world.condition('RowsLost');
+  assert.equal(status, 'True');
+  assert.match(message, /c-a-0 6 blocks; acknowledged rows of these may be missing for good/);
+  assert.equal(world.condition('Ready').status, 'True');
+  world.lost.clear();
+  await minutes(world, 1);
+  assert.equal(world.condition('RowsLost'), undefined);
+});
+
 test('a replacement that is lost too is replaced like the first', async () => {
   const world = await settledWorld({ nodes: { replicasPerGroup: 1, replaceAfter: '1m' } });
   world.loseMachine('c-a-0');
@@ -127,4 +179,32 @@ test('a pod that its machine never lets go stays as long as it alone keeps the o
     world.condition('Ready').message,
     /of which there is one copy, are lost: annotate pod/,
   );
+});
+
+test('machines of most members of etcd that stay away are told with what to do', async () => {
+  const world = await settledWorld();
+  for (const id of ['c-etcd-0', 'c-etcd-1']) world.loseMachine(id);
+  await minutes(world, 5);
+  assert.equal(world.condition('Stalled'), undefined);
+  await minutes(world, 14);
+  const { reason, message } = world.condition('Stalled');
+  assert.equal(reason, 'EtcdMachinesGone');
+  assert.match(
+    message,
+    /kubectl delete pvc\/data-c-etcd-0 pod\/c-etcd-0 pvc\/data-c-etcd-1 pod\/c-etcd-1/,
+  );
+});
+
+test('a pod that its group lets run nowhere any more says what helps', async () => {
+  const world = await settledWorld();
+  const pod = structuredClone(world.kube.find('Pod', 'c-a-0'));
+  const message = "0/4 nodes are available: 4 node(s) didn't match Pod's node affinity/selector.";
+  pod.status = {
+    phase: 'Pending',
+    conditions: [{ type: 'PodScheduled', status: 'False', message }],
+  };
+  world.kube.store(pod);
+  await world.reconcile();
+  const ready = world.condition('Ready');
+  assert.match(ready.message, /the nodeAffinity of its group .* tsdb\.io\/replace=true/);
 });

@@ -275,6 +275,8 @@ function verdictsOf(pass: Pass, plan: Plan): Map<string, Verdict> {
   verdicts.set('NamespacesReady', namespacesVerdict(pass));
   const broken = [...verdicts.values()].find(({ status }) => status !== 'True');
   verdicts.set('Available', availableVerdict(observed));
+  const lost = lostText(observed);
+  if (lost !== null) verdicts.set('RowsLost', yes('BlocksLost', lost));
   if (canFinish(observed)) {
     const { written, readable } = formatLevels(observed)!;
     const message = `all nodes read formats of level ${readable} and write ${written}: when nobody wants to go back to the release before, annotate ${annotation.finishUpgrade}=true`;
@@ -310,6 +312,17 @@ function verdictsOf(pass: Pass, plan: Plan): Map<string, Verdict> {
     verdicts.set('Ready', yes('AllNodesServe', message));
   }
   return verdicts;
+}
+
+/** Of nodes that had to take what few others had, for the rest was given up; null when there are none. */
+export function lostText({ coordinator }: Observed): string | null {
+  const healths = coordinator.reachable ? coordinator.healths : null;
+  if (healths === null || typeof healths === 'string') return null;
+  const lost = [...healths].flatMap(([id, health]) =>
+    'error' in health || health.blocksLost === 0 ? [] : [`${id} ${health.blocksLost} blocks`],
+  );
+  if (lost.length === 0) return null;
+  return `filled from fewer replicas than have all rows: ${lost.sort().join(', ')}; acknowledged rows of these may be missing for good, and the logs of the nodes name the blocks (docs/OPERATIONS.md, Machines that do not come back); said until the nodes are started anew`;
 }
 
 /** What is not ready beside the nodes, whatever is waited for. */

@@ -94,6 +94,8 @@ export class World {
   finishedLevel = 1;
   /** Shards of which a node lacks blocks, by its name. */
   readonly lacking: Map<string, readonly number[]> = new Map();
+  /** Blocks that a node has filled from too few replicas, by its name. */
+  readonly lost: Map<string, number> = new Map();
   /** Nodes that serve and do not say how they are. */
   readonly silent: Set<string> = new Set();
   /** Why the coordinator does not say how nodes are; `none` for one that cannot. */
@@ -475,7 +477,8 @@ export class World {
         const image: string = (this.kube.find('Pod', id) as Json).spec.containers[0].image;
         const formatLevel = this.imageFormats.get(image) ?? 1;
         const levels = { formatLevel, formatLevelWritten: this.finishedLevel };
-        return [id, { blocksLacking: shardsLacking.length, shardsLacking, ...levels }];
+        const blocksLost = this.lost.get(id) ?? 0;
+        return [id, { blocksLacking: shardsLacking.length, shardsLacking, blocksLost, ...levels }];
       }),
     );
   }

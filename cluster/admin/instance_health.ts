@@ -74,6 +74,7 @@ export interface HealthReport {
           readonly writesRefused: string;
           readonly blocksLacking: number;
           readonly shardsLacking: readonly number[];
+          readonly blocksLost: number;
           readonly formatLevel: number;
           readonly formatLevelWritten: number;
         }
@@ -94,9 +95,10 @@ export async function healthReport(
       [...healths].map(([id, health]) => {
         if ('error' in health) return [id, health];
         const { bootstrapped, incarnation, bootCount, placementVersion, writesRefused } = health;
-        const { blocksLacking, shardsLacking, formatLevel, formatLevelWritten } = health;
+        const { blocksLacking, shardsLacking, blocksLost, formatLevel, formatLevelWritten } =
+          health;
         const said = { bootstrapped, incarnation, bootCount, placementVersion, writesRefused };
-        const lacking = { blocksLacking, shardsLacking };
+        const lacking = { blocksLacking, shardsLacking, blocksLost };
         return [id, { ...said, ...lacking, formatLevel, formatLevelWritten }];
       }),
     ),

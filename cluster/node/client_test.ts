@@ -45,6 +45,7 @@ const health = {
   formatLevelWritten: 2,
   formatLevelOfReaders: 2,
   blocksLacking: 3,
+  blocksLost: 5,
   shardsLacking: [2, 300],
   vouches: false,
 };

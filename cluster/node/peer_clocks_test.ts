@@ -93,6 +93,7 @@ class Stage {
       formatLevelWritten: formatLevelNewest,
       formatLevelOfReaders: formatLevelNewest,
       blocksLacking: 0,
+      blocksLost: 0,
       shardsLacking: [],
       unixNanos: peer === 'older release' ? 0n : BigInt(wallMillis) * 1_000_000n,
     };

@@ -388,6 +388,8 @@ export interface NodeHealth {
   readonly blocksLacking: number;
   /** The shards that they are of, ascending. */
   readonly shardsLacking: readonly number[];
+  /** Blocks that were filled, since the process started, from fewer replicas than have all rows of them: some may be lost. */
+  readonly blocksLost: number;
   /** The folder of the node that asked is the one that introduced itself last. */
   readonly vouches?: boolean;
 }

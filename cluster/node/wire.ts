@@ -340,6 +340,7 @@ export const healthResponseWire: Wire<NodeHealth> = wire(
     formatLevelOfReaders: message['formatLevelOfReaders'] || formatLevelFirst,
     blocksLacking: message['blocksLacking'],
     shardsLacking: message['shardsLacking'],
+    blocksLost: message['blocksLost'],
     vouches: message['vouches'],
   }),
 );

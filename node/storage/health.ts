@@ -52,6 +52,7 @@ export function healthOf(parts: HealthParts, of: Introduction | null): NodeHealt
     formatLevelOfReaders: readers.lowest(),
     vouches: of !== null && hears(parts, of),
     ...lackingOf(parts),
+    blocksLost: parts.doubts.counts.blocksLost,
   };
 }
 

@@ -25,7 +25,7 @@ export function aggregatorsPart(observed: Observed): Part {
   const placed = new Set(Object.keys(placement?.instances ?? {}));
   if (wanted === 0) {
     const message = 'coordinators make rollups again, and aggregators end';
-    return doing([{ kind: 'aggregators-delete' }], 'Scaling', message);
+    return doing([{ kind: 'aggregators-delete' }], 'ScalingDown', message);
   }
   const ready = new Set(observed.pods.filter(podReady).map(({ metadata }) => metadata.name));
   const ids = Array.from({ length: wanted }, (_, ordinal) => names.aggregatorPod(ordinal));
@@ -41,11 +41,11 @@ export function aggregatorsPart(observed: Observed): Part {
       placement === null
         ? ({ kind: 'aggregators-init', numberOfShards: aggregatorShards, instances } as const)
         : ({ kind: 'aggregators-add', instances } as const);
-    return doing([action], 'Scaling', message);
+    return doing([action], 'ScalingUp', message);
   }
   if (leaving.length > 0) {
     const message = `aggregators leave: ${leaving.join(', ')}`;
-    return doing([{ kind: 'aggregators-remove', instanceIds: leaving }], 'Scaling', message);
+    return doing([{ kind: 'aggregators-remove', instanceIds: leaving }], 'ScalingDown', message);
   }
   return nothing;
 }

@@ -32,6 +32,8 @@ export type InstanceHealth =
       readonly blocksLacking: number;
       /** The shards that they are of. */
       readonly shardsLacking: readonly number[];
+      /** Blocks that it has filled from fewer replicas than have all rows. */
+      readonly blocksLost: number;
       /** The highest level of formats that it reads. */
       readonly formatLevel: number;
       /** The one that it writes. */
@@ -98,6 +100,8 @@ function healthOf(health: unknown): InstanceHealth {
   return {
     blocksLacking: wholeIn(health, 'blocksLacking'),
     shardsLacking: listIn(health, 'shardsLacking').map((shard) => whole(shard, 'shardsLacking')),
+    // A coordinator of a release before does not say it.
+    blocksLost: memberOf(health, 'blocksLost') === undefined ? 0 : wholeIn(health, 'blocksLost'),
     formatLevel: wholeIn(health, 'formatLevel'),
     formatLevelWritten: wholeIn(health, 'formatLevelWritten'),
   };

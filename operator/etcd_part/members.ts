@@ -5,7 +5,7 @@
  */
 import type { Action } from '../action/action.ts';
 import { etcdQuotaBytes } from '../desired/etcd.ts';
-import { etcdReplicasOf } from '../resource/tsdb_cluster.ts';
+import { etcdReplicasOf, replaceAfterMillis } from '../resource/tsdb_cluster.ts';
 import { restoreJobName } from '../desired/etcd_snapshots.ts';
 import {
   type EtcdAlarm,
@@ -87,7 +87,7 @@ function silentPart(observed: Observed, problem: string, set: StatefulSet): Part
     if ((set.spec.replicas ?? 1) < needed) {
       return scaling(set, needed, 'Retain', 'EtcdNoQuorum');
     }
-    return crashingPart(observed) ?? passedOver(observed, problem);
+    return crashingPart(observed) ?? awayPart(observed) ?? passedOver(observed, problem);
   }
   if (wish === null) return lostPart(observed);
   // What is left of the old members goes with their volumes; the record forgets them when all are gone.
@@ -128,6 +128,23 @@ function crashingPart(observed: Observed): Part | null {
   const claims = crashing.map((pod) => `data-${pod}`).join(' ');
   const message = `members of etcd crash at each start, and no quorum is left: ${crashing.join(', ')}; look at their logs, and when their files are damaged delete pods and claims (${claims}), then annotate ${annotation.restoreEtcd}`;
   return stalledBy('EtcdCrashing', message);
+}
+
+/** Machines of so many are away, for as long as a node's is waited for, that no quorum comes back without them. */
+function awayPart(observed: Observed): Part | null {
+  const { cluster, record, awaySinceMillis, nowMillis } = observed;
+  const waitMillis = replaceAfterMillis(cluster);
+  if (waitMillis === null) return null;
+  const recorded = membersIn(record).map(([pod]) => pod);
+  const away = recorded.filter((pod) => {
+    const since = awaySinceMillis.get(pod);
+    return since !== undefined && nowMillis - since >= waitMillis;
+  });
+  if (recorded.length - away.length > recorded.length / 2) return null;
+  const gone = away.sort();
+  const volumes = gone.map((pod) => `pvc/data-${pod} pod/${pod}`).join(' ');
+  const message = `no quorum of etcd is left without the machines that have the volumes of ${gone.join(', ')}: bring them back, or, when they are gone for good, kubectl delete ${volumes}; how etcd begins anew is said then. Nodes and coordinators that run go on by what they know: do not restart them`;
+  return stalledBy('EtcdMachinesGone', message);
 }
 
 function passedOver(observed: Observed, problem: string): Part {

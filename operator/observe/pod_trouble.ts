@@ -74,6 +74,8 @@ export function withTroubles(
       const pod = byName.get(name);
       // Only events say why a set cannot make its pod, or a machine not mount its volumes.
       if (pod === undefined) {
+        const kept = keptVolume(volumeClaims, name);
+        if (kept !== null) return `${name} (${kept})`;
         return `${name} (there is no such pod; kubectl describe statefulset ${name.replace(/-\d+$/, '')} says why when it stays away)`;
       }
       const trouble = podTrouble(pod);
@@ -86,7 +88,7 @@ export function withTroubles(
       // A volume that was never made is on no machine.
       const isMade = claim === undefined || !isUnbound(claim);
       const remedy =
-        isMade && unknownReach.includes(name)
+        isMade && unknownReach.includes(name) && !isOutsideGroup(pod, trouble)
           ? `; when the machine of its volume is gone for good, annotate the pod with ${annotation.replace}=true`
           : unfitText(pod, trouble);
       return `${name} (${unmadeVolume(claim)}${trouble}${remedy})`;
@@ -105,8 +107,27 @@ function isSlow({ metadata, status }: Pod, nowMillis: number): boolean {
   return isCreating && ageMillis > creationMillisMax;
 }
 
+/** A volume that is deleted before its pod is made anew, and does not go. */
+function keptVolume(claims: readonly KubeObject[], pod: string): string | null {
+  const claim = claims.find(({ metadata }) => metadata.name === `data-${pod}`);
+  const { deletionTimestamp, finalizers = [] } = claim?.metadata ?? {};
+  // Kubernetes' own goes with the pod.
+  const others = finalizers.filter((name) => name !== 'kubernetes.io/pvc-protection');
+  if (deletionTimestamp === undefined || others.length === 0) return null;
+  return short(
+    `its volume data-${pod} is deleted, and its finalizers keep it: ${others.join(', ')}`,
+  );
+}
+
+/** The affinity of its isolation group leaves it no machine. */
+const isOutsideGroup = ({ metadata }: Pick<Pod, 'metadata'>, trouble: string): boolean =>
+  metadata.labels?.[label.group] !== undefined && /match Pod's node affinity/.test(trouble);
+
 /** What to change when no machine has what the pod asks for. */
 function unfitText({ metadata }: Pod, trouble: string): string {
+  if (isOutsideGroup({ metadata }, trouble)) {
+    return `; the nodeAffinity of its group lets it run on no machine that has its volume: take that back, or, when the machine is gone or its data are to move, annotate the pod with ${annotation.replace}=true`;
+  }
   if (!/ Insufficient \S/.test(trouble)) return '';
   const component = metadata.labels?.[label.component];
   const field = component === 'node' ? 'nodes' : component;

@@ -3,7 +3,7 @@
  * of a shard another one may have the only whole copy. AVAILABLE does not tell that. And volumes that
  * are not to be given up, whoever would give them up.
  */
-import type { PlacementView } from '../coordinator/coordinator_client.ts';
+import type { PlacementInstance, PlacementView } from '../coordinator/coordinator_client.ts';
 import { memberPod } from '../observe/etcd_members.ts';
 import type { Observed } from '../observe/observe.ts';
 import { annotation, label } from '../resource/keys.ts';
@@ -24,11 +24,13 @@ export interface Doubt {
  * Why these nodes cannot be taken away; null when no other owner of their shards lacks anything. An
  * owner that does not say so may; one that cannot, of a release before, and all of them behind such a
  * coordinator, are taken for whole.
+ * @param owners those that are asked
  */
 export function doubtOf(
   observed: Observed,
   placement: PlacementView | null,
   ids: readonly string[],
+  owners: readonly PlacementInstance[] = Object.values(placement?.instances ?? {}),
 ): Doubt | null {
   const { coordinator } = observed;
   if (placement === null || !coordinator.reachable || coordinator.healths === null) return null;
@@ -38,7 +40,7 @@ export function doubtOf(
     leaving.flatMap((id) => placement.instances[id]!.shards.map((shard) => shard.id)),
   );
   if (shards.size === 0) return null;
-  for (const other of Object.values(placement.instances)) {
+  for (const other of owners) {
     if (ids.includes(other.id) || !other.shards.some(({ id }) => shards.has(id))) continue;
     const health = typeof healths === 'string' ? { error: healths } : healths.get(other.id);
     if (health === undefined || 'error' in health) {
@@ -137,22 +139,44 @@ export function dangerOf(
     return `a person says that its shards, of which there is one copy, are lost: annotate pod ${name} with ${annotation.replace}=true`;
   }
   const pods = nodePods(observed);
-  for (const other of Object.values(placement.instances)) {
-    if (other.id === name) continue;
-    if (other.shards.some(({ state }) => state !== 'AVAILABLE')) {
-      return `${other.id} has all of its shards`;
-    }
-    // Those of its group have no replica of what it has.
-    if (other.isolationGroup !== own.isolationGroup && !isServing(pods.get(other.id))) {
-      return `${other.id} serves`;
+  const isElsewhere = (other: PlacementInstance): boolean =>
+    other.isolationGroup !== own.isolationGroup;
+  const others = Object.values(placement.instances).filter(({ id }) => id !== name);
+  // Those of its group have no replica of what it has: one disk after the other is enough, and none waits for one that
+  // nobody fills.
+  const [replicas, neighbours] = [
+    others.filter(isElsewhere),
+    others.filter((one) => !isElsewhere(one)),
+  ];
+  const filled = neighbours.find(
+    (other) => !isWhole(other) && pods.get(other.id)?.status?.phase === 'Running',
+  );
+  if (filled !== undefined) return `${filled.id} has all of its shards`;
+  const serving = replicas.filter(({ id }) => isServing(pods.get(id)));
+  // What it has counts for nothing: it takes its shards from others anyway.
+  const isEmpty =
+    serves !== true &&
+    own.shards.every(
+      ({ id, state }) => state === 'INITIALIZING' && serving.some((other) => hasWhole(other, id)),
+    );
+  if (!isEmpty) {
+    for (const other of replicas) {
+      if (!isWhole(other)) return `${other.id} has all of its shards`;
+      if (!serving.includes(other)) return `${other.id} serves`;
     }
   }
   // One that did not come back, whatever it has, may be the first of many.
-  const others = nodesWithout(observed, letsRoll(observed)).filter((id) => id !== name);
-  if (serves === true && others.length > 0) return 'all other nodes are ready';
-  const doubt = doubtOf(observed, placement, [name]);
+  const unready = nodesWithout(observed, letsRoll(observed)).filter((id) => id !== name);
+  if (serves === true && unready.length > 0) return 'all other nodes are ready';
+  const doubt = doubtOf(observed, placement, [name], isEmpty ? serving : others);
   return doubt === null ? null : `this has ended: ${doubt.text}`;
 }
+
+const isWhole = ({ shards }: PlacementInstance): boolean =>
+  shards.every(({ state }) => state === 'AVAILABLE');
+
+const hasWhole = ({ shards }: PlacementInstance, shard: number): boolean =>
+  shards.some(({ id, state }) => id === shard && state !== 'INITIALIZING');
 
 function etcdDanger({ etcd, cluster }: Observed, pod: string): string | null {
   if (!etcd?.reachable) return 'etcd has a quorum';

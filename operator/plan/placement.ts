@@ -143,7 +143,7 @@ function restorePart(observed: Observed): Part {
   const who =
     gone.length === 0
       ? 'see the logs of the nodes'
-      : `nodes that cannot say what they knew: ${gone.join(', ')}; bring their machines back`;
+      : `nodes that cannot say what they knew: ${withTroubles(gone, observed)}; bring their machines back`;
   const allServe = gone.length === 0 && nodesWithout(observed, podServes).length === 0;
   if (allServe && failure.message.includes(nothingAwaitsApproval)) {
     const text = `the placement cannot be brought back: ${failure.message}, so no node knows one any more, as when it was deleted by the API: annotate ${annotation.approvePlacement}=anew to begin with an empty one`;
@@ -345,7 +345,12 @@ export function movingPart(observed: Observed, placement: PlacementView): Part {
     const how = taking.length === 0 ? `away from ${leaving.join(', ')}` : `to ${taking.join(', ')}`;
     return waitingFor('ScalingUp', `shards move ${how}${later(outside, 'join')}`);
   }
-  return waitingFor('ShardsInitializing', `nodes take their shards: ${taking.join(', ')}`);
+  const away = taking.filter((id) => !isServing(nodePods(observed).get(id)));
+  const troubles = away.length === 0 ? '' : `, of which do not run ${withTroubles(away, observed)}`;
+  return waitingFor(
+    'ShardsInitializing',
+    `nodes take their shards: ${taking.join(', ')}${troubles}`,
+  );
 }
 
 /** One group at a time: the shards of its last ordinals move before their pods go. */

@@ -170,7 +170,7 @@ function nodesPart(
     resizePart(observed, placement) ??
     dropGroupPart(observed, placement);
   if (early !== null) return early;
-  if (!isSettled(placement)) return movingPart(observed, placement);
+  if (!isSettled(placement)) return withReason(movingPart(observed, placement), replacing);
   // Who comes comes before a whole group goes.
   const moving =
     removePart(observed, placement) ??
@@ -183,6 +183,14 @@ function nodesPart(
   const roll = mayRoll ? nextRoll(observed, desired, rollout, placement) : null;
   const kept = roll ?? moving ?? replacing ?? keptDeadPart(observed, rollout, known);
   return kept ?? readiness ?? othersReadiness(observed, etcd === null) ?? nothing;
+}
+
+/** Shards perhaps wait for a node that itself waits for a volume. */
+function withReason(moving: Part, replacing: Part | null): Part {
+  const why = replacing?.waiting ?? null;
+  if (moving.waiting === null || why === null) return moving;
+  const { reason, message } = moving.waiting;
+  return { ...moving, waiting: { reason, message: `${message}; ${why.message}` } };
 }
 
 /** One component at a time, etcd first: nodes are evicted only by an etcd that is whole. */

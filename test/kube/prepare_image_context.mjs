@@ -63,3 +63,12 @@ const bundle = join(context, 'dist/node');
 rmSync(bundle, { recursive: true, force: true });
 await bundleNode(bundle, context);
 writeFileSync(join(bundle, 'sources.json'), '[]');
+// For who looks after a cluster from inside its pods: kubectl exec … -- tsdbctl.
+execFileSync(process.execPath, [join(root, 'tsdbctl/bundle.mjs'), join(context, 'dist/tsdbctl')], {
+  stdio: 'inherit',
+});
+writeFileSync(
+  join(context, 'bin/tsdbctl'),
+  '#!/bin/sh\nexec /usr/local/bin/node /app/dist/tsdbctl/tsdbctl.mjs "$@"\n',
+  { mode: 0o755 },
+);
