@@ -149,7 +149,7 @@ async function test(args) {
   const named = testFiles(args);
   // Who names tests works on them and wants their answer now; the checks are for the whole run.
   if (named.length === 0) await check();
-  const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl,test}';
+  const rooms = '{lib,engine,cluster,kv,node,coordinator,aggregator,operator,tsdbctl,test}';
   become([
     '--test',
     `--test-concurrency=${availableParallelism()}`,

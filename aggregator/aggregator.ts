@@ -63,6 +63,8 @@ export interface Aggregator extends AsyncDisposable {
 
 /** How long a proof that a quorum of nodes has a namespace may take. */
 const proofMillisMax = 10_000;
+/** Of calls that are open when it is told to end: others are asked for their answers. */
+const stopGraceMillis = 2_000;
 
 /** @throws {Error} of the system when an address cannot be used */
 export async function startAggregator(options: AggregatorOptions): Promise<Aggregator> {
@@ -151,8 +153,7 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
       ...config.listenAddress,
       methods: [partsMethod(maker), writeMethod((series, signal) => aside.write(series, signal))],
       requestBytesMax: writeBytesMax,
-      log,
-      allowedHosts: config.allowedHosts,
+      stopGraceMillis,
     }),
   );
   const status = stack.use(

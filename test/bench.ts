@@ -18,7 +18,7 @@ if (filter.startsWith('-') || others.length > 0) {
   console.error(`unknown: ${filter.startsWith('-') ? filter : others.join(' ')}\n${usage}`);
   process.exit(2);
 }
-const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl,test/load}';
+const rooms = '{lib,engine,cluster,kv,node,coordinator,aggregator,operator,tsdbctl,test/load}';
 
 for (const file of globSync(`${rooms}/**/*_bench.ts`, { cwd: root }).sort()) {
   if (!file.includes(filter)) continue;

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 
 const root = join(import.meta.dirname, '..');
-const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl}';
+const rooms = '{lib,engine,cluster,kv,node,coordinator,aggregator,operator,tsdbctl}';
 
 for (const file of globSync(`${rooms}/**/*_fuzz.ts`, { cwd: root }).sort()) {
   test(`${file} holds for three seeds`, async () => {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ConfigError, configPathsOf, parseConfig } from './config.ts';
+import { ConfigError, configPathsOf, type ConfigRole, parseConfig } from './config.ts';
 
 function parse(
   text: string | readonly string[],
   environment: Record<string, string> = {},
-  role: 'node' | 'coordinator' = 'node',
+  role: ConfigRole = 'node',
 ): ReturnType<typeof parseConfig> {
   const texts = typeof text === 'string' ? [text] : text;
   const files = texts.map((one, index) => ({ path: `file${index + 1}.yml`, text: one }));
@@ -34,6 +34,32 @@ test('parseConfig() fills the defaults of the combined single node', () => {
   assert.deepEqual(coordinator!.metricsListenAddress, { host: '127.0.0.1', port: 7203 });
   assert.equal(coordinator!.idScheme, 'quoted');
   assert.equal(coordinator!.client.writeConsistencyLevel, 'majority');
+});
+
+test('parseConfig() reads the file of an aggregator with and without its section', () => {
+  const discovery =
+    'discovery: {type: tsdb_cluster, tsdbCluster: {env: prod, zone: embedded, endpoints: [http://etcd:2379]}}';
+  for (const text of [`${discovery}\n`, `aggregator:\n  ${discovery}\n`]) {
+    const { aggregator, coordinator, db } = parse(text, {}, 'aggregator');
+    assert.equal(coordinator, null);
+    assert.equal(db, null);
+    assert.deepEqual(aggregator!.listenAddress, { host: '0.0.0.0', port: 6000 });
+    assert.deepEqual(aggregator!.httpListenAddress, { host: '0.0.0.0', port: 6001 });
+    assert.deepEqual(aggregator!.metricsListenAddress, { host: '0.0.0.0', port: 6002 });
+    assert.deepEqual(aggregator!.hostId, { resolver: 'hostname' });
+    assert.equal(aggregator!.idScheme, 'quoted');
+    assert.equal(aggregator!.client.writeConsistencyLevel, 'majority');
+    assert.deepEqual(aggregator!.discovery, {
+      type: 'tsdb_cluster',
+      env: 'prod',
+      zone: 'embedded',
+      endpoints: ['http://etcd:2379'],
+      tls: null,
+    });
+  }
+  assert.deepEqual(problemsOf('aggregator:\n  listenAdress: x\n', {}, 'aggregator'), [
+    'file1.yml:2: aggregator.listenAdress: unknown key; did you mean listenAddress?',
+  ]);
 });
 
 test('parseConfig() takes a section with nothing below it as given', () => {

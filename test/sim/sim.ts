@@ -27,7 +27,7 @@ const usage = `npm run sim -- [options]: seeded campaigns; the same seed gives t
   --add FILE         nothing is run: the summary is added to that of --summary (repeatable)`;
 
 const root = join(import.meta.dirname, '..', '..');
-const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl,test/sim}';
+const rooms = '{lib,engine,cluster,kv,node,coordinator,aggregator,operator,tsdbctl,test/sim}';
 const progressMillis = 10_000;
 
 interface Campaign {

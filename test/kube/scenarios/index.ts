@@ -1,5 +1,6 @@
 /** All scenarios, in the order in which they are played. */
 import { addresses } from './addresses.ts';
+import { aggregators } from './aggregators.ts';
 import { apiFaults } from './api_faults.ts';
 import { creation } from './creation.ts';
 import { byHelm, deletion } from './deletion.ts';
@@ -26,6 +27,7 @@ export const scenarios: readonly Scenario[] = [
   ...apiFaults,
   ...manyOperators,
   ...namespaces,
+  ...aggregators,
   ...etcd,
   ...repositories,
   ...deletion,

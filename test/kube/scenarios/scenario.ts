@@ -207,7 +207,7 @@ export async function claimUid(kube: Kube, pod: string): Promise<string> {
 /** Uids of pods, by name. */
 export async function podUids(
   kube: Kube,
-  component: 'node' | 'etcd' | 'coordinator',
+  component: 'node' | 'etcd' | 'coordinator' | 'aggregator',
   cluster: string = clusterName,
 ): Promise<Record<string, string>> {
   const selector = `${ownLabel(cluster)},tsdb.io/component=${component}`;
