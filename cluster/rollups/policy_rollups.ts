@@ -87,6 +87,8 @@ export class PolicyRollups {
   #windowsAtOnce = windowsAtOnceMax;
   /** Windows after the final ones go on from others than these. */
   #isBehind = false;
+  /** Up to this time somebody else may have written, and may still write what was made of fewer rows. */
+  #othersNanos = 0n;
   /** Of windows that are not final: values by their series, which are objects that stay while rules do. */
   readonly #written = new Map<bigint, ReadonlyMap<Tags, number>>();
   readonly counts: RollupCounts = { windows: 0, rows: 0, corrections: 0 };
@@ -167,6 +169,7 @@ export class PolicyRollups {
     await this.#reduced(windows, reduce, moment, signal, () => {});
     reduce.beginSums(await this.#sumsAt(endNanos, signal));
     this.#written.clear();
+    this.#othersNanos = moment.nowNanos;
     this.#final = { endNanos, reduce };
     this.#early = { endNanos, reduce: reduce.copy() };
   }
@@ -240,27 +243,34 @@ export class PolicyRollups {
     this.#final = { endNanos, reduce };
   }
 
-  /** Makes windows once more, and writes what differs. @returns whether anything does */
+  /**
+   * Makes windows once more, and writes what differs; for good also what somebody else may have written over it.
+   * @returns whether anything differs
+   */
   async #corrected(
     windows: Stretch,
     reduce: RollupReduce,
     moment: RollupMoment,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const others: ReducedRow[] = [];
+    const due: ReducedRow[] = [];
+    let otherCount = 0;
     const made: [bigint, readonly ReducedRow[]][] = [];
     await this.#reduced(windows, reduce, moment, signal, (end, rows) => {
       const before = this.#written.get(end);
       const now = valuesOf(end, rows);
       made.push([end, rows]);
+      const isUnsure = windows.isFinal && end <= this.#othersNanos;
       for (const row of rows) {
-        if (!Object.is(before?.get(row.tags), now.get(row.tags))) others.push(row);
+        const isOther = !Object.is(before?.get(row.tags), now.get(row.tags));
+        if (isOther) otherCount += 1;
+        if (isOther || isUnsure) due.push(row);
       }
     });
-    if (others.length === 0) return false;
-    await this.#write(others, signal);
+    await this.#write(due, signal);
+    if (otherCount === 0) return false;
     for (const [end, rows] of made) this.#written.set(end, valuesOf(end, rows));
-    this.counts.corrections += others.length;
+    this.counts.corrections += otherCount;
     return true;
   }
 

@@ -75,6 +75,9 @@ export class MemoryRollups implements RollupStorage, SeriesRows {
   nowNanos = 0n;
   failsOneIn = 0;
   writtenRows = 0;
+  /** What is written goes to `#onItsWay`, and nobody is told that it has arrived. */
+  isSlow = false;
+  #onItsWay: ReducedRow[] = [];
   #finalEnd: bigint | null = null;
   /** From when on windows are made. */
   beginNanos: bigint | null = null;
@@ -105,11 +108,21 @@ export class MemoryRollups implements RollupStorage, SeriesRows {
   }
 
   async write(rows: readonly ReducedRow[]): Promise<void> {
+    if (this.isSlow) {
+      this.#onItsWay.push(...rows);
+      throw new TsdbError('DEADLINE_EXCEEDED', 'no answer');
+    }
     for (const row of rows) {
       if (random(rows.length) === 0) this.#mayFail();
       this.stored.set(`${textOf(row.tags)} ${row.nanos}`, { row });
       this.writtenRows += 1;
     }
+  }
+
+  /** What was on its way when its writer was stopped comes after all that was written since. */
+  arrive(): void {
+    for (const row of this.#onItsWay) this.stored.set(`${textOf(row.tags)} ${row.nanos}`, { row });
+    this.#onItsWay = [];
   }
 
   async finalEnd(): Promise<bigint | null> {
