@@ -351,8 +351,7 @@ async function changed(
     by,
     newId: () => Buffer.from(random.bytes(12)).toString('hex'),
   };
-  let result: RuleSet | null = null;
-  const stood = await storeOf(target).update(
+  return storeOf(target).update(
     name,
     (current) => {
       if (current.isOfConfiguration && !force) {
@@ -364,12 +363,11 @@ async function changed(
       const after = next(current, moment);
       if (after === current) return current;
       // By force it is of the API from now on, until a coordinator starts.
-      result = { ...keptHistory(after, registry, nowNanos), isOfConfiguration };
-      return dryRun ? current : result;
+      return { ...keptHistory(after, registry, nowNanos), isOfConfiguration };
     },
     signal,
+    dryRun,
   );
-  return result ?? stood;
 }
 
 function resolutionsOf(registry: NamespaceRegistry): bigint[] {

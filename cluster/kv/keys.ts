@@ -109,3 +109,8 @@ export function rollupsPrefix(cluster: ClusterName): string {
 export function ruleSetsPrefix(cluster: ClusterName): string {
   return `${clusterPrefix(cluster)}tsdb.aggregation_rules/`;
 }
+
+/** Written by every change of a set of rules, for what one says about the others holds only while they stay. */
+export function ruleSetChangesKey(cluster: ClusterName): string {
+  return `${clusterPrefix(cluster)}tsdb.aggregation_rules_changes`;
+}

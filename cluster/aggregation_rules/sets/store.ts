@@ -4,7 +4,13 @@
  */
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
-import { type ClusterName, lineageKey, ruleSetsPrefix, storageService } from '../../kv/keys.ts';
+import {
+  type ClusterName,
+  lineageKey,
+  ruleSetChangesKey,
+  ruleSetsPrefix,
+  storageService,
+} from '../../kv/keys.ts';
 import type { KeyValue, Kv } from '../../kv/kv.ts';
 import { refuseUnapproved, storedLineage } from '../../kv/lineage.ts';
 import {
@@ -18,6 +24,7 @@ import {
 import { ruleSetBytesMax, ruleSetsMax, storedRuleSetBytesMax } from '../../limits.ts';
 import { segmentProblem } from '../../names.ts';
 import { withUnreadKeys } from '../../unread_keys.ts';
+import type { RollupRule } from '../rules.ts';
 import { checkDistinctOutputs } from './distinct_outputs.ts';
 import { emptyRuleSet, rulesAt, type RuleSet } from './set.ts';
 import { ruleSetFromStored, ruleSetToStored } from './json.ts';
@@ -28,11 +35,13 @@ export class RuleSetStore {
   readonly kv: Kv;
   readonly prefix: string;
   readonly #lineageKey: string;
+  readonly #changesKey: string;
 
   constructor(kv: Kv, cluster: ClusterName) {
     this.kv = kv;
     this.prefix = ruleSetsPrefix(cluster);
     this.#lineageKey = lineageKey(cluster, storageService);
+    this.#changesKey = ruleSetChangesKey(cluster);
   }
 
   /**
@@ -52,14 +61,16 @@ export class RuleSetStore {
   /**
    * Puts the next state of a set in the place of the current one.
    * @param change gets the current one; returning the same writes nothing
+   * @param isDryRun all is checked, and nothing is written
    * @returns the set that stands now
-   * @throws {TsdbError} BAD_REQUEST when the name cannot be one, or the set is too large; CONFLICT
-   *   when the store awaits approval
+   * @throws {TsdbError} BAD_REQUEST when the name cannot be one, the set is too large, or its rollups and those of
+   *   another set make one series in different ways; CONFLICT when the store awaits approval
    */
   async update(
     name: string,
     change: (current: RuleSet) => RuleSet,
     signal: AbortSignal,
+    isDryRun = false,
   ): Promise<RuleSet> {
     const key = this.#keyOf(name);
     return compareAndSet(
@@ -70,11 +81,25 @@ export class RuleSetStore {
         const next = change(current.value);
         if (next === current.value) return { compares: [], operations: [], result: next };
         refuseUnapproved(lineage);
-        checkDistinctOutputs(rulesAt(next, afterAllTime).rollupRules);
-        if (current.modRevision === 0) await this.#refuseOneMore(signal);
+        const changes = await this.kv.get(this.#changesKey, signal);
+        const others = new Map(await this.list(signal));
+        if (!others.delete(name) && others.size >= ruleSetsMax) {
+          throw badRequest(`there are ${ruleSetsMax} sets of rules already, which is the most`);
+        }
+        checkDistinctOutputs(rollupsOf(next), mapValues(others, rollupsOf));
+        const value = encoded(next, current);
+        if (isDryRun) return { compares: [], operations: [], result: next };
+        const changesRead = { modRevision: changes?.modRevision ?? 0 };
         return {
-          compares: [unchanged(key, current), unchanged(this.#lineageKey, lineage)],
-          operations: [{ kind: 'put', key, value: encoded(next, current) }],
+          compares: [
+            unchanged(key, current),
+            unchanged(this.#lineageKey, lineage),
+            unchanged(this.#changesKey, changesRead),
+          ],
+          operations: [
+            { kind: 'put', key, value },
+            { kind: 'put', key: this.#changesKey, value: encodeJson({ last: name }) },
+          ],
           result: next,
         };
       },
@@ -87,12 +112,6 @@ export class RuleSetStore {
     return item === null ? nothingStored(emptyRuleSet) : storedRuleSet(item);
   }
 
-  async #refuseOneMore(signal: AbortSignal): Promise<void> {
-    const { items } = await this.kv.list(this.prefix, signal);
-    if (items.length < ruleSetsMax) return;
-    throw badRequest(`there are ${ruleSetsMax} sets of rules already, which is the most`);
-  }
-
   #nameOf({ key }: KeyValue): string {
     return key.slice(this.prefix.length);
   }
@@ -103,6 +122,12 @@ export class RuleSetStore {
     return this.prefix + name;
   }
 }
+
+/** All that are not to end. */
+const rollupsOf = (set: RuleSet): readonly RollupRule[] => rulesAt(set, afterAllTime).rollupRules;
+
+const mapValues = <A, B>(map: ReadonlyMap<string, A>, of: (value: A) => B): Map<string, B> =>
+  new Map([...map].map(([key, value]) => [key, of(value)]));
 
 function encoded(next: RuleSet, current: Stored<RuleSet>): Uint8Array {
   const json = withUnreadKeys(

@@ -27,6 +27,13 @@ function changing(names: readonly string[], cutoverNanos: bigint) {
   return (set: RuleSet): RuleSet => withRules(set, rules, moment);
 }
 
+const moment = (cutoverNanos: bigint) => ({
+  cutoverNanos,
+  nowMillis: 1,
+  by: 'me',
+  newId: () => 'id',
+});
+
 function namesAt(set: RuleSet, nanos: bigint): string[] {
   return rulesAt(set, nanos).mappingRules.map(({ name }) => name);
 }
@@ -53,6 +60,41 @@ test('two who change a set at once both have their change', async () => {
   await Promise.all(stores.map((store, i) => store.update('default', adding(`r${i}`), signal)));
   const read = await stores[0]!.get('default', signal);
   assert.deepEqual(namesAt(read, 10n).sort(), ['r0', 'r1']);
+});
+
+test('sets that make one series in different ways are refused, also when both are changed at once', async () => {
+  const kv = newKv();
+  const rolling = (name: string, type: string) => {
+    const transforms = [
+      { rollup: { metricName: 'total', groupBy: ['app'], aggregations: ['Sum'] } },
+      { transform: { type } },
+    ];
+    const storagePolicies = [{ resolution: '5m', retention: '90d' }];
+    const rule = { name, filter: 'app:*', transforms, storagePolicies };
+    const rules = rulesOfFile({ rollupRules: [rule] }, '');
+    return (set: RuleSet): RuleSet => withRules(set, rules, { ...moment(10n), newId: () => name });
+  };
+  const stores = [new RuleSetStore(kv, cluster), new RuleSetStore(kv, cluster)];
+  const results = await Promise.allSettled([
+    stores[0]!.update('one', rolling('a', 'Add'), signal),
+    stores[1]!.update('two', rolling('b', 'PerSecond'), signal),
+  ]);
+  assert.deepEqual(results.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+  const [stands] = [...(await stores[0]!.list(signal)).keys()];
+  const first = stands === 'one' ? rolling('a', 'Add') : rolling('b', 'PerSecond');
+  const refused = {
+    code: 'BAD_REQUEST',
+    message: `rollup rules "${stands === 'one' ? 'a' : 'b'}" of set ${stands} and "c" make the same series in different ways: total`,
+  };
+  for (const isDryRun of [false, true]) {
+    const tried = stores[0]!.update('three', rolling('c', 'Increase'), signal, isDryRun);
+    await assert.rejects(tried, refused);
+  }
+  // Those that do the same add up, and a set is not held against what it was.
+  await stores[0]!.update('three', first, signal);
+  const empty = withRules(emptyRuleSet, { mappingRules: [], rollupRules: [] }, moment(20n));
+  await stores[0]!.update('three', () => ({ ...empty, version: 2 }), signal);
+  await stores[0]!.update(stands!, rolling('c', 'Increase'), signal);
 });
 
 test('what a later release has written stays when this one changes the set', async () => {
