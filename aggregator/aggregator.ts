@@ -21,7 +21,7 @@ import { PartsPeers } from '#cluster/rollups/parts/peers.ts';
 import { RollupRows } from '#cluster/rollups/parts/rows.ts';
 import { SharedParts } from '#cluster/rollups/parts/shared.ts';
 import { Rollups } from '#cluster/rollups/rollups.ts';
-import { shareOfInstance } from '#cluster/rollups/share.ts';
+import { shareCountOf, shareOfInstance } from '#cluster/rollups/share.ts';
 import { proveNamespace } from '#cluster/session/prove.ts';
 import { Session } from '#cluster/session/session.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
@@ -29,7 +29,7 @@ import type { AggregatorConfig } from '#lib/config/config.ts';
 import type { Env } from '#lib/env/env.ts';
 import { type GrpcServer, serveGrpc } from '#lib/env/grpc.ts';
 import type { HttpServer } from '#lib/env/http.ts';
-import { TsdbError } from '#lib/errors.ts';
+import { assert } from '#lib/assert.ts';
 import type { FormatLevels } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
@@ -82,12 +82,16 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
     writeTimeoutMillis: client.writeTimeoutMillis,
     fetchTimeoutMillis: client.fetchTimeoutMillis,
   });
+  const stop = new AbortController();
+  stack.defer(() => stop.abort());
   const rules = stack.use(new RulesFollower({ kv, cluster, env, log }).start());
   const aggregators = stack.use(new AggregatorsFollower({ kv, cluster, env, log }).start());
   const maker = new PartsMaker({
     rows: new RollupRows({ session, topology, clock: env.clock }),
     rules,
+    topology,
     clock: env.clock,
+    stop: stop.signal,
     bufferPastNanos: () =>
       readySamples(topology.view.namespaces)
         .map(({ options: of }) => of.retentionOptions.bufferPastNanos)
@@ -109,16 +113,16 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
     idScheme: config.idScheme,
     metrics: rollupMetrics(options.metrics),
     share,
-    parts: (policy) => {
-      const placement = aggregators.known?.placement ?? null;
-      // Whoever leads goes by a placement; it may be gone since.
-      if (placement === null) throw new TsdbError('UNAVAILABLE', 'there are no aggregators');
+    shareCount: () => shareCountOf(aggregators.known),
+    parts: (policy, { placement, shards }) => {
+      assert(placement !== null, 'an aggregator makes rollups by a placement');
       peers.retain(placement);
       return new SharedParts({
         policy,
         id,
         placement,
-        numStorageShards: () => topology.view.placement?.numShards ?? 0,
+        shards,
+        topology,
         own: maker,
         peerOf: (instance, outputs) => peers.peerOf(instance, outputs),
         clock: env.clock,
@@ -126,8 +130,6 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
       });
     },
   });
-  const stop = new AbortController();
-  stack.defer(() => stop.abort());
   const dropped = new Companion(
     {
       topology,
@@ -148,6 +150,8 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
     clock: env.clock,
     metrics: options.metrics,
   });
+  const isReady = (): boolean =>
+    topology.view.isLoaded && rules.known.knownNanos !== null && aggregators.known !== null;
   const grpc = stack.use(
     await serveGrpc({
       ...config.listenAddress,
@@ -163,8 +167,9 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
       log,
       status: () => ({
         leads: rollups.leads,
-        canLead: share() !== null && topology.view.isLoaded && rules.known.knownNanos !== null,
+        canLead: share() !== null && isReady(),
       }),
+      isReady,
       resign: () => rollups.resign(),
     }),
   );

@@ -210,6 +210,10 @@ test('rows that clients send to an aggregator are kept for rollups alone', async
     write([{ ...seriesOf('x', [1]), values: new Uint8Array(7) }]),
     /series\[0\]\.values: 7 bytes are no numbers of 8/,
   );
+  await assert.rejects(
+    write(Array.from({ length: 100_001 }, () => ({}))),
+    /series: there are 100001 of 100000 at most/,
+  );
   // Windows of that time are made after this.
   await applyRules(test, rules);
   const at = async (query: string) => {
@@ -225,10 +229,14 @@ test('what an aggregator is not asked for it refuses plainly', async () => {
   await using test = await TestCoordinator.open();
   await using one = await startOf(test, 'a0');
   assert.deepEqual(await askStatus(one, 'health'), { code: 200, json: { state: 'OK' } });
+  await until(
+    'it has read what it goes by',
+    async () => (await askStatus(one, 'ready')).code === 200,
+  );
   assert.equal((await askStatus(one, 'resign')).code, 405);
   const unknown = await askStatus(one, 'x');
   assert.deepEqual(
     [unknown.code, unknown.json.error],
-    [404, 'no such path: /x: GET /health, GET /status, POST /resign'],
+    [404, 'no such path: /x: GET /health, GET /ready, GET /status, POST /resign'],
   );
 });

@@ -16,10 +16,8 @@ import { resolutionsFormatLevel } from '#lib/format_level.ts';
 import type { CounterMetric, Metrics } from '#lib/metrics.ts';
 import type { IdScheme } from '#lib/series_id/scheme.ts';
 import { sortTags, type Tag, tagsProblem } from '#lib/tags.ts';
-import type { RefusedSeries, SeriesRows } from './write_wire.ts';
+import { type RefusedSeries, rowsMax, type SeriesRows } from './write_wire.ts';
 
-/** Rows of a request. */
-const rowsMax = 100_000;
 /** Until it is READY where it was not: nodes take a new namespace up within seconds. */
 const readyMillisMax = 10_000;
 

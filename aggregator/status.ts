@@ -1,4 +1,4 @@
-/** What an aggregator says of itself on 6001, in the shapes of the reference system: /health, /status, /resign. */
+/** What an aggregator says of itself on 6001, in the shapes of the reference system: /health, /status, /resign; and /ready. */
 import { type HttpServer, httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
 import type { Log } from '#lib/log.ts';
 
@@ -13,6 +13,8 @@ export interface StatusOptions {
     /** It knows enough for that. */
     readonly canLead: boolean;
   };
+  /** What it goes by has been read. */
+  readonly isReady: () => boolean;
   /** Lets the other one of the shard set lead. */
   readonly resign: () => Promise<void>;
 }
@@ -50,6 +52,11 @@ async function answerOf(options: StatusOptions, method: string, path: string): P
   switch (path) {
     case '/health':
       return isGet ? { code: 200, body: { state: 'OK' } } : refused(method, 'GET, HEAD');
+    case '/ready':
+      if (!isGet) return refused(method, 'GET, HEAD');
+      return options.isReady()
+        ? { code: 200, body: { state: 'OK' } }
+        : { code: 503, body: { state: 'Error', error: 'the key-value store is not read yet' } };
     case '/status': {
       if (!isGet) return refused(method, 'GET, HEAD');
       const { leads, canLead } = options.status();
@@ -65,7 +72,7 @@ async function answerOf(options: StatusOptions, method: string, path: string): P
         code: 404,
         body: {
           state: 'Error',
-          error: `no such path: ${path}: GET /health, GET /status, POST /resign`,
+          error: `no such path: ${path}: GET /health, GET /ready, GET /status, POST /resign`,
         },
       };
   }

@@ -1,6 +1,6 @@
 /** The messages of `Write` in lib/proto/aggregator.proto as what they mean, and the method for `serveGrpc`. */
 import type { GrpcMethod } from '#lib/env/grpc.ts';
-import { loadProto, type ProtoMessage, type ProtoSchema } from '#lib/env/proto.ts';
+import { countField, loadProto, type ProtoMessage, type ProtoSchema } from '#lib/env/proto.ts';
 import { badRequest } from '#lib/errors.ts';
 import type { Tag } from '#lib/tags.ts';
 
@@ -19,6 +19,9 @@ export interface RefusedSeries {
 }
 
 const schema: ProtoSchema = loadProto(new URL('../lib/proto/aggregator.proto', import.meta.url));
+/** Series of a request, and rows. */
+export const rowsMax = 100_000;
+const seriesField = 1;
 /** Of a request of as many series as rows, each with some tags. */
 const valuesMax = 5_000_000;
 const requestCodec = schema.codec('tsdb.aggregator.v1.WriteRequest', valuesMax);
@@ -35,6 +38,8 @@ export function writeMethod(
     path: writePath,
     requestBytesMax: writeBytesMax,
     handle: async (bytes, { signal }) => {
+      const count = countField(bytes, seriesField);
+      if (count > rowsMax) throw badRequest(`series: there are ${count} of ${rowsMax} at most`);
       const { series } = requestCodec.decode(bytes) as { series: ProtoMessage[] };
       return responseCodec.encode({ refused: await write(series.map(rowsOf), signal) });
     },

@@ -8,6 +8,9 @@ export const instancesMax = 4_096;
 /** Replicas of a shard. A shard has at most twice as many owners while it moves. */
 export const replicationFactorMax = 7;
 
+/** Numbers of shard sets of aggregators, which do not come again: far below what is stored of one. */
+export const shardSetIdMax = 1_000_000_000;
+
 /** Past placements that stay readable by their version. */
 export const placementHistoryMax = 100;
 

@@ -61,7 +61,7 @@ import { DroppedRows } from './ingest/dropped_rows.ts';
 import { AggregatorsFollower } from '#cluster/rollups/aggregators_follower.ts';
 import { rollupMetrics } from '#cluster/rollups/metrics.ts';
 import { Rollups } from '#cluster/rollups/rollups.ts';
-import { shareOfCoordinators } from '#cluster/rollups/share.ts';
+import { shareCountOf, shareOfCoordinators } from '#cluster/rollups/share.ts';
 import { Ingest, verdictBy } from './ingest/ingest.ts';
 import type { IngestNamespace } from './ingest/namespaces.ts';
 import { apiMetrics } from './http/metrics.ts';
@@ -365,6 +365,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         const { known } = aggregators;
         return known === null ? null : shareOfCoordinators(cluster, known);
       },
+      shareCount: () => shareCountOf(aggregators.known),
     }).start();
     void peerClocks.follow({ placement, nodeServiceOf: options.nodeOf }, stop.signal);
     return {

@@ -83,3 +83,62 @@ test('aggregators are rolled last, by Kubernetes', async () => {
   assert.equal(world.cluster.status.images.aggregator, 'aggregator:2');
   assert.deepEqual(await placed(world), ['c-aggregators-0', 'c-aggregators-1']);
 });
+
+const instance = (id: string, isolation_group: string, shard_set_id = 0): object => ({
+  id,
+  isolation_group,
+  zone: 'embedded',
+  weight: 100,
+  endpoint: `${id}:6000`,
+  hostname: id,
+  port: 6000,
+  shard_set_id,
+});
+
+async function look(world: World): Promise<void> {
+  for (let pass = 0; pass < 15; pass++) {
+    await world.reconcile();
+    await world.clock.pass(2_000);
+    await world.advance();
+  }
+}
+
+test('a placement of aggregators that somebody else has made stays as it is', async () => {
+  const world = await settledWorld();
+  const instances = [instance('mine-1', 'x', 7), instance('mine-2', 'y', 7)];
+  const theirs = { num_shards: 16, replication_factor: 2, instances };
+  await world.changeAggregators('init', theirs);
+  await look(world);
+  assert.deepEqual([await placed(world), world.calls], [['mine-1', 'mine-2'], []]);
+  assert.equal(world.condition('Ready').status, 'True');
+
+  world.changeSpec((spec) => (spec.aggregator = {}));
+  await look(world);
+  assert.deepEqual([await placed(world), world.calls], [['mine-1', 'mine-2'], []]);
+  const stalled = world.condition('Stalled');
+  assert.deepEqual([stalled.status, stalled.reason], ['True', 'ForeignAggregators']);
+  assert.match(stalled.message, /not put there, .*: mine-1, mine-2: replace or remove them/);
+  world.changeSpec((spec) => delete spec.aggregator);
+  await look(world);
+  assert.deepEqual([pods(world), world.calls], [[], []]);
+  assert.equal(world.condition('Stalled'), undefined);
+});
+
+test('an instance in the place of one of a pair is told, and makes no pods', async () => {
+  for (const id of ['hand-1', 'c-aggregators-300', 'c-aggregators-99999999']) {
+    const world = await settledWorld({ aggregator: {} });
+    const candidates = [instance(id, 'odd')];
+    const leavingInstanceIDs = ['c-aggregators-1'];
+    await world.changeAggregators('replace', { leavingInstanceIDs, candidates });
+    await look(world);
+    assert.deepEqual(pods(world), ['c-aggregators-0', 'c-aggregators-1'], id);
+    assert.equal(world.condition('Stalled').reason, 'ForeignAggregators');
+    // Somebody sets it right.
+    await world.changeAggregators('replace', {
+      leavingInstanceIDs: [id],
+      candidates: [instance('c-aggregators-1', 'odd')],
+    });
+    await look(world);
+    assert.equal(world.condition('Stalled'), undefined);
+  }
+});

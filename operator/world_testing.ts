@@ -134,6 +134,11 @@ export class World {
     await this.#kv.transact([], [{ kind: 'put', key, value }], forever);
   }
 
+  /** What a person asks the coordinator for. */
+  async changeAggregators(what: 'init' | 'replace', request: object): Promise<void> {
+    await this.#aggregatorPlacement[what](request, plainRequest, forever);
+  }
+
   /** Their placement; null when there is none. */
   async aggregators(): Promise<PlacementView | null> {
     try {

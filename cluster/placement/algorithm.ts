@@ -22,6 +22,14 @@ export interface ChangeOptions {
   readonly force: boolean;
 }
 
+/** @throws {TsdbError} BAD_REQUEST */
+export function checkReplicaFactor(replicaFactor: number): void {
+  if (replicaFactor >= 1 && replicaFactor <= replicationFactorMax) return;
+  throw badRequest(
+    `replication_factor must be between 1 and ${replicationFactorMax}: ${replicaFactor}`,
+  );
+}
+
 /**
  * The first placement: every shard INITIALIZING on `replicaFactor` instances of different groups.
  * @throws {TsdbError} BAD_REQUEST
@@ -34,11 +42,7 @@ export function initPlacement(
   if (!(numShards >= 1 && numShards <= shardsMax)) {
     throw badRequest(`num_shards must be between 1 and ${shardsMax}: ${numShards}`);
   }
-  if (!(replicaFactor >= 1 && replicaFactor <= replicationFactorMax)) {
-    throw badRequest(
-      `replication_factor must be between 1 and ${replicationFactorMax}: ${replicaFactor}`,
-    );
-  }
+  checkReplicaFactor(replicaFactor);
   if (instances.length === 0)
     throw badRequest('instances: a placement needs at least one instance');
   checkNewInstances([], instances);

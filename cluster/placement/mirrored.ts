@@ -4,7 +4,14 @@
  * steps are those of algorithm.ts, with a set in the place of an instance and one replica.
  */
 import { badRequest, TsdbError } from '#lib/errors.ts';
-import { addInstances, checkNewInstances, initPlacement, removeInstances } from './algorithm.ts';
+import { shardSetIdMax } from '../limits.ts';
+import {
+  addInstances,
+  checkNewInstances,
+  checkReplicaFactor,
+  initPlacement,
+  removeInstances,
+} from './algorithm.ts';
 import {
   type Instance,
   type InstanceInfo,
@@ -23,6 +30,7 @@ export function initMirrored(
   instances: readonly InstanceInfo[],
   { numShards, replicaFactor }: { readonly numShards: number; readonly replicaFactor: number },
 ): Placement {
+  checkReplicaFactor(replicaFactor);
   checkNewInstances([], instances);
   const sets = setsOf(instances, replicaFactor, 0);
   const virtual = initPlacement(sets.map(virtualOf), { numShards, replicaFactor: 1 });
@@ -91,26 +99,53 @@ export function replaceMirrored(
   let instances = placement.instances.filter(({ id }) => !leavingIds.includes(id));
   checkNewInstances(instances, candidates);
   const left = [...candidates];
-  for (const instance of leaving) {
-    const partners = instances.filter(({ shardSetId }) => shardSetId === instance.shardSetId);
-    const fits = ({ isolationGroup, weight }: InstanceInfo): boolean =>
-      weight === instance.weight &&
-      partners.every((partner) => partner.isolationGroup !== isolationGroup);
-    const own = left.findIndex(
-      (each) => fits(each) && each.isolationGroup === instance.isolationGroup,
-    );
-    const at = own >= 0 ? own : left.findIndex(fits);
-    if (at < 0) {
+  const waiting = [...leaving];
+  while (waiting.length > 0) {
+    const [next, fitting] = waiting
+      .map((each) => [each, fittingOf(each, instances, left)] as const)
+      .reduce((a, b) => (isBefore(b, a) ? b : a));
+    const [candidate] = fitting;
+    if (candidate === undefined) {
+      const groups = partnersOf(next, instances).map(({ isolationGroup }) => isolationGroup);
       throw badRequest(
-        `candidates: none can replace ${instance.id}: it needs weight ${instance.weight}, and another isolation group than ` +
-          partners.map(({ isolationGroup }) => isolationGroup).join(', '),
+        `candidates: none can replace ${next.id}: it needs weight ${next.weight}, and another isolation group than ${groups.join(', ')}`,
       );
     }
-    const [candidate] = left.splice(at, 1);
-    const { shardSetId, shards } = instance;
-    instances = [...instances, { ...candidate!, shardSetId, shards }];
+    waiting.splice(waiting.indexOf(next), 1);
+    left.splice(left.indexOf(candidate), 1);
+    const { shardSetId, shards } = next;
+    instances = [...instances, { ...candidate, shardSetId, shards }];
   }
   return { ...placement, instances: sortInstances(instances) };
+}
+
+const partnersOf = ({ shardSetId }: Instance, instances: readonly Instance[]): Instance[] =>
+  instances.filter((each) => each.shardSetId === shardSetId);
+
+/** Who may take the place of one, those of its isolation group first. */
+function fittingOf(
+  leaving: Instance,
+  instances: readonly Instance[],
+  candidates: readonly InstanceInfo[],
+): InstanceInfo[] {
+  const groups = partnersOf(leaving, instances).map(({ isolationGroup }) => isolationGroup);
+  const isSameGroup = ({ isolationGroup }: InstanceInfo): boolean =>
+    isolationGroup === leaving.isolationGroup;
+  return candidates
+    .filter(({ weight, isolationGroup }) => {
+      return weight === leaving.weight && !groups.includes(isolationGroup);
+    })
+    .sort((a, b) => Number(isSameGroup(b)) - Number(isSameGroup(a)));
+}
+
+type Choice = readonly [Instance, readonly InstanceInfo[]];
+
+/** Those first for whom there is one of their own group, then those who have least to choose from. */
+function isBefore([a, ofA]: Choice, [b, ofB]: Choice): boolean {
+  const [hasOwnA, hasOwnB] = [a.isolationGroup, b.isolationGroup].map(
+    (group, at) => [ofA, ofB][at]![0]?.isolationGroup === group,
+  );
+  return hasOwnA === hasOwnB ? ofA.length < ofB.length : hasOwnA === true;
 }
 
 /** The first broken rule of a placement of aggregators in words, or null, where it is a placement. */
@@ -118,6 +153,9 @@ export function mirroredProblem(placement: Placement): string | null {
   if (!placement.isMirrored) return 'isMirrored must be true';
   for (const { id, members } of setsIn(placement)) {
     if (id === 0) return `shardSetId of instance ${members[0]!.id} must be above 0`;
+    if (placement.maxShardSetId > shardSetIdMax) {
+      return `maxShardSetId must be at most ${shardSetIdMax}: ${placement.maxShardSetId}`;
+    }
     if (id > placement.maxShardSetId) return `maxShardSetId is below the shard set ${id}`;
     const problem = setProblem(members, placement.replicaFactor);
     if (problem !== null) return `shard set ${id} ${problem}`;
@@ -165,6 +203,11 @@ function setsOf(
   for (const [weight, some] of Map.groupBy(free, ({ weight: its }) => its)) {
     for (const members of grouped(some, replicaFactor, weight)) {
       const id = next++;
+      if (id > shardSetIdMax) {
+        throw badRequest(
+          `instances: numbers of shard sets do not come again, and ${shardSetIdMax} is the last: name a shard_set_id that was never used`,
+        );
+      }
       sets.push({ id, members: members.map((info) => ({ ...info, shardSetId: id })) });
     }
   }
@@ -179,6 +222,8 @@ function checkSet({ id, members }: ShardSet, replicaFactor: number): void {
 }
 
 function setProblem(members: readonly InstanceInfo[], replicaFactor: number): string | null {
+  const [{ shardSetId }] = members as readonly [InstanceInfo];
+  if (shardSetId > shardSetIdMax) return `is above ${shardSetIdMax}`;
   const groups = new Set(members.map(({ isolationGroup }) => isolationGroup));
   const weights = new Set(members.map(({ weight }) => weight));
   if (members.length !== replicaFactor) {

@@ -63,6 +63,17 @@ test('what makes no sets is refused', () => {
   refused(() => initMirrored(six.slice(0, 3), shape), /make no shard sets of 2.*a2 would be left/);
   const heavy = instance('b9', 'b', { weight: 2 });
   refused(() => initMirrored([six[0]!, heavy], shape), /of weight 1 make no shard sets/);
+  for (const replicaFactor of [0, 8]) {
+    const wrong = { ...shape, replicaFactor };
+    refused(() => initMirrored(six, wrong), /replication_factor must be between 1 and 7/);
+  }
+  const named = (shardSetId: number) => [
+    instance('d1', 'd', { shardSetId }),
+    instance('e1', 'e', { shardSetId }),
+  ];
+  refused(() => initMirrored(named(2 ** 32 - 1), shape), /4294967295 is above 1000000000: d1, e1/);
+  const last = initMirrored(named(1_000_000_000), shape);
+  refused(() => addMirrored(last, six), /numbers of shard sets do not come again/);
 });
 
 test('sets are added, and take a share of the shards from the others', () => {
@@ -100,4 +111,19 @@ test('a candidate takes the place of its predecessor', () => {
     /another isolation group than a/,
   );
   refused(() => replaceMirrored(placement, ['c1'], []), /each instance that leaves needs one/);
+  // Whoever may take several places leaves to others the only one that they may take.
+  const two = [instance('d1', 'd'), instance('a9', 'a')];
+  for (const candidates of [two, two.toReversed()]) {
+    const both = replaceMirrored(
+      placement,
+      ['b1', 'c1'],
+      candidates.map((one) => (one.id === 'a9' ? { ...one, isolationGroup: 'c' } : one)),
+    );
+    assert.deepEqual([setsOf(both)[1], setsOf(both)[2]], ['a1+d1 11', 'a2+a9 11']);
+  }
+  const narrow = [instance('x1', 'x'), instance('a8', 'a')];
+  for (const candidates of [narrow, narrow.toReversed()]) {
+    const both = replaceMirrored(placement, ['a1', 'c1'], candidates);
+    assert.deepEqual([setsOf(both)[1], setsOf(both)[2]], ['a8+b1 11', 'a2+x1 11']);
+  }
 });

@@ -12,15 +12,17 @@ export function rangesOf(ids: readonly number[]): string {
   return ranges.map(({ first, last }) => (first === last ? first : `${first}-${last}`)).join(',');
 }
 
-/** @returns null when the text is none */
+/** @returns ascending; null when the text is none, or says a number twice */
 export function shardsOfRanges(text: string): number[] | null {
   const ids: number[] = [];
+  let past = 0;
   for (const range of text.split(',')) {
     const match = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(range);
     const first = Number(match?.[1]);
     const last = Number(match?.[2] ?? match?.[1]);
-    if (match === null || last < first || last >= shardsMax) return null;
+    if (match === null || first < past || last < first || last >= shardsMax) return null;
     for (let id = first; id <= last; id += 1) ids.push(id);
+    past = last + 1;
   }
   return ids;
 }

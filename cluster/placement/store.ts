@@ -76,7 +76,7 @@ export class PlacementStore {
   /** @throws {TsdbError} NOT_FOUND when there is no placement */
   async require(signal: AbortSignal): Promise<StoredPlacement & { readonly value: Placement }> {
     const { value, ...stored } = await this.get(signal);
-    if (value === null) throw new TsdbError('NOT_FOUND', 'placement does not exist');
+    if (value === null) throw missing();
     return { ...stored, value };
   }
 
@@ -134,15 +134,18 @@ export class PlacementStore {
     if (!succeeded) throw alreadyExists();
   }
 
-  /** @throws {TsdbError} NOT_FOUND when there is none */
+  /** Also one whose value cannot be read. @throws {TsdbError} NOT_FOUND when there is none */
   delete(signal: AbortSignal): Promise<void> {
     return compareAndSet(
       this.kv,
       async () => {
-        const current = await this.require(signal);
-        refuseUnapproved(current.lineage);
+        const { items } = await this.kv.list(this.key, signal);
+        const current = items.find(({ key }) => key === this.key);
+        if (current === undefined) throw missing();
+        const lineage = storedLineage(items.find(({ key }) => key === this.#lineageKey) ?? null);
+        refuseUnapproved(lineage);
         return {
-          compares: [unchanged(this.key, current), unchanged(this.#lineageKey, current.lineage)],
+          compares: [unchanged(this.key, current), unchanged(this.#lineageKey, lineage)],
           operations: [
             { kind: 'delete', key: this.key },
             { kind: 'delete', key: this.#assignmentsKey },
@@ -261,3 +264,5 @@ export function storedPlacement(
 export function alreadyExists(): TsdbError {
   return new TsdbError('CONFLICT', 'key already has a value');
 }
+
+const missing = (): TsdbError => new TsdbError('NOT_FOUND', 'placement does not exist');

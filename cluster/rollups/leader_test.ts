@@ -111,6 +111,7 @@ class Process implements AsyncDisposable {
       idScheme: 'quoted',
       metrics: rollupMetrics(this.metrics),
       share: () => this.share,
+      shareCount: () => 1,
     } as unknown as RollupsOptions).start();
   }
 

@@ -1,12 +1,13 @@
 /**
  * Up to where rollups are made, in the key-value store: of each policy the end of the last window that is final, as each
  * share (share.ts) has it. Shares change, and outputs are divided into other numbers of shards, so who takes some over looks at
- * the marks of all.
+ * the marks of all, and who has some no longer keeps what its mark said of them until somebody else is further. Whoever makes
+ * the first windows of a policy says for all from where on.
  */
 import { TsdbError } from '#lib/errors.ts';
 import type { StoragePolicy } from '../aggregation_rules/rules.ts';
 import { type ClusterName, rollupsPrefix } from '../kv/keys.ts';
-import type { Kv } from '../kv/kv.ts';
+import type { Compare, KeyValue, Kv, Operation } from '../kv/kv.ts';
 import { rangesOf, shardsOfRanges } from '../placement/shard_ranges.ts';
 import type { RollupShare } from './share.ts';
 
@@ -40,12 +41,7 @@ export class RollupMarks {
     share: RollupShare,
     signal: AbortSignal,
   ): Promise<bigint | null> {
-    const key = this.#keyOf(policy);
-    const { items } = await this.#kv.list(key, signal);
-    const marks = items
-      .filter((item) => item.key === key || item.key.startsWith(`${key}/`))
-      .map((item) => markOf(item.key, item.value));
-    return finalEndOf(marks, share);
+    return finalEndOf((await this.#list(policy, signal)).flatMap(marksOf), share);
   }
 
   /** @returns false when somebody else makes these rollups by now */
@@ -56,14 +52,35 @@ export class RollupMarks {
     signal: AbortSignal,
   ): Promise<boolean> {
     const { leaderKey, markSuffix, numShards, shards, holds } = share;
-    const fields = { finalEndNanos: String(finalEndNanos), numShards, shards: rangesOf(shards) };
-    const value = Buffer.from(JSON.stringify(fields));
-    const { succeeded } = await this.#kv.transact(
-      [{ key: leaderKey, target: 'createRevision', equals: createRevision }, holds],
-      [{ kind: 'put', key: `${this.#keyOf(policy)}${markSuffix}`, value }],
-      signal,
-    );
-    return succeeded;
+    const keyOfAll = this.#keyOf(policy);
+    const key = `${keyOfAll}${markSuffix}`;
+    const items = await this.#list(policy, signal);
+    const own = items.find((item) => item.key === key);
+    const others = items.filter((item) => item !== own).flatMap(marksOf);
+    const next = { finalEndNanos, numShards, shards };
+    const before = own === undefined ? [] : keptOf(marksOf(own), next, others);
+    const compares: Compare[] = [
+      { key: leaderKey, target: 'createRevision', equals: createRevision },
+      holds,
+    ];
+    const put: Operation = { kind: 'put', key, value: stored(next, before) };
+    if (items.length === 0 && key !== keyOfAll) {
+      const ofAll = stored({ finalEndNanos, numShards: 1, shards: [0] }, []);
+      const { succeeded } = await this.#kv.transact(
+        [...compares, { key: keyOfAll, target: 'createRevision', equals: 0 }],
+        [put, { kind: 'put', key: keyOfAll, value: ofAll }],
+        signal,
+      );
+      if (succeeded) return true;
+      // Or somebody else has said it meanwhile.
+    }
+    return (await this.#kv.transact(compares, [put], signal)).succeeded;
+  }
+
+  async #list(policy: StoragePolicy, signal: AbortSignal): Promise<KeyValue[]> {
+    const key = this.#keyOf(policy);
+    const { items } = await this.#kv.list(key, signal);
+    return items.filter((item) => item.key === key || item.key.startsWith(`${key}/`));
   }
 
   #keyOf({ resolutionNanos, retentionNanos }: StoragePolicy): string {
@@ -71,32 +88,69 @@ export class RollupMarks {
   }
 }
 
-function markOf(key: string, value: Uint8Array): Mark {
-  const { finalEndNanos, numShards, shards } = parsed(value);
+function stored(mark: Mark, before: readonly Mark[]): Uint8Array {
+  const json = ({ finalEndNanos, numShards, shards }: Mark): object => ({
+    finalEndNanos: String(finalEndNanos),
+    numShards,
+    shards: rangesOf(shards),
+  });
+  const kept = before.length === 0 ? {} : { before: before.map(json) };
+  return Buffer.from(JSON.stringify({ ...json(mark), ...kept }));
+}
+
+/** The last one of whose key it is first, then of what it had before. */
+function marksOf(item: KeyValue): Mark[] {
+  const json = parsed(item);
+  const before = json['before'] ?? [];
+  if (!Array.isArray(before)) throw damaged(item);
+  return [json, ...before].map((one) => markOf(item, one as Record<string, unknown>));
+}
+
+function markOf(item: KeyValue, json: Record<string, unknown>): Mark {
+  const { finalEndNanos, numShards, shards } = json;
   const ids = typeof shards === 'string' ? shardsOfRanges(shards) : null;
   const isMark =
     typeof finalEndNanos === 'string' &&
     /^\d{1,19}$/.test(finalEndNanos) &&
     Number.isInteger(numShards) &&
     ids !== null;
-  if (isMark) {
-    return {
-      finalEndNanos: BigInt(finalEndNanos),
-      numShards: numShards as number,
-      shards: ids,
-    };
-  }
-  throw new TsdbError('INTERNAL', `value of key ${key} is damaged: it is no mark of rollups`);
+  if (!isMark) throw damaged(item);
+  return { finalEndNanos: BigInt(finalEndNanos), numShards: numShards as number, shards: ids };
 }
 
-function parsed(value: Uint8Array): Record<'finalEndNanos' | 'numShards' | 'shards', unknown> {
+function parsed(item: KeyValue): Record<string, unknown> {
   // As marks were before there were shares.
-  const ofAll = { finalEndNanos: null, numShards: 1, shards: '0' };
+  const ofAll = { numShards: 1, shards: '0' };
   try {
-    return { ...ofAll, ...(JSON.parse(Buffer.from(value).toString()) as object) };
+    return { ...ofAll, ...(JSON.parse(Buffer.from(item.value).toString()) as object) };
   } catch {
-    return ofAll;
+    throw damaged(item);
   }
+}
+
+const damaged = ({ key }: KeyValue): TsdbError =>
+  new TsdbError('INTERNAL', `value of key ${key} is damaged: it is no mark of rollups`);
+
+/**
+ * What a mark has to go on saying when the next one takes its place: of outputs that are not of that, how far they are, until
+ * others say that these are further. (Of two that say the same both go on, so that neither relies on the other.)
+ */
+function keptOf(before: readonly Mark[], next: Mark, others: readonly Mark[]): Mark[] {
+  const said = [...others, next];
+  const { numShards } = next;
+  const furthest = (of: readonly Mark[], shard: number): bigint =>
+    of
+      .filter((mark) => mark.numShards === numShards && mark.shards.includes(shard))
+      .reduce((end, { finalEndNanos }) => (finalEndNanos > end ? finalEndNanos : end), -1n);
+  const all = Array.from({ length: numShards }, (_, shard) => shard);
+  return before.flatMap((mark) => {
+    const isNeeded = (shard: number): boolean => furthest(said, shard) <= mark.finalEndNanos;
+    if (mark.numShards !== numShards) return all.some(isNeeded) ? [mark] : [];
+    const shards = mark.shards.filter(
+      (shard) => !next.shards.includes(shard) && furthest(others, shard) <= mark.finalEndNanos,
+    );
+    return shards.length === 0 ? [] : [{ ...mark, shards }];
+  });
 }
 
 /** Exported for tests. */

@@ -37,6 +37,17 @@ test('a share goes on from where all of its outputs are made, whoever made them'
   await note(three, 400n);
   assert.equal(await endOf(two), 250n, 'one that it has no longer is further');
   assert.equal(await endOf(shareOf(1, 8, [5])), 250n, 'divided in another way');
+  // Its set gets smaller before the one that takes the rest over has begun.
+  const small = shareOf(3, 4, [1]);
+  await note(small, 500n);
+  assert.equal(await endOf(shareOf(4, 4, [2])), 400n, 'as it was left');
+  await note(shareOf(4, 4, [2]), 450n);
+  await note(small, 600n);
+  const { items } = await kv.list('', never);
+  assert.ok(!items.some(({ value }) => Buffer.from(value).toString().includes('before')));
+  // And when all is divided anew, before everybody has begun by that.
+  for (const set of [1, 2, 3]) await note(shareOf(set, 8, [set, set + 4]), 700n);
+  assert.equal(await endOf(shareOf(4, 8, [0])), 250n, 'up to where the division before was whole');
   const other = { ...policy, resolutionNanos: 120_000_000_000n };
   assert.equal(await marks.read(other, one, never), null);
 });
@@ -49,4 +60,15 @@ test('who leads no longer, or by a placement that stands no longer, writes no ma
   const share: RollupShare = { ...ofAll, holds: { ...ofAll.holds, equals: 7 } as never };
   assert.equal(await marks.write(policy, 1n, { share, createRevision: 0 }, never), false);
   assert.equal(await marks.read(policy, ofAll, never), null);
+});
+
+test('who comes for the first time begins where a policy has begun', async () => {
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const marks = new RollupMarks(kv, cluster);
+  const [one, two] = [shareOf(1, 4, [0, 1]), shareOf(2, 4, [2, 3])];
+  for (const end of [100n, 900n]) {
+    assert.ok(await marks.write(policy, end, { share: one, createRevision: 0 }, never));
+  }
+  assert.equal(await marks.read(policy, two, never), 100n);
+  assert.equal(await marks.read(policy, one, never), 900n);
 });

@@ -156,7 +156,14 @@ export class PolicyRollups {
     const settled = moment.nowNanos - moment.bufferPastNanos - latenessNanos(resolutionNanos);
     const reach = lookBackNanos(resolutionNanos);
     const oldest = floorTo(moment.keptFromNanos + reach, resolutionNanos) + resolutionNanos;
-    let endNanos = stored ?? floorTo(settled, resolutionNanos);
+    let endNanos = floorTo(settled, resolutionNanos);
+    if (stored !== null && stored > endNanos + minuteNanos) {
+      const fields = { from: String(endNanos), to: String(stored) };
+      this.#log.warn(
+        fields,
+        'rollups are final by their mark that cannot be by this clock: they are made again',
+      );
+    } else if (stored !== null) endNanos = stored;
     if (endNanos < oldest) {
       const fields = { from: String(endNanos), to: String(oldest) };
       this.#log.warn(fields, 'rollups were not made for so long that their rows are gone');

@@ -15,6 +15,7 @@ import type { IdScheme } from '#lib/series_id/scheme.ts';
 import { rangesOf } from '../placement/shard_ranges.ts';
 import { type Leadership, RollupMarks } from './marks.ts';
 import type { RollupMetrics } from './metrics.ts';
+import { latenessNanos } from './parts/lateness.ts';
 import { type RollupParts, StoredParts } from './parts/parts.ts';
 import { PolicyRollups, type RollupStorage } from './policy_rollups.ts';
 import { RollupRows } from './parts/rows.ts';
@@ -33,8 +34,10 @@ export interface RollupsOptions {
   readonly metrics: RollupMetrics;
   /** Of those that this process may make now; null while there are none. */
   readonly share: () => RollupShare | null;
+  /** How many make them, each a share of its own. */
+  readonly shareCount: () => number;
   /** What rows come to: of those that this process reads, where nothing is said. */
-  readonly parts?: (policy: StoragePolicy, rows: RollupRows) => RollupParts;
+  readonly parts?: (policy: StoragePolicy, share: RollupShare) => RollupParts;
 }
 
 const lookMillis = 1_000;
@@ -58,6 +61,7 @@ interface Target {
 /** What a leader knows, for as long as it is one. */
 interface Leading {
   readonly policies: Map<string, PolicyRollups>;
+  readonly sinceNanos: bigint;
   readonly leadership: Leadership;
   /** Aborts when somebody else leads. */
   readonly replaced: AbortController;
@@ -104,7 +108,9 @@ export class Rollups implements AsyncDisposable {
       let wait = pauseMillis;
       try {
         const share = this.#options.share();
-        if (share === null || this.#targets().length === 0) wait = lookMillis;
+        const targets = this.#targets();
+        this.#noteShares(targets);
+        if (share === null || targets.length === 0) wait = lookMillis;
         else if (!this.#hasResigned && (await this.#lead(share, signal))) wait = lookMillis;
       } catch (error) {
         if (signal.aborted) return;
@@ -115,6 +121,11 @@ export class Rollups implements AsyncDisposable {
       }
       await env.clock.sleep(wait, signal).catch(() => {});
     }
+  }
+
+  #noteShares(targets: readonly Target[]): void {
+    const { metrics, shareCount } = this.#options;
+    metrics.shares.set(targets.length === 0 ? 0 : shareCount());
   }
 
   #tell(error: TsdbError): void {
@@ -128,7 +139,7 @@ export class Rollups implements AsyncDisposable {
 
   /** @returns when somebody else leads, or when this process does no longer; whether it has led */
   async #lead(share: RollupShare, stop: AbortSignal): Promise<boolean> {
-    const { kv, log, metrics } = this.#options;
+    const { kv, log, metrics, env } = this.#options;
     const key = share.leaderKey;
     if ((await kv.get(key, stop)) !== null) return false;
     const { promise: ended, resolve: onEnd } = Promise.withResolvers<void>();
@@ -139,13 +150,14 @@ export class Rollups implements AsyncDisposable {
         [{ kind: 'put', key, value: new Uint8Array(0), leaseId: lease.id }],
         stop,
       );
-      if (!succeeded) return false;
+      if (!succeeded || this.#hasResigned) return false;
       const fields = share.numShards === 1 ? {} : { shards: rangesOf(share.shards) };
       log.info(fields, 'this process makes rollups');
       metrics.leads.set(1);
       const leadership = { share, createRevision: revision };
       const replaced = new AbortController();
-      const leading = { policies: new Map(), leadership, replaced, ended };
+      const sinceNanos = env.clock.nowNanos();
+      const leading = { policies: new Map(), sinceNanos, leadership, replaced, ended };
       this.#leading = leading;
       await this.#makeAll(leading, AbortSignal.any([stop, lease.lost, replaced.signal]));
       return true;
@@ -161,6 +173,7 @@ export class Rollups implements AsyncDisposable {
     while (!signal.aborted) {
       const targets = this.#targets();
       const share = this.#options.share();
+      this.#noteShares(targets);
       const isSame = share !== null && isSameShare(share, leading.leadership.share);
       if (targets.length === 0 || !isSame) return;
       let wait = lookMillis;
@@ -190,7 +203,8 @@ export class Rollups implements AsyncDisposable {
     let rollups = policies.get(key);
     if (rollups === undefined) {
       const storage = this.#storageOf({ name, policy }, call);
-      const parts = this.#options.parts?.(policy, rows) ?? new StoredParts(policy, rows);
+      const { share } = call.leadership;
+      const parts = this.#options.parts?.(policy, share) ?? new StoredParts(policy, rows);
       policies.set(key, (rollups = new PolicyRollups(policy, parts, storage, env.clock, log)));
     }
     const before = { ...rollups.counts };
@@ -198,23 +212,31 @@ export class Rollups implements AsyncDisposable {
     const buffers = readySamples(topology.view.namespaces).map(
       ({ options }) => options.retentionOptions.bufferPastNanos,
     );
-    const isMoreDue = await rollups.advance(
-      {
-        nowNanos,
-        sets,
-        rulesKnownNanos: knownNanos,
-        bufferPastNanos: buffers.reduce((a, b) => (b > a ? b : a), 0n),
-        keptFromNanos,
-      },
-      env.clock.deadline(stepMillisMax, signal),
-    );
-    const { counts } = rollups;
-    metrics.windows.increase(counts.windows - before.windows);
-    metrics.rows.increase(counts.rows - before.rows);
-    metrics.corrections.increase(counts.corrections - before.corrections);
-    const lagNanos = nowNanos - (rollups.endNanos ?? nowNanos);
-    metrics.lagSeconds.set(Number(lagNanos / secondNanos), { namespace: name });
-    return isMoreDue;
+    try {
+      return await rollups.advance(
+        {
+          nowNanos,
+          sets,
+          rulesKnownNanos: knownNanos,
+          bufferPastNanos: buffers.reduce((a, b) => (b > a ? b : a), 0n),
+          keptFromNanos,
+        },
+        env.clock.deadline(stepMillisMax, signal),
+      );
+    } finally {
+      const { counts } = rollups;
+      metrics.windows.increase(counts.windows - before.windows);
+      metrics.rows.increase(counts.rows - before.rows);
+      metrics.corrections.increase(counts.corrections - before.corrections);
+      // Also of what cannot be made, which would be seen nowhere else.
+      const { resolutionNanos } = policy;
+      const dueNanos =
+        rollups.endNanos === null
+          ? call.sinceNanos
+          : rollups.endNanos + resolutionNanos + latenessNanos(resolutionNanos);
+      const lagSeconds = Number((env.clock.nowNanos() - dueNanos) / secondNanos);
+      metrics.lagSeconds.set(Math.max(0, lagSeconds), { namespace: name });
+    }
   }
 
   #storageOf({ name, policy }: Target, { leadership, replaced }: Leading): RollupStorage {

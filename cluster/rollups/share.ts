@@ -22,10 +22,21 @@ export interface RollupShare {
   readonly shards: readonly number[];
   /** As long as this holds nobody else makes any of them. */
   readonly holds: Compare;
+  /** Of aggregators, that it is of; null for coordinators. */
+  readonly placement: Placement | null;
 }
 
 export function isSameShare(a: RollupShare, b: RollupShare): boolean {
   return a.leaderKey === b.leaderKey && a.holds.equals === b.holds.equals;
+}
+
+/** How many make rollups, each a share; none before it is known. */
+export function shareCountOf(known: KnownAggregators | null): number {
+  if (known === null) return 0;
+  const { placement } = known;
+  return placement === null
+    ? 1
+    : new Set(placement.instances.map(({ shardSetId }) => shardSetId)).size;
 }
 
 /** Null where aggregators do. */
@@ -40,6 +51,7 @@ export function shareOfCoordinators(
     numShards: 1,
     shards: [0],
     holds: { key: placementKey(cluster, aggregatorService), target: 'modRevision', equals: 0 },
+    placement: null,
   };
 }
 
@@ -61,5 +73,6 @@ export function shareOfInstance(
       target: 'modRevision',
       equals: modRevision,
     },
+    placement,
   };
 }

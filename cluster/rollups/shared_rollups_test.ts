@@ -16,7 +16,7 @@ import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { RollupMarks } from './marks.ts';
 import { latenessNanos } from './parts/lateness.ts';
-import { PartsMaker } from './parts/maker.ts';
+import { PartsMaker, type PartsView } from './parts/maker.ts';
 import type { PartsService } from './parts/service.ts';
 import { SharedParts } from './parts/shared.ts';
 import {
@@ -45,6 +45,14 @@ import { type RollupShare, shareOfInstance } from './share.ts';
 const never = new AbortController().signal;
 const cluster = { environment: 'test', zone: 'embedded' };
 
+const view = {
+  isLoaded: true,
+  awaitsApproval: false,
+  lineageId: 'store',
+  namespacesRevision: 3,
+  placement: { numShards: numStorageShards },
+} as unknown as PartsView;
+
 interface TestAggregator {
   readonly maker: PartsMaker;
   /** Not before this time is it there. */
@@ -62,7 +70,8 @@ class Aggregators {
   readonly storage = new MemoryRollups();
   readonly #kv = new MemoryKvStore({ clock: realEnv.clock }).client();
   readonly #marks = new RollupMarks(this.#kv, cluster);
-  readonly #clock: Clock = { ...realEnv.clock, nowNanos: () => this.nowNanos };
+  /** How far clocks are ahead. */
+  readonly aheadNanos = new Map<string, bigint>();
   readonly #aggregators = new Map<string, TestAggregator>();
   readonly leaders = new Map<number, Leader>();
   placement: Placement = initMirrored(['a', 'b', 'c', 'd', 'e', 'f'].map(infoOf), {
@@ -97,7 +106,7 @@ class Aggregators {
           set,
           up.map(({ id }) => id),
         );
-        if (leader !== null) await this.#advance(leader.rollups);
+        if (leader !== null) await this.#advance(leader);
       }),
     );
   }
@@ -119,10 +128,11 @@ class Aggregators {
       policy,
       id,
       placement: this.placement,
-      numStorageShards: () => numStorageShards,
+      shards: share.shards,
+      topology: { view },
       own: this.#aggregatorOf(id).maker,
       peerOf: (instance, outputs) => this.#peerOf(instance.id, outputs),
-      clock: this.#clock,
+      clock: this.#clockOf(id),
       log: { ...log, warn: (fields) => this.warnings.push(JSON.stringify(fields)) } as Log,
     });
     const { storage } = this;
@@ -140,7 +150,7 @@ class Aggregators {
           storage.beginNanos ??= endNanos;
         },
       },
-      this.#clock,
+      this.#clockOf(id),
       log,
     );
     const leader = { id, share, rollups };
@@ -148,13 +158,19 @@ class Aggregators {
     return leader;
   }
 
-  async #advance(rollups: PolicyRollups): Promise<void> {
+  #clockOf(id: string): Clock {
+    const nowNanos = (): bigint => this.nowNanos + (this.aheadNanos.get(id) ?? 0n);
+    return { ...realEnv.clock, nowNanos };
+  }
+
+  async #advance({ id, rollups }: Leader): Promise<void> {
+    const nowNanos = this.#clockOf(id).nowNanos();
     const moment = {
-      nowNanos: this.nowNanos,
+      nowNanos,
       sets,
-      rulesKnownNanos: this.nowNanos - 25n * second,
+      rulesKnownNanos: nowNanos - 25n * second,
       bufferPastNanos,
-      keptFromNanos: this.nowNanos - 48n * 60n * minute,
+      keptFromNanos: nowNanos - 48n * 60n * minute,
     };
     try {
       while (await rollups.advance(moment, never));
@@ -170,14 +186,15 @@ class Aggregators {
   #aggregatorOf(id: string): TestAggregator {
     let aggregator = this.#aggregators.get(id);
     if (aggregator === undefined) {
-      aggregator = { maker: this.#makerOf(), upNanos: 0n };
+      aggregator = { maker: this.#makerOf(id), upNanos: 0n };
       this.#aggregators.set(id, aggregator);
     }
     return aggregator;
   }
 
-  #makerOf(): PartsMaker {
-    const known = () => ({ sets, knownNanos: this.nowNanos - 25n * second });
+  #makerOf(id: string): PartsMaker {
+    const clock = this.#clockOf(id);
+    const known = () => ({ sets, knownNanos: clock.nowNanos() - 25n * second });
     return new PartsMaker({
       rows: {
         each: (...args) => {
@@ -190,7 +207,9 @@ class Aggregators {
           return known();
         },
       },
-      clock: this.#clock,
+      topology: { view },
+      clock,
+      stop: never,
       bufferPastNanos: () => bufferPastNanos,
     });
   }
@@ -212,7 +231,7 @@ class Aggregators {
   /** It is gone with all that it knew, and somebody starts it anew. */
   kill(id: string, awayNanos: bigint): void {
     this.counts.kills += 1;
-    this.#aggregators.set(id, { maker: this.#makerOf(), upNanos: this.nowNanos + awayNanos });
+    this.#aggregators.set(id, { maker: this.#makerOf(id), upNanos: this.nowNanos + awayNanos });
   }
 
   /** Up to where all are final. */
@@ -301,7 +320,11 @@ test('aggregators die and the placement changes: each window comes to the same',
       } else if (what === 1) {
         aggregators.change(replaceMirrored(placement, [first!.id], [infoOf(`r${named}`)]));
       } else {
-        aggregators.change(addMirrored(placement, [infoOf(`x${named}`), infoOf(`y${named}`)]));
+        const ids = [`x${named}`, `y${named}`];
+        aggregators.change(addMirrored(placement, ids.map(infoOf)));
+        // They come later than their place.
+        const awaySeconds = BigInt(random(step < 90 ? 1_500 : 600));
+        for (const id of ids) aggregators.kill(id, awaySeconds * second);
       }
     });
     const finalEnd = await aggregators.finalEnd();
@@ -311,4 +334,94 @@ test('aggregators die and the placement changes: each window comes to the same',
     sum.changes += aggregators.counts.changes;
   }
   assert.ok(sum.kills > 100 && sum.changes > 60, JSON.stringify(sum));
+});
+
+test('a leader whose clock is ahead makes nothing final that others say is not due', async () => {
+  const aggregators = new Aggregators();
+  fill(aggregators.storage, 100, 8);
+  let refused = 0;
+  await play(aggregators, 90, (step) => {
+    const { leaders, aheadNanos } = aggregators;
+    const id = leaders.get(1)?.id;
+    if (step === 60 && id !== undefined) aheadNanos.set(id, 30n * minute);
+    if (step === 150) aheadNanos.clear();
+    if (step > 60 && step < 150) refused += 1;
+  });
+  assert.ok(refused > 80);
+  const finalEnd = await aggregators.finalEnd();
+  assert.ok(finalEnd >= start + 80n * minute, `${(finalEnd - start) / minute} minutes`);
+  assertFinal(aggregators.storage, finalEnd);
+});
+
+test('who knows of another storage, or of less of it, gives no parts', async () => {
+  const rows = new MemoryRollups();
+  fill(rows, 10, 0);
+  const nowNanos = start + 30n * minute;
+  const maker = (its: object): PartsMaker =>
+    new PartsMaker({
+      rows,
+      rules: { known: { sets, knownNanos: nowNanos } },
+      topology: { view: { ...view, ...its } },
+      clock: { ...realEnv.clock, nowNanos: () => nowNanos },
+      stop: never,
+      bufferPastNanos: () => bufferPastNanos,
+    });
+  const windows = { resolutionNanos: minute, firstEndNanos: start + minute, windowCount: 3 };
+  const storageShards = Array.from({ length: numStorageShards }, (_, shard) => shard);
+  const request = {
+    ...{ policy, windows, isFinal: true, storageShards, numShards: 1, shards: [0] },
+    ...{ storeLineage: 'store', namespacesRevision: 3, numStorageShards },
+  };
+  rows.nowNanos = nowNanos;
+  assert.ok((await maker({}).parts(request, never)).length > 0);
+  const late = { ...request, windows: { ...windows, firstEndNanos: start + 29n * minute } };
+  await assert.rejects(maker({}).parts(late, never), { code: 'FAILED_PRECONDITION' });
+  for (const [its, code] of [
+    [{ lineageId: 'other' }, 'BAD_REQUEST'],
+    [{ placement: { numShards: 3 } }, 'BAD_REQUEST'],
+    [{ namespacesRevision: 2 }, 'UNAVAILABLE'],
+    [{ awaitsApproval: true }, 'UNAVAILABLE'],
+    [{ placement: null }, 'UNAVAILABLE'],
+  ] as const) {
+    await assert.rejects(maker(its).parts(request, never), { code }, JSON.stringify(its));
+  }
+});
+
+test('a reading goes on when whoever asked for it gives up', async () => {
+  const rows = new MemoryRollups();
+  fill(rows, 10, 0);
+  const nowNanos = start + 30n * minute;
+  rows.nowNanos = nowNanos;
+  let readings = 0;
+  const begun = Promise.withResolvers<void>();
+  const goes = Promise.withResolvers<void>();
+  const maker = new PartsMaker({
+    rows: {
+      each: async (...args) => {
+        readings += 1;
+        begun.resolve();
+        await goes.promise;
+        return rows.each(...args);
+      },
+    },
+    rules: { known: { sets, knownNanos: nowNanos } },
+    topology: { view },
+    clock: { ...realEnv.clock, nowNanos: () => nowNanos },
+    stop: never,
+    bufferPastNanos: () => bufferPastNanos,
+  });
+  const request = {
+    ...{ policy, isFinal: true, storageShards: [0], numShards: 1, shards: [0] },
+    ...{ storeLineage: 'store', namespacesRevision: 3, numStorageShards },
+    windows: { resolutionNanos: minute, firstEndNanos: start + minute, windowCount: 3 },
+  };
+  const gives = new AbortController();
+  const first = maker.parts(request, gives.signal);
+  await begun.promise;
+  gives.abort(new TsdbError('CANCELLED', 'enough'));
+  await assert.rejects(first, { code: 'CANCELLED' });
+  const second = maker.parts(request, never);
+  goes.resolve();
+  await second;
+  assert.equal(readings, 1);
 });

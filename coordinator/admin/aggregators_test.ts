@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TestCoordinator } from '../coordinator_testing.ts';
+import { aggregatorService, placementKey } from '#cluster/kv/keys.ts';
+import { testCluster, TestCoordinator } from '../coordinator_testing.ts';
 
 const path = '/api/v1/services/m3aggregator/placement';
 
@@ -30,6 +31,10 @@ test('a placement of aggregators is made, changed and deleted over HTTP', async 
     replication_factor: 2,
     instances: [instance('a1', 'a'), instance('b1', 'b'), instance('a2', 'a'), instance('b2', 'b')],
   };
+  const { replication_factor: _, ...short } = body;
+  const refused = await test.post(`${path}/init`, short);
+  assert.equal(refused.status, 400);
+  assert.match(refused.json.error, /replication_factor must be between 1 and 7: 0/);
   const dry = await test.post(`${path}/init`, body, { 'Dry-Run': 'true' });
   assert.equal(dry.status, 200, dry.text);
   const init = await test.post(`${path}/init`, body);
@@ -72,6 +77,16 @@ test('a placement of aggregators is made, changed and deleted over HTTP', async 
   const moved = await test.post(`${path}/set`, set);
   assert.deepEqual([moved.status, moved.json.version], [200, 5], moved.text);
   assert.equal((await test.get(`${path}?version=4`)).json.version, 4);
+  assert.deepEqual((await test.send('DELETE', path, undefined)).json, { deleted: true });
+  assert.equal((await test.get(path)).status, 404);
+});
+
+test('a placement of aggregators that cannot be read can be deleted', async () => {
+  await using test = await TestCoordinator.open();
+  const key = placementKey(testCluster, aggregatorService);
+  const damaged = { kind: 'put', key, value: Buffer.from('{}}') } as const;
+  await test.kv.transact([], [damaged], new AbortController().signal);
+  assert.equal((await test.get(path)).status, 500);
   assert.deepEqual((await test.send('DELETE', path, undefined)).json, { deleted: true });
   assert.equal((await test.get(path)).status, 404);
 });

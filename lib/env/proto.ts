@@ -121,6 +121,27 @@ function codecOf(type: protobuf.Type, valuesMax: number): ProtoCodec {
   };
 }
 
+/**
+ * How many times a message has a field, those of messages in it not counted, without decoding it.
+ * @throws {TsdbError} BAD_REQUEST when it is none
+ */
+export function countField(bytes: Uint8Array, number: number): number {
+  const reader = protobuf.Reader.create(bytes);
+  let count = 0;
+  try {
+    while (reader.pos < reader.len) {
+      const tag = reader.uint32();
+      if (tag >>> 3 === number) count += 1;
+      reader.skipType(tag & 7);
+    }
+  } catch (error) {
+    throw new TsdbError('BAD_REQUEST', `cannot read a message: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+  return count;
+}
+
 /** @throws {RangeError} when there are too many, or what is there is no message */
 function refuseMany(type: protobuf.Type, bytes: Uint8Array, valuesMax: number): void {
   const reader = protobuf.Reader.create(bytes);

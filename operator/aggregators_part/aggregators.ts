@@ -3,26 +3,34 @@
  * Nothing has to move with a shard, so none of it waits for nodes, and while coordinators are asked in vain all stays.
  */
 import { Names } from '../resource/names.ts';
-import { aggregatorPods } from '../resource/tsdb_cluster.ts';
+import { aggregatorPods, pairSize } from '../resource/tsdb_cluster.ts';
 import type { Observed } from '../observe/observe.ts';
 import { isStale } from '../resource/kube_objects.ts';
 import { podReady } from '../resource/pod_state.ts';
 import { withTroubles } from '../observe/pod_trouble.ts';
-import { doing, nothing, type Part, waitingFor } from '../part/part.ts';
+import { doing, nothing, type Part, stalledBy, waitingFor } from '../part/part.ts';
 
 /** Of outputs: as many pairs can have some. */
 const aggregatorShards = 64;
-/** Of each shard set: a pair. */
-const pairSize = 2;
 
 export function aggregatorsPart(observed: Observed): Part {
   const { cluster, coordinator } = observed;
   const wanted = aggregatorPods(cluster);
   if (!coordinator.reachable || coordinator.awaitsApproval) return nothing;
   const { aggregators: placement } = coordinator;
-  if (placement === null && wanted === 0) return nothing;
+  if (typeof placement === 'string') {
+    const message = `the placement of aggregators cannot be read: ${placement}`;
+    return waitingFor('AggregatorsUnknown', message);
+  }
   const names = new Names(cluster);
   const placed = new Set(Object.keys(placement?.instances ?? {}));
+  const others = [...placed].filter((id) => names.aggregatorOrdinal(id) === null).sort();
+  // Somebody else's alone are nobody's business here.
+  if (wanted === 0 && others.length === placed.size) return nothing;
+  if (others.length > 0) {
+    const message = `the placement of aggregators has instances that this operator has not put there, and nothing is changed in it: ${others.join(', ')}: replace or remove them`;
+    return stalledBy('ForeignAggregators', message);
+  }
   if (wanted === 0) {
     const message = 'coordinators make rollups again, and aggregators end';
     return doing([{ kind: 'aggregators-delete' }], 'ScalingDown', message);
@@ -50,7 +58,7 @@ export function aggregatorsPart(observed: Observed): Part {
   return nothing;
 }
 
-/** Aggregators that are not ready, or no part of their placement yet; null when all are. */
+/** Aggregators that are not ready, or not of the newest revision; null when all are. */
 export function aggregatorsReadiness(observed: Observed): Part | null {
   const { cluster, pods, aggregators } = observed;
   const wanted = aggregatorPods(cluster);

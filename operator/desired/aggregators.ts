@@ -1,6 +1,6 @@
 /**
  * Aggregators: a StatefulSet of pairs behind a headless Service. They keep nothing, so Kubernetes rolls them by itself, and
- * of a pair both may be away: others do their work (docs/AGGREGATION.md, Aggregators).
+ * of a pair one may be away; while both are, its rollups wait for them (docs/AGGREGATION.md, Aggregators).
  */
 import type { KubeObject } from '../resource/kube_objects.ts';
 import { aggregatorPods, type TsdbCluster } from '../resource/tsdb_cluster.ts';
@@ -113,7 +113,7 @@ function statefulSet(
               ],
               ...livenessProbes('/health', port.aggregatorHttp),
               readinessProbe: {
-                httpGet: { path: '/health', port: port.aggregatorHttp, scheme: 'HTTP' },
+                httpGet: { path: '/ready', port: port.aggregatorHttp, scheme: 'HTTP' },
                 periodSeconds: 2,
                 timeoutSeconds: 2,
                 failureThreshold: 3,

@@ -239,9 +239,11 @@ function withPlacedAggregators(observed: GroupState, object: KubeObject): KubeOb
   if (object.kind !== 'StatefulSet') return object;
   const { cluster, coordinator, aggregators } = observed;
   const names = new Names(cluster);
-  const placed = coordinator.reachable
-    ? Object.keys(coordinator.aggregators?.instances ?? {})
-    : [names.aggregatorPod((aggregators?.spec.replicas ?? 0) - 1)];
+  const known = coordinator.reachable ? coordinator.aggregators : '';
+  const placed =
+    typeof known !== 'string'
+      ? Object.keys(known?.instances ?? {})
+      : [names.aggregatorPod((aggregators?.spec.replicas ?? 0) - 1)];
   const ordinals = placed.flatMap((id) => names.aggregatorOrdinal(id) ?? []);
   const spec = object['spec'] as StatefulSet['spec'];
   const replicas = Math.max(spec.replicas ?? 0, ...ordinals.map((ordinal) => ordinal + 1));

@@ -33,8 +33,7 @@ export function networkPolicies(cluster: TsdbCluster, operatorNamespace: string)
       ? []
       : [
           policy(cluster, names.aggregators, 'aggregator', [
-            { from: own('aggregator'), ports: [port.aggregator] },
-            { from: null, ports: [port.aggregatorMetrics] },
+            { from: null, ports: [port.aggregator, port.aggregatorMetrics] },
           ]),
         ]),
   ];

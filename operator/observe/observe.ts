@@ -37,8 +37,8 @@ export type CoordinatorView =
       readonly placement: PlacementView | null;
       /** The key-value store has gone back, or was made anew: nothing is changed before its approval. */
       readonly awaitsApproval: boolean;
-      /** Of aggregators; null when there are none. */
-      readonly aggregators: PlacementView | null;
+      /** Of aggregators; null when there are none; why it cannot be read. */
+      readonly aggregators: PlacementView | string | null;
       readonly namespaces: ReadonlyMap<string, NamespaceView>;
       /** By instance; null when nobody can be asked for them, a text when nobody answered. */
       readonly healths: ReadonlyMap<string, InstanceHealth> | string | null;
@@ -279,7 +279,8 @@ async function coordinatorView(
   try {
     const [placement, aggregators, registry, healths] = await Promise.all([
       coordinator.placement(signal),
-      coordinator.aggregators(signal),
+      // Who cannot be asked for them has nodes all the same.
+      coordinator.aggregators(signal).catch(messageOf),
       coordinator.registry(signal),
       // Nodes that hang keep nobody from what the coordinator itself knows.
       coordinator.healths(signal).catch(messageOf),

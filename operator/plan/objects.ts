@@ -320,11 +320,15 @@ const removableKinds: readonly string[] = [
   ...['CronJob', 'Job'],
 ];
 
-/** Services, ConfigMaps, budgets, policies and jobs of ours that no pod and no wanted object names any more. */
-/** Or nobody knows. */
-const areAggregatorsPlaced = ({ coordinator }: Observed): boolean =>
-  !coordinator.reachable || coordinator.aggregators !== null;
+/** Aggregators of ours have a place, or nobody knows. */
+function areAggregatorsPlaced({ cluster, coordinator }: Observed): boolean {
+  if (!coordinator.reachable || typeof coordinator.aggregators === 'string') return true;
+  const names = new Names(cluster);
+  const placed = Object.keys(coordinator.aggregators?.instances ?? {});
+  return placed.some((id) => names.aggregatorOrdinal(id) !== null);
+}
 
+/** Services, ConfigMaps, budgets, policies and jobs of ours that no pod and no wanted object names any more. */
 function staleObjects(observed: Observed, desired: Desired): Action[] {
   const wantedKeys = new Set([...desired.objects, ...desired.former.configs].map(childKey));
   const users = JSON.stringify([

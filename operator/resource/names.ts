@@ -1,5 +1,5 @@
 /** Names and addresses of everything that belongs to one cluster. */
-import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import { aggregatorPodsMax, pairSize, type TsdbCluster } from '../resource/tsdb_cluster.ts';
 import type { InstanceRequest } from '../coordinator/coordinator_client.ts';
 
 /** What a cluster is made of; the name of its container, too. */
@@ -97,10 +97,11 @@ export class Names {
     return `${this.aggregators}-${ordinal}`;
   }
 
-  /** Of a pod or an instance; null for another one. */
+  /** Of a pod or an instance; null for another one, and where the operator makes none. */
   aggregatorOrdinal(id: string): number | null {
     const rest = id.startsWith(`${this.aggregators}-`) ? id.slice(this.aggregators.length + 1) : '';
-    return /^(0|[1-9][0-9]*)$/.test(rest) ? Number(rest) : null;
+    const ordinal = /^(0|[1-9][0-9]*)$/.test(rest) ? Number(rest) : aggregatorPodsMax;
+    return ordinal < aggregatorPodsMax ? ordinal : null;
   }
 
   get record(): string {
@@ -147,7 +148,7 @@ export class Names {
     const hostname = this.host(pod, this.aggregators);
     return {
       id: pod,
-      isolation_group: ordinal % 2 === 0 ? 'even' : 'odd',
+      isolation_group: ordinal % pairSize === 0 ? 'even' : 'odd',
       zone: placementZone,
       weight: 100,
       endpoint: `${hostname}:${port.aggregator}`,

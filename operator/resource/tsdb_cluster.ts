@@ -160,9 +160,14 @@ export function etcdReplicasOf({ spec }: TsdbCluster): number {
 
 const aggregatorPairsDefault = 1;
 
+/** Aggregators of a shard set. */
+export const pairSize = 2;
+/** As many as the definition takes. */
+export const aggregatorPodsMax: number = 32 * pairSize;
+
 /** Of `spec.aggregator`; none without it. */
 export function aggregatorPods({ spec: { aggregator } }: TsdbCluster): number {
-  return aggregator === undefined ? 0 : 2 * (aggregator.pairs ?? aggregatorPairsDefault);
+  return aggregator === undefined ? 0 : pairSize * (aggregator.pairs ?? aggregatorPairsDefault);
 }
 
 const replaceAfterDefault = '15m';

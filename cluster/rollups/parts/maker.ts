@@ -2,7 +2,6 @@
  * Makes parts of outputs for those who add them up: each window of some shards of storage once, however many ask. What was made
  * last is kept, so that who leads anew, or asks a moment later, costs no reading.
  */
-import type { StoragePolicy } from '../../aggregation_rules/rules.ts';
 import type { KnownRules } from '../../aggregation_rules/sets/follower.ts';
 import {
   accumulatorFields,
@@ -11,8 +10,10 @@ import {
 } from '../../aggregation_rules/rollups/accumulators.ts';
 import type { Output } from '../../aggregation_rules/rollups/outputs.ts';
 import { rangesOf } from '../../placement/shard_ranges.ts';
+import type { TopologyView } from '../../topology/topology.ts';
 import type { Clock } from '#lib/env/env.ts';
-import { TsdbError } from '#lib/errors.ts';
+import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
+import { abortable } from '#lib/turns/abortable.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { latenessNanos } from './lateness.ts';
 import { type SeriesRows, StoredParts } from './parts.ts';
@@ -25,8 +26,10 @@ import {
 
 /** Of windows that are kept. */
 const keptBytesMax = 128 * 1024 * 1024;
-/** Of divisions of the shards of storage: one, but while placements change. */
-const groupsMax = 16;
+/** Of policies, and divisions of the shards of storage: of these one, but while placements change. */
+const groupsMax = 64;
+/** Of a making, whoever waits for it. */
+const makeMillisMax = 300_000;
 /** Clocks differ by less, as a rule: a window that is asked for a moment too early is waited for. */
 const aheadMillisMax = 5_000;
 const nanosPerMilli = 1_000_000n;
@@ -35,11 +38,25 @@ const partUnits = 300;
 /** About what one part takes, and its sketch. */
 const partBytes = accumulatorFields * 8 + 64;
 const sketchBytes = 2_000;
+/** Of a window of nothing. */
+const windowBytes = 300;
+
+/** Of a refusal by the clock: the one of whom asks may be ahead. */
+export const notDueCode = 'FAILED_PRECONDITION';
+
+/** What is known of storage. */
+export type PartsView = Pick<
+  TopologyView,
+  'isLoaded' | 'awaitsApproval' | 'lineageId' | 'namespacesRevision' | 'placement'
+>;
 
 export interface PartsMakerOptions {
   readonly rows: SeriesRows;
   readonly rules: { readonly known: KnownRules };
-  readonly clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'sleep'>;
+  readonly topology: { readonly view: PartsView };
+  readonly clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'sleep' | 'deadline'>;
+  /** Aborts when the process stops. */
+  readonly stop: AbortSignal;
   /** How late rows may come. */
   readonly bufferPastNanos: () => bigint;
 }
@@ -52,15 +69,17 @@ interface KeptWindow {
 
 /** Some shards of storage, and a policy. */
 interface Group {
+  readonly number: number;
   readonly stored: StoredParts;
   /** One reading at a time: who comes next finds what that has made. */
-  tail: Promise<void>;
+  tail: Promise<unknown>;
 }
 
 export class PartsMaker implements PartsService {
   readonly #options: PartsMakerOptions;
   /** The ones that were asked for last come last. */
   readonly #groups = new Map<string, Group>();
+  #lastGroup = 0;
   /** By group and end; the ones that were made last come last. */
   readonly #kept = new Map<string, KeptWindow>();
   #keptBytes = 0;
@@ -70,17 +89,43 @@ export class PartsMaker implements PartsService {
   }
 
   async parts(request: PartsRequest, signal: AbortSignal): Promise<readonly OutputParts[]> {
+    this.#known(request);
     await this.#due(request, signal);
-    const key = keyOf(request);
-    const group = this.#groupOf(key, request);
-    const before = group.tail;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    group.tail = promise;
-    try {
-      await before;
-      return await this.#parts(key, group, request, signal);
-    } finally {
-      resolve();
+    const group = this.#groupOf(request);
+    const making = group.tail.then(() => {
+      signal.throwIfAborted();
+      // It goes on when whoever asks has given up: others wait, and it is asked for again.
+      const { clock, stop } = this.#options;
+      return this.#parts(group, request, clock.deadline(makeMillisMax, stop));
+    });
+    group.tail = making.catch(() => {});
+    let parts: readonly OutputParts[] = [];
+    await abortable(signal, (resolve, reject) => {
+      making.then((made) => {
+        parts = made;
+        resolve();
+      }, reject);
+    });
+    return parts;
+  }
+
+  /** @throws {TsdbError} where this process knows of another storage, or of less than whoever asks */
+  #known({ storeLineage, namespacesRevision, numStorageShards }: PartsRequest): void {
+    const { view } = this.#options.topology;
+    if (!view.isLoaded || view.awaitsApproval || view.placement === null) {
+      throw new TsdbError('UNAVAILABLE', 'storage is not known to this aggregator yet');
+    }
+    if (view.lineageId !== storeLineage) {
+      throw badRequest(`store_lineage: not ${view.lineageId}: ${shownText(storeLineage)}`);
+    }
+    if (view.placement.numShards !== numStorageShards) {
+      throw badRequest(`num_storage_shards: not ${view.placement.numShards}: ${numStorageShards}`);
+    }
+    if (view.namespacesRevision < namespacesRevision) {
+      throw new TsdbError(
+        'UNAVAILABLE',
+        `namespaces of revision ${namespacesRevision} are not known to this aggregator yet`,
+      );
     }
   }
 
@@ -94,7 +139,7 @@ export class PartsMaker implements PartsService {
     const waitMillis = Number((dueNanos - clock.nowNanos()) / nanosPerMilli) + 1;
     if (waitMillis > aheadMillisMax) {
       throw new TsdbError(
-        'UNAVAILABLE',
+        notDueCode,
         `windows are not due by the clock of this aggregator for another ${waitMillis} ms`,
       );
     }
@@ -108,10 +153,13 @@ export class PartsMaker implements PartsService {
     }
   }
 
-  #groupOf(key: string, { policy, storageShards }: PartsRequest): Group {
+  #groupOf({ policy, storageShards }: PartsRequest): Group {
+    const { resolutionNanos, retentionNanos } = policy;
+    const key = `${resolutionNanos}:${retentionNanos} ${rangesOf(storageShards)}`;
     const known = this.#groups.get(key);
     this.#groups.delete(key);
     const group = known ?? {
+      number: (this.#lastGroup += 1),
       stored: new StoredParts(policy, this.#options.rows, new Set(storageShards)),
       tail: Promise.resolve(),
     };
@@ -124,7 +172,6 @@ export class PartsMaker implements PartsService {
   }
 
   async #parts(
-    key: string,
     group: Group,
     request: PartsRequest,
     signal: AbortSignal,
@@ -132,7 +179,7 @@ export class PartsMaker implements PartsService {
     const { windows, isFinal, numShards, shards } = request;
     const found = new Map<number, KeptWindow>();
     for (let window = 0; window < windows.windowCount; ) {
-      const kept = this.#kept.get(windowKey(key, endOf(windows, window)));
+      const kept = this.#kept.get(windowKey(group, endOf(windows, window)));
       if (kept !== undefined && (kept.isFinal || !isFinal)) {
         found.set(window, kept);
         window += 1;
@@ -140,10 +187,10 @@ export class PartsMaker implements PartsService {
       }
       let past = window + 1;
       for (; past < windows.windowCount; past++) {
-        const next = this.#kept.get(windowKey(key, endOf(windows, past)));
+        const next = this.#kept.get(windowKey(group, endOf(windows, past)));
         if (next !== undefined && (next.isFinal || !isFinal)) break;
       }
-      await this.#make(key, group, request, window, past, found, signal);
+      await this.#make(group, request, window, past, found, signal);
       window = past;
     }
     const asked = new Set(shards);
@@ -167,8 +214,7 @@ export class PartsMaker implements PartsService {
   }
 
   async #make(
-    key: string,
-    { stored }: Group,
+    { number, stored }: Group,
     { windows, isFinal }: PartsRequest,
     first: number,
     past: number,
@@ -188,7 +234,7 @@ export class PartsMaker implements PartsService {
       // Times since the window began, as others make it of other windows.
       const later = (window - first) * Number(resolutionNanos);
       const parts: (readonly [Output, WindowPart])[] = [];
-      let bytes = 0;
+      let bytes = windowBytes;
       for (const [output, part] of partsOf(window - first)) {
         parts.push([output, partFrom(part, later)]);
         bytes += partBytes + (part.sketch === null ? 0 : sketchBytes);
@@ -196,7 +242,7 @@ export class PartsMaker implements PartsService {
       }
       const kept = { isFinal, parts, bytes };
       found.set(window, kept);
-      this.#keep(windowKey(key, endOf(windows, window)), kept);
+      this.#keep(windowKey({ number }, endOf(windows, window)), kept);
     }
   }
 
@@ -221,11 +267,5 @@ const endOf = (
   window: number,
 ): bigint => firstEndNanos + BigInt(window) * resolutionNanos;
 
-function keyOf({ policy, storageShards }: PartsRequest): string {
-  return `${nameOf(policy)} ${rangesOf(storageShards)}`;
-}
-
-const nameOf = ({ resolutionNanos, retentionNanos }: StoragePolicy): string =>
-  `${resolutionNanos}:${retentionNanos}`;
-
-const windowKey = (group: string, endNanos: bigint): string => `${group} ${endNanos}`;
+const windowKey = ({ number }: Pick<Group, 'number'>, endNanos: bigint): string =>
+  `${number} ${endNanos}`;

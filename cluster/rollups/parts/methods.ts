@@ -4,8 +4,8 @@ import { TsdbError } from '#lib/errors.ts';
 import type { PartsService } from './service.ts';
 import { decodePartsRequest, partsPages, partsPath } from './wire.ts';
 
-/** Names of shards, and some numbers. */
-const requestBytesMax = 64 * 1024;
+/** Of as many shards as there can be, none beside another one. */
+const requestBytesMax = 1024 * 1024;
 
 export function partsMethod(service: PartsService): GrpcMethod {
   return {

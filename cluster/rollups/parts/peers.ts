@@ -1,5 +1,5 @@
 /** The aggregators of a placement as `PartsService` over gRPC, and the connections to them. */
-import { connectGrpc, type GrpcClient, type GrpcTls } from '#lib/env/grpc.ts';
+import { connectGrpc, type GrpcClient } from '#lib/env/grpc.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Outputs } from '../../aggregation_rules/rollups/outputs.ts';
 import type { Instance, Placement } from '../../placement/placement.ts';
@@ -7,19 +7,13 @@ import type { OutputParts, PartsService } from './service.ts';
 import { decodePartsPage, encodePartsRequest, partsPageBytesMax, partsPath } from './wire.ts';
 
 export class PartsPeers implements Disposable {
-  readonly #tls: GrpcTls | undefined;
   /** By endpoint; they connect when they are first used, and again. */
   readonly #clients = new Map<string, GrpcClient>();
-
-  constructor(tls?: GrpcTls) {
-    this.#tls = tls;
-  }
 
   peerOf({ endpoint }: Instance, outputs: Outputs): PartsService {
     let client = this.#clients.get(endpoint);
     if (client === undefined) {
-      const security = this.#tls === undefined ? {} : { tls: this.#tls };
-      client = connectGrpc({ target: endpoint, answerBytesMax: partsPageBytesMax, ...security });
+      client = connectGrpc({ target: endpoint, answerBytesMax: partsPageBytesMax });
       this.#clients.set(endpoint, client);
     }
     const to = client;

@@ -9,6 +9,11 @@ export interface PartsRequest {
   readonly windows: WindowsRange;
   /** Whether rows that may come late are to be among them. */
   readonly isFinal: boolean;
+  /** Of the store that storage's placement is in (kv/lineage.ts): another cluster has another one. */
+  readonly storeLineage: string;
+  /** Namespaces are to be known as of this revision of them, or a later one. */
+  readonly namespacesRevision: number;
+  readonly numStorageShards: number;
   /** Shards of storage whose series are meant, ascending. */
   readonly storageShards: readonly number[];
   /** Outputs are divided into so many shards by their hashes. */

@@ -13,6 +13,7 @@ import { messageOf, TsdbError } from '#lib/errors.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import type { Log } from '#lib/log.ts';
 import type { PartsAsked, PartsOfWindows, RollupParts } from './parts.ts';
+import { notDueCode, type PartsView } from './maker.ts';
 import type { OutputParts, PartsRequest, PartsService } from './service.ts';
 
 /** An answer takes as long as a reading of rows of a share; a member that takes longer is passed over. */
@@ -29,14 +30,21 @@ export interface SharedPartsOptions {
   readonly policy: StoragePolicy;
   /** Of this process, an aggregator. */
   readonly id: string;
-  /** Of aggregators; as long as it is the same, this process has the same shards. */
+  /** Of aggregators. */
   readonly placement: Placement;
-  /** Shards of storage. */
-  readonly numStorageShards: () => number;
+  /** Of outputs, that are made here. */
+  readonly shards: readonly number[];
+  readonly topology: { readonly view: PartsView };
   readonly own: PartsService;
   readonly peerOf: (instance: Instance, outputs: Outputs) => PartsService;
   readonly clock: Pick<Clock, 'monotonicMillis' | 'deadline' | 'sleep'>;
   readonly log: Log;
+}
+
+/** Who says that windows are due by its clock, and who does not. */
+interface Votes {
+  readonly due: Set<string>;
+  readonly notDue: Set<string>;
 }
 
 /** Shards of storage, and who makes what their rows come to. */
@@ -56,28 +64,40 @@ export class SharedParts implements RollupParts {
   }
 
   async of({ windows, sets, isFinal }: PartsAsked, signal: AbortSignal): Promise<PartsOfWindows> {
-    const { policy, id, placement, clock } = this.#options;
+    const { policy, id, placement, shards, topology, clock } = this.#options;
+    const { view } = topology;
+    if (view.placement === null) {
+      throw new TsdbError('UNAVAILABLE', 'there is no placement of storage');
+    }
+    const { numShards: numStorageShards } = view.placement;
     if (this.#sets !== sets || this.#outputs.size > outputsMax) {
       this.#sets = sets;
       this.#outputs = new Outputs();
     }
-    const shards = placement.instances.find((instance) => instance.id === id)!.shards;
+    const votes: Votes = { due: new Set([id]), notDue: new Set() };
     const answers = await Promise.all(
-      this.#groups().map((group) =>
-        this.#ask(
-          group,
-          {
-            policy,
-            windows,
-            isFinal,
-            storageShards: group.storageShards,
-            numShards: placement.numShards,
-            shards: shards.map((shard) => shard.id),
-          },
-          signal,
-        ),
-      ),
+      this.#groups(numStorageShards).map(({ members, storageShards }) => {
+        const request = {
+          policy,
+          windows,
+          isFinal,
+          storeLineage: view.lineageId,
+          namespacesRevision: view.namespacesRevision,
+          numStorageShards,
+          storageShards,
+          numShards: placement.numShards,
+          shards,
+        };
+        return this.#ask(members, request, votes, signal);
+      }),
     );
+    if (votes.notDue.size >= votes.due.size) {
+      const others = [...votes.notDue].join(', ');
+      throw new TsdbError(
+        'UNAVAILABLE',
+        `windows are not due by the clocks of ${others}: that of this process may be ahead`,
+      );
+    }
     const byWindow = Array.from({ length: windows.windowCount }, (): [Output, WindowPart][] => []);
     // Always in the same order, in which sums are the same numbers.
     const work = Turns.of(clock).begin(signal);
@@ -89,23 +109,24 @@ export class SharedParts implements RollupParts {
     return (window) => byWindow[window]!;
   }
 
-  #groups(): Group[] {
-    const { placement, numStorageShards } = this.#options;
+  #groups(numStorageShards: number): Group[] {
+    const { placement } = this.#options;
     const sets = [...Map.groupBy(placement.instances, ({ shardSetId }) => shardSetId)]
       .sort(([a], [b]) => a - b)
       .map(([, members]) => ({ members, storageShards: [] as number[] }));
     const setOf = new Map(
       sets.flatMap((set) => set.members[0]!.shards.map((shard) => [shard.id, set] as const)),
     );
-    for (let shard = 0; shard < numStorageShards(); shard++) {
+    for (let shard = 0; shard < numStorageShards; shard++) {
       setOf.get(shard % placement.numShards)!.storageShards.push(shard);
     }
     return sets.filter(({ storageShards }) => storageShards.length > 0);
   }
 
   async #ask(
-    { members }: Group,
+    members: readonly Instance[],
     request: PartsRequest,
+    votes: Votes,
     signal: AbortSignal,
   ): Promise<readonly OutputParts[]> {
     const { id, own, peerOf, clock, log } = this.#options;
@@ -115,9 +136,17 @@ export class SharedParts implements RollupParts {
       if ((this.#avoidedUntil.get(member.id) ?? 0) > clock.monotonicMillis()) continue;
       try {
         const deadline = clock.deadline(answerMillisMax, signal);
-        return await peerOf(member, this.#outputs).parts(request, deadline);
+        const parts = await peerOf(member, this.#outputs).parts(request, deadline);
+        votes.due.add(member.id);
+        return parts;
       } catch (error) {
         if (signal.aborted || !(error instanceof TsdbError)) throw error;
+        if (error.code === notDueCode) {
+          votes.notDue.add(member.id);
+          continue;
+        }
+        // It goes on, and fewer windows at once are there when they are asked for again.
+        if (error.code === 'DEADLINE_EXCEEDED' && request.windows.windowCount > 1) throw error;
         this.#avoidedUntil.set(member.id, clock.monotonicMillis() + avoidMillis);
         const fields = { instance: member.id, error: messageOf(error) };
         log.warn(fields, 'an aggregator does not give its parts of rollups: others make them');

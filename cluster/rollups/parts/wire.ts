@@ -1,6 +1,6 @@
 /** The messages of lib/proto/aggregator.proto as what is asked for, and answered. */
 import { loadProto, type ProtoMessage, type ProtoSchema } from '#lib/env/proto.ts';
-import { badRequest } from '#lib/errors.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
 import { shardsMax } from '../../limits.ts';
 import { rangesOf, shardsOfRanges } from '../../placement/shard_ranges.ts';
 import { accumulatorFields, isQuantile } from '../../aggregation_rules/rollups/accumulators.ts';
@@ -20,8 +20,8 @@ export const partsPath = '/tsdb.aggregator.v1.Aggregator/Parts';
 export const partsPageBytes: number = 1 << 20;
 /** A window of an output takes a hundred bytes, and its name some hundreds. */
 export const partsPageBytesMax: number = 8 << 20;
-/** Windows that are asked for at once, at most. */
-const windowsMax = 10_000;
+/** Windows that are asked for at once, at most: more than a step makes. */
+const windowsMax = 512;
 
 export function encodePartsRequest(request: PartsRequest): Uint8Array {
   const { policy, windows, isFinal, storageShards, numShards, shards } = request;
@@ -34,6 +34,9 @@ export function encodePartsRequest(request: PartsRequest): Uint8Array {
     storageShards: rangesOf(storageShards),
     numShards,
     shards: rangesOf(shards),
+    storeLineage: request.storeLineage,
+    numStorageShards: request.numStorageShards,
+    namespacesRevision: request.namespacesRevision,
   });
 }
 
@@ -54,11 +57,20 @@ export function decodePartsRequest(bytes: Uint8Array): PartsRequest {
   if (!(numShards >= 1 && numShards <= shardsMax)) {
     throw badRequest(`num_shards: it must be between 1 and ${shardsMax}: ${numShards}`);
   }
+  const numStorageShards = message['numStorageShards'] as number;
+  if (!(numStorageShards >= 1 && numStorageShards <= shardsMax)) {
+    throw badRequest(
+      `num_storage_shards: it must be between 1 and ${shardsMax}: ${numStorageShards}`,
+    );
+  }
   return {
     policy: { resolutionNanos, retentionNanos: message['retentionNanos'] as bigint },
     windows: { resolutionNanos, firstEndNanos, windowCount },
     isFinal: message['isFinal'] as boolean,
-    storageShards: shardsOfText(message, 'storageShards', 'storage_shards', shardsMax),
+    storeLineage: message['storeLineage'] as string,
+    namespacesRevision: Number(message['namespacesRevision'] as bigint),
+    numStorageShards,
+    storageShards: shardsOfText(message, 'storageShards', 'storage_shards', numStorageShards),
     numShards,
     shards: shardsOfText(message, 'shards', 'shards', numShards),
   };
@@ -67,13 +79,8 @@ export function decodePartsRequest(bytes: Uint8Array): PartsRequest {
 function shardsOfText(message: ProtoMessage, key: string, name: string, past: number): number[] {
   const text = message[key] as string;
   const shards = shardsOfRanges(text);
-  if (
-    shards === null ||
-    shards.some((shard, i) => shard >= past || shard <= (shards[i - 1] ?? -1))
-  ) {
-    throw badRequest(
-      `${name}: it must be ascending numbers below ${past}: ${JSON.stringify(text)}`,
-    );
+  if (shards === null || shards.at(-1)! >= past) {
+    throw badRequest(`${name}: it must be ascending numbers below ${past}: ${shownText(text)}`);
   }
   return shards;
 }
