@@ -157,8 +157,8 @@ function rollupOf(fields: Fields): Operation {
 function policiesOf(fields: Fields): StoragePolicy[] {
   return fields.strings('storagePolicies').map((text, index) => {
     const path = `${fields.path}.storagePolicies[${index}]`;
-    // A precision of times ("10s@1s:2d") says nothing here: times are kept as they are.
-    const match = /^([^:@]+)(?:@[^:]+)?:([^:]+)$/.exec(text);
+    // A precision of times ("10s@1s:2d") says nothing here, where it is one: times are kept as they are.
+    const match = /^([^:@]+)(?:@(?:1(?:ns|us|ms|s|m|h|d)|1h0m0s|1m0s))?:([^:]+)$/.exec(text);
     if (match === null) throw badRequest(`${path}: not as "10s:2d": ${shownText(text)}`);
     const resolutionNanos = parseDurationNanos(match[1]!, path);
     const retentionNanos = parseDurationNanos(match[2]!, path);
