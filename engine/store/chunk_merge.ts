@@ -48,12 +48,15 @@ export function mergeChunks(
 
 /**
  * The rows of a chunk with a time in [startNanos, endNanos), as chunks; nothing when there is none.
- * They are of its kind, or, of one that is not compressed, of kind float.
+ * They are of its kind, or, of one that is not compressed, of kind float, or float lags where its rows have versions of
+ * their own: others of the series may have rewritten some of them.
  * @throws {TsdbError} as `mergeChunks()`
  */
 export function keepRows(chunk: Uint8Array, startNanos: bigint, endNanos: bigint): Uint8Array {
   if (hasTyped([chunk])) return mergeTyped([chunk], [startNanos, endNanos]);
   const { kernel, end, work, out } = takeIn([chunk]);
+  if (parseChunkHeader(chunk, 0, chunk.length, kindsFloat).hasRowVersions)
+    kernel.setKeepsRowVersions(1);
   return workshop.handOut(out, kernel.keepRows(chunksAt, end, startNanos, endNanos, work, out));
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chunkHeaders, encodeRawChunk } from '../codec/chunk.ts';
-import { mergeChunks } from './chunk_merge.ts';
+import { keepRows, mergeChunks } from './chunk_merge.ts';
 import { fuzz } from './chunk_merge_fuzz.ts';
 import { encodeFloatChunk } from '../codec/codec_twin.ts';
 import { mergeChunks as rowsOf } from '../codec/decoder_twin.ts';
@@ -37,6 +37,18 @@ test('chunks become one, whose rows are those that win', () => {
     [values[99], values[100], values[139], values[140], values[145]],
     [1, 2, 2, 3, 2],
   );
+});
+
+test('what is cut to a range does not beat what has rewritten it', () => {
+  const before = rows(0, 10, 1, 1_000);
+  const rowVersions = Float64Array.from({ length: 10 }, (_, row) => 100 * row + 100);
+  const chunk = encodeRawChunk({ ...before, rowVersions });
+  const rewritten = encodeRawChunk(rows(0, 2, 2, 500));
+  for (const past of [3, 9, 10]) {
+    const [from, end] = [start, start + BigInt(past) * second] as const;
+    const { values } = rowsOf(mergeChunks([keepRows(chunk, from, end), rewritten]), ...allTimes);
+    assert.deepEqual([...values.subarray(0, 3)], [2, 2, 1]);
+  }
 });
 
 test('of equal versions the larger bits stay, and nothing of a NaN is lost', () => {
