@@ -13,7 +13,6 @@ import { Fields } from '../fields.ts';
 import { type ClusterName, storageService } from '../kv/keys.ts';
 import type { Kv } from '../kv/kv.ts';
 import { deletionsMax, namespacesMax } from '../limits.ts';
-import { endpointProblem } from '../names.ts';
 import { namespaceOfAddRequest, updateOfRequest } from '../namespaces/request.ts';
 import { NamespaceStore } from '../namespaces/store.ts';
 import {
@@ -34,7 +33,6 @@ import {
   type Instance,
   type InstanceInfo,
   type Placement,
-  placementFromJson,
   placementProblem,
   type VersionedPlacement,
 } from '../placement/placement.ts';
@@ -56,10 +54,14 @@ import type { NodeService } from '../node/service.ts';
 import { healthReport, type HealthReport } from './instance_health.ts';
 import {
   type AdminOptions,
+  changePlacement,
+  deletePlacement,
   forceOf,
   instancesOf,
+  leavingIdsOf,
   placementAnswer,
   type PlacementAnswer,
+  setPlacement,
 } from './placement_requests.ts';
 import {
   deploymentOf,
@@ -255,10 +257,7 @@ export class ClusterAdmin {
     signal: AbortSignal,
   ): Promise<PlacementAnswer> {
     const fields = Fields.of(body, '');
-    const leavingIds = [
-      ...fields.strings('leavingInstanceIDs'),
-      ...fields.strings('leavingInstanceIds'),
-    ];
+    const leavingIds = leavingIdsOf(fields);
     const candidates = instancesOf(fields, 'candidates', this.cluster.zone);
     const force = forceOf(fields, options);
     fields.end();
@@ -348,44 +347,22 @@ export class ClusterAdmin {
   }
 
   /** DELETE placement. */
-  async placementDelete(options: AdminOptions, signal: AbortSignal): Promise<{ deleted: boolean }> {
-    if (options.dryRun) await this.placements.require(signal);
-    else await this.placements.delete(signal);
-    return { deleted: true };
+  placementDelete(options: AdminOptions, signal: AbortSignal): Promise<{ deleted: boolean }> {
+    return deletePlacement(this.placements, options, signal);
   }
 
   /**
    * POST placement/set: `{placement, version, confirm, force}`. Without `confirm` nothing is
    * written. The version must be the one that stands; `force` passes over the rules of placements.
    */
-  async placementSet(
+  placementSet(
     body: unknown,
     options: AdminOptions,
     signal: AbortSignal,
   ): Promise<PlacementAnswer & { dryRun: boolean }> {
-    const fields = Fields.of(body, '');
-    const given = fields.any('placement');
-    const expected = fields.uint('version', 0);
-    const dryRun = !fields.boolean('confirm', false) || options.dryRun;
-    const force = forceOf(fields, options);
-    fields.end();
-    const placement = placementFromJson(given);
-    for (const { id, endpoint } of placement.instances) {
-      const wrong = endpointProblem(`endpoint of instance ${id}`, endpoint);
-      if (wrong !== null) throw badRequest(`placement: ${wrong}`);
-    }
-    const problem = force ? null : placementProblem(placement);
-    if (problem !== null) throw badRequest(`placement: ${problem}`);
-    const current = await this.placements.get(signal);
-    const next = { placement, version: current.value === null ? 0 : current.version + 1 };
-    if (dryRun) return { ...placementAnswer(next), dryRun };
-    if (current.version !== expected) {
-      throw badRequest(`version is not the current one, ${current.version}: ${expected}`);
-    }
-    const { compares, operations } = this.placements.writing(current, placement);
-    const { succeeded } = await this.#kv.transact(compares, operations, signal);
-    if (!succeeded) throw alreadyExists();
-    return { ...placementAnswer({ placement, version: current.version + 1 }), dryRun };
+    const problemOf = (placement: Placement, force: boolean): string | null =>
+      force ? null : placementProblem(placement);
+    return setPlacement(this.placements, body, problemOf, options, signal);
   }
 
   /**
@@ -558,14 +535,12 @@ export class ClusterAdmin {
     );
   }
 
-  async #change(
+  #change(
     step: (placement: Placement) => Placement,
     options: AdminOptions,
     signal: AbortSignal,
   ): Promise<PlacementAnswer> {
-    if (!options.dryRun) return placementAnswer(await this.placements.update(step, signal));
-    const { value, version } = await this.placements.require(signal);
-    return placementAnswer({ placement: step(value), version: version + 1 });
+    return changePlacement(this.placements, step, options, signal);
   }
 
   async #changeRegistry(

@@ -2,7 +2,6 @@
  * The placement of aggregators, as requests change it: shard sets of instances (placement/mirrored.ts). Its shards have no data,
  * so no change waits for another one, and `force` changes nothing.
  */
-import { badRequest } from '#lib/errors.ts';
 import { Fields } from '../fields.ts';
 import {
   addMirrored,
@@ -11,18 +10,21 @@ import {
   removeMirrored,
   replaceMirrored,
 } from '../placement/mirrored.ts';
-import { type Placement, placementFromJson, placementProblem } from '../placement/placement.ts';
+import { type Placement, placementProblem } from '../placement/placement.ts';
 import { alreadyExists, PlacementStore } from '../placement/store.ts';
 import { aggregatorService, type ClusterName } from '../kv/keys.ts';
 import type { Kv } from '../kv/kv.ts';
 import type { Random } from '#lib/env/env.ts';
-import { endpointProblem } from '../names.ts';
 import {
   type AdminOptions,
+  changePlacement,
+  deletePlacement,
   forceOf,
   instancesOf,
+  leavingIdsOf,
   placementAnswer,
   type PlacementAnswer,
+  setPlacement,
 } from './placement_requests.ts';
 
 export class AggregatorPlacement {
@@ -88,10 +90,7 @@ export class AggregatorPlacement {
   /** `{leavingInstanceIDs, candidates, force?}`. */
   replace(body: unknown, options: AdminOptions, signal: AbortSignal): Promise<PlacementAnswer> {
     const fields = Fields.of(body, '');
-    const leavingIds = [
-      ...fields.strings('leavingInstanceIDs'),
-      ...fields.strings('leavingInstanceIds'),
-    ];
+    const leavingIds = leavingIdsOf(fields);
     const candidates = instancesOf(fields, 'candidates', this.#zone);
     forceOf(fields, options);
     fields.end();
@@ -102,55 +101,26 @@ export class AggregatorPlacement {
     );
   }
 
-  /** `{placement, version, confirm, force}`, as of storage. */
-  async set(
+  /** `{placement, version, confirm, force}`, as of storage; but whoever goes by it relies on all rules, so nobody may force it. */
+  set(
     body: unknown,
     options: AdminOptions,
     signal: AbortSignal,
   ): Promise<PlacementAnswer & { dryRun: boolean }> {
-    const fields = Fields.of(body, '');
-    const given = fields.any('placement');
-    const expected = fields.uint('version', 0);
-    const dryRun = !fields.boolean('confirm', false) || options.dryRun;
-    forceOf(fields, options);
-    fields.end();
-    const placement = placementFromJson(given);
-    checkPlacement(placement);
-    const current = await this.#store.get(signal);
-    const version = current.value === null ? 0 : current.version + 1;
-    if (dryRun) return { ...placementAnswer({ placement, version }), dryRun };
-    if (current.version !== expected) {
-      throw badRequest(`version is not the current one, ${current.version}: ${expected}`);
-    }
-    const { compares, operations } = this.#store.writing(current, placement);
-    const { succeeded } = await this.#store.kv.transact(compares, operations, signal);
-    if (!succeeded) throw alreadyExists();
-    return { ...placementAnswer({ placement, version: current.version + 1 }), dryRun };
+    const problemOf = (placement: Placement): string | null =>
+      placementProblem(placement) ?? mirroredProblem(placement);
+    return setPlacement(this.#store, body, problemOf, options, signal);
   }
 
-  async delete(options: AdminOptions, signal: AbortSignal): Promise<{ deleted: boolean }> {
-    if (options.dryRun) await this.#store.require(signal);
-    else await this.#store.delete(signal);
-    return { deleted: true };
+  delete(options: AdminOptions, signal: AbortSignal): Promise<{ deleted: boolean }> {
+    return deletePlacement(this.#store, options, signal);
   }
 
-  async #change(
+  #change(
     step: (placement: Placement) => Placement,
     options: AdminOptions,
     signal: AbortSignal,
   ): Promise<PlacementAnswer> {
-    if (!options.dryRun) return placementAnswer(await this.#store.update(step, signal));
-    const { value, version } = await this.#store.require(signal);
-    return placementAnswer({ placement: step(value), version: version + 1 });
+    return changePlacement(this.#store, step, options, signal);
   }
-}
-
-/** Whoever goes by it relies on all of this, so that nobody may force it. */
-function checkPlacement(placement: Placement): void {
-  for (const { id, endpoint } of placement.instances) {
-    const wrong = endpointProblem(`endpoint of instance ${id}`, endpoint);
-    if (wrong !== null) throw badRequest(`placement: ${wrong}`);
-  }
-  const problem = placementProblem(placement) ?? mirroredProblem(placement);
-  if (problem !== null) throw badRequest(`placement: ${problem}`);
 }

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
-import { TsdbError } from '#lib/errors.ts';
 import { latenessNanos } from './parts/lateness.ts';
 import { StoredParts } from './parts/parts.ts';
 import { PolicyRollups } from './policy_rollups.ts';
 import {
+  advanceAll,
   assertFinal,
   bufferPastNanos,
   fill,
@@ -15,34 +15,17 @@ import {
   policy,
   random,
   second,
-  sets,
   start,
 } from './policy_rollups_testing.ts';
 
-const never = new AbortController().signal;
 const beganNanos = start + bufferPastNanos + latenessNanos(minute);
 
 const rollupsOf = (storage: MemoryRollups): PolicyRollups =>
   new PolicyRollups(policy, new StoredParts(policy, storage), storage, realEnv.clock, log);
 
-async function advance(
-  rollups: PolicyRollups,
-  storage: MemoryRollups,
-  nowNanos: bigint,
-): Promise<void> {
+function advance(rollups: PolicyRollups, storage: MemoryRollups, nowNanos: bigint): Promise<void> {
   storage.nowNanos = nowNanos;
-  const moment = {
-    nowNanos,
-    sets,
-    rulesKnownNanos: nowNanos - 25n * second,
-    bufferPastNanos,
-    keptFromNanos: nowNanos - 48n * 60n * minute,
-  };
-  try {
-    while (await rollups.advance(moment, never));
-  } catch (error) {
-    if (!(error instanceof TsdbError)) throw error;
-  }
+  return advanceAll(rollups, nowNanos);
 }
 
 /** @returns ends of the windows that are final */

@@ -10,7 +10,7 @@ import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { encodeTags, sortTags } from '#lib/tags.ts';
 import type { SeriesRows } from './parts/parts.ts';
-import type { RollupStorage } from './policy_rollups.ts';
+import type { PolicyRollups, RollupStorage } from './policy_rollups.ts';
 
 export const second: bigint = 1_000_000_000n;
 export const minute: bigint = 60n * second;
@@ -64,6 +64,22 @@ export interface TestRow {
   readonly value: number;
   /** When it is stored. */
   readonly storedNanos: bigint;
+}
+
+/** All that is due at a moment, or until something fails that passes. */
+export async function advanceAll(rollups: PolicyRollups, nowNanos: bigint): Promise<void> {
+  const moment = {
+    nowNanos,
+    sets,
+    rulesKnownNanos: nowNanos - 25n * second,
+    bufferPastNanos,
+    keptFromNanos: nowNanos - 48n * 60n * minute,
+  };
+  try {
+    while (await rollups.advance(moment, new AbortController().signal));
+  } catch (error) {
+    if (!(error instanceof TsdbError)) throw error;
+  }
 }
 
 export const numStorageShards = 12;

@@ -27,6 +27,7 @@ import {
 } from './parts/wire.ts';
 import { PolicyRollups } from './policy_rollups.ts';
 import {
+  advanceAll,
   assertFinal,
   bufferPastNanos,
   fill,
@@ -163,20 +164,8 @@ class Aggregators {
     return { ...realEnv.clock, nowNanos };
   }
 
-  async #advance({ id, rollups }: Leader): Promise<void> {
-    const nowNanos = this.#clockOf(id).nowNanos();
-    const moment = {
-      nowNanos,
-      sets,
-      rulesKnownNanos: nowNanos - 25n * second,
-      bufferPastNanos,
-      keptFromNanos: nowNanos - 48n * 60n * minute,
-    };
-    try {
-      while (await rollups.advance(moment, never));
-    } catch (error) {
-      if (!(error instanceof TsdbError)) throw error;
-    }
+  #advance({ id, rollups }: Leader): Promise<void> {
+    return advanceAll(rollups, this.#clockOf(id).nowNanos());
   }
 
   #isUp(id: string): boolean {
