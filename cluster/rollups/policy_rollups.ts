@@ -154,8 +154,8 @@ export class PolicyRollups {
     const { resolutionNanos } = this.policy;
     const stored = await this.#storage.finalEnd(signal);
     const settled = moment.nowNanos - moment.bufferPastNanos - latenessNanos(resolutionNanos);
-    const reach = lookBackNanos(resolutionNanos);
-    const oldest = floorTo(moment.keptFromNanos + reach, resolutionNanos) + resolutionNanos;
+    // The first window of which all rows are there, whatever is left of those before it.
+    const oldest = floorTo(moment.keptFromNanos, resolutionNanos) + resolutionNanos;
     let endNanos = floorTo(settled, resolutionNanos);
     if (stored !== null && stored > endNanos + minuteNanos) {
       const fields = { from: String(endNanos), to: String(stored) };
@@ -171,7 +171,8 @@ export class PolicyRollups {
     }
     if (stored === null) await this.#storage.noteFinalEnd(endNanos, signal);
     const reduce = new RollupReduce(resolutionNanos);
-    const from = floorTo(endNanos - reach, resolutionNanos);
+    const reach = floorTo(endNanos - lookBackNanos(resolutionNanos), resolutionNanos);
+    const from = greater(reach, oldest);
     const windows = { fromNanos: from, toNanos: endNanos, isFinal: true };
     await this.#reduced(windows, reduce, moment, signal, () => {});
     reduce.beginSums(await this.#sumsAt(endNanos, signal));

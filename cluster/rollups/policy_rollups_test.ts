@@ -102,3 +102,19 @@ test('a leader that is stopped while it writes leaves nothing wrong, though its 
     assertFinal(storage, finalEnd);
   }
 });
+
+test('who takes over late makes each window whose rows are there, however little is left of what was before', async () => {
+  const storage = new MemoryRollups();
+  fill(storage, 90, 0);
+  const { finalEnd } = await play(storage, 10, 0);
+  // What had been made before it was final would hide what nobody makes.
+  for (const [key, { row }] of storage.stored) if (row.nanos > finalEnd) storage.stored.delete(key);
+  const nowNanos = storage.nowNanos + 45n * minute;
+  // Of a counter the last row of before the first window is there.
+  const retentionNanos = nowNanos - finalEnd + 2n * minute;
+  storage.nowNanos = nowNanos;
+  await advanceAll(rollupsOf(storage), nowNanos, retentionNanos);
+  const last = (await storage.finalEnd())!;
+  assert.ok(last > finalEnd + 30n * minute);
+  assertFinal(storage, last);
+});

@@ -67,13 +67,17 @@ export interface TestRow {
 }
 
 /** All that is due at a moment, or until something fails that passes. */
-export async function advanceAll(rollups: PolicyRollups, nowNanos: bigint): Promise<void> {
+export async function advanceAll(
+  rollups: PolicyRollups,
+  nowNanos: bigint,
+  retentionNanos: bigint = 48n * 60n * minute,
+): Promise<void> {
   const moment = {
     nowNanos,
     sets,
     rulesKnownNanos: nowNanos - 25n * second,
     bufferPastNanos,
-    keptFromNanos: nowNanos - 48n * 60n * minute,
+    keptFromNanos: nowNanos - retentionNanos,
   };
   try {
     while (await rollups.advance(moment, new AbortController().signal));

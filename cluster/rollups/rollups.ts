@@ -1,5 +1,6 @@
 /** Makes rollups (docs/AGGREGATION.md, Rollups), a share of them, for as long as this process leads in it, by a lease in the key-value store. */
 import type { KnownRules } from '../aggregation_rules/sets/follower.ts';
+import { rulesKnownUntil } from '../aggregation_rules/sets/over_time.ts';
 import { isSamePolicy, type StoragePolicy } from '../aggregation_rules/rules.ts';
 import type { ClusterName } from '../kv/keys.ts';
 import type { Kv } from '../kv/kv.ts';
@@ -217,7 +218,7 @@ export class Rollups implements AsyncDisposable {
         {
           nowNanos,
           sets,
-          rulesKnownNanos: knownNanos,
+          rulesKnownNanos: rulesKnownUntil(knownNanos),
           bufferPastNanos: buffers.reduce((a, b) => (b > a ? b : a), 0n),
           keptFromNanos,
         },

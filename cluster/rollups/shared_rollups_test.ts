@@ -414,3 +414,34 @@ test('a reading goes on when whoever asked for it gives up', async () => {
   await second;
   assert.equal(readings, 1);
 });
+
+test('windows that have begun since rules were read are given while no change of them can hold', async () => {
+  const rows = new MemoryRollups();
+  fill(rows, 10, 0);
+  const readNanos = start + 3n * minute;
+  const makerAt = (nowNanos: bigint): PartsMaker =>
+    new PartsMaker({
+      rows,
+      rules: { known: { sets, knownNanos: readNanos } },
+      topology: { view },
+      clock: { ...realEnv.clock, nowNanos: () => nowNanos },
+      stop: never,
+      bufferPastNanos: () => bufferPastNanos,
+    });
+  const tens = { ...policy, resolutionNanos: 10n * second };
+  const requestOf = (beginNanos: bigint): Parameters<PartsMaker['parts']>[0] => ({
+    ...{ policy: tens, isFinal: false, storageShards: [0], numShards: 1, shards: [0] },
+    ...{ storeLineage: 'store', namespacesRevision: 3, numStorageShards },
+    windows: {
+      resolutionNanos: tens.resolutionNanos,
+      firstEndNanos: beginNanos + tens.resolutionNanos,
+      windowCount: 1,
+    },
+  });
+  // They are read every half minute, and such a window is due 25 s after it has begun.
+  const begunSince = requestOf(readNanos + 20n * second);
+  await makerAt(readNanos + minute).parts(begunSince, never);
+  const tooLate = requestOf(readNanos + 40n * second);
+  const failing = makerAt(readNanos + 2n * minute).parts(tooLate, never);
+  await assert.rejects(failing, { code: 'UNAVAILABLE' });
+});

@@ -8,6 +8,8 @@ import { mappingRuleToJson } from './json.ts';
 
 /** Until a change holds at least, so that every process has heard of it before. */
 export const cutoverNoticeNanos: bigint = 60_000_000_000n;
+/** Of that: clocks of who writes rules and who reads them may be so far apart. */
+const clockDoubtNanos = cutoverNoticeNanos / 2n;
 const aDayNanos = 86_400_000_000_000n;
 
 /**
@@ -31,6 +33,14 @@ export function nextCutoverNanos(
   const step = common <= aDayNanos ? common : coarsest;
   const earliest = nowNanos + cutoverNoticeNanos + aheadNanos;
   return ((earliest + step - 1n) / step) * step;
+}
+
+/**
+ * Up to when rules are known to whom all are that were written before a time.
+ * @param writtenNanos by this machine's clock
+ */
+export function rulesKnownUntil(writtenNanos: bigint): bigint {
+  return writtenNanos + cutoverNoticeNanos - clockDoubtNanos;
 }
 
 function commonDivisor(a: bigint, b: bigint): bigint {

@@ -9,6 +9,7 @@ import {
   type WindowPart,
 } from '../../aggregation_rules/rollups/accumulators.ts';
 import type { Output } from '../../aggregation_rules/rollups/outputs.ts';
+import { rulesKnownUntil } from '../../aggregation_rules/sets/over_time.ts';
 import { rangesOf } from '../../placement/shard_ranges.ts';
 import type { TopologyView } from '../../topology/topology.ts';
 import type { Clock } from '#lib/env/env.ts';
@@ -145,7 +146,7 @@ export class PartsMaker implements PartsService {
     }
     if (waitMillis > 1) await clock.sleep(waitMillis, signal);
     const { knownNanos } = rules.known;
-    if (knownNanos === null || knownNanos < lastEndNanos - resolutionNanos) {
+    if (knownNanos === null || rulesKnownUntil(knownNanos) < lastEndNanos - resolutionNanos) {
       throw new TsdbError(
         'UNAVAILABLE',
         'rules of these windows are not known to this aggregator yet',

@@ -15,7 +15,6 @@ import type { Deleted } from './history.ts';
 import { seriesName } from './series.ts';
 import { clusterName, type SimulatedCoordinator } from './world.ts';
 import { requestSignal } from './request_signal.ts';
-import { windowsNamespace } from './windows/shape.ts';
 
 /** Rows of a namespace; of all series, and of all time, where null is given. */
 export interface DeletedRows {
@@ -54,10 +53,9 @@ export class Administration {
             endNanos: BigInt(millis.to + 1) * nanosPerMilli,
           };
     const request = { query, ...range, selectors: [] };
-    const hasWindows = this.#cluster.namespaces().has(windowsNamespace);
     // What is deleted goes from windows too.
-    const both = hasWindows && namespace === first ? [namespace, windowsNamespace] : [namespace];
-    const requests = both.map((each) => ({ ...request, namespace: each }));
+    const beside = namespace === first ? this.#cluster.beside : [];
+    const requests = [namespace, ...beside].map((each) => ({ ...request, namespace: each }));
     return this.#delete('delete rows', by, rows, async () => {
       const view = await by.topology.refresh(requestSignal());
       return (await publishDeletions(publishingPartsOf(by), requests, view, requestSignal()))
@@ -180,7 +178,8 @@ export class Administration {
       settledMillis: Number.POSITIVE_INFINITY,
       confirmedMillis: Number.POSITIVE_INFINITY,
     };
-    this.#cluster.historyOf(namespace).beginDeletion(deleted);
+    const beside = namespace === first ? this.#cluster.beside : [];
+    for (const each of [namespace, ...beside]) this.#cluster.historyOf(each).beginDeletion(deleted);
     return deleted;
   }
 

@@ -28,7 +28,6 @@ import { History, type ReadFacts, type Rows, type VersionTime } from './history.
 import { seriesName, SimulatedSeries, type SimulatedRow } from './series.ts';
 import { clusterName, type SimulatedCoordinator, World } from './world.ts';
 import { requestSignal } from './request_signal.ts';
-import { windowMillis, windowsNamespace, windowsRetentionMillis } from './windows/shape.ts';
 
 export const namespace = 'metrics';
 export const replicaFactor = 3;
@@ -59,8 +58,11 @@ export interface ClusterShape {
   readonly writesTypedRows?: boolean;
   /** Of the namespaces, other than usual. */
   readonly options?: Partial<Namespace['options']>;
-  /** There is an aggregated namespace, too. */
-  readonly hasWindows?: boolean;
+  /** Aggregated ones, and others that are no samples of writers: of the first one, which has every row from the beginning. */
+  readonly beside?: readonly Namespace[];
+  /** As usual when not given. */
+  readonly seriesCount?: number;
+  readonly bufferPastMillis?: number;
 }
 
 export interface ReadOptions {
@@ -77,7 +79,9 @@ export class SimulatedCluster {
   readonly world: World;
   /** By namespace; those of former times are there too. */
   readonly histories: Map<string, History> = new Map();
-  readonly #table: SimulatedSeries = new SimulatedSeries(seriesCount);
+  #table: SimulatedSeries = new SimulatedSeries(seriesCount);
+  #beside: readonly string[] = [];
+  #bufferPastMillis = bufferPastMillis;
   readonly #counts = new Map<string, number>();
   #writesTypedRows = false;
   readonly #registry = new LastDecoded(registryFromJson);
@@ -116,6 +120,8 @@ export class SimulatedCluster {
   /** Starts the processes, makes placement and namespace, and waits until they are in use. */
   async found(shape: ClusterShape): Promise<void> {
     this.#writesTypedRows = shape.writesTypedRows === true;
+    this.#bufferPastMillis = shape.bufferPastMillis ?? bufferPastMillis;
+    if (shape.seriesCount !== undefined) this.#table = new SimulatedSeries(shape.seriesCount);
     const { nodes, coordinators, numShards, namespaces = [namespace] } = shape;
     const { world } = this;
     for (const id of nodes) world.addNode(id, id[0]!);
@@ -135,23 +141,36 @@ export class SimulatedCluster {
     const body = { numShards, replicationFactor: replicaFactor, instances };
     await admin.placementInit(body, plainRequest, requestSignal());
     for (const name of namespaces) await this.addNamespace(name, undefined, shape.options);
-    if (shape.hasWindows === true) await this.#addWindows(first!);
+    await this.#addBeside(first!, shape.beside ?? []);
     await this.settle();
   }
 
-  /** Of the first namespace, which has had every row from the beginning. */
-  async #addWindows({ admin }: SimulatedCoordinator): Promise<void> {
-    this.historyOf(windowsNamespace).retentionMillis = windowsRetentionMillis;
+  async #addBeside({ admin }: SimulatedCoordinator, added: readonly Namespace[]): Promise<void> {
+    if (added.length === 0) return;
+    this.#beside = added.map(({ name }) => name);
+    for (const { name, options } of added) {
+      const { retentionPeriodNanos } = options.retentionOptions;
+      this.historyOf(name).retentionMillis = Number(retentionPeriodNanos / nanosPerMilli);
+    }
     await admin.namespaces.update((registry) => {
       const whole = new Map(registry);
       whole.set(namespace, { ...registry.get(namespace)!, completeSinceNanos: 0n });
-      return addNamespace(whole, aggregatedNamespace());
+      return added.reduce(addNamespace, whole as NamespaceRegistry);
     }, requestSignal());
+  }
+
+  get table(): SimulatedSeries {
+    return this.#table;
   }
 
   /** Those that rows are written to. */
   sampleNamespaces(): string[] {
-    return [...this.namespaces().keys()].filter((name) => name !== windowsNamespace);
+    return [...this.namespaces().keys()].filter((name) => !this.#beside.includes(name));
+  }
+
+  /** Those that have what becomes of the rows of the first one. */
+  get beside(): readonly string[] {
+    return this.#beside;
   }
 
   async addNamespace(
@@ -160,7 +179,8 @@ export class SimulatedCluster {
     more: Partial<Namespace['options']> = {},
   ): Promise<void> {
     await by.admin.namespaces.update(
-      (registry) => addNamespace(registry, shortNamespace(name, more)),
+      (registry) =>
+        addNamespace(registry, shortNamespace(name, more, retentionMillis, this.#bufferPastMillis)),
       requestSignal(),
     );
   }
@@ -441,8 +461,13 @@ function wordOf(outcome: number): 'acknowledged' | 'unknown' | 'refused' {
   return isRetryable(outcome) ? 'unknown' : 'refused';
 }
 
-/** Blocks of a minute and a retention of five: a run sees flushes, merges and expiry. */
-function shortNamespace(name: string, more: Partial<Namespace['options']>): Namespace {
+/** Blocks of a minute and a retention of five when not given: a run sees flushes, merges and expiry. */
+export function shortNamespace(
+  name: string,
+  more: Partial<Namespace['options']>,
+  keptMillis: number = retentionMillis,
+  pastMillis: number = bufferPastMillis,
+): Namespace {
   const { options } = namespaceOf(name, more);
   return {
     name,
@@ -451,28 +476,13 @@ function shortNamespace(name: string, more: Partial<Namespace['options']>): Name
       repairEnabled: more.repairEnabled ?? true,
       retentionOptions: {
         ...options.retentionOptions,
-        retentionPeriodNanos: BigInt(retentionMillis) * nanosPerMilli,
+        retentionPeriodNanos: BigInt(keptMillis) * nanosPerMilli,
         blockSizeNanos: BigInt(blockMillis) * nanosPerMilli,
-        bufferPastNanos: BigInt(bufferPastMillis) * nanosPerMilli,
+        bufferPastNanos: BigInt(pastMillis) * nanosPerMilli,
         bufferFutureNanos: BigInt(bufferPastMillis) * nanosPerMilli,
       },
       indexOptions: { enabled: true, blockSizeNanos: BigInt(blockMillis) * nanosPerMilli },
     },
-  };
-}
-
-/** Windows of all series in blocks of a minute. */
-function aggregatedNamespace(): Namespace {
-  const resolutionNanos = BigInt(windowMillis) * nanosPerMilli;
-  const attributes = { resolutionNanos, downsampleOptions: { all: true } };
-  const made = shortNamespace(windowsNamespace, {
-    aggregations: [{ aggregated: true, attributes }],
-  });
-  const { retentionOptions } = made.options;
-  const retentionPeriodNanos = BigInt(windowsRetentionMillis) * nanosPerMilli;
-  return {
-    ...made,
-    options: { ...made.options, retentionOptions: { ...retentionOptions, retentionPeriodNanos } },
   };
 }
 

@@ -2,13 +2,13 @@
  * Whether the replicas of a shard have the same rows: series, times and values. A majority read is
  * right without that; it is what comparing replicas is for.
  */
+import { isOfWindows } from '#cluster/namespaces/samples.ts';
 import type { Placement } from '#cluster/placement/placement.ts';
 import { samplesOf } from '#node/storage/database_testing.ts';
 import type { SimulatedCluster } from './cluster.ts';
 import type { SimulatedNode } from './world.ts';
 import { requestSignal } from './request_signal.ts';
-import { textOf, windowsOf } from './windows/rows.ts';
-import { windowsNamespace } from './windows/shape.ts';
+import { floatsOf, textOf, windowsOf } from './windows/rows.ts';
 
 const nanosPerMilli = 1_000_000n;
 
@@ -65,15 +65,18 @@ async function replicaOf(
     },
     requestSignal(),
   );
-  if (namespace === windowsNamespace) {
-    return new Map(
-      [...windowsOf(response.bundle)].map(([series, windows]) => [
-        series,
-        new Map(
-          [...windows].map(([millis, seen]) => [BigInt(millis) * nanosPerMilli, textOf(seen)]),
-        ),
-      ]),
-    );
+  if (isOfWindows(cluster.namespaces().get(namespace)!)) {
+    const rows = new Map<string, Map<bigint, number | string>>(floatsOf(response.bundle));
+    for (const [series, windows] of windowsOf(response.bundle)) {
+      const texts = [...windows].map(
+        ([millis, seen]) => [BigInt(millis) * nanosPerMilli, textOf(seen)] as const,
+      );
+      rows.set(series, new Map([...(rows.get(series) ?? []), ...texts]));
+    }
+    // Chunks may have some that expire, or that have not come everywhere.
+    const isKept = ([nanos]: readonly [bigint, unknown]): boolean =>
+      nanos >= BigInt(fromMillis) * nanosPerMilli && nanos < BigInt(toMillis) * nanosPerMilli;
+    return new Map([...rows].map(([series, some]) => [series, new Map([...some].filter(isKept))]));
   }
   return new Map([...samplesOf(response)].map(([series, rows]) => [series, new Map(rows)]));
 }

@@ -92,8 +92,11 @@ export class History {
     this.#everDeleted.push(deleted);
   }
 
-  /** Writes of the rows of a time, both ends inclusive, in the order of time, by series. */
-  *rowsIn(fromMillis: number, toMillis: number): Iterable<[series: string, Written[][]]> {
+  /** Writes of the rows of a stretch, both ends inclusive, in the order of their times, by series. */
+  *rowsIn(
+    fromMillis: number,
+    toMillis: number,
+  ): Iterable<[series: string, rows: (readonly [timeMillis: number, writes: Written[]])[]]> {
     for (const [series, stretches] of this.#series) {
       const found: [number, Written[]][] = [];
       const last = Math.floor(toMillis / stretchMillis);
@@ -102,8 +105,7 @@ export class History {
           if (millis >= fromMillis && millis <= toMillis) found.push([millis, writes]);
         }
       }
-      const rows = found.sort(([a], [b]) => a - b).map(([, writes]) => writes);
-      if (rows.length > 0) yield [series, rows];
+      if (found.length > 0) yield [series, found.sort(([a], [b]) => a - b)];
     }
   }
 
@@ -149,13 +151,13 @@ export class History {
     for (const [millis, value] of rows) {
       if (millis < fromMillis || millis > toMillis) continue;
       const writes = stretches?.get(Math.floor(millis / stretchMillis))?.get(millis);
-      if (writes?.some((each) => each.value === value) !== true) {
+      if (writes?.some((each) => Object.is(each.value, value)) !== true) {
         problems.push(`${what}: ${series} @ ${millis} = ${value} was never written`);
         continue;
       }
       const deletions = deletionsAt(among, millis);
       if (deletions.length === 0) continue;
-      const those = writes.filter((each) => each.value === value);
+      const those = writes.filter((each) => Object.is(each.value, value));
       const deletionOf = (written: Written): Deleted | undefined =>
         deletions.find((each) => isGone(written, each, startedMillis));
       if (!those.every((each) => deletionOf(each) !== undefined)) continue;
@@ -207,8 +209,8 @@ export class History {
           problems.push(`${row()} ${last.value} is missing, ${acknowledgementOf(last)}`);
           continue;
         }
-        if (writes.length === 1 && last.value === value) continue;
-        const ofValue = writes.filter((each) => each.value === value);
+        if (writes.length === 1 && Object.is(last.value, value)) continue;
+        const ofValue = writes.filter((each) => Object.is(each.value, value));
         const winner = standing.find((each) => ofValue.every((other) => beats(each, other)));
         if (winner === undefined) continue;
         problems.push(
@@ -217,6 +219,25 @@ export class History {
       }
     }
   }
+}
+
+/** Writes of the rows of a stretch in any of the namespaces, both ends inclusive, by series and time. */
+export function rowsOfAll(
+  histories: readonly History[],
+  fromMillis: number,
+  toMillis: number,
+): ReadonlyMap<string, ReadonlyMap<number, readonly Written[]>> {
+  const all = new Map<string, Map<number, readonly Written[]>>();
+  for (const history of histories) {
+    for (const [series, rows] of history.rowsIn(fromMillis, toMillis)) {
+      const known = all.get(series) ?? new Map<number, readonly Written[]>();
+      all.set(series, known);
+      for (const [millis, writes] of rows) {
+        known.set(millis, [...(known.get(millis) ?? []), ...writes]);
+      }
+    }
+  }
+  return all;
 }
 
 const none: readonly Deleted[] = [];

@@ -47,6 +47,9 @@ const watchLostMillis = 15_000;
 /** A client whose connection has ended looks so often whether the store is there again. */
 const reconnectMillis = 50;
 
+/** A watch that hears nothing looks again whether it does. */
+const heldMillis = 200;
+
 export class SimulatedKv implements Kv {
   readonly weather: KvWeather = { ...fairKvWeather };
   /** Of its process. */
@@ -104,9 +107,9 @@ export class SimulatedKv implements Kv {
     const clock = this.#process.env.clock;
     for await (const batch of this.#batches(prefix, fromRevision, signal)) {
       let cutSince = Number.POSITIVE_INFINITY;
-      do {
-        const millis = this.#random.below(this.weather.watchLagMillisMax + 1);
-        await clock.sleep(millis, signal).catch(() => {});
+      for (let isHeld = false; ; isHeld = true) {
+        const lagMillis = this.#random.below(this.weather.watchLagMillisMax + 1);
+        await clock.sleep(isHeld ? heldMillis : lagMillis, signal).catch(() => {});
         if (signal.aborted) return;
         const now = clock.monotonicMillis();
         if (!this.weather.isCut) cutSince = Number.POSITIVE_INFINITY;
@@ -114,7 +117,8 @@ export class SimulatedKv implements Kv {
         if (now - cutSince > watchLostMillis) {
           throw new TsdbError('UNAVAILABLE', 'the watch of the key-value store was lost');
         }
-      } while (this.weather.isCut || this.weather.heldWatches?.test(prefix) === true);
+        if (!this.weather.isCut && this.weather.heldWatches?.test(prefix) !== true) break;
+      }
       yield batch;
     }
   }

@@ -24,6 +24,7 @@ import type { SimulatedRow } from './series.ts';
 import type { SimulatedCoordinator } from './world.ts';
 import { requestSignal } from './request_signal.ts';
 import { WindowChecks } from './windows/checks.ts';
+import { aggregatedNamespace, usualWindows } from './windows/shape.ts';
 
 const writeMillis = 100;
 const readMillis = 200;
@@ -138,11 +139,11 @@ class Run {
       numShards: 4,
       isOfFormerRelease: isOld,
       writesTypedRows: !hasWindows,
-      hasWindows,
+      beside: hasWindows ? [aggregatedNamespace(usualWindows)] : [],
       options: { coldWritesEnabled: hasWindows },
     });
     this.#lateMillisMax = hasWindows ? lateForWindowsMillisMax : bufferPastMillis - 5_000;
-    const windows = hasWindows ? new WindowChecks(cluster) : null;
+    const windows = hasWindows ? new WindowChecks(cluster, usualWindows) : null;
     if (windows !== null) this.#every(blockMillis / 6, async () => windows.note());
     this.#every(writeMillis, () => this.#write());
     this.#every(readMillis, () => this.#read());

@@ -1,5 +1,6 @@
 /** The series of a simulation as a session takes them: metrics `m{s="…"}`. */
 import type { SeriesTable, SessionRows, SessionTypedRows } from '#cluster/session/types.ts';
+import { staleBits } from '#engine/typed/histogram.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
@@ -9,6 +10,7 @@ import { messageColumns, messageOf } from '#node/storage/typed_rows_testing.ts';
 export interface SimulatedRow {
   readonly series: number;
   readonly timeMillis: number;
+  /** NaN is a stale marker. */
   readonly value: number;
 }
 
@@ -42,7 +44,7 @@ export class SimulatedSeries implements SeriesTable {
       mayBeRefused: false,
       timestamps: BigInt64Array.from(rows, ({ timeMillis }) => BigInt(timeMillis)),
       timeUnitNanos: 1_000_000,
-      values: Float64Array.from(rows, ({ value }) => value),
+      values: valuesOf(rows),
     };
   }
 
@@ -67,6 +69,10 @@ export class SimulatedSeries implements SeriesTable {
     return this.#tags[slot]!;
   }
 
+  borrowTags(slot: number): Uint8Array {
+    return this.tags(slot);
+  }
+
   idScheme(): number {
     return idSchemeCode.quoted;
   }
@@ -74,4 +80,11 @@ export class SimulatedSeries implements SeriesTable {
   explicitId(): Uint8Array {
     return new Uint8Array(0);
   }
+}
+
+function valuesOf(rows: readonly SimulatedRow[]): Float64Array {
+  const values = Float64Array.from(rows, ({ value }) => value);
+  const bits = new BigUint64Array(values.buffer);
+  for (const [at, { value }] of rows.entries()) if (Number.isNaN(value)) bits[at] = staleBits;
+  return values;
 }

@@ -43,13 +43,7 @@ const startMillis = 1_700_000_000_000;
 const memoryBytesMax = 24 << 20;
 const port = 9000;
 /** Blocks of a minute are compared every few seconds. */
-const repair: RepairOptions = {
-  enabled: true,
-  type: 'default',
-  strategy: 'full_sweep',
-  throttleMillis: 5_000,
-  checkIntervalMillis: 5_000,
-};
+const repairMillis = 5_000;
 /** A process that has ended by itself, or was killed, is started again after so long at most. */
 const restartMillisMax = 4_000;
 
@@ -106,6 +100,8 @@ export interface SimulatedCoordinator {
 
 export class World {
   readonly seed: number;
+  /** Unix milliseconds when the simulation began. */
+  readonly startMillis: number = startMillis;
   readonly time: SimulatedTime = new SimulatedTime();
   readonly network: SimulatedNetwork;
   readonly kvStore: KeyValueStore;
@@ -117,9 +113,13 @@ export class World {
   traceHash = 0;
   /** Told of what happens, in words. */
   onTrace: (line: string) => void = () => {};
+  /** Called with each coordinator that has been started. */
+  onCoordinator: (coordinator: SimulatedCoordinator) => void = () => {};
   /** What processes logged, by message. */
   readonly logged: Map<string, number> = new Map();
   readonly #random: SeededRandom;
+  /** How often nodes look for what to compare with others. */
+  repairMillis: number = repairMillis;
 
   constructor(seed: number) {
     this.seed = seed;
@@ -240,6 +240,7 @@ export class World {
     const clockError = new WrongClock(this.time);
     const coordinator = { id, clockError, boots: 0, ...this.#coordinatorProcess(id, clockError) };
     this.coordinators.push(coordinator);
+    this.onCoordinator(coordinator);
     return coordinator;
   }
 
@@ -248,6 +249,7 @@ export class World {
     coordinator.process.kill();
     coordinator.boots += 1;
     Object.assign(coordinator, this.#coordinatorProcess(coordinator.id, coordinator.clockError));
+    this.onCoordinator(coordinator);
   }
 
   infoOf({ id, isolationGroup }: SimulatedNode): object {
@@ -261,7 +263,7 @@ export class World {
   ): Pick<SimulatedCoordinator, 'process' | 'kv' | 'topology' | 'session' | 'admin' | 'nodeOf'> {
     const process = new SimulatedProcess(id, this.#worldFor(id), clockError, null);
     const { env } = process;
-    const log = this.#logOf(id);
+    const log = this.logOf(id);
     const kv = new SimulatedKv(process, this.randomFor(`${id} kv`), this.kvStore);
     const cluster = clusterName;
     const topology = new Topology({ kv, cluster, env, log }).start();
@@ -294,7 +296,7 @@ export class World {
     });
     node.process = process;
     this.trace(`${id} starts`);
-    const log = this.#logOf(id);
+    const log = this.logOf(id);
     const { env } = process;
     const kv = new SimulatedKv(process, this.randomFor(`${name} kv`), this.kvStore);
     const cluster = clusterName;
@@ -323,7 +325,7 @@ export class World {
       },
       limits: { outstandingWritesMax: 0, outstandingReadsMax: 0, newSeriesPerSecondMax: 0 },
       tickMillis: 10_000,
-      repair,
+      repair: this.#repair,
       nodeServiceOf: (instance) => connections.nodeOf(instance),
       onFatal: (error) => this.#onFatal(process, error),
     });
@@ -336,6 +338,17 @@ export class World {
       },
       (error: unknown) => this.#onFatal(process, error),
     );
+  }
+
+  get #repair(): RepairOptions {
+    const { repairMillis: millis } = this;
+    return {
+      enabled: true,
+      type: 'default',
+      strategy: 'full_sweep',
+      throttleMillis: millis,
+      checkIntervalMillis: millis,
+    };
   }
 
   /** A process that cannot go on ends and is started again; a broken invariant is a defect. */
@@ -387,7 +400,8 @@ export class World {
     return { time: this.time, random: this.randomFor(`${name} random`), startMillis };
   }
 
-  #logOf(id: string): Log {
+  /** Into the trace. */
+  logOf(id: string): Log {
     const say =
       (level: string) =>
       (fields: object, message: string): void => {

@@ -29,8 +29,9 @@ function found(fault: PlantedFault, runs: string, size: string): string | null {
       readFileSync(path, 'utf8'),
     );
     writeFileSync(path, planted);
+    const of = fault.isOfResolutions === true ? 'resolutions' : 'cluster';
     const script = join(copy, 'test', 'sim', 'cluster', 'planted', 'look.ts');
-    const { stdout, stderr } = spawnSync(process.execPath, [script, runs, size], {
+    const { stdout, stderr } = spawnSync(process.execPath, [script, runs, size, of], {
       cwd: copy,
       encoding: 'utf8',
     });

@@ -1,17 +1,19 @@
 /**
  * Looks for anything wrong with the product as it stands in this folder: stories first, then random
- * runs. Prints one line of JSON: `{"found": WHAT}`, null when nothing was found.
+ * runs, or runs with several resolutions alone. Prints one line of JSON: `{"found": WHAT}`, null when nothing was found.
  */
 import { messageOf } from '#lib/errors.ts';
 import { mendedFeatures, openStories } from '../open.ts';
 import { runCluster } from '../run.ts';
+import { runResolutions } from '../../resolutions/run.ts';
 import { stories, tellStory } from '../stories/stories.ts';
 
-const [runs, size] = process.argv.slice(2).map(Number) as [number, number];
+const [runs, size] = process.argv.slice(2, 4).map(Number) as [number, number];
+const isOfResolutions = process.argv[4] === 'resolutions';
 
 async function look(): Promise<string | null> {
   const open = new Set(openStories().map(({ name }) => name));
-  for (const story of stories) {
+  for (const story of isOfResolutions ? [] : stories) {
     if (open.has(story.name)) continue;
     const { problem } = await tellStory(story, null);
     if (problem !== null) return `story ${story.name}`;
@@ -19,7 +21,8 @@ async function look(): Promise<string | null> {
   const features = mendedFeatures();
   for (let seed = 1; seed <= runs; seed += 1) {
     try {
-      await runCluster({ seed, size, features, onTrace: null });
+      const run = { seed, size, onTrace: null };
+      await (isOfResolutions ? runResolutions(run) : runCluster({ ...run, features }));
     } catch (error) {
       return `run ${seed}: ${messageOf(error).split('\n')[0]}`;
     }

@@ -12,9 +12,61 @@ export interface PlantedFault {
   readonly wrong: string;
   /** What has to go with it in the same file, since either alone does. */
   readonly beside?: readonly { readonly right: string; readonly wrong: string }[];
+  /** Runs of test/sim/resolutions look for it, without stories. */
+  readonly isOfResolutions?: true;
 }
 
 export const plantedFaults: readonly PlantedFault[] = [
+  {
+    name: 'windows-by-the-rules-of-their-end',
+    file: 'cluster/aggregation_rules/sets/kept_windows.ts',
+    right: '      return (windows + 1n) * resolutionNanos;',
+    wrong: '      return windows * resolutionNanos;',
+    isOfResolutions: true,
+  },
+  {
+    name: 'rollups-without-dropped-rows',
+    file: 'cluster/rollups/parts/rows.ts',
+    right: '    if (dropped !== undefined && isReady(dropped)) {',
+    wrong: '    if (dropped !== undefined && !isReady(dropped)) {',
+    isOfResolutions: true,
+  },
+  {
+    name: 'rollups-that-are-final-before-late-rows',
+    file: 'cluster/rollups/policy_rollups.ts',
+    right: '    const settleNanos = moment.bufferPastNanos + lateness;',
+    wrong: '    const settleNanos = lateness;',
+    isOfResolutions: true,
+  },
+  {
+    name: 'rollups-that-begin-anew-with-each-leader',
+    file: 'cluster/rollups/policy_rollups.ts',
+    right: '    } else if (stored !== null) endNanos = stored;',
+    wrong: '    }',
+    isOfResolutions: true,
+  },
+  {
+    name: 'windows-without-dropped-rows',
+    file: 'node/storage/aggregation/aggregator.ts',
+    right: 'hasRowsOf(dropped, slice.shard, range) ? [dropped] : [];',
+    wrong: 'hasRowsOf(dropped, slice.shard, range) ? [] : [];',
+    isOfResolutions: true,
+  },
+  {
+    name: 'series-that-are-looked-for-in-samples-alone',
+    file: 'coordinator/select/fanout.ts',
+    right:
+      '      sources.push(new ThroughoutSource(this.#setup, samples, this.#timeline(), recentRows));',
+    wrong: '      sources.push(new ThroughoutSource(this.#setup, samples, null, recentRows));',
+    isOfResolutions: true,
+  },
+  {
+    name: 'rows-by-the-rules-of-now',
+    file: 'coordinator/ingest/dropped_rows.ts',
+    right: '          : earlier.of(slot, timestamps[row]! * unit);',
+    wrong: '          : this.#placeNow(era, slot, generations[row]!, series);',
+    isOfResolutions: true,
+  },
   {
     name: 'writers-that-know-fewer-namespaces',
     file: 'node/storage/namespace/sample_namespaces.ts',

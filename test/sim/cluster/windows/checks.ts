@@ -4,13 +4,15 @@
  */
 import type { FetchResult } from '#cluster/session/types.ts';
 import { foldTwin } from '#engine/aggregation/fold_twin.ts';
+import { staleBits } from '#engine/typed/histogram.ts';
 import { bitsOfDouble } from '#engine/typed/typed_value.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { samplesOfBundle } from '#node/storage/database_testing.ts';
+import { rowsOfAll, type Written } from '../history.ts';
 import { blockMillis, namespace, retentionMillis, type SimulatedCluster } from '../cluster.ts';
 import { requestSignal } from '../request_signal.ts';
 import { type Seen, seenOf, textOf, type WindowsBySeries, windowsOf } from './rows.ts';
-import { windowMillis, windowsNamespace } from './shape.ts';
+import type { WindowsShape } from './shape.ts';
 
 /** Rows of this age come no more, and expire later. */
 const notedAgeMillis = 120_000;
@@ -21,8 +23,19 @@ const notedAgeMillis = 120_000;
 const rightMillisMax = 210_000;
 /** Until filesets are without what was deleted, and windows are made again. */
 const remadeMillis = 100_000;
+/** Windows this near to the end of their retention may be gone. */
+const expiryMarginMillis = 30_000;
 const nanosPerMilli = 1_000_000n;
-const windowNanos = BigInt(windowMillis) * nanosPerMilli;
+
+/** What windows are made of, and which of them there are to be. */
+export interface WindowRows {
+  /** Namespaces of the rows. */
+  readonly namespaces: readonly string[];
+  /** Whether a series is to have the window that ends then. */
+  keeps(series: string, endMillis: number): boolean;
+}
+
+const ofSamples: WindowRows = { namespaces: [namespace], keeps: () => true };
 
 /** What a window must have, of rows that are no longer there. */
 interface Noted {
@@ -36,44 +49,74 @@ interface Noted {
 
 export class WindowChecks {
   readonly #cluster: SimulatedCluster;
-  readonly #noted: Noted[] = [];
+  readonly #shape: WindowsShape;
+  readonly #of: WindowRows;
+  #noted: Noted[] = [];
   #notedMillis: number;
   /** By series and end: undefined where there is to be none. */
   readonly #required = new Map<string, Map<number, Seen | undefined>>();
 
-  constructor(cluster: SimulatedCluster) {
+  constructor(cluster: SimulatedCluster, shape: WindowsShape, of: WindowRows = ofSamples) {
     this.#cluster = cluster;
-    this.#notedMillis = endOf(cluster.world.wallMillis);
+    this.#shape = shape;
+    this.#of = of;
+    this.#notedMillis = this.#endOf(cluster.world.wallMillis);
+  }
+
+  /** The end of the window that a time is in. */
+  #endOf(millis: number): number {
+    const { windowMillis } = this.#shape;
+    return Math.ceil(millis / windowMillis) * windowMillis;
+  }
+
+  /** Writes of the rows of a window by series, those of one time together. */
+  #rowsUpTo(endMillis: number): ReadonlyMap<string, readonly (readonly Written[])[]> {
+    const histories = this.#of.namespaces.map((name) => this.#cluster.historyOf(name));
+    const rows = rowsOfAll(histories, endMillis - this.#shape.windowMillis + 1, endMillis);
+    return new Map([...rows].map(([series, writes]) => [series, [...writes.values()]]));
+  }
+
+  #wasDeleted(series: string, endMillis: number): boolean {
+    const fromMillis = endMillis - this.#shape.windowMillis + 1;
+    return this.#of.namespaces.some((name) =>
+      this.#cluster.historyOf(name).wasDeletedIn(series, fromMillis, endMillis),
+    );
+  }
+
+  /** Windows of before may have expired. */
+  get #keptFromMillis(): number {
+    return this.#cluster.world.wallMillis - this.#shape.retentionMillis + expiryMarginMillis;
   }
 
   /** To be called while there are rows: before they expire it is noted what their windows must have. */
   note(): void {
     const { world } = this.#cluster;
-    const history = this.#cluster.historyOf(namespace);
-    const untilMillis = endOf(world.wallMillis - notedAgeMillis) - windowMillis;
+    const { windowMillis } = this.#shape;
+    const untilMillis = this.#endOf(world.wallMillis - notedAgeMillis) - windowMillis;
     for (; this.#notedMillis < untilMillis; this.#notedMillis += windowMillis) {
       const endMillis = this.#notedMillis + windowMillis;
-      for (const [series, rows] of history.rowsIn(this.#notedMillis + 1, endMillis)) {
+      for (const [series, rows] of this.#rowsUpTo(endMillis)) {
+        const values = rows.map(rowOf);
         // Which of several values stays is held against reads of the rows themselves.
-        if (rows.some((writes) => writes.length > 1)) continue;
-        const [acknowledged, others] = [true, false].map((is) =>
-          rows.flatMap((writes) => writes.filter((one) => one.isAcknowledged === is)),
-        ) as [(typeof rows)[number], (typeof rows)[number]];
+        if (values.some((row) => row === null)) continue;
+        const numbers = values.filter((row) => row !== null && !Number.isNaN(row.value));
+        const valuesThat = (isAcknowledged: boolean): number[] =>
+          numbers.flatMap((row) => (row!.isAcknowledged === isAcknowledged ? [row!.value] : []));
+        const acknowledged = valuesThat(true);
         if (acknowledged.length === 0) continue;
-        this.#noted.push({
-          series,
-          endMillis,
-          acknowledged: acknowledged.map(({ value }) => value),
-          others: others.map(({ value }) => value),
-        });
+        this.#noted.push({ series, endMillis, acknowledged, others: valuesThat(false) });
       }
+    }
+    const from = this.#keptFromMillis;
+    if ((this.#noted[0]?.endMillis ?? from) < from - blockMillis) {
+      this.#noted = this.#noted.filter(({ endMillis }) => endMillis >= from);
     }
   }
 
   /** Waits until the windows are right; nothing may be written any more. The run fails when they are not. */
   async settle(): Promise<void> {
     const { world } = this.#cluster;
-    const stoppedMillis = endOf(world.wallMillis) - windowMillis;
+    const stoppedMillis = this.#endOf(world.wallMillis) - this.#shape.windowMillis;
     const endMillis = world.time.nowMillis + rightMillisMax;
     for (;;) {
       const problem = await this.#problem(stoppedMillis);
@@ -87,14 +130,20 @@ export class WindowChecks {
   async checkNoted(): Promise<void> {
     const found = await this.#windows();
     if (found === null) return this.#cluster.fail('windows cannot be read');
-    const history = this.#cluster.historyOf(namespace);
+    const from = this.#keptFromMillis;
     for (const noted of this.#noted) {
       const { series, endMillis } = noted;
-      if (history.wasDeletedIn(series, endMillis - windowMillis + 1, endMillis)) continue;
+      if (endMillis < from || this.#wasDeleted(series, endMillis)) continue;
+      if (!this.#of.keeps(series, endMillis)) {
+        // Rollups have rows of their own there.
+        if (found.get(series)?.get(endMillis) === undefined) continue;
+        this.#cluster.fail(`${this.#name(series, endMillis)} is there, which no rule keeps`);
+        continue;
+      }
       this.#cluster.note('windows checked after their rows');
       const problem = problemOf(noted, found.get(series)?.get(endMillis));
       if (problem === null) continue;
-      this.#cluster.fail(`window of ${series} up to ${endMillis} ${problem}`);
+      this.#cluster.fail(`${this.#name(series, endMillis)} ${problem}`);
     }
   }
 
@@ -109,7 +158,7 @@ export class WindowChecks {
         const actual = windows.get(series)?.get(endMillis);
         if (textOf(expected) === textOf(actual)) continue;
         if (this.#mayDiffer(series, endMillis, expected, actual)) continue;
-        return `${series} up to ${endMillis} is ${textOf(actual)}, its rows come to ${textOf(expected)}`;
+        return `${this.#name(series, endMillis)} is ${textOf(actual)}, its rows come to ${textOf(expected)}`;
       }
     }
     this.#cluster.note('windows checked', checked);
@@ -126,11 +175,8 @@ export class WindowChecks {
     expected: Seen | undefined,
     actual: Seen | undefined,
   ): boolean {
-    const history = this.#cluster.historyOf(namespace);
-    const [found] = [...history.rowsIn(endMillis - windowMillis + 1, endMillis)].filter(
-      ([name]) => name === series,
-    );
-    const unknown = (found?.[1] ?? []).flat().filter((written) => !written.isAcknowledged);
+    const rows = this.#rowsUpTo(endMillis).get(series) ?? [];
+    const unknown = rows.flat().filter((written) => !written.isAcknowledged);
     const more = (actual?.count ?? 0) - (expected?.count ?? 0);
     if (more < 0 || unknown.length === 0 || more > unknown.length) return false;
     this.#cluster.note('windows with rows that were never acknowledged');
@@ -140,45 +186,66 @@ export class WindowChecks {
 
   /** What windows are to be, as long as their rows are there; what was known last stays so when these are past retention. */
   #require(rows: WindowsBySeries, windows: WindowsBySeries, stoppedMillis: number): void {
+    const { windowMillis } = this.#shape;
     const fromMillis = this.#cluster.keptMillis(namespace).fromMillis + windowMillis;
-    const history = this.#cluster.historyOf(namespace);
+    const expiredMillis = this.#keptFromMillis;
     for (const series of new Set([...rows.keys(), ...windows.keys()])) {
       const [ofRows, found] = [rows.get(series), windows.get(series)];
       const required = this.#required.get(series) ?? new Map<number, Seen | undefined>();
       this.#required.set(series, required);
       const ends = [ofRows, found, required].flatMap((some) => [...(some?.keys() ?? [])]);
       for (const endMillis of new Set(ends)) {
-        if (endMillis <= fromMillis || endMillis > stoppedMillis) continue;
-        // What is deleted when rows are about to expire finds their slice frozen.
-        const isLate = endMillis < stoppedMillis - retentionMillis + blockMillis + remadeMillis;
-        if (isLate && history.wasDeletedIn(series, endMillis - windowMillis + 1, endMillis)) {
+        if (endMillis < expiredMillis) {
           required.delete(endMillis);
           continue;
         }
-        required.set(endMillis, ofRows?.get(endMillis));
+        if (endMillis <= fromMillis || endMillis > stoppedMillis) continue;
+        // What is deleted when rows are about to expire finds their slice frozen.
+        const isLate = endMillis < stoppedMillis - retentionMillis + blockMillis + remadeMillis;
+        if (isLate && this.#wasDeleted(series, endMillis)) {
+          required.delete(endMillis);
+          continue;
+        }
+        required.set(
+          endMillis,
+          this.#of.keeps(series, endMillis) ? ofRows?.get(endMillis) : undefined,
+        );
       }
     }
   }
 
   async #rows(): Promise<WindowsBySeries | null> {
-    const result = await this.#fetch(namespace, this.#cluster.world.wallMillis - retentionMillis);
-    if (result === null) return null;
-    return new Map(
-      [...samplesOfBundle(result.bundle)].map(([series, samples]) => [
-        series,
-        seenOf(
-          foldTwin(
-            samples.map(([nanos, value]) => ({ nanos, bits: bitsOfDouble(value) })),
-            windowNanos,
-          ),
-        ),
-      ]),
-    );
+    const bitsOf = new Map<string, Map<bigint, bigint>>();
+    for (const name of this.#of.namespaces) {
+      const result = await this.#fetch(name, this.#cluster.world.wallMillis - retentionMillis);
+      if (result === null) return null;
+      for (const [series, samples] of samplesOfBundle(result.bundle)) {
+        const bits = bitsOf.get(series) ?? new Map<bigint, bigint>();
+        bitsOf.set(series, bits);
+        for (const [nanos, value] of samples) {
+          bits.set(nanos, Number.isNaN(value) ? staleBits : bitsOfDouble(value));
+        }
+      }
+    }
+    const windowNanos = BigInt(this.#shape.windowMillis) * nanosPerMilli;
+    const folded = [...bitsOf].map(([series, rows]) => {
+      const sorted = [...rows].sort(([a], [b]) => (a < b ? -1 : 1));
+      const twin = foldTwin(
+        sorted.map(([nanos, bits]) => ({ nanos, bits })),
+        windowNanos,
+      );
+      return [series, seenOf(twin)] as const;
+    });
+    return new Map(folded);
   }
 
   async #windows(): Promise<WindowsBySeries | null> {
-    const result = await this.#fetch(windowsNamespace, 0);
+    const result = await this.#fetch(this.#shape.namespace, 0);
     return result === null ? null : windowsOf(result.bundle);
+  }
+
+  #name(series: string, endMillis: number): string {
+    return `window of ${series} up to ${endMillis} of ${this.#shape.namespace}`;
   }
 
   /** Null when no majority answers. */
@@ -207,9 +274,13 @@ export class WindowChecks {
   }
 }
 
-/** The end of the window that a time is in. */
-function endOf(millis: number): number {
-  return Math.ceil(millis / windowMillis) * windowMillis;
+/** The row that writes of one time come to; null when it may be one of several. */
+function rowOf(
+  writes: readonly Written[],
+): { readonly value: number; readonly isAcknowledged: boolean } | null {
+  const [{ value }] = writes as [Written];
+  if (writes.some((each) => !Object.is(each.value, value))) return null;
+  return { value, isAcknowledged: writes.some((each) => each.isAcknowledged) };
 }
 
 function problemOf({ acknowledged, others }: Noted, found: Seen | undefined): string | null {

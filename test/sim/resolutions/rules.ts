@@ -1,0 +1,95 @@
+/** Rules of a run: others each time, of series by the last digit of their number; and what stored ones say. */
+import {
+  noRuleSets,
+  RulesOverTime,
+  RuleSetsOverTime,
+} from '#cluster/aggregation_rules/sets/over_time.ts';
+import { ruleSetOfItem } from '#cluster/aggregation_rules/sets/store.ts';
+import { KeptWindows } from '#cluster/aggregation_rules/sets/kept_windows.ts';
+import { ruleSetsPrefix } from '#cluster/kv/keys.ts';
+import type { KeyValue } from '#cluster/kv/kv.ts';
+import { encodeTags, type Tags } from '#lib/tags.ts';
+import type { SeededRandom } from '#test/seeded_random.ts';
+import { clusterName, type World } from '../cluster/world.ts';
+import type { WindowsShape } from '../cluster/windows/shape.ts';
+import { policyOf, resolutions } from './shape.ts';
+
+export const ruleSet = 'default';
+const digits = Array.from({ length: 10 }, (_, digit) => digit);
+const nanosPerMilli = 1_000_000n;
+
+/** A file of rules, as `tsdbctl aggregation-rules apply` takes it. */
+export function randomRules(random: SeededRandom): object {
+  const some = (of: number): string => {
+    const chosen = digits.filter(() => random.below(of) === 0);
+    return `s:*[${chosen.length === 0 ? random.below(10) : chosen.join('')}]`;
+  };
+  const policies = (): object[] => [policyOf(random.pick(resolutions))];
+  const mappingRules: object[] = [];
+  if (random.below(3) > 0) {
+    mappingRules.push({ name: 'chosen', filter: some(2), storagePolicies: policies() });
+  }
+  if (random.below(2) > 0) mappingRules.push({ name: 'dropped', filter: some(3), drop: true });
+  const rollupRules: object[] = [];
+  for (const name of ['one', 'two']) {
+    if (random.below(3) === 0) continue;
+    const aggregations = ['Count', 'Sum', 'Max'];
+    const rollup = { metricName: `rollup_${name}`, excludeBy: ['s'], aggregations };
+    const storagePolicies = policies();
+    rollupRules.push({ name, filter: some(2), transforms: [{ rollup }], storagePolicies });
+  }
+  return { mappingRules, rollupRules };
+}
+
+/** Rules as they are stored, which are asked for far more often than they change. */
+export class StoredRules {
+  readonly #world: World;
+  #item: KeyValue | null = null;
+  #sets: RuleSetsOverTime = noRuleSets;
+  /** What was asked for once. */
+  readonly #kept = new Map<string, boolean>();
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  get sets(): RuleSetsOverTime {
+    const item = this.#world.kvStore.get(`${ruleSetsPrefix(clusterName)}${ruleSet}`);
+    if (item !== this.#item && item !== null) {
+      this.#item = item;
+      this.#sets = new RuleSetsOverTime(
+        new Map([[ruleSet, new RulesOverTime(ruleSetOfItem(item))]]),
+      );
+      this.#kept.clear();
+    }
+    return this.#sets;
+  }
+
+  /** Whether rules keep the window of a series that ends then. */
+  keepsWindow(
+    { namespace, windowMillis, retentionMillis, takesAll }: WindowsShape,
+    series: string,
+    endMillis: number,
+  ): boolean {
+    const { sets } = this;
+    const key = `${namespace} ${series} ${endMillis}`;
+    let kept = this.#kept.get(key);
+    if (kept !== undefined) return kept;
+    const resolutionNanos = BigInt(windowMillis) * nanosPerMilli;
+    const retentionNanos = BigInt(retentionMillis) * nanosPerMilli;
+    const target = { resolutionNanos, takesAll, policy: { resolutionNanos, retentionNanos } };
+    const startNanos = BigInt(endMillis) * nanosPerMilli;
+    const range = { startNanos, endNanos: startNanos + 1n };
+    kept = new KeptWindows(sets, target, range).of(encodeTags(tagsOfSeries(series))).length > 0;
+    this.#kept.set(key, kept);
+    return kept;
+  }
+}
+
+/** As `seriesName` names it. */
+export function tagsOfSeries(name: string): Tags {
+  return name.split(',').map((tag) => {
+    const [tagName, value] = tag.split('=') as [string, string];
+    return { name: tagName, value };
+  });
+}
