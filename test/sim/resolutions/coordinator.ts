@@ -13,6 +13,7 @@ import { rollupMetrics } from '#cluster/rollups/metrics.ts';
 import { Rollups } from '#cluster/rollups/rollups.ts';
 import { shareOfCoordinators } from '#cluster/rollups/share.ts';
 import { DroppedRows } from '#coordinator/ingest/dropped_rows.ts';
+import { PromqlEngine } from '#coordinator/promql/engine.ts';
 import {
   Fanout,
   type ReadableNamespace,
@@ -36,6 +37,7 @@ export class ResolutionsCoordinator {
   readonly #topology: SimulatedCoordinator['topology'];
   readonly rules: RulesFollower;
   readonly storage: Fanout;
+  readonly engine: PromqlEngine;
   readonly #dropped: DroppedRows;
 
   constructor({ process, kv, topology, session }: SimulatedCoordinator, log: Log) {
@@ -61,6 +63,7 @@ export class ResolutionsCoordinator {
       env.clock,
       () => this.rules.known.sets,
     );
+    this.engine = new PromqlEngine(this.storage, { clock: env.clock });
     const share = shareOfCoordinators(cluster, { placement: null, modRevision: 0 });
     void new Rollups({
       ...{ kv, cluster, env, log, topology, session },

@@ -65,6 +65,22 @@ export class StoredRules {
     return this.#sets;
   }
 
+  /** Whether the same rules hold at all times from one to another. */
+  areSame(fromMillis: number, toMillis: number): boolean {
+    const range = [fromMillis, toMillis].map((millis) => BigInt(millis) * nanosPerMilli);
+    return this.sets.all.every((set) => set.between(range[0]!, range[1]!).length < 2);
+  }
+
+  /** Whether a row of a series is kept as it came. */
+  keepsSamples(series: string, timeMillis: number): boolean {
+    const tags = tagsOfSeries(series);
+    const rules = this.sets.of(tags);
+    return (
+      rules === null ||
+      rules.at(BigInt(timeMillis) * nanosPerMilli - 1n).match(tags).drops.length === 0
+    );
+  }
+
   /** Whether rules keep the window of a series that ends then. */
   keepsWindow(
     { namespace, windowMillis, retentionMillis, takesAll }: WindowsShape,

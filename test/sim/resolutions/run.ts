@@ -25,6 +25,7 @@ import { WindowChecks } from '../cluster/windows/checks.ts';
 import { count } from '../counts.ts';
 import { ResolutionsCoordinator } from './coordinator.ts';
 import { FoundChecks } from './found_checks.ts';
+import { QueryChecks } from './query_checks.ts';
 import { RollupChecks } from './rollup_checks.ts';
 import { randomRules, ruleSet, StoredRules } from './rules.ts';
 import {
@@ -43,8 +44,11 @@ const podsMax = 10;
 const podMillisMin = 20_000;
 const podMillisMax = 400_000;
 const faultMillis = 30_000;
-const rulesMillis = 150_000;
+/** Of a run one of these. */
+const rulesMillis = [120_000, 300_000, 600_000];
 const deletionMillis = 60_000;
+/** Somebody else makes rollups then, or may. */
+const coordinatorMillis = 90_000;
 const deletedMillisMax = 20_000;
 /** Late rows that rollups still have. */
 const lateMillisMax = bufferPastMillis - 8_000;
@@ -160,10 +164,14 @@ class Run {
     });
     this.#every(rowMillis / 2, () => this.#write());
     this.#every(2_000, () => this.#read());
+    const engineOf = (of: SimulatedCoordinator) => this.#coordinators.get(of.process)!.engine;
+    const queries = new QueryChecks(cluster, rules, engineOf);
     this.#every(10_000, () => found.look(this.#coordinator(), random));
+    this.#every(10_000, () => queries.look(this.#coordinator(), random));
+    this.#every(coordinatorMillis, async () => world.killCoordinator(this.#coordinator()));
     const administration = new Administration(cluster);
     this.#every(deletionMillis, () => this.#deleteRows(administration));
-    this.#every(rulesMillis, () => this.#changeRules());
+    this.#every(random.pick(rulesMillis), () => this.#changeRules());
     const faults = new Faults(cluster, features);
     const away = this.#beAway();
     for (let fault = 0; fault < this.#size; fault += 1) {
@@ -184,6 +192,7 @@ class Run {
     for (const check of windows) await check.checkNoted();
     for (const check of rollups) await check.check(stoppedMillis - 2 * blockMillis);
     await found.check(stoppedMillis);
+    await queries.check(stoppedMillis);
     await cluster.checkEveryMajority();
   }
 
