@@ -7,12 +7,13 @@ import { RollupMarks } from '#cluster/rollups/marks.ts';
 import { shareOfCoordinators } from '#cluster/rollups/share.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Tags } from '#lib/tags.ts';
-import type { SimulatedCluster } from '../cluster/cluster.ts';
+import { retentionMillis, type SimulatedCluster } from '../cluster/cluster.ts';
 import { rowsOfAll, type Written } from '../cluster/history.ts';
 import { requestSignal } from '../cluster/request_signal.ts';
 import { clusterName } from '../cluster/world.ts';
 import { floatsOf } from '../cluster/windows/rows.ts';
 import type { WindowsShape } from '../cluster/windows/shape.ts';
+import type { ReadLog } from './read_log.ts';
 import { type StoredRules, tagsOfSeries } from './rules.ts';
 import { bufferPastMillis, rowNamespaces } from './shape.ts';
 
@@ -33,12 +34,14 @@ interface Group {
 export class RollupChecks {
   readonly #cluster: SimulatedCluster;
   readonly #rules: StoredRules;
+  readonly #reads: ReadLog;
   readonly #shape: WindowsShape;
   /** Up to where somebody said first that windows are final; null before. */
   #beginMillis: number | null = null;
 
-  constructor(cluster: SimulatedCluster, rules: StoredRules, shape: WindowsShape) {
+  constructor(cluster: SimulatedCluster, rules: StoredRules, reads: ReadLog, shape: WindowsShape) {
     this.#cluster = cluster;
+    this.#reads = reads;
     this.#rules = rules;
     this.#shape = shape;
   }
@@ -62,8 +65,8 @@ export class RollupChecks {
     }
     const stored = await this.#stored();
     if (stored === null) return this.#cluster.fail('rollups cannot be read');
-    const { windowMillis, retentionMillis } = this.#shape;
-    const kept = world.wallMillis - retentionMillis + expiryMarginMillis;
+    const { windowMillis } = this.#shape;
+    const kept = world.wallMillis - this.#shape.retentionMillis + expiryMarginMillis;
     const fromMillis = Math.max(this.#beginMillis, kept);
     const { sets } = this.#rules;
     const seen = new Set<string>();
@@ -91,6 +94,12 @@ export class RollupChecks {
       seen.add(`${series} ${endMillis}`);
       return stored.get(series)?.get(BigInt(endMillis) * nanosPerMilli);
     });
+    // Of final windows nobody could read the rows before they expired.
+    const expiryMillis = endMillis - this.#shape.windowMillis + retentionMillis;
+    if (!this.#reads.wereAnswered(endMillis + bufferPastMillis, expiryMillis)) {
+      this.#cluster.note('windows of rollups that a quorum was away from');
+      return;
+    }
     const name = this.#name(textOf(tags), endMillis);
     this.#cluster.note('windows of rollups checked');
     const most = sure.length + perhaps.length;
@@ -107,7 +116,7 @@ export class RollupChecks {
 
   /** Rows of a window by what they are rolled up to. */
   #groupsOf(sets: RuleSetsOverTime, endMillis: number): Iterable<Group> {
-    const { windowMillis, retentionMillis } = this.#shape;
+    const { windowMillis, retentionMillis: keptMillis } = this.#shape;
     const beginNanos = BigInt(endMillis - windowMillis) * nanosPerMilli;
     const groups = new Map<string, Group>();
     const { startMillis } = this.#cluster.world;
@@ -121,7 +130,7 @@ export class RollupChecks {
         const isOf = target.storagePolicies.some(
           (policy) =>
             policy.resolutionNanos === BigInt(windowMillis) * nanosPerMilli &&
-            policy.retentionNanos === BigInt(retentionMillis) * nanosPerMilli,
+            policy.retentionNanos === BigInt(keptMillis) * nanosPerMilli,
         );
         if (!isOf || output === null) continue;
         const key = textOf(output);

@@ -26,6 +26,7 @@ import { count } from '../counts.ts';
 import { ResolutionsCoordinator } from './coordinator.ts';
 import { FoundChecks } from './found_checks.ts';
 import { QueryChecks } from './query_checks.ts';
+import { ReadLog } from './read_log.ts';
 import { RollupChecks } from './rollup_checks.ts';
 import { randomRules, ruleSet, StoredRules } from './rules.ts';
 import {
@@ -118,6 +119,7 @@ class Run {
   readonly #pods = new Set<Pod>();
   /** Series and time of all rows. */
   readonly #used = new Set<string>();
+  readonly #reads = new ReadLog();
   #isOver = false;
 
   constructor(cluster: SimulatedCluster, size: number) {
@@ -152,7 +154,9 @@ class Run {
         rules.keepsWindow(shape, series, endMillis);
       return new WindowChecks(cluster, shape, { namespaces: rowNamespaces, keeps });
     });
-    const rollups = resolutions.map((shape) => new RollupChecks(cluster, rules, shape));
+    const rollups = resolutions.map(
+      (shape) => new RollupChecks(cluster, rules, this.#reads, shape),
+    );
     const found = new FoundChecks(
       cluster,
       rules,
@@ -164,6 +168,7 @@ class Run {
     });
     this.#every(rowMillis / 2, () => this.#write());
     this.#every(2_000, () => this.#read());
+    this.#every(10_000, () => this.#readAll());
     const engineOf = (of: SimulatedCoordinator) => this.#coordinators.get(of.process)!.engine;
     const queries = new QueryChecks(cluster, rules, engineOf);
     this.#every(10_000, () => found.look(this.#coordinator(), random));
@@ -288,6 +293,16 @@ class Run {
       series: random.below(4) === 0 ? null : random.below(seriesCount),
       namespace: random.pick(rowNamespaces),
     });
+  }
+
+  /** All samples that there are: where this cannot be read, nobody can make anything of it. */
+  async #readAll(): Promise<void> {
+    const cluster = this.#cluster;
+    const { fromMillis } = cluster.keptMillis(namespace);
+    const toMillis = Math.floor(cluster.world.wallMillis);
+    const read = { fromMillis, toMillis, series: null, namespace };
+    const rows = await cluster.read(this.#coordinator(), read);
+    this.#reads.note(cluster.world.wallMillis, rows !== null);
   }
 
   async #deleteRows(administration: Administration): Promise<void> {
