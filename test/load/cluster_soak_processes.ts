@@ -3,7 +3,7 @@
  * what an operator does to its placement, and whether it is whole. Who ends without being told to is
  * started again, as systemd or Kubernetes would.
  */
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -19,7 +19,9 @@ import {
   shardsAvailable,
 } from '../integration/process.ts';
 import { freePorts } from '../ports.ts';
-import { ProcessUsage } from './process_usage.ts';
+import type { ProcessUsage } from './process_usage.ts';
+import { coordinatorProgram, etcdProgram } from './etcd_and_coordinator.ts';
+import { WatchedPrograms } from './watched_programs.ts';
 
 export interface ClusterOptions {
   readonly folder: string;
@@ -38,14 +40,11 @@ export interface ClusterOptions {
 
 export const namespace = 'soak';
 const replicas = 3;
-const lookMillis = 500;
 const askTimeoutMillis = 10_000;
 /** An administrative request waits for nodes and etcd. */
 const changeTimeoutMillis = 60_000;
 const startTimeoutMillis = 120_000;
 const wholeEveryMillis = 500;
-/** How much of a log tells why a process ended. */
-const logTail = 1500;
 const movedClock = fileURLToPath(new URL('./moved_clock.mjs', import.meta.url));
 
 /** A storage node as an instance of the placement. */
@@ -62,7 +61,6 @@ export interface Member {
 
 export class SoakCluster {
   readonly #options: ClusterOptions;
-  readonly #report: (line: string) => void;
   readonly etcd: Program;
   readonly etcdFolder: string;
   readonly #etcdEndpoint: string;
@@ -70,13 +68,7 @@ export class SoakCluster {
   /** Of the coordinators. */
   readonly urls: string[] = [];
   readonly members: Member[] = [];
-  readonly usage: ProcessUsage = new ProcessUsage();
-  /** Processes that ended by themselves. */
-  readonly surprises: string[] = [];
-  /** Programs that have been told to end. */
-  readonly #down = new Set<Program>();
-  readonly #ended = new AbortController();
-  #watching: Promise<void> = Promise.resolve();
+  readonly #watched: WatchedPrograms;
   #lastNumber = 0;
   /** Sources that all run. */
   #checkout: string;
@@ -87,36 +79,32 @@ export class SoakCluster {
     report: (line: string) => void,
   ) {
     this.#options = options;
-    this.#report = report;
+    this.#watched = new WatchedPrograms(() => this.#programs(), report);
     this.#checkout = options.release ?? root;
     const { folder } = options;
     const [client, peer, ...rest] = ports as [number, number, ...number[]];
     this.#etcdEndpoint = `127.0.0.1:${client}`;
     this.etcdFolder = join(folder, 'etcd');
-    const [clientUrl, peerUrl] = [`http://127.0.0.1:${client}`, `http://127.0.0.1:${peer}`];
-    this.etcd = new Program('etcd', folder, options.etcdBinary, [
-      ...['--data-dir', this.etcdFolder],
-      ...['--listen-client-urls', clientUrl, '--advertise-client-urls', clientUrl],
-      ...['--listen-peer-urls', peerUrl, '--initial-advertise-peer-urls', peerUrl],
-      ...['--initial-cluster', `default=${peerUrl}`],
-    ]);
+    this.etcd = etcdProgram(folder, options.etcdBinary, [client, peer]);
     for (let i = 0; i < options.coordinators; i += 1) {
-      const [port, metrics] = rest.slice(2 * i) as [number, number];
+      const [port, metricsPort] = rest.slice(2 * i) as [number, number];
       const name = `coordinator-${i + 1}`;
-      const file = join(folder, `${name}.yml`);
-      writeFileSync(
-        file,
-        `coordinator:
-  listenAddress: 127.0.0.1:${port}
-  metrics: {prometheus: {listenAddress: "127.0.0.1:${metrics}"}}
-  discovery: {type: tsdb_cluster, tsdbCluster: {env: test, zone: embedded, endpoints: ["${this.#etcdEndpoint}"]}}
-  clusters: [{client: {writeConsistencyLevel: majority, readConsistencyLevel: majority}}]
-`,
+      const etcdEndpoint = this.#etcdEndpoint;
+      const checkout = this.#checkout;
+      this.coordinators.push(
+        coordinatorProgram({ name, folder, etcdEndpoint, port, metricsPort, checkout }),
       );
-      const args = ['coordinator/main.ts', '-f', file];
-      this.coordinators.push(new Program(name, folder, process.execPath, args, {}, this.#checkout));
       this.urls.push(`http://127.0.0.1:${port}`);
     }
+  }
+
+  get usage(): ProcessUsage {
+    return this.#watched.usage;
+  }
+
+  /** Processes that ended by themselves. */
+  get surprises(): readonly string[] {
+    return this.#watched.surprises;
   }
 
   static async create(
@@ -135,7 +123,7 @@ export class SoakCluster {
     for (const coordinator of this.coordinators) coordinator.start();
     const first: Member[] = [];
     for (const group of groups) first.push(await this.#startedMember(group));
-    this.#watching = this.#watch();
+    this.#watched.watch();
     for (const url of this.urls) {
       await eventually('a coordinator answers', async () => (await fetch(`${url}/health`)).ok);
     }
@@ -194,8 +182,7 @@ export class SoakCluster {
 
   /** Starts a member's process; whether it is whole is another question. */
   begin(member: Member): void {
-    member.server.program.start();
-    this.#down.delete(member.server.program);
+    this.beginProgram(member.server.program);
     member.state = 'runs';
   }
 
@@ -204,15 +191,12 @@ export class SoakCluster {
     await this.endProgram(member.server.program, signal);
   }
 
-  async endProgram(program: Program, signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): Promise<void> {
-    this.#down.add(program);
-    this.#look();
-    await program.stop(signal);
+  endProgram(program: Program, signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): Promise<void> {
+    return this.#watched.end(program, signal);
   }
 
   beginProgram(program: Program): void {
-    program.start();
-    this.#down.delete(program);
+    this.#watched.begin(program);
   }
 
   /** Stops a process where it is, as a machine that hangs; `false` lets it go on. */
@@ -399,33 +383,8 @@ export class SoakCluster {
     return [this.etcd, ...this.coordinators, ...this.members.map(({ server }) => server.program)];
   }
 
-  #look(): void {
-    this.usage.look('this process', process.pid);
-    for (const program of this.#programs()) {
-      if (program.running) this.usage.look(program.name, program.pid);
-    }
-  }
-
-  async #watch(): Promise<void> {
-    const { signal } = this.#ended;
-    while (!signal.aborted) {
-      this.#look();
-      for (const program of this.#programs()) {
-        if (program.running || this.#down.has(program)) continue;
-        const text = `${new Date().toISOString()} ${program.name} ended by itself: ${program.log().slice(-logTail)}`;
-        this.surprises.push(text);
-        this.#report(text);
-        program.start();
-      }
-      await delay(lookMillis, undefined, { signal }).catch(() => {});
-    }
-  }
-
-  async stop(): Promise<void> {
-    this.#ended.abort();
-    await this.#watching;
-    this.#look();
-    await Promise.all(this.#programs().map((program) => program.stop('SIGKILL')));
+  stop(): Promise<void> {
+    return this.#watched.stop();
   }
 }
 

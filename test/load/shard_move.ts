@@ -3,7 +3,7 @@
  * of the taker on the way: real processes, files and sockets. Bytes are counted where they pass, by a
  * proxy in front of each giver.
  */
-import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -20,10 +20,10 @@ import {
   eventually,
   namespaceReady,
   NodeServer,
-  Program,
   shardsAvailable,
 } from '../integration/process.ts';
 import { freePorts } from '../ports.ts';
+import { coordinatorProgram, etcdProgram } from './etcd_and_coordinator.ts';
 import { ProcessUsage } from './process_usage.ts';
 
 export interface ShardMoveOptions {
@@ -125,29 +125,15 @@ export async function shardMoves(
   const { folder, etcdBinary, checkout } = options;
   const [client, peer, http, metrics] = (await freePorts(4)) as [number, number, number, number];
   const endpoint = `127.0.0.1:${client}`;
-  const [clientUrl, peerUrl] = [`http://${endpoint}`, `http://127.0.0.1:${peer}`];
-  const etcd = new Program('etcd', folder, etcdBinary, [
-    ...['--data-dir', join(folder, 'etcd')],
-    ...['--listen-client-urls', clientUrl, '--advertise-client-urls', clientUrl],
-    ...['--listen-peer-urls', peerUrl, '--initial-advertise-peer-urls', peerUrl],
-    ...['--initial-cluster', `default=${peerUrl}`],
-  ]);
+  const etcd = etcdProgram(folder, etcdBinary, [client, peer]);
   const url = `http://127.0.0.1:${http}`;
-  const file = join(folder, 'coordinator.yml');
-  writeFileSync(
-    file,
-    `coordinator:
-  listenAddress: 127.0.0.1:${http}
-  metrics: {prometheus: {listenAddress: "127.0.0.1:${metrics}"}}
-  discovery: {type: tsdb_cluster, tsdbCluster: {env: test, zone: embedded, endpoints: ["${endpoint}"]}}
-  clusters: [{client: {writeConsistencyLevel: majority, readConsistencyLevel: majority}}]
-`,
-  );
-  const coordinator = new Program('coordinator', folder, process.execPath, [
-    'coordinator/main.ts',
-    '-f',
-    file,
-  ]);
+  const coordinator = coordinatorProgram({
+    name: 'coordinator',
+    folder,
+    etcdEndpoint: endpoint,
+    port: http,
+    metricsPort: metrics,
+  });
   const members: Member[] = [];
   const start = async (): Promise<Member> => {
     const id = `n${members.length + 1}`;

@@ -4,7 +4,6 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { openEtcdKv } from '#cluster/kv/etcd.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import { RollupMarks } from '#cluster/rollups/marks.ts';
@@ -19,7 +18,9 @@ import {
   shardsAvailable,
 } from '../../integration/process.ts';
 import { freePorts } from '../../ports.ts';
-import { ProcessUsage } from '../process_usage.ts';
+import { coordinatorProgram, discoveryOf, etcdProgram } from '../etcd_and_coordinator.ts';
+import type { ProcessUsage } from '../process_usage.ts';
+import { WatchedPrograms } from '../watched_programs.ts';
 import { bufferFutureMillis, bufferPastMillis, policy, rules, windowMillis } from './data.ts';
 
 const cluster = { environment: 'test', zone: 'embedded' };
@@ -28,13 +29,10 @@ const storageShards = 12;
 const aggregatorShards = 16;
 const pairs = 3;
 const placementPath = '/api/v1/services/m3aggregator/placement';
-const lookMillis = 500;
 const changeTimeoutMillis = 60_000;
 /** Of eleven processes at once, where others use the machine, too. */
 const startTimeoutMillis = 180_000;
 const statusTimeoutMillis = 2_000;
-/** How much of a log tells why a process ended. */
-const logTail = 1_500;
 
 /** An aggregator, in the placement or not. */
 export interface Aggregator {
@@ -58,7 +56,6 @@ export interface AggregatorPlacement {
 
 export class SoakCluster {
   readonly #folder: string;
-  readonly #report: (line: string) => void;
   readonly #etcdEndpoint: string;
   readonly #etcd: Program;
   readonly #coordinator: Program;
@@ -67,13 +64,7 @@ export class SoakCluster {
   /** Of the coordinator. */
   readonly url: string;
   readonly aggregators: Aggregator[] = [];
-  readonly usage: ProcessUsage = new ProcessUsage();
-  /** Processes that ended by themselves. */
-  readonly surprises: string[] = [];
-  /** Programs that have been told to end. */
-  readonly #down = new Set<Program>();
-  readonly #ended = new AbortController();
-  #watching: Promise<void> = Promise.resolve();
+  readonly #watched: WatchedPrograms;
 
   private constructor(
     folder: string,
@@ -86,8 +77,17 @@ export class SoakCluster {
     [this.#etcd, this.#etcdEndpoint] = etcd;
     [this.#coordinator, this.url] = coordinator;
     this.#nodes = nodes;
-    this.#report = report;
+    this.#watched = new WatchedPrograms(() => this.#programs(), report);
     this.#kv = openEtcdKv({ endpoints: [this.#etcdEndpoint], env: realEnv, log: silentLog });
+  }
+
+  get usage(): ProcessUsage {
+    return this.#watched.usage;
+  }
+
+  /** Processes that ended by themselves. */
+  get surprises(): readonly string[] {
+    return this.#watched.surprises;
   }
 
   static async create(
@@ -97,27 +97,11 @@ export class SoakCluster {
   ): Promise<SoakCluster> {
     mkdirSync(folder, { recursive: true });
     const ports = await freePorts(4);
-    const [client, peer, port, metrics] = ports as [number, number, number, number];
-    const [clientUrl, peerUrl] = [`http://127.0.0.1:${client}`, `http://127.0.0.1:${peer}`];
-    const etcd = new Program('etcd', folder, etcdBinary, [
-      ...['--data-dir', join(folder, 'etcd')],
-      ...['--listen-client-urls', clientUrl, '--advertise-client-urls', clientUrl],
-      ...['--listen-peer-urls', peerUrl, '--initial-advertise-peer-urls', peerUrl],
-      ...['--initial-cluster', `default=${peerUrl}`],
-    ]);
+    const [client, peer, port, metricsPort] = ports as [number, number, number, number];
+    const etcd = etcdProgram(folder, etcdBinary, [client, peer]);
     const etcdEndpoint = `127.0.0.1:${client}`;
-    const file = join(folder, 'coordinator.yml');
-    writeFileSync(
-      file,
-      `coordinator:
-  listenAddress: 127.0.0.1:${port}
-  metrics: {prometheus: {listenAddress: "127.0.0.1:${metrics}"}}
-  discovery: ${discoveryOf(etcdEndpoint)}
-  clusters: [{client: {writeConsistencyLevel: majority, readConsistencyLevel: majority}}]
-`,
-    );
-    const args = ['coordinator/main.ts', '-f', file];
-    const coordinator = new Program('coordinator', folder, process.execPath, args);
+    const name = 'coordinator';
+    const coordinator = coordinatorProgram({ name, folder, etcdEndpoint, port, metricsPort });
     const nodes: NodeServer[] = [];
     for (const group of groups) {
       const hostId = `node-${group}`;
@@ -136,14 +120,14 @@ export class SoakCluster {
 
   /** Starts all, and makes placements and namespaces; rules come later. */
   async start(): Promise<void> {
-    this.#begin(this.#etcd);
-    for (const { program } of this.#nodes) this.#begin(program);
-    this.#begin(this.#coordinator);
+    this.#watched.begin(this.#etcd);
+    for (const { program } of this.#nodes) this.#watched.begin(program);
+    this.#watched.begin(this.#coordinator);
     for (let pair = 1; pair <= pairs; pair++) {
       await this.startAggregator(`agg-a${pair}`, 'a');
       await this.startAggregator(`agg-b${pair}`, 'b');
     }
-    this.#watching = this.#watch();
+    this.#watched.watch();
     await this.#answers('coordinator', `${this.url}/health`);
     for (const { program, ports } of this.#nodes) {
       await this.#answers(program.name, `http://127.0.0.1:${ports.httpNode}/health`);
@@ -240,7 +224,7 @@ export class SoakCluster {
     ]);
     const aggregator = { id, group, program, port, httpPort, metricsPort };
     this.aggregators.push(aggregator);
-    this.#begin(program);
+    this.#watched.begin(program);
     return aggregator;
   }
 
@@ -250,16 +234,16 @@ export class SoakCluster {
   }
 
   async kill({ program }: Aggregator): Promise<void> {
-    await this.#end(program, 'SIGKILL');
+    await this.#watched.end(program, 'SIGKILL');
   }
 
   begin({ program }: Aggregator): void {
-    this.#begin(program);
+    this.#watched.begin(program);
   }
 
   /** Ends the process of one that is in no placement any more. */
   async retire(aggregator: Aggregator): Promise<void> {
-    await this.#end(aggregator.program, 'SIGTERM');
+    await this.#watched.end(aggregator.program, 'SIGTERM');
     this.aggregators.splice(this.aggregators.indexOf(aggregator), 1);
   }
 
@@ -358,17 +342,6 @@ export class SoakCluster {
     );
   }
 
-  #begin(program: Program): void {
-    program.start();
-    this.#down.delete(program);
-  }
-
-  async #end(program: Program, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
-    this.#down.add(program);
-    this.#look();
-    await program.stop(signal);
-  }
-
   #programs(): Program[] {
     return [
       this.#etcd,
@@ -378,38 +351,11 @@ export class SoakCluster {
     ];
   }
 
-  #look(): void {
-    for (const program of this.#programs()) {
-      if (program.running) this.usage.look(program.name, program.pid);
-    }
-  }
-
-  async #watch(): Promise<void> {
-    const { signal } = this.#ended;
-    while (!signal.aborted) {
-      this.#look();
-      for (const program of this.#programs()) {
-        if (program.running || this.#down.has(program)) continue;
-        const text = `${new Date().toISOString()} ${program.name} ended by itself: ${program.log().slice(-logTail)}`;
-        this.surprises.push(text);
-        this.#report(text);
-        program.start();
-      }
-      await delay(lookMillis, undefined, { signal }).catch(() => {});
-    }
-  }
-
   async stop(): Promise<void> {
-    this.#ended.abort();
-    await this.#watching;
-    this.#look();
-    await Promise.all(this.#programs().map((program) => program.stop('SIGKILL')));
+    await this.#watched.stop();
     await this.#kv[Symbol.asyncDispose]();
   }
 }
-
-const discoveryOf = (etcdEndpoint: string): string =>
-  `{type: tsdb_cluster, tsdbCluster: {env: ${cluster.environment}, zone: ${cluster.zone}, endpoints: ["${etcdEndpoint}"]}}`;
 
 function instanceOf(id: string, group: string, port: number): object {
   return {

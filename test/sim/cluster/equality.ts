@@ -11,6 +11,7 @@ import { requestSignal } from './request_signal.ts';
 import { floatsOf, textOf, windowsOf } from './windows/rows.ts';
 
 const nanosPerMilli = 1_000_000n;
+const lookMillis = 5_000;
 
 /** By series, then by Unix nanoseconds. */
 type Replica = ReadonlyMap<string, ReadonlyMap<bigint, number | string>>;
@@ -36,6 +37,18 @@ export async function replicaDifference(cluster: SimulatedCluster): Promise<stri
     }
   }
   return null;
+}
+
+/** Whoever compares replicas has some time for it; the run fails when they stay different. */
+export async function becomeEqual(cluster: SimulatedCluster, millisMax: number): Promise<void> {
+  const { time } = cluster.world;
+  const endMillis = time.nowMillis + millisMax;
+  for (;;) {
+    const difference = await replicaDifference(cluster);
+    if (difference === null) return;
+    if (time.nowMillis > endMillis) cluster.fail(`replicas stay different: ${difference}`);
+    await time.sleep(lookMillis);
+  }
 }
 
 function ownersOf({ instances }: Placement, shard: number): string[] {

@@ -7,7 +7,6 @@ import { TsdbError } from '#lib/errors.ts';
 import { formatLevelNewest } from '#lib/format_level.ts';
 import type { SeededRandom } from '#test/seeded_random.ts';
 import { count } from '../counts.ts';
-import { anySignal } from './any_signal.ts';
 import {
   blockMillis,
   bufferPastMillis,
@@ -17,12 +16,13 @@ import {
   SimulatedCluster,
 } from './cluster.ts';
 import { Changes } from './changes.ts';
-import { replicaDifference } from './equality.ts';
+import { becomeEqual } from './equality.ts';
 import { Faults } from './faults.ts';
 import type { Feature } from './features.ts';
 import type { SimulatedRow } from './series.ts';
 import type { SimulatedCoordinator } from './world.ts';
 import { requestSignal } from './request_signal.ts';
+import { simulate } from './simulate.ts';
 import { WindowChecks } from './windows/checks.ts';
 import { aggregatedNamespace, usualWindows } from './windows/shape.ts';
 
@@ -69,17 +69,9 @@ export async function runCluster(options: RunOptions): Promise<RunReport> {
   const cluster = new SimulatedCluster(options.seed, options.onTrace);
   const run = new Run(cluster, options);
   const { time, network } = cluster.world;
-  const { stackTraceLimit } = Error;
-  const any = AbortSignal.any.bind(AbortSignal);
-  AbortSignal.any = anySignal;
-  // A tenth of a run's time goes into stacks of errors that a cluster lives with.
-  if (options.onTrace === null) Error.stackTraceLimit = 0;
   try {
-    await time.runUntil(run.go());
+    await simulate(cluster, options.onTrace, () => run.go());
   } finally {
-    Error.stackTraceLimit = stackTraceLimit;
-    AbortSignal.any = any;
-    for (const [what, times] of cluster.counts) count(what, times);
     for (const history of cluster.histories.values()) {
       count('rows acknowledged', history.acknowledged);
       count('rows of unknown outcome', history.unknown);
@@ -89,8 +81,6 @@ export async function runCluster(options: RunOptions): Promise<RunReport> {
     }
     count('messages', network.counts.arrived);
     count('events', time.count);
-    count('simulated seconds', Math.round(time.nowMillis / 1000));
-    for (const [message, times] of cluster.world.logged) count(`logged: ${message}`, times);
   }
   return {
     traceHash: cluster.world.traceHash,
@@ -183,7 +173,7 @@ class Run {
     await changes.administration.settle();
     await isFinished;
     await this.#allWriteNewestFormats();
-    if (features.has('equality')) await this.#becomeEqual();
+    if (features.has('equality')) await becomeEqual(cluster, equalMillisMax);
     await windowsSettled;
     await windows?.checkNoted();
     await cluster.checkEveryMajority();
@@ -221,19 +211,6 @@ class Run {
         this.#cluster.fail(`nodes write formats of other levels: ${levels().join()}`);
       }
       await world.time.sleep(1_000);
-    }
-  }
-
-  /** Whoever compares replicas has some time for it. */
-  async #becomeEqual(): Promise<void> {
-    const cluster = this.#cluster;
-    const { time } = cluster.world;
-    const endMillis = time.nowMillis + equalMillisMax;
-    for (;;) {
-      const difference = await replicaDifference(cluster);
-      if (difference === null) return;
-      if (time.nowMillis > endMillis) cluster.fail(`replicas stay different: ${difference}`);
-      await time.sleep(5_000);
     }
   }
 

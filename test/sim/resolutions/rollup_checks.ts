@@ -2,6 +2,7 @@
  * What rollups have come to at the end of a run, window by window: every row that was acknowledged in time is in, no other
  * but such as somebody wrote, and each once.
  */
+import { isSamePolicy } from '#cluster/aggregation_rules/rules.ts';
 import type { RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
 import { RollupMarks } from '#cluster/rollups/marks.ts';
 import { shareOfCoordinators } from '#cluster/rollups/share.ts';
@@ -15,7 +16,7 @@ import { floatsOf } from '../cluster/windows/rows.ts';
 import type { WindowsShape } from '../cluster/windows/shape.ts';
 import type { ReadLog } from './read_log.ts';
 import { type StoredRules, tagsOfSeries } from './rules.ts';
-import { bufferPastMillis, rowNamespaces } from './shape.ts';
+import { bufferPastMillis, policyOf, rowNamespaces } from './shape.ts';
 
 const nanosPerMilli = 1_000_000n;
 /** Windows this near to the end of their retention may be gone. */
@@ -116,7 +117,8 @@ export class RollupChecks {
 
   /** Rows of a window by what they are rolled up to. */
   #groupsOf(sets: RuleSetsOverTime, endMillis: number): Iterable<Group> {
-    const { windowMillis, retentionMillis: keptMillis } = this.#shape;
+    const { windowMillis } = this.#shape;
+    const policy = policyOf(this.#shape);
     const beginNanos = BigInt(endMillis - windowMillis) * nanosPerMilli;
     const groups = new Map<string, Group>();
     const { startMillis } = this.#cluster.world;
@@ -127,11 +129,7 @@ export class RollupChecks {
       const tags = tagsOfSeries(series);
       const match = sets.of(tags)?.at(beginNanos).match(tags);
       for (const { output, target } of match?.pipelines ?? []) {
-        const isOf = target.storagePolicies.some(
-          (policy) =>
-            policy.resolutionNanos === BigInt(windowMillis) * nanosPerMilli &&
-            policy.retentionNanos === BigInt(keptMillis) * nanosPerMilli,
-        );
+        const isOf = target.storagePolicies.some((each) => isSamePolicy(each, policy));
         if (!isOf || output === null) continue;
         const key = textOf(output);
         let group = groups.get(key);
@@ -182,14 +180,9 @@ export class RollupChecks {
 
   /** As marked in the store; null where nobody has. */
   async #finalMillis(): Promise<number | null> {
-    const { windowMillis, retentionMillis } = this.#shape;
-    const policy = {
-      resolutionNanos: BigInt(windowMillis) * nanosPerMilli,
-      retentionNanos: BigInt(retentionMillis) * nanosPerMilli,
-    };
     const share = shareOfCoordinators(clusterName, { placement: null, modRevision: 0 })!;
     const marks = new RollupMarks(this.#cluster.world.kvStore.memory!.client(), clusterName);
-    const endNanos = await marks.read(policy, share, requestSignal());
+    const endNanos = await marks.read(policyOf(this.#shape), share, requestSignal());
     return endNanos === null ? null : Number(endNanos / nanosPerMilli);
   }
 }

@@ -12,7 +12,7 @@ import { encodeTags, type Tags } from '#lib/tags.ts';
 import type { SeededRandom } from '#test/seeded_random.ts';
 import { clusterName, type World } from '../cluster/world.ts';
 import type { WindowsShape } from '../cluster/windows/shape.ts';
-import { policyOf, resolutions } from './shape.ts';
+import { policyOf, policyTextOf, resolutions } from './shape.ts';
 
 export const ruleSet = 'default';
 const digits = Array.from({ length: 10 }, (_, digit) => digit);
@@ -24,7 +24,7 @@ export function randomRules(random: SeededRandom): object {
     const chosen = digits.filter(() => random.below(of) === 0);
     return `s:*[${chosen.length === 0 ? random.below(10) : chosen.join('')}]`;
   };
-  const policies = (): object[] => [policyOf(random.pick(resolutions))];
+  const policies = (): object[] => [policyTextOf(random.pick(resolutions))];
   const mappingRules: object[] = [];
   if (random.below(3) > 0) {
     mappingRules.push({ name: 'chosen', filter: some(2), storagePolicies: policies() });
@@ -82,18 +82,14 @@ export class StoredRules {
   }
 
   /** Whether rules keep the window of a series that ends then. */
-  keepsWindow(
-    { namespace, windowMillis, retentionMillis, takesAll }: WindowsShape,
-    series: string,
-    endMillis: number,
-  ): boolean {
+  keepsWindow(shape: WindowsShape, series: string, endMillis: number): boolean {
     const { sets } = this;
-    const key = `${namespace} ${series} ${endMillis}`;
+    const key = `${shape.namespace} ${series} ${endMillis}`;
     let kept = this.#kept.get(key);
     if (kept !== undefined) return kept;
-    const resolutionNanos = BigInt(windowMillis) * nanosPerMilli;
-    const retentionNanos = BigInt(retentionMillis) * nanosPerMilli;
-    const target = { resolutionNanos, takesAll, policy: { resolutionNanos, retentionNanos } };
+    const policy = policyOf(shape);
+    const { resolutionNanos } = policy;
+    const target = { resolutionNanos, takesAll: shape.takesAll, policy };
     const startNanos = BigInt(endMillis) * nanosPerMilli;
     const range = { startNanos, endNanos: startNanos + 1n };
     kept = new KeptWindows(sets, target, range).of(encodeTags(tagsOfSeries(series))).length > 0;

@@ -7,7 +7,6 @@ import { lookingFirst } from '#cluster/kv/looking_first.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { SeededRandom } from '#test/seeded_random.ts';
 import { Administration } from '../cluster/administration.ts';
-import { anySignal } from '../cluster/any_signal.ts';
 import {
   blockMillis,
   namespace,
@@ -15,11 +14,12 @@ import {
   retentionMillis,
   SimulatedCluster,
 } from '../cluster/cluster.ts';
-import { replicaDifference } from '../cluster/equality.ts';
+import { becomeEqual } from '../cluster/equality.ts';
 import { Faults } from '../cluster/faults.ts';
 import type { Feature } from '../cluster/features.ts';
 import { requestSignal } from '../cluster/request_signal.ts';
 import type { SimulatedRow } from '../cluster/series.ts';
+import { simulate } from '../cluster/simulate.ts';
 import { clusterName, type SimulatedCoordinator } from '../cluster/world.ts';
 import { WindowChecks } from '../cluster/windows/checks.ts';
 import { count } from '../counts.ts';
@@ -80,18 +80,9 @@ export interface ResolutionsRun {
 /** @throws {Error} that tells what was wrong */
 export async function runResolutions({ seed, size, onTrace }: ResolutionsRun): Promise<void> {
   const cluster = new SimulatedCluster(seed, onTrace);
-  const { time, logged } = cluster.world;
-  const { stackTraceLimit } = Error;
-  const any = AbortSignal.any.bind(AbortSignal);
-  AbortSignal.any = anySignal;
-  // A tenth of a run's time goes into stacks of errors that a cluster lives with.
-  if (onTrace === null) Error.stackTraceLimit = 0;
   try {
-    await time.runUntil(new Run(cluster, size).go());
+    await simulate(cluster, onTrace, () => new Run(cluster, size).go());
   } finally {
-    Error.stackTraceLimit = stackTraceLimit;
-    AbortSignal.any = any;
-    for (const [what, times] of cluster.counts) count(what, times);
     for (const [name, history] of cluster.histories) {
       if (!rowNamespaces.includes(name)) continue;
       count(`rows of ${name} acknowledged`, history.acknowledged);
@@ -99,8 +90,6 @@ export async function runResolutions({ seed, size, onTrace }: ResolutionsRun): P
       count(`rows of ${name} refused`, history.refused);
       count(`rows of ${name} checked`, history.checked);
     }
-    count('simulated seconds', Math.round(time.nowMillis / 1000));
-    for (const [message, times] of logged) count(`logged: ${message}`, times);
   }
 }
 
@@ -193,7 +182,7 @@ class Run {
     await Promise.all(windows.map((check) => check.settle()));
     await cluster.settle();
     await administration.settle();
-    await this.#becomeEqual();
+    await becomeEqual(cluster, equalMillisMax);
     for (const check of windows) await check.checkNoted();
     for (const check of rollups) await check.check(stoppedMillis - 2 * blockMillis);
     await found.check(stoppedMillis);
@@ -331,19 +320,6 @@ class Run {
       if (!(error instanceof TsdbError)) throw error;
       world.trace(`rules by ${id}: ${messageOf(error)}`);
       this.#cluster.note('changes of rules that were refused or not answered');
-    }
-  }
-
-  /** Whoever compares replicas has some time for it. */
-  async #becomeEqual(): Promise<void> {
-    const cluster = this.#cluster;
-    const { time } = cluster.world;
-    const endMillis = time.nowMillis + equalMillisMax;
-    for (;;) {
-      const difference = await replicaDifference(cluster);
-      if (difference === null) return;
-      if (time.nowMillis > endMillis) cluster.fail(`replicas stay different: ${difference}`);
-      await time.sleep(5_000);
     }
   }
 }

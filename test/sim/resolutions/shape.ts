@@ -2,10 +2,13 @@
  * The namespaces of a run: 400 days of `2d`, `5m:90d` and `1h:2y`, as they would be if a day were a few seconds. Samples
  * expire many times in a run, the finest windows once or twice, the others never.
  */
+import type { StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
 import { droppedNamespace } from '#cluster/namespaces/companions.ts';
 import type { Namespace } from '#cluster/namespaces/namespaces.ts';
 import { namespace, shortNamespace } from '../cluster/cluster.ts';
 import { aggregatedNamespace, type WindowsShape } from '../cluster/windows/shape.ts';
+
+const nanosPerMilli = 1_000_000n;
 
 const fine: WindowsShape = {
   namespace: 'fine',
@@ -43,8 +46,15 @@ export function besideSamples(): Namespace[] {
   return [dropped, ...resolutions.map(aggregatedNamespace)];
 }
 
-/** As rules name it. */
-export function policyOf({ windowMillis, retentionMillis }: WindowsShape): object {
+export function policyOf({ windowMillis, retentionMillis }: WindowsShape): StoragePolicy {
+  return {
+    resolutionNanos: BigInt(windowMillis) * nanosPerMilli,
+    retentionNanos: BigInt(retentionMillis) * nanosPerMilli,
+  };
+}
+
+/** As files of rules name it. */
+export function policyTextOf({ windowMillis, retentionMillis }: WindowsShape): object {
   return { resolution: `${windowMillis / 1000}s`, retention: `${retentionMillis / 1000}s` };
 }
 
