@@ -10,6 +10,7 @@ import { type ReducedRow, RollupReduce } from '../aggregation_rules/rollups/redu
 import type { StoragePolicy } from '../aggregation_rules/rules.ts';
 import type { RuleSetsOverTime } from '../aggregation_rules/sets/over_time.ts';
 import type { Clock } from '#lib/env/env.ts';
+import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { encodeTags, type Tags } from '#lib/tags.ts';
 import { Turns } from '#lib/turns/turns.ts';
@@ -23,6 +24,8 @@ const minuteNanos = 60n * secondNanos;
 const windowsAtOnceMax = 60n;
 /** Sums of before this time are not looked for: a counter that was away for so long begins again. */
 const sumsBackNanos = 60n * minuteNanos;
+/** Rows are about to expire that have so much of their retention left, or less. */
+const urgentFraction = 8n;
 /** About what it takes to make the value of an output, in units of work (lib/turns/turns.ts). */
 const outputUnits = 1_000;
 
@@ -164,35 +167,51 @@ export class PolicyRollups {
         'rollups are final by their mark that cannot be by this clock: they are made again',
       );
     } else if (stored !== null) endNanos = stored;
-    if (endNanos < oldest) {
-      const fields = { from: String(endNanos), to: String(oldest) };
-      this.#log.warn(fields, 'rollups were not made for so long that their rows are gone');
-      endNanos = oldest;
-    }
+    const goneNanos = endNanos;
+    if (endNanos < oldest) endNanos = oldest;
     if (stored === null) await this.#storage.noteFinalEnd(endNanos, signal);
     const reduce = new RollupReduce(resolutionNanos);
     const reach = floorTo(endNanos - lookBackNanos(resolutionNanos), resolutionNanos);
     const from = greater(reach, oldest);
     const windows = { fromNanos: from, toNanos: endNanos, isFinal: true };
     await this.#reduced(windows, reduce, moment, signal, () => {});
-    reduce.beginSums(await this.#sumsAt(endNanos, signal));
+    reduce.beginSums(await this.#sumsAt(endNanos, moment, signal));
+    if (goneNanos < oldest) {
+      const fields = { from: String(goneNanos), to: String(oldest) };
+      this.#log.warn(fields, 'rollups were not made for so long that their rows are gone');
+    }
     this.#written.clear();
     this.#othersNanos = moment.nowNanos;
     this.#final = { endNanos, reduce };
     this.#early = { endNanos, reduce: reduce.copy() };
   }
 
-  /** What counters had come to. */
-  async #sumsAt(endNanos: bigint, signal: AbortSignal): Promise<(tags: Tags) => number> {
+  /** What counters had come to. They begin again where that cannot be read and waiting for it would cost windows. */
+  async #sumsAt(
+    endNanos: bigint,
+    { nowNanos, keptFromNanos, sets }: RollupMoment,
+    signal: AbortSignal,
+  ): Promise<(tags: Tags) => number> {
+    if (!sets.all.some((of) => of.hasSums(this.policy))) return () => 0;
     const sums = new Map<string, number>();
     const { resolutionNanos } = this.policy;
     const back = 3n * resolutionNanos > sumsBackNanos ? 3n * resolutionNanos : sumsBackNanos;
-    await this.#storage.eachStored(
-      { kind: 'term', field: rollupTag, term: 'true' },
-      { startNanos: endNanos - back, endNanos: endNanos + 1n },
-      (tags, value) => sums.set(Buffer.from(tags).toString('latin1'), value),
-      signal,
-    );
+    try {
+      await this.#storage.eachStored(
+        { kind: 'term', field: rollupTag, term: 'true' },
+        { startNanos: endNanos - back, endNanos: endNanos + 1n },
+        (tags, value) => sums.set(Buffer.from(tags).toString('latin1'), value),
+        signal,
+      );
+    } catch (error) {
+      const isUrgent = endNanos - keptFromNanos < (nowNanos - keptFromNanos) / urgentFraction;
+      if (signal.aborted || !(error instanceof TsdbError) || !isUrgent) throw error;
+      this.#log.warn(
+        { error: error.message },
+        'counters of rollups begin again: what they had come to cannot be read, and rows of their next windows expire',
+      );
+      return () => 0;
+    }
     return (tags) => sums.get(Buffer.from(encodeTags(tags)).toString('latin1')) ?? 0;
   }
 

@@ -118,3 +118,28 @@ test('who takes over late makes each window whose rows are there, however little
   assert.ok(last > finalEnd + 30n * minute);
   assertFinal(storage, last);
 });
+
+test('counters wait for what they had come to, and begin again before windows would be lost by that', async () => {
+  const storage = new MemoryRollups();
+  fill(storage, 90, 0);
+  const { finalEnd } = await play(storage, 10, 0);
+  for (const [key, { row }] of storage.stored) if (row.nanos > finalEnd) storage.stored.delete(key);
+  storage.isUnreadable = true;
+  const nowNanos = storage.nowNanos + 30n * minute;
+  storage.nowNanos = nowNanos;
+  const kept = nowNanos - finalEnd;
+  await advanceAll(rollupsOf(storage), nowNanos, 2n * kept);
+  assert.equal(await storage.finalEnd(), finalEnd);
+  await advanceAll(rollupsOf(storage), nowNanos, kept + 3n * minute);
+  const last = (await storage.finalEnd())!;
+  assert.ok(last > finalEnd + 15n * minute);
+  const ofApp = (metric: string, nanos: bigint): number | undefined =>
+    [...storage.stored].find(
+      ([key]) =>
+        key.includes(`__name__=${metric}`) && key.includes('app=a') && key.endsWith(` ${nanos}`),
+    )?.[1].row.value;
+  for (let end = finalEnd + minute; end <= last; end += minute) {
+    assert.ok(ofApp('rows', end) !== undefined && ofApp('total', end) !== undefined);
+  }
+  assert.ok(ofApp('total', finalEnd + minute)! < ofApp('total', finalEnd)!);
+});

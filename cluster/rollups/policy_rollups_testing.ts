@@ -94,6 +94,8 @@ export class MemoryRollups implements RollupStorage, SeriesRows {
   readonly stored: Map<string, { row: ReducedRow }> = new Map();
   nowNanos = 0n;
   failsOneIn = 0;
+  /** What is stored cannot be read. */
+  isUnreadable = false;
   writtenRows = 0;
   /** What is written goes to `#onItsWay`, and nobody is told that it has arrived. */
   isSlow = false;
@@ -118,6 +120,7 @@ export class MemoryRollups implements RollupStorage, SeriesRows {
   }
 
   async eachStored(...[, range, visit]: Parameters<RollupStorage['eachStored']>): Promise<void> {
+    if (this.isUnreadable) throw new TsdbError('UNAVAILABLE', 'no quorum');
     const last = new Map<string, ReducedRow>();
     for (const { row } of this.stored.values()) {
       if (row.nanos < range.startNanos || row.nanos >= range.endNanos) continue;

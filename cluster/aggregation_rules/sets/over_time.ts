@@ -3,7 +3,7 @@ import { digest128 } from '#lib/hashing/digest128.ts';
 import type { Tags } from '#lib/tags.ts';
 import { RuleMatcher } from '../match.ts';
 import { cutoversOf, rulesAt, type RuleSet } from './set.ts';
-import type { Rules, StoragePolicy } from '../rules.ts';
+import { isSamePolicy, type Rules, type StoragePolicy } from '../rules.ts';
 import { mappingRuleToJson } from './json.ts';
 
 /** Until a change holds at least, so that every process has heard of it before. */
@@ -82,6 +82,19 @@ export class RulesOverTime {
     return this.#set.rollupRules.flatMap(({ versions }) =>
       versions.flatMap(({ rule }) =>
         (rule?.targets ?? []).flatMap(({ storagePolicies }) => storagePolicies),
+      ),
+    );
+  }
+
+  /** Whether one of them makes a counter of a policy's windows, or has made one. */
+  hasSums(policy: StoragePolicy): boolean {
+    return this.#set.rollupRules.some(({ versions }) =>
+      versions.some(({ rule }) =>
+        (rule?.targets ?? []).some(
+          ({ operations, storagePolicies }) =>
+            operations.some((each) => each.type === 'transform' && each.transform === 'Add') &&
+            storagePolicies.some((each) => isSamePolicy(each, policy)),
+        ),
       ),
     );
   }
