@@ -167,8 +167,8 @@ export class PolicyRollups {
         'rollups are final by their mark that cannot be by this clock: they are made again',
       );
     } else if (stored !== null) endNanos = stored;
-    const goneNanos = endNanos;
-    if (endNanos < oldest) endNanos = oldest;
+    const missedFromNanos = endNanos < oldest ? endNanos : null;
+    if (missedFromNanos !== null) endNanos = oldest;
     if (stored === null) await this.#storage.noteFinalEnd(endNanos, signal);
     const reduce = new RollupReduce(resolutionNanos);
     const reach = floorTo(endNanos - lookBackNanos(resolutionNanos), resolutionNanos);
@@ -176,8 +176,8 @@ export class PolicyRollups {
     const windows = { fromNanos: from, toNanos: endNanos, isFinal: true };
     await this.#reduced(windows, reduce, moment, signal, () => {});
     reduce.beginSums(await this.#sumsAt(endNanos, moment, signal));
-    if (goneNanos < oldest) {
-      const fields = { from: String(goneNanos), to: String(oldest) };
+    if (missedFromNanos !== null) {
+      const fields = { from: String(missedFromNanos), to: String(oldest) };
       this.#log.warn(fields, 'rollups were not made for so long that their rows are gone');
     }
     this.#written.clear();
