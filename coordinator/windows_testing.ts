@@ -85,11 +85,12 @@ export async function makeWindows(
           lags: 0,
           others: isStale ? 1 : 0,
           last: isStale ? doubleOf(staleBits) : last,
-          min: 0,
+          min: isStale ? max : Math.min(last, max),
           max,
           sum: isStale ? max : last + max,
           resets,
           lastNumber: isStale ? max : 0,
+          first: resets,
         });
         return [endNanos, value];
       }),

@@ -23,22 +23,23 @@ import {
 } from './namespace_source.ts';
 import { PlacesByRules } from './places_by_rules.ts';
 import { greater } from './recent_windows.ts';
-import type {
-  ChoosableStorage,
-  LabelResult,
-  Matcher,
-  NamespaceChoice,
-  QueryStorage,
-  Restriction,
-  SeriesSource,
-  SelectLimits,
-  SelectRange,
-  SelectResult,
-  SelectWindows,
-  StoragePolicy,
-  ThroughoutStorage,
-  Timeline,
-  WindowsKept,
+import {
+  type ChoosableStorage,
+  type LabelResult,
+  type Matcher,
+  type NamespaceChoice,
+  type QueryStorage,
+  type Restriction,
+  type SeriesSource,
+  type SelectLimits,
+  type SelectRange,
+  type SelectResult,
+  type SelectWindows,
+  type StoragePolicy,
+  type ThroughoutStorage,
+  type Timeline,
+  type WindowsKept,
+  windowsOf,
 } from './storage.ts';
 import { partsThroughout, ThroughoutSource } from './throughout_source.ts';
 import { type RecentRows, RowsOfWindows, WindowsSource } from './windows_source.ts';
@@ -344,7 +345,7 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     const parts = partsThroughout(this.timeline(), [matchers], within64Bits(range));
     const results = await Promise.all(
       parts.map(({ of, restriction, range: part }) => {
-        const windows = { namespace: of!.namespace, column };
+        const windows = windowsOf(of!, column);
         return this.#ofWindows({ windows, restriction }, matchers, part, limits, signal);
       }),
     );

@@ -184,7 +184,7 @@ test('of samples that are kept for long only those are read of which nodes may h
   );
   const range = { startNanos: now - 480n * hourNanos, endNanos: now };
   const limits = { seriesMax: 0, requireExhaustive: false };
-  const windows = { namespace: 'coarse', column: 'max' } as const;
+  const windows = { namespace: 'coarse', resolutionMillis: 3_600_000, column: 'max' } as const;
   await fanout.select([], range, limits, never, windows);
   assert.deepEqual(asked.sort(), ['coarse -480 to -70', 'coarse -70 to 0', 'default -71 to 0']);
 });

@@ -1,9 +1,11 @@
 /** Windows of samples of late, of which nodes make theirs hours later: a column of them, made when it is asked for. */
+import { CounterRows } from '#engine/aggregation/counter_rows.ts';
 import { eachFloatsOfWindows, type ReadColumn } from '#engine/aggregation/floats.ts';
 import { foldWindowsMax } from '#engine/aggregation/fold.ts';
 import { SeriesFold } from '#engine/aggregation/series_fold.ts';
 import { chunkHeaders, kindsAll } from '#engine/codec/chunk.ts';
 import { apart } from '#engine/store/typed_chunks.ts';
+import { allTimes } from '#engine/store/workshop.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import type { SelectRange } from './storage.ts';
 
@@ -11,9 +13,6 @@ import type { SelectRange } from './storage.ts';
 const foldUnitsAByte = 20;
 /** About so many rows are folded in one go: some milliseconds. */
 const rowsAtOnce = 65_536;
-/** Of one go, beside the window before. */
-const windowsAtOnceMax = foldWindowsMax - 1;
-
 /** Made with the first request that needs it; whoever uses it has it back before somebody else has a turn. */
 let shared: SeriesFold | null = null;
 
@@ -31,13 +30,12 @@ export async function recentWindows(
 ): Promise<Uint8Array[]> {
   const made: Uint8Array[] = [];
   const fold = (shared ??= new SeriesFold());
+  const counter = new CounterRows(resolutionNanos);
   for (const { parts, fromNanos, toNanos } of stretchesOf(chunks, range, resolutionNanos)) {
-    // With the window before, whose last value says whether a counter began again with the first row.
-    const beforeNanos = greater(fromNanos - resolutionNanos, range.startNanos);
     fold.begin(resolutionNanos, foldWindowsMax);
-    fold.add(parts, [beforeNanos, toNanos]);
+    fold.add(parts, [fromNanos, toNanos]);
     const windows = fold.end() === 0 ? [] : apart([fold.chunks()]).typed;
-    made.push(...eachFloatsOfWindows(windows, column, [fromNanos, toNanos]));
+    made.push(...eachFloatsOfWindows(windows, column, allTimes, counter));
     const bytes = parts.reduce((sum, { length }) => sum + length, 0);
     if (work.spend(foldUnitsAByte * bytes)) await work.pause();
   }
@@ -45,7 +43,7 @@ export async function recentWindows(
 }
 
 interface Stretch {
-  /** Chunks with rows of it, or of the window before. */
+  /** Chunks with rows of it. */
   readonly parts: readonly Uint8Array[];
   /** As of a range of rows. */
   readonly fromNanos: bigint;
@@ -78,13 +76,13 @@ function* stretchesOf(
   lastNanos = lesser(lastNanos, endNanos - 1n);
   const windows = Number((lastNanos - firstNanos) / resolutionNanos) + 1;
   // Rows are about as far apart from each other everywhere.
-  const windowsAtOnce = Math.min(windowsAtOnceMax, Math.ceil((windows * rowsAtOnce) / rows));
+  const windowsAtOnce = Math.min(foldWindowsMax, Math.ceil((windows * rowsAtOnce) / rows));
   const stretchNanos = resolutionNanos * BigInt(windowsAtOnce);
   const beginNanos = startNanos + floorTo(firstNanos - startNanos, resolutionNanos);
   for (let fromNanos = beginNanos; fromNanos <= lastNanos; fromNanos += stretchNanos) {
     const toNanos = lesser(fromNanos + stretchNanos, endNanos);
     const parts = spans
-      .filter((span) => span.lastNanos >= fromNanos - resolutionNanos && span.firstNanos < toNanos)
+      .filter((span) => span.lastNanos >= fromNanos && span.firstNanos < toNanos)
       .map(({ chunk }) => chunk);
     if (parts.length > 0) yield { parts, fromNanos, toNanos };
   }

@@ -27,7 +27,15 @@ export interface SelectRange {
 /** Windows in the place of samples: those of an aggregated namespace, of which a column is read. */
 export interface SelectWindows {
   readonly namespace: string;
+  readonly resolutionMillis: number;
   readonly column: ReadColumn;
+}
+
+export function windowsOf(
+  { namespace, resolutionMillis }: Omit<SelectWindows, 'column'>,
+  column: ReadColumn,
+): SelectWindows {
+  return { namespace, resolutionMillis, column };
 }
 
 /** A READY aggregated namespace. */

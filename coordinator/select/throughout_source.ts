@@ -9,20 +9,21 @@ import { joinedLabels, joinedRows, withChunks } from './join.ts';
 import { NamespaceSource, type SourceSetup, within64Bits } from './namespace_source.ts';
 import { greater, lesser } from './recent_windows.ts';
 import type { SamplesSource } from './samples_source.ts';
-import type {
-  LabelResult,
-  Matcher,
-  Resolution,
-  Restriction,
-  RowsAsked,
-  SelectLimits,
-  SelectRange,
-  SelectResult,
-  SeriesPart,
-  SeriesPlaces,
-  SeriesSource,
-  ThroughoutStorage,
-  Timeline,
+import {
+  type LabelResult,
+  type Matcher,
+  type Resolution,
+  type Restriction,
+  type RowsAsked,
+  type SelectLimits,
+  type SelectRange,
+  type SelectResult,
+  type SeriesPart,
+  type SeriesPlaces,
+  type SeriesSource,
+  type ThroughoutStorage,
+  type Timeline,
+  windowsOf,
 } from './storage.ts';
 import { firstWindowEnd, type RecentRows, rowsOfEnds, WindowsSource } from './windows_source.ts';
 
@@ -277,13 +278,9 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
     );
   }
 
-  #windows(
-    { namespace }: Resolution,
-    column: ReadColumn,
-    restriction: Restriction | null,
-  ): WindowsSource {
-    const recent = this.#recentRows(namespace, restriction);
-    return new WindowsSource(this.#setup, { namespace, column }, restriction, recent);
+  #windows(of: Resolution, column: ReadColumn, restriction: Restriction | null): WindowsSource {
+    const recent = this.#recentRows(of.namespace, restriction);
+    return new WindowsSource(this.#setup, windowsOf(of, column), restriction, recent);
   }
 
   /** Without rows of the time before, which are in windows. */

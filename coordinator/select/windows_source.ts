@@ -1,4 +1,5 @@
 /** A namespace of windows as a source of samples: a column of theirs (docs/AGGREGATION.md). */
+import { CounterRows } from '#engine/aggregation/counter_rows.ts';
 import { eachFloatsOfWindows, floatsInPlaceOfWindows } from '#engine/aggregation/floats.ts';
 import { apart } from '#engine/store/typed_chunks.ts';
 import { joinedRows, withChunks } from './join.ts';
@@ -18,6 +19,7 @@ import type {
 
 /** About what it takes to make a byte of samples of windows, in units of work (lib/turns/turns.ts). */
 const unitsAByte = 4;
+const nanosPerMilli = 1_000_000n;
 
 /** Rows of which windows are made when they are asked for: nodes make theirs hours later. */
 export interface RecentRows {
@@ -135,7 +137,8 @@ export class WindowsSource {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    const { column } = this.#windows;
+    const { column, resolutionMillis } = this.#windows;
+    const resolutionNanos = BigInt(resolutionMillis) * nanosPerMilli;
     const result = await this.#source.selectAny(matcherLists, range, limits, signal);
     const inside = [range.startNanos, range.endNanos] as const;
     return withChunks(this.#setup, result, limits, signal, async (chunks, work) => {
@@ -143,7 +146,8 @@ export class WindowsSource {
       // Floats are there where somebody has written into it by its name, and those of rollups.
       const made = floats.map((chunk) => floatsInPlaceOfWindows(chunk, column, inside));
       if (which === 'floats') return made;
-      for (const part of eachFloatsOfWindows(typed, column, inside)) {
+      const counter = new CounterRows(resolutionNanos);
+      for (const part of eachFloatsOfWindows(typed, column, inside, counter)) {
         made.push(part);
         if (work.spend(unitsAByte * part.length)) await work.pause();
       }

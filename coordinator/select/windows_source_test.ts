@@ -54,7 +54,8 @@ function windowsOf(hours: number, endMillis: number, series = 1): Promise<Select
       kept: null,
     }),
   };
-  const source = new WindowsSource(setup, { namespace: 'minutes', column: 'last' }, null, recent);
+  const windows = { namespace: 'minutes', resolutionMillis: minute, column: 'last' } as const;
+  const source = new WindowsSource(setup, windows, null, recent);
   const range = {
     startNanos: BigInt(now - hours * hour) * nanosPerMilli + 1n,
     endNanos: BigInt(endMillis) * nanosPerMilli + 1n,
@@ -112,7 +113,7 @@ test('a long series comes to the windows that its rows come to in one go, restar
     .begin(resolutionNanos, count / 60)
     .add(timestampNanos, values)
     .end();
-  const wanted = floatsOfWindows(apart([fold.chunks()]).typed, 'counter');
+  const wanted = floatsOfWindows(apart([fold.chunks()]).typed, 'counter', resolutionNanos);
   const range = { startNanos, endNanos: startNanos + BigInt(count) * second };
   const chunks = fold.floats(timestampNanos, values);
   const { work } = setup.turningOf(signal);

@@ -10,7 +10,7 @@ import { type AggregatedWindow, countOf, valueOfWindow, windowOfValue } from '..
 import { WindowColumnsReader } from './columns.ts';
 
 const reader = new WindowColumnsReader();
-const names = ['count', 'last', 'min', 'max', 'sum', 'resets', 'lastNumber'] as const;
+const names = ['count', 'last', 'min', 'max', 'sum', 'resets', 'lastNumber', 'first'] as const;
 const staleBits = 0x7ff0000000000002n;
 const stale = new Float64Array(BigUint64Array.of(staleBits).buffer)[0]!;
 const bitsOf = (values: Float64Array) =>
@@ -43,6 +43,7 @@ test('columns that are asked for come with the ends of the windows, zeros and al
             sum: round % 2 === 0 ? 1 : numbers.below(5),
             resets: 0,
             lastNumber: numbers.below(2),
+            first: numbers.below(2),
           }),
     );
     const { chunk, times } = chunkOf(values);
@@ -88,4 +89,5 @@ const staleWindow = valueOfWindow({
   sum: 1,
   resets: 0,
   lastNumber: 1,
+  first: 0,
 });

@@ -18,22 +18,19 @@ import { valueKind } from '../typed/typed_value.ts';
 import type { WindowColumn } from '../typed/window.ts';
 import { isAbsent } from '../window_functions/row.ts';
 import { WindowColumnsReader, type WindowRows } from './columns.ts';
+import { CounterRows } from './counter_rows.ts';
 import { WindowFold } from './fold.ts';
 
 /**
  * What is read of windows: a column, of which stale markers are a part in `last` alone; `number`, the last values that are
- * numbers; or what a `counter` is read by: these, and before that of a window in which it began again a row of what it had
- * come to and one of 0. Without the 0 a last value above what it had come to would hide that it began again. `summed` is how
- * many rows `sum` is of: `count`, but for windows of histograms that have none.
+ * numbers; or what a `counter` is read by (counter_rows.ts). `summed` is how many rows `sum` is of: `count`, but for windows of
+ * histograms that have none.
  */
-export type ReadColumn = Exclude<WindowColumn, 'lastNumber'> | 'number' | 'counter' | 'summed';
-
-/**
- * From a window's end back to these rows, each in a millisecond of its own, as functions and remote read tell them apart. No
- * resolution is below a second.
- */
-const cameToBeforeEndNanos = 2_000_000n;
-const zeroBeforeEndNanos = 1_000_000n;
+export type ReadColumn =
+  | Exclude<WindowColumn, 'lastNumber' | 'first'>
+  | 'number'
+  | 'counter'
+  | 'summed';
 
 interface Readers {
   readonly reader: WindowColumnsReader;
@@ -49,22 +46,28 @@ function sharedReaders(): Readers {
 
 /**
  * @param chunks typed ones of a series, each by itself, of any replicas
+ * @param resolutionNanos of the windows
  * @param range of the ends of windows
  * @throws {TsdbError} BAD_REQUEST when one is malformed, RESOURCE_EXHAUSTED when there are more than can be merged
  */
 export function floatsOfWindows(
   chunks: readonly Uint8Array[],
   column: ReadColumn,
+  resolutionNanos: bigint,
   range: readonly [startNanos: bigint, endNanos: bigint] = allTimes,
 ): Uint8Array<ArrayBuffer>[] {
-  return [...eachFloatsOfWindows(chunks, column, range)];
+  return [...eachFloatsOfWindows(chunks, column, range, new CounterRows(resolutionNanos))];
 }
 
-/** As `floatsOfWindows`, for who gives way between two chunks. */
+/**
+ * As `floatsOfWindows`, for who gives way between two chunks.
+ * @param counter of the series, with what has been read of it before
+ */
 export function* eachFloatsOfWindows(
   chunks: readonly Uint8Array[],
   column: ReadColumn,
   range: readonly [startNanos: bigint, endNanos: bigint],
+  counter: CounterRows,
 ): Generator<Uint8Array<ArrayBuffer>> {
   const { reader, fold } = sharedReaders();
   for (const chunk of eachTypedInOrder(chunks, range)) {
@@ -74,7 +77,7 @@ export function* eachFloatsOfWindows(
         : column === 'number'
           ? numbers(reader, chunk, [], range)[0]!
           : column === 'counter'
-            ? counterRows(numbers(reader, chunk, ['resets'], range))
+            ? counter.of(numbers(reader, chunk, ['min', 'resets', 'first'], range))
             : rowsWithSamples(read(reader, chunk, [ofFloats(column), 'count'], range))[0]!;
     // Before somebody else has a turn, whose chunk it would be of.
     const { hasHistograms } = reader;
@@ -222,25 +225,4 @@ function rowsWithSamples(columns: readonly WindowRows[]): readonly WindowRows[] 
     endNanos,
     values: Float64Array.from(kept, (i) => values[i]!),
   }));
-}
-
-/** @param columns the last numbers, resets */
-function counterRows(columns: readonly WindowRows[]): WindowRows {
-  const [last, resets] = columns as [WindowRows, WindowRows];
-  const count = resets.values.reduce((sum, value) => (value === 0 ? sum : sum + 1), 0);
-  if (count === 0) return last;
-  const endNanos = new BigInt64Array(last.endNanos.length + 2 * count);
-  const values = new Float64Array(endNanos.length);
-  let at = 0;
-  for (const [i, end] of last.endNanos.entries()) {
-    if (resets.values[i] !== 0) {
-      endNanos[at] = end - cameToBeforeEndNanos;
-      values[at++] = resets.values[i]!;
-      // Of 0, as all are that nothing is written to.
-      endNanos[at++] = end - zeroBeforeEndNanos;
-    }
-    endNanos[at] = end;
-    values[at++] = last.values[i]!;
-  }
-  return { endNanos, values };
 }

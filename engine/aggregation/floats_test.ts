@@ -27,7 +27,7 @@ function windowsOf(rows: readonly (readonly [seconds: number, value: number])[])
 }
 
 function samplesOf(chunks: readonly Uint8Array[], column: ReadColumn): [number, number][] {
-  const { timestampNanos, values } = readFloats(floatsOfWindows(chunks, column), allTimes);
+  const { timestampNanos, values } = readFloats(floatsOfWindows(chunks, column, minute), allTimes);
   return Array.from(timestampNanos, (nanos, i) => [Number(nanos - begin) / 1e9, values[i]!]);
 }
 
@@ -73,7 +73,7 @@ test('columns of windows are read as samples at the ends of the windows, of seve
   ]);
 });
 
-test('a counter grows over windows by as much as over its rows', () => {
+test('a counter grows over windows by as much as over its rows, from the first one on, however they are cut', () => {
   const rows: [number, number][] = [];
   let value = 0;
   for (let i = 0; i < 2_000; i++) {
@@ -81,11 +81,13 @@ test('a counter grows over windows by as much as over its rows', () => {
     rows.push([i * 7, value]);
   }
   const samples = samplesOf([windowsOf(rows)], 'counter');
-  const ends = new Set(samples.map(([seconds]) => seconds));
-  // Up to the first window's last row nobody counts.
-  const first = [...rows].findIndex(([seconds]) => seconds > samples[0]![0]) - 1;
-  assert.equal(grownBy(samples), grownBy(rows.slice(first)));
-  assert.ok(ends.size > 230);
+  assert.equal(grownBy(samples), grownBy(rows));
+  assert.ok(new Set(samples.map(([seconds]) => seconds)).size > 230);
+  const slices = [0, 3000, 4020, 4080, 4140, 99_999].map((until, i, all) =>
+    rows.filter(([seconds]) => seconds <= until && seconds > (all[i - 1] ?? -1)),
+  );
+  const chunks = slices.map(windowsOf);
+  assert.deepEqual(samplesOf(chunks.reverse(), 'counter'), samples);
 });
 
 test('of a window that ends with a stale marker the number before it is read where numbers are asked for', () => {
@@ -114,6 +116,7 @@ test('of a window that ends with a stale marker the number before it is read whe
     [180, 3],
   ]);
   assert.deepEqual(samplesOf(chunks, 'counter'), [
+    [59.999, 3],
     [60, 4],
     [179.998, 13],
     [179.999, 0],
@@ -135,6 +138,8 @@ test('a counter that has passed what it had come to before grows by both, at tim
   ];
   const samples = samplesOf([windowsOf(rows)], 'counter');
   assert.deepEqual(samples, [
+    // With nothing before, it grows from its first row.
+    [59.999, 90],
     [60, 100],
     [119.998, 110],
     [119.999, 0],
@@ -143,5 +148,57 @@ test('a counter that has passed what it had come to before grows by both, at tim
     [179.999, 0],
     [180, 5],
   ]);
-  assert.equal(grownBy(samples), 10 + 1000 + 100 + 5);
+  assert.equal(grownBy(samples), 10 + 10 + 1000 + 100 + 5);
+});
+
+test('a counter that began again with the first row of a window loses nothing', () => {
+  const rows: [number, number][] = [
+    [10, 90],
+    [50, 100],
+    // To above 100, and after that to above 260 with another beginning within.
+    [70, 3],
+    [115, 250],
+    [130, 260],
+    [190, 7],
+    [200, 300],
+    [210, 4],
+    [240, 310],
+    // To below 310: functions see that.
+    [250, 20],
+    [300, 30],
+  ];
+  const samples = samplesOf([windowsOf(rows)], 'counter');
+  assert.deepEqual(samples.slice(2), [
+    [119.999, 3],
+    [120, 250],
+    [180, 260],
+    [239.997, 7],
+    [239.998, 300],
+    [239.999, 0],
+    [240, 310],
+    [300, 30],
+  ]);
+  assert.equal(grownBy(samples), grownBy(rows));
+});
+
+test('a window goes on from one that is two windows before it; any other begins anew, whatever else was read', () => {
+  const rows: [number, number][] = [
+    [50, 100],
+    [130, 110],
+    [170, 120],
+    [310, 130],
+    [350, 140],
+    [370, -5],
+    [410, 150],
+  ];
+  const samples = samplesOf([windowsOf(rows)], 'counter');
+  assert.deepEqual(samples, [
+    [60, 100],
+    [180, 120],
+    [359.999, 130],
+    [360, 140],
+    [420, 150],
+  ]);
+  const alone = samplesOf([windowsOf(rows.slice(3))], 'counter');
+  assert.deepEqual(alone, samples.slice(2));
 });

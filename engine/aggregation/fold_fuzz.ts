@@ -40,9 +40,9 @@ function someRows(numbers: SeededNumbers): {
 
 /** Of numbers the bits: a NaN has one form here. */
 function plain(window: FoldedWindow): object {
-  const { min, max, sum, resets, lastNumber } = window;
+  const { min, max, sum, lastNumber, first } = window;
   const numbers = { min: `${min}`, max: `${max}`, sum: `${sum}`, lastNumber: `${lastNumber}` };
-  return { ...window, ...numbers, resets };
+  return { ...window, ...numbers, first: `${first}` };
 }
 
 export function fuzz(seed: number, size: number): void {

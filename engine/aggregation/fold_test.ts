@@ -83,49 +83,47 @@ test('a stale marker is the last of its window, beside the number before it, and
   ]);
 });
 
-test('what a counter had come to before it began again is kept where last values do not tell it', () => {
-  const resetsOf = (rows: Rows): number[] => [...windowsOf(rows).values()].map((one) => one.resets);
-  // 100 → 110 → began again → 120: by the last values it would have grown by 20.
-  const hidden: Rows = [
-    [30, 100],
-    [70, 110],
-    [80, 5],
-    [110, 120],
-  ];
-  assert.deepEqual(resetsOf(hidden), [0, 110]);
+test('what a counter had come to before it began again inside a window is kept, beside its first row', () => {
+  const resetsOf = (rows: Rows): (readonly [number, number])[] =>
+    [...windowsOf(rows).values()].map(({ resets, first }) => [resets, first]);
+  assert.deepEqual(
+    resetsOf([
+      [30, 100],
+      [70, 110],
+      [80, 5],
+      [110, 120],
+    ]),
+    [
+      [0, 0],
+      [110, 110],
+    ],
+  );
   // Twice in a window, among enough rows.
   const twice = [50, 7, 60, 8].map((value, i) => [i + 1, value] as const);
   const steady = Array.from({ length: 20 }, (_, i) => [20 + i, 9 + i] as const);
-  assert.deepEqual(resetsOf([...twice, ...steady]), [110]);
-  // Who reads 100 and then 20 knows.
+  assert.deepEqual(resetsOf([...twice, ...steady]), [[110, 50]]);
+  // With its first row it did not begin again inside, whatever came before: a window is of its own rows alone.
   assert.deepEqual(
     resetsOf([
       [30, 100],
       [70, 10],
-      [110, 20],
+      [110, 200],
     ]),
-    [0, 0],
-  );
-  // But not that it had come to 150 in between.
-  assert.deepEqual(
-    resetsOf([
-      [30, 100],
-      [70, 150],
-      [80, 10],
-      [110, 20],
-    ]),
-    [0, 150],
+    [
+      [0, 0],
+      [0, 0],
+    ],
   );
   // A gauge falls all the time, and may be below zero.
   const gauge = Array.from({ length: 30 }, (_, i) => [i + 1, 50 + 10 * (i % 2)] as const);
-  assert.deepEqual(resetsOf(gauge), [0]);
+  assert.deepEqual(resetsOf(gauge), [[0, 0]]);
   assert.deepEqual(
     resetsOf([
       [1, 5],
       [2, -3],
       [3, 4],
     ]),
-    [0],
+    [[0, 0]],
   );
 });
 
@@ -148,6 +146,7 @@ test('windows of a series are as many as were said, and a series may have none',
     sum: 4999,
     resets: 0,
     lastNumber: 0,
+    first: 0,
   });
 });
 

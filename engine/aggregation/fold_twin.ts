@@ -26,23 +26,20 @@ export type FoldedWindow = Omit<AggregatedWindow, 'deletions' | 'last'> & {
 export function foldTwin(rows: readonly FoldRow[], resolutionNanos: bigint): FoldedWindow[] {
   const windows: FoldedWindow[] = [];
   const byEnd = Map.groupBy(rows, ({ nanos }) => windowEndOf(nanos, resolutionNanos));
-  let before: number | null = null;
   for (const [endNanos, within] of byEnd) {
     const values = within
       .filter(({ bits }) => bits !== staleBits)
       .map(({ bits }) => doubleOf(bits));
     const numbers = values.filter((value) => !Number.isNaN(value));
-    const beforeWindow = before;
     let sum = 0;
     let resets = 0;
     let falls = 0;
     for (const [i, value] of values.entries()) {
       sum = i === 0 ? value : sum + value;
-      if (before !== null && value < before) {
-        resets += before;
-        falls += 1;
-      }
-      before = value;
+      const before = values[i - 1];
+      if (before === undefined || !(value < before)) continue;
+      resets += before;
+      falls += 1;
     }
     const isEmpty = values.length === 0;
     const extreme = (of: (...all: number[]) => number): number => {
@@ -52,8 +49,6 @@ export function foldTwin(rows: readonly FoldRow[], resolutionNanos: bigint): Fol
     };
     const min = extreme(Math.min);
     if (falls > Math.max(1, Math.floor(values.length / rowsAFall)) || min < 0) resets = 0;
-    // What the last values of two windows say need not be said.
-    const isSeen = falls === 1 && resets === beforeWindow && before! < beforeWindow;
     const late = within.filter(({ lag = 0n }) => lag > 0n);
     const lags = late.reduce((sum, { lag }) => sum + Number(lag), 0);
     const versions = late.map(({ nanos, lag }) => versionAtNanos(nanos) + lag!);
@@ -68,8 +63,9 @@ export function foldTwin(rows: readonly FoldRow[], resolutionNanos: bigint): Fol
       min,
       max: extreme(Math.max),
       sum,
-      resets: isSeen ? 0 : resets,
+      resets,
       lastNumber: within.at(-1)!.bits === staleBits ? (values.at(-1) ?? 0) : 0,
+      first: resets === 0 ? 0 : values[0]!,
     });
   }
   return windows;

@@ -221,8 +221,8 @@ test('a histogram with as many buckets as a value may have leaves room for a coa
   const mixed = apart([windowsOf(both).chunks]).typed;
   assert.equal(histogramWindowOfValue(readTyped(mixed, allTimes).values[0]!).sum, null);
   // A mean is of those that were added up.
-  assert.deepEqual(floatsOfWindows(mixed, 'summed'), []);
-  assert.equal(floatsOfWindows(mixed, 'count').length, 1);
+  assert.deepEqual(floatsOfWindows(mixed, 'summed', 300n * second), []);
+  assert.equal(floatsOfWindows(mixed, 'count', 300n * second).length, 1);
 });
 
 test('windows have room for the largest histograms: they become coarser', () => {
@@ -326,7 +326,10 @@ test('columns of windows of histograms are rows of histograms, and counts of the
   ];
   const { chunks, ends } = windowsOf(rows);
   const read = (column: ReadColumn): unknown[] => {
-    const made = readMixedRows(floatsOfWindows(apart([chunks]).typed, column), allTimes);
+    const made = readMixedRows(
+      floatsOfWindows(apart([chunks]).typed, column, 300n * second),
+      allTimes,
+    );
     const bits = new BigUint64Array(made.values.slice().buffer);
     return [...made.timestampNanos].map((nanos, i) => {
       const value = made.typed[i] ?? (bits[i] === staleBits ? 'stale' : doubleOf(bits[i]!));

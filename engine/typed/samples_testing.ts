@@ -317,6 +317,7 @@ export function windowValues(numbers: SeededNumbers, count: number): Uint8Array[
       sum: numbers.below(5) / 4,
       resets: 0,
       lastNumber: 0,
+      first: 0,
     }),
   );
 }

@@ -27,14 +27,24 @@ export const windowField = {
   max: 7,
   /** double, added in the order of time. */
   sum: 8,
-  /** double: of a counter that began again, what it had come to before, once for each time. */
+  /** double: of a counter that began again between two rows of the window, what it had come to before, once for each time. */
   resets: 9,
   /** double: value of the last row that is a number; only where `last` is a stale marker. */
   lastNumber: 10,
+  /** double: value of the first row that is a number; only where `resets` is not 0: of other counters it is `min`. */
+  first: 11,
 } as const;
 
 /** What is read of windows by columns; count: rows that are numbers. */
-export type WindowColumn = 'count' | 'last' | 'min' | 'max' | 'sum' | 'resets' | 'lastNumber';
+export type WindowColumn =
+  | 'count'
+  | 'last'
+  | 'min'
+  | 'max'
+  | 'sum'
+  | 'resets'
+  | 'lastNumber'
+  | 'first';
 
 export const windowLagsMax: number = Number.MAX_SAFE_INTEGER;
 
@@ -49,6 +59,7 @@ export interface AggregatedWindow {
   readonly sum: number;
   readonly resets: number;
   readonly lastNumber: number;
+  readonly first: number;
 }
 
 /** Of no rows; the series ends with it. */
@@ -63,6 +74,7 @@ export const emptyWindow: AggregatedWindow = {
   sum: 0,
   resets: 0,
   lastNumber: 0,
+  first: 0,
 };
 
 /** Rows that are numbers. */
@@ -78,7 +90,7 @@ export function valueOfWindow(window: AggregatedWindow): Uint8Array<ArrayBuffer>
   for (const name of ['rows', 'lags', 'others'] as const) {
     if (window[name] !== 0) writer.uint(windowField[name], BigInt(window[name]));
   }
-  for (const name of ['last', 'min', 'max', 'sum', 'resets', 'lastNumber'] as const) {
+  for (const name of ['last', 'min', 'max', 'sum', 'resets', 'lastNumber', 'first'] as const) {
     const value = window[name];
     // A field that is not there is zero, of which -0 is none.
     if (!Object.is(value, 0)) writer.double(windowField[name], value);
@@ -105,6 +117,7 @@ export function windowOfValue(bytes: Uint8Array): AggregatedWindow {
     sum: 0,
     resets: 0,
     lastNumber: 0,
+    first: 0,
   };
   while (reader.next()) {
     if (reader.number === windowField.deletions) window.deletions = reader.integer;
@@ -117,6 +130,7 @@ export function windowOfValue(bytes: Uint8Array): AggregatedWindow {
     else if (reader.number === windowField.sum) window.sum = reader.double;
     else if (reader.number === windowField.resets) window.resets = reader.double;
     else if (reader.number === windowField.lastNumber) window.lastNumber = reader.double;
+    else if (reader.number === windowField.first) window.first = reader.double;
   }
   return window;
 }

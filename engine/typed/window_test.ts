@@ -14,6 +14,7 @@ const one: AggregatedWindow = {
   sum: 1.5,
   resets: 0,
   lastNumber: 0,
+  first: 0,
 };
 
 test('a window is read as it was written, be its numbers zero, below zero or no number', () => {
@@ -23,6 +24,7 @@ test('a window is read as it was written, be its numbers zero, below zero or no 
     { last: Number.NaN, min: -0, max: Number.POSITIVE_INFINITY, sum: -0, resets: 1e-300 },
     { last: Number.NaN, lastNumber: -0 },
     { last: Number.NaN, lastNumber: 7 },
+    { resets: 9, first: 3.5 },
     { rows: 0, last: 0, min: 0, max: 0, sum: 0 },
   ]) {
     const window = { ...one, ...more };

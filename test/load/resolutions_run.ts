@@ -4,7 +4,7 @@
  * 5 minutes of thirty, windows of an hour of all; every value of every answer is held against a plain evaluator over the rows
  * that were written. *Fill*: windows of 5 minutes of samples at 15 s that are there already. Prints a table and a line of JSON.
  *
- *     node test/load/resolutions_run.ts [--part queries|fill] [--seed 1] [--queries N] [--edges] [--series 1000] [--days 2] [--folder FOLDER] [--keep]
+ *     node test/load/resolutions_run.ts [--part queries|fill] [--seed 1] [--queries N] [--series 1000] [--days 2] [--folder FOLDER] [--keep]
  *
  * Exits with 1 when anything differs.
  */
@@ -16,12 +16,11 @@ import { fillPart } from './resolutions/fill_part.ts';
 import { queriesPart } from './resolutions/queries_part.ts';
 import { linesOfFill, linesOfQueries, jsonOfQueries } from './resolutions/report.ts';
 
-const usage = `resolutions_run [--part queries|fill|both] [--seed N] [--queries N] [--edges] [--series N] [--days N] [--folder FOLDER] [--keep]
+const usage = `resolutions_run [--part queries|fill|both] [--seed N] [--queries N] [--series N] [--days N] [--folder FOLDER] [--keep]
 
   --part PART       queries, fill, or both; both when not given
   --seed N          of queries: what is written, and asked at any time; 1 when not given
   --queries N       of queries: so many of them, some of each kind; all (eight thousand) when not given
-  --edges           of queries: also a counter of jobs, of which windows lose some (docs/OPERATIONS.md)
   --series N        of fill; 1000 when not given
   --days N          of fill: how much there is of each series, at 15 s; 2 when not given
   --folder FOLDER   where logs and data go; else the system's folder for such
@@ -34,7 +33,6 @@ const values = toolOptions(usage, {
   part: text,
   seed: text,
   queries: text,
-  edges: flag,
   series: text,
   days: text,
   folder: text,
@@ -72,7 +70,6 @@ const queries =
     : await queriesPart({
         folder: join(folder, 'queries'),
         seed,
-        withEdges: values.edges,
         queriesMax,
         report,
       });

@@ -14,7 +14,7 @@ import { isDear, regexpLengthMax } from '#lib/regexp/regexp.ts';
 import type { Tag } from '#lib/tags.ts';
 import { sortPaced } from '#lib/turns/paced.ts';
 import type { Work } from '#lib/turns/turns.ts';
-import type { Matcher, Resolution } from '../../select/storage.ts';
+import { type Matcher, type Resolution, windowsOf } from '../../select/storage.ts';
 import { executionError } from '../words/errors.ts';
 import type { Span } from '../words/position.ts';
 import { selectRangeOf } from '../plan/fetches.ts';
@@ -229,8 +229,7 @@ async function lookUp(plan: InfoPlan, input: Input, context: Context): Promise<F
   const ofTargets = await targetValues.matchers(context.pacer.work);
   const matchers = [...ofTargets, ...plan.labelMatchers, ...plan.nameMatchers];
   const range = selectRangeOf(plan.reference, plan.grid.stepCount);
-  const windows =
-    plan.of === null ? null : { namespace: plan.of.namespace, column: 'last' as const };
+  const windows = plan.of === null ? null : windowsOf(plan.of, 'last');
   const [fetched] = await context.reads.read([{ matchers, range, windows, restriction: null }]);
   const courses = await new Targets(plan, input, fetched!, context).courses();
   context.reads.release(fetched!);

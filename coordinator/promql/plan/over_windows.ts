@@ -106,7 +106,14 @@ export function planOverWindows(
     ? ({ kind: 'anchored', beforeMillis: lookbackMillis, afterMillis: 0 } as const)
     : null;
   const over = (function_: WindowFunction, read: ReadColumn): Plan =>
-    overRows(function_, { namespace, column: read, rangeMillis, lookbackMillis, extension });
+    overRows(function_, {
+      namespace,
+      resolutionMillis,
+      column: read,
+      rangeMillis,
+      lookbackMillis,
+      extension,
+    });
   const number = (value: number): Plan => ({ kind: 'number', grid, span, value });
   const binary = (operator: '/' | '*', left: Plan, right: Plan): Plan => ({
     kind: 'binary',

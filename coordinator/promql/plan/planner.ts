@@ -6,12 +6,13 @@
  */
 import type { WindowExtension } from '#engine/histograms/windows/extended_windows.ts';
 import type { WindowFunction } from '#engine/window_functions/windows.ts';
-import type {
-  Matcher,
-  Resolution,
-  Restriction,
-  SeriesPart,
-  Timeline,
+import {
+  type Matcher,
+  type Resolution,
+  type Restriction,
+  type SeriesPart,
+  type Timeline,
+  windowsOf,
 } from '../../select/storage.ts';
 import { trimOperators, typeOf, unwrapParens } from '../parse/ast.ts';
 import type {
@@ -424,7 +425,7 @@ class Planner {
     { of, restriction }: SeriesPart,
   ): SelectPlan {
     const lookbackMillis = lookbackOverWindows(this.#options.lookbackMillis, of);
-    const windows = of === null ? null : { namespace: of.namespace, column: 'last' as const };
+    const windows = of === null ? null : windowsOf(of, 'last');
     const { span } = selector;
     // What is anchored is an edge of a range; times are those of rows.
     const extension: WindowExtension | null =
@@ -514,7 +515,7 @@ class Planner {
     span: Span,
     { windows: of, restriction }: Pick<Fetch, 'windows' | 'restriction'>,
   ): Source {
-    const windows = of === null ? null : { namespace: of.namespace, column: of.column };
+    const windows = of === null ? null : windowsOf(of, of.column);
     const { matchers } = selector;
     const { startMillis, stepMillis } = referenceOf(this.#lookOf(selector), grid);
     const reference: Reference = {

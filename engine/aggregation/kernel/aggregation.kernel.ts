@@ -8,16 +8,16 @@ import { encodeTyped, typedChunkBytesMax, typedEncodeBytes } from '../../typed/k
 import { kindWindow, placed, typeBits, typeDouble, typeUint } from '../../typed/kernel/fields';
 
 const staleBits: u64 = 0x7ff0000000000002;
-/** Columns of windows: end, lag of its version, then those that are written: rows, lags, others, last, min, max, sum, resets, lastNumber. */
-const columnCount: usize = 11;
+/** Columns of windows: end, lag of its version, then those that are written: rows, lags, others, last, min, max, sum, resets, lastNumber, first. */
+const columnCount: usize = 12;
 const uintColumn: usize = 2;
 const doubleColumn: usize = 5;
 /** Of windowField (engine/typed/window.ts). */
 const fieldDeletions: u64 = 1;
 const fieldRows: u64 = 2;
-const fieldsMax: u32 = 10;
-/** Kind, layout, four numbers and six float64s. */
-const valueBytesMax: usize = 2 + 4 * 11 + 6 * 9;
+const fieldsMax: u32 = 11;
+/** Kind, layout, four numbers and seven float64s. */
+const valueBytesMax: usize = 2 + 4 * 11 + 7 * 9;
 /** Of lags that are added up: what a float64 has whole. */
 const lagsMax: u64 = (1 << 53) - 1;
 /** Of so many rows, one may be lower than the one before in what counts as a counter. */
@@ -29,7 +29,6 @@ class Fold {
   /** Of the window that is open; nothing is when `isOpen` is 0. */
   end: i64;
   isOpen: u32;
-  hasBefore: u32;
   /** Rows that are numbers, those that are none, and those that were lower than the one before. */
   count: u32;
   others: u32;
@@ -43,11 +42,9 @@ class Fold {
   max: f64;
   sum: f64;
   resets: f64;
-  /** The last value, which may be of a window before. */
+  first: f64;
+  /** The last value. */
   before: f64;
-  /** The last one of the windows before. */
-  beforeWindow: f64;
-  hadBeforeWindow: u32;
   /** Windows that are closed. */
   windows: u32;
   capacity: u32;
@@ -85,12 +82,10 @@ export function foldRows(fold: usize, times: usize, values: usize, lags: usize, 
   const f = changetype<Fold>(fold);
   let end = f.isOpen ? f.end : i64.MIN_VALUE;
   let before = f.before;
-  let hasBefore = f.hasBefore != 0;
   for (let i: usize = 0; i < <usize>rows << 3; i += 8) {
     const nanos = load<i64>(times + i);
     if (nanos > end) {
       f.before = before;
-      f.hasBefore = <u32>hasBefore;
       end = openWindow(f, nanos);
     }
     const bits = load<u64>(values + i);
@@ -102,6 +97,7 @@ export function foldRows(fold: usize, times: usize, values: usize, lags: usize, 
     }
     const value = load<f64>(values + i);
     if (f.count == 0) {
+      f.first = value;
       f.min = value;
       f.max = value;
       f.sum = value;
@@ -110,17 +106,15 @@ export function foldRows(fold: usize, times: usize, values: usize, lags: usize, 
       if (value < f.min || f.min != f.min) f.min = value;
       if (value > f.max || f.max != f.max) f.max = value;
       f.sum += value;
-    }
-    if (hasBefore && value < before) {
-      f.resets += before;
-      f.falls++;
+      if (value < before) {
+        f.resets += before;
+        f.falls++;
+      }
     }
     f.count++;
     before = value;
-    hasBefore = true;
   }
   f.before = before;
-  f.hasBefore = <u32>hasBefore;
 }
 
 @inline
@@ -144,8 +138,6 @@ function openWindow(f: Fold, nanos: i64): i64 {
   f.max = 0;
   f.sum = 0;
   f.resets = 0;
-  f.beforeWindow = f.before;
-  f.hadBeforeWindow = f.hasBefore;
   return f.end;
 }
 
@@ -166,17 +158,18 @@ function closeWindow(f: Fold): void {
   store<f64>(columnAt(f, 6, window), f.min);
   store<f64>(columnAt(f, 7, window), f.max);
   store<f64>(columnAt(f, 8, window), f.sum);
-  store<f64>(columnAt(f, 9, window), resetsOf(f));
+  const resets = resetsOf(f);
+  store<f64>(columnAt(f, 9, window), resets);
   const hidesNumber = f.last == staleBits && f.count > 0;
   store<f64>(columnAt(f, 10, window), hidesNumber ? f.before : 0);
+  // Of any other counter it is the smallest one.
+  store<f64>(columnAt(f, 11, window), resets != 0 ? f.first : 0);
   f.isOpen = 0;
 }
 
-/** 0 for what is no counter, and where the last values of windows say the same. */
+/** 0 for what is no counter. */
 function resetsOf(f: Fold): f64 {
-  if (f.falls > max<u32>(1, f.count / rowsAFall) || f.min < 0) return 0;
-  const isSeen = f.falls == 1 && f.hadBeforeWindow != 0 && f.resets == f.beforeWindow;
-  return isSeen && f.before < f.beforeWindow ? 0 : f.resets;
+  return f.falls > max<u32>(1, f.count / rowsAFall) || f.min < 0 ? 0 : f.resets;
 }
 
 /** Closes the last window; gives how many there are. Then columns of 8 bytes a window lie `capacity` windows apart. */

@@ -328,8 +328,9 @@ export function rowsOf(host: string, fromNanos: bigint, count: number): TestRow[
 export type Seen = Omit<FoldedWindow, 'lag' | 'lags'>;
 
 /** What is in a window, not how it came there. */
-function seen({ endNanos, rows, others, lastBits, min, max, sum, resets, lastNumber }: Seen): Seen {
-  return { endNanos, rows, others, lastBits, min, max, sum, resets, lastNumber };
+function seen(of: Seen): Seen {
+  const { endNanos, rows, others, lastBits, min, max, sum, resets, lastNumber, first } = of;
+  return { endNanos, rows, others, lastBits, min, max, sum, resets, lastNumber, first };
 }
 
 /** Of series that have any. */

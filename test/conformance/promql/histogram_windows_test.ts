@@ -46,7 +46,11 @@ class Windows extends OverMemory {
       const fold = new SeriesFold().begin(BigInt(resolutionMillis) * 1_000_000n, 1_000);
       fold.add([chunks], allTimes);
       fold.end();
-      return floatsOfWindows(apart([fold.chunks()]).typed, windows!.column);
+      return floatsOfWindows(
+        apart([fold.chunks()]).typed,
+        windows!.column,
+        BigInt(resolutionMillis) * 1_000_000n,
+      );
     });
   }
 }

@@ -130,7 +130,11 @@ class Sources extends OverMemory {
       if (windows === null) return [fold.floats(times, numbers)];
       fold.begin(BigInt(resolutionMillis) * nanosPerMilli, times.length);
       fold.add(times, numbers).end();
-      return floatsOfWindows(apart([fold.chunks()]).typed, windows.column);
+      return floatsOfWindows(
+        apart([fold.chunks()]).typed,
+        windows.column,
+        BigInt(resolutionMillis) * nanosPerMilli,
+      );
     });
   }
 }

@@ -67,7 +67,11 @@ class Resolutions extends OverMemory {
       const { resolutionMillis } = windows.namespace === '5m' ? fine : coarse;
       fold.begin(BigInt(resolutionMillis) * 1_000_000n, timestampNanos.length);
       fold.add(timestampNanos, values).end();
-      return floatsOfWindows(apart([fold.chunks()]).typed, windows.column);
+      return floatsOfWindows(
+        apart([fold.chunks()]).typed,
+        windows.column,
+        BigInt(resolutionMillis) * 1_000_000n,
+      );
     });
   }
 }

@@ -32,14 +32,6 @@ interface Kind {
   readonly values: (random: SeededRandom) => (minute: number) => number | null | 'stale';
 }
 
-/**
- * Slices, whose windows nodes make at once, begin at half days; a job does not look behind its first row (docs/AGGREGATION.md).
- * @returns whether the minute is the first one of the first window of a slice, of 5 minutes or an hour
- */
-export function isFirstOfSlice(minute: number): boolean {
-  return [5, 60].some((resolution) => (minute + resolution - 1) % 720 === 0);
-}
-
 /** A counter whose lives are of so many minutes. */
 function counter(
   [livesMin, livesMax]: readonly [number, number],
@@ -48,8 +40,8 @@ function counter(
 ): Kind['values'] {
   return (random) => {
     let [value, left, growth] = [random.below(1000), 0, 1 + random.below(growthMax)];
-    return (minute) => {
-      if (left <= 0 && !isFirstOfSlice(minute)) {
+    return () => {
+      if (left <= 0) {
         left = livesMin + random.below(livesMax - livesMin);
         // Some pass what they had come to within a window, others do not.
         growth = 1 + random.below(growthMax);
@@ -82,8 +74,8 @@ function withGaps(of: Kind['values']): Kind['values'] {
         isGap = !isGap && until > 0;
         until = minute + (isGap ? 60 + random.below(480) : 300 + random.below(2000));
       }
-      // A counter that began again in a gap would do so with the first row of a slice now and then.
-      return isGap ? null : next(minute);
+      const value = next(minute);
+      return isGap ? null : value;
     };
   };
 }
@@ -175,27 +167,24 @@ const kinds: readonly Kind[] = [
     values: withGaps(counter([100_000, 100_001], 30)),
   },
   { name: 'job_rows', count: 1, isCounter: false, isWhole: true, values: jobs(gauge(500, 90, 1)) },
+  // Each begins at 0 with the job's first row, which is the first one of its slice now and then, and comes to more or less than
+  // the one before.
+  {
+    name: 'job_total',
+    count: 1,
+    isCounter: true,
+    isWhole: true,
+    values: jobs((random) => {
+      let [value, growth] = [0, 1];
+      return (minute) => {
+        const isFirst = (minute - 47) % 180 === 0;
+        if (isFirst) growth = 2 + random.below(200);
+        value = (isFirst ? 0 : value) + random.below(growth);
+        return value;
+      };
+    }),
+  },
 ];
-
-/**
- * Counters of jobs: each begins at 0 with the job's first row, which is the first one of its slice now and then, and comes to
- * more or less than the one before.
- */
-const jobCounter: Kind = {
-  name: 'job_total',
-  count: 1,
-  isCounter: true,
-  isWhole: true,
-  values: jobs((random) => {
-    let [value, growth] = [0, 1];
-    return (minute) => {
-      const isFirst = (minute - 47) % 180 === 0;
-      if (isFirst) growth = 2 + random.below(200);
-      value = (isFirst ? 0 : value) + random.below(growth);
-      return value;
-    };
-  }),
-};
 
 export interface DataOptions {
   /** Whole minutes. */
@@ -203,13 +192,11 @@ export interface DataOptions {
   /** The last row is of this time. */
   readonly endMillis: number;
   readonly seed: number;
-  /** With counters that begin again with the first row of a slice. */
-  readonly withEdges: boolean;
 }
 
 export function makeSeries(options: DataOptions): LoadSeries[] {
   const random = new SeededRandom(options.seed);
-  return [...kinds, ...(options.withEdges ? [jobCounter] : [])].flatMap((kind) =>
+  return kinds.flatMap((kind) =>
     Array.from({ length: kind.count }, (_, i) => seriesOf(kind, i, random, options)),
   );
 }

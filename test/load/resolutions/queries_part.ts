@@ -27,7 +27,6 @@ const requestsAtOnce = 3;
 export interface QueriesOptions {
   readonly folder: string;
   readonly seed: number;
-  readonly withEdges: boolean;
   /** How many queries are asked at most: all, or some of each kind. */
   readonly queriesMax: number;
   readonly report: (line: string) => void;
@@ -43,11 +42,11 @@ export interface QueriesOutcome {
 }
 
 export async function queriesPart(options: QueriesOptions): Promise<QueriesOutcome> {
-  const { folder, seed, withEdges, queriesMax, report } = options;
+  const { folder, seed, queriesMax, report } = options;
   const begin = performance.now();
   const endMillis = Math.floor(Date.now() / minuteMillis) * minuteMillis;
   const startMillis = endMillis - days * dayMillis;
-  const series = makeSeries({ startMillis, endMillis, seed, withEdges });
+  const series = makeSeries({ startMillis, endMillis, seed });
   const evaluated = series.map((each) => new EvaluatedSeries(each));
   const rows = series.reduce((sum, { values }) => sum + values.length, 0);
   const node = await ResolutionsNode.start(folder, {

@@ -21,11 +21,13 @@ export interface Columns {
   readonly max: Points;
   readonly sum: Points;
   readonly count: Points;
-  /** `number`, and where a counter began again what it had come to and 0 before that. */
+  /** `number`, and before that where a counter began again what it had come to and 0, and its first row where that tells more. */
   readonly counter: Points;
   readonly windowCount: number;
 }
 
+/** A window goes on from one that is so many before it. */
+const goesOnWindows = 2;
 /** Of so many rows, one may be lower than the one before in what counts as a counter. */
 const rowsAFall = 8;
 
@@ -35,8 +37,6 @@ interface Window {
   endsStale: boolean;
   resets: number;
   falls: number;
-  /** The last number before it. */
-  readonly before: number | null;
 }
 
 export function columnsOf(series: LoadSeries, resolutionMillis: number): Columns {
@@ -59,40 +59,50 @@ export function columnsOf(series: LoadSeries, resolutionMillis: number): Columns
     max: column(({ values }) => Math.max(...values)),
     sum: column(({ values }) => values.reduce((sum, value) => sum + value)),
     count: column(({ values }) => values.length),
-    counter: counterOf(some),
+    counter: counterOf(some, resolutionMillis),
     windowCount: windows.length,
   };
 }
 
 function windowsOf(series: LoadSeries, resolutionMillis: number): Window[] {
   const windows: Window[] = [];
-  let before: number | null = null;
   for (const [i, at] of series.timesMillis.entries()) {
     const endMillis = Math.ceil(at / resolutionMillis) * resolutionMillis;
     let window = windows.at(-1);
     if (window?.endMillis !== endMillis) {
-      window = { endMillis, values: [], endsStale: false, resets: 0, falls: 0, before };
+      window = { endMillis, values: [], endsStale: false, resets: 0, falls: 0 };
       windows.push(window);
     }
     window.endsStale = series.isStale[i]!;
     if (window.endsStale) continue;
     const value = series.values[i]!;
-    if (before !== null && value < before) {
+    const before = window.values.at(-1);
+    if (before !== undefined && value < before) {
       window.resets += before;
       window.falls += 1;
     }
     window.values.push(value);
-    before = value;
   }
   return windows;
 }
 
-function counterOf(windows: readonly Window[]): Points {
+function counterOf(windows: readonly Window[], resolutionMillis: number): Points {
   const timesMillis: number[] = [];
   const values: number[] = [];
-  for (const window of windows) {
+  for (const [i, window] of windows.entries()) {
     const last = window.values.at(-1)!;
-    const resets = resetsOf(window, last);
+    const resets = resetsOf(window);
+    const [began, next] =
+      resets === 0 ? [Math.min(...window.values), last] : [window.values[0]!, resets];
+    const one = windows[i - 1];
+    const isNear =
+      one !== undefined && window.endMillis - one.endMillis <= goesOnWindows * resolutionMillis;
+    const before = isNear ? one.values.at(-1)! : null;
+    const isSaid = before === null || (began < before && next >= before);
+    if (began >= 0 && began < next && isSaid) {
+      timesMillis.push(window.endMillis - (resets === 0 ? 1 : 3));
+      values.push(began);
+    }
     if (resets !== 0) {
       timesMillis.push(window.endMillis - 2, window.endMillis - 1);
       values.push(resets, 0);
@@ -103,10 +113,8 @@ function counterOf(windows: readonly Window[]): Points {
   return { timesMillis, values };
 }
 
-/** 0 of a gauge, and where the last values of this window and the one before say all. */
-function resetsOf({ values, resets, falls, before }: Window, last: number): number {
-  if (falls > Math.max(1, Math.floor(values.length / rowsAFall)) || Math.min(...values) < 0) {
-    return 0;
-  }
-  return falls === 1 && resets === before && last < before ? 0 : resets;
+/** 0 of a gauge. */
+function resetsOf({ values, resets, falls }: Window): number {
+  const fallsMax = Math.max(1, Math.floor(values.length / rowsAFall));
+  return falls > fallsMax || Math.min(...values) < 0 ? 0 : resets;
 }

@@ -8,7 +8,7 @@ import { decodeTags } from '#lib/tags.ts';
 
 const nanosPerMilli = 1_000_000n;
 
-/** What is compared of a window: resets depend on the slices that it is made in. */
+/** What is compared of a window. */
 export interface Seen {
   readonly count: number;
   readonly lastBits: bigint;
@@ -16,6 +16,8 @@ export interface Seen {
   readonly min: number;
   readonly max: number;
   readonly sum: number;
+  readonly resets: number;
+  readonly first: number;
 }
 
 interface WindowRows {
@@ -34,9 +36,9 @@ export function seenOf(
   return new Map(
     windows
       .filter((window) => countOf(window) > 0)
-      .map(({ endNanos, rows, others, lastBits, lastNumber, min, max, sum }) => [
+      .map(({ endNanos, rows, others, lastBits, lastNumber, min, max, sum, resets, first }) => [
         Number(endNanos / nanosPerMilli),
-        { count: countOf({ rows, others }), lastBits, lastNumber, min, max, sum },
+        { count: countOf({ rows, others }), lastBits, lastNumber, min, max, sum, resets, first },
       ]),
   );
 }
@@ -87,6 +89,6 @@ function withBits(endNanos: bigint, window: AggregatedWindow): Omit<Seen, 'count
 
 export function textOf(seen: Seen | undefined): string {
   if (seen === undefined) return 'missing';
-  const { count, lastBits, min, max, sum } = seen;
-  return `${count} rows from ${min} to ${max}, ${sum} in all, the last of bits ${lastBits.toString(16)}`;
+  const { count, lastBits, min, max, sum, resets } = seen;
+  return `${count} rows from ${min} to ${max}, ${sum} in all, ${resets} before resets, the last of bits ${lastBits.toString(16)}`;
 }
