@@ -85,6 +85,10 @@ test('rollups are made of samples and of what rules drop, and are found beside w
   assert.deepEqual(await at('sum_over_time(rows{agg=".count"}[4m])'), { '.count': '36' });
   assert.deepEqual(await at('count_over_time(rows{agg=".count"}[4m])'), { '.count': '4' });
   assert.deepEqual(await at('max_over_time(rows{agg=".count"}[4m])'), { '.count': '9' });
+  const path = `/api/v1/query?query=rows%7Bagg%3D%22.count%22%7D%5B4m%5D&time=${lastEnd}`;
+  const [range] = (await test.get(path)).json.data.result;
+  const ends = [180, 120, 60, 0].map((back) => [lastEnd - back, '9']);
+  assert.deepEqual(range.values, ends, 'a range that is the answer has them too');
   const names = await test.get('/api/v1/label/__name__/values');
   assert.deepEqual(names.json.data, ['requests', 'requests_by_app', 'rows']);
   const { host, port } = test.coordinator.metricsServer;

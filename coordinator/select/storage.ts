@@ -150,6 +150,8 @@ export interface QueryStorage {
     windows?: SelectWindows | null,
     restriction?: Restriction | null,
   ): Promise<SelectResult>;
+  /** Without it there are samples alone. */
+  selectThroughout?: ThroughoutStorage['selectThroughout'];
   /** Tag names, sorted. Several matcher lists are joined by OR; none means all series. */
   labelNames(
     matcherLists: readonly (readonly Matcher[])[],

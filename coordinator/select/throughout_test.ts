@@ -49,6 +49,29 @@ test('names and series that windows alone have are found, where the range goes b
   assert.deepEqual(partsOf(await dataOf('series?match[]=m&', long)), ['both', 'old']);
 });
 
+test('a range that is the answer has samples, and the last numbers of windows where these are no more', async () => {
+  await using test = await TestCoordinator.openReady();
+  const { tags, windows } = seriesOf('both', 5);
+  const ended = { endNanos: windows[0]!.endNanos + 3_600_000_000_000n, last: Number.NaN, max: 7 };
+  await makeWindows(test, [{ tags, windows: [...windows, ended] }]);
+  const now = nowSeconds();
+  const row = { tags: { __name__: 'm', only_both: 'yes', part: 'both' }, timestamp: now - 60 };
+  assert.equal((await test.post('/api/v1/json/write', { ...row, value: 3 })).status, 200);
+  const rowsOf = async (query: string): Promise<unknown> => {
+    const { status, json, text } = await test.get(`/api/v1/query?query=${query}&time=${now}`);
+    assert.equal(status, 200, text);
+    return json.data.result.flatMap(({ values }: { values: unknown }) => values);
+  };
+  const all = [
+    [now - 5 * day, '1'],
+    [now - 5 * day + 3_600, '7'],
+    [now - 60, '3'],
+  ];
+  assert.deepEqual(await rowsOf('m[10d]'), all);
+  assert.deepEqual(await rowsOf('(m[5d] offset 4d)'), all.slice(0, 2));
+  assert.deepEqual(await rowsOf('m[5m]'), all.slice(2));
+});
+
 test('windows of before their namespace was made ready are not looked for', async () => {
   await using test = await TestCoordinator.openReady();
   await makeWindows(test, [seriesOf('old', 5)]);

@@ -230,7 +230,8 @@ async function lookUp(plan: InfoPlan, input: Input, context: Context): Promise<F
   const matchers = [...ofTargets, ...plan.labelMatchers, ...plan.nameMatchers];
   const range = selectRangeOf(plan.reference, plan.grid.stepCount);
   const windows = plan.of === null ? null : windowsOf(plan.of, 'last');
-  const [fetched] = await context.reads.read([{ matchers, range, windows, restriction: null }]);
+  const fetch = { matchers, range, windows, restriction: null, isThroughout: false };
+  const [fetched] = await context.reads.read([fetch]);
   const courses = await new Targets(plan, input, fetched!, context).courses();
   context.reads.release(fetched!);
   return { labels: fetched!.labels, courses };

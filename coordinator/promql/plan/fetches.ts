@@ -16,6 +16,7 @@ export class Fetches {
   /**
    * @param windows in the place of samples
    * @param restriction to some of the series
+   * @param isThroughout as of `Fetch`
    * @returns its index
    */
   add(
@@ -23,6 +24,7 @@ export class Fetches {
     range: SelectRange,
     windows: SelectWindows | null,
     restriction: Restriction | null,
+    isThroughout: boolean = false,
   ): number {
     const key = JSON.stringify([
       matchers.map(({ name, kind, value }) => [name, kind, value]),
@@ -30,11 +32,12 @@ export class Fetches {
       String(range.endNanos),
       windows,
       restriction?.key ?? null,
+      isThroughout,
     ]);
     const known = this.#byKey.get(key);
     if (known !== undefined) return known;
     this.#byKey.set(key, this.#all.length);
-    return this.#all.push({ matchers, range, windows, restriction }) - 1;
+    return this.#all.push({ matchers, range, windows, restriction, isThroughout }) - 1;
   }
 }
 

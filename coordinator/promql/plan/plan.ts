@@ -175,6 +175,8 @@ export interface Fetch {
   readonly windows: SelectWindows | null;
   /** To some of the series. */
   readonly restriction: Restriction | null;
+  /** Its rows are the answer: samples, and windows where these are no more. */
+  readonly isThroughout: boolean;
 }
 
 /** Found without data: what the query will not do as its writer may think. Texts, each with the place that tells it last. */

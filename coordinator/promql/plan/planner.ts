@@ -149,7 +149,7 @@ class Planner {
         return this.#select(inner, grid, 'value');
       case 'matrixSelector':
       case 'subquery':
-        return { kind: 'rangeVector', grid, span, source: this.#rangeSource(inner, grid) };
+        return { kind: 'rangeVector', grid, span, source: this.#answerSource(inner, grid) };
       case 'unary': {
         const input = this.plan(inner.expr, grid);
         if (inner.operator === '+') return input;
@@ -432,7 +432,7 @@ class Planner {
       selector.extension === 'smoothed' && output === 'value'
         ? { kind: 'smoothed', beforeMillis: 0, afterMillis: lookbackMillis }
         : null;
-    const rows = { windows, restriction };
+    const rows = { windows, restriction, isThroughout: false };
     const source = this.#source(selector, grid, lookbackMillis, extension, span, rows);
     return { kind: 'select', grid, span, source, output };
   }
@@ -444,6 +444,16 @@ class Planner {
     if (kind === null) return null;
     const afterMillis = kind === 'smoothed' ? lookbackMillis : 0;
     return { kind, beforeMillis: lookbackMillis, afterMillis };
+  }
+
+  /** Of a range that is the answer. */
+  #answerSource(expr: MatrixSelector | Subquery, grid: Grid): Source | SubquerySource {
+    if (expr.kind === 'subquery') return this.#rangeSource(expr, grid);
+    const { selector, span } = expr;
+    const rangeMillis = this.#millis(expr.range, false);
+    const extension = this.#extensionOfRange(selector, this.#options.lookbackMillis);
+    const rows = { windows: null, restriction: null, isThroughout: true };
+    return this.#source(selector, grid, rangeMillis, extension, span, rows);
   }
 
   #rangeSource(
@@ -458,7 +468,7 @@ class Planner {
       const extension =
         this.#extensionOfRange(selector, lookbackMillis) ?? windows?.extension ?? null;
       const rangeMillis = windows?.rangeMillis ?? this.#millis(expr.range, false);
-      const rows = { windows, restriction };
+      const rows = { windows, restriction, isThroughout: false };
       return this.#source(selector, grid, rangeMillis, extension, span, rows);
     }
     const { startMillis, stepMillis } = referenceOf(this.#lookOf(expr), grid);
@@ -513,8 +523,9 @@ class Planner {
     rangeMillis: number,
     extension: WindowExtension | null,
     span: Span,
-    { windows: of, restriction }: Pick<Fetch, 'windows' | 'restriction'>,
+    rows: Pick<Fetch, 'windows' | 'restriction' | 'isThroughout'>,
   ): Source {
+    const { windows: of, restriction, isThroughout } = rows;
     const windows = of === null ? null : windowsOf(of, of.column);
     const { matchers } = selector;
     const { startMillis, stepMillis } = referenceOf(this.#lookOf(selector), grid);
@@ -527,7 +538,7 @@ class Planner {
     const range = selectRangeOf(reference, grid.stepCount, extension);
     return {
       kind: 'selector',
-      fetch: this.#fetches.add(matchers, range, windows, restriction),
+      fetch: this.#fetches.add(matchers, range, windows, restriction, isThroughout),
       matchers,
       extension,
       isOfStats: this.#isOfStats,

@@ -82,16 +82,8 @@ export class Reads {
     const lane = async (): Promise<void> => {
       while (next < fetches.length) {
         const place = next++;
-        const { matchers, range, windows, restriction } = fetches[place]!;
         try {
-          results[place] = await this.#storage.select(
-            matchers,
-            range,
-            this.#limits,
-            signal,
-            windows,
-            restriction,
-          );
+          results[place] = await this.#select(fetches[place]!, signal);
         } catch (error) {
           // Nobody waits for the others.
           next = fetches.length;
@@ -101,6 +93,15 @@ export class Reads {
     };
     await Promise.all(Array.from({ length: Math.min(fetches.length, selectsAtOnceMax) }, lane));
     return results;
+  }
+
+  #select(fetch: Fetch, signal: AbortSignal): Promise<SelectResult> {
+    const { matchers, range, windows, restriction, isThroughout } = fetch;
+    const storage = this.#storage;
+    if (isThroughout && storage.selectThroughout !== undefined) {
+      return storage.selectThroughout(matchers, range, 'number', this.#limits, signal);
+    }
+    return storage.select(matchers, range, this.#limits, signal, windows, restriction);
   }
 
   /** Gives back the memory of what nobody reads any more. Labels may still lie in the bytes of the tags. */
