@@ -6,12 +6,7 @@ import type { KnownRules } from '#cluster/aggregation_rules/sets/follower.ts';
 import type { RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
 import { isReady } from '#cluster/namespaces/namespaces.ts';
 import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
-import {
-  hasAllFrom,
-  samplesParts,
-  windowsWaitNanos,
-  windowsWaitNanosMax,
-} from '#cluster/namespaces/samples.ts';
+import { hasAllFrom, samplesParts, windowsWaitNanosMax } from '#cluster/namespaces/samples.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { blockOverlaps } from '#lib/block_time.ts';
 import { messageOf } from '#lib/errors.ts';
@@ -41,7 +36,7 @@ import {
   type Slice,
 } from './slices.ts';
 import { completeFrom, droppedOf, type Raw, rawsOf, type Target, targetsOf } from './state.ts';
-import { Waits } from './waits.ts';
+import { pauseMillisOf, Waits } from './waits.ts';
 
 /** Share of the main loop's time. */
 const aggregationShare = 0.2;
@@ -483,12 +478,6 @@ function isToWaitForRules(
 /** Version of the last deletion that cuts windows of a slice. */
 function deletionsOf({ tombstones }: NamespaceState, slice: Slice): number {
   return tombstones.versionOf(slice.startNanos, nanosOf(slice));
-}
-
-/** How long slices wait: for rows of memory, and before they are made once more. */
-function pauseMillisOf(used: readonly Raw[]): number {
-  const nanos = used.map(({ retentionNanos }) => windowsWaitNanos(retentionNanos));
-  return Number(nanos.reduce((a, b) => (b > a ? b : a)) / nanosPerMilli);
 }
 
 function shardKey({ definition }: NamespaceState, shard: number): ShardKey {

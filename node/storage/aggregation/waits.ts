@@ -1,5 +1,17 @@
 /** Since when slices wait for what others do: whoever keeps them from that all the time does not hold a slice up for ever. */
+import { windowsWaitNanos } from '#cluster/namespaces/samples.ts';
 import type { SliceKey } from './notes.ts';
+
+const nanosPerMilli = 1_000_000n;
+
+/**
+ * How long slices wait: for rows of memory, and before they are made once more. As those of their rows have it that are kept
+ * shortest: once some of these are gone no slice is made again.
+ */
+export function pauseMillisOf(used: readonly { readonly retentionNanos: bigint }[]): number {
+  const nanos = used.map(({ retentionNanos }) => windowsWaitNanos(retentionNanos));
+  return Number(nanos.reduce((a, b) => (b < a ? b : a)) / nanosPerMilli);
+}
 
 interface Wait {
   readonly sinceMillis: number;
