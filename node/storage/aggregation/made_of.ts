@@ -20,7 +20,7 @@ export type MadeOf = Readonly<Record<string, string>>;
 
 /** @param sources of the same rows */
 export function madeOf(sources: readonly Source[]): MadeOf {
-  return Object.fromEntries(sources.map((source) => [keyOf(source), digestOf(source, ownName)]));
+  return Object.fromEntries(sources.map((source) => [keyOf(source), digestOf(source)]));
 }
 
 /** Whether rows of a namespace are in it. */
@@ -42,12 +42,11 @@ export function stillMadeOf(
   others: readonly Source[],
   range: Slice,
 ): MadeOf | null {
-  const partsOf = namesOfParts(range);
   const now: Record<string, string> = { ...before };
   const isSame = (source: Source): boolean => {
     const key = keyOf(source);
-    const own = digestOf(source, ownName);
-    if (before[key] !== own && before[key] !== digestOf(source, partsOf)) return false;
+    const own = digestOf(source);
+    if (before[key] !== own && !wasMadeOf(before[key], source, range)) return false;
     now[key] = own;
     return true;
   };
@@ -55,33 +54,52 @@ export function stillMadeOf(
   const same = known.filter(isSame);
   // Late rows may be in those that were chosen before they are in others.
   if (known.includes(chosen) ? !same.includes(chosen) : same.length === 0) return null;
-  for (const source of [chosen, ...others]) now[keyOf(source)] ??= digestOf(source, ownName);
+  for (const source of [chosen, ...others]) now[keyOf(source)] ??= digestOf(source);
   return Object.entries(now).every(([key, digest]) => before[key] === digest) ? before : now;
 }
 
 const keyOf = ({ of }: Source): string =>
   of.map(({ definition }) => namespaceNumber(definition)).join('+');
 
-type NamesOf = (namespace: NamespaceState, file: BlockFile) => readonly string[];
+/** Filesets that may have been brought together since, in so many ways at most; one that was in more is made of again. */
+const waysMax = 64;
 
-function digestOf({ raw }: Source, namesOf: NamesOf): string {
-  const names = raw.flatMap(({ namespace, file }) => namesOf(namespace, file));
-  return digest128(names.sort().join(' '));
+const digestOf = ({ raw }: Source): string =>
+  digestOfNames(raw.map(({ namespace, file }) => nameOf(namespace, file)));
+
+const digestOfNames = (names: string[]): string => digest128(names.sort().join(' '));
+
+/** Numbers of volumes begin again where a folder was emptied. */
+function nameOf(
+  { definition }: NamespaceState,
+  { blockStartNanos, info, volume }: BlockFile,
+): string {
+  return `${namespaceNumber(definition)}:${blockStartNanos}+${info.blockSizeNanos}.${volume}@${info.createdNanos}`;
 }
 
-const ownName: NamesOf = ({ definition }, { blockStartNanos, info, volume }) => [
-  // Numbers of volumes begin again where a folder was emptied.
-  `${namespaceNumber(definition)}:${blockStartNanos}+${info.blockSizeNanos}.${volume}@${info.createdNanos}`,
-];
+/** Whether it is what filesets of now stand for: some of them were brought together before, others since. */
+function wasMadeOf(digest: string | undefined, { raw }: Source, range: Slice): boolean {
+  if (raw.every(({ file }) => file.standsFor === null)) return false;
+  const ways = waysOf(raw.map(({ namespace, file }) => waysOfFile(namespace, file, range)));
+  return ways.some((names) => digestOfNames([...names]) === digest);
+}
 
-/** Those that a fileset has brought together, as far as they have rows of the range. */
-function namesOfParts(range: Slice): NamesOf {
-  const namesOf: NamesOf = (namespace, file) => {
-    const parts = file.standsFor;
-    if (parts === null) return ownName(namespace, file);
-    return parts
-      .filter((part) => part.blockStartNanos < range.endNanos && part.endNanos > range.startNanos)
-      .flatMap((part) => namesOf(namespace, part));
-  };
-  return namesOf;
+/** Names of a fileset, or of those that it has brought together, as far as they have rows of the range. */
+function waysOfFile(namespace: NamespaceState, file: BlockFile, range: Slice): string[][] {
+  const own = [[nameOf(namespace, file)]];
+  if (file.standsFor === null) return own;
+  const parts = file.standsFor.filter(
+    (part) => part.blockStartNanos < range.endNanos && part.endNanos > range.startNanos,
+  );
+  return [...own, ...waysOf(parts.map((part) => waysOfFile(namespace, part, range)))];
+}
+
+/** A way of each, in all combinations. */
+function waysOf(each: readonly string[][][]): string[][] {
+  let ways: string[][] = [[]];
+  for (const some of each) {
+    if (ways.length * some.length > waysMax) return [];
+    ways = ways.flatMap((names) => some.map((more) => [...names, ...more]));
+  }
+  return ways;
 }
