@@ -6,11 +6,12 @@ import assert from 'node:assert/strict';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
-import { encodeTags, sortTags, type Tags } from '#lib/tags.ts';
+import { encodeTags, type Tags } from '#lib/tags.ts';
 import { NamespaceIndex } from './namespace_index.ts';
 import type { IndexRange } from './query/queries.ts';
 import { type IndexSection, type IndexSectionSource, sectionKind } from './saved/section.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
+import { matchesTags, queriedNames, randomQuery, randomTags } from './query_twin.ts';
 import type { NamedCount } from './query/statistics.ts';
 
 interface TwinSeries {
@@ -22,25 +23,7 @@ interface TwinSeries {
 }
 
 const blockSizeNanos = 100n;
-const names = ['__name__', 'a', 'b', 'c', 'host', 'odd=name', 'ü'];
 const schemes: readonly IdScheme[] = ['quoted', 'prepend_meta', 'legacy'];
-const patterns = [
-  '.*',
-  '.+',
-  'v1',
-  'v1|v2|v9',
-  'v1.*',
-  '.*2',
-  '.*1.*',
-  'v.+3',
-  'v[0-9]',
-  'v(1|2)[^3]*',
-  '(v1|x.*|)',
-  '.*"=.*',
-  '[^v].*|v7',
-  '',
-  '(?i)V1.*',
-];
 
 class Twin {
   readonly random: SeededRandom;
@@ -54,22 +37,10 @@ class Twin {
     this.index = new NamespaceIndex({ random: this.random, blockSizeNanos });
   }
 
-  value(): string {
-    const kind = this.random.below(20);
-    if (kind === 0)
-      return Array.from('\ufeff"=\\,{}\n\x01é😀').slice(0, this.random.below(10)).join('');
-    if (kind === 1) return 'long'.repeat(this.random.below(2000));
-    return `v${this.random.below(kind < 12 ? 4 : 400)}`;
-  }
-
   identity(): Omit<TwinSeries, 'shard' | 'blocks'> {
-    const tags: { name: string; value: string }[] = [];
-    for (const name of names) {
-      if (this.random.below(3) > 0) tags.push({ name, value: this.value() });
-    }
     const isExplicit = this.random.below(6) === 0;
     return {
-      tags: sortTags(tags),
+      tags: randomTags(this.random),
       idScheme: isExplicit ? idSchemeCode.explicit : idSchemeCode[this.random.pick(schemes)],
       explicitId: isExplicit ? `id-${this.random.below(1000)}` : '',
     };
@@ -227,21 +198,8 @@ class Twin {
     assert.equal(statistics.bytesByName.length, Math.min(options.limit, byName.size));
   }
 
-  query(depth: number): IndexQuery {
-    const kind = this.random.below(depth > 0 ? 10 : 6);
-    const field = this.random.below(15) === 0 ? 'absent' : this.random.pick(names);
-    const queries = () => Array.from({ length: this.random.below(4) }, () => this.query(depth - 1));
-    if (kind < 2) return { kind: 'term', field, term: this.value() };
-    if (kind < 4) return { kind: 'regexp', field, regexp: this.random.pick(patterns) };
-    if (kind < 5) return { kind: 'field', field };
-    if (kind < 6) return { kind: 'all' };
-    if (kind < 8) return { kind: 'conjunction', queries: queries() };
-    if (kind < 9) return { kind: 'disjunction', queries: queries() };
-    return { kind: 'negation', query: this.query(depth - 1) };
-  }
-
   checkQuery(): void {
-    const query = this.query(3);
+    const query = randomQuery(this.random, 3);
     const start = BigInt(this.random.below(600)) - 50n;
     const range = { startNanos: start, endNanos: start + BigInt(this.random.below(400)) };
     const shards =
@@ -249,7 +207,7 @@ class Twin {
         ? Uint32Array.of(this.random.below(8), this.random.below(8))
         : null;
     const expected = [...this.series]
-      .filter(([, series]) => isVisible(series, range, shards) && matches(series, query))
+      .filter(([, series]) => isVisible(series, range, shards) && matchesTags(series.tags, query))
       .map(([slot]) => slot)
       .sort((a, b) => a - b);
     const limit = this.random.below(3) === 0 ? 1 + this.random.below(20) : 0;
@@ -266,7 +224,7 @@ class Twin {
     shards: Uint32Array | null,
     slots: readonly number[],
   ): void {
-    const tagNames = this.random.below(2) === 0 ? [] : [this.random.pick(names), 'absent'];
+    const tagNames = this.random.below(2) === 0 ? [] : [this.random.pick(queriedNames), 'absent'];
     const namesOnly = this.random.below(2) === 0;
     const values = new Map<string, Set<string>>();
     for (const slot of slots) {
@@ -341,34 +299,6 @@ function isVisible(series: TwinSeries, range: IndexRange, shards: Uint32Array | 
   return [...series.blocks].some(
     (start) => start < range.endNanos && start + blockSizeNanos > range.startNanos,
   );
-}
-
-function matches(series: TwinSeries, query: IndexQuery): boolean {
-  const valueOf = (field: string) => series.tags.find(({ name }) => name === field)?.value;
-  switch (query.kind) {
-    case 'term':
-      return valueOf(query.field) === query.term;
-    case 'regexp': {
-      const value = valueOf(query.field);
-      const ignoresCase = query.regexp.startsWith('(?i)');
-      const source = ignoresCase ? query.regexp.slice(4) : query.regexp;
-      return (
-        value !== undefined && new RegExp(`^(?:${source})$`, ignoresCase ? 'sui' : 'su').test(value)
-      );
-    }
-    case 'field':
-      return valueOf(query.field) !== undefined;
-    case 'all':
-      return true;
-    case 'conjunction':
-      return query.queries.length > 0 && query.queries.every((part) => matches(series, part));
-    case 'disjunction':
-      return query.queries.some((part) => matches(series, part));
-    case 'negation':
-      return !matches(series, query.query);
-    default:
-      return query satisfies never;
-  }
 }
 
 /** @param size about the number of series inserted */

@@ -11,6 +11,7 @@ import {
   packedSlackBytes,
   PackedWriter,
 } from '../../index/saved/packed.ts';
+import { ColumnTexts, isEqualText } from './column_texts.ts';
 import { encodeFileHeader, filesetFormatVersion, indexGroupEntries, indexMagic } from './format.ts';
 
 export interface FilesetSeries {
@@ -20,12 +21,6 @@ export interface FilesetSeries {
   /** For ID scheme 0, else empty. */
   readonly explicitId: Uint8Array;
 }
-
-/**
- * Texts of a column are sorted, so that they share more, unless they are more than this: sorting is
- * one step.
- */
-const sortedTextsMax = 65_536;
 
 const noBytes = new Uint8Array(0);
 
@@ -40,7 +35,7 @@ interface Shape {
 
 export class FilesetIndexWriter {
   /** The first one is that of explicit IDs. */
-  readonly #columns: Column[] = [new Column(noBytes)];
+  readonly #columns: ColumnTexts[] = [new ColumnTexts(noBytes)];
   readonly #columnByName = new Map<string, number>();
   readonly #shapes: Shape[] = [];
   readonly #shapeByKey = new Map<string, number>();
@@ -100,7 +95,7 @@ export class FilesetIndexWriter {
       // Neighbours have most names in common, at the same place.
       const likely = before[count];
       const column =
-        likely !== undefined && isEqual(this.#columns[likely]!.name, tags, name, nameEnd)
+        likely !== undefined && isEqualText(this.#columns[likely]!.name, tags, name, nameEnd)
           ? likely
           : this.#columnFor(bytes, name, nameEnd);
       this.#fields[count] = column;
@@ -115,7 +110,7 @@ export class FilesetIndexWriter {
     let column = this.#columnByName.get(name);
     if (column === undefined) {
       column = this.#columns.length;
-      this.#columns.push(new Column(Uint8Array.from(bytes.subarray(start, end))));
+      this.#columns.push(new ColumnTexts(Uint8Array.from(bytes.subarray(start, end))));
       this.#columnByName.set(name, column);
     }
     return column;
@@ -303,45 +298,6 @@ export class FilesetIndexWriter {
   }
 }
 
-/** Values of a tag name, or explicit IDs. */
-class Column {
-  readonly name: Uint8Array;
-  /** In the order in which they came. */
-  readonly texts: Uint8Array[] = [];
-  readonly #byText = new Map<string, number>();
-  #last = 0;
-
-  constructor(name: Uint8Array) {
-    this.name = name;
-  }
-
-  numberOf(bytes: Buffer, start: number, end: number): number {
-    // Neighbours have most values in common.
-    if (this.texts.length > 0 && isEqual(this.texts[this.#last]!, bytes, start, end)) {
-      return this.#last;
-    }
-    // One character a byte, so that different bytes never are one text.
-    const text = bytes.toString('latin1', start, end);
-    let number = this.#byText.get(text);
-    if (number === undefined) {
-      number = this.texts.length;
-      this.#byText.set(text, number);
-      this.texts.push(Uint8Array.from(bytes.subarray(start, end)));
-    }
-    this.#last = number;
-    return number;
-  }
-
-  /** Numbers of the texts in the order in which they are written. */
-  order(): Uint32Array {
-    const numbers = new Uint32Array(this.texts.length);
-    if (this.texts.length > sortedTextsMax) return numbers.map((_, i) => i);
-    const sorted = [...this.#byText.keys()].sort();
-    for (let i = 0; i < sorted.length; i += 1) numbers[i] = this.#byText.get(sorted[i]!)!;
-    return numbers;
-  }
-}
-
 /** Longest data of an entry: 49 bits, which are written as two numbers. */
 const lengthBitsMax = 49;
 const lowLengthBits = 24;
@@ -393,10 +349,4 @@ function bufferOf(bytes: Uint8Array): Buffer {
 function lengthAt(tags: Uint8Array, at: number): number {
   assert(at + 2 <= tags.length, 'tags of a fileset are canonical');
   return tags[at]! | (tags[at + 1]! << 8);
-}
-
-function isEqual(text: Uint8Array, bytes: Uint8Array, start: number, end: number): boolean {
-  if (text.length !== end - start) return false;
-  for (let i = text.length - 1; i >= 0; i -= 1) if (text[i] !== bytes[start + i]) return false;
-  return true;
 }
