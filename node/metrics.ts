@@ -242,6 +242,7 @@ function registerTotals(metrics: Metrics, parts: CountedParts, limits: LimitCoun
     'Filesets of short blocks that long ones stand for now.',
     () => flusher.counts.compacted,
   );
+  total('closed_filesets', 'Filesets of windows that were closed.', () => flusher.counts.closed);
   total('flush_failures', 'Flushes of blocks that failed.', () => flusher.counts.failures);
   total('snapshots', 'Snapshots of the commit log.', () => snapshots.counts.snapshots);
   total('snapshot_bytes', 'Bytes of snapshots.', () => snapshots.counts.bytes);

@@ -2,6 +2,7 @@
  * Puts the filesets of a shard in use: their series enter the index, their data stay on disk. What
  * cannot be trusted is set aside by name and reported; its neighbours are served.
  */
+import { isOfWindows } from '#cluster/namespaces/samples.ts';
 import { blockStartOf } from '#lib/block_time.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
@@ -17,11 +18,12 @@ import {
   pathAside,
   removeFileset,
   removeFilesetAside,
-  removeLeftRowDigests,
+  removeLeftBeside,
   setFilesetAside,
   shardFolder,
 } from '../persist/fileset/format.ts';
-import { FilesetReader } from '../persist/fileset/reader.ts';
+import { type FilesetHead, FilesetReader } from '../persist/fileset/reader.ts';
+import { openSeriesColumns } from '../persist/series_columns/file.ts';
 import { Directory } from '../storage/filesets/directory.ts';
 import { BlockFile } from '../storage/filesets/namespace_files.ts';
 import { spanNanosMaxOf, spanNanosOf } from '../storage/flush/due_spans.ts';
@@ -110,7 +112,14 @@ export async function loadShard(
         continue;
       }
       const seriesCount = saved?.seriesCountOf(shard, head) ?? null;
-      if (seriesCount !== null) {
+      const closedCount = await closedSeriesCount(parts, namespace, folder, head);
+      if (closedCount !== null) {
+        const file = new BlockFile(folder, head.info, closedCount, head.digest);
+        file.isClosed = true;
+        namespace.files.adopt(file);
+        namespace.leaveClosed(file);
+        report.series += closedCount;
+      } else if (seriesCount !== null) {
         namespace.files.adopt(new BlockFile(folder, head.info, seriesCount, head.digest));
         report.series += seriesCount;
       } else {
@@ -133,13 +142,25 @@ export async function loadShard(
       }
     }
   }
-  await removeLeftRowDigests(env.disk, folder);
+  await removeLeftBeside(env.disk, folder);
   const { corruptBlocks, unrepairedBlocks } = report;
   if (corruptBlocks.size + unrepairedBlocks.size > 0) {
     const fields = { folder, found: corruptBlocks.size, unrepaired: unrepairedBlocks.size };
     log.warn(fields, 'blocks of a shard are damaged');
   }
   return report;
+}
+
+/** Of a fileset of windows whose columns are there, by which its series are asked: how many it has. Null for any other. */
+async function closedSeriesCount(
+  { env }: FilesystemParts,
+  { definition }: NamespaceState,
+  folder: string,
+  { info, digest }: FilesetHead,
+): Promise<number | null> {
+  if (!isOfWindows(definition)) return null;
+  const columns = await openSeriesColumns(env.disk, folder, info, digest.index.crc32c);
+  return columns?.entryCount ?? null;
 }
 
 /**

@@ -20,7 +20,7 @@ import { equalBytes, IdentityTable } from './tables/identity_table.ts';
 import { checkLayout, pairEndWithin, tagBytesMin } from './tables/layout.ts';
 import { LiveBlocks } from './tables/live_blocks.ts';
 import { IndexLoad, type PlaceSeries } from './saved/load.ts';
-import { countOf } from './query/slot_set.ts';
+import { countOf, popCount } from './query/slot_set.ts';
 import { enumerateBits, PostingsStore } from './tables/postings.ts';
 import type { QueryAttempts } from './query/attempts.ts';
 import {
@@ -381,6 +381,12 @@ export class NamespaceIndex {
    */
   unmarkLive(slots: ArrayLike<number>, blockStartNanos: UnixNanos): void {
     this.#live.unmark(slots, blockStartNanos);
+  }
+
+  /** Series that are live in a block, ascending. */
+  liveIn(blockStartNanos: UnixNanos): Uint32Array {
+    const words = this.#live.bitsOf(blockStartNanos);
+    return words === null ? new Uint32Array(0) : enumerateBits(words, popCount(words));
   }
 
   isLive(slot: number, blockStartNanos: UnixNanos): boolean {

@@ -98,7 +98,13 @@ export function rowDigestPath(folder: string, key: FilesetKey): string {
   return `${folder}/fileset-${key.blockStartNanos}-${key.volume}-rows.db`;
 }
 
-const rowDigestName = /^fileset-(-?\d+)-(\d+)-rows\.db$/;
+/** Where the series of a closed fileset are column by column (../series_columns/file.ts). */
+export function seriesColumnsPath(folder: string, key: FilesetKey): string {
+  return `${folder}/fileset-${key.blockStartNanos}-${key.volume}-columns.db`;
+}
+
+/** Of what is derived from a fileset and stands beside it. */
+const besideName = /^fileset-(-?\d+)-(\d+)-(rows|columns)\.db$/;
 
 const filesetName = /^fileset-(-?\d+)-(\d+)-(info|index|data|digest|checkpoint)\.db(\.corrupt)?$/;
 
@@ -143,14 +149,19 @@ export async function removeFileset(disk: Disk, folder: string, key: FilesetKey)
   await disk.remove(filesetPath(folder, key, 'checkpoint'));
   await disk.syncFolder(folder);
   for (const part of filesetParts) await disk.remove(filesetPath(folder, key, part));
-  await disk.remove(rowDigestPath(folder, key));
+  await removeBeside(disk, folder, key);
 }
 
-/** Removes digests of rows of which the fileset is not there any more. */
-export async function removeLeftRowDigests(disk: Disk, folder: string): Promise<void> {
+async function removeBeside(disk: Disk, folder: string, key: FilesetKey): Promise<void> {
+  await disk.remove(rowDigestPath(folder, key));
+  await disk.remove(seriesColumnsPath(folder, key));
+}
+
+/** Removes what was derived from filesets that are not there any more. */
+export async function removeLeftBeside(disk: Disk, folder: string): Promise<void> {
   const names = new Set(await disk.list(folder));
   for (const name of names) {
-    const match = rowDigestName.exec(name);
+    const match = besideName.exec(name);
     if (match === null) continue;
     const key = { blockStartNanos: BigInt(match[1]!), volume: Number(match[2]) };
     const checkpoint = filesetPath(folder, key, 'checkpoint').slice(folder.length + 1);
@@ -167,7 +178,7 @@ export async function setFilesetAside(disk: Disk, folder: string, key: FilesetKe
     const path = filesetPath(folder, key, part);
     if ((await disk.size(path)) !== null) await disk.rename(path, pathAside(path));
   }
-  await disk.remove(rowDigestPath(folder, key));
+  await removeBeside(disk, folder, key);
   await disk.syncFolder(folder);
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
-import { removeFileset, removeLeftRowDigests, rowDigestPath } from './format.ts';
+import { removeFileset, removeLeftBeside, rowDigestPath } from './format.ts';
 import { readRowDigests, writeRowDigests } from './row_digest_file.ts';
 
 const folder = 'data/metrics/0';
@@ -45,7 +45,7 @@ test('digests of another fileset, damaged ones and parts of them are not used', 
 
 test('digests of rows go with their fileset, and those that are left with the next start', async () => {
   const disk = await written();
-  await removeLeftRowDigests(disk, folder);
+  await removeLeftBeside(disk, folder);
   assert.deepEqual(await disk.list(folder), []);
   await writeRowDigests(disk, folder, key, checksum, blocks);
   await removeFileset(disk, folder, key);

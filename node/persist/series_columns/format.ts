@@ -2,8 +2,6 @@
  * The series of a closed fileset column by column (docs/formats/columns.md): what a query needs of them is read without the
  * rest. It is derived of the index of the fileset, belongs to no checkpoint, and is made again when it is lost.
  */
-import type { FilesetKey } from '../fileset/format.ts';
-
 export const columnsMagic = 'tsdbcols';
 export const columnsFormatVersion = 1;
 export const columnsHeaderBytes = 16;
@@ -13,10 +11,6 @@ export const columnsTrailerBytes = 16;
 export const textsOfBlock = 16;
 /** Chunks of so many entries follow each other from a place that is written down. */
 export const entriesOfPlace = 32;
-
-export function seriesColumnsPath(folder: string, key: FilesetKey): string {
-  return `${folder}/fileset-${key.blockStartNanos}-${key.volume}-columns.db`;
-}
 
 /** A file that cannot be used: it is made again. */
 export class SeriesColumnsCorrupt extends Error {

@@ -3,13 +3,16 @@
  * deleted.
  */
 import { allTime } from '#cluster/metadata/deletions.ts';
-import type { Aside } from '#engine/aside/aside.ts';
+import type { Aside, Turning } from '#engine/aside/aside.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf } from '#lib/errors.ts';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import type { Log } from '#lib/log.ts';
 import { Turns } from '#lib/turns/turns.ts';
+import { popCount } from '../../index/query/slot_set.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
+import { ColumnsQuery } from '../../persist/series_columns/columns_query.ts';
+import { withColumns } from '../filesets/with_columns.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
 import type { Pace } from '../flush/pace.ts';
 import {
@@ -138,6 +141,8 @@ function rewriteFile(
     const { store, env, aside } = parts;
     files.pin(of);
     try {
+      const turning = { work: Turns.of(env.clock).begin(until), aside };
+      if (of.isClosed) return await closedSlots(namespace, of, pending, turning);
       const directory = await files.directory(of);
       const { slots, unknown } = directory;
       const generations = slots.map((slot) => store.generation[slot]!);
@@ -150,7 +155,6 @@ function rewriteFile(
         absent.push(slot);
         absentGenerations.push(store.generation[slot]!);
       };
-      const turning = { work: Turns.of(env.clock).begin(until), aside };
       for (const { deletion } of pending) {
         await index.inTurns(turning, (attempts) => {
           // A series of which all is deleted in this block may not be live in it any more, and be so
@@ -176,6 +180,25 @@ function rewriteFile(
       files.unpin(of);
     }
   }
+}
+
+/** Of a closed fileset, which the index says nothing of. */
+async function closedSlots(
+  { files }: NamespaceState,
+  of: BlockFile,
+  pending: readonly Tombstone[],
+  turning: Turning,
+): Promise<FoundSlots> {
+  let deleted = 0;
+  await withColumns(files, of, async (columns) => {
+    deleted = 0;
+    for (const { deletion } of pending) {
+      const asked = await ColumnsQuery.of(deletion.query, turning);
+      deleted += popCount(await asked.entries(columns));
+    }
+  });
+  const none = new Uint32Array(0);
+  return { slots: none, generations: none, deleted, unknown: 0, absent: [], absentGenerations: [] };
 }
 
 /** Those that are of the same series still when it is their turn. */

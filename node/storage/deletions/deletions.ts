@@ -543,6 +543,7 @@ function unmarkWithoutFile(
   start: bigint,
 ): void {
   const { index, files } = namespace;
-  const without = slots.filter((slot) => files.get(index.shard(slot), start) === null);
+  // A closed one says itself what it has.
+  const without = slots.filter((slot) => files.get(index.shard(slot), start)?.isClosed !== false);
   if (without.length > 0) index.unmarkLive(without, start);
 }

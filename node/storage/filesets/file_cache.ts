@@ -5,6 +5,7 @@
 import { assert } from '#lib/assert.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
 import { isUnreadable } from '#lib/env/unreadable.ts';
+import type { SeriesColumns } from '../../persist/series_columns/series_columns.ts';
 import type { Directory } from './directory.ts';
 
 export interface FileCacheLimits {
@@ -42,6 +43,8 @@ export class FileCache implements AsyncDisposable {
   readonly #open = new Map<CachedFile, OpenFile>();
   readonly #directories = new Map<CachedFile, Directory>();
   #directoryBytes = 0;
+  readonly #columns = new Map<CachedFile, { readonly columns: SeriesColumns; bytes: number }>();
+  #columnsBytes = 0;
   readonly #pages = new Map<CachedFile, Map<number, Page>>();
   /** Oldest and newest page: a ring through this. */
   readonly #ring: Page;
@@ -61,7 +64,7 @@ export class FileCache implements AsyncDisposable {
   }
 
   get memoryBytes(): number {
-    return this.#directoryBytes + this.#pagesBytes;
+    return this.#directoryBytes + this.#columnsBytes + this.#pagesBytes;
   }
 
   /** Of pages, with what each takes beside its data. */
@@ -109,6 +112,7 @@ export class FileCache implements AsyncDisposable {
   limit(limits: FileCacheLimits): void {
     this.#limits = limits;
     this.#shrinkDirectories();
+    this.#shrinkColumns();
     this.#shrinkPages();
   }
 
@@ -132,6 +136,35 @@ export class FileCache implements AsyncDisposable {
       if (this.#directoryBytes <= this.#limits.directoryBytesMax) return;
       this.#forgetDirectory(file);
     }
+  }
+
+  columns(file: CachedFile): SeriesColumns | null {
+    const kept = this.#columns.get(file);
+    if (kept === undefined) return null;
+    this.#columns.delete(file);
+    this.#columns.set(file, kept);
+    return kept.columns;
+  }
+
+  /** To be called again when more of them was read. They have the limit of directories, of which they stand in the place. */
+  keepColumns(file: CachedFile, columns: SeriesColumns): void {
+    this.forgetColumns(file);
+    const bytes = columns.memoryBytes;
+    this.#columns.set(file, { columns, bytes });
+    this.#columnsBytes += bytes;
+    this.#shrinkColumns();
+  }
+
+  #shrinkColumns(): void {
+    for (const file of this.#columns.keys()) {
+      if (this.#columnsBytes <= this.#limits.directoryBytesMax) return;
+      this.forgetColumns(file);
+    }
+  }
+
+  forgetColumns(file: CachedFile): void {
+    this.#columnsBytes -= this.#columns.get(file)?.bytes ?? 0;
+    this.#columns.delete(file);
   }
 
   #forgetDirectory(file: CachedFile): void {
@@ -309,6 +342,7 @@ export class FileCache implements AsyncDisposable {
   /** Forgets all of a file that nobody reads any more. */
   async forget(file: CachedFile): Promise<void> {
     this.#forgetDirectory(file);
+    this.forgetColumns(file);
     for (const page of this.#pages.get(file)?.values() ?? []) this.#forgetPage(page);
     const open = this.#open.get(file);
     if (open === undefined) return;

@@ -20,9 +20,13 @@ import {
   pathAside,
   removeFileset,
   removeFilesetAside,
+  seriesColumnsPath,
   setFilesetAside,
 } from '../../persist/fileset/format.ts';
 import { readFilesetIndex } from '../../persist/fileset/reader.ts';
+import { openSeriesColumns, writeSeriesColumns } from '../../persist/series_columns/file.ts';
+import { SeriesColumnsCorrupt } from '../../persist/series_columns/format.ts';
+import type { SeriesColumns } from '../../persist/series_columns/series_columns.ts';
 import { Directory } from './directory.ts';
 import type { CachedFile, FileCache } from './file_cache.ts';
 import type { NamespaceTombstones } from '../tombstones/tombstones.ts';
@@ -47,6 +51,11 @@ export class BlockFile implements CachedFile, FilesetKey {
   retired: Retirement | null = null;
   /** Offsets of the entries that were found to be damaged, and are not served. */
   readonly damaged: Set<number> = new Set();
+  /**
+   * Its series are asked of its columns (node/persist/series_columns): the index need not have them. What replaces it is closed,
+   * too.
+   */
+  isClosed = false;
   /** Those whose very rows it has, as one that brings them together; null for none. Not known after a start. */
   standsFor: readonly BlockFile[] | null = null;
 
@@ -165,10 +174,17 @@ export class NamespaceFiles {
 
   /**
    * Filesets of a shard whose blocks overlap [startNanos, endNanos), by ascending block, pinned.
+   * @param which those that are closed, or the others
    */
-  pinRange(shard: number, startNanos: UnixNanos, endNanos: UnixNanos): BlockFile[] {
+  pinRange(
+    shard: number,
+    startNanos: UnixNanos,
+    endNanos: UnixNanos,
+    which: 'closed' | 'open',
+  ): BlockFile[] {
     const found: BlockFile[] = [];
     for (const file of new Set(this.#shards.get(shard)?.blocks.values())) {
+      if (file.isClosed !== (which === 'closed')) continue;
       if (file.blockStartNanos >= endNanos || file.endNanos <= startNanos) continue;
       this.pin(file);
       found.push(file);
@@ -336,6 +352,54 @@ export class NamespaceFiles {
     directory.leaveOutAt(file.damaged);
     this.#parts.cache.addDirectory(file, directory);
     return directory;
+  }
+
+  /**
+   * The series of a pinned fileset by columns, as they are beside it, or made again.
+   * @throws {FilesetCorrupt} when the index file is damaged
+   */
+  async columns(file: BlockFile): Promise<SeriesColumns> {
+    const { cache, disk } = this.#parts;
+    const known = cache.columns(file);
+    if (known !== null) return known;
+    const { folder, indexCrc32c } = file;
+    let columns = await openSeriesColumns(disk, folder, file, indexCrc32c);
+    if (columns === null) {
+      await this.makeColumns(file, () => Promise.resolve());
+      columns = await openSeriesColumns(disk, folder, file, indexCrc32c);
+      if (columns === null) throw new SeriesColumnsCorrupt(`they are damaged: ${file.dataPath}`);
+    }
+    // Somebody else may have opened them meanwhile, and read some.
+    const opened = cache.columns(file) ?? columns;
+    cache.keepColumns(file, opened);
+    return opened;
+  }
+
+  /** Notes that columns have come to what is in memory of them. */
+  noteColumns(file: BlockFile, columns: SeriesColumns): void {
+    this.#parts.cache.keepColumns(file, columns);
+  }
+
+  /** Columns that were found to be damaged are made again when they are asked for next. */
+  async forgetColumns(file: BlockFile): Promise<void> {
+    const { cache, disk } = this.#parts;
+    cache.forgetColumns(file);
+    await disk.remove(seriesColumnsPath(file.folder, file));
+  }
+
+  /**
+   * Writes the columns of a fileset, be it in use or not.
+   * @param rest called now and then: others get their turn
+   * @throws {FilesetCorrupt} when the index file is damaged; what the disk rejects with
+   */
+  async makeColumns(file: BlockFile, rest: () => Promise<void>): Promise<void> {
+    const { disk } = this.#parts;
+    const { folder, indexBytes, indexCrc32c } = file;
+    const index = await readFilesetIndex(disk, folder, file, {
+      bytes: indexBytes,
+      crc32c: indexCrc32c,
+    });
+    await writeSeriesColumns(disk, folder, file, index, indexCrc32c, rest);
   }
 
   /** Keeps a directory that was made elsewhere. */

@@ -134,7 +134,9 @@ async function writeLong(
     span.files.every(
       (file) => files.get(shard, file.blockStartNanos) === file && isClean(namespace, file),
     );
-  if (!isStill()) return 0;
+  const isClosed = span.files.every((file) => file.isClosed);
+  // Those that are not will be.
+  if (!isStill() || (!isClosed && span.files.some((file) => file.isClosed))) return 0;
   for (const file of span.files) files.pin(file);
   try {
     const folder = shardFolder(parts.dataFolder, namespace.name, shard);
@@ -162,15 +164,17 @@ async function writeLong(
     await files.keepDamage(shard, info);
     const digest = await writer.finish();
     const directories = [];
+    const long = new BlockFile(folder, info, writer.seriesCount, digest);
     try {
-      for (const file of span.files) directories.push(await files.directory(file));
+      if (isClosed) await files.makeColumns(long, () => pace.rest(signal));
+      else for (const file of span.files) directories.push(await files.directory(file));
       endStep();
     } catch (error) {
       await writer.undo();
       throw error;
     }
-    const long = new BlockFile(folder, info, writer.seriesCount, digest);
     long.standsFor = span.files;
+    long.isClosed = isClosed;
     files.adopt(long);
     // Its series stay as long as it does, for its directory tells them by their slots.
     const lastBlock = startNanos + spanNanos - blockSizeNanos;

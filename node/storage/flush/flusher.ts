@@ -1,5 +1,5 @@
 /** Flushes blocks, one at a time: those that are due (due_blocks.ts), and all of them on demand. */
-import { windowsWaitNanos } from '#cluster/namespaces/samples.ts';
+import { isOfWindows, windowsWaitNanos } from '#cluster/namespaces/samples.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
@@ -7,6 +7,7 @@ import type { UnixNanos } from '#lib/time.ts';
 import type { MemoryBudget } from '../admission/memory_budget.ts';
 import type { RetentionClock } from '../../clock/retention_clock.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
+import { closeDue } from './closing.ts';
 import { compactDue, type CompactionParts } from './compaction.ts';
 import {
   type BlockInMemory,
@@ -53,7 +54,8 @@ export class Flusher {
     failures: number;
     /** Filesets that long ones stand for now. */
     compacted: number;
-  } = { blocks: 0, filesets: 0, series: 0, bytes: 0, failures: 0, compacted: 0 };
+    closed: number;
+  } = { blocks: 0, filesets: 0, series: 0, bytes: 0, failures: 0, compacted: 0, closed: 0 };
 
   constructor(parts: FlusherParts) {
     this.#parts = parts;
@@ -125,6 +127,7 @@ export class Flusher {
       const mayGoOn = (): boolean => !isUrgent();
       const compacted = await compactDue(parts, { pace, mayGoOn }, signal);
       this.counts.compacted += compacted.replaced;
+      this.counts.closed += await closeDue(parts, { pace, mayGoOn }, signal);
       return report;
     });
   }
@@ -169,14 +172,20 @@ export class Flusher {
     const { namespaces, store } = this.#parts;
     const seen = new Map<string, WaitingRows>();
     const blocks: WaitingBlock[] = [];
+    // Rows of several namespaces make the same windows, which wait as those have it that are kept shortest.
+    const shortest = [...namespaces.values()]
+      .filter(({ definition }) => !isOfWindows(definition))
+      .map(({ retentionNanos }) => retentionNanos)
+      .reduce((a, b) => (b < a ? b : a), 2n ** 62n);
     for (const namespace of namespaces.values()) {
-      const { options, ordinal, files, blockSizeNanos } = namespace;
+      const { options, ordinal, files, blockSizeNanos, definition, retentionNanos } = namespace;
       if (!options.flushEnabled) continue;
       const withFiles = new Set(files.all(null).flatMap((file) => files.blocksOf(file)));
-      const { bufferPastNanos, retentionPeriodNanos } = options.retentionOptions;
+      const { bufferPastNanos } = options.retentionOptions;
       const closesAfterNanos = blockSizeNanos + bufferPastNanos;
       // Windows wait as long, and no longer.
-      const waitMillisMax = Number(windowsWaitNanos(retentionPeriodNanos) / nanosPerMilli);
+      const waitNanos = windowsWaitNanos(isOfWindows(definition) ? retentionNanos : shortest);
+      const waitMillisMax = Number(waitNanos / nanosPerMilli);
       for (const { blockStartNanos, rowCount, bytes } of store.blocks(ordinal)) {
         if (namespace.isExpired(blockStartNanos, retentionNowNanos)) continue;
         const key = keyOf(namespace, blockStartNanos);

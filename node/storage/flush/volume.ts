@@ -128,7 +128,9 @@ export async function writeVolume(
     await using writer = FilesetWriter.open(env.disk, folder, info);
     const endNanos = blockStartNanos + namespace.blockSizeNanos;
     const block = isLong ? { startNanos: blockStartNanos, endNanos } : null;
-    const merge = new Merge(writer, old, block, options.pace, parts.store.keepsRowVersions);
+    const { keepsRowVersions } = parts.store;
+    const isClosed = current?.isClosed === true;
+    const merge = new Merge(writer, old, block, options.pace, keepsRowVersions, isClosed);
     const isChanged = await merge.run(source, signal);
     const endStep = (): void => {
       signal.throwIfAborted();
@@ -155,17 +157,21 @@ export async function writeVolume(
     }
     await files.keepDamage(shard, extent);
     const digest = await writer.finish(isLong ? undefined : options.takenAs?.());
+    const file = new BlockFile(folder, writer.info, writer.seriesCount, digest);
+    file.isClosed = isClosed;
     try {
+      if (isClosed) await files.makeColumns(file, async () => options.pace?.rest(null));
       endStep();
     } catch (error) {
       await writer.undo();
       throw error;
     }
-    const file = new BlockFile(folder, writer.info, writer.seriesCount, digest);
     // In use and forgotten in memory in one step, so that a read sees every row.
     files.adopt(file);
     options.onSafe();
-    if (isLong) {
+    if (file.isClosed) {
+      await forgetInBlocks(parts, options, extent, slotsOf(namespace, merge.given));
+    } else if (isLong) {
       // Its series stay as long as it does, for its directory tells them by their slots.
       const lastBlock = file.endNanos - namespace.blockSizeNanos;
       namespace.index.markLive([...slotsOf(namespace, merge.given)], lastBlock);
@@ -234,16 +240,18 @@ class Merge {
   #isChanged = false;
   /** Series of the old volume of which everything is deleted. */
   readonly emptied: SeriesName[] = [];
-  /** Series that came, when the old volume is longer than their block. */
+  /** Series that came, when the old volume is closed, or longer than their block. */
   readonly given: SeriesName[] = [];
   readonly #block: BlockRange | null;
   readonly #pace: Pace | undefined;
   readonly #keepsRowVersions: boolean;
+  readonly #keepsGiven: boolean;
   #copied = 0;
 
   /**
    * @param block in which the rows that come lie, when the old volume is longer
    * @param keepsRowVersions as of the store
+   * @param isClosed whether the old volume is
    */
   constructor(
     writer: FilesetWriter,
@@ -251,12 +259,14 @@ class Merge {
     block: BlockRange | null,
     pace: Pace | undefined,
     keepsRowVersions: boolean,
+    isClosed: boolean,
   ) {
     this.#writer = writer;
     this.#old = old;
     this.#block = block;
     this.#pace = pace;
     this.#keepsRowVersions = keepsRowVersions;
+    this.#keepsGiven = block !== null || isClosed;
   }
 
   /** @returns whether the result differs from the old volume */
@@ -279,7 +289,7 @@ class Merge {
   async #add(series: VolumeSeries): Promise<void> {
     const writer = this.#writer;
     const old = this.#old;
-    if (this.#block !== null) this.given.push(copyOfName(series.name));
+    if (this.#keepsGiven) this.given.push(copyOfName(series.name));
     if (old.id === null || compareBytes(old.id, series.id) !== 0) {
       this.#isChanged = true;
       writer.put(series.id, series.name, series.chunks);

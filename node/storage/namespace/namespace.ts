@@ -427,6 +427,17 @@ export class NamespaceState {
     return this.#store.blockStarts(slot).length === 0 && !this.index.isLiveSomewhere(slot);
   }
 
+  /** Series are live in the blocks of a closed fileset by their rows in memory alone: an index that was saved may say more. */
+  leaveClosed(file: Pick<BlockFile, 'shard' | 'blockStartNanos' | 'endNanos'>): void {
+    for (const start of this.files.blocksOf(file)) {
+      const left = this.index
+        .liveIn(start)
+        .filter((slot) => this.index.shard(slot) === file.shard)
+        .filter((slot) => !this.#store.blockStarts(slot).includes(start));
+      this.index.unmarkLive(left, start);
+    }
+  }
+
   /** As `expireInSteps`, and the series go with it, all in one step: for where nobody waits. */
   expire(nowNanos: UnixNanos): Expired {
     const steps = this.expireInSteps(nowNanos);

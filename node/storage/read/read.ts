@@ -9,12 +9,12 @@ import type { FetchResponse, TimeRange } from '#cluster/node/service.ts';
 import { ByteCollector } from '#engine/store/byte_collector.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
-import { crc32c } from '#lib/hashing/crc32c.ts';
 import { badRequest } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
 import { cutAnswer, keeperOf } from './answer_cut.ts';
+import { readEntries, runBytesMax } from './file_entries.ts';
 import type { Directory } from '../filesets/directory.ts';
 import type { FileCache } from '../filesets/file_cache.ts';
 import type { SeriesTags } from '../../index/namespace_index.ts';
@@ -34,9 +34,6 @@ const seriesAtOnce = 2048;
 const seriesUnits = 100;
 /** Filesets that are read at a time for one answer. */
 const filesAtOnce = 8;
-/** Entries that are nearer than this in a file are read in one go, up to so many bytes. */
-const gapBytesMax = 16 * 1024;
-const runBytesMax = 4 * 1024 * 1024;
 
 /** What a series takes of memory and of an answer, before more is known. */
 const chunkBytesGuess = 64;
@@ -136,7 +133,7 @@ async function holdOnly(
   reservation.shrinkTo(bytes);
 }
 
-function namesBytes({ tagsData, tagsOffset, idData }: SeriesTags): number {
+export function namesBytes({ tagsData, tagsOffset, idData }: SeriesTags): number {
   // Two offsets of the columns, an ID scheme, and the offset of the chunks.
   return tagsData.length + idData.length + 13 * tagsOffset.length;
 }
@@ -339,7 +336,8 @@ class SeriesRead {
     this.#memory = memory;
     this.#placesOfShard = byShard(namespace, slots);
     for (const shard of this.#placesOfShard.keys()) {
-      this.#files.push(...namespace.files.pinRange(shard, range.startNanos, range.endNanos));
+      const { startNanos, endNanos } = range;
+      this.#files.push(...namespace.files.pinRange(shard, startNanos, endNanos, 'open'));
     }
     this.#files.sort((a, b) => Number(a.blockStartNanos - b.blockStartNanos));
     this.#lengths = new Float64Array(slots.length);
@@ -474,47 +472,17 @@ class SeriesRead {
     };
   }
 
-  /** Reads ranges of the data file, near ones in one go, and compares each entry's checksum. */
   async #readPart(part: FilePart, out: Uint8Array, targets: Uint32Array): Promise<void> {
     const { file, directory, entries } = part;
-    const { offsets, lengths, checksums } = directory;
-    for (let first = 0; first < entries.length; ) {
-      const start = offsets[entries[first]!]!;
-      let end = start;
-      let last = first;
-      for (; last < entries.length; last += 1) {
-        const entry = entries[last]!;
-        if (offsets[entry]! - end > gapBytesMax) break;
-        if (last > first && offsets[entry]! + lengths[entry]! - start > runBytesMax) break;
-        end = offsets[entry]! + lengths[entry]!;
-      }
-      const bytes = await this.#readRun(file, start, end);
-      if (bytes === null) return;
-      for (; first < last; first += 1) {
-        const entry = entries[first]!;
-        const from = offsets[entry]! - start;
-        const chunk = bytes.subarray(from, from + lengths[entry]!);
-        if (chunk.length !== lengths[entry] || crc32c(chunk) !== checksums[entry]) {
-          this.#namespace.files.noteDamage(file, offsets[entry]!);
-          directory.leaveOutAt(file.damaged);
-          this.#isDamaged = true;
-          continue;
-        }
-        out.set(chunk, targets[first]);
-      }
-    }
-  }
-
-  async #readRun(file: BlockFile, start: number, end: number): Promise<Uint8Array | null> {
-    try {
-      return await this.#parts.cache.read(file, start, end);
-    } catch (error) {
-      if (!isMissing(error)) throw error;
-      this.#isDamaged = true;
-      // Otherwise its folder was removed meanwhile.
-      if (file.retired === null) this.#namespace.files.setAside(file, 'file is missing');
-      return null;
-    }
+    const ranges = {
+      offsets: Float64Array.from(entries, (entry) => directory.offsets[entry]!),
+      lengths: entries.map((entry) => directory.lengths[entry]!),
+      checksums: entries.map((entry) => directory.checksums[entry]!),
+    };
+    const { files } = this.#namespace;
+    if (await readEntries(this.#parts.cache, files, file, ranges, out, targets)) return;
+    directory.leaveOutAt(file.damaged);
+    this.#isDamaged = true;
   }
 }
 
@@ -554,12 +522,7 @@ function byShard(namespace: NamespaceState, slots: Uint32Array): Map<number, Uin
   return new Map([...places].map(([shard, list]) => [shard, Uint32Array.from(list)]));
 }
 
-function isMissing(error: unknown): boolean {
-  const cause = error instanceof FilesetCorrupt ? error.cause : error;
-  return (cause as { code?: unknown } | undefined)?.code === 'ENOENT';
-}
-
-function tooLarge(): Error {
+export function tooLarge(): Error {
   return badRequest(
     `cannot read: the answer holds more than ${fetchBytesMax} bytes; ask for fewer series or less time`,
   );

@@ -26,6 +26,7 @@ import type { Admission } from '../admission/admission.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { ShardTable } from '../namespace/shards.ts';
 import type { Sequencer } from '../write/sequencer.ts';
+import { entriesOfIds, entriesOfQuery, withClosed, withClosedTags } from './closed_reads.ts';
 import { bundleOf, type ReadParts, WholeShards } from './read.ts';
 import { statisticsResponse } from './statistics.ts';
 import type { BlockWalkParts } from './block_walk.ts';
@@ -105,8 +106,18 @@ export class Reads {
         const read = bundleOf(this.#parts, namespace, slots, range, reservation, turning.work);
         return { exhaustive, read };
       });
-      const bundle = await found.read;
-      return { bundle, exhaustive: found.exhaustive, shards: whole.atEnd() };
+      const open = await found.read;
+      const closed = { namespace, range: request, shards: limits.shards };
+      const { bundle, exhaustive } = await withClosed(
+        this.#parts,
+        closed,
+        open,
+        () => entriesOfQuery(request.query, turning),
+        { limit: request.seriesLimit, fetchData: request.fetchData },
+        reservation,
+        turning,
+      );
+      return { bundle, exhaustive: found.exhaustive && exhaustive, shards: whole.atEnd() };
     });
   }
 
@@ -122,7 +133,8 @@ export class Reads {
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, null, placementVersion);
-      const { work } = this.#turning(signal);
+      const turning = this.#turning(signal);
+      const { work } = turning;
       if (request.ids.length > idsMax) {
         throw badRequest(`cannot read: ids are more than ${idsMax}: ${request.ids.length}`);
       }
@@ -137,7 +149,17 @@ export class Reads {
       }
       const slots = Uint32Array.from(found).sort();
       queries.add('seriesBlocks', slots.length * namespace.blockCount(request));
-      const bundle = await bundleOf(this.#parts, namespace, slots, request, reservation, work);
+      const open = await bundleOf(this.#parts, namespace, slots, request, reservation, work);
+      const closed = { namespace, range: request, shards: shards.served(null) };
+      const { bundle } = await withClosed(
+        this.#parts,
+        closed,
+        open,
+        async () => entriesOfIds(request.ids),
+        { limit: 0, fetchData: true },
+        reservation,
+        turning,
+      );
       return { bundle, exhaustive: true, shards: whole.atEnd() };
     });
   }
@@ -154,12 +176,16 @@ export class Reads {
       await admission.placementVersion(placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, null, placementVersion);
       const { tagNames, namesOnly, limit } = request;
-      const { tags, exhaustive } = await namespace.index.aggregateInTurns(
+      const turning = this.#turning(signal);
+      const served = shards.served(null);
+      const open = await namespace.index.aggregateInTurns(
         request.query,
         request,
-        { tagNames, namesOnly, limit, shards: shards.served(null) },
-        this.#turning(signal),
+        { tagNames, namesOnly, limit, shards: served },
+        turning,
       );
+      const closed = { namespace, range: request, shards: served };
+      const { tags, exhaustive } = await withClosedTags(closed, request, open, turning);
       const read = tags.reduce((sum, { values }) => sum + 1 + values.length, 0);
       queries.add('metadata', read);
       await reservation.growTo(textBytes(tags), signal);
