@@ -1,4 +1,5 @@
 /** Values of a tag name, or explicit IDs, as they come while a fileset is written: each once, by a number. */
+import { hashBytes } from '../../index/tables/term_dictionary.ts';
 
 /**
  * Texts of a column are sorted, so that they share more, unless they are more than this: sorting is
@@ -6,11 +7,19 @@
  */
 export const sortedTextsMax = 65_536;
 
+const placesFirst = 16;
+/** Of a look-up on average: more are no chance, but texts that were made to have one place, and go by a map. */
+const probesMean = 16;
+const probesFree = 4_096;
+
 export class ColumnTexts {
   readonly name: Uint8Array;
   /** In the order in which they came. */
   readonly texts: Uint8Array[] = [];
-  readonly #byText = new Map<string, number>();
+  /** Hash and number of a text, and one; 0 where there is none. A text is at the first free place from its hash on. */
+  #places = new Uint32Array(2 * placesFirst);
+  #probesLeft = probesFree;
+  #byText: Map<string, number> | null = null;
   #last = 0;
 
   constructor(name: Uint8Array) {
@@ -22,16 +31,68 @@ export class ColumnTexts {
     if (this.texts.length > 0 && isEqualText(this.texts[this.#last]!, bytes, start, end)) {
       return this.#last;
     }
-    // One character a byte, so that different bytes never are one text.
-    const text = bytes.toString('latin1', start, end);
-    let number = this.#byText.get(text);
-    if (number === undefined) {
-      number = this.texts.length;
-      this.#byText.set(text, number);
-      this.texts.push(Uint8Array.from(bytes.subarray(start, end)));
+    this.#last =
+      this.#byText === null
+        ? this.#numberByHash(bytes, start, end)
+        : this.#numberByText(this.#byText, bytes, start, end);
+    return this.#last;
+  }
+
+  /** A hash of the bytes where they are costs a third of making a text of them. */
+  #numberByHash(bytes: Buffer, start: number, end: number): number {
+    const hash = hashBytes(bytes, start, end, 0) >>> 0;
+    const places = this.#places;
+    const mask = places.length / 2 - 1;
+    let place = hash & mask;
+    let probes = 0;
+    for (; places[2 * place + 1] !== 0; place = (place + 1) & mask, probes += 1) {
+      const number = places[2 * place + 1]! - 1;
+      if (places[2 * place] === hash && isEqualText(this.texts[number]!, bytes, start, end)) {
+        this.#noteProbes(probes);
+        return number;
+      }
     }
-    this.#last = number;
+    this.#noteProbes(probes);
+    const number = this.texts.push(Uint8Array.from(bytes.subarray(start, end))) - 1;
+    this.#byText?.set(bytes.toString('latin1', start, end), number);
+    places[2 * place] = hash;
+    places[2 * place + 1] = number + 1;
+    if (4 * this.texts.length > places.length) this.#grow();
     return number;
+  }
+
+  #noteProbes(probes: number): void {
+    this.#probesLeft = Math.min(this.#probesLeft + probesMean - probes, probesFree);
+    if (this.#probesLeft < 0) this.#byText = this.#mapOfTexts();
+  }
+
+  #grow(): void {
+    const before = this.#places;
+    const places = new Uint32Array(2 * before.length);
+    const mask = places.length / 2 - 1;
+    for (let i = 0; i < before.length; i += 2) {
+      if (before[i + 1] === 0) continue;
+      let place = before[i]! & mask;
+      while (places[2 * place + 1] !== 0) place = (place + 1) & mask;
+      places[2 * place] = before[i]!;
+      places[2 * place + 1] = before[i + 1]!;
+    }
+    this.#places = places;
+  }
+
+  #numberByText(byText: Map<string, number>, bytes: Buffer, start: number, end: number): number {
+    const text = bytes.toString('latin1', start, end);
+    let number = byText.get(text);
+    if (number === undefined) {
+      number = this.texts.push(Uint8Array.from(bytes.subarray(start, end))) - 1;
+      byText.set(text, number);
+    }
+    return number;
+  }
+
+  /** One character a byte, so that different bytes never are one text. */
+  #mapOfTexts(): Map<string, number> {
+    return new Map(this.texts.map((text, i) => [Buffer.from(text).toString('latin1'), i]));
   }
 
   get isSorted(): boolean {
@@ -42,8 +103,9 @@ export class ColumnTexts {
   order(): Uint32Array {
     const numbers = new Uint32Array(this.texts.length);
     if (!this.isSorted) return numbers.map((_, i) => i);
-    const sorted = [...this.#byText.keys()].sort();
-    for (let i = 0; i < sorted.length; i += 1) numbers[i] = this.#byText.get(sorted[i]!)!;
+    const byText = this.#byText ?? this.#mapOfTexts();
+    const sorted = [...byText.keys()].sort();
+    for (let i = 0; i < sorted.length; i += 1) numbers[i] = byText.get(sorted[i]!)!;
     return numbers;
   }
 }
