@@ -17,7 +17,7 @@ import {
 import { FilesetReader } from '../persist/fileset/reader.ts';
 import { parkedData } from '../persist/parked_folder.ts';
 import type { Deletions } from '../storage/deletions/deletions.ts';
-import { BlockFile } from '../storage/filesets/namespace_files.ts';
+import { BlockFile } from '../storage/filesets/block_file.ts';
 import { VolumeWalk } from '../storage/filesets/volume_walk.ts';
 import {
   type VolumeParts,

@@ -7,6 +7,7 @@ import { blockStartOf } from '#lib/block_time.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
+import { copyOfName, type SeriesName } from '#lib/series_id/series_name.ts';
 import {
   decodeInfo,
   FilesetCorrupt,
@@ -24,8 +25,9 @@ import {
 } from '../persist/fileset/format.ts';
 import { type FilesetHead, FilesetReader } from '../persist/fileset/reader.ts';
 import { openSeriesColumns } from '../persist/series_columns/file.ts';
+import { SeriesColumnsCorrupt } from '../persist/series_columns/format.ts';
 import { Directory } from '../storage/filesets/directory.ts';
-import { BlockFile } from '../storage/filesets/namespace_files.ts';
+import { BlockFile } from '../storage/filesets/block_file.ts';
 import { spanNanosMaxOf, spanNanosOf } from '../storage/flush/due_spans.ts';
 import type { Flusher } from '../storage/flush/flusher.ts';
 import type { RetentionClock } from '../clock/retention_clock.ts';
@@ -112,13 +114,9 @@ export async function loadShard(
         continue;
       }
       const seriesCount = saved?.seriesCountOf(shard, head) ?? null;
-      const closedCount = await closedSeriesCount(parts, namespace, folder, head);
-      if (closedCount !== null) {
-        const file = new BlockFile(folder, head.info, closedCount, head.digest);
-        file.isClosed = true;
-        namespace.files.adopt(file);
-        namespace.leaveClosed(file);
-        report.series += closedCount;
+      const closed = await closedOf(parts, namespace, folder, head);
+      if (closed !== null) {
+        report.series += await useClosed(parts, namespace, folder, head, closed, signal);
       } else if (seriesCount !== null) {
         namespace.files.adopt(new BlockFile(folder, head.info, seriesCount, head.digest));
         report.series += seriesCount;
@@ -151,16 +149,54 @@ export async function loadShard(
   return report;
 }
 
-/** Of a fileset of windows whose columns are there, by which its series are asked: how many it has. Null for any other. */
-async function closedSeriesCount(
+/** What a closed fileset has beside it. */
+interface ClosedFileset {
+  readonly seriesCount: number;
+  /** Series whose ID does not tell their tags. */
+  readonly untold: readonly SeriesName[];
+}
+
+/** Of a fileset of windows whose columns are there, by which its series are asked. Null for any other. */
+async function closedOf(
   { env }: FilesystemParts,
   { definition }: NamespaceState,
   folder: string,
   { info, digest }: FilesetHead,
-): Promise<number | null> {
+): Promise<ClosedFileset | null> {
   if (!isOfWindows(definition)) return null;
   const columns = await openSeriesColumns(env.disk, folder, info, digest.index.crc32c);
-  return columns?.entryCount ?? null;
+  if (columns === null) return null;
+  const seriesCount = columns.entryCount;
+  try {
+    const entries = await columns.untold();
+    if (entries.length === 0) return { seriesCount, untold: [] };
+    const names = await columns.entryNames();
+    return { seriesCount, untold: Array.from(entries, (entry) => copyOfName(names.of(entry))) };
+  } catch (error) {
+    if (error instanceof SeriesColumnsCorrupt) return null;
+    throw error;
+  }
+}
+
+/** Puts a closed fileset in use: the index has those of its series whose ID does not tell their tags. */
+async function useClosed(
+  parts: FilesystemParts,
+  namespace: NamespaceState,
+  folder: string,
+  { info, digest }: FilesetHead,
+  { seriesCount, untold }: ClosedFileset,
+  signal: AbortSignal,
+): Promise<number> {
+  const file = new BlockFile(folder, info, seriesCount, digest);
+  file.isClosed = true;
+  const slots = await untilThereIsRoom(parts, folder, info, signal, async () =>
+    untold.map((name) => namespace.resolveHere(name)).filter((slot) => slot >= 0),
+  );
+  if (slots.length > 0) {
+    for (const start of namespace.files.blocksOf(file)) namespace.index.markLive(slots, start);
+  }
+  namespace.files.adopt(file);
+  return seriesCount;
 }
 
 /**
@@ -256,11 +292,23 @@ async function walkFileset(
   fileset: FilesetKey,
   signal: AbortSignal,
 ): Promise<number> {
+  return untilThereIsRoom(parts, folder, fileset, signal, async () => {
+    await using reader = await FilesetReader.open(parts.env.disk, folder, fileset);
+    return useFileset(namespace, folder, reader);
+  });
+}
+
+async function untilThereIsRoom<T>(
+  parts: FilesystemParts,
+  folder: string,
+  fileset: FilesetKey,
+  signal: AbortSignal,
+  attempt: () => Promise<T>,
+): Promise<T> {
   const { env, log } = parts;
   for (let delay = retryMillisFirst; ; delay = Math.min(retryMillisMax, delay * 2)) {
     try {
-      await using reader = await FilesetReader.open(env.disk, folder, fileset);
-      return useFileset(namespace, folder, reader);
+      return await attempt();
     } catch (error) {
       if (!(error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED')) throw error;
       const fields = { path: filesetPath(folder, fileset, 'info'), error: messageOf(error) };

@@ -12,7 +12,7 @@ import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { DoubtLedger } from '../doubt/ledger.ts';
 import type { NodeIdentity } from '../identity/node_identity.ts';
 import type { TakenAs } from '../persist/fileset/format.ts';
-import type { BlockFile } from '../storage/filesets/namespace_files.ts';
+import type { BlockFile } from '../storage/filesets/block_file.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import type { OwnedShard } from '../storage/namespace/shards.ts';
 

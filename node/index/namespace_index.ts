@@ -20,7 +20,7 @@ import { equalBytes, IdentityTable } from './tables/identity_table.ts';
 import { checkLayout, pairEndWithin, tagBytesMin } from './tables/layout.ts';
 import { LiveBlocks } from './tables/live_blocks.ts';
 import { IndexLoad, type PlaceSeries } from './saved/load.ts';
-import { countOf, popCount } from './query/slot_set.ts';
+import { countOf } from './query/slot_set.ts';
 import { enumerateBits, PostingsStore } from './tables/postings.ts';
 import type { QueryAttempts } from './query/attempts.ts';
 import {
@@ -54,6 +54,8 @@ export type SeriesTags = Pick<
  * Positions in a layout and terms at each of them that are guessed; further ones share with them.
  */
 const predictedPositions = 32;
+/** Words of bits, 32 series each, that are looked at in one go. */
+const wordsAtOnce = 512;
 const predictedTermsBits = 6;
 const predictedTerms = 1 << predictedTermsBits;
 
@@ -383,10 +385,35 @@ export class NamespaceIndex {
     this.#live.unmark(slots, blockStartNanos);
   }
 
-  /** Series that are live in a block, ascending. */
-  liveIn(blockStartNanos: UnixNanos): Uint32Array {
+  /**
+   * Takes series out of a block, some of them at a time.
+   * @param from where it goes on, 0 at first
+   * @param isToGo asked of each series that is live there
+   * @returns where to go on; -1 at the end, when a block in which nothing is live any more is forgotten
+   */
+  unmarkSome(blockStartNanos: UnixNanos, from: number, isToGo: (slot: number) => boolean): number {
     const words = this.#live.bitsOf(blockStartNanos);
-    return words === null ? new Uint32Array(0) : enumerateBits(words, popCount(words));
+    if (words === null) return -1;
+    const end = Math.min(from + wordsAtOnce, words.length);
+    for (let i = from; i < end; i++) {
+      for (let left = words[i]!; left !== 0; left &= left - 1) {
+        const bit = left & -left;
+        if (isToGo(32 * i + 31 - Math.clz32(bit))) words[i]! &= ~bit;
+      }
+    }
+    if (end < words.length) return end;
+    this.#live.dropIfEmpty(blockStartNanos);
+    return -1;
+  }
+
+  /** Tells a block from what it was before something became live in it; null when nothing is. */
+  marksOf(blockStartNanos: UnixNanos): number | null {
+    return this.#live.marksOf(blockStartNanos);
+  }
+
+  /** As the function of that name, of a series that is here. */
+  tellsItsTags(slot: number): boolean {
+    return this.#identities.tellsItsTags(slot);
   }
 
   isLive(slot: number, blockStartNanos: UnixNanos): boolean {

@@ -61,7 +61,7 @@ import { Deletions } from './deletions/deletions.ts';
 import { NamespaceRemoval } from './deletions/namespace_removal.ts';
 import { CacheKeeper, type CachePolicy } from './filesets/cache_policy.ts';
 import { FileCache, openFilesMax } from './filesets/file_cache.ts';
-import type { BlockFile } from './filesets/namespace_files.ts';
+import type { BlockFile } from './filesets/block_file.ts';
 import type { FlushReport } from './flush/flush.ts';
 import { Flusher } from './flush/flusher.ts';
 import { Pace } from './flush/pace.ts';
@@ -476,6 +476,7 @@ export class Database implements NodeService, AsyncDisposable {
     const namespace = new NamespaceState(definition, {
       store,
       shards,
+      clock: env.clock,
       random: env.random,
       newSeries,
       disk: env.disk,

@@ -35,7 +35,7 @@ export class IdentityTable {
     for (let i = 0; i < count; i++) {
       const slot = slots[i]!;
       hashes[i] = this.#hashOf(slot);
-      if (this.#isListedById(slot)) this.#ids.add(this.#idHashOf(slot), slot);
+      if (!this.tellsItsTags(slot)) this.#ids.add(this.#idHashOf(slot), slot);
     }
     this.#identities.reserve(count);
     this.#identities.addMany(hashes, slots);
@@ -64,13 +64,13 @@ export class IdentityTable {
   /** Enters a series of the series table; its terms are in the dictionary. */
   add(slot: number): void {
     this.#identities.add(this.#hashOf(slot), slot);
-    if (this.#isListedById(slot)) this.#ids.add(this.#idHashOf(slot), slot);
+    if (!this.tellsItsTags(slot)) this.#ids.add(this.#idHashOf(slot), slot);
   }
 
   /** Takes a series out that is still in the series table. */
   remove(slot: number): void {
     this.#identities.remove(this.#hashOf(slot), slot);
-    if (this.#isListedById(slot)) this.#ids.remove(this.#idHashOf(slot), slot);
+    if (!this.tellsItsTags(slot)) this.#ids.remove(this.#idHashOf(slot), slot);
   }
 
   #hashOf(slot: number): number {
@@ -114,22 +114,22 @@ export class IdentityTable {
     return equalBytes(series.explicitId(slot), explicitId);
   }
 
-  /** The counterpart of `tellsItsTags` for a series of the table. */
-  #isListedById(slot: number): boolean {
+  /** The counterpart of the function of that name for a series of the table. */
+  tellsItsTags(slot: number): boolean {
     const series = this.#series;
-    if (series.explicitId(slot).length > 0) return true;
+    if (series.explicitId(slot).length > 0) return false;
     const idScheme = series.idScheme(slot);
-    if (idScheme === idSchemeCode.prepend_meta) return false;
-    if (idScheme !== idSchemeCode.quoted) return true;
-    if (!this.#dictionary.hasOddNames) return false;
+    if (idScheme === idSchemeCode.prepend_meta) return true;
+    if (idScheme !== idSchemeCode.quoted) return false;
+    if (!this.#dictionary.hasOddNames) return true;
     const termCount = series.termCount(slot);
-    if (termCount === 0) return false;
+    if (termCount === 0) return true;
     const page = series.termsPage(slot);
     const start = series.termsStart(slot);
     for (let i = start; i < start + termCount; i++) {
-      if (this.#dictionary.field(this.#dictionary.fieldOfTerm(page[i]!)).isOdd) return true;
+      if (this.#dictionary.field(this.#dictionary.fieldOfTerm(page[i]!)).isOdd) return false;
     }
-    return false;
+    return true;
   }
 
   #idHashOf(slot: number): number {

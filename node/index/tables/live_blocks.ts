@@ -8,6 +8,8 @@ import { hasBit, wordsFor } from './postings.ts';
 
 interface LiveBlock {
   readonly startNanos: UnixNanos;
+  /** Another number each time that something may have become live in it. */
+  marks: number;
   words: Uint32Array;
 }
 
@@ -16,6 +18,7 @@ export class LiveBlocks {
   /** Ascending by start. */
   readonly #blocks: LiveBlock[];
   #lastUsed: LiveBlock | null;
+  #marks = 0;
 
   constructor(blockSizeNanos: bigint) {
     this.#blockSizeNanos = blockSizeNanos;
@@ -26,6 +29,7 @@ export class LiveBlocks {
   mark(slots: ArrayLike<number>, count: number, blockStartNanos: UnixNanos): void {
     const block = this.#blockAt(blockStartNanos);
     let words = block.words;
+    block.marks = ++this.#marks;
     for (let i = 0; i < count; i++) {
       const slot = slots[i]!;
       if (slot >>> 5 >= words.length) words = grow(block, slot);
@@ -38,6 +42,7 @@ export class LiveBlocks {
 
   markOne(slot: number, blockStartNanos: UnixNanos): void {
     const block = this.#blockAt(blockStartNanos);
+    block.marks = ++this.#marks;
     const words = slot >>> 5 >= block.words.length ? grow(block, slot) : block.words;
     words[slot >>> 5]! |= 1 << (slot & 31);
   }
@@ -52,12 +57,26 @@ export class LiveBlocks {
     }
   }
 
+  /** Tells a block from what it was before something became live in it; null when there is no such block. */
+  marksOf(blockStartNanos: UnixNanos): number | null {
+    return this.#blocks.find(({ startNanos }) => startNanos === blockStartNanos)?.marks ?? null;
+  }
+
+  /** A block in which nothing is live is none. */
+  dropIfEmpty(blockStartNanos: UnixNanos): void {
+    const at = this.#blocks.findIndex(({ startNanos }) => startNanos === blockStartNanos);
+    if (at < 0 || this.#blocks[at]!.words.some((word) => word !== 0)) return;
+    this.#blocks.splice(at, 1);
+    this.#lastUsed = null;
+  }
+
   /** Sets all bits of a block from a copy of these. */
   load(blockStartNanos: UnixNanos, bits: Uint32Array): void {
     const block = this.#blockAt(blockStartNanos);
     const words = new Uint32Array(Math.ceil(bits.length * 1.25));
     words.set(bits);
     block.words = words;
+    block.marks = ++this.#marks;
   }
 
   /** Bits of the block, borrowed; null when there is no such block. */
@@ -71,7 +90,7 @@ export class LiveBlocks {
     while (at > 0 && this.#blocks[at - 1]!.startNanos >= startNanos) at--;
     let block = this.#blocks[at];
     if (block === undefined || block.startNanos !== startNanos) {
-      block = { startNanos, words: new Uint32Array(8) };
+      block = { startNanos, marks: 0, words: new Uint32Array(8) };
       this.#blocks.splice(at, 0, block);
     }
     this.#lastUsed = block;

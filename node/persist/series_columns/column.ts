@@ -7,10 +7,18 @@ import { SeriesColumnsCorrupt, textsOfBlock } from './format.ts';
 export interface ColumnShape {
   readonly entryCount: number;
   readonly valueCount: number;
-  /** Bytes of a number; 0 when all entries have the only value, or there is none. */
+  /** Entries that have the tag. */
+  readonly holderCount: number;
+  /** Whether those are listed, because few have it; else there is a number for each entry. */
+  readonly isSparse: boolean;
+  /** Bytes of a number; 0 when all that are numbered have the only value, or there is none. */
   readonly width: number;
-  readonly isSorted: boolean;
 }
+
+/** By entry, a bit. */
+export type EntryBits = Uint32Array;
+
+type Numbers = Uint8Array | Uint16Array | Uint32Array;
 
 /** Patterns of which it is remembered which values match. */
 const patternsKeptMax = 8;
@@ -18,49 +26,67 @@ const patternsKeptMax = 8;
 const corrupt = (reason: string): SeriesColumnsCorrupt =>
   new SeriesColumnsCorrupt(`cannot read columns of series: ${reason}`);
 
+/** Bytes of the numbers, with the entries that they are of where those are listed. */
+export function numbersBytes({ entryCount, holderCount, isSparse, width }: ColumnShape): number {
+  return isSparse ? (4 + width) * holderCount : width * entryCount;
+}
+
 export class Column {
   readonly valueCount: number;
-  /** By entry 0 for none, else the number of its value; null when all entries have value 1, or there is none. */
-  readonly numbers: Uint8Array | Uint16Array | Uint32Array | null;
-  readonly #isSorted: boolean;
+  /** Entries that have the tag, ascending; null when there is a number for each entry. */
+  readonly holders: Uint32Array | null;
+  /** Of each of them, or by entry (0 for none): the number of its value. Null where all have value 1. */
+  readonly #numbers: Numbers | null;
+  readonly #entryCount: number;
   readonly #view: DataView;
   readonly #reader: PackedReader;
   /** Where the texts of each block begin. */
   readonly #blocksAt: number;
   readonly #blocks: number;
   readonly #end: number;
-  /** Of the value that was read last. */
+  /** Those that were read last. */
   readonly #texts = new PackedTexts(256);
+  /** The block of which all values were read last, or -1, and where each of them begins in its texts. */
+  #block = -1;
+  readonly #starts = new Uint32Array(textsOfBlock + 1);
   /** By pattern, the one that was asked for last at the end: by number 1 where the value matches. */
   readonly #matches = new Map<string, Uint8Array>();
 
   /**
-   * @param section of the file, in memory of its own
+   * @param section of the file, at the beginning of memory of its own
    * @throws {SeriesColumnsCorrupt}
    */
   constructor(section: Uint8Array<ArrayBuffer>, shape: ColumnShape) {
-    const { entryCount, valueCount, width, isSorted } = shape;
+    const { entryCount, valueCount, holderCount, isSparse, width } = shape;
     this.valueCount = valueCount;
-    this.#isSorted = isSorted;
+    this.#entryCount = entryCount;
     this.#blocks = Math.ceil(valueCount / textsOfBlock);
-    this.#blocksAt = width * entryCount;
+    this.#blocksAt = numbersBytes(shape);
     this.#end = section.length;
     if (this.#blocksAt + 4 * this.#blocks > section.length) throw corrupt('a section is cut off');
     const { buffer } = section;
-    this.numbers =
+    this.holders = isSparse ? new Uint32Array(buffer, 0, holderCount) : null;
+    const at = isSparse ? 4 * holderCount : 0;
+    const count = isSparse ? holderCount : entryCount;
+    this.#numbers =
       width === 0
         ? null
         : width === 1
-          ? new Uint8Array(buffer, 0, entryCount)
+          ? new Uint8Array(buffer, at, count)
           : width === 2
-            ? new Uint16Array(buffer, 0, entryCount)
-            : new Uint32Array(buffer, 0, entryCount);
+            ? new Uint16Array(buffer, at, count)
+            : new Uint32Array(buffer, at, count);
     this.#view = new DataView(buffer);
     this.#reader = new PackedReader(section, 0, section.length, corrupt);
   }
 
   get memoryBytes(): number {
     return this.#end + 1_000 + this.#matches.size * this.valueCount;
+  }
+
+  /** What a look at all of it takes: entries that are looked at. */
+  get lookedAt(): number {
+    return this.holders === null ? this.#entryCount : this.holders.length;
   }
 
   /** Which values match a pattern, by number; null when nobody has tested it lately. */
@@ -82,75 +108,170 @@ export class Column {
 
   /** Number of the value that an entry has, 0 for none. */
   numberAt(entry: number): number {
-    return this.numbers === null ? this.valueCount : this.numbers[entry]!;
+    const { holders } = this;
+    if (holders === null) return this.#numberOf(entry);
+    let [low, high] = [0, holders.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (holders[middle]! < entry) low = middle + 1;
+      else high = middle;
+    }
+    return holders[low] === entry ? this.#numberOf(low) : 0;
+  }
+
+  /** Of an entry, or of a holder where those are listed. */
+  #numberOf(place: number): number {
+    return this.#numbers === null ? Math.min(this.valueCount, 1) : this.#numbers[place]!;
+  }
+
+  /** Calls with each entry that has the tag, where those are listed. */
+  eachHolder(visit: (entry: number, number: number) => void): void {
+    const holders = this.holders!;
+    for (let i = 0; i < holders.length; i++) visit(holders[i]!, this.#numberOf(i));
+  }
+
+  /** Adds the entries that have one of these values. @param wanted by number from 1 on, 1 for those; 0 at 0 */
+  addMatching(wanted: Uint8Array, found: EntryBits): void {
+    const { holders } = this;
+    const numbers = this.#numbers;
+    if (holders === null && numbers === null) {
+      if (this.valueCount > 0 && wanted[1] === 1) addAll(found, this.#entryCount);
+    } else if (holders === null) {
+      for (let i = 0; i < numbers!.length; i++)
+        found[i >>> 5]! |= wanted[numbers![i]!]! << (i & 31);
+    } else {
+      for (let i = 0; i < holders.length; i++) {
+        const entry = holders[i]!;
+        found[entry >>> 5]! |= wanted[this.#numberOf(i)]! << (entry & 31);
+      }
+    }
+  }
+
+  /** Adds the entries that have this value. */
+  addEqual(number: number, found: EntryBits): void {
+    const { holders } = this;
+    const numbers = this.#numbers;
+    if (holders !== null) {
+      for (let i = 0; i < holders.length; i++) {
+        if (this.#numberOf(i) === number) found[holders[i]! >>> 5]! |= 1 << (holders[i]! & 31);
+      }
+    } else if (numbers !== null) {
+      for (let i = 0; i < numbers.length; i++) {
+        if (numbers[i] === number) found[i >>> 5]! |= 1 << (i & 31);
+      }
+    } else if (this.valueCount > 0 && number === 1) {
+      addAll(found, this.#entryCount);
+    }
+  }
+
+  /** Adds the entries that have the tag. */
+  addHaving(found: EntryBits): void {
+    const { holders } = this;
+    const numbers = this.#numbers;
+    if (holders !== null) {
+      for (let i = 0; i < holders.length; i++) found[holders[i]! >>> 5]! |= 1 << (holders[i]! & 31);
+    } else if (numbers !== null) {
+      for (let i = 0; i < numbers.length; i++)
+        if (numbers[i] !== 0) found[i >>> 5]! |= 1 << (i & 31);
+    } else if (this.valueCount > 0) {
+      addAll(found, this.#entryCount);
+    }
+  }
+
+  /** By number 1 for the values that one of these entries has. */
+  valuesOf(entries: EntryBits): Uint8Array {
+    const seen = new Uint8Array(this.valueCount + 1);
+    const { holders } = this;
+    const count = this.lookedAt;
+    for (let i = 0; i < count; i++) {
+      const entry = holders === null ? i : holders[i]!;
+      if ((entries[entry >>> 5]! & (1 << (entry & 31))) !== 0) seen[this.#numberOf(i)] = 1;
+    }
+    seen[0] = 0;
+    return seen;
   }
 
   /** Number of a value; 0 when no entry has it. */
   numberOf(value: Uint8Array): number {
-    if (!this.#isSorted) {
-      let found = 0;
-      this.eachValue(1, (bytes, start, end, number) => {
-        if (compareBytes(bytes.subarray(start, end), value) !== 0) return true;
-        found = number;
-        return false;
-      });
-      return found;
-    }
     let [low, high] = [0, this.#blocks];
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (compareBytes(this.value(middle * textsOfBlock + 1), value) <= 0) low = middle + 1;
+      if (compareBytes(this.#firstOf(middle), value) <= 0) low = middle + 1;
       else high = middle;
     }
-    let found = 0;
     if (low === 0) return 0;
-    const past = low * textsOfBlock;
-    this.eachValue((low - 1) * textsOfBlock + 1, (bytes, start, end, number) => {
-      const order = compareBytes(bytes.subarray(start, end), value);
-      if (order === 0) found = number;
-      return order < 0 && number < past;
-    });
-    return found;
+    const first = (low - 1) * textsOfBlock + 1;
+    const past = Math.min(first + textsOfBlock, this.valueCount + 1);
+    for (let number = first; number < past; number++) {
+      const order = compareBytes(this.value(number), value);
+      if (order === 0) return number;
+      if (order > 0) return 0;
+    }
+    return 0;
+  }
+
+  /** The first value of a block, borrowed. */
+  #firstOf(block: number): Uint8Array {
+    this.#seek(block);
+    const length = this.#reader.text(this.#texts, 0, 0);
+    return this.#texts.bytes.subarray(0, length);
+  }
+
+  #seek(block: number): void {
+    this.#block = -1;
+    this.#texts.length = 0;
+    const at = this.#view.getUint32(this.#blocksAt + 4 * block, true);
+    this.#reader.seek(Math.min(this.#blocksAt + at, this.#end), this.#end);
   }
 
   /** The value of a number from 1 on; borrowed until the next call of any of these. */
   value(number: number): Uint8Array {
-    let value: Uint8Array = this.#texts.bytes.subarray(0, 0);
     const block = Math.floor((number - 1) / textsOfBlock);
-    this.eachValue(block * textsOfBlock + 1, (bytes, start, end, at) => {
-      if (at === number) value = bytes.subarray(start, end);
-      return at < number;
-    });
-    return value;
+    if (block !== this.#block) this.#readBlock(block);
+    const at = (number - 1) % textsOfBlock;
+    return this.#texts.bytes.subarray(this.#starts[at]!, this.#starts[at + 1]!);
+  }
+
+  #readBlock(block: number): void {
+    this.#seek(block);
+    const count = Math.min(textsOfBlock, this.valueCount - block * textsOfBlock);
+    const texts = this.#texts;
+    let [before, length] = [0, 0];
+    for (let i = 0; i < count; i++) {
+      const start = texts.length;
+      length = this.#reader.text(texts, before, length);
+      before = start;
+      this.#starts[i] = start;
+    }
+    this.#starts[count] = texts.length;
+    this.#block = block;
   }
 
   /**
-   * Values one after the other.
+   * Values of a block, one after the other.
    * @param first number of one that begins a block
-   * @param visit told where its bytes are, until the next one; false ends the walk
-   * @returns number of the value that comes next, which begins no block when the walk was ended
+   * @param visit told where its bytes are, borrowed
+   * @returns number of the value that comes next, beyond the last one at the end
    */
-  eachValue(
+  eachOfBlock(
     first: number,
-    visit: (bytes: Uint8Array, start: number, end: number, number: number) => boolean,
+    visit: (bytes: Uint8Array, start: number, end: number, number: number) => void,
   ): number {
-    const reader = this.#reader;
-    const texts = this.#texts;
-    let length = 0;
-    let before = 0;
-    for (let number = first; number <= this.valueCount; number++) {
-      if ((number - 1) % textsOfBlock === 0) {
-        const block = (number - 1) / textsOfBlock;
-        const at = this.#view.getUint32(this.#blocksAt + 4 * block, true);
-        reader.seek(Math.min(this.#blocksAt + at, this.#end), this.#end);
-        texts.length = 0;
-        [before, length] = [0, 0];
-      }
-      const start = texts.length;
-      length = reader.text(texts, before, length);
-      before = start;
-      if (!visit(texts.bytes, start, start + length, number)) return number + 1;
+    const past = Math.min(first + textsOfBlock, this.valueCount + 1);
+    for (let number = first; number < past; number++) {
+      this.value(number);
+      const at = (number - 1) % textsOfBlock;
+      visit(this.#texts.bytes, this.#starts[at]!, this.#starts[at + 1]!, number);
     }
-    return this.valueCount + 1;
+    return past;
   }
+}
+
+/** Of so many entries none. */
+export const noneOf = (entryCount: number): EntryBits =>
+  new Uint32Array(Math.ceil(entryCount / 32));
+
+export function addAll(found: EntryBits, entryCount: number): void {
+  found.fill(0xffffffff);
+  if (entryCount % 32 !== 0) found[found.length - 1] = 2 ** (entryCount % 32) - 1;
 }

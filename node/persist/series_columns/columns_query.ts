@@ -5,8 +5,7 @@ import { assert } from '#lib/assert.ts';
 import { checkQuerySize, type IndexQuery } from '#lib/index_query.ts';
 import { type AnchoredRegexp, isDear } from '#lib/regexp/regexp.ts';
 import { NeedsRegexps, QueryRegexps } from '#lib/regexp/regexps.ts';
-import type { Column } from './column.ts';
-import { textsOfBlock } from './format.ts';
+import { addAll, type Column, type EntryBits, noneOf } from './column.ts';
 import type { SeriesColumns } from './series_columns.ts';
 
 /** About what it takes in units of work (lib/turns/turns.ts): an entry of a column, a value that is tested, one that is looked up. */
@@ -18,9 +17,6 @@ const asideTextsMax = 1_024;
 const asideCharactersMax = 1_000_000;
 /** Of a list of literals each is looked up where it has fewer than a column has values by this. */
 const lookUpShare = 8;
-
-/** By entry, a bit. */
-type Entries = Uint32Array;
 
 export class ColumnsQuery {
   readonly #query: IndexQuery;
@@ -53,11 +49,11 @@ export class ColumnsQuery {
    * @returns by entry a bit: whether it matches
    * @throws {SeriesColumnsCorrupt}; the reason of the work's signal; what the source of the columns rejects with
    */
-  entries(columns: SeriesColumns): Promise<Entries> {
+  entries(columns: SeriesColumns): Promise<EntryBits> {
     return this.#entries(this.#query, columns);
   }
 
-  async #entries(query: IndexQuery, columns: SeriesColumns): Promise<Entries> {
+  async #entries(query: IndexQuery, columns: SeriesColumns): Promise<EntryBits> {
     const { entryCount } = columns;
     switch (query.kind) {
       case 'all':
@@ -66,9 +62,11 @@ export class ColumnsQuery {
         return this.#having(await columns.column(query.field), entryCount);
       case 'term': {
         const column = await columns.column(query.field);
+        const found = noneOf(entryCount);
         const number = column === null ? 0 : column.numberOf(Buffer.from(query.term, 'utf8'));
-        await this.#spend(lookUpUnits + entryUnits * entryCount);
-        return number === 0 ? noneOf(entryCount) : equalTo(column!, number, entryCount);
+        if (number > 0) column!.addEqual(number, found);
+        await this.#spend(lookUpUnits + entryUnits * (column?.lookedAt ?? 0));
+        return found;
       }
       case 'regexp':
         return this.#matching(query.field, this.#regexps.compile(query.regexp), columns);
@@ -94,7 +92,7 @@ export class ColumnsQuery {
   }
 
   /** The cheap parts first: what follows need not be asked where nothing is left. */
-  async #conjunction(parts: readonly IndexQuery[], columns: SeriesColumns): Promise<Entries> {
+  async #conjunction(parts: readonly IndexQuery[], columns: SeriesColumns): Promise<EntryBits> {
     if (parts.length === 0) return noneOf(columns.entryCount);
     const found = allOf(columns.entryCount);
     for (const part of parts.toSorted((a, b) => dearness(a) - dearness(b))) {
@@ -106,28 +104,26 @@ export class ColumnsQuery {
     return found;
   }
 
-  async #having(column: Column | null, entryCount: number): Promise<Entries> {
-    await this.#spend(entryUnits * entryCount);
-    if (column === null || column.valueCount === 0) return noneOf(entryCount);
-    const { numbers } = column;
-    if (numbers === null) return allOf(entryCount);
+  async #having(column: Column | null, entryCount: number): Promise<EntryBits> {
     const found = noneOf(entryCount);
-    for (let i = 0; i < entryCount; i++) if (numbers[i] !== 0) found[i >>> 5]! |= 1 << (i & 31);
+    column?.addHaving(found);
+    await this.#spend(entryUnits * (column?.lookedAt ?? 0));
     return found;
   }
 
-  async #matching(field: string, regexp: AnchoredRegexp, columns: SeriesColumns): Promise<Entries> {
+  async #matching(
+    field: string,
+    regexp: AnchoredRegexp,
+    columns: SeriesColumns,
+  ): Promise<EntryBits> {
     const column = await columns.column(field);
     const { entryCount } = columns;
-    if (column === null || column.valueCount === 0) return noneOf(entryCount);
+    if (column === null) return noneOf(entryCount);
     if (regexp.matches === 'everything') return this.#having(column, entryCount);
     const matches = await this.#matchesOf(column, regexp);
-    await this.#spend(entryUnits * entryCount);
-    const { numbers } = column;
-    if (numbers === null)
-      return matches[column.valueCount] === 1 ? allOf(entryCount) : noneOf(entryCount);
     const found = noneOf(entryCount);
-    for (let i = 0; i < entryCount; i++) found[i >>> 5]! |= matches[numbers[i]!]! << (i & 31);
+    column.addMatching(matches, found);
+    await this.#spend(entryUnits * column.lookedAt);
     return found;
   }
 
@@ -156,8 +152,7 @@ export class ColumnsQuery {
     let characters = 0;
     for (let next = 1; next <= column.valueCount; ) {
       let units = 0;
-      const past = next + textsOfBlock;
-      next = column.eachValue(next, (bytes, start, end, number) => {
+      next = column.eachOfBlock(next, (bytes, start, end, number) => {
         if (isDear(regexp, end - start)) {
           const text = Buffer.from(bytes.subarray(start, end)).toString('utf8');
           aside.push({ number, text });
@@ -166,7 +161,6 @@ export class ColumnsQuery {
           matches[number] = regexp.testBytes(bytes, start, end) ? 1 : 0;
           units += testUnits + regexp.units(end - start);
         }
-        return number + 1 < past;
       });
       await this.#spend(units);
       const isLast = next > column.valueCount;
@@ -208,17 +202,8 @@ function dearness({ kind }: IndexQuery): number {
   return ['term', 'all', 'field', 'negation', 'conjunction', 'disjunction', 'regexp'].indexOf(kind);
 }
 
-const noneOf = (entryCount: number): Entries => new Uint32Array(Math.ceil(entryCount / 32));
-
-function allOf(entryCount: number): Entries {
-  const all = noneOf(entryCount).fill(0xffffffff);
-  if (entryCount % 32 !== 0) all[all.length - 1] = 2 ** (entryCount % 32) - 1;
+function allOf(entryCount: number): EntryBits {
+  const all = noneOf(entryCount);
+  addAll(all, entryCount);
   return all;
-}
-
-function equalTo({ numbers, valueCount }: Column, number: number, entryCount: number): Entries {
-  if (numbers === null) return number === valueCount ? allOf(entryCount) : noneOf(entryCount);
-  const found = noneOf(entryCount);
-  for (let i = 0; i < entryCount; i++) if (numbers[i] === number) found[i >>> 5]! |= 1 << (i & 31);
-  return found;
 }

@@ -12,29 +12,43 @@ const entriesAtOnce = 256;
 
 /**
  * @param indexCrc32c checksum of the index
- * @param rest called now and then: others get their turn
- * @throws {FilesetCorrupt} when the index is damaged; what the disk rejects with
+ * @param rest called after each step: others get their turn
+ * @returns the file
+ * @throws {FilesetCorrupt} when the index is damaged
  */
-export async function writeSeriesColumns(
-  disk: Disk,
-  folder: string,
-  key: FilesetKey,
+export async function encodeSeriesColumns(
   index: IndexView,
   indexCrc32c: number,
   rest: () => Promise<void>,
-): Promise<void> {
+): Promise<Uint8Array> {
   const writer = new SeriesColumnsWriter();
   let count = 0;
   for (const cursor = index.cursor(); cursor.next(); ) {
     writer.add(cursor, cursor.dataOffset, cursor.dataLength, cursor.dataCrc32c);
     if (++count % entriesAtOnce === 0) await rest();
   }
-  const sections: Uint8Array[] = [];
-  for (const section of writer.finish(indexCrc32c)) {
-    sections.push(section);
+  const parts: Uint8Array[] = [];
+  for (const part of writer.finish(indexCrc32c)) {
+    if (part !== undefined) parts.push(part.slice());
     await rest();
   }
-  await disk.writeFileAtomic(seriesColumnsPath(folder, key), Buffer.concat(sections));
+  return Buffer.concat(parts);
+}
+
+export function writeSeriesColumns(
+  disk: Disk,
+  folder: string,
+  key: FilesetKey,
+  bytes: Uint8Array,
+): Promise<void> {
+  return disk.writeFileAtomic(seriesColumnsPath(folder, key), bytes);
+}
+
+/** Columns that are in memory alone. */
+export function seriesColumnsOf(bytes: Uint8Array): Promise<SeriesColumns> {
+  const read = async (position: number, length: number) =>
+    bytes.subarray(position, position + length);
+  return SeriesColumns.open({ size: bytes.length, heldBytes: bytes.length, read });
 }
 
 /**

@@ -16,6 +16,8 @@ import {
 /** A file that is read by range. */
 export interface RangeSource {
   readonly size: number;
+  /** What it has in memory. */
+  readonly heldBytes?: number;
   read(position: number, length: number): Promise<Uint8Array>;
 }
 
@@ -26,6 +28,8 @@ interface Section {
 }
 
 interface ColumnEntry extends ColumnShape {
+  /** One character a byte. */
+  readonly name: string;
   readonly section: Section;
   loaded: Column | null;
 }
@@ -38,6 +42,8 @@ export interface EntryPlaces {
 }
 
 const footerBytesMax = 64 * 1024 * 1024;
+/** Sections that follow each other are read in one go, up to so many bytes. */
+const readBytesMax = 4 * 1024 * 1024;
 
 const corrupt = (reason: string): SeriesColumnsCorrupt =>
   new SeriesColumnsCorrupt(`cannot read columns of series: ${reason}`);
@@ -50,12 +56,14 @@ export class SeriesColumns {
   readonly #scheme: number;
   readonly #schemesAt: Section;
   readonly #placesAt: Section;
+  readonly #untoldAt: Section;
   readonly #ids: ColumnEntry;
   /** By name, one character a byte, in ascending order. */
   readonly #columns: ReadonlyMap<string, ColumnEntry>;
   readonly #footerBytes: number;
   #schemes: Uint8Array | null = null;
   #places: EntryPlaces | null = null;
+  #names: EntryNames | null = null;
 
   private constructor(source: RangeSource, footer: Uint8Array) {
     this.#source = source;
@@ -71,6 +79,7 @@ export class SeriesColumns {
     this.#scheme = reader.u8();
     this.#schemesAt = section();
     this.#placesAt = section();
+    this.#untoldAt = section();
     const texts = new PackedTexts(1024);
     const columns = new Map<string, ColumnEntry>();
     let ids: ColumnEntry | null = null;
@@ -81,10 +90,12 @@ export class SeriesColumns {
       before = start;
       const name = Buffer.from(texts.bytes.subarray(start, start + length)).toString('latin1');
       const column = {
+        name,
         entryCount: this.entryCount,
         valueCount: reader.u32(),
+        holderCount: reader.u32(),
+        isSparse: reader.u8() === 1,
         width: reader.u8(),
-        isSorted: reader.u8() === 1,
         section: section(),
         loaded: null,
       };
@@ -125,10 +136,11 @@ export class SeriesColumns {
   }
 
   get memoryBytes(): number {
-    let bytes = 4 * this.#footerBytes + 500;
+    let bytes = 4 * this.#footerBytes + 500 + (this.#source.heldBytes ?? 0);
     for (const { loaded } of [this.#ids, ...this.#columns.values()])
       bytes += loaded?.memoryBytes ?? 0;
     if (this.#schemes !== null) bytes += this.#schemes.length;
+    bytes += this.#names?.memoryBytes ?? 0;
     return bytes + (this.#places === null ? 0 : this.#placesAt.bytes);
   }
 
@@ -142,13 +154,10 @@ export class SeriesColumns {
     return (entry.loaded ??= new Column(await this.#read(entry.section), entry));
   }
 
-  async #read({ at, bytes, crc32c: wanted }: Section): Promise<Uint8Array<ArrayBuffer>> {
+  async #read(section: Section): Promise<Uint8Array<ArrayBuffer>> {
+    const { at, bytes } = section;
     const read = bytes === 0 ? new Uint8Array(0) : await this.#source.read(at, bytes);
-    if (read.length !== bytes || crc32c(read, 0, bytes) !== wanted) {
-      throw corrupt('checksum of a section is wrong');
-    }
-    // At the beginning of a buffer, as numbers of several bytes have to lie.
-    return read.slice();
+    return checked(read, section);
   }
 
   async places(): Promise<EntryPlaces> {
@@ -168,18 +177,59 @@ export class SeriesColumns {
     return (this.#places = { lengths, checksums, offset });
   }
 
+  /** Entries whose ID does not tell their tags, ascending. @throws as `open` */
+  async untold(): Promise<Uint32Array> {
+    if (this.#untoldAt.bytes === 0) return new Uint32Array(0);
+    const { buffer, length } = await this.#read(this.#untoldAt);
+    return new Uint32Array(buffer, 0, length / 4);
+  }
+
   /** Names of entries, whatever they are asked in. @throws as `open` */
   async entryNames(): Promise<EntryNames> {
+    if (this.#names !== null) return this.#names;
     if (this.#schemesAt.bytes > 0) this.#schemes ??= await this.#read(this.#schemesAt);
-    const columns: NamedColumn[] = [];
-    for (const [name, entry] of this.#columns) {
-      columns.push({ name: Buffer.from(name, 'latin1'), column: await this.#load(entry) });
-    }
-    const ids = this.#ids.valueCount === 0 ? null : await this.#load(this.#ids);
+    const entries = [this.#ids, ...this.#columns.values()];
+    await this.#loadAll(entries.filter(({ loaded }) => loaded === null));
+    const [ids, ...columns] = entries.map(({ name, loaded }) => ({
+      name: Buffer.from(name, 'latin1'),
+      column: loaded!,
+    }));
     const schemes = this.#schemes;
     const schemeOf = (entry: number): number => (schemes === null ? this.#scheme : schemes[entry]!);
-    return new EntryNames(columns, ids, schemeOf);
+    return (this.#names = new EntryNames(this.entryCount, columns, ids!.column, schemeOf));
   }
+
+  /** Sections that follow each other, as they do, in one go. */
+  async #loadAll(entries: readonly ColumnEntry[]): Promise<void> {
+    const byPlace = entries.toSorted((a, b) => a.section.at - b.section.at);
+    for (let first = 0; first < byPlace.length; ) {
+      const { at } = byPlace[first]!.section;
+      let last = first;
+      let end = at;
+      for (; last < byPlace.length; last++) {
+        const { section } = byPlace[last]!;
+        const isNext = section.at === end && section.at + section.bytes - at <= readBytesMax;
+        if (last > first && !isNext) break;
+        end = section.at + section.bytes;
+      }
+      const bytes = end === at ? new Uint8Array(0) : await this.#source.read(at, end - at);
+      for (; first < last; first++) {
+        const entry = byPlace[first]!;
+        const start = entry.section.at - at;
+        const part = bytes.subarray(start, start + entry.section.bytes);
+        entry.loaded ??= new Column(checked(part, entry.section), entry);
+      }
+    }
+  }
+}
+
+/** A copy at the beginning of a buffer, as numbers of several bytes have to lie. */
+function checked(read: Uint8Array, { bytes, crc32c: wanted }: Section): Uint8Array<ArrayBuffer> {
+  if (read.length !== bytes || crc32c(read, 0, bytes) !== wanted) {
+    throw corrupt('checksum of a section is wrong');
+  }
+  // Not `slice`, which is a view where it is a Buffer.
+  return new Uint8Array(read);
 }
 
 interface NamedColumn {
@@ -190,7 +240,11 @@ interface NamedColumn {
 /** Names of entries: as `SeriesName`, and borrowed until the next one. */
 export class EntryNames {
   readonly #columns: readonly NamedColumn[];
-  readonly #ids: Column | null;
+  /** Places in `#columns` of those with a number for each entry. */
+  readonly #everywhere: readonly number[];
+  /** Of the others: where those of an entry begin, which columns, and the numbers. Null without any. */
+  readonly #some: SomeColumns | null;
+  readonly #ids: Column;
   readonly #schemeOf: (entry: number) => number;
   readonly #scratch = new Uint8Array(tagsBytesMax);
   idScheme = 0;
@@ -198,29 +252,63 @@ export class EntryNames {
   explicitId: Uint8Array = this.#scratch.subarray(0, 0);
 
   constructor(
+    entryCount: number,
     columns: readonly NamedColumn[],
-    ids: Column | null,
+    ids: Column,
     schemeOf: (entry: number) => number,
   ) {
     this.#columns = columns;
     this.#ids = ids;
     this.#schemeOf = schemeOf;
+    const places = [...columns.keys()];
+    this.#everywhere = places.filter((place) => columns[place]!.column.holders === null);
+    this.#some = this.#everywhere.length === columns.length ? null : someOf(entryCount, columns);
+  }
+
+  get memoryBytes(): number {
+    const some = this.#some;
+    const { length } = this.#scratch;
+    return some === null ? length : length + 4 * some.starts.length + 8 * some.columns.length;
   }
 
   /** @throws {SeriesColumnsCorrupt} */
   of(entry: number): this {
     this.idScheme = this.#schemeOf(entry);
+    const some = this.#some;
     let end = 0;
-    for (const { name, column } of this.#columns) {
-      const number = column.numberAt(entry);
-      if (number === 0) continue;
-      end = this.#copy(name, end);
-      end = this.#copy(column.value(number), end);
+    if (some === null) {
+      for (const { name, column } of this.#columns) {
+        end = this.#tag(name, column, column.numberAt(entry), end);
+      }
+    } else {
+      end = this.#withSome(some, entry);
     }
     this.tags = this.#scratch.subarray(0, end);
-    const hasId = this.idScheme === idSchemeCode.explicit && this.#ids !== null;
-    this.explicitId = hasId ? this.#ids!.value(this.#ids!.numberAt(entry)) : noBytes;
+    const hasId = this.idScheme === idSchemeCode.explicit;
+    const number = hasId ? this.#ids.numberAt(entry) : 0;
+    this.explicitId = number === 0 ? noBytes : this.#ids.value(number);
     return this;
+  }
+
+  /** Both kinds of columns by their names. */
+  #withSome({ starts, columns, numbers }: SomeColumns, entry: number): number {
+    let end = 0;
+    let at = starts[entry]!;
+    const past = starts[entry + 1]!;
+    for (const place of [...this.#everywhere, this.#columns.length]) {
+      for (; at < past && columns[at]! < place; at++) {
+        const { name, column } = this.#columns[columns[at]!]!;
+        end = this.#tag(name, column, numbers[at]!, end);
+      }
+      if (place === this.#columns.length) return end;
+      const { name, column } = this.#columns[place]!;
+      end = this.#tag(name, column, column.numberAt(entry), end);
+    }
+    return end;
+  }
+
+  #tag(name: Buffer, column: Column, number: number, start: number): number {
+    return number === 0 ? start : this.#copy(column.value(number), this.#copy(name, start));
   }
 
   /** @returns the end */
@@ -232,6 +320,35 @@ export class EntryNames {
     scratch.set(text, start + 2);
     return start + 2 + text.length;
   }
+}
+
+/** By entry, what those columns have of it that list their holders. */
+interface SomeColumns {
+  readonly starts: Uint32Array;
+  readonly columns: Uint32Array;
+  readonly numbers: Uint32Array;
+}
+
+function someOf(entryCount: number, all: readonly NamedColumn[]): SomeColumns {
+  const listed = [...all.entries()].filter(([, { column }]) => column.holders !== null);
+  const starts = new Uint32Array(entryCount + 1);
+  for (const [, { column }] of listed) {
+    column.eachHolder((entry) => {
+      if (entry >= entryCount) throw corrupt('there is no such entry');
+      starts[entry + 1]! += 1;
+    });
+  }
+  for (let entry = 0; entry < entryCount; entry++) starts[entry + 1]! += starts[entry]!;
+  const next = starts.slice();
+  const columns = new Uint32Array(starts[entryCount]!);
+  const numbers = new Uint32Array(starts[entryCount]!);
+  for (const [place, { column }] of listed) {
+    column.eachHolder((entry, number) => {
+      columns[next[entry]!] = place;
+      numbers[next[entry]!++] = number;
+    });
+  }
+  return { starts, columns, numbers };
 }
 
 const noBytes = new Uint8Array(0);

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { turningOf } from '#engine/aside/turning_testing.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
-import { decodeTags, encodeTags, type Tags } from '#lib/tags.ts';
+import { decodeTags, encodeTags, sortTags, type Tags } from '#lib/tags.ts';
+import { tellsItsTags } from '#lib/series_id/to_tags.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
 import { matchesTags, randomQuery, randomTags } from '../../index/query_twin.ts';
 import { ColumnsQuery } from './columns_query.ts';
@@ -28,7 +29,8 @@ export function fileOf(all: readonly WrittenSeries[]): Uint8Array {
     const series = { tags: encodeTags(tags), idScheme, explicitId: Buffer.from(explicitId) };
     writer.add(series, offset, length, checksum);
   }
-  return Buffer.concat([...writer.finish(indexCrc32c)]);
+  const parts = [...writer.finish(indexCrc32c)].filter((part) => part !== undefined);
+  return Buffer.concat(parts.map((part) => part.slice()));
 }
 
 export function sourceOf(bytes: Uint8Array): RangeSource & { readonly bytesRead: number } {
@@ -52,8 +54,13 @@ export function someSeries(random: SeededRandom, count: number): WrittenSeries[]
   return Array.from({ length: count }, (_, i) => {
     const idScheme = random.pick(codes);
     const length = random.below(5000);
+    // Names that few have, too.
+    const rare =
+      random.below(4) === 0
+        ? [{ name: `rare-${random.below(40)}`, value: `${random.below(3)}` }]
+        : [];
     const one = {
-      tags: randomTags(random),
+      tags: sortTags([...randomTags(random), ...rare]),
       idScheme,
       explicitId: idScheme === idSchemeCode.explicit ? `id-${i}` : '',
       offset,
@@ -83,6 +90,23 @@ export async function fuzz(seed: number, size: number): Promise<void> {
     );
     assert.deepEqual(given, wanted, `seed ${seed}: ${JSON.stringify(query)}`);
   }
+  for (const name of columns.names) {
+    const column = (await columns.column(name))!;
+    const some = Uint32Array.from({ length: Math.ceil(all.length / 32) }, () => random.u32());
+    const seen = column.valuesOf(some);
+    const given = [...seen.keys()].filter((number) => seen[number] === 1);
+    const wanted = all.flatMap(({ tags }, entry) => {
+      const isAsked = (some[entry >>> 5]! & (1 << (entry & 31))) !== 0;
+      return isAsked ? tags.filter((tag) => tag.name === name).map(({ value }) => value) : [];
+    });
+    const values = given.map((number) => Buffer.from(column.value(number)).toString('utf8'));
+    assert.deepEqual(new Set(values), new Set(wanted), `seed ${seed}: values of ${name}`);
+  }
+  const untold = [...all.keys()].filter((entry) => {
+    const { tags, idScheme, explicitId } = all[entry]!;
+    return !tellsItsTags({ tags: encodeTags(tags), idScheme, explicitId: Buffer.from(explicitId) });
+  });
+  assert.deepEqual([...(await columns.untold())], untold);
   const names = await columns.entryNames();
   const places = await columns.places();
   for (const [entry, { tags, idScheme, explicitId, offset, length, checksum }] of all.entries()) {
@@ -111,6 +135,7 @@ export async function fuzzDamage(seed: number, size: number): Promise<void> {
     for (const name of columns.names) await columns.column(name);
     await columns.entryNames();
     await columns.places();
+    await columns.untold();
     // What is reserved in the header is not read.
     const differs = damaged.findIndex((byte, i) => byte !== bytes[i]);
     assert.ok(differs >= 12 && differs < 16, `seed ${seed}: damage at ${differs} is not said`);

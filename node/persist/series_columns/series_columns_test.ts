@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { countedAside, turningOf } from '#engine/aside/turning_testing.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
+import { decodeTags } from '#lib/tags.ts';
+import { popCount } from '../../index/query/slot_set.ts';
 import { ColumnsQuery } from './columns_query.ts';
 import { SeriesColumns } from './series_columns.ts';
 import { fileOf, fuzz, fuzzDamage, sourceOf, type WrittenSeries } from './series_columns_fuzz.ts';
@@ -57,12 +59,38 @@ test('a query reads the columns that it is about, and a value of many is found w
   assert.ok(bytes.length / 20_000 < 20, `${bytes.length / 20_000} bytes a series`);
 });
 
-test('values of a column that are too many to be sorted in one step are found too', async () => {
+test('values that are too many to be sorted in one step are found, also a list of them', async () => {
   const columns = await SeriesColumns.open(sourceOf(fileOf(pods(70_000))));
   const pod = (await columns.column('pod'))!;
   const wanted = Buffer.from('app-7-00010f0b');
   assert.deepEqual(Buffer.from(pod.value(pod.numberOf(wanted))), wanted);
   assert.equal(pod.numberOf(Buffer.from('app-7-00010f0c')), 0);
+  const several = Array.from({ length: 5_000 }, (_, i) => {
+    const at = 13 * i;
+    return `app-${at % 20}-${at.toString(16).padStart(8, '0')}`;
+  });
+  const query = { kind: 'regexp', field: 'pod', regexp: several.join('|') } as const;
+  const found = await (await ColumnsQuery.of(query, turningOf())).entries(columns);
+  assert.equal(popCount(found), 5_000);
+});
+
+test('names that few have take as much as those who have them', async () => {
+  const plain = fileOf(pods(24_000)).length;
+  const bytes = fileOf(
+    pods(24_000).map((one, i) => ({
+      ...one,
+      tags: [...one.tags, { name: `zone-${i % 5_000}`, value: 'a' }],
+    })),
+  );
+  assert.ok(bytes.length - plain < 24_000 * 5 + 5_000 * 50, `${bytes.length - plain} bytes more`);
+  const source = sourceOf(bytes);
+  const columns = await SeriesColumns.open(source);
+  const query = { kind: 'field', field: 'zone-17' } as const;
+  const found = await (await ColumnsQuery.of(query, turningOf())).entries(columns);
+  assert.equal(popCount(found), 5);
+  const names = await columns.entryNames();
+  assert.deepEqual(decodeTags(names.of(5_017).tags).at(-1), { name: 'zone-17', value: 'a' });
+  assert.ok(columns.memoryBytes < 20_000_000, `${columns.memoryBytes} bytes`);
 });
 
 test('a regexp that would hold up others is tested aside, and once for all queries', async () => {

@@ -2,35 +2,30 @@
 import { assert } from '#lib/assert.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
+import { tellsItsTags } from '#lib/series_id/to_tags.ts';
 import { compareBytes } from '#lib/tags.ts';
 import { PackedWriter } from '../../index/saved/packed.ts';
-import { ColumnTexts } from '../fileset/column_texts.ts';
 import type { FilesetSeries } from '../fileset/index_writer.ts';
+import { ColumnWriter } from './column_writer.ts';
 import {
   columnsFormatVersion,
   columnsHeaderBytes,
   columnsMagic,
   entriesOfPlace,
-  textsOfBlock,
-  widthOf,
 } from './format.ts';
 
 const noBytes = new Uint8Array(0);
 
-interface CollectedColumn {
-  readonly texts: ColumnTexts;
-  /** By entry: 0 for none, else the number of the value in the order in which they came, and one. */
-  values: Uint32Array<ArrayBuffer>;
-}
-
 export class SeriesColumnsWriter {
-  readonly #ids: CollectedColumn = { texts: new ColumnTexts(noBytes), values: new Uint32Array(64) };
+  readonly #ids = new ColumnWriter(noBytes);
   /** By name, one character a byte. */
-  readonly #columns = new Map<string, CollectedColumn>();
+  readonly #columns = new Map<string, ColumnWriter>();
   #schemes = new Uint8Array(64);
   #lengths = new Uint32Array(64);
   #checksums = new Uint32Array(64);
-  #starts: number[] = [];
+  readonly #starts: number[] = [];
+  /** Entries whose ID does not tell their tags. */
+  readonly #untold: number[] = [];
   #count = 0;
 
   /**
@@ -46,8 +41,9 @@ export class SeriesColumnsWriter {
     this.#checksums[entry] = checksum;
     if (entry % entriesOfPlace === 0) this.#starts.push(dataOffset);
     const { tags, explicitId } = series;
+    if (!tellsItsTags(series)) this.#untold.push(entry);
     if (series.idScheme === idSchemeCode.explicit) {
-      this.#note(this.#ids, entry, bufferOf(explicitId), 0, explicitId.length);
+      this.#ids.note(entry, bufferOf(explicitId), 0, explicitId.length);
     }
     const bytes = bufferOf(tags);
     for (let at = 0; at < tags.length; ) {
@@ -55,23 +51,18 @@ export class SeriesColumnsWriter {
       const valueEnd = nameEnd + 2 + (tags[nameEnd]! | (tags[nameEnd + 1]! << 8));
       assert(valueEnd <= tags.length, 'tags of a fileset are canonical');
       const name = bytes.toString('latin1', at + 2, nameEnd);
-      this.#note(this.#columnOf(name), entry, bytes, nameEnd + 2, valueEnd);
+      this.#columnOf(name).note(entry, bytes, nameEnd + 2, valueEnd);
       at = valueEnd;
     }
   }
 
-  #columnOf(name: string): CollectedColumn {
+  #columnOf(name: string): ColumnWriter {
     let column = this.#columns.get(name);
     if (column === undefined) {
-      const texts = new ColumnTexts(Buffer.from(name, 'latin1'));
-      column = { texts, values: new Uint32Array(this.#schemes.length) };
+      column = new ColumnWriter(Buffer.from(name, 'latin1'));
       this.#columns.set(name, column);
     }
     return column;
-  }
-
-  #note(column: CollectedColumn, entry: number, bytes: Buffer, start: number, end: number): void {
-    column.values[entry] = column.texts.numberOf(bytes, start, end) + 1;
   }
 
   #grow(): void {
@@ -81,13 +72,13 @@ export class SeriesColumnsWriter {
     this.#schemes = schemes;
     this.#lengths = enlarged(this.#lengths, more);
     this.#checksums = enlarged(this.#checksums, more);
-    for (const column of [this.#ids, ...this.#columns.values()]) {
-      column.values = enlarged(column.values, more);
-    }
   }
 
-  /** The whole file, a section at a time. @param indexCrc32c checksum of the index of the fileset: tells which one is meant */
-  *finish(indexCrc32c: number): Generator<Uint8Array> {
+  /**
+   * The whole file: parts one after the other, and steps between them, which give nothing.
+   * @param indexCrc32c checksum of the index of the fileset: tells which one is meant
+   */
+  *finish(indexCrc32c: number): Generator<Uint8Array | undefined> {
     const count = this.#count;
     const footer = new PackedWriter();
     let at = 0;
@@ -111,22 +102,21 @@ export class SeriesColumnsWriter {
     footer.u8(scheme);
     yield noted(hasOneScheme ? noBytes : schemes);
     yield noted(this.#places());
-    const tags = [...this.#columns.values()].sort((a, b) =>
-      compareBytes(a.texts.name, b.texts.name),
-    );
+    yield noted(bytesOf(Uint32Array.from(this.#untold)));
+    const tags = [...this.#columns.values()].sort((a, b) => compareBytes(a.name, b.name));
     footer.varint(tags.length + 1);
     let before: Uint8Array = noBytes;
     for (const column of [this.#ids, ...tags]) {
-      const { texts, values } = column;
-      footer.text(texts.name, before);
-      before = texts.name;
-      const isEverywhere = values.subarray(0, count).every((value) => value !== 0);
-      const hasOneValue = texts.texts.length === 1 && isEverywhere;
-      const width = hasOneValue || texts.texts.length === 0 ? 0 : widthOf(texts.texts.length + 1);
-      footer.u32(texts.texts.length);
+      const { section, valueCount, holderCount, isSparse, width } = yield* steps(
+        column.finish(count),
+      );
+      footer.text(column.name, before);
+      before = column.name;
+      footer.u32(valueCount);
+      footer.u32(holderCount);
+      footer.u8(isSparse ? 1 : 0);
       footer.u8(width);
-      footer.u8(texts.isSorted ? 1 : 0);
-      yield noted(sectionOf(column, count, width));
+      yield noted(section);
     }
     const body = footer.view(0);
     yield body;
@@ -147,23 +137,13 @@ export class SeriesColumnsWriter {
   }
 }
 
-/** Its texts, where every block of them begins, and the numbers of the entries. */
-function sectionOf({ texts, values }: CollectedColumn, count: number, width: number): Uint8Array {
-  const order = texts.order();
-  const packed = new PackedWriter();
-  const blocks = Math.ceil(order.length / textsOfBlock);
-  for (let block = 0; block < blocks; block++) packed.u32(0);
-  const place = new Uint32Array(order.length + 1);
-  for (const [i, number] of order.entries()) {
-    place[number + 1] = i + 1;
-    const isFirst = i % textsOfBlock === 0;
-    if (isFirst) packed.setU32((4 * i) / textsOfBlock, packed.length);
-    packed.text(texts.texts[number]!, isFirst ? noBytes : texts.texts[order[i - 1]!]!);
+/** Its outcome, and of what it gives on the way nothing. */
+function* steps<T>(made: Generator<void, T>): Generator<undefined, T> {
+  for (;;) {
+    const step = made.next();
+    if (step.done === true) return step.value;
+    yield undefined;
   }
-  const numbers = width === 1 ? new Uint8Array(count) : width === 2 ? new Uint16Array(count) : null;
-  const written = width === 0 ? new Uint8Array(0) : (numbers ?? new Uint32Array(count));
-  for (let entry = 0; entry < written.length; entry++) written[entry] = place[values[entry]!]!;
-  return Buffer.concat([bytesOf(written), packed.view(0)]);
 }
 
 function enlarged(values: Uint32Array, length: number): Uint32Array<ArrayBuffer> {

@@ -4,7 +4,7 @@
  */
 import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
 import { digest128 } from '#lib/hashing/digest128.ts';
-import type { BlockFile } from '../filesets/namespace_files.ts';
+import type { BlockFile } from '../filesets/block_file.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Slice } from './slices.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
 import { never, writeRows } from '../database_testing.ts';
-import type { BlockFile } from '../filesets/namespace_files.ts';
+import type { BlockFile } from '../filesets/block_file.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { madeOf, type Source, stillMadeOf } from './made_of.ts';
 import { hour, minute, rowsOf, second, sorted, World } from './aggregation_testing.ts';

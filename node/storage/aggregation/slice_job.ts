@@ -9,7 +9,7 @@ import { TsdbError } from '#lib/errors.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
 import { MergedWalk, type WalkedFile, type WalkedSeries } from '../filesets/merged_walk.ts';
-import type { BlockFile } from '../filesets/namespace_files.ts';
+import type { BlockFile } from '../filesets/block_file.ts';
 import type { Pace } from '../flush/pace.ts';
 import {
   type VolumeParts,

@@ -9,7 +9,7 @@ import { droppedNamespace } from '#cluster/namespaces/companions.ts';
 import { completeSince, isOfSamples, isOfWindows } from '#cluster/namespaces/samples.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { UnixNanos } from '#lib/time.ts';
-import type { BlockFile } from '../filesets/namespace_files.ts';
+import type { BlockFile } from '../filesets/block_file.ts';
 import { beforeAllTime, type NamespaceState } from '../namespace/namespace.ts';
 import type { KeptTarget } from '#cluster/aggregation_rules/sets/kept_windows.ts';
 import { type Cut, cutOf } from './slices.ts';

@@ -12,7 +12,7 @@ import type { Log } from '#lib/log.ts';
 import { compareBytes } from '#lib/tags.ts';
 import { FilesetCorrupt, rowDigestPath } from '../../persist/fileset/format.ts';
 import { readRowDigests, writeRowDigests } from '../../persist/fileset/row_digest_file.ts';
-import type { BlockFile } from '../filesets/namespace_files.ts';
+import type { BlockFile } from '../filesets/block_file.ts';
 import { VolumeWalk } from '../filesets/volume_walk.ts';
 import { Pace } from '../flush/pace.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';

@@ -12,8 +12,7 @@ import { Turns } from '#lib/turns/turns.ts';
 import { popCount } from '../../index/query/slot_set.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
 import { ColumnsQuery } from '../../persist/series_columns/columns_query.ts';
-import { withColumns } from '../filesets/with_columns.ts';
-import type { BlockFile } from '../filesets/namespace_files.ts';
+import type { BlockFile } from '../filesets/block_file.ts';
 import type { Pace } from '../flush/pace.ts';
 import {
   forgetInBlocks,
@@ -190,7 +189,7 @@ async function closedSlots(
   turning: Turning,
 ): Promise<FoundSlots> {
   let deleted = 0;
-  await withColumns(files, of, async (columns) => {
+  await files.columns.visit(of, async (columns) => {
     deleted = 0;
     for (const { deletion } of pending) {
       const asked = await ColumnsQuery.of(deletion.query, turning);

@@ -543,7 +543,10 @@ function unmarkWithoutFile(
   start: bigint,
 ): void {
   const { index, files } = namespace;
-  // A closed one says itself what it has.
-  const without = slots.filter((slot) => files.get(index.shard(slot), start)?.isClosed !== false);
+  const without = slots.filter((slot) => {
+    const file = files.get(index.shard(slot), start);
+    // A closed one says itself what it has.
+    return file === null || (file.isClosed && index.tellsItsTags(slot));
+  });
   if (without.length > 0) index.unmarkLive(without, start);
 }

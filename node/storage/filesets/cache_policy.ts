@@ -9,7 +9,8 @@ import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { MemoryBudget } from '../admission/memory_budget.ts';
 import type { CachedFile, FileCache } from './file_cache.ts';
-import { BlockFile, type NamespaceFiles } from './namespace_files.ts';
+import { BlockFile } from './block_file.ts';
+import type { NamespaceFiles } from './namespace_files.ts';
 
 export type CachePolicy = 'none' | 'recently_read' | 'lru' | 'all';
 

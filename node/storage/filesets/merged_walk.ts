@@ -3,7 +3,8 @@ import type { Disk } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { copyOfName, type SeriesName } from '#lib/series_id/series_name.ts';
 import { compareBytes } from '#lib/tags.ts';
-import type { BlockFile, NamespaceFiles } from './namespace_files.ts';
+import type { BlockFile } from './block_file.ts';
+import type { NamespaceFiles } from './namespace_files.ts';
 import { VolumeWalk } from './volume_walk.ts';
 
 /** A fileset, and whose it is: pinned by the caller as long as the walk goes on. */

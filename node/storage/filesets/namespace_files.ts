@@ -10,9 +10,9 @@ import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
 import type { UnixNanos } from '#lib/time.ts';
+import type { LoopClock } from '#lib/turns/turns.ts';
 import {
   encodeInfo,
-  type FilesetDigest,
   type FilesetInfo,
   type FilesetKey,
   filesetPath,
@@ -20,80 +20,17 @@ import {
   pathAside,
   removeFileset,
   removeFilesetAside,
-  seriesColumnsPath,
   setFilesetAside,
 } from '../../persist/fileset/format.ts';
 import { readFilesetIndex } from '../../persist/fileset/reader.ts';
-import { openSeriesColumns, writeSeriesColumns } from '../../persist/series_columns/file.ts';
-import { SeriesColumnsCorrupt } from '../../persist/series_columns/format.ts';
-import type { SeriesColumns } from '../../persist/series_columns/series_columns.ts';
+import type { BlockFile, Retirement } from './block_file.ts';
 import { Directory } from './directory.ts';
-import type { CachedFile, FileCache } from './file_cache.ts';
+import type { FileCache } from './file_cache.ts';
+import { FileColumns } from './file_columns.ts';
 import type { NamespaceTombstones } from '../tombstones/tombstones.ts';
 
 /** Blocks of a shard, with those that are gone, before its folder is looked at again. */
 const volumesKeptMax = 4096;
-
-/** What becomes of a fileset that is not in use any more. */
-export type Retirement = 'delete' | 'keep' | 'set aside' | 'folder removed';
-
-/** One complete fileset in use. */
-export class BlockFile implements CachedFile, FilesetKey {
-  readonly folder: string;
-  readonly info: FilesetInfo;
-  readonly seriesCount: number;
-  readonly dataBytes: number;
-  readonly indexBytes: number;
-  readonly indexCrc32c: number;
-  readonly dataPath: string;
-  /** Readers that are under way. */
-  pins = 0;
-  retired: Retirement | null = null;
-  /** Offsets of the entries that were found to be damaged, and are not served. */
-  readonly damaged: Set<number> = new Set();
-  /**
-   * Its series are asked of its columns (node/persist/series_columns): the index need not have them. What replaces it is closed,
-   * too.
-   */
-  isClosed = false;
-  /** Those whose very rows it has, as one that brings them together; null for none. Not known after a start. */
-  standsFor: readonly BlockFile[] | null = null;
-
-  constructor(folder: string, info: FilesetInfo, seriesCount: number, digest: FilesetDigest) {
-    this.folder = folder;
-    this.info = info;
-    this.seriesCount = seriesCount;
-    this.dataBytes = digest.data.bytes;
-    this.indexBytes = digest.index.bytes;
-    this.indexCrc32c = digest.index.crc32c;
-    this.dataPath = filesetPath(folder, info, 'data');
-  }
-
-  /** Start of its first block. */
-  get blockStartNanos(): bigint {
-    return this.info.blockStartNanos;
-  }
-
-  /** End of its last block. */
-  get endNanos(): bigint {
-    return this.info.blockStartNanos + this.info.blockSizeNanos;
-  }
-
-  /** Whether one of its files has this path. */
-  isOf(path: string): boolean {
-    return path.startsWith(
-      `${this.folder}/fileset-${this.info.blockStartNanos}-${this.info.volume}-`,
-    );
-  }
-
-  get volume(): number {
-    return this.info.volume;
-  }
-
-  get shard(): number {
-    return this.info.shard;
-  }
-}
 
 /**
  * A damaged fileset that is kept under other names until others gave what it had, or it expires.
@@ -122,6 +59,7 @@ interface ShardFiles {
 }
 
 export interface NamespaceFilesParts {
+  readonly clock: LoopClock;
   readonly disk: Disk;
   readonly log: Log;
   readonly cache: FileCache;
@@ -145,12 +83,14 @@ export class NamespaceFiles {
   readonly #leaving = new Set<Promise<void>>();
   readonly #asides = new Set<FilesetAside>();
 
-  /** Counts filesets that came into use and left it. */
+  readonly columns: FileColumns;
+  /** Counts filesets that came into use, were closed, and left it. */
   changes = 0;
 
   constructor(parts: NamespaceFilesParts) {
     this.#parts = parts;
     this.tombstones = parts.tombstones;
+    this.columns = new FileColumns(parts);
   }
 
   /** The fileset that has a block, whether it is that of the block alone or a long one. */
@@ -354,52 +294,10 @@ export class NamespaceFiles {
     return directory;
   }
 
-  /**
-   * The series of a pinned fileset by columns, as they are beside it, or made again.
-   * @throws {FilesetCorrupt} when the index file is damaged
-   */
-  async columns(file: BlockFile): Promise<SeriesColumns> {
-    const { cache, disk } = this.#parts;
-    const known = cache.columns(file);
-    if (known !== null) return known;
-    const { folder, indexCrc32c } = file;
-    let columns = await openSeriesColumns(disk, folder, file, indexCrc32c);
-    if (columns === null) {
-      await this.makeColumns(file, () => Promise.resolve());
-      columns = await openSeriesColumns(disk, folder, file, indexCrc32c);
-      if (columns === null) throw new SeriesColumnsCorrupt(`they are damaged: ${file.dataPath}`);
-    }
-    // Somebody else may have opened them meanwhile, and read some.
-    const opened = cache.columns(file) ?? columns;
-    cache.keepColumns(file, opened);
-    return opened;
-  }
-
-  /** Notes that columns have come to what is in memory of them. */
-  noteColumns(file: BlockFile, columns: SeriesColumns): void {
-    this.#parts.cache.keepColumns(file, columns);
-  }
-
-  /** Columns that were found to be damaged are made again when they are asked for next. */
-  async forgetColumns(file: BlockFile): Promise<void> {
-    const { cache, disk } = this.#parts;
-    cache.forgetColumns(file);
-    await disk.remove(seriesColumnsPath(file.folder, file));
-  }
-
-  /**
-   * Writes the columns of a fileset, be it in use or not.
-   * @param rest called now and then: others get their turn
-   * @throws {FilesetCorrupt} when the index file is damaged; what the disk rejects with
-   */
-  async makeColumns(file: BlockFile, rest: () => Promise<void>): Promise<void> {
-    const { disk } = this.#parts;
-    const { folder, indexBytes, indexCrc32c } = file;
-    const index = await readFilesetIndex(disk, folder, file, {
-      bytes: indexBytes,
-      crc32c: indexCrc32c,
-    });
-    await writeSeriesColumns(disk, folder, file, index, indexCrc32c, rest);
+  /** A fileset in use, with columns, answers for itself from now on: an index that is being saved does not name it. */
+  close(file: BlockFile): void {
+    file.isClosed = true;
+    this.changes += 1;
   }
 
   /** Keeps a directory that was made elsewhere. */

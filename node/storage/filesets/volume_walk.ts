@@ -5,7 +5,8 @@
 import type { Disk } from '#lib/env/env.ts';
 import type { IndexCursor } from '../../persist/fileset/index.ts';
 import { FilesetReader } from '../../persist/fileset/reader.ts';
-import type { BlockFile, NamespaceFiles } from './namespace_files.ts';
+import type { BlockFile } from './block_file.ts';
+import type { NamespaceFiles } from './namespace_files.ts';
 import { cutSeries, type Tombstone } from '../tombstones/tombstones.ts';
 
 /** Data that are read at once. */

@@ -3,29 +3,28 @@
  * on, and leave the index of the namespace where it has them of nothing else (docs/INDEX.md, Closed spans).
  */
 import { isOfWindows } from '#cluster/namespaces/samples.ts';
+import type { SampleStore } from '#engine/store/sample_store.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
+import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
-import { readFilesetIndex } from '../../persist/fileset/reader.ts';
-import type { BlockFile } from '../filesets/namespace_files.ts';
+import type { BlockFile } from '../filesets/block_file.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { spanNanosMaxOf, spanNanosOf } from './due_spans.ts';
 import type { Pace } from './pace.ts';
-import { forgetInBlocks, type VolumeParts } from './volume.ts';
 
 /** What it takes to close filesets. */
-export interface ClosingParts extends VolumeParts {
+export interface ClosingParts {
+  readonly env: Env;
   readonly log: Log;
+  readonly store: SampleStore;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
 }
 
 /** Spans that queries ask of the index, and not each for itself: the youngest ones. */
 const spansOfIndex = 2n;
-/** Series that are looked up in one stretch of the main loop. */
-const seriesAtOnce = 256;
-
 /** Whether a fileset is asked for itself: it is as long as it becomes, or nothing makes it longer any more. */
 export function isToBeClosed(
   { definition, blockSizeNanos, retentionNanos, options }: NamespaceState,
@@ -42,9 +41,10 @@ export function isToBeClosed(
 }
 
 /**
- * Closes what is due, one fileset at a time; what fails is logged and tried again.
+ * Closes what is due, one fileset at a time, then series leave the index that it has of closed ones alone; what fails is logged and
+ * tried again.
  * @param mayGoOn asked between two
- * @returns how many
+ * @returns how many were closed
  * @throws the signal's reason, a broken invariant
  */
 export async function closeDue(
@@ -52,55 +52,66 @@ export async function closeDue(
   { pace, mayGoOn }: { readonly pace: Pace; readonly mayGoOn: () => boolean },
   signal: AbortSignal,
 ): Promise<number> {
-  const { env, log, namespaces, store } = parts;
   let closed = 0;
-  for (const namespace of namespaces.values()) {
+  for (const namespace of parts.namespaces.values()) {
     if (namespace.isDropped || !isOfWindows(namespace.definition)) continue;
-    const nowNanos = env.clock.nowNanos();
-    const inMemory = new Set(
-      store.blocks(namespace.ordinal).map(({ blockStartNanos }) => blockStartNanos),
-    );
-    const { files } = namespace;
-    const due = files.all(null).filter((file) => {
-      if (file.isClosed || !isToBeClosed(namespace, file, nowNanos)) return false;
-      return !files.blocksOf(file).some((start) => inMemory.has(start));
-    });
-    for (const file of due) {
-      if (!mayGoOn()) return closed;
-      signal.throwIfAborted();
-      try {
-        const isDone = await files.write(file.shard, (dropped) =>
-          close(parts, namespace, file, pace, AbortSignal.any([signal, dropped])),
-        );
-        if (isDone) closed += 1;
-      } catch (error) {
-        signal.throwIfAborted();
-        if (error instanceof BrokenInvariant) throw error;
-        log.warn({ path: file.dataPath, error: messageOf(error) }, 'fileset is not closed yet');
-      }
+    for (const file of dueOf(parts, namespace)) {
+      if (!mayGoOn()) break;
+      if (await tryToClose(parts, namespace, file, pace, signal)) closed += 1;
       await pace.rest(signal);
     }
+    await leaveIndex(parts, namespace, pace, signal);
   }
   return closed;
 }
 
-/** As the shard's only writer of files. */
-async function close(
-  parts: ClosingParts,
+function dueOf({ env, store }: ClosingParts, namespace: NamespaceState): BlockFile[] {
+  const { files, tombstones } = namespace;
+  const nowNanos = env.clock.nowNanos();
+  const inMemory = new Set(
+    store.blocks(namespace.ordinal).map(({ blockStartNanos }) => blockStartNanos),
+  );
+  return files.all(null).filter((file) => {
+    if (file.isClosed || !isToBeClosed(namespace, file, nowNanos)) return false;
+    // What is deleted leaves the index when the fileset is written anew.
+    if (tombstones.pendingOf(file).length > 0) return false;
+    return !files.blocksOf(file).some((start) => inMemory.has(start));
+  });
+}
+
+async function tryToClose(
+  { log }: ClosingParts,
   namespace: NamespaceState,
   file: BlockFile,
   pace: Pace,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { files } = namespace;
+  signal.throwIfAborted();
+  try {
+    return await namespace.files.write(file.shard, (dropped) =>
+      close(namespace, file, pace, AbortSignal.any([signal, dropped])),
+    );
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof BrokenInvariant) throw error;
+    log.warn({ path: file.dataPath, error: messageOf(error) }, 'fileset is not closed yet');
+    return false;
+  }
+}
+
+/** As the shard's only writer of files. */
+async function close(
+  { files }: NamespaceState,
+  file: BlockFile,
+  pace: Pace,
+  signal: AbortSignal,
+): Promise<boolean> {
   if (file.retired !== null || files.get(file.shard, file.blockStartNanos) !== file) return false;
   files.pin(file);
   try {
-    await files.makeColumns(file, () => pace.rest(signal));
+    await files.columns.make(file, () => pace.rest(signal));
     if (file.retired !== null) return false;
-    // From here on it is asked for itself; until its series have left the index they may be found twice.
-    file.isClosed = true;
-    await leaveIndex(parts, namespace, file, pace, signal);
+    files.close(file);
     return true;
   } catch (error) {
     if (error instanceof FilesetCorrupt && file.retired === null) {
@@ -112,29 +123,57 @@ async function close(
   }
 }
 
-/** Its series are not live in its blocks any more, but for those of which memory has rows. */
+/**
+ * Series are live in a block by their rows in memory alone where the fileset of their shard is closed: whatever made them live there
+ * (the fileset before it was closed, a slice that came to the same, a peer, rows that were deleted), they leave it. But for those whose
+ * ID does not tell their tags: the index alone knows who has it.
+ */
 async function leaveIndex(
-  parts: ClosingParts,
+  { store }: ClosingParts,
   namespace: NamespaceState,
-  file: BlockFile,
   pace: Pace,
   signal: AbortSignal,
 ): Promise<void> {
-  const index = await readFilesetIndex(parts.env.disk, file.folder, file, {
-    bytes: file.indexBytes,
-    crc32c: file.indexCrc32c,
-  });
-  const { truncations } = namespace;
-  const options = { namespace, pace };
-  const slots: number[] = [];
-  for (const cursor = index.cursor(); cursor.next(); ) {
-    const slot = namespace.findSeries(cursor);
-    if (slot >= 0) slots.push(slot);
-    if (slots.length < seriesAtOnce) continue;
-    // In the same step, for a slot may be another series' after a wait.
-    await forgetInBlocks(parts, { namespace }, file.info, slots.splice(0));
-    await pace.rest(signal);
-    if (namespace.truncations !== truncations) return;
+  const { files, truncations, leftBlocks } = namespace;
+  const rowCounts = new Map(
+    store.blocks(namespace.ordinal).map((block) => [block.blockStartNanos, block.rowCount]),
+  );
+  const closed = closedByStart(namespace);
+  for (const start of leftBlocks.keys()) if (!closed.has(start)) leftBlocks.delete(start);
+  for (const [start, { shards, volumes }] of closed) {
+    const { index } = namespace;
+    const marks = index.marksOf(start);
+    if (marks === null) continue;
+    // Nothing has come to it, or left it, since the last time.
+    const state = [shards.size, volumes, marks, rowCounts.get(start) ?? 0].join('/');
+    if (leftBlocks.get(start) === state) continue;
+    const isToGo = (slot: number): boolean => {
+      const shard = index.shard(slot);
+      if (!shards.has(shard) || files.get(shard, start)?.isClosed !== true) return false;
+      return index.tellsItsTags(slot) && !store.blockStarts(slot).includes(start);
+    };
+    for (let from = 0; from >= 0; ) {
+      from = index.unmarkSome(start, from, isToGo);
+      await pace.rest(signal);
+      if (namespace.truncations !== truncations) return;
+    }
+    leftBlocks.set(start, state);
   }
-  await forgetInBlocks(parts, options, file.info, slots);
+}
+
+/** By start of a block: shards whose fileset of it is closed, and what tells these from others. */
+function closedByStart({
+  files,
+}: NamespaceState): Map<bigint, { readonly shards: Set<number>; volumes: number }> {
+  const found = new Map<bigint, { readonly shards: Set<number>; volumes: number }>();
+  for (const file of files.all(null)) {
+    if (!file.isClosed) continue;
+    for (const start of files.blocksOf(file)) {
+      let block = found.get(start);
+      if (block === undefined) found.set(start, (block = { shards: new Set(), volumes: 0 }));
+      block.shards.add(file.shard);
+      block.volumes += file.volume;
+    }
+  }
+  return found;
 }

@@ -1,7 +1,6 @@
 /** Closed filesets of windows: the same answers as of the index, from then on and after starts, late rows and deletions. */
 import assert from 'node:assert/strict';
-import { readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { rmSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
@@ -11,45 +10,21 @@ import {
   day,
   hour,
   minute,
-  rowsOf,
   sorted,
   World,
 } from '../aggregation/aggregation_testing.ts';
 import { never } from '../database_testing.ts';
-import { expireNamespace } from '../retention/series_removal.ts';
+import {
+  closedOf,
+  coarseOf,
+  columnsPathsOf,
+  old,
+  openWorld,
+  range,
+  rawRetention,
+  settle,
+} from './closed_world_testing.ts';
 import { isToBeClosed } from './closing.ts';
-
-/** So long ago that windows of it are closed. */
-const old = day - 20n * 24n * hour;
-const rawRetention = { retentionPeriodNanos: 719n * hour };
-const range = { startNanos: 0n, endNanos: 2n ** 62n };
-
-async function openWorld(): Promise<World> {
-  const world = await World.open(5n * minute, { rawRetention });
-  for (let host = 0; host < 40; host++) await world.write(rowsOf(`old-${host}`, old, 240));
-  await world.write(rowsOf('always', old, 240));
-  await world.write(rowsOf('always', day, 240));
-  await world.write(rowsOf('young', day, 240));
-  await world.flush();
-  await world.run();
-  return world;
-}
-
-/** As the node does now and then. */
-async function settle({ database }: World): Promise<void> {
-  await database.flusher.runDue(never);
-  const coarse = database.namespaces.get('coarse')!;
-  // One that had a row since the last time may have another one on its way.
-  for (let time = 0; time < 2; time++) {
-    await expireNamespace(database, coarse, realEnv.clock.nowNanos());
-  }
-}
-
-const coarseOf = ({ database }: World) => database.namespaces.get('coarse')!;
-const closedOf = (world: World) =>
-  coarseOf(world)
-    .files.all(null)
-    .filter(({ isClosed }) => isClosed);
 
 /** All that may be asked. */
 async function answers(world: World): Promise<object> {
@@ -140,12 +115,7 @@ test('closed spans are asked by their columns, and their series leave the index'
   assert.equal(coarseOf(world).index.seriesCount, 2);
 
   // Columns are made again of the index of the fileset.
-  const folders = closedOf(world).map(({ folder }) => folder);
-  const files = folders.flatMap((folder) =>
-    readdirSync(folder)
-      .filter((name) => name.endsWith('-columns.db'))
-      .map((name) => join(folder, name)),
-  );
+  const files = columnsPathsOf(world);
   assert.equal(files.length, closedOf(world).length);
   await world.database[Symbol.asyncDispose]();
   await world.start();

@@ -15,7 +15,7 @@ import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { FilesetCorrupt, type FilesetInfo, shardFolder } from '../../persist/fileset/format.ts';
 import { FilesetWriter } from '../../persist/fileset/writer.ts';
-import { BlockFile } from '../filesets/namespace_files.ts';
+import { BlockFile } from '../filesets/block_file.ts';
 import { MergedWalk } from '../filesets/merged_walk.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { dueSpans, type Span, spanNanosMaxOf, spanNanosOf, type SpanState } from './due_spans.ts';
@@ -166,7 +166,7 @@ async function writeLong(
     const directories = [];
     const long = new BlockFile(folder, info, writer.seriesCount, digest);
     try {
-      if (isClosed) await files.makeColumns(long, () => pace.rest(signal));
+      if (isClosed) await files.columns.make(long, () => pace.rest(signal));
       else for (const file of span.files) directories.push(await files.directory(file));
       endStep();
     } catch (error) {

@@ -20,7 +20,7 @@ import {
   writeRows,
 } from '../database_testing.ts';
 import type { Database } from '../database.ts';
-import type { BlockFile } from '../filesets/namespace_files.ts';
+import type { BlockFile } from '../filesets/block_file.ts';
 import { emptyFlushReport, flushBlock } from './flush.ts';
 import { Pace } from './pace.ts';
 

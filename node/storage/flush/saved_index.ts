@@ -16,7 +16,7 @@ import {
 } from '../../persist/index_file/index_file.ts';
 import { encodeIndexManifest, type SavedFileset } from '../../persist/index_file/manifest.ts';
 import type { NodeIdentity } from '../../identity/node_identity.ts';
-import type { BlockFile } from '../filesets/namespace_files.ts';
+import type { BlockFile } from '../filesets/block_file.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { ShardTable } from '../namespace/shards.ts';
 
@@ -75,7 +75,11 @@ export async function saveIndex(
         segment,
         shardCount: shards.shardCount,
         mayShareIds: namespace.mayShareIds,
-        filesets: namespace.files.all(null).map(savedFilesetOf),
+        // Without those whose series have left the index: one whose columns are gone is walked.
+        filesets: namespace.files
+          .all(null)
+          .filter(({ isClosed }) => !isClosed)
+          .map(savedFilesetOf),
         generations: parts.store.generation.slice(0, namespace.slotsEnd),
       });
       const bytes = await writeIndexFile(env.disk, path, namespace.index, manifest, signal);

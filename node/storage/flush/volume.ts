@@ -17,7 +17,7 @@ import {
 } from '../../persist/fileset/format.ts';
 import { FilesetWriter } from '../../persist/fileset/writer.ts';
 import { makeDurableFolder } from '../../persist/folders.ts';
-import { BlockFile } from '../filesets/namespace_files.ts';
+import { BlockFile } from '../filesets/block_file.ts';
 import { VolumeWalk } from '../filesets/volume_walk.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { ShardTable } from '../namespace/shards.ts';
@@ -130,7 +130,7 @@ export async function writeVolume(
     const block = isLong ? { startNanos: blockStartNanos, endNanos } : null;
     const { keepsRowVersions } = parts.store;
     const isClosed = current?.isClosed === true;
-    const merge = new Merge(writer, old, block, options.pace, keepsRowVersions, isClosed);
+    const merge = new Merge(writer, old, block, options.pace, keepsRowVersions);
     const isChanged = await merge.run(source, signal);
     const endStep = (): void => {
       signal.throwIfAborted();
@@ -160,7 +160,7 @@ export async function writeVolume(
     const file = new BlockFile(folder, writer.info, writer.seriesCount, digest);
     file.isClosed = isClosed;
     try {
-      if (isClosed) await files.makeColumns(file, async () => options.pace?.rest(null));
+      if (isClosed) await files.columns.make(file, async () => options.pace?.rest(null));
       endStep();
     } catch (error) {
       await writer.undo();
@@ -169,9 +169,8 @@ export async function writeVolume(
     // In use and forgotten in memory in one step, so that a read sees every row.
     files.adopt(file);
     options.onSafe();
-    if (file.isClosed) {
-      await forgetInBlocks(parts, options, extent, slotsOf(namespace, merge.given));
-    } else if (isLong) {
+    // Those of a closed one leave the index (closing.ts).
+    if (isLong && !isClosed) {
       // Its series stay as long as it does, for its directory tells them by their slots.
       const lastBlock = file.endNanos - namespace.blockSizeNanos;
       namespace.index.markLive([...slotsOf(namespace, merge.given)], lastBlock);
@@ -240,18 +239,16 @@ class Merge {
   #isChanged = false;
   /** Series of the old volume of which everything is deleted. */
   readonly emptied: SeriesName[] = [];
-  /** Series that came, when the old volume is closed, or longer than their block. */
+  /** Series that came, when the old volume is longer than their block. */
   readonly given: SeriesName[] = [];
   readonly #block: BlockRange | null;
   readonly #pace: Pace | undefined;
   readonly #keepsRowVersions: boolean;
-  readonly #keepsGiven: boolean;
   #copied = 0;
 
   /**
    * @param block in which the rows that come lie, when the old volume is longer
    * @param keepsRowVersions as of the store
-   * @param isClosed whether the old volume is
    */
   constructor(
     writer: FilesetWriter,
@@ -259,14 +256,12 @@ class Merge {
     block: BlockRange | null,
     pace: Pace | undefined,
     keepsRowVersions: boolean,
-    isClosed: boolean,
   ) {
     this.#writer = writer;
     this.#old = old;
     this.#block = block;
     this.#pace = pace;
     this.#keepsRowVersions = keepsRowVersions;
-    this.#keepsGiven = block !== null || isClosed;
   }
 
   /** @returns whether the result differs from the old volume */
@@ -289,7 +284,7 @@ class Merge {
   async #add(series: VolumeSeries): Promise<void> {
     const writer = this.#writer;
     const old = this.#old;
-    if (this.#keepsGiven) this.given.push(copyOfName(series.name));
+    if (this.#block !== null) this.given.push(copyOfName(series.name));
     if (old.id === null || compareBytes(old.id, series.id) !== 0) {
       this.#isChanged = true;
       writer.put(series.id, series.name, series.chunks);
@@ -303,7 +298,8 @@ class Merge {
           ? merge(before, series.chunks, this.#keepsRowVersions)
           : mergeInBlock(before, series.chunks, this.#block, this.#keepsRowVersions);
     if (before === null || old.isCut || !areEqual(before, merged)) this.#isChanged = true;
-    writer.put(series.id, series.name, merged);
+    // Whoever has the ID first keeps it, also where the index does not know of it any more.
+    writer.put(series.id, old.name, merged);
     old.step();
   }
 

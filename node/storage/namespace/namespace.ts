@@ -21,11 +21,13 @@ import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { checkedId, knownIdHash, type SeriesName } from '#lib/series_id/series_name.ts';
 import { tellsItsTags } from '#lib/series_id/to_tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
+import type { LoopClock } from '#lib/turns/turns.ts';
 import { NamespaceIndex } from '../../index/namespace_index.ts';
 import type { SegmentBuffer } from '../../persist/commitlog/format.ts';
 import type { FileCache } from '../filesets/file_cache.ts';
 import type { MemoryBudget } from '../admission/memory_budget.ts';
-import { type BlockFile, NamespaceFiles } from '../filesets/namespace_files.ts';
+import type { BlockFile } from '../filesets/block_file.ts';
+import { NamespaceFiles } from '../filesets/namespace_files.ts';
 import { ReadyShards } from './ready_shards.ts';
 import { RecordedSeries } from '../series/recorded_series.ts';
 import { LeavingSlots } from '../series/leaving_slots.ts';
@@ -43,6 +45,7 @@ const expiredAtOnce = 16_384;
 
 /** What a namespace shares with the others of the node. */
 export interface NamespaceParts {
+  readonly clock: LoopClock;
   readonly store: SampleStore;
   readonly shards: ShardTable;
   readonly random: Random;
@@ -109,6 +112,8 @@ export class NamespaceState {
   expiredBeforeNanos: UnixNanos = beforeAllTime;
   /** There may be series whose ID does not tell their tags, so that two can have one ID. */
   mayShareIds = false;
+  /** By start of a block what it was when series of its closed filesets left the index of it (node/storage/flush/closing.ts). */
+  readonly leftBlocks: Map<UnixNanos, string> = new Map();
   /** Counts the series that were made. */
   seriesMade = 0;
   /** All slots are below this. */
@@ -129,6 +134,7 @@ export class NamespaceState {
     this.tombstones = parts.tombstonesOf(definition.name);
     this.index = this.#emptyIndex();
     this.files = new NamespaceFiles({
+      clock: parts.clock,
       disk: parts.disk,
       log: parts.log,
       cache: parts.fileCache,
@@ -425,17 +431,6 @@ export class NamespaceState {
    */
   isEmpty(slot: number): boolean {
     return this.#store.blockStarts(slot).length === 0 && !this.index.isLiveSomewhere(slot);
-  }
-
-  /** Series are live in the blocks of a closed fileset by their rows in memory alone: an index that was saved may say more. */
-  leaveClosed(file: Pick<BlockFile, 'shard' | 'blockStartNanos' | 'endNanos'>): void {
-    for (const start of this.files.blocksOf(file)) {
-      const left = this.index
-        .liveIn(start)
-        .filter((slot) => this.index.shard(slot) === file.shard)
-        .filter((slot) => !this.#store.blockStarts(slot).includes(start));
-      this.index.unmarkLive(left, start);
-    }
   }
 
   /** As `expireInSteps`, and the series go with it, all in one step: for where nobody waits. */

@@ -8,7 +8,7 @@ import type { Disk } from '#lib/env/env.ts';
 import { copyOfName, type SeriesName } from '#lib/series_id/series_name.ts';
 import { compareBytes } from '#lib/tags.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
-import type { BlockFile } from '../filesets/namespace_files.ts';
+import type { BlockFile } from '../filesets/block_file.ts';
 import { VolumeWalk } from '../filesets/volume_walk.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { keepRange } from '../tombstones/chunk_cut.ts';

@@ -2,7 +2,8 @@
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
 import type { FileCache } from '../filesets/file_cache.ts';
-import type { BlockFile, NamespaceFiles } from '../filesets/namespace_files.ts';
+import type { BlockFile } from '../filesets/block_file.ts';
+import type { NamespaceFiles } from '../filesets/namespace_files.ts';
 
 /** Entries that are nearer than this in a file are read in one go, up to so many bytes. */
 const gapBytesMax = 16 * 1024;

@@ -19,7 +19,7 @@ import type { Directory } from '../filesets/directory.ts';
 import type { FileCache } from '../filesets/file_cache.ts';
 import type { SeriesTags } from '../../index/namespace_index.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
-import type { BlockFile } from '../filesets/namespace_files.ts';
+import type { BlockFile } from '../filesets/block_file.ts';
 import type { QueryLimitCounter } from '../admission/query_limits.ts';
 import type { ReadReservation } from '#lib/read_memory/read_memory.ts';
 import type { ShardTable } from '../namespace/shards.ts';
@@ -33,7 +33,7 @@ const seriesAtOnce = 2048;
 /** About what it takes to copy one, in units of work (lib/turns/turns.ts). */
 const seriesUnits = 100;
 /** Filesets that are read at a time for one answer. */
-const filesAtOnce = 8;
+export const filesAtOnce = 8;
 
 /** What a series takes of memory and of an answer, before more is known. */
 const chunkBytesGuess = 64;

@@ -95,6 +95,7 @@ export class Reads {
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, request.shards, placementVersion);
+      const { truncations } = namespace;
       const limits = { limit: request.seriesLimit, shards: shards.served(request.shards) };
       const range = request.fetchData ? request : null;
       const { index } = namespace;
@@ -107,7 +108,7 @@ export class Reads {
         return { exhaustive, read };
       });
       const open = await found.read;
-      const closed = { namespace, range: request, shards: limits.shards };
+      const closed = { namespace, range: request, shards: limits.shards, truncations };
       const { bundle, exhaustive } = await withClosed(
         this.#parts,
         closed,
@@ -133,6 +134,7 @@ export class Reads {
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, null, placementVersion);
+      const { truncations } = namespace;
       const turning = this.#turning(signal);
       const { work } = turning;
       if (request.ids.length > idsMax) {
@@ -150,12 +152,12 @@ export class Reads {
       const slots = Uint32Array.from(found).sort();
       queries.add('seriesBlocks', slots.length * namespace.blockCount(request));
       const open = await bundleOf(this.#parts, namespace, slots, request, reservation, work);
-      const closed = { namespace, range: request, shards: shards.served(null) };
+      const closed = { namespace, range: request, shards: shards.served(null), truncations };
       const { bundle } = await withClosed(
         this.#parts,
         closed,
         open,
-        async () => entriesOfIds(request.ids),
+        async () => entriesOfIds(request.ids, shards.shardCount, turning),
         { limit: 0, fetchData: true },
         reservation,
         turning,
@@ -175,6 +177,7 @@ export class Reads {
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, null, placementVersion);
+      const { truncations } = namespace;
       const { tagNames, namesOnly, limit } = request;
       const turning = this.#turning(signal);
       const served = shards.served(null);
@@ -184,7 +187,7 @@ export class Reads {
         { tagNames, namesOnly, limit, shards: served },
         turning,
       );
-      const closed = { namespace, range: request, shards: served };
+      const closed = { namespace, range: request, shards: served, truncations };
       const { tags, exhaustive } = await withClosedTags(closed, request, open, turning);
       const read = tags.reduce((sum, { values }) => sum + 1 + values.length, 0);
       queries.add('metadata', read);
