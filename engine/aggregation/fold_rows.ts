@@ -1,6 +1,6 @@
 /** Floats of a series to windows, from chunks as storage has them. */
 import { TsdbError } from '#lib/errors.ts';
-import { readFloats } from '../store/chunk_merge.ts';
+import { visitFloats } from '../store/chunk_merge.ts';
 import type { MixedRows } from '../store/read/mixed_rows.ts';
 import type { WindowFold } from './fold.ts';
 
@@ -13,9 +13,11 @@ export type TimeRange = readonly [startNanos: bigint, endNanos: bigint];
  */
 export function foldFloats(fold: WindowFold, parts: readonly Uint8Array[], range: TimeRange): void {
   inHalves(range, (some) => {
-    const { timestampNanos, values, lags } = readFloats(parts, some);
-    if (timestampNanos.length === 0) return;
-    fold.add(timestampNanos, values, isLive(lags) ? null : lags);
+    visitFloats(parts, some, ({ timestampNanos, values, lags }) => {
+      if (typeof lags !== 'bigint') fold.add(timestampNanos, values, lags);
+      else if (lags <= 0n) fold.add(timestampNanos, values);
+      else fold.add(timestampNanos, values, new BigInt64Array(values.length).fill(lags));
+    });
   });
 }
 
@@ -46,12 +48,4 @@ export function foldMixed(
     BigInt64Array.from(places, (i) => column[i]!),
   ) as [BigInt64Array, BigInt64Array];
   fold.add(times, new Float64Array(kept.buffer), late);
-}
-
-/** Whether rows were all written as they came about. */
-function isLive(lags: BigInt64Array): boolean {
-  const words = new Int32Array(lags.buffer, lags.byteOffset, 2 * lags.length);
-  let anyBits = 0;
-  for (let i = 0; i < words.length; i++) anyBits |= words[i]!;
-  return anyBits === 0;
 }

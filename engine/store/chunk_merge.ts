@@ -128,6 +128,15 @@ export interface ReadFloatRows {
   readonly startNanos: BigInt64Array | null;
 }
 
+/** The same in memory of the workshop: views until it is used again. */
+export interface BorrowedFloatRows {
+  readonly timestampNanos: BigInt64Array;
+  readonly values: Float64Array;
+  /** Those of each, or the one that all have. */
+  readonly lags: BigInt64Array | bigint;
+  readonly startNanos: BigInt64Array | null;
+}
+
 /**
  * Rows with a time in the range, of chunks of floats.
  * @throws {TsdbError} as `mergeChunks()`
@@ -136,6 +145,27 @@ export function readFloats(
   parts: readonly Uint8Array[],
   range: readonly [startNanos: bigint, endNanos: bigint],
 ): ReadFloatRows {
+  let rows: ReadFloatRows | null = null;
+  visitFloats(parts, range, ({ timestampNanos, values, lags, startNanos }) => {
+    rows = {
+      timestampNanos: timestampNanos.slice(),
+      values: values.slice(),
+      lags: typeof lags === 'bigint' ? new BigInt64Array(values.length).fill(lags) : lags.slice(),
+      startNanos: startNanos === null ? null : startNanos.slice(),
+    };
+  });
+  return rows!;
+}
+
+/**
+ * The same without a copy.
+ * @throws {TsdbError} as `mergeChunks()`
+ */
+export function visitFloats(
+  parts: readonly Uint8Array[],
+  range: readonly [startNanos: bigint, endNanos: bigint],
+  visit: (rows: BorrowedFloatRows) => void,
+): void {
   const taken = workshop.takeIn(parts, range, () => answerBytes);
   const { kernel, end, rowCount, chunkCount, work, out } = taken;
   const args = [chunksAt, end, ...range, rowCount, chunkCount, work, out, 1] as const;
@@ -144,17 +174,13 @@ export function readFloats(
   const { buffer } = workshop;
   const [, nanosAt, valuesAt, , lagsAt, startsAt] = new Uint32Array(buffer, out, 6);
   const lag = new BigInt64Array(buffer, out + 24, 1)[0]!;
-  const rows = {
-    timestampNanos: new BigInt64Array(buffer, nanosAt, count).slice(),
-    values: new Float64Array(buffer, valuesAt, count).slice(),
-    lags:
-      lagsAt === 0
-        ? new BigInt64Array(count).fill(lag)
-        : new BigInt64Array(buffer, lagsAt, count).slice(),
-    startNanos: startsAt === 0 ? null : new BigInt64Array(buffer, startsAt, count).slice(),
-  };
+  visit({
+    timestampNanos: new BigInt64Array(buffer, nanosAt, count),
+    values: new Float64Array(buffer, valuesAt, count),
+    lags: lagsAt === 0 ? lag : new BigInt64Array(buffer, lagsAt, count),
+    startNanos: startsAt === 0 ? null : new BigInt64Array(buffer, startsAt, count),
+  });
   workshop.tidy();
-  return rows;
 }
 
 function takeIn(parts: readonly Uint8Array[]) {

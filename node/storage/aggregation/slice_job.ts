@@ -25,8 +25,8 @@ import { rawRangeOf, type ShardSlice, type Slice } from './slices.ts';
 
 /** Series that are folded at once, at most: the volume takes them in one go. */
 const seriesAtOnce = 16;
-/** Rows of a series that are decoded at once are of so much time at most. */
-const decodedNanos = 2n * 3_600_000_000_000n;
+/** Rows of a series that are decoded at once are of so much time at most: what goes on in the next time is decoded twice. */
+const decodedNanos = 12n * 3_600_000_000_000n;
 
 export interface SliceOptions {
   /** The aggregated one. */
