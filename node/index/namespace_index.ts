@@ -16,6 +16,7 @@ import { pairEnd, tagsBytesMax } from '#lib/tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { AggregatedTags, TagAggregate } from './query/aggregate.ts';
 import { Churn, type SeriesChurn } from './churn.ts';
+import type { SeriesName } from '#lib/series_id/series_name.ts';
 import { equalBytes, IdentityTable } from './tables/identity_table.ts';
 import { checkLayout, pairEndWithin, tagBytesMin } from './tables/layout.ts';
 import { LiveBlocks } from './tables/live_blocks.ts';
@@ -409,6 +410,11 @@ export class NamespaceIndex {
   /** Tells a block from what it was before something became live in it; null when nothing is. */
   marksOf(blockStartNanos: UnixNanos): number | null {
     return this.#live.marksOf(blockStartNanos);
+  }
+
+  /** Hash of a name, which nobody who chooses names can foresee. */
+  hashOfName({ tags, idScheme, explicitId }: SeriesName): number {
+    return this.#identities.hashOfName(tags, idScheme, explicitId);
   }
 
   /** As the function of that name, of a series that is here. */

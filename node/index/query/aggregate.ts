@@ -208,7 +208,7 @@ const sortedUnits = 300_000;
 const joinUnits = 50;
 
 /** `sortByBytes` of many, a part at a time. Yields units of work that were done. */
-function* sortSteps(texts: string[]): Generator<number, string[]> {
+export function* sortSteps(texts: string[]): Generator<number, string[]> {
   if (texts.length <= sortedAtOnce) return sortByBytes(texts);
   const isBefore = texts.some((text) => surrogate.test(text))
     ? (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b)) <= 0
@@ -241,7 +241,7 @@ const surrogate = /[\ud800-\udfff]/;
 /**
  * Sorts in place by UTF-8 bytes, which differs from JavaScript's order only beyond the basic plane.
  */
-function sortByBytes(texts: string[]): string[] {
+export function sortByBytes(texts: string[]): string[] {
   texts.sort();
   if (!texts.some((text) => surrogate.test(text))) return texts;
   const bytes = new Map(texts.map((text) => [text, Buffer.from(text)]));

@@ -73,6 +73,13 @@ export class IdentityTable {
     if (!this.tellsItsTags(slot)) this.#ids.remove(this.#idHashOf(slot), slot);
   }
 
+  /** Of any name, be it of a series that is here or not. */
+  hashOfName(tags: Uint8Array, idScheme: number, explicitId: Uint8Array): number {
+    const hash = hashBytes(tags, 0, tags.length, this.#seed ^ idScheme);
+    if (explicitId.length === 0) return hash;
+    return hash ^ hashBytes(explicitId, 0, explicitId.length, this.#seed);
+  }
+
   #hashOf(slot: number): number {
     const series = this.#series;
     const termCount = series.termCount(slot);

@@ -109,7 +109,9 @@ function* sortedTexts(texts: readonly Uint8Array[]): Generator<void, Uint32Array
   }
   const compare = (a: number, b: number): number =>
     strings[a]! < strings[b]! ? -1 : strings[a]! > strings[b]! ? 1 : 0;
-  let from = Uint32Array.from(strings, (_, i) => i);
+  let from = new Uint32Array(strings.length);
+  for (let i = 0; i < from.length; i++) from[i] = i;
+  yield;
   for (let first = 0; first < from.length; first += textsAtOnce) {
     from.subarray(first, first + textsAtOnce).sort(compare);
     yield;

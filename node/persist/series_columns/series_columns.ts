@@ -124,7 +124,7 @@ export class SeriesColumns {
     if (bytes > Math.min(end - columnsHeaderBytes, footerBytesMax))
       throw corrupt('footer is cut off');
     const footer = await source.read(end - bytes, bytes);
-    if (crc32c(footer, 0, footer.length) !== trailer.getUint32(0, true)) {
+    if (crc32c(footer) !== trailer.getUint32(0, true)) {
       throw corrupt('checksum of the footer is wrong');
     }
     return new SeriesColumns(source, footer);
@@ -225,7 +225,7 @@ export class SeriesColumns {
 
 /** A copy at the beginning of a buffer, as numbers of several bytes have to lie. */
 function checked(read: Uint8Array, { bytes, crc32c: wanted }: Section): Uint8Array<ArrayBuffer> {
-  if (read.length !== bytes || crc32c(read, 0, bytes) !== wanted) {
+  if (read.length !== bytes || crc32c(read) !== wanted) {
     throw corrupt('checksum of a section is wrong');
   }
   // Not `slice`, which is a view where it is a Buffer.

@@ -124,12 +124,12 @@ export async function fuzz(seed: number, size: number): Promise<void> {
 export async function fuzzDamage(seed: number, size: number): Promise<void> {
   const random = new SeededRandom(seed);
   const bytes = fileOf(someSeries(random, 1 + random.below(size)));
-  const good = crc32c(bytes, 0, bytes.length);
+  const good = crc32c(bytes);
   const damaged = Uint8Array.from(
     bytes.subarray(0, random.below(4) === 0 ? random.below(bytes.length) : bytes.length),
   );
   if (damaged.length === bytes.length) damaged[random.below(bytes.length)]! ^= 1 << random.below(8);
-  if (crc32c(damaged, 0, damaged.length) === good) return;
+  if (crc32c(damaged) === good) return;
   try {
     const columns = await SeriesColumns.open(sourceOf(damaged));
     for (const name of columns.names) await columns.column(name);

@@ -85,7 +85,7 @@ export class SeriesColumnsWriter {
     const noted = (section: Uint8Array): Uint8Array => {
       footer.u64(at);
       footer.u32(section.length);
-      footer.u32(crc32c(section, 0, section.length));
+      footer.u32(crc32c(section));
       at += section.length;
       return section;
     };
@@ -122,7 +122,7 @@ export class SeriesColumnsWriter {
     yield body;
     const trailer = new Uint8Array(16);
     const view = new DataView(trailer.buffer);
-    view.setUint32(0, crc32c(body, 0, body.length), true);
+    view.setUint32(0, crc32c(body), true);
     view.setUint32(4, body.length, true);
     trailer.set(Buffer.from(columnsMagic, 'latin1'), 8);
     yield trailer;

@@ -4,6 +4,7 @@
  */
 import { allTime } from '#cluster/metadata/deletions.ts';
 import type { Aside, Turning } from '#engine/aside/aside.ts';
+import type { SampleStore } from '#engine/store/sample_store.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf } from '#lib/errors.ts';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
@@ -15,6 +16,7 @@ import { ColumnsQuery } from '../../persist/series_columns/columns_query.ts';
 import type { BlockFile } from '../filesets/block_file.ts';
 import type { Pace } from '../flush/pace.ts';
 import {
+  forgetAll,
   forgetInBlocks,
   type VolumeParts,
   type VolumeSource,
@@ -116,6 +118,10 @@ function rewriteFile(
     }
     if (pending.some((tombstone) => coversAll(tombstone, file))) {
       files.retire(file, file.damaged.size > 0 ? 'set aside' : 'delete');
+      if (file.isClosed) {
+        await forgetAll(parts, { namespace, pace }, file);
+        return true;
+      }
       const here = sameOf(parts, found.slots, found.generations);
       await forgetInBlocks(parts, { namespace, pace }, file.info, here);
       return true;
@@ -141,7 +147,7 @@ function rewriteFile(
     files.pin(of);
     try {
       const turning = { work: Turns.of(env.clock).begin(until), aside };
-      if (of.isClosed) return await closedSlots(namespace, of, pending, turning);
+      if (of.isClosed) return await closedSlots(store, namespace, of, pending, turning);
       const directory = await files.directory(of);
       const { slots, unknown } = directory;
       const generations = slots.map((slot) => store.generation[slot]!);
@@ -181,23 +187,45 @@ function rewriteFile(
   }
 }
 
-/** Of a closed fileset, which the index says nothing of. */
+/** Of a closed fileset, of whose series the index has those alone whose ID does not tell their tags. */
 async function closedSlots(
-  { files }: NamespaceState,
+  store: SampleStore,
+  namespace: NamespaceState,
   of: BlockFile,
   pending: readonly Tombstone[],
   turning: Turning,
 ): Promise<FoundSlots> {
   let deleted = 0;
-  await files.columns.visit(of, async (columns) => {
+  const inFile = new Set<number>();
+  await namespace.files.columns.visit(of, async (columns) => {
     deleted = 0;
     for (const { deletion } of pending) {
       const asked = await ColumnsQuery.of(deletion.query, turning);
       deleted += popCount(await asked.entries(columns));
     }
+    const untold = await columns.untold();
+    if (untold.length === 0) return;
+    const names = await columns.entryNames();
+    for (const entry of untold) inFile.add(namespace.findSeries(names.of(entry)));
   });
+  const absent: number[] = [];
+  const absentGenerations: number[] = [];
+  if (namespace.mayShareIds) {
+    const { index } = namespace;
+    for (const { deletion } of pending) {
+      await index.inTurns(turning, (attempts) => {
+        const limits = { limit: 0, shards: null };
+        for (const slot of index.query(deletion.query, allTime, limits, attempts).slots) {
+          const isOfFile = index.shard(slot) === of.shard && !index.tellsItsTags(slot);
+          if (!isOfFile || inFile.has(slot)) continue;
+          absent.push(slot);
+          absentGenerations.push(store.generation[slot]!);
+        }
+      });
+    }
+  }
   const none = new Uint32Array(0);
-  return { slots: none, generations: none, deleted, unknown: 0, absent: [], absentGenerations: [] };
+  return { slots: none, generations: none, deleted, unknown: 0, absent, absentGenerations };
 }
 
 /** Those that are of the same series still when it is their turn. */

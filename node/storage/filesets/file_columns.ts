@@ -30,7 +30,12 @@ export interface FileColumnsParts {
 export class FileColumns {
   readonly #parts: FileColumnsParts;
   /** Those that are being opened or made. */
-  readonly #opening = new Map<BlockFile, Promise<SeriesColumns>>();
+  readonly #opening = new Map<
+    BlockFile,
+    { readonly columns: Promise<SeriesColumns>; readonly isMade: boolean }
+  >();
+  /** Those in memory that were made of the index of their fileset. */
+  readonly #made = new WeakSet<SeriesColumns>();
 
   constructor(parts: FileColumnsParts) {
     this.#parts = parts;
@@ -43,36 +48,41 @@ export class FileColumns {
    * @throws {FilesetCorrupt} when the index of the fileset is damaged, too
    */
   async visit(file: BlockFile, visit: (columns: SeriesColumns) => Promise<void>): Promise<void> {
-    let bad: SeriesColumns | null = null;
-    for (;;) {
-      const columns = await this.#of(file, bad);
+    for (let isDamaged = false; ; isDamaged = true) {
+      const columns = await this.#of(file, isDamaged);
       try {
         await visit(columns);
         this.#note(file, columns);
         return;
       } catch (error) {
-        if (!(error instanceof SeriesColumnsCorrupt) || bad !== null) throw error;
-        bad = columns;
+        if (!(error instanceof SeriesColumnsCorrupt) || this.#made.has(columns)) throw error;
       }
     }
   }
 
-  /** @param bad those that were found to be damaged, in the place of which others are to be made */
-  #of(file: BlockFile, bad: SeriesColumns | null): Promise<SeriesColumns> {
-    const known = this.#parts.cache.columns(file);
-    if (known !== null && known !== bad) return Promise.resolve(known);
-    let opening = this.#opening.get(file);
-    if (opening === undefined) {
-      opening = this.#open(file, bad !== null).finally(() => this.#opening.delete(file));
-      this.#opening.set(file, opening);
+  /** @param mustBeMade those beside the fileset were found to be damaged, so they are made of its index, and are in memory */
+  async #of(file: BlockFile, mustBeMade: boolean): Promise<SeriesColumns> {
+    for (;;) {
+      const known = this.#parts.cache.columns(file);
+      if (known !== null && (!mustBeMade || this.#made.has(known))) return known;
+      const opening = this.#opening.get(file);
+      if (opening === undefined) return this.#begin(file, mustBeMade);
+      if (opening.isMade || !mustBeMade) return opening.columns;
+      // Of those that are damaged.
+      await opening.columns.catch(() => {});
     }
-    return opening;
   }
 
-  async #open(file: BlockFile, isBad: boolean): Promise<SeriesColumns> {
+  #begin(file: BlockFile, isMade: boolean): Promise<SeriesColumns> {
+    const columns = this.#open(file, isMade).finally(() => this.#opening.delete(file));
+    this.#opening.set(file, { columns, isMade });
+    return columns;
+  }
+
+  async #open(file: BlockFile, mustBeMade: boolean): Promise<SeriesColumns> {
     const { cache, clock, disk } = this.#parts;
     const { folder, indexCrc32c } = file;
-    let columns = isBad ? null : await openSeriesColumns(disk, folder, file, indexCrc32c);
+    let columns = mustBeMade ? null : await openSeriesColumns(disk, folder, file, indexCrc32c);
     if (columns === null) {
       // Of all who wait, so it does not end with one of them.
       const work = Turns.of(clock).begin(never);
@@ -81,8 +91,11 @@ export class FileColumns {
       });
       await this.#tryToWrite(file, bytes);
       // What could not be read may be unreadable again.
-      columns = isBad ? null : await openSeriesColumns(disk, folder, file, indexCrc32c);
-      columns ??= await seriesColumnsOf(bytes);
+      if (!mustBeMade) columns = await openSeriesColumns(disk, folder, file, indexCrc32c);
+      if (columns === null) {
+        columns = await seriesColumnsOf(bytes);
+        this.#made.add(columns);
+      }
     }
     cache.keepColumns(file, columns);
     return columns;

@@ -11,7 +11,7 @@ import type { Log } from '#lib/log.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
 import type { BlockFile } from '../filesets/block_file.ts';
-import type { NamespaceState } from '../namespace/namespace.ts';
+import type { LeftBlock, NamespaceState } from '../namespace/namespace.ts';
 import { spanNanosMaxOf, spanNanosOf } from './due_spans.ts';
 import type { Pace } from './pace.ts';
 
@@ -140,13 +140,14 @@ async function leaveIndex(
   );
   const closed = closedByStart(namespace);
   for (const start of leftBlocks.keys()) if (!closed.has(start)) leftBlocks.delete(start);
-  for (const [start, { shards, volumes }] of closed) {
+  for (const [start, filesets] of closed) {
     const { index } = namespace;
     const marks = index.marksOf(start);
     if (marks === null) continue;
+    const left = { closed: filesets, marks, rowCount: rowCounts.get(start) ?? 0 };
     // Nothing has come to it, or left it, since the last time.
-    const state = [shards.size, volumes, marks, rowCounts.get(start) ?? 0].join('/');
-    if (leftBlocks.get(start) === state) continue;
+    if (isSame(leftBlocks.get(start), left)) continue;
+    const shards = new Set(filesets.map(({ shard }) => shard));
     const isToGo = (slot: number): boolean => {
       const shard = index.shard(slot);
       if (!shards.has(shard) || files.get(shard, start)?.isClosed !== true) return false;
@@ -157,22 +158,25 @@ async function leaveIndex(
       await pace.rest(signal);
       if (namespace.truncations !== truncations) return;
     }
-    leftBlocks.set(start, state);
+    leftBlocks.set(start, left);
   }
 }
 
-/** By start of a block: shards whose fileset of it is closed, and what tells these from others. */
-function closedByStart({
-  files,
-}: NamespaceState): Map<bigint, { readonly shards: Set<number>; volumes: number }> {
-  const found = new Map<bigint, { readonly shards: Set<number>; volumes: number }>();
+function isSame(before: LeftBlock | undefined, { closed, marks, rowCount }: LeftBlock): boolean {
+  if (before === undefined || before.marks !== marks || before.rowCount !== rowCount) return false;
+  if (before.closed.length !== closed.length) return false;
+  return closed.every((file, i) => file === before.closed[i]);
+}
+
+/** Closed filesets by the starts of the blocks that they have. */
+function closedByStart({ files }: NamespaceState): Map<bigint, BlockFile[]> {
+  const found = new Map<bigint, BlockFile[]>();
   for (const file of files.all(null)) {
     if (!file.isClosed) continue;
     for (const start of files.blocksOf(file)) {
-      let block = found.get(start);
-      if (block === undefined) found.set(start, (block = { shards: new Set(), volumes: 0 }));
-      block.shards.add(file.shard);
-      block.volumes += file.volume;
+      const closed = found.get(start);
+      if (closed === undefined) found.set(start, [file]);
+      else closed.push(file);
     }
   }
   return found;

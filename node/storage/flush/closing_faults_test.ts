@@ -29,6 +29,27 @@ function takeRows(world: World): void {
   coarse.update({ ...definition, options: { ...definition.options, coldWritesEnabled: true } });
 }
 
+/** Writes a row by an ID that does not tell its tags. @returns what became of it */
+async function writeById({ database }: World, tags: Tags, nanos: bigint): Promise<number> {
+  const builder = new BatchBuilder();
+  builder.begin(2);
+  builder.addSeries(encodeTags(tags), 0, Buffer.from('device-7'));
+  const [slots, times] = [Uint32Array.of(0), BigInt64Array.of(nanos)];
+  builder.setRows(1, slots, new Uint32Array(1), times, 1, Float64Array.of(7));
+  const { outcomes } = await database.write(
+    {
+      namespace: 'coarse',
+      namespaceNumber: 0,
+      namespacesRevision: 0,
+      placementVersion: database.shards.version,
+      referenceEpoch: '',
+      batch: builder.finish(),
+    },
+    never,
+  );
+  return outcomes[0] ?? rowOutcome.written;
+}
+
 async function hostsOf({ database }: World): Promise<readonly string[]> {
   const whole = { tagNames: ['host'], namesOnly: false, limit: 0, query: { kind: 'all' } } as const;
   const { tags } = await database.aggregate({ ...asked, ...whole }, never);
@@ -71,14 +92,16 @@ test('a limit of series is one of what is read', async () => {
   await settle(world);
   const { queries } = world.database;
   const add = queries.add.bind(queries);
-  let read = 0;
+  let [read, blocks] = [0, 0];
   queries.add = (kind, count) => {
     if (kind === 'diskRead') read += count;
+    if (kind === 'seriesBlocks') blocks += count;
     add(kind, count);
   };
   const one = { ...everything, fetchData: true, seriesLimit: 3 };
   const { bundle, exhaustive } = await world.database.fetch(one, never);
   assert.deepEqual([bundle.seriesCount, exhaustive], [3, false]);
+  assert.equal(blocks, read);
   // Of each series several filesets.
   const windows = closedOf(world).length;
   assert.ok(read <= 3 * windows, `${read} chunks were read of ${windows} filesets`);
@@ -118,7 +141,12 @@ test('a damaged series of a fileset that is replaced while it is read is one of 
   assert.ok(isReplaced);
 });
 
-for (const how of ['missing', 'of wrong bytes', 'on a disk that takes nothing'] as const) {
+for (const how of [
+  'missing',
+  'of wrong bytes',
+  'of wrong bytes, and not kept',
+  'on a disk that takes nothing',
+] as const) {
   test(`many reads at once find columns that are ${how}`, async (t) => {
     const world = await openWorld();
     await settle(world);
@@ -128,10 +156,13 @@ for (const how of ['missing', 'of wrong bytes', 'on a disk that takes nothing'] 
       const full = () => Promise.reject(new Error('ENOSPC: no space left on device'));
       t.mock.method(database.env.disk, 'writeFileAtomic', full);
     }
+    if (how.endsWith('not kept')) {
+      database.fileCache.limit({ openFilesMax: 8, directoryBytesMax: 0, pageBytesMax: 0 });
+    }
     for (let round = 0; round < 5; round++) {
       for (const file of closedOf(world)) database.fileCache.forgetColumns(file);
       for (const path of paths) {
-        if (how !== 'of wrong bytes') rmSync(path, { force: true });
+        if (!how.startsWith('of wrong bytes')) rmSync(path, { force: true });
         else writeFileSync(path, readFileSync(path).fill(9, 16, 150));
       }
       const answers = await Promise.all(
@@ -163,29 +194,32 @@ for (const isFirst of [false, true]) {
   });
 }
 
+for (const what of ['of a fileset', 'of memory']) {
+  test(`a series ${what} whose ID does not tell its tags goes when its rows are deleted`, async () => {
+    const world = await openWorld();
+    takeRows(world);
+    if (what === 'of memory') await settle(world);
+    assert.equal(
+      await writeById(world, [{ name: 'host', value: 'ghost' }], old + 3n * minute),
+      rowOutcome.written,
+    );
+    if (what === 'of a fileset') {
+      await world.database.flusher.flushAll(['coarse'], never);
+      await settle(world);
+    }
+    assert.ok(closedOf(world).length > 0);
+    assert.ok((await hostsOf(world)).includes('ghost'));
+    await world.delete('ghost', {});
+    await world.clean();
+    for (let time = 0; time < 2; time++) await settle(world);
+    assert.equal((await hostsOf(world)).includes('ghost'), false);
+    assert.equal(coarseOf(world).index.seriesCount, 2);
+  });
+}
+
 test('an ID that does not tell its tags is of one series, also when its span is closed and after a start', async () => {
   const world = await openWorld();
   takeRows(world);
-  let version = 1;
-  const write = async (tags: Tags, nanos: bigint): Promise<number> => {
-    const builder = new BatchBuilder();
-    builder.begin(++version);
-    builder.addSeries(encodeTags(tags), 0, Buffer.from('device-7'));
-    const [slots, times] = [Uint32Array.of(0), BigInt64Array.of(nanos)];
-    builder.setRows(1, slots, new Uint32Array(1), times, 1, Float64Array.of(version));
-    const { outcomes } = await world.database.write(
-      {
-        namespace: 'coarse',
-        namespaceNumber: 0,
-        namespacesRevision: 0,
-        placementVersion: world.database.shards.version,
-        referenceEpoch: '',
-        batch: builder.finish(),
-      },
-      never,
-    );
-    return outcomes[0] ?? rowOutcome.written;
-  };
   const first = [{ name: 'a', value: '1' }];
   const other = [{ name: 'a', value: '2' }];
   const byId = async (): Promise<readonly Tags[]> => {
@@ -196,7 +230,7 @@ test('an ID that does not tell its tags is of one series, also when its span is 
       return decodeTags(bundle.tagsData.subarray(bundle.tagsOffset[i], bundle.tagsOffset[i + 1]));
     });
   };
-  assert.equal(await write(first, old + 3n * minute), rowOutcome.written);
+  assert.equal(await writeById(world, first, old + 3n * minute), rowOutcome.written);
   await world.database.flusher.flushAll(['coarse'], never);
   await settle(world);
   assert.ok(closedOf(world).length > 0);
@@ -207,8 +241,8 @@ test('an ID that does not tell its tags is of one series, also when its span is 
       await world.start();
       takeRows(world);
     }
-    assert.equal(await write([], old + 4n * minute), rowOutcome.written);
-    assert.equal(await write(other, old + 5n * minute), rowOutcome.otherTags);
+    assert.equal(await writeById(world, [], old + 4n * minute), rowOutcome.written);
+    assert.equal(await writeById(world, other, old + 5n * minute), rowOutcome.otherTags);
     await world.database.flusher.flushAll(['coarse'], never);
     await settle(world);
     assert.deepEqual(await byId(), [first]);

@@ -135,7 +135,6 @@ async function writeLong(
       (file) => files.get(shard, file.blockStartNanos) === file && isClean(namespace, file),
     );
   const isClosed = span.files.every((file) => file.isClosed);
-  // Those that are not will be.
   if (!isStill() || (!isClosed && span.files.some((file) => file.isClosed))) return 0;
   for (const file of span.files) files.pin(file);
   try {

@@ -30,6 +30,7 @@ export interface Span<F> {
 /** A fileset in use. */
 export interface SpannedFile {
   readonly shard: number;
+  readonly isClosed: boolean;
   readonly blockStartNanos: bigint;
   readonly dataBytes: number;
   readonly seriesCount: number;
@@ -107,6 +108,8 @@ export function dueSpans<F extends SpannedFile>(
     return (
       files.length > 1 &&
       (!state.waitsForAllBlocks || files.length === Number(spanNanos / state.blockSizeNanos)) &&
+      // Some are closed, and the others will be.
+      files.every(({ isClosed }) => isClosed === files[0]!.isClosed) &&
       readyShards.has(shard) &&
       sum(({ dataBytes }) => dataBytes) <= bytesOfSeriesMax * sum((file) => file.seriesCount) &&
       files.every(isClean)

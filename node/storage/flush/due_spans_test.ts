@@ -17,7 +17,7 @@ const nowNanos = 1000n * spanNanos + spanNanos + 3n * hourNanos;
 
 function file(block: bigint, more: Partial<SpannedFile> = {}): SpannedFile {
   const blockStartNanos = 1000n * spanNanos + block * 2n * hourNanos;
-  return { shard: 0, blockStartNanos, dataBytes: 100, seriesCount: 1, ...more };
+  return { shard: 0, isClosed: false, blockStartNanos, dataBytes: 100, seriesCount: 1, ...more };
 }
 
 function stateOf(files: readonly SpannedFile[], more: Partial<SpanState<SpannedFile>> = {}) {

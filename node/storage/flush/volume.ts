@@ -152,7 +152,8 @@ export async function writeVolume(
       if (current !== null)
         files.retire(current, current.damaged.size > 0 ? 'set aside' : 'delete');
       options.onSafe();
-      await forgetInBlocks(parts, options, extent, slotsOf(namespace, merge.emptied));
+      if (isClosed) await forgetAll(parts, options, current);
+      else await forgetInBlocks(parts, options, extent, slotsOf(namespace, merge.emptied));
       return { volumes: 0, series: 0, bytes: 0 };
     }
     await files.keepDamage(shard, extent);
@@ -217,6 +218,25 @@ export async function forgetInBlocks(
     if (done % seriesAtOnce > 0 || pace === undefined) continue;
     await pace.rest(null);
     if (namespace.truncations !== truncations) return;
+  }
+}
+
+/** The same of all series of a closed fileset that went. It names none of them, and the index may have some. */
+export async function forgetAll(
+  { store }: VolumeParts,
+  { namespace, pace }: Pick<VolumeOptions, 'namespace' | 'pace'>,
+  { shard, blockStartNanos, endNanos }: BlockFile,
+): Promise<void> {
+  const { files, truncations } = namespace;
+  for (const start of files.blocksOf({ blockStartNanos, endNanos })) {
+    const isToGo = (slot: number): boolean =>
+      namespace.index.shard(slot) === shard && !store.blockStarts(slot).includes(start);
+    for (let from = 0; from >= 0; ) {
+      if (files.get(shard, start) !== null) break;
+      from = namespace.index.unmarkSome(start, from, isToGo);
+      await pace?.rest(null);
+      if (namespace.truncations !== truncations) return;
+    }
   }
 }
 

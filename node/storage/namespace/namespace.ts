@@ -64,6 +64,13 @@ export interface NamespaceParts {
   readonly onDamage: (namespace: NamespaceState, file: BlockFile) => void;
 }
 
+/** A block when series left the index of it last. */
+export interface LeftBlock {
+  readonly closed: readonly BlockFile[];
+  readonly marks: number;
+  readonly rowCount: number;
+}
+
 /** What an expiry took away. */
 export interface Expired {
   /** Slots of the series that hold nothing any more, ascending. */
@@ -113,7 +120,7 @@ export class NamespaceState {
   /** There may be series whose ID does not tell their tags, so that two can have one ID. */
   mayShareIds = false;
   /** By start of a block what it was when series of its closed filesets left the index of it (node/storage/flush/closing.ts). */
-  readonly leftBlocks: Map<UnixNanos, string> = new Map();
+  readonly leftBlocks: Map<UnixNanos, LeftBlock> = new Map();
   /** Counts the series that were made. */
   seriesMade = 0;
   /** All slots are below this. */
@@ -383,6 +390,7 @@ export class NamespaceState {
    */
   truncate(atNanos: UnixNanos, ordinal: number): number {
     this.truncations += 1;
+    this.leftBlocks.clear();
     if (atNanos > this.truncatedAtNanos) this.truncatedAtNanos = atNanos;
     const slots = this.#slotsOfNamespace();
     this.leaving = new LeavingSlots();

@@ -6,27 +6,23 @@
  * of a closed one, so it is here.
  */
 import { isOfWindows } from '#cluster/namespaces/samples.ts';
-import type { AggregateRequest, TimeRange } from '#cluster/node/service.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { seriesIdOf } from '#lib/series_id/from_tags.ts';
-import { copyOfName, type SeriesName } from '#lib/series_id/series_name.ts';
+import type { SeriesName } from '#lib/series_id/series_name.ts';
 import { compareBytes } from '#lib/tags.ts';
 import type { Work } from '#lib/turns/turns.ts';
-import type { TagAggregate } from '../../index/query/aggregate.ts';
 import { popCount } from '../../index/query/slot_set.ts';
 import { enumerateBits } from '../../index/tables/postings.ts';
-import { FilesetCorrupt } from '../../persist/fileset/format.ts';
 import { ColumnsQuery } from '../../persist/series_columns/columns_query.ts';
-import { textsOfBlock } from '../../persist/series_columns/format.ts';
 import type { EntryNames, SeriesColumns } from '../../persist/series_columns/series_columns.ts';
 import type { BlockFile } from '../filesets/block_file.ts';
-import type { NamespaceFiles } from '../filesets/namespace_files.ts';
-import type { NamespaceState } from '../namespace/namespace.ts';
 import type { DatedFile } from '../tombstones/tombstones.ts';
 import { cutAnswer, keeperOf } from './answer_cut.ts';
+import { AnswerNames } from './answer_names.ts';
+import { type ClosedRequest, pinClosed, visitColumns } from './asked_columns.ts';
 import { readEntries } from './file_entries.ts';
 import {
   type AnswerMemory,
@@ -37,22 +33,11 @@ import {
   tooLarge,
 } from './read.ts';
 
-/** About what it takes to name an entry, in units of work (lib/turns/turns.ts). */
+/** About what it takes to name an entry, and to copy a series, in units of work (lib/turns/turns.ts). */
 const nameUnits = 1_000;
-/** About what it takes to look at a value. */
-const valueUnits = 40;
-/** What a name takes in memory beside its bytes, while an answer is made. */
-const nameOverheadBytes = 200;
-
-/** What is asked. */
-export interface ClosedRequest {
-  readonly namespace: NamespaceState;
-  readonly range: TimeRange;
-  /** Shards that are served; null for all. */
-  readonly shards: Uint32Array | null;
-  /** How often all had been deleted when the index was asked: of what it was before and after nothing is answered. */
-  readonly truncations: number;
-}
+const copyUnits = 30;
+/** Names are held as they come, so many at a time. */
+const namesBetweenHolds = 2_048;
 
 /** Ascending entries of a closed fileset that are asked for. */
 export type EntriesOf = (file: BlockFile, columns: SeriesColumns) => Promise<Uint32Array>;
@@ -75,6 +60,7 @@ export async function withClosed(
   { work }: Turning,
 ): Promise<{ readonly bundle: SeriesBundle; readonly exhaustive: boolean }> {
   const { namespace } = request;
+  const { files } = namespace;
   if (!isOfWindows(namespace.definition)) return { bundle: open, exhaustive: true };
   let asked: EntriesOf | null = null;
   for (;;) {
@@ -85,18 +71,17 @@ export async function withClosed(
     if (pinned.length === 0) return { bundle: open, exhaustive: true };
     try {
       asked ??= await entriesOf();
-      const names = new AnswerNames(open, limit);
-      const read = new ClosedRead(parts, namespace, names, bytesOf(open), reservation, work);
+      const read = new ClosedRead(parts, request, open, limit, fetchData, reservation, work);
       for (const file of pinned) {
         work.signal.throwIfAborted();
-        await read.find(file, asked, fetchData);
+        await read.find(file, asked);
       }
-      const bundle = await read.bundle(open);
+      const bundle = await read.bundle();
       const isStill = namespace.truncations === request.truncations;
-      if (bundle !== null && isStill) return { bundle, exhaustive: names.isAll };
+      if (bundle !== null && isStill) return { bundle, exhaustive: read.isAll };
       // What is damaged is noted now, and is not read again; what was replaced meanwhile is read as it is now.
     } finally {
-      for (const file of pinned) namespace.files.unpin(file);
+      for (const file of pinned) files.unpin(file);
     }
   }
 }
@@ -157,180 +142,6 @@ function compareIds(names: EntryNames, entry: number, id: Uint8Array): number {
 
 const noBytes = new Uint8Array(0);
 
-/**
- * Names and values of closed filesets beside those of the index, sorted by bytes.
- * @param open what the index has, its first ones where it has more than the limit
- */
-export async function withClosedTags(
-  request: ClosedRequest,
-  { query, tagNames, namesOnly, limit }: AggregateRequest,
-  open: { readonly tags: readonly TagAggregate[]; readonly exhaustive: boolean },
-  turning: Turning,
-): Promise<{ readonly tags: TagAggregate[]; readonly exhaustive: boolean }> {
-  const whole = { tags: [...open.tags], exhaustive: open.exhaustive };
-  if (!isOfWindows(request.namespace.definition)) return whole;
-  const found = new Map<string, Set<string>>();
-  let hasClosed = false;
-  let asked: ColumnsQuery | null = null;
-  const { work } = turning;
-  await eachClosed(request, work.signal, async (columns) => {
-    asked ??= await ColumnsQuery.of(query, turning);
-    const bits = await asked.entries(columns);
-    if (bits.every((word) => word === 0)) return;
-    hasClosed = true;
-    for (const name of columns.names) {
-      if (tagNames.length > 0 && !tagNames.includes(name)) continue;
-      const column = (await columns.column(name))!;
-      const seen = column.valuesOf(bits);
-      if (work.spend(column.lookedAt)) await work.pause();
-      if (!seen.includes(1)) continue;
-      let values = found.get(name);
-      if (values === undefined) found.set(name, (values = new Set()));
-      if (namesOnly) continue;
-      for (let next = 1; next <= column.valueCount; ) {
-        next = column.eachOfBlock(next, (bytes, start, end, number) => {
-          if (seen[number] === 1) values.add(textOf(bytes, start, end));
-        });
-        if (work.spend(valueUnits * textsOfBlock)) await work.pause();
-      }
-    }
-  });
-  if (request.namespace.truncations !== request.truncations) return { tags: [], exhaustive: true };
-  if (!hasClosed) return whole;
-  for (const { name, values } of open.tags) {
-    const known = found.get(name);
-    if (known === undefined) found.set(name, new Set(values));
-    else for (const value of values) known.add(value);
-  }
-  return cutTags(found, limit, open.exhaustive);
-}
-
-function textOf(bytes: Uint8Array, start: number, end: number): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('utf8');
-}
-
-/** The limit counts names and values, in the order of the answer. */
-function cutTags(
-  found: ReadonlyMap<string, ReadonlySet<string>>,
-  limit: number,
-  isWhole: boolean,
-): { tags: TagAggregate[]; exhaustive: boolean } {
-  const tags: TagAggregate[] = [];
-  let room = limit > 0 ? limit : Number.POSITIVE_INFINITY;
-  for (const name of sortedByBytes(found.keys())) {
-    if (room === 0) return { tags, exhaustive: false };
-    room -= 1;
-    const values = sortedByBytes(found.get(name)!);
-    tags.push({ name, values: values.length > room ? values.slice(0, room) : values });
-    if (values.length > room) return { tags, exhaustive: false };
-    room -= values.length;
-  }
-  return { tags, exhaustive: isWhole };
-}
-
-function sortedByBytes(texts: Iterable<string>): string[] {
-  return Array.from(texts, (text) => ({ text, bytes: Buffer.from(text) }))
-    .sort((a, b) => Buffer.compare(a.bytes, b.bytes))
-    .map(({ text }) => text);
-}
-
-/** Closed filesets of the range, pinned: of each shard by ascending block. */
-function pinClosed({ namespace, range, shards }: ClosedRequest): BlockFile[] {
-  const { files, expiredBeforeNanos } = namespace;
-  // The rest of a fileset may be past retention.
-  const startNanos = range.startNanos > expiredBeforeNanos ? range.startNanos : expiredBeforeNanos;
-  const ids = shards === null ? files.shardIds() : [...shards];
-  return ids.flatMap((shard) => files.pinRange(shard, startNanos, range.endNanos, 'closed'));
-}
-
-/** Visits each closed fileset of the range; one that is damaged is set aside. */
-async function eachClosed(
-  request: ClosedRequest,
-  signal: AbortSignal,
-  visit: (columns: SeriesColumns) => Promise<void>,
-): Promise<void> {
-  const { files } = request.namespace;
-  const pinned = pinClosed(request);
-  try {
-    for (const file of pinned) {
-      signal.throwIfAborted();
-      await visitColumns(files, file, visit);
-    }
-  } finally {
-    for (const file of pinned) files.unpin(file);
-  }
-}
-
-/** @returns false when the fileset is damaged: it is set aside, and what is missing is told as lost */
-async function visitColumns(
-  files: NamespaceFiles,
-  file: BlockFile,
-  visit: (columns: SeriesColumns) => Promise<void>,
-): Promise<boolean> {
-  try {
-    await files.columns.visit(file, visit);
-    return true;
-  } catch (error) {
-    if (!(error instanceof FilesetCorrupt)) throw error;
-    // When its folder was removed meanwhile it is not in use any more.
-    if (file.retired === null) files.setAside(file, error.message);
-    return false;
-  }
-}
-
-/** Names of the series of an answer, each once, and how many of them there may be. */
-class AnswerNames {
-  readonly #limit: number;
-  /** Place in the answer by name, one character a byte. */
-  readonly #places = new Map<string, number>();
-  readonly #openCount: number;
-  /** Those that are beside the open ones. */
-  readonly more: SeriesName[] = [];
-  /** Of tags and IDs of those. */
-  bytes = 0;
-  /** No series was left out. */
-  isAll = true;
-
-  constructor(open: SeriesBundle, limit: number) {
-    this.#limit = limit;
-    this.#openCount = open.seriesCount;
-    const tags = Buffer.from(open.tagsData.buffer, open.tagsData.byteOffset, open.tagsData.length);
-    const ids = Buffer.from(open.idData.buffer, open.idData.byteOffset, open.idData.length);
-    for (let i = 0; i < open.seriesCount; i++) {
-      const name = tags.toString('latin1', open.tagsOffset[i]!, open.tagsOffset[i + 1]!);
-      const id = ids.toString('latin1', open.idOffset[i]!, open.idOffset[i + 1]!);
-      this.#places.set(keyOf(name, open.idScheme[i]!, id), i);
-    }
-  }
-
-  get count(): number {
-    return this.#openCount + this.more.length;
-  }
-
-  /** Place of a series, which is made when it is new; -1 beyond the limit. @param name borrowed */
-  placeOf(name: SeriesName): number {
-    const key = keyOf(latin1Of(name.tags), name.idScheme, latin1Of(name.explicitId));
-    const known = this.#places.get(key);
-    if (known !== undefined) return known;
-    const place = this.count;
-    if (this.#limit > 0 && place >= this.#limit) {
-      this.isAll = false;
-      return -1;
-    }
-    this.#places.set(key, place);
-    this.more.push(copyOfName(name));
-    this.bytes += name.tags.length + name.explicitId.length;
-    return place;
-  }
-}
-
-const keyOf = (tags: string, idScheme: number, id: string): string =>
-  `${tags}${String.fromCharCode(idScheme)}${id}`;
-
-function latin1Of({ buffer, byteOffset, length }: Uint8Array): string {
-  return length === 0 ? '' : Buffer.from(buffer, byteOffset, length).toString('latin1');
-}
-
 /** What one closed fileset has of the answer, in the order of its data. */
 interface ClosedPart {
   readonly file: BlockFile;
@@ -343,47 +154,65 @@ interface ClosedPart {
 /** One attempt to read series of closed filesets. */
 class ClosedRead {
   readonly #parts: ReadParts;
-  readonly #namespace: NamespaceState;
-  readonly #names: AnswerNames;
+  readonly #request: ClosedRequest;
+  readonly #open: SeriesBundle;
+  readonly #limit: number;
+  readonly #fetchData: boolean;
   readonly #reservation: AnswerMemory;
   readonly #work: Work;
-  readonly #openBytes: number;
   readonly #found: ClosedPart[] = [];
+  /** Made when there is something to be added to the open ones. */
+  #names: AnswerNames | null = null;
   #chunkBytes = 0;
   /** Something went away before it could be asked. */
   #isStale = false;
 
   constructor(
     parts: ReadParts,
-    namespace: NamespaceState,
-    names: AnswerNames,
-    openBytes: number,
+    request: ClosedRequest,
+    open: SeriesBundle,
+    limit: number,
+    fetchData: boolean,
     reservation: AnswerMemory,
     work: Work,
   ) {
     this.#parts = parts;
-    this.#namespace = namespace;
-    this.#names = names;
+    this.#request = request;
+    this.#open = open;
+    this.#limit = limit;
+    this.#fetchData = fetchData;
     this.#reservation = reservation;
     this.#work = work;
-    this.#openBytes = openBytes;
+  }
+
+  /** Whether no series was left out. */
+  get isAll(): boolean {
+    return this.#names?.isAll ?? true;
   }
 
   /** Finds series of a fileset, which is pinned. */
-  async find(file: BlockFile, asked: EntriesOf, fetchData: boolean): Promise<void> {
+  async find(file: BlockFile, asked: EntriesOf): Promise<void> {
     let part: ClosedPart | null = null;
-    const { files } = this.#namespace;
+    const { namespace, range } = this.#request;
+    const { files } = namespace;
     const isAsked = await visitColumns(files, file, async (columns) => {
       const entries = await asked(file, columns);
       part = entries.length === 0 ? null : await this.#placed(file, columns, entries);
     });
-    // Retired without having been damaged: another one has its blocks now.
-    if (!isAsked && file.retired !== 'set aside') this.#isStale = true;
-    if (!fetchData || part === null) return;
-    const { lengths } = part as ClosedPart;
-    for (const length of lengths) this.#chunkBytes += length;
+    // Another one may have its blocks now.
+    if (!isAsked && files.blocksOf(file).some((start) => files.get(file.shard, start) !== null)) {
+      this.#isStale = true;
+    }
+    if (!this.#fetchData || part === null) return;
+    const found: ClosedPart = part;
+    const blocks = files.blocksOf(file).filter((startNanos) => {
+      const endNanos = startNanos + namespace.blockSizeNanos;
+      return startNanos < range.endNanos && endNanos > range.startNanos;
+    });
+    this.#parts.queries.add('seriesBlocks', found.places.length * blocks.length);
+    for (const length of found.lengths) this.#chunkBytes += length;
     if (this.#chunkBytes > fetchBytesMax) throw tooLarge();
-    this.#found.push(part);
+    this.#found.push(found);
     await this.#hold(0);
   }
 
@@ -392,6 +221,10 @@ class ClosedRead {
     columns: SeriesColumns,
     entries: Uint32Array,
   ): Promise<ClosedPart> {
+    const work = this.#work;
+    const hashOf = (name: SeriesName): number => this.#request.namespace.index.hashOfName(name);
+    const answer = (this.#names ??= await AnswerNames.of(this.#open, this.#limit, hashOf, work));
+    const before = answer.more;
     const columnPlaces = await columns.places();
     const names = await columns.entryNames();
     const kept: number[] = [];
@@ -399,12 +232,14 @@ class ClosedRead {
     for (const entry of entries) {
       // What is damaged is not served, its neighbours are.
       if (file.damaged.has(columnPlaces.offset(entry))) continue;
-      const place = this.#names.placeOf(names.of(entry));
-      if (this.#work.spend(nameUnits)) await this.#work.pause();
+      const place = answer.placeOf(names.of(entry));
+      if (work.spend(nameUnits)) await work.pause();
       if (place < 0) continue;
-      kept.push(entry);
+      if (kept.push(entry) % namesBetweenHolds === 0) await this.#hold(0);
       places.push(place);
     }
+    if (!this.#fetchData) this.#parts.queries.add('metadata', answer.more - before);
+    await this.#hold(0);
     return {
       file,
       places: Uint32Array.from(places),
@@ -414,36 +249,25 @@ class ClosedRead {
     };
   }
 
-  /** Takes memory for names, which are held twice on the way, and so many bytes beside what index and memory have. */
+  /** Takes memory for what was found, and so many bytes beside it. */
   async #hold(bytes: number): Promise<void> {
-    const { count, bytes: nameBytes } = this.#names;
-    const needed = this.#openBytes + 3 * nameBytes + nameOverheadBytes * count + bytes;
+    const needed = bytesOf(this.#open) + (this.#names?.heldBytes ?? 0) + bytes;
+    if (needed > fetchBytesMax) throw tooLarge();
     if (needed > this.#reservation.bytes) await this.#reservation.growTo(needed, this.#work.signal);
   }
 
   /** @returns null when it must be tried again */
-  async bundle(open: SeriesBundle): Promise<SeriesBundle | null> {
+  async bundle(): Promise<SeriesBundle | null> {
+    const open = this.#open;
+    const names = this.#names;
     if (this.#isStale) return null;
-    const { more, count, bytes } = this.#names;
-    const hasData = this.#found.length > 0;
-    if (more.length === 0 && !hasData) return open;
-    const lengths = new Float64Array(count);
-    for (const part of this.#found) {
-      for (const [i, place] of part.places.entries()) lengths[place]! += part.lengths[i]!;
-    }
-    const chunkOffset = new Uint32Array(count + 1);
-    let total = 0;
-    for (let place = 0; place < count; place++) {
-      total += lengths[place]!;
-      if (place < open.seriesCount)
-        total += open.chunkOffset[place + 1]! - open.chunkOffset[place]!;
-      if (total > fetchBytesMax) throw tooLarge();
-      chunkOffset[place + 1] = total;
-    }
-    await this.#hold(total + bytes);
+    if (names === null || (names.more === 0 && this.#found.length === 0)) return open;
+    const chunkOffset = this.#layOut(names.count);
+    const total = chunkOffset.at(-1)!;
+    await this.#hold(total);
     // All of it is written below, so it is not filled with zeros first.
     const chunkData = new Uint8Array(Buffer.allocUnsafeSlow(total).buffer);
-    const next = chunkOffset.slice(0, count);
+    const next = chunkOffset.slice(0, names.count);
     const targets = this.#found.map((part) =>
       part.places.map((place, i) => {
         const at = next[place]!;
@@ -454,21 +278,38 @@ class ClosedRead {
     for (let i = 0; i < open.seriesCount; i++) {
       const [start, end] = [open.chunkOffset[i]!, open.chunkOffset[i + 1]!];
       if (start < end) chunkData.set(open.chunkData.subarray(start, end), next[i]!);
+      if (this.#work.spend(copyUnits)) await this.#work.pause();
     }
     const isRead = await this.#work.outside(this.#readAll(chunkData, targets));
     if (!isRead) return null;
-    const names = joinedNames(open, more);
-    const whole = { ...names, chunkData, chunkOffset };
-    const cut = this.#cut(whole, targets);
-    await this.#reservation.growTo(bytesOf(cut), this.#work.signal);
-    this.#reservation.shrinkTo(bytesOf(cut));
-    return cut;
+    const bundle = this.#cut({ ...names.joined(), chunkData, chunkOffset }, targets);
+    await this.#reservation.growTo(bytesOf(bundle), this.#work.signal);
+    this.#reservation.shrinkTo(bytesOf(bundle));
+    return bundle;
+  }
+
+  /** Where the chunks of each series begin, with the end of the last one: those of filesets, and then the open ones. */
+  #layOut(count: number): Uint32Array {
+    const { seriesCount, chunkOffset } = this.#open;
+    const lengths = new Float64Array(count);
+    for (const { places, lengths: ofPart } of this.#found) {
+      for (let i = 0; i < places.length; i++) lengths[places[i]!]! += ofPart[i]!;
+    }
+    const offsets = new Uint32Array(count + 1);
+    let total = 0;
+    for (let place = 0; place < count; place++) {
+      total += lengths[place]!;
+      if (place < seriesCount) total += chunkOffset[place + 1]! - chunkOffset[place]!;
+      if (total > fetchBytesMax) throw tooLarge();
+      offsets[place + 1] = total;
+    }
+    return offsets;
   }
 
   /** @returns whether all could be read: what could not is noted as damage, or was replaced */
   async #readAll(out: Uint8Array, targets: readonly Uint32Array[]): Promise<boolean> {
     const { cache, queries } = this.#parts;
-    const { files } = this.#namespace;
+    const { files } = this.#request.namespace;
     let isWhole = true;
     for (let first = 0; first < this.#found.length; first += filesAtOnce) {
       this.#work.signal.throwIfAborted();
@@ -490,7 +331,7 @@ class ClosedRead {
 
   /** Without what is deleted, or past retention. */
   #cut(bundle: SeriesBundle, targets: readonly Uint32Array[]): SeriesBundle {
-    const { tombstones, expiredBeforeNanos } = this.#namespace;
+    const { tombstones, expiredBeforeNanos } = this.#request.namespace;
     const isWhole = ({ file }: ClosedPart): boolean => file.blockStartNanos >= expiredBeforeNanos;
     if (tombstones.all.length === 0 && this.#found.every(isWhole)) return bundle;
     const keeper = (one: DatedFile) => keeperOf(one, tombstones, expiredBeforeNanos);
@@ -502,33 +343,4 @@ class ClosedRead {
     }));
     return cutAnswer(bundle, keeper, answered);
   }
-}
-
-/** Names of the open series, and then the others. */
-function joinedNames(
-  open: SeriesBundle,
-  more: readonly SeriesName[],
-): Omit<SeriesBundle, 'chunkData' | 'chunkOffset'> {
-  const seriesCount = open.seriesCount + more.length;
-  const tagsOffset = new Uint32Array(seriesCount + 1);
-  const idOffset = new Uint32Array(seriesCount + 1);
-  const idScheme = new Uint8Array(seriesCount);
-  tagsOffset.set(open.tagsOffset);
-  idOffset.set(open.idOffset);
-  idScheme.set(open.idScheme);
-  for (const [i, name] of more.entries()) {
-    const place = open.seriesCount + i;
-    tagsOffset[place + 1] = tagsOffset[place]! + name.tags.length;
-    idOffset[place + 1] = idOffset[place]! + name.explicitId.length;
-    idScheme[place] = name.idScheme;
-  }
-  const tagsData = new Uint8Array(tagsOffset[seriesCount]!);
-  const idData = new Uint8Array(idOffset[seriesCount]!);
-  tagsData.set(open.tagsData.subarray(0, tagsOffset[open.seriesCount]!));
-  idData.set(open.idData.subarray(0, idOffset[open.seriesCount]!));
-  for (const [i, { tags, explicitId }] of more.entries()) {
-    tagsData.set(tags, tagsOffset[open.seriesCount + i]!);
-    idData.set(explicitId, idOffset[open.seriesCount + i]!);
-  }
-  return { seriesCount, tagsData, tagsOffset, idScheme, idData, idOffset };
 }

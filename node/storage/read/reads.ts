@@ -26,7 +26,8 @@ import type { Admission } from '../admission/admission.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { ShardTable } from '../namespace/shards.ts';
 import type { Sequencer } from '../write/sequencer.ts';
-import { entriesOfIds, entriesOfQuery, withClosed, withClosedTags } from './closed_reads.ts';
+import { entriesOfIds, entriesOfQuery, withClosed } from './closed_reads.ts';
+import { withClosedTags } from './closed_tags.ts';
 import { bundleOf, type ReadParts, WholeShards } from './read.ts';
 import { statisticsResponse } from './statistics.ts';
 import type { BlockWalkParts } from './block_walk.ts';
@@ -188,10 +189,17 @@ export class Reads {
         turning,
       );
       const closed = { namespace, range: request, shards: served, truncations };
-      const { tags, exhaustive } = await withClosedTags(closed, request, open, turning);
+      const { tags, exhaustive } = await withClosedTags(
+        closed,
+        request,
+        open,
+        reservation,
+        turning,
+      );
       const read = tags.reduce((sum, { values }) => sum + 1 + values.length, 0);
       queries.add('metadata', read);
       await reservation.growTo(textBytes(tags), signal);
+      reservation.shrinkTo(textBytes(tags));
       return { tags, exhaustive, shards: whole.atEnd() };
     });
   }

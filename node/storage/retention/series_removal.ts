@@ -71,12 +71,13 @@ export async function removeEmptySeries(
     return true;
   });
   const isOver = () => namespace.truncations !== truncations;
+  const pace = new Pace(env.clock, () => removalShare);
   // Alone, so that no row of them is on its way through the log. Writes that wait have their turn
-  // in between.
+  // in between, and so have sockets.
   for (let more = true; more; ) {
     more = await sequencer.exclusive(() => !isOver() && steps.next().value === true);
+    await pace.rest(null);
   }
-  const pace = new Pace(env.clock, () => removalShare);
   // After a truncation the index is another one, and whoever truncated has released what was
   // leaving.
   while (!isOver() && steps.next().done !== true) await pace.rest(null);
