@@ -80,41 +80,66 @@ export function beginFold(fold: usize, resolution: i64, columns: usize, capacity
  */
 export function foldRows(fold: usize, times: usize, values: usize, lags: usize, rows: u32): void {
   const f = changetype<Fold>(fold);
-  let end = f.isOpen ? f.end : i64.MIN_VALUE;
-  let before = f.before;
-  for (let i: usize = 0; i < <usize>rows << 3; i += 8) {
-    const nanos = load<i64>(times + i);
-    if (nanos > end) {
-      f.before = before;
-      end = openWindow(f, nanos);
+  const bytes = <usize>rows << 3;
+  for (let at: usize = 0; at < bytes; ) {
+    const nanos = load<i64>(times + at);
+    if (!f.isOpen || nanos > f.end) openWindow(f, nanos);
+    const past = foldInWindow(f, times, values, at, bytes);
+    if (lags != 0) {
+      for (; at < past; at += 8) noteLag(f, load<i64>(times + at), load<i64>(lags + at));
     }
-    const bits = load<u64>(values + i);
-    f.last = bits;
-    if (lags != 0) noteLag(f, nanos, load<i64>(lags + i));
-    if (bits == staleBits) {
-      f.others++;
+    at = past;
+  }
+}
+
+/** Rows from `at` on that are in the open window; gives where those of others begin. What a window has is not in memory meanwhile. */
+@inline
+function foldInWindow(f: Fold, times: usize, values: usize, at: usize, bytes: usize): usize {
+  const end = f.end;
+  let count = f.count;
+  let falls = f.falls;
+  let others = f.others;
+  let smallest = f.min;
+  let largest = f.max;
+  let sum = f.sum;
+  let resets = f.resets;
+  let before = f.before;
+  let i = at;
+  for (; i < bytes; i += 8) {
+    if (load<i64>(times + i) > end) break;
+    if (load<u64>(values + i) == staleBits) {
+      others++;
       continue;
     }
     const value = load<f64>(values + i);
-    if (f.count == 0) {
+    if (count == 0) {
       f.first = value;
-      f.min = value;
-      f.max = value;
-      f.sum = value;
+      smallest = value;
+      largest = value;
+      sum = value;
     } else {
       // A NaN alone stays one.
-      if (value < f.min || f.min != f.min) f.min = value;
-      if (value > f.max || f.max != f.max) f.max = value;
-      f.sum += value;
+      if (value < smallest || smallest != smallest) smallest = value;
+      if (value > largest || largest != largest) largest = value;
+      sum += value;
       if (value < before) {
-        f.resets += before;
-        f.falls++;
+        resets += before;
+        falls++;
       }
     }
-    f.count++;
+    count++;
     before = value;
   }
+  f.last = load<u64>(values + i - 8);
+  f.count = count;
+  f.falls = falls;
+  f.others = others;
+  f.min = smallest;
+  f.max = largest;
+  f.sum = sum;
+  f.resets = resets;
   f.before = before;
+  return i;
 }
 
 @inline
@@ -124,10 +149,15 @@ function noteLag(f: Fold, nanos: i64, lag: i64): void {
   f.version = max<i64>(f.version, versionAt(nanos) + lag);
 }
 
-function openWindow(f: Fold, nanos: i64): i64 {
+function openWindow(f: Fold, nanos: i64): void {
+  const isNext = f.isOpen && nanos - f.end <= f.resolution;
   if (f.isOpen) closeWindow(f);
-  const rest = nanos % f.resolution;
-  f.end = rest > 0 ? nanos - rest + f.resolution : nanos - rest;
+  if (isNext) {
+    f.end += f.resolution;
+  } else {
+    const rest = nanos % f.resolution;
+    f.end = rest > 0 ? nanos - rest + f.resolution : nanos - rest;
+  }
   f.isOpen = 1;
   f.count = 0;
   f.others = 0;
@@ -138,7 +168,6 @@ function openWindow(f: Fold, nanos: i64): i64 {
   f.max = 0;
   f.sum = 0;
   f.resets = 0;
-  return f.end;
 }
 
 @inline
