@@ -13,7 +13,6 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { freePorts } from '../ports.ts';
@@ -28,17 +27,10 @@ import {
 import { freshFolder } from './folder.ts';
 import { type BackfillSource, fileSource, madeSource, seriesSource } from './backfill_data.ts';
 import { compareAnswers, makeQueries } from './backfill_queries.ts';
+import { send } from './send_frames.ts';
 
 const namespace = 'backfill';
-/** Requests on their way at a time. */
-const requestsAtOnce = 4;
 const dayMillis = 24 * 3_600_000;
-/**
- * A request that is refused for a passing reason (429, 503) is sent again after this time, at most
- * so often.
- */
-const retryMillis = 250;
-const triesMax = 240;
 const ticksPerSecond = 100;
 
 const { values } = parseArgs({
@@ -56,64 +48,6 @@ const { values } = parseArgs({
     keep: { type: 'boolean', default: false },
   },
 });
-
-interface Sent {
-  readonly seconds: number;
-  readonly samples: number;
-  readonly retries: number;
-  readonly slowestMillis: number;
-}
-
-/** Sends all frames, at most `requestsAtOnce` at a time. */
-async function send(
-  url: string,
-  source: BackfillSource,
-  fromPart: number,
-  progress: (samples: number) => void = () => {},
-): Promise<Sent> {
-  const agent = new Agent({ keepAlive: true, maxSockets: requestsAtOnce });
-  const frames = source.frames(fromPart);
-  const begin = performance.now();
-  let [samples, retries, slowestMillis] = [0, 0, 0];
-  const worker = async (): Promise<void> => {
-    for (let next = frames.next(); next.done !== true; next = frames.next()) {
-      const sentAt = performance.now();
-      for (let tries = 1; ; tries += 1) {
-        const { status, text } = await post(agent, url, next.value.body);
-        if (status === 200 || status === 204) break;
-        if (!(status === 429 || status === 503) || tries === triesMax) {
-          throw new Error(`${url}: ${status} ${text.slice(0, 500)}`);
-        }
-        retries += 1;
-        await new Promise((resolve) => setTimeout(resolve, retryMillis));
-      }
-      slowestMillis = Math.max(slowestMillis, performance.now() - sentAt);
-      samples += next.value.samples;
-      progress(samples);
-    }
-  };
-  await Promise.all(Array.from({ length: requestsAtOnce }, worker));
-  agent.destroy();
-  return { seconds: (performance.now() - begin) / 1000, samples, retries, slowestMillis };
-}
-
-function post(agent: Agent, url: string, body: Buffer): Promise<{ status: number; text: string }> {
-  return new Promise((resolve, reject) => {
-    const headers = {
-      'content-encoding': 'snappy',
-      'content-type': 'application/x-protobuf',
-      'content-length': body.length,
-    };
-    const sent = request(url, { method: 'POST', agent, headers }, (response) => {
-      let text = '';
-      response.setEncoding('utf8');
-      response.on('data', (part: string) => (text += part));
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
-    });
-    sent.on('error', reject);
-    sent.end(body);
-  });
-}
 
 interface ProcessUse {
   readonly cpuSeconds: number;

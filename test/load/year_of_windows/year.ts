@@ -2,12 +2,13 @@
  * A node's storage through a year: samples of two days, windows of an hour of two years, and pods that come and go. All is as
  * a node does it, on a real disk, but for the clock and the network.
  */
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KnownRules } from '#cluster/aggregation_rules/sets/follower.ts';
 import { noRuleSets } from '#cluster/aggregation_rules/sets/over_time.ts';
 import { blockSizeForWindows } from '#cluster/namespaces/block_size.ts';
 import { type Namespace, registryOf } from '#cluster/namespaces/namespaces.ts';
+import { rowOutcome } from '#cluster/node/service.ts';
 import { eachFloatsOfWindows } from '#engine/aggregation/floats.ts';
 import { CounterRows } from '#engine/aggregation/counter_rows.ts';
 import { BatchBuilder } from '#engine/batch/batch.ts';
@@ -34,6 +35,8 @@ const samplesBlockNanos = 12n * hourNanos;
 const seriesOfBatch = 500;
 const writesAtOnce = 8;
 const memoryBytesMax = 8 * 2 ** 30;
+const savedName = 'year.json';
+const valuesName = 'year_values.bin';
 /** Series of a host, as the host metrics of TSBS have them. */
 const seriesOfHost = 10;
 
@@ -44,6 +47,8 @@ export interface YearOptions {
   /** Part of the hosts that others take the place of each day. */
   readonly churn: number;
   readonly rowsAnHour: number;
+  /** After so much time it is stopped at the end of a day, and goes on from there when it is run again in the same folder. */
+  readonly minutesMax: number;
   readonly report: (line: string) => void;
 }
 
@@ -74,38 +79,61 @@ export interface QueryReport {
 }
 
 interface Group {
-  readonly references: Uint32Array;
+  readonly firstHost: number;
+  /** Null before the node has been told their names. */
+  references: Uint32Array | null;
   readonly values: Float64Array;
+}
+
+/** What is needed to go on, beside the database. */
+interface SavedYear {
+  readonly startMillis: number;
+  readonly days: number;
+  readonly hosts: number;
+  readonly samples: number;
+  readonly windows: number;
+  readonly replaced: number;
+  readonly cpuSeconds: number;
+  readonly firstHosts: readonly number[];
 }
 
 export class Year {
   readonly #options: YearOptions;
   readonly #clock: FastClock;
-  readonly #random = new SeededRandom(1);
+  readonly #startMillis: number;
+  readonly #saved: SavedYear | null;
+  readonly #random: SeededRandom;
   readonly #builder = new BatchBuilder();
   readonly #groups: Group[] = [];
   #database!: Database;
   #aggregator!: Aggregator;
   #hosts = 0;
   #samples = 0;
+  #windowsBefore = 0;
 
   constructor(options: YearOptions) {
     this.#options = options;
+    this.#saved = this.#load();
     // From an hour on, so that blocks and days begin where they should.
     const start = Math.floor(Date.now() / dayMillis) * dayMillis - options.days * dayMillis;
-    this.#clock = new FastClock(start);
+    this.#startMillis = this.#saved?.startMillis ?? start;
+    const daysDone = this.#saved?.days ?? 0;
+    this.#random = new SeededRandom(1 + daysDone);
+    this.#clock = new FastClock(this.#startMillis + daysDone * dayMillis);
   }
 
-  async run(): Promise<YearReport> {
-    const { series, days, churn, rowsAnHour, report } = this.#options;
+  /** @returns null when it was stopped before the end */
+  async run(): Promise<YearReport | null> {
+    const { series, days, churn, rowsAnHour, minutesMax, report } = this.#options;
     await this.#open();
     const groupCount = series / seriesOfBatch;
-    for (let i = 0; i < groupCount; i++) await this.#newGroup(i);
-    const start = this.#clock.nowMillis;
-    const before = process.cpuUsage();
+    if (this.#saved === null) for (let i = 0; i < groupCount; i++) this.#newGroup(i);
+    const start = this.#startMillis;
+    const [before, beganAt] = [process.cpuUsage(), performance.now()];
+    const cpuSeconds = (): number => (this.#saved?.cpuSeconds ?? 0) + secondsSince(before);
     const stepMillis = hourMillis / rowsAnHour;
-    let replaced = 0;
-    for (let day = 0; day < days; day++) {
+    let replaced = this.#saved?.replaced ?? 0;
+    for (let day = this.#saved?.days ?? 0; day < days; day++) {
       for (let at = stepMillis; at <= dayMillis; at += stepMillis) {
         this.#clock.moveTo(start + day * dayMillis + at);
         await this.#write();
@@ -113,10 +141,13 @@ export class Year {
       }
       await tick(this.#database);
       await tick(this.#database);
-      for (let i = 0; i < Math.round(churn * groupCount); i++) {
-        await this.#newGroup(replaced++ % groupCount);
+      for (let i = 0; i < Math.round(churn * groupCount); i++)
+        this.#newGroup(replaced++ % groupCount);
+      if (day % 10 === 9) report(this.#progress(day + 1, cpuSeconds()));
+      if (performance.now() - beganAt > minutesMax * minuteMillis) {
+        await this.#save(day + 1, replaced, cpuSeconds());
+        return null;
       }
-      if (day % 10 === 9) report(this.#progress(day + 1, before));
     }
     // What is late has come, and all windows are made.
     this.#clock.moveTo(this.#clock.nowMillis + 6 * hourMillis);
@@ -124,8 +155,52 @@ export class Year {
       this.#clock.moveTo(this.#clock.nowMillis + hourMillis);
       await this.#upkeep();
     }
-    const cpuSeconds = secondsSince(before);
-    return { ...(await this.#measured(start)), cpuSeconds };
+    const cpuSecondsInAll = cpuSeconds();
+    rmSync(join(this.#options.folder, savedName), { force: true });
+    return { ...(await this.#measured(start)), cpuSeconds: cpuSecondsInAll };
+  }
+
+  #load(): SavedYear | null {
+    const { folder, series } = this.#options;
+    const path = join(folder, savedName);
+    if (!existsSync(path)) return null;
+    const saved = JSON.parse(readFileSync(path, 'utf8')) as SavedYear;
+    if (saved.firstHosts.length !== series / seriesOfBatch) {
+      throw new Error(`${path} is of another number of series`);
+    }
+    const values = new Uint8Array(readFileSync(join(folder, valuesName)));
+    for (const [i, firstHost] of saved.firstHosts.entries()) {
+      const own = new Float64Array(values.buffer, 8 * seriesOfBatch * i, seriesOfBatch);
+      this.#groups[i] = { firstHost, references: null, values: own.slice() };
+    }
+    this.#hosts = saved.hosts;
+    this.#samples = saved.samples;
+    this.#windowsBefore = saved.windows;
+    return saved;
+  }
+
+  async #save(days: number, replaced: number, cpuSeconds: number): Promise<void> {
+    await this.#database.snapshot(1, never);
+    const saved: SavedYear = {
+      startMillis: this.#startMillis,
+      days,
+      hosts: this.#hosts,
+      samples: this.#samples,
+      windows: this.#windows,
+      replaced,
+      cpuSeconds,
+      firstHosts: this.#groups.map(({ firstHost }) => firstHost),
+    };
+    await this.#database[Symbol.asyncDispose]();
+    const { folder } = this.#options;
+    const all = new Float64Array(seriesOfBatch * this.#groups.length);
+    for (const [i, { values }] of this.#groups.entries()) all.set(values, seriesOfBatch * i);
+    writeFileSync(join(folder, valuesName), new Uint8Array(all.buffer));
+    writeFileSync(join(folder, savedName), JSON.stringify(saved));
+  }
+
+  get #windows(): number {
+    return this.#windowsBefore + this.#aggregator.counts.windows;
   }
 
   async #open(): Promise<void> {
@@ -185,23 +260,10 @@ export class Year {
   }
 
   /** Hosts with their series, in the place of others or as new ones. */
-  async #newGroup(place: number): Promise<void> {
-    const builder = this.#builder;
-    builder.begin(this.#version);
-    const slots = new Uint32Array(seriesOfBatch);
-    const values = new Float64Array(seriesOfBatch);
-    for (let i = 0; i < seriesOfBatch; i++) {
-      if (i % seriesOfHost === 0) this.#hosts += 1;
-      slots[i] = builder.addSeries(
-        tagsOf(this.#hosts, i % seriesOfHost),
-        idSchemeCode.quoted,
-        new Uint8Array(0),
-      );
-      values[i] = this.#random.below(101);
-    }
-    const generations = new Uint32Array(seriesOfBatch);
-    const { references } = await this.#send(slots, generations, values);
-    this.#groups[place] = { references, values };
+  #newGroup(place: number): void {
+    const values = Float64Array.from({ length: seriesOfBatch }, () => this.#random.below(101));
+    this.#groups[place] = { firstHost: this.#hosts + 1, references: null, values };
+    this.#hosts += seriesOfBatch / seriesOfHost;
   }
 
   async #write(): Promise<void> {
@@ -211,17 +273,27 @@ export class Year {
     }
   }
 
-  #writeGroup({ references, values }: Group): Promise<unknown> {
+  async #writeGroup(group: Group): Promise<void> {
+    const { firstHost, references, values } = group;
+    const builder = this.#builder;
+    builder.begin(this.#version);
     const slots = new Uint32Array(seriesOfBatch);
     const generations = new Uint32Array(seriesOfBatch);
     for (let i = 0; i < seriesOfBatch; i++) {
-      slots[i] = references[2 * i]!;
-      generations[i] = references[2 * i + 1]!;
       // A walk between 0 and 100, as TSBS' processors are used.
       values[i] = Math.min(100, Math.max(0, values[i]! + this.#random.below(11) - 5));
+      if (references !== null) {
+        slots[i] = references[2 * i]!;
+        generations[i] = references[2 * i + 1]!;
+        continue;
+      }
+      const tags = tagsOf(firstHost + Math.floor(i / seriesOfHost), i % seriesOfHost);
+      slots[i] = builder.addSeries(tags, idSchemeCode.quoted, new Uint8Array(0));
     }
-    this.#builder.begin(this.#version);
-    return this.#send(slots, generations, values);
+    const answer = await this.#send(slots, generations, values);
+    const refused = answer.outcomes.findIndex((outcome) => outcome !== rowOutcome.written);
+    if (refused >= 0) throw new Error(`a row was refused: ${answer.outcomes[refused]}`);
+    if (references === null) group.references = answer.references;
   }
 
   #send(slots: Uint32Array, generations: Uint32Array, values: Float64Array) {
@@ -258,11 +330,11 @@ export class Year {
     if (failures > 0) throw new Error(`${failures} slices could not be made`);
   }
 
-  #progress(day: number, before: NodeJS.CpuUsage): string {
+  #progress(day: number, cpuSeconds: number): string {
     const { index, files } = this.#hourly;
     const closed = files.all(null).filter(({ isClosed }) => isClosed).length;
     const megabytes = Math.round(index.memoryBytes / 2 ** 20);
-    return `day ${day}: ${Math.round(secondsSince(before))} CPU s, ${index.seriesCount} series in the index (${megabytes} MiB), ${closed} of ${files.all(null).length} filesets closed`;
+    return `day ${day}: ${Math.round(cpuSeconds)} CPU s, ${index.seriesCount} series in the index (${megabytes} MiB), ${closed} of ${files.all(null).length} filesets closed`;
   }
 
   get #hourly() {
@@ -279,7 +351,7 @@ export class Year {
     const { heapUsed, arrayBuffers } = process.memoryUsage();
     const report = {
       samples: this.#samples,
-      windows: this.#aggregator.counts.windows,
+      windows: this.#windows,
       hosts: this.#hosts,
       closedFilesets: closed,
       openFilesets: all.length - closed,
