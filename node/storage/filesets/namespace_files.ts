@@ -45,6 +45,8 @@ export interface FilesetAside extends FilesetKey {
 interface ShardFiles {
   /** By start of a block; a long one stands at each of its blocks. */
   readonly blocks: Map<bigint, BlockFile>;
+  /** Each of those once, by ascending block; null when they have changed since it was asked. */
+  files: readonly BlockFile[] | null;
   /** The folder is there, durably. */
   hasFolder: boolean;
   /**
@@ -100,11 +102,8 @@ export class NamespaceFiles {
 
   /** Filesets of a shard by ascending block; of all shards with null. */
   all(shard: number | null): BlockFile[] {
-    const found: BlockFile[] = [];
-    for (const [id, { blocks }] of this.#shards) {
-      if (shard === null || shard === id) found.push(...new Set(blocks.values()));
-    }
-    return found.sort((a, b) => Number(a.blockStartNanos - b.blockStartNanos));
+    if (shard !== null) return [...this.#filesOf(shard)];
+    return [...this.#shards.keys()].flatMap((id) => this.#filesOf(id)).sort(byBlock);
   }
 
   /** Shards of which filesets were loaded or written. */
@@ -123,13 +122,19 @@ export class NamespaceFiles {
     which: 'closed' | 'open',
   ): BlockFile[] {
     const found: BlockFile[] = [];
-    for (const file of new Set(this.#shards.get(shard)?.blocks.values())) {
+    for (const file of this.#filesOf(shard)) {
       if (file.isClosed !== (which === 'closed')) continue;
       if (file.blockStartNanos >= endNanos || file.endNanos <= startNanos) continue;
       this.pin(file);
       found.push(file);
     }
-    return found.sort((a, b) => Number(a.blockStartNanos - b.blockStartNanos));
+    return found;
+  }
+
+  #filesOf(shard: number): readonly BlockFile[] {
+    const own = this.#shards.get(shard);
+    if (own === undefined) return [];
+    return (own.files ??= [...new Set(own.blocks.values())].sort(byBlock));
   }
 
   pin(file: BlockFile): void {
@@ -146,7 +151,9 @@ export class NamespaceFiles {
 
   /** Puts a complete fileset in use, in place of those that its blocks had. */
   adopt(file: BlockFile): void {
-    const { blocks } = this.#shard(file.shard);
+    const own = this.#shard(file.shard);
+    const { blocks } = own;
+    own.files = null;
     const replaced = new Set<BlockFile>();
     for (const start of this.blocksOf(file)) {
       const before = blocks.get(start);
@@ -181,10 +188,11 @@ export class NamespaceFiles {
 
   /** Takes a fileset out of use. */
   retire(file: BlockFile, why: Retirement): void {
-    const blocks = this.#shards.get(file.shard)?.blocks;
+    const own = this.#shards.get(file.shard);
     for (const start of this.blocksOf(file)) {
-      if (blocks?.get(start) === file) blocks.delete(start);
+      if (own?.blocks.get(start) === file) own.blocks.delete(start);
     }
+    if (own !== undefined) own.files = null;
     if (file.retired !== null) return;
     file.retired = why;
     this.changes += 1;
@@ -428,6 +436,7 @@ export class NamespaceFiles {
     if (own === undefined) {
       own = {
         blocks: new Map(),
+        files: null,
         hasFolder: false,
         volumes: null,
         stop: new AbortController(),
@@ -437,4 +446,8 @@ export class NamespaceFiles {
     }
     return own;
   }
+}
+
+function byBlock(a: BlockFile, b: BlockFile): number {
+  return Number(a.blockStartNanos - b.blockStartNanos);
 }

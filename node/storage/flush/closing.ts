@@ -138,9 +138,14 @@ async function leaveIndex(
   const rowCounts = new Map(
     store.blocks(namespace.ordinal).map((block) => [block.blockStartNanos, block.rowCount]),
   );
-  const closed = closedByStart(namespace);
-  for (const start of leftBlocks.keys()) if (!closed.has(start)) leftBlocks.delete(start);
-  for (const [start, filesets] of closed) {
+  const pastNanos = closedUntil(namespace);
+  for (const start of leftBlocks.keys()) {
+    if (namespace.index.marksOf(start) === null) leftBlocks.delete(start);
+  }
+  // Blocks in which something is live: those of closed spans are few once their series have left.
+  for (const start of namespace.index.blockStarts.filter((each) => each < pastNanos)) {
+    const filesets = closedOf(namespace, start);
+    if (filesets.length === 0) continue;
     const { index } = namespace;
     const marks = index.marksOf(start);
     if (marks === null) continue;
@@ -168,16 +173,15 @@ function isSame(before: LeftBlock | undefined, { closed, marks, rowCount }: Left
   return closed.every((file, i) => file === before.closed[i]);
 }
 
-/** Closed filesets by the starts of the blocks that they have. */
-function closedByStart({ files }: NamespaceState): Map<bigint, BlockFile[]> {
-  const found = new Map<bigint, BlockFile[]>();
-  for (const file of files.all(null)) {
-    if (!file.isClosed) continue;
-    for (const start of files.blocksOf(file)) {
-      const closed = found.get(start);
-      if (closed === undefined) found.set(start, [file]);
-      else closed.push(file);
-    }
-  }
-  return found;
+/** Where the last block of a closed fileset ends; 0 without any. */
+function closedUntil({ files }: NamespaceState): UnixNanos {
+  return files
+    .all(null)
+    .reduce((end, file) => (file.isClosed && file.endNanos > end ? file.endNanos : end), 0n);
+}
+
+/** Closed filesets that have a block. */
+function closedOf({ files }: NamespaceState, start: UnixNanos): BlockFile[] {
+  const all = files.shardIds().map((shard) => files.get(shard, start));
+  return all.filter((file): file is BlockFile => file?.isClosed === true);
 }

@@ -112,10 +112,12 @@ export function entriesOfIds(
   }
   for (const some of idsOfShard.values()) some.sort(compareBytes);
   return async ({ shard }, columns) => {
+    const asked = idsOfShard.get(shard);
+    if (asked === undefined) return new Uint32Array(0);
+    const names = await columns.entryNames();
     const found: number[] = [];
     let low = 0;
-    for (const id of idsOfShard.get(shard) ?? []) {
-      const names = await columns.entryNames();
+    for (const id of asked) {
       low = firstFrom(names, columns.entryCount, id, low);
       if (low < columns.entryCount && compareIds(names, low, id) === 0) found.push(low);
       if (work.spend(nameUnits * Math.log2(columns.entryCount + 2))) await work.pause();
