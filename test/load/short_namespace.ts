@@ -1,4 +1,4 @@
-/** A namespace of short blocks, so that a load sees every background job in minutes. */
+/** Namespaces of loads: any, and one of short blocks, so that a load sees every background job in minutes. */
 import {
   call,
   createLocalDatabase,
@@ -6,9 +6,46 @@ import {
   type NodeServer,
 } from '../integration/process.ts';
 
+export interface LoadedNamespace {
+  readonly retention: string;
+  readonly blockSize: string;
+  readonly bufferFuture: string;
+  readonly bufferPast: string;
+  /** As the API has them. */
+  readonly aggregation: object;
+}
+
+/** Makes a namespace with all that nodes do, and waits until it is ready. */
+export async function createNamespace(
+  server: NodeServer,
+  name: string,
+  { retention, blockSize, bufferFuture, bufferPast, aggregation }: LoadedNamespace,
+): Promise<void> {
+  const options = {
+    bootstrapEnabled: true,
+    flushEnabled: true,
+    writesToCommitLog: true,
+    cleanupEnabled: true,
+    snapshotEnabled: true,
+    retentionOptions: {
+      retentionPeriodDuration: retention,
+      blockSizeDuration: blockSize,
+      bufferFutureDuration: bufferFuture,
+      bufferPastDuration: bufferPast,
+    },
+    indexOptions: { enabled: true, blockSizeDuration: blockSize },
+    aggregationOptions: { aggregations: [aggregation] },
+  };
+  const made = await call('POST', `${server.url}${namespacesPath}`, { name, options });
+  if (made.status !== 200) throw new Error(`namespace ${name}: ${made.status} ${made.text}`);
+  await namespaceReady(server.url, name);
+}
+
+const namespacesPath = '/api/v1/services/tsdb/namespace';
+
 /**
- * Makes it ready, alone: the server's first namespace comes with its placement, and goes when this
- * one is there.
+ * Makes one of short blocks ready, alone: the server's first namespace comes with its placement, and goes when this one is
+ * there.
  */
 export async function createShortNamespace(
   server: NodeServer,
@@ -17,24 +54,12 @@ export async function createShortNamespace(
 ): Promise<void> {
   await createLocalDatabase(server, 'first');
   const buffer = `${Math.floor(blockSeconds / 4)}s`;
-  const options = {
-    bootstrapEnabled: true,
-    flushEnabled: true,
-    writesToCommitLog: true,
-    cleanupEnabled: true,
-    snapshotEnabled: true,
-    retentionOptions: {
-      retentionPeriodDuration: `${retentionSeconds}s`,
-      blockSizeDuration: `${blockSeconds}s`,
-      bufferFutureDuration: buffer,
-      bufferPastDuration: buffer,
-    },
-    indexOptions: { enabled: true, blockSizeDuration: `${blockSeconds}s` },
-    aggregationOptions: { aggregations: [{ aggregated: false }] },
-  };
-  const url = `${server.url}/api/v1/services/tsdb/namespace`;
-  const made = await call('POST', url, { name, options });
-  if (made.status !== 200) throw new Error(`namespace: ${made.status} ${made.text}`);
-  await namespaceReady(server.url, name);
-  await call('DELETE', `${url}/first`);
+  await createNamespace(server, name, {
+    retention: `${retentionSeconds}s`,
+    blockSize: `${blockSeconds}s`,
+    bufferFuture: buffer,
+    bufferPast: buffer,
+    aggregation: { aggregated: false },
+  });
+  await call('DELETE', `${server.url}${namespacesPath}/first`);
 }

@@ -7,17 +7,12 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { toolOptions } from '../command_line.ts';
-import {
-  call,
-  createLocalDatabase,
-  eventually,
-  namespaceReady,
-  NodeServer,
-} from '../integration/process.ts';
+import { call, createLocalDatabase, eventually, NodeServer } from '../integration/process.ts';
 import { madeSource } from './backfill_data.ts';
 import { freshFolder } from './folder.ts';
 import { ProcessUsage } from './process_usage.ts';
 import { send } from './send_frames.ts';
+import { createNamespace } from './short_namespace.ts';
 
 const values = toolOptions(
   `node test/load/windows_cost_run.ts [options]: CPU of two resolutions beside samples alone
@@ -85,40 +80,19 @@ async function createNamespaces(server: NodeServer, kind: Kind): Promise<void> {
   await createLocalDatabase(server, 'first');
   // Windows are made of rows of before it was there, for it is alone.
   await call('DELETE', `${server.url}/api/v1/services/tsdb/namespace/first`);
-  await create(server, namespace, '96h', [{ aggregated: false }]);
+  const own = {
+    blockSize: `${blockHours}h`,
+    bufferFuture: '10m',
+    bufferPast: `${bufferPastHours}h`,
+  };
+  const aggregation = { aggregated: false };
+  await createNamespace(server, namespace, { ...own, retention: '96h', aggregation });
   if (kind === 'samples alone') return;
   for (const { name, resolution, retention } of resolutions) {
     const attributes = { resolutionDuration: resolution, downsampleOptions: { all: true } };
-    await create(server, name, retention, [{ aggregated: true, attributes }]);
+    const ofWindows = { aggregated: true, attributes };
+    await createNamespace(server, name, { ...own, retention, aggregation: ofWindows });
   }
-}
-
-async function create(
-  server: NodeServer,
-  name: string,
-  retentionPeriodDuration: string,
-  aggregations: readonly object[],
-): Promise<void> {
-  const blockSizeDuration = `${blockHours}h`;
-  const options = {
-    bootstrapEnabled: true,
-    flushEnabled: true,
-    writesToCommitLog: true,
-    cleanupEnabled: true,
-    snapshotEnabled: true,
-    retentionOptions: {
-      retentionPeriodDuration,
-      blockSizeDuration,
-      bufferFutureDuration: '10m',
-      bufferPastDuration: `${bufferPastHours}h`,
-    },
-    indexOptions: { enabled: true, blockSizeDuration },
-    aggregationOptions: { aggregations },
-  };
-  const url = `${server.url}/api/v1/services/tsdb/namespace`;
-  const made = await call('POST', url, { name, options });
-  if (made.status !== 200) throw new Error(`namespace ${name}: ${made.status} ${made.text}`);
-  await namespaceReady(server.url, name);
 }
 
 async function counterOf(server: NodeServer, name: string): Promise<number> {
