@@ -3,7 +3,7 @@
  * again until they are: from peers where there are any, else as empty ones.
  */
 import type { NodeService } from '#cluster/node/service.ts';
-import type { Instance } from '#cluster/placement/placement.ts';
+import type { Instance, Placement } from '#cluster/placement/placement.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -14,7 +14,7 @@ import type { NamespaceRemoval } from '../storage/deletions/namespace_removal.ts
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import type { ParkedData } from '../storage/parking/parked_data.ts';
 import type { RetentionClock } from '../clock/retention_clock.ts';
-import { donorPlan } from './donors.ts';
+import { type DonorPlan, donorPlan } from './donors.ts';
 import type { CorruptShard } from './local.ts';
 import { bootstrapFromPeers, type PeersParts, type PeersReport, takeShard } from './peers.ts';
 import { heldBlocks, type TakenBlocksParts, takenAsOf } from './taken_blocks.ts';
@@ -377,11 +377,8 @@ export class ShardJobs implements AsyncDisposable {
     const { parts } = this.#options;
     const { placement } = parts.shards;
     if (placement === null) throw new TsdbError('UNAVAILABLE', 'there is no placement');
-    const { instanceId } = parts;
-    const sourceFailed = job.attempts >= sourceAttemptsMax;
-    const plan = donorPlan(placement, instanceId, job.assigned, sourceFailed);
+    const { plan, healthy } = await this.#donorsOf(job, placement, signal);
     if (plan.candidates.length === 0) return false;
-    const healthy = await this.#healthyDonors(plan.candidates, signal);
     const donors = [...healthy.values()];
     if (donors.length < plan.needed) {
       const away = plan.candidates.flatMap(({ id }) => (healthy.has(id) ? [] : [id]));
@@ -447,6 +444,25 @@ export class ShardJobs implements AsyncDisposable {
     const report = await takeShard(parts, namespace, shard, donors, { held, takenAs }, signal);
     this.#blocksTaken += held.size + report.blocks;
     return { ...report, held: held.size };
+  }
+
+  /**
+   * A shard that moves comes from its source. When that has failed too often it takes turns with the other replicas, and has
+   * none while it cannot be reached: one that comes back may have what the others cannot give.
+   */
+  async #donorsOf(
+    { assigned, attempts }: Job,
+    placement: Placement,
+    signal: AbortSignal,
+  ): Promise<{ readonly plan: DonorPlan; readonly healthy: Map<string, NodeService> }> {
+    const { instanceId } = this.#options.parts;
+    const more = attempts - sourceAttemptsMax;
+    const plan = donorPlan(placement, instanceId, assigned, more >= 0 && more % 2 === 0);
+    const healthy = await this.#healthyDonors(plan.candidates, signal);
+    const isOfSource = plan.candidates[0]?.id === assigned.sourceId;
+    if (more < 0 || !isOfSource || healthy.size > 0) return { plan, healthy };
+    const ofOthers = donorPlan(placement, instanceId, assigned, true);
+    return { plan: ofOthers, healthy: await this.#healthyDonors(ofOthers.candidates, signal) };
   }
 
   async #healthyDonors(

@@ -170,6 +170,43 @@ test('of a shard that moves comes what its damaged owner still has', async () =>
   assert.deepEqual(await readAll(database), await readAll(donor));
 });
 
+test('the owner that a shard moves from is asked again when it has been away, while another one is', async () => {
+  const env = { ...realEnv, clock: hasty, disk: new SimulatedDisk({ below: () => 0 }) };
+  const placement = placementOf(
+    { a: { 0: 'INITIALIZING' }, b: { 0: 'LEAVING' }, c: { 0: 'AVAILABLE' }, d: { 0: 'AVAILABLE' } },
+    { numShards: 1, replicaFactor: 3, sourceId: 'b' },
+  );
+  const { database } = await openDatabase('a', { env, registry, placement, instanceId: 'a' });
+  const { database: donor } = await openDatabase('b', {
+    env,
+    registry,
+    placement,
+    instanceId: 'b',
+  });
+  await writeRows(donor, rows);
+  await donor.flush(null, never);
+  let asked = 0;
+  const jobs = new ShardJobs({
+    parts: database,
+    nodeServiceOf: ({ id }) =>
+      overriding<Database>(donor, {
+        health: async (signal) => {
+          if (id === 'b') asked += 1;
+          // `c` is well, `d` never is, and `b` is when others have been asked in its place.
+          if (id === 'd' || (id === 'b' && asked < 8)) throw new TsdbError('UNAVAILABLE', 'test');
+          return donor.health(signal);
+        },
+      }),
+    sinceBoot: () => 1,
+    onReady: () => {},
+  });
+  opened.push(jobs);
+  jobs.reconcile();
+  const { readyShards } = database.namespaces.get('metrics')!;
+  await until(() => readyShards.has(0));
+  assert.deepEqual(await readAll(database), await readAll(donor));
+});
+
 test('shards that cannot be fetched keep no other one from it', async () => {
   const disk = new SimulatedDisk({ below: () => 0 });
   const shardsOf = (state: ShardState) =>

@@ -4,12 +4,14 @@
  * missed while it was away is in the newest ones.
  */
 import type { NodeService } from '#cluster/node/service.ts';
+import { retiredOwners } from '#cluster/placement/handover.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { ChildSignal } from '#lib/env/wait.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import type { RetentionClock } from '../clock/retention_clock.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
+import { isRead } from '../storage/namespace/shards.ts';
 import {
   BlockRepair,
   type BlockRepairParts,
@@ -202,7 +204,10 @@ export class Repairs implements AsyncDisposable {
     for (const { pair } of works) this.waiting += Math.max(starts - pair.compared.size, 0);
   }
 
-  /** Shards that this node has, each with every other owner that has it. */
+  /**
+   * Shards that this node has, each with every other owner that is read. One that is LEAVING may be for as long as rows are
+   * kept, and have some that only it and an owner that is away have.
+   */
   #worksOf(namespace: NamespaceState, isAsked: boolean): Work[] {
     const { shards, instanceId } = this.#options.parts;
     const { strategy } = this.#options.options;
@@ -213,11 +218,14 @@ export class Repairs implements AsyncDisposable {
     const pairs = new Map<string, Pair>();
     const isWanted = new Set(startsNanos);
     const works: Work[] = [];
-    for (const { id: shard, state } of shards.all()) {
-      if (state !== 'AVAILABLE' || !namespace.readyShards.isHere(shard)) continue;
+    const retired = retiredOwners(placement);
+    for (const owned of shards.all()) {
+      const shard = owned.id;
+      if (!isRead(owned) || !namespace.readyShards.isHere(shard)) continue;
       for (const peer of placement.instances) {
-        const has = peer.shards.some((each) => each.id === shard && each.state === 'AVAILABLE');
-        if (peer.id === instanceId || !has) continue;
+        const has = peer.shards.some(({ id, state }) => id === shard && state !== 'INITIALIZING');
+        const isRetired = retired.get(shard)?.has(peer.id) === true;
+        if (peer.id === instanceId || !has || isRetired) continue;
         const key = `${shard}/${peer.id}`;
         const pair = known.get(key) ?? { compared: new Map(), heldSince: new Map() };
         for (const blocks of [pair.compared, pair.heldSince]) {

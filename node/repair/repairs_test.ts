@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allTime, type Deletion } from '#cluster/metadata/deletions.ts';
-import { initPlacement } from '#cluster/placement/algorithm.ts';
+import { initPlacement, replaceInstances } from '#cluster/placement/algorithm.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
@@ -188,6 +188,25 @@ test('a replica of a former release is left in peace, and counted', async () => 
   assert.ok(asked.length <= 3, `asked ${asked.length} times`);
   const text = await cluster.nodes.get('a')!.metrics.text();
   assert.match(text, /tsdb_node_repair_failures_total\{reason="UNIMPLEMENTED"\} 1\n/);
+});
+
+test('an owner of which a shard moves away is compared as long as it is read', async () => {
+  await using cluster = await started(['a', 'b', 'c']);
+  await cluster.stop('b');
+  // Nobody ever starts who is to have it.
+  await cluster.changePlacement((placement) =>
+    replaceInstances(placement, ['c'], [cluster.instance('d')], { force: false }),
+  );
+  for (const [host, id] of ['a', 'c'].entries()) {
+    await writeRows(databaseOf(cluster, id), rowsOf([host]));
+    await databaseOf(cluster, id).flush(null, never);
+  }
+  for (const id of ['a', 'c']) {
+    await until(
+      `all rows on ${id}`,
+      async () => (await seriesOf(cluster, id)).split('\n').length === 2,
+    );
+  }
 });
 
 test('a replica that fails keeps nobody from comparing with the others', async () => {

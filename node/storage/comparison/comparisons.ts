@@ -25,7 +25,7 @@ import type { Admission } from '../admission/admission.ts';
 import type { Deletions } from '../deletions/deletions.ts';
 import { Pace } from '../flush/pace.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
-import type { ShardTable } from '../namespace/shards.ts';
+import { isRead, type ShardTable } from '../namespace/shards.ts';
 import { BlockWalk } from '../read/block_walk.ts';
 import { PageBuilder, streamPageBytesTarget } from '../read/page_builder.ts';
 import { comparisonShare, type BlockDigests } from './block_digests.ts';
@@ -204,10 +204,12 @@ export class Comparisons {
       return compareState.deletionsDiffer;
     }
     if (namespace.retentionNanos !== retentionNanos) return compareState.retentionDiffers;
+    const owned = shards.get(shard);
     const isWhole =
       shards.counts &&
       !namespace.isDropped &&
-      shards.get(shard)?.state === 'AVAILABLE' &&
+      owned !== undefined &&
+      isRead(owned) &&
       namespace.readyShards.hasBlocks(shard, new Set([start]));
     if (!isWhole) return compareState.notWhole;
     return start < namespace.expiredBeforeNanos ? compareState.expired : compareState.compared;

@@ -24,6 +24,11 @@ export interface OwnedShard {
   readonly isRetired: boolean;
 }
 
+/** Whether readers count this owner of it: one that is LEAVING they do until another one has it. */
+export function isRead({ state, isRetired }: OwnedShard): boolean {
+  return state !== 'INITIALIZING' && !isRetired;
+}
+
 export interface ShardChange {
   /** Shards that this node did not own before. */
   readonly added: readonly OwnedShard[];

@@ -22,7 +22,7 @@ import type { NamespaceState } from '../namespace/namespace.ts';
 import type { BlockFile } from '../filesets/block_file.ts';
 import type { QueryLimitCounter } from '../admission/query_limits.ts';
 import type { ReadReservation } from '#lib/read_memory/read_memory.ts';
-import type { ShardTable } from '../namespace/shards.ts';
+import { isRead, type ShardTable } from '../namespace/shards.ts';
 import type { DatedFile } from '../tombstones/tombstones.ts';
 
 /** Bytes of tags, IDs and chunks of one answer, so that a read cannot take the process down. */
@@ -578,7 +578,7 @@ export class WholeShards {
   #isWhole(shard: number): boolean {
     if (!this.#shards.counts) return false;
     const owned = this.#shards.get(shard);
-    if (owned === undefined || owned.state === 'INITIALIZING' || owned.isRetired) return false;
+    if (owned === undefined || !isRead(owned)) return false;
     if (this.#shards.readerIsStale(shard, this.#placementVersion)) return false;
     const { readyShards } = this.#namespace;
     if (this.#starts === null) return readyShards.has(shard);

@@ -284,14 +284,20 @@ class Run {
     });
   }
 
-  /** All samples that there are: where this cannot be read, nobody can make anything of it. */
+  /** All rows that there are: where these cannot be read, nobody can make anything of them. */
   async #readAll(): Promise<void> {
     const cluster = this.#cluster;
     const { fromMillis } = cluster.keptMillis(namespace);
     const toMillis = Math.floor(cluster.world.wallMillis);
-    const read = { fromMillis, toMillis, series: null, namespace };
-    const rows = await cluster.read(this.#coordinator(), read);
-    this.#reads.note(cluster.world.wallMillis, rows !== null);
+    const coordinator = this.#coordinator();
+    const reads = rowNamespaces.map((name) =>
+      cluster.read(coordinator, { fromMillis, toMillis, series: null, namespace: name }),
+    );
+    const rows = await Promise.all(reads);
+    this.#reads.note(
+      cluster.world.wallMillis,
+      rows.every((some) => some !== null),
+    );
   }
 
   async #deleteRows(administration: Administration): Promise<void> {

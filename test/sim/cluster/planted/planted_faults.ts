@@ -140,8 +140,7 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'initializing-owners-are-read',
     file: 'node/storage/read/read.ts',
-    right:
-      "if (owned === undefined || owned.state === 'INITIALIZING' || owned.isRetired) return false;",
+    right: 'if (owned === undefined || !isRead(owned)) return false;',
     wrong: 'if (owned === undefined) return false;\n    if (this.#starts !== null) return true;',
   },
   {
