@@ -214,6 +214,9 @@ export class Deletions {
     // A number alone says nothing: a store that was restored may have given it again.
     if (sequence <= this.appliedSequence && isKnown && unswept?.deletion.version !== version)
       return;
+    // One that failed is ended before another one of its namespace begins: only one is known not to be swept.
+    if (unswept !== null && unswept.deletion.version !== version)
+      await this.apply(unswept.deletion);
     this.applying = deletion;
     if (!tombstones.has(version) || unswept?.deletion.version === version) {
       const { promise, resolve } = Promise.withResolvers<void>();

@@ -445,6 +445,23 @@ test('a deletion whose record failed is applied when it is tried again, and flus
   assert.equal((await valuesOf(again, 'b')).length, 10);
 });
 
+test('a deletion whose record failed is not passed over when another one comes before it is tried again', async () => {
+  const disk = new SimulatedDisk({ below: () => 0 });
+  const { database } = await openDatabase('data', { env: { ...realEnv, disk }, registry: cold });
+  await writeRows(database, [...rowsOf('a', 10), ...rowsOf('b', 10), ...rowsOf('c', 10)]);
+  await later();
+  // The key-value store had lost it: it comes again, behind the one that follows it.
+  const [late, failed] = [deletionOf(ofHost('b')), deletionOf(ofHost('a'))];
+  disk.troubles.syncFailures = 1000;
+  await assert.rejects(database.deletions.apply(failed), { code: 'UNAVAILABLE' });
+  disk.troubles.syncFailures = 0;
+  await realEnv.clock.sleep(150, never);
+  for (const deletion of [late, failed]) await database.deletions.apply(deletion);
+  assert.deepEqual(await valuesOf(database, 'a'), []);
+  assert.deepEqual(await valuesOf(database, 'b'), []);
+  assert.equal((await valuesOf(database, 'c')).length, 10);
+});
+
 test('a flush that begins during the sweep of a deletion writes nothing of what it deletes', async () => {
   const flushes: Promise<unknown>[] = [];
   const clock: Env['clock'] = {
