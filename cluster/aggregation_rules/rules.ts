@@ -77,6 +77,17 @@ export interface RollupTarget {
   readonly resendEnabled: boolean;
 }
 
+/** What these come to in a window depends on what was before it. */
+export const changeTransforms: readonly TransformType[] = ['Increase', 'PerSecond'];
+
+/** Whether one of its transforms is of one of these types. */
+export function hasTransform(
+  { operations }: RollupTarget,
+  types: readonly TransformType[],
+): boolean {
+  return operations.some((each) => each.type === 'transform' && types.includes(each.transform));
+}
+
 export interface RollupRule extends Rule {
   /** As M3's API has it: its coordinators keep the original all the same, and so do ours. */
   readonly keepOriginal: boolean;

@@ -7,7 +7,11 @@ import type { IndexQuery } from '#lib/index_query.ts';
 import { rollupTag } from '../aggregation_rules/match.ts';
 import { lookBackNanos } from '../aggregation_rules/rollups/map.ts';
 import { type ReducedRow, RollupReduce } from '../aggregation_rules/rollups/reduce.ts';
-import type { StoragePolicy } from '../aggregation_rules/rules.ts';
+import {
+  changeTransforms,
+  type StoragePolicy,
+  type TransformType,
+} from '../aggregation_rules/rules.ts';
 import type { RuleSetsOverTime } from '../aggregation_rules/sets/over_time.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -171,10 +175,11 @@ export class PolicyRollups {
     if (missedFromNanos !== null) endNanos = oldest;
     if (stored === null) await this.#storage.noteFinalEnd(endNanos, signal);
     const reduce = new RollupReduce(resolutionNanos);
-    const reach = floorTo(endNanos - lookBackNanos(resolutionNanos), resolutionNanos);
-    const from = greater(reach, oldest);
-    const windows = { fromNanos: from, toNanos: endNanos, isFinal: true };
-    await this.#reduced(windows, reduce, moment, signal, () => {});
+    if (this.#has(changeTransforms, moment.sets)) {
+      const reach = floorTo(endNanos - lookBackNanos(resolutionNanos), resolutionNanos);
+      const windows = { fromNanos: greater(reach, oldest), toNanos: endNanos, isFinal: true };
+      await this.#reduced(windows, reduce, moment, signal, () => {});
+    }
     reduce.beginSums(await this.#sumsAt(endNanos, moment, signal));
     if (missedFromNanos !== null) {
       const fields = { from: String(missedFromNanos), to: String(oldest) };
@@ -186,13 +191,17 @@ export class PolicyRollups {
     this.#early = { endNanos, reduce: reduce.copy() };
   }
 
+  #has(types: readonly TransformType[], { all }: RuleSetsOverTime): boolean {
+    return all.some((set) => set.hasTransform(this.policy, types));
+  }
+
   /** What counters had come to. They begin again where that cannot be read and waiting for it would cost windows. */
   async #sumsAt(
     endNanos: bigint,
     { nowNanos, keptFromNanos, sets }: RollupMoment,
     signal: AbortSignal,
   ): Promise<(tags: Tags) => number> {
-    if (!sets.all.some((of) => of.hasSums(this.policy))) return () => 0;
+    if (!this.#has(['Add'], sets)) return () => 0;
     const sums = new Map<string, number>();
     const { resolutionNanos } = this.policy;
     const back = 3n * resolutionNanos > sumsBackNanos ? 3n * resolutionNanos : sumsBackNanos;

@@ -3,7 +3,13 @@ import { digest128 } from '#lib/hashing/digest128.ts';
 import type { Tags } from '#lib/tags.ts';
 import { RuleMatcher } from '../match.ts';
 import { cutoversOf, rulesAt, type RuleSet } from './set.ts';
-import { isSamePolicy, type Rules, type StoragePolicy } from '../rules.ts';
+import {
+  hasTransform,
+  isSamePolicy,
+  type Rules,
+  type StoragePolicy,
+  type TransformType,
+} from '../rules.ts';
 import { mappingRuleToJson } from './json.ts';
 
 /** Until a change holds at least, so that every process has heard of it before. */
@@ -86,14 +92,14 @@ export class RulesOverTime {
     );
   }
 
-  /** Whether one of them makes a counter of a policy's windows, or has made one. */
-  hasSums(policy: StoragePolicy): boolean {
+  /** Whether one of them has such a transform on its way to a policy's windows, or has had one. */
+  hasTransform(policy: StoragePolicy, types: readonly TransformType[]): boolean {
     return this.#set.rollupRules.some(({ versions }) =>
       versions.some(({ rule }) =>
         (rule?.targets ?? []).some(
-          ({ operations, storagePolicies }) =>
-            operations.some((each) => each.type === 'transform' && each.transform === 'Add') &&
-            storagePolicies.some((each) => isSamePolicy(each, policy)),
+          (target) =>
+            hasTransform(target, types) &&
+            target.storagePolicies.some((each) => isSamePolicy(each, policy)),
         ),
       ),
     );

@@ -11,7 +11,12 @@ import {
 } from '../../aggregation_rules/rollups/map.ts';
 import type { Output } from '../../aggregation_rules/rollups/outputs.ts';
 import { SeriesRoutes } from '../../aggregation_rules/rollups/series_routes.ts';
-import { isSamePolicy, type StoragePolicy } from '../../aggregation_rules/rules.ts';
+import {
+  changeTransforms,
+  hasTransform,
+  isSamePolicy,
+  type StoragePolicy,
+} from '../../aggregation_rules/rules.ts';
 import type { RuleSetsOverTime } from '../../aggregation_rules/sets/over_time.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import type { FloatsOfSeries, RowsRange } from './rows.ts';
@@ -78,13 +83,14 @@ export class StoredParts implements RollupParts {
     const fromNanos = firstEndNanos - resolutionNanos;
     const toNanos = fromNanos + BigInt(windowCount) * resolutionNanos;
     const map = new RollupMap(sets, this.#policy, windows, this.#routes);
-    const query = this.#query(sets, fromNanos, toNanos);
-    if (query === null) return () => [];
+    const targets = this.#targets(sets, fromNanos, toNanos);
+    if (targets.size === 0) return () => [];
+    const query = queryOf(targets);
+    // Of more than is needed some may not be there to be read, and no window would be made.
+    const looksBack = [...targets.values()].some(({ looksBack }) => looksBack);
+    const backNanos = looksBack ? lookBackNanos(resolutionNanos) : 0n;
     // A window has its end, and not its begin.
-    const range = {
-      startNanos: fromNanos - lookBackNanos(resolutionNanos) + 1n,
-      endNanos: toNanos + 1n,
-    };
+    const range = { startNanos: fromNanos - backNanos + 1n, endNanos: toNanos + 1n };
     const visit = (tags: Uint8Array, rows: () => FloatsOfSeries): void => {
       const routes = map.routesOf(tags);
       if (routes === null) return;
@@ -95,25 +101,43 @@ export class StoredParts implements RollupParts {
     return (window) => map.partsOf(window);
   }
 
-  /** Series that rules of a time may roll up, and others; null when there are no such rules. */
-  #query(sets: RuleSetsOverTime, fromNanos: bigint, toNanos: bigint): IndexQuery | null {
+  /** Filters of the rules of a time that roll series up for this policy. */
+  #targets(
+    sets: RuleSetsOverTime,
+    fromNanos: bigint,
+    toNanos: bigint,
+  ): ReadonlyMap<string, FilterOfTargets> {
     const { resolutionNanos } = this.#policy;
-    const filters = new Map<string, IndexQuery>();
+    const filters = new Map<string, FilterOfTargets>();
     for (const rules of sets.all) {
       for (const stretch of rules.between(fromNanos, toNanos - resolutionNanos + 1n)) {
         for (const { targets, filter, filterText } of stretch.rules.rollupRules) {
-          const isOf = targets.some(({ storagePolicies }) =>
+          const ours = targets.filter(({ storagePolicies }) =>
             storagePolicies.some((policy) => isSamePolicy(policy, this.#policy)),
           );
-          if (isOf) filters.set(filterText, queryOfFilter(filter));
+          if (ours.length === 0) continue;
+          const looksBack =
+            filters.get(filterText)?.looksBack === true ||
+            ours.some((target) => hasTransform(target, changeTransforms));
+          filters.set(filterText, { query: queryOfFilter(filter), looksBack });
         }
       }
     }
-    if (filters.size === 0) return null;
-    const queries = [...filters.values()];
-    if (filters.size > filtersMax || queries.some(({ kind }) => kind === 'all')) {
-      return { kind: 'all' };
-    }
-    return queries.length === 1 ? queries[0]! : { kind: 'disjunction', queries };
+    return filters;
   }
+}
+
+interface FilterOfTargets {
+  readonly query: IndexQuery;
+  /** By how much something has changed is told by what was before. */
+  readonly looksBack: boolean;
+}
+
+/** Series that they may take, and others. */
+function queryOf(filters: ReadonlyMap<string, FilterOfTargets>): IndexQuery {
+  const queries = [...filters.values()].map(({ query }) => query);
+  if (queries.length > filtersMax || queries.some(({ kind }) => kind === 'all')) {
+    return { kind: 'all' };
+  }
+  return queries.length === 1 ? queries[0]! : { kind: 'disjunction', queries };
 }

@@ -79,11 +79,12 @@ export class RollupRows {
     signal: AbortSignal,
     shards: ReadonlySet<number> | null = null,
   ): Promise<void> {
+    const kept = this.#keptOf(range);
     let divided = this.#partCount;
     for (let part = 0; part < divided; part++) {
       let bundle: SeriesBundle;
       try {
-        bundle = await this.#read(query, range, { part, divided, shards }, signal);
+        bundle = await this.#read(query, kept, { part, divided, shards }, signal);
       } catch (error) {
         const isTooMuch = error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED';
         if (!isTooMuch || divided >= 2 ** 16) throw error;
@@ -92,8 +93,19 @@ export class RollupRows {
         part = 2 * part - 1;
         continue;
       }
-      await this.#visit(bundle, range, visit, signal);
+      await this.#visit(bundle, kept, visit, signal);
     }
+  }
+
+  /**
+   * Without the time of which some namespace has let its rows go: those that others have of it say nothing, and may not be
+   * there to be read.
+   */
+  #keptOf(range: RowsRange): RowsRange {
+    const startNanos = this.keptFromNanos;
+    const isCut =
+      startNanos !== null && startNanos > range.startNanos && startNanos < range.endNanos;
+    return isCut ? { ...range, startNanos } : range;
   }
 
   async #read(
