@@ -442,6 +442,55 @@ function replaceByEngine(engine: RE2JS, text: string, template: string): string 
   });
 }
 
+/** A pattern that is looked for anywhere in a text, for languages whose regexps are not anchored. */
+export class SearchRegexp {
+  readonly #engine: RE2JS;
+
+  /** @throws {TsdbError} BAD_REQUEST with reason and position, or when it takes long to compile */
+  constructor(pattern: string) {
+    if (engineUnits(pattern, compileUnitsMax + 1) > compileUnitsMax) {
+      throw badRequest(`cannot compile regexp: takes too long: ${quoted(pattern)}`);
+    }
+    this.#engine = compileEngine(pattern);
+  }
+
+  /** What a test of a text of so many characters takes at most, in units of work. */
+  unitsMax(length: number): number {
+    return length * this.#engine.programSize() * newStepUnits;
+  }
+
+  /** True when some part of the text matches. */
+  test(text: string): boolean {
+    return this.#engine.matcher(text).find();
+  }
+
+  /**
+   * The text with each match replaced.
+   * @param expand what is put in; `group` gives a group by number or name, '' when it took no part, and
+   *   null when there is none
+   */
+  replaceAll(
+    text: string,
+    expand: (group: (reference: number | string) => string | null) => string,
+  ): string {
+    const matcher = this.#engine.matcher(text);
+    const names = this.#engine.namedGroups();
+    const group = (reference: number | string): string | null => {
+      const isName = typeof reference === 'string';
+      if (isName && !Object.hasOwn(names, reference)) return null;
+      const index = isName ? names[reference]! : reference;
+      return index > matcher.groupCount() ? null : (matcher.group(index) ?? '');
+    };
+    let replaced = '';
+    let end = 0;
+    while (matcher.find()) {
+      replaced += text.slice(end, matcher.start()) + expand(group);
+      end = matcher.end();
+    }
+    return replaced + text.slice(end);
+  }
+}
+
 /** Longest text that a template becomes: no label has a longer one. */
 const expandedLengthMax = 65_535;
 /** Of a character of a template that is put in, in units of work. */

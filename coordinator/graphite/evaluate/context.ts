@@ -1,0 +1,61 @@
+/** What an evaluation is given: its window, its limits, and the one way to data. */
+import type { Work } from '#lib/turns/turns.ts';
+import type { Window } from '../calls/window.ts';
+import type { TagExpression } from '../parse/tag_expression.ts';
+import type { TemplateValues } from '../parse/template.ts';
+import type { ConsolidationName } from '../series/consolidation_name.ts';
+import type { Columns } from '../series/series.ts';
+import type { TimeContext } from '../time/attime.ts';
+
+export interface FetchRequest extends Window {
+  /** A path with globs; the text of the call when it is `seriesByTag`. */
+  readonly pathExpression: string;
+  /** Of `seriesByTag`; else null. */
+  readonly tagExpressions: readonly TagExpression[] | null;
+}
+
+/** A series as storage has it: a row for each step behind `fromSeconds` up to `untilSeconds`. */
+export interface FetchedSeries extends Columns {
+  readonly name: string;
+  readonly tags: ReadonlyMap<string, string>;
+  readonly startSeconds: number;
+  readonly stepSeconds: number;
+  readonly consolidation: ConsolidationName;
+}
+
+/**
+ * Reads all requests at once.
+ * @returns a list for each, in their order; series in the order of their names
+ */
+export type Fetch = (
+  requests: readonly FetchRequest[],
+  signal: AbortSignal,
+) => Promise<readonly (readonly FetchedSeries[])[]>;
+
+/** Unix seconds of events with one of these tags, of all when null. */
+export type FindEvents = (
+  tags: readonly string[] | null,
+  window: Window,
+  signal: AbortSignal,
+) => Promise<readonly number[]>;
+
+export interface EvaluationLimits {
+  /** Series that are read for all targets together. */
+  readonly seriesMax: number;
+  /** Rows that are read for all targets together, and rows of any result on the way. */
+  readonly rowsMax: number;
+}
+
+export interface EvaluationContext extends Window {
+  readonly time: TimeContext;
+  readonly limits: EvaluationLimits;
+  /** Its signal ends the evaluation. */
+  readonly work: Work;
+  /** At least 0 and below 1, for `randomWalk`. */
+  readonly random: () => number;
+  readonly fetch: Fetch;
+  /** Null where there are none. */
+  readonly findEvents: FindEvents | null;
+  /** Of the request's `template[name]`. */
+  readonly variables: TemplateValues;
+}

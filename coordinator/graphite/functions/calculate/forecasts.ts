@@ -1,0 +1,257 @@
+/** What is expected of series by what came before. */
+import type { Arguments } from '../../calls/arguments.ts';
+import type { Call } from '../../calls/call.ts';
+import { optional, type Parameter, seriesList } from '../../calls/parameters.ts';
+import { functionRow, type FunctionRow } from '../../calls/row.ts';
+import type { Window } from '../../calls/window.ts';
+import { holtWinters } from '../../series/holt_winters.ts';
+import { wholeNumber } from '../../words/number_text.ts';
+import { type Columns, newColumns, renamed, type Series, tagged } from '../../series/series.ts';
+import { parseTime, type TimeContext } from '../../time/attime.ts';
+
+function bootstrapWindow(args: Arguments, window: Window): Window {
+  return { ...window, fromSeconds: window.fromSeconds - args.interval('bootstrapInterval') };
+}
+
+interface Forecasted {
+  readonly series: Series;
+  readonly predictions: Columns;
+  readonly deviations: Columns;
+  /** Of the rows that are asked for. */
+  readonly startSeconds: number;
+}
+
+/** Forecasts of all series, without the rows that they were learned from. */
+async function forecasts(call: Call): Promise<Forecasted[]> {
+  const args = call.arguments;
+  const bootstrap = args.interval('bootstrapInterval');
+  const list = await call.list('seriesList', bootstrapWindow(args, call.window));
+  const results: Forecasted[] = [];
+  for (const series of list) {
+    const seasonRows = Math.floor(args.interval('seasonality') / series.stepSeconds);
+    const { predictions, deviations } = holtWinters(series, Math.max(2, seasonRows));
+    const first = Math.floor(bootstrap / series.stepSeconds);
+    results.push({
+      series,
+      predictions: behind(predictions, first),
+      deviations: behind(deviations, first),
+      startSeconds: series.startSeconds + bootstrap,
+    });
+    if (call.work.spend(40 * series.values.length)) await call.work.pause();
+  }
+  return results;
+}
+
+function behind({ values, present }: Columns, first: number): Columns {
+  return { values: values.slice(first), present: present.slice(first) };
+}
+
+async function holtWintersForecast(call: Call): Promise<readonly Series[]> {
+  return (await forecasts(call)).map(({ series, predictions, startSeconds }) =>
+    renamed(series, `holtWintersForecast(${series.name})`, {
+      ...predictions,
+      startSeconds,
+      consolidation: 'average',
+      tags: forecastTags(series),
+    }),
+  );
+}
+
+function forecastTags(series: Series): ReadonlyMap<string, string> {
+  return tagged(series, ['holtWintersForecast', '1'], ['holtWintersDeviation', '1']);
+}
+
+/** The lower and the upper band of each series. */
+async function bandsOf(call: Call): Promise<(readonly [Series, Series])[]> {
+  const delta = call.arguments.number('delta');
+  return (await forecasts(call)).map(({ series, predictions, deviations, startSeconds }) => {
+    const lower = newColumns(predictions.values.length);
+    const upper = newColumns(predictions.values.length);
+    for (let i = 0; i < lower.values.length; i++) {
+      if (predictions.present[i] === 0) continue;
+      const distance = delta * deviations.values[i]!;
+      lower.values[i] = predictions.values[i]! - distance;
+      upper.values[i] = predictions.values[i]! + distance;
+      lower.present[i] = upper.present[i] = 1;
+    }
+    const rest = { startSeconds, consolidation: 'average' as const };
+    const tags = new Map([
+      ...forecastTags(series),
+      ['holtWintersConfidenceUpper', '1'],
+      ['holtWintersConfidenceLower', '1'],
+    ]);
+    const band = (end: string, columns: Columns): Series => ({
+      ...series,
+      ...columns,
+      ...rest,
+      name: `holtWintersConfidence${end}(${series.name})`,
+      tags,
+    });
+    return [band('Lower', lower), band('Upper', upper)];
+  });
+}
+
+async function holtWintersConfidenceBands(call: Call): Promise<readonly Series[]> {
+  return (await bandsOf(call)).flat();
+}
+
+async function holtWintersConfidenceArea(call: Call): Promise<readonly Series[]> {
+  return (await bandsOf(call)).flatMap((bands) =>
+    bands.map((band, index) => {
+      const name = `holtWintersConfidenceArea(${bands[1].pathExpression})`;
+      return renamed(band, name, {
+        tags: tagged(band, ['holtWintersConfidenceArea', '1']),
+        options: index === 0 ? { stacked: true, invisible: true } : { stacked: true },
+      });
+    }),
+  );
+}
+
+/** How far values are outside of the bands, 0 within. */
+async function holtWintersAberration(call: Call): Promise<readonly Series[]> {
+  const list = await call.list();
+  const bands = new Map<string, readonly [Series, Series]>();
+  for (const pair of await bandsOf(call)) {
+    bands.set(pair[0].name.slice('holtWintersConfidenceLower('.length, -1), pair);
+  }
+  return await call.map(list, (series) => {
+    const values = new Float64Array(series.values.length);
+    const pair = bands.get(series.name);
+    for (let i = 0; pair !== undefined && i < values.length; i++) {
+      const [lower, upper] = pair;
+      if (series.present[i] === 0) continue;
+      const value = series.values[i]!;
+      if (upper.present[i] === 1 && value > upper.values[i]!) values[i] = value - upper.values[i]!;
+      else if (lower.present[i] === 1 && value < lower.values[i]!) {
+        values[i] = value - lower.values[i]!;
+      }
+    }
+    return renamed(series, `holtWintersAberration(${series.name})`, {
+      values,
+      present: new Uint8Array(values.length).fill(1),
+      consolidation: 'average',
+      tags: tagged(series, ['holtWintersAberration', '1']),
+    });
+  });
+}
+
+/** The window of which the line is found; else the call's own. */
+function sourceWindow(args: Arguments, window: Window, time: TimeContext): Window {
+  const start = args.optionalText('startSourceAt');
+  const end = args.optionalText('endSourceAt');
+  return {
+    fromSeconds: start === null ? window.fromSeconds : parseTime(start, time),
+    untilSeconds: end === null ? window.untilSeconds : parseTime(end, time),
+  };
+}
+
+async function linearRegression(call: Call): Promise<readonly Series[]> {
+  const window = sourceWindow(call.arguments, call.window, call.host.time);
+  const sources = await call.list('seriesList', window);
+  const list = await call.list();
+  const results: Series[] = [];
+  const times = `${wholeNumber(window.fromSeconds)}, ${wholeNumber(window.untilSeconds)}`;
+  for (const [index, series] of list.entries()) {
+    const source = sources[index];
+    const line = source === undefined ? null : lineThrough(source);
+    if (line === null) continue;
+    const values = Float64Array.from(
+      series.values,
+      (_value, i) => line.offset + (series.startSeconds + i * series.stepSeconds) * line.slope,
+    );
+    results.push(
+      renamed(series, `linearRegression(${series.name}, ${times})`, {
+        values,
+        present: new Uint8Array(values.length).fill(1),
+        consolidation: 'average',
+        tags: tagged(series, ['linearRegressions', times]),
+      }),
+    );
+    if (call.work.spend(20 * values.length)) await call.work.pause();
+  }
+  return results;
+}
+
+interface Line {
+  /** Of a second. */
+  readonly slope: number;
+  /** At Unix second 0. */
+  readonly offset: number;
+}
+
+/** By least squares; null when the values do not tell one. */
+function lineThrough({ values, present, startSeconds, stepSeconds }: Series): Line | null {
+  let count = 0;
+  let sum = 0;
+  let rows = 0;
+  let rowSquares = 0;
+  let products = 0;
+  for (let i = 0; i < values.length; i++) {
+    if (present[i] === 0) continue;
+    count += 1;
+    sum += values[i]!;
+    rows += i;
+    rowSquares += i * i;
+    products += i * values[i]!;
+  }
+  const denominator = count * rowSquares - rows * rows;
+  if (denominator === 0) return null;
+  const slope = (count * products - rows * sum) / denominator / stepSeconds;
+  const offset = (rowSquares * sum - products * rows) / denominator - slope * startSeconds;
+  return { slope, offset };
+}
+
+const bootstrapInterval: Parameter = optional('bootstrapInterval', 'interval', '7d');
+const seasonality: Parameter = optional('seasonality', 'interval', '1d');
+const bandParameters: readonly Parameter[] = [
+  seriesList,
+  optional('delta', 'integer', 3),
+  bootstrapInterval,
+  seasonality,
+];
+const early = {
+  windows: (args: Arguments, window: Window) => [bootstrapWindow(args, window)],
+};
+
+export const forecastRows: readonly FunctionRow[] = [
+  functionRow(
+    'Calculate',
+    'holtWintersAberration',
+    'How far values are outside of what was expected',
+    bandParameters,
+    holtWintersAberration,
+    { windows: (args, window) => [window, bootstrapWindow(args, window)] },
+  ),
+  functionRow(
+    'Calculate',
+    'holtWintersConfidenceArea',
+    'The area in which values are expected',
+    bandParameters,
+    holtWintersConfidenceArea,
+    early,
+  ),
+  functionRow(
+    'Calculate',
+    'holtWintersConfidenceBands',
+    'The lower and the upper end of what is expected',
+    bandParameters,
+    holtWintersConfidenceBands,
+    early,
+  ),
+  functionRow(
+    'Calculate',
+    'holtWintersForecast',
+    'What is expected by level, slope and season',
+    [seriesList, bootstrapInterval, seasonality],
+    holtWintersForecast,
+    early,
+  ),
+  functionRow(
+    'Calculate',
+    'linearRegression',
+    'The line that is nearest to the values of a time',
+    [seriesList, optional('startSourceAt', 'date'), optional('endSourceAt', 'date')],
+    linearRegression,
+    { windows: (args, window, time) => [sourceWindow(args, window, time), window] },
+  ),
+];

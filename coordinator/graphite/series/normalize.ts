@@ -1,0 +1,47 @@
+/** Series of several steps on one grid. */
+import type { Work } from '#lib/turns/turns.ts';
+import { consolidate } from './consolidation.ts';
+import type { Series } from './series.ts';
+
+export interface Normalized {
+  /** As they were given, on the grid's step. */
+  readonly series: readonly Series[];
+  readonly startSeconds: number;
+  readonly endSeconds: number;
+  readonly stepSeconds: number;
+  /** Rows of the longest one. */
+  readonly length: number;
+}
+
+/**
+ * Brings series to the least common multiple of their steps, each by its consolidation function. Rows
+ * are matched by their place from each series' start: starts that differ by less than a step count as one.
+ * @param list not empty
+ */
+export async function normalize(list: readonly Series[], work: Work): Promise<Normalized> {
+  const stepSeconds = list.map((series) => series.stepSeconds).reduce(leastCommonMultiple);
+  const startSeconds = list.reduce((start, each) => Math.min(start, each.startSeconds), Infinity);
+  const last = list.reduce((end, each) => Math.max(end, each.endSeconds), -Infinity);
+  const series: Series[] = [];
+  let length = 0;
+  for (const each of list) {
+    const count = stepSeconds / each.stepSeconds;
+    if (count === 1) series.push(each);
+    else {
+      const columns = consolidate(each, count, each.consolidation, each.xFilesFactor);
+      series.push({ ...each, ...columns, stepSeconds });
+      if (work.spend(each.values.length)) await work.pause();
+    }
+    length = Math.max(length, series.at(-1)!.values.length);
+  }
+  const endSeconds = last - ((last - startSeconds) % stepSeconds);
+  return { series, startSeconds, endSeconds, stepSeconds, length };
+}
+
+function leastCommonMultiple(a: number, b: number): number {
+  return (a / greatestCommonDivisor(a, b)) * b;
+}
+
+function greatestCommonDivisor(a: number, b: number): number {
+  return b === 0 ? a : greatestCommonDivisor(b, a % b);
+}

@@ -1,0 +1,121 @@
+/** A reducer over the last rows of each row. */
+import type { Work } from '#lib/turns/turns.ts';
+import { reduceRows } from './reduce.ts';
+import type { Reducer } from '../math/reducers.ts';
+import { reducerNamed } from '../math/reducers.ts';
+import { type Columns, isEnough, newColumns, setRow } from './series.ts';
+
+/** Reducers that can be put together from those of two parts of the window. */
+type Join = (a: number, b: number) => number;
+
+const joins: ReadonlyMap<string, Join> = new Map([
+  ['sum', (a, b) => a + b],
+  ['total', (a, b) => a + b],
+  ['average', (a, b) => a + b],
+  ['avg', (a, b) => a + b],
+  ['max', (a, b) => (b > a ? b : a)],
+  ['min', (a, b) => (b < a ? b : a)],
+]);
+
+/**
+ * For each row from `first` on the reducer over that row and those before it, `windowRows` in all; those
+ * before row 0 have no values.
+ * @param xFilesFactor least share of the window that needs a value
+ */
+export async function reduceSliding(
+  columns: Columns,
+  name: string,
+  windowRows: number,
+  first: number,
+  xFilesFactor: number,
+  work: Work,
+): Promise<Columns> {
+  const length = Math.max(0, columns.values.length - first);
+  const counts = slidingCounts(columns.present, windowRows);
+  const isRowEnough = (row: number) => isEnough(counts[row]!, windowRows, xFilesFactor);
+  const join = joins.get(name);
+  const result = newColumns(length);
+  if (join === undefined) {
+    await slideEach(columns, reducerNamed(name)!, windowRows, first, isRowEnough, result, work);
+    return result;
+  }
+  const joined = joinSliding(columns, join, windowRows);
+  const isAverage = name === 'average' || name === 'avg';
+  for (let i = 0; i < length; i++) {
+    const row = first + i;
+    if (!isRowEnough(row)) continue;
+    result.values[i] = isAverage ? joined[row]! / counts[row]! : joined[row]!;
+    result.present[i] = 1;
+  }
+  if (work.spend(12 * columns.values.length)) await work.pause();
+  return result;
+}
+
+/** Rows with a value in the window that ends with each row. */
+function slidingCounts(present: Uint8Array, windowRows: number): Uint32Array {
+  const counts = new Uint32Array(present.length);
+  let count = 0;
+  for (let i = 0; i < present.length; i++) {
+    count += present[i]!;
+    if (i >= windowRows) count -= present[i - windowRows]!;
+    counts[i] = count;
+  }
+  return counts;
+}
+
+/**
+ * Each window is the end of one stretch of `windowRows` and the beginning of the next: with both known for
+ * every row there is one join a row, and no value is ever taken out of a sum again, which would lose digits.
+ * A row whose window has no value gets anything.
+ */
+function joinSliding({ values, present }: Columns, join: Join, windowRows: number): Float64Array {
+  const { length } = values;
+  /** Of the rows from each one to the end of its stretch; `hasEnd` is 1 where there is a value. */
+  const ends = new Float64Array(length);
+  const hasEnd = new Uint8Array(length);
+  for (let i = length - 1; i >= 0; i--) {
+    const isLast = i === length - 1 || (i + 1) % windowRows === 0;
+    const isAfter = !isLast && hasEnd[i + 1] === 1;
+    if (present[i] === 1) ends[i] = isAfter ? join(values[i]!, ends[i + 1]!) : values[i]!;
+    else if (isAfter) ends[i] = ends[i + 1]!;
+    hasEnd[i] = present[i] === 1 || isAfter ? 1 : 0;
+  }
+  const joined = new Float64Array(length);
+  let begin = 0;
+  let hasBegin = false;
+  for (let i = 0; i < length; i++) {
+    if (i % windowRows === 0) hasBegin = false;
+    if (present[i] === 1) {
+      begin = hasBegin ? join(begin, values[i]!) : values[i]!;
+      hasBegin = true;
+    }
+    const oldest = i - windowRows + 1;
+    // A window that is a whole stretch is its own beginning.
+    const isOne = oldest < 0 || oldest % windowRows === 0;
+    const hasOlder = !isOne && hasEnd[oldest] === 1;
+    if (hasOlder) joined[i] = hasBegin ? join(ends[oldest]!, begin) : ends[oldest]!;
+    else joined[i] = begin;
+  }
+  return joined;
+}
+
+async function slideEach(
+  columns: Columns,
+  reducer: Reducer,
+  windowRows: number,
+  first: number,
+  isRowEnough: (row: number) => boolean,
+  result: Columns,
+  work: Work,
+): Promise<void> {
+  const scratch = new Float64Array(Math.min(windowRows, columns.values.length));
+  /** Of the values alone: rows without one are none of the window's. */
+  const present: Reducer = (values, count) => reducer(values, count, count);
+  for (let i = 0; i < result.values.length; i++) {
+    const row = first + i;
+    if (!isRowEnough(row)) continue;
+    const start = Math.max(0, row - windowRows + 1);
+    setRow(result, i, reduceRows(columns, start, row + 1, present, scratch));
+    if (work.spend(10 * (row + 1 - start))) await work.pause();
+  }
+}
