@@ -444,6 +444,7 @@ function replaceByEngine(engine: RE2JS, text: string, template: string): string 
 
 /** A pattern that is looked for anywhere in a text, for languages whose regexps are not anchored. */
 export class SearchRegexp {
+  readonly #pattern: string;
   readonly #engine: RE2JS;
 
   /** @throws {TsdbError} BAD_REQUEST with reason and position, or when it takes long to compile */
@@ -451,12 +452,20 @@ export class SearchRegexp {
     if (engineUnits(pattern, compileUnitsMax + 1) > compileUnitsMax) {
       throw badRequest(`cannot compile regexp: takes too long: ${quoted(pattern)}`);
     }
+    this.#pattern = pattern;
     this.#engine = compileEngine(pattern);
   }
 
-  /** What a test of a text of so many characters takes at most, in units of work. */
+  /**
+   * What a test of a text of so many characters takes at most, in units of work.
+   * @throws {TsdbError} BAD_REQUEST when that would hold up others
+   */
   unitsMax(length: number): number {
-    return length * this.#engine.programSize() * newStepUnits;
+    const units = length * this.#engine.programSize() * newStepUnits;
+    if (units <= testUnitsMax) return units;
+    throw badRequest(
+      `cannot match regexp: takes too long for a text of ${length} characters: ${quoted(this.#pattern)}`,
+    );
   }
 
   /** True when some part of the text matches. */
@@ -468,6 +477,7 @@ export class SearchRegexp {
    * The text with each match replaced.
    * @param expand what is put in; `group` gives a group by number or name, '' when it took no part, and
    *   null when there is none
+   * @throws {TsdbError} BAD_REQUEST when the text becomes too long
    */
   replaceAll(
     text: string,
@@ -486,6 +496,7 @@ export class SearchRegexp {
     while (matcher.find()) {
       replaced += text.slice(end, matcher.start()) + expand(group);
       end = matcher.end();
+      checkExpanded(replaced.length);
     }
     return replaced + text.slice(end);
   }
@@ -498,22 +509,21 @@ const templateCharacterUnits = 20;
 
 const templateReference = /\$(?:\$|\{([\p{L}\p{Nd}_]+)\}|([\p{L}\p{Nd}_]+))/gu;
 
+function checkExpanded(length: number): void {
+  if (length <= expandedLengthMax) return;
+  throw badRequest(`cannot replace: the text becomes longer than ${expandedLengthMax} characters`);
+}
+
 /** Puts groups into a template of Go's form; a `$` that begins no reference stays as it is. */
 function expandTemplate(template: string, groupOf: (reference: string) => string): string {
-  const check = (length: number): void => {
-    if (length <= expandedLengthMax) return;
-    throw badRequest(
-      `cannot replace: the text becomes longer than ${expandedLengthMax} characters`,
-    );
-  };
   let putIn = 0;
   const expanded = template.replace(templateReference, (whole, braced?: string, bare?: string) => {
     const text = whole === '$$' ? '$' : groupOf((braced ?? bare)!);
     putIn += text.length;
-    check(putIn);
+    checkExpanded(putIn);
     return text;
   });
-  check(expanded.length);
+  checkExpanded(expanded.length);
   return expanded;
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TsdbError } from '../errors.ts';
-import { compileAnchored, RegexpCompiler, regexpLengthMax } from './regexp.ts';
+import { compileAnchored, RegexpCompiler, regexpLengthMax, SearchRegexp } from './regexp.ts';
 import { fuzz, fuzzLists } from './regexp_fuzz.ts';
 
 function badPattern(pattern: string): string {
@@ -194,4 +194,34 @@ test('compileAnchored() agrees with V8 on patterns that both read the same', () 
     fuzz(seed, 40);
     fuzzLists(seed, 1);
   }
+});
+
+test('SearchRegexp finds and replaces parts of a text, and refuses what takes long', () => {
+  const regexp = new SearchRegexp('(?P<first>\\w)(\\d+)?');
+  assert.ok(regexp.test('- a12'));
+  assert.ok(!regexp.test('--'));
+  const replaced = regexp.replaceAll('a12-b', (group) => {
+    assert.equal(group(3), null);
+    assert.equal(group('second'), null);
+    return `<${group('first')}${group(2)}>`;
+  });
+  assert.equal(replaced, '<a12>-<b>');
+  assert.equal(
+    new SearchRegexp('^a').replaceAll('aaa', () => 'b'),
+    'baa',
+  );
+  assert.equal(
+    new SearchRegexp('').replaceAll('ab', () => '.'),
+    '.a.b.',
+  );
+  const isRefused = (read: () => unknown, message: RegExp) =>
+    assert.throws(read, (error) => error instanceof TsdbError && message.test(error.message));
+  isRefused(() => new SearchRegexp('('), /error parsing regexp/);
+  isRefused(
+    () => new SearchRegexp('(a{1000}){1000}'),
+    /cannot compile|error parsing|takes too long/,
+  );
+  isRefused(() => regexp.unitsMax(1_000_000), /takes too long for a text of 1000000 characters/);
+  const long = new SearchRegexp('a');
+  isRefused(() => long.replaceAll('a'.repeat(1000), () => 'b'.repeat(1000)), /becomes longer than/);
 });

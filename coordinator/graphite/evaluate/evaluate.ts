@@ -44,7 +44,7 @@ class Evaluator implements Host {
 
   constructor(context: EvaluationContext) {
     this.#context = context;
-    this.#planner = new Planner(context.time);
+    this.#planner = new Planner(context.time, context.work);
     this.#fetches = new Fetches(context);
   }
 
@@ -64,7 +64,7 @@ class Evaluator implements Host {
     const nodes = await this.#parse(targets);
     const { fromSeconds, untilSeconds } = this.#context;
     const window = { fromSeconds, untilSeconds };
-    await this.#fetches.ensure(this.#planner.requests(nodes, window));
+    await this.#fetches.ensure(await this.#planner.requests(nodes, window));
     const lists: (readonly Series[])[] = [];
     for (const node of nodes) {
       this.state.xFilesFactor = null;
@@ -75,7 +75,7 @@ class Evaluator implements Host {
 
   async evaluate(source: SeriesSource, window: Window): Promise<Result> {
     if (source.kind === 'series') return source.list;
-    await this.#fetches.ensure(this.#planner.requests([source.node], window));
+    await this.#fetches.ensure(await this.#planner.requests([source.node], window));
     return await this.#evaluate(source.node, window);
   }
 
@@ -90,7 +90,7 @@ class Evaluator implements Host {
       );
     }
     const nodes = await this.#parse(texts);
-    await this.#fetches.ensure(this.#planner.requests(nodes, window));
+    await this.#fetches.ensure(await this.#planner.requests(nodes, window));
     const lists: (readonly Series[])[] = [];
     for (const node of nodes) {
       lists.push(plainList(await this.#evaluate(node, window), 'target'));

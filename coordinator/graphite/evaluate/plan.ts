@@ -3,6 +3,7 @@
  * read is known before anything is evaluated, and is asked for at once.
  */
 import { badRequest, shownText } from '#lib/errors.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import type { Arguments } from '../calls/arguments.ts';
 import { bindArguments } from '../calls/bind.ts';
 import type { FunctionRow } from '../calls/row.ts';
@@ -13,8 +14,10 @@ import type { CallNode, Node } from '../parse/tree.ts';
 import type { TimeContext } from '../time/attime.ts';
 import type { FetchRequest } from './context.ts';
 
-/** Paths with windows that one request reads. */
-const requestsMax = 10_000;
+/** Expressions with windows that are looked at for one request. */
+const visitsMax = 100_000;
+/** What it takes to look at one, in units of work. */
+const visitUnits = 200;
 /** Unix seconds, of either sign, that calendars have. */
 const secondsMax = 8.64e12;
 
@@ -25,13 +28,16 @@ export interface BoundCall {
 
 export class Planner {
   readonly #time: TimeContext;
+  readonly #work: Work;
+  #visits = 0;
   readonly #bound = new WeakMap<CallNode, BoundCall>();
   /** Nodes with the windows for which `requests` has looked at them. */
   readonly #seen = new WeakMap<Node, Set<string>>();
   readonly #tagExpressions = new WeakMap<CallNode, readonly TagExpression[]>();
 
-  constructor(time: TimeContext) {
+  constructor(time: TimeContext, work: Work) {
     this.#time = time;
+    this.#work = work;
   }
 
   /** @throws {TsdbError} BAD_REQUEST when there is no such function, or it does not take these arguments */
@@ -66,42 +72,61 @@ export class Planner {
    * All that is known to be read and was not told before, each path and window once.
    * @throws {TsdbError} BAD_REQUEST as `bind`, and when it is too much
    */
-  requests(nodes: readonly Node[], window: Window): readonly FetchRequest[] {
+  async requests(nodes: readonly Node[], window: Window): Promise<readonly FetchRequest[]> {
     const found = new Map<string, FetchRequest>();
-    const visit = (node: Node, at: Window): void => {
-      checkWindow(at);
-      const seen = this.#seen.get(node) ?? new Set();
-      this.#seen.set(node, seen);
-      const key = windowKey(at);
-      if (seen.has(key)) return;
-      seen.add(key);
-      const request = this.requestOf(node, at);
+    // The next one is the last.
+    const waiting = nodes.map((node) => ({ node, window })).reverse();
+    for (let visit = waiting.pop(); visit !== undefined; visit = waiting.pop()) {
+      this.#count();
+      if (this.#work.spend(visitUnits)) await this.#work.pause();
+      if (!this.#isNew(visit)) continue;
+      const request = this.requestOf(visit.node, visit.window);
       if (request !== null) found.set(requestKey(request), request);
-      else if (node.kind === 'call') this.#visitArguments(node, at, visit);
-      if (seen.size > requestsMax || found.size > requestsMax) {
-        throw badRequest(
-          `cannot evaluate target: reads more than ${requestsMax} paths and windows`,
-        );
+      else if (visit.node.kind === 'call') {
+        for (const next of this.#argumentsOf(visit.node, visit.window).reverse()) {
+          waiting.push(next);
+        }
       }
-    };
-    for (const node of nodes) visit(node, window);
+    }
     return [...found.values()];
   }
 
-  #visitArguments(
-    node: CallNode,
-    window: Window,
-    visit: (node: Node, window: Window) => void,
-  ): void {
+  #count(): void {
+    this.#visits += 1;
+    if (this.#visits <= visitsMax) return;
+    throw badRequest(
+      `cannot evaluate target: looks at more than ${visitsMax} expressions and windows`,
+    );
+  }
+
+  #isNew({ node, window }: Visit): boolean {
+    checkWindow(window);
+    const seen = this.#seen.get(node) ?? new Set();
+    this.#seen.set(node, seen);
+    const key = windowKey(window);
+    if (seen.has(key)) return false;
+    seen.add(key);
+    return true;
+  }
+
+  #argumentsOf(node: CallNode, window: Window): Visit[] {
     const { row, arguments: args } = this.bind(node);
     const windows = row.windows?.(args, window, this.#time) ?? [window];
+    const visits: Visit[] = [];
     for (const { name } of row.parameters) {
       for (const source of args.sources(name)) {
         if (source.kind !== 'expression') continue;
-        for (const each of windows) visit(source.node, each);
+        for (const each of windows) visits.push({ node: source.node, window: each });
       }
     }
+    return visits;
   }
+}
+
+/** An expression that is looked at for a window. */
+interface Visit {
+  readonly node: Node;
+  readonly window: Window;
 }
 
 /** @throws {TsdbError} BAD_REQUEST when no calendar goes so far */

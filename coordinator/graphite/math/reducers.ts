@@ -1,7 +1,7 @@
 /** Functions from many values to one, by the names that Graphite has for them. */
 
 /**
- * @param values those that are there, in order; the first `count` count
+ * @param values those that are there, in order; the first `count` count. They are the reducer's to move.
  * @param total how many there are with those that are not there
  * @returns null when there is none
  */
@@ -36,7 +36,7 @@ const range: Reducer = (values, count, total) =>
 
 const median: Reducer = (values, count) => {
   if (count === 0) return null;
-  const sorted = values.slice(0, count).sort();
+  const sorted = values.subarray(0, count).sort();
   const middle = count >> 1;
   return count % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 };

@@ -1,11 +1,15 @@
 /** `template(...)`: variables in the paths of a target. */
+import { fillIn } from '../words/fill_in.ts';
 import type { Node } from './tree.ts';
 
 export type TemplateValues = ReadonlyMap<string, string | number>;
 
 const numeric = /^-?\d+(?:\.\d*)?$/;
 
-/** The tree with `$name` in its paths replaced; a path that is nothing else becomes a literal. */
+/**
+ * The tree with `$name` in its paths replaced; a path that is nothing else becomes a literal.
+ * @throws {TsdbError} BAD_REQUEST when a path becomes too long
+ */
 export function fillTemplate(node: Node, values: TemplateValues): Node {
   switch (node.kind) {
     case 'path':
@@ -34,7 +38,7 @@ function fillPath(path: string, values: TemplateValues): Node {
       if (!numeric.test(text)) return { kind: 'string', value: text };
       return { kind: 'number', value: Number(text), isInteger: !text.includes('.') };
     }
-    filled = filled.replaceAll(`$${name}`, () => `${value}`);
+    filled = fillIn(filled, `$${name}`, `${value}`);
   }
   return { kind: 'path', path: filled };
 }

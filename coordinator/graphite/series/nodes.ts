@@ -1,4 +1,5 @@
 /** Parts of a series' name: its nodes between dots, or the values of its tags. */
+import type { Work } from '#lib/turns/turns.ts';
 import type { Series } from './series.ts';
 
 /** A node by its place, from the end when negative, or a tag by its name. */
@@ -40,17 +41,22 @@ function nodeOrTag(series: Series, path: string, node: NodeOrTag): string {
   return series.tags.get(`${node}`) ?? '';
 }
 
+/** Of a series' name and tags, in units of work. */
+const nameUnits = 300;
+
 /** Groups in the order of their first series. */
-export function groupByKey(
+export async function groupByKey(
   list: readonly Series[],
   keyOfSeries: (series: Series) => string,
-): Map<string, Series[]> {
+  work: Work,
+): Promise<Map<string, Series[]>> {
   const groups = new Map<string, Series[]>();
   for (const series of list) {
     const key = keyOfSeries(series);
     const group = groups.get(key);
     if (group === undefined) groups.set(key, [series]);
     else group.push(series);
+    if (work.spend(nameUnits)) await work.pause();
   }
   return groups;
 }

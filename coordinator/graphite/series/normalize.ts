@@ -1,7 +1,11 @@
 /** Series of several steps on one grid. */
+import { badRequest } from '#lib/errors.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import { consolidate } from './consolidation.ts';
 import type { Series } from './series.ts';
+
+/** About 30 000 years. */
+const stepSecondsMax = 1e12;
 
 export interface Normalized {
   /** As they were given, on the grid's step. */
@@ -17,9 +21,15 @@ export interface Normalized {
  * Brings series to the least common multiple of their steps, each by its consolidation function. Rows
  * are matched by their place from each series' start: starts that differ by less than a step count as one.
  * @param list not empty
+ * @throws {TsdbError} BAD_REQUEST when the steps have no common multiple that is a time
  */
 export async function normalize(list: readonly Series[], work: Work): Promise<Normalized> {
   const stepSeconds = list.map((series) => series.stepSeconds).reduce(leastCommonMultiple);
+  if (stepSeconds > stepSecondsMax) {
+    throw badRequest(
+      `cannot evaluate target: the steps of ${list.length} series have no common multiple below ${stepSecondsMax} s`,
+    );
+  }
   const startSeconds = list.reduce((start, each) => Math.min(start, each.startSeconds), Infinity);
   const last = list.reduce((end, each) => Math.max(end, each.endSeconds), -Infinity);
   const series: Series[] = [];

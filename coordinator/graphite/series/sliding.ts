@@ -35,6 +35,10 @@ export async function reduceSliding(
   const isRowEnough = (row: number) => isEnough(counts[row]!, windowRows, xFilesFactor);
   const join = joins.get(name);
   const result = newColumns(length);
+  if (name === 'median') {
+    await slideMedian(columns, windowRows, first, isRowEnough, result, work);
+    return result;
+  }
   if (join === undefined) {
     await slideEach(columns, reducerNamed(name)!, windowRows, first, isRowEnough, result, work);
     return result;
@@ -118,4 +122,52 @@ async function slideEach(
     setRow(result, i, reduceRows(columns, start, row + 1, present, scratch));
     if (work.spend(10 * (row + 1 - start))) await work.pause();
   }
+}
+
+/** The values of the window are kept in order: one is taken out and one put in for each row. */
+async function slideMedian(
+  { values, present }: Columns,
+  windowRows: number,
+  first: number,
+  isRowEnough: (row: number) => boolean,
+  result: Columns,
+  work: Work,
+): Promise<void> {
+  const sorted = new Float64Array(Math.min(windowRows, values.length) + 1);
+  let count = 0;
+  for (let row = 0; row < values.length; row++) {
+    const left = row - windowRows;
+    if (left >= 0 && present[left] === 1) {
+      const place = placeOf(sorted, count, values[left]!);
+      sorted.copyWithin(place, place + 1, count);
+      count -= 1;
+    }
+    if (present[row] === 1) {
+      const place = placeOf(sorted, count, values[row]!);
+      sorted.copyWithin(place + 1, place, count);
+      sorted[place] = values[row]!;
+      count += 1;
+    }
+    if (row >= first && isRowEnough(row)) {
+      const middle = count >> 1;
+      const value = sorted[middle]!;
+      result.values[row - first] = count % 2 === 1 ? value : (sorted[middle - 1]! + value) / 2;
+      result.present[row - first] = 1;
+    }
+    if (work.spend(30 + count / 4)) await work.pause();
+  }
+}
+
+/** Of the first one that is not below a value; NaN is above all. */
+function placeOf(sorted: Float64Array, count: number, value: number): number {
+  let low = 0;
+  let high = count;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const other = sorted[middle]!;
+    const isBelow = Number.isNaN(value) ? !Number.isNaN(other) : other < value;
+    if (isBelow) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

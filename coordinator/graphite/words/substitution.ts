@@ -19,8 +19,8 @@ export async function replaceInNames(
   const regexp = new SearchRegexp(pattern);
   const replaced: string[] = [];
   for (const name of names) {
+    if (work.spend(regexp.unitsMax(name.length))) await work.pause();
     replaced.push(regexp.replaceAll(name, (group) => expand(replacement, group)));
-    if (work.spend(regexp.unitsMax(name.length) / 10)) await work.pause();
   }
   return replaced;
 }

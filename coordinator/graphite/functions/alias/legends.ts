@@ -38,6 +38,9 @@ async function legendValue(call: Call): Promise<readonly Series[]> {
   });
 }
 
+/** Longer names stick out of their column. */
+const nameWidthMax = 1_000;
+
 /** What is put into a legend: three values, each column as wide as its widest whole number. */
 async function cactiStyle(call: Call): Promise<readonly Series[]> {
   const system = systemOf(call.arguments.optionalText('system'));
@@ -56,7 +59,8 @@ async function cactiStyle(call: Call): Promise<readonly Series[]> {
     reduceAll(series, max),
     reduceAll(series, min),
   ]);
-  const nameWidth = Math.max(0, ...list.map(({ name }) => name.length));
+  const longest = list.reduce((most, { name }) => Math.max(most, name.length), 0);
+  const nameWidth = Math.min(longest, nameWidthMax);
   const widths = [0, 1, 2].map((column) =>
     columns.reduce((most, values) => {
       // Zero and none take the place of a small number.

@@ -47,7 +47,7 @@ async function aggregateLine(call: Call): Promise<readonly Series[]> {
     const rows = keepsStep ? series.values.length : 3;
     const columns = value === null ? newColumns(rows) : constantColumns(rows, value);
     if (keepsStep) return renamed(series, name, columns);
-    const step = Math.trunc((untilSeconds - fromSeconds) / 2);
+    const step = Math.max(1, Math.trunc((untilSeconds - fromSeconds) / 2));
     const line = newSeries(name, fromSeconds, untilSeconds, step, columns, call.xFilesFactor);
     return { ...line, tags: new Map([['name', value === null ? 'None' : floatText(value)]]) };
   });

@@ -29,16 +29,17 @@ export async function aggregateSeries(
   const { startSeconds, endSeconds, stepSeconds } = grid;
   const target = `${name}Series(${joinedPathExpressions(list)})`;
   const series = newSeries(target, startSeconds, endSeconds, stepSeconds, columns, factor);
-  const tags = commonTags(list);
+  const tags = await commonTags(call, list);
   if (!tags.has('name')) tags.set('name', target);
   return { ...series, tags: tags.set('aggregatedBy', name) };
 }
 
 /** Tags that all of them have with one value. */
-function commonTags(list: readonly Series[]): Map<string, string> {
+async function commonTags(call: Call, list: readonly Series[]): Promise<Map<string, string>> {
   const common = new Map(list[0]!.tags);
   for (const { tags } of list) {
     for (const [tag, value] of common) if (tags.get(tag) !== value) common.delete(tag);
+    if (call.work.spend(100)) await call.work.pause();
   }
   return common;
 }

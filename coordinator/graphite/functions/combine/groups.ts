@@ -6,6 +6,7 @@ import { oneOrMore, optional, required, seriesList, zeroOrMore } from '../../cal
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
 import { groupByKey, keyOf, type NodeOrTag } from '../../series/nodes.ts';
 import { type Series, SeriesGroups, tagsOfName } from '../../series/series.ts';
+import { fillIn } from '../../words/fill_in.ts';
 import { aggregateSeries } from './aggregate.ts';
 
 /** The series of a group, by a function that combines or by a reducer. */
@@ -42,18 +43,9 @@ async function groupByNodes(
   const list = await call.list();
   return await combineGroups(
     call,
-    await groupedBy(call, list, (each) => keyOf(each, nodes)),
+    await groupByKey(list, (each) => keyOf(each, nodes), call.work),
     callback,
   );
-}
-
-async function groupedBy(
-  call: Call,
-  list: readonly Series[],
-  keyOfSeries: (series: Series) => string,
-): Promise<Map<string, Series[]>> {
-  if (call.work.spend(300 * list.length)) await call.work.pause();
-  return groupByKey(list, keyOfSeries);
 }
 
 async function groupByTags(call: Call): Promise<readonly Series[]> {
@@ -68,7 +60,7 @@ async function groupByTags(call: Call): Promise<readonly Series[]> {
     const pairs = others.map((tag) => `${tag}=${series.tags.get(tag) ?? ''}`);
     return [name, ...pairs.sort(compareTexts)].join(';');
   };
-  const results = await combineGroups(call, await groupedBy(call, list, key), callback);
+  const results = await combineGroups(call, await groupByKey(list, key, call.work), callback);
   return results.map((series) => ({
     ...series,
     pathExpression: series.name,
@@ -89,7 +81,7 @@ async function withWildcards(
       .join('.');
   return await combineGroups(
     call,
-    await groupedBy(call, list, (each) => left(each.name)),
+    await groupByKey(list, (each) => left(each.name), call.work),
     reducerName,
   );
 }
@@ -108,7 +100,7 @@ async function mapSeries(call: Call): Promise<SeriesGroups> {
   const nodes = call.arguments.nodes('mapNodes');
   const list = await call.list();
   return new SeriesGroups([
-    ...(await groupedBy(call, list, (each) => keyOf(each, nodes))).values(),
+    ...(await groupByKey(list, (each) => keyOf(each, nodes), call.work)).values(),
   ]);
 }
 
@@ -155,13 +147,13 @@ async function applyByNode(call: Call): Promise<readonly Series[]> {
     prefixes.add(nodes.slice(0, node + 1).join('.'));
   }
   const sorted = [...prefixes].sort(compareTexts);
-  const texts = sorted.map((prefix) => template.replaceAll('%', () => prefix));
+  const texts = sorted.map((prefix) => fillIn(template, '%', prefix));
   const lists = await call.host.evaluateTexts(texts, call.window);
   const last = list.at(-1);
   return lists.flatMap((series, index) =>
     series.map((each) => ({
       ...each,
-      name: newName?.replaceAll('%', () => sorted[index]!) ?? each.name,
+      name: newName === null ? each.name : fillIn(newName, '%', sorted[index]!),
       pathExpression: sorted[index]!,
       startSeconds: last!.startSeconds,
       endSeconds: last!.endSeconds,

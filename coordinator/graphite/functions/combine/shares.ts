@@ -1,6 +1,7 @@
 /** Series beside a total or a weight. */
 import { badRequest } from '#lib/errors.ts';
 import { compareTexts } from '#lib/text_order.ts';
+import { sortPaced } from '#lib/turns/paced.ts';
 import type { Call } from '../../calls/call.ts';
 import { optional, required, seriesList, seriesLists, zeroOrMore } from '../../calls/parameters.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
@@ -81,8 +82,8 @@ async function asPercent(call: Call): Promise<readonly Series[]> {
   if (totals !== null && totals.length > 1) {
     checkTotals(list, totals);
     const byName = (a: Series, b: Series) => compareTexts(a.name, b.name);
-    const sortedTotals = totals.toSorted(byName);
-    for (const [index, series] of list.toSorted(byName).entries()) {
+    const sortedTotals = await sortPaced(totals, byName, call.work);
+    for (const [index, series] of (await sortPaced(list, byName, call.work)).entries()) {
       results.push(await percentSeries(call, series, sortedTotals[index]!));
     }
     return results;
@@ -127,8 +128,9 @@ async function percentByNodes(
   totals: readonly Series[] | null,
   nodes: readonly NodeOrTag[],
 ): Promise<readonly Series[]> {
-  const groups = groupByKey(list, (series) => keyOf(series, nodes));
-  const totalGroups = groupByKey(totals ?? list, (series) => keyOf(series, nodes));
+  const key = (series: Series) => keyOf(series, nodes);
+  const groups = await groupByKey(list, key, call.work);
+  const totalGroups = await groupByKey(totals ?? list, key, call.work);
   const results: Series[] = [];
   for (const key of new Set([...groups.keys(), ...totalGroups.keys()])) {
     const parts = totalGroups.get(key);

@@ -12,8 +12,8 @@ async function matching(call: Call, isKept: boolean): Promise<readonly Series[]>
   const regexp = new SearchRegexp(call.arguments.text('pattern'));
   const kept: Series[] = [];
   for (const series of await call.list()) {
+    if (call.work.spend(regexp.unitsMax(series.name.length))) await call.work.pause();
     if (regexp.test(series.name) === isKept) kept.push(series);
-    if (call.work.spend(regexp.unitsMax(series.name.length) / 10)) await call.work.pause();
   }
   return kept;
 }

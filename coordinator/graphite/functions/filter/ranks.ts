@@ -1,5 +1,6 @@
 /** Series in an order, and the first of them. */
 import { compareTexts } from '#lib/text_order.ts';
+import { sortPaced } from '#lib/turns/paced.ts';
 import type { Call } from '../../calls/call.ts';
 import { optional, required, seriesList } from '../../calls/parameters.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
@@ -17,9 +18,8 @@ async function sortedBy(
   const keys = (await call.keys(list, keyOf)).map((key) => key ?? -Infinity);
   const order = list.map((_series, index) => index);
   const sign = isDescending ? -1 : 1;
-  order.sort((a, b) => sign * compareNumbers(keys[a]!, keys[b]!));
-  if (call.work.spend(100 * list.length)) await call.work.pause();
-  return order.map((index) => list[index]!);
+  const compare = (a: number, b: number) => sign * compareNumbers(keys[a]!, keys[b]!);
+  return (await sortPaced(order, compare, call.work)).map((index) => list[index]!);
 }
 
 function compareNumbers(a: number, b: number): number {
@@ -78,15 +78,16 @@ async function sortByMinima(call: Call): Promise<readonly Series[]> {
 async function sortByName(call: Call): Promise<readonly Series[]> {
   const isNatural = call.arguments.flag('natural');
   const sign = call.arguments.flag('reverse') ? -1 : 1;
-  const keyed = (await call.list()).map((series) => ({
-    series,
-    key: isNatural
-      ? series.name.replace(/\d+/g, (digits) => digits.replace(/^0+(?=\d)/, '').padStart(10, '0'))
-      : series.name,
-  }));
-  if (call.work.spend(500 * keyed.length)) await call.work.pause();
-  keyed.sort((a, b) => sign * compareTexts(a.key, b.key));
-  return keyed.map(({ series }) => series);
+  const list = await call.list();
+  const keys = await call.keys(list, ({ name }) => (isNatural ? naturalKey(name) : name));
+  const order = list.map((_series, index) => index);
+  const compare = (a: number, b: number) => sign * compareTexts(keys[a]!, keys[b]!);
+  return (await sortPaced(order, compare, call.work)).map((index) => list[index]!);
+}
+
+/** Numbers in it with ten digits, so that they are sorted by size. */
+function naturalKey(name: string): string {
+  return name.replace(/\d+/g, (digits) => digits.replace(/^0+(?=\d)/, '').padStart(10, '0'));
 }
 
 async function mostDeviant(call: Call): Promise<readonly Series[]> {

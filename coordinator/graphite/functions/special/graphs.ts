@@ -11,7 +11,7 @@ async function drawn(
   options: GraphOptions,
   changes: (series: Series) => Partial<Series> = () => ({}),
 ): Promise<readonly Series[]> {
-  return (await call.list()).map((series) => ({
+  return await call.map(await call.list(), (series) => ({
     ...series,
     ...changes(series),
     options: { ...series.options, ...options },

@@ -52,7 +52,7 @@ async function randomWalk(call: Call): Promise<readonly Series[]> {
 /** Three rows: the ends of the window and its middle. */
 function line(call: Call, value: number): Series {
   const { fromSeconds, untilSeconds } = call.window;
-  const step = Math.trunc((untilSeconds - fromSeconds) / 2);
+  const step = Math.max(1, Math.trunc((untilSeconds - fromSeconds) / 2));
   const columns = newColumns(3);
   columns.values.fill(value);
   columns.present.fill(1);

@@ -11,7 +11,7 @@ async function consolidateBy(
   call: Call,
   consolidation: ConsolidationName,
 ): Promise<readonly Series[]> {
-  return (await call.list()).map((series) =>
+  return await call.map(await call.list(), (series) =>
     renamed(series, `consolidateBy(${series.name},"${consolidation}")`, {
       consolidation,
       tags: tagged(series, ['consolidateBy', consolidation]),
@@ -24,7 +24,7 @@ async function setXFilesFactor(call: Call): Promise<readonly Series[]> {
   const xFilesFactor = call.arguments.number('xFilesFactor');
   const list = await call.list();
   call.host.state.xFilesFactor = xFilesFactor;
-  return list.map((series) => ({
+  return await call.map(list, (series) => ({
     ...series,
     xFilesFactor,
     tags: tagged(series, ['xFilesFactor', floatText(xFilesFactor)]),

@@ -87,7 +87,8 @@ async function transformNull(call: Call): Promise<readonly Series[]> {
 
 /** 1 for the rows in which one of them has a value. */
 function presentInAny(list: readonly Series[]): Uint8Array {
-  const any = new Uint8Array(Math.max(...list.map((series) => series.values.length)));
+  const length = list.reduce((most, { values }) => Math.max(most, values.length), 0);
+  const any = new Uint8Array(length);
   for (const { present } of list) {
     for (let i = 0; i < present.length; i++) any[i] = any[i]! | present[i]!;
   }

@@ -70,18 +70,19 @@ async function timeStack(call: Call): Promise<readonly Series[]> {
   const [first] = await call.list();
   if (first === undefined) return [];
   const { startSeconds, endSeconds } = first;
-  const results: Series[] = [];
+  const lists: (readonly Series[])[] = [];
   for (const [shift, window] of stackOf(call.arguments, call.window)) {
-    const list = await call.map(await call.list('seriesList', window), (series) =>
+    const list = await call.list('seriesList', window);
+    const named = await call.map(list, (series) =>
       renamed(series, `timeShift(${series.name}, ${unit}, ${shift})`, {
         startSeconds,
         endSeconds,
         tags: tagged(series, ['timeShiftUnit', unit], ['timeShift', wholeNumber(shift)]),
       }),
     );
-    results.push(...list);
+    lists.push(named);
   }
-  return results;
+  return lists.flat();
 }
 
 /** Rows are counted from the beginning of the window, as if series began there. */
