@@ -1,31 +1,51 @@
 /** The percentile that Graphite takes: by rank among one more than there are. */
+import { selectRank } from '#engine/window_functions/quickselect.ts';
 import type { Columns } from './series.ts';
 
 /**
- * @param sorted ascending, the first `count` count
+ * Of the first `count` values, whose order is lost; NaN is above all numbers.
  * @param percent above 0
  * @param isInterpolated between two ranks; else the upper one is taken
  * @returns null when there are no values
  */
-export function percentileOfSorted(
-  sorted: Float64Array,
+export function percentileOf(
+  values: Float64Array,
   count: number,
   percent: number,
   isInterpolated: boolean,
 ): number | null {
   if (count === 0) return null;
+  const numbers = numbersFirst(values, count);
+  const valueOfRank = (rank: number) =>
+    rank > numbers ? NaN : selectRank(values, numbers, rank - 1);
   const exact = (percent / 100) * (count + 1);
   const below = Math.trunc(exact);
   const fraction = exact - below;
   const rank = isInterpolated ? below : below + Math.ceil(fraction);
-  if (rank <= 0) return sorted[0]!;
-  const value = sorted[Math.min(rank, count) - 1]!;
+  if (rank <= 0) return valueOfRank(1);
+  const value = valueOfRank(Math.min(rank, count));
   if (!isInterpolated || rank >= count) return value;
-  return value + fraction * (sorted[rank]! - value);
+  return value + fraction * (valueOfRank(rank + 1) - value);
+}
+
+/** Moves NaN behind the numbers. @returns how many numbers there are */
+function numbersFirst(values: Float64Array, count: number): number {
+  let numbers = 0;
+  for (let i = 0; i < count; i++) {
+    const value = values[i]!;
+    if (Number.isNaN(value)) continue;
+    values[i] = values[numbers]!;
+    values[numbers++] = value;
+  }
+  return numbers;
 }
 
 /** Of all values of a series, the upper one of two ranks. */
-export function percentileOf({ values, present }: Columns, percent: number): number | null {
-  const sorted = values.filter((_value, index) => present[index] === 1).sort();
-  return percentileOfSorted(sorted, sorted.length, percent, false);
+export function percentileOfRows({ values, present }: Columns, percent: number): number | null {
+  const scratch = new Float64Array(values.length);
+  let count = 0;
+  for (let i = 0; i < values.length; i++) {
+    if (present[i] === 1) scratch[count++] = values[i]!;
+  }
+  return percentileOf(scratch, count, percent, false);
 }

@@ -72,8 +72,9 @@ async function cactiStyle(call: Call): Promise<readonly Series[]> {
     const value = values[column]!;
     return (value === null ? 'nan' : shown(value)).padEnd(widths[column]!);
   };
-  return list.map((series, index) => {
-    const values = columns[index]!;
+  let index = 0;
+  return await call.map(list, (series) => {
+    const values = columns[index++]!;
     const name = series.name.padEnd(nameWidth);
     return {
       ...series,

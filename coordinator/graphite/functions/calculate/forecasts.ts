@@ -21,23 +21,27 @@ interface Forecasted {
   readonly startSeconds: number;
 }
 
-/** Forecasts of all series, without the rows that they were learned from. */
-async function forecasts(call: Call): Promise<Forecasted[]> {
+/** What is made of the forecasts of all series, without the rows that they were learned from. */
+async function forecasts<Made>(
+  call: Call,
+  make: (forecasted: Forecasted) => Made,
+): Promise<Made[]> {
   const args = call.arguments;
   const bootstrap = args.interval('bootstrapInterval');
   const list = await call.list('seriesList', bootstrapWindow(args, call.window));
-  const results: Forecasted[] = [];
+  const results: Made[] = [];
   for (const series of list) {
     const seasonRows = Math.floor(args.interval('seasonality') / series.stepSeconds);
     const { predictions, deviations } = holtWinters(series, Math.max(2, seasonRows));
     const first = Math.floor(bootstrap / series.stepSeconds);
-    results.push({
+    const forecasted = {
       series,
       predictions: behind(predictions, first),
       deviations: behind(deviations, first),
       startSeconds: series.startSeconds + bootstrap,
-    });
-    if (call.work.spend(40 * series.values.length)) await call.work.pause();
+    };
+    results.push(make(forecasted));
+    if (call.work.spend(500 + 40 * series.values.length)) await call.work.pause();
   }
   return results;
 }
@@ -47,7 +51,7 @@ function behind({ values, present }: Columns, first: number): Columns {
 }
 
 async function holtWintersForecast(call: Call): Promise<readonly Series[]> {
-  return (await forecasts(call)).map(({ series, predictions, startSeconds }) =>
+  return await forecasts(call, ({ series, predictions, startSeconds }) =>
     renamed(series, `holtWintersForecast(${series.name})`, {
       ...predictions,
       startSeconds,
@@ -64,7 +68,7 @@ function forecastTags(series: Series): ReadonlyMap<string, string> {
 /** The lower and the upper band of each series. */
 async function bandsOf(call: Call): Promise<(readonly [Series, Series])[]> {
   const delta = call.arguments.number('delta');
-  return (await forecasts(call)).map(({ series, predictions, deviations, startSeconds }) => {
+  return await forecasts(call, ({ series, predictions, deviations, startSeconds }) => {
     const lower = newColumns(predictions.values.length);
     const upper = newColumns(predictions.values.length);
     for (let i = 0; i < lower.values.length; i++) {
@@ -155,10 +159,10 @@ async function linearRegression(call: Call): Promise<readonly Series[]> {
     const source = sources[index];
     const line = source === undefined ? null : lineThrough(source);
     if (line === null) continue;
-    const values = Float64Array.from(
-      series.values,
-      (_value, i) => line.offset + (series.startSeconds + i * series.stepSeconds) * line.slope,
-    );
+    const values = new Float64Array(series.values.length);
+    for (let i = 0; i < values.length; i++) {
+      values[i] = line.offset + (series.startSeconds + i * series.stepSeconds) * line.slope;
+    }
     results.push(
       renamed(series, `linearRegression(${series.name}, ${times})`, {
         values,
@@ -167,7 +171,7 @@ async function linearRegression(call: Call): Promise<readonly Series[]> {
         tags: tagged(series, ['linearRegressions', times]),
       }),
     );
-    if (call.work.spend(20 * values.length)) await call.work.pause();
+    if (call.work.spend(500 + 20 * values.length)) await call.work.pause();
   }
   return results;
 }

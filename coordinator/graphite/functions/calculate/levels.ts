@@ -3,7 +3,7 @@ import type { Call } from '../../calls/call.ts';
 import { optional, required, seriesList } from '../../calls/parameters.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
 import { floatText, shortNumber, wholeNumber } from '../../words/number_text.ts';
-import { percentileOf } from '../../series/percentile.ts';
+import { percentileOfRows } from '../../series/percentile.ts';
 import { reduceAll } from '../../series/reduce.ts';
 import { reducerNamed } from '../../math/reducers.ts';
 import {
@@ -21,7 +21,7 @@ async function nPercentile(call: Call): Promise<readonly Series[]> {
   if (percent === 0) throw call.arguments.error('n', 'has to be above 0', percent);
   const results: Series[] = [];
   for (const series of await call.list()) {
-    const value = percentileOf(series, percent);
+    const value = percentileOfRows(series, percent);
     if (call.work.spend(50 * series.values.length)) await call.work.pause();
     if (value === null) continue;
     const length = Math.trunc((series.endSeconds - series.startSeconds) / series.stepSeconds);

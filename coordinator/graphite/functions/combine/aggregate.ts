@@ -6,7 +6,7 @@ import { reduceAcross, reduceEachRow } from '../../series/across.ts';
 import { joinedPathExpressions } from '../../series/nodes.ts';
 import { normalize } from '../../series/normalize.ts';
 import { shortNumber } from '../../words/number_text.ts';
-import { percentileOfSorted } from '../../series/percentile.ts';
+import { percentileOf } from '../../series/percentile.ts';
 import { plainReducerName } from '../../math/reducers.ts';
 import { newSeries, type Series } from '../../series/series.ts';
 
@@ -98,10 +98,7 @@ async function percentileOfSeries(call: Call): Promise<readonly Series[]> {
   if (list.length === 0) return [];
   const grid = await normalize(list, call.work);
   const columns = await reduceEachRow(
-    (values, count) => {
-      values.subarray(0, count).sort();
-      return percentileOfSorted(values, count, percent, isInterpolated);
-    },
+    (values, count) => percentileOf(values, count, percent, isInterpolated),
     grid.series,
     grid.length,
     call.work,

@@ -113,6 +113,7 @@ async function reduceSeries(call: Call): Promise<readonly Series[]> {
   for (const list of await call.groups('seriesLists')) {
     for (const series of list) {
       const nodes = series.name.split('.');
+      if (call.work.spend(500)) await call.work.pause();
       const place = matchers.indexOf(nodes.at(node) ?? '');
       if (place < 0) continue;
       const name = `${nodes.slice(0, node).join('.')}.reduce.${functionName}`;
@@ -128,6 +129,7 @@ async function reduceSeries(call: Call): Promise<readonly Series[]> {
     const result = await call.host.apply(functionName, lists, call.window);
     const [series] = plainList(result, functionName);
     if (series !== undefined) results.push({ ...series, name });
+    if (call.work.spend(500)) await call.work.pause();
   }
   return results;
 }

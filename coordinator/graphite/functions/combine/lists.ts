@@ -91,6 +91,7 @@ async function divideSeriesLists(call: Call): Promise<readonly Series[]> {
   const results: Series[] = [];
   for (const [index, dividend] of dividends.entries()) {
     results.push(await quotient(call, dividend, divisors[index]!));
+    if (call.work.spend(1_000)) await call.work.pause();
   }
   return results;
 }

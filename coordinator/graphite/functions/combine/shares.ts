@@ -50,7 +50,7 @@ async function percentSeries(
   const [a, b] = grid.series;
   const columns =
     b === undefined ? newColumns(grid.length) : joinRows(a!, b, grid.length, percentOf);
-  if (call.work.spend(4 * grid.length)) await call.work.pause();
+  if (call.work.spend(1_000 + 4 * grid.length)) await call.work.pause();
   const name = `asPercent(${series?.name ?? 'MISSING'},${total?.name ?? 'MISSING'})`;
   const { startSeconds, endSeconds, stepSeconds } = grid;
   return newSeries(name, startSeconds, endSeconds, stepSeconds, columns, call.xFilesFactor);
@@ -151,16 +151,19 @@ async function weightedAverage(call: Call): Promise<readonly Series[]> {
       `cannot evaluate weightedAverage: seriesListWeight has to have as many series as seriesListAvg: ${weights.length} and ${averages.length}`,
     );
   }
-  const weightOf = new Map(weights.map((series) => [keyOf(series, nodes), series]));
-  const averageOf = new Map(averages.map((series) => [keyOf(series, nodes), series]));
+  const key = (series: Series) => keyOf(series, nodes);
+  const weightsOf = await groupByKey(weights, key, call.work);
   const products: Series[] = [];
-  for (const [key, average] of averageOf) {
-    const weight = weightOf.get(key);
+  // Of several with one key the last one counts.
+  for (const [name, list] of await groupByKey(averages, key, call.work)) {
+    const weight = weightsOf.get(name)?.at(-1);
     if (weight === undefined) continue;
+    const average = list.at(-1)!;
     const grid = await normalize([average, weight], call.work);
     const [a, b] = grid.series as [Series, Series];
     const columns = joinRows(a, b, grid.length, (value, factor) => value * factor);
     products.push({ ...a, ...columns, name: `product(${weight.name},${average.name})` });
+    if (call.work.spend(500 + 4 * grid.length)) await call.work.pause();
   }
   const sum = await aggregateSeries(call, products, 'sum');
   const weightSum = await aggregateSeries(call, weights, 'sum');

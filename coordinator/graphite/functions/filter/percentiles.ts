@@ -3,7 +3,7 @@ import type { Call } from '../../calls/call.ts';
 import { required, seriesList } from '../../calls/parameters.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
 import { floatText, plainNumber, shortNumber } from '../../words/number_text.ts';
-import { percentileOf, percentileOfSorted } from '../../series/percentile.ts';
+import { percentileOf, percentileOfRows } from '../../series/percentile.ts';
 import { reduceAll } from '../../series/reduce.ts';
 import { reducerNamed } from '../../math/reducers.ts';
 import { mapValues } from '../../series/map_values.ts';
@@ -22,9 +22,9 @@ async function averageOutsidePercentile(call: Call): Promise<readonly Series[]> 
   const list = await call.list();
   const average = reducerNamed('average')!;
   const averages = await call.keys(list, (series) => reduceAll(series, average));
-  const sorted = Float64Array.from(averages.filter((value) => value !== null)).sort();
-  const low = percentileOfSorted(sorted, sorted.length, lower, false);
-  const high = percentileOfSorted(sorted, sorted.length, upper, false);
+  const values = Float64Array.from(averages.filter((value) => value !== null));
+  const low = percentileOf(values, values.length, lower, false);
+  const high = percentileOf(values, values.length, upper, false);
   return list.filter((_series, index) => !isBetween(averages[index]!, low, high));
 }
 
@@ -44,12 +44,12 @@ async function removeBetweenPercentile(call: Call): Promise<readonly Series[]> {
     for (const { values, present } of list) {
       if (present[row] === 1) scratch[count++] = values[row]!;
     }
-    scratch.subarray(0, count).sort();
-    const low = percentileOfSorted(scratch, count, lower, false);
-    const high = percentileOfSorted(scratch, count, upper, false);
-    for (const [index, { values, present }] of list.entries()) {
+    const low = percentileOf(scratch, count, lower, false);
+    const high = percentileOf(scratch, count, upper, false);
+    for (let i = 0; i < list.length; i++) {
+      const { values, present } = list[i]!;
       const value = present[row] === 1 ? values[row]! : null;
-      if (!isBetween(value, low, high)) isOutside[index] = 1;
+      if (!isBetween(value, low, high)) isOutside[i] = 1;
     }
     if (call.work.spend(60 * list.length)) await call.work.pause();
   }
@@ -70,7 +70,7 @@ const without = (
     [seriesList, required('n', 'float')],
     async (call) => {
       const n = call.arguments.number('n');
-      const isPercentile = boundOf === percentileOf;
+      const isPercentile = boundOf === percentileOfRows;
       return await call.map(
         await call.list(),
         (series) => {
@@ -134,7 +134,7 @@ export const byPercentileRows: readonly FunctionRow[] = [
   without(
     'removeAbovePercentile',
     'Values above a percentile of their series taken out',
-    percentileOf,
+    percentileOfRows,
     (value, bound) => value > bound,
   ),
   without(
@@ -146,7 +146,7 @@ export const byPercentileRows: readonly FunctionRow[] = [
   without(
     'removeBelowPercentile',
     'Values below a percentile of their series taken out',
-    percentileOf,
+    percentileOfRows,
     (value, bound) => value < bound,
   ),
   without(
