@@ -5,13 +5,14 @@ import { realEnv } from '#lib/env/real.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { Turns } from '#lib/turns/turns.ts';
-import type { FetchOptions } from '#cluster/session/types.ts';
+import type { FetchOptions, FetchResult } from '#cluster/session/types.ts';
 import { emptyBundle } from '#engine/codec/series_bundle.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
 import { Fanout } from './fanout.ts';
 import { selectMetrics } from './metrics.ts';
 import type { ReadSession } from './namespace_source.ts';
+import type { SelectResult } from './storage.ts';
 import { applyRules, makeWindows } from '../windows_testing.ts';
 
 const day = 86_400;
@@ -144,47 +145,61 @@ test('what somebody has written by its name is read beside windows of recent tim
   assert.deepEqual(Object.fromEntries(found), { rows: '1', hand: '7' });
 });
 
-test('of samples that are kept for long only those are read of which nodes may have made no windows yet', async () => {
-  const now = 1_700_000_000n * 1_000_000_000n;
-  const hourNanos = 3_600_000_000_000n;
-  const asked: string[] = [];
-  const session = {
-    fetch: async ({ namespace, startNanos, endNanos }: FetchOptions) => {
-      const hours = (nanos: bigint): bigint => (nanos - now) / hourNanos;
-      asked.push(`${namespace} ${hours(startNanos)} to ${hours(endNanos)}`);
-      return { bundle: emptyBundle, exhaustive: true, warnings: [] };
-    },
-  } as unknown as ReadSession;
+const now = 1_700_000_000n * 1_000_000_000n;
+const hourNanos = 3_600_000_000_000n;
+/** Samples are kept for 360 hours. */
+const range = { startNanos: now - 480n * hourNanos, endNanos: now };
+
+/** @param dropped the namespace of rows that rules drop; null where there is none */
+function selectWindows(
+  fetch: (options: FetchOptions) => Promise<FetchResult>,
+  dropped: string | null,
+): Promise<SelectResult> {
+  const kept = { retentionNanos: 360n * hourNanos, completeSinceNanos: 0n };
   const fanout = new Fanout(
-    session,
+    { fetch } as unknown as ReadSession,
     {
-      samples: () => [
-        {
-          name: 'default',
-          retentionNanos: 360n * hourNanos,
-          schemas: null,
-          completeSinceNanos: 0n,
-        },
-      ],
+      samples: () => [{ name: 'default', schemas: null, ...kept }],
       windows: () => [
         {
           name: 'coarse',
-          takesAll: true,
+          takesAll: dropped === null,
           retentionNanos: 9_000n * hourNanos,
           resolutionNanos: hourNanos,
           completeSinceNanos: 0n,
         },
       ],
-      dropped: () => null,
+      dropped: () => (dropped === null ? null : { name: dropped, ...kept }),
       madeAfterNanos: () => 72n * hourNanos,
     },
     selectMetrics(new Metrics()),
     () => ({ work: Turns.of(realEnv.clock).begin(never) }) as Turning,
     { nowNanos: () => now },
   );
-  const range = { startNanos: now - 480n * hourNanos, endNanos: now };
   const limits = { seriesMax: 0, requireExhaustive: false };
   const windows = { namespace: 'coarse', resolutionMillis: 3_600_000, column: 'max' } as const;
-  await fanout.select([], range, limits, never, windows);
+  return fanout.select([], range, limits, never, windows);
+}
+
+test('of samples that are kept for long only those are read of which nodes may have made no windows yet', async () => {
+  const asked: string[] = [];
+  await selectWindows(async ({ namespace, startNanos, endNanos }) => {
+    const hours = (nanos: bigint): bigint => (nanos - now) / hourNanos;
+    asked.push(`${namespace} ${hours(startNanos)} to ${hours(endNanos)}`);
+    return { bundle: emptyBundle, exhaustive: true, warnings: [] };
+  }, null);
   assert.deepEqual(asked.sort(), ['coarse -480 to -70', 'coarse -70 to 0', 'default -71 to 0']);
+});
+
+test('an answer of windows says what any of its reads says: that fewer replicas answered', async () => {
+  const warned = (isFewer: (asked: FetchOptions) => boolean): Promise<SelectResult> =>
+    selectWindows(async (asked) => {
+      return { bundle: emptyBundle, exhaustive: true, warnings: isFewer(asked) ? ['fewer'] : [] };
+    }, '_dropped');
+  for (const name of ['default', '_dropped', 'coarse']) {
+    const { warnings } = await warned(({ namespace }) => namespace === name);
+    assert.deepEqual(warnings, ['fewer'], name);
+  }
+  const { warnings } = await warned(({ startNanos }) => startNanos === range.startNanos);
+  assert.deepEqual(warnings, ['fewer'], 'windows that nodes have made');
 });

@@ -9,6 +9,7 @@ import { requestSignal } from '../cluster/request_signal.ts';
 import type { SimulatedCoordinator } from '../cluster/world.ts';
 import { namesOf } from '../cluster/windows/rows.ts';
 import type { WindowsShape } from '../cluster/windows/shape.ts';
+import { isOfFewer } from './fewer_replicas.ts';
 import type { StoredRules } from './rules.ts';
 import { resolutions, rowNamespaces } from './shape.ts';
 
@@ -55,7 +56,7 @@ export class FoundChecks {
     }
   }
 
-  /** @returns whether there was an answer */
+  /** @returns whether there was a whole answer */
   async #lookIn(coordinator: SimulatedCoordinator, fromMillis: number): Promise<boolean> {
     const { world } = this.#cluster;
     const toMillis = fromMillis + stretchMillis;
@@ -69,7 +70,12 @@ export class FoundChecks {
     let series: ReadonlySet<string>;
     try {
       const storage = this.#storageOf(coordinator);
-      const { bundle } = await storage.series([matchers], range, limits, requestSignal());
+      const found = await storage.series([matchers], range, limits, requestSignal());
+      const { bundle, warnings } = found;
+      if (isOfFewer(warnings)) {
+        this.#cluster.note('looks for series that were answered by fewer replicas than asked for');
+        return false;
+      }
       series = namesOf(bundle);
     } catch (error) {
       if (!(error instanceof TsdbError)) throw error;

@@ -7,6 +7,7 @@ import { rowsOfAll, type Written } from '../cluster/history.ts';
 import { requestSignal } from '../cluster/request_signal.ts';
 import { seriesName } from '../cluster/series.ts';
 import type { SimulatedCoordinator } from '../cluster/world.ts';
+import { isOfFewer } from './fewer_replicas.ts';
 import type { StoredRules } from './rules.ts';
 import { resolutions, rowNamespaces } from './shape.ts';
 
@@ -61,16 +62,18 @@ export class QueryChecks {
     }
   }
 
-  /** @returns whether there was an answer */
+  /** @returns whether there was a whole answer */
   async #lookAt(coordinator: SimulatedCoordinator, timeMillis: number): Promise<boolean> {
     const { world } = this.#cluster;
     const wanted = this.#wantedAt(timeMillis);
     if (wanted === null) return true;
     const counts = new Map<string, number>();
+    let isWhole: boolean;
     try {
       const text = `count_over_time(m[${rangeMillis}ms])`;
       const engine = this.#engineOf(coordinator);
       const result = await engine.instantQuery(text, timeMillis, options, requestSignal());
+      isWhole = !isOfFewer(result.warnings);
       for (const { labels, points } of result.series()) {
         counts.set(seriesName(Number(labels.get('s'))), points[0]!.value as number);
       }
@@ -79,6 +82,7 @@ export class QueryChecks {
       world.trace(`${coordinator.id} did not count: ${messageOf(error)}`);
       return false;
     }
+    if (!isWhole) this.#cluster.note('queries that were answered by fewer replicas than asked for');
     // Rows may have come while it was under way.
     const possible = this.#wantedAt(timeMillis);
     for (const [series, { least }] of wanted) {
@@ -86,12 +90,13 @@ export class QueryChecks {
       if (most === undefined) continue;
       this.#cluster.note('series whose rows were counted by a query');
       const count = counts.get(series) ?? 0;
-      if (count >= least && count <= most) continue;
+      const fewest = isWhole ? least : 0;
+      if (count >= fewest && count <= most) continue;
       this.#cluster.fail(
-        `${coordinator.id} counts ${count} rows of ${series} in the ${rangeMillis} ms up to ${timeMillis}, not ${least} to ${most}`,
+        `${coordinator.id} counts ${count} rows of ${series} in the ${rangeMillis} ms up to ${timeMillis}, not ${fewest} to ${most}`,
       );
     }
-    return true;
+    return isWhole;
   }
 
   /** Of the series of which it is sure where they are; null where rules change. */
