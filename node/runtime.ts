@@ -190,6 +190,7 @@ export class NodeRuntime implements AsyncDisposable {
       nodeServiceOf: options.nodeServiceOf,
       onFailure: (reason) => this.#metrics.repairFailure(reason),
     });
+    aggregator.hasTaken = (...block) => this.repairs.hasTaken(...block);
     registerAggregation(options.metrics, aggregator.counts);
     this.#metrics = registerNodeMetrics(
       options.metrics,

@@ -65,10 +65,10 @@ export interface Comparison {
 }
 
 /**
- * `skipped` was not compared, for a passing reason; `changed` differed, and this node took
- * something.
+ * `skipped` was not compared, for a passing reason; of what is `expired` the peer has let its rows go; `changed` differed, and
+ * this node took something; `failed` differed, and perhaps there is something to take.
  */
-export type Outcome = 'equal' | 'differs' | 'changed' | 'skipped';
+export type Outcome = 'equal' | 'differs' | 'changed' | 'failed' | 'skipped' | 'expired';
 
 /** Names of `compareState` by number, for logs and metrics. */
 const stateNames = new Map<number, string>(
@@ -102,7 +102,7 @@ export class BlockRepair {
     const { namespace, shard, peer } = comparison;
     const skip = (start: bigint, reason: string): void => {
       this.#onSkipped(reason);
-      onOutcome(start, 'skipped');
+      onOutcome(start, reason === 'expired' ? 'expired' : 'skipped');
     };
     const ground = this.#groundOf(comparison);
     if (ground === null) {
@@ -139,7 +139,7 @@ export class BlockRepair {
         onOutcome(start, await this.#mend(comparison, ground, start, sums, signal));
       } catch (error) {
         // It rests, so that what fails with it does not keep others waiting.
-        onOutcome(start, 'differs');
+        onOutcome(start, 'failed');
         throw error;
       }
     }

@@ -5,7 +5,7 @@
  */
 import type { NodeService } from '#cluster/node/service.ts';
 import { retiredOwners } from '#cluster/placement/handover.ts';
-import type { Instance } from '#cluster/placement/placement.ts';
+import type { Instance, Placement } from '#cluster/placement/placement.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { ChildSignal } from '#lib/env/wait.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
@@ -59,6 +59,8 @@ interface Pair {
   readonly compared: Map<bigint, ComparedBlock>;
   /** Since when blocks wait for a flush. */
   readonly heldSince: Map<bigint, number>;
+  /** Blocks of which this node has had all that the peer has. */
+  readonly taken: Set<bigint>;
 }
 
 interface PeerRest {
@@ -131,6 +133,18 @@ export class Repairs implements AsyncDisposable {
     let count = 0;
     for (const { isEqual } of this.#all()) if (!isEqual) count += 1;
     return count;
+  }
+
+  /** Whether this node has had all that the other owners have of a block, as far as they are compared at all. */
+  hasTaken(namespace: NamespaceState, shard: number, startNanos: bigint): boolean {
+    const { options, parts } = this.#options;
+    const { placement } = parts.shards;
+    if (!options.enabled || !namespace.options.repairEnabled) return true;
+    if (placement === null) return false;
+    const pairs = this.#pairs.get(namespace);
+    return this.#peersOf(placement, shard, retiredOwners(placement)).every(
+      ({ id }) => pairs?.get(keyOf(shard, id))?.taken.has(startNanos) === true,
+    );
   }
 
   /** Seconds since the comparison that is longest ago; 0 without any. */
@@ -209,7 +223,7 @@ export class Repairs implements AsyncDisposable {
    * kept, and have some that only it and an owner that is away have.
    */
   #worksOf(namespace: NamespaceState, isAsked: boolean): Work[] {
-    const { shards, instanceId } = this.#options.parts;
+    const { shards } = this.#options.parts;
     const { strategy } = this.#options.options;
     const { placement } = shards;
     if (placement === null) return [];
@@ -222,13 +236,11 @@ export class Repairs implements AsyncDisposable {
     for (const owned of shards.all()) {
       const shard = owned.id;
       if (!isRead(owned) || !namespace.readyShards.isHere(shard)) continue;
-      for (const peer of placement.instances) {
-        const has = peer.shards.some(({ id, state }) => id === shard && state !== 'INITIALIZING');
-        const isRetired = retired.get(shard)?.has(peer.id) === true;
-        if (peer.id === instanceId || !has || isRetired) continue;
-        const key = `${shard}/${peer.id}`;
-        const pair = known.get(key) ?? { compared: new Map(), heldSince: new Map() };
-        for (const blocks of [pair.compared, pair.heldSince]) {
+      for (const peer of this.#peersOf(placement, shard, retired)) {
+        const key = keyOf(shard, peer.id);
+        const fresh = { compared: new Map(), heldSince: new Map(), taken: new Set<bigint>() };
+        const pair = known.get(key) ?? fresh;
+        for (const blocks of [pair.compared, pair.heldSince, pair.taken]) {
           for (const start of blocks.keys()) if (!isWanted.has(start)) blocks.delete(start);
         }
         pairs.set(key, pair);
@@ -245,6 +257,18 @@ export class Repairs implements AsyncDisposable {
     }
     this.#pairs.set(namespace, pairs);
     return works;
+  }
+
+  #peersOf(
+    placement: Placement,
+    shard: number,
+    retired: ReturnType<typeof retiredOwners>,
+  ): Instance[] {
+    const { instanceId } = this.#options.parts;
+    return placement.instances.filter(({ id, shards }) => {
+      const has = shards.some((one) => one.id === shard && one.state !== 'INITIALIZING');
+      return id !== instanceId && has && retired.get(shard)?.has(id) !== true;
+    });
   }
 
   /** Starts of the blocks that are closed and do not expire soon, the newest first. */
@@ -275,7 +299,8 @@ export class Repairs implements AsyncDisposable {
     const starts = startsNanos.filter((start) => !this.#isHeld(work, start));
     if (starts.length === 0) return;
     const onOutcome = (start: bigint, outcome: Outcome): void => {
-      if (outcome === 'skipped') return;
+      if (outcome !== 'skipped' && outcome !== 'failed') pair.taken.add(start);
+      if (outcome === 'skipped' || outcome === 'expired') return;
       const { compared } = pair;
       pair.heldSince.delete(start);
       const file = namespace.files.get(shard, start);
@@ -338,6 +363,8 @@ export class Repairs implements AsyncDisposable {
     await this.#running;
   }
 }
+
+const keyOf = (shard: number, peerId: string): string => `${shard}/${peerId}`;
 
 function compares(service: NodeService): service is NodeService & ComparingNode {
   return service.compareRows !== undefined && service.streamDifferent !== undefined;

@@ -209,6 +209,31 @@ test('an owner of which a shard moves away is compared as long as it is read', a
   }
 });
 
+test('it is known whether a node has had all that the other owners have of a block', async () => {
+  await using cluster = await started(['a', 'b', 'c']);
+  await cluster.stop('c');
+  // It may have been compared with c.
+  await cluster.stop('a');
+  await cluster.start('a');
+  await writeRows(databaseOf(cluster, 'b'), rowsOf([1]));
+  await databaseOf(cluster, 'b').flush(null, never);
+  await until('rows of b', async () => (await seriesOf(cluster, 'a')) !== '');
+  const start = closed - (closed % blockSizeNanos);
+  const hasTaken = (): boolean => {
+    const { namespaces, shards } = databaseOf(cluster, 'a');
+    const its = namespaces.get('metrics')!;
+    return shards.all().every(({ id }) => repairsOf(cluster, 'a').hasTaken(its, id, start));
+  };
+  await rounds(cluster, 'a', 3);
+  assert.equal(hasTaken(), false, 'c may have more');
+  await cluster.start('c');
+  await until('all that c has', hasTaken);
+  databaseOf(cluster, 'c').namespaces.get('metrics')!.expiredBeforeNanos = start + blockSizeNanos;
+  await cluster.stop('a');
+  await cluster.start('a');
+  await until('all but what c has let go', hasTaken);
+});
+
 test('a replica that fails keeps nobody from comparing with the others', async () => {
   await using cluster = await started(['a', 'b', 'c']);
   cluster.onCall = (id, method) => {

@@ -136,12 +136,12 @@ export class World {
     return this.longer === null ? ['metrics'] : ['metrics', 'longer'];
   }
 
-  /** Another retention of the raw namespace. */
-  keepSamples(retentionPeriodNanos: bigint): void {
+  /** Another retention of the raw namespace. @param nowNanos by the retention's clock */
+  keepSamples(retentionPeriodNanos: bigint, nowNanos: bigint = realEnv.clock.nowNanos()): void {
     this.rawRetention = { retentionPeriodNanos };
     const metrics = this.database.namespaces.get('metrics')!;
     metrics.update({ ...raw(this.rawRetention), ...this.promise });
-    for (const _ of metrics.expireInSteps(realEnv.clock.nowNanos()));
+    for (const _ of metrics.expireInSteps(nowNanos));
   }
 
   /** @param version of the batch; that of its first row when it is not said */

@@ -12,6 +12,7 @@ import { blockOverlaps } from '#lib/block_time.ts';
 import { messageOf } from '#lib/errors.ts';
 import { type FormatLevels, resolutionsFormatLevel } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
+import { retentionHoldMillis } from '../../clock/retention_clock.ts';
 import type { BlockFile } from '../filesets/block_file.ts';
 import { Pace } from '../flush/pace.ts';
 import type { VolumeParts } from '../flush/volume.ts';
@@ -28,6 +29,7 @@ import {
 } from './notes.ts';
 import { makeSlice } from './slice_job.ts';
 import {
+  blocksIn,
   filesOf,
   isClosed,
   isInMemory,
@@ -35,7 +37,15 @@ import {
   type ShardSlice,
   type Slice,
 } from './slices.ts';
-import { completeFrom, droppedOf, type Raw, rawsOf, type Target, targetsOf } from './state.ts';
+import {
+  completeFrom,
+  droppedOf,
+  expiredBy,
+  type Raw,
+  rawsOf,
+  type Target,
+  targetsOf,
+} from './state.ts';
 import { pauseMillisOf, Waits } from './waits.ts';
 
 /** Share of the main loop's time. */
@@ -51,6 +61,8 @@ const newRulesWaitQuarters = 1n;
 /** The same where no rules have been read since the start: what is made then may be other windows than the rules say. */
 const anyRulesWaitQuarters = 3n;
 const nanosPerMilli = 1_000_000n;
+/** The retention's clock waits for twice as long, and then rows are gone. */
+const ownersWaitMillisMax = retentionHoldMillis / 2;
 const pauseMillisMax = Number(windowsWaitNanosMax / nanosPerMilli);
 
 export interface AggregatorParts extends VolumeParts {
@@ -72,6 +84,7 @@ interface Work extends Source {
   readonly slice: ShardSlice;
   readonly key: SliceKey;
   readonly completeFromNanos: bigint;
+  readonly isPastElsewhere: boolean;
   readonly dropped: { readonly of: NamespaceState; readonly fromNanos: bigint } | null;
   readonly madeOf: MadeOf;
   readonly deletions: number;
@@ -88,6 +101,11 @@ export class Aggregator {
   readonly #madeMillis = new Map<SliceKey, number>();
   /** For rows to leave memory. */
   readonly #flushWaits = new Waits();
+  /** For what other owners have. */
+  readonly #ownerWaits = new Waits();
+  /** Whether all that other owners have of a block has come. */
+  hasTaken: (namespace: NamespaceState, shard: number, blockStartNanos: bigint) => boolean = () =>
+    true;
   /** For filesets to be without what is deleted. */
   readonly #cutWaits = new Waits();
   #savedMillis = 0;
@@ -234,7 +252,7 @@ export class Aggregator {
   async #make(work: Work, pace: Pace, signal: AbortSignal): Promise<void> {
     const { target, slice, key, of, raw } = work;
     const { namespace, resolutionNanos } = target;
-    const { completeFromNanos } = work;
+    const { completeFromNanos, isPastElsewhere: onlyMissing } = work;
     await this.#saveForgotten();
     const made = await namespace.files.write(slice.shard, async (dropped) => {
       if (raw.some(({ namespace: its, file }) => !isInUse(its, file))) return null;
@@ -247,6 +265,7 @@ export class Aggregator {
           of,
           raw,
           completeFromNanos,
+          onlyMissing,
           dropped: work.dropped,
           kept: new KeptWindows(work.sets, target, slice),
           pace,
@@ -355,9 +374,13 @@ export class Aggregator {
     const key = sliceKey(ofShard, slice);
     const nowMillis = env.clock.monotonicMillis();
     const pauseMillis = pauseMillisOf(used);
+    const note = this.#notes.get(ofShard, slice);
+    const isPastElsewhere = [raws, beside].some((some) => isPastByNow(some, range, nowNanos));
+    if (isPastElsewhere && note !== undefined) return null;
+    const lacksSome = isPastElsewhere && !this.#hasTakenAll(target, slice, used);
+    if (this.#ownerWaits.isToWait(key, lacksSome, nowMillis, ownersWaitMillisMax)) return null;
     const isFlushedSoon = used.some((raw) => isInMemory(raw, range));
     if (this.#flushWaits.isToWait(key, isFlushedSoon, nowMillis, pauseMillis)) return null;
-    const note = this.#notes.get(ofShard, slice);
     const chosen = sourceOf(used, slice.shard, range);
     const others = this.#othersWith(raws, samples, beside, slice.shard, range);
     // Of a window whose time was deleted, rows may be left which are not.
@@ -386,6 +409,7 @@ export class Aggregator {
       slice,
       key,
       completeFromNanos,
+      isPastElsewhere,
       dropped:
         aside === undefined ? null : { of: aside.namespace, fromNanos: aside.expiredBeforeNanos },
       deletions,
@@ -393,6 +417,21 @@ export class Aggregator {
       rules,
       madeOf: madeOf([chosen, ...others]),
     };
+  }
+
+  /** Of the block of a slice, and of those of its rows. */
+  #hasTakenAll(
+    { namespace, resolutionNanos }: Target,
+    { shard, ...slice }: ShardSlice,
+    used: readonly Raw[],
+  ): boolean {
+    const range = rawRangeOf(slice, resolutionNanos);
+    return (
+      this.hasTaken(namespace, shard, namespace.blockStartOf(slice.startNanos)) &&
+      used.every((raw) =>
+        blocksIn(raw, range).every((start) => this.hasTaken(raw.namespace, shard, start)),
+      )
+    );
   }
 
   /** Namespaces beside the one that is used of which each has all rows of a range, for good as far as anybody can tell. */
@@ -446,6 +485,7 @@ export class Aggregator {
       this.#madeMillis.delete(key);
     }
     this.#flushWaits.endRound();
+    this.#ownerWaits.endRound();
     this.#cutWaits.endRound();
   }
 }
@@ -458,6 +498,15 @@ function isPast(
 ): boolean {
   if (slice.startNanos < namespace.expiredBeforeNanos) return true;
   return rawFromNanos !== null && rawRangeOf(slice, resolutionNanos).endNanos <= rawFromNanos;
+}
+
+/**
+ * Whether rows of a range are here alone because the retention's clock waits, as after a node was away for long: who was there
+ * has let them go, and has windows of rows that this node may lack.
+ */
+function isPastByNow(raws: readonly Raw[], { startNanos }: Slice, nowNanos: bigint): boolean {
+  const byNow = completeFrom(raws.map((raw) => expiredBy(raw, nowNanos)));
+  return byNow !== null && startNanos < byNow && byNow > completeFrom(raws)!;
 }
 
 /**

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { test } from 'node:test';
 import { windowsWaitNanosMax } from '#cluster/namespaces/samples.ts';
@@ -8,6 +8,7 @@ import { doubleOf } from '#engine/typed/typed_value.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { silentLog } from '#lib/log.ts';
+import { retentionHoldMillis } from '../../clock/retention_clock.ts';
 import { filesetPath } from '../../persist/fileset/format.ts';
 import { never, type TestRow } from '../database_testing.ts';
 import { beforeAllTime } from '../namespace/namespace.ts';
@@ -24,7 +25,7 @@ import {
   World,
 } from './aggregation_testing.ts';
 import { Aggregator } from './aggregator.ts';
-import { SliceNotes } from './notes.ts';
+import { notesFile, SliceNotes } from './notes.ts';
 
 test('windows of all series are made of the rows of filesets, and of rows that come late once more', async () => {
   const world = await World.open();
@@ -473,6 +474,56 @@ test('rows that come late count after a deletion was forgotten, and for series t
   await world.flush();
   const notes = await SliceNotes.open(realEnv.disk, silentLog, world.folder);
   await new Aggregator(world.database, notes, world).runDue(never);
+  assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
+});
+
+test('of rows that every owner but this one has let go, only windows are made that none of them has', async () => {
+  const world = await World.open();
+  await world.write(rowsOf('a', day, 1_000));
+  await world.flush();
+  await world.run();
+  const ofOthers = sorted(world.expected());
+  // Those windows come from others, which lacked a row; this node lacks others, and has made none itself.
+  rmSync(`${world.folder}/${notesFile}`);
+  await world.write(rowsOf('a', day + 15n * second, 1));
+  await world.write(rowsOf('b', day, 20), 'now');
+  await world.flush();
+  world.keepSamples(48n * hour, day + 40n * hour);
+  const monotonic = { millis: 0 };
+  const aggregator = await aggregatorAt(world, monotonic);
+  aggregator.hasTaken = () => false;
+  await aggregator.runDue(never);
+  assert.equal(aggregator.counts.slices, 0, 'windows of others may come');
+  aggregator.hasTaken = () => true;
+  monotonic.millis += 61_000;
+  await aggregator.runDue(never);
+  const ofB = sorted(world.expected()).filter(([series]) => series === 'x,b');
+  assert.deepEqual(sorted(await world.windows()), [...ofOthers, ...ofB]);
+
+  // What is noted stays so.
+  const { slices } = aggregator.counts;
+  world.keepSamples(240n * hour);
+  await world.write(rowsOf('b', day + 15n * second, 1), 'now');
+  await world.flush();
+  world.keepSamples(48n * hour, day + 40n * hour);
+  monotonic.millis += Number(windowsWaitNanosMax / 1_000_000n) + 61_000;
+  await aggregator.runDue(never);
+  assert.equal(aggregator.counts.slices, slices);
+  assert.deepEqual(sorted(await world.windows()), [...ofOthers, ...ofB]);
+});
+
+test('who hears nothing of other owners makes windows before its rows go', async () => {
+  const world = await World.open();
+  await world.write(rowsOf('a', day, 1_000));
+  await world.flush();
+  world.keepSamples(48n * hour, day + 40n * hour);
+  const monotonic = { millis: 0 };
+  const aggregator = await aggregatorAt(world, monotonic);
+  aggregator.hasTaken = () => false;
+  await aggregator.runDue(never);
+  assert.equal(aggregator.counts.slices, 0);
+  monotonic.millis += retentionHoldMillis / 2;
+  await aggregator.runDue(never);
   assert.deepEqual(sorted(await world.windows()), sorted(world.expected()));
 });
 

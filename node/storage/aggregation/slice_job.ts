@@ -3,6 +3,8 @@
  * namespace. Neither memory nor log sees them; what is half-done when the process ends, the next start removes.
  */
 import { SeriesFold } from '#engine/aggregation/series_fold.ts';
+import { apart, readTyped } from '#engine/store/typed_chunks.ts';
+import { allTimes } from '#engine/store/workshop.ts';
 import { assert } from '#lib/assert.ts';
 import { blockStartOf } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -39,6 +41,8 @@ export interface SliceOptions {
   readonly raw: readonly { readonly namespace: NamespaceState; readonly file: BlockFile }[];
   /** Rows before this are not all there: windows that would need them are not made. */
   readonly completeFromNanos: bigint;
+  /** Windows that are there stay as they are. */
+  readonly onlyMissing: boolean;
   /** The same of rows that rules drop, and whose these are; null where there are none. */
   readonly dropped: { readonly of: NamespaceState; readonly fromNanos: bigint } | null;
   readonly kept: KeptWindows;
@@ -138,6 +142,28 @@ function firstWhole(slice: Slice, resolutionNanos: bigint, completeFromNanos: bi
   return startNanos;
 }
 
+/** Of slices, what has none of the windows of these chunks. */
+function withoutWindows(
+  slices: readonly Slice[],
+  chunks: readonly Uint8Array[],
+  resolutionNanos: bigint,
+): Slice[] {
+  const { timestampNanos } = readTyped(apart(chunks).typed, allTimes);
+  return slices.flatMap((slice) => {
+    const rest: Slice[] = [];
+    let { startNanos } = slice;
+    for (const endNanos of timestampNanos) {
+      const isInside = endNanos >= startNanos && endNanos < slice.endNanos;
+      // What somebody wrote by hand may be at any time.
+      if (!isInside || endNanos % resolutionNanos !== 0n) continue;
+      rest.push({ startNanos, endNanos });
+      startNanos = endNanos + resolutionNanos;
+    }
+    rest.push({ startNanos, endNanos: slice.endNanos });
+    return rest.filter((some) => some.startNanos < some.endNanos);
+  });
+}
+
 /** The series of a slice with their windows. */
 class SliceSource implements VolumeSource, AsyncDisposable {
   series = 0;
@@ -219,13 +245,17 @@ class SliceSource implements VolumeSource, AsyncDisposable {
   }
 
   async #windowsOf({ name, parts, places }: WalkedSeries): Promise<Uint8Array> {
-    const { raw, resolutionNanos } = this.#options;
-    const before = parts.filter((_, i) => places[i]! >= raw.length);
+    const { raw, resolutionNanos, onlyMissing } = this.#options;
+    let before = parts.filter((_, i) => places[i]! >= raw.length);
     this.#rawParts.fill(undefined);
     for (const [i, place] of places.entries()) {
       if (place < raw.length) this.#rawParts[place] = parts[i];
     }
-    const kept = this.#wholeOf(this.#options.kept.of(name.tags));
+    let kept = this.#wholeOf(this.#options.kept.of(name.tags));
+    if (onlyMissing) {
+      kept = withoutWindows(kept, before, resolutionNanos);
+      before = [];
+    }
     // Those that were made before stay: they are not to be had back when rules say so again.
     if (kept.length === 0 && before.length === 0) return noBytes;
     await this.#foldParts(kept);

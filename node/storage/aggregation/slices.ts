@@ -136,6 +136,17 @@ export function isInMemory({ blockSizeNanos, inMemory }: RawState, range: Slice)
   return false;
 }
 
+/** Starts of the blocks of a range that are not past retention. */
+export function blocksIn(raw: RawState, { startNanos, endNanos }: Slice): bigint[] {
+  const { blockSizeNanos, expiredBeforeNanos } = raw;
+  const starts: bigint[] = [];
+  let start = floorTo(startNanos, blockSizeNanos);
+  for (; start < endNanos; start += blockSizeNanos) {
+    if (start >= expiredBeforeNanos) starts.push(start);
+  }
+  return starts;
+}
+
 export function overlaps(a: Slice, b: Slice): boolean {
   return a.startNanos < b.endNanos && b.startNanos < a.endNanos;
 }

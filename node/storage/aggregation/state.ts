@@ -99,6 +99,13 @@ export function completeFrom(raws: readonly Raw[]): bigint | null {
   return completeSince(all, 0n);
 }
 
+/** As it is once it was looked at that time for what is past retention. */
+export function expiredBy(raw: Raw, nowNanos: UnixNanos): Raw {
+  const expiredNanos = raw.namespace.blockStartOf(nowNanos - raw.retentionNanos);
+  if (expiredNanos <= raw.expiredBeforeNanos) return raw;
+  return { ...raw, expiredBeforeNanos: expiredNanos };
+}
+
 function byShard(files: readonly BlockFile[]): Map<number, BlockFile[]> {
   const all = new Map<number, BlockFile[]>();
   for (const file of files) {
