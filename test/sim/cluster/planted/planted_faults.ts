@@ -61,13 +61,6 @@ export const plantedFaults: readonly PlantedFault[] = [
     isOfResolutions: true,
   },
   {
-    name: 'queries-that-do-not-tell-of-fewer-replicas',
-    file: 'coordinator/select/join.ts',
-    right: '  if (isCut) warnings.push(partialWarning);',
-    wrong: '  warnings.length = 0;',
-    isOfResolutions: true,
-  },
-  {
     name: 'rows-by-the-rules-of-now',
     file: 'coordinator/ingest/dropped_rows.ts',
     right: '          : earlier.of(slot, timestamps[row]! * unit);',
