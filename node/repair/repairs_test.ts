@@ -197,8 +197,8 @@ test('an owner of which a shard moves away is compared as long as it is read', a
   await cluster.changePlacement((placement) =>
     replaceInstances(placement, ['c'], [cluster.instance('d')], { force: false }),
   );
-  for (const [host, id] of ['a', 'c'].entries()) {
-    await writeRows(databaseOf(cluster, id), rowsOf([host]));
+  for (const [place, id] of ['a', 'c'].entries()) {
+    await writeRows(databaseOf(cluster, id), rowsOf([place + 1]));
     await databaseOf(cluster, id).flush(null, never);
   }
   for (const id of ['a', 'c']) {
