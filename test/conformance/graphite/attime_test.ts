@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { parseTime } from '#coordinator/graphite/time/attime.ts';
 import { parseInterval } from '#coordinator/graphite/time/interval.ts';
 import { Zone } from '#coordinator/graphite/time/zone.ts';
-import { hasSuites, readSuite } from './suites.ts';
+import { hasSuites, readSuite } from '../suites.ts';
 
 interface TimeSuite {
   readonly offsets: readonly {
@@ -29,8 +29,8 @@ function outcomeOf(read: () => number): number | string {
   }
 }
 
-if (hasSuites()) {
-  const { offsets, cases } = readSuite<TimeSuite>('attime.json');
+if (hasSuites('graphite')) {
+  const { offsets, cases } = readSuite<TimeSuite>('graphite/attime.json');
 
   test('intervals are those of graphite-web', () => {
     const wrong = offsets.flatMap(({ spec, seconds, error }) => {

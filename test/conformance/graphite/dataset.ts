@@ -10,7 +10,7 @@ import { Zone } from '#coordinator/graphite/time/zone.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { compareTexts } from '#lib/text_order.ts';
-import { readSuite } from './suites.ts';
+import { readSuite } from '../suites.ts';
 
 export interface Dataset {
   readonly now: number;
@@ -28,7 +28,7 @@ export class MemoryDataset {
   /** Requests of all calls of `fetch`. */
   readonly requests: (readonly FetchRequest[])[] = [];
 
-  constructor(dataset: Dataset = readSuite<Dataset>('dataset.json')) {
+  constructor(dataset: Dataset = readSuite<Dataset>('graphite/dataset.json')) {
     this.#dataset = dataset;
   }
 

@@ -4,15 +4,15 @@ import { test } from 'node:test';
 import { evaluate } from '#coordinator/graphite/evaluate/evaluate.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { MemoryDataset } from './dataset.ts';
-import { hasSuites, readSuite } from './suites.ts';
+import { hasSuites, readSuite } from '../suites.ts';
 
 interface ErrorCase {
   readonly target: string;
   readonly expect: 'client_error' | 'error' | 'lenient';
 }
 
-if (hasSuites()) {
-  const { cases } = readSuite<{ cases: readonly ErrorCase[] }>('errors.json');
+if (hasSuites('graphite')) {
+  const { cases } = readSuite<{ cases: readonly ErrorCase[] }>('graphite/errors.json');
 
   test('what graphite-web refuses is a bad request', async () => {
     const wrong: string[] = [];

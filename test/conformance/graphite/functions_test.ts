@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { evaluate } from '#coordinator/graphite/evaluate/evaluate.ts';
 import type { Series } from '#coordinator/graphite/series/series.ts';
 import { MemoryDataset } from './dataset.ts';
-import { hasSuites, readSuite } from './suites.ts';
+import { hasSuites, readSuite } from '../suites.ts';
 
 interface ExpectedSeries {
   readonly target: string;
@@ -93,8 +93,8 @@ async function failureOf(case_: FunctionCase): Promise<string | null> {
   return null;
 }
 
-if (hasSuites()) {
-  const { cases } = readSuite<{ cases: readonly FunctionCase[] }>('functions.json');
+if (hasSuites('graphite')) {
+  const { cases } = readSuite<{ cases: readonly FunctionCase[] }>('graphite/functions.json');
 
   test('targets answer what graphite-web answers', async () => {
     const failures: string[] = [];
