@@ -50,6 +50,16 @@ function lookedThrough(placement: Placement): LookedThrough {
   return found;
 }
 
+/** Instances that readers count for a shard, in the order of the placement. */
+export function readOwners(placement: Placement, shard: number): Instance[] {
+  const { ownersOf, retiredOf } = lookedThrough(placement);
+  // Who handed it over is the same replica as who has it now.
+  const retired = retiredOf.get(shard);
+  return (ownersOf.get(shard) ?? []).flatMap(({ instance, own }) =>
+    own.state === 'INITIALIZING' || retired?.has(instance.id) === true ? [] : [instance],
+  );
+}
+
 /**
  * @param shard of `instanceId`, as the placement has it
  * @param sourceFailed the LEAVING source cannot be reached: the other replicas must do
@@ -60,17 +70,11 @@ export function donorPlan(
   shard: Assigned & Pick<Shard, 'id'>,
   sourceFailed: boolean,
 ): DonorPlan {
-  const { ownersOf, retiredOf } = lookedThrough(placement);
+  const { ownersOf } = lookedThrough(placement);
   const others = (ownersOf.get(shard.id) ?? []).filter(
     ({ instance }) => instance.id !== instanceId,
   );
-  // Who handed it over is the same replica as who has it now.
-  const retired = retiredOf.get(shard.id);
-  const owners = others
-    .filter(
-      ({ instance, own }) => retired?.has(instance.id) !== true && own.state !== 'INITIALIZING',
-    )
-    .map(({ instance }) => instance);
+  const owners = readOwners(placement, shard.id).filter(({ id }) => id !== instanceId);
   // One that never had it must not begin empty, and so count, while others have what they gave up.
   const isNew =
     isFirstAssignment(placement, shard) &&

@@ -4,11 +4,11 @@
  * missed while it was away is in the newest ones.
  */
 import type { NodeService } from '#cluster/node/service.ts';
-import { retiredOwners } from '#cluster/placement/handover.ts';
 import type { Instance, Placement } from '#cluster/placement/placement.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { ChildSignal } from '#lib/env/wait.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
+import { readOwners } from '../bootstrap/donors.ts';
 import type { RetentionClock } from '../clock/retention_clock.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import { isRead } from '../storage/namespace/shards.ts';
@@ -142,7 +142,7 @@ export class Repairs implements AsyncDisposable {
     if (!options.enabled || !namespace.options.repairEnabled) return true;
     if (placement === null) return false;
     const pairs = this.#pairs.get(namespace);
-    return this.#peersOf(placement, shard, retiredOwners(placement)).every(
+    return this.#peersOf(placement, shard).every(
       ({ id }) => pairs?.get(keyOf(shard, id))?.taken.has(startNanos) === true,
     );
   }
@@ -232,11 +232,10 @@ export class Repairs implements AsyncDisposable {
     const pairs = new Map<string, Pair>();
     const isWanted = new Set(startsNanos);
     const works: Work[] = [];
-    const retired = retiredOwners(placement);
     for (const owned of shards.all()) {
       const shard = owned.id;
       if (!isRead(owned) || !namespace.readyShards.isHere(shard)) continue;
-      for (const peer of this.#peersOf(placement, shard, retired)) {
+      for (const peer of this.#peersOf(placement, shard)) {
         const key = keyOf(shard, peer.id);
         const fresh = { compared: new Map(), heldSince: new Map(), taken: new Set<bigint>() };
         const pair = known.get(key) ?? fresh;
@@ -259,16 +258,9 @@ export class Repairs implements AsyncDisposable {
     return works;
   }
 
-  #peersOf(
-    placement: Placement,
-    shard: number,
-    retired: ReturnType<typeof retiredOwners>,
-  ): Instance[] {
+  #peersOf(placement: Placement, shard: number): Instance[] {
     const { instanceId } = this.#options.parts;
-    return placement.instances.filter(({ id, shards }) => {
-      const has = shards.some((one) => one.id === shard && one.state !== 'INITIALIZING');
-      return id !== instanceId && has && retired.get(shard)?.has(id) !== true;
-    });
+    return readOwners(placement, shard).filter(({ id }) => id !== instanceId);
   }
 
   /** Starts of the blocks that are closed and do not expire soon, the newest first. */

@@ -7,7 +7,7 @@ import type { Work } from '#lib/turns/turns.ts';
 import { Arguments, type SeriesSource } from '../calls/arguments.ts';
 import { Call, type Host, plainList, type TargetState } from '../calls/call.ts';
 import type { Result, Window } from '../calls/window.ts';
-import { functions } from '../functions/table.ts';
+import { functions, isAggregator } from '../functions/table.ts';
 import { parseTarget } from '../parse/parser.ts';
 import type { Node } from '../parse/tree.ts';
 import { type Series, SeriesGroups } from '../series/series.ts';
@@ -100,7 +100,7 @@ class Evaluator implements Host {
   }
 
   isAggregator(name: string): boolean {
-    return functions.get(name)?.isAggregator === true;
+    return isAggregator(name);
   }
 
   async apply(

@@ -8,7 +8,7 @@ import type { Arguments } from '../calls/arguments.ts';
 import { bindArguments } from '../calls/bind.ts';
 import type { FunctionRow } from '../calls/row.ts';
 import type { Window } from '../calls/window.ts';
-import { functions } from '../functions/table.ts';
+import { functions, isAggregator } from '../functions/table.ts';
 import { parseTagExpressions, type TagExpression } from '../parse/tag_expression.ts';
 import type { CallNode, Node } from '../parse/tree.ts';
 import type { TimeContext } from '../time/attime.ts';
@@ -143,8 +143,4 @@ export function requestKey(request: FetchRequest): string {
 
 function windowKey({ fromSeconds, untilSeconds }: Window): string {
   return `${fromSeconds} ${untilSeconds}`;
-}
-
-function isAggregator(name: string): boolean {
-  return functions.get(name)?.isAggregator === true;
 }

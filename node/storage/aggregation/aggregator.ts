@@ -505,7 +505,9 @@ function isPast(
  * has let them go, and has windows of rows that this node may lack.
  */
 function isPastByNow(raws: readonly Raw[], { startNanos }: Slice, nowNanos: bigint): boolean {
-  const byNow = completeFrom(raws.map((raw) => expiredBy(raw, nowNanos)));
+  const atNow = raws.map((raw) => expiredBy(raw, nowNanos));
+  if (atNow.every((raw, i) => raw === raws[i])) return false;
+  const byNow = completeFrom(atNow);
   return byNow !== null && startNanos < byNow && byNow > completeFrom(raws)!;
 }
 
