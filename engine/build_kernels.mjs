@@ -33,7 +33,10 @@ const flags = [
 /**
  * What kernels are compiled from: their own sources, and numbers that they share with TypeScript.
  */
-const sourceFiles = () => [...kernelSources(), join(engineFolder, 'codec/layout.ts')];
+const sourceFiles = () => [
+  ...kernelSources(),
+  ...['codec/layout.ts', 'write_decoder/lines/layout.ts'].map((file) => join(engineFolder, file)),
+];
 
 function sourceHash() {
   const hash = createHash('sha256');

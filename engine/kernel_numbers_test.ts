@@ -13,7 +13,7 @@ import {
   versionNanos,
   versionsPerMilli,
 } from '#lib/hybrid_clock.ts';
-import { tagsBytesMax } from '#lib/tags.ts';
+import { tagsBytesMax, tagsCountMax } from '#lib/tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import * as format from './batch/format.ts';
 import { exemplarLabelsMax, exemplarRunesMax } from './typed/exemplar.ts';
@@ -84,7 +84,7 @@ test('the batch kernels lay batches out as engine/batch/format.ts says', () => {
 
 test('the write decoder kernel has the limits and problems of core.ts', () => {
   const problem = core.writeDecoderProblem;
-  assertNumbers('write_decoder/kernel/memory.ts', {
+  assertNumbers('write_decoder/kernel/identity/memory.ts', {
     MALFORMED: problem.malformed,
     TOO_MANY_ROWS: problem.tooManyRows,
     NO_ROOM: problem.noRoom,
@@ -98,7 +98,7 @@ test('the write decoder kernel has the limits and problems of core.ts', () => {
     EXEMPLAR_RUNES_MAX: exemplarRunesMax,
     EXEMPLAR_LABELS_MAX: exemplarLabelsMax,
     METADATA_MAX: core.metadataMax,
-    TAGS_COUNT_MAX: core.tagsCountMax,
+    TAGS_COUNT_MAX: tagsCountMax,
     TAGS_BYTES_MAX: tagsBytesMax,
     ROWS_MAX: core.writeDecoderRowsMax,
     BODY_BYTES_MAX: core.bodyBytesMax,
@@ -106,7 +106,7 @@ test('the write decoder kernel has the limits and problems of core.ts', () => {
     SYMBOLS_MAX: core.symbolsMax,
     LABEL_TEXT_BYTES_MAX: core.labelTextBytesMax,
   });
-  assertNumbers('write_decoder/kernel/exemplars.ts', {
+  assertNumbers('write_decoder/kernel/remote_write/exemplars.ts', {
     TOO_LONG: core.exemplarProblem.tooLong,
     NOT_UTF8: core.exemplarProblem.notUtf8,
     BAD_REFERENCE: core.exemplarProblem.badReference,
@@ -117,12 +117,14 @@ test('the write decoder kernel has the limits and problems of core.ts', () => {
     kindExemplar: valueKind.exemplar,
     kindLast: valueKind.metadata,
   });
-  assertNumbers('write_decoder/kernel/snappy.ts', {
+  assertNumbers('write_decoder/kernel/wire/snappy.ts', {
     SNAPPY_BAD_LENGTH: snappyProblem.badLength,
     SNAPPY_TOO_LONG: snappyProblem.tooLong,
     SNAPPY_CORRUPT: snappyProblem.corrupt,
   });
-  assertNumbers('write_decoder/kernel/verdict.ts', { ID_SCHEME_QUOTED: idSchemeCode.quoted });
+  assertNumbers('write_decoder/kernel/identity/verdict.ts', {
+    ID_SCHEME_QUOTED: idSchemeCode.quoted,
+  });
 });
 
 test('the store kernel gives the outcomes of rows.ts', () => {

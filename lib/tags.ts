@@ -23,6 +23,9 @@ export const tagBytesMax = 65_535;
 /** Longest canonical layout of one series; more is refused. */
 export const tagsBytesMax = 65_535;
 
+/** Series with more tags are refused. */
+export const tagsCountMax = 1024;
+
 const tagNamePattern = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
 
 /** Tags by which Prometheus says what a series is; with its feature for that they may be written. */

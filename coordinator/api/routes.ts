@@ -84,6 +84,7 @@ import {
   plain,
   refuseUnsupportedHeaders,
 } from '../http/http_api.ts';
+import { influxPing, influxQuery, influxWrite } from './influx.ts';
 import { labelNames, type LabelsApiSetup, labelValues, series } from './labels.ts';
 import { type MessagesApiSetup, queryMessages } from './messages.ts';
 import { jsonWriteBytesMax, readBodyBytesMax } from '../http/limits.ts';
@@ -132,6 +133,8 @@ type Row = readonly [
 const both = (rest: string): string[] => [`/api/v1/${rest}`, `/prometheus/api/v1/${rest}`];
 /** The second ones are where Prometheus itself takes and answers. */
 const writePaths = ['/api/v1/compat/remote/write', ...both('write')];
+/** Of M3, and of InfluxDB 1 and 2. */
+const influxWritePaths = ['/api/v1/influxdb/write', '/write', '/api/v2/write'];
 const readPaths = ['/api/v1/compat/remote/read', ...both('read')];
 const federatePaths = ['/federate', '/prometheus/federate'];
 const placement = (rest = ''): string[] => [
@@ -160,6 +163,9 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
   const table: readonly Row[] = [
     ['POST', writePaths, 'write', bytes(remoteWrite, ingest, writeBytesMax)],
     ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, ingest, jsonBytesMax)],
+    ['POST', influxWritePaths, 'write', bytes(influxWrite, ingest, writeBytesMax)],
+    ['GET', ['/ping'], 'other', plain(influxPing, null)],
+    ['GET POST', ['/query'], 'other', form(influxQuery, null)],
     ['GET POST', ['/api/v1/json/query'], 'data', form(queryMessages, messages)],
 
     ['GET POST', both('query_range'), 'read', form(rangeQuery, query)],

@@ -47,6 +47,7 @@ import {
   namedOf,
   type WriteOfKind,
 } from './namespaces.ts';
+import { LineText } from './line_text.ts';
 import { type BodyRows, partEnd, partsOfBody } from './parts.ts';
 import {
   BadRows,
@@ -91,6 +92,28 @@ const rowUnits = 200;
 export interface IngestRows {
   readonly floats: readonly IngestRow[];
   readonly messages: readonly IngestMessage[];
+}
+
+/** About what it takes to read a line, and a window without rows at least. */
+const lineUnits = 60;
+
+/** Formats of lines, as metrics name them. */
+export type LineFormat = 'influx';
+
+/** What came of a body so far. */
+class Writing {
+  /** What the body has, as far as it was read. */
+  readonly asked: Written;
+  readonly report: BadRows;
+  readonly format: string;
+  readonly cold: Map<IngestNamespace, number> = new Map();
+  firstRow = 0;
+
+  constructor(asked: Written, report: BadRows, format: string) {
+    this.asked = asked;
+    this.report = report;
+    this.format = format;
+  }
 }
 
 interface EncodedRow {
@@ -244,6 +267,42 @@ export class Ingest {
     await this.#write(writes, asked, report, 'json', work.signal);
   }
 
+  /**
+   * Writes lines of text as they come, a part before the next one is read.
+   * @param chunks cut anywhere
+   * @param unitNanos of times in the lines
+   * @throws {RowsRefused} when lines or rows are bad; the others are written
+   */
+  async lines(
+    format: LineFormat,
+    chunks: AsyncIterable<Uint8Array>,
+    unitNanos: bigint,
+    work: Work,
+  ): Promise<void> {
+    const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
+    const nowNanos = (this.#clock.nowNanos() / unitNanos) * unitNanos;
+    const asked = { samples: 0, histograms: 0, exemplars: 0 };
+    const writing = new Writing(asked, new BadRows(), format);
+    const text = new LineText(this.#decoder, { unitNanos, nowNanos }, writing.report);
+    const write = async (): Promise<void> => {
+      while (true) {
+        const rows = text.next();
+        asked.samples += text.takeBadCount();
+        if (rows === null) return;
+        asked.samples += rows.rowCount;
+        if (rows.rowCount > 0) await this.#writePart(writing, [rows], kind, work.signal);
+        if (work.spend(lineUnits * (rows.rowCount + 1))) await work.pause();
+      }
+    };
+    for await (const chunk of chunks) {
+      text.add(chunk);
+      if (text.isEnough) await write();
+    }
+    text.end();
+    await write();
+    this.#end(writing);
+  }
+
   async #floats(
     rows: readonly IngestRow[],
     named: string | null,
@@ -307,23 +366,42 @@ export class Ingest {
     format: string,
     signal: AbortSignal,
   ): Promise<void> {
+    const writing = new Writing(asked, report, format);
+    for (const { part, ...kind } of partsOf(kinds)) {
+      await this.#writePart(writing, part, kind, signal);
+    }
+    this.#end(writing);
+  }
+
+  /**
+   * What is written at once is on its way when this comes back.
+   * @throws {TsdbError} when any row may be sent again
+   */
+  async #writePart(
+    writing: Writing,
+    part: readonly BodyRows[],
+    kind: Omit<WriteOfKind, 'parts'>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { asked, cold, format, report } = writing;
+    const writes = this.#writesOf(part, kind, writing.firstRow, signal);
+    const outcome = await gather(writes, this.#decoder, this.#clock, report, signal);
+    if (outcome instanceof TsdbError) {
+      const reason = outcome.code === 'FAILED_PRECONDITION' ? 'clock' : 'passing';
+      const count = asked.samples + asked.histograms - report.count;
+      this.#metrics.refusedSamples.increase(count, { format, reason });
+      throw outcome;
+    }
+    for (const [namespace, rows] of outcome) {
+      cold.set(namespace, (cold.get(namespace) ?? 0) + rows);
+    }
+    for (const { rowCount } of part) writing.firstRow += rowCount;
+  }
+
+  /** @throws {RowsRefused} when there are bad ones */
+  #end({ asked, cold, format, report }: Writing): void {
     const metrics = this.#metrics;
     const total = asked.samples + asked.histograms;
-    const cold = new Map<IngestNamespace, number>();
-    let firstRow = 0;
-    for (const { part, ...kind } of partsOf(kinds)) {
-      const writes = this.#writesOf(part, kind, firstRow, signal);
-      const outcome = await gather(writes, this.#decoder, this.#clock, report, signal);
-      if (outcome instanceof TsdbError) {
-        const reason = outcome.code === 'FAILED_PRECONDITION' ? 'clock' : 'passing';
-        metrics.refusedSamples.increase(total - report.count, { format, reason });
-        throw outcome;
-      }
-      for (const [namespace, rows] of outcome) {
-        cold.set(namespace, (cold.get(namespace) ?? 0) + rows);
-      }
-      for (const { rowCount } of part) firstRow += rowCount;
-    }
     // Only now: a sender sends the rows of a request that failed for a passing reason once more.
     for (const [namespace, count] of cold) {
       if (count > 0) this.#coldRefusals.note(namespace, count);

@@ -256,6 +256,17 @@ export class BadRows {
     this.#name(() => text);
   }
 
+  /** Samples, or whole lines, that were not sent. @param texts of the first ones */
+  addSamples(count: number, texts: readonly string[]): void {
+    this.#samples += count;
+    for (const text of texts) this.#name(() => text);
+  }
+
+  /** Whether one more is named, or counted alone. */
+  get isNaming(): boolean {
+    return this.#named.length < namedRowsMax;
+  }
+
   /** Histograms that were not sent. @param texts of the first ones */
   addHistograms(count: number, texts: readonly string[]): void {
     this.#histograms += count;

@@ -2,6 +2,7 @@
  * What a write decoder's machine does, below the checks in write_decoder.ts: the kernel (kernel.ts)
  * and its plain twin (write_decoder_twin.ts), which a fuzz holds equal.
  */
+import type { LineProblem } from './lines/problems.ts';
 import { snappyProblemText } from './snappy.ts';
 
 /** Longest body as it comes, compressed. */
@@ -10,9 +11,6 @@ export const bodyBytesMax: number = 38 * 1024 * 1024;
 export const rawBytesMax: number = 32 * 1024 * 1024;
 /** Most samples of one body. */
 export const writeDecoderRowsMax: number = 1 << 20;
-
-/** Series with more tags are refused. */
-export const tagsCountMax = 1024;
 
 /** Most texts of a version 2 body. */
 export const symbolsMax: number = 1 << 20;
@@ -122,12 +120,41 @@ export interface MetadataColumns {
   readonly leftOutCount: number;
 }
 
+/** How lines are read. */
+export interface LineOptions {
+  /** Nothing comes behind the text, not even the rest of its last line. */
+  readonly isLast: boolean;
+  /** After so many rows no further line is read. */
+  readonly rowsMax: number;
+  /** Unit of times in the lines, and the time of a line that has none. */
+  readonly unitNanos: bigint;
+  readonly nowNanos: bigint;
+}
+
+/** Bad lines. */
+export interface LineProblems {
+  readonly count: number;
+  /** The first `lineProblemsMax` of lines/layout.ts. */
+  readonly listed: readonly LineProblem[];
+}
+
 export interface WriteDecoderCore {
   /**
    * Reads a body into rows.
    * @returns number of rows, or a problem: then no rows and no new series are kept
    */
   remoteWrite(body: Uint8Array, version?: RemoteWriteVersion): number;
+  /**
+   * Reads lines of a text into rows, as many as are written at once.
+   * @returns how many bytes were read, or `writeDecoderProblem.noRoom`: then nothing is kept
+   */
+  lines(text: Uint8Array, options: LineOptions): number;
+  /** Of the last text. */
+  readonly lineProblems: LineProblems;
+  /** Line feeds in the first so many bytes of it. */
+  lineFeeds(bytes: number): number;
+  /** Unit of the rows' times. */
+  readonly timeUnitNanos: 1_000_000 | 1;
   /** Starts rows that `addRow` gives one by one. */
   beginRows(): void;
   /**

@@ -1,4 +1,4 @@
-/** Exemplars of remote write, read at leisure: the plain twin of engine/write_decoder/kernel/exemplars.ts. */
+/** Exemplars of remote write, read at leisure: the plain twin of engine/write_decoder/kernel/remote_write/exemplars.ts. */
 import { isUtf8 } from 'node:buffer';
 import {
   exemplarLabelsMax,

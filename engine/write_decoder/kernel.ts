@@ -11,6 +11,8 @@ import {
   exemplarsMax,
   type HistogramColumns,
   histogramsMax,
+  type LineOptions,
+  type LineProblems,
   type MetadataColumns,
   metadataMax,
   namelessSlot,
@@ -22,6 +24,8 @@ import {
   writeDecoderRowsMax,
   oversizeSlot,
 } from './core.ts';
+import { hostNumbersMax, lineBytesMax, lineProblemsMax } from './lines/layout.ts';
+import { powersOfFive } from './lines/powers_of_five.ts';
 import { metricTypes } from '../typed/metadata.ts';
 import { histogramProblem } from './wire_histogram.ts';
 import type { WriteDecoderExports } from './write_decoder_exports.ts';
@@ -38,10 +42,16 @@ const budgetBytesPerSlot = 256;
 /** The kernel's regions for one body, and slack; they are touched as bodies need them. */
 const bodyRegionsBytes: number = 217 * 1024 * 1024;
 
-/** As of engine/write_decoder/kernel/memory.ts. */
+/** As of engine/write_decoder/kernel/identity/memory.ts. */
 const typeTextBytes = 16;
-/** As of engine/write_decoder/kernel/metadata.ts. */
+/** As of engine/write_decoder/kernel/remote_write/metadata.ts. */
 const metadataEntryWords = 12;
+
+/** As of engine/write_decoder/kernel/lines/lines.ts. */
+const lineProblemWords = 3;
+const lineNumberWords = 3;
+/** A line of `lineBytesMax` has not more fields, and no line is read when there are `hostNumbersMax / 2` already. */
+const lineNumbersMax: number = lineBytesMax / 4 + hostNumbersMax;
 
 /** Slots whose tags are asked for in one call. */
 const entriesAtOnce = 65_536;
@@ -52,6 +62,7 @@ export const writeDecoderMemoryBytesMin: number = 2 * 1024 * 1024;
 export const writeDecoderMemoryBytesMax: number = 3 * 1024 * 1024 * 1024;
 
 let compiled: WebAssembly.Module | null = null;
+let powers: BigUint64Array | null = null;
 
 /** How a budget is shared between slots, table and tags. */
 function divide(memoryBytesMax: number): {
@@ -93,6 +104,9 @@ export class WriteDecoderKernel implements WriteDecoderCore {
   readonly refused: Uint8Array;
   readonly idScheme: Uint8Array;
   #rowCount = 0;
+  timeUnitNanos: 1_000_000 | 1 = 1;
+  readonly #lineProblemWords: Uint32Array;
+  readonly #lineWords: Uint32Array;
   /** One that was added here. */
   #hasOversizeRow = false;
 
@@ -129,6 +143,8 @@ export class WriteDecoderKernel implements WriteDecoderCore {
       this.#bytes.set(new TextEncoder().encode(text), at);
       this.#bytes[at + typeTextBytes - 1] = text.length;
     }
+    powers ??= powersOfFive();
+    new BigUint64Array(buffer, addressOf(kernel.powersOfFive), powers.length).set(powers);
     const end = kernel.init(slotsMax, tableSizeMax, segmentCount) >>> 0;
     assert(end <= buffer.byteLength, 'the regions of the write decoder lie in its memory');
     this.#bodyAt = addressOf(kernel.body);
@@ -169,6 +185,16 @@ export class WriteDecoderKernel implements WriteDecoderCore {
       valueBytes: this.#bytes.subarray(addressOf(kernel.exemplarValues)),
       problems: new Uint8Array(buffer, addressOf(kernel.exemplarProblems), exemplarsMax),
     };
+    this.#lineProblemWords = new Uint32Array(
+      buffer,
+      addressOf(kernel.lineProblems),
+      lineProblemsMax * lineProblemWords,
+    );
+    this.#lineWords = new Uint32Array(
+      buffer,
+      addressOf(kernel.lineNumbers),
+      lineNumbersMax * lineNumberWords,
+    );
     this.#metadataEntries = new Uint32Array(
       buffer,
       addressOf(kernel.metadataEntries),
@@ -185,12 +211,47 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     assert(body.length <= bodyBytesMax, 'the body fits its region');
     this.#bytes.set(body, this.#bodyAt);
     this.#hasOversizeRow = false;
+    this.timeUnitNanos = 1_000_000;
     const outcome = this.#kernel.remoteWrite(body.length, version, this.#typeAndUnit);
     this.#rowCount = Math.max(outcome, 0);
     return outcome;
   }
 
+  lines(text: Uint8Array, { isLast, rowsMax, unitNanos, nowNanos }: LineOptions): number {
+    assert(text.length <= 2 * lineBytesMax, 'the text fits its region, and what a line may need');
+    this.#bytes.set(text, this.#bodyAt);
+    this.#hasOversizeRow = false;
+    const kernel = this.#kernel;
+    const last = isLast ? 1 : 0;
+    const read = kernel.influxLines(text.length, last, rowsMax, unitNanos, nowNanos);
+    this.#rowCount = read < 0 ? 0 : kernel.lineRowCount();
+    if (read < 0) return read;
+    const numbers = kernel.lineNumberCount();
+    for (let place = 0; place < numbers; place++) {
+      const [row, at, length] = this.#lineWords.subarray(lineNumberWords * place);
+      const number = text.subarray(at, at! + length!);
+      this.#rowValues[row!] = Number(Buffer.from(number).toString('latin1'));
+    }
+    this.timeUnitNanos = kernel.lineTimesInMillis() === 0 ? 1 : 1_000_000;
+    return read;
+  }
+
+  lineFeeds(bytes: number): number {
+    return this.#kernel.lineFeeds(bytes);
+  }
+
+  get lineProblems(): LineProblems {
+    const count = this.#kernel.lineProblemCount();
+    const words = this.#lineProblemWords;
+    const listed = Array.from({ length: Math.min(count, lineProblemsMax) }, (_, place) => {
+      const [lineAt, at, reason] = words.subarray(lineProblemWords * place);
+      return { lineAt: lineAt!, at: at!, reason: reason! };
+    });
+    return { count, listed };
+  }
+
   beginRows(): void {
+    this.timeUnitNanos = 1;
     this.#rowCount = 0;
     this.#hasOversizeRow = false;
     this.#kernel.beginRows();

@@ -1,6 +1,5 @@
 /** Labels of remote write, and the canonical tags that they come to: for the plain twins. */
-import { tagsBytesMax } from '#lib/tags.ts';
-import { tagsCountMax } from './core.ts';
+import { tagsBytesMax, tagsCountMax } from '#lib/tags.ts';
 import { Fields, type Range, wireBytes } from './wire_fields.ts';
 
 export interface Label {

@@ -1,4 +1,4 @@
-/** Metadata of remote write, read at leisure: the plain twin of engine/write_decoder/kernel/metadata.ts. */
+/** Metadata of remote write, read at leisure: the plain twin of engine/write_decoder/kernel/remote_write/metadata.ts. */
 import { Fields, type Range, wireBytes, wireVarint } from './wire_fields.ts';
 
 export interface WireMetadata {

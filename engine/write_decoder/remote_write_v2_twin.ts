@@ -1,14 +1,14 @@
 /**
  * Prometheus remote write 2.0 (io.prometheus.write.v2.Request): the plain twin of the walk in
- * engine/write_decoder/kernel/write_decoder.kernel.ts and engine/write_decoder/kernel/symbols.ts. A
+ * engine/write_decoder/kernel/write_decoder.kernel.ts and engine/write_decoder/kernel/remote_write/symbols.ts. A
  * request has one table of texts; a series names its labels by pairs of numbers in it.
  */
+import { tagsCountMax } from '#lib/tags.ts';
 import {
   labelTextBytesMax,
   namelessSlot,
   oversizeSlot,
   symbolsMax,
-  tagsCountMax,
   unresolvedSlot,
   writeDecoderProblem,
 } from './core.ts';

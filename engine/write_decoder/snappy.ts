@@ -1,7 +1,7 @@
 /**
  * Snappy block format: a varint with the uncompressed length, then literals and back references.
  * For remote read: its requests are decoded here, its answers encoded. Bodies of writes are decoded
- * by engine/write_decoder/kernel/snappy.ts.
+ * by engine/write_decoder/kernel/wire/snappy.ts.
  */
 import { badRequest } from '#lib/errors.ts';
 

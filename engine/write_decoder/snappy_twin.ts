@@ -1,6 +1,6 @@
 /**
  * The snappy block format written for reading: the plain twin of
- * engine/write_decoder/kernel/snappy.ts and of the decoder in snappy.ts.
+ * engine/write_decoder/kernel/wire/snappy.ts and of the decoder in snappy.ts.
  *
  *     length of the text (varint) | elements
  *

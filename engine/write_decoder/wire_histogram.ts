@@ -1,6 +1,6 @@
 /**
  * A native histogram of remote write, read at leisure: why one is refused, and the plain twin of
- * engine/write_decoder/kernel/histograms.ts. Rules are those of Prometheus (`Validate` of its histograms).
+ * engine/write_decoder/kernel/remote_write/histograms.ts. Rules are those of Prometheus (`Validate` of its histograms).
  */
 import { typedBytesMax, typedFieldsMax } from '../codec/layout.ts';
 import {

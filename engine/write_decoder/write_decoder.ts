@@ -8,7 +8,7 @@ import { isUtf8 } from 'node:buffer';
 import { assert } from '#lib/assert.ts';
 import { type Random } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
-import { tagsBytesMax } from '#lib/tags.ts';
+import { tagsBytesMax, tagsCountMax } from '#lib/tags.ts';
 import { exemplarRunesMax } from '../typed/exemplar.ts';
 import {
   type WriteDecoderCore,
@@ -18,13 +18,15 @@ import {
   writeDecoderProblemText,
   writeDecoderRowsMax,
   exemplarProblem,
+  type LineOptions,
+  type LineProblems,
   type MetadataColumns,
   namelessSlot,
   oversizeSlot,
   unresolvedSlot,
-  tagsCountMax,
 } from './core.ts';
 import { WriteDecoderKernel } from './kernel.ts';
+import { lineBytesMax } from './lines/layout.ts';
 
 export { bodyBytesMax, writeDecoderRowsMax, rawBytesMax } from './core.ts';
 export type { RemoteWriteVersion } from './core.ts';
@@ -153,6 +155,17 @@ export interface WriteDecoderRow {
   readonly value: number;
 }
 
+/** What came of a text. */
+export interface DecodedLines {
+  readonly rows: WriteDecoderRows;
+  /** Bytes of the text up to which it was read: whole lines. */
+  readonly readBytes: number;
+  /** Line feeds in them. */
+  readonly lineFeeds: number;
+  /** Bad lines, which are not among the rows. */
+  readonly problems: LineProblems;
+}
+
 /** Series as dictionary entries. */
 export interface WriteDecoderEntries {
   /** Canonical tags, one after the other. */
@@ -203,6 +216,25 @@ export class WriteDecoder {
     if (outcome < 0) throw this.#failure('cannot read remote write body', outcome);
     this.#judgeNew();
     return this.#rows(1_000_000);
+  }
+
+  /**
+   * Rows of lines of text, as many as are written at once; the text is read from its begin.
+   * @param text at most `lineBytesMax` bytes; borrowed until return
+   * @throws {TsdbError} BAD_REQUEST when there is no room for the series of its first line; then nothing is kept
+   */
+  lines(text: Uint8Array, options: LineOptions): DecodedLines {
+    assert(text.length <= lineBytesMax, 'a text is not longer than a line may be');
+    const outcome = this.#core.lines(text, options);
+    if (outcome < 0) throw this.#failure('cannot take lines', outcome);
+    this.#judgeNew();
+    const { lineProblems, timeUnitNanos } = this.#core;
+    return {
+      rows: this.#rows(timeUnitNanos),
+      readBytes: outcome,
+      lineFeeds: this.#core.lineFeeds(outcome),
+      problems: lineProblems,
+    };
   }
 
   /**

@@ -22,8 +22,12 @@ export interface WriteDecoderExports {
   readonly histogramStarts: { readonly value: number };
   readonly histogramTimestamps: { readonly value: number };
   readonly histogramValues: { readonly value: number };
+  readonly lineNumbers: { readonly value: number };
+  readonly lineProblems: { readonly value: number };
   readonly metadataEntries: { readonly value: number };
   readonly newSlots: { readonly value: number };
+  /** Where the host writes powers of five before `init` (memory.ts). */
+  readonly powersOfFive: { readonly value: number };
   readonly raw: { readonly value: number };
   readonly rowGenerations: { readonly value: number };
   readonly rowSlots: { readonly value: number };
@@ -45,6 +49,15 @@ export interface WriteDecoderExports {
   histogramCount(): number;
   idHash(): number;
   idScheme(): number;
+  /**
+   * Reads lines of the n bytes at `body`, which has room for one more, until there are `rowsMax`
+   * rows, or those of the line that brings more; answers how many bytes were read, or a negative
+   * problem that leaves nothing behind. Rows have their times in nanoseconds.
+   * @param isLast 1: nothing comes behind them
+   * @param unitNanos of times in the lines
+   * @param nanos time of a line that has none
+   */
+  influxLines(n: number, isLast: number, rowsMax: number, unitNanos: bigint, nanos: bigint): number;
   /** Lays the identity regions out; answers the end of the memory that is used, slack included. */
   init(slotsMax: number, tableSizeMax: number, segmentCount: number): number;
   /**
@@ -52,6 +65,15 @@ export interface WriteDecoderExports {
    * to the front of the list of new slots. Answers the number of those.
    */
   judgePlainQuoted(): number;
+  /** Line feeds in the first n bytes of the text. */
+  lineFeeds(n: number): number;
+  /** Rows whose values the host has to read. */
+  lineNumberCount(): number;
+  /** Bad lines; the first ones are listed. */
+  lineProblemCount(): number;
+  lineRowCount(): number;
+  /** Has the times of the rows in milliseconds, when none is finer; answers 1 when they are. */
+  lineTimesInMillis(): number;
   liveCount(): number;
   metadataCount(): number;
   metadataLeftOut(): number;

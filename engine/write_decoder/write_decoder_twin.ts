@@ -3,7 +3,7 @@
  * nothing.
  */
 import { murmur3 } from '#lib/hashing/hash.ts';
-import { decodeTags, tagsBytesMax } from '#lib/tags.ts';
+import { decodeTags, tagsBytesMax, tagsCountMax } from '#lib/tags.ts';
 import {
   type ExemplarColumns,
   exemplarsMax,
@@ -12,6 +12,8 @@ import {
   type HistogramColumns,
   histogramBytesMax,
   histogramsMax,
+  type LineOptions,
+  type LineProblems,
   type WriteDecoderCore,
   type RemoteWriteVersion,
   writeDecoderProblem,
@@ -19,10 +21,12 @@ import {
   namelessSlot,
   oversizeSlot,
   rawBytesMax,
-  tagsCountMax,
 } from './core.ts';
 import type { WireExemplar } from './exemplar_twin.ts';
 import type { WireMetadata } from './metadata_twin.ts';
+import { InfluxTwin, rowsOfInflux } from './lines/influx_twin.ts';
+import type { LineProblem } from './lines/problems.ts';
+import { lineProblemsMax, newTagBytesAtOnce } from './lines/layout.ts';
 import { type HistogramAt, parseWriteRequest } from './remote_write_twin.ts';
 import { parseWriteRequestV2 } from './remote_write_v2_twin.ts';
 import { decodeSnappyTwin } from './snappy_twin.ts';
@@ -36,6 +40,9 @@ export class WriteDecoderTwin implements WriteDecoderCore {
   readonly #tags: Uint8Array[] = Array.from({ length: refusedSlots }, () => new Uint8Array(0));
   #rows: { slot: number; timestamp: bigint; bits: bigint; startNanos: bigint | null }[] = [];
   #newSlots: number[] = [];
+  #lineProblems: LineProblem[] = [];
+  #text: Uint8Array = new Uint8Array(0);
+  timeUnitNanos: 1_000_000 | 1 = 1;
   readonly #free: number[] = [];
   #tagsBytes = 0;
   #histograms: { slot: number; at: HistogramAt; value: Uint8Array | null }[] = [];
@@ -59,6 +66,7 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     this.beginRows();
     const raw = decodeSnappyTwin(body, rawBytesMax);
     if (typeof raw === 'number') return raw;
+    this.timeUnitNanos = 1_000_000;
     const request =
       version === 2 ? parseWriteRequestV2(raw, this.#typeAndUnitLabels) : parseWriteRequest(raw);
     if (request === null) return writeDecoderProblem.malformed;
@@ -103,7 +111,45 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     if (this.#metadata.length < metadataMax) this.#metadata.push({ slot, metadata });
   }
 
+  lines(text: Uint8Array, { isLast, rowsMax, unitNanos, nowNanos }: LineOptions): number {
+    this.beginRows();
+    this.#text = text;
+    const twin = new InfluxTwin(Buffer.from(text).toString('latin1'), isLast, unitNanos);
+    let newTagBytes = 0;
+    while (this.#rows.length < rowsMax && newTagBytes < newTagBytesAtOnce) {
+      const line = twin.next();
+      if (line === null) break;
+      const outcome = 'reason' in line ? line.reason : rowsOfInflux(line, unitNanos, nowNanos);
+      if (typeof outcome === 'number') {
+        const at = 'reason' in line ? line.at : line.lineAt;
+        this.#lineProblems.push({ lineAt: line.lineAt, at, reason: outcome });
+        continue;
+      }
+      for (const { tags, nanos, value } of outcome.rows) {
+        const newBefore = this.#newSlots.length;
+        this.addRow(tags, nanos, value);
+        if (this.#newSlots.length > newBefore) newTagBytes += outcome.tagBytes;
+      }
+    }
+    if (this.#rows.every(({ timestamp }) => timestamp % 1_000_000n === 0n)) {
+      this.timeUnitNanos = 1_000_000;
+      for (const row of this.#rows) row.timestamp /= 1_000_000n;
+    }
+    return twin.at;
+  }
+
+  lineFeeds(bytes: number): number {
+    return this.#text.subarray(0, bytes).filter((byte) => byte === 0x0a).length;
+  }
+
+  get lineProblems(): LineProblems {
+    const all = this.#lineProblems;
+    return { count: all.length, listed: all.slice(0, lineProblemsMax) };
+  }
+
   beginRows(): void {
+    this.timeUnitNanos = 1;
+    this.#lineProblems = [];
     this.firstNamelessSlot = 0;
     this.#exemplars = [];
     this.#exemplarsLeftOut = 0;

@@ -12,7 +12,7 @@
  *
  * Batches and filesets hold canonical tags, so the usual IDs are made from these bytes without a
  * text in between. The write decoder's kernel does that too
- * (engine/write_decoder/kernel/verdict.ts); its fuzz holds it equal to `idOfTags`.
+ * (engine/write_decoder/kernel/identity/verdict.ts); its fuzz holds it equal to `idOfTags`.
  */
 import { badRequest } from '../errors.ts';
 import { decodeTags, type Tags, tagsBytesMax } from '../tags.ts';

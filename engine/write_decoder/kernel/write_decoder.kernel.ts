@@ -7,7 +7,7 @@
 // normal form (labels.ts) and looked up. After a run of such misses the comparison is left out for
 // a while, and series are looked up in groups (staged.ts).
 
-import { equalBytes } from './bytes';
+import { equalBytes } from './identity/bytes';
 import {
   BODY,
   BODY_HIGH,
@@ -31,6 +31,7 @@ import {
   HISTOGRAM_BYTES_HIGH,
   HISTOGRAM_ENDS,
   HISTOGRAM_GENERATIONS,
+  HISTOGRAM_SCRATCH,
   HISTOGRAM_SLOTS,
   HISTOGRAM_SOURCES,
   HISTOGRAM_STARTS,
@@ -40,6 +41,12 @@ import {
   ID_SCRATCH,
   LABEL_TEXT_BYTES,
   LATE_LABEL,
+  LINE_FIELDS_HIGH,
+  LINE_NUMBERS,
+  LINE_NUMBER_COUNT,
+  LINE_PROBLEMS,
+  LINE_PROBLEM_COUNT,
+  LINE_ROWS,
   MALFORMED,
   METADATA,
   METADATA_ENTRIES,
@@ -55,6 +62,7 @@ import {
   NO_ROOM,
   OVERSIZE_ROWS,
   OVERSIZE_SLOT,
+  POWERS_OF_FIVE,
   PREVIOUS,
   RAW,
   RAW_BYTES_MAX,
@@ -75,8 +83,9 @@ import {
   UNPREDICTED,
   UNRESOLVED_SLOT,
   raiseWord,
-} from './memory';
-import { murmur3 } from './hash';
+} from './identity/memory';
+import { murmur3 } from './identity/hash';
+import { confirm, predictedSlot, slotOfGathered, slotOfLabels } from './identity/lookup';
 import {
   GENERATION,
   ID_HASH,
@@ -105,7 +114,7 @@ import {
   tagsLengthOf,
   tagsOf,
   word,
-} from './identity';
+} from './identity/identity';
 import {
   HAS_SAMPLES,
   areGathered,
@@ -113,21 +122,17 @@ import {
   gatherLabels,
   normalOfCanonical,
   normalTags,
-} from './labels';
-import { labelTypeAndUnit, takeFamily } from './metadata';
-import { skipField, takeKey, takeLength, varintValue } from './protobuf';
-import { HISTOGRAM_FIELD_V2, samples } from './samples';
-import { STAGED_BYTES, STAGED_MAX, emitStaged, stage } from './staged';
-import { gatherReferences, hasName, listSymbols, SERIES_KEY_V2, UNRESOLVED } from './symbols';
-import { decodeSnappy } from './snappy';
-import { ID_SCHEME_QUOTED, plainQuotedId } from './verdict';
+} from './identity/labels';
+import { labelTypeAndUnit, takeFamily } from './remote_write/metadata';
+import { skipField, takeKey, takeLength, varintValue } from './wire/protobuf';
+import { HISTOGRAM_FIELD_V2, samples } from './remote_write/samples';
+import { STAGED_BYTES, STAGED_MAX, emitStaged, stage } from './remote_write/staged';
+import { gatherReferences, hasName, listSymbols, SERIES_KEY_V2, UNRESOLVED } from './remote_write/symbols';
+import { decodeSnappy } from './wire/snappy';
+import { takeInflux } from './lines/influx';
+import { initLines, lineFeedsBefore, timesInMillis } from './lines/lines';
+import { ID_SCHEME_QUOTED, plainQuotedId } from './identity/verdict';
 
-/**
- * Failed predictions in a row after which the next ones are left out, and how many series that
- * lasts.
- */
-const MISSES_MAX: u32 = 32;
-const UNPREDICTED_SERIES: u32 = 1024;
 /** Of a WriteRequest of version 1. */
 const METADATA_KEY: u32 = 0x1a;
 
@@ -161,7 +166,9 @@ export const hashKeys: usize = KEYS;
 
 /** Lays the identity regions out; answers the end of the memory that is used, slack included. */
 export function init(slotsMax: u32, tableSizeMax: u32, segmentCount: u32): usize {
-  return initIdentity(IDENTITY, slotsMax, tableSizeMax, segmentCount, BODY) + 0x10000;
+  initLines();
+  // No histogram is read while a series is looked up.
+  return initIdentity(IDENTITY, slotsMax, tableSizeMax, segmentCount, HISTOGRAM_SCRATCH) + 0x10000;
 }
 
 export function idHash(): usize {
@@ -243,7 +250,7 @@ export function metadataLeftOut(): u32 {
 /** Bytes of the memory that were written so far. */
 export function touchedBytes(): f64 {
   const bodies = <f64>word(BODY_HIGH) + <f64>word(RAW_HIGH) + <f64>word(ROWS_HIGH) * 24 + <f64>BODY;
-  const symbols = <f64>word(SYMBOLS_HIGH) * 8;
+  const symbols = <f64>word(SYMBOLS_HIGH) * 8 + <f64>word(LINE_FIELDS_HIGH) * 32;
   const histograms = <f64>word(HISTOGRAMS_HIGH) * 36 + <f64>word(HISTOGRAM_BYTES_HIGH);
   const starts = <f64>max(word(STARTS_HIGH), word(STARTS)) * 8;
   const table = <f64>tableEntries() * 8;
@@ -341,6 +348,47 @@ export function remoteWrite(n: u32, version: u32, typeAndUnit: u32): i32 {
   return outcome;
 }
 
+/** Where the host writes powers of five before `init` (memory.ts). */
+export const powersOfFive: usize = POWERS_OF_FIVE;
+export const lineProblems: usize = LINE_PROBLEMS;
+export const lineNumbers: usize = LINE_NUMBERS;
+
+/**
+ * Reads lines of the n bytes at `body`, which has room for one more, until there are `rowsMax` rows, or those of the line that
+ * brings more; answers how many bytes were read, or a negative problem that leaves nothing behind. Rows have their times in
+ * nanoseconds.
+ * @param isLast 1: nothing comes behind them
+ * @param unitNanos of times in the lines
+ * @param nanos time of a line that has none
+ */
+export function influxLines(n: u32, isLast: u32, rowsMax: u32, unitNanos: i64, nanos: i64): i32 {
+  beginRows();
+  raiseWord(BODY_HIGH, n);
+  const outcome = takeInflux(n, isLast != 0, rowsMax, unitNanos, nanos);
+  if (outcome < 0) forgetNew();
+  else raiseWord(ROWS_HIGH, word(LINE_ROWS));
+  return outcome;
+}
+export function lineRowCount(): u32 {
+  return word(LINE_ROWS);
+}
+/** Bad lines; the first ones are listed. */
+export function lineProblemCount(): u32 {
+  return word(LINE_PROBLEM_COUNT);
+}
+/** Rows whose values the host has to read. */
+export function lineNumberCount(): u32 {
+  return word(LINE_NUMBER_COUNT);
+}
+/** Line feeds in the first n bytes of the text. */
+export function lineFeeds(n: u32): u32 {
+  return lineFeedsBefore(BODY + <usize>n);
+}
+/** Has the times of the rows in milliseconds, when none is finer; answers 1 when they are. */
+export function lineTimesInMillis(): u32 {
+  return <u32>timesInMillis();
+}
+
 /**
  * Version 2: labels are pairs of numbers in a table of texts, which may stand anywhere in the
  * request.
@@ -385,18 +433,8 @@ function seriesV2(p: usize, end: usize, symbolCount: u32, rowCount: i32, typeAnd
       setWord(FIRST_NAMELESS, <u32>first);
     }
   } else if ((gathered & HAS_SAMPLES) != 0) {
-    let predicted = nextOf(recordOf(word(PREVIOUS)));
-    if (predicted != 0 && !isLive(predicted)) predicted = 0;
-    const record = recordOf(predicted);
-    if (predicted != 0 && areGathered(tagsOf(record), tagsLengthOf(record), count)) {
-      markUsed(record);
-      setWord(PREVIOUS, predicted);
-      setWord(MISSES, 0);
-      slot = <i32>predicted;
-    } else {
-      slot = slotOfGathered(count, predicted);
-      if (slot < 0) return slot;
-    }
+    slot = slotOfLabels(count);
+    if (slot < 0) return slot;
   }
   return samples(p, end, <u32>slot, lifeOf(recordOf(slot)), rowCount, true, HISTOGRAM_FIELD_V2);
 }
@@ -455,20 +493,15 @@ function walk(p: usize, end: usize): i32 {
 
 /** Reads one series; answers the number of rows after it, or a negative problem. */
 function series(p: usize, end: usize, rowCount: i32): i32 {
-  let predicted = nextOf(recordOf(word(PREVIOUS)));
+  const predicted = predictedSlot();
   if (predicted != 0) {
-    if (!isLive(predicted)) predicted = 0;
-    else {
-      const record = recordOf(predicted);
-      const length = tagsLengthOf(record);
-      if (length <= end - p && equalBytes(tagsOf(record), p, length)) {
-        const outcome = samples(p + length, end, predicted, lifeOf(record), rowCount, false);
-        if (outcome != LATE_LABEL) {
-          markUsed(record);
-          setWord(PREVIOUS, predicted);
-          setWord(MISSES, 0);
-          return outcome;
-        }
+    const record = recordOf(predicted);
+    const length = tagsLengthOf(record);
+    if (length <= end - p && equalBytes(tagsOf(record), p, length)) {
+      const outcome = samples(p + length, end, predicted, lifeOf(record), rowCount, false);
+      if (outcome != LATE_LABEL) {
+        confirm(predicted, record);
+        return outcome;
       }
     }
   }
@@ -480,33 +513,4 @@ function series(p: usize, end: usize, rowCount: i32): i32 {
     if (slot < 0) return slot;
   }
   return samples(p, end, <u32>slot, lifeOf(recordOf(slot)), rowCount, true);
-}
-
-/** Slot of the gathered labels, which is the next prediction's begin; or NO_ROOM. */
-function slotOfGathered(count: u32, predicted: u32): i32 {
-  const length = normalTags(count, NORMAL);
-  if (length < 0) return <i32>OVERSIZE_SLOT;
-  const slot = slotAfter(predicted, <usize>length);
-  if (slot == 0) return NO_ROOM;
-  // By slot, for an insertion may have moved the record.
-  setNext(recordOf(word(PREVIOUS)), slot);
-  setWord(PREVIOUS, slot);
-  return <i32>slot;
-}
-
-/** Slot of the tags at NORMAL: the predicted one when it fits (0 = none), else by the table. */
-function slotAfter(predicted: u32, length: usize): u32 {
-  if (predicted != 0) {
-    if (hasTags(recordOf(predicted), NORMAL, length)) {
-      setWord(MISSES, 0);
-      return predicted;
-    }
-    const misses = word(MISSES) + 1;
-    setWord(MISSES, misses);
-    if (misses > MISSES_MAX) {
-      setWord(UNPREDICTED, UNPREDICTED_SERIES);
-      setWord(MISSES, 0);
-    }
-  }
-  return slotOfTags(NORMAL, length, hashOfTags(NORMAL, length), NEW_SLOTS);
 }

@@ -10,7 +10,7 @@ import {
   PREVIOUS,
   STAGED,
   TAGS_BYTES_MAX,
-} from './memory';
+} from '../identity/memory';
 import {
   RECORD_ZERO,
   SWEEPS,
@@ -26,8 +26,8 @@ import {
   slotOfRecord,
   slotOfTags,
   word,
-} from './identity';
-import { HAS_SAMPLES, gatherLabels, normalTags } from './labels';
+} from '../identity/identity';
+import { HAS_SAMPLES, gatherLabels, normalTags } from '../identity/labels';
 import { samples } from './samples';
 
 /** Series that are looked up together. */

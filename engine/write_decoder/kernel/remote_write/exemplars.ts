@@ -2,11 +2,11 @@
 // them. One that is none is noted with its reason and is no value; only what is no protobuf makes the body malformed. What is
 // beyond the room for a body is passed over and counted. The plain twin is engine/write_decoder/exemplar_twin.ts.
 
-import { kindExemplar, typeBytes, typeDouble } from '../../typed/kernel/fields';
-import { copyBytes, runesOf } from './bytes';
-import { murmur3 } from './hash';
-import { setWord, word } from './identity';
-import { label, LABEL_BYTES, sortedLabels } from './labels';
+import { kindExemplar, typeBytes, typeDouble } from '../../../typed/kernel/fields';
+import { copyBytes, runesOf } from '../identity/bytes';
+import { murmur3 } from '../identity/hash';
+import { setWord, word } from '../identity/identity';
+import { label, LABEL_BYTES, sortedLabels } from '../identity/labels';
 import {
   EXEMPLARS,
   EXEMPLARS_LEFT_OUT,
@@ -26,8 +26,8 @@ import {
   MALFORMED,
   SYMBOLS,
   SYMBOL_COUNT,
-} from './memory';
-import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
+} from '../identity/memory';
+import { skipField, takeKey, takeLength, takeVarint, varintValue } from '../wire/protobuf';
 
 // `exemplarProblem` of engine/write_decoder/core.ts.
 const TOO_LONG: u8 = 1;

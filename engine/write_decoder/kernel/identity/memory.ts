@@ -39,6 +39,8 @@ export const CANONICAL_BYTES_MAX: usize = 0x10000 + 64;
  */
 export const TYPE_TEXTS: usize = 0x58000;
 export const TYPE_TEXT_BYTES: usize = 16;
+/** What the host writes before `init`, too: 128 bits of each power of five that decimal texts need (kernel/lines/decimal.ts). */
+export const POWERS_OF_FIVE: usize = 0x59000;
 /** The ID of a series that is judged. */
 export const ID_SCRATCH: usize = 0xa0000;
 /** Tags of the staged series in normal form. */
@@ -51,6 +53,14 @@ export const NORMAL_END: usize = 0xa0000;
 export const NORMAL_BYTES_MAX: usize = 0x13000;
 export const BODY: usize = 0xc0000;
 export const RAW: usize = BODY + BODY_BYTES_MAX + 0x10000;
+/** Lines of text stand at `BODY`, so that `RAW` is free for what they need: texts that are not in them as they are meant, */
+export const LINE_TEXTS: usize = RAW;
+/** the fields of one line, */
+export const LINE_FIELDS: usize = RAW + (4 << 20);
+/** lines that are bad, */
+export const LINE_PROBLEMS: usize = RAW + (20 << 20);
+/** and numbers that the host has to read. */
+export const LINE_NUMBERS: usize = RAW + (21 << 20);
 export const ROW_SLOTS: usize = RAW + RAW_BYTES_MAX + 0x20000;
 export const ROW_GENERATIONS: usize = ROW_SLOTS + ROWS_MAX * 4;
 export const ROW_TIMESTAMPS: usize = ROW_GENERATIONS + ROWS_MAX * 4;
@@ -139,6 +149,16 @@ export const METADATA_HIGH: usize = STATE_END + 92;
 
 /** Slot of the first series of the body that has no metric name, 0 for none. */
 export const FIRST_NAMELESS: usize = STATE_END + 96;
+
+/** Bad lines of the text, and those that are listed. */
+export const LINE_PROBLEM_COUNT: usize = STATE_END + 100;
+/** Rows whose values the host has to read. */
+export const LINE_NUMBER_COUNT: usize = STATE_END + 104;
+/** Bytes of the tags of series that the body made. */
+export const NEW_TAG_BYTES: usize = STATE_END + 108;
+/** Rows of the text so far. */
+export const LINE_ROWS: usize = STATE_END + 112;
+export const LINE_FIELDS_HIGH: usize = STATE_END + 116;
 
 export function raiseWord(offset: usize, value: u32): void {
   if (value > word(offset)) setWord(offset, value);

@@ -12,10 +12,10 @@ import {
   TAGS_COUNT_MAX,
   TOO_MANY_SYMBOLS,
   TOO_MUCH_TEXT,
-} from './memory';
-import { setWord, word } from './identity';
-import { HAS_SAMPLES, isNamed, LABEL_BYTES, NAME_WORD } from './labels';
-import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
+} from '../identity/memory';
+import { setWord, word } from '../identity/identity';
+import { HAS_SAMPLES, isNamed, LABEL_BYTES, NAME_WORD } from '../identity/labels';
+import { skipField, takeKey, takeLength, takeVarint, varintValue } from '../wire/protobuf';
 
 const SYMBOL_KEY: u32 = 0x22;
 export const SERIES_KEY_V2: u32 = 0x2a;

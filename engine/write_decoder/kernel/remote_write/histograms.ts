@@ -2,9 +2,9 @@
 // engine/typed/histogram.ts makes. One that is no valid histogram is noted with the place where it stands, and is no
 // value; only what is no protobuf makes the body malformed. The plain twin is engine/write_decoder/wire_histogram.ts.
 
-import { typedBytesMax, typedFieldsMax } from '../../codec/layout';
-import { kindHistogram, typeBytes, typeDouble, typeInt, typeUint } from '../../typed/kernel/fields';
-import { setWord, word } from './identity';
+import { typedBytesMax, typedFieldsMax } from '../../../codec/layout';
+import { kindHistogram, typeBytes, typeDouble, typeInt, typeUint } from '../../../typed/kernel/fields';
+import { setWord, word } from '../identity/identity';
 import {
   HISTOGRAMS,
   HISTOGRAMS_MAX,
@@ -21,8 +21,8 @@ import {
   MALFORMED,
   RAW,
   TOO_MANY_HISTOGRAMS,
-} from './memory';
-import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
+} from '../identity/memory';
+import { skipField, takeKey, takeLength, takeVarint, varintValue } from '../wire/protobuf';
 
 /** Most buckets of one side, empty ones included; as many spans and custom bounds. */
 const PARTS_MAX: u32 = 1 << 16;

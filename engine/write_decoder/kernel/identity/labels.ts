@@ -8,7 +8,7 @@
 
 import { compareBytes, copyBytes, equalBytes } from './bytes';
 import { LABELS, LABELS_SORTED, MALFORMED, TAGS_BYTES_MAX, TAGS_COUNT_MAX } from './memory';
-import { skipField, takeKey, takeLength, varintValue } from './protobuf';
+import { skipField, takeKey, takeLength, varintValue } from '../wire/protobuf';
 
 /** name address u32 | name length u32 | value address u32 | value length u32 */
 export const LABEL_BYTES: usize = 16;

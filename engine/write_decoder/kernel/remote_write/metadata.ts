@@ -5,9 +5,9 @@
 //
 //     entry    slot u32 | generation u32 | type u32 | problem u32 | hash u64 | name, help, unit: address u32, length u32 each
 
-import { hashBytes } from './hash';
-import { KEYS, setWord, word } from './identity';
-import { isNamed, LABEL_BYTES, NAME_WORD } from './labels';
+import { hashBytes } from '../identity/hash';
+import { KEYS, setWord, word } from '../identity/identity';
+import { isNamed, LABEL_BYTES, NAME_WORD } from '../identity/labels';
 import {
   LABELS,
   MALFORMED,
@@ -21,8 +21,8 @@ import {
   TAGS_COUNT_MAX,
   TYPE_TEXTS,
   TYPE_TEXT_BYTES,
-} from './memory';
-import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
+} from '../identity/memory';
+import { skipField, takeKey, takeLength, takeVarint, varintValue } from '../wire/protobuf';
 
 const TYPE: usize = 8;
 const PROBLEM: usize = 12;

@@ -19,12 +19,12 @@ import {
   STARTS,
   TOO_MANY_ROWS,
   UNRESOLVED_SLOT,
-} from './memory';
+} from '../identity/memory';
 import { takeExemplar } from './exemplars';
 import { startNanosOf, takeHistogram } from './histograms';
-import { setWord, word } from './identity';
+import { setWord, word } from '../identity/identity';
 import { takeMetadata } from './metadata';
-import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
+import { skipField, takeKey, takeLength, takeVarint, varintValue } from '../wire/protobuf';
 
 /** Fields of a TimeSeries that hold native histograms, in version 1 and 2 of remote write. */
 export const HISTOGRAM_FIELD: u32 = 4;

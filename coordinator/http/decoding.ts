@@ -1,0 +1,108 @@
+/**
+ * Bodies of requests that come compressed, decoded part by part as they are asked for: the whole of what a small body may come to
+ * is nowhere in memory. What decoders need is bounded by their number; who comes when all are taken waits for its turn.
+ */
+import type { Transform } from 'node:stream';
+import * as zlib from 'node:zlib';
+import { badRequest, messageOf, shownText } from '#lib/errors.ts';
+
+/** Decoders at the same time. */
+const decodersMax = 32;
+/** Of what comes out of one at once. */
+const chunkSize = 1 << 16;
+/** The window of zstd, as a power of two: what its levels up to 15 use, and 2 MiB of memory. */
+const zstdWindowLogMax = 21;
+/** Of a body when it is decoded: nobody sends more by mistake. */
+const decodedBytesMax: number = 1 << 30;
+
+const decoders: ReadonlyMap<string, () => Transform> = new Map([
+  ['gzip', () => zlib.createGunzip({ chunkSize })],
+  ['x-gzip', () => zlib.createGunzip({ chunkSize })],
+  ['deflate', () => zlib.createInflate({ chunkSize })],
+  ['zstd', zstdDecoder],
+]);
+
+function zstdDecoder(): Transform {
+  const params = { [zlib.constants.ZSTD_d_windowLogMax]: zstdWindowLogMax };
+  return zlib.createZstdDecompress({ chunkSize, params });
+}
+
+/** Places of decoders, given in the order in which they were asked for. */
+class Places {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async take(signal: AbortSignal): Promise<void> {
+    if (this.#free > 0) {
+      this.#free -= 1;
+      return;
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const leave = (): void => {
+      this.#waiting.splice(this.#waiting.indexOf(resolve), 1);
+      reject(signal.reason as Error);
+    };
+    signal.throwIfAborted();
+    this.#waiting.push(resolve);
+    signal.addEventListener('abort', leave);
+    try {
+      await promise;
+    } finally {
+      signal.removeEventListener('abort', leave);
+    }
+  }
+
+  give(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#free += 1;
+    else next();
+  }
+}
+
+const places = new Places(decodersMax);
+
+/**
+ * A body as it was before it was encoded.
+ * @param encoding header `Content-Encoding`
+ * @throws {TsdbError} BAD_REQUEST when the body is not encoded so, or too long, or when the encoding is another one
+ */
+export async function* decodedChunks(
+  body: Uint8Array,
+  encoding: string,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const name = encoding.trim().toLowerCase();
+  if (name === '' || name === 'identity') {
+    yield body;
+    return;
+  }
+  const make = decoders.get(name);
+  if (make === undefined) {
+    throw badRequest(`header Content-Encoding: none of gzip, deflate and zstd: ${shownText(name)}`);
+  }
+  await places.take(signal);
+  const decoder = make();
+  try {
+    decoder.end(body);
+    const parts = decoder[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
+    let length = 0;
+    while (true) {
+      const part = await parts.next().catch((error: unknown) => {
+        throw badRequest(`cannot read the body as ${name}: ${messageOf(error)}`);
+      });
+      if (part.done === true) return;
+      length += part.value.length;
+      if (length > decodedBytesMax) {
+        throw badRequest(`the body is longer than ${decodedBytesMax} bytes when it is decoded`);
+      }
+      yield part.value;
+    }
+  } finally {
+    decoder.destroy();
+    places.give();
+  }
+}
