@@ -62,6 +62,7 @@ import { AggregatorsFollower } from '#cluster/rollups/aggregators_follower.ts';
 import { rollupMetrics } from '#cluster/rollups/metrics.ts';
 import { Rollups } from '#cluster/rollups/rollups.ts';
 import { shareCountOf, shareOfCoordinators } from '#cluster/rollups/share.ts';
+import { type CarbonListener, carbonMetrics, listenCarbon } from './carbon/listener.ts';
 import { Ingest, verdictBy } from './ingest/ingest.ts';
 import type { IngestNamespace } from './ingest/namespaces.ts';
 import { apiMetrics } from './http/metrics.ts';
@@ -105,6 +106,8 @@ export interface Coordinator extends AsyncDisposable {
   readonly api: HttpServer;
   readonly metricsServer: HttpServer;
   readonly session: Session;
+  /** Null when it is not configured. */
+  readonly carbon: CarbonListener | null;
 }
 
 /** How long a proof that a quorum of nodes has a namespace may take, as in the reference system. */
@@ -326,6 +329,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       metricsPath: config.metricsPath,
     },
   });
+  let carbon: CarbonListener | null = null;
+  const ofCarbon = carbonMetrics(options.metrics, () => carbon?.connectionCount ?? 0);
   const api = await openApiServer({
     address: config.listenAddress,
     allowedHosts: config.allowedHosts,
@@ -367,13 +372,19 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       },
       shareCount: () => shareCountOf(aggregators.known),
     }).start();
+    if (config.carbon !== null) {
+      const { clock } = env;
+      carbon = await listenCarbon({ config: config.carbon, ingest, clock, log, metrics: ofCarbon });
+    }
     void peerClocks.follow({ placement, nodeServiceOf: options.nodeOf }, stop.signal);
     return {
       api,
       metricsServer,
       session,
+      carbon,
       [Symbol.asyncDispose]: async () => {
         stop.abort();
+        await carbon?.[Symbol.asyncDispose]();
         // What it has accepted is answered: a query ends by itself after its timeout.
         await Promise.all([api.close(config.queryTimeoutMillis), metricsServer.close()]);
         await Promise.all([publishing, rollups[Symbol.asyncDispose]()]);

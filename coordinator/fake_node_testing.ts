@@ -24,10 +24,12 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 import { formatLevelNewest } from '#lib/format_level.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { compileAnchored } from '#lib/regexp/regexp.ts';
+import { seriesIdOf } from '#lib/series_id/from_tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { decodeTags, tagValue, type Tags } from '#lib/tags.ts';
 
 export interface FakeSeries {
+  readonly id: string;
   readonly tags: Uint8Array;
   readonly decoded: Tags;
   readonly slot: number;
@@ -70,7 +72,9 @@ export class FakeNode implements NodeService {
     const all = this.seriesOf(request.namespace);
     const references = new Uint32Array(batch.seriesCount * 2);
     for (let ordinal = 0; ordinal < batch.seriesCount; ordinal += 1) {
-      references[ordinal * 2] = slotOf(all, new Uint8Array(batch.seriesTags(ordinal)));
+      const tags = new Uint8Array(batch.seriesTags(ordinal));
+      const id = seriesIdOf(batch.seriesIdScheme(ordinal), tags, batch.seriesId(ordinal));
+      references[ordinal * 2] = slotOf(all, tags, Buffer.from(id!).toString());
       references[ordinal * 2 + 1] = 1;
     }
     const outcomes: number[] = [];
@@ -196,10 +200,11 @@ function typedValueOf(
   return valueBytes.slice(row === 0 ? 0 : valueEnds[row - 1], valueEnds[row]);
 }
 
-function slotOf(all: FakeSeries[], tags: Uint8Array): number {
+function slotOf(all: FakeSeries[], tags: Uint8Array, id: string): number {
   const known = all.findIndex((one) => Buffer.compare(one.tags, tags) === 0);
   if (known >= 0) return known;
   all.push({
+    id,
     tags,
     decoded: decodeTags(tags),
     slot: all.length,

@@ -96,7 +96,7 @@ export async function makeWindows(
       }),
     );
     const tagBytes = encodeTags(tags);
-    const series = { tags: tagBytes, decoded: tags, slot, rows, startNanos: new Map() };
+    const series = { id: '', tags: tagBytes, decoded: tags, slot, rows, startNanos: new Map() };
     test.node.seriesOf('coarse').push(series);
   }
 }

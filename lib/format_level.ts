@@ -11,7 +11,7 @@
  *     3      0.3.0    typed rows and start times: chunks of kind 5 and 6 (docs/formats/typed.md), section 3 and
  *                     column 6 of a batch; placements whose version is not that of their key
  *     4      0.3.0    windows of aggregated namespaces, which may be READY; promises of since when a namespace of
- *                     samples has every row (cluster/namespaces/samples.ts)
+ *                     samples has every row (cluster/namespaces/samples.ts); series whose ID is a path (lib/series_id/scheme.ts)
  *
  * A format that comes with a level names it by a constant of its own beside its encoder, and its
  * writer asks `level() >= thatConstant`.
@@ -34,6 +34,9 @@ export const placementOffsetFormatLevel = 3;
 
 /** Windows, and promises of namespaces: whoever writes says which namespaces it knows. */
 export const resolutionsFormatLevel = 4;
+
+/** Series whose ID is made of the nodes of a path. */
+export const pathIdsFormatLevel = 4;
 
 /** What a writer asks. */
 export interface FormatLevels {

@@ -84,7 +84,7 @@ import {
   plain,
   refuseUnsupportedHeaders,
 } from '../http/http_api.ts';
-import { influxPing, influxQuery, influxWrite } from './influx.ts';
+import { influxPing, influxQuery, influxWrite } from './lines/influx.ts';
 import { labelNames, type LabelsApiSetup, labelValues, series } from './labels.ts';
 import { type MessagesApiSetup, queryMessages } from './messages.ts';
 import { jsonWriteBytesMax, readBodyBytesMax } from '../http/limits.ts';

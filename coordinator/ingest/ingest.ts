@@ -20,7 +20,7 @@ import type {
 } from '#engine/write_decoder/write_decoder.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Clock } from '#lib/env/env.ts';
-import { typedRowsFormatLevel } from '#lib/format_level.ts';
+import { pathIdsFormatLevel, typedRowsFormatLevel } from '#lib/format_level.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
@@ -47,6 +47,11 @@ import {
   namedOf,
   type WriteOfKind,
 } from './namespaces.ts';
+import {
+  formatCarbon,
+  formatCarbonCleanedUp,
+  formatInflux,
+} from '#engine/write_decoder/lines/layout.ts';
 import { LineText } from './line_text.ts';
 import { type BodyRows, partEnd, partsOfBody } from './parts.ts';
 import {
@@ -97,8 +102,19 @@ export interface IngestRows {
 /** About what it takes to read a line, and a window without rows at least. */
 const lineUnits = 60;
 
-/** Formats of lines, as metrics name them. */
-export type LineFormat = 'influx';
+export type LineFormat = 'influx' | 'carbon' | 'carbon_cleaned_up';
+
+/** As the decoder, and as metrics name them. */
+const lineFormats: Readonly<Record<LineFormat, { readonly code: number; readonly name: string }>> =
+  {
+    influx: { code: formatInflux, name: 'influx' },
+    carbon: { code: formatCarbon, name: 'carbon' },
+    carbon_cleaned_up: { code: formatCarbonCleanedUp, name: 'carbon' },
+  };
+
+/** Between two attempts to write what came by a stream. */
+const streamRetryMillisFirst = 100;
+const streamRetryMillisMax = 5_000;
 
 /** What came of a body so far. */
 class Writing {
@@ -268,7 +284,7 @@ export class Ingest {
   }
 
   /**
-   * Writes lines of text as they come, a part before the next one is read.
+   * Writes lines of a body as it is decoded, a part before the next one is read.
    * @param chunks cut anywhere
    * @param unitNanos of times in the lines
    * @throws {RowsRefused} when lines or rows are bad; the others are written
@@ -281,17 +297,20 @@ export class Ingest {
   ): Promise<void> {
     const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
     const nowNanos = (this.#clock.nowNanos() / unitNanos) * unitNanos;
+    const { code, name } = lineFormats[format];
+    const reading = { format: code, unitNanos, nowNanos };
     const asked = { samples: 0, histograms: 0, exemplars: 0 };
-    const writing = new Writing(asked, new BadRows(), format);
-    const text = new LineText(this.#decoder, { unitNanos, nowNanos }, writing.report);
+    const writing = new Writing(asked, new BadRows(), name);
+    const text = new LineText(this.#decoder);
     const write = async (): Promise<void> => {
-      while (true) {
-        const rows = text.next();
-        asked.samples += text.takeBadCount();
-        if (rows === null) return;
-        asked.samples += rows.rowCount;
-        if (rows.rowCount > 0) await this.#writePart(writing, [rows], kind, work.signal);
-        if (work.spend(lineUnits * (rows.rowCount + 1))) await work.pause();
+      for (let part = text.read(reading); part !== null; part = text.read(reading)) {
+        const { rows, badLines, problems } = part;
+        asked.samples += (rows?.rowCount ?? 0) + badLines;
+        writing.report.addSamples(badLines, problems);
+        const done = rows === null ? null : this.#writePart(writing, [rows], kind, work.signal);
+        text.advance();
+        await done;
+        if (work.spend(lineUnits * ((rows?.rowCount ?? 0) + badLines + 1))) await work.pause();
       }
     };
     for await (const chunk of chunks) {
@@ -301,6 +320,82 @@ export class Ingest {
     text.end();
     await write();
     this.#end(writing);
+  }
+
+  /**
+   * Writes lines as they come, for a sender that is not answered: what fails for a passing reason is written again until it
+   * succeeds, and no more is read meanwhile.
+   * @param onRefused bad lines and rows of a part, and the first of them in words
+   * @throws the signal's reason when aborted
+   */
+  async stream(
+    format: LineFormat,
+    chunks: AsyncIterable<Uint8Array>,
+    onRefused: (count: number, problems: string) => void,
+    work: Work,
+  ): Promise<void> {
+    const text = new LineText(this.#decoder);
+    for await (const chunk of chunks) {
+      text.add(chunk);
+      await this.#drain(text, format, onRefused, work);
+    }
+    text.end();
+    await this.#drain(text, format, onRefused, work);
+  }
+
+  /** @throws {TsdbError} UNAVAILABLE while nodes of an earlier release may be asked for what they do not know */
+  #checkLevel(format: LineFormat): void {
+    if (format === 'influx' || this.#session.formatLevel >= pathIdsFormatLevel) return;
+    throw new TsdbError(
+      'UNAVAILABLE',
+      'lines of Carbon are taken when the upgrade to this release is finished: tsdbctl upgrade finish',
+    );
+  }
+
+  async #drain(
+    text: LineText,
+    format: LineFormat,
+    onRefused: (count: number, problems: string) => void,
+    work: Work,
+  ): Promise<void> {
+    const { code, name } = lineFormats[format];
+    let retryMillis = streamRetryMillisFirst;
+    while (true) {
+      const reading = {
+        format: code,
+        unitNanos: 1n,
+        nowNanos: this.#clock.nowNanos(),
+      };
+      const part = text.read(reading);
+      if (part === null) return;
+      const { rows, badLines, problems } = part;
+      const count = (rows?.rowCount ?? 0) + badLines;
+      const writing = new Writing(
+        { samples: count, histograms: 0, exemplars: 0 },
+        new BadRows(),
+        name,
+      );
+      writing.report.addSamples(badLines, problems);
+      try {
+        if (rows !== null) {
+          this.#checkLevel(format);
+          const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
+          await this.#writePart(writing, [rows], kind, work.signal);
+        }
+        this.#end(writing);
+      } catch (error) {
+        work.signal.throwIfAborted();
+        if (error instanceof RowsRefused) onRefused(writing.report.count, error.message);
+        else if (error instanceof TsdbError) {
+          await this.#clock.sleep(retryMillis, work.signal);
+          retryMillis = Math.min(2 * retryMillis, streamRetryMillisMax);
+          continue;
+        } else throw error;
+      }
+      retryMillis = streamRetryMillisFirst;
+      text.advance();
+      if (work.spend(lineUnits * (count + 1))) await work.pause();
+    }
   }
 
   async #floats(

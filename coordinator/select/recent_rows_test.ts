@@ -128,6 +128,7 @@ test('what somebody has written by its name is read beside windows of recent tim
   const bits = new BigUint64Array(Float64Array.of(7).buffer)[0]!;
   const rows = new Map([[BigInt(lastHour - 2 * hour) * 1_000_000_000n, bits]]);
   test.node.seriesOf('coarse').push({
+    id: '',
     tags: encodeTags(tags),
     decoded: tags,
     slot: 0,

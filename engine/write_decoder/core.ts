@@ -122,6 +122,8 @@ export interface MetadataColumns {
 
 /** How lines are read. */
 export interface LineOptions {
+  /** A number of lines/layout.ts. */
+  readonly format: number;
   /** Nothing comes behind the text, not even the rest of its last line. */
   readonly isLast: boolean;
   /** After so many rows no further line is read. */
@@ -186,12 +188,12 @@ export interface WriteDecoderCore {
   /** Slots that the last body gave to new series, each once. */
   readonly newSlots: Uint32Array;
   /**
-   * Judges the new series about which there is no doubt: names well-formed, not reserved and each
-   * once, values printable ASCII without quotes and backslashes. They get ID scheme and hash of the
-   * quoted scheme.
+   * Judges the new series about which there is no doubt: paths, which get ID scheme and hash of their own scheme, and with
+   * `plainQuoted` those with names that are well-formed, not reserved and each once, and values of printable ASCII without
+   * quotes and backslashes, which get those of the quoted scheme.
    * @returns how many are left; these stand first in `newSlots` now
    */
-  judgePlainQuoted(): number;
+  judgePlain(plainQuoted: boolean): number;
   /** Takes the new slots away again. */
   forgetNew(): void;
   /** By slot; the views hold until the next body. */

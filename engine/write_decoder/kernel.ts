@@ -217,13 +217,14 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     return outcome;
   }
 
-  lines(text: Uint8Array, { isLast, rowsMax, unitNanos, nowNanos }: LineOptions): number {
+  lines(text: Uint8Array, options: LineOptions): number {
     assert(text.length <= 2 * lineBytesMax, 'the text fits its region, and what a line may need');
     this.#bytes.set(text, this.#bodyAt);
     this.#hasOversizeRow = false;
     const kernel = this.#kernel;
+    const { format, isLast, rowsMax, unitNanos, nowNanos } = options;
     const last = isLast ? 1 : 0;
-    const read = kernel.influxLines(text.length, last, rowsMax, unitNanos, nowNanos);
+    const read = kernel.lines(format, text.length, last, rowsMax, unitNanos, nowNanos);
     this.#rowCount = read < 0 ? 0 : kernel.lineRowCount();
     if (read < 0) return read;
     const numbers = kernel.lineNumberCount();
@@ -372,8 +373,8 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     return this.#newSlots.subarray(0, this.#kernel.newCount());
   }
 
-  judgePlainQuoted(): number {
-    return this.#kernel.judgePlainQuoted();
+  judgePlain(plainQuoted: boolean): number {
+    return this.#kernel.judgePlain(plainQuoted ? 1 : 0);
   }
 
   forgetNew(): void {

@@ -279,6 +279,7 @@ export class WriteDecoder {
     if (slot === unresolvedSlot) {
       return 'labels_refs: not pairs of places in the symbols of the request';
     }
+    if (this.refused[slot] !== 1) return '';
     const tags = this.#core.tags(slot);
     return textProblem(tags) ?? this.#verdictOf(new Uint8Array(tags)).problem ?? '';
   }
@@ -430,7 +431,7 @@ export class WriteDecoder {
   #judgeNew(): void {
     const core = this.#core;
     if (core.newSlots.length === 0) return;
-    const asked = this.#plainQuoted ? core.judgePlainQuoted() : core.newSlots.length;
+    const asked = core.judgePlain(this.#plainQuoted);
     try {
       for (const slot of core.newSlots.subarray(0, asked)) {
         const tags = new Uint8Array(core.tags(slot));

@@ -49,22 +49,14 @@ export interface WriteDecoderExports {
   histogramCount(): number;
   idHash(): number;
   idScheme(): number;
-  /**
-   * Reads lines of the n bytes at `body`, which has room for one more, until there are `rowsMax`
-   * rows, or those of the line that brings more; answers how many bytes were read, or a negative
-   * problem that leaves nothing behind. Rows have their times in nanoseconds.
-   * @param isLast 1: nothing comes behind them
-   * @param unitNanos of times in the lines
-   * @param nanos time of a line that has none
-   */
-  influxLines(n: number, isLast: number, rowsMax: number, unitNanos: bigint, nanos: bigint): number;
   /** Lays the identity regions out; answers the end of the memory that is used, slack included. */
   init(slotsMax: number, tableSizeMax: number, segmentCount: number): number;
   /**
-   * Gives the new series about which there is no doubt their quoted ID's hash, and moves the others
-   * to the front of the list of new slots. Answers the number of those.
+   * Judges new series about which there is no doubt: paths, and with `plainQuoted` 1 those whose
+   * quoted ID needs no escapes. They get scheme and hash of their ID; the others move to the front
+   * of the list of new slots. Answers the number of those.
    */
-  judgePlainQuoted(): number;
+  judgePlain(plainQuoted: number): number;
   /** Line feeds in the first n bytes of the text. */
   lineFeeds(n: number): number;
   /** Rows whose values the host has to read. */
@@ -74,6 +66,23 @@ export interface WriteDecoderExports {
   lineRowCount(): number;
   /** Has the times of the rows in milliseconds, when none is finer; answers 1 when they are. */
   lineTimesInMillis(): number;
+  /**
+   * Reads lines of the n bytes at `body`, which has room for one more, until there are `rowsMax`
+   * rows, or those of the line that brings more; answers how many bytes were read, or a negative
+   * problem that leaves nothing behind. Rows have their times in nanoseconds.
+   * @param format of lines/layout.ts
+   * @param isLast 1: nothing comes behind them
+   * @param unitNanos of times in the lines, where the format does not say it
+   * @param nanos time of a line that has none
+   */
+  lines(
+    format: number,
+    n: number,
+    isLast: number,
+    rowsMax: number,
+    unitNanos: bigint,
+    nanos: bigint,
+  ): number;
   liveCount(): number;
   metadataCount(): number;
   metadataLeftOut(): number;

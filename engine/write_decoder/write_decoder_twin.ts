@@ -24,9 +24,18 @@ import {
 } from './core.ts';
 import type { WireExemplar } from './exemplar_twin.ts';
 import type { WireMetadata } from './metadata_twin.ts';
-import { InfluxTwin, rowsOfInflux } from './lines/influx_twin.ts';
+import { idOfTags } from '#lib/series_id/from_tags.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
+import { CarbonTwin } from './lines/carbon_twin.ts';
+import { InfluxTwin } from './lines/influx_twin.ts';
+import { LinesOfTwin, type LineTwin } from './lines/line_twin.ts';
 import type { LineProblem } from './lines/problems.ts';
-import { lineProblemsMax, newTagBytesAtOnce } from './lines/layout.ts';
+import {
+  formatCarbonCleanedUp,
+  formatInflux,
+  lineProblemsMax,
+  newTagBytesAtOnce,
+} from './lines/layout.ts';
 import { type HistogramAt, parseWriteRequest } from './remote_write_twin.ts';
 import { parseWriteRequestV2 } from './remote_write_v2_twin.ts';
 import { decodeSnappyTwin } from './snappy_twin.ts';
@@ -44,6 +53,7 @@ export class WriteDecoderTwin implements WriteDecoderCore {
   #text: Uint8Array = new Uint8Array(0);
   timeUnitNanos: 1_000_000 | 1 = 1;
   readonly #free: number[] = [];
+  readonly #paths = new Set<number>();
   #tagsBytes = 0;
   #histograms: { slot: number; at: HistogramAt; value: Uint8Array | null }[] = [];
   #raw: Uint8Array = new Uint8Array(0);
@@ -111,31 +121,32 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     if (this.#metadata.length < metadataMax) this.#metadata.push({ slot, metadata });
   }
 
-  lines(text: Uint8Array, { isLast, rowsMax, unitNanos, nowNanos }: LineOptions): number {
+  lines(text: Uint8Array, options: LineOptions): number {
+    const { isLast, rowsMax } = options;
     this.beginRows();
     this.#text = text;
-    const twin = new InfluxTwin(Buffer.from(text).toString('latin1'), isLast, unitNanos);
+    const characters = Buffer.from(text).toString('latin1');
+    const lines = new LinesOfTwin(twinOf(characters, options), characters, isLast);
     let newTagBytes = 0;
     while (this.#rows.length < rowsMax && newTagBytes < newTagBytesAtOnce) {
-      const line = twin.next();
+      const line = lines.next();
       if (line === null) break;
-      const outcome = 'reason' in line ? line.reason : rowsOfInflux(line, unitNanos, nowNanos);
-      if (typeof outcome === 'number') {
-        const at = 'reason' in line ? line.at : line.lineAt;
-        this.#lineProblems.push({ lineAt: line.lineAt, at, reason: outcome });
+      if ('reason' in line || typeof line.outcome === 'number') {
+        this.#lineProblems.push(line as LineProblem);
         continue;
       }
-      for (const { tags, nanos, value } of outcome.rows) {
+      const { rows, tagBytes } = line.outcome;
+      for (const { tags, isPath, nanos, value } of rows) {
         const newBefore = this.#newSlots.length;
-        this.addRow(tags, nanos, value);
-        if (this.#newSlots.length > newBefore) newTagBytes += outcome.tagBytes;
+        this.#add(this.#slot(tags, isPath), nanos, value);
+        if (this.#newSlots.length > newBefore) newTagBytes += tagBytes;
       }
     }
     if (this.#rows.every(({ timestamp }) => timestamp % 1_000_000n === 0n)) {
       this.timeUnitNanos = 1_000_000;
       for (const row of this.#rows) row.timestamp /= 1_000_000n;
     }
-    return twin.at;
+    return lines.at;
   }
 
   lineFeeds(bytes: number): number {
@@ -161,10 +172,13 @@ export class WriteDecoderTwin implements WriteDecoderCore {
 
   addRow(tags: Uint8Array, timestampNanos: bigint, value: number): number {
     const fits = tags.length <= tagsBytesMax && decodeTags(tags).length <= tagsCountMax;
-    const slot = fits ? this.#slot(tags) : oversizeSlot;
-    const bits = new BigUint64Array(new Float64Array([value]).buffer)[0]!;
-    this.#rows.push({ slot, timestamp: timestampNanos, bits, startNanos: null });
+    this.#add(fits ? this.#slot(tags) : oversizeSlot, timestampNanos, value);
     return 0;
+  }
+
+  #add(slot: number, timestamp: bigint, value: number): void {
+    const bits = new BigUint64Array(new Float64Array([value]).buffer)[0]!;
+    this.#rows.push({ slot, timestamp, bits, startNanos: null });
   }
 
   get rowCount(): number {
@@ -252,14 +266,23 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     return Uint32Array.from(this.#newSlots);
   }
 
-  /** The twin leaves all verdicts to the rules. */
-  judgePlainQuoted(): number {
-    return this.#newSlots.length;
+  /** But for paths the twin leaves all verdicts to the rules. */
+  judgePlain(_plainQuoted: boolean): number {
+    const [paths, others] = [true, false].map((isPath) =>
+      this.#newSlots.filter((slot) => this.#paths.has(slot) === isPath),
+    );
+    for (const slot of paths!) {
+      const path = idOfTags(decodeTags(this.#tags[slot]!), 'path');
+      this.idHash[slot] = murmur3(Buffer.from(path));
+      this.idScheme[slot] = idSchemeCode.path;
+    }
+    this.#newSlots = [...others!, ...paths!];
+    return others!.length;
   }
 
   forgetNew(): void {
     for (const slot of this.#newSlots) {
-      this.#slotOf.delete(keyOf(this.#tags[slot]!));
+      this.#slotOf.delete(keyOf(this.#tags[slot]!, this.#paths.has(slot)));
       this.#tagsBytes -= this.#tags[slot]!.length;
       this.#free.push(slot);
     }
@@ -289,8 +312,9 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     return this.#tagsBytes;
   }
 
-  #slot(tags: Uint8Array): number {
-    const key = keyOf(tags);
+  /** @param isPath a path is another series than one whose labels look like its tags */
+  #slot(tags: Uint8Array, isPath = false): number {
+    const key = keyOf(tags, isPath);
     const known = this.#slotOf.get(key);
     if (known !== undefined) return known;
     const slot = this.#free.pop() ?? this.#tags.length;
@@ -299,6 +323,8 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     this.#tagsBytes += tags.length;
     this.#slotOf.set(key, slot);
     this.#newSlots.push(slot);
+    if (isPath) this.#paths.add(slot);
+    else this.#paths.delete(slot);
     this.generation[slot]!++;
     this.refused[slot] = 0;
     return slot;
@@ -317,6 +343,15 @@ export class WriteDecoderTwin implements WriteDecoderCore {
   }
 }
 
-function keyOf(tags: Uint8Array): string {
-  return Buffer.from(tags.buffer, tags.byteOffset, tags.length).toString('latin1');
+function twinOf(text: string, options: LineOptions): LineTwin {
+  const { format, isLast, unitNanos, nowNanos } = options;
+  if (format === formatInflux) return new InfluxTwin(text, isLast, unitNanos, nowNanos);
+  return new CarbonTwin(text, nowNanos, format === formatCarbonCleanedUp);
+}
+
+function keyOf(tags: Uint8Array, isPath: boolean): string {
+  return (
+    (isPath ? 'path ' : 'tags ') +
+    Buffer.from(tags.buffer, tags.byteOffset, tags.length).toString('latin1')
+  );
 }

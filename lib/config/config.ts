@@ -29,6 +29,7 @@ import type {
 } from './sections.ts';
 import type {
   AggregatorConfig,
+  CarbonConfig,
   ClientConfig,
   Config,
   CoordinatorConfig,
@@ -45,6 +46,7 @@ import { messageOf } from '../errors.ts';
 export type { ConfigFile } from './text.ts';
 export type { ListenAddress } from './sections.ts';
 export type {
+  CarbonConfig,
   AggregatorConfig,
   ClientConfig,
   Config,
@@ -261,6 +263,19 @@ function placesOf(
   ];
 }
 
+function carbonOf(
+  ingester: NonNullable<CoordinatorSection['carbon']>['ingester'],
+  listen: (address: ListenAddress) => ListenAddress,
+): CarbonConfig | null {
+  if (ingester === undefined) return null;
+  return {
+    listenAddress: listen(ingester.listenAddress),
+    udpEnabled: ingester.udpEnabled,
+    connectionsMax: ingester.maxConnections,
+    cleansUp: ingester.rewrite.cleanup,
+  };
+}
+
 /**
  * Where a process listens: at the host of the environment, else at that of the file, else at one
  * that those who have to reach it can reach.
@@ -464,6 +479,7 @@ function resolveCoordinator(
       isEnabled: section.metadata.enabled,
       entriesMax: section.metadata.maxEntries,
     },
+    carbon: carbonOf(section.carbon?.ingester, listen),
     aggregationRules: section.downsample?.rules,
     memoryBytesMax: section.memoryMax,
   };

@@ -196,13 +196,32 @@ test('parseConfig() names kind mistakes in words', () => {
 
 test('parseConfig() refuses features that are not there instead of ignoring them', () => {
   const problems = problemsOf(`coordinator:
-  carbon: {ingester: {listenAddress: "0.0.0.0:7204"}}
+  carbon: {ingester: {listenAddress: "0.0.0.0:7204", rules: [{pattern: ".*"}]}}
   writeForwarding: {}
 db:
   tracing: {enabled: true}
 `);
   assert.equal(problems.length, 3);
   for (const problem of problems) assert.match(problem, /not supported/);
+});
+
+test('parseConfig() has a listener of Carbon when the section is there', () => {
+  const carbonOf = (text: string) => parse(`coordinator: ${text}`).coordinator!.carbon;
+  assert.equal(carbonOf('{}'), null);
+  assert.equal(carbonOf('{carbon: {}}'), null);
+  assert.deepEqual(carbonOf('{carbon: {ingester: {}}}'), {
+    listenAddress: { host: '127.0.0.1', port: 7204 },
+    udpEnabled: false,
+    connectionsMax: 5000,
+    cleansUp: false,
+  });
+  const given = '{listenAddress: "0.0.0.0:2003", udpEnabled: true, rewrite: {cleanup: true}}';
+  assert.deepEqual(carbonOf(`{carbon: {ingester: ${given}}}`), {
+    listenAddress: { host: '0.0.0.0', port: 2003 },
+    udpEnabled: true,
+    connectionsMax: 5000,
+    cleansUp: true,
+  });
 });
 
 test('parseConfig() takes the repair settings of M3, and refuses words that are none', () => {

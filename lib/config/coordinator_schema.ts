@@ -77,6 +77,16 @@ const query = z
   })
   .prefault({});
 
+/** Carbon's listener, which is there when the section is. */
+const carbonIngester = z.strictObject({
+  listenAddress: addressByDiscovery(7204),
+  udpEnabled: flag.default(false),
+  maxConnections: countPositive(1_000_000).default(5_000),
+  rewrite: z.strictObject({ cleanup: flag.default(false) }).prefault({}),
+  rules: notSupported('rules of Carbon: rows go to all unaggregated namespaces', isEmpty),
+  ...tunings('maxConcurrency'),
+});
+
 const clusterOfCoordinator = z.strictObject({
   client: clientGiven.optional(),
   namespaces: notSupported('a list of namespaces: they are read from the key-value store', isEmpty),
@@ -205,7 +215,9 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
     })
     .optional(),
   ingest: notSupported('ingestion from the aggregator'),
-  carbon: notSupported('dotted-path ingestion'),
+  carbon: z
+    .strictObject({ ingester: carbonIngester.optional(), ...tunings('aggregateNamespacesAllData') })
+    .optional(),
   middleware: notSupported('middleware settings'),
   rpc: notSupported('queries over several zones', isDisabled),
   storeMetricsType: notSupported('storing the type of metrics', isFalse),

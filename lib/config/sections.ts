@@ -99,6 +99,18 @@ export interface CoordinatorSection {
     readonly retention: number;
   };
   readonly metadata: { readonly enabled: boolean; readonly maxEntries: number };
+  readonly carbon?:
+    | {
+        readonly ingester?:
+          | {
+              readonly listenAddress: ListenAddress;
+              readonly udpEnabled: boolean;
+              readonly maxConnections: number;
+              readonly rewrite: { readonly cleanup: boolean };
+            }
+          | undefined;
+      }
+    | undefined;
   readonly downsample?: { readonly rules?: unknown } | undefined;
   readonly lookbackDuration: number;
   readonly memoryMax: number;

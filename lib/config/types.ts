@@ -16,6 +16,16 @@ export interface Config {
   readonly notes: readonly string[];
 }
 
+/** Carbon's listener. */
+export interface CarbonConfig {
+  /** Of TCP, and of UDP when it is enabled. */
+  readonly listenAddress: ListenAddress;
+  readonly udpEnabled: boolean;
+  readonly connectionsMax: number;
+  /** Paths are made ones that every tool takes. */
+  readonly cleansUp: boolean;
+}
+
 export interface CoordinatorConfig {
   readonly listenAddress: ListenAddress;
   readonly metricsListenAddress: ListenAddress;
@@ -49,6 +59,8 @@ export interface CoordinatorConfig {
     readonly retentionMillis: number;
   };
   readonly metadata: { readonly isEnabled: boolean; readonly entriesMax: number };
+  /** Null for no listener. */
+  readonly carbon: CarbonConfig | null;
   /** Aggregation rules as they are written; undefined when there are none. */
   readonly aggregationRules: unknown;
   /** For the table of series that pass through writes. */

@@ -4,6 +4,7 @@
  *     quoted        {__name__="up",job="node"}          values escaped, names as they are
  *     prepend_meta  8,2,3,4!__name__upjobnode           lengths of name, value, name, value, …
  *     legacy        __name__=up,job=node,               may collide; kept for old deployments
+ *     path          servers.web1.cpu                    of __g0__="servers",__g1__="web1",__g2__="cpu"
  *
  * The quoted scheme puts a backslash before `"` and `\`, writes newline, carriage return and tab as
  * `\n`, `\r` and `\t`, other bytes below 0x20 and 0x7f as `\x` and two lower-case hexadecimal
@@ -32,9 +33,24 @@ export function idOfTags(tags: Tags, scheme: IdScheme): string {
     }
     case 'legacy':
       return tags.map((tag) => `${tag.name}=${tag.value},`).join('');
+    case 'path':
+      return pathOfTags(tags) ?? '';
     default:
       return scheme satisfies never;
   }
+}
+
+const nodeName = /^__g(0|[1-9]\d{0,3})__$/;
+
+/** The path whose nodes the tags are; null when they are none of a path: others, with gaps, or nodes with dots in them. */
+export function pathOfTags(tags: Tags): string | null {
+  const nodes: string[] = [];
+  for (const { name, value } of tags) {
+    const number = nodeName.exec(name)?.[1];
+    if (number === undefined || value === '' || value.includes('.')) return null;
+    nodes[Number(number)] = value;
+  }
+  return nodes.length === tags.length && tags.length > 0 ? nodes.join('.') : null;
 }
 
 // oxlint-disable-next-line no-control-regex -- control characters are what is escaped

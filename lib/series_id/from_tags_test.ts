@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { derivedIdOf, idOfTags, legacyIdBytes, seriesIdOf } from './from_tags.ts';
+import { derivedIdOf, idOfTags, legacyIdBytes, pathOfTags, seriesIdOf } from './from_tags.ts';
+import { checkedId } from './series_name.ts';
 import { idSchemeCode } from './scheme.ts';
 import { encodeTags } from '../tags.ts';
 
@@ -13,6 +14,31 @@ test('idOfTags() renders the three schemes', () => {
   assert.equal(idOfTags(tags, 'quoted'), '{__name__="up",job="a\\"b\\\\c\\n"}');
   assert.equal(idOfTags(tags, 'prepend_meta'), '8,2,3,6!__name__upjoba"b\\c\n');
   assert.equal(idOfTags(tags, 'legacy'), '__name__=up,job=a"b\\c\n,');
+});
+
+test('the ID of a path is its nodes, and of nothing else', () => {
+  const nodes = (...values: string[]) =>
+    values.map((value, node) => ({ name: `__g${node}__`, value }));
+  const deep = nodes(...Array.from({ length: 12 }, (_, i) => `n${i}`)).toSorted((a, b) =>
+    a.name < b.name ? -1 : 1,
+  );
+  assert.equal(deep[1]!.name, '__g10__');
+  assert.equal(pathOfTags(deep), 'n0.n1.n2.n3.n4.n5.n6.n7.n8.n9.n10.n11');
+  assert.equal(idOfTags(nodes('servers', 'web 1'), 'path'), 'servers.web 1');
+  const none = new Uint8Array(0);
+  const { path } = idSchemeCode;
+  for (const tags of [
+    [],
+    [{ name: '__name__', value: 'a' }],
+    [...nodes('a'), { name: 'job', value: 'b' }],
+    [{ name: '__g1__', value: 'a' }],
+    [{ name: '__g00__', value: 'a' }],
+    nodes('a', 'b.c'),
+    nodes('a', ''),
+  ]) {
+    assert.equal(pathOfTags(tags), null);
+    assert.equal(checkedId({ idScheme: path, tags: encodeTags(tags), explicitId: none }), null);
+  }
 });
 
 test('the quoted scheme escapes quotes, backslashes and control characters, and nothing else', () => {

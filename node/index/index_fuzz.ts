@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
-import { encodeTags, type Tags } from '#lib/tags.ts';
+import { encodeTags, sortTags, type Tags } from '#lib/tags.ts';
 import { NamespaceIndex } from './namespace_index.ts';
 import type { IndexRange } from './query/queries.ts';
 import { type IndexSection, type IndexSectionSource, sectionKind } from './saved/section.ts';
@@ -23,7 +23,7 @@ interface TwinSeries {
 }
 
 const blockSizeNanos = 100n;
-const schemes: readonly IdScheme[] = ['quoted', 'prepend_meta', 'legacy'];
+const schemes: readonly IdScheme[] = ['quoted', 'prepend_meta', 'legacy', 'path'];
 
 class Twin {
   readonly random: SeededRandom;
@@ -39,9 +39,11 @@ class Twin {
 
   identity(): Omit<TwinSeries, 'shard' | 'blocks'> {
     const isExplicit = this.random.below(6) === 0;
+    const scheme = this.random.pick(schemes);
+    const isPath = !isExplicit && scheme === 'path';
     return {
-      tags: randomTags(this.random),
-      idScheme: isExplicit ? idSchemeCode.explicit : idSchemeCode[this.random.pick(schemes)],
+      tags: isPath ? randomPath(this.random) : randomTags(this.random),
+      idScheme: isExplicit ? idSchemeCode.explicit : idSchemeCode[scheme],
       explicitId: isExplicit ? `id-${this.random.below(1000)}` : '',
     };
   }
@@ -278,6 +280,12 @@ export function sourceOf(sections: readonly IndexSection[]): IndexSectionSource 
     kinds: sections.map(({ kind }) => kind),
     read: (section) => Promise.resolve(sections[section]!.bytes.slice()),
   };
+}
+
+/** Tags of a path of some nodes, sorted. */
+function randomPath(random: SeededRandom): Tags {
+  const nodes = Array.from({ length: 1 + random.below(12) }, () => `n${random.below(4)}`);
+  return sortTags(nodes.map((value, node) => ({ name: `__g${node}__`, value })));
 }
 
 function keyOf(series: Omit<TwinSeries, 'shard' | 'blocks'>): string {

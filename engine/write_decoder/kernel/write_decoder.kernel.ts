@@ -117,7 +117,7 @@ import {
 } from './identity/identity';
 import {
   HAS_SAMPLES,
-  areGathered,
+  canonicalOfGathered,
   canonicalOfNormal,
   gatherLabels,
   normalOfCanonical,
@@ -129,9 +129,12 @@ import { HISTOGRAM_FIELD_V2, samples } from './remote_write/samples';
 import { STAGED_BYTES, STAGED_MAX, emitStaged, stage } from './remote_write/staged';
 import { gatherReferences, hasName, listSymbols, SERIES_KEY_V2, UNRESOLVED } from './remote_write/symbols';
 import { decodeSnappy } from './wire/snappy';
+import { formatCarbonCleanedUp, formatInflux } from '../lines/layout';
 import { takeInflux } from './lines/influx';
 import { initLines, lineFeedsBefore, timesInMillis } from './lines/lines';
-import { ID_SCHEME_QUOTED, plainQuotedId } from './identity/verdict';
+import { ID_SCHEME_PATH, ID_SCHEME_QUOTED, plainQuotedId } from './identity/verdict';
+import { gatherPath, initPaths, isPath } from './identity/paths';
+import { takeCarbon } from './lines/carbon';
 
 /** Of a WriteRequest of version 1. */
 const METADATA_KEY: u32 = 0x1a;
@@ -167,6 +170,7 @@ export const hashKeys: usize = KEYS;
 /** Lays the identity regions out; answers the end of the memory that is used, slack included. */
 export function init(slotsMax: u32, tableSizeMax: u32, segmentCount: u32): usize {
   initLines();
+  initPaths();
   // No histogram is read while a series is looked up.
   return initIdentity(IDENTITY, slotsMax, tableSizeMax, segmentCount, HISTOGRAM_SCRATCH) + 0x10000;
 }
@@ -189,8 +193,15 @@ export function idScheme(): usize {
  */
 export function tags(slot: u32): usize {
   if (slot >= word(SLOT_COUNT) || !isLive(slot)) return 0;
-  const record = recordOf(slot);
-  return canonicalOfNormal(tagsOf(record), tagsLengthOf(record), CANONICAL);
+  return canonicalOfRecord(recordOf(slot), CANONICAL);
+}
+/** Writes the canonical tags of a record; answers their length. */
+function canonicalOfRecord(record: usize, target: usize): usize {
+  const tags = tagsOf(record);
+  const n = tagsLengthOf(record);
+  return isPath(tags, n)
+    ? canonicalOfGathered(gatherPath(tags, n), target)
+    : canonicalOfNormal(tags, n, target);
 }
 /**
  * Writes the canonical tags of the `count` slots at `body` to `raw`, one after the other, and over
@@ -204,8 +215,7 @@ export function tagsOfAll(count: u32): u32 {
     const at = BODY + (<usize>done << 2);
     const slot = load<u32>(at);
     if (slot < word(SLOT_COUNT) && isLive(slot)) {
-      const record = recordOf(slot);
-      p += canonicalOfNormal(tagsOf(record), tagsLengthOf(record), p);
+      p += canonicalOfRecord(recordOf(slot), p);
     }
     store<u32>(at, <u32>(p - RAW));
     done++;
@@ -302,20 +312,25 @@ export function forgetNew(): void {
 }
 
 /**
- * Gives the new series about which there is no doubt their quoted ID's hash, and moves the others
- * to the front of the list of new slots. Answers the number of those.
+ * Judges new series about which there is no doubt: paths, and with `plainQuoted` 1 those whose quoted ID needs no escapes. They
+ * get scheme and hash of their ID; the others move to the front of the list of new slots. Answers the number of those.
  */
-export function judgePlainQuoted(): u32 {
+export function judgePlain(plainQuoted: u32): u32 {
   const count = word(NEW_COUNT);
   let asked: u32 = 0;
   for (let i: u32 = 0; i < count; i++) {
     const entry = NEW_SLOTS + (<usize>i << 2);
     const slot = load<u32>(entry);
-    const idLength = plainQuotedId(CANONICAL, tags(slot), ID_SCRATCH);
-    if (idLength != 0) {
-      store<u32>(<usize>word(ID_HASH) + (<usize>slot << 2), murmur3(ID_SCRATCH, idLength));
-      store<u8>(<usize>word(ID_SCHEME) + <usize>slot, ID_SCHEME_QUOTED);
-    } else {
+    const record = recordOf(slot);
+    const path = tagsOf(record);
+    const n = tagsLengthOf(record);
+    if (isPath(path, n)) {
+      settle(slot, murmur3(path, n), ID_SCHEME_PATH);
+      continue;
+    }
+    const idLength: usize = plainQuoted == 0 ? 0 : plainQuotedId(CANONICAL, tags(slot), ID_SCRATCH);
+    if (idLength != 0) settle(slot, murmur3(ID_SCRATCH, idLength), ID_SCHEME_QUOTED);
+    else {
       const front = NEW_SLOTS + (<usize>asked << 2);
       store<u32>(entry, load<u32>(front));
       store<u32>(front, slot);
@@ -323,6 +338,11 @@ export function judgePlainQuoted(): u32 {
     }
   }
   return asked;
+}
+
+function settle(slot: u32, idHash: u32, idScheme: u8): void {
+  store<u32>(<usize>word(ID_HASH) + (<usize>slot << 2), idHash);
+  store<u8>(<usize>word(ID_SCHEME) + <usize>slot, idScheme);
 }
 
 /**
@@ -357,14 +377,18 @@ export const lineNumbers: usize = LINE_NUMBERS;
  * Reads lines of the n bytes at `body`, which has room for one more, until there are `rowsMax` rows, or those of the line that
  * brings more; answers how many bytes were read, or a negative problem that leaves nothing behind. Rows have their times in
  * nanoseconds.
+ * @param format of lines/layout.ts
  * @param isLast 1: nothing comes behind them
- * @param unitNanos of times in the lines
+ * @param unitNanos of times in the lines, where the format does not say it
  * @param nanos time of a line that has none
  */
-export function influxLines(n: u32, isLast: u32, rowsMax: u32, unitNanos: i64, nanos: i64): i32 {
+export function lines(format: u32, n: u32, isLast: u32, rowsMax: u32, unitNanos: i64, nanos: i64): i32 {
   beginRows();
   raiseWord(BODY_HIGH, n);
-  const outcome = takeInflux(n, isLast != 0, rowsMax, unitNanos, nanos);
+  const outcome =
+    format == formatInflux
+      ? takeInflux(n, isLast != 0, rowsMax, unitNanos, nanos)
+      : takeCarbon(n, isLast != 0, rowsMax, nanos, format == formatCarbonCleanedUp);
   if (outcome < 0) forgetNew();
   else raiseWord(ROWS_HIGH, word(LINE_ROWS));
   return outcome;

@@ -3,16 +3,14 @@ import assert from 'node:assert/strict';
 import { countInputs } from '#test/sim/counts.ts';
 import { type Pick, pickOf, randomOf } from '#test/sim/mutate.ts';
 import type { LineOptions, WriteDecoderCore } from '../core.ts';
+import { formatInflux } from './layout.ts';
+import { damaged, outcomeOf, some } from './lines_testing.ts';
 import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from '../kernel.ts';
 import { WriteDecoderTwin } from '../write_decoder_twin.ts';
 import { decimalText } from './decimal_testing.ts';
 
 const units = [1n, 1_000n, 1_000_000n, 1_000_000_000n, 60_000_000_000n, 3_600_000_000_000n];
 const nowNanos = 1_700_000_000_123_456_789n;
-
-function some<Item>(pick: Pick, items: readonly Item[]): Item {
-  return items[pick(items.length)]!;
-}
 
 /** Mostly a plain word; else with what has to be escaped, is no name, or is no text. */
 function word(pick: Pick): string {
@@ -134,45 +132,6 @@ function line(pick: Pick): string {
   return `${escaped(pick, word(pick))}${tags.join('')}${space}${fields.join(',')}${time === '' ? '' : space}${time}${end}`;
 }
 
-function damaged(pick: Pick, text: string): string {
-  let changed = text;
-  for (let changes = pick(4); changes > 0; changes--) {
-    const at = pick(changed.length + 1);
-    const put = some(pick, [
-      '',
-      ' ',
-      ',',
-      '=',
-      '"',
-      '\\',
-      '\n',
-      '\r',
-      '\x00',
-      '\x7f',
-      'e',
-      '1',
-      '\xe2\x82\xac',
-      '\xff',
-    ]);
-    changed = changed.slice(0, at) + put + changed.slice(at + pick(2));
-  }
-  return changed;
-}
-
-/** What a text came to, as words that two cores must agree on. */
-function outcomeOf(core: WriteDecoderCore, text: Uint8Array, options: LineOptions): string[] {
-  const read = core.lines(text, options);
-  const bits = new BigUint64Array(core.rowValues.slice().buffer);
-  const times = core.rowTimestamps;
-  const rows = Array.from(core.rowSlots, (slot, row) => {
-    assert.equal(core.rowGenerations[row], core.generation[slot]);
-    return `${Buffer.from(core.tags(slot)).toString('latin1')} ${times[row]} ${bits[row]}`;
-  });
-  const { count, listed } = core.lineProblems;
-  const problems = listed.map(({ lineAt, at, reason }) => `${lineAt} ${at} ${reason}`);
-  return [`${read} ${core.timeUnitNanos} ${count}`, ...problems, ...rows];
-}
-
 /** @param size number of texts */
 export function fuzz(seed: number, size: number): void {
   const pick = pickOf(seed);
@@ -185,6 +144,7 @@ export function fuzz(seed: number, size: number): void {
     const bytes = Buffer.from(text, 'latin1');
     countInputs('Influx lines');
     const options: LineOptions = {
+      format: formatInflux,
       isLast: pick(3) > 0,
       rowsMax: pick(4) === 0 ? 1 + pick(5) : 1000,
       unitNanos: some(pick, units),
@@ -202,7 +162,13 @@ function fuzzDecimals(pick: Pick, kernel: WriteDecoderCore, where: string): void
     Number.isFinite(Number(text)),
   );
   const bytes = Buffer.from(`m ${texts.map((text, i) => `f${i}=${text}`).join(',')} 0`);
-  const options = { isLast: true, rowsMax: 1000, unitNanos: 1n, nowNanos: 0n };
+  const options = {
+    format: formatInflux,
+    isLast: true,
+    rowsMax: 1000,
+    unitNanos: 1n,
+    nowNanos: 0n,
+  };
   assert.equal(kernel.lines(bytes, options), bytes.length, where);
   if (kernel.lineProblems.count > 0) {
     // Of more than 19 digits the kernel refuses some that are next to the largest number.

@@ -28,6 +28,8 @@ import {
 } from './layout.ts';
 import { tagsBytesMax, tagsCountMax } from '#lib/tags.ts';
 import { canonicalTags } from '../label_twin.ts';
+import { decimalOf } from './decimal_twin.ts';
+import type { LineTwin, TwinLine } from './line_twin.ts';
 import type { LineProblem } from './problems.ts';
 
 export type InfluxValue =
@@ -47,55 +49,25 @@ export interface InfluxLine {
   readonly time: bigint | null;
 }
 
-/** A line that is bad, or that goes on in the next text. */
-type Outcome = InfluxLine | LineProblem | null;
-
 const int64Max = 2n ** 63n - 1n;
 
-/** Lines of a text, whose bytes are characters here. */
-export class InfluxTwin {
+export class InfluxTwin implements LineTwin {
+  readonly blanks: RegExp = /^[ \r\n]*/;
+  readonly comment: string | null = '#';
   readonly #text: string;
   readonly #isLast: boolean;
   readonly #unitNanos: bigint;
-  #at = 0;
+  readonly #nowNanos: bigint;
 
-  constructor(text: string, isLast: boolean, unitNanos: bigint) {
+  /** @param text bytes as characters */
+  constructor(text: string, isLast: boolean, unitNanos: bigint, nowNanos: bigint) {
     this.#text = text;
     this.#isLast = isLast;
     this.#unitNanos = unitNanos;
+    this.#nowNanos = nowNanos;
   }
 
-  /** Up to where lines were read. */
-  get at(): number {
-    return this.#at;
-  }
-
-  /** The next line; null at the end. */
-  next(): InfluxLine | LineProblem | null {
-    while (this.#at < this.#text.length) {
-      const rest = /^[ \r\n]*/.exec(this.#text.slice(this.#at))![0];
-      this.#at += rest.length;
-      if (this.#at === this.#text.length) return null;
-      if (this.#text[this.#at] !== '#') break;
-      const end = this.#lineFeed(this.#at);
-      if (end === this.#text.length && !this.#isLast) return null;
-      this.#at = Math.min(end + 1, this.#text.length);
-    }
-    if (this.#at >= this.#text.length) return null;
-    const outcome = this.#line(this.#at);
-    if (outcome === null) return null;
-    const end = 'reason' in outcome ? this.#lineFeed(outcome.at) : outcome.endAt;
-    if (end === this.#text.length && !this.#isLast) return null;
-    this.#at = Math.min(end + 1, this.#text.length);
-    return outcome;
-  }
-
-  #lineFeed(from: number): number {
-    const end = this.#text.indexOf('\n', from);
-    return end < 0 ? this.#text.length : end;
-  }
-
-  #line(lineAt: number): Outcome {
+  line(lineAt: number): (InfluxLine & TwinLine) | LineProblem | null {
     const text = this.#text;
     let at = lineAt;
     const bad = (reason: number, where = at): LineProblem => ({ lineAt, at: where, reason });
@@ -187,7 +159,8 @@ export class InfluxTwin {
       spaces();
       if (!isEnd()) return bad(badLineEnd);
     }
-    return { lineAt, endAt: at, measurement, tags, fields, time };
+    const line = { lineAt, endAt: at, measurement, tags, fields, time };
+    return { ...line, outcome: rowsOf(line, this.#unitNanos, this.#nowNanos) };
   }
 }
 
@@ -207,44 +180,15 @@ function numberOf(token: string): InfluxValue | number {
   return Number.isFinite(value) ? { kind: 'float', value } : numberOutOfRange;
 }
 
-/** The number that a decimal text is, or null. */
-function decimalOf(text: string): number | null {
-  const parts = /^-?(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([-+]?\d+))?$/.exec(text);
-  if (parts === null) return null;
-  const [, whole = '', after = '', onlyAfter = '', power = '0'] = parts;
-  const digits = (whole + after + onlyAfter).replace(/^0+/, '');
-  const value = Number(text);
-  // Of more than 19 digits the kernel knows the number only to lie between two others.
-  if (/[1-9]/.test(digits.slice(19))) {
-    const next = BigInt(digits.slice(0, 19)) + 1n;
-    const places = digits.length - 19 - (after + onlyAfter).length;
-    if (!Number.isFinite(Number(`${next}e${BigInt(power) + BigInt(places)}`))) return Infinity;
-  }
-  return value;
-}
-
-/** A row of a line. */
-export interface LineRow {
-  /** Canonical. */
-  readonly tags: Uint8Array;
-  readonly nanos: bigint;
-  readonly value: number;
-}
-
 /** Bytes that are counted for a label beside its texts. */
 const labelOverhead = 12;
 const metricName = '__name__';
 
-/**
- * Rows of a line, and the bytes of tags that are counted for each; or what is wrong with its tags.
- * @param unitNanos of its time
- * @param nowNanos time of a line that has none
- */
-export function rowsOfInflux(
+function rowsOf(
   { measurement, tags, fields, time }: InfluxLine,
   unitNanos: bigint,
   nowNanos: bigint,
-): { readonly rows: readonly LineRow[]; readonly tagBytes: number } | number {
+): TwinLine['outcome'] {
   const numbers = fields.filter(({ value }) => value.kind !== 'text');
   if (numbers.length === 0) return { rows: [], tagBytes: 0 };
   const longest = Math.max(...fields.map(({ key }) => key.length));
@@ -261,6 +205,7 @@ export function rowsOfInflux(
     const labels = texts.map((text, i) => ({ name: bytesOf(names[i]!), value: bytesOf(text) }));
     return {
       tags: canonicalTags(labels)!,
+      isPath: false,
       nanos: time === null ? nowNanos : time * unitNanos,
       value: value.kind === 'text' ? 0 : Number(value.value),
     };

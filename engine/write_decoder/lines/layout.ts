@@ -2,6 +2,9 @@
 // literals and nothing else.
 
 export const formatInflux = 0;
+export const formatCarbon = 1;
+/** Carbon, whose paths are cleaned up first. */
+export const formatCarbonCleanedUp = 2;
 
 // Why a line is bad; problems.ts has the words.
 export const noMeasurement = 1;
@@ -25,6 +28,13 @@ export const tagsTooLong = 18;
 export const tooMuchText = 19;
 export const lineTooLong = 20;
 export const notUtf8 = 21;
+export const noPath = 22;
+export const emptyNode = 23;
+export const noValue = 24;
+export const noTime = 25;
+export const valueIsNan = 26;
+export const pathTooLong = 27;
+export const badPathEnd = 28;
 
 /** Longest line, and text that is read at once. */
 export const lineBytesMax = 1048576;

@@ -2,6 +2,13 @@
 import { shownText } from '#lib/errors.ts';
 import {
   badFieldEnd,
+  badPathEnd,
+  emptyNode,
+  noPath,
+  noTime,
+  noValue,
+  pathTooLong,
+  valueIsNan,
   badLineEnd,
   badNumber,
   badTime,
@@ -58,6 +65,16 @@ const words: ReadonlyMap<number, string> = new Map([
   [tagsTooLong, `tags are longer than ${tagsBytesMax} bytes`],
   [tooMuchText, `tags of all fields, written out, are longer than ${lineTextBytesMax} bytes`],
   [notUtf8, 'not UTF-8'],
+  [noPath, 'expected a path'],
+  [emptyNode, 'a node of the path is empty'],
+  [badPathEnd, 'expected a space, not a control character'],
+  [noValue, 'expected a number'],
+  [noTime, 'expected a time: seconds'],
+  [valueIsNan, 'NaN is no value'],
+  [
+    pathTooLong,
+    `path is longer than ${tagsBytesMax} bytes as tags, or has more than ${tagsCountMax} nodes`,
+  ],
   [lineTooLong, `line is longer than ${lineBytesMax} bytes`],
 ]);
 

@@ -4,6 +4,7 @@
  * the postings of their terms, so that an index that was loaded is whole. Hash tables are made
  * anew, under a new seed.
  */
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { assert } from '#lib/assert.ts';
 import { type PackedReader, PackedTexts } from './packed.ts';
 import { bitCount, enumerateBits, hasBit, wordsFor } from '../tables/postings.ts';
@@ -270,7 +271,12 @@ export class IndexLoad {
       for (let i = start; i < at; i++) seen[terms[i]!]!++;
       const explicitId = explicitIds.size === 0 ? noBytes : (explicitIds.get(row) ?? noBytes);
       const placed = this.#newOrdinals === null ? ordinal : this.#newOrdinals[ordinal]!;
-      series.place(placed, run + start, termCount, idSchemes[row]!, explicitId, shards[row]!);
+      const idScheme = idSchemes[row]!;
+      damagedUnless(
+        (idScheme === idSchemeCode.explicit) === explicitId.length > 0,
+        'a series has an explicit ID and a scheme, or neither',
+      );
+      series.place(placed, run + start, termCount, idScheme, explicitId, shards[row]!);
     }
   }
 

@@ -9,6 +9,7 @@
  * Runs of removed series are used again by series with as many tags. 52 bytes a series of eleven
  * tags. Explicit IDs are held once, derived ones not at all.
  */
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { assert } from '#lib/assert.ts';
 
 const pageBits = 16;
@@ -29,7 +30,12 @@ export const seriesTermsMax: number = termCountMask;
 export const shardsMax: number = 65_536;
 
 /** ID schemes are below this. */
-export const idSchemesEnd = 4;
+export const idSchemesEnd = 5;
+/**
+ * Two bits of a row have the scheme: an explicit ID is always kept beside, so that of an explicit one without that is the fifth
+ * scheme.
+ */
+const schemeMask = 3;
 
 /** Most terms of one page. */
 export const termsPageWords: number = pageWords;
@@ -95,7 +101,12 @@ export class SeriesTable {
     const rows = this.#rowsFor(slot);
     const at = 2 * (slot & rowMask);
     rows[at] = run;
-    rows[at + 1] = termCount | (idScheme << termCountBits) | (shard << 16);
+    assert(
+      (idScheme === idSchemeCode.explicit) === explicitId.length > 0,
+      'a series has an ID of its own, or one of its tags',
+    );
+    const bits = idScheme === idSchemeCode.path ? idSchemeCode.explicit : idScheme;
+    rows[at + 1] = termCount | (bits << termCountBits) | (shard << 16);
     this.#present[slot >>> 5]! |= 1 << (slot & 31);
     this.#count++;
     if (explicitId.length > 0) {
@@ -198,7 +209,9 @@ export class SeriesTable {
   }
 
   idScheme(slot: number): number {
-    return (this.#detailsOf(slot) >>> termCountBits) & (idSchemesEnd - 1);
+    const bits = (this.#detailsOf(slot) >>> termCountBits) & schemeMask;
+    if (bits !== idSchemeCode.explicit) return bits;
+    return this.#explicitIds.has(slot) ? bits : idSchemeCode.path;
   }
 
   shard(slot: number): number {

@@ -177,3 +177,34 @@ test('what an earlier release let in stays as it is, and takes nobody else’s r
     [otherTags, written, written],
   );
 });
+
+test('a path is the ID of who comes first with it: of its own series, or of another one', async () => {
+  const nodes: Tag[] = [
+    { name: '__g0__', value: 'servers' },
+    { name: '__g1__', value: 'up' },
+  ];
+  const id = 'servers.up';
+  const path = { tags: nodes, id: { scheme: 'path' }, value: 1 } as const;
+  const folder = temporaryFolder();
+  const { database } = await openDatabase(folder);
+  const outcomes = await write(database, [
+    path,
+    { tags: evil, id, value: 2 },
+    { tags: [], id, value: 3 },
+    { tags: nodes, id, value: 4 },
+    { tags: nodes, id: { scheme: 'quoted' }, value: 5 },
+    { tags: evil, id: { scheme: 'path' }, value: 6 },
+  ]);
+  const { badSeries } = rowOutcome;
+  assert.deepEqual(outcomes, [written, otherTags, written, written, written, badSeries]);
+  const both = ['{__g0__="servers",__g1__="up"}', '{__g0__="servers",__g1__="up"}'];
+  assert.deepEqual(await seriesOf(database), both);
+  // As by a crash.
+  const { database: next } = await openDatabase(folder);
+  assert.deepEqual(await seriesOf(next), both);
+  assert.deepEqual(await write(next, [{ tags: evil, id, value: 2 }, path]), [otherTags, written]);
+
+  const { database: squatted } = await openDatabase(temporaryFolder());
+  const squatter = [{ tags: evil, id, value: 1 }, path];
+  assert.deepEqual(await write(squatted, squatter), [written, otherTags]);
+});

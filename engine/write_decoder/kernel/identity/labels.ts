@@ -191,6 +191,22 @@ function putText(p: usize, key: u8, length: usize): usize {
   return p + 1;
 }
 
+/** Writes gathered labels, sorted, in the canonical layout; answers the length. */
+export function canonicalOfGathered(count: u32, target: usize): usize {
+  const start = target;
+  const labels = sortedLabels(count);
+  for (let i: u32 = 0; i < count; i++) {
+    const entry = labels + <usize>i * LABEL_BYTES;
+    for (let text: usize = 0; text < 16; text += 8) {
+      const length = <usize>load<u32>(entry + text, 4);
+      store<u16>(target, <u16>length);
+      copyBytes(target + 2, <usize>load<u32>(entry + text), length);
+      target += 2 + length;
+    }
+  }
+  return target - start;
+}
+
 /** Writes tags in normal form to target in the canonical layout; answers the length. */
 export function canonicalOfNormal(tags: usize, n: usize, target: usize): usize {
   const start = target;

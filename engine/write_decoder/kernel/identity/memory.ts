@@ -41,6 +41,9 @@ export const TYPE_TEXTS: usize = 0x58000;
 export const TYPE_TEXT_BYTES: usize = 16;
 /** What the host writes before `init`, too: 128 bits of each power of five that decimal texts need (kernel/lines/decimal.ts). */
 export const POWERS_OF_FIVE: usize = 0x59000;
+/** Names of the tags of paths, `__g0__` and so on: sixteen bytes each, the length in the last one. */
+export const NODE_NAMES: usize = 0x5c000;
+export const NODE_NAME_BYTES: usize = 16;
 /** The ID of a series that is judged. */
 export const ID_SCRATCH: usize = 0xa0000;
 /** Tags of the staged series in normal form. */

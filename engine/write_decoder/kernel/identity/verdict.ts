@@ -6,6 +6,8 @@ import { copyBytes } from './bytes';
 
 /** `idSchemeCode.quoted` of lib/series_id/scheme.ts. */
 export const ID_SCHEME_QUOTED: u8 = 1;
+/** `idSchemeCode.path`. */
+export const ID_SCHEME_PATH: u8 = 4;
 
 /**
  * Longest quoted ID of a plain series: its tags, and `{}` and `="",` less what the lengths took.

@@ -70,10 +70,13 @@ import {
   isFull,
   isTakenText,
   KEY_STOP,
+  LABEL_OVERHEAD,
   leaveNumber,
   lineFeedAfter,
   LINE_FEED,
   MEASUREMENT_STOP,
+  NAME,
+  NAME_LENGTH,
   nameTaken,
   noteProblem,
   NOT_METRIC,
@@ -89,11 +92,6 @@ import {
   takenLength,
   takeText,
 } from './lines';
-
-const NAME: usize = memory.data<u8>([0x5f, 0x5f, 0x6e, 0x61, 0x6d, 0x65, 0x5f, 0x5f, 0, 0, 0, 0, 0, 0, 0, 0]);
-const NAME_LENGTH: u32 = 8;
-/** What a label takes in normal form beside its texts: at most three lengths of three bytes with their keys. */
-const LABEL_OVERHEAD: u32 = 12;
 
 /** key address u32 | key length u32 | classes of the key u32 | kind u32 | value bits u64 | text address u32 | text length u32 */
 const FIELD_BYTES: usize = 32;

@@ -26,6 +26,7 @@ export const CROWDED: usize = 1;
 
 export const LINE_FEED: u32 = 0x0a;
 export const RETURN: u32 = 0x0d;
+export const TAB: u32 = 0x09;
 export const SPACE: u32 = 0x20;
 export const COMMA: u32 = 0x2c;
 export const EQUALS: u32 = 0x3d;
@@ -41,7 +42,16 @@ export const MEASUREMENT_STOP: u32 = 2;
 export const NOT_TAG: u32 = 4;
 /** May not be in the name of a metric. */
 export const NOT_METRIC: u32 = 8;
-const NOT_ASCII: u32 = 16;
+export const NOT_ASCII: u32 = 16;
+/** Ends a path of Graphite, or a tag of one: space, control characters, semicolon. */
+export const PATH_STOP: u32 = 32;
+/** May not be in a path that was cleaned up. */
+export const NOT_PATH: u32 = 64;
+
+export const NAME: usize = memory.data<u8>([0x5f, 0x5f, 0x6e, 0x61, 0x6d, 0x65, 0x5f, 0x5f, 0, 0, 0, 0, 0, 0, 0, 0]);
+export const NAME_LENGTH: u32 = 8;
+/** What a label takes in normal form beside its texts: at most three lengths of three bytes with their keys. */
+export const LABEL_OVERHEAD: u32 = 12;
 
 const CLASSES: usize = memory.data(256);
 const PROBLEM_BYTES: usize = 12;
@@ -63,6 +73,10 @@ export function initLines(): void {
     if (!isLetter && !isDigit) kinds |= NOT_TAG;
     if (!isLetter && !isDigit && byte != 0x3a) kinds |= NOT_METRIC;
     if (byte > 0x7f) kinds |= NOT_ASCII;
+    if (isControl || byte == SPACE || byte == 0x3b) kinds |= PATH_STOP;
+    // Of others `.`, `-`, `:` and `#` may be in one.
+    const isOther = byte == 0x2e || byte == 0x2d || byte == 0x3a || byte == 0x23;
+    if (!isLetter && !isDigit && !isOther) kinds |= NOT_PATH;
     store<u8>(CLASSES + <usize>byte, <u8>kinds);
   }
 }
@@ -207,6 +221,14 @@ export function isTakenText(): bool {
   return (textClasses & NOT_ASCII) == 0 || runesOf(textAt, textLength) >= 0;
 }
 
+/** As if this had been taken. */
+@inline
+export function setTaken(at: usize, length: usize, classes: u32): void {
+  textAt = at;
+  textLength = length;
+  textClasses = classes;
+}
+
 /** No text of the line before is needed any more. */
 @inline
 export function dropTexts(): void {
@@ -217,6 +239,12 @@ export function dropTexts(): void {
 @inline
 export function scratchEnd(): usize {
   return scratch;
+}
+
+/** Keeps what was written up to there. */
+@inline
+export function useScratch(end: usize): void {
+  scratch = end;
 }
 
 /**

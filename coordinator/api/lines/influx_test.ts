@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { rowOutcome } from '#cluster/node/service.ts';
-import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
+import { nowSeconds, TestCoordinator } from '../../coordinator_testing.ts';
 
 const paths = ['/api/v1/influxdb/write', '/write', '/api/v2/write'];
 

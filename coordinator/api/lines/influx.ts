@@ -3,8 +3,8 @@
  * PromQL here.
  */
 import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
-import type { Ingest } from '../ingest/ingest.ts';
-import { decodedChunks } from '../http/decoding.ts';
+import type { Ingest } from '../../ingest/ingest.ts';
+import { decodedChunks } from '../../http/decoding.ts';
 import {
   type ApiAnswer,
   type ApiRequest,
@@ -13,7 +13,7 @@ import {
   errorAnswer,
   jsonAnswer,
   type PlainHandler,
-} from '../http/http_api.ts';
+} from '../../http/http_api.ts';
 
 const nanosOfPrecision: ReadonlyMap<string, bigint> = new Map([
   ['n', 1n],

@@ -1,0 +1,55 @@
+/** Datagrams of lines as one text: each ends its last line. While nobody takes the text they wait, as far as there is room. */
+
+/** Of all that wait. */
+const waitingBytesMax: number = 4 << 20;
+/** Of what is taken at once. */
+const textBytesMax = 256 * 1024;
+const lineFeed: Uint8Array = Uint8Array.of(0x0a);
+
+export class Datagrams {
+  #waiting: Uint8Array[] = [];
+  #bytes = 0;
+  #wake: (() => void) | null = null;
+  /** Called for each one that there is no room for. */
+  onDropped: () => void = () => {};
+
+  add(message: Uint8Array): void {
+    if (this.#bytes + message.length > waitingBytesMax) {
+      this.onDropped();
+      return;
+    }
+    this.#waiting.push(message);
+    this.#bytes += message.length;
+    this.#wake?.();
+  }
+
+  /** All that wait, as soon as there are any; ends with the signal. */
+  async *texts(signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    const end = (): void => this.#wake?.();
+    signal.addEventListener('abort', end);
+    try {
+      while (!signal.aborted) {
+        if (this.#waiting.length === 0) {
+          await new Promise<void>((resolve) => {
+            this.#wake = resolve;
+          });
+          this.#wake = null;
+          continue;
+        }
+        yield this.#take();
+      }
+    } finally {
+      signal.removeEventListener('abort', end);
+    }
+  }
+
+  #take(): Uint8Array {
+    let count = 0;
+    let bytes = 0;
+    while (count < this.#waiting.length && bytes < textBytesMax)
+      bytes += this.#waiting[count++]!.length;
+    const taken = this.#waiting.splice(0, count);
+    this.#bytes -= bytes;
+    return Buffer.concat(taken.flatMap((message) => [message, lineFeed]));
+  }
+}
