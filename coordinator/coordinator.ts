@@ -51,7 +51,7 @@ import { nanosPerMilli } from '#lib/time.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { legacyTagRules, type TagRules, typeAndUnitTags } from '#lib/tags.ts';
 import type { NamespaceReadiness } from './api/ops.ts';
-import type { QuerySettings } from './api/parameters.ts';
+import type { QuerySettings } from './http/parameters.ts';
 import { Companion } from '#cluster/namespaces/companion.ts';
 import { ExemplarWriter } from './companions/exemplar_writer.ts';
 import { MetadataWriter } from './companions/metadata_writer.ts';
@@ -62,6 +62,9 @@ import { AggregatorsFollower } from '#cluster/rollups/aggregators_follower.ts';
 import { rollupMetrics } from '#cluster/rollups/metrics.ts';
 import { Rollups } from '#cluster/rollups/rollups.ts';
 import { shareCountOf, shareOfCoordinators } from '#cluster/rollups/share.ts';
+import { GraphiteFinder } from './graphite/storage/finder.ts';
+import { GraphiteReader } from './graphite/storage/reader.ts';
+import { choiceOf } from './http/namespace_choice.ts';
 import { type CarbonListener, carbonMetrics, listenCarbon } from './carbon/listener.ts';
 import { Ingest, verdictBy } from './ingest/ingest.ts';
 import type { IngestNamespace } from './ingest/namespaces.ts';
@@ -266,6 +269,29 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       clock: env.clock,
     },
     labels: { storage, parseSelectors, turningOf, settings, clock: env.clock },
+    graphite: {
+      render: {
+        source: (request, limits, pacer) =>
+          new GraphiteReader({
+            storage: storage.chosen(choiceOf(request)),
+            limits,
+            pacer,
+            stepSeconds: config.graphiteStepSeconds,
+          }),
+        settings,
+        samplesMax: config.querySamplesMax,
+        clock: env.clock,
+        random: env.random,
+        turningOf,
+      },
+      find: {
+        source: (request, limits, range, work) =>
+          new GraphiteFinder({ storage: storage.chosen(choiceOf(request)), limits, range, work }),
+        settings,
+        clock: env.clock,
+        turningOf,
+      },
+    },
     messages: {
       stored: () => storage.messages(),
       parseSelectors,

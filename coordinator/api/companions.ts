@@ -37,7 +37,7 @@ import {
   millisOfNanos,
   ofParameter,
   type QuerySettings,
-} from './parameters.ts';
+} from '../http/parameters.ts';
 
 export interface CompanionApiSetup {
   readonly session: CompanionSession;

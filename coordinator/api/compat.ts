@@ -16,7 +16,7 @@ import {
   jsonContentType,
   type PlainHandler,
 } from '../http/http_api.ts';
-import { requiredText, ofParameter } from './parameters.ts';
+import { requiredText, ofParameter } from '../http/parameters.ts';
 
 export interface CompatApiSetup {
   readonly features: PromqlFeatures;

@@ -18,7 +18,13 @@ import { fieldLabel } from '../select/field_series.ts';
 import { queryOfMatcherLists } from '../select/matcher_query.ts';
 import { type ApiAnswer, type ApiRequest, bothNames } from '../http/http_api.ts';
 import type { ParseSelectors } from './labels.ts';
-import { boundParameter, checkOrder, headerText, selectorsOf, ofParameter } from './parameters.ts';
+import {
+  boundParameter,
+  checkOrder,
+  headerText,
+  selectorsOf,
+  ofParameter,
+} from '../http/parameters.ts';
 
 export interface DeletionApiSetup extends PublishingParts {
   readonly topology: Pick<Topology, 'refresh'>;

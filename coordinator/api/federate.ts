@@ -27,7 +27,7 @@ import {
   ofParameter,
   readOptionsOf,
   selectorsOf,
-} from './parameters.ts';
+} from '../http/parameters.ts';
 
 export type FederateSetup = Omit<LabelsApiSetup, 'storage'> & {
   readonly storage: Pick<Fanout, 'selectAny'>;

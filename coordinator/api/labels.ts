@@ -25,7 +25,7 @@ import {
   readOptionsOf,
   selectorsOf,
   ofParameter,
-} from './parameters.ts';
+} from '../http/parameters.ts';
 import { wholeNumber } from '../http/whole_number.ts';
 
 export interface LabelsApiSetup {

@@ -24,7 +24,7 @@ import {
   rangeMillisMaxOf,
   readOptionsOf,
   selectorsOf,
-} from './parameters.ts';
+} from '../http/parameters.ts';
 
 export interface MessagesApiSetup {
   /** The READY ones of the moment. */

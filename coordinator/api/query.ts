@@ -20,7 +20,7 @@ import {
   stepParameter,
   timestampParameter,
   ofParameter,
-} from './parameters.ts';
+} from '../http/parameters.ts';
 
 export interface QueryApiSetup {
   readonly engine: Pick<PromqlEngine, 'rangeQuery' | 'instantQuery'>;

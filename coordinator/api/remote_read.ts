@@ -22,7 +22,7 @@ import type {
 } from '../select/storage.ts';
 import type { ApiAnswer, ApiRequest } from '../http/http_api.ts';
 import { choiceOf } from '../http/namespace_choice.ts';
-import { answerHeaders, type QuerySettings, readOptionsOf } from './parameters.ts';
+import { answerHeaders, type QuerySettings, readOptionsOf } from '../http/parameters.ts';
 
 export interface RemoteReadSetup {
   readonly storage: ChoosableStorage;

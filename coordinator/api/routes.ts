@@ -85,6 +85,9 @@ import {
   refuseUnsupportedHeaders,
 } from '../http/http_api.ts';
 import { influxPing, influxQuery, influxWrite } from './lines/influx.ts';
+import { expand, find, type FindSetup, index } from '../graphite/endpoints/find.ts';
+import { render, type RenderSetup } from '../graphite/endpoints/render.ts';
+import { graphiteVersion } from '../graphite/endpoints/version.ts';
 import { labelNames, type LabelsApiSetup, labelValues, series } from './labels.ts';
 import { type MessagesApiSetup, queryMessages } from './messages.ts';
 import { jsonWriteBytesMax, readBodyBytesMax } from '../http/limits.ts';
@@ -110,6 +113,7 @@ export interface ApiSetup {
   readonly query: QueryApiSetup;
   readonly labels: LabelsApiSetup;
   readonly messages: MessagesApiSetup;
+  readonly graphite: { readonly render: RenderSetup; readonly find: FindSetup };
   readonly federate: FederateSetup;
   readonly read: RemoteReadSetup;
   readonly status: StatusApiSetup;
@@ -135,6 +139,9 @@ const both = (rest: string): string[] => [`/api/v1/${rest}`, `/prometheus/api/v1
 const writePaths = ['/api/v1/compat/remote/write', ...both('write')];
 /** Of M3, and of InfluxDB 1 and 2. */
 const influxWritePaths = ['/api/v1/influxdb/write', '/write', '/api/v2/write'];
+/** M3's, and where Graphite itself answers. */
+const graphite = (...rests: string[]): string[] =>
+  rests.flatMap((rest) => [`/api/v1/graphite/${rest}`, `/${rest}`]);
 const readPaths = ['/api/v1/compat/remote/read', ...both('read')];
 const federatePaths = ['/federate', '/prometheus/federate'];
 const placement = (rest = ''): string[] => [
@@ -167,6 +174,17 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET', ['/ping'], 'other', plain(influxPing, null)],
     ['GET POST', ['/query'], 'other', form(influxQuery, null)],
     ['GET POST', ['/api/v1/json/query'], 'data', form(queryMessages, messages)],
+
+    ['GET POST', graphite('render', 'render/'), 'read', form(render, setup.graphite.render)],
+    [
+      'GET POST',
+      graphite('metrics/find', 'metrics/find/'),
+      'read',
+      form(find, setup.graphite.find),
+    ],
+    ['GET POST', graphite('metrics/expand'), 'read', form(expand, setup.graphite.find)],
+    ['GET', graphite('metrics/index.json'), 'read', form(index, setup.graphite.find)],
+    ['GET', graphite('version'), 'other', plain(graphiteVersion, null)],
 
     ['GET POST', both('query_range'), 'read', form(rangeQuery, query)],
     ['GET POST', both('query'), 'read', form(instantQuery, query)],

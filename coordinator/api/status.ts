@@ -4,7 +4,7 @@ import type { Clock } from '#lib/env/env.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { statisticsRowsDefault, statisticsRowsMax } from '../http/limits.ts';
 import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../http/http_api.ts';
-import { millisOfNanos } from './parameters.ts';
+import { millisOfNanos } from '../http/parameters.ts';
 
 export interface StatusApiSetup {
   readonly clock: Clock;

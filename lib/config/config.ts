@@ -479,6 +479,7 @@ function resolveCoordinator(
       isEnabled: section.metadata.enabled,
       entriesMax: section.metadata.maxEntries,
     },
+    graphiteStepSeconds: section.graphite.step / 1000,
     carbon: carbonOf(section.carbon?.ingester, listen),
     aggregationRules: section.downsample?.rules,
     memoryBytesMax: section.memoryMax,

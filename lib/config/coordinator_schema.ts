@@ -190,6 +190,14 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
     })
     .optional(),
   writeForwarding: notSupported('forwarding of writes'),
+  // Ours: what Graphite has in storage-schemas.conf.
+  graphite: z
+    .strictObject({ step: durationPositive().default(60_000) })
+    .superRefine(({ step }, context) => {
+      if (step % 1000 === 0) return;
+      context.addIssue({ code: 'custom', path: ['step'], message: 'must be whole seconds' });
+    })
+    .prefault({}),
   downsample: z
     .strictObject({
       // What they say is checked where they are used.

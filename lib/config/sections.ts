@@ -99,6 +99,7 @@ export interface CoordinatorSection {
     readonly retention: number;
   };
   readonly metadata: { readonly enabled: boolean; readonly maxEntries: number };
+  readonly graphite: { readonly step: number };
   readonly carbon?:
     | {
         readonly ingester?:

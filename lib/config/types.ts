@@ -59,6 +59,8 @@ export interface CoordinatorConfig {
     readonly retentionMillis: number;
   };
   readonly metadata: { readonly isEnabled: boolean; readonly entriesMax: number };
+  /** Between two rows of Graphite's answers; whole. */
+  readonly graphiteStepSeconds: number;
   /** Null for no listener. */
   readonly carbon: CarbonConfig | null;
   /** Aggregation rules as they are written; undefined when there are none. */

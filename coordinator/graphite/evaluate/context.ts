@@ -56,6 +56,8 @@ export interface EvaluationContext extends Window {
   readonly fetch: Fetch;
   /** Null where there are none. */
   readonly findEvents: FindEvents | null;
+  /** Of all targets, unless they say something else; null for 0. */
+  readonly xFilesFactor?: number | null;
   /** Of the request's `template[name]`. */
   readonly variables: TemplateValues;
 }

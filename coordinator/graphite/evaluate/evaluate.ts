@@ -67,7 +67,7 @@ class Evaluator implements Host {
     await this.#fetches.ensure(await this.#planner.requests(nodes, window));
     const lists: (readonly Series[])[] = [];
     for (const node of nodes) {
-      this.state.xFilesFactor = null;
+      this.state.xFilesFactor = this.#context.xFilesFactor ?? null;
       lists.push(plainList(await this.#evaluate(node, window), 'target'));
     }
     return lists;

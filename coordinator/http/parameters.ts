@@ -12,11 +12,11 @@ import {
   parseTimestampNanos,
   type UnixNanos,
 } from '#lib/time.ts';
-import { queryCharactersMax, selectorsMax, timeoutMillisMax } from '../http/limits.ts';
+import { queryCharactersMax, selectorsMax, timeoutMillisMax } from './limits.ts';
 import { NamespacesRead } from '../select/namespaces_read.ts';
 import type { SelectLimits } from '../select/storage.ts';
-import { type ApiRequest, booleanOf, bothNames, eitherHeader } from '../http/http_api.ts';
-import { wholeNumber } from '../http/whole_number.ts';
+import { type ApiRequest, booleanOf, bothNames, eitherHeader } from './http_api.ts';
+import { wholeNumber } from './whole_number.ts';
 
 /** Defaults and bounds from the configuration. */
 export interface QuerySettings {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
-import { type ApiCall, parametersOf } from '../http/http_api.ts';
+import { type ApiCall, parametersOf } from './http_api.ts';
 import {
   durationMillis,
   headerText,

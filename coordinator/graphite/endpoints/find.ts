@@ -1,0 +1,205 @@
+/** `metrics/find`, `metrics/expand` and `metrics/index.json`: the tree of paths. */
+import type { Clock } from '#lib/env/env.ts';
+import type { Turning } from '#engine/aside/aside.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
+import type { Work } from '#lib/turns/turns.ts';
+import { answerHeaders, type QuerySettings, readOptionsOf } from '../../http/parameters.ts';
+import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../../http/http_api.ts';
+import type { SelectLimits, SelectRange } from '../../select/storage.ts';
+import { type FoundNode, lastNode, type NodeOrder } from '../storage/finder.ts';
+import { parsePathPattern, type PathPattern } from '../storage/path_pattern.ts';
+import { parseTime } from '../time/attime.ts';
+import { Zone } from '../time/zone.ts';
+
+/** Where paths come from, and what was missing of them. */
+export interface PathSource {
+  /** @param order of the nodes: by their paths, or by their last names first */
+  find(pattern: PathPattern, order: NodeOrder): Promise<readonly FoundNode[]>;
+  leaves(): Promise<readonly string[]>;
+  readonly warnings: ReadonlySet<string>;
+  readonly isExhaustive: boolean;
+}
+
+export interface FindSetup {
+  readonly source: (
+    request: ApiRequest,
+    limits: SelectLimits,
+    range: SelectRange,
+    work: Work,
+  ) => PathSource;
+  readonly settings: QuerySettings;
+  readonly clock: Clock;
+  readonly turningOf: (signal: AbortSignal) => Turning;
+}
+
+/** Patterns of one request. */
+const queriesMax = 1000;
+const formats = ['treejson', 'json', 'completer', 'nodelist'] as const;
+
+interface FindCall {
+  readonly source: PathSource;
+  readonly limits: SelectLimits;
+  readonly timeoutMillis: number;
+  readonly range: SelectRange;
+}
+
+export async function find(
+  setup: FindSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const format = formats.find((each) => each === (parameters.get('format') || 'treejson'));
+  if (format === undefined) {
+    throw badRequest(
+      `format: none of ${formats.join(', ')}: ${shownText(parameters.get('format')!)}`,
+    );
+  }
+  const given = parameters.get('query') ?? '';
+  if (given === '') throw badRequest('query: missing required parameter');
+  const query =
+    format === 'completer' ? completed(given, isSet(parameters, 'automatic_variants')) : given;
+  const call = findCallOf(setup, request, parameters);
+  const order = format === 'json' ? 'path' : 'name';
+  const found = (await call.source.find(parsePathPattern(query), order)).filter(
+    ({ isLeaf }) => isLeaf || !isSet(parameters, 'leavesOnly'),
+  );
+  if (format === 'json') {
+    return answer(
+      call,
+      found.map((node) => pathOf(node, call.range)),
+    );
+  }
+  const hasWildcard = isSet(parameters, 'wildcards') && found.length > 1;
+  if (format === 'treejson') return answer(call, treeOf(query, found, hasWildcard));
+  if (format === 'completer') {
+    const metrics = found.map(({ path, isLeaf }) => ({
+      path: isLeaf ? path : `${path}.`,
+      name: lastNode(path),
+      is_leaf: isLeaf ? '1' : '0',
+    }));
+    return answer(call, { metrics: hasWildcard ? [...metrics, { name: '*' }] : metrics });
+  }
+  const position = parameters.get('position');
+  if (position !== null && !/^\d{1,6}$/.test(position)) {
+    throw badRequest(`position: not a whole number: ${shownText(position)}`);
+  }
+  const names = found.map(({ path }) =>
+    position === null ? lastNode(path) : path.split('.')[Number(position)],
+  );
+  return answer(call, { nodes: [...new Set(names.filter((name) => name !== undefined))].sort() });
+}
+
+export async function expand(
+  setup: FindSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const queries = parameters.getAll('query');
+  if (queries.length > queriesMax)
+    throw badRequest(`query: more than ${queriesMax}: ${queries.length}`);
+  const call = findCallOf(setup, request, parameters);
+  const results: Record<string, string[]> = {};
+  for (const query of queries) {
+    const found = await call.source.find(parsePathPattern(query), 'path');
+    const paths = found.filter(({ isLeaf }) => isLeaf || !isSet(parameters, 'leavesOnly'));
+    results[query] = [...new Set(paths.map(({ path }) => path))];
+  }
+  if (isSet(parameters, 'groupByExpr')) return answer(call, { results });
+  return answer(call, { results: [...new Set(Object.values(results).flat())].sort() });
+}
+
+export async function index(
+  setup: FindSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const call = findCallOf(setup, request, parameters);
+  return answer(call, await call.source.leaves());
+}
+
+function findCallOf(setup: FindSetup, request: ApiRequest, parameters: URLSearchParams): FindCall {
+  const { settings, clock } = setup;
+  const { timeoutMillis, limits } = readOptionsOf(request, parameters, settings, ['limit']);
+  const { work } = setup.turningOf(clock.deadline(timeoutMillis, request.signal));
+  const time = {
+    nowSeconds: Math.floor(clock.nowMillis() / 1000),
+    zone: new Zone(parameters.get('tz') || 'UTC'),
+  };
+  const bound = (name: string): number | null => {
+    const text = parameters.get(name) || '';
+    // As some clients say that there is no bound.
+    return text === '' || text === '0' || text === '-1' ? null : parseTime(text, time);
+  };
+  const startSeconds = bound('from') ?? 0;
+  const endSeconds = bound('until') ?? time.nowSeconds + 1;
+  const range = {
+    startNanos: BigInt(Math.min(startSeconds, endSeconds)) * 1_000_000_000n,
+    endNanos: BigInt(Math.max(startSeconds, endSeconds)) * 1_000_000_000n + 1n,
+  };
+  return { source: setup.source(request, limits, range, work), limits, timeoutMillis, range };
+}
+
+function answer({ source, limits, timeoutMillis }: FindCall, value: unknown): ApiAnswer {
+  return jsonAnswer(
+    value,
+    answerHeaders({
+      timeoutMillis,
+      seriesLimited: !source.isExhaustive,
+      warnings: [...source.warnings],
+      read: limits.read,
+    }),
+  );
+}
+
+/** A leaf has the time that was asked for: nobody looks into it. */
+function pathOf({ path, isLeaf }: FoundNode, { startNanos, endNanos }: SelectRange): object {
+  const seconds = (nanos: bigint): number => Number(nanos / 1_000_000_000n);
+  const interval = { start: seconds(startNanos), end: seconds(endNanos) };
+  return { path, is_leaf: isLeaf, ...(isLeaf ? { intervals: [interval] } : {}) };
+}
+
+function isSet(parameters: URLSearchParams, name: string): boolean {
+  return !/^(?:|0|false)$/i.test(parameters.get(name) ?? '');
+}
+
+/** What somebody has typed so far, as a pattern of what it may become. */
+function completed(text: string, hasVariants: boolean): string {
+  let query = text.replaceAll('..', '*.');
+  if (!query.endsWith('*')) query += '*';
+  if (!hasVariants) return query;
+  return query
+    .split('.')
+    .map((node) => (node.includes(',') && !node.includes('{') ? `{${node}}` : node))
+    .join('.');
+}
+
+/** Names under the pattern's own base, as a tree shows them: branches, then leaves, each name once. */
+function treeOf(query: string, found: readonly FoundNode[], hasWildcard: boolean): object[] {
+  const base = query.slice(0, query.lastIndexOf('.') + 1);
+  const entry = (text: string, isLeaf: boolean): object => {
+    const inner = isLeaf ? 0 : 1;
+    return {
+      text,
+      id: `${base}${text}`,
+      allowChildren: inner,
+      expandable: inner,
+      leaf: isLeaf ? 1 : 0,
+    };
+  };
+  const wildcard = hasWildcard
+    ? [
+        entry(
+          '*',
+          found.every(({ isLeaf }) => isLeaf),
+        ),
+      ]
+    : [];
+  const names = (isLeaf: boolean): string[] => [
+    ...new Set(found.filter((node) => node.isLeaf === isLeaf).map(({ path }) => lastNode(path))),
+  ];
+  return [
+    ...wildcard,
+    ...names(false).map((name) => entry(name, false)),
+    ...names(true).map((name) => entry(name, true)),
+  ];
+}

@@ -1,0 +1,137 @@
+/** Answers of `render`: JSON in two shapes, CSV, and Graphite's raw text. */
+import type { Series } from '../series/series.ts';
+import type { Zone } from '../time/zone.ts';
+import type { Points } from './points.ts';
+
+/** A text for each series; joined by `between`, after `before` and ahead of `after`, they are the answer. */
+export interface AnswerText {
+  readonly contentType: string;
+  readonly before: string;
+  readonly between: string;
+  readonly after: string;
+  readonly parts: Iterable<string>;
+}
+
+/** @param callback for JSONP; empty for none @param leavesOutNulls series without values are left out, too */
+export function jsonText(
+  list: readonly Series[],
+  points: readonly Points[],
+  leavesOutNulls: boolean,
+  callback: string,
+): AnswerText {
+  return {
+    contentType: callback === '' ? 'application/json' : 'text/javascript',
+    before: callback === '' ? '[' : `${callback}([`,
+    between: ', ',
+    after: callback === '' ? ']' : '])',
+    parts: jsonParts(list, points, leavesOutNulls),
+  };
+}
+
+function* jsonParts(
+  list: readonly Series[],
+  points: readonly Points[],
+  leavesOutNulls: boolean,
+): Iterable<string> {
+  for (const [index, { name, tags }] of list.entries()) {
+    const rows: string[] = [];
+    for (const [value, seconds] of eachPoint(points[index]!)) {
+      if (value !== null || !leavesOutNulls) rows.push(`[${jsonNumber(value)}, ${seconds}]`);
+    }
+    if (rows.length === 0 && leavesOutNulls) continue;
+    const tagTexts = [...tags].map(
+      ([tag, value]) => `${JSON.stringify(tag)}: ${JSON.stringify(value)}`,
+    );
+    yield `{"target": ${JSON.stringify(name)}, "tags": {${tagTexts.join(', ')}}, "datapoints": [${rows.join(', ')}]}`;
+  }
+}
+
+/** As Rickshaw, a library of graphs, takes it. */
+export function rickshawText(list: readonly Series[], points: readonly Points[]): AnswerText {
+  return {
+    contentType: 'application/json',
+    before: '[',
+    between: ', ',
+    after: ']',
+    parts: (function* () {
+      for (const [index, { name }] of list.entries()) {
+        const rows = [...eachPoint(points[index]!)].map(
+          ([value, seconds]) => `{"x": ${seconds}, "y": ${jsonNumber(value)}}`,
+        );
+        yield `{"target": ${JSON.stringify(name)}, "datapoints": [${rows.join(', ')}]}`;
+      }
+    })(),
+  };
+}
+
+/** Name, time there, value; empty for none. */
+export function csvText(list: readonly Series[], zone: Zone): AnswerText {
+  return {
+    contentType: 'text/csv',
+    before: '',
+    between: '',
+    after: '',
+    parts: (function* () {
+      for (const series of list) {
+        const name = csvField(series.name);
+        let text = '';
+        for (const [value, seconds] of eachPoint(series)) {
+          text += `${name},${wallText(zone, seconds)},${value === null ? '' : plainText(value)}\r\n`;
+        }
+        yield text;
+      }
+    })(),
+  };
+}
+
+/** A line a series: name, start, end, step, then values. */
+export function rawText(list: readonly Series[]): AnswerText {
+  return {
+    contentType: 'text/plain',
+    before: '',
+    between: '',
+    after: '',
+    parts: (function* () {
+      for (const series of list) {
+        const { name, startSeconds, endSeconds, stepSeconds } = series;
+        const values = [...eachPoint(series)].map(([value]) =>
+          value === null ? 'None' : plainText(value),
+        );
+        yield `${name},${startSeconds},${endSeconds},${stepSeconds}|${values.join(',')}\n`;
+      }
+    })(),
+  };
+}
+
+function* eachPoint({
+  values,
+  present,
+  startSeconds,
+  stepSeconds,
+}: Points): Iterable<[number | null, number]> {
+  for (let row = 0; row < values.length; row++) {
+    yield [present[row] === 1 ? values[row]! : null, startSeconds + row * stepSeconds];
+  }
+}
+
+/** JSON has no infinities; Graphite writes numbers that are read as such. */
+function jsonNumber(value: number | null): string {
+  if (value === null || Number.isNaN(value)) return 'null';
+  if (Number.isFinite(value)) return `${value}`;
+  return value > 0 ? '1e9999' : '-1e9999';
+}
+
+function plainText(value: number): string {
+  if (Number.isNaN(value)) return 'nan';
+  return Number.isFinite(value) ? `${value}` : value > 0 ? 'inf' : '-inf';
+}
+
+function csvField(text: string): string {
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+function wallText(zone: Zone, seconds: number): string {
+  const { year, month, day, hour, minute, second } = zone.wallTime(seconds);
+  const two = (part: number): string => String(part).padStart(2, '0');
+  return `${year}-${two(month)}-${two(day)} ${two(hour)}:${two(minute)}:${two(second)}`;
+}

@@ -1,0 +1,187 @@
+/** `render`: targets are evaluated and answered. */
+import type { Clock, Random } from '#lib/env/env.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
+import type { Turning } from '#engine/aside/aside.ts';
+import type { ApiAnswer, ApiRequest } from '../../http/http_api.ts';
+import { Pacer } from '../../promql/rows/pacer.ts';
+import type { SelectLimits } from '../../select/storage.ts';
+import { answerHeaders, type QuerySettings, readOptionsOf } from '../../http/parameters.ts';
+import type { FetchedSeries, FetchRequest, FindEvents } from '../evaluate/context.ts';
+import { evaluate } from '../evaluate/evaluate.ts';
+import type { Series } from '../series/series.ts';
+import { parseTime, type TimeContext } from '../time/attime.ts';
+import { Zone } from '../time/zone.ts';
+import { type AnswerText, csvText, jsonText, rawText, rickshawText } from './formats.ts';
+import { pointsOf } from './points.ts';
+
+/** Where series come from, and what was missing of them. */
+export interface GraphiteSource {
+  fetch(
+    requests: readonly FetchRequest[],
+    signal: AbortSignal,
+  ): Promise<readonly (readonly FetchedSeries[])[]>;
+  readonly findEvents: FindEvents | null;
+  readonly warnings: ReadonlySet<string>;
+  readonly isExhaustive: boolean;
+}
+
+export interface RenderSetup {
+  readonly source: (request: ApiRequest, limits: SelectLimits, pacer: Pacer) => GraphiteSource;
+  readonly settings: QuerySettings;
+  /** Rows that one request may hold in memory. */
+  readonly samplesMax: number;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly turningOf: (signal: AbortSignal) => Turning;
+}
+
+/** Targets of one request. */
+const targetsMax = 1000;
+const formats = ['json', 'csv', 'raw', 'rickshaw'];
+
+interface RenderCall {
+  readonly targets: readonly string[];
+  readonly time: TimeContext;
+  readonly fromSeconds: number;
+  readonly untilSeconds: number;
+  readonly xFilesFactor: number | null;
+  readonly variables: ReadonlyMap<string, string>;
+}
+
+export async function render(
+  setup: RenderSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const call = renderCallOf(setup, parameters);
+  const format = formatOf(parameters);
+  const { timeoutMillis, limits } = readOptionsOf(request, parameters, setup.settings, ['limit']);
+  const { work } = setup.turningOf(setup.clock.deadline(timeoutMillis, request.signal));
+  const pacer = new Pacer(work, setup.samplesMax, request.readMemory);
+  const source = setup.source(request, limits, pacer);
+  const seriesMax = limits.seriesMax === 0 ? Number.POSITIVE_INFINITY : limits.seriesMax;
+  const lists = await evaluate(call.targets, {
+    ...call,
+    limits: { seriesMax, rowsMax: setup.samplesMax },
+    work,
+    random: () => setup.random.fraction(),
+    fetch: (requests, signal) => source.fetch(requests, signal),
+    findEvents: source.findEvents,
+  });
+  const list = lists.flat();
+  const { contentType, before, between, after, parts } = textOf(
+    format,
+    list,
+    parameters,
+    call.time,
+  );
+  return {
+    status: 200,
+    headers: {
+      'Content-Type': contentType,
+      ...answerHeaders({
+        timeoutMillis,
+        seriesLimited: !source.isExhaustive,
+        warnings: [...source.warnings],
+        seriesCount: list.length,
+        read: limits.read,
+      }),
+    },
+    body: joinedText(before, between, after, parts),
+  };
+}
+
+function* joinedText(
+  before: string,
+  between: string,
+  after: string,
+  parts: Iterable<string>,
+): Iterable<Uint8Array> {
+  let opening = before;
+  for (const part of parts) {
+    yield Buffer.from(opening + part);
+    opening = between;
+  }
+  yield Buffer.from((opening === between && opening !== before ? '' : opening) + after);
+}
+
+function textOf(
+  format: string,
+  list: readonly Series[],
+  parameters: URLSearchParams,
+  { zone }: TimeContext,
+): AnswerText {
+  if (format === 'csv') return csvText(list, zone);
+  if (format === 'raw') return rawText(list);
+  const points = pointsOf(list, pointsMaxOf(parameters));
+  if (format === 'rickshaw') return rickshawText(list, points);
+  const callback = parameters.get('jsonp') ?? '';
+  if (callback !== '' && !/^[\w$.]{1,100}$/.test(callback)) {
+    throw badRequest(`jsonp: not the name of a function: ${shownText(callback)}`);
+  }
+  // As in Graphite, a number of points comes first.
+  const leavesOutNulls = pointsMaxOf(parameters) === null && isSet(parameters, 'noNullPoints');
+  return jsonText(list, points, leavesOutNulls, callback);
+}
+
+function isSet(parameters: URLSearchParams, name: string): boolean {
+  const text = parameters.get(name);
+  return text !== null && !/^(?:|0|false)$/i.test(text);
+}
+
+/** Null when it is not given, or no number. */
+function pointsMaxOf(parameters: URLSearchParams): number | null {
+  const text = parameters.get('maxDataPoints') ?? '';
+  return /^\d+$/.test(text) && Number(text) > 0 ? Number(text) : null;
+}
+
+function formatOf(parameters: URLSearchParams): string {
+  // As in Graphite, without the parameter a raw answer is asked for by another one.
+  const format = parameters.get('format') ?? (parameters.has('rawData') ? 'raw' : 'png');
+  if (formats.includes(format)) return format;
+  throw badRequest(
+    `format: none of ${formats.join(', ')}: ${shownText(format)}; pictures are drawn by whoever asks`,
+  );
+}
+
+function renderCallOf({ clock }: RenderSetup, parameters: URLSearchParams): RenderCall {
+  const given = [...parameters.getAll('target'), ...parameters.getAll('target[]')];
+  // Dashboards send fields that nobody filled in.
+  const targets = given.filter((target) => target.trim() !== '');
+  if (targets.length > targetsMax) {
+    throw badRequest(`target: more than ${targetsMax}: ${targets.length}`);
+  }
+  const zone = new Zone(parameters.get('tz') || 'UTC');
+  const nowSeconds = Math.floor(clock.nowMillis() / 1000);
+  const now = parameters.get('now') || '';
+  const time = {
+    zone,
+    nowSeconds: now === '' ? nowSeconds : parseTime(now, { zone, nowSeconds }),
+  };
+  const fromSeconds = parseTime(parameters.get('from') || '-1d', time);
+  const untilSeconds = parseTime(parameters.get('until') || 'now', time);
+  if (fromSeconds === untilSeconds) {
+    throw badRequest(`from: the range of time is empty: ${fromSeconds}`);
+  }
+  const factor = parameters.get('xFilesFactor') ?? '';
+  if (factor !== '' && !(Number(factor) >= 0 && Number(factor) <= 1)) {
+    throw badRequest(`xFilesFactor: not between 0 and 1: ${shownText(factor)}`);
+  }
+  return {
+    targets,
+    time,
+    fromSeconds: Math.min(fromSeconds, untilSeconds),
+    untilSeconds: Math.max(fromSeconds, untilSeconds),
+    xFilesFactor: factor === '' ? null : Number(factor),
+    variables: variablesOf(parameters),
+  };
+}
+
+function variablesOf(parameters: URLSearchParams): ReadonlyMap<string, string> {
+  const variables = new Map<string, string>();
+  for (const [name, value] of parameters) {
+    const variable = /^template\[(.*)\]$/.exec(name)?.[1];
+    if (variable !== undefined) variables.set(variable, value);
+  }
+  return variables;
+}
