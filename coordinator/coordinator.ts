@@ -291,6 +291,12 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         clock: env.clock,
         turningOf,
       },
+      tags: {
+        storage: (request) => storage.chosen(choiceOf(request)),
+        settings,
+        clock: env.clock,
+        turningOf,
+      },
     },
     messages: {
       stored: () => storage.messages(),

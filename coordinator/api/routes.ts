@@ -86,7 +86,16 @@ import {
 } from '../http/http_api.ts';
 import { influxPing, influxQuery, influxWrite } from './lines/influx.ts';
 import { expand, find, type FindSetup, index } from '../graphite/endpoints/find.ts';
+import { functionDescription, functionList } from '../graphite/endpoints/functions.ts';
 import { render, type RenderSetup } from '../graphite/endpoints/render.ts';
+import {
+  completeTags,
+  completeValues,
+  findSeries,
+  tagNames,
+  type TagsSetup,
+  tagValues,
+} from '../graphite/endpoints/tags.ts';
 import { graphiteVersion } from '../graphite/endpoints/version.ts';
 import { labelNames, type LabelsApiSetup, labelValues, series } from './labels.ts';
 import { type MessagesApiSetup, queryMessages } from './messages.ts';
@@ -113,7 +122,11 @@ export interface ApiSetup {
   readonly query: QueryApiSetup;
   readonly labels: LabelsApiSetup;
   readonly messages: MessagesApiSetup;
-  readonly graphite: { readonly render: RenderSetup; readonly find: FindSetup };
+  readonly graphite: {
+    readonly render: RenderSetup;
+    readonly find: FindSetup;
+    readonly tags: TagsSetup;
+  };
   readonly federate: FederateSetup;
   readonly read: RemoteReadSetup;
   readonly status: StatusApiSetup;
@@ -184,6 +197,23 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ],
     ['GET POST', graphite('metrics/expand'), 'read', form(expand, setup.graphite.find)],
     ['GET', graphite('metrics/index.json'), 'read', form(index, setup.graphite.find)],
+    ['GET', graphite('tags'), 'read', form(tagNames, setup.graphite.tags)],
+    ['GET POST', graphite('tags/findSeries'), 'read', form(findSeries, setup.graphite.tags)],
+    [
+      'GET POST',
+      graphite('tags/autoComplete/tags'),
+      'read',
+      form(completeTags, setup.graphite.tags),
+    ],
+    [
+      'GET POST',
+      graphite('tags/autoComplete/values'),
+      'read',
+      form(completeValues, setup.graphite.tags),
+    ],
+    ['GET', graphite('tags/{tag}'), 'read', form(tagValues, setup.graphite.tags)],
+    ['GET', graphite('functions', 'functions/'), 'other', plain(functionList, null)],
+    ['GET', graphite('functions/{name}'), 'other', plain(functionDescription, null)],
     ['GET', graphite('version'), 'other', plain(graphiteVersion, null)],
 
     ['GET POST', both('query_range'), 'read', form(rangeQuery, query)],

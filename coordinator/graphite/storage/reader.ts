@@ -5,7 +5,7 @@
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { Decoder } from '#engine/store/decoder.ts';
-import { decodeTags, metricNameTag } from '#lib/tags.ts';
+import { decodeTags } from '#lib/tags.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import { sortPaced } from '#lib/turns/paced.ts';
 import type { Pacer } from '../../promql/rows/pacer.ts';
@@ -18,10 +18,10 @@ import type {
 } from '../../select/storage.ts';
 import { dividedRange } from '../../select/throughout_source.ts';
 import type { FetchedSeries, FetchRequest } from '../evaluate/context.ts';
-import type { TagExpression } from '../parse/tag_expression.ts';
 import { parsePathPattern, pathMatchers, pathTest } from './path_pattern.ts';
 import { rowsBySteps, type Steps, stepsOf } from './rows.ts';
 import { type NamedSeries, namedSeries } from './series_names.ts';
+import { tagMatchers } from './tag_matchers.ts';
 
 export type GraphiteStorage = QueryStorage & ThroughoutStorage;
 
@@ -161,14 +161,4 @@ function selectionOf({ pathExpression, tagExpressions }: FetchRequest): {
     matchers: pathMatchers(pattern),
     takes: ({ isPath, name }) => isPath && (test === null || test(name)),
   };
-}
-
-/** Series of Carbon and of all other formats; their names are values of the metric's name here. */
-export function tagMatchers(expressions: readonly TagExpression[]): Matcher[] {
-  return expressions.map(({ tag, operator, value }) => {
-    const name = tag === 'name' ? metricNameTag : tag;
-    if (operator === '=' || operator === '!=') return { name, kind: operator, value };
-    // Graphite's match from the begin of a value, ours the whole of it.
-    return { name, kind: operator === '=~' ? '=~' : '!~', value: `(?:${value})(?s:.*)` };
-  });
 }

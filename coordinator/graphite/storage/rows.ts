@@ -48,13 +48,15 @@ export function rowsBySteps(
     const step = Math.floor((at - startMillis) / stepMillis);
     if (step < 0 || step >= length) continue;
     if (step !== place) {
+      if (isMean && inStep > 1) columns.values[place]! /= inStep;
       place = step;
       inStep = 0;
     }
     inStep += 1;
     columns.present[step] = 1;
-    if (!isMean || inStep === 1) columns.values[step] = value;
-    else columns.values[step]! += (value - columns.values[step]!) / inStep;
+    if (isMean && inStep > 1) columns.values[step]! += value;
+    else columns.values[step] = value;
   }
+  if (isMean && inStep > 1) columns.values[place]! /= inStep;
   return columns;
 }

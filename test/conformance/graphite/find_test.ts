@@ -5,18 +5,16 @@ import { expand, find, type FindSetup, index } from '#coordinator/graphite/endpo
 import { GraphiteFinder } from '#coordinator/graphite/storage/finder.ts';
 import { parsePathPattern } from '#coordinator/graphite/storage/path_pattern.ts';
 import { errorAnswer } from '#coordinator/http/http_api.ts';
-import type { Matcher } from '#coordinator/select/storage.ts';
-import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { compileAnchored } from '#lib/regexp/regexp.ts';
 import { pathOfTags } from '#lib/series_id/from_tags.ts';
-import { decodeTags, encodeTags, type Tag } from '#lib/tags.ts';
+import { decodeTags } from '#lib/tags.ts';
 import { WriteDecoderKernel } from '#engine/write_decoder/kernel.ts';
 import { formatCarbonCleanedUp } from '#engine/write_decoder/lines/layout.ts';
 import { options, random } from '#engine/write_decoder/write_decoder_testing.ts';
 import { hasSuites, readSuite } from '../suites.ts';
 import type { Dataset } from './dataset.ts';
+import { SeriesInMemory } from './series_in_memory.ts';
 import { answerText, parametersOf, requestOf, settings, turningOf } from './requests.ts';
 
 interface FindCase {
@@ -33,49 +31,8 @@ const handlers = new Map([
   ['/metrics/index.json', index],
 ]);
 
-/** Series by the tags of their nodes, in memory. */
-class PathsInMemory {
-  readonly #all: readonly (readonly Tag[])[];
-
-  constructor(paths: readonly string[]) {
-    this.#all = paths.map((path) =>
-      path.split('.').map((value, node) => ({ name: `__g${node}__`, value })),
-    );
-  }
-
-  async labelValues(name: string, [matchers = []]: readonly (readonly Matcher[])[]) {
-    const values = this.#taken(matchers).flatMap((tags) =>
-      tags.filter((tag) => tag.name === name).map(({ value }) => value),
-    );
-    return { values: [...new Set(values)].sort(), exhaustive: true, warnings: [] };
-  }
-
-  async series([matchers = []]: readonly (readonly Matcher[])[]) {
-    const layouts = this.#taken(matchers).map((tags) => encodeTags(tags));
-    let end = 0;
-    const tagsOffset = Uint32Array.from([0, ...layouts.map(({ length }) => (end += length))]);
-    const bundle: SeriesBundle = {
-      ...emptyBundle,
-      seriesCount: layouts.length,
-      tagsData: new Uint8Array(Buffer.concat(layouts)),
-      tagsOffset,
-    };
-    return { bundle, exhaustive: true, warnings: [] };
-  }
-
-  #taken(matchers: readonly Matcher[]): readonly (readonly Tag[])[] {
-    return this.#all.filter((tags) =>
-      matchers.every(({ name, kind, value }) => {
-        const found = tags.find((tag) => tag.name === name)?.value ?? '';
-        const isEqual = kind.endsWith('~') ? compileAnchored(value).test(found) : found === value;
-        return kind.startsWith('!') ? !isEqual : isEqual;
-      }),
-    );
-  }
-}
-
 function setupOf(paths: readonly string[]): FindSetup {
-  const storage = new PathsInMemory(paths);
+  const storage = new SeriesInMemory(paths);
   return {
     source: (_request, limits, range, work) => new GraphiteFinder({ storage, limits, range, work }),
     settings,

@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { nowSeconds, TestCoordinator } from '../../coordinator_testing.ts';
+
+const settings = '{carbon: {ingester: {listenAddress: "127.0.0.1:0"}}, graphite: {step: 10s}}';
+
+/** Lines of Carbon, written when this comes back. */
+async function send(test: TestCoordinator, lines: readonly string[]): Promise<void> {
+  const socket = connect({ host: '127.0.0.1', port: test.coordinator.carbon!.tcpPort });
+  socket.end(lines.map((line) => `${line}\n`).join(''));
+  socket.resume();
+  await once(socket, 'close');
+}
+
+interface Rendered {
+  readonly target: string;
+  readonly tags: Record<string, string>;
+  readonly datapoints: readonly (readonly [number | null, number])[];
+}
+
+async function render(test: TestCoordinator, query: string): Promise<Rendered[]> {
+  const answer = await test.get(`/render?format=json&${query}`);
+  assert.equal(answer.status, 200, answer.text);
+  return answer.json as Rendered[];
+}
+
+test('what Carbon wrote is drawn, by patterns and functions', async () => {
+  await using test = await TestCoordinator.openReady(settings);
+  const start = Math.floor(nowSeconds() / 10) * 10 - 60;
+  const lines = [0, 10, 20, 30].flatMap((offset) => [
+    `servers.web1.cpu ${offset} ${start + offset}`,
+    `servers.web1.cpu ${offset + 1} ${start + offset + 3}`,
+    `servers.web2.cpu ${2 * offset} ${start + offset}`,
+    `servers.web1.cpu.system 9 ${start + offset}`,
+    `other.web1.cpu 7 ${start + offset}`,
+  ]);
+  await send(test, lines);
+  const window = `from=${start - 1}&until=${start + 30}`;
+  const points = (of: (offset: number) => number | null) =>
+    [0, 10, 20, 30].map((offset) => [of(offset), start + offset] as const);
+  assert.deepEqual(await render(test, `target=servers.*.cpu&${window}`), [
+    {
+      target: 'servers.web1.cpu',
+      tags: { name: 'servers.web1.cpu' },
+      datapoints: points((offset) => offset + 1),
+    },
+    {
+      target: 'servers.web2.cpu',
+      tags: { name: 'servers.web2.cpu' },
+      datapoints: points((offset) => 2 * offset),
+    },
+  ]);
+  const [sum] = await render(test, `target=sumSeries(servers.**.cpu)&${window}`);
+  assert.deepEqual(
+    sum!.datapoints,
+    points((offset) => 3 * offset + 1),
+  );
+  // What was twenty seconds before.
+  const [early] = await render(
+    test,
+    `target=timeShift(servers.web1.cpu,"-20s")&from=${start + 19}&until=${start + 30}`,
+  );
+  assert.deepEqual(
+    early?.datapoints.map(([value]) => value),
+    [1, 11],
+  );
+  assert.deepEqual(await render(test, `target=no.such&${window}`), []);
+
+  const found = await test.get('/metrics/find?query=servers.web1.*');
+  assert.deepEqual(
+    (found.json as { text: string; leaf: number }[]).map(({ text, leaf }) => [text, leaf]),
+    [
+      ['cpu', 0],
+      ['cpu', 1],
+    ],
+  );
+  const index = await test.get('/api/v1/graphite/metrics/index.json');
+  assert.deepEqual(index.json, [
+    'other.web1.cpu',
+    'servers.web1.cpu',
+    'servers.web1.cpu.system',
+    'servers.web2.cpu',
+  ]);
+});
+
+test('series of all other formats are found by their tags', async () => {
+  await using test = await TestCoordinator.openReady(settings);
+  const start = Math.floor(nowSeconds() / 10) * 10 - 30;
+  for (const [code, value] of [
+    ['200', 5],
+    ['500', 1],
+  ] as const) {
+    const tags = { __name__: 'http_requests', code, job: 'api' };
+    assert.equal(
+      (await test.post('/api/v1/json/write', { tags, timestamp: start, value })).status,
+      200,
+    );
+  }
+  await send(test, [`disk.used;rack=a1 3 ${start}`, `http_requests.path 8 ${start}`]);
+  const window = `from=${start - 1}&until=${start}`;
+  const named = async (expression: string) =>
+    (
+      await render(test, `target=${encodeURIComponent(`seriesByTag(${expression})`)}&${window}`)
+    ).map(({ target }) => target);
+  assert.deepEqual(await named("'name=http_requests','code=~5'"), [
+    'http_requests;code=500;job=api',
+  ]);
+  assert.deepEqual(await named("'job=api'"), [
+    'http_requests;code=200;job=api',
+    'http_requests;code=500;job=api',
+  ]);
+  assert.deepEqual(await named("'name=~.+','code!=200'"), [
+    'disk.used;rack=a1',
+    'http_requests;code=500;job=api',
+  ]);
+  const [grouped] = await render(
+    test,
+    `target=groupByTags(seriesByTag('name=http_requests'),'sum','job')&${window}`,
+  );
+  assert.deepEqual([grouped!.tags['job'], grouped!.datapoints], ['api', [[6, start]]]);
+});
+
+test('functions and tags are told to those who help to write targets', async () => {
+  await using test = await TestCoordinator.openReady(settings);
+  const start = nowSeconds();
+  await send(test, [`disk.used;rack=a1 3 ${start}`, `a.b 1 ${start}`]);
+  const all = (await test.get('/functions')).json as Record<string, Record<string, unknown>>;
+  assert.equal(all['movingAverage']!['group'], 'Calculate');
+  assert.deepEqual(all['sum'], { ...all['sumSeries'], name: 'sum', function: 'sum(*seriesLists)' });
+  const scale = (await test.get('/api/v1/graphite/functions/scale')).json as Record<
+    string,
+    unknown
+  >;
+  assert.equal(scale['function'], 'scale(seriesList, factor)');
+  assert.equal((await test.get('/functions/nope')).status, 404);
+  const grouped = (await test.get('/functions?grouped=1')).json as Record<string, object>;
+  assert.ok('scale' in grouped['Transform']!);
+
+  assert.deepEqual((await test.get('/tags/autoComplete/tags')).json, ['name', 'rack']);
+  assert.deepEqual((await test.get('/tags/autoComplete/values?tag=name')).json, ['disk.used']);
+  assert.deepEqual((await test.get('/tags/findSeries?expr=rack=a1')).json, ['disk.used;rack=a1']);
+  const rack = (await test.get('/tags/rack')).json as { values: object[] };
+  assert.deepEqual(rack.values, [{ id: 1, value: 'a1', count: 1 }]);
+});
+
+test('mistakes are told with their reason', async () => {
+  await using test = await TestCoordinator.openReady(settings);
+  for (const [path, reason] of [
+    ['/render?target=a', /format: none of json, csv, raw, rickshaw: png/],
+    ['/render?target=a&format=pdf', /format: none of .*: pdf/],
+    ['/render?target=nope(a)&format=json', /nope/],
+    ['/render?target=a{b&format=json', /a brace has no end/],
+    ['/render?target=a&format=json&from=yesterdayish', /cannot read time/],
+    ['/render?target=a&format=json&tz=Mars/Base', /time zone/],
+    ['/render?target=a&format=json&from=now', /range of time is empty/],
+    ['/render?target=a&format=json&jsonp=alert(1)', /jsonp: not the name of a function/],
+    ['/render?target=a&format=json&xFilesFactor=2', /xFilesFactor: not between 0 and 1/],
+    ['/metrics/find', /query: missing/],
+    ['/metrics/find?query=a&format=xml', /format: none of/],
+    ['/metrics/find?query=a{b', /unbalanced/],
+  ] as const) {
+    const answer = await test.get(path);
+    assert.equal(answer.status, 400, `${path}: ${answer.text}`);
+    assert.match(answer.text, reason, `${path}: ${answer.text}`);
+  }
+});

@@ -1,0 +1,189 @@
+/** Graphite's tags: which there are, with which values, on which series. Paths of Carbon have none. */
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import type { Turning } from '#engine/aside/aside.ts';
+import type { Clock } from '#lib/env/env.ts';
+import { badRequest } from '#lib/errors.ts';
+import { SearchRegexp } from '#lib/regexp/regexp.ts';
+import { decodeTags, metricNameTag } from '#lib/tags.ts';
+import { compareTexts } from '#lib/text_order.ts';
+import { sortPaced } from '#lib/turns/paced.ts';
+import type { Work } from '#lib/turns/turns.ts';
+import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../../http/http_api.ts';
+import { answerHeaders, type QuerySettings, readOptionsOf } from '../../http/parameters.ts';
+import { wholeNumber } from '../../http/whole_number.ts';
+import type { Matcher, QueryStorage, SelectLimits, SelectRange } from '../../select/storage.ts';
+import { parseTagExpressions } from '../parse/tag_expression.ts';
+import { nodeTag } from '../storage/path_pattern.ts';
+import { namedSeries } from '../storage/series_names.ts';
+import { tagMatchers } from '../storage/tag_matchers.ts';
+
+type TagStorage = Pick<QueryStorage, 'labelNames' | 'labelValues' | 'series'>;
+
+export interface TagsSetup {
+  readonly storage: (request: ApiRequest) => TagStorage;
+  readonly settings: QuerySettings;
+  readonly clock: Clock;
+  readonly turningOf: (signal: AbortSignal) => Turning;
+}
+
+interface TagsCall {
+  readonly storage: TagStorage;
+  readonly limits: SelectLimits;
+  readonly range: SelectRange;
+  readonly timeoutMillis: number;
+  readonly work: Work;
+}
+
+/** Entries of an answer for somebody who types. */
+const completionsDefault = 100;
+/** About what it takes to name a series, in units of work (lib/turns/turns.ts). */
+const seriesUnits = 500;
+const isNodeTag = /^__g\d+__$/;
+/** No path of Carbon. */
+const noPath: Matcher = { name: nodeTag(0), kind: '=', value: '' };
+
+export async function tagNames(
+  setup: TagsSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const call = callOf(setup, request, parameters);
+  const filter = filterOf(parameters);
+  const names = (await namesOf(call, [])).filter(filter);
+  return answer(
+    call,
+    names.map((tag, index) => ({ id: index + 1, tag })),
+  );
+}
+
+export async function tagValues(
+  setup: TagsSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const call = callOf(setup, request, parameters);
+  const tag = request.pathParameters['tag'] ?? '';
+  const counts = new Map<string, number>();
+  const { bundle } = await seriesOf(call, [{ name: labelOf(tag), kind: '!=', value: '' }, noPath]);
+  for (let index = 0; index < bundle.seriesCount; index++) {
+    const value = namedOf(bundle, index).tags.get(tag) ?? '';
+    counts.set(value, (counts.get(value) ?? 0) + 1);
+    if (call.work.spend(seriesUnits)) await call.work.pause();
+  }
+  const filter = filterOf(parameters);
+  const values = [...counts]
+    .filter(([value]) => filter(value))
+    .sort(([a], [b]) => compareTexts(a, b));
+  const listed = values.map(([value, count], index) => ({ id: index + 1, value, count }));
+  return answer(call, { id: 1, tag, values: listed });
+}
+
+export async function findSeries(
+  setup: TagsSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const call = callOf(setup, request, parameters);
+  const expressions = expressionsOf(parameters);
+  if (expressions.length === 0) throw badRequest('expr: missing required parameter');
+  const { bundle } = await seriesOf(call, [
+    ...tagMatchers(parseTagExpressions(expressions)),
+    noPath,
+  ]);
+  const names: string[] = [];
+  for (let index = 0; index < bundle.seriesCount; index++) {
+    names.push(namedOf(bundle, index).name);
+    if (call.work.spend(seriesUnits)) await call.work.pause();
+  }
+  return answer(call, await sortPaced(names, compareTexts, call.work));
+}
+
+export async function completeTags(
+  setup: TagsSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const call = callOf(setup, request, parameters);
+  const prefix = parameters.get('tagPrefix') ?? '';
+  const names = await namesOf(call, matchersOf(parameters));
+  return answer(call, begun(names, prefix, parameters));
+}
+
+export async function completeValues(
+  setup: TagsSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const call = callOf(setup, request, parameters);
+  const tag = parameters.get('tag') ?? '';
+  if (tag === '') throw badRequest('tag: missing required parameter');
+  const { storage, limits, range, work } = call;
+  const matchers = [...matchersOf(parameters), noPath];
+  const { values } = await work.outside(
+    storage.labelValues(labelOf(tag), [matchers], range, limits, work.signal),
+  );
+  return answer(call, begun(values, parameters.get('valuePrefix') ?? '', parameters));
+}
+
+function begun(all: readonly string[], prefix: string, parameters: URLSearchParams): string[] {
+  const limit = wholeNumber(parameters.get('limit') || String(completionsDefault), 'limit');
+  return all.filter((text) => text.startsWith(prefix)).slice(0, limit);
+}
+
+async function namesOf(call: TagsCall, matchers: readonly Matcher[]): Promise<string[]> {
+  const { storage, limits, range, work } = call;
+  const lists = matchers.length === 0 ? [] : [[...matchers, noPath]];
+  const { values } = await work.outside(storage.labelNames(lists, range, limits, work.signal));
+  return values
+    .filter((name) => !isNodeTag.test(name))
+    .map((name) => (name === metricNameTag ? 'name' : name))
+    .sort(compareTexts);
+}
+
+async function seriesOf(
+  { storage, limits, range, work }: TagsCall,
+  matchers: readonly Matcher[],
+): Promise<{ readonly bundle: SeriesBundle }> {
+  return await work.outside(storage.series([matchers], range, limits, work.signal));
+}
+
+function namedOf(
+  { tagsData, tagsOffset }: SeriesBundle,
+  index: number,
+): ReturnType<typeof namedSeries> {
+  return namedSeries(decodeTags(tagsData.subarray(tagsOffset[index]!, tagsOffset[index + 1]!)));
+}
+
+function matchersOf(parameters: URLSearchParams): Matcher[] {
+  const expressions = expressionsOf(parameters);
+  return expressions.length === 0 ? [] : tagMatchers(parseTagExpressions(expressions));
+}
+
+function expressionsOf(parameters: URLSearchParams): string[] {
+  return [...parameters.getAll('expr'), ...parameters.getAll('expr[]')];
+}
+
+function labelOf(tag: string): string {
+  return tag === 'name' ? metricNameTag : tag;
+}
+
+/** A regexp that has to match from the begin. */
+function filterOf(parameters: URLSearchParams): (text: string) => boolean {
+  const text = parameters.get('filter') ?? '';
+  if (text === '') return () => true;
+  const regexp = new SearchRegexp(`^(?:${text})`);
+  return (name) => regexp.test(name);
+}
+
+function callOf(setup: TagsSetup, request: ApiRequest, parameters: URLSearchParams): TagsCall {
+  const { settings, clock } = setup;
+  const { timeoutMillis, limits } = readOptionsOf(request, parameters, settings, ['seriesLimit']);
+  const { work } = setup.turningOf(clock.deadline(timeoutMillis, request.signal));
+  const range = { startNanos: 0n, endNanos: clock.nowNanos() + 1n };
+  return { storage: setup.storage(request), limits, range, timeoutMillis, work };
+}
+
+function answer({ limits, timeoutMillis }: TagsCall, value: unknown): ApiAnswer {
+  const outcome = { timeoutMillis, seriesLimited: false, warnings: [], read: limits.read };
+  return jsonAnswer(value, answerHeaders(outcome));
+}
