@@ -8,6 +8,8 @@ import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../../http/http_api
 import type { SelectLimits, SelectRange } from '../../select/storage.ts';
 import { type FoundNode, lastNode, type NodeOrder } from '../storage/finder.ts';
 import { parsePathPattern, type PathPattern } from '../storage/path_pattern.ts';
+import { pickleContentType } from './formats.ts';
+import { type Picklable, pickledDictionary, pickledList } from './pickle.ts';
 import { parseTime } from '../time/attime.ts';
 import { Zone } from '../time/zone.ts';
 
@@ -34,7 +36,7 @@ export interface FindSetup {
 
 /** Patterns of one request. */
 const queriesMax = 1000;
-const formats = ['treejson', 'json', 'completer', 'nodelist'] as const;
+const formats = ['treejson', 'json', 'completer', 'nodelist', 'pickle'] as const;
 
 interface FindCall {
   readonly source: PathSource;
@@ -59,14 +61,25 @@ export async function find(
   const query =
     format === 'completer' ? completed(given, isSet(parameters, 'automatic_variants')) : given;
   const call = findCallOf(setup, request, parameters);
-  const order = format === 'json' ? 'path' : 'name';
+  const isOfPaths = format === 'json' || format === 'pickle';
+  const order = isOfPaths ? 'path' : 'name';
   const found = (await call.source.find(parsePathPattern(query), order)).filter(
     ({ isLeaf }) => isLeaf || !isSet(parameters, 'leavesOnly'),
   );
+  if (format === 'pickle') {
+    const body = pickledList(
+      found.map((node) => pickledDictionary(pathOf(node, call.range, 'pickle'))),
+    );
+    return {
+      status: 200,
+      headers: { ...headersOf(call), 'Content-Type': pickleContentType },
+      body,
+    };
+  }
   if (format === 'json') {
     return answer(
       call,
-      found.map((node) => pathOf(node, call.range)),
+      found.map((node) => pathOf(node, call.range, 'json')),
     );
   }
   const hasWildcard = isSet(parameters, 'wildcards') && found.length > 1;
@@ -139,22 +152,27 @@ function findCallOf(setup: FindSetup, request: ApiRequest, parameters: URLSearch
   return { source: setup.source(request, limits, range, work), limits, timeoutMillis, range };
 }
 
-function answer({ source, limits, timeoutMillis }: FindCall, value: unknown): ApiAnswer {
-  return jsonAnswer(
-    value,
-    answerHeaders({
-      timeoutMillis,
-      seriesLimited: !source.isExhaustive,
-      warnings: [...source.warnings],
-      read: limits.read,
-    }),
-  );
+function answer(call: FindCall, value: unknown): ApiAnswer {
+  return jsonAnswer(value, headersOf(call));
 }
 
-/** A leaf has the time that was asked for: nobody looks into it. */
-function pathOf({ path, isLeaf }: FoundNode, { startNanos, endNanos }: SelectRange): object {
-  const seconds = (nanos: bigint): number => Number(nanos / 1_000_000_000n);
-  const interval = { start: seconds(startNanos), end: seconds(endNanos) };
+function headersOf({ source, limits, timeoutMillis }: FindCall): Record<string, string> {
+  return answerHeaders({
+    timeoutMillis,
+    seriesLimited: !source.isExhaustive,
+    warnings: [...source.warnings],
+    read: limits.read,
+  });
+}
+
+/** A leaf has the time that was asked for: nobody looks into it. In pickles it is a pair. */
+function pathOf(
+  { path, isLeaf }: FoundNode,
+  { startNanos, endNanos }: SelectRange,
+  format: 'json' | 'pickle',
+): { readonly [key: string]: Picklable } {
+  const [start, end] = [startNanos, endNanos].map((nanos) => Number(nanos / 1_000_000_000n));
+  const interval = format === 'json' ? { start: start!, end: end! } : [start!, end!];
   return { path, is_leaf: isLeaf, ...(isLeaf ? { intervals: [interval] } : {}) };
 }
 

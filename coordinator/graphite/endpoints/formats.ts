@@ -1,7 +1,35 @@
 /** Answers of `render`: JSON in two shapes, CSV, and Graphite's raw text. */
 import type { Series } from '../series/series.ts';
 import type { Zone } from '../time/zone.ts';
+import { pickledDictionary, pickledList } from './pickle.ts';
 import type { Points } from './points.ts';
+
+/** What servers of Graphite answer each other. */
+export const pickleContentType = 'application/pickle';
+
+/** Series as Graphite's own servers pickle them. */
+export function* pickledSeries(list: readonly Series[]): Iterable<Uint8Array> {
+  yield* pickledList(
+    (function* () {
+      for (const series of list) {
+        const { name, startSeconds, endSeconds, stepSeconds, pathExpression } = series;
+        yield pickledDictionary(
+          {
+            name,
+            pathExpression,
+            start: startSeconds,
+            end: endSeconds,
+            step: stepSeconds,
+            consolidationFunc: series.consolidation,
+            valuesPerPoint: 1,
+            xFilesFactor: series.xFilesFactor,
+          },
+          { name: 'values', of: series },
+        );
+      }
+    })(),
+  );
+}
 
 /** A text for each series; joined by `between`, after `before` and ahead of `after`, they are the answer. */
 export interface AnswerText {

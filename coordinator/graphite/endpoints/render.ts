@@ -11,7 +11,15 @@ import { evaluate } from '../evaluate/evaluate.ts';
 import type { Series } from '../series/series.ts';
 import { parseTime, type TimeContext } from '../time/attime.ts';
 import { Zone } from '../time/zone.ts';
-import { type AnswerText, csvText, jsonText, rawText, rickshawText } from './formats.ts';
+import {
+  type AnswerText,
+  csvText,
+  jsonText,
+  pickleContentType,
+  pickledSeries,
+  rawText,
+  rickshawText,
+} from './formats.ts';
 import { pointsOf } from './points.ts';
 
 /** Where series come from, and what was missing of them. */
@@ -37,7 +45,7 @@ export interface RenderSetup {
 
 /** Targets of one request. */
 const targetsMax = 1000;
-const formats = ['json', 'csv', 'raw', 'rickshaw'];
+const formats = ['json', 'csv', 'raw', 'rickshaw', 'pickle'];
 
 interface RenderCall {
   readonly targets: readonly string[];
@@ -69,12 +77,7 @@ export async function render(
     findEvents: source.findEvents,
   });
   const list = lists.flat();
-  const { contentType, before, between, after, parts } = textOf(
-    format,
-    list,
-    parameters,
-    call.time,
-  );
+  const { contentType, body } = answerOf(format, list, parameters, call.time);
   return {
     status: 200,
     headers: {
@@ -87,8 +90,19 @@ export async function render(
         read: limits.read,
       }),
     },
-    body: joinedText(before, between, after, parts),
+    body,
   };
+}
+
+function answerOf(
+  format: string,
+  list: readonly Series[],
+  parameters: URLSearchParams,
+  time: TimeContext,
+): { readonly contentType: string; readonly body: Iterable<Uint8Array> } {
+  if (format === 'pickle') return { contentType: pickleContentType, body: pickledSeries(list) };
+  const { contentType, before, between, after, parts } = textOf(format, list, parameters, time);
+  return { contentType, body: joinedText(before, between, after, parts) };
 }
 
 function* joinedText(

@@ -148,7 +148,7 @@ test('functions and tags are told to those who help to write targets', async () 
 test('mistakes are told with their reason', async () => {
   await using test = await TestCoordinator.openReady(settings);
   for (const [path, reason] of [
-    ['/render?target=a', /format: none of json, csv, raw, rickshaw: png/],
+    ['/render?target=a', /format: none of json, csv, raw, rickshaw, pickle: png/],
     ['/render?target=a&format=pdf', /format: none of .*: pdf/],
     ['/render?target=nope(a)&format=json', /nope/],
     ['/render?target=a{b&format=json', /a brace has no end/],
