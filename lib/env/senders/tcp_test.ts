@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ListenError } from '../listen_error.ts';
+import { listenTcp, tcpLimitsDefault, type TcpServerOptions } from './tcp.ts';
+
+const options: Omit<TcpServerOptions, 'handler'> = {
+  host: '127.0.0.1',
+  port: 0,
+  limits: tcpLimitsDefault,
+  onError: (error) => assert.fail(String(error)),
+  monotonicMillis: () => performance.now(),
+};
+
+async function client(port: number): Promise<Socket> {
+  const socket = connect({ host: '127.0.0.1', port });
+  socket.on('error', () => {});
+  await once(socket, 'connect');
+  return socket;
+}
+
+/** Until that holds, or for two seconds. */
+async function until(holds: () => boolean): Promise<void> {
+  for (let waits = 0; waits < 200 && !holds(); waits++) await sleep(10);
+  assert.ok(holds());
+}
+
+test('what a client sends is handed over in its order, and the connection ends behind it', async () => {
+  const texts: string[] = [];
+  await using server = await listenTcp({
+    ...options,
+    handler: async (chunks) => {
+      let text = '';
+      for await (const chunk of chunks) text += Buffer.from(chunk).toString();
+      texts.push(text);
+    },
+  });
+  const all = Array.from({ length: 20 }, (_, i) => `${i}`.repeat(1000 * i));
+  for (const text of all) {
+    const socket = await client(server.port);
+    socket.end(text);
+    socket.resume();
+    await once(socket, 'close');
+  }
+  assert.deepEqual(texts, all);
+  await until(() => server.connectionCount === 0);
+});
+
+test('a client waits while nothing is taken from it', async () => {
+  const taking = Promise.withResolvers<void>();
+  let taken = 0;
+  await using server = await listenTcp({
+    ...options,
+    handler: async (chunks) => {
+      for await (const chunk of chunks) {
+        taken += chunk.length;
+        await taking.promise;
+      }
+    },
+  });
+  const socket = await client(server.port);
+  const block = Buffer.alloc(1 << 20);
+  let sent = 0;
+  // The system takes some megabytes for both sides.
+  while (sent < 64 << 20 && socket.write(block, () => {})) sent += block.length;
+  for (let i = 0; i < 64; i++) socket.write(block);
+  await sleep(200);
+  assert.ok(taken <= 1 << 18, `${taken}`);
+  taking.resolve();
+  socket.end();
+  socket.resume();
+  await once(socket, 'close');
+  assert.ok(taken >= 64 << 20, `${taken}`);
+});
+
+test('one connection too many takes the place of the one that sent nothing for longest; idle ones are closed', async () => {
+  const taken: string[] = [];
+  await using server = await listenTcp({
+    ...options,
+    limits: { connectionsMax: 2, idleMillisMax: 400 },
+    handler: async (chunks) => {
+      for await (const chunk of chunks) taken.push(Buffer.from(chunk).toString());
+    },
+  });
+  const [quiet, busy] = [await client(server.port), await client(server.port)];
+  const closed = once(quiet, 'close');
+  busy.write('a');
+  await until(() => taken.length === 1);
+  const third = await client(server.port);
+  await closed;
+  third.write('b');
+  await until(() => taken.length === 2);
+  assert.equal(server.connectionCount, 2);
+  await Promise.all([once(third, 'close'), once(busy, 'close')]);
+  await until(() => server.connectionCount === 0);
+});
+
+test('a handler that fails ends its connection alone; one that breaks off is nobody else, and no mistake', async () => {
+  const errors: unknown[] = [];
+  const signals: AbortSignal[] = [];
+  await using server = await listenTcp({
+    ...options,
+    onError: (error) => errors.push(error),
+    handler: async (chunks, signal) => {
+      signals.push(signal);
+      for await (const chunk of chunks) {
+        if (Buffer.from(chunk).includes('bad')) throw new Error('it is bad');
+      }
+    },
+  });
+  const bad = await client(server.port);
+  const cut = await client(server.port);
+  const good = await client(server.port);
+  bad.write('bad');
+  await once(bad, 'close');
+  cut.write('something');
+  await until(() => signals.length === 3);
+  cut.resetAndDestroy();
+  await until(() => signals[1]!.aborted);
+  assert.deepEqual(errors.map(String), ['Error: it is bad']);
+  good.end('good');
+  good.resume();
+  await once(good, 'close');
+});
+
+test('a server that stops ends its connections and aborts their handlers', async () => {
+  let reason: unknown = null;
+  const server = await listenTcp({
+    ...options,
+    handler: async (chunks, signal) => {
+      signal.addEventListener('abort', () => (reason = signal.reason));
+      for await (const chunk of chunks) assert.ok(chunk.length > 0);
+    },
+  });
+  const socket = await client(server.port);
+  await until(() => server.connectionCount === 1);
+  const closed = once(socket, 'close');
+  await server[Symbol.asyncDispose]();
+  await closed;
+  assert.match(String(reason), /the server stops/);
+});
+
+test('an address that is taken is told', async () => {
+  const handler = async (): Promise<void> => {};
+  await using server = await listenTcp({ ...options, handler });
+  await assert.rejects(
+    listenTcp({ ...options, port: server.port, handler }),
+    (error) => error instanceof ListenError && /another program has this port/.test(error.message),
+  );
+});
