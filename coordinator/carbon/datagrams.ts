@@ -10,12 +10,16 @@ export class Datagrams {
   #waiting: Uint8Array[] = [];
   #bytes = 0;
   #wake: (() => void) | null = null;
-  /** Called for each one that there is no room for. */
-  onDropped: () => void = () => {};
+  readonly #onDropped: () => void;
+
+  /** @param onDropped called for each one that there is no room for */
+  constructor(onDropped: () => void) {
+    this.#onDropped = onDropped;
+  }
 
   add(message: Uint8Array): void {
     if (this.#bytes + message.length > waitingBytesMax) {
-      this.onDropped();
+      this.#onDropped();
       return;
     }
     this.#waiting.push(message);

@@ -128,6 +128,48 @@ test('rows that cannot be written now are written later, and nothing is read mea
   assert.deepEqual(stored(test, now), ['a.b __g0__=a,__g1__=b 0:1 1:2']);
 });
 
+/** Of Python's `pickle.dumps([('servers.web1.cpu', (T, 12.5)), ('a.b', (T + 1, 3))], 2)`, with a time of its own. */
+function pickleOf(seconds: number): Buffer {
+  const bytes = Buffer.from(
+    '80025d7100285810000000736572766572732e776562312e63707571014a00f153654740290000000000008671028671035803000000612e6271044a00f153654b03867105867106652e',
+    'hex',
+  );
+  bytes.writeInt32LE(seconds, bytes.indexOf(0x4a) + 1);
+  bytes.writeInt32LE(seconds + 1, bytes.lastIndexOf(0x4a) + 1);
+  return bytes;
+}
+
+test('pickles of relays are samples, whatever their cut; what is none is counted', async () => {
+  await using test = await TestCoordinator.openReady(
+    settings(', pickleListenAddress: "127.0.0.1:0"'),
+  );
+  const now = nowSeconds();
+  const framed = (message: Buffer): Buffer => {
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(message.length);
+    return Buffer.concat([length, message]);
+  };
+  const bytes = Buffer.concat([
+    framed(pickleOf(now)),
+    framed(Buffer.from("cos\nsystem\n(S'true'\ntR.")),
+    framed(pickleOf(now + 2)),
+  ]);
+  const socket = connect({ host: '127.0.0.1', port: test.coordinator.carbon!.picklePort! });
+  await once(socket, 'connect');
+  for (let at = 0; at < bytes.length; at += 7) socket.write(bytes.subarray(at, at + 7));
+  socket.end();
+  socket.resume();
+  await once(socket, 'close');
+  assert.deepEqual(stored(test, now), [
+    'a.b __g0__=a,__g1__=b 1:3 3:3',
+    'servers.web1.cpu __g0__=servers,__g1__=web1,__g2__=cpu 0:12.5 2:12.5',
+  ]);
+  const tooLong = connect({ host: '127.0.0.1', port: test.coordinator.carbon!.picklePort! });
+  tooLong.write(Buffer.from('7fffffff', 'hex'));
+  tooLong.resume();
+  await once(tooLong, 'close');
+});
+
 test('datagrams are lines, too', async () => {
   await using test = await TestCoordinator.openReady(settings(', udpEnabled: true'));
   const now = nowSeconds();

@@ -52,6 +52,7 @@ import {
   formatCarbonCleanedUp,
   formatInflux,
 } from '#engine/write_decoder/lines/layout.ts';
+import { Gathered } from './gathered.ts';
 import { LineText } from './line_text.ts';
 import { type BodyRows, partEnd, partsOfBody } from './parts.ts';
 import {
@@ -335,11 +336,9 @@ export class Ingest {
     work: Work,
   ): Promise<void> {
     const text = new LineText(this.#decoder);
-    for await (const chunk of chunks) {
-      text.add(chunk);
-      await this.#drain(text, format, onRefused, work);
-    }
-    text.end();
+    // What comes while a part is written is the next part: senders of many small pieces wait for few syncs.
+    const gathered = new Gathered(chunks, text);
+    while (await gathered.more()) await this.#drain(text, format, onRefused, work);
     await this.#drain(text, format, onRefused, work);
   }
 

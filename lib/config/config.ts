@@ -271,6 +271,8 @@ function carbonOf(
   return {
     listenAddress: listen(ingester.listenAddress),
     udpEnabled: ingester.udpEnabled,
+    pickleListenAddress:
+      ingester.pickleListenAddress === undefined ? null : listen(ingester.pickleListenAddress),
     connectionsMax: ingester.maxConnections,
     cleansUp: ingester.rewrite.cleanup,
   };

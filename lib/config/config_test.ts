@@ -212,13 +212,16 @@ test('parseConfig() has a listener of Carbon when the section is there', () => {
   assert.deepEqual(carbonOf('{carbon: {ingester: {}}}'), {
     listenAddress: { host: '127.0.0.1', port: 7204 },
     udpEnabled: false,
+    pickleListenAddress: null,
     connectionsMax: 5000,
     cleansUp: false,
   });
-  const given = '{listenAddress: "0.0.0.0:2003", udpEnabled: true, rewrite: {cleanup: true}}';
+  const given =
+    '{listenAddress: "0.0.0.0:2003", udpEnabled: true, pickleListenAddress: "0.0.0.0:2004", rewrite: {cleanup: true}}';
   assert.deepEqual(carbonOf(`{carbon: {ingester: ${given}}}`), {
     listenAddress: { host: '0.0.0.0', port: 2003 },
     udpEnabled: true,
+    pickleListenAddress: { host: '0.0.0.0', port: 2004 },
     connectionsMax: 5000,
     cleansUp: true,
   });

@@ -5,6 +5,7 @@ import { promqlFeatureNames } from './promql_features.ts';
 import type { CoordinatorSection } from './sections.ts';
 import { clientGiven, discovery, logging, metrics, service } from './shared_schema.ts';
 import {
+  address,
   addressByDiscovery,
   bytes,
   count,
@@ -81,6 +82,7 @@ const query = z
 const carbonIngester = z.strictObject({
   listenAddress: addressByDiscovery(7204),
   udpEnabled: flag.default(false),
+  pickleListenAddress: address.optional(),
   maxConnections: countPositive(1_000_000).default(5_000),
   rewrite: z.strictObject({ cleanup: flag.default(false) }).prefault({}),
   rules: notSupported('rules of Carbon: rows go to all unaggregated namespaces', isEmpty),

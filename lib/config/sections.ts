@@ -106,6 +106,7 @@ export interface CoordinatorSection {
           | {
               readonly listenAddress: ListenAddress;
               readonly udpEnabled: boolean;
+              readonly pickleListenAddress?: ListenAddress | undefined;
               readonly maxConnections: number;
               readonly rewrite: { readonly cleanup: boolean };
             }

@@ -21,6 +21,8 @@ export interface CarbonConfig {
   /** Of TCP, and of UDP when it is enabled. */
   readonly listenAddress: ListenAddress;
   readonly udpEnabled: boolean;
+  /** Of Carbon's pickles; null for none. */
+  readonly pickleListenAddress: ListenAddress | null;
   readonly connectionsMax: number;
   /** Paths are made ones that every tool takes. */
   readonly cleansUp: boolean;

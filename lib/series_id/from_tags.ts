@@ -93,7 +93,7 @@ export function seriesIdOf(
  * @throws {TsdbError} BAD_REQUEST when the tags are not UTF-8 or the scheme makes none
  */
 export function derivedIdOf(tags: Uint8Array, idScheme: number): Uint8Array {
-  const plain = idScheme === idSchemeCode.quoted ? plainQuotedId(tags) : null;
+  const plain = plainId(tags, idScheme);
   if (plain !== null) return plain;
   const scheme = schemeOfCode(idScheme);
   if (scheme === undefined) {
@@ -125,6 +125,52 @@ const scratch = new Uint8Array(2 * tagsBytesMax + 16);
 
 const quoteByte = 0x22;
 const backslashByte = 0x5c;
+
+/** The ID of usual tags, bytes to bytes; null where the scheme has to look closer. */
+export function plainId(tags: Uint8Array, idScheme: number): Uint8Array | null {
+  if (idScheme === idSchemeCode.quoted) return plainQuotedId(tags);
+  return idScheme === idSchemeCode.path ? plainPathId(tags) : null;
+}
+
+const digitZero = 0x30;
+const dotByte = 0x2e;
+/** Nodes whose names stand in their own order. */
+const plainNodesMax = 10;
+
+/** The path of at most ten nodes in ASCII. */
+function plainPathId(tags: Uint8Array): Uint8Array | null {
+  if (tags.length > tagsBytesMax) return null;
+  let out = 0;
+  let at = 0;
+  for (let node = 0; at < tags.length; node += 1) {
+    if (node === plainNodesMax || !isNodeName(tags, at, node)) return null;
+    const value = at + nodeNameBytes + 2;
+    const end = textEnd(tags, value);
+    if (end < 0 || end === value + 2) return null;
+    if (node > 0) scratch[out++] = dotByte;
+    for (let i = value + 2; i < end; i += 1) {
+      const byte = tags[i]!;
+      if (byte === dotByte || byte >= 0x80) return null;
+      scratch[out++] = byte;
+    }
+    at = end;
+  }
+  return out === 0 ? null : scratch.slice(0, out);
+}
+
+/** Of `__g0__`. */
+const nodeNameBytes = 6;
+const nodeNameZero: Uint8Array = Buffer.from('__g0__');
+
+function isNodeName(tags: Uint8Array, at: number, node: number): boolean {
+  if (tags.length - at < nodeNameBytes + 4) return false;
+  if (tags[at] !== nodeNameBytes || tags[at + 1] !== 0) return false;
+  for (let i = 0; i < nodeNameBytes; i += 1) {
+    const byte = i === 3 ? digitZero + node : nodeNameZero[i];
+    if (tags[at + 2 + i] !== byte) return false;
+  }
+  return true;
+}
 
 /**
  * The quoted ID of tags that need no escapes, by far the usual ones: bytes to bytes. Null for all

@@ -4,7 +4,7 @@
  */
 import { TsdbError } from '../errors.ts';
 import { decodeTags, type Tags, tagsBytesMax } from '../tags.ts';
-import { plainQuotedId, seriesIdOf } from './from_tags.ts';
+import { plainId, seriesIdOf } from './from_tags.ts';
 import { idSchemeCode } from './scheme.ts';
 
 /** Longest ID of a series, in bytes. */
@@ -51,10 +51,7 @@ export function knownIdHash({ idScheme, tags, idHash }: SeriesName): number {
 export function checkedId(series: SeriesName): Uint8Array | null {
   if (series.tags.length > tagsBytesMax) return null;
   if (series.idScheme !== idSchemeCode.explicit && series.explicitId.length > 0) return null;
-  const id =
-    series.idScheme === idSchemeCode.quoted
-      ? (plainQuotedId(series.tags) ?? anyId(series))
-      : anyId(series);
+  const id = plainId(series.tags, series.idScheme) ?? anyId(series);
   return id === null || id.length === 0 || id.length > seriesIdBytesMax ? null : id;
 }
 

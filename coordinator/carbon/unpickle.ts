@@ -1,0 +1,252 @@
+/**
+ * Python's pickles of samples, as Carbon's relays send them: a list of `(path, (time, value))`. Lists, tuples, texts and numbers
+ * of all protocols are read; whatever would make Python call something is refused. One pass over the bytes, which is a stack
+ * machine's program.
+ */
+import { badRequest } from '#lib/errors.ts';
+
+type Value = string | number | bigint | boolean | null | Value[];
+
+const mark: unique symbol = Symbol('mark');
+
+/** Samples as lines of plaintext, and how many are none. */
+export interface UnpickledLines {
+  readonly text: Uint8Array;
+  readonly refused: number;
+}
+
+/** @throws {TsdbError} BAD_REQUEST when the bytes are no pickle of a list */
+export function linesOfPickle(bytes: Uint8Array): UnpickledLines {
+  const samples = new Unpickler(bytes).read();
+  if (!Array.isArray(samples)) throw badRequest('cannot read pickle: it is no list');
+  const lines: string[] = [];
+  for (const sample of samples) {
+    const line = lineOf(sample);
+    if (line !== null) lines.push(line);
+  }
+  return { text: Buffer.from(lines.join('')), refused: samples.length - lines.length };
+}
+
+/** Null for what is no sample: a path with spaces in it would be another line. */
+function lineOf(sample: Value): string | null {
+  if (!Array.isArray(sample) || sample.length !== 2) return null;
+  const [path, point] = sample;
+  if (typeof path !== 'string' || !Array.isArray(point) || point.length !== 2) return null;
+  const [time, value] = point.map(numberText);
+  // oxlint-disable-next-line no-control-regex -- they end lines and words
+  if (time === null || value === null || !/^[^\u0000-\u0020\u007f]+$/.test(path)) return null;
+  return `${path} ${value} ${time}\n`;
+}
+
+function numberText(value: Value): string | null {
+  if (typeof value === 'number' || typeof value === 'bigint') return String(value);
+  return typeof value === 'string' && /^[-+.\w]+$/.test(value) ? value : null;
+}
+
+class Unpickler {
+  readonly #bytes: Buffer;
+  readonly #stack: (Value | typeof mark)[] = [];
+  readonly #memo = new Map<number, Value>();
+  #at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  }
+
+  read(): Value {
+    while (true) {
+      const code = this.#take(1).readUInt8();
+      if (code === 0x2e) return this.#pop();
+      this.#step(code);
+    }
+  }
+
+  #step(code: number): void {
+    const stack = this.#stack;
+    switch (String.fromCharCode(code)) {
+      case '\x80': // PROTO
+        this.#take(1);
+        return;
+      case '\x95': // FRAME
+        this.#take(8);
+        return;
+      case '(':
+        stack.push(mark);
+        return;
+      case ']':
+      case ')':
+        stack.push([]);
+        return;
+      case 'l':
+      case 't':
+        stack.push(this.#behindMark());
+        return;
+      case '\x85':
+      case '\x86':
+      case '\x87': // TUPLE1 to TUPLE3
+        stack.push(this.#last(code - 0x84));
+        return;
+      case 'a': {
+        const item = this.#pop();
+        this.#list().push(item);
+        return;
+      }
+      case 'e': {
+        const items = this.#behindMark();
+        const list = this.#list();
+        for (const item of items) list.push(item);
+        return;
+      }
+      case 'N':
+        stack.push(null);
+        return;
+      case '\x88':
+        stack.push(true);
+        return;
+      case '\x89':
+        stack.push(false);
+        return;
+      case '0':
+        this.#pop();
+        return;
+      case 'p':
+        this.#memo.set(Number(this.#line()), this.#top());
+        return;
+      case 'q':
+        this.#memo.set(this.#take(1).readUInt8(), this.#top());
+        return;
+      case 'r':
+        this.#memo.set(this.#take(4).readUInt32LE(), this.#top());
+        return;
+      case '\x94': // MEMOIZE
+        this.#memo.set(this.#memo.size, this.#top());
+        return;
+      case 'g':
+        this.#push(this.#memo.get(Number(this.#line())));
+        return;
+      case 'h':
+        this.#push(this.#memo.get(this.#take(1).readUInt8()));
+        return;
+      case 'j':
+        this.#push(this.#memo.get(this.#take(4).readUInt32LE()));
+        return;
+      default:
+        stack.push(this.#scalar(code));
+    }
+  }
+
+  #scalar(code: number): Value {
+    switch (String.fromCharCode(code)) {
+      case 'J':
+        return this.#take(4).readInt32LE();
+      case 'K':
+        return this.#take(1).readUInt8();
+      case 'M':
+        return this.#take(2).readUInt16LE();
+      case 'G':
+        return this.#take(8).readDoubleBE();
+      case '\x8a': // LONG1
+        return longOf(this.#take(this.#take(1).readUInt8()));
+      case 'I':
+      case 'F':
+        return this.#line();
+      case 'L':
+        return this.#line().replace(/L$/, '');
+      case 'X':
+      case 'T':
+      case 'B':
+        return this.#text(this.#take(4).readUInt32LE());
+      case '\x8c':
+      case 'U':
+      case 'C':
+        return this.#text(this.#take(1).readUInt8());
+      case '\x8d': // BINUNICODE8
+        return this.#text(Number(this.#take(8).readBigUInt64LE()));
+      case 'V':
+        return unescaped(this.#line('latin1'));
+      case 'S':
+        return this.#line().replace(/^(['"])(.*)\1$/, '$2');
+      default:
+        throw badRequest(
+          `cannot read pickle: only lists, tuples, texts and numbers are read, not opcode 0x${code.toString(16)}`,
+        );
+    }
+  }
+
+  #take(length: number): Buffer {
+    if (length > this.#bytes.length - this.#at)
+      throw badRequest('cannot read pickle: it is cut off');
+    this.#at += length;
+    return this.#bytes.subarray(this.#at - length, this.#at);
+  }
+
+  #text(length: number): string {
+    return this.#take(length).toString();
+  }
+
+  #line(encoding: 'utf8' | 'latin1' = 'utf8'): string {
+    const end = this.#bytes.indexOf(0x0a, this.#at);
+    if (end < 0) throw badRequest('cannot read pickle: it is cut off');
+    const line = this.#take(end - this.#at).toString(encoding);
+    this.#take(1);
+    return line;
+  }
+
+  #push(value: Value | undefined): void {
+    if (value === undefined) throw malformed();
+    this.#stack.push(value);
+  }
+
+  #pop(): Value {
+    const value = this.#stack.pop();
+    if (value === undefined || value === mark) throw malformed();
+    return value;
+  }
+
+  #top(): Value {
+    const value = this.#stack.at(-1);
+    if (value === undefined || value === mark) throw malformed();
+    return value;
+  }
+
+  #list(): Value[] {
+    const list = this.#top();
+    if (!Array.isArray(list)) throw malformed();
+    return list;
+  }
+
+  #last(count: number): Value[] {
+    const items = this.#stack.splice(-count);
+    if (items.length < count || items.includes(mark)) throw malformed();
+    return items as Value[];
+  }
+
+  #behindMark(): Value[] {
+    const at = this.#stack.lastIndexOf(mark);
+    if (at < 0) throw malformed();
+    return this.#stack.splice(at).slice(1) as Value[];
+  }
+}
+
+function malformed(): Error {
+  return badRequest('cannot read pickle: it is no program that ends with a value');
+}
+
+/** Python's raw form of a text: bytes as characters, others as `\\u20ac`. */
+function unescaped(text: string): string {
+  return text.replace(
+    /\\u([0-9a-f]{4})|\\U([0-9a-f]{8})/gi,
+    (whole, short: string, long: string) => {
+      const code = Number.parseInt(short ?? long, 16);
+      return code <= 0x10ffff ? String.fromCodePoint(code) : whole;
+    },
+  );
+}
+
+/** Two's complement, little-endian; times and values have at most eight bytes. */
+function longOf(bytes: Buffer): bigint {
+  if (bytes.length > 8) throw badRequest('cannot read pickle: a number has more than 64 bits');
+  let value = 0n;
+  for (const [place, byte] of bytes.entries()) value |= BigInt(byte) << BigInt(8 * place);
+  return BigInt.asIntN(8 * bytes.length, value);
+}

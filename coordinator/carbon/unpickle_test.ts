@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { TsdbError } from '#lib/errors.ts';
+import { pickOf } from '#test/sim/mutate.ts';
+import { linesOfPickle } from './unpickle.ts';
+
+/**
+ * What Python makes of [('servers.web1.cpu', (1700000000, 12.5)), ('a.b', (1700000000.5, 3)), ('\u00fc.x', (1700000000, 2**40)),
+ * ('bad path', (1, 2)), ('n', (1,)), ('s', ('1700000000', '7.25'))], by protocol; 3 differs from 2 in its number alone, 5 from 4.
+ */
+const pickles = [
+  '286c70300a2856736572766572732e776562312e6370750a70310a2849313730303030303030300a4631322e350a7470320a7470330a612856612e620a70340a2846313730303030303030302e350a49330a7470350a7470360a612856fc2e780a70370a2849313730303030303030300a4c313039393531313632373737364c0a7470380a7470390a61285662616420706174680a7031300a2849310a49320a747031310a747031320a6128566e0a7031330a2849310a747031340a747031350a612856730a7031360a2856313730303030303030300a7031370a56372e32350a7031380a747031390a747032300a612e',
+  '5d710028285810000000736572766572732e776562312e6370757101284a00f15365474029000000000000747102747103285803000000612e627104284741d954fc402000004b03747105747106285804000000c3bc2e787107284a00f153654c313039393531313632373737364c0a7471087471092858080000006261642070617468710a284b014b0274710b74710c2858010000006e710d284b0174710e74710f28580100000073711028580a0000003137303030303030303071115804000000372e32357112747113747114652e',
+  '80025d7100285810000000736572766572732e776562312e63707571014a00f153654740290000000000008671028671035803000000612e6271044741d954fc402000004b038671058671065804000000c3bc2e7871074a00f153658a0600000000000186710886710958080000006261642070617468710a4b014b0286710b86710c58010000006e710d4b0185710e86710f5801000000737110580a0000003137303030303030303071115804000000372e32357112867113867114652e',
+  '80049590000000000000005d94288c10736572766572732e776562312e637075944a00f15365474029000000000000869486948c03612e62944741d954fc402000004b03869486948c04c3bc2e78944a00f153658a06000000000001869486948c086261642070617468944b014b02869486948c016e944b01859486948c0173948c0a31373030303030303030948c04372e32359486948694652e',
+];
+
+test("Python's pickles are read in every protocol, what is no sample is counted", () => {
+  for (const pickle of pickles) {
+    const { text, refused } = linesOfPickle(Buffer.from(pickle, 'hex'));
+    assert.deepEqual(Buffer.from(text).toString().split('\n'), [
+      'servers.web1.cpu 12.5 1700000000',
+      'a.b 3 1700000000.5',
+      'ü.x 1099511627776 1700000000',
+      's 7.25 1700000000',
+      '',
+    ]);
+    assert.equal(refused, 2);
+  }
+});
+
+test('what would call something, is cut off or is no list is refused', () => {
+  for (const [bytes, reason] of [
+    [Buffer.from("cos\nsystem\n(S'true'\ntR."), /not opcode 0x63/],
+    [Buffer.from(pickles[2]!, 'hex').subarray(0, 50), /cut off/],
+    [Buffer.from('K\x01.', 'latin1'), /it is no list/],
+    [Buffer.from('e.'), /no program/],
+    [Buffer.from('(.'), /no program/],
+    [Buffer.alloc(0), /cut off/],
+  ] as const) {
+    assert.throws(
+      () => linesOfPickle(bytes),
+      (error) => error instanceof TsdbError && reason.test(error.message),
+      String(reason),
+    );
+  }
+});
+
+test('damaged pickles give samples or a reason', () => {
+  const pick = pickOf(1);
+  for (let i = 0; i < 5000; i++) {
+    const bytes = Buffer.from(pickles[pick(pickles.length)]!, 'hex');
+    for (let changes = 1 + pick(4); changes > 0; changes--) bytes[pick(bytes.length)] = pick(256);
+    try {
+      linesOfPickle(bytes);
+    } catch (error) {
+      assert.ok(error instanceof TsdbError, String(error));
+    }
+  }
+});
