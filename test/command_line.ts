@@ -25,3 +25,13 @@ export function toolOptions<const Options extends NonNullable<ParseArgsConfig['o
     process.exit(2);
   }
 }
+
+/** Members of a list with commas; what is none of all is named and ends the process with 2. */
+export function chosen<const T extends string>(given: string, all: readonly T[]): readonly T[] {
+  return given.split(',').map((each) => {
+    const found = all.find((one) => one === each);
+    if (found !== undefined) return found;
+    console.error(`${each} is none of ${all.join(', ')}`);
+    return process.exit(2);
+  });
+}

@@ -9,7 +9,7 @@
  */
 import { rmSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { toolOptions } from '../command_line.ts';
+import { chosen, toolOptions } from '../command_line.ts';
 import { call } from '../integration/process.ts';
 import { freshFolder } from './folder.ts';
 import { ProcessUsage } from './process_usage.ts';
@@ -209,16 +209,6 @@ function partOf(found: readonly Expected[], counters: boolean): number {
     should += wanted[rule]!.sum;
   }
   return is / should;
-}
-
-/** Members of a list, or the end of this process. */
-function chosen<const T extends string>(given: string, all: readonly T[]): readonly T[] {
-  return given.split(',').map((each) => {
-    const found = all.find((one) => one === each);
-    if (found !== undefined) return found;
-    console.error(`${each} is none of ${all.join(', ')}`);
-    return process.exit(2);
-  });
 }
 
 for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => process.exit(1));

@@ -10,6 +10,7 @@ import { toolOptions } from '../command_line.ts';
 import { call, createLocalDatabase, eventually, NodeServer } from '../integration/process.ts';
 import { madeSource } from './backfill_data.ts';
 import { freshFolder } from './folder.ts';
+import { medianOf } from './median.ts';
 import { ProcessUsage } from './process_usage.ts';
 import { send } from './send_frames.ts';
 import { createNamespace } from './short_namespace.ts';
@@ -158,10 +159,6 @@ async function allWritten(server: NodeServer, kind: Kind, round: number): Promis
     600_000,
   );
   return windows;
-}
-
-function medianOf(all: readonly number[]): number {
-  return all.toSorted((a, b) => a - b)[Math.floor(all.length / 2)]!;
 }
 
 const kinds: readonly Kind[] = ['samples alone', 'two resolutions'];

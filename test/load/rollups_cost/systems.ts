@@ -17,6 +17,7 @@ import {
 } from '../../integration/process.ts';
 import { freePorts } from '../../ports.ts';
 import { createNamespace } from '../short_namespace.ts';
+import { startVictoriaMetrics } from '../victoria_metrics.ts';
 import { rollupRules, streamAggregation, windowSeconds } from './rules.ts';
 
 export const systemNames = ['tsdb', 'm3', 'victoria'] as const;
@@ -96,7 +97,7 @@ async function startM3({
   m3coordinator,
   victoriaMetrics,
 }: SystemOptions): Promise<System> {
-  const storage = await victoria(join(folder, 'storage'), victoriaMetrics, []);
+  const storage = await startVictoriaMetrics(join(folder, 'storage'), victoriaMetrics, []);
   const nowhere = await takesEverything();
   const [port, metricsPort] = (await freePorts(2)) as [number, number];
   const policy = {
@@ -148,7 +149,7 @@ async function startM3({
 async function startVictoria({ folder, mode, victoriaMetrics }: SystemOptions): Promise<System> {
   const file = join(folder, 'stream_aggregation.yml');
   writeFileSync(file, JSON.stringify(streamAggregation()));
-  const { program, url } = await victoria(folder, victoriaMetrics, [
+  const { program, url } = await startVictoriaMetrics(folder, victoriaMetrics, [
     ...(mode === 'none' ? [] : [`-streamAggr.config=${file}`, '-streamAggr.keepInput']),
   ]);
   return {
@@ -158,24 +159,6 @@ async function startVictoria({ folder, mode, victoriaMetrics }: SystemOptions): 
     isVictoria: true,
     stop: async () => void (await program.stop('SIGKILL')),
   };
-}
-
-async function victoria(
-  folder: string,
-  binary: string,
-  more: readonly string[],
-): Promise<{ readonly program: Program; readonly url: string }> {
-  const [port] = (await freePorts(1)) as [number];
-  const program = new Program('victoria-metrics', folder, binary, [
-    `-storageDataPath=${join(folder, 'data')}`,
-    `-httpListenAddr=127.0.0.1:${port}`,
-    '-retentionPeriod=7d',
-    ...more,
-  ]);
-  program.start();
-  const url = `http://127.0.0.1:${port}`;
-  await eventually('VictoriaMetrics answers', async () => (await fetch(`${url}/health`)).ok);
-  return { program, url };
 }
 
 async function takesEverything(): Promise<{ readonly server: Server; readonly port: number }> {

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { readFileSync, rmSync } from 'node:fs';
+import { test } from 'node:test';
+import { freshFolder } from '../folder.ts';
+import { fields, type Shape, writeBodies } from './data.ts';
+import { formats } from './formats.ts';
+import { tableOf } from './table.ts';
+
+const shape: Shape = { hostCount: 5, scrapes: 130, endMillis: 1_700_000_400_000, seed: 1 };
+
+test('each format has the same samples, in bodies that are as they are told', () => {
+  const ofFormats = [formats.influx, formats.carbon].map(({ bodyOf }) => {
+    const folder = freshFolder('lines-test');
+    try {
+      const bodies = writeBodies(folder, shape, bodyOf);
+      const lines = bodies.files.flatMap(({ path, bodyBytes }) => {
+        const text = readFileSync(path);
+        assert.equal(
+          bodyBytes.reduce((sum, each) => sum + each, 0),
+          text.length,
+        );
+        return text.toString().trimEnd().split('\n');
+      });
+      return { bodies, lines };
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+  const [influx, carbon] = ofFormats as [(typeof ofFormats)[0], (typeof ofFormats)[0]];
+  assert.deepEqual(influx.bodies.sums, carbon.bodies.sums);
+  assert.equal(influx.bodies.samples, 6500);
+  assert.equal(carbon.lines.length, 6500);
+  const expanded = influx.lines.flatMap((line) => {
+    const [series, values, nanos] = line.split(' ') as [string, string, string];
+    const path = series
+      .split(',')
+      .map((tag) => tag.slice(tag.indexOf('=') + 1).replaceAll('.', '_'))
+      .join('.');
+    return values.split(',').map((field) => {
+      const [name, value] = field.split('=') as [string, string];
+      return `${path}.${name} ${value.slice(0, -1)} ${nanos.slice(0, -9)}`;
+    });
+  });
+  assert.deepEqual(expanded, carbon.lines);
+  const sums = fields.map(() => 0);
+  for (const [at, line] of carbon.lines.entries()) {
+    sums[at % fields.length]! += Number(line.split(' ')[1]);
+  }
+  assert.deepEqual(sums, carbon.bodies.sums);
+});
+
+test('ours stands beside VictoriaMetrics', () => {
+  const table = tableOf([
+    {
+      format: 'carbon',
+      system: 'tsdb',
+      cpuSecondsPerMillion: 1,
+      samplesPerSecond: 500_000,
+      peakMebibytes: 300,
+    },
+    {
+      format: 'carbon',
+      system: 'victoria',
+      cpuSecondsPerMillion: 2,
+      samplesPerSecond: 1e6,
+      peakMebibytes: 100,
+    },
+  ]);
+  assert.equal(
+    table,
+    `| format | system | CPU seconds a million samples | samples a second | peak MiB |
+| --- | --- | --- | --- | --- |
+| carbon | tsdb | 1.00 (0.50) | 500000 (0.50) | 300 (3.00) |
+| carbon | victoria | 2.00 | 1000000 | 100 |`,
+  );
+});
