@@ -27,7 +27,12 @@ test('the ID of a path is its nodes, and of nothing else', () => {
   assert.equal(idOfTags(nodes('servers', 'web 1'), 'path'), 'servers.web 1');
   const none = new Uint8Array(0);
   const { path } = idSchemeCode;
-  for (const tags of [nodes('a'), nodes('servers', 'web 1', 'ü'), nodes(...'abcdefghij'), deep]) {
+  for (const tags of [
+    nodes('a'),
+    nodes('servers', 'web 1', 'ü'),
+    nodes(...'a b c d e f g h i j'.split(' ')),
+    deep,
+  ]) {
     const id = checkedId({ idScheme: path, tags: encodeTags(tags), explicitId: none });
     assert.equal(Buffer.from(id!).toString(), pathOfTags(tags));
   }

@@ -100,7 +100,8 @@ class SendersServer implements TcpServer {
     socket.on('error', () => {});
     socket.once('close', () => {
       this.#connections.delete(socket);
-      stop.abort(new TsdbError('CANCELLED', 'the client left'));
+      // Who has ended the connection has left nothing undone.
+      if (!socket.readableEnded) stop.abort(new TsdbError('CANCELLED', 'the client left'));
     });
     void this.#run(connection).finally(resolve);
   }
@@ -120,7 +121,9 @@ class SendersServer implements TcpServer {
   async *#chunks(connection: Connection): AsyncGenerator<Uint8Array> {
     const { socket, stop } = connection;
     try {
-      for await (const chunk of socket as AsyncIterable<Uint8Array>) {
+      // The iterator of a socket would close it at its end, while what came is still being taken.
+      const chunks = socket.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>;
+      for await (const chunk of chunks) {
         connection.lastMillis = this.#options.monotonicMillis();
         yield chunk;
       }

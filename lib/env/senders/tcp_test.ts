@@ -48,6 +48,31 @@ test('what a client sends is handed over in its order, and the connection ends b
   await until(() => server.connectionCount === 0);
 });
 
+test('a client that ends its connection and leaves does not end what is done with its bytes', async () => {
+  const taking = Promise.withResolvers<void>();
+  let end: AbortSignal | null = null;
+  let isDone = false;
+  await using server = await listenTcp({
+    ...options,
+    handler: async (chunks, signal) => {
+      end = signal;
+      for await (const chunk of chunks) assert.ok(chunk.length > 0);
+      await taking.promise;
+      signal.throwIfAborted();
+      isDone = true;
+    },
+  });
+  const socket = await client(server.port);
+  socket.end('all');
+  await sleep(100);
+  socket.destroy();
+  await sleep(100);
+  assert.equal(end!.aborted, false);
+  taking.resolve();
+  await until(() => server.connectionCount === 0);
+  assert.ok(isDone);
+});
+
 test('a client waits while nothing is taken from it', async () => {
   const taking = Promise.withResolvers<void>();
   let taken = 0;
