@@ -27,12 +27,15 @@ import type { WireMetadata } from './metadata_twin.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { CarbonTwin } from './lines/carbon_twin.ts';
+import { ExpositionTwin } from './lines/exposition_twin.ts';
 import { InfluxTwin } from './lines/influx_twin.ts';
 import { LinesOfTwin, type LineTwin } from './lines/line_twin.ts';
 import type { LineProblem } from './lines/problems.ts';
 import {
+  formatCarbon,
   formatCarbonCleanedUp,
   formatInflux,
+  formatOpenMetrics,
   lineProblemsMax,
   newTagBytesAtOnce,
 } from './lines/layout.ts';
@@ -43,6 +46,8 @@ import { histogramProblem, valueOrNull } from './wire_histogram.ts';
 
 /** `oversizeSlot` and the two after it. */
 const refusedSlots = 3;
+/** Of a NaN that is none of Prometheus' markers; no other one is in a text. */
+const nanBits = 0x7ff8_0000_0000_0001n;
 
 export class WriteDecoderTwin implements WriteDecoderCore {
   readonly #slotOf = new Map<string, number>();
@@ -138,7 +143,7 @@ export class WriteDecoderTwin implements WriteDecoderCore {
       const { rows, tagBytes } = line.outcome;
       for (const { tags, isPath, nanos, value } of rows) {
         const newBefore = this.#newSlots.length;
-        this.#add(this.#slot(tags, isPath), nanos, value);
+        this.#add(this.#slot(tags, isPath), nanos, Number.isNaN(value) ? nanBits : bitsOf(value));
         if (this.#newSlots.length > newBefore) newTagBytes += tagBytes;
       }
     }
@@ -172,12 +177,11 @@ export class WriteDecoderTwin implements WriteDecoderCore {
 
   addRow(tags: Uint8Array, timestampNanos: bigint, value: number): number {
     const fits = tags.length <= tagsBytesMax && decodeTags(tags).length <= tagsCountMax;
-    this.#add(fits ? this.#slot(tags) : oversizeSlot, timestampNanos, value);
+    this.#add(fits ? this.#slot(tags) : oversizeSlot, timestampNanos, bitsOf(value));
     return 0;
   }
 
-  #add(slot: number, timestamp: bigint, value: number): void {
-    const bits = new BigUint64Array(new Float64Array([value]).buffer)[0]!;
+  #add(slot: number, timestamp: bigint, bits: bigint): void {
     this.#rows.push({ slot, timestamp, bits, startNanos: null });
   }
 
@@ -346,7 +350,14 @@ export class WriteDecoderTwin implements WriteDecoderCore {
 function twinOf(text: string, options: LineOptions): LineTwin {
   const { format, isLast, unitNanos, nowNanos } = options;
   if (format === formatInflux) return new InfluxTwin(text, isLast, unitNanos, nowNanos);
-  return new CarbonTwin(text, nowNanos, format === formatCarbonCleanedUp);
+  if (format === formatCarbon || format === formatCarbonCleanedUp) {
+    return new CarbonTwin(text, nowNanos, format === formatCarbonCleanedUp);
+  }
+  return new ExpositionTwin(text, nowNanos, format === formatOpenMetrics);
+}
+
+function bitsOf(value: number): bigint {
+  return new BigUint64Array(Float64Array.of(value).buffer)[0]!;
 }
 
 function keyOf(tags: Uint8Array, isPath: boolean): string {

@@ -129,7 +129,13 @@ import { HISTOGRAM_FIELD_V2, samples } from './remote_write/samples';
 import { STAGED_BYTES, STAGED_MAX, emitStaged, stage } from './remote_write/staged';
 import { gatherReferences, hasName, listSymbols, SERIES_KEY_V2, UNRESOLVED } from './remote_write/symbols';
 import { decodeSnappy } from './wire/snappy';
-import { formatCarbonCleanedUp, formatInflux } from '../lines/layout';
+import {
+  formatCarbon,
+  formatCarbonCleanedUp,
+  formatInflux,
+  formatOpenMetrics,
+} from '../lines/layout';
+import { takeExposition } from './lines/exposition';
 import { takeInflux } from './lines/influx';
 import { initLines, lineFeedsBefore, timesInMillis } from './lines/lines';
 import { ID_SCHEME_PATH, ID_SCHEME_QUOTED, plainQuotedId } from './identity/verdict';
@@ -385,10 +391,12 @@ export const lineNumbers: usize = LINE_NUMBERS;
 export function lines(format: u32, n: u32, isLast: u32, rowsMax: u32, unitNanos: i64, nanos: i64): i32 {
   beginRows();
   raiseWord(BODY_HIGH, n);
-  const outcome =
-    format == formatInflux
-      ? takeInflux(n, isLast != 0, rowsMax, unitNanos, nanos)
-      : takeCarbon(n, isLast != 0, rowsMax, nanos, format == formatCarbonCleanedUp);
+  const isEnd = isLast != 0;
+  let outcome: i32;
+  if (format == formatInflux) outcome = takeInflux(n, isEnd, rowsMax, unitNanos, nanos);
+  else if (format == formatCarbon) outcome = takeCarbon(n, isEnd, rowsMax, nanos, false);
+  else if (format == formatCarbonCleanedUp) outcome = takeCarbon(n, isEnd, rowsMax, nanos, true);
+  else outcome = takeExposition(n, isEnd, rowsMax, nanos, format == formatOpenMetrics);
   if (outcome < 0) forgetNew();
   else raiseWord(ROWS_HIGH, word(LINE_ROWS));
   return outcome;

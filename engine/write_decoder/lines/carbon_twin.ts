@@ -25,7 +25,7 @@ import {
   tooManyTags,
   valueIsNan,
 } from './layout.ts';
-import { decimalOf } from './decimal_twin.ts';
+import { numberOf } from './decimal_twin.ts';
 import type { LineRow, LineTwin, TwinLine } from './line_twin.ts';
 import type { LineProblem } from './problems.ts';
 
@@ -120,7 +120,7 @@ export class CarbonTwin implements LineTwin {
     const valueAt = at;
     if (isEnd()) return bad(noValue);
     const token = /^[^ \t\r\n]*/.exec(text.slice(at))![0];
-    const value = valueOf(token);
+    const value = numberOf(token);
     at += token.length;
     if (value === null) return bad(badNumber, valueAt);
     if (isEnd()) return bad(noTime);
@@ -147,15 +147,6 @@ export class CarbonTwin implements LineTwin {
     const row: LineRow = { tags: canonicalTags(labels)!, isPath: !isTagged, nanos, value };
     return { lineAt, endAt: at, outcome: { rows: [row], tagBytes } };
   }
-}
-
-/** Null for what is no number, `over` for one that is too large. */
-function valueOf(token: string): number | 'over' | null {
-  const word = /^[-+]?(nan|inf|infinity)$/i.exec(token)?.[1]?.toLowerCase();
-  if (word === 'nan') return Number.NaN;
-  if (word !== undefined) return token.startsWith('-') ? -Infinity : Infinity;
-  const value = decimalOf(token.replace(/^\+(?!-)/, ''));
-  return value === null || Number.isFinite(value) ? value : 'over';
 }
 
 function cleanedUp(path: string): string {

@@ -15,3 +15,11 @@ export function decimalOf(text: string): number | null {
   }
   return value;
 }
+
+/** As Go reads numbers, and its words. Null for what is none, `over` for one that is too large. */
+export function numberOf(token: string): number | 'over' | null {
+  if (/^nan$/i.test(token)) return Number.NaN;
+  if (/^[-+]?inf(?:inity)?$/i.test(token)) return token.startsWith('-') ? -Infinity : Infinity;
+  const value = decimalOf(token.replace(/^\+(?!-)/, ''));
+  return value === null || Number.isFinite(value) ? value : 'over';
+}

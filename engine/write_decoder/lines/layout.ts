@@ -5,6 +5,9 @@ export const formatInflux = 0;
 export const formatCarbon = 1;
 /** Carbon, whose paths are cleaned up first. */
 export const formatCarbonCleanedUp = 2;
+/** Prometheus' text. */
+export const formatPrometheus = 3;
+export const formatOpenMetrics = 4;
 
 // Why a line is bad; problems.ts has the words.
 export const noMeasurement = 1;
@@ -35,6 +38,14 @@ export const noTime = 25;
 export const valueIsNan = 26;
 export const pathTooLong = 27;
 export const badPathEnd = 28;
+export const noMetricName = 29;
+export const badMetricNameEnd = 30;
+export const metricNameTwice = 31;
+export const noLabelName = 32;
+export const noLabelEquals = 33;
+export const noLabelValue = 34;
+export const badLabelEnd = 35;
+export const noExemplar = 36;
 
 /** Longest line, and text that is read at once. */
 export const lineBytesMax = 1048576;

@@ -2,8 +2,16 @@
 import { shownText } from '#lib/errors.ts';
 import {
   badFieldEnd,
+  badLabelEnd,
+  badMetricNameEnd,
   badPathEnd,
   emptyNode,
+  metricNameTwice,
+  noExemplar,
+  noLabelEquals,
+  noLabelName,
+  noLabelValue,
+  noMetricName,
   noPath,
   noTime,
   noValue,
@@ -75,6 +83,14 @@ const words: ReadonlyMap<number, string> = new Map([
     pathTooLong,
     `path is longer than ${tagsBytesMax} bytes as tags, or has more than ${tagsCountMax} nodes`,
   ],
+  [noMetricName, 'expected the name of a metric'],
+  [badMetricNameEnd, 'expected "{" or a space behind the name of a metric'],
+  [metricNameTwice, 'two names of a metric'],
+  [noLabelName, 'expected the name of a label'],
+  [noLabelEquals, 'expected "=" behind the name of a label'],
+  [noLabelValue, 'expected a text in quotes'],
+  [badLabelEnd, 'expected a comma or "}"'],
+  [noExemplar, 'expected the labels of an exemplar'],
   [lineTooLong, `line is longer than ${lineBytesMax} bytes`],
 ]);
 

@@ -27,13 +27,13 @@ import {
   tooManyTags,
   valueIsNan,
 } from '../../lines/layout';
-import { equalBytes, runesOf } from '../identity/bytes';
+import { runesOf } from '../identity/bytes';
 import { NEW_COUNT, word } from '../identity/identity';
-import { LABEL_BYTES, sortedLabels } from '../identity/labels';
+import { LABEL_BYTES } from '../identity/labels';
 import { slotOfLabels } from '../identity/lookup';
 import { BODY, LABELS, LINE_ROWS, NO_ROOM, TAGS_BYTES_MAX, TAGS_COUNT_MAX } from '../identity/memory';
 import { NODE_OVERHEAD, slotOfPath } from '../identity/paths';
-import { decimalBits, decimalNeedsHost, takeDecimal } from './decimal';
+import { decimalBits, decimalIsOver, decimalNeedsHost, NAN_BITS, takeNumber } from './decimal';
 import { integerFits, signedInteger, takeInteger } from './integer';
 import {
   addRow,
@@ -62,6 +62,7 @@ import {
   RETURN,
   scratchEnd,
   setTaken,
+  sortLabels,
   SPACE,
   TAB,
   takenAt,
@@ -72,8 +73,6 @@ import {
 const DOT: u32 = 0x2e;
 const SEMICOLON: u32 = 0x3b;
 const UNDERSCORE: u8 = 0x5f;
-const INFINITY_BITS: u64 = 0x7ff0_0000_0000_0000;
-const SIGN: u64 = 0x8000_0000_0000_0000;
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const SECONDS_MAX: i64 = i64.MAX_VALUE / NANOS_PER_SECOND - 1;
 
@@ -256,19 +255,7 @@ function takeTags(p: usize): usize {
   store<u32>(label, NAME_LENGTH, 4);
   store<u32>(label, <u32>pathAt, 8);
   store<u32>(label, <u32>pathLength, 12);
-  const sorted = sortedLabels(tagCount + 1);
-  if (sorted != LABELS) memory.copy(LABELS, sorted, <usize>(tagCount + 1) * LABEL_BYTES);
-  for (let i: usize = 1; i <= <usize>tagCount; i++) {
-    const entry = LABELS + i * LABEL_BYTES;
-    if (isSameName(entry, entry - LABEL_BYTES)) return fail(pathAt, tagTwice);
-  }
-  return p;
-}
-
-@inline
-function isSameName(a: usize, b: usize): bool {
-  const length = <usize>load<u32>(a, 4);
-  return length == <usize>load<u32>(b, 4) && equalBytes(<usize>load<u32>(a), <usize>load<u32>(b), length);
+  return sortLabels(tagCount + 1) ? p : fail(pathAt, tagTwice);
 }
 
 /** Takes a text up to that character, a semicolon or what ends a path; answers its end, 0 when it is not UTF-8. */
@@ -282,44 +269,17 @@ function takeToken(p: usize, stop: u32): usize {
 }
 
 function takeValue(p: usize): usize {
-  hostLength = 0;
-  const first = byteAt(p);
-  if (endsLine(first)) return fail(p, noValue);
-  const isPositive = first == 0x2b;
-  const isNegative = first == 0x2d;
-  const start = p + <usize>isPositive;
-  let end = takeDecimal(start);
-  let isNan = false;
-  let isOver = false;
-  if (end != 0 && (!isPositive || byteAt(start) != 0x2d)) {
-    valueBits = decimalBits();
-    isOver = (valueBits & INFINITY_BITS) == INFINITY_BITS;
-    if (decimalNeedsHost()) {
-      hostAt = start;
-      hostLength = end - start;
-    }
-  } else {
-    const word = p + <usize>(isPositive || isNegative);
-    const length = lengthOfWord(word);
-    if (length == 0) return fail(p, badNumber);
-    valueBits = isNegative ? INFINITY_BITS | SIGN : INFINITY_BITS;
-    end = word + length;
-    isNan = (byteAt(word) | 0x20) == 0x6e;
-  }
+  if (endsLine(byteAt(p))) return fail(p, noValue);
+  let end = takeNumber(p);
+  if (end == 0) return fail(p, badNumber);
   if (!isSpace(byteAt(end))) return endsLine(byteAt(end)) ? fail(end, noTime) : fail(p, badNumber);
-  if (isNan) return fail(p, valueIsNan);
-  if (isOver) return fail(p, numberOutOfRange);
+  valueBits = decimalBits();
+  if (valueBits == NAN_BITS) return fail(p, valueIsNan);
+  if (decimalIsOver()) return fail(p, numberOutOfRange);
+  hostAt = p;
+  hostLength = decimalNeedsHost() ? end - p : 0;
   while (isSpace(byteAt(end))) end++;
   return end;
-}
-
-/** Of `nan`, `inf` and `infinity` in any case; 0 for another text. */
-function lengthOfWord(p: usize): usize {
-  const three = load<u32>(p) & 0xff_ffff | 0x20_2020;
-  if (three == 0x6e_616e) return 3;
-  if (three != 0x66_6e69) return 0;
-  const five = load<u64>(p, 3) & 0xff_ffff_ffff | 0x20_2020_2020;
-  return five == 0x79_7469_6e69 ? 8 : 3;
 }
 
 /** Reads seconds, whole or not; answers where the line ends, 0 for a bad line. */

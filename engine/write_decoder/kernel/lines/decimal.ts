@@ -3,6 +3,7 @@
 // settles is left to the host (`NEEDS_HOST`). The twin is JavaScript's `Number`.
 
 import { POWERS_OF_FIVE } from '../identity/memory';
+import { integerBits, integerIsOver, takeInteger } from './integer';
 
 /** Digits that always fit 64 bits. */
 const DIGITS_MAX: u32 = 19;
@@ -11,13 +12,21 @@ const POWER_MAX: i32 = 308;
 /** Beyond these a power of ten is 0 or infinite, whatever the digits of a line are. */
 const EXPONENT_MAX: i32 = 10_000_000;
 const INFINITY_BITS: u64 = 0x7ff0_0000_0000_0000;
+/** Of a NaN that is none of Prometheus' markers. */
+export const NAN_BITS: u64 = 0x7ff8_0000_0000_0001;
 const SIGN: u64 = 0x8000_0000_0000_0000;
 const HIDDEN_BIT: u64 = 0x0010_0000_0000_0000;
 
 let resultBits: u64 = 0;
 let needsHost: bool = false;
+// What `takeDigits` read.
+let takenDigits: u64 = 0;
+let takenPower: i32 = 0;
+let takenMore: bool = false;
+let takenNegative: bool = false;
+let isOver: bool = false;
 
-/** Bits of the number that `takeDecimal` read. */
+/** Bits of the number that `takeDecimal` or `takeNumber` read. */
 @inline
 export function decimalBits(): u64 {
   return resultBits;
@@ -34,26 +43,57 @@ function digitAt(p: usize): u32 {
   return <u32>load<u8>(p) - 0x30;
 }
 
+/** The first 19 digits that `takeDigits` read, as a number: it is times ten to `decimalPower`. */
+@inline
+export function decimalDigits(): u64 {
+  return takenDigits;
+}
+@inline
+export function decimalPower(): i32 {
+  return takenPower;
+}
+@inline
+export function decimalIsNegative(): bool {
+  return takenNegative;
+}
+
+/** Whether the number that was read is beyond the largest one, and not meant to be infinite. */
+@inline
+export function decimalIsOver(): bool {
+  return isOver;
+}
+
 /**
  * Reads `-`, digits with a point in, before or behind them, and an exponent; answers the position after them, or 0 where there
  * is no number. Text behind it must end with a byte that belongs to none.
  */
 export function takeDecimal(p: usize): usize {
+  p = takeDigits(p);
+  if (p == 0) return 0;
+  needsHost = false;
+  setDouble(takenDigits, takenPower, takenMore);
+  if (takenNegative) resultBits |= SIGN;
+  return p;
+}
+
+/** The same, without the float64 of it. */
+@inline
+export function takeDigits(p: usize): usize {
   const isNegative = load<u8>(p) == 0x2d;
   if (isNegative) p++;
   const start = p;
-  let mantissa: u64 = 0;
+  let size: u64 = 0;
   let digits: u32 = 0;
-  let power: i32 = 0;
+  let places: i32 = 0;
   let dropped: u32 = 0;
   let digit: u32;
   while ((digit = digitAt(p)) < 10) {
     if (digits < DIGITS_MAX) {
-      mantissa = mantissa * 10 + <u64>digit;
-      digits += <u32>(mantissa != 0);
+      size = size * 10 + <u64>digit;
+      digits += <u32>(size != 0);
     } else {
       dropped |= digit;
-      power++;
+      places++;
     }
     p++;
   }
@@ -62,9 +102,9 @@ export function takeDecimal(p: usize): usize {
     const fraction = ++p;
     while ((digit = digitAt(p)) < 10) {
       if (digits < DIGITS_MAX) {
-        mantissa = mantissa * 10 + <u64>digit;
-        digits += <u32>(mantissa != 0);
-        power--;
+        size = size * 10 + <u64>digit;
+        digits += <u32>(size != 0);
+        places--;
       } else dropped |= digit;
       p++;
     }
@@ -74,12 +114,49 @@ export function takeDecimal(p: usize): usize {
   if ((load<u8>(p) | 0x20) == 0x65) {
     p = takeExponent(p + 1);
     if (p == 0) return 0;
-    power += exponent;
+    places += exponent;
   }
-  needsHost = false;
-  setDouble(mantissa, power, dropped != 0);
-  if (isNegative) resultBits |= SIGN;
+  takenDigits = size;
+  takenPower = places;
+  takenMore = dropped != 0;
+  takenNegative = isNegative;
   return p;
+}
+
+/**
+ * Reads a number as Go's strconv.ParseFloat has it: a sign or none, then a decimal, `inf` or `infinity`; or `nan` without a
+ * sign; words in any case. Answers the position after it, or 0 where there is none.
+ */
+export function takeNumber(p: usize): usize {
+  isOver = false;
+  needsHost = false;
+  const first = load<u8>(p);
+  const start = p + <usize>(first == 0x2b);
+  if (start == p || load<u8>(start) != 0x2d) {
+    let end = takeInteger(start);
+    if (end != 0 && !integerIsOver()) {
+      const byte = load<u8>(end);
+      if (byte != 0x2e && (byte | 0x20) != 0x65) {
+        resultBits = integerBits();
+        return end;
+      }
+    }
+    end = takeDecimal(start);
+    if (end != 0) {
+      isOver = (resultBits & INFINITY_BITS) == INFINITY_BITS;
+      return end;
+    }
+  }
+  const word = p + <usize>(first == 0x2b || first == 0x2d);
+  const three = load<u32>(word) & 0xff_ffff | 0x20_2020;
+  if (three == 0x6e_616e) {
+    resultBits = NAN_BITS;
+    return word == p ? word + 3 : 0;
+  }
+  if (three != 0x66_6e69) return 0;
+  resultBits = first == 0x2d ? INFINITY_BITS | SIGN : INFINITY_BITS;
+  const five = load<u64>(word, 3) & 0xff_ffff_ffff | 0x20_2020_2020;
+  return word + (five == 0x79_7469_6e69 ? 8 : 3);
 }
 
 let exponent: i32 = 0;

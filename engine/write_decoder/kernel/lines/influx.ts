@@ -28,7 +28,7 @@ import {
   tooManyTags,
   tooMuchText,
 } from '../../lines/layout';
-import { compareBytes, copyBytes, equalBytes } from '../identity/bytes';
+import { compareBytes, copyBytes } from '../identity/bytes';
 import { NEW_COUNT, word } from '../identity/identity';
 import { LABEL_BYTES, sortedLabels } from '../identity/labels';
 import { slotOfLabels } from '../identity/lookup';
@@ -68,6 +68,7 @@ import {
   INCOMPLETE,
   isCut,
   isFull,
+  isSameName,
   isTakenText,
   KEY_STOP,
   LABEL_OVERHEAD,
@@ -400,12 +401,6 @@ function placeOfName(): usize {
   if (from != LABELS) memory.copy(LABELS, from, before);
   memory.copy(LABELS + before + LABEL_BYTES, from + before, tags - before);
   return LABELS + before;
-}
-
-@inline
-function isSameName(a: usize, b: usize): bool {
-  const length = <usize>load<u32>(a, 4);
-  return length == <usize>load<u32>(b, 4) && equalBytes(<usize>load<u32>(a), <usize>load<u32>(b), length);
 }
 
 /** Whether the label's name comes before `__name__` (negative), is it (0) or comes behind it. */

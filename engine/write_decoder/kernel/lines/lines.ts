@@ -2,10 +2,12 @@
 // a line as they are meant (escapes, names with other characters than a name may have).
 
 import { hostNumbersMax, lineProblemsMax, newTagBytesAtOnce } from '../../lines/layout';
-import { copyBytes, runesOf } from '../identity/bytes';
+import { compareBytes, copyBytes, equalBytes, runesOf } from '../identity/bytes';
 import { lifeOf, NEW_COUNT, recordOf, setWord, word } from '../identity/identity';
+import { LABEL_BYTES, sortedLabels } from '../identity/labels';
 import {
   BODY,
+  LABELS,
   LINE_NUMBER_COUNT,
   LINE_NUMBERS,
   LINE_PROBLEM_COUNT,
@@ -312,7 +314,35 @@ export function putName(target: usize, from: usize, length: usize, not: u32): us
   return target + length;
 }
 
-const NANOS_PER_MILLI: i64 = 1_000_000;
+/** Sorts the labels at LABELS, which are mostly in their order; answers false where two have one name. */
+export function sortLabels(count: u32): bool {
+  const end = LABELS + <usize>count * LABEL_BYTES;
+  for (let label = LABELS + LABEL_BYTES; label < end; label += LABEL_BYTES) {
+    const before = label - LABEL_BYTES;
+    const order = compareBytes(load<u32>(before), load<u32>(before, 4), load<u32>(label), load<u32>(label, 4));
+    if (order == 0) return false;
+    if (order > 0) return sortAll(count);
+  }
+  return true;
+}
+
+function sortAll(count: u32): bool {
+  const size = <usize>count * LABEL_BYTES;
+  const sorted = sortedLabels(count);
+  if (sorted != LABELS) memory.copy(LABELS, sorted, size);
+  for (let label = LABELS + LABEL_BYTES; label < LABELS + size; label += LABEL_BYTES) {
+    if (isSameName(label, label - LABEL_BYTES)) return false;
+  }
+  return true;
+}
+
+@inline
+export function isSameName(a: usize, b: usize): bool {
+  const length = <usize>load<u32>(a, 4);
+  return length == <usize>load<u32>(b, 4) && equalBytes(<usize>load<u32>(a), <usize>load<u32>(b), length);
+}
+
+export const NANOS_PER_MILLI: i64 = 1_000_000;
 
 /** Has the times of all rows in milliseconds, when none is finer; answers whether they are. */
 export function timesInMillis(): bool {
