@@ -84,6 +84,7 @@ import {
   plain,
   refuseUnsupportedHeaders,
 } from '../http/http_api.ts';
+import { expositionWrite } from './lines/exposition.ts';
 import { influxPing, influxQuery, influxWrite } from './lines/influx.ts';
 import { expand, find, type FindSetup, index } from '../graphite/endpoints/find.ts';
 import { functionDescription, functionList } from '../graphite/endpoints/functions.ts';
@@ -155,6 +156,8 @@ const influxWritePaths = ['/api/v1/influxdb/write', '/write', '/api/v2/write'];
 /** M3's, and where Graphite itself answers. */
 const graphite = (...rests: string[]): string[] =>
   rests.flatMap((rest) => [`/api/v1/graphite/${rest}`, `/${rest}`]);
+/** Of VictoriaMetrics. */
+const expositionPaths = ['/api/v1/import/prometheus'];
 const readPaths = ['/api/v1/compat/remote/read', ...both('read')];
 const federatePaths = ['/federate', '/prometheus/federate'];
 const placement = (rest = ''): string[] => [
@@ -184,6 +187,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['POST', writePaths, 'write', bytes(remoteWrite, ingest, writeBytesMax)],
     ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, ingest, jsonBytesMax)],
     ['POST', influxWritePaths, 'write', bytes(influxWrite, ingest, writeBytesMax)],
+    ['POST', expositionPaths, 'write', bytes(expositionWrite, ingest, writeBytesMax)],
     ['GET', ['/ping'], 'other', plain(influxPing, null)],
     ['GET POST', ['/query'], 'other', form(influxQuery, null)],
     ['GET POST', ['/api/v1/json/query'], 'data', form(queryMessages, messages)],

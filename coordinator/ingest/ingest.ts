@@ -51,6 +51,8 @@ import {
   formatCarbon,
   formatCarbonCleanedUp,
   formatInflux,
+  formatOpenMetrics,
+  formatPrometheus,
 } from '#engine/write_decoder/lines/layout.ts';
 import { Gathered } from './gathered.ts';
 import { LineText } from './line_text.ts';
@@ -103,15 +105,28 @@ export interface IngestRows {
 /** About what it takes to read a line, and a window without rows at least. */
 const lineUnits = 60;
 
-export type LineFormat = 'influx' | 'carbon' | 'carbon_cleaned_up';
+/** Of bodies, and of what comes without an answer. */
+export type TextFormat = 'influx' | 'prometheus_text' | 'openmetrics';
+export type StreamFormat = 'carbon' | 'carbon_cleaned_up';
+type LineFormat = TextFormat | StreamFormat;
 
 /** As the decoder, and as metrics name them. */
 const lineFormats: Readonly<Record<LineFormat, { readonly code: number; readonly name: string }>> =
   {
     influx: { code: formatInflux, name: 'influx' },
+    prometheus_text: { code: formatPrometheus, name: 'prometheus_text' },
+    openmetrics: { code: formatOpenMetrics, name: 'openmetrics' },
     carbon: { code: formatCarbon, name: 'carbon' },
     carbon_cleaned_up: { code: formatCarbonCleanedUp, name: 'carbon' },
   };
+
+/** How the times of lines are meant. */
+export interface LineTimes {
+  /** Where the format does not say it. */
+  readonly unitNanos: bigint;
+  /** Of lines without one; null for now, cut to the unit. */
+  readonly defaultNanos: bigint | null;
+}
 
 /** Between two attempts to write what came by a stream. */
 const streamRetryMillisFirst = 100;
@@ -287,17 +302,16 @@ export class Ingest {
   /**
    * Writes lines of a body as it is decoded, a part before the next one is read.
    * @param chunks cut anywhere
-   * @param unitNanos of times in the lines
    * @throws {RowsRefused} when lines or rows are bad; the others are written
    */
   async lines(
-    format: LineFormat,
+    format: TextFormat,
     chunks: AsyncIterable<Uint8Array>,
-    unitNanos: bigint,
+    { unitNanos, defaultNanos }: LineTimes,
     work: Work,
   ): Promise<void> {
     const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
-    const nowNanos = (this.#clock.nowNanos() / unitNanos) * unitNanos;
+    const nowNanos = defaultNanos ?? (this.#clock.nowNanos() / unitNanos) * unitNanos;
     const { code, name } = lineFormats[format];
     const reading = { format: code, unitNanos, nowNanos };
     const asked = { samples: 0, histograms: 0, exemplars: 0 };
@@ -330,7 +344,7 @@ export class Ingest {
    * @throws the signal's reason when aborted
    */
   async stream(
-    format: LineFormat,
+    format: StreamFormat,
     chunks: AsyncIterable<Uint8Array>,
     onRefused: (count: number, problems: string) => void,
     work: Work,
@@ -343,8 +357,8 @@ export class Ingest {
   }
 
   /** @throws {TsdbError} UNAVAILABLE while nodes of an earlier release may be asked for what they do not know */
-  #checkLevel(format: LineFormat): void {
-    if (format === 'influx' || this.#session.formatLevel >= pathIdsFormatLevel) return;
+  #checkLevel(): void {
+    if (this.#session.formatLevel >= pathIdsFormatLevel) return;
     throw new TsdbError(
       'UNAVAILABLE',
       'lines of Carbon are taken when the upgrade to this release is finished: tsdbctl upgrade finish',
@@ -353,7 +367,7 @@ export class Ingest {
 
   async #drain(
     text: LineText,
-    format: LineFormat,
+    format: StreamFormat,
     onRefused: (count: number, problems: string) => void,
     work: Work,
   ): Promise<void> {
@@ -377,7 +391,7 @@ export class Ingest {
       writing.report.addSamples(badLines, problems);
       try {
         if (rows !== null) {
-          this.#checkLevel(format);
+          this.#checkLevel();
           const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
           await this.#writePart(writing, [rows], kind, work.signal);
         }

@@ -42,7 +42,8 @@ export async function influxWrite(
     const bytes = await body();
     if (bytes.length === 0) throw badRequest('the request body is empty: lines are expected');
     const chunks = decodedChunks(bytes, request.header('content-encoding'), request.signal);
-    await ingest.lines('influx', chunks, unitNanos, ingest.begin(request.signal));
+    const times = { unitNanos, defaultNanos: null };
+    await ingest.lines('influx', chunks, times, ingest.begin(request.signal));
     return { ...emptyAnswer, status: 204 };
   } catch (error) {
     if (!(error instanceof TsdbError)) throw error;

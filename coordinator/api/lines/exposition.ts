@@ -1,0 +1,67 @@
+/**
+ * Writes of what applications expose: Prometheus' text format and OpenMetrics. Text of OpenMetrics is checked as a whole before
+ * anything of it is written; lines of the other one are each good or bad for themselves.
+ */
+import { badRequest, shownText } from '#lib/errors.ts';
+import { nanosPerMilli } from '#lib/time.ts';
+import type { Work } from '#lib/turns/turns.ts';
+import type { Ingest } from '../../ingest/ingest.ts';
+import { decodedChunks } from '../../http/decoding.ts';
+import { type ApiAnswer, type ApiRequest, emptyAnswer } from '../../http/http_api.ts';
+import { wholeNumber } from '../../http/whole_number.ts';
+import { OpenMetricsCheck } from './openmetrics/check.ts';
+
+/** As far as nanoseconds of 64 bits reach. */
+const timestampMillisMax = 9_223_372_036_854;
+/** About what it takes to check a line, in units of work (lib/turns/turns.ts). */
+const checkedLineUnits = 1500;
+
+/** Lines without a time have the one that the parameter `timestamp` says, in milliseconds, or now. */
+export async function expositionWrite(
+  ingest: Ingest,
+  request: ApiRequest,
+  body: () => Promise<Uint8Array>,
+): Promise<ApiAnswer> {
+  const { urlParameters, signal } = request;
+  // Without them rows would be of other series than the sender means.
+  if (urlParameters.has('extra_label')) {
+    throw badRequest('extra_label: no labels are added here; they have to be in the lines');
+  }
+  const defaultNanos = timestampNanosOf(urlParameters.get('timestamp') ?? '');
+  const bytes = await body();
+  if (bytes.length === 0) throw badRequest('the request body is empty: lines are expected');
+  const work = ingest.begin(signal);
+  const encoding = request.header('content-encoding');
+  const isOpenMetrics = mediaTypeOf(request) === 'application/openmetrics-text';
+  if (isOpenMetrics) await checkWhole(decodedChunks(bytes, encoding, signal), work);
+  await ingest.lines(
+    isOpenMetrics ? 'openmetrics' : 'prometheus_text',
+    decodedChunks(bytes, encoding, signal),
+    { unitNanos: nanosPerMilli, defaultNanos },
+    work,
+  );
+  return { ...emptyAnswer, status: 204 };
+}
+
+function mediaTypeOf(request: ApiRequest): string {
+  return request.header('content-type').split(';')[0]!.trim().toLowerCase();
+}
+
+/** Null where there is none. @throws {TsdbError} BAD_REQUEST */
+function timestampNanosOf(text: string): bigint | null {
+  if (text === '') return null;
+  const millis = wholeNumber(text, 'timestamp');
+  if (millis > timestampMillisMax) {
+    throw badRequest(`timestamp: more than ${timestampMillisMax} milliseconds: ${shownText(text)}`);
+  }
+  return BigInt(millis) * nanosPerMilli;
+}
+
+/** @throws {TsdbError} BAD_REQUEST that names line and reason */
+async function checkWhole(chunks: AsyncIterable<Uint8Array>, work: Work): Promise<void> {
+  const check = new OpenMetricsCheck();
+  for await (const chunk of chunks) {
+    for (const _ of check.add(chunk)) if (work.spend(checkedLineUnits)) await work.pause();
+  }
+  check.end();
+}
