@@ -5,6 +5,7 @@
 import type { Transform } from 'node:stream';
 import * as zlib from 'node:zlib';
 import { badRequest, messageOf, shownText } from '#lib/errors.ts';
+import { Places } from './places.ts';
 
 /** Decoders at the same time. */
 const decodersMax = 32;
@@ -25,42 +26,6 @@ const decoders: ReadonlyMap<string, () => Transform> = new Map([
 function zstdDecoder(): Transform {
   const params = { [zlib.constants.ZSTD_d_windowLogMax]: zstdWindowLogMax };
   return zlib.createZstdDecompress({ chunkSize, params });
-}
-
-/** Places of decoders, given in the order in which they were asked for. */
-class Places {
-  #free: number;
-  readonly #waiting: (() => void)[] = [];
-
-  constructor(count: number) {
-    this.#free = count;
-  }
-
-  async take(signal: AbortSignal): Promise<void> {
-    if (this.#free > 0) {
-      this.#free -= 1;
-      return;
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const leave = (): void => {
-      this.#waiting.splice(this.#waiting.indexOf(resolve), 1);
-      reject(signal.reason as Error);
-    };
-    signal.throwIfAborted();
-    this.#waiting.push(resolve);
-    signal.addEventListener('abort', leave);
-    try {
-      await promise;
-    } finally {
-      signal.removeEventListener('abort', leave);
-    }
-  }
-
-  give(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#free += 1;
-    else next();
-  }
 }
 
 const places = new Places(decodersMax);

@@ -8,13 +8,19 @@ import type { Work } from '#lib/turns/turns.ts';
 import type { Ingest } from '../../ingest/ingest.ts';
 import { decodedChunks } from '../../http/decoding.ts';
 import { type ApiAnswer, type ApiRequest, emptyAnswer } from '../../http/http_api.ts';
+import { Places } from '../../http/places.ts';
 import { wholeNumber } from '../../http/whole_number.ts';
 import { OpenMetricsCheck } from './openmetrics/check.ts';
 
 /** As far as nanoseconds of 64 bits reach. */
 const timestampMillisMax = 9_223_372_036_854;
-/** About what it takes to check a line, in units of work (lib/turns/turns.ts). */
-const checkedLineUnits = 1500;
+/** About what it takes to check a line, and a byte of it, in units of work (lib/turns/turns.ts). */
+const checkedLineUnits = 1000;
+const checkedByteUnits = 10;
+/** Texts of OpenMetrics that are checked at the same time: what is remembered of one may take five times its bytes. */
+const checksMax = 4;
+
+const places = new Places(checksMax);
 
 /** Lines without a time have the one that the parameter `timestamp` says, in milliseconds, or now. */
 export async function expositionWrite(
@@ -59,9 +65,16 @@ function timestampNanosOf(text: string): bigint | null {
 
 /** @throws {TsdbError} BAD_REQUEST that names line and reason */
 async function checkWhole(chunks: AsyncIterable<Uint8Array>, work: Work): Promise<void> {
-  const check = new OpenMetricsCheck();
-  for await (const chunk of chunks) {
-    for (const _ of check.add(chunk)) if (work.spend(checkedLineUnits)) await work.pause();
+  await places.take(work.signal);
+  try {
+    const check = new OpenMetricsCheck();
+    for await (const chunk of chunks) {
+      for (const bytes of check.add(chunk)) {
+        if (work.spend(checkedLineUnits + checkedByteUnits * bytes)) await work.pause();
+      }
+    }
+    check.end();
+  } finally {
+    places.give();
   }
-  check.end();
 }

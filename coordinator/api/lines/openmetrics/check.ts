@@ -14,6 +14,7 @@ export const openMetricsBytesMax: number = 16 << 20;
 const lineFeed = 0x0a;
 const metadataPattern = new RegExp(
   `^# (${metadataKinds.join('|')}) ("(?:[^"\\\\]|\\\\.)*"|[^" ]+) (.*)$`,
+  's',
 );
 
 export class OpenMetricsCheck {
@@ -27,10 +28,10 @@ export class OpenMetricsCheck {
   readonly #names = new Set<string>();
 
   /**
-   * Reads the lines of a chunk, cut anywhere; answers after each of them.
+   * Reads the lines of a chunk, cut anywhere; gives the length of each in bytes when it is done.
    * @throws {TsdbError} BAD_REQUEST that names line and reason
    */
-  *add(chunk: Uint8Array): Generator<void> {
+  *add(chunk: Uint8Array): Generator<number> {
     this.#bytes += chunk.length;
     if (this.#bytes > openMetricsBytesMax) {
       throw badRequest(
@@ -42,8 +43,8 @@ export class OpenMetricsCheck {
     let at = 0;
     for (let end = text.indexOf(lineFeed); end >= 0; end = text.indexOf(lineFeed, at)) {
       this.#read(text.subarray(at, end));
+      yield end - at;
       at = end + 1;
-      yield;
     }
     this.#rest = text.subarray(at);
     if (this.#rest.length > lineBytesMax) this.#read(this.#rest);
