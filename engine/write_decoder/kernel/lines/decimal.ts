@@ -3,7 +3,6 @@
 // settles is left to the host (`NEEDS_HOST`). The twin is JavaScript's `Number`.
 
 import { POWERS_OF_FIVE } from '../identity/memory';
-import { integerBits, integerIsOver, takeInteger } from './integer';
 
 /** Digits that always fit 64 bits. */
 const DIGITS_MAX: u32 = 19;
@@ -133,15 +132,7 @@ export function takeNumber(p: usize): usize {
   const first = load<u8>(p);
   const start = p + <usize>(first == 0x2b);
   if (start == p || load<u8>(start) != 0x2d) {
-    let end = takeInteger(start);
-    if (end != 0 && !integerIsOver()) {
-      const byte = load<u8>(end);
-      if (byte != 0x2e && (byte | 0x20) != 0x65) {
-        resultBits = integerBits();
-        return end;
-      }
-    }
-    end = takeDecimal(start);
+    const end = takeDecimal(start);
     if (end != 0) {
       isOver = (resultBits & INFINITY_BITS) == INFINITY_BITS;
       return end;
