@@ -153,6 +153,15 @@ export class Faults {
     return node;
   }
 
+  /**
+   * One that may be away until the rows that it has are past retention, which is a loss of these: rows that it alone has
+   * with a disk whose damage is hidden would be nobody's.
+   * @param node unless another one has such a disk
+   */
+  nodeThatMayBeAwayForLong(node: SimulatedNode): SimulatedNode {
+    return this.#withHiddenLoss ?? node;
+  }
+
   /** A disk loses data just now. */
   noteLoss(): void {
     this.#lastLossMillis = this.world.time.nowMillis;

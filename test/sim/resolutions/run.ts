@@ -167,7 +167,7 @@ class Run {
     this.#every(deletionMillis, () => this.#deleteRows(administration));
     this.#every(random.pick(rulesMillis), () => this.#changeRules());
     const faults = new Faults(cluster, features);
-    const away = this.#beAway();
+    const away = this.#beAway(faults);
     for (let fault = 0; fault < this.#size; fault += 1) {
       await time.sleep(faultMillis * (0.5 + random.fraction()));
       faults.begin();
@@ -204,13 +204,16 @@ class Run {
     return this.#random.pick(this.#cluster.world.coordinators);
   }
 
-  /** Once in the run a node is away until all samples that it has are past retention. */
-  async #beAway(): Promise<void> {
+  /**
+   * Once in the run a node is away until all samples that it has are past retention: the one whose disk has hidden damage,
+   * where there is one.
+   */
+  async #beAway(faults: Faults): Promise<void> {
     const { world } = this.#cluster;
     const random = world.randomFor('away');
     await world.time.sleep(random.below((this.#size * faultMillis) / 2 + 1));
     await this.#cluster.settle();
-    const node = random.pick([...world.nodes.values()]);
+    const node = faults.nodeThatMayBeAwayForLong(random.pick([...world.nodes.values()]));
     world.trace(`${node.id} is away for longer than samples are kept`);
     this.#cluster.note('nodes away for longer than samples are kept');
     world.turnOff(node, random.below(2) === 0);
