@@ -81,6 +81,8 @@ const ownedBySection: Readonly<Record<Section, readonly string[]>> = {
   ],
   coordinator: [
     'listenAddress',
+    'carbon.ingester.listenAddress',
+    'carbon.ingester.pickleListenAddress',
     'metrics.prometheus.listenAddress',
     'metrics.prometheus.handlerPath',
     'discovery',
