@@ -179,7 +179,8 @@ async function checkStored(
   format: FormatName,
   { sums }: Bodies,
 ): Promise<void> {
-  const range = `[${(shape.scrapes * intervalMillis) / 1_000}s]`;
+  // No sample is where it begins, for whether that one is in it is told differently.
+  const range = `[${shape.scrapes * intervalMillis - intervalMillis / 2}ms]`;
   for (const [at, field] of fields.entries()) {
     const selector = formats[format].selectorOf(field)[name];
     const wanted = {
