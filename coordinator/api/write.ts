@@ -61,9 +61,9 @@ export async function jsonWrite(
 
 /**
  * Prometheus sends a body again after 5xx, but drops it after 429 unless `retry_on_http_429` is
- * set: what passes is 503 here.
+ * set, and Telegraf drops it always: what passes is 503 here.
  */
-function asUnavailable(error: unknown): unknown {
+export function asUnavailable(error: unknown): unknown {
   if (!(error instanceof TsdbError) || error.code !== 'RESOURCE_EXHAUSTED') return error;
   return new TsdbError('UNAVAILABLE', error.message, { cause: error });
 }

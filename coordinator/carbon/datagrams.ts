@@ -1,7 +1,9 @@
 /** Datagrams of lines as one text: each ends its last line. While nobody takes the text they wait, as far as there is room. */
 
-/** Of all that wait. */
-const waitingBytesMax: number = 4 << 20;
+/** Of all that wait, with what each takes beside its bytes. */
+const waitingBytesMax: number = 8 << 20;
+/** What a datagram takes beside its bytes, about. */
+const datagramBytes = 256;
 /** Of what is taken at once. */
 const textBytesMax = 256 * 1024;
 const lineFeed: Uint8Array = Uint8Array.of(0x0a);
@@ -18,12 +20,13 @@ export class Datagrams {
   }
 
   add(message: Uint8Array): void {
-    if (this.#bytes + message.length > waitingBytesMax) {
+    if (message.length === 0) return;
+    if (this.#bytes + heldBytes(message) > waitingBytesMax) {
       this.#onDropped();
       return;
     }
     this.#waiting.push(message);
-    this.#bytes += message.length;
+    this.#bytes += heldBytes(message);
     this.#wake?.();
   }
 
@@ -51,9 +54,13 @@ export class Datagrams {
     let count = 0;
     let bytes = 0;
     while (count < this.#waiting.length && bytes < textBytesMax)
-      bytes += this.#waiting[count++]!.length;
+      bytes += heldBytes(this.#waiting[count++]!);
     const taken = this.#waiting.splice(0, count);
     this.#bytes -= bytes;
     return Buffer.concat(taken.flatMap((message) => [message, lineFeed]));
   }
+}
+
+function heldBytes(message: Uint8Array): number {
+  return message.length + datagramBytes;
 }

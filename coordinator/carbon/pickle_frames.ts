@@ -5,11 +5,13 @@ import { linesOfPickle } from './unpickle.ts';
 /** As Carbon has it. */
 const messageBytesMax: number = 1 << 20;
 const lengthBytes = 4;
+/** Parts of a message that comes in small pieces; each would cost more than what is in it. */
+const partsMax = 256;
 
 /**
  * Messages as lines of plaintext, each as a chunk.
  * @param onRefused samples that are none, or a message that is no pickle, in words
- * @throws {TsdbError} BAD_REQUEST for a message that is too long: where the next one begins is not known
+ * @throws {TsdbError} BAD_REQUEST for a message that is too long or empty: where the next one begins is not known
  */
 export async function* linesOfPickles(
   chunks: AsyncIterable<Uint8Array>,
@@ -22,13 +24,14 @@ export async function* linesOfPickles(
   for await (const chunk of chunks) {
     parts.push(chunk);
     bytes += chunk.length;
+    if (parts.length === partsMax) parts = [Buffer.concat(parts)];
     if (bytes < needed) continue;
     let held = Buffer.concat(parts);
     while (held.length >= needed) {
       const length = held.readUInt32BE();
-      if (length > messageBytesMax) {
+      if (length === 0 || length > messageBytesMax) {
         throw badRequest(
-          `cannot read pickles: a message is longer than ${messageBytesMax} bytes: ${length}`,
+          `cannot read pickles: a message has 1 to ${messageBytesMax} bytes: ${length}`,
         );
       }
       needed = lengthBytes + length;

@@ -3,11 +3,18 @@
  * of all protocols are read; whatever would make Python call something is refused. One pass over the bytes, which is a stack
  * machine's program.
  */
+import { isUtf8 } from 'node:buffer';
 import { badRequest } from '#lib/errors.ts';
 
 type Value = string | number | bigint | boolean | null | Value[];
 
 const mark: unique symbol = Symbol('mark');
+
+/**
+ * Of all samples of a pickle. What is in it may be named again and again by two bytes, so a small one can stand for texts
+ * without end.
+ */
+const textsLengthMax: number = 16 << 20;
 
 /** Samples as lines of plaintext, and how many are none. */
 export interface UnpickledLines {
@@ -20,11 +27,28 @@ export function linesOfPickle(bytes: Uint8Array): UnpickledLines {
   const samples = new Unpickler(bytes).read();
   if (!Array.isArray(samples)) throw badRequest('cannot read pickle: it is no list');
   const lines: string[] = [];
+  let textsLength = 0;
   for (const sample of samples) {
+    textsLength += textsLengthOf(sample);
+    if (textsLength > textsLengthMax) {
+      throw badRequest(
+        `cannot read pickle: its samples are longer than ${textsLengthMax} characters`,
+      );
+    }
     const line = lineOf(sample);
     if (line !== null) lines.push(line);
   }
   return { text: Buffer.from(lines.join('')), refused: samples.length - lines.length };
+}
+
+/** Of its path, its time and its value: what is looked at. */
+function textsLengthOf(sample: Value): number {
+  if (!Array.isArray(sample) || sample.length !== 2) return 0;
+  const [path, point] = sample;
+  let length = typeof path === 'string' ? path.length : 0;
+  if (!Array.isArray(point) || point.length !== 2) return length;
+  for (const each of point) if (typeof each === 'string') length += each.length;
+  return length;
 }
 
 /** Null for what is no sample: a path with spaces in it would be another line. */
@@ -164,8 +188,11 @@ class Unpickler {
         return this.#text(Number(this.#take(8).readBigUInt64LE()));
       case 'V':
         return unescaped(this.#line('latin1'));
-      case 'S':
-        return this.#line().replace(/^(['"])(.*)\1$/, '$2');
+      case 'S': {
+        const text = this.#line();
+        // Escapes of Python would be another path.
+        return text.includes('\\') ? null : text.replace(/^(['"])(.*)\1$/, '$2');
+      }
       default:
         throw badRequest(
           `cannot read pickle: only lists, tuples, texts and numbers are read, not opcode 0x${code.toString(16)}`,
@@ -180,8 +207,10 @@ class Unpickler {
     return this.#bytes.subarray(this.#at - length, this.#at);
   }
 
-  #text(length: number): string {
-    return this.#take(length).toString();
+  /** Null for what is no text: a sample with it is none. */
+  #text(length: number): string | null {
+    const bytes = this.#take(length);
+    return isUtf8(bytes) ? bytes.toString() : null;
   }
 
   #line(encoding: 'utf8' | 'latin1' = 'utf8'): string {

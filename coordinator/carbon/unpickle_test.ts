@@ -46,6 +46,43 @@ test('what would call something, is cut off or is no list is refused', () => {
   }
 });
 
+test('a text that is named again and again is no way to samples without end', () => {
+  const list = (path: string, times: number): Buffer =>
+    Buffer.concat([
+      Buffer.from('](X'),
+      Buffer.from(Uint32Array.of(path.length).buffer),
+      Buffer.from(`${path}K\x01K\x02\x86\x86q\x00`, 'latin1'),
+      Buffer.from('h\x00'.repeat(times), 'latin1'),
+      Buffer.from('e.'),
+    ]);
+  const few = linesOfPickle(list('a.b', 100));
+  assert.equal(few.text.length, 101 * 'a.b 2 1\n'.length);
+  for (const path of ['a'.repeat(500_000), `${'a'.repeat(60_000)} `, 'a'.repeat(100)]) {
+    assert.throws(
+      () => linesOfPickle(list(path, 260_000)),
+      /its samples are longer than 16777216 characters/,
+    );
+  }
+});
+
+test('a path that is no text, or has escapes of Python, is no sample', () => {
+  const sampleOf = (path: Buffer): Buffer =>
+    Buffer.concat([
+      Buffer.from(']'),
+      path,
+      Buffer.from('K\x01K\x02\x86\x86aX\x03\x00\x00\x00c.dK\x01K\x02\x86\x86a.', 'latin1'),
+    ]);
+  for (const path of [
+    Buffer.from('U\x03a.\xe9', 'latin1'),
+    Buffer.from('C\x03a.\xe9', 'latin1'),
+    Buffer.from("S'a.\\xe9'\n", 'latin1'),
+  ]) {
+    const { text, refused } = linesOfPickle(sampleOf(path));
+    assert.equal(Buffer.from(text).toString(), 'c.d 2 1\n');
+    assert.equal(refused, 1);
+  }
+});
+
 test('damaged pickles give samples or a reason', () => {
   const pick = pickOf(1);
   for (let i = 0; i < 5000; i++) {

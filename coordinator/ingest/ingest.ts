@@ -373,12 +373,10 @@ export class Ingest {
   ): Promise<void> {
     const { code, name } = lineFormats[format];
     let retryMillis = streamRetryMillisFirst;
+    // A line without a time has the same one however often it is written.
+    let nowNanos = this.#clock.nowNanos();
     while (true) {
-      const reading = {
-        format: code,
-        unitNanos: 1n,
-        nowNanos: this.#clock.nowNanos(),
-      };
+      const reading = { format: code, unitNanos: 1n, nowNanos };
       const part = text.read(reading);
       if (part === null) return;
       const { rows, badLines, problems } = part;
@@ -407,6 +405,7 @@ export class Ingest {
       }
       retryMillis = streamRetryMillisFirst;
       text.advance();
+      nowNanos = this.#clock.nowNanos();
       if (work.spend(lineUnits * (count + 1))) await work.pause();
     }
   }

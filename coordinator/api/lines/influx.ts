@@ -4,7 +4,9 @@
  */
 import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import type { Ingest } from '../../ingest/ingest.ts';
+import { RowsRefused } from '../../ingest/refusals.ts';
 import { decodedChunks } from '../../http/decoding.ts';
+import { asUnavailable } from '../write.ts';
 import {
   type ApiAnswer,
   type ApiRequest,
@@ -46,15 +48,18 @@ export async function influxWrite(
     await ingest.lines('influx', chunks, times, ingest.begin(request.signal));
     return { ...emptyAnswer, status: 204 };
   } catch (error) {
-    if (!(error instanceof TsdbError)) throw error;
-    return influxError(error);
+    const passing = asUnavailable(error);
+    if (!(passing instanceof TsdbError)) throw passing;
+    return influxError(passing);
   }
 }
 
 /** Clients of version 1 read `error`, those of version 2 `code` and `message`. */
 function influxError(error: TsdbError): ApiAnswer {
   const { status, headers, body } = errorAnswer(error);
-  const { error: message } = JSON.parse(body as string) as { readonly error: string };
+  const { error: reason } = JSON.parse(body as string) as { readonly error: string };
+  // Telegraf and other clients look for these words.
+  const message = error instanceof RowsRefused ? `partial write: ${reason}` : reason;
   const code = codes.get(status) ?? 'internal error';
   return jsonAnswer(
     { code, message, error: message },

@@ -140,7 +140,7 @@ test('bad lines are named with their place, and do not take the good ones with t
   const { code, message, error } = answer.json as Record<string, string>;
   assert.deepEqual([code, message], ['invalid', error]);
   for (const part of [
-    '5 of 8 samples were refused, the others were written',
+    'partial write: 5 of 8 samples were refused, the others were written',
     'line 2, byte 5: expected a number, true, false or a text in quotes: "m v=x"',
     'line 3, byte 1: two tags have one name',
     'line 4, byte 12: expected a tag or a space and fields: "only_a_name"',
@@ -164,14 +164,14 @@ test('an empty body is a mistake, lines that pass nothing are none', async () =>
   assert.equal((await test.post('/write', Buffer.from('\n\n# nothing\n'))).status, 204);
 });
 
-test('what passes is told so that clients come again', async () => {
+test('what passes is 503, for Telegraf drops what is answered with 429', async () => {
   await using test = await TestCoordinator.openReady();
   const now = nowSeconds();
   test.node.outcomeOf = () => rowOutcome.resourceExhausted;
   const answer = await test.post('/write', Buffer.from(`m v=1 ${now}000000000`));
-  assert.equal(answer.status, 429, answer.text);
+  assert.equal(answer.status, 503, answer.text);
   assert.ok(Number(answer.headers['retry-after']) > 0);
-  assert.equal((answer.json as { code: string }).code, 'too many requests');
+  assert.equal((answer.json as { code: string }).code, 'unavailable');
 });
 
 test('what clients ask before they write is answered', async () => {

@@ -6,9 +6,12 @@ import { crash } from '../http.ts';
 import { ListenError } from '../listen_error.ts';
 
 export interface TcpLimits {
-  /** Open connections. A further one takes the place of the one that has sent nothing for longest. */
+  /**
+   * Connections. A further one takes the place of the one that has sent nothing for longest; it is refused when all others are
+   * made to wait.
+   */
   readonly connectionsMax: number;
-  /** How long a connection is kept on which nothing comes. */
+  /** How long a connection is kept on which nothing comes while it is read. */
   readonly idleMillisMax: number;
 }
 
@@ -20,8 +23,9 @@ export interface TcpServerOptions {
   readonly port: number;
   readonly limits: TcpLimits;
   /**
-   * Takes what a client sends; while it takes nothing the client is made to wait. The connection ends with it. A rejection with
-   * BrokenInvariant ends the process; any other is told to `onError`.
+   * Takes what a client sends; while it takes nothing the client is made to wait. The connection ends with it, and chunks end
+   * for a client that is let go because it sends nothing. A rejection with BrokenInvariant ends the process; any other is
+   * told to `onError`.
    *
    * @param signal aborts with CANCELLED when the client leaves without having ended, and with UNAVAILABLE when the server
    * stops
@@ -50,7 +54,12 @@ interface Connection {
   readonly socket: Socket;
   readonly stop: AbortController;
   readonly done: Promise<void>;
+  /** Nothing of it was left unread. */
+  isReading: boolean;
+  /** When something came, or reading began. */
   lastMillis: number;
+  /** It was closed here since nothing came. */
+  isLetGo: boolean;
 }
 
 class SendersServer implements TcpServer {
@@ -91,19 +100,43 @@ class SendersServer implements TcpServer {
 
   #serve(socket: Socket): void {
     const { limits, monotonicMillis } = this.#options;
-    if (this.#connections.size >= limits.connectionsMax) this.#closeIdlest();
+    socket.on('error', () => {});
+    if (this.#connections.size >= limits.connectionsMax && !this.#letIdlestGo()) {
+      socket.destroy();
+      return;
+    }
     const stop = new AbortController();
     const { promise: done, resolve } = Promise.withResolvers<void>();
-    const connection: Connection = { socket, stop, done, lastMillis: monotonicMillis() };
+    const connection: Connection = {
+      socket,
+      stop,
+      done,
+      isReading: false,
+      lastMillis: monotonicMillis(),
+      isLetGo: false,
+    };
     this.#connections.set(socket, connection);
-    socket.setTimeout(limits.idleMillisMax, () => socket.destroy());
-    socket.on('error', () => {});
+    socket.on('timeout', () => this.#lookAt(connection));
+    socket.setTimeout(limits.idleMillisMax);
     socket.once('close', () => {
-      this.#connections.delete(socket);
       // Who has ended the connection has left nothing undone.
-      if (!socket.readableEnded) stop.abort(new TsdbError('CANCELLED', 'the client left'));
+      const isLeft = !socket.readableEnded && !connection.isLetGo;
+      if (isLeft) stop.abort(new TsdbError('CANCELLED', 'the client left'));
     });
-    void this.#run(connection).finally(resolve);
+    void this.#run(connection).finally(() => {
+      this.#connections.delete(socket);
+      resolve();
+    });
+  }
+
+  /** The system's timer is of the socket, which may have been left unread by us. */
+  #lookAt(connection: Connection): void {
+    const { limits, monotonicMillis } = this.#options;
+    const leftMillis = connection.isReading
+      ? connection.lastMillis + limits.idleMillisMax - monotonicMillis()
+      : limits.idleMillisMax;
+    if (leftMillis <= 0) letGo(connection);
+    else connection.socket.setTimeout(Math.ceil(leftMillis));
   }
 
   async #run(connection: Connection): Promise<void> {
@@ -123,25 +156,33 @@ class SendersServer implements TcpServer {
     try {
       // The iterator of a socket would close it at its end, while what came is still being taken.
       const chunks = socket.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>;
+      this.#noteReading(connection);
       for await (const chunk of chunks) {
-        connection.lastMillis = this.#options.monotonicMillis();
+        connection.isReading = false;
         yield chunk;
+        this.#noteReading(connection);
       }
     } catch (error) {
-      // A connection that broke off: what came before it was taken.
+      if (connection.isLetGo) return;
       stop.signal.throwIfAborted();
       throw new TsdbError('CANCELLED', 'the connection broke off', { cause: error });
     }
   }
 
-  #closeIdlest(): void {
+  #noteReading(connection: Connection): void {
+    connection.isReading = true;
+    connection.lastMillis = this.#options.monotonicMillis();
+  }
+
+  /** @returns false when no client is waited for */
+  #letIdlestGo(): boolean {
     let idlest: Connection | null = null;
     for (const connection of this.#connections.values()) {
+      if (!connection.isReading || connection.isLetGo) continue;
       if (idlest === null || connection.lastMillis < idlest.lastMillis) idlest = connection;
     }
-    if (idlest === null) return;
-    this.#connections.delete(idlest.socket);
-    idlest.socket.destroy();
+    if (idlest !== null) letGo(idlest);
+    return idlest !== null;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -155,6 +196,12 @@ class SendersServer implements TcpServer {
     await Promise.all(all.map(({ done }) => done));
     await promise;
   }
+}
+
+/** It is read no more, and what came of it is still taken. */
+function letGo(connection: Connection): void {
+  connection.isLetGo = true;
+  connection.socket.destroy();
 }
 
 /** A client that leaves in the middle is nobody's mistake. */

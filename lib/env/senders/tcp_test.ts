@@ -122,6 +122,61 @@ test('one connection too many takes the place of the one that sent nothing for l
   await until(() => server.connectionCount === 0);
 });
 
+test('who is made to wait is not idle: neither time nor others close it', async () => {
+  const taking = Promise.withResolvers<void>();
+  const texts: string[] = [];
+  await using server = await listenTcp({
+    ...options,
+    limits: { connectionsMax: 2, idleMillisMax: 100 },
+    handler: async (chunks) => {
+      let text = '';
+      for await (const chunk of chunks) {
+        text += Buffer.from(chunk).toString();
+        await taking.promise;
+      }
+      texts.push(text);
+    },
+  });
+  const held = [await client(server.port), await client(server.port)];
+  const closed = held.map((socket) => once(socket, 'close'));
+  for (const socket of held) socket.write('a');
+  await sleep(400);
+  const third = await client(server.port);
+  await once(third, 'close');
+  for (const socket of held) {
+    assert.equal(socket.destroyed, false);
+    socket.end('b');
+    socket.resume();
+  }
+  taking.resolve();
+  await Promise.all(closed);
+  assert.deepEqual(texts, ['ab', 'ab']);
+});
+
+test('what a client had sent is still taken when it is closed since nothing came', async () => {
+  const taking = Promise.withResolvers<void>();
+  let text: string | null = null;
+  let isAborted = true;
+  await using server = await listenTcp({
+    ...options,
+    limits: { connectionsMax: 2, idleMillisMax: 100 },
+    handler: async (chunks, signal) => {
+      const all: string[] = [];
+      for await (const chunk of chunks) all.push(Buffer.from(chunk).toString());
+      await taking.promise;
+      isAborted = signal.aborted;
+      text = all.join('');
+    },
+  });
+  const socket = await client(server.port);
+  socket.write('a');
+  await once(socket, 'close');
+  assert.equal(server.connectionCount, 1, 'it is still served');
+  taking.resolve();
+  await until(() => server.connectionCount === 0);
+  assert.deepEqual([text, isAborted], ['a', false]);
+});
+
 test('a handler that fails ends its connection alone; one that breaks off is nobody else, and no mistake', async () => {
   const errors: unknown[] = [];
   const signals: AbortSignal[] = [];
