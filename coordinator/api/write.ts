@@ -21,6 +21,7 @@ import {
   jsonAnswer,
   refuseEncoded,
 } from '../http/http_api.ts';
+import { asUnavailable } from '../http/unavailable.ts';
 
 export async function remoteWrite(
   ingest: Ingest,
@@ -57,15 +58,6 @@ export async function jsonWrite(
   const { rows, problems } = await rowsOfJson(bytes, work);
   await ingest.rows(rows, problems, request.urlParameters.get('namespace') || null, work);
   return emptyAnswer;
-}
-
-/**
- * Prometheus sends a body again after 5xx, but drops it after 429 unless `retry_on_http_429` is
- * set, and Telegraf drops it always: what passes is 503 here.
- */
-export function asUnavailable(error: unknown): unknown {
-  if (!(error instanceof TsdbError) || error.code !== 'RESOURCE_EXHAUSTED') return error;
-  return new TsdbError('UNAVAILABLE', error.message, { cause: error });
 }
 
 /**
