@@ -12,7 +12,7 @@ import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../../http/http_api
 import { answerHeaders, type QuerySettings, readOptionsOf } from '../../http/parameters.ts';
 import { wholeNumber } from '../../http/whole_number.ts';
 import type { Matcher, QueryStorage, SelectLimits, SelectRange } from '../../select/storage.ts';
-import { parseTagExpressions } from '../parse/tag_expression.ts';
+import { parseTagExpressions, type TagExpression } from '../parse/tag_expression.ts';
 import { nodeTag } from '../storage/path_pattern.ts';
 import { namedSeries } from '../storage/series_names.ts';
 import { tagMatchers } from '../storage/tag_matchers.ts';
@@ -32,6 +32,14 @@ interface TagsCall {
   readonly range: SelectRange;
   readonly timeoutMillis: number;
   readonly work: Work;
+  /** What was not whole in what was read. */
+  readonly warnings: Set<string>;
+  isExhaustive: boolean;
+}
+
+interface Whole {
+  readonly exhaustive: boolean;
+  readonly warnings: readonly string[];
 }
 
 /** Entries of an answer for somebody who types. */
@@ -105,8 +113,12 @@ export async function completeTags(
 ): Promise<ApiAnswer> {
   const call = callOf(setup, request, parameters);
   const prefix = parameters.get('tagPrefix') ?? '';
-  const names = await namesOf(call, matchersOf(parameters));
-  return answer(call, begun(names, prefix, parameters));
+  const expressions = tagExpressionsOf(parameters);
+  const names = await namesOf(call, tagMatchers(expressions));
+  // Who types has these already.
+  const used = new Set(expressions.map(({ tag }) => tag));
+  const others = names.filter((name) => !used.has(name));
+  return answer(call, begun(others, prefix, parameters));
 }
 
 export async function completeValues(
@@ -118,8 +130,9 @@ export async function completeValues(
   const tag = parameters.get('tag') ?? '';
   if (tag === '') throw badRequest('tag: missing required parameter');
   const { storage, limits, range, work } = call;
-  const matchers = [...matchersOf(parameters), noPath];
-  const { values } = await work.outside(
+  const matchers = [...tagMatchers(tagExpressionsOf(parameters)), noPath];
+  const { values } = await noted(
+    call,
     storage.labelValues(labelOf(tag), [matchers], range, limits, work.signal),
   );
   return answer(call, begun(values, parameters.get('valuePrefix') ?? '', parameters));
@@ -133,7 +146,7 @@ function begun(all: readonly string[], prefix: string, parameters: URLSearchPara
 async function namesOf(call: TagsCall, matchers: readonly Matcher[]): Promise<string[]> {
   const { storage, limits, range, work } = call;
   const lists = matchers.length === 0 ? [] : [[...matchers, noPath]];
-  const { values } = await work.outside(storage.labelNames(lists, range, limits, work.signal));
+  const { values } = await noted(call, storage.labelNames(lists, range, limits, work.signal));
   return values
     .filter((name) => !isNodeTag.test(name))
     .map((name) => (name === metricNameTag ? 'name' : name))
@@ -141,10 +154,19 @@ async function namesOf(call: TagsCall, matchers: readonly Matcher[]): Promise<st
 }
 
 async function seriesOf(
-  { storage, limits, range, work }: TagsCall,
+  call: TagsCall,
   matchers: readonly Matcher[],
 ): Promise<{ readonly bundle: SeriesBundle }> {
-  return await work.outside(storage.series([matchers], range, limits, work.signal));
+  const { storage, limits, range, work } = call;
+  return await noted(call, storage.series([matchers], range, limits, work.signal));
+}
+
+/** Waits for what is read, and notes whether it is whole. */
+async function noted<T extends Whole>(call: TagsCall, reading: Promise<T>): Promise<T> {
+  const found = await call.work.outside(reading);
+  call.isExhaustive &&= found.exhaustive;
+  for (const warning of found.warnings) call.warnings.add(warning);
+  return found;
 }
 
 function namedOf(
@@ -154,9 +176,9 @@ function namedOf(
   return namedSeries(decodeTags(tagsData.subarray(tagsOffset[index]!, tagsOffset[index + 1]!)));
 }
 
-function matchersOf(parameters: URLSearchParams): Matcher[] {
+function tagExpressionsOf(parameters: URLSearchParams): readonly TagExpression[] {
   const expressions = expressionsOf(parameters);
-  return expressions.length === 0 ? [] : tagMatchers(parseTagExpressions(expressions));
+  return expressions.length === 0 ? [] : parseTagExpressions(expressions);
 }
 
 function expressionsOf(parameters: URLSearchParams): string[] {
@@ -180,10 +202,25 @@ function callOf(setup: TagsSetup, request: ApiRequest, parameters: URLSearchPara
   const { timeoutMillis, limits } = readOptionsOf(request, parameters, settings, ['seriesLimit']);
   const { work } = setup.turningOf(clock.deadline(timeoutMillis, request.signal));
   const range = { startNanos: 0n, endNanos: clock.nowNanos() + 1n };
-  return { storage: setup.storage(request), limits, range, timeoutMillis, work };
+  const storage = setup.storage(request);
+  return {
+    storage,
+    limits,
+    range,
+    timeoutMillis,
+    work,
+    warnings: new Set(),
+    isExhaustive: true,
+  };
 }
 
-function answer({ limits, timeoutMillis }: TagsCall, value: unknown): ApiAnswer {
-  const outcome = { timeoutMillis, seriesLimited: false, warnings: [], read: limits.read };
+function answer(call: TagsCall, value: unknown): ApiAnswer {
+  const { limits, timeoutMillis, warnings, isExhaustive } = call;
+  const outcome = {
+    timeoutMillis,
+    seriesLimited: !isExhaustive,
+    warnings: [...warnings],
+    read: limits.read,
+  };
   return jsonAnswer(value, answerHeaders(outcome));
 }

@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { nowSeconds, TestCoordinator } from '../../coordinator_testing.ts';
+
+async function opened(): Promise<TestCoordinator> {
+  const test = await TestCoordinator.openReady();
+  const rows = ['a', 'b', 'c'].map((host) => ({
+    tags: { __name__: 'cpu', host, rack: 'r1' },
+    timestamp: nowSeconds(),
+    value: 1,
+  }));
+  assert.equal((await test.post('/api/v1/json/write', rows)).status, 200);
+  return test;
+}
+
+test('an answer that a limit has cut says so', async () => {
+  await using test = await opened();
+  for (const path of ['findSeries?expr=name=cpu', 'host?']) {
+    const whole = await test.get(`/tags/${path}`);
+    assert.equal(whole.status, 200, whole.text);
+    assert.equal(whole.headers['tsdb-results-limited'], undefined, path);
+    const cut = await test.get(`/tags/${path}&seriesLimit=1&requireExhaustive=false`);
+    assert.equal(cut.status, 200, cut.text);
+    const limited = String(cut.headers['tsdb-results-limited']);
+    assert.match(limited, /^max_fetch_series_limit_applied\b/, path);
+  }
+});
+
+test('tags that the conditions have already are not offered again', async () => {
+  await using test = await opened();
+  for (const [query, tags] of [
+    ['expr=rack=r1', ['host', 'name']],
+    ['expr=rack=r1&expr=name=cpu', ['host']],
+    ['expr=rack=r1&tagPrefix=h', ['host']],
+    ['', ['host', 'name', 'rack']],
+  ] as const) {
+    assert.deepEqual((await test.get(`/tags/autoComplete/tags?${query}`)).json, tags, query);
+  }
+});
