@@ -70,6 +70,7 @@ import { Ingest, verdictBy } from './ingest/ingest.ts';
 import type { IngestNamespace } from './ingest/namespaces.ts';
 import { apiMetrics } from './http/metrics.ts';
 import { ingestMetrics } from './ingest/metrics.ts';
+import { streamMetrics, Streams } from './ingest/streams/streams.ts';
 import { selectMetrics } from './select/metrics.ts';
 import { featuresOf } from './promql/parse/features.ts';
 import { parseSelectors, PromqlEngine } from './promql/engine.ts';
@@ -180,6 +181,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     droppedCompanion(topology.view.namespaces),
   );
   const noteMetrics = companionMetrics(options.metrics);
+  const ofIngest = ingestMetrics(options.metrics, decoder);
   const ingest = new Ingest(
     decoder,
     session,
@@ -210,7 +212,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         stop.signal,
       ),
     },
-    ingestMetrics(options.metrics, decoder),
+    ofIngest,
     env.clock,
     log,
     {
@@ -219,6 +221,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     },
     tagRules,
   );
+  const streams = new Streams(decoder, ingest, ofIngest, env.clock, log);
   const turningOf = (signal: AbortSignal): Turning => ({
     work: Turns.of(env.clock).begin(signal),
     aside,
@@ -363,6 +366,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   });
   let carbon: CarbonListener | null = null;
   const ofCarbon = carbonMetrics(options.metrics, () => carbon?.connectionCount ?? 0);
+  streamMetrics(options.metrics, streams);
   const api = await openApiServer({
     address: config.listenAddress,
     allowedHosts: config.allowedHosts,
@@ -406,7 +410,13 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     }).start();
     if (config.carbon !== null) {
       const { clock } = env;
-      carbon = await listenCarbon({ config: config.carbon, ingest, clock, log, metrics: ofCarbon });
+      carbon = await listenCarbon({
+        config: config.carbon,
+        streams,
+        clock,
+        log,
+        metrics: ofCarbon,
+      });
     }
     void peerClocks.follow({ placement, nodeServiceOf: options.nodeOf }, stop.signal);
     return {
@@ -415,8 +425,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       session,
       carbon,
       [Symbol.asyncDispose]: async () => {
-        stop.abort();
         await carbon?.[Symbol.asyncDispose]();
+        stop.abort();
         // What it has accepted is answered: a query ends by itself after its timeout.
         await Promise.all([api.close(config.queryTimeoutMillis), metricsServer.close()]);
         await Promise.all([publishing, rollups[Symbol.asyncDispose]()]);

@@ -12,6 +12,7 @@ export class Datagrams {
   #waiting: Uint8Array[] = [];
   #bytes = 0;
   #wake: (() => void) | null = null;
+  #isEnd = false;
   readonly #onDropped: () => void;
 
   /** @param onDropped called for each one that there is no room for */
@@ -30,24 +31,31 @@ export class Datagrams {
     this.#wake?.();
   }
 
-  /** All that wait, as soon as there are any; ends with the signal. */
-  async *texts(signal: AbortSignal): AsyncGenerator<Uint8Array> {
-    const end = (): void => this.#wake?.();
-    signal.addEventListener('abort', end);
-    try {
-      while (!signal.aborted) {
-        if (this.#waiting.length === 0) {
-          await new Promise<void>((resolve) => {
-            this.#wake = resolve;
-          });
-          this.#wake = null;
-          continue;
-        }
-        yield this.#take();
+  /** Nothing comes any more. */
+  end(): void {
+    this.#isEnd = true;
+    this.#wake?.();
+  }
+
+  /** All that wait, as soon as there are any, until the end. */
+  async *texts(): AsyncGenerator<Uint8Array> {
+    while (true) {
+      if (this.#waiting.length > 0) yield this.#take();
+      else if (this.#isEnd) return;
+      else {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+        this.#wake = null;
       }
-    } finally {
-      signal.removeEventListener('abort', end);
     }
+  }
+
+  /** Those that wait are nobody's any more. */
+  drop(): void {
+    for (const _ of this.#waiting) this.#onDropped();
+    this.#waiting = [];
+    this.#bytes = 0;
   }
 
   #take(): Uint8Array {

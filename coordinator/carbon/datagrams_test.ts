@@ -3,10 +3,12 @@ import { test } from 'node:test';
 import { Datagrams } from './datagrams.ts';
 
 async function allOf(datagrams: Datagrams): Promise<string[]> {
-  const stop = new AbortController();
   const texts: string[] = [];
-  setImmediate(() => stop.abort());
-  for await (const text of datagrams.texts(stop.signal)) texts.push(Buffer.from(text).toString());
+  const reading = (async () => {
+    for await (const text of datagrams.texts()) texts.push(Buffer.from(text).toString());
+  })();
+  datagrams.end();
+  await reading;
   return texts;
 }
 
@@ -15,6 +17,14 @@ test('each ends its last line, and an empty one is nothing', async () => {
   for (const text of ['a 1 1', '', 'b 2 2\nc 3 3']) datagrams.add(Buffer.from(text));
   assert.deepEqual(await allOf(datagrams), ['a 1 1\nb 2 2\nc 3 3\n']);
   assert.deepEqual(await allOf(datagrams), []);
+});
+
+test('what waits at the end is counted when nobody takes it', () => {
+  let dropped = 0;
+  const datagrams = new Datagrams(() => (dropped += 1));
+  for (const text of ['a 1 1', 'b 2 2']) datagrams.add(Buffer.from(text));
+  datagrams.drop();
+  assert.equal(dropped, 2);
 });
 
 test('small ones count as what they take, not only as their bytes', async () => {

@@ -1,7 +1,7 @@
 /**
- * Carbon's listener (`coordinator.carbon.ingester`): lines of plaintext by TCP and UDP, and pickles by TCP. Nobody is answered, so bad lines are counted
- * and now and then one is told in the log; when rows cannot be written now a connection is not read until they can, and datagrams
- * wait as long as there is room for them.
+ * Carbon's listener (`coordinator.carbon.ingester`): lines of plaintext by TCP and UDP, and pickles by TCP, as streams
+ * (ingest/streams). When rows cannot be written now a connection is not read until they can, and datagrams wait as long as there
+ * is room for them. At a stop what has come is still written, for some seconds.
  */
 import type { CarbonConfig, ListenAddress } from '#lib/config/config.ts';
 import type { Clock } from '#lib/env/env.ts';
@@ -10,18 +10,18 @@ import { listenUdp } from '#lib/env/senders/udp.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { CounterMetric, Metrics } from '#lib/metrics.ts';
-import type { Ingest } from '../ingest/ingest.ts';
+import type { StreamFormat } from '../ingest/line_formats.ts';
+import type { Streams } from '../ingest/streams/streams.ts';
 import { Datagrams } from './datagrams.ts';
-import { linesOfPickles } from './pickle_frames.ts';
-import { RefusedLines } from './refused_lines.ts';
+import { Pickles } from './pickle_frames.ts';
 
 /** What the system may keep of datagrams. */
 const receiveBufferBytes: number = 8 << 20;
 
 export interface CarbonListenerOptions {
   readonly config: CarbonConfig;
-  readonly ingest: Pick<Ingest, 'begin' | 'stream'>;
-  readonly clock: Pick<Clock, 'monotonicMillis'>;
+  readonly streams: Pick<Streams, 'write' | 'refuse'>;
+  readonly clock: Pick<Clock, 'monotonicMillis' | 'sleep'>;
   readonly log: Log;
   readonly metrics: CarbonMetrics;
 }
@@ -60,12 +60,10 @@ type Write = (chunks: AsyncIterable<Uint8Array>, signal: AbortSignal) => Promise
 
 /** @throws {ListenError} when an address cannot be had */
 export async function listenCarbon(options: CarbonListenerOptions): Promise<CarbonListener> {
-  const { config, ingest, clock, log } = options;
-  const format = config.cleansUp ? 'carbon_cleaned_up' : 'carbon';
-  const refused = new RefusedLines('carbon', clock, log);
-  const onRefused = (count: number, problems: string): void => refused.note(count, problems);
-  const write: Write = (chunks, signal) =>
-    ingest.stream(format, chunks, onRefused, ingest.begin(signal));
+  const { config, streams, clock } = options;
+  const format: StreamFormat = config.cleansUp ? 'carbon_cleaned_up' : 'carbon';
+  const write: Write = (chunks, signal) => streams.write(format, chunks, signal);
+  const pickled = new Pickles(clock, (count, problem) => streams.refuse(format, count, problem));
   await using open = new AsyncDisposableStack();
   const tcp = open.use(await listenSenders(options, config.listenAddress, write));
   const { pickleListenAddress } = config;
@@ -74,7 +72,7 @@ export async function listenCarbon(options: CarbonListenerOptions): Promise<Carb
       ? null
       : open.use(
           await listenSenders(options, pickleListenAddress, (chunks, signal) =>
-            write(linesOfPickles(chunks, onRefused), signal),
+            write(pickled.lines(chunks, signal), signal),
           ),
         );
   const udp = config.udpEnabled ? open.use(await listenDatagrams(options, tcp.port, write)) : null;
@@ -106,7 +104,7 @@ function listenSenders(
 }
 
 async function listenDatagrams(
-  { config, log, metrics }: CarbonListenerOptions,
+  { config, clock, log, metrics }: CarbonListenerOptions,
   port: number,
   write: Write,
 ): Promise<AsyncDisposable & { readonly port: number }> {
@@ -119,15 +117,24 @@ async function listenDatagrams(
     onError: (error) => log.error({ err: error as Error }, 'the socket of Carbon failed'),
   });
   const stop = new AbortController();
-  const writing = write(datagrams.texts(stop.signal), stop.signal).catch((error: unknown) => {
+  const writing = write(datagrams.texts(), stop.signal).catch((error: unknown) => {
     if (!stop.signal.aborted) throw error;
   });
   return {
     port: udp.port,
     [Symbol.asyncDispose]: async () => {
       await udp[Symbol.asyncDispose]();
-      stop.abort(new TsdbError('UNAVAILABLE', 'the server stops'));
+      datagrams.end();
+      const isWritten = new AbortController();
+
+      const late = clock.sleep(tcpLimitsDefault.stopMillisMax, isWritten.signal).then(
+        () => stop.abort(new TsdbError('UNAVAILABLE', 'the server stops')),
+        () => {},
+      );
       await writing;
+      isWritten.abort();
+      await late;
+      datagrams.drop();
     },
   };
 }

@@ -128,6 +128,32 @@ test('rows that cannot be written now are written later, and nothing is read mea
   assert.deepEqual(stored(test, now), ['a.b __g0__=a,__g1__=b 0:1 1:2']);
 });
 
+async function metricsOf(test: TestCoordinator): Promise<string> {
+  const { port } = test.coordinator.metricsServer;
+  return (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+}
+
+test('who waits is seen; what came before a reset or a stop is written, but for a line without its end', async () => {
+  const test = await TestCoordinator.openReady(settings());
+  const now = nowSeconds();
+  test.node.outcomeOf = () => rowOutcome.resourceExhausted;
+  const reset = await client(test);
+  reset.write(`a.b 1 ${now}\na.b 2 17000`);
+  const stopped = await client(test);
+  stopped.write(`c.d 1 ${now}\n`);
+  await sleep(200);
+  assert.match(await metricsOf(test), /tsdb_coordinator_waiting_streams 2/);
+  reset.resetAndDestroy();
+  await sleep(100);
+  const ids = () => stored(test, now).map((row) => row.replace(/ .* /, ' '));
+  assert.deepEqual(ids(), ['a.b ', 'c.d ']);
+  const closing = test[Symbol.asyncDispose]();
+  await sleep(100);
+  test.node.outcomeOf = () => rowOutcome.written;
+  await closing;
+  assert.deepEqual(ids(), ['a.b 0:1', 'c.d 0:1']);
+});
+
 /** Of Python's `pickle.dumps([('servers.web1.cpu', (T, 12.5)), ('a.b', (T + 1, 3))], 2)`, with a time of its own. */
 function pickleOf(seconds: number): Buffer {
   const bytes = Buffer.from(

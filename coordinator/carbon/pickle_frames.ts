@@ -1,5 +1,7 @@
 /** Carbon's pickle protocol: messages with their length in front of them, four bytes, the highest first. */
+import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
+import { Places } from '../http/places.ts';
 import { linesOfPickle } from './unpickle.ts';
 
 /** As Carbon has it. */
@@ -7,57 +9,131 @@ const messageBytesMax: number = 1 << 20;
 const lengthBytes = 4;
 /** Parts of a message that comes in small pieces; each would cost more than what is in it. */
 const partsMax = 256;
+/** A message of more bytes is a large one. */
+const smallBytesMax: number = 64 << 10;
+/** Large messages that come at the same time, of all connections; others wait. */
+const largeMax = 32;
+/** How long a large one may be on its way. */
+const largeMillisMax = 30_000;
+/** Messages that are values, or lines that nobody has taken yet: they may be many times as long as the message was. */
+const readMax = 8;
 
-/**
- * Messages as lines of plaintext, each as a chunk.
- * @param onRefused samples that are none, or a message that is no pickle, in words
- * @throws {TsdbError} BAD_REQUEST for a message that is too long or empty: where the next one begins is not known
- */
-export async function* linesOfPickles(
-  chunks: AsyncIterable<Uint8Array>,
-  onRefused: (count: number, problem: string) => void,
-): AsyncGenerator<Uint8Array> {
-  let parts: Uint8Array[] = [];
-  let bytes = 0;
-  /** How many there have to be for the next step. */
-  let needed = lengthBytes;
-  for await (const chunk of chunks) {
-    parts.push(chunk);
-    bytes += chunk.length;
-    if (parts.length === partsMax) parts = [Buffer.concat(parts)];
-    if (bytes < needed) continue;
-    let held = Buffer.concat(parts);
-    while (held.length >= needed) {
-      const length = held.readUInt32BE();
-      if (length === 0 || length > messageBytesMax) {
-        throw badRequest(
-          `cannot read pickles: a message has 1 to ${messageBytesMax} bytes: ${length}`,
-        );
+/** What the pickles of all connections have in common. */
+export class Pickles {
+  readonly #large = new Places(largeMax);
+  readonly #read = new Places(readMax);
+  readonly #clock: Pick<Clock, 'sleep'>;
+  readonly #onRefused: (count: number, problem: string) => void;
+
+  /** @param onRefused samples that are none, or a message that is no pickle, in words */
+  constructor(clock: Pick<Clock, 'sleep'>, onRefused: (count: number, problem: string) => void) {
+    this.#clock = clock;
+    this.#onRefused = onRefused;
+  }
+
+  /**
+   * Messages as lines of plaintext, each as a chunk.
+   * @throws {TsdbError} BAD_REQUEST for a message that is too long or empty: where the next one begins is not known; and for a
+   * large one that is too long on its way
+   */
+  async *lines(chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    const bytes = new Bytes(chunks);
+    try {
+      while (true) {
+        const message = await this.#next(bytes, signal);
+        if (message === null) return;
+        await this.#read.take(signal);
+        try {
+          const text = this.#linesOf(message);
+          if (text !== null) yield text;
+        } finally {
+          this.#read.give();
+        }
       }
-      needed = lengthBytes + length;
-      if (held.length < needed) break;
-      const text = linesOf(held.subarray(lengthBytes, needed), onRefused);
-      held = held.subarray(needed);
-      needed = lengthBytes;
-      if (text.length > 0) yield text;
+    } finally {
+      if (bytes.length > 0) this.#onRefused(1, 'the last message of a connection is not whole');
     }
-    parts = [held];
-    bytes = held.length;
+  }
+
+  /** The next message; null at the end. */
+  async #next(bytes: Bytes, signal: AbortSignal): Promise<Buffer | null> {
+    const head = await bytes.take(lengthBytes);
+    if (head === null) return null;
+    const length = head.readUInt32BE();
+    if (length === 0 || length > messageBytesMax) {
+      throw badRequest(
+        `cannot read pickles: a message has 1 to ${messageBytesMax} bytes: ${length}`,
+      );
+    }
+    if (length <= smallBytesMax) return bytes.take(length);
+    await this.#large.take(signal);
+    try {
+      return await this.#soon(bytes.take(length), length, signal);
+    } finally {
+      this.#large.give();
+    }
+  }
+
+  /** Nobody holds a place for long by sending nothing. */
+  async #soon<T>(message: Promise<T>, length: number, signal: AbortSignal): Promise<T> {
+    const wait = new AbortController();
+    const ended = AbortSignal.any([wait.signal, signal]);
+    const late = this.#clock.sleep(largeMillisMax, ended).then(() => {
+      throw badRequest(
+        `cannot read pickles: a message of ${length} bytes is on its way for more than ${largeMillisMax / 1000} s`,
+      );
+    });
+    // Both go on when the other one has come first.
+    for (const each of [late, message]) each.catch(() => {});
+    try {
+      return await Promise.race([message, late]);
+    } finally {
+      wait.abort();
+    }
+  }
+
+  #linesOf(message: Uint8Array): Uint8Array | null {
+    try {
+      const { text, refused } = linesOfPickle(message);
+      if (refused > 0) {
+        this.#onRefused(refused, `${refused} samples of a pickle are no (path, (time, value))`);
+      }
+      return text.length > 0 ? text : null;
+    } catch (error) {
+      if (!(error instanceof TsdbError)) throw error;
+      this.#onRefused(1, messageOf(error));
+      return null;
+    }
   }
 }
 
-function linesOf(
-  message: Uint8Array,
-  onRefused: (count: number, problem: string) => void,
-): Uint8Array {
-  try {
-    const { text, refused } = linesOfPickle(message);
-    if (refused > 0)
-      onRefused(refused, `${refused} samples of a pickle are no (path, (time, value))`);
-    return text;
-  } catch (error) {
-    if (!(error instanceof TsdbError)) throw error;
-    onRefused(1, messageOf(error));
-    return new Uint8Array(0);
+/** Chunks, asked for by number of bytes. */
+class Bytes {
+  readonly #chunks: AsyncIterator<Uint8Array>;
+  #parts: Uint8Array[] = [];
+  #length = 0;
+
+  constructor(chunks: AsyncIterable<Uint8Array>) {
+    this.#chunks = chunks[Symbol.asyncIterator]();
+  }
+
+  /** Those that came and were not taken. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** The next ones; null when there are fewer before the end, and then they stay. */
+  async take(count: number): Promise<Buffer | null> {
+    while (this.#length < count) {
+      const { done, value } = await this.#chunks.next();
+      if (done === true) return null;
+      this.#parts.push(value);
+      this.#length += value.length;
+      if (this.#parts.length === partsMax) this.#parts = [Buffer.concat(this.#parts)];
+    }
+    const held = Buffer.concat(this.#parts);
+    this.#parts = [held.subarray(count)];
+    this.#length -= count;
+    return held.subarray(0, count);
   }
 }

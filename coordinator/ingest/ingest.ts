@@ -47,15 +47,8 @@ import {
   namedOf,
   type WriteOfKind,
 } from './namespaces.ts';
-import {
-  formatCarbon,
-  formatCarbonCleanedUp,
-  formatInflux,
-  formatOpenMetrics,
-  formatPrometheus,
-} from '#engine/write_decoder/lines/layout.ts';
-import { Gathered } from './gathered.ts';
-import { LineText } from './line_text.ts';
+import { lineFormats, lineUnits, type StreamFormat, type TextFormat } from './line_formats.ts';
+import { type LinePart, LineText } from './line_text.ts';
 import { type BodyRows, partEnd, partsOfBody } from './parts.ts';
 import {
   BadRows,
@@ -102,24 +95,6 @@ export interface IngestRows {
   readonly messages: readonly IngestMessage[];
 }
 
-/** About what it takes to read a line, and a window without rows at least. */
-const lineUnits = 60;
-
-/** Of bodies, and of what comes without an answer. */
-export type TextFormat = 'influx' | 'prometheus_text' | 'openmetrics';
-export type StreamFormat = 'carbon' | 'carbon_cleaned_up';
-type LineFormat = TextFormat | StreamFormat;
-
-/** As the decoder, and as metrics name them. */
-const lineFormats: Readonly<Record<LineFormat, { readonly code: number; readonly name: string }>> =
-  {
-    influx: { code: formatInflux, name: 'influx' },
-    prometheus_text: { code: formatPrometheus, name: 'prometheus_text' },
-    openmetrics: { code: formatOpenMetrics, name: 'openmetrics' },
-    carbon: { code: formatCarbon, name: 'carbon' },
-    carbon_cleaned_up: { code: formatCarbonCleanedUp, name: 'carbon' },
-  };
-
 /** How the times of lines are meant. */
 export interface LineTimes {
   /** Where the format does not say it. */
@@ -127,10 +102,6 @@ export interface LineTimes {
   /** Of lines without one; null for now, cut to the unit. */
   readonly defaultNanos: bigint | null;
 }
-
-/** Between two attempts to write what came by a stream. */
-const streamRetryMillisFirst = 100;
-const streamRetryMillisMax = 5_000;
 
 /** What came of a body so far. */
 class Writing {
@@ -338,22 +309,25 @@ export class Ingest {
   }
 
   /**
-   * Writes lines as they come, for a sender that is not answered: what fails for a passing reason is written again until it
-   * succeeds, and no more is read meanwhile.
-   * @param onRefused bad lines and rows of a part, and the first of them in words
-   * @throws the signal's reason when aborted
+   * Writes a part of lines of senders that are not answered.
+   * @throws {RowsRefused} when lines or rows are bad; the others are written
+   * @throws {TsdbError} when any row may be sent again
    */
-  async stream(
+  async linePart(
     format: StreamFormat,
-    chunks: AsyncIterable<Uint8Array>,
-    onRefused: (count: number, problems: string) => void,
-    work: Work,
+    { rows, badLines, problems }: LinePart,
+    signal: AbortSignal,
   ): Promise<void> {
-    const text = new LineText(this.#decoder);
-    // What comes while a part is written is the next part: senders of many small pieces wait for few syncs.
-    const gathered = new Gathered(chunks, text);
-    while (await gathered.more()) await this.#drain(text, format, onRefused, work);
-    await this.#drain(text, format, onRefused, work);
+    const samples = (rows?.rowCount ?? 0) + badLines;
+    const asked = { samples, histograms: 0, exemplars: 0 };
+    const writing = new Writing(asked, new BadRows(), lineFormats[format].name);
+    writing.report.addSamples(badLines, problems);
+    if (rows !== null) {
+      this.#checkLevel();
+      const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
+      await this.#writePart(writing, [rows], kind, signal);
+    }
+    this.#end(writing);
   }
 
   /** @throws {TsdbError} UNAVAILABLE while nodes of an earlier release may be asked for what they do not know */
@@ -363,51 +337,6 @@ export class Ingest {
       'UNAVAILABLE',
       'lines of Carbon are taken when the upgrade to this release is finished: tsdbctl upgrade finish',
     );
-  }
-
-  async #drain(
-    text: LineText,
-    format: StreamFormat,
-    onRefused: (count: number, problems: string) => void,
-    work: Work,
-  ): Promise<void> {
-    const { code, name } = lineFormats[format];
-    let retryMillis = streamRetryMillisFirst;
-    // A line without a time has the same one however often it is written.
-    let nowNanos = this.#clock.nowNanos();
-    while (true) {
-      const reading = { format: code, unitNanos: 1n, nowNanos };
-      const part = text.read(reading);
-      if (part === null) return;
-      const { rows, badLines, problems } = part;
-      const count = (rows?.rowCount ?? 0) + badLines;
-      const writing = new Writing(
-        { samples: count, histograms: 0, exemplars: 0 },
-        new BadRows(),
-        name,
-      );
-      writing.report.addSamples(badLines, problems);
-      try {
-        if (rows !== null) {
-          this.#checkLevel();
-          const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
-          await this.#writePart(writing, [rows], kind, work.signal);
-        }
-        this.#end(writing);
-      } catch (error) {
-        work.signal.throwIfAborted();
-        if (error instanceof RowsRefused) onRefused(writing.report.count, error.message);
-        else if (error instanceof TsdbError) {
-          await this.#clock.sleep(retryMillis, work.signal);
-          retryMillis = Math.min(2 * retryMillis, streamRetryMillisMax);
-          continue;
-        } else throw error;
-      }
-      retryMillis = streamRetryMillisFirst;
-      text.advance();
-      nowNanos = this.#clock.nowNanos();
-      if (work.spend(lineUnits * (count + 1))) await work.pause();
-    }
   }
 
   async #floats(

@@ -8,6 +8,8 @@ import type { WriteDecoder, WriteDecoderRows } from '#engine/write_decoder/write
 const rowsAtOnce = 16_384;
 /** Text that is read at once, but for longer lines. */
 const windowBytes = 256 * 1024;
+/** Smallest room for chunks behind each other. */
+const roomBytesMin = 4096;
 /** Bad lines of a part that are told in words. */
 const textsMax = 20;
 const lineFeed = 0x0a;
@@ -33,10 +35,12 @@ interface ReadPart extends LinePart {
 
 export class LineText {
   readonly #decoder: WriteDecoder;
-  /** What was not read yet, but for chunks. */
-  #text: Uint8Array = noBytes;
-  #chunks: Uint8Array[] = [];
-  #chunkBytes = 0;
+  readonly #unfinishedBytesMax: number;
+  /** What was not read yet is between these two places of it. */
+  #bytes: Uint8Array = noBytes;
+  #from = 0;
+  #to = 0;
+  #hasLineFeed = false;
   #isEnd = false;
   /** The rest of a line that is too long is passed over. */
   #isPassing = false;
@@ -44,14 +48,24 @@ export class LineText {
   #lines = 0;
   #part: ReadPart | null = null;
 
-  constructor(decoder: WriteDecoder) {
+  /** @param unfinishedBytesMax of a line whose end has not come: a longer one is bad */
+  constructor(decoder: WriteDecoder, unfinishedBytesMax: number = lineBytesMax) {
     this.#decoder = decoder;
+    this.#unfinishedBytesMax = unfinishedBytesMax;
   }
 
-  /** @param chunk kept until it was read */
+  /** @param chunk not changed any more: it may be kept */
   add(chunk: Uint8Array): void {
-    this.#chunks.push(chunk);
-    this.#chunkBytes += chunk.length;
+    this.#hasLineFeed ||= chunk.includes(lineFeed);
+    if (this.length === 0) {
+      this.#bytes = chunk;
+      this.#from = 0;
+      this.#to = chunk.length;
+      return;
+    }
+    if (this.#bytes.length - this.#to < chunk.length) this.#grow(chunk.length);
+    this.#bytes.set(chunk, this.#to);
+    this.#to += chunk.length;
   }
 
   /** Nothing comes any more. */
@@ -59,70 +73,104 @@ export class LineText {
     this.#isEnd = true;
   }
 
+  /** Bytes that were not read yet. */
+  get length(): number {
+    return this.#to - this.#from;
+  }
+
   /** Whether there is as much as is read at once. */
   get isEnough(): boolean {
-    return this.#text.length + this.#chunkBytes >= windowBytes;
+    return this.length >= windowBytes;
   }
 
   /** Reads the next lines, again until `advance`; null when more text has to come first. */
   read(reading: LineReading): LinePart | null {
-    this.#join();
     if (this.#isPassing) this.#pass();
-    this.#part = this.#read(reading);
+    this.#part = this.#isWaiting ? null : this.#read(reading);
     return this.#part;
   }
 
   /** What was read last is done with. */
   advance(): void {
     const { readBytes, lineFeeds } = this.#part!;
-    this.#text = this.#text.subarray(readBytes);
+    this.#take(readBytes);
     this.#lines += lineFeeds;
     this.#part = null;
   }
 
+  /** The rest of a text that broke off: no line, for its end may be missing. @returns whether there is one */
+  drop(): boolean {
+    const isOne = this.length > 0 && !this.#isPassing;
+    this.#take(this.length);
+    return isOne;
+  }
+
+  /** For a line's end: what comes in pieces of a byte is not read again with each of them. */
+  get #isWaiting(): boolean {
+    return !this.#hasLineFeed && !this.#isEnd && this.length <= this.#unfinishedBytesMax;
+  }
+
   #read(reading: LineReading): ReadPart | null {
+    const text = this.#bytes.subarray(this.#from, this.#to);
     for (const bytes of [windowBytes, lineBytesMax]) {
-      if (this.#text.length === 0) return null;
-      const window = this.#text.subarray(0, bytes);
-      const isLast = this.#isEnd && window.length === this.#text.length;
+      if (text.length === 0) return null;
+      const window = text.subarray(0, bytes);
+      const isLast = this.#isEnd && window.length === text.length;
       const options = { ...reading, isLast, rowsMax: rowsAtOnce };
       const { rows, readBytes, lineFeeds, problems } = this.#decoder.lines(window, options);
-      if (readBytes === 0 && window.length === bytes) continue;
-      if (readBytes === 0) return null;
-      return {
-        rows: rows.rowCount === 0 ? null : rows,
-        badLines: problems.count,
-        problems: problems.listed
-          .slice(0, textsMax)
-          .map((problem) => lineProblemText(problem, window, this.#lines)),
-        readBytes,
-        lineFeeds,
-      };
+      if (readBytes > 0) {
+        return {
+          rows: rows.rowCount === 0 ? null : rows,
+          badLines: problems.count,
+          problems: problems.listed
+            .slice(0, textsMax)
+            .map((problem) => lineProblemText(problem, window, this.#lines)),
+          readBytes,
+          lineFeeds,
+        };
+      }
+      if (window.length === bytes) continue;
+      // All that is there is one line without its end.
+      this.#hasLineFeed = false;
+      if (this.#isWaiting) return null;
+      break;
     }
-    const window = this.#text.subarray(0, lineBytesMax);
+    const window = text.subarray(0, lineBytesMax);
     const problem = { lineAt: 0, at: 0, reason: lineTooLong };
     this.#isPassing = true;
     return {
       rows: null,
       badLines: 1,
-      problems: [lineProblemText(problem, window, this.#lines)],
+      problems: [lineProblemText(problem, window, this.#lines, this.#unfinishedBytesMax)],
       readBytes: window.length,
       lineFeeds: 0,
     };
   }
 
-  #join(): void {
-    if (this.#chunkBytes === 0) return;
-    const parts = this.#text.length === 0 ? this.#chunks : [this.#text, ...this.#chunks];
-    this.#text = parts.length === 1 ? parts[0]! : Buffer.concat(parts);
-    this.#chunks = [];
-    this.#chunkBytes = 0;
+  #grow(bytes: number): void {
+    const { length } = this;
+    const room = Buffer.allocUnsafeSlow(
+      Math.max(roomBytesMin, 2 ** Math.ceil(Math.log2(length + bytes))),
+    );
+    room.set(this.#bytes.subarray(this.#from, this.#to));
+    this.#bytes = room;
+    this.#from = 0;
+    this.#to = length;
+  }
+
+  #take(bytes: number): void {
+    this.#from += bytes;
+    if (this.length > 0) return;
+    this.#bytes = noBytes;
+    this.#from = 0;
+    this.#to = 0;
+    this.#hasLineFeed = false;
   }
 
   #pass(): void {
-    const end = this.#text.indexOf(lineFeed);
-    this.#text = end < 0 ? noBytes : this.#text.subarray(end + 1);
+    const end = this.#bytes.subarray(this.#from, this.#to).indexOf(lineFeed);
     this.#isPassing = end < 0;
     if (end >= 0) this.#lines += 1;
+    this.#take(end < 0 ? this.length : end + 1);
   }
 }

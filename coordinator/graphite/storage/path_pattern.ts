@@ -123,13 +123,15 @@ export function nodeTag(node: number): string {
 
 /** Of a node of series: that it is as the pattern says. */
 export function nodeMatchers(nodes: readonly NodePattern[]): Matcher[] {
-  return nodes.map((node, place) => nodeMatcher(nodeTag(place), node));
+  return nodes.flatMap((node, place) => matchersOf(nodeTag(place), node));
 }
 
-function nodeMatcher(name: string, node: NodePattern): Matcher {
-  if (node.kind === 'literal') return { name, kind: '=', value: node.text };
-  if (node.kind === 'any') return { name, kind: '!=', value: '' };
-  return { name, kind: '=~', value: node.regexp };
+function matchersOf(name: string, node: NodePattern): Matcher[] {
+  if (node.kind === 'literal') return [{ name, kind: '=', value: node.text }];
+  const isThere: Matcher = { name, kind: '!=', value: '' };
+  if (node.kind === 'any') return [isThere];
+  // `{a,}` would take a path that ends before the node, too.
+  return [{ name, kind: '=~', value: node.regexp }, isThere];
 }
 
 /** Of series whose paths the pattern may take: all of them, without `**`. */

@@ -45,6 +45,13 @@ test('a pattern takes paths of as many nodes', () => {
   );
 });
 
+test('a node is never nothing', () => {
+  for (const pattern of ['foo.{bar,}', 'foo.{,b*}', 'foo.*{,x}']) {
+    assert.ok(takes(pattern, 'foo.bar'), pattern);
+    assert.ok(!takes(pattern, 'foo'), pattern);
+  }
+});
+
 test('what is no pattern is refused with its reason', () => {
   for (const [pattern, reason] of [
     ['a{b', /unbalanced "\{"/],

@@ -91,7 +91,6 @@ const words: ReadonlyMap<number, string> = new Map([
   [noLabelValue, 'expected a text in quotes'],
   [badLabelEnd, 'expected a comma or "}"'],
   [noExemplar, 'expected the labels of an exemplar'],
-  [lineTooLong, `line is longer than ${lineBytesMax} bytes`],
 ]);
 
 /** Longest part of a line in a message. */
@@ -102,12 +101,15 @@ const lineFeed = 0x0a;
  * Line, place, reason and the line itself, or what stands at the place when it is long.
  * @param text in which the problem was found
  * @param linesBefore of the request, before this text
+ * @param bytesMax of a line, where it is too long
  */
 export function lineProblemText(
   { lineAt, at, reason }: LineProblem,
   text: Uint8Array,
   linesBefore: number,
+  bytesMax: number = lineBytesMax,
 ): string {
+  const why = reason === lineTooLong ? `line is longer than ${bytesMax} bytes` : words.get(reason)!;
   const line = linesBefore + lineFeedsIn(text, lineAt) + 1;
   const place = `line ${line}, byte ${at - lineAt + 1}`;
   const feed = text.indexOf(lineFeed, lineAt);
@@ -115,7 +117,7 @@ export function lineProblemText(
   const from = end - lineAt <= shownBytesMax ? lineAt : Math.min(at, end);
   const shown = Buffer.from(text.subarray(from, Math.min(end, from + shownBytesMax))).toString();
   const cut = end > from + shownBytesMax ? '…' : '';
-  return `${place}: ${words.get(reason)!}: ${JSON.stringify(shownText(shown) + cut)}`;
+  return `${place}: ${why}: ${JSON.stringify(shownText(shown) + cut)}`;
 }
 
 /** Line feeds in the first `end` bytes. */

@@ -13,9 +13,18 @@ export interface TcpLimits {
   readonly connectionsMax: number;
   /** How long a connection is kept on which nothing comes while it is read. */
   readonly idleMillisMax: number;
+  /** How long what has come is still taken when the server stops. */
+  readonly stopMillisMax: number;
 }
 
-export const tcpLimitsDefault: TcpLimits = { connectionsMax: 5_000, idleMillisMax: 600_000 };
+export const tcpLimitsDefault: TcpLimits = {
+  connectionsMax: 5_000,
+  idleMillisMax: 600_000,
+  stopMillisMax: 5_000,
+};
+
+/** Of what came, kept until it is asked for: one read of the system, which has 64 KiB at most. */
+const readAheadBytes = 1;
 
 export interface TcpServerOptions {
   readonly host: string;
@@ -23,12 +32,12 @@ export interface TcpServerOptions {
   readonly port: number;
   readonly limits: TcpLimits;
   /**
-   * Takes what a client sends; while it takes nothing the client is made to wait. The connection ends with it, and chunks end
-   * for a client that is let go because it sends nothing. A rejection with BrokenInvariant ends the process; any other is
-   * told to `onError`.
+   * Takes what a client sends; while it takes nothing the client is made to wait. The connection ends with it. A rejection with
+   * BrokenInvariant ends the process; any other is told to `onError`.
    *
-   * @param signal aborts with CANCELLED when the client leaves without having ended, and with UNAVAILABLE when the server
-   * stops
+   * @param chunks end when the client has ended its side, and throw CANCELLED behind what came where the connection breaks off,
+   * or is let go since nothing comes or the server stops
+   * @param signal aborts with UNAVAILABLE when the server stops and does not wait any longer
    */
   readonly handler: (chunks: AsyncIterable<Uint8Array>, signal: AbortSignal) => Promise<void>;
   readonly onError: (error: unknown) => void;
@@ -58,8 +67,8 @@ interface Connection {
   isReading: boolean;
   /** When something came, or reading began. */
   lastMillis: number;
-  /** It was closed here since nothing came. */
-  isLetGo: boolean;
+  /** The server stops: it is read as far as something is there. */
+  isStopping: boolean;
 }
 
 class SendersServer implements TcpServer {
@@ -69,7 +78,8 @@ class SendersServer implements TcpServer {
 
   constructor(options: TcpServerOptions) {
     this.#options = options;
-    this.#server = createServer({ allowHalfOpen: true }, (socket) => this.#serve(socket));
+    const of = { allowHalfOpen: true, highWaterMark: readAheadBytes };
+    this.#server = createServer(of, (socket) => this.#serve(socket));
   }
 
   get host(): string {
@@ -113,16 +123,11 @@ class SendersServer implements TcpServer {
       done,
       isReading: false,
       lastMillis: monotonicMillis(),
-      isLetGo: false,
+      isStopping: false,
     };
     this.#connections.set(socket, connection);
     socket.on('timeout', () => this.#lookAt(connection));
     socket.setTimeout(limits.idleMillisMax);
-    socket.once('close', () => {
-      // Who has ended the connection has left nothing undone.
-      const isLeft = !socket.readableEnded && !connection.isLetGo;
-      if (isLeft) stop.abort(new TsdbError('CANCELLED', 'the client left'));
-    });
     void this.#run(connection).finally(() => {
       this.#connections.delete(socket);
       resolve();
@@ -135,7 +140,7 @@ class SendersServer implements TcpServer {
     const leftMillis = connection.isReading
       ? connection.lastMillis + limits.idleMillisMax - monotonicMillis()
       : limits.idleMillisMax;
-    if (leftMillis <= 0) letGo(connection);
+    if (leftMillis <= 0) connection.socket.destroy();
     else connection.socket.setTimeout(Math.ceil(leftMillis));
   }
 
@@ -152,7 +157,7 @@ class SendersServer implements TcpServer {
   }
 
   async *#chunks(connection: Connection): AsyncGenerator<Uint8Array> {
-    const { socket, stop } = connection;
+    const { socket } = connection;
     try {
       // The iterator of a socket would close it at its end, while what came is still being taken.
       const chunks = socket.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>;
@@ -160,12 +165,13 @@ class SendersServer implements TcpServer {
       for await (const chunk of chunks) {
         connection.isReading = false;
         yield chunk;
+        if (connection.isStopping && socket.readableLength === 0) socket.destroy();
         this.#noteReading(connection);
       }
     } catch (error) {
-      if (connection.isLetGo) return;
-      stop.signal.throwIfAborted();
       throw new TsdbError('CANCELLED', 'the connection broke off', { cause: error });
+    } finally {
+      connection.isReading = false;
     }
   }
 
@@ -178,10 +184,10 @@ class SendersServer implements TcpServer {
   #letIdlestGo(): boolean {
     let idlest: Connection | null = null;
     for (const connection of this.#connections.values()) {
-      if (!connection.isReading || connection.isLetGo) continue;
+      if (!connection.isReading || connection.socket.destroyed) continue;
       if (idlest === null || connection.lastMillis < idlest.lastMillis) idlest = connection;
     }
-    if (idlest !== null) letGo(idlest);
+    idlest?.socket.destroy();
     return idlest !== null;
   }
 
@@ -189,19 +195,20 @@ class SendersServer implements TcpServer {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#server.close(() => resolve());
     const all = [...this.#connections.values()];
-    for (const { socket, stop } of all) {
-      stop.abort(new TsdbError('UNAVAILABLE', 'the server stops'));
-      socket.destroy();
+    for (const connection of all) {
+      connection.isStopping = true;
+      if (connection.isReading) connection.socket.destroy();
     }
+    const late = setTimeout(() => {
+      for (const { socket, stop } of all) {
+        stop.abort(new TsdbError('UNAVAILABLE', 'the server stops'));
+        socket.destroy();
+      }
+    }, this.#options.limits.stopMillisMax);
     await Promise.all(all.map(({ done }) => done));
+    clearTimeout(late);
     await promise;
   }
-}
-
-/** It is read no more, and what came of it is still taken. */
-function letGo(connection: Connection): void {
-  connection.isLetGo = true;
-  connection.socket.destroy();
 }
 
 /** A client that leaves in the middle is nobody's mistake. */

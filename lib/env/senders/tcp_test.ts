@@ -104,7 +104,7 @@ test('one connection too many takes the place of the one that sent nothing for l
   const taken: string[] = [];
   await using server = await listenTcp({
     ...options,
-    limits: { connectionsMax: 2, idleMillisMax: 400 },
+    limits: { connectionsMax: 2, idleMillisMax: 400, stopMillisMax: 5_000 },
     handler: async (chunks) => {
       for await (const chunk of chunks) taken.push(Buffer.from(chunk).toString());
     },
@@ -127,7 +127,7 @@ test('who is made to wait is not idle: neither time nor others close it', async 
   const texts: string[] = [];
   await using server = await listenTcp({
     ...options,
-    limits: { connectionsMax: 2, idleMillisMax: 100 },
+    limits: { connectionsMax: 2, idleMillisMax: 100, stopMillisMax: 5_000 },
     handler: async (chunks) => {
       let text = '';
       for await (const chunk of chunks) {
@@ -159,10 +159,12 @@ test('what a client had sent is still taken when it is closed since nothing came
   let isAborted = true;
   await using server = await listenTcp({
     ...options,
-    limits: { connectionsMax: 2, idleMillisMax: 100 },
+    limits: { connectionsMax: 2, idleMillisMax: 100, stopMillisMax: 5_000 },
     handler: async (chunks, signal) => {
       const all: string[] = [];
-      for await (const chunk of chunks) all.push(Buffer.from(chunk).toString());
+      await assert.rejects(async () => {
+        for await (const chunk of chunks) all.push(Buffer.from(chunk).toString());
+      }, /broke off/);
       await taking.promise;
       isAborted = signal.aborted;
       text = all.join('');
@@ -179,14 +181,20 @@ test('what a client had sent is still taken when it is closed since nothing came
 
 test('a handler that fails ends its connection alone; one that breaks off is nobody else, and no mistake', async () => {
   const errors: unknown[] = [];
-  const signals: AbortSignal[] = [];
+  const ends: unknown[] = [];
+  let served = 0;
   await using server = await listenTcp({
     ...options,
     onError: (error) => errors.push(error),
     handler: async (chunks, signal) => {
-      signals.push(signal);
-      for await (const chunk of chunks) {
-        if (Buffer.from(chunk).includes('bad')) throw new Error('it is bad');
+      served++;
+      try {
+        for await (const chunk of chunks) {
+          if (Buffer.from(chunk).includes('bad')) throw new Error('it is bad');
+        }
+      } catch (error) {
+        ends.push(`${String(error)}, ${signal.aborted}`);
+        throw error;
       }
     },
   });
@@ -196,30 +204,52 @@ test('a handler that fails ends its connection alone; one that breaks off is nob
   bad.write('bad');
   await once(bad, 'close');
   cut.write('something');
-  await until(() => signals.length === 3);
+  await until(() => served === 3);
   cut.resetAndDestroy();
-  await until(() => signals[1]!.aborted);
+  await until(() => ends.length === 2);
+  assert.match(String(ends[1]), /the connection broke off, false/);
   assert.deepEqual(errors.map(String), ['Error: it is bad']);
   good.end('good');
   good.resume();
   await once(good, 'close');
 });
 
-test('a server that stops ends its connections and aborts their handlers', async () => {
-  let reason: unknown = null;
-  const server = await listenTcp({
-    ...options,
-    handler: async (chunks, signal) => {
-      signal.addEventListener('abort', () => (reason = signal.reason));
-      for await (const chunk of chunks) assert.ok(chunk.length > 0);
-    },
-  });
-  const socket = await client(server.port);
-  await until(() => server.connectionCount === 1);
-  const closed = once(socket, 'close');
-  await server[Symbol.asyncDispose]();
-  await closed;
-  assert.match(String(reason), /the server stops/);
+test('a server that stops waits for what has come, some time, and then aborts its handlers', async () => {
+  for (const stopMillisMax of [5_000, 50]) {
+    const taking = Promise.withResolvers<void>();
+    const aborted = Promise.withResolvers<unknown>();
+    let text = '';
+    let ended: unknown = null;
+    const server = await listenTcp({
+      ...options,
+      limits: { ...tcpLimitsDefault, stopMillisMax },
+      handler: async (chunks, signal) => {
+        signal.addEventListener('abort', () => aborted.resolve(signal.reason));
+        try {
+          for await (const chunk of chunks) {
+            text += Buffer.from(chunk).toString();
+            if (stopMillisMax === 50) throw await aborted.promise;
+            await taking.promise;
+          }
+        } catch (error) {
+          ended = error;
+        }
+      },
+    });
+    const socket = await client(server.port);
+    const idle = await client(server.port);
+    socket.write('a');
+    await until(() => text === 'a');
+    socket.write('b');
+    await sleep(50);
+    const closed = [socket, idle].map((each) => once(each, 'close'));
+    const stopping = server[Symbol.asyncDispose]();
+    taking.resolve();
+    await stopping;
+    await Promise.all(closed);
+    if (stopMillisMax === 50) assert.match(String(ended), /the server stops/);
+    else assert.deepEqual([text, /broke off/.test(String(ended))], ['ab', true]);
+  }
 });
 
 test('an address that is taken is told', async () => {

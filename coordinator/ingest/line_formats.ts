@@ -1,0 +1,27 @@
+/** Formats of lines. */
+import {
+  formatCarbon,
+  formatCarbonCleanedUp,
+  formatInflux,
+  formatOpenMetrics,
+  formatPrometheus,
+} from '#engine/write_decoder/lines/layout.ts';
+
+/** Of bodies, and of what comes without an answer. */
+export type TextFormat = 'influx' | 'prometheus_text' | 'openmetrics';
+export type StreamFormat = 'carbon' | 'carbon_cleaned_up';
+type LineFormat = TextFormat | StreamFormat;
+
+/** As the decoder, and as metrics name them. */
+export const lineFormats: Readonly<
+  Record<LineFormat, { readonly code: number; readonly name: string }>
+> = {
+  influx: { code: formatInflux, name: 'influx' },
+  prometheus_text: { code: formatPrometheus, name: 'prometheus_text' },
+  openmetrics: { code: formatOpenMetrics, name: 'openmetrics' },
+  carbon: { code: formatCarbon, name: 'carbon' },
+  carbon_cleaned_up: { code: formatCarbonCleanedUp, name: 'carbon' },
+};
+
+/** About what it takes to read a line, and a window without rows at least, in units of work (lib/turns/turns.ts). */
+export const lineUnits = 60;
