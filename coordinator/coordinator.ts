@@ -66,6 +66,8 @@ import { GraphiteFinder } from './graphite/storage/finder.ts';
 import { GraphiteReader } from './graphite/storage/reader.ts';
 import { choiceOf } from './http/namespace_choice.ts';
 import { type CarbonListener, carbonMetrics, listenCarbon } from './carbon/listener.ts';
+import { listenStatsd, type StatsdListener } from './statsd/listener.ts';
+import { statsdMetrics } from './statsd/series/metrics.ts';
 import { Ingest, verdictBy } from './ingest/ingest.ts';
 import type { IngestNamespace } from './ingest/namespaces.ts';
 import { apiMetrics } from './http/metrics.ts';
@@ -112,6 +114,7 @@ export interface Coordinator extends AsyncDisposable {
   readonly session: Session;
   /** Null when it is not configured. */
   readonly carbon: CarbonListener | null;
+  readonly statsd: StatsdListener | null;
 }
 
 /** How long a proof that a quorum of nodes has a namespace may take, as in the reference system. */
@@ -367,6 +370,11 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   let carbon: CarbonListener | null = null;
   const ofCarbon = carbonMetrics(options.metrics, () => carbon?.connectionCount ?? 0);
   streamMetrics(options.metrics, streams);
+  let statsd: StatsdListener | null = null;
+  const ofStatsd = statsdMetrics(options.metrics, {
+    connectionCount: () => statsd?.connectionCount ?? 0,
+    seriesCount: () => statsd?.seriesCount ?? 0,
+  });
   const api = await openApiServer({
     address: config.listenAddress,
     allowedHosts: config.allowedHosts,
@@ -418,14 +426,20 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         metrics: ofCarbon,
       });
     }
+    if (config.statsd !== null) {
+      const { clock, random } = env;
+      const of = { config: config.statsd, streams, clock, random, log, metrics: ofStatsd };
+      statsd = await listenStatsd(of);
+    }
     void peerClocks.follow({ placement, nodeServiceOf: options.nodeOf }, stop.signal);
     return {
       api,
       metricsServer,
       session,
       carbon,
+      statsd,
       [Symbol.asyncDispose]: async () => {
-        await carbon?.[Symbol.asyncDispose]();
+        await Promise.all([carbon?.[Symbol.asyncDispose](), statsd?.[Symbol.asyncDispose]()]);
         stop.abort();
         // What it has accepted is answered: a query ends by itself after its timeout.
         await Promise.all([api.close(config.queryTimeoutMillis), metricsServer.close()]);
@@ -435,6 +449,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       },
     };
   } catch (error) {
+    await carbon?.[Symbol.asyncDispose]();
     stop.abort();
     await api.close();
     await rules[Symbol.asyncDispose]();

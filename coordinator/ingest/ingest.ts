@@ -323,7 +323,7 @@ export class Ingest {
     const writing = new Writing(asked, new BadRows(), lineFormats[format].name);
     writing.report.addSamples(badLines, problems);
     if (rows !== null) {
-      this.#checkLevel();
+      if (format !== 'statsd') this.#checkLevel();
       const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
       await this.#writePart(writing, [rows], kind, signal);
     }

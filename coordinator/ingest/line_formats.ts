@@ -9,10 +9,10 @@ import {
 
 /** Of bodies, and of what comes without an answer. */
 export type TextFormat = 'influx' | 'prometheus_text' | 'openmetrics';
-export type StreamFormat = 'carbon' | 'carbon_cleaned_up';
+export type StreamFormat = 'carbon' | 'carbon_cleaned_up' | 'statsd' | 'statsd_graphite';
 type LineFormat = TextFormat | StreamFormat;
 
-/** As the decoder, and as metrics name them. */
+/** As the decoder, and as metrics name them; statsd's flushes are lines, too. */
 export const lineFormats: Readonly<
   Record<LineFormat, { readonly code: number; readonly name: string }>
 > = {
@@ -21,7 +21,14 @@ export const lineFormats: Readonly<
   openmetrics: { code: formatOpenMetrics, name: 'openmetrics' },
   carbon: { code: formatCarbon, name: 'carbon' },
   carbon_cleaned_up: { code: formatCarbonCleanedUp, name: 'carbon' },
+  statsd: { code: formatPrometheus, name: 'statsd' },
+  statsd_graphite: { code: formatCarbon, name: 'statsd' },
 };
 
 /** About what it takes to read a line, and a window without rows at least, in units of work (lib/turns/turns.ts). */
 export const lineUnits = 60;
+
+/** Unit of times of a stream. */
+export function unitNanosOf(format: StreamFormat): bigint {
+  return format === 'statsd' ? 1_000_000n : 1n;
+}

@@ -25,11 +25,13 @@ import type {
   ListenAddress,
   LookbackLimitSection,
   ServiceSection,
+  StatsdSection,
   TlsSection,
 } from './sections.ts';
 import type {
   AggregatorConfig,
   CarbonConfig,
+  StatsdConfig,
   ClientConfig,
   Config,
   CoordinatorConfig,
@@ -47,6 +49,7 @@ export type { ConfigFile } from './text.ts';
 export type { ListenAddress } from './sections.ts';
 export type {
   CarbonConfig,
+  StatsdConfig,
   AggregatorConfig,
   ClientConfig,
   Config,
@@ -278,6 +281,34 @@ function carbonOf(
   };
 }
 
+function statsdOf(
+  ingester: StatsdSection['ingester'],
+  listen: (address: ListenAddress) => ListenAddress,
+): StatsdConfig | null {
+  if (ingester === undefined) return null;
+  const { prefix, legacyNamespace, percentThreshold, histogram, ttl } = ingester.graphite;
+  return {
+    listenAddress: listen(ingester.listenAddress),
+    udpEnabled: ingester.udpEnabled,
+    tcpEnabled: ingester.tcpEnabled,
+    connectionsMax: ingester.maxConnections,
+    flushIntervalMillis: ingester.flushInterval,
+    seriesMax: ingester.maxSeries,
+    tags: ingester.tags,
+    form:
+      ingester.form === 'prometheus'
+        ? { type: 'prometheus', mapping: ingester.mapping }
+        : {
+            type: 'graphite',
+            prefix,
+            hasLegacyNamespace: legacyNamespace,
+            percentThresholds: percentThreshold,
+            histograms: histogram,
+            ttlMillis: ttl,
+          },
+  };
+}
+
 /**
  * Where a process listens: at the host of the environment, else at that of the file, else at one
  * that those who have to reach it can reach.
@@ -483,6 +514,7 @@ function resolveCoordinator(
     },
     graphiteStepSeconds: section.graphite.step / 1000,
     carbon: carbonOf(section.carbon?.ingester, listen),
+    statsd: statsdOf(section.statsd?.ingester, listen),
     aggregationRules: section.downsample?.rules,
     memoryBytesMax: section.memoryMax,
   };

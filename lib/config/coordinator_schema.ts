@@ -21,6 +21,7 @@ import {
   isFalse,
   notSupported,
   oneOf,
+  text,
   timeoutMillis,
   tuning,
   tunings,
@@ -87,6 +88,65 @@ const carbonIngester = z.strictObject({
   rewrite: z.strictObject({ cleanup: flag.default(false) }).prefault({}),
   rules: notSupported('rules of Carbon: rows go to all unaggregated namespaces', isEmpty),
   ...tunings('maxConcurrency'),
+});
+
+/** statsd's listener, which is there when the section is. */
+const percent = documented(
+  z
+    .number()
+    .min(-100)
+    .max(100)
+    .refine((value) => value !== 0, 'must not be 0'),
+  { kind: 'value', type: 'number -100 to 100' },
+);
+
+const bin = documented(
+  z.union([
+    z.number(),
+    z.literal('inf').transform(() => Number.POSITIVE_INFINITY),
+  ]) as unknown as z.ZodType<number>,
+  { kind: 'value', type: 'number, or inf' },
+);
+
+const statsdGraphite = z
+  .strictObject({
+    prefix: text.default('stats'),
+    legacyNamespace: flag.default(true),
+    percentThreshold: z.array(percent).max(32).default([90]),
+    histogram: z
+      .array(
+        z.strictObject({
+          metric: documented(z.string(), { kind: 'value', type: 'text' }).default(''),
+          bins: z.array(bin).max(100),
+        }),
+      )
+      .max(100)
+      .default([]),
+    ttl: durationMillis.default(0),
+  })
+  .prefault({});
+
+const statsdTags = z
+  .strictObject({
+    dogstatsd: flag.default(true),
+    influxdb: flag.default(true),
+    librato: flag.default(true),
+    signalfx: flag.default(true),
+  })
+  .prefault({});
+
+const statsdIngester = z.strictObject({
+  listenAddress: addressByDiscovery(8125),
+  udpEnabled: flag.default(true),
+  tcpEnabled: flag.default(true),
+  maxConnections: countPositive(1_000_000).default(5_000),
+  flushInterval: durationPositive(3_600_000).default(10_000),
+  maxSeries: countPositive(100_000_000).default(1_000_000),
+  form: oneOf(['prometheus', 'graphite']).default('prometheus'),
+  tags: statsdTags,
+  // What it says is checked where it is used.
+  mapping: documented(z.unknown(), { kind: 'value', type: 'mapping' }).optional(),
+  graphite: statsdGraphite,
 });
 
 const clusterOfCoordinator = z.strictObject({
@@ -200,6 +260,7 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
       context.addIssue({ code: 'custom', path: ['step'], message: 'must be whole seconds' });
     })
     .prefault({}),
+  statsd: z.strictObject({ ingester: statsdIngester.optional() }).optional(),
   downsample: z
     .strictObject({
       // What they say is checked where they are used.

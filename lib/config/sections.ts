@@ -113,9 +113,41 @@ export interface CoordinatorSection {
           | undefined;
       }
     | undefined;
+  readonly statsd?: StatsdSection | undefined;
   readonly downsample?: { readonly rules?: unknown } | undefined;
   readonly lookbackDuration: number;
   readonly memoryMax: number;
+}
+
+export interface StatsdSection {
+  readonly ingester?:
+    | {
+        readonly listenAddress: ListenAddress;
+        readonly udpEnabled: boolean;
+        readonly tcpEnabled: boolean;
+        readonly maxConnections: number;
+        readonly flushInterval: number;
+        readonly maxSeries: number;
+        readonly form: 'prometheus' | 'graphite';
+        readonly tags: {
+          readonly dogstatsd: boolean;
+          readonly influxdb: boolean;
+          readonly librato: boolean;
+          readonly signalfx: boolean;
+        };
+        readonly mapping?: unknown;
+        readonly graphite: {
+          readonly prefix: string;
+          readonly legacyNamespace: boolean;
+          readonly percentThreshold: readonly number[];
+          readonly histogram: readonly {
+            readonly metric: string;
+            readonly bins: readonly number[];
+          }[];
+          readonly ttl: number;
+        };
+      }
+    | undefined;
 }
 
 export interface AggregatorSection {

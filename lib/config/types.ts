@@ -28,6 +28,41 @@ export interface CarbonConfig {
   readonly cleansUp: boolean;
 }
 
+/** statsd's listener. */
+export interface StatsdConfig {
+  /** Of UDP and TCP. */
+  readonly listenAddress: ListenAddress;
+  readonly udpEnabled: boolean;
+  readonly tcpEnabled: boolean;
+  readonly connectionsMax: number;
+  readonly flushIntervalMillis: number;
+  readonly seriesMax: number;
+  readonly tags: {
+    readonly dogstatsd: boolean;
+    readonly influxdb: boolean;
+    readonly librato: boolean;
+    readonly signalfx: boolean;
+  };
+  /** How metrics are written. */
+  readonly form:
+    | {
+        readonly type: 'prometheus';
+        /** As it is written; undefined for none. */
+        readonly mapping: unknown;
+      }
+    | {
+        readonly type: 'graphite';
+        readonly prefix: string;
+        readonly hasLegacyNamespace: boolean;
+        readonly percentThresholds: readonly number[];
+        readonly histograms: readonly {
+          readonly metric: string;
+          readonly bins: readonly number[];
+        }[];
+        readonly ttlMillis: number;
+      };
+}
+
 export interface CoordinatorConfig {
   readonly listenAddress: ListenAddress;
   readonly metricsListenAddress: ListenAddress;
@@ -65,6 +100,8 @@ export interface CoordinatorConfig {
   readonly graphiteStepSeconds: number;
   /** Null for no listener. */
   readonly carbon: CarbonConfig | null;
+  /** Null for no listener. */
+  readonly statsd: StatsdConfig | null;
   /** Aggregation rules as they are written; undefined when there are none. */
   readonly aggregationRules: unknown;
   /** For the table of series that pass through writes. */

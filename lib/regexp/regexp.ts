@@ -473,6 +473,19 @@ export class SearchRegexp {
     return this.#engine.matcher(text).find();
   }
 
+  /** Groups of the first match, by number or name: null for one that took no part or is none. Null without a match. */
+  firstGroups(text: string): ((reference: string) => string | null) | null {
+    const matcher = this.#engine.matcher(text);
+    if (!matcher.find()) return null;
+    const names = this.#engine.namedGroups();
+    return (reference) => {
+      const isNumber = /^\d+$/.test(reference);
+      if (!isNumber && !Object.hasOwn(names, reference)) return null;
+      const index = isNumber ? Number(reference) : names[reference]!;
+      return index > matcher.groupCount() ? null : matcher.group(index);
+    };
+  }
+
   /**
    * The text with each match replaced.
    * @param expand what is put in; `group` gives a group by number or name, '' when it took no part, and

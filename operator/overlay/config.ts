@@ -83,6 +83,7 @@ const ownedBySection: Readonly<Record<Section, readonly string[]>> = {
     'listenAddress',
     'carbon.ingester.listenAddress',
     'carbon.ingester.pickleListenAddress',
+    'statsd.ingester.listenAddress',
     'metrics.prometheus.listenAddress',
     'metrics.prometheus.handlerPath',
     'discovery',

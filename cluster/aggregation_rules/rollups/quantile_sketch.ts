@@ -47,14 +47,14 @@ export class QuantileSketch {
     return sketch;
   }
 
-  /** @param value a number; infinities are the largest ones */
-  add(value: number): void {
-    this.#count += 1;
+  /** @param value a number; infinities are the largest ones. @param times how often it counts */
+  add(value: number, times = 1): void {
+    this.#count += times;
     if (value < this.#min) this.#min = value;
     if (value > this.#max) this.#max = value;
-    if (Math.abs(value) < leastSize) this.#zeros += 1;
-    else if (value > 0) increase(this.#positive, bucketOf(value), 1);
-    else increase(this.#negative, bucketOf(-value), 1);
+    if (Math.abs(value) < leastSize) this.#zeros += times;
+    else if (value > 0) increase(this.#positive, bucketOf(value), times);
+    else increase(this.#negative, bucketOf(-value), times);
   }
 
   addAll(other: QuantileSketch): void {

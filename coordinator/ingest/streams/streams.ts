@@ -1,5 +1,5 @@
 /**
- * Lines of senders that are not answered (Carbon): a part is written before more of its stream is read, so that a sender is made
+ * Lines of senders that are not answered (Carbon, and what statsd comes to): a part is written before more of its stream is read, so that a sender is made
  * to wait while rows cannot be written.
  *
  *     rows, or lines of them, are bad        → counted and told, the others are written
@@ -13,7 +13,7 @@ import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import { Turns, type Work } from '#lib/turns/turns.ts';
 import type { Ingest } from '../ingest.ts';
-import { lineFormats, lineUnits, type StreamFormat } from '../line_formats.ts';
+import { lineFormats, lineUnits, type StreamFormat, unitNanosOf } from '../line_formats.ts';
 import { type LinePart, LineText } from '../line_text.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { RowsRefused } from '../refusals.ts';
@@ -111,12 +111,13 @@ export class Streams {
     signal: AbortSignal,
   ): Promise<number | null> {
     const { code, name } = lineFormats[format];
+    const unitNanos = unitNanosOf(format);
     let retryMillis = 0;
     try {
       while (true) {
         try {
           // The decoder has read other lines since the last attempt.
-          const part = text.read({ format: code, unitNanos: 1n, nowNanos });
+          const part = text.read({ format: code, unitNanos, nowNanos });
           if (part === null) return null;
           const count = (part.rows?.rowCount ?? 0) + part.badLines;
           await this.#attempt(format, part, count, signal);

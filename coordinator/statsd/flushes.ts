@@ -1,0 +1,82 @@
+/** Writes what is kept of statsd's metrics, at whole intervals of the clock. */
+import type { Clock } from '#lib/env/env.ts';
+import { Turns } from '#lib/turns/turns.ts';
+import type { StreamFormat } from '../ingest/line_formats.ts';
+import type { Streams } from '../ingest/streams/streams.ts';
+import type { StatsdMetrics } from './series/metrics.ts';
+import type { SeriesPart, StatsdSeries } from './series/series.ts';
+
+/** Of text that is handed over at once. */
+const chunkCharacters = 64 * 1024;
+/** About what it takes to write a line, in units of work (lib/turns/turns.ts). */
+const lineUnits = 60;
+
+export interface FlushOptions {
+  readonly series: StatsdSeries<SeriesPart>;
+  readonly format: StreamFormat;
+  readonly intervalMillis: number;
+  readonly streams: Pick<Streams, 'write'>;
+  readonly clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'sleep'>;
+  readonly metrics: StatsdMetrics;
+  /** Series are there no more: what is known of them is not true any longer. */
+  readonly onForgotten: () => void;
+}
+
+export class Flushes {
+  readonly #options: FlushOptions;
+  #writing: Promise<void> | null = null;
+
+  constructor(options: FlushOptions) {
+    this.#options = options;
+  }
+
+  /** Flushes until `stop` aborts; writing ends with `signal`. */
+  async run(stop: AbortSignal, signal: AbortSignal): Promise<void> {
+    const { clock, intervalMillis, metrics } = this.#options;
+    while (!stop.aborted) {
+      const leftMillis = intervalMillis - (this.nowMillis % intervalMillis);
+      await clock.sleep(leftMillis, stop).catch(() => {});
+      if (stop.aborted) break;
+      if (this.#writing === null) void this.#begin(signal);
+      else metrics.lateFlushes.increase();
+    }
+    await this.#writing;
+    if (!signal.aborted) await this.#begin(signal);
+  }
+
+  get nowMillis(): number {
+    return Number(this.#options.clock.nowNanos() / 1_000_000n);
+  }
+
+  #begin(signal: AbortSignal): Promise<void> {
+    this.#writing = this.#flush(signal).finally(() => {
+      this.#writing = null;
+    });
+    return this.#writing;
+  }
+
+  async #flush(signal: AbortSignal): Promise<void> {
+    const { series, streams, format, metrics, onForgotten } = this.#options;
+    const { nowMillis } = this;
+    series.counts.tell(metrics);
+    if (series.forgetIdle(nowMillis)) onForgotten();
+    try {
+      await streams.write(format, this.#chunks(nowMillis, signal), signal);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  }
+
+  async *#chunks(nowMillis: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    const work = Turns.of(this.#options.clock).begin(signal, 'write');
+    let text = '';
+    for (const lines of this.#options.series.lines(nowMillis)) {
+      for (const line of lines) text += line;
+      if (work.spend(lineUnits)) await work.pause();
+      if (text.length < chunkCharacters) continue;
+      yield Buffer.from(text);
+      text = '';
+    }
+    if (text !== '') yield Buffer.from(text);
+  }
+}

@@ -1,0 +1,180 @@
+/**
+ * statsd's listener (`coordinator.statsd.ingester`): lines by UDP and TCP become metrics that are kept here, and are written at
+ * each flush. Nobody is answered, so what is bad is counted. Reading waits for no storage: while rows cannot be written, the
+ * flush that is written goes on, and what comes is kept for the next one.
+ */
+import type { ListenAddress, StatsdConfig } from '#lib/config/config.ts';
+import type { Clock, Random } from '#lib/env/env.ts';
+import { listenTcp, tcpLimitsDefault, type TcpServer } from '#lib/env/senders/tcp.ts';
+import { listenUdp, type UdpServer } from '#lib/env/senders/udp.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import type { Streams } from '../ingest/streams/streams.ts';
+import { Flushes } from './flushes.ts';
+import { LineReader } from './lines/reader.ts';
+import { mappingOf } from './mapping/file.ts';
+import type { StatsdMetrics } from './series/metrics.ts';
+import { GraphiteSeries } from './series/graphite.ts';
+import { PrometheusSeries } from './series/prometheus.ts';
+import type { SeriesPart, StatsdSeries } from './series/series.ts';
+import { TextLines } from './text_lines.ts';
+
+/** What the system may keep of datagrams. */
+const receiveBufferBytes: number = 8 << 20;
+/** Between two times at which counts become metrics. */
+const tellMillis = 1000;
+
+export interface StatsdListenerOptions {
+  readonly config: StatsdConfig;
+  readonly streams: Pick<Streams, 'write'>;
+  readonly clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'sleep'>;
+  readonly random: Pick<Random, 'u32'>;
+  readonly log: Log;
+  readonly metrics: StatsdMetrics;
+}
+
+export interface StatsdListener extends AsyncDisposable {
+  readonly connectionCount: number;
+  readonly seriesCount: number;
+  /** Null when it is not open. */
+  readonly tcpPort: number | null;
+  /** Null when it is not open. */
+  readonly udpPort: number | null;
+}
+
+/** @throws {TsdbError} BAD_REQUEST naming field, reason and value of a mapping that is none */
+export function seriesOf(
+  { form, seriesMax }: Pick<StatsdConfig, 'form' | 'seriesMax'>,
+  nowMillis: number,
+): StatsdSeries<SeriesPart> {
+  return form.type === 'graphite'
+    ? new GraphiteSeries(form, seriesMax, nowMillis)
+    : new PrometheusSeries(
+        mappingOf(form.mapping, 'coordinator.statsd.ingester.mapping'),
+        seriesMax,
+      );
+}
+
+/** @throws {ListenError} when an address cannot be had; {TsdbError} as `seriesOf` */
+export async function listenStatsd(options: StatsdListenerOptions): Promise<StatsdListener> {
+  const { config, clock } = options;
+  const reception = new Reception(options);
+  await using open = new AsyncDisposableStack();
+  const { host, port } = config.listenAddress;
+  const tcp = config.tcpEnabled
+    ? open.use(await listenStreams(options, config.listenAddress, reception))
+    : null;
+  const udp = config.udpEnabled
+    ? open.use(await listenPackets(options, { host, port: tcp?.port ?? port }, reception))
+    : null;
+  const all = open.move();
+  const stop = new AbortController();
+  const end = new AbortController();
+  const flushing = reception.flushes.run(stop.signal, end.signal);
+  return {
+    get connectionCount() {
+      return tcp?.connectionCount ?? 0;
+    },
+    get seriesCount() {
+      return reception.series.seriesCount;
+    },
+    tcpPort: tcp?.port ?? null,
+    udpPort: udp?.port ?? null,
+    [Symbol.asyncDispose]: async () => {
+      await all.disposeAsync();
+      stop.abort();
+      const isWritten = new AbortController();
+      const late = clock.sleep(tcpLimitsDefault.stopMillisMax, isWritten.signal).then(
+        () => end.abort(new TsdbError('UNAVAILABLE', 'the server stops')),
+        () => {},
+      );
+      await flushing;
+      isWritten.abort();
+      await late;
+    },
+  };
+}
+
+/** Where lines go. */
+class Reception {
+  readonly series: StatsdSeries<SeriesPart>;
+  readonly flushes: Flushes;
+  readonly #reader: LineReader;
+  readonly #metrics: StatsdMetrics;
+  #toldMillis = 0;
+
+  constructor({ config, streams, clock, random, metrics }: StatsdListenerOptions) {
+    this.#metrics = metrics;
+    this.series = seriesOf(config, Number(clock.nowNanos() / 1_000_000n));
+    const reader = new LineReader(this.series, config.tags, random.u32());
+    this.#reader = reader;
+    this.flushes = new Flushes({
+      series: this.series,
+      format: config.form.type === 'graphite' ? 'statsd_graphite' : 'statsd',
+      intervalMillis: config.flushIntervalMillis,
+      streams,
+      clock,
+      metrics,
+      onForgotten: () => reader.forget(),
+    });
+  }
+
+  take(lines: Uint8Array): void {
+    const { series } = this;
+    series.nowMillis = this.flushes.nowMillis;
+    series.counts.packets++;
+    this.#reader.read(lines);
+    if (series.nowMillis - this.#toldMillis < tellMillis) return;
+    this.#toldMillis = series.nowMillis;
+    series.counts.tell(this.#metrics);
+  }
+
+  noteMalformed(): void {
+    this.series.noteLine();
+    this.series.noteProblem('malformed_line');
+  }
+}
+
+function listenStreams(
+  { config, clock, log }: StatsdListenerOptions,
+  { host, port }: ListenAddress,
+  reception: Reception,
+): Promise<TcpServer> {
+  return listenTcp({
+    host,
+    port,
+    limits: { ...tcpLimitsDefault, connectionsMax: config.connectionsMax },
+    handler: async (chunks) => {
+      const text = new TextLines();
+      const onLong = (): void => reception.noteMalformed();
+      try {
+        for await (const chunk of chunks) {
+          const lines = text.add(chunk, onLong);
+          if (lines !== null) reception.take(lines);
+        }
+      } catch (error) {
+        // The end of its last line may be missing.
+        if (text.end() !== null) reception.noteMalformed();
+        throw error;
+      }
+      const last = text.end();
+      if (last !== null) reception.take(last);
+    },
+    onError: (error) => log.warn({ err: error as Error }, 'a connection of statsd failed'),
+    monotonicMillis: () => clock.monotonicMillis(),
+  });
+}
+
+function listenPackets(
+  { log }: StatsdListenerOptions,
+  { host, port }: ListenAddress,
+  reception: Reception,
+): Promise<UdpServer> {
+  return listenUdp({
+    host,
+    port,
+    receiveBufferBytes,
+    onMessage: (message) => reception.take(message),
+    onError: (error) => log.error({ err: error as Error }, 'the socket of statsd failed'),
+  });
+}

@@ -1,0 +1,64 @@
+/** What statsd's listener counts. */
+import type { CounterMetric, Metrics } from '#lib/metrics.ts';
+
+export interface StatsdMetrics {
+  readonly lines: CounterMetric;
+  /** Label: type. */
+  readonly samples: CounterMetric;
+  /** Label: reason. */
+  readonly refusedSamples: CounterMetric;
+  /** Label: reason. Parts of lines that were passed over. */
+  readonly refusedParts: CounterMetric;
+  readonly packets: CounterMetric;
+  readonly lateFlushes: CounterMetric;
+}
+
+/** They are there without a listener, too. */
+export function statsdMetrics(metrics: Metrics, of: StatsdState): StatsdMetrics {
+  metrics.gauge(
+    'tsdb_coordinator_statsd_connections',
+    "Open connections of statsd's listener.",
+    [],
+    () => of.connectionCount(),
+  );
+  metrics.gauge(
+    'tsdb_coordinator_statsd_series',
+    'Metrics of statsd, with their tags, that are kept and written at each flush.',
+    [],
+    () => of.seriesCount(),
+  );
+  return {
+    lines: metrics.counter('tsdb_coordinator_statsd_lines_total', 'Lines of statsd that came.', []),
+    samples: metrics.counter(
+      'tsdb_coordinator_statsd_samples_total',
+      'Samples of statsd that were taken.',
+      ['type'],
+    ),
+    refusedSamples: metrics.counter(
+      'tsdb_coordinator_statsd_refused_samples_total',
+      'Samples of statsd, or whole lines, that were not taken.',
+      ['reason'],
+    ),
+    refusedParts: metrics.counter(
+      'tsdb_coordinator_statsd_refused_parts_total',
+      'Tags and rates of statsd that were passed over; their samples were taken.',
+      ['reason'],
+    ),
+    packets: metrics.counter(
+      'tsdb_coordinator_statsd_packets_total',
+      'Datagrams of statsd, and parts of streams.',
+      [],
+    ),
+    lateFlushes: metrics.counter(
+      'tsdb_coordinator_statsd_late_flushes_total',
+      'Flushes of statsd that were left out, since the one before was not written yet.',
+      [],
+    ),
+  };
+}
+
+/** Asked when metrics are scraped. */
+export interface StatsdState {
+  readonly connectionCount: () => number;
+  readonly seriesCount: () => number;
+}

@@ -1,0 +1,151 @@
+/** Metrics of statsd as they are kept between flushes; how they are named and written is a matter of the form (prometheus.ts, graphite.ts). */
+import type { LineProblem, PartProblem, StatsdEvent } from '../lines/line.ts';
+import type { EventSink } from '../lines/reader.ts';
+import { counterKind, gaugeKind, type Refusal, setKind, StatsdCounts } from './counts.ts';
+import { MemberRoom, Members } from './members.ts';
+import { SeriesTable } from './table.ts';
+
+/** What every series has beside its numbers. */
+export interface SeriesPart {
+  /** 0 for never. */
+  readonly ttlMillis: number;
+  /** Values are multiplied by it. */
+  readonly scale: number;
+}
+
+/** A metric with its tags, as a form names it. */
+export interface NamedSeries<Part> {
+  readonly key: string;
+  readonly kind: number;
+  readonly part: (nowMillis: number) => Part;
+}
+
+/** In the order of their codes as targets: -1, -2, … */
+const refusedTargets: readonly Refusal[] = [
+  'too_many_series',
+  'conflicting_type',
+  'reserved_label',
+  'dropped_by_mapping',
+];
+
+/** @typeParam Part what a series of the form has beside numbers */
+export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink {
+  abstract readonly timerUnitMillis: number;
+  protected abstract readonly takesNegativeCounters: boolean;
+  readonly counts: StatsdCounts = new StatsdCounts();
+  protected readonly table: SeriesTable<Part> = new SeriesTable<Part>();
+  readonly #seriesMax: number;
+  readonly #members = new MemberRoom();
+  /** Of what is read just now. */
+  nowMillis = 0;
+
+  constructor(seriesMax: number) {
+    this.#seriesMax = seriesMax;
+  }
+
+  get seriesCount(): number {
+    return this.table.count;
+  }
+
+  /** Names what an event is of, or says why it is not taken. */
+  protected abstract named(
+    event: Pick<StatsdEvent, 'type' | 'name' | 'labels'>,
+  ): NamedSeries<Part> | Refusal;
+  /** @param value no NaN */
+  protected abstract observe(place: number, value: number, times: number): boolean;
+  /** Lines of a series at a time, which begins its next window. */
+  protected abstract linesOf(place: number, nowMillis: number): Iterable<string>;
+  /** A series is there, or is there no more. */
+  protected abstract noteAdded(place: number): void;
+  protected abstract noteRemoved(place: number): void;
+
+  targetOf(event: Pick<StatsdEvent, 'type' | 'name' | 'labels'>): number {
+    const named = this.named(event);
+    if (typeof named === 'string') return refusedTarget(named);
+    const { key, kind, part } = named;
+    const known = this.table.placeOf(key);
+    if (known !== null) return known;
+    if (this.table.count >= this.#seriesMax) return refusedTarget('too_many_series');
+    const members = kind === setKind ? new Members(this.#members) : null;
+    const place = this.table.add(key, kind, part(this.nowMillis), members, this.nowMillis);
+    this.noteAdded(place);
+    return place;
+  }
+
+  take(target: number, value: number, times: number, isRelative: boolean): void {
+    if (target < 0) {
+      this.counts.noteRefused(refusedTargets[-1 - target]!);
+      return;
+    }
+    const { table } = this;
+    const kind = table.kinds[target]!;
+    const scaled = value * table.parts[target]!.scale;
+    if (kind === counterKind) {
+      if (!Number.isFinite(scaled)) return this.counts.noteRefused('not_finite');
+      if (scaled < 0 && !this.takesNegativeCounters)
+        return this.counts.noteRefused('negative_counter');
+      table.values[target]! += scaled;
+    } else if (kind === gaugeKind) {
+      table.values[target] = isRelative ? table.values[target]! + scaled : scaled;
+    } else {
+      if (!Number.isFinite(scaled)) return this.counts.noteRefused('not_finite');
+      if (!this.observe(target, scaled, times)) return this.counts.noteRefused('too_many_values');
+    }
+    this.counts.samples[kind]!++;
+    table.updatedMillis[target] = this.nowMillis;
+  }
+
+  takeMember(target: number, member: string): void {
+    if (target < 0) {
+      this.counts.noteRefused(refusedTargets[-1 - target]!);
+      return;
+    }
+    if (!this.table.members[target]!.add(member)) {
+      this.counts.noteRefused('too_many_values');
+      return;
+    }
+    this.counts.samples[setKind]!++;
+    this.table.updatedMillis[target] = this.nowMillis;
+  }
+
+  noteLine(): void {
+    this.counts.lines++;
+  }
+
+  noteProblem(problem: LineProblem): void {
+    this.counts.noteRefused(problem);
+  }
+
+  notePartProblem(problem: PartProblem): void {
+    this.counts.notePart(problem);
+  }
+
+  /** Lines of all series, one series at a time. */
+  *lines(nowMillis: number): Generator<Iterable<string>> {
+    const { table } = this;
+    // Those that come meanwhile are for the next time.
+    const { end } = table;
+    for (let place = 0; place < end; place++) {
+      if (table.isUsed[place] === 1) yield this.linesOf(place, nowMillis);
+    }
+  }
+
+  /** Forgets series that nothing has come of for their time. @returns whether there were any */
+  forgetIdle(nowMillis: number): boolean {
+    const { table } = this;
+    let isAny = false;
+    for (let place = 0; place < table.end; place++) {
+      if (table.isUsed[place] === 0) continue;
+      const { ttlMillis } = table.parts[place]!;
+      if (ttlMillis === 0 || nowMillis - table.updatedMillis[place]! < ttlMillis) continue;
+      this.noteRemoved(place);
+      table.remove(place);
+      isAny = true;
+    }
+    return isAny;
+  }
+}
+
+function refusedTarget(refusal: Refusal): number {
+  return -1 - refusedTargets.indexOf(refusal);
+}
