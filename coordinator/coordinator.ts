@@ -63,7 +63,8 @@ import { rollupMetrics } from '#cluster/rollups/metrics.ts';
 import { Rollups } from '#cluster/rollups/rollups.ts';
 import { shareCountOf, shareOfCoordinators } from '#cluster/rollups/share.ts';
 import { GraphiteFinder } from './graphite/storage/finder.ts';
-import { GraphiteReader } from './graphite/storage/reader.ts';
+import { SeriesReader } from './graphite/storage/reader.ts';
+import { graphiteReading } from './graphite/storage/reading.ts';
 import { choiceOf } from './http/namespace_choice.ts';
 import { type CarbonListener, carbonMetrics, listenCarbon } from './carbon/listener.ts';
 import { listenStatsd, type StatsdListener } from './statsd/listener.ts';
@@ -278,11 +279,11 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     graphite: {
       render: {
         source: (request, limits, pacer) =>
-          new GraphiteReader({
+          new SeriesReader({
             storage: storage.chosen(choiceOf(request)),
             limits,
             pacer,
-            stepSeconds: config.graphiteStepSeconds,
+            reading: graphiteReading(config.graphiteStepSeconds),
           }),
         settings,
         samplesMax: config.querySamplesMax,

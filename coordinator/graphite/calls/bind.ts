@@ -60,7 +60,7 @@ function argumentOf(
 ): Argument {
   const { name, type } = parameter;
   const takesSeries = type === 'seriesList' || type === 'seriesLists' || type === 'any';
-  if (node.kind === 'path' || node.kind === 'call') {
+  if (node.kind === 'path' || node.kind === 'call' || node.kind === 'select') {
     if (takesSeries) return { kind: 'expression', node };
     const text = node.kind === 'path' ? node.path : node.text;
     throw argumentError(functionName, name, `${wantedOf[type]}, not an expression`, text);

@@ -1,7 +1,9 @@
 /** What an evaluation is given: its window, its limits, and the one way to data. */
 import type { Work } from '#lib/turns/turns.ts';
 import type { Window } from '../calls/window.ts';
+import type { FunctionRow } from '../calls/row.ts';
 import type { TagExpression } from '../parse/tag_expression.ts';
+import type { Selection } from '../parse/tree.ts';
 import type { TemplateValues } from '../parse/template.ts';
 import type { ConsolidationName } from '../series/consolidation_name.ts';
 import type { Columns } from '../series/series.ts';
@@ -12,6 +14,8 @@ export interface FetchRequest extends Window {
   readonly pathExpression: string;
   /** Of `seriesByTag`; else null. */
   readonly tagExpressions: readonly TagExpression[] | null;
+  /** In the place of both, for a language that has its own conditions. */
+  readonly selections?: readonly Selection[];
 }
 
 /** A series as storage has it: a row for each step behind `fromSeconds` up to `untilSeconds`. */
@@ -44,6 +48,14 @@ export interface EvaluationLimits {
   readonly seriesMax: number;
   /** Rows that are read for all targets together, and rows of any result on the way. */
   readonly rowsMax: number;
+}
+
+/** What trees may call, where this is not Graphite's own language. */
+export interface Language {
+  /** By the names that calls have. */
+  readonly functions: ReadonlyMap<string, FunctionRow>;
+  /** Series keep the tags of the data (`Series.areTagsFixed`). */
+  readonly areTagsFixed: boolean;
 }
 
 export interface EvaluationContext extends Window {

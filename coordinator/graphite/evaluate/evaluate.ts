@@ -7,12 +7,12 @@ import type { Work } from '#lib/turns/turns.ts';
 import { Arguments, type SeriesSource } from '../calls/arguments.ts';
 import { Call, type Host, plainList, type TargetState } from '../calls/call.ts';
 import type { Result, Window } from '../calls/window.ts';
-import { functions, isAggregator } from '../functions/table.ts';
+import { functions } from '../functions/table.ts';
 import { parseTarget } from '../parse/parser.ts';
 import type { Node } from '../parse/tree.ts';
 import { type Series, SeriesGroups } from '../series/series.ts';
 import type { TimeContext } from '../time/attime.ts';
-import type { EvaluationContext, FetchRequest } from './context.ts';
+import type { EvaluationContext, FetchRequest, Language } from './context.ts';
 import { Fetches } from './fetches.ts';
 import { Planner } from './plan.ts';
 
@@ -30,21 +30,36 @@ export async function evaluate(
   targets: readonly string[],
   context: EvaluationContext,
 ): Promise<readonly (readonly Series[])[]> {
-  const evaluator = new Evaluator(context);
+  const evaluator = new Evaluator(context, { functions, areTagsFixed: false });
   return await evaluator.evaluateTargets(targets);
+}
+
+/**
+ * The series of a tree that another language has made of its own text.
+ * @throws as `evaluate`
+ */
+export async function evaluateTree(
+  node: Node,
+  language: Language,
+  context: EvaluationContext,
+): Promise<readonly Series[]> {
+  const [list] = await new Evaluator(context, language).evaluateNodes([node]);
+  return list!;
 }
 
 class Evaluator implements Host {
   readonly #context: EvaluationContext;
+  readonly #language: Language;
   readonly #planner: Planner;
   readonly #fetches: Fetches;
   readonly state: TargetState = { xFilesFactor: null, stacks: new Map() };
   #calls = 0;
   #madeTargetsDepth = 0;
 
-  constructor(context: EvaluationContext) {
+  constructor(context: EvaluationContext, language: Language) {
     this.#context = context;
-    this.#planner = new Planner(context.time, context.work);
+    this.#language = language;
+    this.#planner = new Planner(context.time, context.work, language.functions);
     this.#fetches = new Fetches(context);
   }
 
@@ -61,7 +76,10 @@ class Evaluator implements Host {
   }
 
   async evaluateTargets(targets: readonly string[]): Promise<readonly (readonly Series[])[]> {
-    const nodes = await this.#parse(targets);
+    return await this.evaluateNodes(await this.#parse(targets));
+  }
+
+  async evaluateNodes(nodes: readonly Node[]): Promise<readonly (readonly Series[])[]> {
     const { fromSeconds, untilSeconds } = this.#context;
     const window = { fromSeconds, untilSeconds };
     await this.#fetches.ensure(await this.#planner.requests(nodes, window));
@@ -100,7 +118,7 @@ class Evaluator implements Host {
   }
 
   isAggregator(name: string): boolean {
-    return isAggregator(name);
+    return this.#planner.isAggregator(name);
   }
 
   async apply(
@@ -108,7 +126,7 @@ class Evaluator implements Host {
     lists: readonly (readonly Series[])[],
     window: Window,
   ): Promise<Result> {
-    const row = functions.get(name);
+    const row = this.#language.functions.get(name);
     if (row === undefined) throw badRequest(`cannot evaluate target: no such function: ${name}`);
     const values = new Map<string, SeriesSource[]>();
     for (const [index, list] of lists.entries()) {
@@ -181,6 +199,7 @@ class Evaluator implements Host {
         consolidation: fetched.consolidation,
         xFilesFactor: this.state.xFilesFactor ?? 0,
         options: {},
+        ...(this.#language.areTagsFixed ? { areTagsFixed: true as const } : {}),
       });
       if (this.work.spend(100)) await this.work.pause();
     }

@@ -8,7 +8,6 @@ import type { Arguments } from '../calls/arguments.ts';
 import { bindArguments } from '../calls/bind.ts';
 import type { FunctionRow } from '../calls/row.ts';
 import type { Window } from '../calls/window.ts';
-import { functions, isAggregator } from '../functions/table.ts';
 import { parseTagExpressions, type TagExpression } from '../parse/tag_expression.ts';
 import type { CallNode, Node } from '../parse/tree.ts';
 import type { TimeContext } from '../time/attime.ts';
@@ -29,26 +28,34 @@ export interface BoundCall {
 export class Planner {
   readonly #time: TimeContext;
   readonly #work: Work;
+  readonly #functions: ReadonlyMap<string, FunctionRow>;
   #visits = 0;
   readonly #bound = new WeakMap<CallNode, BoundCall>();
   /** Nodes with the windows for which `requests` has looked at them. */
   readonly #seen = new WeakMap<Node, Set<string>>();
   readonly #tagExpressions = new WeakMap<CallNode, readonly TagExpression[]>();
 
-  constructor(time: TimeContext, work: Work) {
+  /** @param functions by their names */
+  constructor(time: TimeContext, work: Work, functions: ReadonlyMap<string, FunctionRow>) {
     this.#time = time;
     this.#work = work;
+    this.#functions = functions;
+  }
+
+  /** Whether there is a function of this name that combines a list to one series. */
+  isAggregator(name: string): boolean {
+    return this.#functions.get(name)?.isAggregator === true;
   }
 
   /** @throws {TsdbError} BAD_REQUEST when there is no such function, or it does not take these arguments */
   bind(node: CallNode): BoundCall {
     let bound = this.#bound.get(node);
     if (bound === undefined) {
-      const row = functions.get(node.name);
+      const row = this.#functions.get(node.name);
       if (row === undefined) {
         throw badRequest(`cannot evaluate target: no such function: ${shownText(node.name)}`);
       }
-      bound = { row, arguments: bindArguments(row, node, isAggregator) };
+      bound = { row, arguments: bindArguments(row, node, (name) => this.isAggregator(name)) };
       this.#bound.set(node, bound);
     }
     return bound;
@@ -58,6 +65,10 @@ export class Planner {
   requestOf(node: Node, window: Window): FetchRequest | null {
     if (node.kind === 'path') {
       return { pathExpression: node.path, tagExpressions: null, ...window };
+    }
+    if (node.kind === 'select') {
+      const { text, selections } = node;
+      return { pathExpression: text, tagExpressions: null, selections, ...window };
     }
     if (node.kind !== 'call' || node.name !== 'seriesByTag') return null;
     let tagExpressions = this.#tagExpressions.get(node);

@@ -61,8 +61,3 @@ export const functionRows: readonly FunctionRow[] = [
 export const functions: ReadonlyMap<string, FunctionRow> = new Map(
   functionRows.flatMap((row) => [row.name, ...row.aliases].map((name) => [name, row] as const)),
 );
-
-/** Whether there is a function of this name that combines a list to one series. */
-export function isAggregator(name: string): boolean {
-  return functions.get(name)?.isAggregator === true;
-}

@@ -19,6 +19,8 @@ function textOf(node: Node): string {
       return JSON.stringify(node.value);
     case 'boolean':
       return `${node.value}`;
+    case 'select':
+      return node.text;
     case 'none':
       return 'None';
     default:

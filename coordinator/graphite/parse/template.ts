@@ -24,6 +24,7 @@ export function fillTemplate(node: Node, values: TemplateValues): Node {
     case 'string':
     case 'boolean':
     case 'none':
+    case 'select':
       return node;
     default:
       return node satisfies never;

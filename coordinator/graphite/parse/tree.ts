@@ -1,9 +1,26 @@
 /** Targets of Graphite's query language as trees. Nodes are never changed once they are built. */
+import type { Matcher } from '../../select/storage.ts';
 
 /** A path, with globs and maybe tags, as it was written; escapes are gone. */
 export interface PathNode {
   readonly kind: 'path';
   readonly path: string;
+}
+
+/** Series of storage, all of whose conditions hold. */
+export interface Selection {
+  readonly matchers: readonly Matcher[];
+  /** Whether one that the matchers took is among them: by its name, and whether that is a path of Carbon. */
+  readonly takes: (series: { readonly name: string; readonly isPath: boolean }) => boolean;
+}
+
+/** What another language reads: no target of Graphite's has it. */
+export interface SelectNode {
+  readonly kind: 'select';
+  /** As it was written; the same text reads the same. */
+  readonly text: string;
+  /** No series is in two of them. */
+  readonly selections: readonly Selection[];
 }
 
 export interface NumberNode {
@@ -42,4 +59,4 @@ export interface NamedArgument {
 }
 
 export type LiteralNode = NumberNode | StringNode | BooleanNode | NoneNode;
-export type Node = PathNode | CallNode | LiteralNode;
+export type Node = PathNode | SelectNode | CallNode | LiteralNode;

@@ -38,6 +38,8 @@ export interface Series extends Columns {
   /** Least share of rows with a value for a row that is made of several. */
   readonly xFilesFactor: number;
   readonly options: GraphOptions;
+  /** Functions put none of their own tags beside those of the data: for languages in which series are matched by tags. */
+  readonly areTagsFixed?: true;
 }
 
 /** Several lists, as `mapSeries` gives. */
@@ -78,11 +80,12 @@ export function renamed(series: Series, name: string, changes: Partial<Series> =
   return { ...series, name, pathExpression: name, ...changes };
 }
 
-/** With a tag more, or another value of it. */
+/** With a tag more, or another value of it, unless its tags are fixed. */
 export function tagged(
   series: Series,
   ...pairs: readonly (readonly [string, string])[]
 ): ReadonlyMap<string, string> {
+  if (series.areTagsFixed === true) return series.tags;
   return new Map([...series.tags, ...pairs]);
 }
 

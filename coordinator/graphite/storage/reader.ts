@@ -1,26 +1,27 @@
 /**
- * Where the evaluation of Graphite's language meets storage: paths are found by the tags of their nodes, other series by the
- * conditions of `seriesByTag`, and their rows are put on steps.
+ * Where evaluation meets storage: paths are found by the tags of their nodes, other series by the conditions of `seriesByTag`
+ * or of another language, and their rows are put on steps.
  */
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { Decoder } from '#engine/store/decoder.ts';
-import { decodeTags } from '#lib/tags.ts';
+import { decodeTags, type Tags } from '#lib/tags.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import { sortPaced } from '#lib/turns/paced.ts';
 import type { Pacer } from '../../promql/rows/pacer.ts';
 import type {
-  Matcher,
   QueryStorage,
   SelectLimits,
   SelectRange,
   ThroughoutStorage,
 } from '../../select/storage.ts';
-import { dividedRange } from '../../select/throughout_source.ts';
 import type { FetchedSeries, FetchRequest } from '../evaluate/context.ts';
+import type { Window } from '../calls/window.ts';
+import type { Selection } from '../parse/tree.ts';
+import type { Columns } from '../series/series.ts';
 import { parsePathPattern, pathMatchers, pathTest } from './path_pattern.ts';
-import { rowsBySteps, type Steps, stepsOf } from './rows.ts';
-import { type NamedSeries, namedSeries } from './series_names.ts';
+import type { Steps, StoredRows } from './rows.ts';
+import type { NamedSeries } from './series_names.ts';
 import { tagMatchers } from './tag_matchers.ts';
 
 export type GraphiteStorage = QueryStorage & ThroughoutStorage;
@@ -30,8 +31,22 @@ export interface ReaderSetup {
   readonly limits: SelectLimits;
   /** Of its work, and the rows that it holds. */
   readonly pacer: Pacer;
-  /** Step of samples. */
-  readonly stepSeconds: number;
+  readonly reading: Reading;
+}
+
+/** How a language sees what is stored. */
+export interface Reading {
+  /** What a series is called, and its tags. @param tags sorted by name */
+  readonly named: (tags: Tags) => NamedSeries;
+  readonly gridOf: (storage: GraphiteStorage, window: Window) => ReadGrid;
+}
+
+/** The rows of a window. */
+export interface ReadGrid {
+  readonly steps: Steps;
+  /** All that they are made of. */
+  readonly range: SelectRange;
+  readonly rowsOf: (stored: StoredRows) => Columns;
 }
 
 /** About what it takes to name a series, and to place a row, in units of work (lib/turns/turns.ts). */
@@ -45,7 +60,7 @@ interface FoundSeries extends NamedSeries {
   readonly index: number;
 }
 
-export class GraphiteReader {
+export class SeriesReader {
   readonly #setup: ReaderSetup;
   /** Nothing keeps events yet. */
   readonly findEvents: null = null;
@@ -68,10 +83,21 @@ export class GraphiteReader {
   }
 
   async #read(request: FetchRequest, signal: AbortSignal): Promise<readonly FetchedSeries[]> {
+    const { pacer, storage, reading } = this.#setup;
+    const grid = reading.gridOf(storage, request);
+    const selections = request.selections ?? [selectionOf(request)];
+    const list: FetchedSeries[] = [];
+    for (const selection of selections) list.push(...(await this.#select(selection, grid, signal)));
+    if (selections.length === 1) return list;
+    return await sortPaced(list, (a, b) => compareTexts(a.name, b.name), pacer.work);
+  }
+
+  async #select(
+    { matchers, takes }: Selection,
+    { steps, range, rowsOf }: ReadGrid,
+    signal: AbortSignal,
+  ): Promise<readonly FetchedSeries[]> {
     const { pacer, storage, limits } = this.#setup;
-    const { matchers, takes } = selectionOf(request);
-    const { steps, isMean, windowsBeforeMillis } = this.#stepsOf(request);
-    const range = rangeOf(steps);
     const found = await storage.selectThroughout(matchers, range, 'number', limits, signal);
     this.isExhaustive &&= found.exhaustive;
     for (const warning of found.warnings) this.warnings.add(warning);
@@ -82,12 +108,7 @@ export class GraphiteReader {
       if (pacer.hold(steps.length, rowBytes)) await pacer.room();
       const count = decoder.decode(found.bundle, index, range.startNanos, range.endNanos);
       const { timestampMillis, values } = decoder;
-      const rows = rowsBySteps(
-        { count, timestampMillis, values },
-        steps,
-        windowsBeforeMillis,
-        isMean,
-      );
+      const rows = rowsOf({ count, timestampMillis, values });
       list.push({
         name,
         tags,
@@ -104,54 +125,20 @@ export class GraphiteReader {
   }
 
   /** Series that `takes` takes, in the order of their names. */
-  async #inOrder(
-    bundle: SeriesBundle,
-    takes: (series: NamedSeries) => boolean,
-  ): Promise<FoundSeries[]> {
-    const { pacer } = this.#setup;
+  async #inOrder(bundle: SeriesBundle, takes: Selection['takes']): Promise<FoundSeries[]> {
+    const { pacer, reading } = this.#setup;
     const found: FoundSeries[] = [];
     for (let index = 0; index < bundle.seriesCount; index++) {
       const [start, end] = [bundle.tagsOffset[index]!, bundle.tagsOffset[index + 1]!];
-      const named = namedSeries(decodeTags(bundle.tagsData.subarray(start, end)));
+      const named = reading.named(decodeTags(bundle.tagsData.subarray(start, end)));
       if (takes(named)) found.push({ index, ...named });
       if (pacer.spend(seriesUnits)) await pacer.pause();
     }
     return await sortPaced(found, (a, b) => compareTexts(a.name, b.name), pacer.work);
   }
-
-  /** Where samples do not have all of a window, its rows are as far apart as the windows that do. */
-  #stepsOf({ fromSeconds, untilSeconds }: FetchRequest): {
-    readonly steps: Steps;
-    readonly isMean: boolean;
-    readonly windowsBeforeMillis: number;
-  } {
-    const { storage, stepSeconds } = this.#setup;
-    const steps = stepsOf(fromSeconds, untilSeconds, stepSeconds);
-    const divided = dividedRange(storage.timeline?.() ?? null, rangeOf(steps));
-    if (divided === null) return { steps, isMean: false, windowsBeforeMillis: -Infinity };
-    const coarse = Math.max(stepSeconds, Math.ceil(divided.of.resolutionMillis / 1000));
-    const samplesFrom = divided.samples?.startNanos;
-    return {
-      steps: stepsOf(fromSeconds, untilSeconds, coarse),
-      isMean: true,
-      windowsBeforeMillis: samplesFrom === undefined ? Infinity : Number(samplesFrom / 1_000_000n),
-    };
-  }
 }
 
-/** Of all rows of the steps; a window that ends with the last one is among them. */
-function rangeOf({ startSeconds, stepSeconds, length }: Steps): SelectRange {
-  const endSeconds = startSeconds + stepSeconds * length;
-  return {
-    startNanos: BigInt(startSeconds) * 1_000_000_000n,
-    endNanos: BigInt(endSeconds) * 1_000_000_000n,
-  };
-}
-
-function selectionOf({ pathExpression, tagExpressions }: FetchRequest): {
-  readonly matchers: readonly Matcher[];
-  readonly takes: (series: NamedSeries) => boolean;
-} {
+function selectionOf({ pathExpression, tagExpressions }: FetchRequest): Selection {
   if (tagExpressions !== null) {
     return { matchers: tagMatchers(tagExpressions), takes: ({ isPath }) => !isPath };
   }
