@@ -3,7 +3,7 @@ import type { Work } from '#lib/turns/turns.ts';
 import type { Window } from '../calls/window.ts';
 import type { FunctionRow } from '../calls/row.ts';
 import type { TagExpression } from '../parse/tag_expression.ts';
-import type { Selection } from '../parse/tree.ts';
+import type { Node, Selection } from '../parse/tree.ts';
 import type { TemplateValues } from '../parse/template.ts';
 import type { ConsolidationName } from '../series/consolidation_name.ts';
 import type { Columns } from '../series/series.ts';
@@ -48,6 +48,13 @@ export interface EvaluationLimits {
   readonly seriesMax: number;
   /** Rows that are read for all targets together, and rows of any result on the way. */
   readonly rowsMax: number;
+}
+
+/** What another language has made of its text. */
+export interface Tree {
+  readonly root: Node;
+  /** Nodes that stand in several places: each is evaluated once for a window. */
+  readonly shared: ReadonlySet<Node>;
 }
 
 /** What trees may call, where this is not Graphite's own language. */

@@ -10,11 +10,12 @@ import type { Result, Window } from '../calls/window.ts';
 import { functions } from '../functions/table.ts';
 import { parseTarget } from '../parse/parser.ts';
 import type { Node } from '../parse/tree.ts';
-import { type Series, SeriesGroups } from '../series/series.ts';
+import type { Series } from '../series/series.ts';
 import type { TimeContext } from '../time/attime.ts';
-import type { EvaluationContext, FetchRequest, Language } from './context.ts';
+import type { EvaluationContext, FetchRequest, Language, Tree } from './context.ts';
 import { Fetches } from './fetches.ts';
 import { Planner } from './plan.ts';
+import { rowsOfResult, SharedResults } from './shared_results.ts';
 
 /** Calls that are evaluated for one request, with those that a function evaluates again elsewhere. */
 const callsMax = 100_000;
@@ -30,7 +31,7 @@ export async function evaluate(
   targets: readonly string[],
   context: EvaluationContext,
 ): Promise<readonly (readonly Series[])[]> {
-  const evaluator = new Evaluator(context, { functions, areTagsFixed: false });
+  const evaluator = new Evaluator(context, { functions, areTagsFixed: false }, new Set());
   return await evaluator.evaluateTargets(targets);
 }
 
@@ -39,11 +40,11 @@ export async function evaluate(
  * @throws as `evaluate`
  */
 export async function evaluateTree(
-  node: Node,
+  { root, shared }: Tree,
   language: Language,
   context: EvaluationContext,
 ): Promise<readonly Series[]> {
-  const [list] = await new Evaluator(context, language).evaluateNodes([node]);
+  const [list] = await new Evaluator(context, language, shared).evaluateNodes([root]);
   return list!;
 }
 
@@ -53,12 +54,14 @@ class Evaluator implements Host {
   readonly #planner: Planner;
   readonly #fetches: Fetches;
   readonly state: TargetState = { xFilesFactor: null, stacks: new Map() };
+  readonly #results: SharedResults;
   #calls = 0;
   #madeTargetsDepth = 0;
 
-  constructor(context: EvaluationContext, language: Language) {
+  constructor(context: EvaluationContext, language: Language, shared: ReadonlySet<Node>) {
     this.#context = context;
     this.#language = language;
+    this.#results = new SharedResults(shared, context.limits.rowsMax);
     this.#planner = new Planner(context.time, context.work, language.functions);
     this.#fetches = new Fetches(context);
   }
@@ -169,6 +172,8 @@ class Evaluator implements Host {
   async #evaluate(node: Node, window: Window): Promise<Result> {
     const request = this.#planner.requestOf(node, window);
     if (request !== null) return await this.#fetched(request);
+    const known = this.#results.get(node, window);
+    if (known !== null) return known;
     if (node.kind !== 'call') {
       throw badRequest('cannot evaluate target: is a number or a string, not series');
     }
@@ -179,6 +184,7 @@ class Evaluator implements Host {
     const { row, arguments: args } = this.#planner.bind(node);
     const result = await row.evaluate(new Call(args, window, this));
     this.#check(result);
+    this.#results.keep(node, window, result);
     if (this.work.spend(1_000)) await this.work.pause();
     return result;
   }
@@ -207,9 +213,6 @@ class Evaluator implements Host {
   }
 
   #check(result: Result): void {
-    const lists = result instanceof SeriesGroups ? result.lists : [result];
-    let rows = 0;
-    for (const list of lists) for (const { values } of list) rows += values.length;
-    this.reserve(rows);
+    this.reserve(rowsOfResult(result));
   }
 }

@@ -152,6 +152,7 @@ export function requestKey(request: FetchRequest): string {
   return `${windowKey(request)} ${request.pathExpression}`;
 }
 
-function windowKey({ fromSeconds, untilSeconds }: Window): string {
+/** Equal for equal windows. */
+export function windowKey({ fromSeconds, untilSeconds }: Window): string {
   return `${fromSeconds} ${untilSeconds}`;
 }

@@ -19,10 +19,7 @@ export class Scanner {
 
   /** @param suggestion '' for none */
   error(reason: string, suggestion: string, position: number = this.position): TsdbError {
-    const hint = suggestion === '' ? '' : ` (${suggestion})`;
-    return badRequest(
-      `cannot parse script: ${reason} at ${placeOf(this.text, position)}${hint}: ${shownAround(this.text, position)}`,
-    );
+    return scriptError('parse', this.text, position, reason, suggestion);
   }
 
   skipSpaces(): void {
@@ -111,6 +108,23 @@ export class Scanner {
     this.position = endOf(this.text, start);
     return this.position === start ? null : this.text.slice(start, this.position);
   }
+}
+
+/**
+ * A bad request that says where in a script something is wrong.
+ * @param suggestion '' for none
+ */
+export function scriptError(
+  doing: 'parse' | 'evaluate',
+  text: string,
+  position: number,
+  reason: string,
+  suggestion: string,
+): TsdbError {
+  const hint = suggestion === '' ? '' : ` (${suggestion})`;
+  return badRequest(
+    `cannot ${doing} script: ${reason} at ${placeOf(text, position)}${hint}: ${shownAround(text, position)}`,
+  );
 }
 
 /** Line and column from 1; a column is a character, one that takes two places of the text included. */

@@ -28,6 +28,39 @@ export function suggestionAt(text: string, position: number, place: Place): stri
   }
 }
 
+/** The name that was likely meant, in a few words; '' when none is near. */
+export function nameSuggestion(name: string, known: Iterable<string>): string {
+  // A name that differs in more than a third of its letters is another one.
+  let least = Math.floor(Math.min(name.length, nameLengthMax) / 3) + 1;
+  let nearest = '';
+  for (const each of known) {
+    const distance = editDistance(name, each, least);
+    if (distance >= least) continue;
+    least = distance;
+    nearest = each;
+  }
+  return nearest === '' ? '' : `did you mean "${nearest}"?`;
+}
+
+/** Longer names are compared by nothing but their length. */
+const nameLengthMax = 100;
+
+/** Letters to put in, take out or change to come from one to the other, in any case; `limit` for at least so many. */
+function editDistance(from: string, to: string, limit: number): number {
+  if (Math.abs(from.length - to.length) >= limit || from.length > nameLengthMax) return limit;
+  const [a, b] = [from.toLowerCase(), to.toLowerCase()];
+  let row = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let i = 0; i < a.length; i++) {
+    const next = [i + 1];
+    for (let j = 0; j < b.length; j++) {
+      const changed = row[j]! + (a[i] === b[j] ? 0 : 1);
+      next.push(Math.min(changed, row[j + 1]! + 1, next[j]! + 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}
+
 function insteadOfExpression(text: string, position: number): string {
   const signs = text.slice(position, position + 2);
   const before = text.charAt(position - 1);

@@ -6,6 +6,7 @@ import type { Call } from '../../calls/call.ts';
 import { optional, required, seriesList, seriesLists, zeroOrMore } from '../../calls/parameters.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
 import { reduceAcross } from '../../series/across.ts';
+import { joinRows } from '../../series/join_rows.ts';
 import { groupByKey, joinedPathExpressions, keyOf, type NodeOrTag } from '../../series/nodes.ts';
 import { normalize } from '../../series/normalize.ts';
 import { power } from '../../math/power.ts';
@@ -19,25 +20,9 @@ import {
 } from '../../series/series.ts';
 import { aggregateSeries } from './aggregate.ts';
 
-/** Rows of both by a function of two values; null leaves a row without. */
-function joinRows(
-  a: Columns,
-  b: Columns,
-  length: number,
-  join: (a: number, b: number) => number | null,
-): Columns {
-  const columns = newColumns(length);
-  for (let i = 0; i < length; i++) {
-    if (a.present[i] !== 1 || b.present[i] !== 1) continue;
-    const value = join(a.values[i]!, b.values[i]!);
-    if (value === null) continue;
-    columns.values[i] = value;
-    columns.present[i] = 1;
-  }
-  return columns;
-}
-
-const percentOf = (value: number, total: number) => (total === 0 ? null : (value / total) * 100);
+/** Null where there is no share. */
+export const percentOf = (value: number, total: number): number | null =>
+  total === 0 ? null : (value / total) * 100;
 
 /** @param total null where there is none: then no row has a value */
 async function percentSeries(

@@ -1,0 +1,50 @@
+/** Series of the request's own rows, and the times of rows. */
+import type { Call } from '../../graphite/calls/call.ts';
+import { newColumns, newSeries, type Series } from '../../graphite/series/series.ts';
+import { plainNumber } from '../../graphite/words/number_text.ts';
+import { metricNameTag } from '#lib/tags.ts';
+import { beginning, made } from '../calls/functions.ts';
+import { needs, type ScriptFunction } from '../calls/parameters.ts';
+import { withTags } from '../series/tags.ts';
+
+/** Rows behind the window's begin, as those of storage. */
+function rowsOfWindow(call: Call, name: string, valueAt: (seconds: number) => number): Series {
+  const { fromSeconds, untilSeconds } = call.window;
+  const stepSeconds = call.arguments.number('step');
+  const length = Math.max(1, Math.floor((untilSeconds - fromSeconds) / stepSeconds));
+  call.host.reserve(length);
+  const startSeconds = fromSeconds + stepSeconds;
+  const columns = newColumns(length);
+  columns.present.fill(1);
+  for (let i = 0; i < length; i++) columns.values[i] = valueAt(startSeconds + i * stepSeconds);
+  const endSeconds = startSeconds + length * stepSeconds;
+  const series = newSeries(name, startSeconds, endSeconds, stepSeconds, columns, 0);
+  return withTags(series, new Map([[metricNameTag, name]]));
+}
+
+async function constantLine(call: Call): Promise<readonly Series[]> {
+  const value = call.arguments.number('value');
+  return [rowsOfWindow(call, plainNumber(value), () => value)];
+}
+
+async function identity(call: Call): Promise<readonly Series[]> {
+  return [rowsOfWindow(call, call.arguments.text('name'), (seconds) => seconds)];
+}
+
+/** Unix seconds of each row with a value. */
+async function timestamp(call: Call): Promise<readonly Series[]> {
+  return await call.map(await call.list(), (series) => {
+    const { startSeconds, stepSeconds, present } = series;
+    const values = new Float64Array(present.length);
+    for (let i = 0; i < values.length; i++) {
+      if (present[i] === 1) values[i] = startSeconds + i * stepSeconds;
+    }
+    return { ...series, values };
+  });
+}
+
+export const lineFunctions: readonly ScriptFunction[] = [
+  beginning('constantLine', [needs('value', 'number')], constantLine),
+  beginning('identity', [needs('name', 'text')], identity),
+  made('timestamp', [], timestamp),
+];
