@@ -274,6 +274,16 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       samplesMax: config.querySamplesMax,
       perStepStats: features.perStepStats,
       clock: env.clock,
+      m3ql: {
+        source: (request, limits, pacer, reading) =>
+          new SeriesReader({ storage: storage.chosen(choiceOf(request)), limits, pacer, reading }),
+        settings,
+        samplesMax: config.querySamplesMax,
+        stepSeconds: config.graphiteStepSeconds,
+        clock: env.clock,
+        random: env.random,
+        turningOf,
+      },
     },
     labels: { storage, parseSelectors, turningOf, settings, clock: env.clock },
     graphite: {

@@ -1,7 +1,6 @@
 /** Instant and range queries of the expression language. */
 import type { Clock } from '#lib/env/env.ts';
-import { badRequest, shownText } from '#lib/errors.ts';
-import { stepsMax } from '../http/limits.ts';
+import { shownText } from '#lib/errors.ts';
 import { writeResultJson } from '../promql/engine.ts';
 import type { PromqlEngine, QueryOptions, QueryResult, StatsDetail } from '../promql/engine.ts';
 import { type ApiAnswer, type ApiRequest, bothNames, jsonContentType } from '../http/http_api.ts';
@@ -9,18 +8,15 @@ import type { ChoosableStorage } from '../select/storage.ts';
 import { choiceOf } from '../http/namespace_choice.ts';
 import {
   answerHeaders,
-  checkOrder,
-  checkRange,
   lookbackMillisOf,
-  millisOfParameter,
   type QuerySettings,
-  rangeMillisMaxOf,
   readOptionsOf,
   requiredText,
-  stepParameter,
-  timestampParameter,
   ofParameter,
 } from '../http/parameters.ts';
+import { type RangeTimes, rangeTimesOf, timeMillisOf } from '../http/query_times.ts';
+import { asksForM3ql } from '../m3ql/endpoints/engine_choice.ts';
+import { type ScriptSetup, scriptInstant, scriptRange } from '../m3ql/endpoints/query.ts';
 
 export interface QueryApiSetup {
   readonly engine: Pick<PromqlEngine, 'rangeQuery' | 'instantQuery'>;
@@ -30,6 +26,8 @@ export interface QueryApiSetup {
   /** Of steps, with the feature for that. */
   readonly perStepStats: boolean;
   readonly clock: Clock;
+  /** For requests that ask for the other language. */
+  readonly m3ql: ScriptSetup;
 }
 
 /** The engine of the answer; asking for one that is not there gets the default, as in M3. */
@@ -42,11 +40,8 @@ interface ApiQueryOptions extends QueryOptions {
   readonly warnings: readonly string[];
 }
 
-interface RangeCall {
+interface RangeCall extends RangeTimes {
   readonly query: string;
-  readonly startMillis: number;
-  readonly endMillis: number;
-  readonly stepMillis: number;
   readonly options: ApiQueryOptions;
 }
 
@@ -61,6 +56,7 @@ export async function rangeQuery(
   request: ApiRequest,
   parameters: URLSearchParams,
 ): Promise<ApiAnswer> {
+  if (asksForM3ql(request, parameters)) return await scriptRange(setup.m3ql, request, parameters);
   const call = rangeCallOf(setup, request, parameters);
   const { query, startMillis, endMillis, stepMillis, options } = call;
   const { signal } = request;
@@ -76,6 +72,7 @@ export async function instantQuery(
   request: ApiRequest,
   parameters: URLSearchParams,
 ): Promise<ApiAnswer> {
+  if (asksForM3ql(request, parameters)) return await scriptInstant(setup.m3ql, request, parameters);
   const { query, timeMillis, options } = instantCallOf(setup, request, parameters);
   const result = await ofParameter(
     'query',
@@ -90,17 +87,9 @@ function rangeCallOf(
   parameters: URLSearchParams,
 ): RangeCall {
   const query = requiredText(parameters, 'query');
-  const now = setup.clock.nowNanos();
-  const startNanos = timestampParameter(parameters, 'start', now, null);
-  const endNanos = timestampParameter(parameters, 'end', now, null);
-  const stepMillis = stepParameter(parameters);
-  checkOrder(startNanos, endNanos);
-  checkRange(startNanos, endNanos, rangeMillisMaxOf(request, parameters, setup.settings));
-  const startMillis = millisOfParameter(parameters, 'start', startNanos);
-  const endMillis = millisOfParameter(parameters, 'end', endNanos);
-  checkSteps(startMillis, endMillis, stepMillis);
-  const options = optionsOf(setup, request, parameters, stepMillis);
-  return { query, startMillis, endMillis, stepMillis, options };
+  const times = rangeTimesOf(setup, request, parameters);
+  const options = optionsOf(setup, request, parameters, times.stepMillis);
+  return { query, ...times, options };
 }
 
 function instantCallOf(
@@ -109,14 +98,9 @@ function instantCallOf(
   parameters: URLSearchParams,
 ): InstantCall {
   const query = requiredText(parameters, 'query');
-  const now = setup.clock.nowNanos();
   return {
     query,
-    timeMillis: millisOfParameter(
-      parameters,
-      'time',
-      timestampParameter(parameters, 'time', now, now),
-    ),
+    timeMillis: timeMillisOf(setup.clock, parameters),
     options: optionsOf(setup, request, parameters, null),
   };
 }
@@ -144,16 +128,6 @@ function optionsOf(
 /** In Prometheus' words. */
 function unknownStats(text: string): string {
   return `value ${JSON.stringify(shownText(text))} for parameter "stats" is deprecated and will be rejected in the next major release, use "true" or "all"`;
-}
-
-function checkSteps(startMillis: number, endMillis: number, stepMillis: number): void {
-  // Both ends are points: there may be one more than steps between them.
-  const steps = Math.floor((endMillis - startMillis) / stepMillis);
-  if (steps > stepsMax) {
-    throw badRequest(
-      `step: exceeded maximum resolution of ${stepsMax} points per timeseries, try a longer step: ${steps + 1} points`,
-    );
-  }
 }
 
 function queryAnswer(result: QueryResult, options: ApiQueryOptions): ApiAnswer {

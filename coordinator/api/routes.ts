@@ -103,6 +103,7 @@ import { type MessagesApiSetup, queryMessages } from './messages.ts';
 import { jsonWriteBytesMax, readBodyBytesMax } from '../http/limits.ts';
 import { health, type OpsApiSetup, ready, routeList } from './ops.ts';
 import { instantQuery, type QueryApiSetup, rangeQuery } from './query.ts';
+import { scriptInstant, scriptRange } from '../m3ql/endpoints/query.ts';
 import { remoteRead, type RemoteReadSetup } from './remote_read.ts';
 import type { Method, Route } from '../http/server.ts';
 import {
@@ -222,6 +223,8 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
 
     ['GET POST', both('query_range'), 'read', form(rangeQuery, query)],
     ['GET POST', both('query'), 'read', form(instantQuery, query)],
+    ['GET POST', ['/m3ql/api/v1/query_range'], 'read', form(scriptRange, query.m3ql)],
+    ['GET POST', ['/m3ql/api/v1/query'], 'read', form(scriptInstant, query.m3ql)],
     ['GET POST', both('labels'), 'read', form(labelNames, labels)],
     ['GET', both('label/{name}/values'), 'read', form(labelValues, labels)],
     ['GET POST', both('series'), 'read', form(series, labels)],

@@ -1,0 +1,56 @@
+/** Times of queries, and how many of them there may be. */
+import type { Clock } from '#lib/env/env.ts';
+import { badRequest } from '#lib/errors.ts';
+import type { ApiRequest } from './http_api.ts';
+import { stepsMax } from './limits.ts';
+import {
+  checkOrder,
+  checkRange,
+  millisOfParameter,
+  type QuerySettings,
+  rangeMillisMaxOf,
+  stepParameter,
+  timestampParameter,
+} from './parameters.ts';
+
+/** Unix milliseconds. */
+export interface RangeTimes {
+  readonly startMillis: number;
+  /** Inclusive. */
+  readonly endMillis: number;
+  readonly stepMillis: number;
+}
+
+/** @throws {TsdbError} BAD_REQUEST when one is missing or none, or there are too many steps */
+export function rangeTimesOf(
+  { clock, settings }: { readonly clock: Clock; readonly settings: QuerySettings },
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): RangeTimes {
+  const now = clock.nowNanos();
+  const startNanos = timestampParameter(parameters, 'start', now, null);
+  const endNanos = timestampParameter(parameters, 'end', now, null);
+  const stepMillis = stepParameter(parameters);
+  checkOrder(startNanos, endNanos);
+  checkRange(startNanos, endNanos, rangeMillisMaxOf(request, parameters, settings));
+  const startMillis = millisOfParameter(parameters, 'start', startNanos);
+  const endMillis = millisOfParameter(parameters, 'end', endNanos);
+  checkSteps(startMillis, endMillis, stepMillis);
+  return { startMillis, endMillis, stepMillis };
+}
+
+/** The time of an instant query, now when it has none. */
+export function timeMillisOf(clock: Clock, parameters: URLSearchParams): number {
+  const now = clock.nowNanos();
+  return millisOfParameter(parameters, 'time', timestampParameter(parameters, 'time', now, now));
+}
+
+export function checkSteps(startMillis: number, endMillis: number, stepMillis: number): void {
+  // Both ends are points: there may be one more than steps between them.
+  const steps = Math.floor((endMillis - startMillis) / stepMillis);
+  if (steps > stepsMax) {
+    throw badRequest(
+      `step: exceeded maximum resolution of ${stepsMax} points per timeseries, try a longer step: ${steps + 1} points`,
+    );
+  }
+}
