@@ -9,13 +9,17 @@ export type ScriptType =
   /** A whole number. */
   | 'count'
   | 'glob'
-  /** A length of time, with a sign or not. */
+  /** A length of time above 0. */
   | 'interval'
   /** A whole number, or inf. */
   | 'limit'
   | 'number'
+  /** A number above 0, at most 100. */
+  | 'percentile'
   /** A pipeline in parentheses, or a number for a line there. */
   | 'series'
+  /** An interval with a sign or not. */
+  | 'shift'
   | 'tag'
   | 'tagOrSeries'
   | 'text'
@@ -65,7 +69,9 @@ const typeInRow: Readonly<Record<ScriptType, ParameterType>> = {
   interval: 'interval',
   limit: 'intOrInf',
   number: 'float',
+  percentile: 'float',
   series: 'any',
+  shift: 'interval',
   tag: 'string',
   tagOrSeries: 'any',
   text: 'string',

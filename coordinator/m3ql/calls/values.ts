@@ -35,14 +35,21 @@ export function nodeOf(
       return glob.kind === 'wrong' ? wrong(glob.reason) : text(value.text);
     }
     case 'interval':
-      return intervalNode(value, 1);
+      return aboveZero(intervalNode(value, 1));
     case 'window':
       if (isWhole(value) && value.value > 0) return number(value.value, true);
       if (value.kind === 'number') return wrong('has to be a number of rows above 0');
-      return intervalNode(value, stepSeconds);
+      return aboveZero(intervalNode(value, stepSeconds));
     case 'number':
       if (value.kind === 'number') return number(value.value, false);
       return wrong('has to be a number', exponentHint(value.text));
+    case 'percentile':
+      if (value.kind === 'number' && value.value > 0 && value.value <= 100) {
+        return number(value.value, false);
+      }
+      return wrong('has to be a number above 0, at most 100');
+    case 'shift':
+      return intervalNode(value, 1);
     case 'series':
       if (value.kind === 'number') return lineAt(value.value, stepSeconds);
       return wrong('has to be a pipeline in parentheses, or a number');
@@ -105,6 +112,13 @@ function exponentHint(written: string): string {
     : '';
 }
 
+const aboveZeroReason = 'has to be an interval above 0';
+
+function aboveZero(interval: Taken): Taken {
+  if (interval.kind === 'wrong' || interval.node.kind !== 'string') return interval;
+  return interval.node.value.startsWith('-') ? wrong(aboveZeroReason) : interval;
+}
+
 /** Minutes are also `m` alone, which Graphite does not know. */
 function intervalNode(
   { text: written, kind }: WordValue | StringValue,
@@ -119,7 +133,7 @@ function intervalNode(
       kind === 'number' ? `write "${written}s" or "${written}m"` : '',
     );
   }
-  if (seconds === 0) return wrong('has to be an interval above 0');
+  if (seconds === 0) return wrong(aboveZeroReason);
   const steps = Math.ceil(Math.abs(seconds) / stepSeconds);
   return text(`${seconds < 0 ? '-' : ''}${steps * stepSeconds}s`);
 }

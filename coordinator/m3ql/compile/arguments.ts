@@ -56,7 +56,10 @@ export function bindCall(
   );
 }
 
-/** By its keyword; else a pipeline is the first that may be series, and all others come in their order. */
+/**
+ * By its keyword; else a pipeline is the first that may be series, and all others come in their order. What is no boolean passes
+ * over one that may be left out.
+ */
 function parameterOf(
   argument: Argument,
   call: Call,
@@ -89,7 +92,9 @@ function parameterOf(
   }
   const found = called.parameters.find(
     (each) =>
-      isOpen(each) && (each.type !== 'series' || value.kind === 'number' || each.isRequired),
+      isOpen(each) &&
+      (each.type !== 'series' || value.kind === 'number' || each.isRequired) &&
+      (each.type !== 'boolean' || value.kind === 'boolean' || each === called.parameters.at(-1)),
   );
   if (found !== undefined) return found;
   const count = called.parameters.length;

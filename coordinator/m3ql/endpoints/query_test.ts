@@ -194,8 +194,8 @@ test('what is wrong in a request of M3QL is a 400 that names it', async () => {
     [/^end: /, ranged(test, start, 'fetch name:cpu', { end: start - 1 })],
     [/limit/, ranged(test, start, 'fetch name:cpu', { limit: 1 })],
     [
-      /^cannot evaluate nPercentile: n has to be above 0: 0$/,
-      ranged(test, start, 'fetch name:cpu | nPercentile 0'),
+      /^cannot evaluate stdev: points has to be above 0: 0$/,
+      ranged(test, start, 'fetch name:cpu | stdev 0'),
     ],
     [
       /^lookback: /,

@@ -57,7 +57,7 @@ export const aggregateFunctions: readonly ScriptFunction[] = [
   aggregating('multiply multiplySeries', 'multiplySeries'),
   made(
     'percentileOfSeries',
-    [needs('n', 'number'), may('interpolate', 'boolean'), tagsAndSeries],
+    [needs('n', 'percentile'), may('interpolate', 'boolean'), tagsAndSeries],
     percentileOfSeries,
   ),
   aggregating('range', 'rangeOfSeries'),

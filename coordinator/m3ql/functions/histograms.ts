@@ -27,14 +27,9 @@ type Estimate = (buckets: Buckets) => number;
 /** Where counts of buckets fall, as those of different moments do, the larger one stays. */
 const ignoreForced = () => {};
 
-function percentile(percent: number): Estimate {
-  return (buckets) => bucketQuantile(percent / 100, buckets, ignoreForced);
-}
-
-function percentOf(call: Call): number {
+function percentile(call: Call): Estimate {
   const percent = call.arguments.number('percentile');
-  if (percent >= 0 && percent <= 100) return percent;
-  throw call.arguments.error('percentile', 'has to be between 0 and 100', percent);
+  return (buckets) => bucketQuantile(percent / 100, buckets, ignoreForced);
 }
 
 async function ofRanges(call: Call, estimate: Estimate): Promise<readonly Series[]> {
@@ -47,7 +42,7 @@ async function ofRanges(call: Call, estimate: Estimate): Promise<readonly Series
 }
 
 async function promHistogramPercentile(call: Call): Promise<readonly Series[]> {
-  const estimate = percentile(percentOf(call));
+  const estimate = percentile(call);
   return await estimated(call, ['le'], true, estimate, (series) => {
     const upper = endOf(series.tags.get('le') ?? '');
     return upper === null ? null : { series, lower: -Infinity, upper };
@@ -128,8 +123,8 @@ export const histogramFunctions: readonly ScriptFunction[] = [
     const value = call.arguments.number('value');
     return ofRanges(call, (buckets) => bucketFraction(-Infinity, value, buckets));
   }),
-  made('histogramPercentile', [...bucketParameters, needs('percentile', 'number')], (call) =>
-    ofRanges(call, percentile(percentOf(call))),
+  made('histogramPercentile', [...bucketParameters, needs('percentile', 'percentile')], (call) =>
+    ofRanges(call, percentile(call)),
   ),
-  made('promHistogramPercentile', [needs('percentile', 'number')], promHistogramPercentile),
+  made('promHistogramPercentile', [needs('percentile', 'percentile')], promHistogramPercentile),
 ];

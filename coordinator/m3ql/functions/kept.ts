@@ -24,7 +24,7 @@ function comparing(
 
 /** Values that have gone on for so long, without a gap. */
 async function sustain(call: Call): Promise<readonly Series[]> {
-  const seconds = Math.abs(call.arguments.interval('duration'));
+  const seconds = call.arguments.interval('duration');
   return await call.map(await call.list(), (series) => ({
     ...series,
     ...sustained(series, Math.floor(seconds / series.stepSeconds)),
