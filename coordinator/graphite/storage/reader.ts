@@ -38,6 +38,8 @@ export interface ReaderSetup {
 export interface Reading {
   /** What a series is called, and its tags. @param tags sorted by name */
   readonly named: (tags: Tags) => NamedSeries;
+  /** Whether a series of the index counts that has no value in any row of a window. */
+  readonly takesEmpty: boolean;
   readonly gridOf: (storage: GraphiteStorage, window: Window) => ReadGrid;
 }
 
@@ -97,7 +99,7 @@ export class SeriesReader {
     { steps, range, rowsOf }: ReadGrid,
     signal: AbortSignal,
   ): Promise<readonly FetchedSeries[]> {
-    const { pacer, storage, limits } = this.#setup;
+    const { pacer, storage, limits, reading } = this.#setup;
     const found = await storage.selectThroughout(matchers, range, 'number', limits, signal);
     this.isExhaustive &&= found.exhaustive;
     for (const warning of found.warnings) this.warnings.add(warning);
@@ -109,6 +111,8 @@ export class SeriesReader {
       const count = decoder.decode(found.bundle, index, range.startNanos, range.endNanos);
       const { timestampMillis, values } = decoder;
       const rows = rowsOf({ count, timestampMillis, values });
+      if (pacer.spend(rowUnits * (count + steps.length))) await pacer.pause();
+      if (!reading.takesEmpty && !rows.present.includes(1)) continue;
       list.push({
         name,
         tags,
@@ -118,7 +122,6 @@ export class SeriesReader {
         values: rows.values,
         present: rows.present,
       });
-      if (pacer.spend(rowUnits * (count + steps.length))) await pacer.pause();
     }
     pacer.give(bundleBytes(found.bundle));
     return list;

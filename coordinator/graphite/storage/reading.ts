@@ -10,6 +10,7 @@ import { namedSeries } from './series_names.ts';
 export function graphiteReading(stepSeconds: number): Reading {
   return {
     named: namedSeries,
+    takesEmpty: true,
     gridOf: (storage, window) => gridOf(storage, window, stepSeconds),
   };
 }

@@ -9,14 +9,19 @@ import { parameterOfRow, type ScriptFunction, type ScriptParameter } from './par
 
 type Evaluate = (call: Call) => Promise<readonly Series[]>;
 
-/** @param names the first is its name, the others are its aliases */
+/**
+ * @param names the first is its name, the others are its aliases
+ * @param windows for which it wants its series, where these are not its own
+ */
 export function made(
   names: string,
   parameters: readonly ScriptParameter[],
   evaluate: Evaluate,
+  windows: FunctionRow['windows'] = null,
 ): ScriptFunction {
   const inRow = [seriesList, ...parameters.map(parameterOfRow)];
-  return scriptFunction(names, false, parameters, rowOf(names, inRow, evaluate));
+  const row = { ...rowOf(names, inRow, evaluate), windows };
+  return scriptFunction(names, false, parameters, row);
 }
 
 /** Makes series: its `step` is that of the request. */

@@ -18,7 +18,7 @@ export type ScriptType =
   | 'percentile'
   /** A pipeline in parentheses, or a number for a line there. */
   | 'series'
-  /** An interval with a sign or not. */
+  /** An interval with a sign; without one it goes into the past. */
   | 'shift'
   | 'tag'
   | 'tagOrSeries'

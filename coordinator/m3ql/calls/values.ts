@@ -49,7 +49,7 @@ export function nodeOf(
       }
       return wrong('has to be a number above 0, at most 100');
     case 'shift':
-      return intervalNode(value, 1);
+      return signed(intervalNode(value, 1), value.text.startsWith('+') ? '+' : '-');
     case 'series':
       if (value.kind === 'number') return lineAt(value.value, stepSeconds);
       return wrong('has to be a pipeline in parentheses, or a number');
@@ -110,6 +110,11 @@ function exponentHint(written: string): string {
   return /^-?[0-9.]+e-?[0-9]+$/i.test(written)
     ? `write ${Number(written)}: numbers have no exponent`
     : '';
+}
+
+function signed(interval: Taken, sign: '+' | '-'): Taken {
+  if (interval.kind === 'wrong' || interval.node.kind !== 'string') return interval;
+  return text(sign + interval.node.value.replace('-', ''));
 }
 
 const aboveZeroReason = 'has to be an interval above 0';

@@ -51,7 +51,6 @@ test('all that a script reads is asked for at once, each window once', async () 
   });
   assert.deepEqual(windows.sort(), [
     'fetch __name__:"errors" -1 5',
-    'fetch __name__:"requests" -1 5',
     'fetch __name__:"requests" -6 5',
     'fetch __name__:"requests" -61 -55',
     'fetch __name__:"requests" -66 -55',

@@ -1,5 +1,7 @@
 /** Series of the request's own rows, and the times of rows. */
+import type { Arguments } from '../../graphite/calls/arguments.ts';
 import type { Call } from '../../graphite/calls/call.ts';
+import type { Window } from '../../graphite/calls/window.ts';
 import { newColumns, newSeries, type Series } from '../../graphite/series/series.ts';
 import { plainNumber } from '../../graphite/words/number_text.ts';
 import { metricNameTag } from '#lib/tags.ts';
@@ -43,8 +45,27 @@ async function timestamp(call: Call): Promise<readonly Series[]> {
   });
 }
 
+function shifted(args: Arguments, { fromSeconds, untilSeconds }: Window): Window {
+  const seconds = args.interval('duration');
+  return { fromSeconds: fromSeconds + seconds, untilSeconds: untilSeconds + seconds };
+}
+
+/** Series that are there now alone, or were there then alone, are as any other. */
+async function timeshift(call: Call): Promise<readonly Series[]> {
+  const seconds = call.arguments.interval('duration');
+  const list = await call.list('seriesList', shifted(call.arguments, call.window));
+  return await call.map(list, (series) => ({
+    ...series,
+    startSeconds: series.startSeconds - seconds,
+    endSeconds: series.endSeconds - seconds,
+  }));
+}
+
 export const lineFunctions: readonly ScriptFunction[] = [
   beginning('constantLine', [needs('value', 'number')], constantLine),
   beginning('identity', [needs('name', 'text')], identity),
+  made('timeshift', [needs('duration', 'shift')], timeshift, (args, window) => [
+    shifted(args, window),
+  ]),
   made('timestamp', [], timestamp),
 ];

@@ -27,7 +27,9 @@ async function counterparts(
   list: readonly Series[],
   others: readonly Series[],
 ): Promise<readonly (readonly Series[] | undefined)[]> {
-  const isForAll = others.length === 1 && call.arguments.texts('tags').length === 0;
+  const tags = call.arguments.texts('tags');
+  const [only] = others;
+  const isForAll = others.length === 1 && !tags.some((tag) => only!.tags.has(tag));
   if (isForAll) return list.map(() => others);
   const keyOf = matchingKey(call);
   const groups = await groupByKey(others, keyOf, call.work);

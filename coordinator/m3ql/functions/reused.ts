@@ -45,6 +45,5 @@ export const reusedFunctions: readonly ScriptFunction[] = [
     needs('interval:intervalString', 'interval'),
   ]),
   reused('tail', 'lowest', [may('limit:n', 'count'), may('func', 'aggregation')]),
-  reused('timeshift', 'timeShift', [needs('duration:timeShift', 'shift')]),
   reused('transformNull', 'transformNull', [may('value:default', 'number')]),
 ];
