@@ -13,6 +13,7 @@ import type {
   QueryStorage,
   SelectLimits,
   SelectRange,
+  SelectResult,
   ThroughoutStorage,
 } from '../../select/storage.ts';
 import type { FetchedSeries, FetchRequest } from '../evaluate/context.ts';
@@ -85,22 +86,30 @@ export class SeriesReader {
   }
 
   async #read(request: FetchRequest, signal: AbortSignal): Promise<readonly FetchedSeries[]> {
-    const { pacer, storage, reading } = this.#setup;
+    const { pacer, storage, limits, reading } = this.#setup;
     const grid = reading.gridOf(storage, request);
     const selections = request.selections ?? [selectionOf(request)];
+    const answers = await Promise.all(
+      selections.map(({ matchers }) =>
+        storage.selectThroughout(matchers, grid.range, 'number', limits, signal),
+      ),
+    );
     const list: FetchedSeries[] = [];
-    for (const selection of selections) list.push(...(await this.#select(selection, grid, signal)));
+    for (const [index, found] of answers.entries()) {
+      for (const series of await this.#decode(found, selections[index]!.takes, grid)) {
+        list.push(series);
+      }
+    }
     if (selections.length === 1) return list;
     return await sortPaced(list, (a, b) => compareTexts(a.name, b.name), pacer.work);
   }
 
-  async #select(
-    { matchers, takes }: Selection,
+  async #decode(
+    found: SelectResult,
+    takes: Selection['takes'],
     { steps, range, rowsOf }: ReadGrid,
-    signal: AbortSignal,
   ): Promise<readonly FetchedSeries[]> {
-    const { pacer, storage, limits, reading } = this.#setup;
-    const found = await storage.selectThroughout(matchers, range, 'number', limits, signal);
+    const { pacer, reading } = this.#setup;
     this.isExhaustive &&= found.exhaustive;
     for (const warning of found.warnings) this.warnings.add(warning);
     const series = await this.#inOrder(found.bundle, takes);

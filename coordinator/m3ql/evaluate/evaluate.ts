@@ -14,6 +14,9 @@ export interface ScriptGrid {
   readonly rowCount: number;
 }
 
+/** Of a character, to parse it and to look its name up, in units of work. */
+const characterUnits = 40;
+
 const language = { functions: scriptRows, areTagsFixed: true } as const;
 
 /**
@@ -25,7 +28,11 @@ export async function evaluateScript(
   { startSeconds, stepSeconds, rowCount }: ScriptGrid,
   context: Omit<EvaluationContext, 'fromSeconds' | 'untilSeconds'>,
 ): Promise<readonly Series[]> {
-  const tree = compileScript(parseScript(text), text, stepSeconds);
+  const { work } = context;
+  const script = parseScript(text);
+  if (work.spend(characterUnits * text.length)) await work.pause();
+  const tree = compileScript(script, text, stepSeconds);
+  if (work.spend(characterUnits * text.length)) await work.pause();
   return await evaluateTree(tree, language, {
     ...context,
     // Windows are open at their begin.

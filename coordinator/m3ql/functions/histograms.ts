@@ -1,4 +1,5 @@
 /** Percentiles and shares of histograms whose buckets are series, row by row. */
+import { metricNameTag } from '#lib/tags.ts';
 import type { Call } from '../../graphite/calls/call.ts';
 import { groupByKey } from '../../graphite/series/nodes.ts';
 import { normalize } from '../../graphite/series/normalize.ts';
@@ -8,7 +9,6 @@ import {
   bucketQuantile,
   type Buckets,
 } from '../../promql/evaluate/classic_buckets.ts';
-import { metricNameTag } from '#lib/tags.ts';
 import { made } from '../calls/functions.ts';
 import { needs, type ScriptFunction } from '../calls/parameters.ts';
 import { keyWithoutTags, withTags } from '../series/tags.ts';

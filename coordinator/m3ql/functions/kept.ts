@@ -1,6 +1,6 @@
 /** Values and series that stay: by a comparison, for how long, or by a tag. */
-import { compileAnchored } from '#lib/regexp/regexp.ts';
 import { assert } from '#lib/assert.ts';
+import { compileAnchored } from '#lib/regexp/regexp.ts';
 import type { Call } from '../../graphite/calls/call.ts';
 import { mapValues } from '../../graphite/series/map_values.ts';
 import { type Columns, newColumns, type Series } from '../../graphite/series/series.ts';

@@ -1,10 +1,10 @@
 /** Series of the request's own rows, and the times of rows. */
+import { metricNameTag } from '#lib/tags.ts';
 import type { Arguments } from '../../graphite/calls/arguments.ts';
 import type { Call } from '../../graphite/calls/call.ts';
 import type { Window } from '../../graphite/calls/window.ts';
 import { newColumns, newSeries, type Series } from '../../graphite/series/series.ts';
 import { plainNumber } from '../../graphite/words/number_text.ts';
-import { metricNameTag } from '#lib/tags.ts';
 import { beginning, made } from '../calls/functions.ts';
 import { needs, type ScriptFunction } from '../calls/parameters.ts';
 import { withTags } from '../series/tags.ts';

@@ -1,7 +1,7 @@
 /** Names of series: their tag of the metric's name becomes another one, all others stay. */
+import { metricNameTag } from '#lib/tags.ts';
 import type { Call } from '../../graphite/calls/call.ts';
 import type { Series } from '../../graphite/series/series.ts';
-import { metricNameTag } from '#lib/tags.ts';
 import { made } from '../calls/functions.ts';
 import { may, needs, type ScriptFunction, several } from '../calls/parameters.ts';
 import { nameTag, tagKey, withName } from '../series/tags.ts';

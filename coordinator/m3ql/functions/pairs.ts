@@ -1,5 +1,6 @@
 /** Series beside those of another pipeline that have the same tags. */
-import { badRequest } from '#lib/errors.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
+import { metricNameTag } from '#lib/tags.ts';
 import type { Call } from '../../graphite/calls/call.ts';
 import { percentOf } from '../../graphite/functions/combine/shares.ts';
 import { aggregateSeries } from '../../graphite/functions/combine/aggregate.ts';
@@ -9,7 +10,6 @@ import { normalize } from '../../graphite/series/normalize.ts';
 import { type Columns, newColumns, type Series } from '../../graphite/series/series.ts';
 import { made } from '../calls/functions.ts';
 import { may, needs, type ScriptFunction, several } from '../calls/parameters.ts';
-import { metricNameTag } from '#lib/tags.ts';
 import { keyOfTags, keyWithoutTags } from '../series/tags.ts';
 
 type KeyOf = (series: Series) => string;
@@ -89,7 +89,7 @@ async function divideSeries(call: Call): Promise<readonly Series[]> {
     if (found === undefined) continue;
     if (found.length > 1) {
       throw badRequest(
-        `cannot evaluate divideSeries: divisor has ${found.length} series for one: ${series.name}; add them up, or name tags that tell them apart`,
+        `cannot evaluate divideSeries: divisor has ${found.length} series for one: ${shownText(series.name)}; add them up, or name tags that tell them apart`,
       );
     }
     results.push(await joined(call, series, found[0]!, (a, b) => (b === 0 ? null : a / b)));
