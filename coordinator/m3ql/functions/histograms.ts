@@ -84,21 +84,23 @@ async function estimateRows(
 ) {
   const columns = newColumns(length);
   const bounds = boundsOf(buckets, isCumulative);
-  const places = buckets.map(({ upper }) => bounds.indexOf(upper));
+  const placeOf = new Map(Array.from(bounds, (bound, place) => [bound, place]));
+  const places = Uint32Array.from(buckets, ({ upper }) => placeOf.get(upper)!);
   const row = { bounds, counts: new Float64Array(bounds.length), length: bounds.length };
   for (let at = 0; at < length; at++) {
     row.counts.fill(0);
     let isThere = 0;
-    for (const [index, { series }] of buckets.entries()) {
-      if (series.present[at] !== 1) continue;
-      row.counts[places[index]!]! += series.values[at]!;
+    for (let i = 0; i < buckets.length; i++) {
+      const { values, present } = buckets[i]!.series;
+      if (present[at] !== 1) continue;
+      row.counts[places[i]!]! += values[at]!;
       isThere = 1;
     }
     if (!isCumulative) {
       for (let i = 1; i < bounds.length; i++) row.counts[i]! += row.counts[i - 1]!;
     }
     const value = isThere === 1 ? estimate(row) : NaN;
-    if (call.work.spend(20 * bounds.length)) await call.work.pause();
+    if (call.work.spend(10 * (buckets.length + bounds.length))) await call.work.pause();
     if (Number.isNaN(value)) continue;
     columns.values[at] = value;
     columns.present[at] = 1;
