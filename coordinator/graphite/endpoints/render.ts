@@ -74,6 +74,7 @@ export async function render(
     work,
     random: () => setup.random.fraction(),
     fetch: (requests, signal) => source.fetch(requests, signal),
+    memory: pacer.rowMemory,
     findEvents: source.findEvents,
   });
   const list = lists.flat();

@@ -65,6 +65,13 @@ export interface Language {
   readonly areTagsFixed: boolean;
 }
 
+/** Of rows that results take on the way to the last one. */
+export interface RowMemory {
+  /** Waits for memory that others have. @throws {TsdbError} when there is not so much */
+  take(rows: number): Promise<void>;
+  give(rows: number): void;
+}
+
 export interface EvaluationContext extends Window {
   readonly time: TimeContext;
   readonly limits: EvaluationLimits;
@@ -73,6 +80,8 @@ export interface EvaluationContext extends Window {
   /** At least 0 and below 1, for `randomWalk`. */
   readonly random: () => number;
   readonly fetch: Fetch;
+  /** Without one there is no bound but the limits. */
+  readonly memory?: RowMemory;
   /** Null where there are none. */
   readonly findEvents: FindEvents | null;
   /** Of all targets, unless they say something else; null for 0. */

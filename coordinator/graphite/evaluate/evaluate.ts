@@ -55,6 +55,10 @@ class Evaluator implements Host {
   readonly #fetches: Fetches;
   readonly state: TargetState = { xFilesFactor: null, stacks: new Map() };
   readonly #results: SharedResults;
+  /** Rows of results that a call which goes on still needs. */
+  #heldRows = 0;
+  /** Rows of all results that memory was taken for. */
+  #takenRows = 0;
   #calls = 0;
   #madeTargetsDepth = 0;
 
@@ -182,9 +186,12 @@ class Evaluator implements Host {
       throw badRequest(`cannot evaluate target: needs more than ${callsMax} calls of functions`);
     }
     const { row, arguments: args } = this.#planner.bind(node);
+    const held = this.#heldRows;
     const result = await row.evaluate(new Call(args, window, this));
     this.#check(result);
     this.#results.keep(node, window, result);
+    // What its arguments came to is needed no more.
+    await this.#hold(held + rowsOfResult(result));
     if (this.work.spend(1_000)) await this.work.pause();
     return result;
   }
@@ -210,6 +217,15 @@ class Evaluator implements Host {
       if (this.work.spend(100)) await this.work.pause();
     }
     return list;
+  }
+
+  async #hold(rows: number): Promise<void> {
+    this.#heldRows = rows;
+    const { memory } = this.#context;
+    const more = rows + this.#results.rows - this.#takenRows;
+    this.#takenRows += more;
+    if (more > 0) await memory?.take(more);
+    else memory?.give(-more);
   }
 
   #check(result: Result): void {

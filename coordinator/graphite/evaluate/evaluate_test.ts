@@ -55,6 +55,25 @@ test('all that targets read is asked for at once, each path and window once', as
   ]);
 });
 
+test('memory is taken for rows of results until they are needed no more', async () => {
+  const changes: number[] = [];
+  const memory = {
+    take: async (rows: number) => {
+      changes.push(rows);
+    },
+    give: (rows: number) => {
+      changes.push(-rows);
+    },
+  };
+  const target = 'absolute(sumSeries(scale(a.*,2),scale(scale(a.*,3),4)))';
+  await evaluate([target], testingContext(series, 5, { memory }));
+  // Two series of five rows each; the rows that were read are the reader's.
+  assert.deepEqual(
+    changes.filter((rows) => rows !== 0),
+    [10, 10, -15],
+  );
+});
+
 test('windows inside of windows are put together', async () => {
   const context = testingContext(series, 5);
   await evaluate(['movingAverage(timeShift(movingSum(a.one,"1min"),"1h"),"10min")'], context);

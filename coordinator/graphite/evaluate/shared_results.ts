@@ -17,6 +17,11 @@ export class SharedResults {
     this.#rowsMax = rowsMax;
   }
 
+  /** Of all that is kept. */
+  get rows(): number {
+    return this.#rows;
+  }
+
   /** Null when there is none yet. */
   get(node: Node, window: Window): Result | null {
     return this.#results.get(node)?.get(windowKey(window)) ?? null;

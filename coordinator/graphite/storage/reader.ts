@@ -8,7 +8,7 @@ import { Decoder } from '#engine/store/decoder.ts';
 import { decodeTags, type Tags } from '#lib/tags.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import { sortPaced } from '#lib/turns/paced.ts';
-import type { Pacer } from '../../promql/rows/pacer.ts';
+import { markedRowBytes, type Pacer } from '../../promql/rows/pacer.ts';
 import type {
   QueryStorage,
   SelectLimits,
@@ -55,8 +55,6 @@ export interface ReadGrid {
 /** About what it takes to name a series, and to place a row, in units of work (lib/turns/turns.ts). */
 const seriesUnits = 500;
 const rowUnits = 6;
-/** Value and mark of a row. */
-const rowBytes = 9;
 
 /** Tags of a series and where it stands in its bundle. */
 interface FoundSeries extends NamedSeries {
@@ -116,7 +114,7 @@ export class SeriesReader {
     using decoder = new Decoder();
     const list: FetchedSeries[] = [];
     for (const { index, name, tags } of series) {
-      if (pacer.hold(steps.length, rowBytes)) await pacer.room();
+      if (pacer.hold(steps.length, markedRowBytes)) await pacer.room();
       const count = decoder.decode(found.bundle, index, range.startNanos, range.endNanos);
       const { timestampMillis, values } = decoder;
       const rows = rowsOf({ count, timestampMillis, values });

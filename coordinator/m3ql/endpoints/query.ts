@@ -141,6 +141,7 @@ async function answer(
       for (const read of lists) seriesCount += read.length;
       return lists;
     },
+    memory: pacer.rowMemory,
     findEvents: null,
     variables: new Map(),
   });

@@ -8,6 +8,8 @@ import { executionError } from '../words/errors.ts';
 
 /** Of a value in a row. */
 const sampleBytes = 8;
+/** Of a value and whether it is there. */
+export const markedRowBytes = 9;
 
 export class Pacer {
   readonly work: Work;
@@ -71,6 +73,18 @@ export class Pacer {
     }
     this.#missingBytes += bytes;
     return true;
+  }
+
+  /** Takes memory for rows of values and marks, as Graphite's language and M3QL have them. */
+  get rowMemory(): { take: (rows: number) => Promise<void>; give: (rows: number) => void } {
+    return {
+      take: async (rows) => {
+        if (this.take(markedRowBytes * rows)) await this.room();
+      },
+      give: (rows) => {
+        this.give(markedRowBytes * rows);
+      },
+    };
   }
 
   /** Gives back what was taken and is needed no more. */
