@@ -83,13 +83,19 @@ export function askQuery(ports: NodePorts, query: string): Promise<Reply> {
 }
 
 /** Over so many steps of a second until now. */
-export function askRange(ports: NodePorts, query: string, steps: number): Promise<Reply> {
+export function askRange(
+  ports: NodePorts,
+  query: string,
+  steps: number,
+  engine = 'prometheus',
+): Promise<Reply> {
   const end = Math.floor(Date.now() / 1000);
   return askForm(ports.coordinator, rangePath, {
     query,
     start: String(end - steps + 1),
     end: String(end),
     step: '1',
+    engine,
     timeout: `${attackTimeoutMillis}ms`,
   });
 }

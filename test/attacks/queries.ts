@@ -47,6 +47,11 @@ const range =
   ({ ports }) =>
     askRange(ports, query, steps);
 
+const script =
+  (query: string, steps = 11_000): Question =>
+  ({ ports }) =>
+    askRange(ports, query, steps, 'm3ql');
+
 const around = (call: string, inner: string, end: string, times: number): string =>
   `${call}(`.repeat(times) + inner + end.repeat(times);
 
@@ -86,6 +91,28 @@ const sortings = timed('orders and joins of many', 'queries', 3, [
   range('marker unless on (part) (marker offset 1s) or marker'),
   range('quantile by (part) (0.5, marker)', 11_000),
   instant(Array.from({ length: 100 }, () => 'marker').join('+')),
+]);
+
+/** Each of `times` macros stands for that before it, twice. */
+const doubled = (times: number, body: (before: string) => string): string =>
+  Array.from({ length: times }, (_, k) => `m${k + 1}=${body(`m${k}`)};`).join('');
+
+const scripts = timed('scripts of M3QL', 'queries', 3, [
+  script(`constantLine 1${'|abs'.repeat(16_000)}`),
+  script(`constantLine 1${'|abs'.repeat(1_900)}`),
+  script(`constantLine 1|diff${' 1'.repeat(1_900)}`),
+  script(`m0=constantLine 1;${doubled(60, (before) => `${before}|diff (${before})`)}m60`),
+  script(`m0=abs;${doubled(90, (before) => `${before}|${before}`)}constantLine 1|m90`),
+  script(`m0=constantLine 1;${doubled(600, (before) => `${before}|scale 2`)}m600`),
+  script(`fetch name:marker${'|moving 100d'.repeat(900)}`, 100),
+  script('fetch name:marker|moving 10000 median|moving 10000 stddev'),
+  script(`fetch name:marker${'|timeshift 999999999999s'.repeat(100)}`),
+  script(`fetch name:${'{a,b*,c?}'.repeat(800)}`, 10),
+  script(
+    `constantLine 1|diff${Array.from({ length: 450 }, (_, k) => ` (fetch name:nope a${k}:*)`).join('')}`,
+    10,
+  ),
+  script(`fetch name:marker|${'x'.repeat(65_000)}`),
 ]);
 
 const writtenSeries: Question = ({ ports: { coordinator } }) => {
@@ -138,4 +165,11 @@ const remoteReads: Attack = {
   },
 };
 
-export const queryAttacks: readonly Attack[] = [windows, labels, sortings, writes, remoteReads];
+export const queryAttacks: readonly Attack[] = [
+  windows,
+  labels,
+  sortings,
+  scripts,
+  writes,
+  remoteReads,
+];

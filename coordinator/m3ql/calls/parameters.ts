@@ -20,6 +20,8 @@ export type ScriptType =
   | 'series'
   /** An interval with a sign; without one it goes into the past. */
   | 'shift'
+  /** An interval that becomes whole steps of the request: rows that are closer to each other are in no answer. */
+  | 'steps'
   | 'tag'
   | 'tagOrSeries'
   | 'text'
@@ -72,6 +74,7 @@ const typeInRow: Readonly<Record<ScriptType, ParameterType>> = {
   percentile: 'float',
   series: 'any',
   shift: 'interval',
+  steps: 'interval',
   tag: 'string',
   tagOrSeries: 'any',
   text: 'string',

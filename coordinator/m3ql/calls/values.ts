@@ -12,7 +12,7 @@ export type Taken =
   | { readonly kind: 'node'; readonly node: Node }
   | { readonly kind: 'wrong'; readonly reason: string; readonly suggestion: string };
 
-/** @param stepSeconds of the request: intervals of `window` become whole steps, those that begin counted as whole */
+/** @param stepSeconds of the request: intervals of `steps` and `window` become whole steps, those that begin counted as whole */
 export function nodeOf(
   type: ScriptType,
   value: WordValue | StringValue,
@@ -36,6 +36,8 @@ export function nodeOf(
     }
     case 'interval':
       return aboveZero(intervalNode(value, 1));
+    case 'steps':
+      return aboveZero(intervalNode(value, stepSeconds));
     case 'window':
       if (isWhole(value) && value.value > 0) return number(value.value, true);
       if (value.kind === 'number') return wrong('has to be a number of rows above 0');

@@ -1,16 +1,21 @@
 /** Arguments of a call by the parameters of its function. */
 import { shownText, type TsdbError } from '#lib/errors.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import type { Node } from '../../graphite/parse/tree.ts';
 import { type ScriptFunction, type ScriptParameter, usageOf } from '../calls/parameters.ts';
 import { nodeOf } from '../calls/values.ts';
 import { nameSuggestion } from '../parse/suggestion.ts';
 import type { Argument, Call, Pipeline } from '../parse/tree.ts';
 
+/** Of one, in units of work. */
+const argumentUnits = 100;
+
 export type ErrorAt = (position: number, reason: string, suggestion?: string) => TsdbError;
 
 export interface BindContext {
   readonly stepSeconds: number;
-  readonly pipeline: (value: Pipeline) => Node;
+  readonly pipeline: (value: Pipeline) => Promise<Node>;
+  readonly work: Work;
   readonly error: ErrorAt;
 }
 
@@ -18,11 +23,11 @@ export interface BindContext {
  * By the names that the row's parameters have; those that were not given are missing.
  * @throws {TsdbError} BAD_REQUEST when there are too many, too few, or one is of a wrong type
  */
-export function bindCall(
+export async function bindCall(
   call: Call,
   called: ScriptFunction,
-  { stepSeconds, pipeline, error }: BindContext,
-): ReadonlyMap<string, readonly Node[]> {
+  { stepSeconds, pipeline, error, work }: BindContext,
+): Promise<ReadonlyMap<string, readonly Node[]>> {
   const bound = new Map<string, Node[]>();
   const keywords = new Set<string>();
   for (const argument of call.arguments) {
@@ -37,7 +42,7 @@ export function bindCall(
       throw error(argument.start, `${parameter.name} of ${call.name} is given twice`);
     }
     bound.set(parameter.of, others);
-    if (value.kind === 'pipeline') others.push(pipeline(value));
+    if (value.kind === 'pipeline') others.push(await pipeline(value));
     else {
       const taken = nodeOf(parameter.type, value, stepSeconds);
       if (taken.kind === 'wrong') {
@@ -46,6 +51,7 @@ export function bindCall(
       }
       others.push(taken.node);
     }
+    if (work.spend(argumentUnits)) await work.pause();
   }
   const missing = called.parameters.find(({ of, isRequired }) => isRequired && !bound.has(of));
   if (missing === undefined) return bound;

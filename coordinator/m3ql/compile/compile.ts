@@ -3,6 +3,7 @@
  * the pipe. Names and arguments are looked up here, so that what is wrong is said with its place before anything is read.
  */
 import { shownText, type TsdbError } from '#lib/errors.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import type { ScriptFunction } from '../calls/parameters.ts';
 import { refusedNames, scriptFunctions } from '../functions/table.ts';
 import type { Tree } from '../../graphite/evaluate/context.ts';
@@ -13,18 +14,23 @@ import type { Call, Expression, Macro, Pipeline, Script } from '../parse/tree.ts
 import { bindCall } from './arguments.ts';
 import { fetchName, fetchNode } from './fetch.ts';
 
-/** Calls of a script, those of a macro wherever its name stands. */
-const callsMax = 20_000;
-/** Macros that stand for others, inside of each other. */
-const macroDepthMax = 100;
+/** Calls of a script and their arguments, those of a macro wherever its name stands. */
+const partsMax = 2_000;
+/** Of one, in units of work. */
+const callUnits = 200;
 
 /**
  * @param text of the script, for messages
  * @param stepSeconds of the request
- * @throws {TsdbError} BAD_REQUEST with line, column, the reason and what was likely meant
+ * @throws {TsdbError} BAD_REQUEST with line, column, the reason and what was likely meant; the reason of the work's signal
  */
-export function compileScript(script: Script, text: string, stepSeconds: number): Tree {
-  return new Compiler(text, stepSeconds).compile(script);
+export async function compileScript(
+  script: Script,
+  text: string,
+  stepSeconds: number,
+  work: Work,
+): Promise<Tree> {
+  return await new Compiler(text, stepSeconds, work).compile(script);
 }
 
 /** A macro that was looked at. */
@@ -40,28 +46,29 @@ const anySeries: Node = { kind: 'none' };
 class Compiler {
   readonly #text: string;
   readonly #stepSeconds: number;
+  readonly #work: Work;
   readonly #macros = new Map<string, Known>();
   readonly #macroNames: string[] = [];
   readonly #shared = new Set<Node>();
-  #calls = 0;
-  #macroDepth = 0;
+  #parts = 0;
 
-  constructor(text: string, stepSeconds: number) {
+  constructor(text: string, stepSeconds: number, work: Work) {
     this.#text = text;
     this.#stepSeconds = stepSeconds;
+    this.#work = work;
   }
 
-  compile({ macros, pipeline }: Script): Tree {
+  async compile({ macros, pipeline }: Script): Promise<Tree> {
     for (const { name } of macros) this.#macroNames.push(name);
-    for (const macro of macros) this.#define(macro);
-    return { root: this.#pipeline(pipeline, null), shared: this.#shared };
+    for (const macro of macros) await this.#define(macro);
+    return { root: await this.#pipeline(pipeline, null), shared: this.#shared };
   }
 
   #error(position: number, reason: string, suggestion = ''): TsdbError {
     return scriptError('evaluate', this.#text, position, reason, suggestion);
   }
 
-  #define(macro: Macro): void {
+  async #define(macro: Macro): Promise<void> {
     const { name, pipeline, start } = macro;
     const shown = JSON.stringify(shownText(name));
     if (this.#macros.has(name)) throw this.#error(start, `macro ${shown} is defined twice`);
@@ -69,7 +76,7 @@ class Compiler {
       throw this.#error(start, `macro ${shown} has the name of a function`);
     }
     const takes = this.#takesSeries(pipeline);
-    const node = this.#pipeline(pipeline, takes ? anySeries : null);
+    const node = await this.#pipeline(pipeline, takes ? anySeries : null);
     if (!takes) this.#shared.add(node);
     this.#macros.set(name, { macro, node: takes ? null : node });
   }
@@ -85,31 +92,35 @@ class Compiler {
   }
 
   /** @param input null where nothing comes before it */
-  #pipeline({ expressions }: Pipeline, input: Node | null): Node {
+  async #pipeline({ expressions }: Pipeline, input: Node | null): Promise<Node> {
     let node = input;
-    for (const expression of expressions) node = this.#expression(expression, node);
+    for (const expression of expressions) {
+      node = await this.#expression(expression, node);
+      if (this.#work.spend(callUnits)) await this.#work.pause();
+    }
     return node!;
   }
 
-  #expression(expression: Expression, input: Node | null): Node {
-    if (expression.kind === 'pipeline') return this.#pipeline(expression, input);
-    this.#calls += 1;
-    if (this.#calls > callsMax) {
-      throw this.#error(expression.start, `more than ${callsMax} calls, with those of macros`);
+  async #expression(expression: Expression, input: Node | null): Promise<Node> {
+    if (expression.kind === 'pipeline') return await this.#pipeline(expression, input);
+    this.#parts += 1 + expression.arguments.length;
+    if (this.#parts > partsMax) {
+      const reason = `more than ${partsMax} calls and arguments, with those of macros`;
+      throw this.#error(expression.start, reason);
     }
     const { name } = expression;
     const macro = this.#macros.get(name);
-    if (macro !== undefined) return this.#macro(expression, macro, input);
+    if (macro !== undefined) return await this.#macro(expression, macro, input);
     if (name === fetchName) {
       this.#checkBegin(expression, input);
       return fetchNode(expression, (...error) => this.#error(...error));
     }
     const called = scriptFunctions.get(name);
     if (called === undefined) throw this.#unknown(expression);
-    return this.#call(expression, called, input);
+    return await this.#call(expression, called, input);
   }
 
-  #macro(call: Call, { macro, node }: Known, input: Node | null): Node {
+  async #macro(call: Call, { macro, node }: Known, input: Node | null): Promise<Node> {
     const shown = JSON.stringify(shownText(macro.name));
     const [first] = call.arguments;
     if (first !== undefined) {
@@ -120,20 +131,15 @@ class Compiler {
       return node;
     }
     if (input === null) throw this.#missingInput(call);
-    if (this.#macroDepth === macroDepthMax) {
-      throw this.#error(call.start, `more than ${macroDepthMax} macros inside of each other`);
-    }
-    this.#macroDepth += 1;
-    const result = this.#pipeline(macro.pipeline, input);
-    this.#macroDepth -= 1;
-    return result;
+    return await this.#pipeline(macro.pipeline, input);
   }
 
-  #call(call: Call, called: ScriptFunction, input: Node | null): Node {
+  async #call(call: Call, called: ScriptFunction, input: Node | null): Promise<Node> {
     if (called.begins) this.#checkBegin(call, input);
     else if (input === null) throw this.#missingInput(call);
-    const bound = bindCall(call, called, {
+    const bound = await bindCall(call, called, {
       stepSeconds: this.#stepSeconds,
+      work: this.#work,
       pipeline: (value) => this.#argument(value, input),
       error: (...error) => this.#error(...error),
     });
@@ -154,10 +160,10 @@ class Compiler {
   }
 
   /** One that begins with no series of its own goes on with those of the call. */
-  #argument(pipeline: Pipeline, input: Node | null): Node {
-    if (input === null || !this.#takesSeries(pipeline)) return this.#pipeline(pipeline, null);
+  async #argument(pipeline: Pipeline, input: Node | null): Promise<Node> {
+    if (input === null || !this.#takesSeries(pipeline)) return await this.#pipeline(pipeline, null);
     this.#shared.add(input);
-    return this.#pipeline(pipeline, input);
+    return await this.#pipeline(pipeline, input);
   }
 
   #checkBegin({ name, start }: Call, input: Node | null): void {

@@ -14,7 +14,7 @@ export interface ScriptGrid {
   readonly rowCount: number;
 }
 
-/** Of a character, to parse it and to look its name up, in units of work. */
+/** Of a character, to parse it, in units of work. */
 const characterUnits = 40;
 
 const language = { functions: scriptRows, areTagsFixed: true } as const;
@@ -31,8 +31,7 @@ export async function evaluateScript(
   const { work } = context;
   const script = parseScript(text);
   if (work.spend(characterUnits * text.length)) await work.pause();
-  const tree = compileScript(script, text, stepSeconds);
-  if (work.spend(characterUnits * text.length)) await work.pause();
+  const tree = await compileScript(script, text, stepSeconds, work);
   return await evaluateTree(tree, language, {
     ...context,
     // Windows are open at their begin.

@@ -38,6 +38,7 @@ const valuesOf: Readonly<Record<ScriptType, fc.Arbitrary<string>>> = {
   percentile: mostly(['1', '50', '99.9', '100'], ['0', '-1', '101']),
   series: numbers,
   shift: intervals,
+  steps: intervals,
   tag: tags,
   tagOrSeries: fc.oneof({ weight: 4, arbitrary: tags }, numbers),
   text: mostly(['x', '"an alias"', '5', 'true'], ['{}']),

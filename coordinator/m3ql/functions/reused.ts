@@ -32,7 +32,7 @@ export const reusedFunctions: readonly ScriptFunction[] = [
   reused('sqrt squareRoot', 'squareRoot'),
   reused('stdev', 'stdev', [needs('points', 'count'), may('windowTolerance', 'number')]),
   reused('summarize', 'summarize', [
-    needs('interval:intervalString', 'interval'),
+    needs('interval:intervalString', 'steps'),
     may('func', 'aggregation'),
     may('alignToFrom', 'boolean'),
   ]),
