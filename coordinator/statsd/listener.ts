@@ -21,7 +21,7 @@ import { TextLines } from './text_lines.ts';
 
 /** What the system may keep of datagrams. */
 const receiveBufferBytes: number = 8 << 20;
-/** Between two times at which counts become metrics. */
+/** Counts become metrics so long after a packet at most. */
 const tellMillis = 1000;
 
 export interface StatsdListenerOptions {
@@ -83,6 +83,7 @@ export async function listenStatsd(options: StatsdListenerOptions): Promise<Stat
     [Symbol.asyncDispose]: async () => {
       await all.disposeAsync();
       stop.abort();
+      reception.stop();
       const isWritten = new AbortController();
       const late = clock.sleep(tcpLimitsDefault.stopMillisMax, isWritten.signal).then(
         () => end.abort(new TsdbError('UNAVAILABLE', 'the server stops')),
@@ -101,10 +102,13 @@ class Reception {
   readonly flushes: Flushes;
   readonly #reader: LineReader;
   readonly #metrics: StatsdMetrics;
-  #toldMillis = 0;
+  readonly #clock: Pick<Clock, 'sleep'>;
+  #telling: Promise<void> | null = null;
+  readonly #stop = new AbortController();
 
   constructor({ config, streams, clock, random, metrics }: StatsdListenerOptions) {
     this.#metrics = metrics;
+    this.#clock = clock;
     this.series = seriesOf(config, Number(clock.nowNanos() / 1_000_000n));
     const reader = new LineReader(this.series, config.tags, random.u32());
     this.#reader = reader;
@@ -124,9 +128,18 @@ class Reception {
     series.nowMillis = this.flushes.nowMillis;
     series.counts.packets++;
     this.#reader.read(lines);
-    if (series.nowMillis - this.#toldMillis < tellMillis) return;
-    this.#toldMillis = series.nowMillis;
-    series.counts.tell(this.#metrics);
+    this.#telling ??= this.#tell();
+  }
+
+  /** The last counts are told by the last flush. */
+  stop(): void {
+    this.#stop.abort();
+  }
+
+  async #tell(): Promise<void> {
+    await this.#clock.sleep(tellMillis, this.#stop.signal).catch(() => {});
+    this.#telling = null;
+    this.series.counts.tell(this.#metrics);
   }
 
   noteMalformed(): void {
