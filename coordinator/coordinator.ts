@@ -69,6 +69,7 @@ import { choiceOf } from './http/namespace_choice.ts';
 import { type CarbonListener, carbonMetrics, listenCarbon } from './carbon/listener.ts';
 import { listenStatsd, type StatsdListener } from './statsd/listener.ts';
 import { statsdMetrics } from './statsd/series/metrics.ts';
+import { startHaPairs } from './ha_pairs/ha_pairs.ts';
 import { Ingest, verdictBy } from './ingest/ingest.ts';
 import type { IngestNamespace } from './ingest/namespaces.ts';
 import { apiMetrics } from './http/metrics.ts';
@@ -224,6 +225,20 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       namespace: () => takerOf(dropped, session),
     },
     tagRules,
+    config.haPairs === null
+      ? null
+      : startHaPairs(
+          {
+            config: config.haPairs,
+            decoder,
+            kv: options.kv,
+            cluster: options.cluster,
+            env,
+            log,
+            metrics: options.metrics,
+          },
+          stop.signal,
+        ),
   );
   const streams = new Streams(decoder, ingest, ofIngest, env.clock, log);
   const turningOf = (signal: AbortSignal): Turning => ({

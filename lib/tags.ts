@@ -39,6 +39,9 @@ export interface TagRules {
   readonly allowed: ReadonlySet<string>;
 }
 
+/** What Prometheus' replicas of one cluster have as a label of their own, unless it is configured otherwise. */
+export const haReplicaTag = '__replica__';
+
 export const nameValidations = ['legacy', 'utf8'] as const;
 export type NameValidation = (typeof nameValidations)[number];
 
@@ -56,7 +59,11 @@ export function tagNameProblem(
   }
   if (!name.isWellFormed()) return `tag name is not UTF-8: ${JSON.stringify(shownText(name))}`;
   if (name.startsWith('__') && name !== metricNameTag && !allowed.has(name)) {
-    return `tag names that begin with "__" are reserved: ${JSON.stringify(shownText(name))}`;
+    const hint =
+      name === haReplicaTag
+        ? '; coordinator.haPairs.enabled takes those of pairs of Prometheus'
+        : '';
+    return `tag names that begin with "__" are reserved: ${JSON.stringify(shownText(name))}${hint}`;
   }
   return null;
 }

@@ -101,6 +101,11 @@ export function knownPrefix(cluster: ClusterName): string {
   return `${clusterPrefix(cluster)}tsdb.node.known/`;
 }
 
+/** Of pairs of Prometheus: which replica of each cluster is taken. */
+export function haPairsPrefix(cluster: ClusterName): string {
+  return `${clusterPrefix(cluster)}tsdb.ha_pairs/`;
+}
+
 export function rollupsPrefix(cluster: ClusterName): string {
   return `${clusterPrefix(cluster)}tsdb.rollups/`;
 }

@@ -37,6 +37,7 @@ import {
 } from '#lib/tags.ts';
 import type { ExemplarWriter } from '../companions/exemplar_writer.ts';
 import type { MetadataWriter } from '../companions/metadata_writer.ts';
+import { type Duplicates, type HaPairs, noDuplicates, type TakenBody } from './ha_pairs.ts';
 import { ColdRefusals } from './cold_refusals.ts';
 import { type DividedRows, type DroppedRows, pickedRows } from './dropped_rows.ts';
 import { type IngestMessage, Messages } from './messages.ts';
@@ -77,6 +78,8 @@ export interface DroppedRoute {
   readonly namespace: () => IngestNamespace | null;
 }
 
+/** Elections that a body waits for: clusters of whose replicas nobody knows yet. */
+const electionsOfBodyMax = 1000;
 /** What exemplars have more than the samples of their request. */
 const exemplarsMillisMax = 250;
 
@@ -137,9 +140,11 @@ export class Ingest {
   readonly #coldRefusals: ColdRefusals;
   readonly #tagRules: TagRules;
   readonly #dropped: DroppedRoute | null;
+  readonly #pairs: Pick<HaPairs, 'taken'> | null;
 
   /**
    * @param dropped null where no rules drop rows
+   * @param pairs null where pairs of Prometheus are not taken
    * @param tagRules those of the decoder's verdicts
    */
   constructor(
@@ -152,7 +157,9 @@ export class Ingest {
     log: Log,
     dropped: DroppedRoute | null = null,
     tagRules: TagRules = legacyTagRules,
+    pairs: Pick<HaPairs, 'taken'> | null = null,
   ) {
+    this.#pairs = pairs;
     this.#dropped = dropped;
     this.#tagRules = tagRules;
     this.#decoder = decoder;
@@ -176,9 +183,31 @@ export class Ingest {
     version: RemoteWriteVersion,
     signal: AbortSignal,
   ): Promise<Written> {
+    const pairs = this.#pairs;
+    let held = body;
+    const decode = (): WriteDecoderRows => this.#decoder.remoteWrite(held, version);
+    let taken: TakenBody | Promise<void> =
+      pairs === null ? { rows: decode(), duplicates: noDuplicates } : pairs.taken(decode, signal);
+    for (let elections = 0; taken instanceof Promise; elections++) {
+      if (elections === electionsOfBodyMax) {
+        throw new TsdbError('UNAVAILABLE', 'which replicas are taken changes all the time');
+      }
+      // The sender's room is used for others meanwhile.
+      if (elections === 0) held = new Uint8Array(body);
+      await taken;
+      taken = pairs!.taken(decode, signal);
+    }
+    return this.#writeBody(taken, body.length, version, signal);
+  }
+
+  async #writeBody(
+    { rows: decoded, duplicates }: TakenBody,
+    bodyBytes: number,
+    version: RemoteWriteVersion,
+    signal: AbortSignal,
+  ): Promise<Written> {
     const namespaces = this.#ofFloats(null);
     const registry = this.#registry();
-    const decoded = this.#decoder.remoteWrite(body, version);
     const { samples, histograms } = this.#writable(decoded);
     const report = new BadRows();
     const asked = { samples: samples.rowCount, histograms: countOf(histograms), exemplars: 0 };
@@ -186,7 +215,7 @@ export class Ingest {
       const texts = histograms.bad.map((histogram) => badHistogramText(histogram, this.#decoder));
       report.addHistograms(histograms.badCount, texts);
     }
-    const parts = partsOfBody(body.length, samples, histograms, this.#decoder);
+    const parts = partsOfBody(bodyBytes, samples, histograms, this.#decoder);
     const format = version === 1 ? 'remote_write' : 'remote_write_v2';
     const { exemplars, firstNameless, metadata } = decoded;
     if (firstNameless !== null) report.noteNameless(seriesTextOf(firstNameless));
@@ -209,9 +238,11 @@ export class Ingest {
     } catch (error) {
       if (!(error instanceof RowsRefused)) throw error;
       const exemplarCount = await this.#soon(exemplarsWriting);
-      throw new RowsRefused(error.message, { ...error.written, exemplars: exemplarCount });
+      const written = { ...error.written, exemplars: exemplarCount };
+      throw new RowsRefused(error.message, withDuplicates(written, duplicates));
     }
-    return { ...asked, exemplars: await this.#soon(exemplarsWriting) };
+    const written = { ...asked, exemplars: await this.#soon(exemplarsWriting) };
+    return withDuplicates(written, duplicates);
   }
 
   /** Exemplars that are acknowledged within a moment: nobody's samples wait longer for them. */
@@ -512,6 +543,15 @@ function* partsOf(
   kinds: readonly WriteOfKind[],
 ): Iterable<Omit<WriteOfKind, 'parts'> & { part: readonly BodyRows[] }> {
   for (const { parts, ...kind } of kinds) for (const part of parts) yield { ...kind, part };
+}
+
+/** Prometheus takes numbers that are lower than its own for a failure. */
+function withDuplicates(written: Written, duplicates: Duplicates): Written {
+  return {
+    samples: written.samples + duplicates.samples,
+    histograms: written.histograms + duplicates.histograms,
+    exemplars: written.exemplars + duplicates.exemplars,
+  };
 }
 
 function countOf(histograms: WriteDecoderHistograms | null): number {

@@ -103,7 +103,7 @@ class Reception {
   readonly #reader: LineReader;
   readonly #metrics: StatsdMetrics;
   readonly #clock: Pick<Clock, 'sleep'>;
-  #telling: Promise<void> | null = null;
+  #isTelling = false;
   readonly #stop = new AbortController();
 
   constructor({ config, streams, clock, random, metrics }: StatsdListenerOptions) {
@@ -128,7 +128,7 @@ class Reception {
     series.nowMillis = this.flushes.nowMillis;
     series.counts.packets++;
     this.#reader.read(lines);
-    this.#telling ??= this.#tell();
+    if (!this.#isTelling) void this.#tell();
   }
 
   /** The last counts are told by the last flush. */
@@ -137,8 +137,9 @@ class Reception {
   }
 
   async #tell(): Promise<void> {
+    this.#isTelling = true;
     await this.#clock.sleep(tellMillis, this.#stop.signal).catch(() => {});
-    this.#telling = null;
+    this.#isTelling = false;
     this.series.counts.tell(this.#metrics);
   }
 

@@ -49,6 +49,7 @@ export type { ConfigFile } from './text.ts';
 export type { ListenAddress } from './sections.ts';
 export type {
   CarbonConfig,
+  HaPairsConfig,
   StatsdConfig,
   AggregatorConfig,
   ClientConfig,
@@ -515,6 +516,15 @@ function resolveCoordinator(
     graphiteStepSeconds: section.graphite.step / 1000,
     carbon: carbonOf(section.carbon?.ingester, listen),
     statsd: statsdOf(section.statsd?.ingester, listen),
+    haPairs: section.haPairs.enabled
+      ? {
+          clusterLabel: section.haPairs.clusterLabel,
+          replicaLabel: section.haPairs.replicaLabel,
+          takeoverMillis: section.haPairs.takeoverTimeout,
+          updateMillis: section.haPairs.updateInterval,
+          clustersMax: section.haPairs.maxClusters,
+        }
+      : null,
     aggregationRules: section.downsample?.rules,
     memoryBytesMax: section.memoryMax,
   };

@@ -1,6 +1,6 @@
 /** Section `coordinator:` of the configuration, as a schema with its defaults. */
 import * as z from 'zod';
-import { nameValidations } from '../tags.ts';
+import { haReplicaTag, nameValidations } from '../tags.ts';
 import { promqlFeatureNames } from './promql_features.ts';
 import type { CoordinatorSection } from './sections.ts';
 import { clientGiven, discovery, logging, metrics, service } from './shared_schema.ts';
@@ -149,6 +149,34 @@ const statsdIngester = z.strictObject({
   graphite: statsdGraphite,
 });
 
+/** Prometheus' pairs: several replicas that send the same. */
+const haPairs = z
+  .strictObject({
+    enabled: flag.default(false),
+    clusterLabel: text.default('cluster'),
+    replicaLabel: text.default(haReplicaTag),
+    takeoverTimeout: durationPositive(86_400_000).default(30_000),
+    updateInterval: durationPositive(86_400_000).default(15_000),
+    maxClusters: countPositive(100_000).default(1_000),
+  })
+  .superRefine(({ takeoverTimeout, updateInterval, clusterLabel, replicaLabel }, context) => {
+    if (updateInterval >= takeoverTimeout) {
+      context.addIssue({
+        code: 'custom',
+        path: ['updateInterval'],
+        message: 'must be shorter than takeoverTimeout',
+      });
+    }
+    if (clusterLabel === replicaLabel) {
+      context.addIssue({
+        code: 'custom',
+        path: ['replicaLabel'],
+        message: 'must be another label than clusterLabel',
+      });
+    }
+  })
+  .prefault({});
+
 const clusterOfCoordinator = z.strictObject({
   client: clientGiven.optional(),
   namespaces: notSupported('a list of namespaces: they are read from the key-value store', isEmpty),
@@ -260,6 +288,7 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
       context.addIssue({ code: 'custom', path: ['step'], message: 'must be whole seconds' });
     })
     .prefault({}),
+  haPairs,
   statsd: z.strictObject({ ingester: statsdIngester.optional() }).optional(),
   downsample: z
     .strictObject({

@@ -113,6 +113,14 @@ export interface CoordinatorSection {
           | undefined;
       }
     | undefined;
+  readonly haPairs: {
+    readonly enabled: boolean;
+    readonly clusterLabel: string;
+    readonly replicaLabel: string;
+    readonly takeoverTimeout: number;
+    readonly updateInterval: number;
+    readonly maxClusters: number;
+  };
   readonly statsd?: StatsdSection | undefined;
   readonly downsample?: { readonly rules?: unknown } | undefined;
   readonly lookbackDuration: number;

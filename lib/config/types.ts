@@ -63,6 +63,15 @@ export interface StatsdConfig {
       };
 }
 
+/** Replicas of Prometheus that send the same. */
+export interface HaPairsConfig {
+  readonly clusterLabel: string;
+  readonly replicaLabel: string;
+  readonly takeoverMillis: number;
+  readonly updateMillis: number;
+  readonly clustersMax: number;
+}
+
 export interface CoordinatorConfig {
   readonly listenAddress: ListenAddress;
   readonly metricsListenAddress: ListenAddress;
@@ -102,6 +111,8 @@ export interface CoordinatorConfig {
   readonly carbon: CarbonConfig | null;
   /** Null for no listener. */
   readonly statsd: StatsdConfig | null;
+  /** Null when pairs of Prometheus are not taken. */
+  readonly haPairs: HaPairsConfig | null;
   /** Aggregation rules as they are written; undefined when there are none. */
   readonly aggregationRules: unknown;
   /** For the table of series that pass through writes. */

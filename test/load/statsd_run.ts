@@ -90,7 +90,7 @@ async function startExporter(folder: string, binary: string): Promise<System> {
     `--web.listen-address=127.0.0.1:${webPort}`,
     `--statsd.read-buffer=${8 << 20}`,
   ]);
-  await program.start();
+  program.start();
   const url = `http://127.0.0.1:${webPort}/metrics`;
   await eventually('it answers', async () => (await fetch(url)).ok);
   return { program, udpPort, lines: () => metricOf(url, 'statsd_exporter_lines_total') };

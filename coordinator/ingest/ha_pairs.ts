@@ -1,0 +1,267 @@
+/**
+ * Bodies of pairs of Prometheus (docs/HA_PAIRS.md): rows of series with the labels of a cluster and of a replica are taken of one
+ * replica of the cluster, without that label, and those of the others go nowhere. By series, of which it is remembered what
+ * their rows are.
+ */
+import type { WriteDecoder, WriteDecoderRows } from '#engine/write_decoder/write_decoder.ts';
+import type { CounterMetric } from '#lib/metrics.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { decodeTags, encodeTags } from '#lib/tags.ts';
+import type { BodyRows } from './parts.ts';
+import { pickedRows } from './dropped_rows.ts';
+
+/** What becomes of rows of a replica; `ask`: nobody knows before `elect`. */
+export type Decision = 'taken' | 'duplicate' | 'ask';
+
+/** Which replica of each cluster is taken (../ha_pairs/elections.ts). */
+export interface Elections {
+  decide(cluster: string, replica: string, signal: AbortSignal): Decision;
+  /**
+   * Looks what stands, and takes over where that is due: `decide` knows it then.
+   * @throws {TsdbError} UNAVAILABLE when the key-value store does not say; BAD_REQUEST when there are too many clusters
+   */
+  elect(cluster: string, replica: string, signal: AbortSignal): Promise<void>;
+}
+
+export interface PairLabels {
+  readonly cluster: string;
+  readonly replica: string;
+}
+
+/** Values of these labels that are longer make no pair. */
+const valueLengthMax = 512;
+/** Replicas that are remembered; then all begins anew, for names of processes come and go. */
+const replicasMax = 10_000;
+/** A body is looked at so often at most: each time something has become known. */
+const looksMax = 8;
+
+/** Of a series: it has not been asked, it is none of a pair, or from here on the place of its replica. */
+const unknown = 0;
+const ordinary = 1;
+const firstReplica = 2;
+
+interface Replica {
+  readonly cluster: string;
+  readonly replica: string;
+}
+
+type Columns = Pick<WriteDecoderRows, 'rowCount' | 'slots' | 'generations'>;
+
+/** Rows of replicas that are not taken: they count as written. */
+export interface Duplicates {
+  readonly samples: number;
+  readonly histograms: number;
+  readonly exemplars: number;
+}
+
+export const noDuplicates: Duplicates = { samples: 0, histograms: 0, exemplars: 0 };
+
+export interface TakenBody {
+  readonly rows: WriteDecoderRows;
+  readonly duplicates: Duplicates;
+}
+
+export class HaPairs {
+  readonly #labels: PairLabels;
+  readonly #decoder: WriteDecoder;
+  readonly #elections: Elections;
+  readonly #deduplicated: CounterMetric;
+  readonly #replicas: Replica[] = [];
+  readonly #placeOfReplica = new Map<string, number>();
+  /** By slot. */
+  #kinds = new Uint32Array(0);
+  /** To whom the slot belonged then. */
+  #generations = new Uint32Array(0);
+  /** The series without the label. */
+  #others = new Uint32Array(0);
+  #otherGenerations = new Uint32Array(0);
+
+  /** @param deduplicated label: cluster */
+  constructor(
+    labels: PairLabels,
+    decoder: WriteDecoder,
+    elections: Elections,
+    deduplicated: CounterMetric,
+  ) {
+    this.#labels = labels;
+    this.#decoder = decoder;
+    this.#elections = elections;
+    this.#deduplicated = deduplicated;
+  }
+
+  /**
+   * What of a body is taken; or, where nobody knows, an election, after which it is to be asked again.
+   * @param decode reads the body; called again when its columns do not hold any more
+   * @throws {TsdbError} UNAVAILABLE, or BAD_REQUEST, as an election fails
+   */
+  taken(decode: () => WriteDecoderRows, signal: AbortSignal): TakenBody | Promise<void> {
+    if (this.#replicas.length > replicasMax) this.#forget();
+    for (let look = 0; look < looksMax; look++) {
+      const body = decode();
+      const all = [body, body.histograms, body.exemplars].filter((columns) => columns !== null);
+      const slots = new Set<number>();
+      let hasNew = false;
+      for (const columns of all) hasNew = this.#lookAt(columns, slots) || hasNew;
+      if (!hasNew) {
+        const asked = this.#undecided(all, signal);
+        if (asked === null) return this.#takenOf(body, signal);
+        return this.#elections.elect(asked.cluster, asked.replica, signal);
+      }
+      this.#add(slots);
+    }
+    throw new TsdbError('RESOURCE_EXHAUSTED', 'there is no room for the series of this body');
+  }
+
+  /** @param slots gets those of which nothing, or nothing that still holds, is known. @returns whether there are any */
+  #lookAt({ rowCount, slots, generations }: Columns, found: Set<number>): boolean {
+    let isAny = false;
+    for (let row = 0; row < rowCount; row++) {
+      const slot = slots[row]!;
+      if (slot >= this.#kinds.length) this.#grow(slot);
+      const kind = this.#generations[slot] === generations[row] ? this.#kinds[slot]! : unknown;
+      if (kind === ordinary) continue;
+      if (kind >= firstReplica) {
+        const other = this.#others[slot]!;
+        if (this.#decoder.generation[other] === this.#otherGenerations[slot]) continue;
+      }
+      found.add(slot);
+      isAny = true;
+    }
+    return isAny;
+  }
+
+  /** Looks at series, and names those that they are without the label. The decoder's columns do not hold after it. */
+  #add(slots: ReadonlySet<number>): void {
+    const decoder = this.#decoder;
+    const pairs: { readonly slot: number; readonly tags: Uint8Array }[] = [];
+    for (const slot of slots) {
+      this.#generations[slot] = decoder.generation[slot]!;
+      this.#kinds[slot] = ordinary;
+      const tags = decodeTags(decoder.borrowTags(slot));
+      const valueOf = (label: string): string =>
+        tags.find(({ name }) => name === label)?.value ?? '';
+      const [cluster, replica] = [valueOf(this.#labels.cluster), valueOf(this.#labels.replica)];
+      const isPair =
+        cluster !== '' &&
+        replica !== '' &&
+        Math.max(cluster.length, replica.length) <= valueLengthMax;
+      if (!isPair) continue;
+      this.#kinds[slot] = firstReplica + this.#placeOf(cluster, replica);
+      const rest = tags.filter(({ name }) => name !== this.#labels.replica);
+      pairs.push({ slot, tags: encodeTags(rest) });
+    }
+    if (pairs.length === 0) return;
+    const rows = decoder.rows(pairs.map(({ tags }) => ({ tags, timestampNanos: 0n, value: 0 })));
+    for (const [row, { slot }] of pairs.entries()) {
+      this.#others[slot] = rows.slots[row]!;
+      this.#otherGenerations[slot] = rows.generations[row]!;
+    }
+  }
+
+  #placeOf(cluster: string, replica: string): number {
+    const key = JSON.stringify([cluster, replica]);
+    let place = this.#placeOfReplica.get(key);
+    if (place === undefined) {
+      place = this.#replicas.push({ cluster, replica }) - 1;
+      this.#placeOfReplica.set(key, place);
+    }
+    return place;
+  }
+
+  /** A replica of which nobody knows whether it is taken; null when there is none. */
+  #undecided(all: readonly Columns[], signal: AbortSignal): Replica | null {
+    const seen = new Set<number>();
+    for (const { rowCount, slots } of all) {
+      for (let row = 0; row < rowCount; row++) {
+        const kind = this.#kinds[slots[row]!]!;
+        if (kind < firstReplica || seen.has(kind)) continue;
+        seen.add(kind);
+        const replica = this.#replicas[kind - firstReplica]!;
+        if (this.#elections.decide(replica.cluster, replica.replica, signal) === 'ask')
+          return replica;
+      }
+    }
+    return null;
+  }
+
+  #takenOf(body: WriteDecoderRows, signal: AbortSignal): TakenBody {
+    const { histograms, exemplars } = body;
+    const isTaken = new Map<number, boolean>();
+    const takes = (kind: number): boolean => {
+      let taken = isTaken.get(kind);
+      if (taken === undefined) {
+        const { cluster, replica } = this.#replicas[kind - firstReplica]!;
+        taken = this.#elections.decide(cluster, replica, signal) === 'taken';
+        isTaken.set(kind, taken);
+      }
+      return taken;
+    };
+    const taken = <Rows extends Columns>(rows: Rows | null): [Rows | null, number] => {
+      if (rows === null) return [null, 0];
+      const stay = this.#takenRows(rows, takes);
+      return [stay, rows.rowCount - stay.rowCount];
+    };
+    const [samples, sampleCount] = taken(body);
+    const [ofHistograms, histogramCount] = taken(histograms);
+    const [ofExemplars, exemplarCount] = taken(
+      exemplars === null ? null : { ...exemplars, startNanos: null },
+    );
+    return {
+      rows: { ...body, ...samples, histograms: ofHistograms, exemplars: ofExemplars },
+      duplicates: { samples: sampleCount, histograms: histogramCount, exemplars: exemplarCount },
+    };
+  }
+
+  /** Rows that stay, of the series that they are then. */
+  #takenRows<Rows extends Columns>(rows: Rows, takes: (kind: number) => boolean): Rows {
+    const { rowCount } = rows;
+    const slots = rows.slots.slice(0, rowCount);
+    const generations = rows.generations.slice(0, rowCount);
+    const stay = new Uint32Array(rowCount);
+    let stayCount = 0;
+    let isChanged = false;
+    const duplicates = new Map<string, number>();
+    for (let row = 0; row < rowCount; row++) {
+      const slot = slots[row]!;
+      const kind = this.#kinds[slot]!;
+      if (kind >= firstReplica) {
+        isChanged = true;
+        if (!takes(kind)) {
+          const { cluster } = this.#replicas[kind - firstReplica]!;
+          duplicates.set(cluster, (duplicates.get(cluster) ?? 0) + 1);
+          continue;
+        }
+        slots[row] = this.#others[slot]!;
+        generations[row] = this.#otherGenerations[slot]!;
+      }
+      stay[stayCount++] = row;
+    }
+    if (!isChanged) return rows;
+    for (const [cluster, count] of duplicates) this.#deduplicated.increase(count, { cluster });
+    const renamed = { ...rows, slots, generations };
+    if (stayCount === rowCount) return renamed;
+    return pickedRows(
+      renamed as unknown as BodyRows,
+      stay.subarray(0, stayCount),
+    ) as unknown as Rows;
+  }
+
+  #forget(): void {
+    this.#kinds.fill(unknown);
+    this.#replicas.length = 0;
+    this.#placeOfReplica.clear();
+  }
+
+  #grow(slot: number): void {
+    const length = Math.max(1024, 2 * slot);
+    const grown = (from: Uint32Array): Uint32Array<ArrayBuffer> => {
+      const to = new Uint32Array(length);
+      to.set(from);
+      return to;
+    };
+    this.#kinds = grown(this.#kinds);
+    this.#generations = grown(this.#generations);
+    this.#others = grown(this.#others);
+    this.#otherGenerations = grown(this.#otherGenerations);
+  }
+}
