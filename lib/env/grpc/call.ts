@@ -59,6 +59,7 @@ export class Call {
       messageBytesMax: options.messageBytesMax,
       encoding: headers['grpc-encoding']?.toString(),
       receiveMillisMax: options.receiveMillisMax,
+      encodings: (method.kind === 'unary' ? method.encodings : undefined) ?? [],
       isUnary: method.kind === 'unary',
       onPart: (bytes) => options.connection.partCame(bytes),
       onMessage: () => options.connection.messageCame(),
@@ -143,6 +144,7 @@ export class Call {
     return {
       signal: this.#aborting.signal,
       peer: connection.peer,
+      encoding: this.#incoming.isCompressed ? (headers['grpc-encoding']?.toString() ?? '') : '',
       metadata: (name) => {
         const value = headers[name.toLowerCase()];
         return Array.isArray(value) ? value[0] : value;

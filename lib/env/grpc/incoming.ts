@@ -18,6 +18,8 @@ export interface IncomingOptions {
   readonly messageBytesMax: number;
   /** What `grpc-encoding` says. */
   readonly encoding: string | undefined;
+  /** As of `GrpcUnary`. */
+  readonly encodings: readonly string[];
   readonly receiveMillisMax: number;
   /** The request is one message, and the time is that of all of it. */
   readonly isUnary: boolean;
@@ -45,9 +47,14 @@ export class IncomingMessages {
 
   constructor(options: IncomingOptions) {
     this.#options = options;
-    const { room, messageBytesMax, encoding } = options;
-    this.#reader = new MessageReader(messageBytesMax, encoding, room);
+    const { room, messageBytesMax, encoding, encodings } = options;
+    this.#reader = new MessageReader(messageBytesMax, encoding, room, encodings);
     this.#rest = new Rest(room);
+  }
+
+  /** Of the only message of a call that takes one. */
+  get isCompressed(): boolean {
+    return this.#reader.isCompressed;
   }
 
   begin(): void {

@@ -26,6 +26,7 @@ function compressed(encoding: string | undefined): TsdbError {
 export class MessageReader {
   readonly #bytesMax: number;
   readonly #encoding: string | undefined;
+  readonly #encodings: readonly string[];
   readonly #memory: ComingBody;
   readonly #prefix: Buffer = Buffer.alloc(prefixBytes);
   #prefixLength = 0;
@@ -34,9 +35,19 @@ export class MessageReader {
   #length = 0;
   #taken = 0;
 
-  constructor(bytesMax: number, encoding: string | undefined, memory: ComingBody) {
+  /** The last message that was whole is compressed, in one of `encodings`. */
+  isCompressed = false;
+
+  /** @param encodings in which compressed messages are handed on as they are */
+  constructor(
+    bytesMax: number,
+    encoding: string | undefined,
+    memory: ComingBody,
+    encodings: readonly string[] = [],
+  ) {
     this.#bytesMax = bytesMax;
     this.#encoding = encoding;
+    this.#encodings = encodings;
     this.#memory = memory;
   }
 
@@ -65,7 +76,9 @@ export class MessageReader {
   }
 
   #begin(): void {
-    if (this.#prefix[0] !== 0) throw compressed(this.#encoding);
+    this.isCompressed = this.#prefix[0] !== 0;
+    const isTaken = this.#encoding !== undefined && this.#encodings.includes(this.#encoding);
+    if (this.isCompressed && !isTaken) throw compressed(this.#encoding);
     this.#messageLength = this.#prefix.readUInt32BE(1);
     if (this.#messageLength > this.#bytesMax) {
       throw new TsdbError(

@@ -5,6 +5,8 @@ export interface GrpcCall {
   /** Aborts when the client leaves or its deadline ends; of a stream also when the server stops. */
   readonly signal: AbortSignal;
   readonly peer: string;
+  /** How the message of a unary call is compressed; '' when it is not. */
+  readonly encoding: string;
   /** First value of a metadata entry. */
   metadata(name: string): string | undefined;
 }
@@ -13,6 +15,8 @@ export interface GrpcUnary {
   readonly kind: 'unary';
   /** Where it takes less than the server's other methods. */
   readonly requestBytesMax?: number;
+  /** In which its message may be compressed; the handler gets it as it came. Others are refused. */
+  readonly encodings?: readonly string[];
   /** '/package.Service/Method' */
   readonly path: string;
   readonly handle: (request: Uint8Array, call: GrpcCall) => Promise<Uint8Array>;

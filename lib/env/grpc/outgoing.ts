@@ -100,9 +100,11 @@ export class OutgoingMessages {
   }
 }
 
-function trailersOf({ status, message }: GrpcOutcome): Record<string, string> {
+function trailersOf({ status, message, details }: GrpcOutcome): Record<string, string> {
   const trailer = { 'grpc-status': String(status) };
-  return status === grpcStatus.ok
-    ? trailer
-    : { ...trailer, 'grpc-message': encodeMessage(message) };
+  if (status === grpcStatus.ok) return trailer;
+  const told = { ...trailer, 'grpc-message': encodeMessage(message) };
+  if (details === undefined) return told;
+  const text = Buffer.from(details).toString('base64').replace(/=+$/, '');
+  return { ...told, 'grpc-status-details-bin': text };
 }

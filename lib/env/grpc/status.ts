@@ -26,6 +26,8 @@ export const grpcStatus = {
 export interface GrpcOutcome {
   readonly status: number;
   readonly message: string;
+  /** A google.rpc.Status with details. */
+  readonly details?: Uint8Array;
 }
 
 /**
@@ -34,10 +36,13 @@ export interface GrpcOutcome {
 export class GrpcStatusError extends Error {
   override readonly name = 'GrpcStatusError';
   readonly status: number;
+  /** As of `GrpcOutcome`. */
+  readonly details: Uint8Array | undefined;
 
-  constructor(status: number, message: string, options?: ErrorOptions) {
+  constructor(status: number, message: string, options?: ErrorOptions, details?: Uint8Array) {
     super(message, options);
     this.status = status;
+    this.details = details;
   }
 }
 
@@ -83,7 +88,10 @@ export function outcomeOf(error: unknown): GrpcOutcome {
       throw error;
     });
   }
-  if (error instanceof GrpcStatusError) return { status: error.status, message: error.message };
+  if (error instanceof GrpcStatusError) {
+    const { status, message, details } = error;
+    return details === undefined ? { status, message } : { status, message, details };
+  }
   if (error instanceof TsdbError) {
     return { status: statusOfCode[error.code], message: error.message };
   }

@@ -305,7 +305,7 @@ class Call {
     this.#signal = signal;
     this.#connection = connection;
     const { signal: left } = this.#left;
-    this.serverCall = { signal: left, peer: client.name, metadata: () => undefined };
+    this.serverCall = { signal: left, peer: client.name, encoding: '', metadata: () => undefined };
   }
 
   get serverName(): string {
