@@ -1,6 +1,8 @@
 /** So many are copied one by one sooner than a view of them is made. */
 const shortBytes = 32;
 
+const varintBytesMax = 10;
+
 /** Bytes that are written one after the other, numbers as varints of pairs of 32 bits. */
 export class BytesWriter {
   bytes: Uint8Array<ArrayBuffer> = new Uint8Array(1024);
@@ -22,7 +24,7 @@ export class BytesWriter {
 
   /** @param value a whole number below 2^53 */
   varint(value: number): void {
-    this.reserve(10);
+    this.reserve(varintBytesMax);
     let rest = value;
     while (rest >= 128) {
       this.bytes[this.length++] = (rest % 128) | 128;
@@ -33,7 +35,7 @@ export class BytesWriter {
 
   /** @param low 32 bits, as the high ones signed or not */
   varint64(low: number, high: number): void {
-    this.reserve(10);
+    this.reserve(varintBytesMax);
     const { bytes } = this;
     let rest = low >>> 0;
     let upper = high >>> 0;
@@ -75,10 +77,11 @@ export class BytesWriter {
   /** @param from what `beginLength` gave */
   endLength(from: number): void {
     const length = this.length - from;
+    // Growing keeps what is before the end alone: there is room before the end is put back.
+    this.reserve(varintBytesMax);
     let more = 0;
     for (let rest = length; rest >= 128; rest = Math.floor(rest / 128)) more++;
     if (more > 0) {
-      this.reserve(more);
       this.bytes.copyWithin(from + more, from, this.length);
     }
     this.length = from - 1;
