@@ -37,10 +37,12 @@ import { Session } from '#cluster/session/session.ts';
 import type { OwnNode } from '#cluster/session/types.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
 import type { Aside, Turning } from '#engine/aside/aside.ts';
+import { OtlpReader } from '#engine/otlp/reader.ts';
 import { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { CoordinatorConfig } from '#lib/config/config.ts';
 import { type FormatLevels, resolutionsFormatLevel } from '#lib/format_level.ts';
 import type { Env } from '#lib/env/env.ts';
+import type { GrpcServer } from '#lib/env/grpc/server.ts';
 import type { HttpServer } from '#lib/env/http.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -72,6 +74,7 @@ import { statsdMetrics } from './statsd/series/metrics.ts';
 import { startHaPairs } from './ha_pairs/ha_pairs.ts';
 import { Ingest, verdictBy } from './ingest/ingest.ts';
 import type { IngestNamespace } from './ingest/namespaces.ts';
+import { listenOtlp } from './otlp/grpc.ts';
 import { apiMetrics } from './http/metrics.ts';
 import { ingestMetrics } from './ingest/metrics.ts';
 import { streamMetrics, Streams } from './ingest/streams/streams.ts';
@@ -117,7 +120,12 @@ export interface Coordinator extends AsyncDisposable {
   /** Null when it is not configured. */
   readonly carbon: CarbonListener | null;
   readonly statsd: StatsdListener | null;
+  /** OTLP over gRPC; null when it is not configured. */
+  readonly otlp: GrpcServer | null;
 }
+
+/** What is known of series that come by OTLP takes so small a part of the memory for identities. */
+const otlpMemoryPart = 4;
 
 /** How long a proof that a quorum of nodes has a namespace may take, as in the reference system. */
 const proofMillisMax = 10_000;
@@ -241,6 +249,25 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         ),
   );
   const streams = new Streams(decoder, ingest, ofIngest, env.clock, log);
+  const otlp = {
+    ingest,
+    reader: new OtlpReader(
+      decoder,
+      {
+        ...config.otlp,
+        typeAndUnitLabels: features.typeAndUnitLabels,
+        lookbackMillis: config.lookbackMillis,
+      },
+      env.random,
+      config.memoryBytesMax / otlpMemoryPart,
+    ),
+  };
+  options.metrics.gauge(
+    'tsdb_coordinator_otlp_memory_bytes',
+    'Memory of what is known of series that come by OTLP.',
+    [],
+    () => otlp.reader.memoryBytes,
+  );
   const turningOf = (signal: AbortSignal): Turning => ({
     work: Turns.of(env.clock).begin(signal),
     aside,
@@ -281,6 +308,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       nodeOf: options.nodeOf,
     },
     ingest,
+    otlp,
     writeBodyBytesMax: config.writeBodyBytesMax,
     query: {
       engine: new PromqlEngine(storage, { clock: env.clock, features, aside }),
@@ -394,6 +422,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     },
   });
   let carbon: CarbonListener | null = null;
+  let otlpServer: GrpcServer | null = null;
   const ofCarbon = carbonMetrics(options.metrics, () => carbon?.connectionCount ?? 0);
   streamMetrics(options.metrics, streams);
   let statsd: StatsdListener | null = null;
@@ -457,6 +486,10 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       const of = { config: config.statsd, streams, clock, random, log, metrics: ofStatsd };
       statsd = await listenStatsd(of);
     }
+    const { grpcListenAddress } = config.otlp;
+    if (grpcListenAddress !== null) {
+      otlpServer = await listenOtlp(grpcListenAddress, otlp, config.writeBytesInFlightMax);
+    }
     void peerClocks.follow({ placement, nodeServiceOf: options.nodeOf }, stop.signal);
     return {
       api,
@@ -464,8 +497,13 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       session,
       carbon,
       statsd,
+      otlp: otlpServer,
       [Symbol.asyncDispose]: async () => {
-        await Promise.all([carbon?.[Symbol.asyncDispose](), statsd?.[Symbol.asyncDispose]()]);
+        await Promise.all([
+          carbon?.[Symbol.asyncDispose](),
+          statsd?.[Symbol.asyncDispose](),
+          otlpServer?.[Symbol.asyncDispose](),
+        ]);
         stop.abort();
         // What it has accepted is answered: a query ends by itself after its timeout.
         await Promise.all([api.close(config.queryTimeoutMillis), metricsServer.close()]);

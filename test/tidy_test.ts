@@ -56,7 +56,12 @@ const bannedWords: readonly { pattern: RegExp; instead: string; except?: readonl
     // The messages of remote write, and a message of Prometheus.
     except: ['engine/write_decoder/', 'coordinator/http/query_times.ts'],
   },
-  { pattern: /\bdata points?\b|\bdataPoints?\b/, instead: 'row, or sample for what users send' },
+  {
+    pattern: /\bdata points?\b|\bdataPoints?\b/,
+    instead: 'row, or sample for what users send',
+    // What OTLP calls them: one may be many rows.
+    except: ['engine/otlp/', 'coordinator/otlp/'],
+  },
   { pattern: /\bmem[tT]ables?\b/, instead: 'head' },
   { pattern: /\bss[tT]ables?\b|\bSSTables?\b/, instead: 'fileset' },
   { pattern: /\bWAL\b|\bwal\b|\bwriteAheadLog\b/, instead: 'commit log', except: ['kv/storage/'] },

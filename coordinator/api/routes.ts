@@ -115,11 +115,13 @@ import {
   walReplay,
 } from './server_info.ts';
 import { type StatusApiSetup, tsdbStatus } from './status.ts';
+import { otlpMetrics, type OtlpSetup } from '../otlp/http.ts';
 import { jsonWrite, remoteWrite } from './write.ts';
 
 export interface ApiSetup {
   readonly admin: AdminApiSetup;
   readonly ingest: Ingest;
+  readonly otlp: OtlpSetup;
   readonly writeBodyBytesMax: number;
   readonly query: QueryApiSetup;
   readonly labels: LabelsApiSetup;
@@ -157,6 +159,8 @@ const influxWritePaths = ['/api/v1/influxdb/write', '/write', '/api/v2/write'];
 /** M3's, and where Graphite itself answers. */
 const graphite = (...rests: string[]): string[] =>
   rests.flatMap((rest) => [`/api/v1/graphite/${rest}`, `/${rest}`]);
+/** Of Prometheus, and where exporters send to a server that is an endpoint of OTLP alone. */
+const otlpPaths = ['/api/v1/otlp/v1/metrics', '/v1/metrics'];
 /** Of VictoriaMetrics. */
 const expositionPaths = ['/api/v1/import/prometheus'];
 const readPaths = ['/api/v1/compat/remote/read', ...both('read')];
@@ -189,6 +193,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, ingest, jsonBytesMax)],
     ['POST', influxWritePaths, 'write', bytes(influxWrite, ingest, writeBytesMax)],
     ['POST', expositionPaths, 'write', bytes(expositionWrite, ingest, writeBytesMax)],
+    ['POST', otlpPaths, 'write', bytes(otlpMetrics, setup.otlp, writeBytesMax)],
     ['GET', ['/ping'], 'other', plain(influxPing, null)],
     ['GET POST', ['/query'], 'other', form(influxQuery, null)],
     ['GET POST', ['/api/v1/json/query'], 'data', form(queryMessages, messages)],

@@ -9,6 +9,8 @@
  */
 import type { RegistryVersion } from '#cluster/namespaces/samples.ts';
 import type { Session } from '#cluster/session/session.ts';
+import type { OtlpReader } from '#engine/otlp/reader.ts';
+import type { OtlpPart } from '#engine/otlp/points/types.ts';
 import type {
   BadExemplar,
   BadHistogram,
@@ -51,6 +53,7 @@ import {
 import { lineFormats, lineUnits, type StreamFormat, type TextFormat } from './line_formats.ts';
 import { type LinePart, LineText } from './line_text.ts';
 import { type BodyRows, partEnd, partsOfBody } from './parts.ts';
+import { PointsOfRows, type RefusedPoints } from './points_of_rows.ts';
 import {
   BadRows,
   RowsRefused,
@@ -109,7 +112,7 @@ export interface LineTimes {
 /** What came of a body so far. */
 class Writing {
   /** What the body has, as far as it was read. */
-  readonly asked: Written;
+  readonly asked: { -readonly [Kind in keyof Written]: Written[Kind] };
   readonly report: BadRows;
   readonly format: string;
   readonly cold: Map<IngestNamespace, number> = new Map();
@@ -337,6 +340,59 @@ export class Ingest {
     text.end();
     await write();
     this.#end(writing);
+  }
+
+  /**
+   * Writes a body of OTLP, a part before the next one is read.
+   * @param reader of the same decoder
+   * @returns the points that are refused for good; the others are written
+   * @throws {TsdbError} BAD_REQUEST when it cannot be read, then nothing is written; else for what may be sent again
+   */
+  async otlp(reader: OtlpReader, body: Uint8Array, work: Work): Promise<RefusedPoints> {
+    const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
+    const asked = { samples: 0, histograms: 0, exemplars: 0 };
+    const points = new PointsOfRows();
+    const writing = new Writing(asked, new BadRows((row) => points.refuse(row)), 'otlp');
+    const pause = async (units: number): Promise<void> => {
+      if (work.spend(units)) await work.pause();
+    };
+    const parts = reader.open(body);
+    for (let part = parts.next(); part !== null; part = parts.next()) {
+      if (part === 'unchecked') await parts.check(pause);
+      else {
+        await this.#writePoints(part, points, writing, kind, work.signal);
+        await pause(part.units);
+      }
+    }
+    try {
+      this.#end(writing);
+      return { count: 0, message: '' };
+    } catch (error) {
+      if (!(error instanceof RowsRefused)) throw error;
+      return { count: points.refusedCount, message: error.message };
+    }
+  }
+
+  async #writePoints(
+    part: OtlpPart,
+    points: PointsOfRows,
+    writing: Writing,
+    kind: Omit<WriteOfKind, 'parts'>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { refusedCount, problems } = part;
+    const { samples, histograms } = this.#writable(part.rows);
+    const { exemplars, metadata } = part.rows;
+    const { asked } = writing;
+    asked.samples += samples.rowCount + refusedCount;
+    asked.histograms += countOf(histograms);
+    writing.report.addSamples(refusedCount, problems);
+    points.begin(part, writing.firstRow);
+    if (metadata !== null) this.#notes.metadata.note(metadata, 1, this.#decoder);
+    const rows = histograms === null ? [samples] : [samples, histograms];
+    const done = this.#writePart(writing, rows, kind, signal);
+    if (exemplars !== null) void this.#notes.exemplars.write(exemplars, this.#decoder);
+    await done;
   }
 
   /**

@@ -237,6 +237,7 @@ const namedRowsMax = 20;
  * once.
  */
 export class BadRows {
+  readonly #onRow: (row: number) => void;
   readonly #named: string[] = [];
   readonly #rows = new Set<number>();
   #samples = 0;
@@ -244,6 +245,11 @@ export class BadRows {
   readonly #others: string[] = [];
   #otherCount = 0;
   #firstNameless = '';
+
+  /** @param onRow is told of each row that was sent and refused, by its place among all rows of the request */
+  constructor(onRow: (row: number) => void = () => {}) {
+    this.#onRow = onRow;
+  }
 
   /** Both. */
   get count(): number {
@@ -292,6 +298,7 @@ export class BadRows {
   addRow(row: number, isHistogram: boolean, text: () => string): void {
     if (this.#rows.has(row)) return;
     this.#rows.add(row);
+    this.#onRow(row);
     if (isHistogram) this.#histograms += 1;
     else this.#samples += 1;
     this.#name(text);

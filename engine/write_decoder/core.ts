@@ -164,6 +164,31 @@ export interface WriteDecoderCore {
    * @returns 0, or `writeDecoderProblem.noRoom`: then none of the rows since `beginRows` are kept
    */
   addRow(tags: Uint8Array, timestampNanos: bigint, value: number): number;
+  /** Slot of canonical tags, `oversizeSlot` for those that are not kept, or `writeDecoderProblem.noRoom`. */
+  slotOf(tags: Uint8Array): number;
+  /** Keeps the series of a slot until the next body; false when the slot is another one's, or nobody's. */
+  use(slot: number, generation: number): boolean;
+  /**
+   * Adds a row after `beginRows`.
+   * @param slot in use
+   * @param timestampMillis whole, as startMillis, which is 0 for none
+   * @param valueLow and `valueHigh`: words of the float64
+   */
+  addSample(
+    slot: number,
+    timestampMillis: number,
+    valueLow: number,
+    valueHigh: number,
+    startMillis: number,
+  ): void;
+  /**
+   * Adds a native histogram after `beginRows`.
+   * @param message of remote write 2
+   * @returns why it is none that can be stored, and was not added; null when it was
+   */
+  addHistogram(slot: number, message: Uint8Array): string | null;
+  /** After rows of `addSample` and `addHistogram`, which have milliseconds. */
+  endRows(): void;
   /** Rows of the last body; views until the next one. */
   readonly rowCount: number;
   readonly rowSlots: Uint32Array;

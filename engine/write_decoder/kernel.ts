@@ -23,6 +23,7 @@ import {
   writeDecoderProblem,
   writeDecoderRowsMax,
   oversizeSlot,
+  rawBytesMax,
 } from './core.ts';
 import { hostNumbersMax, lineBytesMax, lineProblemsMax } from './lines/layout.ts';
 import { powersOfFive } from './lines/powers_of_five.ts';
@@ -52,6 +53,8 @@ const lineProblemWords = 3;
 const lineNumberWords = 3;
 /** A line of `lineBytesMax` has not more fields, and no line is read when there are `hostNumbersMax / 2` already. */
 const lineNumbersMax: number = lineBytesMax / 4 + hostNumbersMax;
+
+const nanosOfMilli = 1_000_000;
 
 /** Slots whose tags are asked for in one call. */
 const entriesAtOnce = 65_536;
@@ -91,6 +94,10 @@ export class WriteDecoderKernel implements WriteDecoderCore {
   readonly #rowTimestamps: BigInt64Array;
   readonly #rowValues: Float64Array;
   readonly #rowStarts: BigInt64Array;
+  /** The same columns, two words a row. */
+  readonly #rowTimeWords: Uint32Array;
+  readonly #rowValueWords: Uint32Array;
+  readonly #rowStartWords: Uint32Array;
   readonly #newSlots: Uint32Array;
   /** Of as many histograms as there may be. */
   readonly #histograms: Omit<HistogramColumns, 'count'>;
@@ -104,6 +111,8 @@ export class WriteDecoderKernel implements WriteDecoderCore {
   readonly refused: Uint8Array;
   readonly idScheme: Uint8Array;
   #rowCount = 0;
+  /** Rows up to the last one that was added here with a start time. */
+  #startCount = 0;
   timeUnitNanos: 1_000_000 | 1 = 1;
   readonly #lineProblemWords: Uint32Array;
   readonly #lineWords: Uint32Array;
@@ -163,16 +172,22 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     );
     this.#rowValues = new Float64Array(buffer, addressOf(kernel.rowValues), writeDecoderRowsMax);
     this.#rowStarts = new BigInt64Array(buffer, addressOf(kernel.rowStarts), writeDecoderRowsMax);
+    const [times, values, starts] = [this.#rowTimestamps, this.#rowValues, this.#rowStarts].map(
+      ({ byteOffset }) => new Uint32Array(buffer, byteOffset, 2 * writeDecoderRowsMax),
+    );
+    this.#rowTimeWords = times!;
+    this.#rowValueWords = values!;
+    this.#rowStartWords = starts!;
     this.#newSlots = new Uint32Array(buffer, addressOf(kernel.newSlots), writeDecoderRowsMax);
     const words = (at: { readonly value: number }, perRow = 1): Uint32Array =>
       new Uint32Array(buffer, addressOf(at), perRow * histogramsMax);
-    const times = (at: { readonly value: number }): BigInt64Array =>
+    const timesAt = (at: { readonly value: number }): BigInt64Array =>
       new BigInt64Array(buffer, addressOf(at), histogramsMax);
     this.#histograms = {
       slots: words(kernel.histogramSlots),
       generations: words(kernel.histogramGenerations),
-      timestampsMillis: times(kernel.histogramTimestamps),
-      startNanos: times(kernel.histogramStarts),
+      timestampsMillis: timesAt(kernel.histogramTimestamps),
+      startNanos: timesAt(kernel.histogramStarts),
       valueEnds: words(kernel.histogramEnds),
       valueBytes: this.#bytes.subarray(addressOf(kernel.histogramValues)),
     };
@@ -254,16 +269,14 @@ export class WriteDecoderKernel implements WriteDecoderCore {
   beginRows(): void {
     this.timeUnitNanos = 1;
     this.#rowCount = 0;
+    this.#startCount = 0;
     this.#hasOversizeRow = false;
     this.#kernel.beginRows();
   }
 
   addRow(tags: Uint8Array, timestampNanos: bigint, value: number): number {
     assert(this.#rowCount < writeDecoderRowsMax, 'the rows fit their region');
-    const fits = tags.length <= tagsBytesMax;
-    if (fits) this.#bytes.set(tags, this.#canonicalAt);
-    const slot = fits ? this.#kernel.slotOfCanonical(tags.length) : oversizeSlot;
-    assert(slot !== writeDecoderProblem.malformed, 'canonical tags are whole');
+    const slot = this.slotOf(tags);
     if (slot < 0) {
       this.#kernel.forgetNew();
       this.#rowCount = 0;
@@ -276,6 +289,58 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     this.#rowValues[this.#rowCount] = value;
     this.#rowCount++;
     return 0;
+  }
+
+  slotOf(tags: Uint8Array): number {
+    if (tags.length > tagsBytesMax) return oversizeSlot;
+    this.#bytes.set(tags, this.#canonicalAt);
+    const slot = this.#kernel.slotOfCanonical(tags.length);
+    assert(slot !== writeDecoderProblem.malformed, 'canonical tags are whole');
+    return slot;
+  }
+
+  use(slot: number, generation: number): boolean {
+    return this.#kernel.useSlot(slot, generation) !== 0;
+  }
+
+  addSample(
+    slot: number,
+    timestampMillis: number,
+    valueLow: number,
+    valueHigh: number,
+    startMillis: number,
+  ): void {
+    const row = this.#rowCount++;
+    assert(row < writeDecoderRowsMax, 'the rows fit their region');
+    if (slot === oversizeSlot) this.#hasOversizeRow = true;
+    this.#rowSlots[row] = slot;
+    this.#rowGenerations[row] = this.generation[slot]!;
+    this.#rowTimeWords[2 * row] = timestampMillis;
+    this.#rowTimeWords[2 * row + 1] = Math.floor(timestampMillis / 2 ** 32);
+    this.#rowValueWords[2 * row] = valueLow;
+    this.#rowValueWords[2 * row + 1] = valueHigh;
+    if (startMillis === 0) return;
+    // The product of the low word is exact: 52 bits.
+    const low = (startMillis >>> 0) * nanosOfMilli;
+    const high = Math.floor(startMillis / 2 ** 32) * nanosOfMilli + Math.floor(low / 2 ** 32);
+    this.#rowStartWords[2 * row] = low;
+    this.#rowStartWords[2 * row + 1] = high;
+    this.#startCount = row + 1;
+  }
+
+  addHistogram(slot: number, message: Uint8Array): string | null {
+    assert(message.length <= rawBytesMax, 'the message fits its region');
+    this.#bytes.set(message, this.#rawAt);
+    const outcome = this.#kernel.addHistogram(message.length, slot, this.generation[slot]!);
+    assert(outcome >= 0, 'a histogram is well-formed, and its rows are not too many');
+    if (outcome !== 0) return histogramProblem(message, [0, message.length]) ?? '';
+    if (slot === oversizeSlot) this.#hasOversizeRow = true;
+    return null;
+  }
+
+  endRows(): void {
+    this.timeUnitNanos = 1_000_000;
+    this.#kernel.endRows(this.#rowCount, this.#startCount);
   }
 
   get rowCount(): number {

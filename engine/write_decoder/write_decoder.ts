@@ -255,6 +255,58 @@ export class WriteDecoder {
     return this.#rows(1);
   }
 
+  /** Begins rows that a walk of the caller adds one by one, until `endRows` or `dropRows`. */
+  beginRows(): void {
+    this.#core.beginRows();
+  }
+
+  /**
+   * Slot of canonical tags, which is in use until the next rows begin.
+   * @throws {TsdbError} RESOURCE_EXHAUSTED when there is no room
+   */
+  slotOf(tags: Uint8Array): number {
+    const slot = this.#core.slotOf(tags);
+    if (slot < 0) throw this.#failure('cannot take rows', slot);
+    return slot;
+  }
+
+  /** Takes a slot in use; false when it was given to another series. */
+  use(slot: number, generation: number): boolean {
+    return this.#core.use(slot, generation);
+  }
+
+  /** As of `WriteDecoderCore`. */
+  addSample(
+    slot: number,
+    timestampMillis: number,
+    valueLow: number,
+    valueHigh: number,
+    startMillis: number,
+  ): void {
+    this.#core.addSample(slot, timestampMillis, valueLow, valueHigh, startMillis);
+  }
+
+  /**
+   * @param message a histogram of remote write 2; borrowed until return
+   * @returns why it is none that can be stored, and is not among the rows; else null
+   */
+  addHistogram(slot: number, message: Uint8Array): string | null {
+    return this.#core.addHistogram(slot, message);
+  }
+
+  /** Rows that were added, in milliseconds. */
+  endRows(): WriteDecoderRows {
+    this.#core.endRows();
+    this.#judgeNew();
+    return this.#rows(1_000_000);
+  }
+
+  /** Nothing is kept of rows that were added. */
+  dropRows(): void {
+    this.#core.endRows();
+    this.#core.forgetNew();
+  }
+
   /** By slot: hash of the ID, for the shard. A view; take it again after each call. */
   get idHash(): Uint32Array {
     return this.#core.idHash;

@@ -36,8 +36,18 @@ export interface WriteDecoderExports {
   readonly rowValues: { readonly value: number };
   /** Where the host writes names of labels and types before `init` (memory.ts). */
   readonly typeTexts: { readonly value: number };
+  /**
+   * Takes the histogram whose message, of version 2, is the n bytes at `raw`; answers 0, 1 when it
+   * is none that can be stored, or a negative problem.
+   */
+  addHistogram(n: number, slot: number, generation: number): number;
   /** Starts a body: nothing that it uses from now on is evicted before the next one. */
   beginRows(): void;
+  /**
+   * Ends rows that the host has put in place. @param startCount up to the last one that has a start
+   * time
+   */
+  endRows(rowCount: number, startCount: number): void;
   exemplarCount(): number;
   /** Exemplars of the body for which there was no room. */
   exemplarsLeftOut(): number;
@@ -110,4 +120,9 @@ export interface WriteDecoderExports {
   tagsOfAll(count: number): number;
   /** Bytes of the memory that were written so far. */
   touchedBytes(): number;
+  /**
+   * Keeps the series of a slot for this body; answers 0 when the slot is another one's, or
+   * nobody's.
+   */
+  useSlot(slot: number, generation: number): number;
 }

@@ -42,7 +42,7 @@ import {
 import { type HistogramAt, parseWriteRequest } from './remote_write_twin.ts';
 import { parseWriteRequestV2 } from './remote_write_v2_twin.ts';
 import { decodeSnappyTwin } from './snappy_twin.ts';
-import { histogramProblem, valueOrNull } from './wire_histogram.ts';
+import { histogramProblem, readHistogram, valueOrNull } from './wire_histogram.ts';
 
 /** `oversizeSlot` and the two after it. */
 const refusedSlots = 3;
@@ -176,9 +176,45 @@ export class WriteDecoderTwin implements WriteDecoderCore {
   }
 
   addRow(tags: Uint8Array, timestampNanos: bigint, value: number): number {
-    const fits = tags.length <= tagsBytesMax && decodeTags(tags).length <= tagsCountMax;
-    this.#add(fits ? this.#slot(tags) : oversizeSlot, timestampNanos, bitsOf(value));
+    this.#add(this.slotOf(tags), timestampNanos, bitsOf(value));
     return 0;
+  }
+
+  slotOf(tags: Uint8Array): number {
+    const fits = tags.length <= tagsBytesMax && decodeTags(tags).length <= tagsCountMax;
+    return fits ? this.#slot(tags) : oversizeSlot;
+  }
+
+  use(slot: number, generation: number): boolean {
+    return slot < this.#tags.length && this.generation[slot] === generation;
+  }
+
+  addSample(
+    slot: number,
+    timestampMillis: number,
+    valueLow: number,
+    valueHigh: number,
+    startMillis: number,
+  ): void {
+    this.#rows.push({
+      slot,
+      timestamp: BigInt(timestampMillis),
+      bits: (BigInt(valueHigh) << 32n) | BigInt(valueLow),
+      startNanos: startMillis === 0 ? null : BigInt(startMillis) * 1_000_000n,
+    });
+  }
+
+  addHistogram(slot: number, message: Uint8Array): string | null {
+    const range = [0, message.length] as const;
+    const histogram = readHistogram(message, range, true);
+    const value = valueOrNull(histogram);
+    if (value === null) return histogramProblem(message, range) ?? '';
+    this.#histograms.push({ slot, at: { range, histogram }, value });
+    return null;
+  }
+
+  endRows(): void {
+    this.timeUnitNanos = 1_000_000;
   }
 
   #add(slot: number, timestamp: bigint, bits: bigint): void {

@@ -32,6 +32,7 @@ import type {
   AggregatorConfig,
   CarbonConfig,
   StatsdConfig,
+  OtlpConfig,
   ClientConfig,
   Config,
   CoordinatorConfig,
@@ -51,6 +52,7 @@ export type {
   CarbonConfig,
   HaPairsConfig,
   StatsdConfig,
+  OtlpConfig,
   AggregatorConfig,
   ClientConfig,
   Config,
@@ -265,6 +267,24 @@ function placesOf(
     [[...path, 'discovery'], ofDiscovery(section?.discovery)],
     [[...path, 'service'], ofService(section?.service)],
   ];
+}
+
+function otlpOf(
+  section: CoordinatorSection['otlp'],
+  listen: (address: ListenAddress) => ListenAddress,
+): OtlpConfig {
+  const { grpcListenAddress } = section;
+  return {
+    translationStrategy: section.translationStrategy,
+    promotedAttributes: new Set(section.promoteResourceAttributes),
+    promotesAll: section.promoteAllResourceAttributes,
+    ignoredAttributes: new Set(section.ignoreResourceAttributes),
+    keepsIdentifying: section.keepIdentifyingResourceAttributes,
+    promotesScope: section.promoteScopeMetadata,
+    convertsHistograms: section.convertHistogramsToNHCB,
+    storesDeltas: section.deltaTemporality === 'store',
+    grpcListenAddress: grpcListenAddress === undefined ? null : listen(grpcListenAddress),
+  };
 }
 
 function carbonOf(
@@ -514,6 +534,7 @@ function resolveCoordinator(
       entriesMax: section.metadata.maxEntries,
     },
     graphiteStepSeconds: section.graphite.step / 1000,
+    otlp: otlpOf(section.otlp, listen),
     carbon: carbonOf(section.carbon?.ingester, listen),
     statsd: statsdOf(section.statsd?.ingester, listen),
     haPairs: section.haPairs.enabled

@@ -227,6 +227,44 @@ test('parseConfig() has a listener of Carbon when the section is there', () => {
   });
 });
 
+test('parseConfig() refuses settings of OTLP that contradict each other', () => {
+  const otlpOf = (text: string) => parse(`coordinator: ${text}`).coordinator!.otlp;
+  assert.deepEqual(otlpOf('{}'), {
+    translationStrategy: 'UnderscoreEscapingWithSuffixes',
+    promotedAttributes: new Set(),
+    promotesAll: false,
+    ignoredAttributes: new Set(),
+    keepsIdentifying: false,
+    promotesScope: false,
+    convertsHistograms: false,
+    storesDeltas: false,
+    grpcListenAddress: null,
+  });
+  const given =
+    '{tagOptions: {nameValidation: utf8}, otlp: {translationStrategy: NoTranslation, promoteResourceAttributes: [a], deltaTemporality: store, grpcListenAddress: "0.0.0.0:4317"}}';
+  const { grpcListenAddress, promotedAttributes, storesDeltas } = otlpOf(given);
+  assert.deepEqual(
+    [grpcListenAddress, promotedAttributes, storesDeltas],
+    [{ host: '0.0.0.0', port: 4317 }, new Set(['a']), true],
+  );
+  for (const [text, problem] of [
+    [
+      '{promoteAllResourceAttributes: true, promoteResourceAttributes: [a]}',
+      /promoteResourceAttributes.*must be empty/,
+    ],
+    ['{ignoreResourceAttributes: [a]}', /ignoreResourceAttributes.*must be empty without/],
+    [
+      '{translationStrategy: NoTranslation}',
+      /translationStrategy.*needs tagOptions.nameValidation utf8/,
+    ],
+    ['{deltaTemporality: add}', /deltaTemporality/],
+  ] as const) {
+    const problems = problemsOf(`coordinator: {otlp: ${text}}`);
+    assert.equal(problems.length, 1, text);
+    assert.match(problems[0]!, problem);
+  }
+});
+
 test('parseConfig() takes the repair settings of M3, and refuses words that are none', () => {
   const repairOf = (text: string) => parse(text).db!.repair;
   assert.deepEqual(repairOf('db: {}'), {

@@ -177,6 +177,37 @@ const haPairs = z
   })
   .prefault({});
 
+/** OpenTelemetry metrics; names are those of Prometheus' section `otlp`. */
+const otlp = z
+  .strictObject({
+    translationStrategy: oneOf([
+      'UnderscoreEscapingWithSuffixes',
+      'UnderscoreEscapingWithoutSuffixes',
+      'NoUTF8EscapingWithSuffixes',
+      'NoTranslation',
+    ]).default('UnderscoreEscapingWithSuffixes'),
+    promoteResourceAttributes: z.array(text).default([]),
+    promoteAllResourceAttributes: flag.default(false),
+    ignoreResourceAttributes: z.array(text).default([]),
+    keepIdentifyingResourceAttributes: flag.default(false),
+    promoteScopeMetadata: flag.default(false),
+    convertHistogramsToNHCB: flag.default(false),
+    deltaTemporality: oneOf(['refuse', 'store']).default('refuse'),
+    grpcListenAddress: address.optional(),
+  })
+  .superRefine((section, context) => {
+    const { promoteAllResourceAttributes: all } = section;
+    const issue = (path: string, message: string): void =>
+      context.addIssue({ code: 'custom', path: [path], message });
+    if (all && section.promoteResourceAttributes.length > 0) {
+      issue('promoteResourceAttributes', 'must be empty with promoteAllResourceAttributes');
+    }
+    if (!all && section.ignoreResourceAttributes.length > 0) {
+      issue('ignoreResourceAttributes', 'must be empty without promoteAllResourceAttributes');
+    }
+  })
+  .prefault({});
+
 const clusterOfCoordinator = z.strictObject({
   client: clientGiven.optional(),
   namespaces: notSupported('a list of namespaces: they are read from the key-value store', isEmpty),
@@ -200,130 +231,144 @@ const writeDecoderBytesMin = 2 * 2 ** 20;
 const writeDecoderBytesMax = 3 * 2 ** 30;
 
 /** Section `coordinator:`, or the whole file of a coordinator that runs by itself. */
-export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
-  listenAddress: addressByDiscovery(7201),
-  allowedHosts: hostNames,
-  metrics,
-  logging,
-  tagOptions,
-  clusters: z.array(clusterOfCoordinator).max(1, 'not supported: several clusters').default([]),
-  discovery: discovery.optional(),
-  query,
-  limits: z
-    .strictObject({
-      perQuery,
-      // Ours: what one coordinator takes at a time before it refuses more.
-      maxWriteBodyBytes: bytes(1, writeBodyBytesMax).default(writeBodyBytesMax),
-      maxWriteBytesInFlight: bytes(1).default(256 * 2 ** 20),
-      maxReadBytesInFlight: bytes(readBytesInFlightMin).optional(),
-      maxConnections: countPositive(1_000_000).default(20_000),
-      maxComputedDatapoints: tuning,
-      global: notSupported('limits over all queries'),
-    })
-    .superRefine(({ maxWriteBodyBytes, maxWriteBytesInFlight }, context) => {
-      if (maxWriteBytesInFlight >= maxWriteBodyBytes) return;
-      context.addIssue({
-        code: 'custom',
-        path: ['maxWriteBytesInFlight'],
-        message: `must be at least maxWriteBodyBytes, ${formatSize(maxWriteBodyBytes)}`,
-      });
-    })
-    .prefault({}),
-  // Ours: what comes with samples, in namespaces of their own.
-  exemplars: z
-    .strictObject({
-      enabled: flag.default(true),
-      maxPerSecond: countPositive(1_000_000).default(200),
-      retention: durationPositive().default(24 * 3_600_000),
-    })
-    .superRefine(({ retention }, context) => {
-      if (retention >= exemplarRetentionMillisMin) return;
-      context.addIssue({
-        code: 'custom',
-        path: ['retention'],
-        message: 'must be at least 30m',
-      });
-    })
-    .prefault({}),
-  metadata: z
-    .strictObject({
-      enabled: flag.default(true),
-      maxEntries: countPositive(10_000_000).default(100_000),
-    })
-    .prefault({}),
-  lookbackDuration: durationPositive().default(300_000),
-  memoryMax: bytes(writeDecoderBytesMin, writeDecoderBytesMax).default(512 * 2 ** 20),
-  backend: z.literal('tsdb', 'not supported: a backend other than tsdb').optional(),
-  local: z.strictObject({ namespaces: tuning }).optional(),
-  resultOptions: z
-    .strictObject({ keepNaNs: notSupported('NaN in results of the pipe engine', isFalse) })
-    .optional(),
-  ...tunings(
-    'readWorkerPoolPolicy',
-    'writeWorkerPoolPolicy',
-    'decompressWorkerPoolCount',
-    'decompressWorkerPoolSize',
-    'experimental',
-    'debug',
-    'cache',
-  ),
-  clusterManagement: z
-    .strictObject({
-      placement: z
-        .strictObject({
-          addAllCandidates: z
-            .literal(true, 'not supported: adding one of several candidates')
-            .optional(),
-        })
-        .optional(),
-      etcd: service.optional(),
-    })
-    .optional(),
-  writeForwarding: notSupported('forwarding of writes'),
-  // Ours: what Graphite has in storage-schemas.conf.
-  graphite: z
-    .strictObject({ step: durationPositive().default(60_000) })
-    .superRefine(({ step }, context) => {
-      if (step % 1000 === 0) return;
-      context.addIssue({ code: 'custom', path: ['step'], message: 'must be whole seconds' });
-    })
-    .prefault({}),
-  haPairs,
-  statsd: z.strictObject({ ingester: statsdIngester.optional() }).optional(),
-  downsample: z
-    .strictObject({
-      // What they say is checked where they are used.
-      rules: documented(z.unknown(), { kind: 'value', type: 'rules' }).optional(),
-      matcher: z
-        .strictObject({
-          namespaceTag: z
-            .literal('__m3_namespace__', 'not supported: another tag than __m3_namespace__')
-            .optional(),
-          ...tunings('cache', 'requireNamespaceWatchOnInit'),
-        })
-        .optional(),
-      ...tunings(
-        'aggregationTypes',
-        'bufferPastLimits',
-        'counterElemPool',
-        'remoteAggregator',
-        'entryTTL',
-        'gaugeElemPool',
-        'timerElemPool',
-        'untimedRollups',
-      ),
-    })
-    .optional(),
-  ingest: notSupported('ingestion from the aggregator'),
-  carbon: z
-    .strictObject({ ingester: carbonIngester.optional(), ...tunings('aggregateNamespacesAllData') })
-    .optional(),
-  middleware: notSupported('middleware settings'),
-  rpc: notSupported('queries over several zones', isDisabled),
-  storeMetricsType: notSupported('storing the type of metrics', isFalse),
-  multiProcess: notSupported('several processes: run several coordinators', isDisabled),
-  filter: notSupported('filters between local and remote storage'),
-  tracing: notSupported('tracing'),
-  prometheusRemoteBackend: notSupported('a remote backend'),
-  schema: notSupported('values typed by a schema'),
-});
+export const coordinatorSchema: z.ZodType<CoordinatorSection> = z
+  .strictObject({
+    listenAddress: addressByDiscovery(7201),
+    allowedHosts: hostNames,
+    metrics,
+    logging,
+    tagOptions,
+    clusters: z.array(clusterOfCoordinator).max(1, 'not supported: several clusters').default([]),
+    discovery: discovery.optional(),
+    query,
+    limits: z
+      .strictObject({
+        perQuery,
+        // Ours: what one coordinator takes at a time before it refuses more.
+        maxWriteBodyBytes: bytes(1, writeBodyBytesMax).default(writeBodyBytesMax),
+        maxWriteBytesInFlight: bytes(1).default(256 * 2 ** 20),
+        maxReadBytesInFlight: bytes(readBytesInFlightMin).optional(),
+        maxConnections: countPositive(1_000_000).default(20_000),
+        maxComputedDatapoints: tuning,
+        global: notSupported('limits over all queries'),
+      })
+      .superRefine(({ maxWriteBodyBytes, maxWriteBytesInFlight }, context) => {
+        if (maxWriteBytesInFlight >= maxWriteBodyBytes) return;
+        context.addIssue({
+          code: 'custom',
+          path: ['maxWriteBytesInFlight'],
+          message: `must be at least maxWriteBodyBytes, ${formatSize(maxWriteBodyBytes)}`,
+        });
+      })
+      .prefault({}),
+    // Ours: what comes with samples, in namespaces of their own.
+    exemplars: z
+      .strictObject({
+        enabled: flag.default(true),
+        maxPerSecond: countPositive(1_000_000).default(200),
+        retention: durationPositive().default(24 * 3_600_000),
+      })
+      .superRefine(({ retention }, context) => {
+        if (retention >= exemplarRetentionMillisMin) return;
+        context.addIssue({
+          code: 'custom',
+          path: ['retention'],
+          message: 'must be at least 30m',
+        });
+      })
+      .prefault({}),
+    metadata: z
+      .strictObject({
+        enabled: flag.default(true),
+        maxEntries: countPositive(10_000_000).default(100_000),
+      })
+      .prefault({}),
+    lookbackDuration: durationPositive().default(300_000),
+    memoryMax: bytes(writeDecoderBytesMin, writeDecoderBytesMax).default(512 * 2 ** 20),
+    backend: z.literal('tsdb', 'not supported: a backend other than tsdb').optional(),
+    local: z.strictObject({ namespaces: tuning }).optional(),
+    resultOptions: z
+      .strictObject({ keepNaNs: notSupported('NaN in results of the pipe engine', isFalse) })
+      .optional(),
+    ...tunings(
+      'readWorkerPoolPolicy',
+      'writeWorkerPoolPolicy',
+      'decompressWorkerPoolCount',
+      'decompressWorkerPoolSize',
+      'experimental',
+      'debug',
+      'cache',
+    ),
+    clusterManagement: z
+      .strictObject({
+        placement: z
+          .strictObject({
+            addAllCandidates: z
+              .literal(true, 'not supported: adding one of several candidates')
+              .optional(),
+          })
+          .optional(),
+        etcd: service.optional(),
+      })
+      .optional(),
+    writeForwarding: notSupported('forwarding of writes'),
+    // Ours: what Graphite has in storage-schemas.conf.
+    graphite: z
+      .strictObject({ step: durationPositive().default(60_000) })
+      .superRefine(({ step }, context) => {
+        if (step % 1000 === 0) return;
+        context.addIssue({ code: 'custom', path: ['step'], message: 'must be whole seconds' });
+      })
+      .prefault({}),
+    downsample: z
+      .strictObject({
+        // What they say is checked where they are used.
+        rules: documented(z.unknown(), { kind: 'value', type: 'rules' }).optional(),
+        matcher: z
+          .strictObject({
+            namespaceTag: z
+              .literal('__m3_namespace__', 'not supported: another tag than __m3_namespace__')
+              .optional(),
+            ...tunings('cache', 'requireNamespaceWatchOnInit'),
+          })
+          .optional(),
+        ...tunings(
+          'aggregationTypes',
+          'bufferPastLimits',
+          'counterElemPool',
+          'remoteAggregator',
+          'entryTTL',
+          'gaugeElemPool',
+          'timerElemPool',
+          'untimedRollups',
+        ),
+      })
+      .optional(),
+    ingest: notSupported('ingestion from the aggregator'),
+    otlp,
+    haPairs,
+    statsd: z.strictObject({ ingester: statsdIngester.optional() }).optional(),
+    carbon: z
+      .strictObject({
+        ingester: carbonIngester.optional(),
+        ...tunings('aggregateNamespacesAllData'),
+      })
+      .optional(),
+    middleware: notSupported('middleware settings'),
+    rpc: notSupported('queries over several zones', isDisabled),
+    storeMetricsType: notSupported('storing the type of metrics', isFalse),
+    multiProcess: notSupported('several processes: run several coordinators', isDisabled),
+    filter: notSupported('filters between local and remote storage'),
+    tracing: notSupported('tracing'),
+    prometheusRemoteBackend: notSupported('a remote backend'),
+    schema: notSupported('values typed by a schema'),
+  })
+  .superRefine(({ otlp: { translationStrategy }, tagOptions }, context) => {
+    const escapes = translationStrategy.startsWith('UnderscoreEscaping');
+    if (escapes || tagOptions.nameValidation === 'utf8') return;
+    context.addIssue({
+      code: 'custom',
+      path: ['otlp', 'translationStrategy'],
+      message: 'needs tagOptions.nameValidation utf8: names are not escaped',
+    });
+  });

@@ -63,6 +63,13 @@ export interface LoggingSection {
   readonly encoding?: 'json' | 'console' | undefined;
 }
 
+/** How names of OpenTelemetry become names here, by the words of Prometheus' `translation_strategy`. */
+export type TranslationStrategy =
+  | 'UnderscoreEscapingWithSuffixes'
+  | 'UnderscoreEscapingWithoutSuffixes'
+  | 'NoUTF8EscapingWithSuffixes'
+  | 'NoTranslation';
+
 export interface CoordinatorSection {
   readonly listenAddress: ListenAddress;
   readonly allowedHosts?: readonly string[] | undefined;
@@ -100,6 +107,17 @@ export interface CoordinatorSection {
   };
   readonly metadata: { readonly enabled: boolean; readonly maxEntries: number };
   readonly graphite: { readonly step: number };
+  readonly otlp: {
+    readonly translationStrategy: TranslationStrategy;
+    readonly promoteResourceAttributes: readonly string[];
+    readonly promoteAllResourceAttributes: boolean;
+    readonly ignoreResourceAttributes: readonly string[];
+    readonly keepIdentifyingResourceAttributes: boolean;
+    readonly promoteScopeMetadata: boolean;
+    readonly convertHistogramsToNHCB: boolean;
+    readonly deltaTemporality: 'refuse' | 'store';
+    readonly grpcListenAddress?: ListenAddress | undefined;
+  };
   readonly carbon?:
     | {
         readonly ingester?:

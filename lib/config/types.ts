@@ -4,7 +4,7 @@
 import type { IdScheme } from '../series_id/scheme.ts';
 import type { NameValidation } from '../tags.ts';
 import type { PromqlFeatureName } from './promql_features.ts';
-import type { ListenAddress } from './sections.ts';
+import type { ListenAddress, TranslationStrategy } from './sections.ts';
 
 /** What all kinds of process read from files. */
 export interface Config {
@@ -72,6 +72,24 @@ export interface HaPairsConfig {
   readonly clustersMax: number;
 }
 
+/** OpenTelemetry metrics. */
+export interface OtlpConfig {
+  readonly translationStrategy: TranslationStrategy;
+  /** Resource attributes that become labels; all but the ignored ones where all do. */
+  readonly promotedAttributes: ReadonlySet<string>;
+  readonly promotesAll: boolean;
+  readonly ignoredAttributes: ReadonlySet<string>;
+  /** In `target_info`. */
+  readonly keepsIdentifying: boolean;
+  readonly promotesScope: boolean;
+  /** Histograms with bounds become native ones with custom buckets. */
+  readonly convertsHistograms: boolean;
+  /** Points of delta temporality are stored as they are; else refused. */
+  readonly storesDeltas: boolean;
+  /** Null for no listener of gRPC. */
+  readonly grpcListenAddress: ListenAddress | null;
+}
+
 export interface CoordinatorConfig {
   readonly listenAddress: ListenAddress;
   readonly metricsListenAddress: ListenAddress;
@@ -107,6 +125,7 @@ export interface CoordinatorConfig {
   readonly metadata: { readonly isEnabled: boolean; readonly entriesMax: number };
   /** Between two rows of Graphite's answers; whole. */
   readonly graphiteStepSeconds: number;
+  readonly otlp: OtlpConfig;
   /** Null for no listener. */
   readonly carbon: CarbonConfig | null;
   /** Null for no listener. */

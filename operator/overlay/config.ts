@@ -84,6 +84,7 @@ const ownedBySection: Readonly<Record<Section, readonly string[]>> = {
     'carbon.ingester.listenAddress',
     'carbon.ingester.pickleListenAddress',
     'statsd.ingester.listenAddress',
+    'otlp.grpcListenAddress',
     'metrics.prometheus.listenAddress',
     'metrics.prometheus.handlerPath',
     'discovery',

@@ -6,6 +6,7 @@ import { browserAttacks } from './browsers.ts';
 import { connectionAttacks } from './connections.ts';
 import { grpcAttacks } from './grpc.ts';
 import { keyValueAttacks } from './key_value.ts';
+import { otlpAttacks } from './otlp.ts';
 import { parsingAttacks } from './parsing.ts';
 import { queryAttacks } from './queries.ts';
 import { regexpAttacks } from './regexps.ts';
@@ -16,6 +17,7 @@ export const attacks: readonly Attack[] = [
   ...browserAttacks,
   ...parsingAttacks,
   ...bodyAttacks,
+  ...otlpAttacks,
   ...answerAttacks,
   ...queryAttacks,
   ...regexpAttacks,

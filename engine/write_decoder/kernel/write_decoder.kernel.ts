@@ -125,6 +125,7 @@ import {
 } from './identity/labels';
 import { labelTypeAndUnit, takeFamily } from './remote_write/metadata';
 import { skipField, takeKey, takeLength, varintValue } from './wire/protobuf';
+import { takeHistogram } from './remote_write/histograms';
 import { HISTOGRAM_FIELD_V2, samples } from './remote_write/samples';
 import { STAGED_BYTES, STAGED_MAX, emitStaged, stage } from './remote_write/staged';
 import { gatherReferences, hasName, listSymbols, SERIES_KEY_V2, UNRESOLVED } from './remote_write/symbols';
@@ -307,6 +308,37 @@ export function slotOfCanonical(n: u32): i32 {
   if (length < 0) return length;
   const slot = slotOfTags(NORMAL, length, hashOfTags(NORMAL, length), NEW_SLOTS);
   return slot == 0 ? NO_ROOM : <i32>slot;
+}
+
+/** Keeps the series of a slot for this body; answers 0 when the slot is another one's, or nobody's. */
+export function useSlot(slot: u32, generation: u32): u32 {
+  if (slot >= word(SLOT_COUNT) || !isLive(slot)) return 0;
+  const record = recordOf(slot);
+  if (lifeOf(record) != generation) return 0;
+  markUsed(record);
+  return 1;
+}
+
+/**
+ * Takes the histogram whose message, of version 2, is the n bytes at `raw`; answers 0, 1 when it is none that can be stored, or a
+ * negative problem.
+ */
+export function addHistogram(n: u32, slot: u32, generation: u32): i32 {
+  raiseWord(RAW_HIGH, n);
+  const row = word(HISTOGRAMS);
+  const outcome = takeHistogram(RAW, RAW + <usize>n, slot, generation, true);
+  if (outcome < 0) return outcome;
+  const isBad = load<u32>(HISTOGRAM_SOURCES + (<usize>row << 3), 4) != 0;
+  if (isBad) setWord(HISTOGRAMS, row);
+  return isBad ? 1 : 0;
+}
+
+/** Ends rows that the host has put in place. @param startCount up to the last one that has a start time */
+export function endRows(rowCount: u32, startCount: u32): void {
+  setWord(STARTS, startCount);
+  raiseWord(ROWS_HIGH, rowCount);
+  raiseWord(HISTOGRAMS_HIGH, word(HISTOGRAMS));
+  raiseWord(HISTOGRAM_BYTES_HIGH, word(HISTOGRAM_BYTES));
 }
 
 export function forgetNew(): void {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
 import { test } from 'node:test';
+import { openReader } from '#engine/otlp/otlp_testing.ts';
+import { decodeTags, tagValue } from '#lib/tags.ts';
 import { freshFolder } from '../folder.ts';
 import { fields, type Shape, writeBodies } from './data.ts';
 import { formats } from './formats.ts';
@@ -47,6 +49,35 @@ test('each format has the same samples, in bodies that are as they are told', ()
     sums[at % fields.length]! += Number(line.split(' ')[1]);
   }
   assert.deepEqual(sums, carbon.bodies.sums);
+});
+
+test('OTLP has a point for each of the same samples', () => {
+  const folder = freshFolder('lines-test');
+  try {
+    const { files, samples, sums } = writeBodies(folder, shape, formats.otlp.bodyOf);
+    const { decoder, reader } = openReader();
+    const found = fields.map(() => 0);
+    let rowCount = 0;
+    for (const { path, bodyBytes } of files) {
+      const bytes = readFileSync(path);
+      let at = 0;
+      for (const length of bodyBytes) {
+        const part = reader.open(bytes.subarray(at, (at += length))).next();
+        assert.ok(part !== null && part !== 'unchecked');
+        rowCount += part.rows.rowCount;
+        for (let row = 0; row < part.rows.rowCount; row++) {
+          const tags = decodeTags(decoder.borrowTags(part.rows.slots[row]!));
+          const name = tagValue(tags, '__name__')!;
+          assert.equal(tags.length, 11);
+          found[fields.findIndex((field) => name === `cpu_${field}`)]! += part.rows.values[row]!;
+        }
+      }
+    }
+    assert.equal(rowCount, samples);
+    assert.deepEqual(found, sums);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test('ours stands beside VictoriaMetrics', () => {

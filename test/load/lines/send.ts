@@ -9,16 +9,22 @@ import type { BodyFile } from './data.ts';
 export interface Addresses {
   readonly url: string;
   readonly carbonPort: number;
+  /** Where it takes OTLP. */
+  readonly otlpPath: string;
 }
 
 export type Send = (file: BodyFile, to: Addresses) => Promise<void>;
 
 /** @throws {Error} when an answer is none of success */
-export async function sendByHttp(file: BodyFile, url: string): Promise<void> {
+export async function sendByHttp(
+  file: BodyFile,
+  url: string,
+  contentType: string = 'text/plain',
+): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   try {
     for await (const body of bodiesOf(file)) {
-      const { status, text } = await post(agent, url, body);
+      const { status, text } = await post(agent, url, contentType, body);
       if (status !== 200 && status !== 204) {
         throw new Error(`${url}: ${status} ${text.slice(0, 500)}`);
       }
@@ -63,9 +69,14 @@ async function* bodiesOf({ path, bodyBytes }: BodyFile): AsyncGenerator<Buffer> 
   }
 }
 
-function post(agent: Agent, url: string, body: Buffer): Promise<{ status: number; text: string }> {
+function post(
+  agent: Agent,
+  url: string,
+  contentType: string,
+  body: Buffer,
+): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
-    const headers = { 'content-type': 'text/plain', 'content-length': body.length };
+    const headers = { 'content-type': contentType, 'content-length': body.length };
     const sent = request(url, { method: 'POST', agent, headers }, (response) => {
       let text = '';
       response.setEncoding('utf8');

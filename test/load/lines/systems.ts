@@ -62,6 +62,7 @@ async function startOurs({ folder }: SystemOptions): Promise<System> {
     program: server.program,
     url: server.url,
     carbonPort,
+    otlpPath: '/v1/metrics',
     counted: async () => {
       const text = await textOf(`http://127.0.0.1:${server.ports.metrics}/metrics`);
       return {
@@ -87,6 +88,7 @@ async function startVictoria({ folder, victoriaMetrics }: SystemOptions): Promis
     program,
     url,
     carbonPort,
+    otlpPath: '/opentelemetry/v1/metrics',
     counted: async () => {
       const text = await textOf(`${url}/metrics`);
       return {

@@ -1,0 +1,81 @@
+/** Bodies of OTLP as protobuf, however they come. */
+import { wireFromOtlpJson } from '#engine/otlp/wire/json.ts';
+import { badRequest } from '#lib/errors.ts';
+import { parseJson } from '#lib/json/text.ts';
+import { loopTurn } from '#lib/turns/turns.ts';
+import { decodedChunks } from '../http/decoding.ts';
+import { Places } from '../http/places.ts';
+
+/** A body when it is decoded. */
+export const otlpBytesMax: number = 32 << 20;
+/** Of JSON, whose values are parsed at once. */
+const jsonBytesMax: number = 8 << 20;
+const jsonValuesMax = 250_000;
+/** Compressed bodies, and those that are JSON, that are held decoded at the same time; others wait. */
+const decodedMax = 8;
+
+/** Of a body that is put together, in one turn of the loop: fresh memory costs more than the copy. */
+const copiedAtOnceBytes: number = 2 << 20;
+
+const places = new Places(decodedMax);
+
+export interface EncodedBody {
+  readonly bytes: Uint8Array;
+  /** '' for none. */
+  readonly encoding: string;
+  readonly isJson: boolean;
+}
+
+/**
+ * Gives the message to `use`, and keeps it until that is done.
+ * @throws {TsdbError} BAD_REQUEST when it cannot be read
+ */
+export async function withMessage<Result>(
+  { bytes, encoding, isJson }: EncodedBody,
+  signal: AbortSignal,
+  use: (message: Uint8Array) => Promise<Result>,
+): Promise<Result> {
+  const bytesMax = isJson ? jsonBytesMax : otlpBytesMax;
+  const isPlain = encoding === '' || encoding.toLowerCase() === 'identity';
+  if (isPlain && !isJson) {
+    if (bytes.length > bytesMax) throw tooLong(bytesMax);
+    return use(bytes);
+  }
+  await places.take(signal);
+  try {
+    const message = await joined(decodedChunks(bytes, encoding, signal), bytesMax);
+    if (!isJson) return await use(message);
+    await loopTurn();
+    const value = parseJson(message, { valuesMax: jsonValuesMax });
+    await loopTurn();
+    return await use(wireFromOtlpJson(value));
+  } finally {
+    places.give();
+  }
+}
+
+async function joined(chunks: AsyncIterable<Uint8Array>, bytesMax: number): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of chunks) {
+    length += chunk.length;
+    if (length > bytesMax) throw tooLong(bytesMax);
+    parts.push(chunk);
+  }
+  if (parts.length === 1) return parts[0]!;
+  const whole = new Uint8Array(Buffer.allocUnsafeSlow(length).buffer);
+  let at = 0;
+  let rested = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+    if (at - rested < copiedAtOnceBytes) continue;
+    rested = at;
+    await loopTurn();
+  }
+  return whole;
+}
+
+function tooLong(bytesMax: number): Error {
+  return badRequest(`cannot read OTLP body: longer than ${bytesMax} bytes when it is decoded`);
+}
