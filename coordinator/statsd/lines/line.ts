@@ -30,6 +30,9 @@ export interface StatsdEvent {
 /** Why samples are refused, as metrics name it. */
 export type LineProblem =
   | 'malformed_line'
+  /** DogStatsD's events and checks, which are no samples. */
+  | 'event'
+  | 'service_check'
   | 'mixed_tagging_styles'
   | 'malformed_component'
   | 'malformed_value'
@@ -78,6 +81,11 @@ class LineParser implements ParsedLine {
   }
 
   read(line: string): void {
+    const other = /^_(?:e\{\d+,\d+\}:|sc\|)/.exec(line);
+    if (other !== null) {
+      this.problems.push(line.startsWith('_e') ? 'event' : 'service_check');
+      return;
+    }
     const colon = line.indexOf(':');
     if (colon <= 0) {
       this.problems.push('malformed_line');

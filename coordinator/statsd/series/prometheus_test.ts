@@ -131,6 +131,8 @@ test('what cannot be kept is counted by its reason, and changes nothing', () => 
     'g3:1|g',
     'g3:1|g',
     'bad',
+    '_e{5,4}:title|text|#a:b',
+    '_sc|check|0',
   );
   assert.deepEqual(statsd.refused(), {
     negative_counter: 1,
@@ -140,6 +142,8 @@ test('what cannot be kept is counted by its reason, and changes nothing', () => 
     not_finite: 1,
     too_many_series: 2,
     malformed_line: 1,
+    event: 1,
+    service_check: 1,
   });
   assert.equal(statsd.series.seriesCount, 4);
   assert.deepEqual(statsd.flush(10, 'a '), ['a 0 1', 'a 1 10']);
