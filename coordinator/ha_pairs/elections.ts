@@ -129,6 +129,8 @@ export class StoredElections implements Elections {
     const { kv, log, takeovers } = this.#options;
     const key = this.#keyOf(cluster);
     const value = Buffer.from(JSON.stringify({ replica }));
+    // Before, for the watch may tell of it before the answer comes.
+    const before = this.#elected.get(cluster)?.replica ?? null;
     const { succeeded, revision } = await kv.transact(
       [{ key, target: 'modRevision', equals: modRevision }],
       [{ kind: 'put', key, value }],
@@ -139,7 +141,6 @@ export class StoredElections implements Elections {
       if (item !== null) this.#note(item);
       return;
     }
-    const before = this.#elected.get(cluster)?.replica ?? null;
     const now = this.#now;
     this.#elected.set(cluster, {
       replica,
