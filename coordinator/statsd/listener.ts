@@ -51,6 +51,7 @@ export function seriesOf(
     ? new GraphiteSeries(form, seriesMax, nowMillis)
     : new PrometheusSeries(
         mappingOf(form.mapping, 'coordinator.statsd.ingester.mapping'),
+        form.labels,
         seriesMax,
       );
 }

@@ -124,7 +124,7 @@ test('as Graphite has them they are paths of what came since the last flush', as
 test('a mapping that is none is refused with its place', () => {
   const mapping = { mappings: [{ match: 'a.b*', name: 'x' }] };
   assert.throws(
-    () => seriesOf({ form: { type: 'prometheus', mapping }, seriesMax: 1 }, 0),
+    () => seriesOf({ form: { type: 'prometheus', mapping, labels: {} }, seriesMax: 1 }, 0),
     /coordinator\.statsd\.ingester\.mapping\.mappings\[0\]\.match: "\*" stands for a whole component/,
   );
 });

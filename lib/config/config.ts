@@ -318,7 +318,7 @@ function statsdOf(
     tags: ingester.tags,
     form:
       ingester.form === 'prometheus'
-        ? { type: 'prometheus', mapping: ingester.mapping }
+        ? { type: 'prometheus', mapping: ingester.mapping, labels: ingester.labels ?? {} }
         : {
             type: 'graphite',
             prefix,

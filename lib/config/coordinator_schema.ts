@@ -143,6 +143,13 @@ const statsdIngester = z.strictObject({
   flushInterval: durationPositive(3_600_000).default(10_000),
   maxSeries: countPositive(100_000_000).default(1_000_000),
   form: oneOf(['prometheus', 'graphite']).default('prometheus'),
+  labels: documented(
+    z.record(
+      z.string().regex(/^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/, 'no name of a label'),
+      z.string().min(1, 'must not be empty'),
+    ),
+    { kind: 'value', type: 'labels' },
+  ).optional(),
   tags: statsdTags,
   // What it says is checked where it is used.
   mapping: documented(z.unknown(), { kind: 'value', type: 'mapping' }).optional(),

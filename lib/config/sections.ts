@@ -155,6 +155,7 @@ export interface StatsdSection {
         readonly flushInterval: number;
         readonly maxSeries: number;
         readonly form: 'prometheus' | 'graphite';
+        readonly labels?: Readonly<Record<string, string>> | undefined;
         readonly tags: {
           readonly dogstatsd: boolean;
           readonly influxdb: boolean;

@@ -49,6 +49,8 @@ export interface StatsdConfig {
         readonly type: 'prometheus';
         /** As it is written; undefined for none. */
         readonly mapping: unknown;
+        /** Of all metrics that have none of that name. */
+        readonly labels: Readonly<Record<string, string>>;
       }
     | {
         readonly type: 'graphite';

@@ -35,7 +35,7 @@ export function bench(size: BenchSize): BenchResult[] {
     const { user, system } = cpuUsage(before);
     results.push({ name, unit: 'CPU ns/line', value: (1000 * (user + system)) / lines });
   };
-  const series = new PrometheusSeries(noMapping, seriesCount);
+  const series = new PrometheusSeries(noMapping, {}, seriesCount);
   const reader = new LineReader(series, allDialects, 1);
   const read = (): void => {
     for (const packet of packets) reader.read(packet);

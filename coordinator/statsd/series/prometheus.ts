@@ -44,10 +44,13 @@ export class PrometheusSeries extends StatsdSeries<PrometheusPart> {
   protected override readonly takesNegativeCounters = false;
   readonly #mapper: Mapper;
   readonly #defaults: MetricSettings;
+  readonly #labels: ReadonlyMap<string, string>;
   readonly #names = new Map<string, NameOfType>();
 
-  constructor(mapping: Mapping, seriesMax: number) {
+  /** @param labels of all metrics that have none of that name */
+  constructor(mapping: Mapping, labels: Readonly<Record<string, string>>, seriesMax: number) {
     super(seriesMax);
+    this.#labels = new Map(Object.entries(labels));
     this.#mapper = new Mapper(mapping);
     this.#defaults = mapping.defaults;
   }
@@ -61,7 +64,7 @@ export class PrometheusSeries extends StatsdSeries<PrometheusPart> {
     if (mapped?.rule.isDrop === true) return 'dropped_by_mapping';
     const settings = mapped?.rule.settings ?? this.#defaults;
     const metric = escapedName(mapped?.name ?? name);
-    const all = new Map(labels);
+    const all = new Map([...this.#labels, ...labels]);
     for (const [label, value] of mapped?.labels ?? []) {
       if (!(settings.honorsLabels && all.has(label))) all.set(label, value);
     }

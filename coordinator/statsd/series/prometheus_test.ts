@@ -9,8 +9,8 @@ class Statsd {
   readonly series: PrometheusSeries;
   readonly #reader: LineReader;
 
-  constructor(mapping?: object, seriesMax = 1000) {
-    this.series = new PrometheusSeries(mappingOf(mapping, 'mapping'), seriesMax);
+  constructor(mapping?: object, seriesMax = 1000, labels: Record<string, string> = {}) {
+    this.series = new PrometheusSeries(mappingOf(mapping, 'mapping'), labels, seriesMax);
     this.#reader = new LineReader(this.series, allDialects, 1);
   }
 
@@ -169,4 +169,10 @@ test('labels are written as they came, and those of rules win unless it is said 
     statsd.send(0, 'm:1|g|#dc:line\\"');
     assert.deepEqual(statsd.flush(1), [`m{dc="${dc}"} 1 1`]);
   }
+});
+
+test('labels of the configuration are of all metrics that have none of that name', () => {
+  const statsd = new Statsd(undefined, 10, { pod: 'a', env: 'prod' });
+  statsd.send(0, 'm:1|g', 'm:2|g|#env:dev');
+  assert.deepEqual(statsd.flush(1), ['m{env="dev",pod="a"} 2 1', 'm{env="prod",pod="a"} 1 1']);
 });
