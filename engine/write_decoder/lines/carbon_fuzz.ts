@@ -1,13 +1,8 @@
 /** The kernel must read texts of Carbon's plaintext, whole, cut and damaged, as its twin does. */
-import assert from 'node:assert/strict';
-import { countInputs } from '#test/sim/counts.ts';
-import { type Pick, pickOf, randomOf } from '#test/sim/mutate.ts';
-import type { LineOptions } from '../core.ts';
-import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from '../kernel.ts';
-import { WriteDecoderTwin } from '../write_decoder_twin.ts';
+import type { Pick } from '#test/sim/mutate.ts';
 import { decimalText } from './decimal_testing.ts';
 import { formatCarbon, formatCarbonCleanedUp } from './layout.ts';
-import { damaged, outcomeOf, some } from './lines_testing.ts';
+import { fuzzLines, some } from './lines_testing.ts';
 
 function node(pick: Pick): string {
   if (pick(5) > 0)
@@ -97,23 +92,10 @@ function line(pick: Pick): string {
 
 /** @param size number of texts */
 export function fuzz(seed: number, size: number): void {
-  const pick = pickOf(seed);
-  const kernel = new WriteDecoderKernel(randomOf(pick), writeDecoderMemoryBytesMin);
-  const twin = new WriteDecoderTwin();
-  for (let i = 0; i < size; i++) {
-    const lines = Array.from({ length: pick(12) }, () => line(pick));
-    let text = lines.join('\n');
-    if (pick(3) === 0) text = damaged(pick, text);
-    const bytes = Buffer.from(text, 'latin1');
-    countInputs('Carbon lines');
-    const options: LineOptions = {
-      format: pick(2) === 0 ? formatCarbon : formatCarbonCleanedUp,
-      isLast: pick(3) > 0,
-      rowsMax: pick(4) === 0 ? 1 + pick(5) : 1000,
-      unitNanos: 1n,
-      nowNanos: 1_700_000_000_123_000_000n,
-    };
-    const [ofKernel, ofTwin] = [kernel, twin].map((core) => outcomeOf(core, bytes, options));
-    assert.deepEqual(ofKernel, ofTwin, `seed ${seed}, text ${i}: ${JSON.stringify(text)}`);
-  }
+  const options = (pick: Pick) => ({
+    format: pick(2) === 0 ? formatCarbon : formatCarbonCleanedUp,
+    unitNanos: 1n,
+    nowNanos: 1_700_000_000_123_000_000n,
+  });
+  fuzzLines({ name: 'Carbon lines', line, options }, seed, size);
 }

@@ -1,12 +1,9 @@
 /** The kernel must read texts of Influx's line protocol, whole, cut and damaged, as its twin does, and any decimal as `Number`. */
 import assert from 'node:assert/strict';
-import { countInputs } from '#test/sim/counts.ts';
-import { type Pick, pickOf, randomOf } from '#test/sim/mutate.ts';
-import type { LineOptions, WriteDecoderCore } from '../core.ts';
+import type { Pick } from '#test/sim/mutate.ts';
+import type { WriteDecoderCore } from '../core.ts';
 import { formatInflux } from './layout.ts';
-import { damaged, outcomeOf, some } from './lines_testing.ts';
-import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from '../kernel.ts';
-import { WriteDecoderTwin } from '../write_decoder_twin.ts';
+import { fuzzLines, some } from './lines_testing.ts';
 import { decimalText } from './decimal_testing.ts';
 
 const units = [1n, 1_000n, 1_000_000n, 1_000_000_000n, 60_000_000_000n, 3_600_000_000_000n];
@@ -134,26 +131,12 @@ function line(pick: Pick): string {
 
 /** @param size number of texts */
 export function fuzz(seed: number, size: number): void {
-  const pick = pickOf(seed);
-  const kernel = new WriteDecoderKernel(randomOf(pick), writeDecoderMemoryBytesMin);
-  const twin = new WriteDecoderTwin();
-  for (let i = 0; i < size; i++) {
-    const lines = Array.from({ length: pick(12) }, () => line(pick));
-    let text = lines.join('\n');
-    if (pick(3) === 0) text = damaged(pick, text);
-    const bytes = Buffer.from(text, 'latin1');
-    countInputs('Influx lines');
-    const options: LineOptions = {
-      format: formatInflux,
-      isLast: pick(3) > 0,
-      rowsMax: pick(4) === 0 ? 1 + pick(5) : 1000,
-      unitNanos: some(pick, units),
-      nowNanos: pick(2) === 0 ? nowNanos : 1_700_000_000_000_000_000n,
-    };
-    const [ofKernel, ofTwin] = [kernel, twin].map((core) => outcomeOf(core, bytes, options));
-    assert.deepEqual(ofKernel, ofTwin, `seed ${seed}, text ${i}: ${JSON.stringify(text)}`);
-    fuzzDecimals(pick, kernel, `seed ${seed}, text ${i}`);
-  }
+  const options = (pick: Pick) => ({
+    format: formatInflux,
+    unitNanos: some(pick, units),
+    nowNanos: pick(2) === 0 ? nowNanos : 1_700_000_000_000_000_000n,
+  });
+  fuzzLines({ name: 'Influx lines', line, options }, seed, size, fuzzDecimals);
 }
 
 /** Numbers alone: a line has many of them. */

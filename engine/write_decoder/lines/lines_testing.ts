@@ -1,14 +1,17 @@
 /** What campaigns of formats of lines share. */
 import assert from 'node:assert/strict';
-import type { Pick } from '#test/sim/mutate.ts';
+import { countInputs } from '#test/sim/counts.ts';
+import { type Pick, pickOf, randomOf } from '#test/sim/mutate.ts';
 import type { LineOptions, WriteDecoderCore } from '../core.ts';
+import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from '../kernel.ts';
+import { WriteDecoderTwin } from '../write_decoder_twin.ts';
 
 export function some<Item>(pick: Pick, items: readonly Item[]): Item {
   return items[pick(items.length)]!;
 }
 
 /** With some characters put in, taken out or changed. */
-export function damaged(pick: Pick, text: string): string {
+function damaged(pick: Pick, text: string): string {
   let changed = text;
   for (let changes = pick(4); changes > 0; changes--) {
     const at = pick(changed.length + 1);
@@ -33,12 +36,44 @@ export function damaged(pick: Pick, text: string): string {
   return changed;
 }
 
+/** A format whose texts the kernel and the twin must read alike. */
+export interface FuzzedFormat {
+  /** Of what is counted. */
+  readonly name: string;
+  readonly line: (pick: Pick) => string;
+  readonly options: (pick: Pick) => Omit<LineOptions, 'isLast' | 'rowsMax'>;
+}
+
+/** Texts of generated lines, whole, cut and damaged. @param also called with the kernel after each */
+export function fuzzLines(
+  { name, line, options: optionsOf }: FuzzedFormat,
+  seed: number,
+  size: number,
+  also: (pick: Pick, kernel: WriteDecoderCore, where: string) => void = () => {},
+): void {
+  const pick = pickOf(seed);
+  const kernel = new WriteDecoderKernel(randomOf(pick), writeDecoderMemoryBytesMin);
+  const twin = new WriteDecoderTwin();
+  for (let i = 0; i < size; i++) {
+    const lines = Array.from({ length: pick(12) }, () => line(pick));
+    let text = lines.join('\n');
+    if (pick(3) === 0) text = damaged(pick, text);
+    const bytes = Buffer.from(text, 'latin1');
+    countInputs(name);
+    const options: LineOptions = {
+      ...optionsOf(pick),
+      isLast: pick(3) > 0,
+      rowsMax: pick(4) === 0 ? 1 + pick(5) : 1000,
+    };
+    const [ofKernel, ofTwin] = [kernel, twin].map((core) => outcomeOf(core, bytes, options));
+    const where = `seed ${seed}, text ${i}`;
+    assert.deepEqual(ofKernel, ofTwin, `${where}: ${JSON.stringify(text)}`);
+    also(pick, kernel, where);
+  }
+}
+
 /** What a text came to, as words that two cores must agree on. */
-export function outcomeOf(
-  core: WriteDecoderCore,
-  text: Uint8Array,
-  options: LineOptions,
-): string[] {
+function outcomeOf(core: WriteDecoderCore, text: Uint8Array, options: LineOptions): string[] {
   const read = core.lines(text, options);
   core.judgePlain(false);
   const bits = new BigUint64Array(core.rowValues.slice().buffer);

@@ -44,9 +44,11 @@ import {
   countNewTags,
   CROWDED,
   dropTexts,
+  endsLine,
   EQUALS,
   INCOMPLETE,
   isFull,
+  isSpace,
   isTakenText,
   LABEL_OVERHEAD,
   leaveNumber,
@@ -63,8 +65,6 @@ import {
   scratchEnd,
   setTaken,
   sortLabels,
-  SPACE,
-  TAB,
   takenAt,
   takenLength,
   useScratch,
@@ -87,7 +87,7 @@ export function takeCarbon(n: u32, isLast: bool, rowsMax: u32, now: i64, isClean
   cleansUp = isCleanedUp;
   let p = BODY;
   while (!isFull(rowsMax)) {
-    while (p < endOfText && isBlank(byteAt(p))) p++;
+    while (p < endOfText && (isSpace(byteAt(p)) || endsLine(byteAt(p)))) p++;
     if (p >= endOfText) break;
     const past = takeLine(p);
     if (past == CROWDED && word(LINE_ROWS) == 0) return NO_ROOM;
@@ -95,21 +95,6 @@ export function takeCarbon(n: u32, isLast: bool, rowsMax: u32, now: i64, isClean
     p = past;
   }
   return <i32>(min(p, endOfText) - BODY);
-}
-
-@inline
-function isBlank(byte: u32): bool {
-  return byte == LINE_FEED || byte == SPACE || byte == TAB || byte == RETURN;
-}
-
-@inline
-function isSpace(byte: u32): bool {
-  return byte == SPACE || byte == TAB;
-}
-
-@inline
-function endsLine(byte: u32): bool {
-  return byte == LINE_FEED || byte == RETURN;
 }
 
 let problem: u32 = 0;

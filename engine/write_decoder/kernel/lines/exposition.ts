@@ -56,27 +56,25 @@ import {
   countNewTags,
   CROWDED,
   dropTexts,
+  endsLine,
   EQUALS,
   INCOMPLETE,
-  isCut,
   isFull,
+  isSpace,
   LABEL_OVERHEAD,
   leaveNumber,
-  lineFeedAfter,
   LINE_FEED,
   NAME,
   NAME_LENGTH,
   NANOS_PER_MILLI,
   NOT_METRIC,
   NOT_TAG,
+  pastComment,
   pastLine,
   QUOTE,
-  RETURN,
   scratchEnd,
   setTaken,
   sortLabels,
-  SPACE,
-  TAB,
   takenAt,
   takenLength,
   useScratch,
@@ -105,28 +103,12 @@ export function takeExposition(n: u32, isLast: bool, rowsMax: u32, now: i64, isO
   while (!isFull(rowsMax)) {
     while (p < endOfText && (isSpace(byteAt(p)) || endsLine(byteAt(p)))) p++;
     if (p >= endOfText) break;
-    if (byteAt(p) == HASH) {
-      const end = lineFeedAfter(p);
-      if (isCut(end)) break;
-      p = min(end + 1, endOfText);
-      continue;
-    }
-    const past = takeLine(p);
+    const past = byteAt(p) == HASH ? pastComment(p) : takeLine(p);
     if (past == CROWDED && word(LINE_ROWS) == 0) return NO_ROOM;
     if (past == INCOMPLETE || past == CROWDED) break;
     p = past;
   }
   return <i32>(min(p, endOfText) - BODY);
-}
-
-@inline
-function isSpace(byte: u32): bool {
-  return byte == SPACE || byte == TAB;
-}
-
-@inline
-function endsLine(byte: u32): bool {
-  return byte == LINE_FEED || byte == RETURN;
 }
 
 @inline

@@ -55,15 +55,16 @@ import {
 } from './integer';
 import {
   addRow,
+  BACKSLASH,
   badLine,
   beginText,
-  BACKSLASH,
   byteAt,
   COMMA,
   countNewTags,
   CROWDED,
   dropRows,
   dropTexts,
+  endsLine,
   EQUALS,
   INCOMPLETE,
   isCut,
@@ -73,19 +74,17 @@ import {
   KEY_STOP,
   LABEL_OVERHEAD,
   leaveNumber,
-  lineFeedAfter,
-  LINE_FEED,
   MEASUREMENT_STOP,
   NAME,
   NAME_LENGTH,
   nameTaken,
-  noteProblem,
   NOT_METRIC,
   NOT_TAG,
+  noteProblem,
+  pastComment,
   pastLine,
   putName,
   QUOTE,
-  RETURN,
   scratchEnd,
   SPACE,
   takenAt,
@@ -120,30 +119,14 @@ export function takeInflux(n: u32, isLast: bool, rowsMax: u32, unit: i64, nanos:
   timeMax = i64.MAX_VALUE / unit;
   let p = BODY;
   while (!isFull(rowsMax)) {
-    while (p < endOfText && isBlank(byteAt(p))) p++;
+    while (p < endOfText && (byteAt(p) == SPACE || endsLine(byteAt(p)))) p++;
     if (p >= endOfText) break;
-    if (byteAt(p) == 0x23) {
-      const end = lineFeedAfter(p);
-      if (isCut(end)) break;
-      p = min(end + 1, endOfText);
-      continue;
-    }
-    const past = takeLine(p);
+    const past = byteAt(p) == 0x23 ? pastComment(p) : takeLine(p);
     if (past == CROWDED && word(LINE_ROWS) == 0) return NO_ROOM;
     if (past == INCOMPLETE || past == CROWDED) break;
     p = past;
   }
   return <i32>(min(p, endOfText) - BODY);
-}
-
-@inline
-function isBlank(byte: u32): bool {
-  return byte == LINE_FEED || byte == SPACE || byte == RETURN;
-}
-
-@inline
-function endsLine(byte: u32): bool {
-  return byte == LINE_FEED || byte == RETURN;
 }
 
 @inline

@@ -146,6 +146,22 @@ export function pastLine(end: usize): usize {
   return isCut(end) ? INCOMPLETE : end + 1;
 }
 
+/** Position behind a comment, or INCOMPLETE. */
+export function pastComment(p: usize): usize {
+  return pastLine(lineFeedAfter(p));
+}
+
+/** Between tokens of a line, but in Influx's, where a tab is none. */
+@inline
+export function isSpace(byte: u32): bool {
+  return byte == SPACE || byte == TAB;
+}
+
+@inline
+export function endsLine(byte: u32): bool {
+  return byte == LINE_FEED || byte == RETURN;
+}
+
 /** Notes a bad line and passes it over; answers where to go on, or INCOMPLETE. @param at where it is bad */
 export function badLine(line: usize, at: usize, reason: u32): usize {
   const end = lineFeedAfter(at);
