@@ -71,7 +71,7 @@ import { choiceOf } from './http/namespace_choice.ts';
 import { type CarbonListener, carbonMetrics, listenCarbon } from './carbon/listener.ts';
 import { listenStatsd, type StatsdListener } from './statsd/listener.ts';
 import { statsdMetrics } from './statsd/series/metrics.ts';
-import { startHaPairs } from './ha_pairs/ha_pairs.ts';
+import { haPairsMetrics, startHaPairs } from './ha_pairs/ha_pairs.ts';
 import { Ingest, verdictBy } from './ingest/ingest.ts';
 import type { IngestNamespace } from './ingest/namespaces.ts';
 import { listenOtlp } from './otlp/grpc.ts';
@@ -195,6 +195,22 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   );
   const noteMetrics = companionMetrics(options.metrics);
   const ofIngest = ingestMetrics(options.metrics, decoder);
+  const ofPairs = haPairsMetrics(options.metrics, () => pairs?.clusterCount ?? 0);
+  const pairs =
+    config.haPairs === null
+      ? null
+      : startHaPairs(
+          {
+            config: config.haPairs,
+            decoder,
+            kv: options.kv,
+            cluster: options.cluster,
+            env,
+            log,
+            metrics: ofPairs,
+          },
+          stop.signal,
+        );
   const ingest = new Ingest(
     decoder,
     session,
@@ -233,20 +249,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       namespace: () => takerOf(dropped, session),
     },
     tagRules,
-    config.haPairs === null
-      ? null
-      : startHaPairs(
-          {
-            config: config.haPairs,
-            decoder,
-            kv: options.kv,
-            cluster: options.cluster,
-            env,
-            log,
-            metrics: options.metrics,
-          },
-          stop.signal,
-        ),
+    pairs?.pairs ?? null,
   );
   const streams = new Streams(decoder, ingest, ofIngest, env.clock, log);
   const otlp = {
