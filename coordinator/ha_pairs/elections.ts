@@ -8,7 +8,7 @@ import { haPairsPrefix } from '#cluster/kv/keys.ts';
 import type { KeyValue, Kv } from '#cluster/kv/kv.ts';
 import { followPrefix } from '#cluster/kv/follow_prefix.ts';
 import type { Env } from '#lib/env/env.ts';
-import { badRequest, messageOf, shownText, TsdbError } from '#lib/errors.ts';
+import { messageOf, shownText, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { CounterMetric } from '#lib/metrics.ts';
 import type { Decision, Elections } from '../ingest/ha_pairs.ts';
@@ -16,6 +16,8 @@ import type { Decision, Elections } from '../ingest/ha_pairs.ts';
 const rereadMillis = 60_000;
 /** Of a request that waits for an election. */
 const electionMillisMax = 2_000;
+/** How long it is believed that there are too many clusters, of one that came too late. */
+const refusedMillis = 10_000;
 /** Clusters that were not heard of for so long are forgotten. */
 const forgottenMillis = 24 * 3_600_000;
 
@@ -47,7 +49,12 @@ export class StoredElections implements Elections {
   readonly #options: ElectionsOptions;
   readonly #prefix: string;
   readonly #elected = new Map<string, Elected>();
+  /** Until when each is refused, in milliseconds. */
+  readonly #refused = new Map<string, number>();
   readonly #asking = new Map<string, Promise<void>>();
+  /** When the store did not answer last: others may not have been able to say whom they take. */
+  #failedMillis = -Infinity;
+  #signal: AbortSignal = AbortSignal.abort();
   readonly #updating = new Set<string>();
 
   constructor(options: ElectionsOptions) {
@@ -61,6 +68,7 @@ export class StoredElections implements Elections {
 
   /** Resolves when the signal aborts. */
   follow(signal: AbortSignal): Promise<void> {
+    this.#signal = signal;
     const { kv, env, log } = this.#options;
     const onItems = (items: ReadonlyMap<string, KeyValue>): void => {
       for (const item of items.values()) this.#note(item);
@@ -71,14 +79,17 @@ export class StoredElections implements Elections {
     return followPrefix({ kv, env, log, prefix: this.#prefix, rereadMillis, onItems }, signal);
   }
 
-  decide(cluster: string, replica: string, signal: AbortSignal): Decision {
+  decide(cluster: string, replica: string): Decision {
     const elected = this.#elected.get(cluster);
-    if (elected === undefined) return 'ask';
+    if (elected === undefined) {
+      const until = this.#refused.get(cluster) ?? -Infinity;
+      return this.#now < until ? 'refused' : 'ask';
+    }
     const { takeoverMillis, updateMillis } = this.#options;
     const now = this.#now;
     if (elected.replica === replica) {
       elected.heardMillis = now;
-      if (now - elected.changedMillis >= updateMillis) this.#update(cluster, elected, signal);
+      if (now - elected.changedMillis >= updateMillis) this.#update(cluster, elected);
       return 'taken';
     }
     const lastMillis = Math.max(elected.changedMillis, elected.heardMillis);
@@ -86,37 +97,49 @@ export class StoredElections implements Elections {
   }
 
   async elect(cluster: string, replica: string, signal: AbortSignal): Promise<void> {
-    const known = this.#asking.get(cluster);
-    if (known !== undefined) return known;
-    const asking = this.#ask(cluster, replica, signal).finally(() => this.#asking.delete(cluster));
-    this.#asking.set(cluster, asking);
-    return asking;
+    let asking = this.#asking.get(cluster);
+    if (asking === undefined) {
+      // Of several senders that wait for it none ends it by leaving.
+      asking = this.#ask(cluster, replica).finally(() => this.#asking.delete(cluster));
+      this.#asking.set(cluster, asking);
+    }
+    await asking;
+    signal.throwIfAborted();
   }
 
-  async #ask(cluster: string, replica: string, signal: AbortSignal): Promise<void> {
-    const { kv, env, clustersMax } = this.#options;
-    const until = env.clock.deadline(electionMillisMax, signal);
+  async #ask(cluster: string, replica: string): Promise<void> {
+    const { kv, env, clustersMax, updateMillis } = this.#options;
+    const until = env.clock.deadline(electionMillisMax, this.#signal);
+    // While the store was away nobody could say whom it takes: it is given the time to do so.
+    const isEarly = this.#now - this.#failedMillis < updateMillis;
     try {
       const item = await kv.get(this.#keyOf(cluster), until);
       const before = this.#elected.get(cluster);
       if (item !== null) this.#note(item);
       else if (before !== undefined) this.#elected.delete(cluster);
-      if (item !== null && this.decide(cluster, replica, signal) !== 'ask') return;
+      if (item !== null && this.decide(cluster, replica) !== 'ask') return;
       if (item === null && this.#elected.size >= clustersMax) {
-        throw badRequest(
-          `more clusters of Prometheus than coordinator.haPairs.maxClusters, ${clustersMax}: ${shownText(cluster)}`,
-        );
+        if (this.#refused.size >= clustersMax) this.#refused.clear();
+        this.#refused.set(cluster, this.#now + refusedMillis);
+        return;
       }
-      await this.#write(cluster, replica, item?.modRevision ?? 0, until);
+      if (item === null || !isEarly) {
+        await this.#write(cluster, replica, item?.modRevision ?? 0, until);
+        return;
+      }
     } catch (error) {
-      signal.throwIfAborted();
-      if (error instanceof TsdbError && error.code === 'BAD_REQUEST') throw error;
+      if (!(error instanceof TsdbError) && !until.aborted) throw error;
+      this.#failedMillis = this.#now;
       throw new TsdbError(
         'UNAVAILABLE',
         `which replica of cluster ${shownText(cluster)} is taken is not known now: ${messageOf(error)}`,
         { cause: error },
       );
     }
+    throw new TsdbError(
+      'UNAVAILABLE',
+      `which replica of cluster ${shownText(cluster)} is taken is not known yet: the key-value store was away`,
+    );
   }
 
   /** @param modRevision of the key as it was seen, 0 for none */
@@ -153,10 +176,10 @@ export class StoredElections implements Elections {
     if (before !== null) takeovers.increase(1, { cluster });
   }
 
-  #update(cluster: string, { replica, modRevision }: Elected, signal: AbortSignal): void {
+  #update(cluster: string, { replica, modRevision }: Elected): void {
     if (this.#updating.has(cluster)) return;
     this.#updating.add(cluster);
-    const until = this.#options.env.clock.deadline(electionMillisMax, signal);
+    const until = this.#options.env.clock.deadline(electionMillisMax, this.#signal);
     void this.#write(cluster, replica, modRevision, until)
       // Tried again with the next rows; while the store is away all stays as it is.
       .catch((error: unknown) => {

@@ -5,7 +5,7 @@ import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';
-import type { Decision, Elections } from '../ingest/ha_pairs.ts';
+import type { Decision } from '../ingest/ha_pairs.ts';
 import { StoredElections } from './elections.ts';
 
 const never = new AbortController().signal;
@@ -58,11 +58,15 @@ class Coordinators implements AsyncDisposable {
   }
 }
 
-async function decided(elections: Elections, cluster: string, replica: string): Promise<Decision> {
-  const decision = elections.decide(cluster, replica, never);
+async function decided(
+  elections: StoredElections,
+  cluster: string,
+  replica: string,
+): Promise<Decision> {
+  const decision = elections.decide(cluster, replica);
   if (decision !== 'ask') return decision;
   await elections.elect(cluster, replica, never);
-  return elections.decide(cluster, replica, never);
+  return elections.decide(cluster, replica);
 }
 
 async function until(holds: () => boolean): Promise<void> {
@@ -81,7 +85,7 @@ test('the first replica that comes is taken, everywhere, and another one when it
   coordinators.pass(2_000);
   assert.equal(await decided(two, 'eu', 'b'), 'taken');
   assert.equal(await decided(one, 'eu', 'b'), 'taken');
-  await until(() => one.decide('eu', 'a', never) === 'duplicate');
+  await until(() => one.decide('eu', 'a') === 'duplicate');
   assert.equal(coordinators.takeovers, 1);
 });
 
@@ -128,7 +132,40 @@ test('without the store what is known holds, and nothing is dropped that nobody 
   );
   await assert.rejects(decided(elections, 'us', 'b'), /the store is away/);
   isAway = false;
+  await assert.rejects(decided(elections, 'eu', 'b'), /the key-value store was away/);
+  coordinators.pass(16_000);
   assert.equal(await decided(elections, 'eu', 'b'), 'taken');
+});
+
+test('after the store was away a replica that was taken all the time stays so', async () => {
+  await using coordinators = new Coordinators();
+  let isAway = false;
+  const [one, two] = [coordinators.add(() => isAway), coordinators.add(() => isAway)];
+  assert.equal(await decided(one, 'eu', 'a'), 'taken');
+  await until(() => two.clusterCount === 1);
+  isAway = true;
+  for (let i = 0; i < 10; i++) {
+    coordinators.pass(30_000);
+    assert.equal(await decided(one, 'eu', 'a'), 'taken');
+    await assert.rejects(decided(two, 'eu', 'b'));
+  }
+  isAway = false;
+  await assert.rejects(decided(two, 'eu', 'b'), /was away/);
+  assert.equal(await decided(one, 'eu', 'a'), 'taken');
+  await until(() => two.decide('eu', 'b') === 'duplicate');
+  assert.equal(coordinators.takeovers, 0);
+});
+
+test('who leaves while it waits ends the election of nobody else', async () => {
+  await using coordinators = new Coordinators();
+  const elections = coordinators.add();
+  const leaves = new AbortController();
+  const first = elections.elect('eu', 'a', leaves.signal);
+  const second = elections.elect('eu', 'b', never);
+  leaves.abort();
+  await assert.rejects(first);
+  await second;
+  assert.equal(elections.decide('eu', 'a'), 'taken');
 });
 
 test('clusters have a limit, and are forgotten after a day', async () => {
@@ -136,13 +173,7 @@ test('clusters have a limit, and are forgotten after a day', async () => {
   const elections = coordinators.add();
   assert.equal(await decided(elections, 'a/b c', 'x'), 'taken');
   assert.equal(await decided(elections, 'b', 'x'), 'taken');
-  await assert.rejects(
-    decided(elections, 'c', 'x'),
-    (error) =>
-      error instanceof TsdbError &&
-      error.code === 'BAD_REQUEST' &&
-      /maxClusters, 2: c/.test(error.message),
-  );
+  assert.equal(await decided(elections, 'c', 'x'), 'refused');
   coordinators.pass(25 * 3_600_000);
   assert.equal(await decided(elections, 'b', 'x'), 'taken');
   await realEnv.clock.sleep(50, never);

@@ -3,22 +3,23 @@
  * replica of the cluster, without that label, and those of the others go nowhere. By series, of which it is remembered what
  * their rows are.
  */
+import { isUtf8 } from 'node:buffer';
 import type { WriteDecoder, WriteDecoderRows } from '#engine/write_decoder/write_decoder.ts';
 import type { CounterMetric } from '#lib/metrics.ts';
-import { TsdbError } from '#lib/errors.ts';
+import { shownText, TsdbError } from '#lib/errors.ts';
 import { decodeTags, encodeTags } from '#lib/tags.ts';
 import type { BodyRows } from './parts.ts';
 import { pickedRows } from './dropped_rows.ts';
 
-/** What becomes of rows of a replica; `ask`: nobody knows before `elect`. */
-export type Decision = 'taken' | 'duplicate' | 'ask';
+/** What becomes of rows of a replica; `ask`: nobody knows before `elect`; `refused`: there are too many clusters. */
+export type Decision = 'taken' | 'duplicate' | 'ask' | 'refused';
 
 /** Which replica of each cluster is taken (../ha_pairs/elections.ts). */
 export interface Elections {
-  decide(cluster: string, replica: string, signal: AbortSignal): Decision;
+  decide(cluster: string, replica: string): Decision;
   /**
    * Looks what stands, and takes over where that is due: `decide` knows it then.
-   * @throws {TsdbError} UNAVAILABLE when the key-value store does not say; BAD_REQUEST when there are too many clusters
+   * @throws {TsdbError} UNAVAILABLE when the key-value store does not say
    */
   elect(cluster: string, replica: string, signal: AbortSignal): Promise<void>;
 }
@@ -56,9 +57,27 @@ export interface Duplicates {
 
 export const noDuplicates: Duplicates = { samples: 0, histograms: 0, exemplars: 0 };
 
+/** Rows of clusters of which there are too many. */
+export interface RefusedRows {
+  readonly samples: number;
+  readonly histograms: number;
+  /** What is wrong with them; '' for none. */
+  readonly problem: string;
+}
+
+export const noneRefused: RefusedRows = { samples: 0, histograms: 0, problem: '' };
+
 export interface TakenBody {
   readonly rows: WriteDecoderRows;
   readonly duplicates: Duplicates;
+  readonly refused: RefusedRows;
+}
+
+/** Of one kind of rows. */
+interface TakenRows<Rows> {
+  readonly rows: Rows | null;
+  readonly duplicates: number;
+  readonly refused: number;
 }
 
 export class HaPairs {
@@ -92,7 +111,7 @@ export class HaPairs {
   /**
    * What of a body is taken; or, where nobody knows, an election, after which it is to be asked again.
    * @param decode reads the body; called again when its columns do not hold any more
-   * @throws {TsdbError} UNAVAILABLE, or BAD_REQUEST, as an election fails
+   * @throws {TsdbError} UNAVAILABLE as an election fails
    */
   taken(decode: () => WriteDecoderRows, signal: AbortSignal): TakenBody | Promise<void> {
     if (this.#replicas.length > replicasMax) this.#forget();
@@ -103,9 +122,12 @@ export class HaPairs {
       let hasNew = false;
       for (const columns of all) hasNew = this.#lookAt(columns, slots) || hasNew;
       if (!hasNew) {
-        const asked = this.#undecided(all, signal);
-        if (asked === null) return this.#takenOf(body, signal);
-        return this.#elections.elect(asked.cluster, asked.replica, signal);
+        const asked = this.#undecided(all);
+        if (asked.length === 0) return this.#takenOf(body);
+        // All at once: the body is read anew after it.
+        return Promise.all(
+          asked.map(({ cluster, replica }) => this.#elections.elect(cluster, replica, signal)),
+        ).then(() => {});
       }
       this.#add(slots);
     }
@@ -133,29 +155,33 @@ export class HaPairs {
   /** Looks at series, and names those that they are without the label. The decoder's columns do not hold after it. */
   #add(slots: ReadonlySet<number>): void {
     const decoder = this.#decoder;
-    const pairs: { readonly slot: number; readonly tags: Uint8Array }[] = [];
+    const pairs: { readonly slot: number; readonly kind: number; readonly tags: Uint8Array }[] = [];
     for (const slot of slots) {
       this.#generations[slot] = decoder.generation[slot]!;
       this.#kinds[slot] = ordinary;
-      const tags = decodeTags(decoder.borrowTags(slot));
-      const valueOf = (label: string): string =>
-        tags.find(({ name }) => name === label)?.value ?? '';
-      const [cluster, replica] = [valueOf(this.#labels.cluster), valueOf(this.#labels.replica)];
-      const isPair =
-        cluster !== '' &&
-        replica !== '' &&
-        Math.max(cluster.length, replica.length) <= valueLengthMax;
-      if (!isPair) continue;
-      this.#kinds[slot] = firstReplica + this.#placeOf(cluster, replica);
-      const rest = tags.filter(({ name }) => name !== this.#labels.replica);
-      pairs.push({ slot, tags: encodeTags(rest) });
+      const pair = this.#pairOf(decoder.borrowTags(slot));
+      if (pair !== null) pairs.push({ slot, ...pair });
     }
     if (pairs.length === 0) return;
     const rows = decoder.rows(pairs.map(({ tags }) => ({ tags, timestampNanos: 0n, value: 0 })));
-    for (const [row, { slot }] of pairs.entries()) {
+    // Only now: a slot that is said to be of a pair has its other series, and not that of an earlier owner.
+    for (const [row, { slot, kind }] of pairs.entries()) {
+      this.#kinds[slot] = kind;
       this.#others[slot] = rows.slots[row]!;
       this.#otherGenerations[slot] = rows.generations[row]!;
     }
+  }
+
+  /** Which replica a series is of, and its tags without that; null for one that is of none, or that is refused anyway. */
+  #pairOf(canonical: Uint8Array): { readonly kind: number; readonly tags: Uint8Array } | null {
+    if (canonical.length === 0 || !isUtf8(canonical)) return null;
+    const tags = decodeTags(canonical);
+    const valueOf = (label: string): string => tags.find(({ name }) => name === label)?.value ?? '';
+    const [cluster, replica] = [valueOf(this.#labels.cluster), valueOf(this.#labels.replica)];
+    if (cluster === '' || replica === '') return null;
+    if (Math.max(cluster.length, replica.length) > valueLengthMax) return null;
+    const rest = tags.filter(({ name }) => name !== this.#labels.replica);
+    return { kind: firstReplica + this.#placeOf(cluster, replica), tags: encodeTags(rest) };
   }
 
   #placeOf(cluster: string, replica: string): number {
@@ -168,57 +194,73 @@ export class HaPairs {
     return place;
   }
 
-  /** A replica of which nobody knows whether it is taken; null when there is none. */
-  #undecided(all: readonly Columns[], signal: AbortSignal): Replica | null {
+  /** Replicas of which nobody knows whether they are taken, one of each cluster. */
+  #undecided(all: readonly Columns[]): Replica[] {
     const seen = new Set<number>();
+    const undecided = new Map<string, Replica>();
     for (const { rowCount, slots } of all) {
       for (let row = 0; row < rowCount; row++) {
         const kind = this.#kinds[slots[row]!]!;
         if (kind < firstReplica || seen.has(kind)) continue;
         seen.add(kind);
         const replica = this.#replicas[kind - firstReplica]!;
-        if (this.#elections.decide(replica.cluster, replica.replica, signal) === 'ask')
-          return replica;
+        const decision = this.#elections.decide(replica.cluster, replica.replica);
+        if (decision === 'ask') undecided.set(replica.cluster, replica);
       }
     }
-    return null;
+    return [...undecided.values()];
   }
 
-  #takenOf(body: WriteDecoderRows, signal: AbortSignal): TakenBody {
+  #takenOf(body: WriteDecoderRows): TakenBody {
     const { histograms, exemplars } = body;
-    const isTaken = new Map<number, boolean>();
-    const takes = (kind: number): boolean => {
-      let taken = isTaken.get(kind);
-      if (taken === undefined) {
+    const decisions = new Map<number, Decision>();
+    let problem = '';
+    const decide = (kind: number): Decision => {
+      let decision = decisions.get(kind);
+      if (decision === undefined) {
         const { cluster, replica } = this.#replicas[kind - firstReplica]!;
-        taken = this.#elections.decide(cluster, replica, signal) === 'taken';
-        isTaken.set(kind, taken);
+        decision = this.#elections.decide(cluster, replica);
+        decisions.set(kind, decision);
+        if (decision === 'refused') {
+          problem ||= `more clusters of Prometheus than coordinator.haPairs.maxClusters: ${shownText(cluster)}`;
+        }
       }
-      return taken;
+      return decision;
     };
-    const taken = <Rows extends Columns>(rows: Rows | null): [Rows | null, number] => {
-      if (rows === null) return [null, 0];
-      const stay = this.#takenRows(rows, takes);
-      return [stay, rows.rowCount - stay.rowCount];
-    };
-    const [samples, sampleCount] = taken(body);
-    const [ofHistograms, histogramCount] = taken(histograms);
-    const [ofExemplars, exemplarCount] = taken(
+    const samples = this.#takenRows(body, decide);
+    const ofHistograms = this.#takenRows(histograms, decide);
+    const ofExemplars = this.#takenRows(
       exemplars === null ? null : { ...exemplars, startNanos: null },
+      decide,
     );
     return {
-      rows: { ...body, ...samples, histograms: ofHistograms, exemplars: ofExemplars },
-      duplicates: { samples: sampleCount, histograms: histogramCount, exemplars: exemplarCount },
+      rows: {
+        ...body,
+        ...samples.rows,
+        histograms: ofHistograms.rows,
+        exemplars: ofExemplars.rows,
+      },
+      duplicates: {
+        samples: samples.duplicates,
+        histograms: ofHistograms.duplicates,
+        exemplars: ofExemplars.duplicates,
+      },
+      refused: { samples: samples.refused, histograms: ofHistograms.refused, problem },
     };
   }
 
   /** Rows that stay, of the series that they are then. */
-  #takenRows<Rows extends Columns>(rows: Rows, takes: (kind: number) => boolean): Rows {
+  #takenRows<Rows extends Columns>(
+    rows: Rows | null,
+    decide: (kind: number) => Decision,
+  ): TakenRows<Rows> {
+    if (rows === null) return { rows, duplicates: 0, refused: 0 };
     const { rowCount } = rows;
     const slots = rows.slots.slice(0, rowCount);
     const generations = rows.generations.slice(0, rowCount);
     const stay = new Uint32Array(rowCount);
     let stayCount = 0;
+    let refused = 0;
     let isChanged = false;
     const duplicates = new Map<string, number>();
     for (let row = 0; row < rowCount; row++) {
@@ -226,24 +268,29 @@ export class HaPairs {
       const kind = this.#kinds[slot]!;
       if (kind >= firstReplica) {
         isChanged = true;
-        if (!takes(kind)) {
+        const decision = decide(kind);
+        if (decision === 'refused') refused++;
+        else if (decision !== 'taken') {
           const { cluster } = this.#replicas[kind - firstReplica]!;
           duplicates.set(cluster, (duplicates.get(cluster) ?? 0) + 1);
-          continue;
         }
+        if (decision !== 'taken') continue;
         slots[row] = this.#others[slot]!;
         generations[row] = this.#otherGenerations[slot]!;
       }
       stay[stayCount++] = row;
     }
-    if (!isChanged) return rows;
+    if (!isChanged) return { rows, duplicates: 0, refused: 0 };
     for (const [cluster, count] of duplicates) this.#deduplicated.increase(count, { cluster });
     const renamed = { ...rows, slots, generations };
-    if (stayCount === rowCount) return renamed;
-    return pickedRows(
-      renamed as unknown as BodyRows,
-      stay.subarray(0, stayCount),
-    ) as unknown as Rows;
+    const kept =
+      stayCount === rowCount
+        ? renamed
+        : (pickedRows(
+            renamed as unknown as BodyRows,
+            stay.subarray(0, stayCount),
+          ) as unknown as Rows);
+    return { rows: kept, duplicates: rowCount - stayCount - refused, refused };
   }
 
   #forget(): void {

@@ -120,3 +120,37 @@ test('labels of other names', async () => {
   }
   assert.deepEqual(stored(test), { '{__name__="up",team="t"}': [1] });
 });
+
+test('a bad series, or a cluster too many, takes none of the good rows with it', async () => {
+  await using test = await TestCoordinator.openReady('{haPairs: {enabled: true, maxClusters: 1}}');
+  const now = nowSeconds();
+  const broken = { ...seriesOf(ofPair('a', 'broken'), now, 1) };
+  const body = encodeRemoteWrite([
+    seriesOf(ofPair('a'), now, 1),
+    { ...broken, tags: [...broken.tags, { name: 'x', value: 'WRONG' }] },
+    seriesOf({ __name__: 'plain' }, now, 2),
+  ]);
+  // A byte that no UTF-8 has, in a body that snappy keeps as it is.
+  const at = Buffer.from(body).indexOf('WRONG');
+  assert.ok(at > 0);
+  body[at] = 0xff;
+  const first = await test.post(path, body);
+  assert.equal(first.status, 400, first.text);
+  const second = await test.post(
+    path,
+    encodeRemoteWrite([
+      seriesOf(ofPair('a'), now + 1, 3),
+      seriesOf(ofPair('a', 'up', 'us'), now + 1, 4),
+      seriesOf({ __name__: 'plain' }, now + 1, 5),
+    ]),
+  );
+  assert.equal(second.status, 400);
+  assert.match(
+    second.text,
+    /1 of 3 samples.*more clusters of Prometheus than coordinator\.haPairs\.maxClusters: us/,
+  );
+  assert.deepEqual(stored(test), {
+    '{__name__="plain"}': [2, 5],
+    '{__name__="up",cluster="eu"}': [1, 3],
+  });
+});

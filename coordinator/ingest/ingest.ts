@@ -39,7 +39,13 @@ import {
 } from '#lib/tags.ts';
 import type { ExemplarWriter } from '../companions/exemplar_writer.ts';
 import type { MetadataWriter } from '../companions/metadata_writer.ts';
-import { type Duplicates, type HaPairs, noDuplicates, type TakenBody } from './ha_pairs.ts';
+import {
+  type Duplicates,
+  type HaPairs,
+  noDuplicates,
+  noneRefused,
+  type TakenBody,
+} from './ha_pairs.ts';
 import { ColdRefusals } from './cold_refusals.ts';
 import { type DividedRows, type DroppedRows, pickedRows } from './dropped_rows.ts';
 import { type IngestMessage, Messages } from './messages.ts';
@@ -81,8 +87,8 @@ export interface DroppedRoute {
   readonly namespace: () => IngestNamespace | null;
 }
 
-/** Elections that a body waits for: clusters of whose replicas nobody knows yet. */
-const electionsOfBodyMax = 1000;
+/** How often a body waits for elections, each time of all of its clusters. */
+const electionsOfBodyMax = 8;
 /** What exemplars have more than the samples of their request. */
 const exemplarsMillisMax = 250;
 
@@ -190,7 +196,9 @@ export class Ingest {
     let held = body;
     const decode = (): WriteDecoderRows => this.#decoder.remoteWrite(held, version);
     let taken: TakenBody | Promise<void> =
-      pairs === null ? { rows: decode(), duplicates: noDuplicates } : pairs.taken(decode, signal);
+      pairs === null
+        ? { rows: decode(), duplicates: noDuplicates, refused: noneRefused }
+        : pairs.taken(decode, signal);
     for (let elections = 0; taken instanceof Promise; elections++) {
       if (elections === electionsOfBodyMax) {
         throw new TsdbError('UNAVAILABLE', 'which replicas are taken changes all the time');
@@ -204,7 +212,7 @@ export class Ingest {
   }
 
   async #writeBody(
-    { rows: decoded, duplicates }: TakenBody,
+    { rows: decoded, duplicates, refused }: TakenBody,
     bodyBytes: number,
     version: RemoteWriteVersion,
     signal: AbortSignal,
@@ -213,7 +221,13 @@ export class Ingest {
     const registry = this.#registry();
     const { samples, histograms } = this.#writable(decoded);
     const report = new BadRows();
-    const asked = { samples: samples.rowCount, histograms: countOf(histograms), exemplars: 0 };
+    const asked = {
+      samples: samples.rowCount + refused.samples,
+      histograms: countOf(histograms) + refused.histograms,
+      exemplars: 0,
+    };
+    if (refused.samples > 0) report.addSamples(refused.samples, [refused.problem]);
+    if (refused.histograms > 0) report.addHistograms(refused.histograms, [refused.problem]);
     if (histograms !== null) {
       const texts = histograms.bad.map((histogram) => badHistogramText(histogram, this.#decoder));
       report.addHistograms(histograms.badCount, texts);
