@@ -33,9 +33,14 @@ export class Flushes {
   /** Flushes until `stop` aborts; writing ends with `signal`. */
   async run(stop: AbortSignal, signal: AbortSignal): Promise<void> {
     const { clock, intervalMillis, metrics } = this.#options;
+    let nextMillis = this.nowMillis;
     while (!stop.aborted) {
-      const leftMillis = intervalMillis - (this.nowMillis % intervalMillis);
-      await clock.sleep(leftMillis, stop).catch(() => {});
+      nextMillis =
+        (Math.floor(Math.max(nextMillis, this.nowMillis) / intervalMillis) + 1) * intervalMillis;
+      // A timer may be early.
+      while (!stop.aborted && this.nowMillis < nextMillis) {
+        await clock.sleep(nextMillis - this.nowMillis, stop).catch(() => {});
+      }
       if (stop.aborted) break;
       if (this.#writing === null) void this.#begin(signal);
       else metrics.lateFlushes.increase();
@@ -61,16 +66,17 @@ export class Flushes {
     series.counts.tell(metrics);
     if (series.forgetIdle(nowMillis)) onForgotten();
     try {
-      await streams.write(format, this.#chunks(nowMillis, signal), signal);
+      await streams.write(format, this.#chunks(signal), signal);
     } catch (error) {
       if (!signal.aborted) throw error;
     }
   }
 
-  async *#chunks(nowMillis: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  /** Made as they are taken, each of its own time: while rows cannot be written others are not made yet. */
+  async *#chunks(signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const work = Turns.of(this.#options.clock).begin(signal, 'write');
     let text = '';
-    for (const lines of this.#options.series.lines(nowMillis)) {
+    for (const lines of this.#options.series.lines(() => this.nowMillis)) {
       for (const line of lines) text += line;
       if (work.spend(lineUnits)) await work.pause();
       if (text.length < chunkCharacters) continue;

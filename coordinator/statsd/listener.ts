@@ -9,6 +9,7 @@ import { listenTcp, tcpLimitsDefault, type TcpServer } from '#lib/env/senders/tc
 import { listenUdp, type UdpServer } from '#lib/env/senders/udp.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
+import { Turns, type Work } from '#lib/turns/turns.ts';
 import type { Streams } from '../ingest/streams/streams.ts';
 import { Flushes } from './flushes.ts';
 import { LineReader } from './lines/reader.ts';
@@ -21,6 +22,11 @@ import { TextLines } from './text_lines.ts';
 
 /** What the system may keep of datagrams. */
 const receiveBufferBytes: number = 8 << 20;
+/** Of lines of a stream that are read in one go, about. */
+const pieceBytes = 4096;
+/** What a byte of a line of a new name takes, in units of work (lib/turns/turns.ts). */
+const byteUnits = 20;
+const lineFeed = 0x0a;
 /** Counts become metrics so long after a packet at most. */
 const tellMillis = 1000;
 
@@ -43,12 +49,13 @@ export interface StatsdListener extends AsyncDisposable {
 }
 
 /** @throws {TsdbError} BAD_REQUEST naming field, reason and value of a mapping that is none */
-export function seriesOf(
-  { form, seriesMax }: Pick<StatsdConfig, 'form' | 'seriesMax'>,
-  nowMillis: number,
-): StatsdSeries<SeriesPart> {
+export function seriesOf({
+  form,
+  seriesMax,
+  flushIntervalMillis,
+}: Pick<StatsdConfig, 'form' | 'seriesMax' | 'flushIntervalMillis'>): StatsdSeries<SeriesPart> {
   return form.type === 'graphite'
-    ? new GraphiteSeries(form, seriesMax, nowMillis)
+    ? new GraphiteSeries(form, seriesMax, flushIntervalMillis)
     : new PrometheusSeries(
         mappingOf(form.mapping, 'coordinator.statsd.ingester.mapping'),
         form.labels,
@@ -110,7 +117,7 @@ class Reception {
   constructor({ config, streams, clock, random, metrics }: StatsdListenerOptions) {
     this.#metrics = metrics;
     this.#clock = clock;
-    this.series = seriesOf(config, Number(clock.nowNanos() / 1_000_000n));
+    this.series = seriesOf(config);
     const reader = new LineReader(this.series, config.tags, random.u32());
     this.#reader = reader;
     this.flushes = new Flushes({
@@ -159,13 +166,14 @@ function listenStreams(
     host,
     port,
     limits: { ...tcpLimitsDefault, connectionsMax: config.connectionsMax },
-    handler: async (chunks) => {
+    handler: async (chunks, signal) => {
       const text = new TextLines();
+      const work = Turns.of(clock).begin(signal, 'write');
       const onLong = (): void => reception.noteMalformed();
       try {
         for await (const chunk of chunks) {
           const lines = text.add(chunk, onLong);
-          if (lines !== null) reception.take(lines);
+          if (lines !== null) await takeInTurns(lines, reception, work);
         }
       } catch (error) {
         // The end of its last line may be missing.
@@ -178,6 +186,17 @@ function listenStreams(
     onError: (error) => log.warn({ err: error as Error }, 'a connection of statsd failed'),
     monotonicMillis: () => clock.monotonicMillis(),
   });
+}
+
+/** Lines of new names take long: others get their turns between some of them. */
+async function takeInTurns(lines: Uint8Array, reception: Reception, work: Work): Promise<void> {
+  for (let from = 0; from < lines.length; ) {
+    const feed = lines.indexOf(lineFeed, from + pieceBytes);
+    const end = feed < 0 ? lines.length : feed + 1;
+    reception.take(lines.subarray(from, end));
+    if (work.spend((end - from) * byteUnits)) await work.pause();
+    from = end;
+  }
 }
 
 function listenPackets(

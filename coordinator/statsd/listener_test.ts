@@ -10,7 +10,7 @@ import { lineBytesMax } from './lines/reader.ts';
 import { seriesOf } from './listener.ts';
 
 const settings = (more = ''): string =>
-  `{statsd: {ingester: {listenAddress: "127.0.0.1:0", flushInterval: 3s${more}}}}`;
+  `{statsd: {ingester: {listenAddress: "127.0.0.1:0", flushInterval: 50ms${more}}}}`;
 
 async function sendPacket(test: TestCoordinator, text: string): Promise<void> {
   const socket = createSocket('udp4');
@@ -40,9 +40,9 @@ function stored(test: TestCoordinator): Record<string, number[]> {
   return all;
 }
 
-async function until(holds: () => boolean): Promise<void> {
-  for (let waits = 0; waits < 400 && !holds(); waits++) await sleep(10);
-  assert.ok(holds());
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (let waits = 0; waits < 400 && !(await holds()); waits++) await sleep(10);
+  assert.ok(await holds());
 }
 
 async function metricOf(test: TestCoordinator, name: string): Promise<number> {
@@ -73,7 +73,8 @@ test('packets and streams are metrics, which are written at each flush and at th
     await metricOf(test, 'tsdb_coordinator_statsd_refused_samples_total{reason="malformed_line"}'),
     1,
   );
-  assert.ok((await metricOf(test, 'tsdb_coordinator_written_samples_total{format="statsd"}')) >= 4);
+  const written = 'tsdb_coordinator_written_samples_total{format="statsd"}';
+  await until(async () => (await metricOf(test, written)) >= 4);
   await sendPacket(test, 'web.hits:4|c|#dc:eu');
   await until(() => test.coordinator.statsd!.seriesCount === 2);
   await sleep(20);
@@ -88,7 +89,8 @@ test('while rows cannot be written lines are taken, and nothing of counters is l
     await sendPacket(test, 'a:1|c');
     await sleep(10);
   }
-  assert.ok((await metricOf(test, 'tsdb_coordinator_statsd_late_flushes_total')) > 0);
+  const late = 'tsdb_coordinator_statsd_late_flushes_total';
+  await until(async () => (await metricOf(test, late)) > 0);
   test.node.outcomeOf = () => rowOutcome.written;
   await until(() => stored(test)['{__name__="a"}']?.at(-1) === 20);
 });
@@ -124,7 +126,12 @@ test('as Graphite has them they are paths of what came since the last flush', as
 test('a mapping that is none is refused with its place', () => {
   const mapping = { mappings: [{ match: 'a.b*', name: 'x' }] };
   assert.throws(
-    () => seriesOf({ form: { type: 'prometheus', mapping, labels: {} }, seriesMax: 1 }, 0),
+    () =>
+      seriesOf({
+        form: { type: 'prometheus', mapping, labels: {} },
+        seriesMax: 1,
+        flushIntervalMillis: 1000,
+      }),
     /coordinator\.statsd\.ingester\.mapping\.mappings\[0\]\.match: "\*" stands for a whole component/,
   );
 });

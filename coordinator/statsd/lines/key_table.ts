@@ -1,7 +1,10 @@
 /** What lines have been seen to be of: keys are a name with its type and its tags as they stand in the line. */
 
-/** Bytes of all keys; what is more begins anew. */
+/** Of all keys; what is more begins anew. */
+const keysMax: number = 1 << 22;
 const bytesMax: number = 128 << 20;
+/** Places that are looked at for one: those who make names that all have one place have them read as texts. */
+const probesMax = 64;
 /** Places for each key, at least. */
 const placesOfKey = 2;
 const placesMin = 1 << 12;
@@ -23,11 +26,13 @@ export class KeyTable {
   find(key: Uint8Array, length: number, hash: number): number {
     const places = this.#places;
     const mask = places.length - 1;
-    for (let place = mixed(hash) & mask; ; place = (place + 1) & mask) {
+    let place = mixed(hash) & mask;
+    for (let probes = 0; probes < probesMax; probes++, place = (place + 1) & mask) {
       const number = places[place]!;
       if (number < 0) return -1;
       if (this.#hashes[number] === hash && this.#isEqual(number, key, length)) return number;
     }
+    return -1;
   }
 
   /** What was noted of a key. */
@@ -35,10 +40,11 @@ export class KeyTable {
     return this.#values[number]!;
   }
 
-  /** A key that is not there yet. When there are too many all others are forgotten. */
+  /** A key that is not there yet; not where too many others have its place. When there are too many all are forgotten. */
   add(key: Uint8Array, length: number, hash: number, value: number): void {
-    if (this.#byteLength + length > bytesMax) this.clear();
+    if (this.#byteLength + length > bytesMax || this.#count === keysMax) this.clear();
     if (this.#count === this.#ends.length) this.#grow();
+    if (this.#placeOf(hash) < 0) return;
     this.#reserve(length);
     this.#bytes.set(key.subarray(0, length), this.#byteLength);
     this.#byteLength += length;
@@ -65,11 +71,19 @@ export class KeyTable {
   }
 
   #place(number: number): void {
+    const place = this.#placeOf(this.#hashes[number]!);
+    if (place >= 0) this.#places[place] = number;
+  }
+
+  /** The first free one; -1 when none is near. */
+  #placeOf(hash: number): number {
     const places = this.#places;
     const mask = places.length - 1;
-    let place = mixed(this.#hashes[number]!) & mask;
-    while (places[place]! >= 0) place = (place + 1) & mask;
-    places[place] = number;
+    let place = mixed(hash) & mask;
+    for (let probes = 0; probes < probesMax; probes++, place = (place + 1) & mask) {
+      if (places[place]! < 0) return place;
+    }
+    return -1;
   }
 
   #grow(): void {

@@ -19,7 +19,7 @@ export interface StatsdEvent {
   readonly labels: ReadonlyMap<string, string>;
   /** Of a timer in milliseconds; a counter's is by its rate already. NaN for a member of a set. */
   readonly value: number;
-  /** How often it counts: a timer's by its rate. */
+  /** How often it counts: a timer's by its rate, with a fraction. */
   readonly times: number;
   /** A gauge's is added. */
   readonly isRelative: boolean;
@@ -114,29 +114,66 @@ class LineParser implements ParsedLine {
         this.problems.push('invalid_extended_aggregation');
         return;
       }
-      const end = rest.slice(values!.length);
-      for (const value of values!.split(':')) this.#sample(value + end);
+      // What stands behind the values is of all of them.
+      this.#sample(values!.split(':'), rest.slice(values!.length + 1));
       return;
     }
     // Values of tags have colons, too.
-    for (const sample of hasDogTags ? [rest] : rest.split(':')) this.#sample(sample);
+    for (const sample of hasDogTags ? [rest] : rest.split(':')) {
+      const end = sample.indexOf('|');
+      if (end < 0) this.problems.push('malformed_component');
+      else this.#sample([sample.slice(0, end)], sample.slice(end + 1));
+    }
   }
 
-  #sample(sample: string): void {
-    const components = sample.split('|');
-    const [text, typeName, ...more] = components;
-    if (typeName === undefined || components.length > componentsMax || more.includes('')) {
+  #sample(values: readonly string[], rest: string): void {
+    const [typeName, ...more] = rest.split('|');
+    if (more.length + 2 > componentsMax || more.includes('')) {
       this.problems.push('malformed_component');
       return;
     }
-    const type = types.get(typeName);
-    const value = type === 'set' ? Number.NaN : numberOf(text!);
-    if (value === null || (type === 'set' && text === '')) {
+    const type = types.get(typeName!);
+    const good = type === 'set' ? values.filter((text) => text !== '') : [];
+    const numbers: number[] = [];
+    if (type !== 'set') {
+      for (const text of values) {
+        const value = numberOf(text);
+        if (value === null) continue;
+        good.push(text);
+        numbers.push(value);
+      }
+    }
+    for (let bad = values.length - good.length; bad > 0; bad--)
       this.problems.push('malformed_value');
+    if (good.length === 0) return;
+    const rate = this.#rateOfComponents(more);
+    if (rate === null) {
+      this.problems.push('malformed_component');
       return;
     }
+    if (type === undefined) {
+      this.problems.push('illegal_type');
+      return;
+    }
+    const isObserved = type !== 'counter' && type !== 'gauge' && type !== 'set';
+    for (const [place, text] of good.entries()) {
+      const value = numbers[place] ?? Number.NaN;
+      this.events.push({
+        type,
+        name: this.#name,
+        labels: this.#labels,
+        value: type === 'counter' ? value / rate : value,
+        times: isObserved ? Math.max(1, 1 / rate) : 1,
+        isRelative: type === 'gauge' && (text.startsWith('+') || text.startsWith('-')),
+        member: type === 'set' ? text : '',
+      });
+    }
+  }
+
+  /** Reads what stands behind a type. @returns the rate, 1 where there is none; null when something is no such part */
+  #rateOfComponents(components: readonly string[]): number | null {
     let rate = 1;
-    for (const component of more) {
+    for (const component of components) {
       switch (component[0]) {
         case '@':
           rate = this.#rateOf(component.slice(1));
@@ -149,27 +186,11 @@ class LineParser implements ParsedLine {
           break;
         default:
           if (/^(e|card):./s.test(component)) break;
-          if (!/^c:./s.test(component)) {
-            this.problems.push('malformed_component');
-            return;
-          }
+          if (!/^c:./s.test(component)) return null;
           this.#labels.set('container_id', component.slice(2));
       }
     }
-    if (type === undefined) {
-      this.problems.push('illegal_type');
-      return;
-    }
-    const isObserved = type !== 'counter' && type !== 'gauge' && type !== 'set';
-    this.events.push({
-      type,
-      name: this.#name,
-      labels: this.#labels,
-      value: type === 'counter' ? value / rate : value,
-      times: isObserved ? Math.max(1, Math.floor(1 / rate)) : 1,
-      isRelative: type === 'gauge' && (text!.startsWith('+') || text!.startsWith('-')),
-      member: type === 'set' ? text! : '',
-    });
+    return rate;
   }
 
   /** 1 for what is none. */
@@ -188,7 +209,7 @@ class LineParser implements ParsedLine {
 
 /** As Go reads it, but for hexadecimal ones; null for what is no number. */
 export function numberOf(text: string): number | null {
-  if (/^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(text)) {
+  if (/^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i.test(text)) {
     const value = Number(text);
     return Number.isFinite(value) ? value : null;
   }

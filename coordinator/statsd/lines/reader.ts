@@ -184,7 +184,7 @@ export class LineReader {
     else if (type === letterG) sink.take(target, value, 1, isSigned);
     else {
       if (type === letterM) value /= sink.timerUnitMillis;
-      sink.take(target, value, Math.max(1, Math.floor(1 / rate)), false);
+      sink.take(target, value, Math.max(1, 1 / rate), false);
     }
     return p + 1;
   }

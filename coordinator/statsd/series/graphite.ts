@@ -22,6 +22,8 @@ interface GraphitePart extends SeriesPart {
   readonly tags: string;
   readonly values: Values | null;
   readonly bins: Bins | null;
+  /** When its last window ended; null before the first. */
+  flushedMillis: number | null;
 }
 
 /** Values of all timers since the last flush. */
@@ -47,15 +49,16 @@ const codes: Readonly<Record<StatsdEvent['type'], number>> = {
 export class GraphiteSeries extends StatsdSeries<GraphitePart> {
   override readonly timerUnitMillis = 1;
   protected override readonly takesNegativeCounters = true;
+  protected override readonly unobserved = 'too_many_values';
   readonly #form: GraphiteForm;
+  readonly #intervalMillis: number;
   #valueCount = 0;
-  #lastMillis: number;
 
-  /** @param nowMillis when the first window begins */
-  constructor(form: GraphiteForm, seriesMax: number, nowMillis: number) {
+  /** @param intervalMillis of flushes: the first window of a series is that long */
+  constructor(form: GraphiteForm, seriesMax: number, intervalMillis: number) {
     super(seriesMax);
     this.#form = form;
-    this.#lastMillis = nowMillis;
+    this.#intervalMillis = intervalMillis;
   }
 
   protected override named({
@@ -66,20 +69,21 @@ export class GraphiteSeries extends StatsdSeries<GraphitePart> {
     const name = nodesOf(given);
     const tags = [...labels]
       .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([tag, value]) => `;${tag}=${valueText(value)}`)
+      .map(([tag, value]) => `;${tag === 'name' ? 'name_' : tag}=${valueText(value)}`)
       .join('');
     const kind = codes[type];
     const { histograms, ttlMillis } = this.#form;
     return {
       key: `${kind} ${name}${tags}`,
       kind,
+      scale: 1,
       part: () => ({
         name,
         tags,
         ttlMillis,
-        scale: 1,
         values: kind === observerKind ? new Values() : null,
         bins: histograms.find(({ metric }) => name.includes(metric))?.bins ?? null,
+        flushedMillis: null,
       }),
     };
   }
@@ -98,15 +102,14 @@ export class GraphiteSeries extends StatsdSeries<GraphitePart> {
     return true;
   }
 
-  override *lines(nowMillis: number): Generator<Iterable<string>> {
-    yield* super.lines(nowMillis);
-    this.#lastMillis = nowMillis;
-  }
-
   protected override linesOf(place: number, nowMillis: number): string[] {
     const { table } = this;
     const part = table.parts[place]!;
-    const seconds = Math.max(1, nowMillis - this.#lastMillis) / 1000;
+    const seconds =
+      (part.flushedMillis === null
+        ? this.#intervalMillis
+        : Math.max(1, nowMillis - part.flushedMillis)) / 1000;
+    part.flushedMillis = nowMillis;
     const { prefix, hasLegacyNamespace } = this.#form;
     const at = `${part.tags} `;
     const end = ` ${nowMillis / 1000}\n`;

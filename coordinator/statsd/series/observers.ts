@@ -3,8 +3,8 @@ import { QuantileSketch } from '#cluster/aggregation_rules/rollups/quantile_sket
 import { numberText, SeriesName } from './text.ts';
 
 export interface Observer {
-  /** @param value no NaN */
-  observe(value: number, times: number, nowMillis: number): void;
+  /** @param value no NaN. @returns false when the sum would be infinite; then nothing is changed */
+  observe(value: number, times: number, nowMillis: number): boolean;
   /** Lines of what it comes to, without a time. */
   lines(nowMillis: number): string[];
   /** The same of one without values. */
@@ -38,11 +38,14 @@ export class Summary implements Observer {
     this.#turnMillis = nowMillis + this.#ageMillis;
   }
 
-  observe(value: number, times: number, nowMillis: number): void {
+  observe(value: number, times: number, nowMillis: number): boolean {
+    const sum = this.#sum + value * times;
+    if (!Number.isFinite(sum)) return false;
     if (nowMillis >= this.#turnMillis) this.#turn(nowMillis);
     this.#sketches.at(-1)!.add(value, times);
-    this.#sum += value * times;
+    this.#sum = sum;
     this.#count += times;
+    return true;
   }
 
   lines(nowMillis: number): string[] {
@@ -87,7 +90,9 @@ export class Histogram implements Observer {
     this.#counts = new Float64Array(bounds.length + 1);
   }
 
-  observe(value: number, times: number): void {
+  observe(value: number, times: number): boolean {
+    const sum = this.#sum + value * times;
+    if (!Number.isFinite(sum)) return false;
     let low = 0;
     for (let high = this.#bounds.length; low < high; ) {
       const middle = (low + high) >>> 1;
@@ -95,7 +100,8 @@ export class Histogram implements Observer {
       else low = middle + 1;
     }
     this.#counts[low]! += times;
-    this.#sum += value * times;
+    this.#sum = sum;
+    return true;
   }
 
   lines(): string[] {

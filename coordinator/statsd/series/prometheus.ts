@@ -37,11 +37,15 @@ const suffixes: Readonly<Record<MetricType, readonly string[]>> = {
   histogram: ['', '_sum', '_count', '_bucket'],
 };
 
+/** How long before a series' first rows its 0 is at most: older ones may be refused as too far in the past. */
+const zeroAgeMillisMax = 60_000;
+
 const ownLabels: Partial<Record<MetricType, string>> = { summary: 'quantile', histogram: 'le' };
 
 export class PrometheusSeries extends StatsdSeries<PrometheusPart> {
   override readonly timerUnitMillis = 1000;
   protected override readonly takesNegativeCounters = false;
+  protected override readonly unobserved = 'not_finite';
   readonly #mapper: Mapper;
   readonly #defaults: MetricSettings;
   readonly #labels: ReadonlyMap<string, string>;
@@ -82,20 +86,20 @@ export class PrometheusSeries extends StatsdSeries<PrometheusPart> {
     return {
       key: text,
       kind: kindCodeOf(metricType),
+      scale: settings.scale,
       part: (nowMillis) => ({
         text,
         metrics,
         type: metricType,
         ttlMillis: settings.ttlMillis,
-        scale: settings.scale,
         observer: observerOf(metricType, seriesName, settings, nowMillis),
       }),
     };
   }
 
   protected override observe(place: number, value: number, times: number): boolean {
-    this.table.parts[place]!.observer!.observe(value, times, this.nowMillis);
-    return true;
+    // A rate of 0.3 stands for three, as statsd_exporter has it.
+    return this.table.parts[place]!.observer!.observe(value, Math.floor(times), this.nowMillis);
   }
 
   protected override linesOf(place: number, nowMillis: number): string[] {
@@ -106,7 +110,8 @@ export class PrometheusSeries extends StatsdSeries<PrometheusPart> {
     const lines: string[] = [];
     if (isCumulative && table.isWritten[place] === 0) {
       // Before what is written now, also where both are of one millisecond.
-      const beganMillis = Math.min(table.createdMillis[place]!, nowMillis - 1);
+      const createdMillis = Math.max(table.createdMillis[place]!, nowMillis - zeroAgeMillisMax);
+      const beganMillis = Math.min(createdMillis, nowMillis - 1);
       const empty = observer === null ? [`${text} 0`] : observer.emptyLines();
       for (const line of empty) lines.push(`${line} ${beganMillis}\n`);
     }

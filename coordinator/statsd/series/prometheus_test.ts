@@ -22,7 +22,7 @@ class Statsd {
   /** Sorted, of series whose names have this. */
   flush(nowMillis: number, has = ''): string[] {
     if (this.series.forgetIdle(nowMillis)) this.#reader.forget();
-    return [...this.series.lines(nowMillis)]
+    return [...this.series.lines(() => nowMillis)]
       .flatMap((lines) => [...lines])
       .map((line) => line.trimEnd())
       .filter((line) => line.includes(has))
@@ -175,4 +175,27 @@ test('labels of the configuration are of all metrics that have none of that name
   const statsd = new Statsd(undefined, 10, { pod: 'a', env: 'prod' });
   statsd.send(0, 'm:1|g', 'm:2|g|#env:dev');
   assert.deepEqual(statsd.flush(1), ['m{env="dev",pod="a"} 2 1', 'm{env="prod",pod="a"} 1 1']);
+});
+
+test('sums stay numbers, and a 0 is not far before the first rows', () => {
+  const statsd = new Statsd();
+  statsd.send(0, 'c:1e308|c', 'c:1e308|c', 't:1e308|h', 't:1e308|h');
+  assert.deepEqual(statsd.refused(), { not_finite: 2 });
+  assert.deepEqual(statsd.flush(3_600_000, 'c '), ['c 0 3540000', 'c 1e+308 3600000']);
+  assert.deepEqual(statsd.flush(3_600_001, 't_sum'), ['t_sum 1e+308 3600001']);
+});
+
+test('of two rules that make one series each has its own scale', () => {
+  const statsd = new Statsd({
+    mappings: [
+      { match: 'a.ms', name: 'lat', scale: 0.001 },
+      { match: 'a.s', name: 'lat' },
+    ],
+  });
+  statsd.send(0, 'a.ms:500|g');
+  assert.deepEqual(statsd.flush(1), ['lat 0.5 1']);
+  for (let i = 0; i < 2; i++) {
+    statsd.send(0, 'a.s:5|g');
+    assert.deepEqual(statsd.flush(2), ['lat 5 2']);
+  }
 });

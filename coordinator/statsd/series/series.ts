@@ -9,14 +9,14 @@ import { SeriesTable } from './table.ts';
 export interface SeriesPart {
   /** 0 for never. */
   readonly ttlMillis: number;
-  /** Values are multiplied by it. */
-  readonly scale: number;
 }
 
 /** A metric with its tags, as a form names it. */
 export interface NamedSeries<Part> {
   readonly key: string;
   readonly kind: number;
+  /** Values are multiplied by it; of two rules that make one series each may have its own. */
+  readonly scale: number;
   readonly part: (nowMillis: number) => Part;
 }
 
@@ -28,14 +28,21 @@ const refusedTargets: readonly Refusal[] = [
   'dropped_by_mapping',
 ];
 
+/** Targets from it on are places whose values are scaled. */
+const firstScaled = 2 ** 30;
+
 /** @typeParam Part what a series of the form has beside numbers */
 export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink {
   abstract readonly timerUnitMillis: number;
   protected abstract readonly takesNegativeCounters: boolean;
+  /** Why `observe` does not take a value. */
+  protected abstract readonly unobserved: Refusal;
   readonly counts: StatsdCounts = new StatsdCounts();
   protected readonly table: SeriesTable<Part> = new SeriesTable<Part>();
   readonly #seriesMax: number;
   readonly #members = new MemberRoom();
+  readonly #scaled: { readonly place: number; readonly scale: number }[] = [];
+  readonly #scaledTargets = new Map<string, number>();
   /** Of what is read just now. */
   nowMillis = 0;
 
@@ -62,14 +69,25 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
   targetOf(event: Pick<StatsdEvent, 'type' | 'name' | 'labels'>): number {
     const named = this.named(event);
     if (typeof named === 'string') return refusedTarget(named);
-    const { key, kind, part } = named;
+    const { key, kind, scale, part } = named;
     const known = this.table.placeOf(key);
-    if (known !== null) return known;
+    if (known !== null) return this.#targetOf(known, scale);
     if (this.table.count >= this.#seriesMax) return refusedTarget('too_many_series');
     const members = kind === setKind ? new Members(this.#members) : null;
     const place = this.table.add(key, kind, part(this.nowMillis), members, this.nowMillis);
     this.noteAdded(place);
-    return place;
+    return this.#targetOf(place, scale);
+  }
+
+  #targetOf(place: number, scale: number): number {
+    if (scale === 1) return place;
+    const key = `${place} ${scale}`;
+    let target = this.#scaledTargets.get(key);
+    if (target === undefined) {
+      target = firstScaled + this.#scaled.push({ place, scale }) - 1;
+      this.#scaledTargets.set(key, target);
+    }
+    return target;
   }
 
   take(target: number, value: number, times: number, isRelative: boolean): void {
@@ -77,19 +95,26 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
       this.counts.noteRefused(refusedTargets[-1 - target]!);
       return;
     }
+    if (target >= firstScaled) {
+      const { place, scale } = this.#scaled[target - firstScaled]!;
+      this.#takeAt(place, value * scale, times, isRelative);
+    } else this.#takeAt(target, value, times, isRelative);
+  }
+
+  #takeAt(target: number, scaled: number, times: number, isRelative: boolean): void {
     const { table } = this;
     const kind = table.kinds[target]!;
-    const scaled = value * table.parts[target]!.scale;
     if (kind === counterKind) {
-      if (!Number.isFinite(scaled)) return this.counts.noteRefused('not_finite');
+      const sum = table.values[target]! + scaled;
+      if (!Number.isFinite(sum)) return this.counts.noteRefused('not_finite');
       if (scaled < 0 && !this.takesNegativeCounters)
         return this.counts.noteRefused('negative_counter');
-      table.values[target]! += scaled;
+      table.values[target] = sum;
     } else if (kind === gaugeKind) {
       table.values[target] = isRelative ? table.values[target]! + scaled : scaled;
     } else {
       if (!Number.isFinite(scaled)) return this.counts.noteRefused('not_finite');
-      if (!this.observe(target, scaled, times)) return this.counts.noteRefused('too_many_values');
+      if (!this.observe(target, scaled, times)) return this.counts.noteRefused(this.unobserved);
     }
     this.counts.samples[kind]!++;
     table.updatedMillis[target] = this.nowMillis;
@@ -100,12 +125,13 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
       this.counts.noteRefused(refusedTargets[-1 - target]!);
       return;
     }
-    if (!this.table.members[target]!.add(member)) {
+    const place = target >= firstScaled ? this.#scaled[target - firstScaled]!.place : target;
+    if (!this.table.members[place]!.add(member)) {
       this.counts.noteRefused('too_many_values');
       return;
     }
     this.counts.samples[setKind]!++;
-    this.table.updatedMillis[target] = this.nowMillis;
+    this.table.updatedMillis[place] = this.nowMillis;
   }
 
   noteLine(): void {
@@ -120,13 +146,13 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
     this.counts.notePart(problem);
   }
 
-  /** Lines of all series, one series at a time. */
-  *lines(nowMillis: number): Generator<Iterable<string>> {
+  /** Lines of all series, one series at a time. @param now asked for each */
+  *lines(now: () => number): Generator<Iterable<string>> {
     const { table } = this;
     // Those that come meanwhile are for the next time.
     const { end } = table;
     for (let place = 0; place < end; place++) {
-      if (table.isUsed[place] === 1) yield this.linesOf(place, nowMillis);
+      if (table.isUsed[place] === 1) yield this.linesOf(place, now());
     }
   }
 

@@ -23,6 +23,8 @@ export const tcpLimitsDefault: TcpLimits = {
   stopMillisMax: 5_000,
 };
 
+/** Connections that were let go and whose handlers have not ended yet, beside the others. */
+const endingMax = 64;
 /** Of what came, kept until it is asked for: one read of the system, which has 64 KiB at most. */
 const readAheadBytes = 1;
 
@@ -111,7 +113,9 @@ class SendersServer implements TcpServer {
   #serve(socket: Socket): void {
     const { limits, monotonicMillis } = this.#options;
     socket.on('error', () => {});
-    if (this.#connections.size >= limits.connectionsMax && !this.#letIdlestGo()) {
+    const { size } = this.#connections;
+    const isFull = size >= limits.connectionsMax;
+    if (isFull && (size >= limits.connectionsMax + endingMax || !this.#letIdlestGo())) {
       socket.destroy();
       return;
     }

@@ -153,6 +153,27 @@ test('who is made to wait is not idle: neither time nor others close it', async 
   assert.deepEqual(texts, ['ab', 'ab']);
 });
 
+test('connections that were let go and are not done with have a limit, too', async () => {
+  const taking = Promise.withResolvers<void>();
+  await using server = await listenTcp({
+    ...options,
+    limits: { connectionsMax: 2, idleMillisMax: 5_000, stopMillisMax: 50 },
+    handler: async (chunks) => {
+      for await (const chunk of chunks) assert.ok(chunk.length > 0);
+      await taking.promise;
+    },
+    onError: () => {},
+  });
+  // Each is read on, so each gives its place to the next one, and its handler goes on.
+  for (let i = 0; i < 200; i++) {
+    // Those that find no place are closed as they come.
+    const socket = await client(server.port).catch(() => null);
+    socket?.write('a');
+  }
+  assert.ok(server.connectionCount <= 2 + 64, `${server.connectionCount}`);
+  taking.resolve();
+});
+
 test('what a client had sent is still taken when it is closed since nothing came', async () => {
   const taking = Promise.withResolvers<void>();
   let text: string | null = null;

@@ -73,10 +73,10 @@ if (hasSuites(suite)) {
         histograms: config.histogram,
         ttlMillis: 0,
       };
-      const series = new GraphiteSeries(form, 1000, 0);
+      const series = new GraphiteSeries(form, 1000, config.flushInterval);
       const reader = new LineReader(series, allDialects, 1);
       for (const packet of packets) reader.read(Buffer.from(packet));
-      const lines = [...series.lines(config.flushInterval)].flatMap((each) => [...each]);
+      const lines = [...series.lines(() => config.flushInterval)].flatMap((each) => [...each]);
       const paths = lines.map((line) => {
         const [path, value, time] = line.split(' ');
         assert.equal(time, `${config.flushInterval / 1000}\n`);
@@ -125,7 +125,7 @@ function shown({ type, name, labels, value, times, isRelative }: StatsdEvent): o
     labels: Object.fromEntries(labels),
     isRelative,
   };
-  return Array<object>(times).fill(event);
+  return Array<object>(Math.floor(times)).fill(event);
 }
 
 function plain({ name, type, value, labels, relative = false }: ExpectedEvent): object {
