@@ -1,4 +1,5 @@
 /** For tests of what takes its turns with others. */
+import assert from 'node:assert/strict';
 import { type PerformanceEntry, PerformanceObserver, performance } from 'node:perf_hooks';
 import { realEnv } from '#lib/env/real.ts';
 import { Turns } from '#lib/turns/turns.ts';
@@ -20,6 +21,25 @@ export interface Seen<T> {
    * processes may have had the machine, and the heap is that of all tests of a file.
    */
   readonly longestMillis: number;
+  /** Of all turns. */
+  readonly totalMillis: number;
+}
+
+/** A turn may take so long before it is asked whether the work was divided at all. */
+const turnMillisMax = 100;
+
+/**
+ * That nothing held the loop: no turn had half of all the time. A share, as a slow machine makes all turns longer.
+ *
+ * @param what was done, for the message
+ */
+export function assertNotHeld(
+  { longestMillis, totalMillis, turns }: Seen<unknown>,
+  what = '',
+): void {
+  const isHeld = longestMillis > turnMillisMax && longestMillis > totalMillis / 2;
+  const text = `${what}: one of ${turns} turns took ${longestMillis} of ${totalMillis} ms`;
+  assert.ok(!isHeld, text);
 }
 
 export async function turnsOf<T>(done: Promise<T>): Promise<Seen<T>> {
@@ -40,8 +60,13 @@ export async function turnsOf<T>(done: Promise<T>): Promise<Seen<T>> {
     const pauses = await collections.all();
     const millisOf = (stretch: Stretch): number =>
       stretch.threadMillis - millisWithin(pauses, stretch);
-    const longestMillis = stretches.reduce((longest, s) => Math.max(longest, millisOf(s)), 0);
-    return { answer, turns, longestMillis };
+    const millis = stretches.map(millisOf);
+    return {
+      answer,
+      turns,
+      longestMillis: millis.reduce((longest, each) => Math.max(longest, each), 0),
+      totalMillis: millis.reduce((sum, each) => sum + each, 0),
+    };
   } finally {
     isOver = true;
   }

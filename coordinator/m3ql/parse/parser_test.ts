@@ -222,8 +222,8 @@ test('a script of the longest length takes time that is linear in it', () => {
       const before = process.cpuUsage();
       messageOf(text);
       const { user, system } = process.cpuUsage(before);
-      // Some 10 ms; what grows with the square takes seconds.
-      assert.ok(user + system < 500_000, `${start}${part}…: ${(user + system) / 1000} ms`);
+      // Some 10 ms; what grows with the square takes many seconds.
+      assert.ok(user + system < 2_000_000, `${start}${part}…: ${(user + system) / 1000} ms`);
     }
   }
 });

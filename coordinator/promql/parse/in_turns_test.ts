@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { noFeatures } from './features.ts';
-import { countedAside, turningOf, turnsOf } from '#engine/aside/turning_testing.ts';
+import { assertNotHeld, countedAside, turningOf, turnsOf } from '#engine/aside/turning_testing.ts';
 import { parseQuery, parseSelectors, queryLengthMax } from './parser.ts';
 import { tokensMax } from '../words/tokens.ts';
 
@@ -53,9 +53,10 @@ test('parseQuery() says of too many words that they are too many, whatever they 
 
 test('parseQuery() gives way while it takes as many words as there may be', async () => {
   for (const [query] of long) {
-    const { turns, longestMillis } = await turnsOf(parseQuery(query, options, turningOf()));
-    assert.ok(turns > 2, `${query.slice(0, 20)}: ${turns}`);
-    assert.ok(longestMillis < 250, `${query.slice(0, 20)}: ${longestMillis}`);
+    const seen = await turnsOf(parseQuery(query, options, turningOf()));
+    const begin = query.slice(0, 20);
+    assert.ok(seen.turns > 2, `${begin}: ${seen.turns}`);
+    assertNotHeld(seen, begin);
   }
 });
 
@@ -68,7 +69,8 @@ test('a text of a megabyte that is one word is taken', async () => {
     `${'\n'.repeat(queryLengthMax - 1)}1`,
   ]) {
     const { longestMillis } = await turnsOf(parseQuery(query, options, turningOf()));
-    assert.ok(longestMillis < 250, `${JSON.stringify(query.slice(0, 5))}: ${longestMillis}`);
+    // It is one step of some 40 ms; what grows with the square takes minutes.
+    assert.ok(longestMillis < 2_000, `${JSON.stringify(query.slice(0, 5))}: ${longestMillis}`);
   }
 });
 
