@@ -26,7 +26,7 @@ import {
 } from '../aggregation_rules/sets/set.ts';
 import { RuleSetStore } from '../aggregation_rules/sets/store.ts';
 import type { MappingRule, RollupRule, Rules } from '../aggregation_rules/rules.ts';
-import { rulesOfFile } from '../aggregation_rules/sets/file.ts';
+import { checkPathRules, rulesOfFile } from '../aggregation_rules/sets/file.ts';
 import { ruleSetToStored } from '../aggregation_rules/sets/json.ts';
 import { defaultRuleSet, nextCutoverNanos } from '../aggregation_rules/sets/over_time.ts';
 import { Fields } from '../fields.ts';
@@ -362,6 +362,10 @@ async function changed(
       }
       const after = next(current, moment);
       if (after === current) return current;
+      checkPathRules(
+        after.mappingRules.flatMap(({ versions }) => versions.at(-1)!.rule ?? []),
+        'mappingRules',
+      );
       // By force it is of the API from now on, until a coordinator starts.
       return { ...keptHistory(after, registry, nowNanos), isOfConfiguration };
     },

@@ -12,7 +12,7 @@ export interface TagFilter {
   readonly pattern: Pattern;
 }
 
-/** One for each tag. */
+/** All of which hold; several may be about one tag. */
 export type Filter = readonly TagFilter[];
 
 /** Value by name, of a series. */

@@ -3,8 +3,10 @@ import { metricNameTag, sortTags, type Tag, type Tags } from '#lib/tags.ts';
 import type { AggregationType } from './aggregation_types.ts';
 import { filterMatches, type TagValues } from './filter.ts';
 import { RuleIndex } from './index.ts';
+import { pathOfValues } from './path_condition.ts';
 import {
   metricNameTemplate,
+  saysWhere,
   type MappingRule,
   type RollupOperation,
   type RollupRule,
@@ -40,10 +42,18 @@ export interface Pipeline {
 }
 
 export interface MappingMatch {
-  /** Those that match and are followed, in their order: none where one that matches must drop. */
+  /** Those that match and are followed, those with paths last: none where one that matches must drop. */
   readonly mappings: readonly MappingRule[];
   /** Those that match and drop: with one the rows are not kept as they came. */
   readonly drops: readonly MappingRule[];
+}
+
+/** How rows of a path of Carbon are read. */
+export interface PathReading {
+  /** The finest resolution that rules name for it; null where none does. */
+  readonly stepNanos: bigint | null;
+  /** What rows of a step come to; null where no rule says it. */
+  readonly aggregation: AggregationType | null;
 }
 
 export interface RuleMatch extends MappingMatch {
@@ -51,20 +61,22 @@ export interface RuleMatch extends MappingMatch {
 }
 
 export class RuleMatcher {
-  readonly #rules: Rules;
-  readonly #mappingIndex: RuleIndex;
+  readonly #places: MappingRules;
+  readonly #readings: MappingRules;
+  readonly #rollupRules: readonly RollupRule[];
   readonly #rollupIndex: RuleIndex;
 
-  constructor(rules: Rules) {
-    this.#rules = rules;
-    this.#mappingIndex = new RuleIndex(rules.mappingRules.map(({ filter }) => filter));
-    this.#rollupIndex = new RuleIndex(rules.rollupRules.map(({ filter }) => filter));
+  constructor({ mappingRules, rollupRules }: Rules) {
+    this.#places = new MappingRules(mappingRules.filter(saysWhere));
+    this.#readings = new MappingRules(mappingRules.filter((rule) => !saysWhere(rule)));
+    this.#rollupRules = rollupRules;
+    this.#rollupIndex = new RuleIndex(rollupRules.map(({ filter }) => filter));
   }
 
   /** @param tags with those for rules alone, as `__m3_type__`, where these are known */
   match(tags: readonly Tag[]): RuleMatch {
     const values = valuesOf(tags);
-    const rollups = matching(this.#rollupIndex, this.#rules.rollupRules, values);
+    const rollups = matching(this.#rollupIndex, this.#rollupRules, values);
     return {
       ...this.#mappingMatch(values),
       pipelines: rollups.flatMap((rule) =>
@@ -80,13 +92,58 @@ export class RuleMatcher {
     return this.#mappingMatch(valuesOf(tags));
   }
 
+  /** By rules with paths alone. */
+  pathReading(tags: readonly Tag[]): PathReading {
+    const values = valuesOf(tags);
+    const kept = this.#places.matching(values).filter(({ path }) => path !== null);
+    const steps = kept.flatMap(({ storagePolicies }) =>
+      storagePolicies.map(({ resolutionNanos }) => resolutionNanos),
+    );
+    const said = [...this.#readings.matching(values), ...kept];
+    return {
+      stepNanos: steps.length === 0 ? null : steps.reduce((a, b) => (b < a ? b : a)),
+      aggregation: said.flatMap(({ aggregations }) => aggregations)[0] ?? null,
+    };
+  }
+
   #mappingMatch(values: TagValues): MappingMatch {
-    const all = matching(this.#mappingIndex, this.#rules.mappingRules, values);
+    const all = this.#places.matching(values);
     const mustDrop = all.some(({ drop }) => drop === 'must');
     return {
       mappings: mustDrop ? [] : all.filter(({ drop }) => drop === 'none'),
       drops: all.filter(({ drop }) => drop !== 'none'),
     };
+  }
+}
+
+/** Mapping rules of which those with paths are one list, in which the first counts that matches. */
+class MappingRules {
+  /** Those with paths are the last ones, in their order. */
+  readonly #rules: readonly MappingRule[];
+  readonly #index: RuleIndex;
+
+  constructor(rules: readonly MappingRule[]) {
+    const withPaths = rules
+      .filter(({ path }) => path !== null)
+      .sort((a, b) => a.path!.order - b.path!.order || (a.name < b.name ? -1 : 1));
+    this.#rules = [...rules.filter(({ path }) => path === null), ...withPaths];
+    this.#index = new RuleIndex(this.#rules.map(({ filter }) => filter));
+  }
+
+  matching(values: TagValues): MappingRule[] {
+    const found: MappingRule[] = [];
+    let path: string | null = null;
+    for (const rule of matching(this.#index, this.#rules, values)) {
+      const condition = rule.path;
+      if (condition !== null) {
+        path ??= pathOfValues(values);
+        if (path === null) break;
+        if (!condition.matches(path)) continue;
+      }
+      found.push(rule);
+      if (condition !== null && !condition.continues) break;
+    }
+    return found;
   }
 }
 
@@ -114,7 +171,8 @@ export function keepsWindows({ mappings, drops }: MappingMatch, target: MappingT
         retentionNanos === target.policy.retentionNanos,
     ),
   );
-  return isNamed || (target.takesAll && drops.length === 0);
+  const isException = drops.length > 0 || mappings.some(({ onlyNamed }) => onlyNamed);
+  return isNamed || (target.takesAll && !isException);
 }
 
 /** An aggregated namespace, as rules see it. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Tag } from '#lib/tags.ts';
-import { type RuleMatch, RuleMatcher } from './match.ts';
+import { keepsWindows, type RuleMatch, RuleMatcher } from './match.ts';
 import { rulesOfFile } from './sets/file.ts';
 
 const storagePolicies = [{ resolution: '1m', retention: '30d' }];
@@ -43,6 +43,42 @@ test('mapping rules that match are named, and those that drop beside them', () =
   };
   assert.deepEqual(names({ __name__: 'up', app: 'web', env: 'dev' }), [['web', 'all'], ['no dev']]);
   assert.deepEqual(names({ __name__: 'up' }), [['all'], []]);
+});
+
+test('of rules with paths the first counts that matches, and those behind one that goes on', () => {
+  const fine = [{ resolution: '10s', retention: '2d' }];
+  const rules = {
+    mappingRules: [
+      { name: 'rest', path: { pattern: '.', order: 9 }, storagePolicies, aggregations: ['Min'] },
+      { name: 'cpu', path: { contains: '.cpu', order: 1 }, storagePolicies: fine, onlyNamed: true },
+      { name: 'web', path: { pattern: '^web', order: 0, continue: true }, storagePolicies },
+      { name: 'tagged', filter: '__g0__:web*', storagePolicies },
+      { name: 'sums', path: { pattern: 'count$', order: 0 }, aggregations: ['Sum'] },
+    ],
+  };
+  const matcher = new RuleMatcher(rulesOfFile(rules, ''));
+  const tags = (path: string) =>
+    path.split('.').map((value, node) => ({ name: `__g${node}__`, value }));
+  const names = (of: Tag[]) => matcher.match(of).mappings.map(({ name }) => name);
+  assert.deepEqual(names(tags('web1.cpu')), ['tagged', 'web', 'cpu']);
+  assert.deepEqual(names(tags('db.cpu.user')), ['cpu']);
+  assert.deepEqual(names(tags('db.count')), ['rest'], 'what says how to read names no place');
+  assert.deepEqual(names([...tags('web1.cpu'), { name: 'a', value: 'b' }]), ['tagged']);
+  assert.deepEqual(names(tagsOf({ __name__: 'web1.cpu' })), []);
+  const minute = { resolutionNanos: 60_000_000_000n, retentionNanos: 2_592_000_000_000_000n };
+  const all = { policy: minute, takesAll: true };
+  assert.ok(keepsWindows(matcher.match(tags('web1.cpu')), all), 'another rule names it');
+  assert.ok(!keepsWindows(matcher.match(tags('db.cpu')), all), 'what is named is all');
+  assert.deepEqual(matcher.pathReading(tags('web1.cpu')), {
+    stepNanos: 10_000_000_000n,
+    aggregation: null,
+  });
+  assert.deepEqual(matcher.pathReading(tags('db.count')), {
+    stepNanos: 60_000_000_000n,
+    aggregation: 'Sum',
+  });
+  assert.equal(matcher.pathReading(tags('db.mem')).aggregation, 'Min');
+  assert.equal(matcher.pathReading(tagsOf({ __g1__: 'x' })).stepNanos, null);
 });
 
 test('tags for rules alone can be asked for, and are in nothing that is made', () => {

@@ -5,6 +5,7 @@
 import type { Tag } from '#lib/tags.ts';
 import type { AggregationType } from './aggregation_types.ts';
 import type { Filter } from './filter.ts';
+import type { PathCondition } from './path_condition.ts';
 
 /** Names the aggregated namespace that has both. */
 export interface StoragePolicy {
@@ -49,6 +50,7 @@ export type Operation = RollupOperation | TransformOperation | AggregateOperatio
 interface Rule {
   readonly name: string;
   readonly filterText: string;
+  /** Of the text, and what else all series have that match. */
   readonly filter: Filter;
   /** Given to what the rule makes. */
   readonly tags: readonly Tag[];
@@ -62,11 +64,26 @@ export const dropPolicies = ['none', 'ifOnlyMatch', 'must'] as const;
 export type DropPolicy = (typeof dropPolicies)[number];
 
 export interface MappingRule extends Rule {
+  /** With it only series of Carbon match that have a path. */
+  readonly path: PathCondition | null;
+  /** Aggregated namespaces that no matching rule names have no windows of what matches, be it that they take all. */
+  readonly onlyNamed: boolean;
   /** The fields below are empty for one that drops. */
   readonly drop: DropPolicy;
   /** Empty for that of the kind of metric. */
   readonly aggregations: readonly AggregationType[];
+  /** Empty also for one that says no more than how the rows of a path are read. */
   readonly storagePolicies: readonly StoragePolicy[];
+}
+
+/** Whether it says where rows are kept, and not only how they are read. */
+export function saysWhere({ drop, storagePolicies }: MappingRule): boolean {
+  return drop !== 'none' || storagePolicies.length > 0;
+}
+
+/** Whether a series that matches may lack where all are that no rule says something of. */
+export function isException({ drop, onlyNamed }: MappingRule): boolean {
+  return drop !== 'none' || onlyNamed;
 }
 
 export interface RollupTarget {

@@ -8,11 +8,13 @@ import { typeTag } from '#cluster/aggregation_rules/rollups/outputs.ts';
 import { KeptWindows } from '#cluster/aggregation_rules/sets/kept_windows.ts';
 import { keepsWindows, rollupTag, ruleTagPrefix } from '#cluster/aggregation_rules/match.ts';
 import {
+  isException,
   metricNameTemplate,
   type MappingRule,
   type RollupRule,
   type RollupTarget,
   type Rules,
+  saysWhere,
 } from '#cluster/aggregation_rules/rules.ts';
 import type {
   RulesOverTime,
@@ -37,7 +39,7 @@ import type {
 
 /** A query is cut at so many changes of rules at most: the last ones. */
 const changesMax = 16;
-/** Drop rules that a query is narrowed by; with more it is asked for all that its matchers take. */
+/** Rules of exceptions that a query is narrowed by; with more it is asked for all that its matchers take. */
 const narrowingFiltersMax = 64;
 
 /** A resolution as rules name it. */
@@ -123,7 +125,7 @@ export class PlacesByRules implements SeriesPlaces {
 
   kept({ namespace }: Resolution, range: SelectRange): WindowsKept | null {
     const { policy, takesAll } = this.#byName.get(namespace)!;
-    if (takesAll && !this.#sets.all.some(({ hasDrops }) => hasDrops)) return null;
+    if (takesAll && !this.#sets.all.some(({ hasExceptions }) => hasExceptions)) return null;
     const { resolutionNanos } = policy;
     return new KeptWindows(this.#sets, { policy, takesAll, resolutionNanos }, range);
   }
@@ -154,7 +156,7 @@ const takesAll = ({ source }: Asked): boolean => source === null || source.takes
 class RelevantRules {
   readonly stretches: ReadonlyMap<RulesOverTime, readonly RulesStretch[]>;
   readonly #policies = new Set<string>();
-  readonly #drops: MappingRule[] = [];
+  readonly #exceptions: MappingRule[] = [];
 
   constructor(
     stretches: ReadonlyMap<RulesOverTime, readonly RulesStretch[]>,
@@ -167,7 +169,7 @@ class RelevantRules {
         if (seen.has(rule)) continue;
         seen.add(rule);
         if (!mayTake(rule.filter, matcherLists)) continue;
-        if (rule.drop !== 'none') this.#drops.push(rule);
+        if (isException(rule)) this.#exceptions.push(rule);
         for (const policy of rule.storagePolicies) this.#policies.add(keyOf(policy));
       }
       for (const rule of rules.rollupRules) {
@@ -188,10 +190,10 @@ class RelevantRules {
 
   /** Series that are not wherever all are; null when they cannot be told by few conditions. */
   get exceptions(): IndexQuery | null {
-    if (this.#drops.length > narrowingFiltersMax) return null;
+    if (this.#exceptions.length > narrowingFiltersMax) return null;
     const rollups: IndexQuery = { kind: 'term', field: rollupTag, term: 'true' };
-    const drops = this.#drops.map(({ filter }) => queryOfFilter(filter));
-    return drops.length === 0 ? rollups : { kind: 'disjunction', queries: [rollups, ...drops] };
+    const mapped = this.#exceptions.map(({ filter }) => queryOfFilter(filter));
+    return mapped.length === 0 ? rollups : { kind: 'disjunction', queries: [rollups, ...mapped] };
   }
 }
 
@@ -247,7 +249,7 @@ function isChangeFor(
   matcherLists: readonly (readonly Matcher[])[],
 ): boolean {
   const mappings = changed(before.mappingRules, after.mappingRules);
-  if (mappings.some(({ filter }) => mayTake(filter, matcherLists))) return true;
+  if (mappings.some((rule) => saysWhere(rule) && mayTake(rule.filter, matcherLists))) return true;
   const rollups = changed(before.rollupRules, after.rollupRules);
   return rollups.some(({ targets }) => targets.some((target) => mayMake(target, matcherLists)));
 }

@@ -230,3 +230,46 @@ test('restrictions that choose alike have one key', () => {
   assert.deepEqual(keys(sources, 12, 19), between);
   assert.notDeepEqual(keys(sources, 12, 21), between);
 });
+
+test('a path whose rule names all of its resolutions is read from these alone', () => {
+  const places = placesOf([
+    0,
+    {
+      mappingRules: [
+        {
+          name: 'paths',
+          path: { pattern: '^servers\\.' },
+          storagePolicies: [policy(coarse)],
+          onlyNamed: true,
+        },
+        { name: 'read', path: { contains: 'cpu' }, aggregations: ['Sum'] },
+      ],
+    },
+  ]);
+  const series = {
+    named: { __g0__: 'servers', __g1__: 'cpu' },
+    other: { __g0__: 'disks', __g1__: 'cpu' },
+  };
+  const windows = places.parts([], rows([fine, coarse], 10, 20));
+  assert.deepEqual(told(windows, series), { named: 'coarse', other: 'fine' });
+  assert.deepEqual(windows[1]!.restriction!.within, {
+    kind: 'disjunction',
+    queries: [
+      { kind: 'term', field: '__rollup__', term: 'true' },
+      {
+        kind: 'conjunction',
+        queries: [
+          { kind: 'term', field: '__g0__', term: 'servers' },
+          { kind: 'field', field: '__g1__' },
+        ],
+      },
+    ],
+  });
+  assert.equal(
+    asked(places.parts([[equal('__g0__', 'disks')]], rows([fine, coarse], 10, 20))),
+    'fine',
+  );
+  const kept = places.kept(fine, { startNanos: 0n, endNanos: 1_000_000_000_000n })!;
+  const tags = Object.entries(series.named).map(([name, value]) => ({ name, value }));
+  assert.deepEqual(kept.of(encodeTags(tags)), []);
+});

@@ -374,11 +374,7 @@ class EngineRegexp implements AnchoredRegexp, StatesOwner {
   test(text: string): boolean {
     const engine = this.#engine;
     const matches = engine.testExact(text);
-    const { stateBudget, memBudget } = engine.re2().dfa;
-    if (stateBudget - memBudget !== this.statesBytes) {
-      this.statesBytes = stateBudget - memBudget;
-      heldStates.note(this);
-    }
+    noteStates(engine, this);
     return matches;
   }
 
@@ -395,6 +391,14 @@ class EngineRegexp implements AnchoredRegexp, StatesOwner {
   replace(text: string, template: string): string | null {
     return replaceByEngine(this.#engine, text, template);
   }
+}
+
+/** After a test, which may have made some. */
+function noteStates(engine: RE2JS, owner: StatesOwner & { statesBytes: number }): void {
+  const { stateBudget, memBudget } = engine.re2().dfa;
+  if (stateBudget - memBudget === owner.statesBytes) return;
+  owner.statesBytes = stateBudget - memBudget;
+  heldStates.note(owner);
 }
 
 function compileEngine(pattern: string): RE2JS {
@@ -443,9 +447,10 @@ function replaceByEngine(engine: RE2JS, text: string, template: string): string 
 }
 
 /** A pattern that is looked for anywhere in a text, for languages whose regexps are not anchored. */
-export class SearchRegexp {
+export class SearchRegexp implements StatesOwner {
   readonly #pattern: string;
   readonly #engine: RE2JS;
+  statesBytes = 0;
 
   /** @throws {TsdbError} BAD_REQUEST with reason and position, or when it takes long to compile */
   constructor(pattern: string) {
@@ -468,9 +473,20 @@ export class SearchRegexp {
     );
   }
 
+  get memoryBytes(): number {
+    return characterBytes * this.#pattern.length + instructionBytes * this.#engine.programSize();
+  }
+
   /** True when some part of the text matches. */
   test(text: string): boolean {
-    return this.#engine.matcher(text).find();
+    const matches = this.#engine.test(text);
+    noteStates(this.#engine, this);
+    return matches;
+  }
+
+  dropStates(): void {
+    this.#engine.re2().dfa.clearCache();
+    this.statesBytes = 0;
   }
 
   /** Groups of the first match, by number or name: null for one that took no part or is none. Null without a match. */

@@ -40,6 +40,11 @@ export function idOfTags(tags: Tags, scheme: IdScheme): string {
   }
 }
 
+/** Of a node of a path, from 0 on. */
+export function nodeTag(node: number): string {
+  return `__g${node}__`;
+}
+
 const nodeName = /^__g(0|[1-9]\d{0,3})__$/;
 
 /** The path whose nodes the tags are; null when they are none of a path: others, with gaps, or nodes with dots in them. */

@@ -33,7 +33,7 @@ export const aggregationRulesCommands: Readonly<Record<string, Command>> = {
   'aggregation-rules explain': saying(
     `tsdbctl aggregation-rules explain FILE METRIC TAG=VALUE…
 tsdbctl aggregation-rules explain --set NAME METRIC TAG=VALUE… [--coordinator URL]
-  tells what the rules of a file, or of a set of the cluster, do with a series
+  tells what the rules of a file, or of a set of the cluster, do with a series; one of Carbon is path:NODE.NODE…
   --set NAME         a set of rules of the cluster
 ${ofCoordinator}`,
     async (call) => {

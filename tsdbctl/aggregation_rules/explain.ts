@@ -2,16 +2,26 @@
 import { type Pipeline, RuleMatcher, type Stage } from '#cluster/aggregation_rules/match.ts';
 import type { Rules, StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
-import { metricNameTag, type Tag, type Tags } from '#lib/tags.ts';
+import { nodeTag } from '#lib/series_id/from_tags.ts';
+import { metricNameTag, sortTags, type Tag, type Tags } from '#lib/tags.ts';
 import { formatDurationNanos } from '#lib/time.ts';
 
+/** Before the path of a series of Carbon. */
+const pathPrefix = 'path:';
+
 /**
- * @param pairs as `job=api`; the metric's name may stand alone
+ * @param pairs as `job=api`; the metric's name may stand alone, or a path with `path:` before it
  * @throws {TsdbError} BAD_REQUEST naming what is no tag
  */
-export function tagsOfPairs(pairs: readonly string[]): Tag[] {
+export function tagsOfPairs(pairs: readonly string[]): Tags {
   if (pairs.length === 0) throw badRequest('METRIC is not given');
   const values = new Map<string, string>();
+  const [first, ...others] = pairs;
+  if (others.length === 0 && first!.startsWith(pathPrefix)) {
+    const nodes = first!.slice(pathPrefix.length).split('.');
+    if (nodes.includes('')) throw badRequest(`not a path as path:a.b: ${shownText(first!)}`);
+    return sortTags(nodes.map((value, node) => ({ name: nodeTag(node), value })));
+  }
   for (const pair of pairs) {
     const at = pair.indexOf('=');
     const [name, value] = at < 0 ? [metricNameTag, pair] : [pair.slice(0, at), pair.slice(at + 1)];
@@ -28,7 +38,8 @@ export function rulesText({ mappingRules, rollupRules }: Rules): string {
 }
 
 export function explainSeries(rules: Rules, tags: readonly Tag[]): string {
-  const { mappings, drops, pipelines } = new RuleMatcher(rules).match(tags);
+  const matcher = new RuleMatcher(rules);
+  const { mappings, drops, pipelines } = matcher.match(tags);
   const lines = [seriesText(tags)];
   for (const { name, aggregations, storagePolicies } of mappings) {
     lines.push(
@@ -38,9 +49,16 @@ export function explainSeries(rules: Rules, tags: readonly Tag[]): string {
   for (const { name } of drops) {
     lines.push(`  its rows are not kept as they come: mapping rule ${quoted(name)} drops`);
   }
-  if (drops.length === 0) {
+  if (drops.length === 0 && mappings.some(({ onlyNamed }) => onlyNamed)) {
+    lines.push('  its rows are kept as they come, and at no other resolution');
+  } else if (drops.length === 0) {
     const but = mappings.length === 0 ? '' : ', but for those of the resolutions above';
     lines.push(`  its rows are kept as they come, and at every resolution that takes all${but}`);
+  }
+  const { stepNanos, aggregation } = matcher.pathReading(tags);
+  const step = stepNanos === null ? '' : ` every ${formatDurationNanos(stepNanos)}`;
+  if (step !== '' || aggregation !== null) {
+    lines.push(`  read by Graphite${step}${typesText(aggregation === null ? [] : [aggregation])}`);
   }
   for (const pipeline of pipelines) lines.push(...pipelineLines(pipeline));
   return lines.join('\n');

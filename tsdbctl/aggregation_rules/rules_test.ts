@@ -68,6 +68,19 @@ test('what the rules do with a series is told in words', () => {
     explain('up'),
     'up{}\n  its rows are kept as they come, and at every resolution that takes all',
   );
+  const ofPaths = `
+mappingRules:
+  - {name: web, path: {pattern: ^web}, onlyNamed: true, storagePolicies: [{resolution: 10s, retention: 2d}]}
+  - {name: sums, path: {contains: count}, aggregations: [sum]}`;
+  const paths = readRuleFile({ path: 'rules.yml', text: ofPaths }, {}).rules;
+  assert.equal(
+    explainSeries(paths, tagsOfPairs(['path:web.count'])),
+    `{__g0__="web", __g1__="count"}
+  kept at 10s for 48h0m0s: mapping rule "web"
+  its rows are kept as they come, and at no other resolution
+  read by Graphite every 10s as Sum`,
+  );
+  assert.throws(() => tagsOfPairs(['path:a..b']), { message: 'not a path as path:a.b: path:a..b' });
   assert.throws(() => explain('up', 'app='), { message: 'not a tag as job=api: app=' });
   assert.throws(() => explain('up', 'a=1', 'a=2'), { message: 'a tag is given twice: a' });
 });

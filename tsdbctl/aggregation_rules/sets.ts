@@ -33,6 +33,9 @@ interface Rule {
   readonly lastUpdatedAtMillis: number;
   readonly storagePolicies?: readonly string[];
   readonly dropPolicy?: number;
+  readonly aggregation?: readonly string[] | null;
+  readonly path?: { readonly pattern?: string; readonly contains?: string };
+  readonly onlyNamed?: boolean;
   readonly targets?: readonly { readonly storagePolicies: readonly string[] }[];
 }
 
@@ -220,11 +223,20 @@ function setText(set: RuleSet, nowMillis: number): string {
 }
 
 function ruleText(what: string, rule: Rule): string {
-  const { id, name, filter, storagePolicies, dropPolicy, targets } = rule;
+  const { id, name, storagePolicies, dropPolicy, targets, aggregation } = rule;
   const policies = storagePolicies ?? targets?.flatMap((target) => target.storagePolicies) ?? [];
   const drops = dropPolicy === undefined || dropPolicy === 0 ? [] : ['drop'];
-  const effects = [...new Set(policies), ...drops].join(', ');
-  return `${what} ${JSON.stringify(name)} (${id}): ${filter} -> ${effects}`;
+  const read = policies.length === 0 && drops.length === 0 ? (aggregation ?? []) : [];
+  const only = rule.onlyNamed === true ? ' only' : '';
+  const effects = [...new Set(policies), ...drops, ...read].join(', ');
+  return `${what} ${JSON.stringify(name)} (${id}): ${seriesText(rule)} -> ${effects}${only}`;
+}
+
+function seriesText({ filter, path }: Rule): string {
+  if (path === undefined) return filter;
+  const condition =
+    path.pattern === undefined ? `path with ${path.contains}` : `path ~ ${path.pattern}`;
+  return filter === '' ? condition : `${filter} ${condition}`;
 }
 
 function timeText(millis: number): string {

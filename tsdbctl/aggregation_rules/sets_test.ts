@@ -51,6 +51,18 @@ test('rules of a file are applied, listed, and followed through their history', 
   mapping rule "quiet" (ID): env:dev -> drop, from TIME on
   mapping rule "web" (ID): app:{web,api} -> 5m0s:2160h0m0s, from TIME on`,
   );
+  const ofPaths = {
+    name: 'paths',
+    path: { pattern: '^a' },
+    storagePolicies: web.storagePolicies,
+    onlyNamed: true,
+  };
+  const read = { name: 'read', path: { contains: 'a.b', order: 1 }, aggregations: ['sum'] };
+  const dry = await apply([{ ...web, filter: 'app:{web,api}' }, quiet, ofPaths, read], true);
+  assert.deepEqual(dry.split('\n').slice(1), [
+    '  + mapping rule "paths" (ID): path ~ ^a -> 5m0s:2160h0m0s only',
+    '  + mapping rule "read" (ID): path with a.b -> Sum',
+  ]);
   const rules = await rulesOfSet(sendJson, options);
   const series = [{ name: 'env', value: 'dev' }];
   assert.match(explainSeries(rules, series), /not kept as they come: mapping rule "quiet" drops/);

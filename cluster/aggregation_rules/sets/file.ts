@@ -7,6 +7,7 @@ import type { Tag } from '#lib/tags.ts';
 import { Fields } from '../../fields.ts';
 import { type AggregationType, aggregationTypeOf, aggregationTypes } from '../aggregation_types.ts';
 import { parseFilter } from '../filter.ts';
+import { type PathCondition, pathCondition } from '../path_condition.ts';
 import { checkDistinctOutputs } from './distinct_outputs.ts';
 import {
   dropPolicies,
@@ -24,6 +25,8 @@ import {
 
 /** More rules of one kind are refused. */
 export const rulesMax = 100_000;
+/** Mapping rules of a set with conditions on paths, which are tried one after the other; more are refused. */
+export const pathRulesMax = 1_000;
 /** Operations of a rollup rule; more are refused. */
 export const operationsMax = 16;
 
@@ -48,6 +51,7 @@ export function rulesOfFile(value: unknown, path: string): Rules {
       indexOf.set(name, index);
     }
   }
+  checkPathRules(mappingRules, 'mappingRules');
   checkDistinctOutputs(rollupRules);
   return { mappingRules, rollupRules };
 }
@@ -55,12 +59,45 @@ export function rulesOfFile(value: unknown, path: string): Rules {
 /** A mapping rule of a file, or of a stored set. */
 export function mappingRuleOf(fields: Fields): MappingRule {
   const shared = sharedOf(fields);
+  const series = seriesOf(fields, shared);
   const drop = dropOf(fields);
   const aggregations = aggregationsOf(fields, 'aggregations');
   const storagePolicies = storagePoliciesOf(fields);
   fields.end();
-  checkMapping({ drop, aggregations, storagePolicies }, fields.path, 'aggregations');
-  return { ...shared, drop, aggregations, storagePolicies };
+  const rule = { ...shared, ...series, drop, aggregations, storagePolicies };
+  checkMapping(rule, fields.path, 'aggregations');
+  return rule;
+}
+
+/** What mapping rules alone have to say of which series they are about, and where else these are. */
+export function seriesOf(
+  fields: Fields,
+  { filter }: Pick<MappingRule, 'filter'>,
+): Pick<MappingRule, 'filter' | 'path' | 'onlyNamed'> {
+  const given = fields.object('path');
+  const path = given === null ? null : pathConditionOf(given);
+  const onlyNamed = fields.boolean('onlyNamed', false);
+  return { filter: path === null ? filter : [...filter, ...path.implied], path, onlyNamed };
+}
+
+function pathConditionOf(fields: Fields): PathCondition {
+  const kinds = (['pattern', 'contains'] as const).filter((kind) => fields.has(kind));
+  const [kind] = kinds;
+  if (kind === undefined || kinds.length > 1) {
+    throw badRequest(`${fields.path}: not one of pattern and contains: ${kinds.length} of them`);
+  }
+  const text = fields.string(kind, '');
+  const order = fields.uint('order', 0);
+  const continues = fields.boolean('continue', false);
+  fields.end();
+  return pathCondition({ kind, text, order, continues }, `${fields.path}.${kind}`);
+}
+
+/** @throws {TsdbError} BAD_REQUEST when more have conditions on paths than are tried */
+export function checkPathRules(rules: readonly MappingRule[], path: string): void {
+  const count = rules.filter((rule) => rule.path !== null).length;
+  if (count <= pathRulesMax) return;
+  throw badRequest(`${path}: more than ${pathRulesMax} with conditions on paths: ${count}`);
 }
 
 /**
@@ -68,11 +105,13 @@ export function mappingRuleOf(fields: Fields): MappingRule {
  * @param aggregationsKey under which the rule has its aggregations
  */
 export function checkMapping(
-  rule: Pick<MappingRule, 'drop' | 'aggregations' | 'storagePolicies'>,
+  rule: Pick<MappingRule, 'path' | 'onlyNamed' | 'drop' | 'aggregations' | 'storagePolicies'>,
   path: string,
   aggregationsKey: string,
 ): void {
   if (rule.drop === 'none') {
+    const saysHowToRead = rule.path !== null && rule.aggregations.length > 0 && !rule.onlyNamed;
+    if (rule.storagePolicies.length === 0 && saysHowToRead) return;
     checkStoragePolicies(rule.storagePolicies, `${path}.storagePolicies`);
     return;
   }
@@ -82,6 +121,7 @@ export function checkMapping(
   if (rule.aggregations.length > 0) {
     throw badRequest(`${path}.${aggregationsKey}: a rule that drops has none`);
   }
+  if (rule.onlyNamed) throw badRequest(`${path}.onlyNamed: a rule that drops names nothing`);
 }
 
 /** M3's files say true or false. */

@@ -34,6 +34,8 @@ test('rules are read as M3 writes them', () => {
     name: 'keep',
     filterText: 'app:*',
     filter: keep!.filter,
+    path: null,
+    onlyNamed: false,
     tags: [],
     drop: 'none',
     aggregations: ['Last', 'P99'],
@@ -43,6 +45,8 @@ test('rules are read as M3 writes them', () => {
     name: 'downsample.rules.mappingRules[1]',
     filterText: 'env:dev',
     filter: drop!.filter,
+    path: null,
+    onlyNamed: false,
     tags: [],
     drop: 'ifOnlyMatch',
     aggregations: [],
@@ -192,4 +196,32 @@ test('two rollups that make one series in different ways are refused', () => {
   assert.equal(refusal(rule('a', 'x'), rule('b', 'y', add)), '');
   const tagged = { ...rule('b', 'x', add), tags: [{ name: 'made', value: 'by b' }] };
   assert.equal(refusal(rule('a', 'x'), tagged), '');
+});
+
+test('conditions on paths are read, and refused with their field', () => {
+  const read = (rule: object) => rulesOfFile({ mappingRules: [rule] }, '').mappingRules[0]!;
+  const path = { pattern: '^a\\.', order: 3, continue: true };
+  const kept = read({ path, onlyNamed: true, storagePolicies });
+  const { kind, text, order, continues } = kept.path!;
+  assert.deepEqual([kind, text, order, continues], ['pattern', '^a\\.', 3, true]);
+  assert.equal(kept.onlyNamed, true);
+  assert.deepEqual(read({ path, aggregations: ['Sum'] }).storagePolicies, [], 'how it is read');
+  for (const [rule, message] of [
+    [{ path: {}, storagePolicies }, /path: not one of pattern and contains: 0 of them/],
+    [
+      { path: { pattern: 'a', contains: 'a' }, storagePolicies },
+      /path: not one of pattern and contains: 2 of them/,
+    ],
+    [{ path: { pattern: 'a(?!b)' }, storagePolicies }, /path\.pattern: error parsing regexp/],
+    [{ path: { contains: 'a', first: 1 }, storagePolicies }, /unknown field: .*path\.first/],
+    [{ path }, /storagePolicies: none is given/],
+    [{ aggregations: ['Sum'] }, /storagePolicies: none is given/],
+    [{ path, drop: true, onlyNamed: true }, /onlyNamed: a rule that drops names nothing/],
+  ] as const) {
+    assert.throws(() => read(rule), { code: 'BAD_REQUEST', message });
+  }
+  const mappingRules = Array.from({ length: 1_001 }, () => ({ path, storagePolicies }));
+  assert.throws(() => rulesOfFile({ mappingRules }, ''), {
+    message: 'mappingRules: more than 1000 with conditions on paths: 1001',
+  });
 });

@@ -3,6 +3,7 @@ import { formatDurationNanos } from '#lib/time.ts';
 import { Fields } from '../../fields.ts';
 import type { UnreadKeys } from '../../unread_keys.ts';
 import type { RuleHistory, RuleSet, RuleVersion } from './set.ts';
+import type { PathCondition } from '../path_condition.ts';
 import type { MappingRule, Operation, RollupRule, StoragePolicy } from '../rules.ts';
 import { mappingRuleOf, rollupRuleOf } from './file.ts';
 
@@ -63,13 +64,20 @@ function historyOf<R>(fields: Fields, ruleOf: (fields: Fields) => R): RuleHistor
 
 /** What `mappingRuleOf` reads. */
 export function mappingRuleToJson(rule: MappingRule): object {
-  const { drop, aggregations, storagePolicies } = rule;
+  const { path, onlyNamed, drop, aggregations, storagePolicies } = rule;
   return {
     ...sharedToJson(rule),
+    ...(path === null ? {} : { path: pathToJson(path) }),
+    ...(onlyNamed ? { onlyNamed } : {}),
     ...(drop === 'none' ? {} : { drop }),
     ...(aggregations.length === 0 ? {} : { aggregations }),
     ...(storagePolicies.length === 0 ? {} : { storagePolicies: storagePolicies.map(policyToJson) }),
   };
+}
+
+/** What `pathConditionOf` reads. */
+export function pathToJson({ kind, text, order, continues }: PathCondition): object {
+  return { [kind]: text, order, ...(continues ? { continue: true } : {}) };
 }
 
 /** What `rollupRuleOf` reads. */

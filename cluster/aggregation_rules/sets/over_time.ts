@@ -5,8 +5,11 @@ import { RuleMatcher } from '../match.ts';
 import { cutoversOf, rulesAt, type RuleSet } from './set.ts';
 import {
   hasTransform,
+  isException,
   isSamePolicy,
+  type MappingRule,
   type Rules,
+  saysWhere,
   type StoragePolicy,
   type TransformType,
 } from '../rules.ts';
@@ -78,8 +81,17 @@ export class RulesOverTime {
 
   /** Whether one of them has ever dropped. */
   get hasDrops(): boolean {
+    return this.#hasEver(({ drop }) => drop !== 'none');
+  }
+
+  /** Whether one of them has ever kept a series from where all are of which no rule says something else. */
+  get hasExceptions(): boolean {
+    return this.#hasEver(isException);
+  }
+
+  #hasEver(is: (rule: MappingRule) => boolean): boolean {
     return this.#set.mappingRules.some(({ versions }) =>
-      versions.some(({ rule }) => rule !== null && rule.drop !== 'none'),
+      versions.some(({ rule }) => rule !== null && is(rule)),
     );
   }
 
@@ -182,8 +194,9 @@ const beforeAllRules = -(2n ** 63n);
 const afterAllRules = 2n ** 63n - 1n;
 
 function digestOf({ mappingRules }: Rules): string {
-  if (mappingRules.length === 0) return '';
-  return digest128(JSON.stringify(mappingRules.map(mappingRuleToJson)));
+  const places = mappingRules.filter(saysWhere);
+  if (places.length === 0) return '';
+  return digest128(JSON.stringify(places.map(mappingRuleToJson)));
 }
 
 /** Names the set of a series; without it that is `defaultRuleSet`. */

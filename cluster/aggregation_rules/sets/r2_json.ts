@@ -5,6 +5,7 @@
 import { badRequest, shownText } from '#lib/errors.ts';
 import { nanosPerMilli, formatDurationNanos, parseDurationNanos } from '#lib/time.ts';
 import type { Fields } from '../../fields.ts';
+import { pathToJson } from './json.ts';
 import type { RuleChange, RuleHistory, RuleSet, RuleVersion } from './set.ts';
 import type {
   DropPolicy,
@@ -23,7 +24,9 @@ import {
   checkOperations,
   checkStoragePolicies,
   checkStoragePolicy,
+  checkPathRules,
   checkTagNames,
+  seriesOf,
   sharedOf,
   transformOf,
 } from './file.ts';
@@ -48,12 +51,14 @@ export function mappingRuleOfR2(fields: Fields): MappingRule {
   if (drop === undefined) {
     throw fields.bad('dropPolicy', 'not 0 (none), 1 (must) or 2 (if it is the only match)', number);
   }
+  // Ours: r2 has no place for them.
+  const series = seriesOf(fields, shared);
   const aggregations = aggregationsOf(fields, 'aggregation');
   const storagePolicies = policiesOf(fields);
   fields.end();
-  const path = fields.path;
-  checkMapping({ drop, aggregations, storagePolicies }, path, 'aggregation');
-  return { ...shared, drop, aggregations, storagePolicies };
+  const rule = { ...shared, ...series, drop, aggregations, storagePolicies };
+  checkMapping(rule, fields.path, 'aggregation');
+  return rule;
 }
 
 /** @throws {TsdbError} BAD_REQUEST naming field, reason and value */
@@ -86,6 +91,7 @@ export function ruleSetOfR2(fields: Fields): { readonly name: string; readonly r
       throw badRequest(`${key}: two rules have one name: ${shownText(twice)}`);
     }
   }
+  checkPathRules(rules.mappingRules, 'mappingRules');
   return { name, rules };
 }
 
@@ -211,6 +217,8 @@ export function mappingRuleToR2(
       aggregation: rule.aggregations.length === 0 ? null : rule.aggregations,
       storagePolicies: rule.storagePolicies.map(policyToR2),
       dropPolicy: dropPolicyOfNumber.indexOf(rule.drop),
+      ...(rule.path === null ? {} : { path: pathToJson(rule.path) }),
+      ...(rule.onlyNamed ? { onlyNamed: true } : {}),
     },
   ];
 }

@@ -103,7 +103,9 @@ test('what is answered can be sent again', () => {
   const kept = mappingRuleOfR2(fieldsOf(mapping));
   const dropped = mappingRuleOfR2(fieldsOf({ name: 'drop', filter: 'env:dev', dropPolicy: 2 }));
   assert.equal(dropped.drop, 'ifOnlyMatch');
-  for (const rule of [kept, dropped]) {
+  const path = { pattern: '^a\\.', order: 1, continue: true };
+  const ofPaths = mappingRuleOfR2(fieldsOf({ ...mapping, filter: '', path, onlyNamed: true }));
+  for (const rule of [kept, dropped, ofPaths]) {
     const [answer] = JSON.parse(JSON.stringify(mappingRuleToR2('x', versionOf(rule))));
     assert.deepEqual(
       [answer.id, answer.cutoverMillis, answer.lastUpdatedAtMillis, answer.lastUpdatedBy],

@@ -2,7 +2,7 @@
  * Rules with their history: which rules there are at a time. Each rule has versions, each of which
  * holds from its cut-over on; one that was deleted has a last version without a rule.
  */
-import { shownText, TsdbError } from '#lib/errors.ts';
+import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import type { MappingRule, RollupRule, Rules } from '../rules.ts';
 
 export interface RuleVersion<R> {
@@ -88,7 +88,8 @@ export type RuleChange<R> =
 
 /**
  * Rules of one kind with one of them changed.
- * @throws {TsdbError} NOT_FOUND when no rule has the ID; CONFLICT when another one has the name
+ * @throws {TsdbError} NOT_FOUND when no rule has the ID; CONFLICT when another one has the name; BAD_REQUEST when its
+ *   condition on paths would be lost
  */
 export function withChange<R extends Named>(
   histories: readonly RuleHistory<R>[],
@@ -96,7 +97,13 @@ export function withChange<R extends Named>(
   moment: ChangeMoment,
 ): readonly RuleHistory<R>[] {
   const id = change.op === 'add' ? null : change.id;
-  if (id !== null) ruleOfId(histories, id);
+  if (change.op !== 'add') {
+    const { rule } = ruleOfId(histories, change.id);
+    // Who knows M3's shape of a rule alone would make it one of all series.
+    if (change.op === 'change' && hasPath(rule) && !hasPath(change.rule)) {
+      throw badRequest('path: the rule has a condition on paths, which is not given');
+    }
+  }
   if (change.op !== 'delete') {
     const { name } = change.rule;
     const other = histories.find(
@@ -133,6 +140,12 @@ export function ruleOfId<R>(
 
 interface Named {
   readonly name: string;
+  /** Mapping rules may have one. */
+  readonly path?: object | null;
+}
+
+function hasPath({ path }: Named): boolean {
+  return path !== undefined && path !== null;
 }
 
 function replaced<R extends Named>(

@@ -116,6 +116,22 @@ test('a rule is added, changed and deleted by itself', () => {
   });
 });
 
+test('a rule with a condition on paths does not become one of all series unawares', () => {
+  const path = { contains: '.cpu' };
+  const ruleOf = (rule: object) =>
+    rulesOfFile({ mappingRules: [{ ...mapping('a', ''), ...rule }] }, '').mappingRules[0]!;
+  const { mappingRules } = changed(emptyRuleSet, 10n, [{ ...mapping('a', ''), path }]);
+  const [{ id }] = mappingRules as [(typeof mappingRules)[0]];
+  const change = (rule: object) =>
+    withChange(mappingRules, { op: 'change', id, rule: ruleOf(rule) }, momentOf(20n));
+  assert.throws(() => change({}), {
+    code: 'BAD_REQUEST',
+    message: 'path: the rule has a condition on paths, which is not given',
+  });
+  const [{ versions }] = change({ path: { contains: '.mem' } }) as [(typeof mappingRules)[0]];
+  assert.equal(versions.at(-1)!.rule!.path!.text, '.mem');
+});
+
 test('versions that nothing is made by any more are forgotten', () => {
   const first = changed(emptyRuleSet, 10n, [mapping('a'), mapping('b')]);
   const second = changed(first, 20n, [mapping('a', 'app:x')]);
@@ -136,6 +152,13 @@ test('rules are stored as a file has them', () => {
         { ...mapping('a'), aggregations: ['P99'], tags: [{ name: 'x', value: 'y' }] },
         { name: 'b', filter: 'env:dev', drop: true },
         { name: 'c', filter: 'env:dev', drop: 'must' },
+        {
+          name: 'path',
+          path: { pattern: '^a|b', order: 2, continue: true },
+          onlyNamed: true,
+          storagePolicies,
+        },
+        { name: 'read', path: { contains: 'a.b' }, aggregations: ['Sum'] },
       ],
       rollupRules: [
         rollup('d', '{{ .MetricName }}_sum'),

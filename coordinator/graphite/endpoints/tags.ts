@@ -4,6 +4,7 @@ import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { SearchRegexp } from '#lib/regexp/regexp.ts';
+import { nodeTag } from '#lib/series_id/from_tags.ts';
 import { decodeTags, metricNameTag } from '#lib/tags.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import { sortPaced } from '#lib/turns/paced.ts';
@@ -13,7 +14,6 @@ import { answerHeaders, type QuerySettings, readOptionsOf } from '../../http/par
 import { wholeNumber } from '../../http/whole_number.ts';
 import type { Matcher, QueryStorage, SelectLimits, SelectRange } from '../../select/storage.ts';
 import { parseTagExpressions, type TagExpression } from '../parse/tag_expression.ts';
-import { nodeTag } from '../storage/path_pattern.ts';
 import { namedSeries } from '../storage/series_names.ts';
 import { tagMatchers } from '../storage/tag_matchers.ts';
 

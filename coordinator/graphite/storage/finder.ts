@@ -1,6 +1,6 @@
 /** Paths that there are: what a tree shows, and what a pattern means. */
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
-import { pathOfTags } from '#lib/series_id/from_tags.ts';
+import { nodeTag, pathOfTags } from '#lib/series_id/from_tags.ts';
 import { decodeTags } from '#lib/tags.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import { sortPaced } from '#lib/turns/paced.ts';
@@ -9,7 +9,6 @@ import type { Matcher, QueryStorage, SelectLimits, SelectRange } from '../../sel
 import {
   type NodePattern,
   nodeMatchers,
-  nodeTag,
   type PathPattern,
   pathMatchers,
   pathTest,

@@ -4,6 +4,7 @@
  */
 import { badRequest, shownText } from '#lib/errors.ts';
 import { compileAnchored } from '#lib/regexp/regexp.ts';
+import { nodeTag } from '#lib/series_id/from_tags.ts';
 import type { Matcher } from '../../select/storage.ts';
 
 /** What a node may be. */
@@ -115,10 +116,6 @@ function regexpOf(pattern: string, whole: string, crossesDots: boolean): string 
 
 function unbalanced(bracket: string, whole: string): Error {
   return badRequest(`cannot read path: unbalanced "${bracket}": ${shownText(whole)}`);
-}
-
-export function nodeTag(node: number): string {
-  return `__g${node}__`;
 }
 
 /** Of a node of series: that it is as the pattern says. */

@@ -152,3 +152,24 @@ test('a slice is not made anew by rules that are not known', async () => {
     'with the late rows',
   );
 });
+
+test('a path has the windows that its rule names, and no others', async () => {
+  const other = { resolution: '1h', retention: '9000h' };
+  const rules = [
+    { name: 'a', path: { pattern: '^a\\.', order: 0 }, storagePolicies, onlyNamed: true },
+    { name: 'b', path: { contains: 'b', order: 1 }, storagePolicies: [other], onlyNamed: true },
+    { name: 'read', path: { pattern: '.' }, aggregations: ['Sum'] },
+  ];
+  for (const takesAll of [true, false]) {
+    const world = await World.open(5n * minute, { takesAll, known: known([0n, rules]) });
+    for (const path of ['a.b', 'b.a', 'c.d']) {
+      const [first, second] = path.split('.');
+      const series = { __g0__: first!, __g1__: second! };
+      await world.write(rowsOf('', day, 500).map((row) => ({ ...row, series })));
+    }
+    await world.flush();
+    await world.run();
+    const kept = takesAll ? ['a,b', 'c,d'] : ['a,b'];
+    assert.deepEqual([...(await world.windows()).keys()].sort(), kept);
+  }
+});

@@ -1,0 +1,142 @@
+/**
+ * Conditions of mapping rules on the path of a series of Carbon (docs/LINES.md, Carbon), as M3's rules of Carbon and Graphite's
+ * storage-schemas.conf have them: a regular expression that is looked for anywhere in the path, or a text in it.
+ */
+import { badRequest, shownText } from '#lib/errors.ts';
+import { SearchRegexp } from '#lib/regexp/regexp.ts';
+import { nodeTag, pathOfTags } from '#lib/series_id/from_tags.ts';
+import type { TagFilter, TagValues } from './filter.ts';
+import type { Pattern } from './pattern.ts';
+
+/** Longest pattern, or text; more is refused. */
+export const conditionCharactersMax = 4096;
+
+/** Longer paths fulfil no condition: that of each rule is tried on a path, one after the other. */
+const pathCharactersMax = 4096;
+
+/** A pattern is refused when a test of a path of so many characters may hold up others. */
+const usualPathCharacters = 256;
+
+export interface PathCondition {
+  readonly kind: 'pattern' | 'contains';
+  /** RE2; or a text. */
+  readonly text: string;
+  /**
+   * Of the rules of a set that have paths the first one that a series matches counts: the one of the least order, and of one
+   * order by their names. Those that say where rows are kept and those that only say how they are read are two such lists.
+   */
+  readonly order: number;
+  /** Those behind it count as well. */
+  readonly continues: boolean;
+  /** Of the tags of all paths that fulfil it; at least one. */
+  readonly implied: readonly TagFilter[];
+  matches(path: string): boolean;
+}
+
+/**
+ * @param place of the field that has the text, for the error
+ * @throws {TsdbError} BAD_REQUEST naming field, reason and text
+ */
+export function pathCondition(
+  { kind, text, order, continues }: Pick<PathCondition, 'kind' | 'text' | 'order' | 'continues'>,
+  place: string,
+): PathCondition {
+  const bad = (reason: string): Error => badRequest(`${place}: ${reason}: ${shownText(text)}`);
+  if (text === '') throw bad('it is empty');
+  if (text.length > conditionCharactersMax) {
+    throw bad(`longer than ${conditionCharactersMax} characters`);
+  }
+  const shared = { kind, text, order, continues };
+  if (kind === 'contains') {
+    return {
+      ...shared,
+      implied: impliedBy(''),
+      matches: (path) => path.length <= pathCharactersMax && path.includes(text),
+    };
+  }
+  const regexp = compiled(text, place);
+  return {
+    ...shared,
+    implied: impliedBy(literalPrefix(text)),
+    matches: (path) => path.length <= pathCharactersMax && regexp.test(path),
+  };
+}
+
+function compiled(pattern: string, place: string): SearchRegexp {
+  try {
+    const regexp = new SearchRegexp(pattern);
+    regexp.unitsMax(usualPathCharacters);
+    return regexp;
+  } catch (error) {
+    throw badRequest(`${place}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** The path of a series; null when it has none. Tags for rules alone are none of a path. */
+export function pathOfValues(values: TagValues): string | null {
+  const tags = [...values].map(([name, value]) => ({ name, value }));
+  return pathOfTags(tags.filter(({ name }) => !name.startsWith('__m3')));
+}
+
+/** What paths that begin so have as tags. */
+function impliedBy(prefix: string): TagFilter[] {
+  const nodes = prefix.split('.');
+  return nodes.map((text, node) => {
+    const isWhole = node < nodes.length - 1;
+    return { name: nodeTag(node), pattern: isWhole ? only(text) : beginning(text) };
+  });
+}
+
+function only(text: string): Pattern {
+  return { matches: (value) => value === text, values: [text], prefix: text };
+}
+
+function beginning(prefix: string): Pattern {
+  return { matches: (value) => value.startsWith(prefix), values: null, prefix };
+}
+
+/** How all texts begin that a pattern of RE2 matches, as far as it is plain to see; '' when it is not. */
+function literalPrefix(pattern: string): string {
+  if (!pattern.startsWith('^') || pattern.includes('\\Q') || hasAlternatives(pattern)) return '';
+  let prefix = '';
+  for (let at = 1; at < pattern.length; at += 1) {
+    let character = pattern[at]!;
+    if (character === '\\') {
+      at += 1;
+      character = pattern[at]!;
+      if (/[A-Za-z0-9]/.test(character)) break;
+    } else if (/[.^$*+?()[\]{}]/.test(character)) break;
+    // What follows may say that it is not there. Characters of two units are not looked at.
+    if (/[*?{]/.test(pattern[at + 1] ?? '') || character > '\x7f') break;
+    prefix += character;
+  }
+  return prefix;
+}
+
+/** Whether a `|` stands outside of all groups. */
+function hasAlternatives(pattern: string): boolean {
+  let depth = 0;
+  for (let at = 0; at < pattern.length; at += 1) {
+    const character = pattern[at]!;
+    if (character === '\\') at += 1;
+    else if (character === '[') at = classEnd(pattern, at);
+    else if (character === '(') depth += 1;
+    else if (character === ')') depth -= 1;
+    else if (character === '|' && depth === 0) return true;
+  }
+  return false;
+}
+
+/** Place of the bracket that closes a class. */
+function classEnd(pattern: string, start: number): number {
+  let at = start + 1;
+  if (pattern[at] === '^') at += 1;
+  // As the first one it is a character of the class.
+  if (pattern[at] === ']') at += 1;
+  while (at < pattern.length && pattern[at] !== ']') {
+    const named = pattern.startsWith('[:', at) ? pattern.indexOf(':]', at + 2) : -1;
+    if (named >= 0) at = named + 2;
+    else at += pattern[at] === '\\' ? 2 : 1;
+  }
+  return at;
+}

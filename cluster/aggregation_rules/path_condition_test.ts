@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { pathCondition } from './path_condition.ts';
+
+const condition = (kind: 'pattern' | 'contains', text: string) =>
+  pathCondition({ kind, text, order: 0, continues: false }, 'path');
+
+test('a pattern is looked for anywhere in a path, and a text is in it', () => {
+  const matches = (pattern: string, path: string) => condition('pattern', pattern).matches(path);
+  assert.ok(matches('web\\d', 'servers.web1.cpu'));
+  assert.ok(!matches('^web', 'servers.web1.cpu'));
+  assert.ok(matches('(?i)CPU$', 'servers.web1.cpu'));
+  assert.ok(condition('contains', 'b1.c').matches('servers.web1.cpu'));
+  assert.ok(!condition('contains', 'web.').matches('servers.web1.cpu'));
+  assert.ok(!matches('a', 'a'.repeat(5_000)), 'too long to be tried on each rule');
+});
+
+test('tags of paths tell what cannot match', () => {
+  const implied = (pattern: string) =>
+    condition('pattern', pattern).implied.map(({ name, pattern: { values, prefix } }) =>
+      values === null ? `${name}^${prefix}` : `${name}=${values.join()}`,
+    );
+  assert.deepEqual(implied('^servers\\.web[0-9]+\\.(cpu|mem)$'), ['__g0__=servers', '__g1__^web']);
+  assert.deepEqual(implied('^servers\\.(a|b)'), ['__g0__=servers', '__g1__^']);
+  assert.deepEqual(implied('^servers\\.we?'), ['__g0__=servers', '__g1__^w']);
+  for (const pattern of [
+    '^a|b',
+    'servers',
+    '^(?i)a',
+    '^[ab]',
+    '^a*',
+    '^\\Qa',
+    '^é?',
+    '^[[:alpha:](]|a',
+  ])
+    assert.deepEqual(implied(pattern), ['__g0__^'], pattern);
+});
+
+test('what cannot be matched, or in no bounded time, is refused with field and pattern', () => {
+  for (const [text, reason] of [
+    ['', /^path: it is empty/],
+    ['a(?=b)', /^path: error parsing regexp: .*`a\(\?=b\)`/],
+    ['(a', /^path: error parsing regexp: .*`\(a`/],
+    ['x'.repeat(5_000), /^path: longer than 4096 characters/],
+    [
+      '(abcdefghij){200}',
+      /^path: cannot match regexp: takes too long for a text of 256 characters/,
+    ],
+  ] as const) {
+    assert.throws(() => condition('pattern', text), { code: 'BAD_REQUEST', message: reason });
+  }
+});
