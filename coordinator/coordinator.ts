@@ -65,6 +65,7 @@ import { rollupMetrics } from '#cluster/rollups/metrics.ts';
 import { Rollups } from '#cluster/rollups/rollups.ts';
 import { shareCountOf, shareOfCoordinators } from '#cluster/rollups/share.ts';
 import { GraphiteFinder } from './graphite/storage/finder.ts';
+import { PathReadings } from './graphite/storage/path_readings.ts';
 import { SeriesReader } from './graphite/storage/reader.ts';
 import { graphiteReading } from './graphite/storage/reading.ts';
 import { choiceOf } from './http/namespace_choice.ts';
@@ -339,7 +340,9 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
             storage: storage.chosen(choiceOf(request)),
             limits,
             pacer,
-            reading: graphiteReading(config.graphiteStepSeconds),
+            reading: graphiteReading(
+              new PathReadings(rules.known.sets, env.clock.nowNanos(), config.graphiteStepSeconds),
+            ),
           }),
         settings,
         samplesMax: config.querySamplesMax,

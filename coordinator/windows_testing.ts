@@ -59,22 +59,25 @@ export async function applyRules(
   );
 }
 
+/** As an aggregated namespace of a time in which the samples of before were still there. */
+export async function sayComplete(test: TestCoordinator, name: string): Promise<void> {
+  await new NamespaceStore(test.kv, testCluster).update(
+    (registry) => new Map(registry).set(name, { ...registry.get(name)!, completeSinceNanos: 0n }),
+    signal,
+  );
+  await test.topology.until(
+    ({ namespaces }) => namespaces.get(name)?.completeSinceNanos === 0n,
+    signal,
+  );
+}
+
 /** Makes namespace "coarse", an hour for 30 days, and its windows by series. */
 export async function makeWindows(
   test: TestCoordinator,
   all: readonly { readonly tags: Tags; readonly windows: readonly TestWindow[] }[],
 ): Promise<void> {
   await makeAggregated(test, 'coarse', '1h', true);
-  // As one of a time in which the samples of before were still there.
-  await new NamespaceStore(test.kv, testCluster).update(
-    (registry) =>
-      new Map(registry).set('coarse', { ...registry.get('coarse')!, completeSinceNanos: 0n }),
-    signal,
-  );
-  await test.topology.until(
-    ({ namespaces }) => namespaces.get('coarse')?.completeSinceNanos === 0n,
-    signal,
-  );
+  await sayComplete(test, 'coarse');
   for (const [slot, { tags, windows }] of all.entries()) {
     const rows = new Map(
       windows.map(({ endNanos, last, max, resets = 0 }) => {

@@ -25,6 +25,7 @@ import { PlacesByRules } from './places_by_rules.ts';
 import { greater } from './recent_windows.ts';
 import {
   type ChoosableStorage,
+  type ColumnBySeries,
   type LabelResult,
   type Matcher,
   type NamespaceChoice,
@@ -42,7 +43,12 @@ import {
   windowsOf,
 } from './storage.ts';
 import { partsThroughout, ThroughoutSource } from './throughout_source.ts';
-import { type RecentRows, RowsOfWindows, WindowsSource } from './windows_source.ts';
+import {
+  type ReadWindows,
+  type RecentRows,
+  RowsOfWindows,
+  WindowsSource,
+} from './windows_source.ts';
 
 export type { ReadSession } from './namespace_source.ts';
 
@@ -224,7 +230,7 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
   selectThroughout(
     matchers: readonly Matcher[],
     range: SelectRange,
-    column: ReadColumn,
+    column: ReadColumn | ColumnBySeries,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
@@ -338,7 +344,7 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
   async #windowsThroughout(
     matchers: readonly Matcher[],
     range: SelectRange,
-    column: ReadColumn,
+    column: ReadColumn | ColumnBySeries,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
@@ -356,7 +362,7 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     {
       windows,
       restriction,
-    }: { readonly windows: SelectWindows; readonly restriction: Restriction | null },
+    }: { readonly windows: ReadWindows; readonly restriction: Restriction | null },
     matchers: readonly Matcher[],
     range: SelectRange,
     limits: SelectLimits,

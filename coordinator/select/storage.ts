@@ -24,6 +24,14 @@ export interface SelectRange {
   readonly endNanos: UnixNanos;
 }
 
+/** A column of windows for each series. */
+export interface ColumnBySeries {
+  /** @param tags canonical */
+  of(tags: Uint8Array): ReadColumn;
+  /** About what it takes to say it, in units of work (lib/turns/turns.ts). */
+  readonly units: number;
+}
+
 /** Windows in the place of samples: those of an aggregated namespace, of which a column is read. */
 export interface SelectWindows {
   readonly namespace: string;
@@ -31,10 +39,10 @@ export interface SelectWindows {
   readonly column: ReadColumn;
 }
 
-export function windowsOf(
+export function windowsOf<Column extends ReadColumn | ColumnBySeries>(
   { namespace, resolutionMillis }: Omit<SelectWindows, 'column'>,
-  column: ReadColumn,
-): SelectWindows {
+  column: Column,
+): Omit<SelectWindows, 'column'> & { readonly column: Column } {
   return { namespace, resolutionMillis, column };
 }
 
@@ -204,7 +212,7 @@ export interface ThroughoutStorage {
   selectThroughout(
     matchers: readonly Matcher[],
     range: SelectRange,
-    column: ReadColumn,
+    column: ReadColumn | ColumnBySeries,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult>;

@@ -10,6 +10,7 @@ import { NamespaceSource, type SourceSetup, within64Bits } from './namespace_sou
 import { greater, lesser } from './recent_windows.ts';
 import type { SamplesSource } from './samples_source.ts';
 import {
+  type ColumnBySeries,
   type LabelResult,
   type Matcher,
   type Resolution,
@@ -258,7 +259,7 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
   selectThroughout(
     matchers: readonly Matcher[],
     range: SelectRange,
-    column: ReadColumn,
+    column: ReadColumn | ColumnBySeries,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
@@ -278,7 +279,11 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
     );
   }
 
-  #windows(of: Resolution, column: ReadColumn, restriction: Restriction | null): WindowsSource {
+  #windows(
+    of: Resolution,
+    column: ReadColumn | ColumnBySeries,
+    restriction: Restriction | null,
+  ): WindowsSource {
     const recent = this.#recentRows(of.namespace, restriction);
     return new WindowsSource(this.#setup, windowsOf(of, column), restriction, recent);
   }

@@ -1,12 +1,18 @@
 /** A namespace of windows as a source of samples: a column of theirs (docs/AGGREGATION.md). */
 import { CounterRows } from '#engine/aggregation/counter_rows.ts';
-import { eachFloatsOfWindows, floatsInPlaceOfWindows } from '#engine/aggregation/floats.ts';
+import {
+  eachFloatsOfWindows,
+  floatsInPlaceOfWindows,
+  type ReadColumn,
+} from '#engine/aggregation/floats.ts';
 import { apart } from '#engine/store/typed_chunks.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import { joinedRows, withChunks } from './join.ts';
 import { NamespaceSource, type SourceSetup, within64Bits } from './namespace_source.ts';
 import { floorTo, greater, lesser, recentWindows } from './recent_windows.ts';
 import type { SamplesSource } from './samples_source.ts';
 import type {
+  ColumnBySeries,
   Matcher,
   Restriction,
   SelectLimits,
@@ -20,6 +26,11 @@ import type {
 /** About what it takes to make a byte of samples of windows, in units of work (lib/turns/turns.ts). */
 const unitsAByte = 4;
 const nanosPerMilli = 1_000_000n;
+
+/** Windows, of which a column is read, or that of each series. */
+export type ReadWindows = Omit<SelectWindows, 'column'> & {
+  readonly column: ReadColumn | ColumnBySeries;
+};
 
 /** Rows of which windows are made when they are asked for: nodes make theirs hours later. */
 export interface RecentRows {
@@ -74,7 +85,7 @@ export class RowsOfWindows implements Pick<SeriesSource, 'selectAny'> {
 
 export class WindowsSource {
   readonly #setup: SourceSetup;
-  readonly #windows: SelectWindows;
+  readonly #windows: ReadWindows;
   readonly #source: NamespaceSource;
   readonly #recent: RecentRows | null;
 
@@ -84,7 +95,7 @@ export class WindowsSource {
    */
   constructor(
     setup: SourceSetup,
-    windows: SelectWindows,
+    windows: ReadWindows,
     restriction: Restriction | null = null,
     recent: RecentRows | null = null,
   ) {
@@ -137,12 +148,13 @@ export class WindowsSource {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    const { column, resolutionMillis } = this.#windows;
+    const { resolutionMillis } = this.#windows;
     const resolutionNanos = BigInt(resolutionMillis) * nanosPerMilli;
     const result = await this.#source.selectAny(matcherLists, range, limits, signal);
     const inside = [range.startNanos, range.endNanos] as const;
-    return withChunks(this.#setup, result, limits, signal, async (chunks, work) => {
+    return withChunks(this.#setup, result, limits, signal, async (chunks, work, tags) => {
       const { floats, typed } = apart([chunks]);
+      const column = await this.#columnOf(tags, work);
       // Floats are there where somebody has written into it by its name, and those of rollups.
       const made = floats.map((chunk) => floatsInPlaceOfWindows(chunk, column, inside));
       if (which === 'floats') return made;
@@ -163,13 +175,13 @@ export class WindowsSource {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    const { column } = this.#windows;
     const { resolutionNanos } = recent;
     const { rows, kept } = recent.within(range);
     const asked = rowsOfEnds(range, resolutionNanos);
     const result = await rows.selectAny(matcherLists, asked, limits, signal);
     return withChunks(this.#setup, result, limits, signal, async (chunks, work, tags) => {
       const made: Uint8Array[] = [];
+      const column = await this.#columnOf(tags, work);
       for (const some of kept === null ? [range] : kept.of(tags)) {
         const of = rowsOfEnds(some, resolutionNanos);
         if (of.startNanos >= of.endNanos) continue;
@@ -177,6 +189,13 @@ export class WindowsSource {
       }
       return made;
     });
+  }
+
+  async #columnOf(tags: Uint8Array, work: Work): Promise<ReadColumn> {
+    const { column } = this.#windows;
+    if (typeof column === 'string') return column;
+    if (work.spend(column.units)) await work.pause();
+    return column.of(tags);
   }
 }
 

@@ -23,13 +23,14 @@ import { WindowFold } from './fold.ts';
 
 /**
  * What is read of windows: a column, of which stale markers are a part in `last` alone; `number`, the last values that are
- * numbers; or what a `counter` is read by (counter_rows.ts). `summed` is how many rows `sum` is of: `count`, but for windows of
- * histograms that have none.
+ * numbers; or what a `counter` is read by (counter_rows.ts). `mean` is `sum` by `count`, of floats alone. `summed` is how many
+ * rows `sum` is of: `count`, but for windows of histograms that have none.
  */
 export type ReadColumn =
   | Exclude<WindowColumn, 'lastNumber' | 'first'>
   | 'number'
   | 'counter'
+  | 'mean'
   | 'summed';
 
 interface Readers {
@@ -78,7 +79,9 @@ export function* eachFloatsOfWindows(
           ? numbers(reader, chunk, [], range)[0]!
           : column === 'counter'
             ? counter.of(numbers(reader, chunk, ['min', 'resets', 'first'], range))
-            : rowsWithSamples(read(reader, chunk, [ofFloats(column), 'count'], range))[0]!;
+            : column === 'mean'
+              ? means(reader, chunk, range)
+              : rowsWithSamples(read(reader, chunk, [ofFloats(column), 'count'], range))[0]!;
     // Before somebody else has a turn, whose chunk it would be of.
     const { hasHistograms } = reader;
     if (endNanos.length > 0) yield fold.floats(endNanos, values);
@@ -213,6 +216,18 @@ function numbers(
   for (; i < values.length; i++) if (isAbsent(words, i)) values[i] = lastNumber!.values[i]!;
   const kept = rowsWithSamples([{ endNanos, values }, count!, ...columns.slice(1)]);
   return [kept[0]!, ...kept.slice(2)];
+}
+
+/** Of the windows that have numbers. */
+function means(
+  reader: WindowColumnsReader,
+  chunk: Uint8Array,
+  range: readonly [bigint, bigint],
+): WindowRows {
+  const [sums, counts] = rowsWithSamples(read(reader, chunk, ['sum', 'count'], range));
+  const { values } = sums!;
+  for (let i = 0; i < values.length; i++) values[i]! /= counts!.values[i]!;
+  return sums!;
 }
 
 /** Without the windows that have stale markers alone. @param columns `count` is the second one */

@@ -71,6 +71,17 @@ test('columns of windows are read as samples at the ends of the windows, of seve
     [120, 5],
     [100_020, 0],
   ]);
+  assert.deepEqual(samplesOf(both, 'mean'), [
+    [60, 2],
+    [120, 5],
+    [100_020, 0],
+  ]);
+  const ended = windowsOf([
+    [10, 3],
+    [20, Number.NaN],
+    [70, Number.NaN],
+  ]);
+  assert.deepEqual(samplesOf([ended], 'mean'), [[60, 3]], 'no number has no mean');
 });
 
 test('a counter grows over windows by as much as over its rows, from the first one on, however they are cut', () => {

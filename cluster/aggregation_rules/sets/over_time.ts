@@ -221,7 +221,10 @@ export class RuleSetsOverTime {
 
   /** Null where there is none for a series. */
   of(tags: Tags): RulesOverTime | null {
-    const name = tags.find((tag) => tag.name === ruleSetTag)?.value ?? defaultRuleSet;
+    return this.named(tags.find((tag) => tag.name === ruleSetTag)?.value ?? defaultRuleSet);
+  }
+
+  named(name: string): RulesOverTime | null {
     return this.#sets.get(name) ?? null;
   }
 

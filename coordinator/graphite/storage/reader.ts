@@ -3,6 +3,7 @@
  * or of another language, and their rows are put on steps.
  */
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
+import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import { decodeTags, type Tags } from '#lib/tags.ts';
@@ -10,6 +11,8 @@ import { compareTexts } from '#lib/text_order.ts';
 import { sortPaced } from '#lib/turns/paced.ts';
 import { markedRowBytes, type Pacer } from '../../promql/rows/pacer.ts';
 import type {
+  ColumnBySeries,
+  Matcher,
   QueryStorage,
   SelectLimits,
   SelectRange,
@@ -41,14 +44,27 @@ export interface Reading {
   readonly named: (tags: Tags) => NamedSeries;
   /** Whether a series of the index counts that has no value in any row of a window. */
   readonly takesEmpty: boolean;
-  readonly gridOf: (storage: GraphiteStorage, window: Window) => ReadGrid;
+  readonly gridOf: (
+    storage: GraphiteStorage,
+    window: Window,
+    matchers: readonly Matcher[],
+  ) => ReadGrid;
 }
 
 /** The rows of a window. */
 export interface ReadGrid {
-  readonly steps: Steps;
   /** All that they are made of. */
   readonly range: SelectRange;
+  /** Of windows in the place of samples. */
+  readonly column: ReadColumn | ColumnBySeries;
+  readonly gridOfSeries: (series: FoundSeries) => SeriesGrid;
+  /** About what it takes to say that of a series, in units of work. */
+  readonly units: number;
+}
+
+/** The rows of one series. */
+export interface SeriesGrid {
+  readonly steps: Steps;
   readonly rowsOf: (stored: StoredRows) => Columns;
 }
 
@@ -57,8 +73,10 @@ const seriesUnits = 500;
 const rowUnits = 6;
 
 /** Tags of a series and where it stands in its bundle. */
-interface FoundSeries extends NamedSeries {
+export interface FoundSeries extends NamedSeries {
   readonly index: number;
+  /** Canonical. */
+  readonly tagBytes: Uint8Array;
 }
 
 export class SeriesReader {
@@ -85,18 +103,18 @@ export class SeriesReader {
 
   async #read(request: FetchRequest, signal: AbortSignal): Promise<readonly FetchedSeries[]> {
     const { pacer, storage, limits, reading } = this.#setup;
-    const grid = reading.gridOf(storage, request);
     const selections = request.selections ?? [selectionOf(request)];
     const answers = await Promise.all(
-      selections.map(({ matchers }) =>
-        storage.selectThroughout(matchers, grid.range, 'number', limits, signal),
-      ),
+      selections.map(async ({ matchers, takes }) => {
+        const grid = reading.gridOf(storage, request, matchers);
+        const { range, column } = grid;
+        const found = await storage.selectThroughout(matchers, range, column, limits, signal);
+        return { found, takes, grid };
+      }),
     );
     const list: FetchedSeries[] = [];
-    for (const [index, found] of answers.entries()) {
-      for (const series of await this.#decode(found, selections[index]!.takes, grid)) {
-        list.push(series);
-      }
+    for (const { found, takes, grid } of answers) {
+      for (const series of await this.#decode(found, takes, grid)) list.push(series);
     }
     if (selections.length === 1) return list;
     return await sortPaced(list, (a, b) => compareTexts(a.name, b.name), pacer.work);
@@ -105,7 +123,7 @@ export class SeriesReader {
   async #decode(
     found: SelectResult,
     takes: Selection['takes'],
-    { steps, range, rowsOf }: ReadGrid,
+    { range, units, gridOfSeries }: ReadGrid,
   ): Promise<readonly FetchedSeries[]> {
     const { pacer, reading } = this.#setup;
     this.isExhaustive &&= found.exhaustive;
@@ -113,12 +131,14 @@ export class SeriesReader {
     const series = await this.#inOrder(found.bundle, takes);
     using decoder = new Decoder();
     const list: FetchedSeries[] = [];
-    for (const { index, name, tags } of series) {
+    for (const one of series) {
+      const { index, name, tags } = one;
+      const { steps, rowsOf } = gridOfSeries(one);
       if (pacer.hold(steps.length, markedRowBytes)) await pacer.room();
       const count = decoder.decode(found.bundle, index, range.startNanos, range.endNanos);
       const { timestampMillis, values } = decoder;
       const rows = rowsOf({ count, timestampMillis, values });
-      if (pacer.spend(rowUnits * (count + steps.length))) await pacer.pause();
+      if (pacer.spend(units + rowUnits * (count + steps.length))) await pacer.pause();
       if (!reading.takesEmpty && !rows.present.includes(1)) continue;
       list.push({
         name,
@@ -140,8 +160,9 @@ export class SeriesReader {
     const found: FoundSeries[] = [];
     for (let index = 0; index < bundle.seriesCount; index++) {
       const [start, end] = [bundle.tagsOffset[index]!, bundle.tagsOffset[index + 1]!];
-      const named = reading.named(decodeTags(bundle.tagsData.subarray(start, end)));
-      if (takes(named)) found.push({ index, ...named });
+      const tagBytes = bundle.tagsData.subarray(start, end);
+      const named = reading.named(decodeTags(tagBytes));
+      if (takes(named)) found.push({ index, tagBytes, ...named });
       if (pacer.spend(seriesUnits)) await pacer.pause();
     }
     return await sortPaced(found, (a, b) => compareTexts(a.name, b.name), pacer.work);

@@ -24,27 +24,44 @@ export interface StoredRows {
   readonly values: Float64Array;
 }
 
+/** What several rows of a step come to. */
+export type Reduction = 'last' | 'mean' | 'sum' | 'min' | 'max' | 'count';
+
+/** Where rows are windows, whose times are their ends: they belong to the step in which they begin. */
+export interface WindowRows {
+  /** Windows end before that. */
+  readonly beforeMillis: number;
+  /** Samples begin there; those that have a window of theirs do not count once more. */
+  readonly samplesFromMillis: number;
+  readonly resolutionMillis: number;
+}
+
 /**
- * One row a step: of samples in a step the last one, or their mean.
- * @param windowsBeforeMillis rows before that are windows, whose times are their ends; they belong to the step in which they begin
+ * One row a step.
+ * @param windows null where all rows are samples; of others they are what they come to, be it of how many rows
  */
 export function rowsBySteps(
   { count, timestampMillis, values }: StoredRows,
   { startSeconds, stepSeconds, length }: Steps,
-  windowsBeforeMillis: number,
-  isMean: boolean,
+  windows: WindowRows | null,
+  reduction: Reduction,
 ): Columns {
   const columns = newColumns(length);
   const startMillis = startSeconds * 1000;
   const stepMillis = stepSeconds * 1000;
+  const isMean = reduction === 'mean';
+  const windowsBeforeMillis = windows?.beforeMillis ?? Number.NEGATIVE_INFINITY;
   let place = -1;
   let inStep = 0;
   for (let row = 0; row < count; row++) {
-    const value = values[row]!;
+    let value = values[row]!;
     // A stale marker, or a row that is none for Graphite.
     if (Number.isNaN(value)) continue;
     const millis = timestampMillis[row]!;
-    const at = millis < windowsBeforeMillis ? millis - 1 : millis;
+    const isWindow = millis < windowsBeforeMillis;
+    if (isWindow && isOfWindow(millis, windows!)) continue;
+    if (reduction === 'count' && !isWindow) value = 1;
+    const at = isWindow ? millis - 1 : millis;
     const step = Math.floor((at - startMillis) / stepMillis);
     if (step < 0 || step >= length) continue;
     if (step !== place) {
@@ -54,9 +71,27 @@ export function rowsBySteps(
     }
     inStep += 1;
     columns.present[step] = 1;
-    if (isMean && inStep > 1) columns.values[step]! += value;
-    else columns.values[step] = value;
+    columns.values[step] = inStep === 1 ? value : together(columns.values[step]!, value, reduction);
   }
   if (isMean && inStep > 1) columns.values[place]! /= inStep;
   return columns;
+}
+
+/** Whether a row before the end of windows is a sample of one of them. */
+function isOfWindow(millis: number, { samplesFromMillis, resolutionMillis }: WindowRows): boolean {
+  return millis >= samplesFromMillis && millis % resolutionMillis !== 0;
+}
+
+/** A mean is divided when all are there. */
+function together(before: number, value: number, reduction: Reduction): number {
+  switch (reduction) {
+    case 'last':
+      return value;
+    case 'min':
+      return value < before ? value : before;
+    case 'max':
+      return value > before ? value : before;
+    default:
+      return before + value;
+  }
 }

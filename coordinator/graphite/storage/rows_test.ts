@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rowOf } from '../series/series.ts';
-import { rowsBySteps, type Steps, stepsOf } from './rows.ts';
+import { type Reduction, rowsBySteps, type Steps, stepsOf, type WindowRows } from './rows.ts';
 
 function rows(
   pairs: readonly (readonly [seconds: number, value: number])[],
   steps: Steps,
-  windowsBeforeMillis = -Infinity,
-  isMean = false,
+  windows: WindowRows | null = null,
+  reduction: Reduction = 'last',
 ): (number | null)[] {
   const columns = rowsBySteps(
     {
@@ -16,8 +16,8 @@ function rows(
       values: Float64Array.from(pairs, ([, value]) => value),
     },
     steps,
-    windowsBeforeMillis,
-    isMean,
+    windows,
+    reduction,
   );
   return Array.from(columns.values, (_, index) => rowOf(columns, index));
 }
@@ -28,7 +28,7 @@ test("a window has whisper's rows: behind from up to until", () => {
   assert.deepEqual(stepsOf(610, 620, 60), { startSeconds: 660, stepSeconds: 60, length: 1 });
 });
 
-test('of samples in a step the last one counts, or their mean; NaN is none', () => {
+test('samples in a step come to what is asked for; NaN is none', () => {
   const steps = { startSeconds: 60, stepSeconds: 60, length: 4 };
   const samples = [
     [59, 9],
@@ -41,7 +41,16 @@ test('of samples in a step the last one counts, or their mean; NaN is none', () 
     [300, 7],
   ] as const;
   assert.deepEqual(rows(samples, steps), [3, null, null, 5]);
-  assert.deepEqual(rows(samples, steps, -Infinity, true), [2, null, null, 5]);
+  for (const [reduction, first] of [
+    ['mean', 2],
+    ['sum', 6],
+    ['min', 1],
+    ['max', 3],
+    ['count', 3],
+  ] as const) {
+    const last = reduction === 'count' ? 1 : 5;
+    assert.deepEqual(rows(samples, steps, null, reduction), [first, null, null, last], reduction);
+  }
   assert.deepEqual(
     rows(
       [
@@ -49,8 +58,8 @@ test('of samples in a step the last one counts, or their mean; NaN is none', () 
         [61, -1],
       ],
       steps,
-      -Infinity,
-      true,
+      null,
+      'mean',
     ),
     [Infinity, null, null, null],
   );
@@ -66,5 +75,14 @@ test('windows belong to the step in which they begin, samples to the one in whic
     [901, 10],
     [1000, 20],
   ] as const;
-  assert.deepEqual(rows(all, steps, 900_001, true), [2, 3, 15]);
+  const ofWindows = (millis: number) => ({
+    beforeMillis: millis,
+    samplesFromMillis: 900_001,
+    resolutionMillis: 300_000,
+  });
+  assert.deepEqual(rows(all, steps, ofWindows(900_001), 'mean'), [2, 3, 15]);
+  assert.deepEqual(rows(all, steps, ofWindows(900_001), 'count'), [2, 3, 2]);
+  // A window that ends behind the first samples is of these, too.
+  const overlapping = [...all, [1200, 40] as const];
+  assert.deepEqual(rows(overlapping, steps, ofWindows(1_200_001), 'sum'), [2, 3, 40]);
 });

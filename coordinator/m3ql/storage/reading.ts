@@ -1,9 +1,10 @@
 /** What M3QL sees of storage: rows on the steps of the request, each with the newest sample of its time and some before. */
 import type { Window } from '../../graphite/calls/window.ts';
 import type { GraphiteStorage, ReadGrid, Reading } from '../../graphite/storage/reader.ts';
+import type { SelectRange } from '../../select/storage.ts';
 import { dividedRange } from '../../select/throughout_source.ts';
 import { namedByTags } from '../series/tags.ts';
-import { rowsAtSteps } from './rows.ts';
+import { type OlderRows, rowsAtSteps } from './rows.ts';
 
 const nanosOfMilli = 1_000_000n;
 
@@ -38,17 +39,20 @@ function gridOf(
   const range = rangeBack(lookbackMillis);
   const divided = dividedRange(storage.timeline?.() ?? null, range);
   const samples = { beforeMillis: -Infinity, lookbackMillis };
-  if (divided === null) {
-    return { steps, range, rowsOf: (rows) => rowsAtSteps(rows, steps, lookbackMillis, samples) };
-  }
+  const gridOver = (read: SelectRange, older: OlderRows): ReadGrid => ({
+    range: read,
+    column: 'number',
+    units: 0,
+    gridOfSeries: () => ({
+      steps,
+      rowsOf: (rows) => rowsAtSteps(rows, steps, lookbackMillis, older),
+    }),
+  });
+  if (divided === null) return gridOver(range, samples);
   const windows = {
     beforeMillis:
       divided.samples === null ? Infinity : Number(divided.samples.startNanos / nanosOfMilli),
     lookbackMillis: Math.max(lookbackMillis, divided.of.resolutionMillis),
   };
-  return {
-    steps,
-    range: rangeBack(windows.lookbackMillis),
-    rowsOf: (rows) => rowsAtSteps(rows, steps, lookbackMillis, windows),
-  };
+  return gridOver(rangeBack(windows.lookbackMillis), windows);
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { encodeTags } from '#lib/tags.ts';
 import { SeededNumbers } from '#engine/codec/samples_testing.ts';
 import { rowOf } from '../../graphite/series/series.ts';
 import type { Steps, StoredRows } from '../../graphite/storage/rows.ts';
@@ -68,7 +69,10 @@ test('where samples are gone a row has the newest window, which may be as old as
     }),
   } as unknown as GraphiteStorage;
   const window = { fromSeconds: start - minute, untilSeconds: start + 14 * minute };
-  const { steps, range, rowsOf } = scriptReading(minute, minute * 1_000).gridOf(storage, window);
+  const reading = scriptReading(minute, minute * 1_000);
+  const { range, gridOfSeries } = reading.gridOf(storage, window, []);
+  const named = { ...reading.named([]), index: 0, tagBytes: encodeTags([]) };
+  const { steps, rowsOf } = gridOfSeries(named);
   assert.deepEqual(steps, { startSeconds: start, stepSeconds: minute, length: 15 });
   assert.equal(range.startNanos, BigInt(start - 5 * minute) * 1_000_000_000n + 1n);
   assert.equal(range.endNanos, BigInt(start + 14 * minute) * 1_000_000_000n + 1n);
