@@ -142,7 +142,7 @@ const readinessMillisMax = 3_000;
 export async function startCoordinator(options: CoordinatorOptions): Promise<Coordinator> {
   const { config, env, log, topology } = options;
   // Before anything is opened: it may be refused.
-  const ownRules = configuredRules(config.aggregationRules);
+  const ownRules = await configuredRules(config, env.disk);
   const features = featuresOf(config.promqlFeatures);
   const tagRules: TagRules = {
     nameValidation: config.nameValidation,

@@ -1,5 +1,6 @@
 /** An aggregated namespace of the fake node with windows in it, for tests of what is read beside samples. */
 import { changedRuleSet } from '#cluster/aggregation_rules/sets/sets_testing.ts';
+import type { RuleHistory } from '#cluster/aggregation_rules/sets/set.ts';
 import { RuleSetStore } from '#cluster/aggregation_rules/sets/store.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import { staleBits } from '#engine/typed/histogram.ts';
@@ -67,6 +68,25 @@ export async function sayComplete(test: TestCoordinator, name: string): Promise<
   );
   await test.topology.until(
     ({ namespaces }) => namespaces.get(name)?.completeSinceNanos === 0n,
+    signal,
+  );
+}
+
+/** Has the rules that stand hold as if they had been written long ago. */
+export async function holdSinceEver(test: TestCoordinator): Promise<void> {
+  const since = <R>(histories: readonly RuleHistory<R>[]): RuleHistory<R>[] =>
+    histories.map(({ id, versions }) => ({
+      id,
+      versions: [{ ...versions.at(-1)!, cutoverNanos: 1n }],
+    }));
+  await new RuleSetStore(test.kv, testCluster).update(
+    'default',
+    (set) => ({
+      ...set,
+      version: set.version + 1,
+      mappingRules: since(set.mappingRules),
+      rollupRules: since(set.rollupRules),
+    }),
     signal,
   );
 }

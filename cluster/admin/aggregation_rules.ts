@@ -357,7 +357,7 @@ async function changed(
       if (current.isOfConfiguration && !force) {
         throw new TsdbError(
           'CONFLICT',
-          `the set of rules ${name} comes from the configuration of the coordinators (downsample.rules), which publish it when they start: change it there`,
+          `the set of rules ${name} comes from the configuration of the coordinators (downsample.rules, and rules of Carbon), which publish it when they start: change it there`,
         );
       }
       const after = next(current, moment);

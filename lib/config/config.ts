@@ -53,6 +53,7 @@ export type {
   HaPairsConfig,
   StatsdConfig,
   OtlpConfig,
+  CarbonRulesConfig,
   AggregatorConfig,
   ClientConfig,
   Config,
@@ -299,6 +300,11 @@ function carbonOf(
       ingester.pickleListenAddress === undefined ? null : listen(ingester.pickleListenAddress),
     connectionsMax: ingester.maxConnections,
     cleansUp: ingester.rewrite.cleanup,
+    rules: {
+      ingester: ingester.rules,
+      storageSchemas: ingester.storageSchemas ?? null,
+      storageAggregation: ingester.storageAggregation ?? null,
+    },
   };
 }
 

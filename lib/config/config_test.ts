@@ -196,7 +196,7 @@ test('parseConfig() names kind mistakes in words', () => {
 
 test('parseConfig() refuses features that are not there instead of ignoring them', () => {
   const problems = problemsOf(`coordinator:
-  carbon: {ingester: {listenAddress: "0.0.0.0:7204", rules: [{pattern: ".*"}]}}
+  storeMetricsType: true
   writeForwarding: {}
 db:
   tracing: {enabled: true}
@@ -215,15 +215,17 @@ test('parseConfig() has a listener of Carbon when the section is there', () => {
     pickleListenAddress: null,
     connectionsMax: 5000,
     cleansUp: false,
+    rules: { ingester: undefined, storageSchemas: null, storageAggregation: null },
   });
   const given =
-    '{listenAddress: "0.0.0.0:2003", udpEnabled: true, pickleListenAddress: "0.0.0.0:2004", rewrite: {cleanup: true}}';
+    '{listenAddress: "0.0.0.0:2003", udpEnabled: true, pickleListenAddress: "0.0.0.0:2004", rewrite: {cleanup: true}, rules: [{}], storageSchemas: a.conf, storageAggregation: b.conf}';
   assert.deepEqual(carbonOf(`{carbon: {ingester: ${given}}}`), {
     listenAddress: { host: '0.0.0.0', port: 2003 },
     udpEnabled: true,
     pickleListenAddress: { host: '0.0.0.0', port: 2004 },
     connectionsMax: 5000,
     cleansUp: true,
+    rules: { ingester: [{}], storageSchemas: 'a.conf', storageAggregation: 'b.conf' },
   });
 });
 

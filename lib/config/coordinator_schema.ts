@@ -86,7 +86,11 @@ const carbonIngester = z.strictObject({
   pickleListenAddress: address.optional(),
   maxConnections: countPositive(1_000_000).default(5_000),
   rewrite: z.strictObject({ cleanup: flag.default(false) }).prefault({}),
-  rules: notSupported('rules of Carbon: rows go to all unaggregated namespaces', isEmpty),
+  // What they say is checked where they are used.
+  rules: documented(z.unknown(), { kind: 'value', type: 'rules of Carbon' }).optional(),
+  // Ours: Carbon's own files.
+  storageSchemas: text.optional(),
+  storageAggregation: text.optional(),
   ...tunings('maxConcurrency'),
 });
 

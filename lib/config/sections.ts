@@ -127,6 +127,9 @@ export interface CoordinatorSection {
               readonly pickleListenAddress?: ListenAddress | undefined;
               readonly maxConnections: number;
               readonly rewrite: { readonly cleanup: boolean };
+              readonly rules?: unknown;
+              readonly storageSchemas?: string | undefined;
+              readonly storageAggregation?: string | undefined;
             }
           | undefined;
       }

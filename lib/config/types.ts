@@ -26,6 +26,16 @@ export interface CarbonConfig {
   readonly connectionsMax: number;
   /** Paths are made ones that every tool takes. */
   readonly cleansUp: boolean;
+  readonly rules: CarbonRulesConfig;
+}
+
+/** Which resolutions paths have, and as what they are read. */
+export interface CarbonRulesConfig {
+  /** M3's rules as they are written; undefined when there are none. */
+  readonly ingester: unknown;
+  /** Paths of Carbon's files; null for none. */
+  readonly storageSchemas: string | null;
+  readonly storageAggregation: string | null;
 }
 
 /** statsd's listener. */

@@ -3,6 +3,7 @@
  * made of is refused with its field, reason and value.
  */
 import { badRequest, shownText } from '#lib/errors.ts';
+import { fieldPath, shownJson } from '#lib/json_fields.ts';
 import type { Tag } from '#lib/tags.ts';
 import { Fields } from '../../fields.ts';
 import { type AggregationType, aggregationTypeOf, aggregationTypes } from '../aggregation_types.ts';
@@ -40,20 +41,33 @@ export function rulesOfFile(value: unknown, path: string): Rules {
   const mappingRules = fields.list('mappingRules', mappingRuleOf);
   const rollupRules = fields.list('rollupRules', rollupRuleOf);
   fields.end();
+  checkRules({ mappingRules, rollupRules }, path);
+  return { mappingRules, rollupRules };
+}
+
+/**
+ * That rules can be those of one set.
+ * @throws {TsdbError} BAD_REQUEST naming field, reason and value
+ */
+export function checkRules({ mappingRules, rollupRules }: Rules, path: string): void {
   for (const [kind, rules] of Object.entries({ mappingRules, rollupRules })) {
-    if (rules.length > rulesMax) throw fields.bad(kind, `more than ${rulesMax}`, rules.length);
+    const field = fieldPath(path, kind);
+    if (rules.length > rulesMax) {
+      throw badRequest(`${field}: more than ${rulesMax}: ${rules.length}`);
+    }
     const indexOf = new Map<string, number>();
     for (const [index, { name }] of rules.entries()) {
       const first = indexOf.get(name);
       if (first !== undefined) {
-        throw fields.bad(`${kind}[${index}].name`, `${kind}[${first}] has the same name`, name);
+        throw badRequest(
+          `${field}[${index}].name: ${kind}[${first}] has the same name: ${shownJson(name)}`,
+        );
       }
       indexOf.set(name, index);
     }
   }
-  checkPathRules(mappingRules, 'mappingRules');
+  checkPathRules(mappingRules, fieldPath(path, 'mappingRules'));
   checkDistinctOutputs(rollupRules);
-  return { mappingRules, rollupRules };
 }
 
 /** A mapping rule of a file, or of a stored set. */
@@ -178,8 +192,8 @@ function tagOf(fields: Fields): Tag {
   return { name, value };
 }
 
-function storagePoliciesOf(fields: Fields): StoragePolicy[] {
-  return fields.list('storagePolicies', (each) => {
+export function storagePoliciesOf(fields: Fields, key = 'storagePolicies'): StoragePolicy[] {
+  return fields.list(key, (each) => {
     const resolutionNanos = each.duration('resolution') ?? 0n;
     const retentionNanos = each.duration('retention') ?? 0n;
     each.end();

@@ -1,0 +1,51 @@
+/** Mapping rules of paths, as Carbon's rules become (docs/LINES.md, Which resolutions a path has). */
+import {
+  type AggregationType,
+  aggregationTypeOf,
+} from '#cluster/aggregation_rules/aggregation_types.ts';
+import { type PathCondition, pathCondition } from '#cluster/aggregation_rules/path_condition.ts';
+import type { MappingRule, StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
+
+export interface PathRule {
+  readonly name: string;
+  readonly condition: Omit<PathCondition, 'implied' | 'matches'>;
+  /** Empty where the rule says no more than how rows are read. */
+  readonly storagePolicies: readonly StoragePolicy[];
+  readonly aggregations: readonly AggregationType[];
+}
+
+/**
+ * @param place of the text of the condition, for the error
+ * @throws {TsdbError} BAD_REQUEST naming place, reason and text
+ */
+export function mappingRuleOfPath(
+  { name, condition, storagePolicies, aggregations }: PathRule,
+  place: string,
+): MappingRule {
+  const path = pathCondition(condition, place);
+  return {
+    name,
+    filterText: '',
+    filter: path.implied,
+    tags: [],
+    path,
+    // Nobody else has the path at a resolution that is not named, in M3 or in Graphite.
+    onlyNamed: storagePolicies.length > 0,
+    drop: 'none',
+    aggregations,
+    storagePolicies,
+  };
+}
+
+/** Those that every window tells. */
+const typesOfWindows: readonly AggregationType[] = ['Mean', 'Last', 'Min', 'Max', 'Sum', 'Count'];
+
+/** @throws {TsdbError} BAD_REQUEST naming place, reason and name */
+export function typeOfWindows(name: string, place: string): AggregationType {
+  const type = aggregationTypeOf(name);
+  if (type !== null && typesOfWindows.includes(type)) return type;
+  throw badRequest(
+    `${place}: not one of ${typesOfWindows.join(', ').toLowerCase()}, which windows have: ${shownText(name)}`,
+  );
+}
