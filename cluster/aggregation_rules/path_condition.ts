@@ -15,7 +15,7 @@ export const conditionCharactersMax = 4096;
 const pathCharactersMax = 4096;
 
 /** A pattern is refused when a test of a path of so many characters may hold up others. */
-const usualPathCharacters = 256;
+const usualPathCharacters = 64;
 
 export interface PathCondition {
   readonly kind: 'pattern' | 'contains';

@@ -42,10 +42,7 @@ test('what cannot be matched, or in no bounded time, is refused with field and p
     ['a(?=b)', /^path: error parsing regexp: .*`a\(\?=b\)`/],
     ['(a', /^path: error parsing regexp: .*`\(a`/],
     ['x'.repeat(5_000), /^path: longer than 4096 characters/],
-    [
-      '(abcdefghij){200}',
-      /^path: cannot match regexp: takes too long for a text of 256 characters/,
-    ],
+    ['(abcdefghij){400}', /^path: cannot (compile|match) regexp: takes too long/],
   ] as const) {
     assert.throws(() => condition('pattern', text), { code: 'BAD_REQUEST', message: reason });
   }

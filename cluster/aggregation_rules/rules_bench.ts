@@ -12,21 +12,45 @@ const metrics = 2000;
 export async function bench(size: BenchSize): Promise<BenchResult[]> {
   const rulesCount = size === 'full' ? 10_000 : 100;
   const seriesCount = size === 'full' ? 100_000 : 100;
+  const pathRulesCount = size === 'full' ? 100 : 10;
+  return [
+    ...measured(`${rulesCount} rules`, rulesOf(rulesCount), seriesCount, tagsOf),
+    ...measured(
+      `${pathRulesCount} of paths by their beginning`,
+      pathRulesOf(pathRulesCount, (at) => `^app${at}\\.web[0-9]+\\.cpu`),
+      seriesCount / 10,
+      pathOf,
+    ),
+    ...measured(
+      `${pathRulesCount} of paths by their end`,
+      pathRulesOf(pathRulesCount, (at) => `\\.(count|sum)${at}$`),
+      seriesCount / 10,
+      pathOf,
+    ),
+  ];
+}
+
+function measured(
+  of: string,
+  file: unknown,
+  seriesCount: number,
+  seriesOf: (at: number) => Tag[],
+): BenchResult[] {
   const monotonicMillis = (): number => realEnv.clock.monotonicMillis();
   const beginMillis = monotonicMillis();
-  const rules = rulesOfFile(rulesOf(rulesCount), '');
+  const rules = rulesOfFile(file, '');
   const readMillis = monotonicMillis();
   const matcher = new RuleMatcher(rules);
   const builtMillis = monotonicMillis();
   const micros = new Float64Array(seriesCount);
   for (let at = 0; at < seriesCount; at += 1) {
-    const tags = tagsOf(at);
+    const tags = seriesOf(at);
     const startMillis = monotonicMillis();
     matcher.match(tags);
     micros[at] = (monotonicMillis() - startMillis) * 1000;
   }
   micros.sort();
-  const name = (what: string): string => `cluster/aggregation_rules: ${what}, ${rulesCount} rules`;
+  const name = (what: string): string => `cluster/aggregation_rules: ${what}, ${of}`;
   const at = (fraction: number): number => micros[Math.floor((seriesCount - 1) * fraction)]!;
   return [
     { name: name('read and check'), unit: 'ms', value: readMillis - beginMillis },
@@ -35,6 +59,20 @@ export async function bench(size: BenchSize): Promise<BenchResult[]> {
     { name: name('match a new series, 99.9 %'), unit: 'us', value: at(0.999) },
     { name: name('match a new series, worst'), unit: 'us', value: at(1) },
   ];
+}
+
+/** Of which the last one takes what no other does. */
+function pathRulesOf(rulesCount: number, patternOf: (at: number) => string): unknown {
+  const mappingRules = Array.from({ length: rulesCount }, (_, order) => ({
+    path: { pattern: order === rulesCount - 1 ? '.' : patternOf(order), order },
+    storagePolicies,
+  }));
+  return { mappingRules };
+}
+
+function pathOf(at: number): Tag[] {
+  const nodes = [`app${at % 200}`, `web${at % 997}`, 'cpu', `core${at % 16}`, 'user', 'mean'];
+  return nodes.map((value, node) => ({ name: `__g${node}__`, value }));
 }
 
 /** Half map, half roll up; a tenth names no value of any tag wholly. */

@@ -2,7 +2,7 @@
  * Which namespace a series is read from, by the rules of the time (docs/AGGREGATION.md, Series that are not everywhere):
  * samples and what takes all have each one that no rule drops, an aggregated one those that rules name its policy for.
  */
-import type { Filter, TagValues } from '#cluster/aggregation_rules/filter.ts';
+import type { TagValues } from '#cluster/aggregation_rules/filter.ts';
 import { queryOfFilter } from '#cluster/aggregation_rules/filter_query.ts';
 import { typeTag } from '#cluster/aggregation_rules/rollups/outputs.ts';
 import { KeptWindows } from '#cluster/aggregation_rules/sets/kept_windows.ts';
@@ -22,6 +22,7 @@ import type {
   RulesStretch,
 } from '#cluster/aggregation_rules/sets/over_time.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
+import { isNodeTag } from '#lib/series_id/from_tags.ts';
 import { decodeTags, metricNameTag, type Tags } from '#lib/tags.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import { greater, lesser } from './recent_windows.ts';
@@ -168,7 +169,7 @@ class RelevantRules {
       for (const rule of rules.mappingRules) {
         if (seen.has(rule)) continue;
         seen.add(rule);
-        if (!mayTake(rule.filter, matcherLists)) continue;
+        if (!mayTake(rule, matcherLists)) continue;
         if (isException(rule)) this.#exceptions.push(rule);
         for (const policy of rule.storagePolicies) this.#policies.add(keyOf(policy));
       }
@@ -201,19 +202,27 @@ function keyOf({ resolutionNanos, retentionNanos }: StoragePolicy): string {
   return `${resolutionNanos}:${retentionNanos}`;
 }
 
-/** Whether a filter may match what one of the lists takes. */
-function mayTake(filter: Filter, matcherLists: readonly (readonly Matcher[])[]): boolean {
+/** Whether a rule may match what one of the lists takes. */
+function mayTake(
+  { filter, path }: MappingRule,
+  matcherLists: readonly (readonly Matcher[])[],
+): boolean {
   if (matcherLists.length === 0) return true;
-  return matcherLists.some((matchers) =>
-    filter.every(({ name, pattern }) =>
-      matchers.every((matcher) => {
-        if (matcher.name !== name || matcher.kind !== '=') return true;
+  return matcherLists.some((matchers) => {
+    const equalities = matchers.filter(({ kind }) => kind === '=');
+    // What has a path has no other tags.
+    if (path !== null && equalities.some((each) => each.value !== '' && !isNodeTag(each.name))) {
+      return false;
+    }
+    return filter.every(({ name, pattern }) =>
+      equalities.every((matcher) => {
+        if (matcher.name !== name) return true;
         // What a series has not got no pattern matches, but for the metric's name.
         if (matcher.value === '' && name !== metricNameTag) return false;
         return pattern.matches(matcher.value);
       }),
-    ),
-  );
+    );
+  });
 }
 
 /** Whether what a target makes may be what one of the lists takes. */
@@ -249,7 +258,7 @@ function isChangeFor(
   matcherLists: readonly (readonly Matcher[])[],
 ): boolean {
   const mappings = changed(before.mappingRules, after.mappingRules);
-  if (mappings.some((rule) => saysWhere(rule) && mayTake(rule.filter, matcherLists))) return true;
+  if (mappings.some((rule) => saysWhere(rule) && mayTake(rule, matcherLists))) return true;
   const rollups = changed(before.rollupRules, after.rollupRules);
   return rollups.some(({ targets }) => targets.some((target) => mayMake(target, matcherLists)));
 }

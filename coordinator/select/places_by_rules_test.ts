@@ -265,10 +265,9 @@ test('a path whose rule names all of its resolutions is read from these alone', 
       },
     ],
   });
-  assert.equal(
-    asked(places.parts([[equal('__g0__', 'disks')]], rows([fine, coarse], 10, 20))),
-    'fine',
-  );
+  for (const others of [equal('__g0__', 'disks'), equal('__name__', 'up')]) {
+    assert.equal(asked(places.parts([[others]], rows([fine, coarse], 10, 20))), 'fine');
+  }
   const kept = places.kept(fine, { startNanos: 0n, endNanos: 1_000_000_000_000n })!;
   const tags = Object.entries(series.named).map(([name, value]) => ({ name, value }));
   assert.deepEqual(kept.of(encodeTags(tags)), []);

@@ -47,6 +47,11 @@ export function nodeTag(node: number): string {
 
 const nodeName = /^__g(0|[1-9]\d{0,3})__$/;
 
+/** Whether it is the name of a node of a path: series with a path have no other tags. */
+export function isNodeTag(name: string): boolean {
+  return nodeName.test(name);
+}
+
 /** The path whose nodes the tags are; null when they are none of a path: others, with gaps, or nodes with dots in them. */
 export function pathOfTags(tags: Tags): string | null {
   const nodes: string[] = [];

@@ -50,9 +50,10 @@ export class PathReadings implements ColumnBySeries {
   constructor(sets: RuleSetsOverTime, nowNanos: UnixNanos, stepSeconds: number) {
     const stretch = sets.named(defaultRuleSet)?.around(nowNanos) ?? null;
     const rules = (stretch?.rules.mappingRules ?? []).filter(({ path }) => path !== null);
-    const steps = rules.flatMap(({ storagePolicies }) =>
-      storagePolicies.map(({ resolutionNanos }) => secondsOf(resolutionNanos)),
-    );
+    const steps = rules.flatMap(({ storagePolicies }) => {
+      const resolutions = storagePolicies.map(({ resolutionNanos }) => secondsOf(resolutionNanos));
+      return resolutions.length === 0 ? [] : [Math.min(...resolutions)];
+    });
     this.stepsSeconds = [...new Set([stepSeconds, ...steps])];
     this.units = ruleUnits * rules.length;
     this.#matcher = rules.length === 0 ? null : stretch!.matcher;

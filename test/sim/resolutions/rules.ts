@@ -27,7 +27,8 @@ export function randomRules(random: SeededRandom): object {
   const policies = (): object[] => [policyTextOf(random.pick(resolutions))];
   const mappingRules: object[] = [];
   if (random.below(3) > 0) {
-    mappingRules.push({ name: 'chosen', filter: some(2), storagePolicies: policies() });
+    const onlyNamed = random.below(3) === 0;
+    mappingRules.push({ name: 'chosen', filter: some(2), storagePolicies: policies(), onlyNamed });
   }
   if (random.below(2) > 0) mappingRules.push({ name: 'dropped', filter: some(3), drop: true });
   const rollupRules: object[] = [];
