@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SeededRandom } from '#test/seeded_random.ts';
-import { compileAnchored } from './regexp.ts';
+import { compileAnchored, SearchRegexp } from './regexp.ts';
 import { HeldStates, heldBytesMax, heldStates, type StatesOwner } from './states.ts';
 
 class Owner implements StatesOwner {
@@ -37,6 +37,16 @@ test('one alone may be larger than all are to be', () => {
   assert.deepEqual([a.statesBytes, b.statesBytes, held.bytes], [0, 200, 210]);
   held.note(a);
   assert.deepEqual([b.statesBytes, held.bytes], [0, 10]);
+});
+
+test('the states of a search count, too', () => {
+  const before = heldStates.bytes;
+  const search = new SearchRegexp('(a|b)*a(a|b){5}c');
+  assert.ok(search.test(`${'ab'.repeat(200)}aaaaaac`));
+  assert.ok(search.statesBytes > 0);
+  assert.ok(heldStates.bytes >= before + search.statesBytes);
+  search.dropStates();
+  assert.ok(!search.test('ab'.repeat(200)), 'they are made again');
 });
 
 test('the states of many patterns stay within their limit, and every test is right', () => {
