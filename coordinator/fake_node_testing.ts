@@ -132,8 +132,9 @@ export class FakeNode implements NodeService {
     const found = new Map<string, Set<string>>();
     for (const { decoded } of this.seriesOf(request.namespace)) {
       if (!takes(request.query, decoded)) continue;
-      for (const { name, value } of decoded) {
-        if (request.tagNames.length > 0 && !request.tagNames.includes(name)) continue;
+      for (const { name, value } of request.joined ? joinedTags(decoded, request) : decoded) {
+        if (!request.joined && request.tagNames.length > 0 && !request.tagNames.includes(name))
+          continue;
         found.set(name, (found.get(name) ?? new Set()).add(value));
       }
     }
@@ -291,4 +292,9 @@ function joined(parts: readonly Uint8Array[]): [Uint8Array, Uint32Array] {
   const offsets = new Uint32Array(parts.length + 1);
   for (const [index, part] of parts.entries()) offsets[index + 1] = offsets[index]! + part.length;
   return [new Uint8Array(Buffer.concat(parts)), offsets];
+}
+
+function joinedTags(tags: Tags, { tagNames }: AggregateRequest): Tags {
+  const values = tagNames.map((name) => tags.find((tag) => tag.name === name)?.value ?? '');
+  return values.includes('') ? [] : [{ name: tagNames.join('.'), value: values.join('.') }];
 }

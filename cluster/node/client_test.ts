@@ -241,6 +241,7 @@ test('an aggregation of many values comes in pages, and tags that were cut are w
     endNanos: 2n,
     tagNames: ['a', 'b', 'c'],
     namesOnly: false,
+    joined: true,
     limit: 7,
   };
   const response = await client.aggregate(request, signal);

@@ -156,6 +156,11 @@ export interface AggregateRequest extends OfNamespace, TimeRange {
   /** Only these tag names; empty for all. */
   readonly tagNames: readonly string[];
   readonly namesOnly: boolean;
+  /**
+   * In their place one tag, whose name is all of `tagNames` and whose values are those of a series, with dots between them: `a.b`.
+   * Series that lack one of the names have none, as have those with a value that is empty or has a dot.
+   */
+  readonly joined?: boolean;
   /** Values and names together; 0 = no limit. */
   readonly limit: number;
 }

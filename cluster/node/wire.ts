@@ -164,6 +164,7 @@ export const aggregateRequestWire: Wire<AggregateRequest> = requestWire(
     endNanos: message['endNanos'],
     tagNames: message['tagNames'],
     namesOnly: message['namesOnly'],
+    joined: message['joined'],
     limit: message['limit'],
   }),
 );

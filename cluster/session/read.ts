@@ -114,7 +114,16 @@ export class SessionReader {
   }
 
   async aggregate(options: AggregateOptions, signal: AbortSignal): Promise<AggregateResult> {
-    const { namespace, query, startNanos, endNanos, tagNames, namesOnly, limit } = options;
+    const {
+      namespace,
+      query,
+      startNanos,
+      endNanos,
+      tagNames,
+      namesOnly,
+      joined = false,
+      limit,
+    } = options;
     const { memory = unlimitedReadBytes } = options;
     this.#checkNamespace(namespace);
     const { answers, warnings } = await this.#gather(
@@ -132,6 +141,7 @@ export class SessionReader {
               endNanos,
               tagNames,
               namesOnly,
+              joined,
               limit,
             },
             until,

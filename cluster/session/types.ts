@@ -153,6 +153,8 @@ export interface AggregateOptions extends TimeRange {
   /** Only these tag names; empty for all. */
   readonly tagNames: readonly string[];
   readonly namesOnly: boolean;
+  /** As of `AggregateRequest`. */
+  readonly joined?: boolean;
   /** Values and names together; 0 = no limit. */
   readonly limit: number;
   readonly requireExhaustive: boolean;

@@ -26,6 +26,7 @@ import { greater } from './recent_windows.ts';
 import {
   type ChoosableStorage,
   type ColumnBySeries,
+  type JoinedValuesStorage,
   type LabelResult,
   type Matcher,
   type NamespaceChoice,
@@ -140,7 +141,7 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     this.#setup = { session, turningOf, onFetched };
   }
 
-  chosen(choice: NamespaceChoice | null): QueryStorage & ThroughoutStorage {
+  chosen(choice: NamespaceChoice | null): QueryStorage & ThroughoutStorage & JoinedValuesStorage {
     if (choice === null) return this;
     const resolutions = choice.kind === 'samples' ? [] : this.#resolutionsOf(choice.policies);
     return new Fanout(
@@ -309,6 +310,23 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
       joinedLabels(
         await Promise.all(
           sources.map((each) => each.labelValues(name, matcherLists, range, limits, signal)),
+        ),
+        () => this.#setup.turningOf(signal).work,
+      ),
+    );
+  }
+
+  joinedValues(
+    names: readonly string[],
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult> {
+    return this.#counted('joinedValues', async (sources) =>
+      joinedLabels(
+        await Promise.all(
+          sources.map((each) => each.joinedValues(names, matcherLists, range, limits, signal)),
         ),
         () => this.#setup.turningOf(signal).work,
       ),

@@ -179,6 +179,18 @@ export class MessageSource implements SeriesSource {
     return bundle.seriesCount === 0 ? noLabels : { ...noLabels, values: fields };
   }
 
+  async joinedValues(
+    names: readonly string[],
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult> {
+    const { questions } = await this.#questions(matcherLists, signal);
+    if (questions === null) return noLabels;
+    return this.#stored.joinedValues(names, questions, range, limits, signal);
+  }
+
   /**
    * What to ask of the namespace as it is stored, null for nothing, and the paths of all fields that are asked for,
    * sorted.

@@ -2,7 +2,7 @@
 import type { CounterMetric, Metrics } from '#lib/metrics.ts';
 
 export interface SelectMetrics {
-  /** Label: kind ('select', 'labelNames', 'labelValues', 'series'). */
+  /** Label: kind ('select', 'labelNames', 'labelValues', 'joinedValues', 'series'). */
   readonly fetches: CounterMetric;
   /** Label: kind. */
   readonly fetchErrors: CounterMetric;

@@ -1,12 +1,13 @@
 /** One namespace as the query engines' storage: asks the session, and says in an answer what it is not. */
 import type { AggregateResult, Session } from '#cluster/session/session.ts';
+import type { AggregateOptions } from '#cluster/session/types.ts';
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import { withRegexps } from '#engine/aside/regexps.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { queryOfMatcherLists, queryOfMatchers } from './matcher_query.ts';
-import { cutTo, restricted } from './picked_series.ts';
+import { cutTo, refuseCut, restricted } from './picked_series.ts';
 import type {
   LabelResult,
   Matcher,
@@ -93,7 +94,13 @@ export class NamespaceSource implements SeriesSource {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<LabelResult> {
-    const found = await this.#aggregate([], true, matcherLists, range, limits, signal);
+    const found = await this.#aggregate(
+      { tagNames: [], namesOnly: true, limit: 0 },
+      matcherLists,
+      range,
+      limits,
+      signal,
+    );
     return labelResult(
       found,
       found.tags.map((tag) => tag.name),
@@ -107,8 +114,34 @@ export class NamespaceSource implements SeriesSource {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<LabelResult> {
-    const found = await this.#aggregate([name], false, matcherLists, range, limits, signal);
+    const found = await this.#aggregate(
+      { tagNames: [name], namesOnly: false, limit: 0 },
+      matcherLists,
+      range,
+      limits,
+      signal,
+    );
     return labelResult(found, found.tags.find((tag) => tag.name === name)?.values ?? []);
+  }
+
+  async joinedValues(
+    tagNames: readonly string[],
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult> {
+    const { seriesMax, requireExhaustive } = limits;
+    const found = await this.#aggregate(
+      // The name counts, too.
+      { tagNames, namesOnly: false, joined: true, limit: seriesMax === 0 ? 0 : seriesMax + 1 },
+      matcherLists,
+      range,
+      { ...limits, requireExhaustive: false },
+      signal,
+    );
+    if (!found.exhaustive && requireExhaustive) refuseCut(seriesMax, 'more');
+    return labelResult(found, found.tags[0]?.values ?? []);
   }
 
   #queryOfLists(lists: readonly (readonly Matcher[])[], signal: AbortSignal): Promise<IndexQuery> {
@@ -169,8 +202,7 @@ export class NamespaceSource implements SeriesSource {
   }
 
   async #aggregate(
-    tagNames: readonly string[],
-    namesOnly: boolean,
+    wanted: Pick<AggregateOptions, 'tagNames' | 'namesOnly' | 'joined' | 'limit'>,
     matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
     limits: SelectLimits,
@@ -182,9 +214,7 @@ export class NamespaceSource implements SeriesSource {
         namespace: this.#name,
         query: this.#narrowed(query),
         ...within64Bits(range),
-        tagNames,
-        namesOnly,
-        limit: 0,
+        ...wanted,
         requireExhaustive: limits.requireExhaustive,
         memory: limits.memory ?? unlimitedReadBytes,
       },

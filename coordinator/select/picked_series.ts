@@ -63,7 +63,7 @@ export function cutTo(
 }
 
 /** @throws {TsdbError} BAD_REQUEST */
-export function refuseCut(seriesMax: number, seriesMatched: number): never {
+export function refuseCut(seriesMax: number, seriesMatched: number | 'more'): never {
   throw badRequest(
     `query exceeded limit: series_limit=${seriesMax}, series_matched=${seriesMatched}; the limit is that of the request, or limits.perQuery.maxFetchedSeries of the coordinator`,
   );

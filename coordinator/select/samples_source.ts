@@ -101,6 +101,18 @@ export class SamplesSource implements SeriesSource {
     );
   }
 
+  async joinedValues(
+    names: readonly string[],
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult> {
+    return this.#labels(range, signal, (source, part) =>
+      source.joinedValues(names, matcherLists, part, limits, signal),
+    );
+  }
+
   /** Some of its series. */
   restrictedTo(restriction: Restriction | null): SamplesSource {
     if (restriction === null) return this;

@@ -183,6 +183,22 @@ export interface QueryStorage {
   ): Promise<SelectResult>;
 }
 
+/** For who asks for paths, of which the tags are nodes. */
+export interface JoinedValuesStorage {
+  /**
+   * Values of all these tags of a series, with dots between them, sorted: `a.b`. Series that lack one of them have none.
+   * `limits.seriesMax` is that of such texts.
+   * @throws as `select` of `QueryStorage`
+   */
+  joinedValues(
+    names: readonly string[],
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult>;
+}
+
 /** Of an aggregated namespace. */
 export interface StoragePolicy {
   readonly resolutionNanos: bigint;
@@ -200,7 +216,7 @@ export interface ChoosableStorage {
    * @param choice null for all
    * @throws {TsdbError} BAD_REQUEST when no namespace is as it says
    */
-  chosen(choice: NamespaceChoice | null): QueryStorage & ThroughoutStorage;
+  chosen(choice: NamespaceChoice | null): QueryStorage & ThroughoutStorage & JoinedValuesStorage;
 }
 
 /** For who asks for rows, and not for what a function makes of them. */
@@ -219,7 +235,7 @@ export interface ThroughoutStorage {
 }
 
 /** What namespaces are for the fan-out. */
-export interface SeriesSource extends QueryStorage {
+export interface SeriesSource extends QueryStorage, JoinedValuesStorage {
   /**
    * Series that at least one of the lists takes, with their samples; each once.
    * @throws as `select`

@@ -198,7 +198,7 @@ function lookNanosOf({ resolutionMillis }: Resolution): bigint {
 
 /** What windows of a namespace are made of that nodes have not made yet. */
 type RecentRowsOf = (namespace: string, restriction: Restriction | null) => RecentRows | null;
-type NamesSource = Pick<SeriesSource, 'series' | 'labelNames' | 'labelValues'>;
+type NamesSource = Pick<SeriesSource, 'series' | 'labelNames' | 'labelValues' | 'joinedValues'>;
 
 export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
   readonly #setup: SourceSetup;
@@ -339,6 +339,18 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
   ): Promise<LabelResult> {
     return this.#labels(matcherLists, range, signal, (source, part) =>
       source.labelValues(name, matcherLists, part, limits, signal),
+    );
+  }
+
+  joinedValues(
+    names: readonly string[],
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult> {
+    return this.#labels(matcherLists, range, signal, (source, part) =>
+      source.joinedValues(names, matcherLists, part, limits, signal),
     );
   }
 

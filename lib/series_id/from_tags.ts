@@ -47,6 +47,11 @@ export function nodeTag(node: number): string {
 
 const nodeName = /^__g(0|[1-9]\d{0,3})__$/;
 
+/** The node that a tag is of; -1 for other tags. */
+export function nodeNumber(name: string): number {
+  return Number(nodeName.exec(name)?.[1] ?? -1);
+}
+
 /** Whether it is the name of a node of a path: series with a path have no other tags. */
 export function isNodeTag(name: string): boolean {
   return nodeName.test(name);

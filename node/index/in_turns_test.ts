@@ -334,6 +334,26 @@ test('values of a label are collected and sorted in turns', async () => {
   });
 });
 
+test('joined values are collected and sorted in turns, and those of series that go meanwhile are not in the answer', async () => {
+  const values = many.map((value) => value.replace('.', '_'));
+  const index = indexOf(values);
+  const options = { tagNames: ['v', 'v'], namesOnly: false, joined: true, ...unlimited };
+  const joinedFrom = (first: number): string[] =>
+    values
+      .slice(first)
+      .map((v) => `${v}.${v}`)
+      .sort();
+  const all: IndexQuery = { kind: 'all' };
+  const { answer, turns } = await turnsOf(index.aggregateInTurns(all, range, options, turningOf()));
+  assert.deepEqual(answer.tags, [{ name: 'v.v', values: joinedFrom(0) }]);
+  assert.ok(turns > 3, `${turns}`);
+  assert.deepEqual(index.aggregate(all, range, options), answer);
+  const later = index.aggregateInTurns(all, range, options, turningOf());
+  await new Promise(setImmediate);
+  index.remove(Uint32Array.from({ length: 30_000 }, (_, i) => i));
+  assert.deepEqual((await later).tags, [{ name: 'v.v', values: joinedFrom(30_000) }]);
+});
+
 test('values that go meanwhile are not in the answer', async () => {
   const index = indexOf(many);
   const options = { tagNames: ['v'], namesOnly: false, ...unlimited };

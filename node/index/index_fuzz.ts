@@ -250,6 +250,38 @@ class Twin {
     const given = limited.tags.reduce((sum, tag) => sum + 1 + tag.values.length, 0);
     assert.equal(given, Math.min(limit, total));
     assert.equal(limited.exhaustive, limit >= total);
+    this.checkJoined(query, range, shards, slots);
+  }
+
+  checkJoined(
+    query: IndexQuery,
+    range: IndexRange,
+    shards: Uint32Array | null,
+    slots: readonly number[],
+  ): void {
+    const names = this.random.below(2) === 0 ? queriedNames : ['__g0__', '__g1__', '__g10__'];
+    const tagNames = Array.from({ length: 1 + this.random.below(3) }, () =>
+      this.random.pick(names),
+    );
+    const joined = new Set<string>();
+    for (const slot of slots) {
+      const { tags } = this.series.get(slot)!;
+      const values = tagNames.map((name) => tags.find((tag) => tag.name === name)?.value ?? '');
+      if (values.every((value) => value !== '' && !value.includes('.'))) {
+        joined.add(values.join('.'));
+      }
+    }
+    const values = [...joined].sort(byBytes);
+    const options = { tagNames, namesOnly: false, joined: true, limit: 0, shards };
+    const tags = values.length === 0 ? [] : [{ name: tagNames.join('.'), values }];
+    const answer = this.index.aggregate(query, range, options);
+    assert.deepEqual(answer, { tags, exhaustive: true }, JSON.stringify({ query, tagNames }));
+    const limit = 2 + this.random.below(10);
+    const limited = this.index.aggregate(query, range, { ...options, limit });
+    const found = limited.tags[0]?.values ?? [];
+    assert.ok(found.length === Math.min(limit - 1, values.length) || !limited.exhaustive);
+    assert.ok(found.every((text) => joined.has(text)));
+    assert.equal(limited.exhaustive, limit > values.length);
   }
 
   checkSeries(): void {

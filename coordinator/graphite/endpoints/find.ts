@@ -17,6 +17,8 @@ import { Zone } from '../time/zone.ts';
 export interface PathSource {
   /** @param order of the nodes: by their paths, or by their last names first */
   find(pattern: PathPattern, order: NodeOrder): Promise<readonly FoundNode[]>;
+  /** Their last names in the place of paths, each once, sorted. */
+  findNames(pattern: PathPattern): Promise<readonly FoundNode[]>;
   leaves(): Promise<readonly string[]>;
   readonly warnings: ReadonlySet<string>;
   readonly isExhaustive: boolean;
@@ -61,11 +63,14 @@ export async function find(
   const query =
     format === 'completer' ? completed(given, isSet(parameters, 'automatic_variants')) : given;
   const call = findCallOf(setup, request, parameters);
+  const pattern = parsePathPattern(query);
+  const position = positionOf(parameters);
   const isOfPaths = format === 'json' || format === 'pickle';
-  const order = isOfPaths ? 'path' : 'name';
-  const found = (await call.source.find(parsePathPattern(query), order)).filter(
-    ({ isLeaf }) => isLeaf || !isSet(parameters, 'leavesOnly'),
-  );
+  const isOfNames = format === 'treejson' || (format === 'nodelist' && position === null);
+  const isWanted = ({ isLeaf }: FoundNode): boolean => isLeaf || !isSet(parameters, 'leavesOnly');
+  const paths = async (): Promise<readonly FoundNode[]> =>
+    (await call.source.find(pattern, isOfPaths ? 'path' : 'name')).filter(isWanted);
+  const found = isOfNames ? (await call.source.findNames(pattern)).filter(isWanted) : await paths();
   if (format === 'pickle') {
     const body = pickledList(
       found.map((node) => pickledDictionary(pathOf(node, call.range, 'pickle'))),
@@ -82,7 +87,10 @@ export async function find(
       found.map((node) => pathOf(node, call.range, 'json')),
     );
   }
-  const hasWildcard = isSet(parameters, 'wildcards') && found.length > 1;
+  // One name may be that of several paths.
+  const hasWildcard =
+    isSet(parameters, 'wildcards') &&
+    (found.length > 1 || (isOfNames && found.length === 1 && (await paths()).length > 1));
   if (format === 'treejson') return answer(call, treeOf(query, found, hasWildcard));
   if (format === 'completer') {
     const metrics = found.map(({ path, isLeaf }) => ({
@@ -92,14 +100,14 @@ export async function find(
     }));
     return answer(call, { metrics: hasWildcard ? [...metrics, { name: '*' }] : metrics });
   }
-  const position = parameters.get('position');
-  if (position !== null && !/^\d{1,6}$/.test(position)) {
-    throw badRequest(`position: not a whole number: ${shownText(position)}`);
-  }
-  const names = found.map(({ path }) =>
-    position === null ? lastNode(path) : path.split('.')[Number(position)],
-  );
+  const names = found.map(({ path }) => (position === null ? path : path.split('.')[position]));
   return answer(call, { nodes: [...new Set(names.filter((name) => name !== undefined))].sort() });
+}
+
+function positionOf(parameters: URLSearchParams): number | null {
+  const position = parameters.get('position');
+  if (position === null || /^\d{1,6}$/.test(position)) return position === null ? null : +position;
+  throw badRequest(`position: not a whole number: ${shownText(position)}`);
 }
 
 export async function expand(
@@ -192,7 +200,7 @@ function completed(text: string, hasVariants: boolean): string {
 }
 
 /** Names under the pattern's own base, as a tree shows them: branches, then leaves, each name once. */
-function treeOf(query: string, found: readonly FoundNode[], hasWildcard: boolean): object[] {
+function treeOf(query: string, names: readonly FoundNode[], hasWildcard: boolean): object[] {
   const base = query.slice(0, query.lastIndexOf('.') + 1);
   const entry = (text: string, isLeaf: boolean): object => {
     const inner = isLeaf ? 0 : 1;
@@ -208,16 +216,11 @@ function treeOf(query: string, found: readonly FoundNode[], hasWildcard: boolean
     ? [
         entry(
           '*',
-          found.every(({ isLeaf }) => isLeaf),
+          names.every(({ isLeaf }) => isLeaf),
         ),
       ]
     : [];
-  const names = (isLeaf: boolean): string[] => [
-    ...new Set(found.filter((node) => node.isLeaf === isLeaf).map(({ path }) => lastNode(path))),
-  ];
-  return [
-    ...wildcard,
-    ...names(false).map((name) => entry(name, false)),
-    ...names(true).map((name) => entry(name, true)),
-  ];
+  const ofKind = (isLeaf: boolean): object[] =>
+    names.filter((node) => node.isLeaf === isLeaf).map(({ path }) => entry(path, isLeaf));
+  return [...wildcard, ...ofKind(false), ...ofKind(true)];
 }

@@ -1,11 +1,16 @@
-/** Paths that there are: what a tree shows, and what a pattern means. */
-import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
-import { nodeTag, pathOfTags } from '#lib/series_id/from_tags.ts';
-import { decodeTags } from '#lib/tags.ts';
+/** Paths that there are: what a tree shows, and what a pattern means. The index alone is asked, and tells each path once. */
+import { nodeNumber, nodeTag } from '#lib/series_id/from_tags.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import { sortPaced } from '#lib/turns/paced.ts';
 import type { Work } from '#lib/turns/turns.ts';
-import type { Matcher, QueryStorage, SelectLimits, SelectRange } from '../../select/storage.ts';
+import type {
+  JoinedValuesStorage,
+  LabelResult,
+  Matcher,
+  QueryStorage,
+  SelectLimits,
+  SelectRange,
+} from '../../select/storage.ts';
 import {
   type NodePattern,
   nodeMatchers,
@@ -28,14 +33,14 @@ export function lastNode(path: string): string {
 }
 
 export interface FinderSetup {
-  readonly storage: Pick<QueryStorage, 'labelValues' | 'series'>;
+  readonly storage: Pick<QueryStorage, 'labelNames' | 'labelValues'> & JoinedValuesStorage;
   readonly limits: SelectLimits;
   readonly range: SelectRange;
   readonly work: Work;
 }
 
-/** About what it takes to look at a series, in units of work (lib/turns/turns.ts). */
-const seriesUnits = 500;
+/** About what it takes to look at a path, in units of work (lib/turns/turns.ts). */
+const pathUnits = 300;
 
 export class GraphiteFinder {
   readonly #setup: FinderSetup;
@@ -49,80 +54,107 @@ export class GraphiteFinder {
   /** Nodes whose paths the pattern takes; of equal paths the branch comes first. */
   async find(pattern: PathPattern, order: NodeOrder): Promise<readonly FoundNode[]> {
     const { nodes, across } = pattern;
-    const base = nodes.slice(0, -1);
-    if (across === null && base.every(isLiteral)) {
-      return await this.#sorted(
-        await this.#under(
-          base.map(({ text }) => text),
-          nodes,
-        ),
-        order,
-      );
+    if (across !== null) return await this.#sorted(await this.#foundAcross(pattern), order);
+    const found = await this.#bothKinds(nodes, (matchers) => this.#paths(nodes, matchers));
+    return await this.#sorted(found, order);
+  }
+
+  /** The last names of these nodes in the place of their paths: in a tree those of one name are one. */
+  async findNames(pattern: PathPattern): Promise<readonly FoundNode[]> {
+    const { nodes, across } = pattern;
+    if (across === null) {
+      const last = nodeTag(nodes.length - 1);
+      const found = await this.#bothKinds(nodes, (matchers) => this.#values(last, matchers));
+      return await this.#sorted(found, 'path');
     }
-    return await this.#sorted(await this.#ofSeries(pattern), order);
+    const names = [new Set<string>(), new Set<string>()] as const;
+    for (const { path, isLeaf } of await this.#foundAcross(pattern)) {
+      names[isLeaf ? 1 : 0].add(lastNode(path));
+    }
+    return await this.#sorted(nodesOf(...names), 'path');
   }
 
   /** Names of all series of Carbon. */
   async leaves(): Promise<readonly string[]> {
-    const nodes = await this.#ofSeries({
-      text: '**',
-      nodes: [],
-      across: { node: '.*', path: '.*' },
-    });
-    const leaves = nodes.filter(({ isLeaf }) => isLeaf);
-    return (await this.#sorted(leaves, 'path')).map(({ path }) => path);
+    const all = { text: '**', nodes: [], across: { node: '.*', path: '.*' } };
+    return await sortPaced(await this.#leavesAcross(all), compareTexts, this.#setup.work);
   }
 
-  /** What stands under one path is asked of the index alone. */
-  async #under(
-    base: readonly string[],
+  /** What goes on behind these nodes, and what ends with the last one of them. */
+  async #bothKinds(
     nodes: readonly NodePattern[],
-  ): Promise<readonly FoundNode[]> {
+    ask: (matchers: readonly Matcher[]) => Promise<readonly string[]>,
+  ): Promise<FoundNode[]> {
     const matchers = nodeMatchers(nodes);
-    const next = nodeTag(nodes.length);
-    const found: FoundNode[] = [];
-    for (const isLeaf of [false, true]) {
-      const end: Matcher = { name: next, kind: isLeaf ? '=' : '!=', value: '' };
-      const names = await this.#values(nodeTag(base.length), [...matchers, end]);
-      found.push(...names.map((name) => ({ path: [...base, name].join('.'), isLeaf })));
-    }
-    return found;
+    const name = nodeTag(nodes.length);
+    const [branches, leaves] = await Promise.all([
+      ask([...matchers, { name, kind: '!=', value: '' }]),
+      ask([...matchers, { name, kind: '=', value: '' }]),
+    ]);
+    return nodesOf(branches, leaves);
   }
 
-  async #values(name: string, matchers: readonly Matcher[]): Promise<readonly string[]> {
-    const { storage, limits, range, work } = this.#setup;
-    const { values, exhaustive, warnings } = await work.outside(
-      storage.labelValues(name, [matchers], range, limits, work.signal),
-    );
-    this.#note(exhaustive, warnings);
-    return values;
+  /** Begins of paths, as long as the pattern. Under one path the values of the next tag say all. */
+  async #paths(
+    nodes: readonly NodePattern[],
+    matchers: readonly Matcher[],
+  ): Promise<readonly string[]> {
+    const base = nodes.slice(0, -1);
+    if (!base.every(isLiteral)) return await this.#joined(nodes.length, matchers);
+    const names = await this.#values(nodeTag(base.length), matchers);
+    const before = base.map(({ text }) => text);
+    return names.map((name) => [...before, name].join('.'));
   }
 
-  async #ofSeries(pattern: PathPattern): Promise<readonly FoundNode[]> {
-    const { storage, limits, range, work } = this.#setup;
-    const { nodes, across } = pattern;
-    const matchers = across === null ? nodeMatchers(nodes) : pathMatchers(pattern);
-    const { bundle, exhaustive, warnings } = await work.outside(
-      storage.series([matchers], range, limits, work.signal),
-    );
-    this.#note(exhaustive, warnings);
-    const test = pathTest(pattern);
+  async #foundAcross(pattern: PathPattern): Promise<FoundNode[]> {
+    const { work } = this.#setup;
+    const test = pathTest(pattern)!;
     const [branches, leaves] = [new Set<string>(), new Set<string>()];
-    for (let index = 0; index < bundle.seriesCount; index++) {
-      const path = pathOf(bundle, index);
-      if (path !== null) {
-        for (const end of ends(path, test === null ? nodes.length : null)) {
-          const prefix = path.slice(0, end);
-          if (test !== null && !test(prefix)) continue;
-          (end === path.length ? leaves : branches).add(prefix);
-        }
+    for (const path of await this.#leavesAcross(pattern)) {
+      for (const end of ends(path)) {
+        const prefix = path.slice(0, end);
+        if (test(prefix)) (end === path.length ? leaves : branches).add(prefix);
       }
-      if (work.spend(seriesUnits)) await work.pause();
+      if (work.spend(pathUnits)) await work.pause();
     }
-    return [
-      ...[...branches].map((path) => ({ path, isLeaf: false })),
-      ...[...leaves].map((path) => ({ path, isLeaf: true })),
-    ];
+    return nodesOf(branches, leaves);
+  }
+
+  /** Paths of series that may have a node that the pattern takes, one length after the other. */
+  async #leavesAcross(pattern: PathPattern): Promise<readonly string[]> {
+    const { storage, limits, range, work } = this.#setup;
+    const matchers = pathMatchers(pattern);
+    const names = await this.#noted(storage.labelNames([matchers], range, limits, work.signal));
+    const nodesEnd = Math.max(0, ...names.map((name) => nodeNumber(name) + 1));
+    const paths: string[] = [];
+    for (let count = pattern.nodes.length + 1; count <= nodesEnd; count++) {
+      const end: Matcher = { name: nodeTag(count), kind: '=', value: '' };
+      for (const path of await this.#joined(count, [...matchers, end], paths.length)) {
+        paths.push(path);
+      }
+    }
+    return paths;
+  }
+
+  /** @param found so many already, which the limit counts, too */
+  #joined(count: number, matchers: readonly Matcher[], found = 0): Promise<readonly string[]> {
+    const { storage, limits, range, work } = this.#setup;
+    const { seriesMax } = limits;
+    const left = { ...limits, seriesMax: seriesMax === 0 ? 0 : Math.max(1, seriesMax - found) };
+    const names = Array.from({ length: count }, (_, node) => nodeTag(node));
+    return this.#noted(storage.joinedValues(names, [matchers], range, left, work.signal));
+  }
+
+  #values(name: string, matchers: readonly Matcher[]): Promise<readonly string[]> {
+    const { storage, limits, range, work } = this.#setup;
+    return this.#noted(storage.labelValues(name, [matchers], range, limits, work.signal));
+  }
+
+  async #noted(reading: Promise<LabelResult>): Promise<readonly string[]> {
+    const { values, exhaustive, warnings } = await this.#setup.work.outside(reading);
+    this.isExhaustive &&= exhaustive;
+    for (const warning of warnings) this.warnings.add(warning);
+    return values;
   }
 
   #sorted(found: readonly FoundNode[], order: NodeOrder): Promise<readonly FoundNode[]> {
@@ -130,12 +162,7 @@ export class GraphiteFinder {
       compareTexts(a.path, b.path) || Number(a.isLeaf) - Number(b.isLeaf);
     const byName = (a: FoundNode, b: FoundNode): number =>
       compareTexts(lastNode(a.path), lastNode(b.path)) || byPath(a, b);
-    return sortPaced([...found], order === 'path' ? byPath : byName, this.#setup.work);
-  }
-
-  #note(exhaustive: boolean, warnings: readonly string[]): void {
-    this.isExhaustive &&= exhaustive;
-    for (const warning of warnings) this.warnings.add(warning);
+    return sortPaced(found, order === 'path' ? byPath : byName, this.#setup.work);
   }
 }
 
@@ -143,15 +170,17 @@ function isLiteral(node: NodePattern): node is NodePattern & { readonly kind: 'l
   return node.kind === 'literal';
 }
 
-function pathOf({ tagsData, tagsOffset }: SeriesBundle, index: number): string | null {
-  return pathOfTags(decodeTags(tagsData.subarray(tagsOffset[index]!, tagsOffset[index + 1]!)));
+function nodesOf(branches: Iterable<string>, leaves: Iterable<string>): FoundNode[] {
+  const found: FoundNode[] = [];
+  for (const path of branches) found.push({ path, isLeaf: false });
+  for (const path of leaves) found.push({ path, isLeaf: true });
+  return found;
 }
 
-/** Where nodes of a path end: of the one with that number, counted from 1, or of all when null. */
-function ends(path: string, number: number | null): number[] {
+/** Where nodes of a path end. */
+function ends(path: string): number[] {
   const all: number[] = [];
   for (let at = path.indexOf('.'); at >= 0; at = path.indexOf('.', at + 1)) all.push(at);
   all.push(path.length);
-  if (number === null) return all;
-  return number <= all.length ? [all[number - 1]!] : [];
+  return all;
 }

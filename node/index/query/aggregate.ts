@@ -1,5 +1,4 @@
 /** Tag names and values of a set of series. */
-import type { Work } from '#lib/turns/turns.ts';
 import { countOf, orInto, type SlotSet } from './slot_set.ts';
 import { enumerateBits, hasBit, type PostingsStore, wordsFor } from '../tables/postings.ts';
 import type { SeriesTable } from '../tables/series_table.ts';
@@ -32,47 +31,15 @@ export interface AggregatedTags {
   readonly exhaustive: boolean;
 }
 
-/** Names and values that occur in the set; the limit counts both, in the order of the answer. */
-export function aggregateTags(set: SlotSet, tables: Tables, wanted: Wanted): AggregatedTags {
-  const steps = aggregateSteps(set, tables, wanted);
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-  }
-}
-
-/**
- * The same, giving way.
- * @param set borrowed until the first wait
- * @returns null when terms were removed meanwhile, whose numbers may be others' now
- */
-export async function aggregateInTurns(
-  set: SlotSet,
-  tables: Tables,
-  wanted: Wanted,
-  work: Work,
-): Promise<AggregatedTags | null> {
-  const { removals } = tables.dictionary;
-  const own: SlotSet =
-    set.words === null
-      ? { values: set.values.slice(), words: null }
-      : { values: null, words: set.words.slice() };
-  const steps = aggregateSteps(own, tables, wanted);
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-    if (!work.spend(step.value)) continue;
-    await work.pause();
-    if (tables.dictionary.removals !== removals) return null;
-  }
-}
-
 /** Terms that are looked at in one step, and what that takes in units of work (lib/turns/turns.ts). */
 const termsOfStep = 512;
 const termUnits = 100;
 
-/** Yields units of work that were done. */
-function* aggregateSteps(
+/**
+ * Names and values that occur in the set; the limit counts both, in the order of the answer. Yields units of work that were
+ * done.
+ */
+export function* aggregateSteps(
   set: SlotSet,
   tables: Tables,
   wanted: Wanted,

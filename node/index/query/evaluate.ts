@@ -269,6 +269,8 @@ export class Evaluator {
     const known = this.#regexps.isKnown(fieldIndex, regexp, this.#attempts)
       ? this.#regexps.matching(fieldIndex, regexp, this.#attempts)
       : null;
+    // One list has them: that of the name.
+    if (known?.length === this.#dictionary.field(fieldIndex).termCount) return null;
     const cost =
       known === null ? this.#dictionary.field(fieldIndex).termCount : this.#postingsOfTerms(known);
     if (set.words !== null && wordsFor(this.#series.slotsEnd) > cost) return null;

@@ -4,17 +4,14 @@ import { learnRegexps } from '#engine/aside/regexps.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { NeedsRegexps } from '#lib/regexp/regexps.ts';
 import type { UnixNanos } from '#lib/time.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import { enumerateBits, hasBit } from '../tables/postings.ts';
 import { shardsMax } from '../tables/series_table.ts';
 import type { IndexTables } from '../tables/tables.ts';
-import {
-  aggregateInTurns,
-  aggregateTags,
-  type AggregatedTags,
-  type TagAggregate,
-} from './aggregate.ts';
+import { type AggregatedTags, aggregateSteps, type TagAggregate } from './aggregate.ts';
 import { NeedsTests, NeedsTurn, QueryAttempts } from './attempts.ts';
 import { Evaluator } from './evaluate.ts';
+import { joinedValueSteps } from './joined_values.ts';
 import { RegexpTerms } from './regexp_terms.ts';
 import { countOf, type SlotSet } from './slot_set.ts';
 
@@ -36,6 +33,8 @@ export interface AggregateOptions {
   /** Only these tag names; empty for all. */
   readonly tagNames: readonly string[];
   readonly namesOnly: boolean;
+  /** In their place what joined_values.ts makes of these names. */
+  readonly joined?: boolean;
   /** Names and values together; 0 = no limit. */
   readonly limit: number;
   /** Only series of these shards; null for all. */
@@ -166,7 +165,7 @@ export class IndexQueries {
     options: AggregateOptions,
   ): { tags: TagAggregate[]; exhaustive: boolean } {
     const set = this.#visible(query, range, options.shards, null);
-    return aggregateTags(set, this.#tables, options);
+    return allAtOnce(this.#aggregateSteps(set, options));
   }
 
   /** As `aggregate`, in turns with others. @throws {TsdbError} as `inTurns` */
@@ -180,12 +179,51 @@ export class IndexQueries {
       const answer = await this.inTurns(turning, (attempts) => {
         const set = this.#visible(query, range, options.shards, attempts);
         return round < pacedRoundsMax
-          ? aggregateInTurns(set, this.#tables, options, turning.work)
-          : aggregateTags(set, this.#tables, options);
+          ? this.#pacedAggregate(set, options, turning.work)
+          : allAtOnce(this.#aggregateSteps(set, options));
       });
-      // Terms were removed meanwhile, so that what was found may be of others.
       if (answer !== null) return answer;
     }
+  }
+
+  /**
+   * @param set borrowed until the first wait
+   * @returns null when terms were removed meanwhile, whose numbers may be others' now, or series whose terms are still looked at
+   */
+  async #pacedAggregate(
+    set: SlotSet,
+    options: AggregateOptions,
+    work: Work,
+  ): Promise<AggregatedTags | null> {
+    const { dictionary } = this.#tables;
+    const { removals } = dictionary;
+    const revision = this.#revision();
+    const own: SlotSet =
+      set.words === null
+        ? { values: set.values.slice(), words: null }
+        : { values: null, words: set.words.slice() };
+    const steps = this.#aggregateSteps(own, options);
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) return step.value;
+      if (!work.spend(step.value)) continue;
+      await work.pause();
+      if (dictionary.removals !== removals) return null;
+      if (options.joined === true && this.#revision() !== revision) return null;
+    }
+  }
+
+  #aggregateSteps(set: SlotSet, options: AggregateOptions): Generator<number, AggregatedTags> {
+    if (options.joined !== true) return aggregateSteps(set, this.#tables, options);
+    const slots = set.words === null ? set.values : enumerateBits(set.words, countOf(set));
+    return joinedValueSteps(slots, this.#tables, options);
+  }
+}
+
+function allAtOnce(steps: Generator<number, AggregatedTags>): AggregatedTags {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
   }
 }
 

@@ -69,6 +69,7 @@ async function answers(world: World): Promise<object> {
     never,
   );
   return {
+    joined: await tags({}, { tagNames: ['__name__', 'host'], joined: true }),
     windows: sorted(await world.windows()),
     someWindows: sorted(await world.windows(old + hour, day + hour)),
     byId: [byId.bundle.seriesCount, byId.bundle.chunkData.length > 0],

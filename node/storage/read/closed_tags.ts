@@ -8,6 +8,9 @@ import {
   sortSteps,
   type TagAggregate,
 } from '../../index/query/aggregate.ts';
+import { isJoinable, joinedText } from '../../index/query/joined_values.ts';
+import { popCount } from '../../index/query/slot_set.ts';
+import { enumerateBits } from '../../index/tables/postings.ts';
 import type { Column, EntryBits } from '../../persist/series_columns/column.ts';
 import { ColumnsQuery } from '../../persist/series_columns/columns_query.ts';
 import { textsOfBlock } from '../../persist/series_columns/format.ts';
@@ -19,6 +22,9 @@ import type { AnswerMemory } from './read.ts';
 const valueUnits = 40;
 /** Of a value in a set, beside its characters. */
 const valueOverheadBytes = 64;
+
+/** Entries of which values are joined in one step. */
+const entriesOfStep = 256;
 
 /** A closed fileset with entries that match. */
 interface Matching {
@@ -34,7 +40,7 @@ interface Matching {
  */
 export async function withClosedTags(
   request: ClosedRequest,
-  { query, tagNames, namesOnly, limit }: AggregateRequest,
+  { query, tagNames, namesOnly, joined = false, limit }: AggregateRequest,
   open: AggregatedTags,
   reservation: AnswerMemory,
   turning: Turning,
@@ -51,11 +57,15 @@ export async function withClosedTags(
     const openValues = new Map(open.tags.map(({ name, values }) => [name, values]));
     const wanted = new Set(tagNames);
     for (const name of openValues.keys()) names.add(name);
+    const joinedName = joinedText(tagNames);
     const tags: TagAggregate[] = [];
     let room = limit > 0 ? limit : Number.POSITIVE_INFINITY;
-    for (const name of sortByBytes([...names])) {
-      if (wanted.size > 0 && !wanted.has(name)) continue;
-      const values = await read.valuesOf(name, matching, openValues.get(name) ?? null);
+    for (const name of joined ? [joinedName] : sortByBytes([...names])) {
+      if (!joined && wanted.size > 0 && !wanted.has(name)) continue;
+      const others = openValues.get(name) ?? null;
+      const values = joined
+        ? await read.joinedValues(tagNames, matching, others)
+        : await read.valuesOf(name, matching, others);
       if (values === null) continue;
       if (room === 0) return { tags, exhaustive: false };
       room -= 1;
@@ -133,7 +143,55 @@ class TagsRead {
       });
       if (isThere && this.#namesOnly) return [];
     }
-    if (!isThere) return null;
+    return isThere ? await this.#sorted(values) : null;
+  }
+
+  /** Values of all names of an entry, joined; null when there are none. */
+  async joinedValues(
+    names: readonly string[],
+    matching: readonly Matching[],
+    open: readonly string[] | null,
+  ): Promise<readonly string[] | null> {
+    const { files } = this.#request.namespace;
+    const values = new Set(open ?? []);
+    for (const { file, entries } of matching) {
+      this.#turning.work.signal.throwIfAborted();
+      await visitColumns(files, file, async (all) => {
+        const columns: Column[] = [];
+        for (const name of names) {
+          const column = await all.column(name);
+          if (column === null) return;
+          columns.push(column);
+        }
+        await this.#addJoined(columns, enumerateBits(entries, popCount(entries)), values);
+      });
+    }
+    return values.size === 0 ? null : await this.#sorted(values);
+  }
+
+  async #addJoined(
+    columns: readonly Column[],
+    entries: Uint32Array,
+    values: Set<string>,
+  ): Promise<void> {
+    const { work } = this.#turning;
+    const tree = new JoinedTexts(columns);
+    let bytes = 0;
+    for (let i = 0; i < entries.length; i++) {
+      const text = tree.newTextOf(entries[i]!);
+      if (text !== null && !values.has(text)) {
+        values.add(text);
+        bytes += 2 * text.length + valueOverheadBytes;
+      }
+      if (i % entriesOfStep !== 0 && i < entries.length - 1) continue;
+      if (bytes > 0) await this.#reservation.growTo(this.#reservation.bytes + bytes, work.signal);
+      bytes = 0;
+      if (work.spend(entriesOfStep * columns.length * valueUnits)) await work.pause();
+    }
+  }
+
+  async #sorted(values: ReadonlySet<string>): Promise<readonly string[]> {
+    const { work } = this.#turning;
     const steps = sortSteps([...values]);
     for (;;) {
       const step = steps.next();
@@ -160,4 +218,44 @@ class TagsRead {
       if (work.spend(valueUnits * textsOfBlock)) await work.pause();
     }
   }
+}
+
+/** Joined values of entries, each of them once. */
+class JoinedTexts {
+  readonly #columns: readonly Column[];
+  /** By column, from the node before it and the number of a value to the node of both; the root is 0. */
+  readonly #nodes: readonly Map<number, number>[];
+  /** By node; null where a value cannot be joined. */
+  readonly #texts: (string | null)[] = [''];
+
+  constructor(columns: readonly Column[]) {
+    this.#columns = columns;
+    this.#nodes = columns.map(() => new Map());
+  }
+
+  /** Null where there is none, and where it was given before. */
+  newTextOf(entry: number): string | null {
+    let node = 0;
+    let isNew = false;
+    for (const [level, column] of this.#columns.entries()) {
+      const number = column.numberAt(entry);
+      if (number === 0) return null;
+      const key = node * (column.valueCount + 1) + number;
+      const known = this.#nodes[level]!.get(key);
+      isNew = known === undefined;
+      if (known === undefined) {
+        const value = Buffer.from(column.value(number)).toString('utf8');
+        const before = this.#texts[node] ?? null;
+        this.#nodes[level]!.set(key, this.#texts.length);
+        node = this.#texts.length;
+        this.#texts.push(joinedAfter(before, value, level));
+      } else node = known;
+    }
+    return isNew ? (this.#texts[node] ?? null) : null;
+  }
+}
+
+function joinedAfter(before: string | null, value: string, level: number): string | null {
+  if (before === null || !isJoinable(value)) return null;
+  return level === 0 ? value : joinedText([before, value]);
 }

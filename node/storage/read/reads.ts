@@ -179,13 +179,13 @@ export class Reads {
       await admission.placementVersion(placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, null, placementVersion);
       const { truncations } = namespace;
-      const { tagNames, namesOnly, limit } = request;
+      const { tagNames, namesOnly, joined = false, limit } = request;
       const turning = this.#turning(signal);
       const served = shards.served(null);
       const open = await namespace.index.aggregateInTurns(
         request.query,
         request,
-        { tagNames, namesOnly, limit, shards: served },
+        { tagNames, namesOnly, joined, limit, shards: served },
         turning,
       );
       const closed = { namespace, range: request, shards: served, truncations };

@@ -37,6 +37,17 @@ export class SeriesInMemory {
     return { values: [...new Set(values)].sort(), exhaustive: true, warnings: [] };
   }
 
+  async joinedValues(
+    names: readonly string[],
+    [matchers = []]: readonly (readonly Matcher[])[],
+  ): Promise<LabelResult> {
+    const values = this.#taken(matchers)
+      .map((tags) => names.map((name) => tags.find((tag) => tag.name === name)?.value ?? ''))
+      .filter((joined) => !joined.includes(''))
+      .map((joined) => joined.join('.'));
+    return { values: [...new Set(values)].sort(), exhaustive: true, warnings: [] };
+  }
+
   async series([matchers = []]: readonly (readonly Matcher[])[]): Promise<SelectResult> {
     const layouts = this.#taken(matchers).map((tags) => encodeTags(tags));
     let end = 0;
