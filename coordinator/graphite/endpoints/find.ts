@@ -8,7 +8,9 @@ import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../../http/http_api
 import type { SelectLimits, SelectRange } from '../../select/storage.ts';
 import { type FoundNode, lastNode, type NodeOrder } from '../storage/finder.ts';
 import { parsePathPattern, type PathPattern } from '../storage/path_pattern.ts';
-import { pickleContentType } from './formats.ts';
+import { carbonapiContentType, globResponse } from './carbonapi.ts';
+import { msgpackContentType, pickleContentType } from './formats.ts';
+import { packedDictionary, packedList } from './msgpack.ts';
 import { type Picklable, pickledDictionary, pickledList } from './pickle.ts';
 import { parseTime } from '../time/attime.ts';
 import { Zone } from '../time/zone.ts';
@@ -38,7 +40,17 @@ export interface FindSetup {
 
 /** Patterns of one request. */
 const queriesMax = 1000;
-const formats = ['treejson', 'json', 'completer', 'nodelist', 'pickle'] as const;
+const formats = [
+  'treejson',
+  'json',
+  'completer',
+  'nodelist',
+  'pickle',
+  'msgpack',
+  'protobuf',
+] as const;
+type Format = (typeof formats)[number];
+const formatsOfPaths: readonly Format[] = ['json', 'pickle', 'msgpack', 'protobuf'];
 
 interface FindCall {
   readonly source: PathSource;
@@ -65,26 +77,21 @@ export async function find(
   const call = findCallOf(setup, request, parameters);
   const pattern = parsePathPattern(query);
   const position = positionOf(parameters);
-  const isOfPaths = format === 'json' || format === 'pickle';
+  const isOfPaths = formatsOfPaths.includes(format);
   const isOfNames = format === 'treejson' || (format === 'nodelist' && position === null);
   const isWanted = ({ isLeaf }: FoundNode): boolean => isLeaf || !isSet(parameters, 'leavesOnly');
   const paths = async (): Promise<readonly FoundNode[]> =>
     (await call.source.find(pattern, isOfPaths ? 'path' : 'name')).filter(isWanted);
   const found = isOfNames ? (await call.source.findNames(pattern)).filter(isWanted) : await paths();
-  if (format === 'pickle') {
-    const body = pickledList(
-      found.map((node) => pickledDictionary(pathOf(node, call.range, 'pickle'))),
-    );
-    return {
-      status: 200,
-      headers: { ...headersOf(call), 'Content-Type': pickleContentType },
-      body,
-    };
+  const encoded = encodedPaths(format, query, found, call.range);
+  if (encoded !== null) {
+    const headers = { ...headersOf(call), 'Content-Type': encoded.contentType };
+    return { status: 200, headers, body: encoded.body };
   }
   if (format === 'json') {
     return answer(
       call,
-      found.map((node) => pathOf(node, call.range, 'json')),
+      found.map((node) => pathOf(node, call.range, 'object')),
     );
   }
   // One name may be that of several paths.
@@ -102,6 +109,26 @@ export async function find(
   }
   const names = found.map(({ path }) => (position === null ? path : path.split('.')[position]));
   return answer(call, { nodes: [...new Set(names.filter((name) => name !== undefined))].sort() });
+}
+
+/** For other servers; null in formats that are texts. */
+function encodedPaths(
+  format: Format,
+  query: string,
+  found: readonly FoundNode[],
+  range: SelectRange,
+): { readonly contentType: string; readonly body: Iterable<Uint8Array> } | null {
+  const fieldsOf = (node: FoundNode) => pathOf(node, range, 'pair');
+  if (format === 'pickle') {
+    const items = found.values().map((node) => pickledDictionary(fieldsOf(node)));
+    return { contentType: pickleContentType, body: pickledList(items) };
+  }
+  if (format === 'msgpack') {
+    const items = found.values().map((node) => packedDictionary(fieldsOf(node)));
+    return { contentType: msgpackContentType, body: packedList(found.length, items) };
+  }
+  if (format !== 'protobuf') return null;
+  return { contentType: carbonapiContentType, body: globResponse(query, found) };
 }
 
 function positionOf(parameters: URLSearchParams): number | null {
@@ -173,15 +200,15 @@ function headersOf({ source, limits, timeoutMillis }: FindCall): Record<string, 
   });
 }
 
-/** A leaf has the time that was asked for: nobody looks into it. In pickles it is a pair. */
+/** A leaf has the time that was asked for: nobody looks into it. Servers take it as a pair. */
 function pathOf(
   { path, isLeaf }: FoundNode,
   { startNanos, endNanos }: SelectRange,
-  format: 'json' | 'pickle',
+  interval: 'object' | 'pair',
 ): { readonly [key: string]: Picklable } {
   const [start, end] = [startNanos, endNanos].map((nanos) => Number(nanos / 1_000_000_000n));
-  const interval = format === 'json' ? { start: start!, end: end! } : [start!, end!];
-  return { path, is_leaf: isLeaf, ...(isLeaf ? { intervals: [interval] } : {}) };
+  const time = interval === 'object' ? { start: start!, end: end! } : [start!, end!];
+  return { path, is_leaf: isLeaf, ...(isLeaf ? { intervals: [time] } : {}) };
 }
 
 function isSet(parameters: URLSearchParams, name: string): boolean {

@@ -1,35 +1,41 @@
 /** Answers of `render`: JSON in two shapes, CSV, and Graphite's raw text. */
 import type { Series } from '../series/series.ts';
 import type { Zone } from '../time/zone.ts';
-import { pickledDictionary, pickledList } from './pickle.ts';
+import { packedDictionary, packedList } from './msgpack.ts';
+import { type Picklable, pickledDictionary, pickledList } from './pickle.ts';
 import type { Points } from './points.ts';
 
 /** What servers of Graphite answer each other. */
 export const pickleContentType = 'application/pickle';
+export const msgpackContentType = 'application/x-msgpack';
 
 /** Series as Graphite's own servers pickle them. */
-export function* pickledSeries(list: readonly Series[]): Iterable<Uint8Array> {
-  yield* pickledList(
-    (function* () {
-      for (const series of list) {
-        const { name, startSeconds, endSeconds, stepSeconds, pathExpression } = series;
-        yield pickledDictionary(
-          {
-            name,
-            pathExpression,
-            start: startSeconds,
-            end: endSeconds,
-            step: stepSeconds,
-            consolidationFunc: series.consolidation,
-            valuesPerPoint: 1,
-            xFilesFactor: series.xFilesFactor,
-          },
-          { name: 'values', of: series },
-        );
-      }
-    })(),
+export function pickledSeries(list: readonly Series[]): Iterable<Uint8Array> {
+  return pickledList(
+    list.values().map((series) => pickledDictionary(infoOf(series), valuesOf(series))),
   );
 }
+
+/** The same as MessagePack. */
+export function packedSeries(list: readonly Series[]): Iterable<Uint8Array> {
+  const items = list.values().map((series) => packedDictionary(infoOf(series), valuesOf(series)));
+  return packedList(list.length, items);
+}
+
+function infoOf(series: Series): { readonly [key: string]: Picklable } {
+  return {
+    name: series.name,
+    pathExpression: series.pathExpression,
+    start: series.startSeconds,
+    end: series.endSeconds,
+    step: series.stepSeconds,
+    consolidationFunc: series.consolidation,
+    valuesPerPoint: 1,
+    xFilesFactor: series.xFilesFactor,
+  };
+}
+
+const valuesOf = (series: Series) => ({ name: 'values', of: series }) as const;
 
 /** A text for each series; joined by `between`, after `before` and ahead of `after`, they are the answer. */
 export interface AnswerText {

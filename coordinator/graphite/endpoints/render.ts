@@ -11,10 +11,13 @@ import { evaluate } from '../evaluate/evaluate.ts';
 import type { Series } from '../series/series.ts';
 import { parseTime, type TimeContext } from '../time/attime.ts';
 import { Zone } from '../time/zone.ts';
+import { carbonapiContentType, fetchResponse } from './carbonapi.ts';
 import {
   type AnswerText,
   csvText,
   jsonText,
+  msgpackContentType,
+  packedSeries,
   pickleContentType,
   pickledSeries,
   rawText,
@@ -45,7 +48,8 @@ export interface RenderSetup {
 
 /** Targets of one request. */
 const targetsMax = 1000;
-const formats = ['json', 'csv', 'raw', 'rickshaw', 'pickle'];
+const formats = ['json', 'csv', 'raw', 'rickshaw', 'pickle', 'msgpack', 'protobuf'];
+const pictures = ['png', 'svg', 'pdf'];
 
 interface RenderCall {
   readonly targets: readonly string[];
@@ -102,6 +106,12 @@ function answerOf(
   time: TimeContext,
 ): { readonly contentType: string; readonly body: Iterable<Uint8Array> } {
   if (format === 'pickle') return { contentType: pickleContentType, body: pickledSeries(list) };
+  if (format === 'msgpack') return { contentType: msgpackContentType, body: packedSeries(list) };
+  if (format === 'protobuf') {
+    const names = list.map(({ name }) => name);
+    const points = pointsOf(list, pointsMaxOf(parameters));
+    return { contentType: carbonapiContentType, body: fetchResponse(names, points) };
+  }
   const { contentType, before, between, after, parts } = textOf(format, list, parameters, time);
   return { contentType, body: joinedText(before, between, after, parts) };
 }
@@ -154,9 +164,12 @@ function formatOf(parameters: URLSearchParams): string {
   // As in Graphite, without the parameter a raw answer is asked for by another one.
   const format = parameters.get('format') ?? (parameters.has('rawData') ? 'raw' : 'png');
   if (formats.includes(format)) return format;
-  throw badRequest(
-    `format: none of ${formats.join(', ')}: ${shownText(format)}; pictures are drawn by whoever asks`,
-  );
+  if (pictures.includes(format)) {
+    throw badRequest(
+      `format: pictures are not drawn: ${shownText(format)}, the default is png; ask for json, or for one of ${formats.slice(1).join(', ')}`,
+    );
+  }
+  throw badRequest(`format: none of ${formats.join(', ')}: ${shownText(format)}`);
 }
 
 function renderCallOf({ clock }: RenderSetup, parameters: URLSearchParams): RenderCall {

@@ -85,6 +85,25 @@ test('what Carbon wrote is drawn, by patterns and functions', async () => {
   ]);
 });
 
+test('other servers of Graphite are answered in their own formats', async () => {
+  await using test = await TestCoordinator.openReady(settings);
+  const start = nowSeconds();
+  await send(test, [`a.b.c 1 ${start}`, `a.d 2 ${start}`]);
+  const window = `local=1&noCache=1&from=${start - 60}&until=${start}&now=${start}`;
+  for (const [format, contentType, begin] of [
+    ['pickle', 'application/pickle', '80025d28'],
+    ['msgpack', 'application/x-msgpack', 'dd00000001df'],
+    ['protobuf', 'application/x-protobuf', '0a'],
+  ] as const) {
+    const found = await test.get(`/metrics/find/?format=${format}&local=1&query=a.*`);
+    assert.equal(found.headers['content-type'], contentType);
+    assert.match(found.text, /a\.b[^]*a\.d/);
+    const rendered = await test.get(`/render/?format=${format}&target=a.d&${window}`);
+    assert.equal(rendered.headers['content-type'], contentType);
+    assert.ok(Buffer.from(rendered.bytes).toString('hex').startsWith(begin), format);
+  }
+});
+
 test('series of all other formats are found by their tags', async () => {
   await using test = await TestCoordinator.openReady(settings);
   const start = Math.floor(nowSeconds() / 10) * 10 - 30;
@@ -148,8 +167,9 @@ test('functions and tags are told to those who help to write targets', async () 
 test('mistakes are told with their reason', async () => {
   await using test = await TestCoordinator.openReady(settings);
   for (const [path, reason] of [
-    ['/render?target=a', /format: none of json, csv, raw, rickshaw, pickle: png/],
-    ['/render?target=a&format=pdf', /format: none of .*: pdf/],
+    ['/render?target=a', /format: pictures are not drawn: png, .*ask for json/],
+    ['/render?target=a&format=svg', /format: pictures are not drawn: svg/],
+    ['/render?target=a&format=xml', /format: none of .*: xml/],
     ['/render?target=nope(a)&format=json', /nope/],
     ['/render?target=a{b&format=json', /a brace has no end/],
     ['/render?target=a&format=json&from=yesterdayish', /cannot read time/],
