@@ -363,6 +363,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         clock: env.clock,
         turningOf,
       },
+      tagWrites: { storage, clock: env.clock, timeoutMillis: settings.timeoutMillis },
     },
     messages: {
       stored: () => storage.messages(),

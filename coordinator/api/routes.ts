@@ -97,6 +97,12 @@ import {
   type TagsSetup,
   tagValues,
 } from '../graphite/endpoints/tags.ts';
+import {
+  delSeries,
+  tagMultiSeries,
+  tagSeries,
+  type TagWritesSetup,
+} from '../graphite/endpoints/tag_writes.ts';
 import { graphiteVersion } from '../graphite/endpoints/version.ts';
 import { labelNames, type LabelsApiSetup, labelValues, series } from './labels.ts';
 import { type MessagesApiSetup, queryMessages } from './messages.ts';
@@ -130,6 +136,8 @@ export interface ApiSetup {
     readonly render: RenderSetup;
     readonly find: FindSetup;
     readonly tags: TagsSetup;
+    /** But for the deletion, which is made as others are. */
+    readonly tagWrites: Omit<TagWritesSetup, 'deleteSeries'>;
   };
   readonly federate: FederateSetup;
   readonly read: RemoteReadSetup;
@@ -186,6 +194,15 @@ const databaseCreatePaths = ['/api/v1/database/create', '/api/v1/database/namesp
 export function routesOf(setup: ApiSetup): readonly Route[] {
   const { admin, companions, compat, deletions, info, ingest, labels, messages, ops, page } = setup;
   const { query, read, status } = setup;
+  const tagWrites: TagWritesSetup = {
+    ...setup.graphite.tagWrites,
+    deleteSeries: (request, selectors) =>
+      deleteSeries(
+        deletions,
+        request,
+        new URLSearchParams(selectors.map((selector) => ['match[]', selector])),
+      ),
+  };
   const writeBytesMax = setup.writeBodyBytesMax;
   const jsonBytesMax = Math.min(writeBytesMax, jsonWriteBytesMax);
   const table: readonly Row[] = [
@@ -221,6 +238,9 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
       'read',
       form(completeValues, setup.graphite.tags),
     ],
+    ['POST', graphite('tags/tagSeries'), 'other', form(tagSeries, null)],
+    ['POST', graphite('tags/tagMultiSeries'), 'other', form(tagMultiSeries, null)],
+    ['POST', graphite('tags/delSeries'), 'data', form(delSeries, tagWrites)],
     ['GET', graphite('tags/{tag}'), 'read', form(tagValues, setup.graphite.tags)],
     ['GET', graphite('functions', 'functions/'), 'other', plain(functionList, null)],
     ['GET', graphite('functions/{name}'), 'other', plain(functionDescription, null)],
