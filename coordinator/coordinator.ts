@@ -64,6 +64,7 @@ import { AggregatorsFollower } from '#cluster/rollups/aggregators_follower.ts';
 import { rollupMetrics } from '#cluster/rollups/metrics.ts';
 import { Rollups } from '#cluster/rollups/rollups.ts';
 import { shareCountOf, shareOfCoordinators } from '#cluster/rollups/share.ts';
+import { EventStore, findEventsOf } from './graphite/events/event_store.ts';
 import { GraphiteFinder } from './graphite/storage/finder.ts';
 import { PathReadings } from './graphite/storage/path_readings.ts';
 import { SeriesReader } from './graphite/storage/reader.ts';
@@ -296,6 +297,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     rangeMillisMax: config.fetchedRangeMillisMax,
     requireExhaustive: config.requireExhaustive,
   };
+  const events = new EventStore(options.kv, options.cluster);
   const routes = routesOf({
     admin: {
       kv: options.kv,
@@ -344,12 +346,14 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
               new PathReadings(rules.known.sets, env.clock.nowNanos(), config.graphiteStepSeconds),
             ),
           }),
+        findEvents: findEventsOf(events, (signal) => turningOf(signal).work),
         settings,
         samplesMax: config.querySamplesMax,
         clock: env.clock,
         random: env.random,
         turningOf,
       },
+      events: { store: events, clock: env.clock, timeoutMillis: settings.timeoutMillis, turningOf },
       find: {
         source: (request, limits, range, work) =>
           new GraphiteFinder({ storage: storage.chosen(choiceOf(request)), limits, range, work }),

@@ -13,6 +13,7 @@
  *     _kv/<environment>/<zone>/tsdb.node.formats/finished
  *     _kv/<environment>/<zone>/tsdb.node.known/<instance>
  *     _kv/<environment>/<zone>/tsdb.aggregation_rules/<set>
+ *     _kv/<environment>/<zone>/tsdb.graphite.events/<id, 16 digits>
  *     _kv/<environment>/<zone>/tsdb.rollups/leader
  *     _kv/<environment>/<zone>/tsdb.rollups/leader/<shard set>
  *     _kv/<environment>/<zone>/tsdb.rollups/final/<resolution>:<retention>
@@ -108,6 +109,11 @@ export function haPairsPrefix(cluster: ClusterName): string {
 
 export function rollupsPrefix(cluster: ClusterName): string {
   return `${clusterPrefix(cluster)}tsdb.rollups/`;
+}
+
+/** Events of Graphite. */
+export function eventsPrefix(cluster: ClusterName): string {
+  return `${clusterPrefix(cluster)}tsdb.graphite.events/`;
 }
 
 /** All sets of rules of aggregation. */

@@ -86,6 +86,7 @@ import {
 } from '../http/http_api.ts';
 import { expositionWrite } from './lines/exposition.ts';
 import { influxPing, influxQuery, influxWrite } from './lines/influx.ts';
+import { type EventsSetup, getEvents, postEvent } from '../graphite/endpoints/events.ts';
 import { expand, find, type FindSetup, index } from '../graphite/endpoints/find.ts';
 import { functionDescription, functionList } from '../graphite/endpoints/functions.ts';
 import { render, type RenderSetup } from '../graphite/endpoints/render.ts';
@@ -134,6 +135,7 @@ export interface ApiSetup {
   readonly messages: MessagesApiSetup;
   readonly graphite: {
     readonly render: RenderSetup;
+    readonly events: EventsSetup;
     readonly find: FindSetup;
     readonly tags: TagsSetup;
     /** But for the deletion, which is made as others are. */
@@ -242,6 +244,14 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['POST', graphite('tags/tagMultiSeries'), 'other', form(tagMultiSeries, null)],
     ['POST', graphite('tags/delSeries'), 'data', form(delSeries, tagWrites)],
     ['GET', graphite('tags/{tag}'), 'read', form(tagValues, setup.graphite.tags)],
+    ['GET', graphite('events', 'events/'), 'other', form(getEvents, setup.graphite.events)],
+    ['POST', graphite('events', 'events/'), 'other', json(postEvent, setup.graphite.events)],
+    [
+      'GET POST',
+      graphite('events/get_data', 'events/get_data/'),
+      'other',
+      form(getEvents, setup.graphite.events),
+    ],
     ['GET', graphite('functions', 'functions/'), 'other', plain(functionList, null)],
     ['GET', graphite('functions/{name}'), 'other', plain(functionDescription, null)],
     ['GET', graphite('version'), 'other', plain(graphiteVersion, null)],

@@ -31,13 +31,14 @@ export interface GraphiteSource {
     requests: readonly FetchRequest[],
     signal: AbortSignal,
   ): Promise<readonly (readonly FetchedSeries[])[]>;
-  readonly findEvents: FindEvents | null;
   readonly warnings: ReadonlySet<string>;
   readonly isExhaustive: boolean;
 }
 
 export interface RenderSetup {
   readonly source: (request: ApiRequest, limits: SelectLimits, pacer: Pacer) => GraphiteSource;
+  /** Null where there are none. */
+  readonly findEvents: FindEvents | null;
   readonly settings: QuerySettings;
   /** Rows that one request may hold in memory. */
   readonly samplesMax: number;
@@ -79,7 +80,7 @@ export async function render(
     random: () => setup.random.fraction(),
     fetch: (requests, signal) => source.fetch(requests, signal),
     memory: pacer.rowMemory,
-    findEvents: source.findEvents,
+    findEvents: setup.findEvents,
   });
   const list = lists.flat();
   const { contentType, body } = answerOf(format, list, parameters, call.time);

@@ -36,7 +36,7 @@ export type Fetch = (
   signal: AbortSignal,
 ) => Promise<readonly (readonly FetchedSeries[])[]>;
 
-/** Unix seconds of events with one of these tags, of all when null. */
+/** Unix seconds of events with all of these tags, of all events when null. */
 export type FindEvents = (
   tags: readonly string[] | null,
   window: Window,

@@ -81,8 +81,6 @@ export interface FoundSeries extends NamedSeries {
 
 export class SeriesReader {
   readonly #setup: ReaderSetup;
-  /** Nothing keeps events yet. */
-  readonly findEvents: null = null;
   /** What was not whole in what was read. */
   readonly warnings: Set<string> = new Set();
   isExhaustive = true;

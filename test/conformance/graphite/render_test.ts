@@ -29,7 +29,8 @@ if (hasSuites(suite)) {
       const dataset = new MemoryDataset();
       const { fetch, findEvents } = dataset.context(0, 0, 0);
       const setup: RenderSetup = {
-        source: () => ({ fetch, findEvents, warnings: new Set(), isExhaustive: true }),
+        source: () => ({ fetch, warnings: new Set(), isExhaustive: true }),
+        findEvents,
         settings,
         samplesMax: 10_000_000,
         clock: realEnv.clock,

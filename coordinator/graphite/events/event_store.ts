@@ -1,0 +1,130 @@
+/**
+ * Events of Graphite, such as deployments, in the key-value store, so that all coordinators have the same: a key each, the newest
+ * `eventsMax` by their times. They are few and small, are asked for whole, and have no rows.
+ */
+import { eventsPrefix, type ClusterName } from '#cluster/kv/keys.ts';
+import type { KeyValue, Kv } from '#cluster/kv/kv.ts';
+import { compareAndSet, decodeStored, encodeJson } from '#cluster/kv/stored_json.ts';
+import { badRequest } from '#lib/errors.ts';
+import type { Work } from '#lib/turns/turns.ts';
+import type { Window } from '../calls/window.ts';
+import type { FindEvents } from '../evaluate/context.ts';
+
+export interface NewEvent {
+  /** Unix seconds. */
+  readonly when: number;
+  readonly what: string;
+  readonly tags: readonly string[];
+  readonly data: string;
+}
+
+export interface Event extends NewEvent {
+  /** From 1 on, in the order in which they came. */
+  readonly id: number;
+}
+
+/** Which events of some tags: those that have all, or any of them. */
+export type TagChoice = 'all' | 'any';
+
+/** Events that are kept. */
+export const eventsMax = 1000;
+/** Bytes of one as JSON. */
+export const eventBytesMax = 8192;
+
+/** About what it takes to read one, in units of work (lib/turns/turns.ts). */
+const eventUnits = 3_000;
+
+export class EventStore {
+  readonly #kv: Kv;
+  readonly #prefix: string;
+
+  constructor(kv: Kv, cluster: ClusterName) {
+    this.#kv = kv;
+    this.#prefix = eventsPrefix(cluster);
+  }
+
+  /**
+   * Of more than `eventsMax` the oldest goes.
+   * @throws {TsdbError} BAD_REQUEST when it is too large, or is older than all that are kept; UNAVAILABLE, CONFLICT
+   */
+  async add(event: NewEvent, work: Work): Promise<void> {
+    const { when, what, tags, data } = event;
+    const value = encodeJson({ when, what, tags, data });
+    if (value.length > eventBytesMax) {
+      throw badRequest(`event: more than ${eventBytesMax} bytes: ${value.length}`);
+    }
+    await compareAndSet(
+      this.#kv,
+      async () => {
+        const events = await this.#read(work);
+        const key = this.#keyOf((events.at(-1)?.id ?? 0) + 1);
+        const gone = events.toSorted((a, b) => a.when - b.when).slice(0, -(eventsMax - 1));
+        const last = gone.at(-1);
+        if (last !== undefined && when < last.when) {
+          throw badRequest(`when: before the ${eventsMax} events that are kept: ${when}`);
+        }
+        return {
+          compares: [{ key, target: 'version', equals: 0 }],
+          operations: [
+            { kind: 'put', key, value },
+            ...gone.map(({ id }) => ({ kind: 'delete', key: this.#keyOf(id) }) as const),
+          ],
+          result: undefined,
+        };
+      },
+      work.signal,
+    );
+  }
+
+  /**
+   * Those from the one time to the other, both included, by their times.
+   * @param tags null for any
+   */
+  async find(
+    { fromSeconds, untilSeconds }: Window,
+    tags: readonly string[] | null,
+    choice: TagChoice,
+    work: Work,
+  ): Promise<readonly Event[]> {
+    const found = (await this.#read(work)).filter(
+      (event) =>
+        event.when >= fromSeconds &&
+        event.when <= untilSeconds &&
+        (tags === null || takes(event, tags, choice)),
+    );
+    return found.sort((a, b) => a.when - b.when);
+  }
+
+  /** By ascending id. */
+  async #read(work: Work): Promise<Event[]> {
+    const { items } = await work.outside(this.#kv.list(this.#prefix, work.signal));
+    const events: Event[] = [];
+    for (const item of items) {
+      events.push(this.#eventOf(item));
+      if (work.spend(eventUnits)) await work.pause();
+    }
+    return events;
+  }
+
+  #eventOf(item: KeyValue): Event {
+    const id = Number(item.key.slice(this.#prefix.length));
+    return { id, ...decodeStored(item, (json) => json as NewEvent).value };
+  }
+
+  #keyOf(id: number): string {
+    return `${this.#prefix}${String(id).padStart(16, '0')}`;
+  }
+}
+
+/** Letters count alike in both cases, as in Graphite. */
+function takes(event: Event, tags: readonly string[], choice: TagChoice): boolean {
+  const own = new Set(event.tags.map((tag) => tag.toLowerCase()));
+  const isIn = (tag: string): boolean => own.has(tag.toLowerCase());
+  return choice === 'all' ? tags.every(isIn) : tags.some(isIn);
+}
+
+/** For `events()` in targets. */
+export function findEventsOf(store: EventStore, workOf: (signal: AbortSignal) => Work): FindEvents {
+  return async (tags, window, signal) =>
+    (await store.find(window, tags, 'all', workOf(signal))).map(({ when }) => when);
+}
