@@ -15,6 +15,7 @@ import { parseJson } from '#lib/json/text.ts';
 import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import { loopTurn } from '#lib/turns/turns.ts';
 import { PromqlError } from '../promql/words/errors.ts';
+import { parametersOfMultipart } from './multipart.ts';
 import {
   adminBodyBytesMax,
   adminValuesMax,
@@ -123,11 +124,15 @@ export function parametersOfText(text: string): URLSearchParams {
 /** URL and form parameters together; those of the form come first, as in Go's net/http. */
 export async function parametersOf(call: ApiCall): Promise<URLSearchParams> {
   if (call.method !== 'POST' && call.method !== 'PUT') return call.urlParameters;
-  const type = call.header('content-type').split(';')[0]!.trim().toLowerCase();
-  if (type !== 'application/x-www-form-urlencoded') return call.urlParameters;
+  const contentType = call.header('content-type');
+  const type = contentType.split(';')[0]!.trim().toLowerCase();
+  const isMultipart = type === 'multipart/form-data';
+  if (!isMultipart && type !== 'application/x-www-form-urlencoded') return call.urlParameters;
   refuseEncoded(call);
   const body = await call.body(formBodyBytesMax);
-  const all = parametersOfText(Buffer.from(body.buffer, body.byteOffset, body.length).toString());
+  const all = isMultipart
+    ? parametersOfMultipart(body, contentType)
+    : parametersOfText(Buffer.from(body.buffer, body.byteOffset, body.length).toString());
   for (const [name, value] of call.urlParameters) all.append(name, value);
   return all;
 }

@@ -79,6 +79,11 @@ test('series are deleted by their whole tags, and no others', async () => {
   assert.deepEqual(await series(), all);
   assert.equal(await post('tagSeries', ['disk.used;rack=a1;dc=x']), all[0]);
   assert.deepEqual(await post('tagMultiSeries', ['b;z=1;a=2;name=c', 'a.b']), ['b;a=2;z=1', 'a.b']);
+  const form = new FormData();
+  form.append('expr', 'name=disk.used');
+  form.append('expr', 'dc=x');
+  const multipart = await fetch(`${server.url}/tags/findSeries`, { method: 'POST', body: form });
+  assert.deepEqual(await multipart.json(), [all[0]]);
   assert.equal(await post('delSeries', ['disk.used;rack=a1', 'dc1.rack.h1.up', 'no.such']), true);
   const cleaned = await fetch(`${server.url}/api/v1/admin/tsdb/clean_tombstones`, {
     method: 'POST',
