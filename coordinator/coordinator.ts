@@ -377,6 +377,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       clock: env.clock,
     },
     federate: { storage, parseSelectors, turningOf, settings, clock: env.clock },
+    export: { storage, parseSelectors, turningOf, settings, clock: env.clock },
     read: { storage, settings, samplesMax: config.querySamplesMax, clock: env.clock },
     status: {
       clock: env.clock,

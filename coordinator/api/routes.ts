@@ -74,6 +74,7 @@ import {
 } from './compat.ts';
 import { type CompanionApiSetup, metadata, queryExemplars, targetsMetadata } from './companions.ts';
 import { cleanTombstones, deleteSeries, type DeletionApiSetup } from './deletions.ts';
+import { exportCsv, exportSeries, type ExportSetup } from './export.ts';
 import { federate, type FederateSetup } from './federate.ts';
 import { frontPage, type FrontPageFacts } from '../http/front_page.ts';
 import {
@@ -142,6 +143,7 @@ export interface ApiSetup {
     readonly tagWrites: Omit<TagWritesSetup, 'deleteSeries'>;
   };
   readonly federate: FederateSetup;
+  readonly export: ExportSetup;
   readonly read: RemoteReadSetup;
   readonly status: StatusApiSetup;
   readonly deletions: DeletionApiSetup;
@@ -264,6 +266,8 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET', both('label/{name}/values'), 'read', form(labelValues, labels)],
     ['GET POST', both('series'), 'read', form(series, labels)],
     ['GET', federatePaths, 'data', form(federate, setup.federate)],
+    ['GET POST', ['/api/v1/export'], 'data', form(exportSeries, setup.export)],
+    ['GET POST', ['/api/v1/export/csv'], 'data', form(exportCsv, setup.export)],
     ['POST', readPaths, 'read', bytes(remoteRead, read, readBodyBytesMax)],
     ['GET POST', both('query_exemplars'), 'data', form(queryExemplars, companions)],
     ['GET', both('metadata'), 'data', form(metadata, companions)],

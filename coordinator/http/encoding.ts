@@ -70,7 +70,9 @@ function qualitiesOf(accepted: string): ReadonlyMap<string, number> {
 
 /** Whether answers of this type become shorter: texts, and messages that have them. */
 export function isCompressible(contentType: string): boolean {
-  return /^(?:text\/|application\/json|application\/vnd\.google\.protobuf)/.test(contentType);
+  return /^(?:text\/|application\/(?:json|x-ndjson)|application\/vnd\.google\.protobuf)/.test(
+    contentType,
+  );
 }
 
 const zstdParameters = {

@@ -78,7 +78,7 @@ export function labelsSortKey(canonical: Uint8Array): string {
  * stays.
  * @returns the row count
  */
-function decodeMillis(
+export function decodeMillis(
   decoder: Decoder,
   bundle: SeriesBundle,
   index: number,
