@@ -37,6 +37,7 @@ import { Session } from '#cluster/session/session.ts';
 import type { OwnNode } from '#cluster/session/types.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
 import type { Aside, Turning } from '#engine/aside/aside.ts';
+import { MetricSeries } from '#engine/json_lines/series.ts';
 import { OtlpReader } from '#engine/otlp/reader.ts';
 import { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { CoordinatorConfig } from '#lib/config/config.ts';
@@ -126,8 +127,9 @@ export interface Coordinator extends AsyncDisposable {
   readonly otlp: GrpcServer | null;
 }
 
-/** What is known of series that come by OTLP takes so small a part of the memory for identities. */
+/** What is known of series that come by OTLP, and in lines of JSON, takes so small parts of the memory for identities. */
 const otlpMemoryPart = 4;
+const jsonLinesMemoryPart = 16;
 
 /** How long a proof that a quorum of nodes has a namespace may take, as in the reference system. */
 const proofMillisMax = 10_000;
@@ -267,6 +269,17 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       config.memoryBytesMax / otlpMemoryPart,
     ),
   };
+  const jsonLinesBytesMax = config.memoryBytesMax / jsonLinesMemoryPart;
+  const jsonLines = {
+    ingest,
+    series: new MetricSeries(decoder, tagRules, env.random, jsonLinesBytesMax),
+  };
+  options.metrics.gauge(
+    'tsdb_coordinator_json_lines_memory_bytes',
+    'Memory of what is known of series that come in exported lines of JSON.',
+    [],
+    () => jsonLines.series.memoryBytes,
+  );
   options.metrics.gauge(
     'tsdb_coordinator_otlp_memory_bytes',
     'Memory of what is known of series that come by OTLP.',
@@ -315,6 +328,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     },
     ingest,
     otlp,
+    jsonLines,
     writeBodyBytesMax: config.writeBodyBytesMax,
     query: {
       engine: new PromqlEngine(storage, { clock: env.clock, features, aside }),

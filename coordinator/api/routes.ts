@@ -86,6 +86,7 @@ import {
   refuseUnsupportedHeaders,
 } from '../http/http_api.ts';
 import { expositionWrite } from './lines/exposition.ts';
+import { jsonLinesWrite, type JsonLinesSetup } from './lines/json_lines.ts';
 import { influxPing, influxQuery, influxWrite } from './lines/influx.ts';
 import { type EventsSetup, getEvents, postEvent } from '../graphite/endpoints/events.ts';
 import { expand, find, type FindSetup, index } from '../graphite/endpoints/find.ts';
@@ -130,6 +131,7 @@ export interface ApiSetup {
   readonly admin: AdminApiSetup;
   readonly ingest: Ingest;
   readonly otlp: OtlpSetup;
+  readonly jsonLines: JsonLinesSetup;
   readonly writeBodyBytesMax: number;
   readonly query: QueryApiSetup;
   readonly labels: LabelsApiSetup;
@@ -214,6 +216,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, ingest, jsonBytesMax)],
     ['POST', influxWritePaths, 'write', bytes(influxWrite, ingest, writeBytesMax)],
     ['POST', expositionPaths, 'write', bytes(expositionWrite, ingest, writeBytesMax)],
+    ['POST', ['/api/v1/import'], 'write', bytes(jsonLinesWrite, setup.jsonLines, writeBytesMax)],
     ['POST', otlpPaths, 'write', bytes(otlpMetrics, setup.otlp, writeBytesMax)],
     ['GET', ['/ping'], 'other', plain(influxPing, null)],
     ['GET POST', ['/query'], 'other', form(influxQuery, null)],

@@ -9,6 +9,8 @@
  */
 import type { RegistryVersion } from '#cluster/namespaces/samples.ts';
 import type { Session } from '#cluster/session/session.ts';
+import { JsonLineText } from '#engine/json_lines/text.ts';
+import type { MetricSeries } from '#engine/json_lines/series.ts';
 import type { OtlpReader } from '#engine/otlp/reader.ts';
 import type { OtlpPart } from '#engine/otlp/points/types.ts';
 import type {
@@ -350,6 +352,39 @@ export class Ingest {
     for await (const chunk of chunks) {
       text.add(chunk);
       if (text.isEnough) await write();
+    }
+    text.end();
+    await write();
+    this.#end(writing);
+  }
+
+  /**
+   * Writes exported lines of JSON as they are decoded, a part before the next one is read.
+   * @param series of the same decoder
+   * @param chunks cut anywhere
+   * @throws {RowsRefused} when lines or rows are bad; the others are written
+   */
+  async jsonLines(
+    series: MetricSeries,
+    chunks: AsyncIterable<Uint8Array>,
+    work: Work,
+  ): Promise<void> {
+    const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
+    const asked = { samples: 0, histograms: 0, exemplars: 0 };
+    const writing = new Writing(asked, new BadRows(), 'json_lines');
+    const text = new JsonLineText(series);
+    const write = async (): Promise<void> => {
+      for (let part = text.read(); part !== null; part = text.read()) {
+        const { rows, badLines, problems, units } = part;
+        asked.samples += (rows?.rowCount ?? 0) + badLines;
+        writing.report.addSamples(badLines, problems);
+        if (rows !== null) await this.#writePart(writing, [rows], kind, work.signal);
+        if (work.spend(units)) await work.pause();
+      }
+    };
+    for await (const chunk of chunks) {
+      text.add(chunk);
+      await write();
     }
     text.end();
     await write();

@@ -8,7 +8,7 @@ import type { WriteDecoder } from '../write_decoder/write_decoder.ts';
 import { BodyWalk } from './body_walk.ts';
 import { LabelMaker } from './labels/labels.ts';
 import { Names } from './labels/names.ts';
-import { SeriesCache } from './points/series_cache.ts';
+import { SeriesCache } from '../series_cache/series_cache.ts';
 import type { OtlpBody, OtlpKnown, OtlpSetting } from './points/types.ts';
 
 export class OtlpReader {

@@ -5,6 +5,7 @@ import { bodyAttacks } from './bodies.ts';
 import { browserAttacks } from './browsers.ts';
 import { connectionAttacks } from './connections.ts';
 import { grpcAttacks } from './grpc.ts';
+import { jsonLinesAttacks } from './json_lines.ts';
 import { keyValueAttacks } from './key_value.ts';
 import { otlpAttacks } from './otlp.ts';
 import { parsingAttacks } from './parsing.ts';
@@ -18,6 +19,7 @@ export const attacks: readonly Attack[] = [
   ...parsingAttacks,
   ...bodyAttacks,
   ...otlpAttacks,
+  ...jsonLinesAttacks,
   ...answerAttacks,
   ...queryAttacks,
   ...regexpAttacks,

@@ -54,7 +54,12 @@ const sentAhead: Attack = {
   async run({ ports: { coordinator } }, seed, seconds) {
     const random = new SeededRandom(seed);
     const answers = new Answers();
-    const path = random.pick(['/api/v1/labels', '/api/v1/query?query=marker', '/routes']);
+    const path = random.pick([
+      '/api/v1/labels',
+      '/api/v1/query?query=marker',
+      '/api/v1/export?match[]=marker',
+      '/routes',
+    ]);
     const requests = headOf(`GET ${path}`).repeat(20_000);
     const span = new Span(seconds);
     const connections = await RawConnection.openMany(coordinator, 3, false);
@@ -132,6 +137,7 @@ const catalogues: Attack = {
         '/api/v1/label/k/values',
         '/api/v1/labels',
         '/api/v1/series?match[]=load',
+        '/api/v1/export?match[]=load',
         '/api/v1/status/tsdb?limit=1000',
         `/api/v1/series?${'match[]=load&'.repeat(100)}`,
       ]);

@@ -4,7 +4,7 @@ import type { WriteDecoderRows } from '../../write_decoder/write_decoder.ts';
 import type { Family } from '../labels/families.ts';
 import type { LabelMaker, Labels, LabelSetting, ResourceLabels } from '../labels/labels.ts';
 import type { Names } from '../labels/names.ts';
-import type { SeriesCache } from './series_cache.ts';
+import type { SeriesCache } from '../../series_cache/series_cache.ts';
 
 export interface OtlpSetting extends LabelSetting {
   readonly translationStrategy: TranslationStrategy;

@@ -1,7 +1,6 @@
 /**
- * What was made of bytes that came before: resources, scopes, metrics and series of points are known by their bytes below
- * what they belong to, so a point that came before costs a comparison, mostly with the one that followed its
- * predecessor last time.
+ * What was made of bytes that came before is known by these bytes, below what they belong to: resources, scopes, metrics and series of
+ * OTLP, metrics of lines of JSON. What came before costs a comparison, mostly with the one that followed its predecessor last time.
  */
 import type { Random } from '#lib/env/env.ts';
 

@@ -1,0 +1,68 @@
+/** Series of metrics, found by the bytes of their JSON: it is parsed only when it is new. */
+import type { Random } from '#lib/env/env.ts';
+import type { TagRules } from '#lib/tags.ts';
+import { SeriesCache } from '../series_cache/series_cache.ts';
+import type { WriteDecoder } from '../write_decoder/write_decoder.ts';
+import { tagsOfMetric } from './metric.ts';
+
+/** Longer metrics are parsed each time. */
+const knownBytesMax = 16 * 1024;
+/** About what a metric takes that is new, and a byte of it. */
+const seriesUnits = 3_000;
+const byteUnits = 40;
+
+export class MetricSeries {
+  readonly decoder: WriteDecoder;
+  readonly #rules: TagRules;
+  readonly #cache: SeriesCache;
+  /** What making labels of metrics took so far, in units of work (lib/turns/turns.ts). */
+  newUnits = 0;
+
+  /** @param bytesMax of what is known, about */
+  constructor(
+    decoder: WriteDecoder,
+    rules: TagRules,
+    random: Pick<Random, 'u32'>,
+    bytesMax: number,
+  ) {
+    this.decoder = decoder;
+    this.#rules = rules;
+    this.#cache = new SeriesCache(random, bytesMax);
+  }
+
+  get memoryBytes(): number {
+    return this.#cache.bytes;
+  }
+
+  /** Rows begin. */
+  begin(): void {
+    this.#cache.makeRoom();
+    this.#cache.begin();
+  }
+
+  /**
+   * Slot of the metric in [start, end), in use; or why there is none.
+   * @throws {TsdbError} RESOURCE_EXHAUSTED when there is no room
+   */
+  slotOf(view: DataView, start: number, end: number): number | string {
+    const cache = this.#cache;
+    const isKnown = end - start <= knownBytesMax;
+    let entry = isKnown ? cache.find(view, 0, 0, start, end) : 0;
+    if (entry !== 0) {
+      const slot = cache.slot(entry, 0);
+      if (this.decoder.use(slot, cache.generation(entry, 0))) return slot;
+    }
+    this.newUnits += seriesUnits + byteUnits * (end - start);
+    const json = new Uint8Array(view.buffer, view.byteOffset + start, end - start);
+    const tags = tagsOfMetric(json, this.#rules);
+    if (typeof tags === 'string') return tags;
+    const slot = this.decoder.slotOf(tags);
+    if (!isKnown) return slot;
+    if (entry === 0) {
+      entry = cache.add(view, 0, 0, start, end);
+      cache.reserveSlots(entry, 1);
+    }
+    cache.setSlot(entry, 0, slot, this.decoder.generation[slot]!);
+    return slot;
+  }
+}
