@@ -455,6 +455,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   const ofStatsd = statsdMetrics(options.metrics, {
     connectionCount: () => statsd?.connectionCount ?? 0,
     seriesCount: () => statsd?.seriesCount ?? 0,
+    memberCount: () => statsd?.memberCount ?? 0,
+    waitingBytes: () => statsd?.waitingBytes ?? 0,
   });
   const api = await openApiServer({
     address: config.listenAddress,
@@ -508,9 +510,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       });
     }
     if (config.statsd !== null) {
-      const { clock, random } = env;
-      const of = { config: config.statsd, streams, clock, random, log, metrics: ofStatsd };
-      statsd = await listenStatsd(of);
+      const of = { config: config.statsd, streams, env, log, metrics: ofStatsd };
+      statsd = await listenStatsd({ ...of, sharing: { kv, cluster } }, stop.signal);
     }
     const { grpcListenAddress } = config.otlp;
     if (grpcListenAddress !== null) {

@@ -14,6 +14,8 @@
  *     _kv/<environment>/<zone>/tsdb.node.known/<instance>
  *     _kv/<environment>/<zone>/tsdb.aggregation_rules/<set>
  *     _kv/<environment>/<zone>/tsdb.graphite.events/<id, 16 digits>
+ *     _kv/<environment>/<zone>/tsdb.statsd/receivers
+ *     _kv/<environment>/<zone>/tsdb.statsd/registered/<address>
  *     _kv/<environment>/<zone>/tsdb.rollups/leader
  *     _kv/<environment>/<zone>/tsdb.rollups/leader/<shard set>
  *     _kv/<environment>/<zone>/tsdb.rollups/final/<resolution>:<retention>
@@ -109,6 +111,11 @@ export function haPairsPrefix(cluster: ClusterName): string {
 
 export function rollupsPrefix(cluster: ClusterName): string {
   return `${clusterPrefix(cluster)}tsdb.rollups/`;
+}
+
+/** Coordinators that keep series of statsd: those that are there, and who keeps series from when on. */
+export function statsdPrefix(cluster: ClusterName): string {
+  return `${clusterPrefix(cluster)}tsdb.statsd/`;
 }
 
 /** Events of Graphite. */

@@ -20,11 +20,18 @@ export interface FlushOptions {
   readonly metrics: StatsdMetrics;
   /** Series are there no more: what is known of them is not true any longer. */
   readonly onForgotten: () => void;
+  /**
+   * Asked at the end of each window, before it is written; null where series are kept here alone. Until it has said so rows are
+   * of that time at the latest: others may keep series from then on.
+   */
+  readonly atBoundary: ((boundaryMillis: number) => Promise<void>) | null;
 }
 
 export class Flushes {
   readonly #options: FlushOptions;
   #writing: Promise<void> | null = null;
+  /** No row is later. */
+  #rowMillisMax = Infinity;
 
   constructor(options: FlushOptions) {
     this.#options = options;
@@ -34,6 +41,9 @@ export class Flushes {
   async run(stop: AbortSignal, signal: AbortSignal): Promise<void> {
     const { clock, intervalMillis, metrics } = this.#options;
     let nextMillis = this.nowMillis;
+    if (this.#options.atBoundary !== null) {
+      this.#rowMillisMax = (Math.floor(nextMillis / intervalMillis) + 1) * intervalMillis;
+    }
     while (!stop.aborted) {
       nextMillis =
         (Math.floor(Math.max(nextMillis, this.nowMillis) / intervalMillis) + 1) * intervalMillis;
@@ -42,11 +52,21 @@ export class Flushes {
         await clock.sleep(nextMillis - this.nowMillis, stop).catch(() => {});
       }
       if (stop.aborted) break;
+      await this.#pass(nextMillis);
       if (this.#writing === null) void this.#begin(signal);
       else metrics.lateFlushes.increase();
     }
     await this.#writing;
     if (!signal.aborted) await this.#begin(signal);
+  }
+
+  /** The window that ends then is over. */
+  async #pass(boundaryMillis: number): Promise<void> {
+    const { atBoundary, intervalMillis } = this.#options;
+    if (atBoundary === null) return;
+    this.#rowMillisMax = boundaryMillis;
+    await atBoundary(boundaryMillis);
+    this.#rowMillisMax = boundaryMillis + intervalMillis;
   }
 
   get nowMillis(): number {
@@ -76,7 +96,9 @@ export class Flushes {
   async *#chunks(signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const work = Turns.of(this.#options.clock).begin(signal, 'write');
     let text = '';
-    for (const lines of this.#options.series.lines(() => this.nowMillis)) {
+    for (const lines of this.#options.series.lines(() =>
+      Math.min(this.nowMillis, this.#rowMillisMax),
+    )) {
       for (const line of lines) text += line;
       if (work.spend(lineUnits)) await work.pause();
       if (text.length < chunkCharacters) continue;

@@ -4,7 +4,7 @@
  * flush that is written goes on, and what comes is kept for the next one.
  */
 import type { ListenAddress, StatsdConfig } from '#lib/config/config.ts';
-import type { Clock, Random } from '#lib/env/env.ts';
+import type { Env } from '#lib/env/env.ts';
 import { listenTcp, tcpLimitsDefault, type TcpServer } from '#lib/env/senders/tcp.ts';
 import { listenUdp, type UdpServer } from '#lib/env/senders/udp.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -14,6 +14,8 @@ import type { Streams } from '../ingest/streams/streams.ts';
 import { Flushes } from './flushes.ts';
 import { LineReader } from './lines/reader.ts';
 import { mappingOf } from './mapping/file.ts';
+import type { Sharing, SharingChange } from './receivers/sharing.ts';
+import { type SharingSetup, startSharing, type StartedSharing } from './receivers/start.ts';
 import type { StatsdMetrics } from './series/metrics.ts';
 import { GraphiteSeries } from './series/graphite.ts';
 import { PrometheusSeries } from './series/prometheus.ts';
@@ -27,21 +29,28 @@ const pieceBytes = 4096;
 /** What a byte of a line of a new name takes, in units of work (lib/turns/turns.ts). */
 const byteUnits = 20;
 const lineFeed = 0x0a;
+/** What looking at a series takes, in units of work. */
+const seriesUnits = 30;
 /** Counts become metrics so long after a packet at most. */
 const tellMillis = 1000;
 
 export interface StatsdListenerOptions {
   readonly config: StatsdConfig;
   readonly streams: Pick<Streams, 'write'>;
-  readonly clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'sleep'>;
-  readonly random: Pick<Random, 'u32'>;
+  readonly env: Env;
   readonly log: Log;
   readonly metrics: StatsdMetrics;
+  /** Where the configuration says that several coordinators share series. */
+  readonly sharing: Pick<SharingSetup, 'kv' | 'cluster' | 'times'>;
 }
 
 export interface StatsdListener extends AsyncDisposable {
   readonly connectionCount: number;
   readonly seriesCount: number;
+  /** Coordinators that share series; 0 when this one keeps all. */
+  readonly memberCount: number;
+  /** Of lines for others. */
+  readonly waitingBytes: number;
   /** Null when it is not open. */
   readonly tcpPort: number | null;
   /** Null when it is not open. */
@@ -63,11 +72,21 @@ export function seriesOf({
       );
 }
 
-/** @throws {ListenError} when an address cannot be had; {TsdbError} as `seriesOf` */
-export async function listenStatsd(options: StatsdListenerOptions): Promise<StatsdListener> {
-  const { config, clock } = options;
+/**
+ * @throws {ListenError} when an address cannot be had; {TsdbError} as `seriesOf`; the signal's reason when it aborts before it is
+ * known who shares series
+ */
+export async function listenStatsd(
+  options: StatsdListenerOptions,
+  signal: AbortSignal,
+): Promise<StatsdListener> {
+  const { config, env } = options;
+  const { clock } = env;
   const reception = new Reception(options);
   await using open = new AsyncDisposableStack();
+  const shared = config.sharing === null ? null : await share(options, reception, signal);
+  const stopWaiting = new AbortController();
+  if (shared !== null) open.defer(() => shared.leave(stopWaiting.signal));
   const { host, port } = config.listenAddress;
   const tcp = config.tcpEnabled
     ? open.use(await listenStreams(options, config.listenAddress, reception))
@@ -86,22 +105,54 @@ export async function listenStatsd(options: StatsdListenerOptions): Promise<Stat
     get seriesCount() {
       return reception.series.seriesCount;
     },
+    get memberCount() {
+      return shared?.sharing.memberCount ?? 0;
+    },
+    get waitingBytes() {
+      return shared?.sharing.waitingBytes ?? 0;
+    },
     tcpPort: tcp?.port ?? null,
     udpPort: udp?.port ?? null,
     [Symbol.asyncDispose]: async () => {
+      const isWritten = new AbortController();
+      const late = clock.sleep(tcpLimitsDefault.stopMillisMax, isWritten.signal).then(
+        () => {
+          const reason = new TsdbError('UNAVAILABLE', 'the server stops');
+          stopWaiting.abort(reason);
+          end.abort(reason);
+        },
+        () => {},
+      );
       await all.disposeAsync();
       stop.abort();
       reception.stop();
-      const isWritten = new AbortController();
-      const late = clock.sleep(tcpLimitsDefault.stopMillisMax, isWritten.signal).then(
-        () => end.abort(new TsdbError('UNAVAILABLE', 'the server stops')),
-        () => {},
-      );
       await flushing;
       isWritten.abort();
       await late;
     },
   };
+}
+
+async function share(
+  { config, env, log, metrics, sharing }: StatsdListenerOptions,
+  reception: Reception,
+  signal: AbortSignal,
+): Promise<StartedSharing> {
+  const setup = {
+    ...sharing,
+    config: config.sharing!,
+    env,
+    log,
+    metrics: metrics.sharing,
+    flushIntervalMillis: config.flushIntervalMillis,
+  };
+  const of = {
+    onChange: (change: SharingChange) => reception.noteChange(change),
+    onLines: (lines: Uint8Array) => reception.takeForwarded(lines),
+  };
+  const shared = await startSharing(setup, of, signal);
+  reception.share(shared.sharing);
+  return shared;
 }
 
 /** Where lines go. */
@@ -110,13 +161,18 @@ class Reception {
   readonly flushes: Flushes;
   readonly #reader: LineReader;
   readonly #metrics: StatsdMetrics;
-  readonly #clock: Pick<Clock, 'sleep'>;
+  readonly #clock: Env['clock'];
+  readonly #work: Work;
+  #sharing: Sharing | null = null;
   #isTelling = false;
   readonly #stop = new AbortController();
 
-  constructor({ config, streams, clock, random, metrics }: StatsdListenerOptions) {
+  constructor({ config, streams, env, metrics }: StatsdListenerOptions) {
+    const { clock, random } = env;
     this.#metrics = metrics;
     this.#clock = clock;
+    // What came is taken also when all stops.
+    this.#work = Turns.of(clock).begin(new AbortController().signal, 'write');
     this.series = seriesOf(config);
     const reader = new LineReader(this.series, config.tags, random.u32());
     this.#reader = reader;
@@ -128,7 +184,39 @@ class Reception {
       clock,
       metrics,
       onForgotten: () => reader.forget(),
+      atBoundary: config.sharing === null ? null : (millis) => this.#passBoundary(millis),
     });
+  }
+
+  share(sharing: Sharing): void {
+    this.#sharing = sharing;
+    this.series.owners = sharing;
+  }
+
+  /** Other coordinators keep series from now on. */
+  noteChange({ isUnsure, fromMillis }: SharingChange): void {
+    this.#reader.forget();
+    this.series.beginMillisMin = fromMillis + 1;
+    if (isUnsure) this.series.leaveAll(fromMillis);
+  }
+
+  /** Lines that came by another coordinator, which has counted them. */
+  async takeForwarded(lines: Uint8Array): Promise<void> {
+    const { series } = this;
+    await inTurns(lines, this.#work, (some) => {
+      series.nowMillis = this.flushes.nowMillis;
+      series.isForwarded = true;
+      this.#reader.read(some);
+      series.isForwarded = false;
+    });
+  }
+
+  async #passBoundary(boundaryMillis: number): Promise<void> {
+    const change = (await this.#sharing?.atBoundary(boundaryMillis)) ?? null;
+    if (change === null) return;
+    await this.series.leave(change.fromMillis, () =>
+      this.#work.spend(seriesUnits) ? this.#work.pause() : null,
+    );
   }
 
   take(lines: Uint8Array): void {
@@ -158,7 +246,7 @@ class Reception {
 }
 
 function listenStreams(
-  { config, clock, log }: StatsdListenerOptions,
+  { config, env: { clock }, log }: StatsdListenerOptions,
   { host, port }: ListenAddress,
   reception: Reception,
 ): Promise<TcpServer> {
@@ -173,7 +261,7 @@ function listenStreams(
       try {
         for await (const chunk of chunks) {
           const lines = text.add(chunk, onLong);
-          if (lines !== null) await takeInTurns(lines, reception, work);
+          if (lines !== null) await inTurns(lines, work, (some) => reception.take(some));
         }
       } catch (error) {
         // The end of its last line may be missing.
@@ -189,11 +277,15 @@ function listenStreams(
 }
 
 /** Lines of new names take long: others get their turns between some of them. */
-async function takeInTurns(lines: Uint8Array, reception: Reception, work: Work): Promise<void> {
+async function inTurns(
+  lines: Uint8Array,
+  work: Work,
+  take: (some: Uint8Array) => void,
+): Promise<void> {
   for (let from = 0; from < lines.length; ) {
     const feed = lines.indexOf(lineFeed, from + pieceBytes);
     const end = feed < 0 ? lines.length : feed + 1;
-    reception.take(lines.subarray(from, end));
+    take(lines.subarray(from, end));
     if (work.spend((end - from) * byteUnits)) await work.pause();
     from = end;
   }

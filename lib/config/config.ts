@@ -52,6 +52,7 @@ export type {
   CarbonConfig,
   HaPairsConfig,
   StatsdConfig,
+  StatsdSharingConfig,
   OtlpConfig,
   CarbonRulesConfig,
   AggregatorConfig,
@@ -321,6 +322,13 @@ function statsdOf(
     connectionsMax: ingester.maxConnections,
     flushIntervalMillis: ingester.flushInterval,
     seriesMax: ingester.maxSeries,
+    sharing:
+      ingester.sharing === undefined
+        ? null
+        : {
+            listenAddress: listen(ingester.sharing.listenAddress),
+            advertiseAddress: ingester.sharing.advertiseAddress,
+          },
     tags: ingester.tags,
     form:
       ingester.form === 'prometheus'

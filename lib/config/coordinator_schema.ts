@@ -139,26 +139,44 @@ const statsdTags = z
   })
   .prefault({});
 
-const statsdIngester = z.strictObject({
-  listenAddress: addressByDiscovery(8125),
-  udpEnabled: flag.default(true),
-  tcpEnabled: flag.default(true),
-  maxConnections: countPositive(1_000_000).default(5_000),
-  flushInterval: durationPositive(3_600_000).default(10_000),
-  maxSeries: countPositive(100_000_000).default(1_000_000),
-  form: oneOf(['prometheus', 'graphite']).default('prometheus'),
-  labels: documented(
-    z.record(
-      z.string().regex(/^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/, 'no name of a label'),
-      z.string().min(1, 'must not be empty'),
-    ),
-    { kind: 'value', type: 'labels' },
-  ).optional(),
-  tags: statsdTags,
-  // What it says is checked where it is used.
-  mapping: documented(z.unknown(), { kind: 'value', type: 'mapping' }).optional(),
-  graphite: statsdGraphite,
-});
+/** Windows of flushes end so soon that who keeps a series can change. */
+const sharedFlushMillisMax = 60_000;
+
+const statsdIngester = z
+  .strictObject({
+    listenAddress: addressByDiscovery(8125),
+    udpEnabled: flag.default(true),
+    tcpEnabled: flag.default(true),
+    maxConnections: countPositive(1_000_000).default(5_000),
+    flushInterval: durationPositive(3_600_000).default(10_000),
+    maxSeries: countPositive(100_000_000).default(1_000_000),
+    form: oneOf(['prometheus', 'graphite']).default('prometheus'),
+    labels: documented(
+      z.record(
+        z.string().regex(/^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/, 'no name of a label'),
+        z.string().min(1, 'must not be empty'),
+      ),
+      { kind: 'value', type: 'labels' },
+    ).optional(),
+    tags: statsdTags,
+    // What it says is checked where it is used.
+    mapping: documented(z.unknown(), { kind: 'value', type: 'mapping' }).optional(),
+    graphite: statsdGraphite,
+    sharing: z
+      .strictObject({
+        listenAddress: addressByDiscovery(8127),
+        advertiseAddress: address,
+      })
+      .optional(),
+  })
+  .superRefine(({ sharing, flushInterval }, context) => {
+    if (sharing === undefined || flushInterval <= sharedFlushMillisMax) return;
+    context.addIssue({
+      code: 'custom',
+      path: ['flushInterval'],
+      message: 'must be a minute at most where coordinators share series',
+    });
+  });
 
 /** Prometheus' pairs: several replicas that send the same. */
 const haPairs = z

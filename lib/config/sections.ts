@@ -157,6 +157,12 @@ export interface StatsdSection {
         readonly maxConnections: number;
         readonly flushInterval: number;
         readonly maxSeries: number;
+        readonly sharing?:
+          | {
+              readonly listenAddress: ListenAddress;
+              readonly advertiseAddress: ListenAddress;
+            }
+          | undefined;
         readonly form: 'prometheus' | 'graphite';
         readonly labels?: Readonly<Record<string, string>> | undefined;
         readonly tags: {

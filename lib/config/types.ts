@@ -47,6 +47,8 @@ export interface StatsdConfig {
   readonly connectionsMax: number;
   readonly flushIntervalMillis: number;
   readonly seriesMax: number;
+  /** Of several coordinators that share series; null for one that keeps all. */
+  readonly sharing: StatsdSharingConfig | null;
   readonly tags: {
     readonly dogstatsd: boolean;
     readonly influxdb: boolean;
@@ -73,6 +75,14 @@ export interface StatsdConfig {
         }[];
         readonly ttlMillis: number;
       };
+}
+
+/** Coordinators that share the series of statsd. */
+export interface StatsdSharingConfig {
+  /** Of what others forward. */
+  readonly listenAddress: ListenAddress;
+  /** Where others reach it. */
+  readonly advertiseAddress: ListenAddress;
 }
 
 /** Replicas of Prometheus that send the same. */

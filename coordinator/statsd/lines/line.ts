@@ -25,6 +25,9 @@ export interface StatsdEvent {
   readonly isRelative: boolean;
   /** Of a set. */
   readonly member: string;
+  /** The value as it stands in the line, and what stands behind it: type, rate and tags. */
+  readonly text: string;
+  readonly rest: string;
 }
 
 /** Why samples are refused, as metrics name it. */
@@ -43,6 +46,8 @@ export type LineProblem =
 export type PartProblem = 'malformed_tag' | 'invalid_rate';
 
 export interface ParsedLine {
+  /** Name as it came, with the tags in it. */
+  readonly head: string;
   readonly events: readonly StatsdEvent[];
   readonly problems: readonly LineProblem[];
   readonly partProblems: readonly PartProblem[];
@@ -74,6 +79,7 @@ class LineParser implements ParsedLine {
   readonly partProblems: PartProblem[] = [];
   readonly #dialects: TagDialects;
   readonly #labels = new Map<string, string>();
+  head = '';
   #name = '';
 
   constructor(dialects: TagDialects) {
@@ -91,7 +97,8 @@ class LineParser implements ParsedLine {
       this.problems.push('malformed_line');
       return;
     }
-    const { name, badTags } = takeNameTags(line.slice(0, colon), this.#dialects, this.#labels);
+    this.head = line.slice(0, colon);
+    const { name, badTags } = takeNameTags(this.head, this.#dialects, this.#labels);
     this.#name = name;
     this.#noteBadTags(badTags);
     if (name === '') {
@@ -166,6 +173,8 @@ class LineParser implements ParsedLine {
         times: isObserved ? Math.max(1, 1 / rate) : 1,
         isRelative: type === 'gauge' && (text.startsWith('+') || text.startsWith('-')),
         member: type === 'set' ? text : '',
+        text,
+        rest,
       });
     }
   }

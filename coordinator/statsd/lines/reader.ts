@@ -41,6 +41,9 @@ const letterS = 0x73;
 const letterT = 0x54;
 const pipe = 0x7c;
 
+/** Targets up to it are not of here: what goes to them is forwarded. */
+export const forwardedTarget = -1000;
+
 /** Takes what lines say. */
 export interface EventSink {
   /** What values of timers are divided by: lines have milliseconds. */
@@ -53,6 +56,8 @@ export interface EventSink {
   /** @param target of `targetOf` */
   take(target: number, value: number, times: number, isRelative: boolean): void;
   takeMember(target: number, member: string): void;
+  /** A line of one event whose target is of others, from `forwardedTarget` on. */
+  forward(target: number, bytes: Uint8Array, from: number, end: number): void;
   noteLine(): void;
   noteProblem(problem: LineProblem): void;
   notePartProblem(problem: PartProblem): void;
@@ -180,7 +185,8 @@ export class LineReader {
     const sink = this.#sink;
     sink.noteLine();
     const target = this.#keys.valueOf(known);
-    if (type === letterC) sink.take(target, value / rate, 1, false);
+    if (target <= forwardedTarget) sink.forward(target, bytes, from, p);
+    else if (type === letterC) sink.take(target, value / rate, 1, false);
     else if (type === letterG) sink.take(target, value, 1, isSigned);
     else {
       if (type === letterM) value /= sink.timerUnitMillis;
@@ -204,7 +210,7 @@ export class LineReader {
       return end + 1;
     }
     const text = Buffer.from(line.buffer, line.byteOffset, line.length).toString();
-    const { events, problems, partProblems } = parseLine(text, this.#dialects);
+    const { head, events, problems, partProblems } = parseLine(text, this.#dialects);
     for (const problem of problems) sink.noteProblem(problem);
     for (const problem of partProblems) sink.notePartProblem(problem);
     const targets = new Map<EventType, number>();
@@ -214,7 +220,10 @@ export class LineReader {
         target = sink.targetOf(event);
         targets.set(event.type, target);
       }
-      if (event.type === 'set') sink.takeMember(target, event.member);
+      if (target <= forwardedTarget) {
+        const own = Buffer.from(`${head}:${event.text}|${event.rest}`);
+        sink.forward(target, own, 0, own.length);
+      } else if (event.type === 'set') sink.takeMember(target, event.member);
       else sink.take(target, valueOf(event, sink), event.times, event.isRelative);
     }
     const isPlain = events.length === 1 && problems.length === 0 && partProblems.length === 0;

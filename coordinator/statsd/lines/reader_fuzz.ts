@@ -1,5 +1,6 @@
 /** Packets, whole and damaged, must come to what their lines come to as texts, one by one. */
 import assert from 'node:assert/strict';
+import { BrokenInvariant } from '#lib/assert.ts';
 import { isUtf8 } from 'node:buffer';
 import { countInputs } from '#test/sim/counts.ts';
 import { type Pick, pickOf } from '#test/sim/mutate.ts';
@@ -83,6 +84,10 @@ class Told implements EventSink {
 
   takeMember(target: number, member: string): void {
     this.lines.push(`${this.#targets[target]} ${member}`);
+  }
+
+  forward(): void {
+    throw new BrokenInvariant('nothing is of others here');
   }
 
   noteLine(): void {

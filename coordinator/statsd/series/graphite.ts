@@ -77,6 +77,7 @@ export class GraphiteSeries extends StatsdSeries<GraphitePart> {
       key: `${kind} ${name}${tags}`,
       kind,
       scale: 1,
+      refusal: null,
       part: () => ({
         name,
         tags,

@@ -1,5 +1,6 @@
 /** What statsd's listener counts. */
 import type { CounterMetric, Metrics } from '#lib/metrics.ts';
+import type { SharingMetrics } from '../receivers/sharing.ts';
 
 export interface StatsdMetrics {
   readonly lines: CounterMetric;
@@ -11,6 +12,7 @@ export interface StatsdMetrics {
   readonly refusedParts: CounterMetric;
   readonly packets: CounterMetric;
   readonly lateFlushes: CounterMetric;
+  readonly sharing: SharingMetrics;
 }
 
 /** They are there without a listener, too. */
@@ -27,7 +29,31 @@ export function statsdMetrics(metrics: Metrics, of: StatsdState): StatsdMetrics 
     [],
     () => of.seriesCount(),
   );
+  metrics.gauge(
+    'tsdb_coordinator_statsd_members',
+    'Coordinators that share the series of statsd, as this one knows them; 0 when it keeps all.',
+    [],
+    () => of.memberCount(),
+  );
+  metrics.gauge(
+    'tsdb_coordinator_statsd_waiting_bytes',
+    'Room that lines of statsd take which wait for other coordinators.',
+    [],
+    () => of.waitingBytes(),
+  );
   return {
+    sharing: {
+      forwardedLines: metrics.counter(
+        'tsdb_coordinator_statsd_forwarded_lines_total',
+        'Lines of statsd that were handed to the coordinator which keeps their series.',
+        [],
+      ),
+      lostLines: metrics.counter(
+        'tsdb_coordinator_statsd_lost_lines_total',
+        'Lines of statsd that waited in vain, or found no room to wait, for another coordinator.',
+        [],
+      ),
+    },
     lines: metrics.counter('tsdb_coordinator_statsd_lines_total', 'Lines of statsd that came.', []),
     samples: metrics.counter(
       'tsdb_coordinator_statsd_samples_total',
@@ -61,4 +87,6 @@ export function statsdMetrics(metrics: Metrics, of: StatsdState): StatsdMetrics 
 export interface StatsdState {
   readonly connectionCount: () => number;
   readonly seriesCount: () => number;
+  readonly memberCount: () => number;
+  readonly waitingBytes: () => number;
 }

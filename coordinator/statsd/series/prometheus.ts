@@ -79,7 +79,6 @@ export class PrometheusSeries extends StatsdSeries<PrometheusPart> {
       const known = this.#names.get(each);
       return known !== undefined && known.type !== metricType;
     });
-    if (isOfOther) return 'conflicting_type';
     const given = [...all].filter(([, value]) => value !== '');
     const seriesName = new SeriesName(metric, given);
     const { text } = seriesName;
@@ -87,6 +86,7 @@ export class PrometheusSeries extends StatsdSeries<PrometheusPart> {
       key: text,
       kind: kindCodeOf(metricType),
       scale: settings.scale,
+      refusal: isOfOther ? 'conflicting_type' : null,
       part: (nowMillis) => ({
         text,
         metrics,

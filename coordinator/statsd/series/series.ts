@@ -1,6 +1,7 @@
 /** Metrics of statsd as they are kept between flushes; how they are named and written is a matter of the form (prometheus.ts, graphite.ts). */
 import type { LineProblem, PartProblem, StatsdEvent } from '../lines/line.ts';
-import type { EventSink } from '../lines/reader.ts';
+import { type EventSink, forwardedTarget } from '../lines/reader.ts';
+import { hashOf } from '../receivers/receivers.ts';
 import { counterKind, gaugeKind, type Refusal, setKind, StatsdCounts } from './counts.ts';
 import { MemberRoom, Members } from './members.ts';
 import { SeriesTable } from './table.ts';
@@ -17,7 +18,17 @@ export interface NamedSeries<Part> {
   readonly kind: number;
   /** Values are multiplied by it; of two rules that make one series each may have its own. */
   readonly scale: number;
+  /** Where it is kept it may be refused. */
+  readonly refusal: Refusal | null;
   readonly part: (nowMillis: number) => Part;
+}
+
+/** Of several coordinators, which keeps what. */
+export interface SeriesOwners {
+  /** Null when it is kept here. @param hash of the series */
+  ownerOf(hash: number): number | null;
+  /** @param bytes with a line of the owner in [from, end) */
+  forward(owner: number, bytes: Uint8Array, from: number, end: number): void;
 }
 
 /** In the order of their codes as targets: -1, -2, … */
@@ -45,6 +56,12 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
   readonly #scaledTargets = new Map<string, number>();
   /** Of what is read just now. */
   nowMillis = 0;
+  /** Null where all are kept here. */
+  owners: SeriesOwners | null = null;
+  /** Series begin at the earliest then: others had them before. */
+  beginMillisMin = 0;
+  /** What is read came by others, who have counted its lines. */
+  isForwarded = false;
 
   constructor(seriesMax: number) {
     this.#seriesMax = seriesMax;
@@ -69,12 +86,17 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
   targetOf(event: Pick<StatsdEvent, 'type' | 'name' | 'labels'>): number {
     const named = this.named(event);
     if (typeof named === 'string') return refusedTarget(named);
-    const { key, kind, scale, part } = named;
+    const { key, kind, scale, refusal, part } = named;
+    const hash = hashOf(key);
+    const owner = this.owners?.ownerOf(hash) ?? null;
+    if (owner !== null) return forwardedTarget - owner;
+    if (refusal !== null) return refusedTarget(refusal);
     const known = this.table.placeOf(key);
     if (known !== null) return this.#targetOf(known, scale);
     if (this.table.count >= this.#seriesMax) return refusedTarget('too_many_series');
     const members = kind === setKind ? new Members(this.#members) : null;
-    const place = this.table.add(key, kind, part(this.nowMillis), members, this.nowMillis);
+    const beginMillis = Math.max(this.nowMillis, this.beginMillisMin);
+    const place = this.table.add(key, hash, kind, part(beginMillis), members, beginMillis);
     this.noteAdded(place);
     return this.#targetOf(place, scale);
   }
@@ -134,26 +156,64 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
     this.table.updatedMillis[place] = this.nowMillis;
   }
 
+  forward(target: number, bytes: Uint8Array, from: number, end: number): void {
+    this.owners!.forward(forwardedTarget - target, bytes, from, end);
+  }
+
   noteLine(): void {
-    this.counts.lines++;
+    if (!this.isForwarded) this.counts.lines++;
   }
 
   noteProblem(problem: LineProblem): void {
-    this.counts.noteRefused(problem);
+    if (!this.isForwarded) this.counts.noteRefused(problem);
   }
 
   notePartProblem(problem: PartProblem): void {
-    this.counts.notePart(problem);
+    if (!this.isForwarded) this.counts.notePart(problem);
   }
 
-  /** Lines of all series, one series at a time. @param now asked for each */
+  /**
+   * Lines of all series, one series at a time. Those that left are gone then.
+   * @param now asked for each
+   */
   *lines(now: () => number): Generator<Iterable<string>> {
     const { table } = this;
     // Those that come meanwhile are for the next time.
     const { end } = table;
     for (let place = 0; place < end; place++) {
-      if (table.isUsed[place] === 1) yield this.linesOf(place, now());
+      if (table.isUsed[place] === 0) continue;
+      const untilMillis = table.untilMillis[place]!;
+      yield this.linesOf(place, Math.min(now(), untilMillis));
+      if (untilMillis !== Infinity) this.#remove(place);
     }
+  }
+
+  /** Others may have kept any series that is here: all are written once more, and begin anew. @param untilMillis of last rows */
+  leaveAll(untilMillis: number): void {
+    this.table.detachAll(untilMillis);
+  }
+
+  /**
+   * Series that others keep now are written once more. What comes does not reach them any longer.
+   * @param untilMillis of their last rows
+   * @param onSeries after each
+   */
+  async leave(untilMillis: number, onSeries: () => Promise<void> | null): Promise<void> {
+    const { table } = this;
+    const { end } = table;
+    for (let place = 0; place < end; place++) {
+      const isHere = table.isUsed[place] === 1 && table.untilMillis[place] === Infinity;
+      if (isHere && this.owners!.ownerOf(table.hashes[place]!) !== null) {
+        table.detach(place, untilMillis);
+      }
+      const pause = onSeries();
+      if (pause !== null) await pause;
+    }
+  }
+
+  #remove(place: number): void {
+    this.noteRemoved(place);
+    this.table.remove(place);
   }
 
   /** Forgets series that nothing has come of for their time. @returns whether there were any */
@@ -164,8 +224,8 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
       if (table.isUsed[place] === 0) continue;
       const { ttlMillis } = table.parts[place]!;
       if (ttlMillis === 0 || nowMillis - table.updatedMillis[place]! < ttlMillis) continue;
-      this.noteRemoved(place);
-      table.remove(place);
+      if (table.untilMillis[place] !== Infinity) continue;
+      this.#remove(place);
       isAny = true;
     }
     return isAny;

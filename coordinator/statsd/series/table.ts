@@ -15,6 +15,10 @@ export class SeriesTable<Part> {
   /** It was written before. */
   isWritten: Uint8Array<ArrayBuffer> = new Uint8Array(roomFirst);
   isUsed: Uint8Array<ArrayBuffer> = new Uint8Array(roomFirst);
+  /** Time of the last row of one that left; infinite for others. */
+  untilMillis: Float64Array<ArrayBuffer> = new Float64Array(roomFirst);
+  /** Of keys. */
+  hashes: Int32Array<ArrayBuffer> = new Int32Array(roomFirst);
   /** By place. */
   readonly keys: string[] = [];
   readonly parts: Part[] = [];
@@ -36,7 +40,14 @@ export class SeriesTable<Part> {
   }
 
   /** @param key that is not there yet. @returns its place */
-  add(key: string, kind: number, part: Part, members: Members | null, nowMillis: number): number {
+  add(
+    key: string,
+    hash: number,
+    kind: number,
+    part: Part,
+    members: Members | null,
+    nowMillis: number,
+  ): number {
     const place = this.#free.pop() ?? this.keys.length;
     if (place === this.kinds.length) this.#grow();
     this.#places.set(key, place);
@@ -49,11 +60,25 @@ export class SeriesTable<Part> {
     this.updatedMillis[place] = nowMillis;
     this.isWritten[place] = 0;
     this.isUsed[place] = 1;
+    this.untilMillis[place] = Infinity;
+    this.hashes[place] = hash;
     return place;
   }
 
-  remove(place: number): void {
+  /** Its key may be added again; the place is used until it is removed. */
+  detach(place: number, untilMillis: number): void {
     this.#places.delete(this.keys[place]!);
+    this.untilMillis[place] = untilMillis;
+  }
+
+  detachAll(untilMillis: number): void {
+    for (const place of this.#places.values()) this.untilMillis[place] = untilMillis;
+    this.#places.clear();
+  }
+
+  remove(place: number): void {
+    const key = this.keys[place]!;
+    if (this.#places.get(key) === place) this.#places.delete(key);
     this.members[place]?.takeCount();
     this.isUsed[place] = 0;
     this.#free.push(place);
@@ -67,10 +92,12 @@ export class SeriesTable<Part> {
     this.createdMillis = grown(this.createdMillis, new Float64Array(room));
     this.isWritten = grown(this.isWritten, new Uint8Array(room));
     this.isUsed = grown(this.isUsed, new Uint8Array(room));
+    this.untilMillis = grown(this.untilMillis, new Float64Array(room));
+    this.hashes = grown(this.hashes, new Int32Array(room));
   }
 }
 
-function grown<A extends Uint8Array | Float64Array>(from: A, to: A): A {
+function grown<A extends Uint8Array | Int32Array | Float64Array>(from: A, to: A): A {
   to.set(from);
   return to;
 }
