@@ -18,6 +18,11 @@ import {
 import { graceSecondsOf, leaveFirst, livenessProbes } from './probes.ts';
 import { discoveryYaml, etcdTlsMount } from './discovery.ts';
 import { queryMillisMax } from '../overlay/config.ts';
+import {
+  type CoordinatorListeners,
+  coordinatorListeners,
+  podAddressVariable,
+} from '../overlay/listeners.ts';
 import { overlaidTemplate } from '../overlay/pod_template.ts';
 import { Names, port } from '../resource/names.ts';
 
@@ -26,11 +31,12 @@ const coordinatorReplicasDefault = 2;
 
 export function coordinatorObjects(cluster: TsdbCluster, images: ImageDefaults): KubeObject[] {
   const names = new Names(cluster);
+  const listeners = coordinatorListeners(cluster);
   const lines = [
     'coordinator:',
     `  listenAddress: 0.0.0.0:${port.coordinator}`,
     `  metrics: {prometheus: {listenAddress: "0.0.0.0:${port.coordinatorMetrics}"}}`,
-    ...discoveryYaml(cluster).map((line) => `  ${line}`),
+    ...[...discoveryYaml(cluster), ...listeners.lines].map((line) => `  ${line}`),
   ];
   const config = configMap(cluster, 'coordinator', `${lines.join('\n')}\n`);
   const replicas = cluster.spec.coordinator?.replicas ?? coordinatorReplicasDefault;
@@ -50,10 +56,16 @@ export function coordinatorObjects(cluster: TsdbCluster, images: ImageDefaults):
             protocol: 'TCP',
             targetPort: port.coordinatorMetrics,
           },
+          ...listeners.ports.map(({ name, number, protocol }) => ({
+            name,
+            port: number,
+            protocol,
+            targetPort: number,
+          })),
         ],
       },
     },
-    deployment(cluster, images, config.metadata.name, replicas),
+    deployment(cluster, images, config.metadata.name, replicas, listeners),
     ...(replicas > 1 ? [disruptionBudget(cluster, names.coordinator, 'coordinator')] : []),
   ];
 }
@@ -69,6 +81,7 @@ function deployment(
   images: ImageDefaults,
   configName: string,
   replicas: number,
+  { ports, ownPorts }: CoordinatorListeners,
 ): KubeObject {
   const names = new Names(cluster);
   const selector = selectorOf(cluster, 'coordinator');
@@ -96,10 +109,18 @@ function deployment(
               name: 'coordinator',
               image: coordinator?.image ?? images.coordinator,
               args: configArguments(cluster, 'coordinator'),
-              env: [{ name: 'TSDB_LISTEN_HOST', value: '0.0.0.0' }],
+              env: [
+                { name: 'TSDB_LISTEN_HOST', value: '0.0.0.0' },
+                ...(ownPorts.length === 0 ? [] : [podAddressVariable]),
+              ],
               ports: [
                 { name: 'http', containerPort: port.coordinator, protocol: 'TCP' },
                 { name: 'metrics', containerPort: port.coordinatorMetrics, protocol: 'TCP' },
+                ...[...ports, ...ownPorts].map(({ name, number, protocol }) => ({
+                  name,
+                  containerPort: number,
+                  protocol,
+                })),
               ],
               // Not where clients are: one that has all the connections it takes is not dead.
               ...livenessProbes('/metrics', port.coordinatorMetrics),

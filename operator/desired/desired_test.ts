@@ -78,7 +78,11 @@ function configOf(objects: readonly KubeObject[], role: 'node' | 'coordinator') 
   const files = (container.args as string[])
     .filter((argument) => argument !== '-f')
     .map((path) => ({ path, text: map.data[path.replace('/etc/tsdb/', '')] as string }));
-  return parseConfig(files, role, { POD_NAME: 'metrics-a-1', TSDB_LISTEN_HOST: '0.0.0.0' });
+  return parseConfig(files, role, {
+    POD_NAME: 'metrics-a-1',
+    POD_IP: '10.0.0.7',
+    TSDB_LISTEN_HOST: '0.0.0.0',
+  });
 }
 
 const external = { endpoints: ['https://etcd-0:2379', 'https://etcd-1:2379'] };
@@ -137,6 +141,50 @@ test('settings of the resource reach the processes, and change nothing of what t
   assert.deepEqual(others, plainOthers);
   const { coordinator } = configOf(objects, 'coordinator');
   assert.equal(coordinator!.queryTimeoutMillis, 7_000);
+});
+
+test('coordinators listen for Carbon, statsd and OTLP when the resource has their settings', () => {
+  const config = {
+    carbon: { ingester: { udpEnabled: true } },
+    statsd: { ingester: { tcpEnabled: false, flushInterval: '5s' } },
+    otlp: {},
+  };
+  const objects = objectsOf(clusterOf({ coordinator: { config } }));
+  const { carbon, statsd, otlp } = configOf(objects, 'coordinator').coordinator!;
+  assert.deepEqual(carbon!.listenAddress, { host: '0.0.0.0', port: 7204 });
+  assert.deepEqual(carbon!.pickleListenAddress, { host: '0.0.0.0', port: 7214 });
+  assert.deepEqual(statsd!.listenAddress, { host: '0.0.0.0', port: 8125 });
+  assert.equal(statsd!.flushIntervalMillis, 5_000);
+  assert.deepEqual(statsd!.sharing, {
+    listenAddress: { host: '0.0.0.0', port: 8127 },
+    advertiseAddress: { host: '10.0.0.7', port: 8127 },
+  });
+  assert.deepEqual(otlp.grpcListenAddress, { host: '0.0.0.0', port: 4317 });
+  const lines = [
+    'carbon 7204 TCP',
+    'carbon-pickle 7214 TCP',
+    'carbon-udp 7204 UDP',
+    'statsd 8125 UDP',
+    'otlp-grpc 4317 TCP',
+  ];
+  const { ports } = find(objects, 'Service', 'metrics-coordinator').spec;
+  const named = ({ name, port, targetPort, containerPort, protocol }: Json): string => {
+    assert.equal(targetPort, port);
+    return `${name} ${port ?? containerPort} ${protocol}`;
+  };
+  assert.deepEqual(ports.slice(2).map(named), lines);
+  const deployment = find(objects, 'Deployment', 'metrics-coordinator');
+  const [container] = deployment.spec.template.spec.containers;
+  assert.deepEqual(container.ports.slice(2).map(named), [...lines, 'statsd-sharing 8127 TCP']);
+  assert.deepEqual(container.env[1].valueFrom.fieldRef.fieldPath, 'status.podIP');
+  const [all, others] = find(objects, 'NetworkPolicy', 'metrics-coordinator').spec.ingress;
+  assert.deepEqual(
+    all.ports.slice(2),
+    ports.slice(2).map(({ port, protocol }: Json) => ({ port, protocol })),
+  );
+  assert.deepEqual(others.ports, [{ port: 8127, protocol: 'TCP' }]);
+  const { matchLabels } = deployment.spec.selector;
+  assert.deepEqual(others.from, [{ podSelector: { matchLabels } }]);
 });
 
 test('processes listen where their Services and probes look for them', () => {

@@ -6,6 +6,7 @@
 import type { KubeObject } from '../resource/kube_objects.ts';
 import { Names, port } from '../resource/names.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import { coordinatorListeners, type ListenerPort } from '../overlay/listeners.ts';
 import { childMetadata, type Component, type Subject, selectorOf } from './common.ts';
 
 /** @param operatorNamespace the Kubernetes namespace that the operator runs in */
@@ -20,6 +21,7 @@ export function networkPolicies(cluster: TsdbCluster, operatorNamespace: string)
     namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': operatorNamespace } },
     podSelector: { matchLabels: { 'app.kubernetes.io/name': 'tsdb-operator' } },
   };
+  const listeners = coordinatorListeners(cluster);
   const nodePorts = [port.grpc, port.grpcCluster, port.httpNode, port.httpCluster];
   const policies = [
     policy(cluster, names.nodes, 'node', [
@@ -27,7 +29,10 @@ export function networkPolicies(cluster: TsdbCluster, operatorNamespace: string)
       { from: null, ports: [port.nodeMetrics] },
     ]),
     policy(cluster, names.coordinator, 'coordinator', [
-      { from: null, ports: [port.coordinator, port.coordinatorMetrics] },
+      { from: null, ports: [port.coordinator, port.coordinatorMetrics, ...listeners.ports] },
+      ...(listeners.ownPorts.length === 0
+        ? []
+        : [{ from: own('coordinator'), ports: listeners.ownPorts }]),
     ]),
     ...(cluster.spec.aggregator === undefined
       ? []
@@ -54,7 +59,8 @@ export function networkPolicies(cluster: TsdbCluster, operatorNamespace: string)
 interface Ingress {
   /** Null for everybody. */
   readonly from: readonly object[] | null;
-  readonly ports: readonly number[];
+  /** A number is one of TCP. */
+  readonly ports: readonly (number | ListenerPort)[];
 }
 
 function policy(
@@ -72,7 +78,11 @@ function policy(
       policyTypes: ['Ingress'],
       ingress: rules.map(({ from, ports }) => ({
         ...(from === null ? {} : { from }),
-        ports: ports.map((number) => ({ port: number, protocol: 'TCP' })),
+        ports: ports.map((each) =>
+          typeof each === 'number'
+            ? { port: each, protocol: 'TCP' }
+            : { port: each.number, protocol: each.protocol },
+        ),
       })),
     },
   };

@@ -84,6 +84,7 @@ const ownedBySection: Readonly<Record<Section, readonly string[]>> = {
     'carbon.ingester.listenAddress',
     'carbon.ingester.pickleListenAddress',
     'statsd.ingester.listenAddress',
+    'statsd.ingester.sharing',
     'otlp.grpcListenAddress',
     'metrics.prometheus.listenAddress',
     'metrics.prometheus.handlerPath',
@@ -134,6 +135,11 @@ export function configProblems(cluster: TsdbCluster, component: Component): read
   return checked(given, text).problems;
 }
 
+const sharingFile = {
+  path: 'operator',
+  text: 'coordinator: {statsd: {ingester: {sharing: {advertiseAddress: "0.0.0.0:8127"}}}}',
+};
+
 interface Checked {
   readonly problems: readonly string[];
   /** As it is read; null when it cannot be. */
@@ -153,9 +159,12 @@ function checked(given: GivenConfig, text: string): Checked {
   return result;
 }
 
-function check({ field, section, role }: GivenConfig, text: string): Checked {
+function check({ field, section, role, config }: GivenConfig, text: string): Checked {
   try {
-    return { problems: [], read: parseConfig([{ path: field, text }], role, {}) };
+    const files = [{ path: field, text }];
+    // The operator says so of each (listeners.ts), and not all settings go with it.
+    if (role === 'coordinator' && isGiven(config, ['statsd', 'ingester'])) files.push(sharingFile);
+    return { problems: [], read: parseConfig(files, role, {}) };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const problems = error.problems.map((problem) => asField(problem, field, section));
@@ -189,7 +198,8 @@ export function idSchemeOf(cluster: TsdbCluster): CoordinatorConfig['idScheme'] 
   return coordinatorConfig(cluster).idScheme;
 }
 
-function coordinatorConfig(cluster: TsdbCluster): CoordinatorConfig {
+/** As the resource's settings say it, or the process's own defaults where they cannot be read. */
+export function coordinatorConfig(cluster: TsdbCluster): CoordinatorConfig {
   const given = givenConfig(cluster, 'coordinator');
   const isGood = configProblems(cluster, 'coordinator').length === 0;
   const read =
