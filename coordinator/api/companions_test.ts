@@ -265,3 +265,67 @@ test('nobody but coordinators makes companions', async () => {
   const create = { type: 'local', namespaceName: '_metadata' };
   assert.equal((await coordinator.post('/api/v1/database/create', create)).status, 400);
 });
+
+test('exemplars and metadata of OpenMetrics are stored as those of remote writes', async () => {
+  await using coordinator = await openWithCompanions();
+  const now = nowSeconds();
+  const text = [
+    '# HELP latency_seconds How long, \\"really\\".\\n',
+    '# TYPE latency_seconds histogram',
+    '# UNIT latency_seconds seconds',
+    `latency_seconds_bucket{job="a",none="",le="1"} 3 ${now} # {trace_id="x"} 0.5 ${now - 2}.25`,
+    `latency_seconds_bucket{job="a",none="",le="+Inf"} 4 ${now} # {} 7`,
+    `latency_seconds_count{job="a",none=""} 4 ${now}`,
+    `latency_seconds_sum{job="a",none=""} 9 ${now}`,
+    '# TYPE calls counter',
+    'calls_total 5 # {span_id="1",a="b"} 1',
+    '# EOF',
+    '',
+  ].join('\n');
+  const headers = { 'Content-Type': 'application/openmetrics-text' };
+  const path = `/api/v1/import/prometheus?timestamp=${now}500`;
+  assert.equal((await coordinator.post(path, Buffer.from(text), headers)).status, 204);
+  const query = encodeURIComponent('{__name__=~"latency.*|calls.*"}');
+  let found: any[] = [];
+  await until('exemplars are there', async () => {
+    found = dataOf(await coordinator.get(`/api/v1/query_exemplars?query=${query}`));
+    return found.length === 3;
+  });
+  const bucket = (le: string) => ({ __name__: 'latency_seconds_bucket', job: 'a', le });
+  assert.deepEqual(found, [
+    {
+      seriesLabels: { __name__: 'calls_total' },
+      exemplars: [{ labels: { a: 'b', span_id: '1' }, value: '1', timestamp: now + 0.5 }],
+    },
+    {
+      seriesLabels: bucket('+Inf'),
+      exemplars: [{ labels: {}, value: '7', timestamp: now }],
+    },
+    {
+      seriesLabels: bucket('1'),
+      exemplars: [{ labels: { trace_id: 'x' }, value: '0.5', timestamp: now - 1.75 }],
+    },
+  ]);
+  await until('metadata are there', async () => {
+    const { calls, latency_seconds: latency } = dataOf(await coordinator.get('/api/v1/metadata'));
+    if (latency === undefined) return false;
+    const [type, unit] = ['histogram', 'seconds'];
+    assert.deepEqual(latency, [{ type, help: 'How long, "really".\n', unit }]);
+    assert.deepEqual(calls, [{ type: 'counter', help: '', unit: '' }]);
+    return true;
+  });
+});
+
+test("metadata of Prometheus' text are stored, also of a body with bad lines", async () => {
+  await using coordinator = await openWithCompanions();
+  const text = '# HELP m What it is.\n# TYPE m gauge\nm 1\n# TYPE "n o" counter\nnone of these\n';
+  const answer = await coordinator.post('/api/v1/import/prometheus', Buffer.from(text));
+  assert.equal(answer.status, 400, answer.text);
+  await until('metadata are there', async () => {
+    const { m, 'n o': other } = dataOf(await coordinator.get('/api/v1/metadata'));
+    if (m === undefined) return false;
+    assert.deepEqual(m, [{ type: 'gauge', help: 'What it is.', unit: '' }]);
+    assert.deepEqual(other, [{ type: 'counter', help: '', unit: '' }]);
+    return true;
+  });
+});

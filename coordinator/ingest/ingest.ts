@@ -11,6 +11,8 @@ import type { RegistryVersion } from '#cluster/namespaces/samples.ts';
 import type { Session } from '#cluster/session/session.ts';
 import { JsonLineText } from '#engine/json_lines/text.ts';
 import type { MetricSeries } from '#engine/json_lines/series.ts';
+import { exemplarRowsOf, type ToldExemplar } from '#engine/write_decoder/told_exemplars.ts';
+import { metadataOf, type ToldMetadata } from '#engine/write_decoder/told_metadata.ts';
 import type { OtlpReader } from '#engine/otlp/reader.ts';
 import type { OtlpPart } from '#engine/otlp/points/types.ts';
 import type {
@@ -356,6 +358,23 @@ export class Ingest {
     text.end();
     await write();
     this.#end(writing);
+  }
+
+  get nowNanos(): bigint {
+    return this.#clock.nowNanos();
+  }
+
+  /** Takes what stood beside lines; they do not fail with it. */
+  note(families: readonly ToldMetadata[], exemplars: readonly ToldExemplar[]): void {
+    const metadata = metadataOf(families);
+    if (metadata !== null) this.#notes.metadata.note(metadata, 1, this.#decoder);
+    try {
+      const rows = exemplarRowsOf(exemplars, this.#decoder);
+      if (rows !== null) void this.#notes.exemplars.write(rows, this.#decoder);
+    } catch (error) {
+      // No room for series.
+      if (!(error instanceof TsdbError)) throw error;
+    }
   }
 
   /**

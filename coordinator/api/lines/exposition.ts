@@ -2,7 +2,9 @@
  * Writes of what applications expose: Prometheus' text format and OpenMetrics. Text of OpenMetrics is checked as a whole before
  * anything of it is written; lines of the other one are each good or bad for themselves.
  */
+import type { ToldExemplar } from '#engine/write_decoder/told_exemplars.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
+import { metricNameTag, sortTags } from '#lib/tags.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import type { Ingest } from '../../ingest/ingest.ts';
@@ -10,6 +12,7 @@ import { decodedChunks } from '../../http/decoding.ts';
 import { type ApiAnswer, type ApiRequest, emptyAnswer } from '../../http/http_api.ts';
 import { Places } from '../../http/places.ts';
 import { wholeNumber } from '../../http/whole_number.ts';
+import { Comments } from './comments.ts';
 import { OpenMetricsCheck } from './openmetrics/check.ts';
 
 /** As far as nanoseconds of 64 bits reach. */
@@ -17,6 +20,8 @@ const timestampMillisMax = 9_223_372_036_854;
 /** About what it takes to check a line, and a byte of it, in units of work (lib/turns/turns.ts). */
 const checkedLineUnits = 1000;
 const checkedByteUnits = 10;
+/** The same of a comment. */
+const commentUnits = 1000;
 /** Texts of OpenMetrics that are checked at the same time: what is remembered of one may take five times its bytes. */
 const checksMax = 4;
 
@@ -39,14 +44,51 @@ export async function expositionWrite(
   const work = ingest.begin(signal);
   const encoding = request.header('content-encoding');
   const isOpenMetrics = mediaTypeOf(request) === 'application/openmetrics-text';
-  if (isOpenMetrics) await checkWhole(decodedChunks(bytes, encoding, signal), work);
-  await ingest.lines(
-    isOpenMetrics ? 'openmetrics' : 'prometheus_text',
-    decodedChunks(bytes, encoding, signal),
-    { unitNanos: nanosPerMilli, defaultNanos },
-    work,
-  );
+  const chunks = (): AsyncIterable<Uint8Array> => decodedChunks(bytes, encoding, signal);
+  const times = { unitNanos: nanosPerMilli, defaultNanos };
+  if (isOpenMetrics) {
+    const check = await checkWhole(chunks(), work);
+    try {
+      await ingest.lines('openmetrics', chunks(), times, work);
+    } finally {
+      ingest.note(check.families, exemplarsOf(check, defaultNanos ?? ingest.nowNanos));
+    }
+  } else {
+    const comments = new Comments();
+    try {
+      await ingest.lines('prometheus_text', withComments(chunks(), comments, work), times, work);
+    } finally {
+      ingest.note(comments.families(), []);
+    }
+  }
   return { ...emptyAnswer, status: 204 };
+}
+
+/** Chunks, of which each has been looked at for comments. */
+async function* withComments(
+  chunks: AsyncIterable<Uint8Array>,
+  comments: Comments,
+  work: Work,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    if (work.spend(commentUnits * comments.add(chunk))) await work.pause();
+    yield chunk;
+  }
+}
+
+/** @param nowNanos of samples without a time */
+function exemplarsOf({ exemplars }: OpenMetricsCheck, nowNanos: bigint): ToldExemplar[] {
+  return exemplars.map(({ name, labels, time, exemplar }) => {
+    const given = labels.filter(({ value }) => value !== '');
+    const seconds = exemplar!.time ?? time;
+    return {
+      tags: sortTags([{ name: metricNameTag, value: name }, ...given]),
+      labels: exemplar!.labels,
+      value: exemplar!.value,
+      timestampMillis:
+        seconds === null ? nowNanos / nanosPerMilli : BigInt(Math.floor(seconds * 1000)),
+    };
+  });
 }
 
 function mediaTypeOf(request: ApiRequest): string {
@@ -64,7 +106,10 @@ function timestampNanosOf(text: string): bigint | null {
 }
 
 /** @throws {TsdbError} BAD_REQUEST that names line and reason */
-async function checkWhole(chunks: AsyncIterable<Uint8Array>, work: Work): Promise<void> {
+async function checkWhole(
+  chunks: AsyncIterable<Uint8Array>,
+  work: Work,
+): Promise<OpenMetricsCheck> {
   await places.take(work.signal);
   try {
     const check = new OpenMetricsCheck();
@@ -74,6 +119,7 @@ async function checkWhole(chunks: AsyncIterable<Uint8Array>, work: Work): Promis
       }
     }
     check.end();
+    return check;
   } finally {
     places.give();
   }

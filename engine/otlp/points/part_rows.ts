@@ -1,7 +1,8 @@
 /** Rows of a part of a body, with the data points that they are of. */
 import type { WriteDecoder } from '../../write_decoder/write_decoder.ts';
 import { Exemplars } from './exemplars.ts';
-import { type Family, metadataOf } from '../labels/families.ts';
+import { metadataOf } from '../../write_decoder/told_metadata.ts';
+import type { Family } from '../labels/families.ts';
 import { staleHigh, staleLow } from './histogram_message.ts';
 import { noPoint, type OtlpPart } from './types.ts';
 

@@ -4,9 +4,10 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { lineBytesMax } from '#engine/write_decoder/lines/layout.ts';
+import type { ToldMetadata } from '#engine/write_decoder/told_metadata.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { Family, metadataKinds } from './family.ts';
-import { metricNameOf, sampleOf } from './sample.ts';
+import { metricNameOf, type Sample, sampleOf } from './sample.ts';
 
 /** Longest text, decoded: what was seen of one is kept until its end. */
 export const openMetricsBytesMax: number = 16 << 20;
@@ -26,6 +27,10 @@ export class OpenMetricsCheck {
   #family: Family | null = null;
   /** Of families that ended, and of what their samples may be called. */
   readonly #names = new Set<string>();
+  /** Of families that ended. */
+  readonly families: ToldMetadata[] = [];
+  /** Samples that have one. */
+  readonly exemplars: Sample[] = [];
 
   /**
    * Reads the lines of a chunk, cut anywhere; gives the length of each in bytes when it is done.
@@ -100,6 +105,7 @@ export class OpenMetricsCheck {
       if (problem !== null) return problem;
       this.#family = new Family(sample.name);
     }
+    if (sample.exemplar !== null) this.exemplars.push(sample);
     return this.#family.add(sample);
   }
 
@@ -112,6 +118,8 @@ export class OpenMetricsCheck {
       if (this.#names.has(name)) return `before it, two metric families have the name ${name}`;
     }
     for (const name of family.names) this.#names.add(name);
+    const { told } = family;
+    if (told !== null) this.families.push(told);
     const problem = family.end();
     return problem === null ? null : `before it, metric family ${family.name}: ${problem}`;
   }

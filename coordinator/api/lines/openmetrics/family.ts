@@ -1,6 +1,8 @@
 /** What has to hold of a metric family: its metadata, then its samples, of which those of one label set follow each other. */
+import { metricTypes } from '#engine/typed/metadata.ts';
+import { type ToldMetadata, toldMetadata } from '#engine/write_decoder/told_metadata.ts';
 import { HistogramPoints } from './histogram.ts';
-import { type Label, numberOfLabel, type Sample } from './sample.ts';
+import { type Label, numberOfLabel, type Sample, unescaped } from './sample.ts';
 
 /** By type, what stands behind the family's name in names of samples. */
 const suffixesOf: ReadonlyMap<string, readonly string[]> = new Map([
@@ -38,6 +40,14 @@ export class Family {
 
   get #type(): string {
     return this.#metadata.get('TYPE') ?? 'unknown';
+  }
+
+  /** Null where nothing was said of it. */
+  get told(): ToldMetadata | null {
+    if (this.#metadata.size === 0) return null;
+    const type = metricTypes.find((known) => known === this.#type)!;
+    const help = unescaped(this.#metadata.get('HELP') ?? '');
+    return toldMetadata(this.name, type, help, this.#metadata.get('UNIT') ?? '');
   }
 
   /** All that its samples may be called, and its own name. */
@@ -102,7 +112,7 @@ export class Family {
     return null;
   }
 
-  #valueProblem({ value, hasExemplar }: Sample, suffix: string): string | null {
+  #valueProblem({ value, exemplar }: Sample, suffix: string): string | null {
     const type = this.#type;
     if (type === 'stateset' && value !== 0 && value !== 1) return 'a state is neither 0 nor 1';
     if (type === 'info' && value !== 1) return 'the value of an info is not 1';
@@ -115,7 +125,7 @@ export class Family {
       return `${this.name}${suffix} is not a whole number`;
     }
     const takesExemplar = suffix === '_bucket' || (type === 'counter' && suffix === '_total');
-    if (hasExemplar && !takesExemplar) return 'only buckets and counters have exemplars';
+    if (exemplar !== null && !takesExemplar) return 'only buckets and counters have exemplars';
     return null;
   }
 

@@ -13,7 +13,15 @@ export interface Sample {
   readonly value: number;
   /** Seconds; null where there is none. */
   readonly time: number | null;
-  readonly hasExemplar: boolean;
+  /** Null where there is none. */
+  readonly exemplar: SampleExemplar | null;
+}
+
+export interface SampleExemplar {
+  readonly labels: readonly Label[];
+  readonly value: number;
+  /** Seconds; null where there is none. */
+  readonly time: number | null;
 }
 
 const metricName = '[a-zA-Z_:][a-zA-Z0-9_:]*';
@@ -66,20 +74,24 @@ class Reader {
     if (name === null) return 'expected the name of a metric';
     const point = this.#point();
     if (typeof point === 'string') return point;
-    const hasExemplar = this.#line.startsWith(' # {', this.#at);
-    if (hasExemplar) {
-      this.#at += ' # {'.length;
-      const exemplar = this.#labels(null, true);
-      if (typeof exemplar === 'string') return `exemplar: ${exemplar}`;
-      const problem = this.#point();
-      if (typeof problem === 'string') return `exemplar: ${problem}`;
-      const runes = exemplar.labels.reduce((sum, label) => sum + runesOf(label), 0);
-      if (runes > exemplarRunesMax) {
-        return `labels of the exemplar have more than ${exemplarRunesMax} characters`;
-      }
-    }
+    const exemplar = this.#exemplar();
+    if (typeof exemplar === 'string') return exemplar;
     if (this.#at < this.#line.length) return `expected the end of the line: ${this.#rest()}`;
-    return { name, labels, ...point, hasExemplar };
+    return { name, labels, ...point, exemplar };
+  }
+
+  #exemplar(): SampleExemplar | null | string {
+    if (!this.#line.startsWith(' # {', this.#at)) return null;
+    this.#at += ' # {'.length;
+    const of = this.#labels(null, true);
+    if (typeof of === 'string') return `exemplar: ${of}`;
+    const point = this.#point();
+    if (typeof point === 'string') return `exemplar: ${point}`;
+    const runes = of.labels.reduce((sum, label) => sum + runesOf(label), 0);
+    if (runes > exemplarRunesMax) {
+      return `labels of the exemplar have more than ${exemplarRunesMax} characters`;
+    }
+    return { labels: of.labels, ...point };
   }
 
   /** Labels behind their brace, and the name of the metric, which may stand among them. */
@@ -156,7 +168,8 @@ function numberOf(text: string): number {
   return Number(text);
 }
 
-function unescaped(text: string): string {
+/** A text without its backslashes. */
+export function unescaped(text: string): string {
   if (!text.includes('\\')) return text;
   return text.replace(/\\(["\\n])/g, (_, escaped: string) => (escaped === 'n' ? '\n' : escaped));
 }
