@@ -55,6 +55,8 @@ export class Membership {
   #stored: StoredReceivers | null = null;
   #registered: readonly string[] = [];
   #isProposing = false;
+  /** Others may have come or left since it was looked at. */
+  #isChanged = false;
 
   constructor(options: MembershipOptions) {
     this.#options = options;
@@ -165,23 +167,36 @@ export class Membership {
 
   /** Writes the next receivers, now or when those that are about to hold do. */
   async #propose(): Promise<void> {
+    this.#isChanged = true;
     if (this.#isProposing) return;
     this.#isProposing = true;
     const { env, log } = this.#options;
     const { signal } = this.#stop;
-    try {
-      while (!signal.aborted) {
-        const waitMillis = (this.#known?.fromMillis ?? 0) - env.clock.nowMillis();
-        if (waitMillis > 0) await env.clock.sleep(waitMillis, signal);
-        else if (!(await this.#proposeOnce(signal))) return;
+    let isFailing = false;
+    while (this.#isChanged && !signal.aborted) {
+      this.#isChanged = false;
+      try {
+        for (let millis = this.#heldMillis; millis > 0; millis = this.#heldMillis) {
+          await env.clock.sleep(millis, signal);
+        }
+        if (await this.#proposeOnce(signal)) this.#isChanged = true;
+        isFailing = false;
+      } catch (error) {
+        if (signal.aborted) break;
+        if (!isFailing) {
+          log.warn({ error: messageOf(error) }, 'statsd: cannot say who keeps series; retrying');
+        }
+        isFailing = true;
+        this.#isChanged = true;
+        await env.clock.sleep(retryMillis, signal).catch(() => {});
       }
-    } catch (error) {
-      // All is read anew in a while, and whenever something changes.
-      if (!signal.aborted)
-        log.warn({ error: messageOf(error) }, 'statsd: cannot say who keeps series');
-    } finally {
-      this.#isProposing = false;
     }
+    this.#isProposing = false;
+  }
+
+  /** Until the known ones hold, no others are chosen. */
+  get #heldMillis(): number {
+    return (this.#known?.fromMillis ?? 0) - this.#options.env.clock.nowMillis();
   }
 
   /** @returns whether something was tried, so that it has to be looked at once more */
