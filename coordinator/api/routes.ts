@@ -229,7 +229,12 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
       'read',
       form(find, setup.graphite.find),
     ],
-    ['GET POST', graphite('metrics/expand'), 'read', form(expand, setup.graphite.find)],
+    [
+      'GET POST',
+      graphite('metrics/expand', 'metrics/expand/'),
+      'read',
+      form(expand, setup.graphite.find),
+    ],
     ['GET', graphite('metrics/index.json'), 'read', form(index, setup.graphite.find)],
     ['GET', graphite('tags'), 'read', form(tagNames, setup.graphite.tags)],
     ['GET POST', graphite('tags/findSeries'), 'read', form(findSeries, setup.graphite.tags)],
@@ -259,7 +264,8 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ],
     ['GET', graphite('functions', 'functions/'), 'other', plain(functionList, null)],
     ['GET', graphite('functions/{name}'), 'other', plain(functionDescription, null)],
-    ['GET', graphite('version'), 'other', plain(graphiteVersion, null)],
+    // Grafana asks for the last one.
+    ['GET', graphite('version', 'version/', 'version/_'), 'other', plain(graphiteVersion, null)],
 
     ['GET POST', both('query_range'), 'read', form(rangeQuery, query)],
     ['GET POST', both('query'), 'read', form(instantQuery, query)],
