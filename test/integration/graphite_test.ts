@@ -91,8 +91,13 @@ test('series are deleted by their whole tags, and no others', async () => {
   assert.equal(cleaned.status, 204, await cleaned.text());
   assert.deepEqual(await series(), [all[0], all[2]]);
   assert.deepEqual(await found('dc1.rack.h1.*'), ['dc1.rack.h1.up.']);
+  // The metric of this name, which is none of a path.
+  assert.equal(await post('delSeries', ['other;name=x']), true);
+  assert.deepEqual(await found('oth*'), ['other']);
   for (const [path, reason] of [
     ['', /path: no path specified/],
+    ['other..', /path: a node is empty: other\.\./],
+    ['.', /path: a node is empty: \./],
     ['a;b', /path: a tag is not in the form tag=value: a;b/],
     ['a;b=1;b=2', /path: two tags are b/],
     ['a{b="c"}', /path: not in the form name;tag=value/],

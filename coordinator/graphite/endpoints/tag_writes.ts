@@ -26,7 +26,9 @@ const limits = { seriesMax: 0, requireExhaustive: true };
 
 interface TaggedPath {
   readonly metric: string;
-  /** By name, without that of the metric; empty for a path of nodes. */
+  /** A path of nodes; one with tags, be it `name` alone, is a metric's name. */
+  readonly isPath: boolean;
+  /** By name, without that of the metric. */
   readonly tags: ReadonlyMap<string, string>;
 }
 
@@ -95,7 +97,11 @@ function taggedPath(text: string): TaggedPath {
     tags.set(name, value);
   }
   const isPath = pairs.length === 0;
-  return { metric: isPath ? metric.replace(/\.$/, '') : metric, tags };
+  if (!isPath) return { metric, isPath, tags };
+  const path = metric.replace(/\.$/, '');
+  // What stands for no node would match whatever has none there.
+  if (path.split('.').includes('')) throw refused('a node is empty');
+  return { metric: path, isPath, tags };
 }
 
 function canonicalPath({ metric, tags }: TaggedPath): string {
@@ -103,8 +109,8 @@ function canonicalPath({ metric, tags }: TaggedPath): string {
   return [metric, ...pairs].join(';');
 }
 
-function matchersOf({ metric, tags }: TaggedPath): Matcher[] {
-  if (tags.size === 0) {
+function matchersOf({ metric, isPath, tags }: TaggedPath): Matcher[] {
+  if (isPath) {
     return metric.split('.').map((value, node) => ({ name: nodeTag(node), kind: '=', value }));
   }
   const all = [[metricNameTag, metric] as const, ...tags];
