@@ -3,7 +3,7 @@ import { metricNameTag, sortTags, type Tag, type Tags } from '#lib/tags.ts';
 import type { AggregationType } from './aggregation_types.ts';
 import { filterMatches, type TagValues } from './filter.ts';
 import { RuleIndex } from './index.ts';
-import { pathOfValues } from './path_condition.ts';
+import { pathCharactersMax, pathOfValues } from './path_condition.ts';
 import {
   metricNameTemplate,
   saysWhere,
@@ -60,6 +60,17 @@ export interface RuleMatch extends MappingMatch {
   readonly pipelines: readonly Pipeline[];
 }
 
+/** About what it takes to find the rules of a series, in units of work (lib/turns/turns.ts). */
+const indexUnits = 1_000;
+/** To try the path of a rule on a series; and for each byte of its tags. */
+const pathRuleUnits = 250;
+const pathRuleUnitsAByte = 5;
+
+/** About what it takes at most to try so many rules with paths on a series. @param tagBytes of it, canonical */
+export function pathRulesUnits(rulesCount: number, tagBytes: number): number {
+  return rulesCount * (pathRuleUnits + pathRuleUnitsAByte * Math.min(tagBytes, pathCharactersMax));
+}
+
 export class RuleMatcher {
   readonly #places: MappingRules;
   readonly #readings: MappingRules;
@@ -76,20 +87,22 @@ export class RuleMatcher {
   /** @param tags with those for rules alone, as `__m3_type__`, where these are known */
   match(tags: readonly Tag[]): RuleMatch {
     const values = valuesOf(tags);
-    const rollups = matching(this.#rollupIndex, this.#rollupRules, values);
-    return {
-      ...this.#mappingMatch(values),
-      pipelines: rollups.flatMap((rule) =>
-        rule.targets
-          .map((target) => pipelineOf(rule, target, values))
-          .filter((pipeline) => pipeline !== null),
-      ),
-    };
+    return { ...this.#mappingMatch(values), pipelines: this.#pipelines(values) };
+  }
+
+  /** About what that takes at most, in units of work. @param tagBytes of the series, canonical */
+  mappingUnits(tagBytes: number): number {
+    return indexUnits + pathRulesUnits(this.#places.pathsCount, tagBytes);
   }
 
   /** What of `match` is about the series itself. */
   matchMappings(tags: readonly Tag[]): MappingMatch {
     return this.#mappingMatch(valuesOf(tags));
+  }
+
+  /** What of `match` is about series that it makes. */
+  matchRollups(tags: readonly Tag[]): readonly Pipeline[] {
+    return this.#pipelines(valuesOf(tags));
   }
 
   /** By rules with paths alone. */
@@ -104,6 +117,14 @@ export class RuleMatcher {
       stepNanos: steps.length === 0 ? null : steps.reduce((a, b) => (b < a ? b : a)),
       aggregation: said.flatMap(({ aggregations }) => aggregations)[0] ?? null,
     };
+  }
+
+  #pipelines(values: TagValues): Pipeline[] {
+    return matching(this.#rollupIndex, this.#rollupRules, values).flatMap((rule) =>
+      rule.targets
+        .map((target) => pipelineOf(rule, target, values))
+        .filter((pipeline) => pipeline !== null),
+    );
   }
 
   #mappingMatch(values: TagValues): MappingMatch {
@@ -121,6 +142,7 @@ class MappingRules {
   /** Those with paths are the last ones, in their order. */
   readonly #rules: readonly MappingRule[];
   readonly #index: RuleIndex;
+  readonly pathsCount: number;
 
   constructor(rules: readonly MappingRule[]) {
     const withPaths = rules
@@ -128,6 +150,7 @@ class MappingRules {
       .sort((a, b) => a.path!.order - b.path!.order || (a.name < b.name ? -1 : 1));
     this.#rules = [...rules.filter(({ path }) => path === null), ...withPaths];
     this.#index = new RuleIndex(this.#rules.map(({ filter }) => filter));
+    this.pathsCount = withPaths.length;
   }
 
   matching(values: TagValues): MappingRule[] {

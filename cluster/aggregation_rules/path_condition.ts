@@ -12,7 +12,7 @@ import type { Pattern } from './pattern.ts';
 export const conditionCharactersMax = 4096;
 
 /** Longer paths fulfil no condition: that of each rule is tried on a path, one after the other. */
-const pathCharactersMax = 4096;
+export const pathCharactersMax = 1024;
 
 /** A pattern is refused when a test of a path of so many characters may hold up others. */
 const usualPathCharacters = 64;

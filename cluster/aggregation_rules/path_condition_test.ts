@@ -12,7 +12,7 @@ test('a pattern is looked for anywhere in a path, and a text is in it', () => {
   assert.ok(matches('(?i)CPU$', 'servers.web1.cpu'));
   assert.ok(condition('contains', 'b1.c').matches('servers.web1.cpu'));
   assert.ok(!condition('contains', 'web.').matches('servers.web1.cpu'));
-  assert.ok(!matches('a', 'a'.repeat(5_000)), 'too long to be tried on each rule');
+  assert.ok(!matches('a', 'a'.repeat(1_025)), 'too long to be tried on each rule');
 });
 
 test('tags of paths tell what cannot match', () => {

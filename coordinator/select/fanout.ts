@@ -439,6 +439,7 @@ function keptOf(kept: WindowsKept, restriction: Restriction | null): Restriction
   return {
     key: `kept of ${restriction?.key ?? ''}`,
     takes: (tags) => (restriction?.takes(tags) ?? true) && kept.of(tags).length > 0,
+    units: (tagBytes) => (restriction?.units(tagBytes) ?? 0) + kept.units(tagBytes),
     within: restriction?.within ?? null,
   };
 }

@@ -4,9 +4,6 @@ import { badRequest } from '#lib/errors.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import type { Restriction, SelectResult } from './storage.ts';
 
-/** About what it takes to ask a restriction, in units of work (lib/turns/turns.ts). */
-const takesUnits = 1_000;
-
 /** Those that a restriction takes. */
 export async function restricted(
   result: SelectResult,
@@ -17,8 +14,9 @@ export async function restricted(
   const { seriesCount, tagsData, tagsOffset } = bundle;
   const kept: number[] = [];
   for (let i = 0; i < seriesCount; i++) {
-    if (restriction.takes(tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!))) kept.push(i);
-    if (work.spend(takesUnits)) await work.pause();
+    const tags = tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!);
+    if (restriction.takes(tags)) kept.push(i);
+    if (work.spend(restriction.units(tags.length))) await work.pause();
   }
   return kept.length === seriesCount ? result : { ...result, bundle: pickedSeries(bundle, kept) };
 }

@@ -6,7 +6,12 @@ import type { TagValues } from '#cluster/aggregation_rules/filter.ts';
 import { queryOfFilter } from '#cluster/aggregation_rules/filter_query.ts';
 import { typeTag } from '#cluster/aggregation_rules/rollups/outputs.ts';
 import { KeptWindows } from '#cluster/aggregation_rules/sets/kept_windows.ts';
-import { keepsWindows, rollupTag, ruleTagPrefix } from '#cluster/aggregation_rules/match.ts';
+import {
+  keepsWindows,
+  type MappingMatch,
+  rollupTag,
+  ruleTagPrefix,
+} from '#cluster/aggregation_rules/match.ts';
 import {
   isException,
   metricNameTemplate,
@@ -23,7 +28,7 @@ import type {
 } from '#cluster/aggregation_rules/sets/over_time.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { isNodeTag } from '#lib/series_id/from_tags.ts';
-import { decodeTags, metricNameTag, type Tags } from '#lib/tags.ts';
+import { decodeTags, metricNameTag } from '#lib/tags.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import { greater, lesser } from './recent_windows.ts';
 import type {
@@ -42,6 +47,9 @@ import type {
 const changesMax = 16;
 /** Rules of exceptions that a query is narrowed by; with more it is asked for all that its matchers take. */
 const narrowingFiltersMax = 64;
+
+/** About what it takes to place a series that no rule is about, in units of work (lib/turns/turns.ts). */
+const seriesUnits = 1_000;
 
 /** A resolution as rules name it. */
 export interface PlacedResolution extends Resolution {
@@ -107,6 +115,7 @@ export class PlacesByRules implements SeriesPlaces {
       const restriction: Restriction = {
         key: `${place} of ${chosen.key}`,
         takes: (tags) => chosen.of(tags) === place,
+        units: (tagBytes) => chosen.units(tagBytes),
         within: basePlace >= 0 && place > basePlace ? rules.exceptions : null,
       };
       return { of: source, restriction };
@@ -304,7 +313,23 @@ class ChosenSources {
     if (values.get(rollupTag) === 'true') return this.#ofRollup(values);
     const rules = this.#sets.of(decoded);
     const stretches = rules === null ? [] : this.#stretches.get(rules)!;
-    return this.#firstThroughout(stretches, (stretch, source) => has(stretch, decoded, source));
+    const matches = new Map<RulesStretch, MappingMatch>();
+    return this.#firstThroughout(stretches, (stretch, source) => {
+      let match = matches.get(stretch);
+      if (match === undefined) {
+        match = stretch.matcher.matchMappings(decoded);
+        matches.set(stretch, match);
+      }
+      return source === null ? match.drops.length === 0 : keepsWindows(match, source);
+    });
+  }
+
+  /** About what that takes at most, in units of work (lib/turns/turns.ts). @param tagBytes of the series */
+  units(tagBytes: number): number {
+    const all = [...this.#stretches.values()].map((stretches) =>
+      stretches.reduce((sum, { matcher }) => sum + matcher.mappingUnits(tagBytes), 0),
+    );
+    return Math.max(seriesUnits, ...all);
   }
 
   #ofRollup(values: TagValues): number {
@@ -350,11 +375,6 @@ class ChosenSources {
 
 function isLookedAt({ startNanos, endNanos }: RulesStretch, asked: Asked): boolean {
   return startNanos < asked.pastNanos && endNanos > asked.fromNanos;
-}
-
-function has({ matcher }: RulesStretch, tags: Tags, source: Source): boolean {
-  const match = matcher.matchMappings(tags);
-  return source === null ? match.drops.length === 0 : keepsWindows(match, source);
 }
 
 /** Whether a rule makes the series. @param policy where; null for anywhere */

@@ -272,3 +272,27 @@ test('a path whose rule names all of its resolutions is read from these alone', 
   const tags = Object.entries(series.named).map(([name, value]) => ({ name, value }));
   assert.deepEqual(kept.of(encodeTags(tags)), []);
 });
+
+test('to try the paths of many rules on a series counts as the work that it is', () => {
+  const unitsBy = (rulesCount: number, path: string): number => {
+    const mappingRules = Array.from({ length: rulesCount }, (_, order) => ({
+      path: { pattern: `\\.(count|sum)${order}$`, order },
+      onlyNamed: true,
+      storagePolicies: [policy(some)],
+    }));
+    const places = placesOf([0, { mappingRules }]);
+    const tags = encodeTags([{ name: '__g0__', value: path }]);
+    const parts = places.parts([], rows([null, some], 1, 10));
+    const restriction = parts[1]!.restriction!;
+    const endNanos = 10n * BigInt(hour) * nanosPerMilli;
+    const kept = places.kept(fine, { startNanos: 0n, endNanos })!;
+    assert.equal(restriction.takes(tags), false);
+    assert.equal(kept.of(tags).length, 1);
+    return restriction.units(tags.length) + kept.units(tags.length);
+  };
+  const few = unitsBy(1, 'a');
+  assert.ok(unitsBy(1000, 'a') > 100 * few);
+  assert.ok(unitsBy(1000, 'a'.repeat(1000)) > 1000 * few);
+  // Longer paths are tried by none.
+  assert.equal(unitsBy(1000, 'a'.repeat(2000)), unitsBy(1000, 'a'.repeat(4000)));
+});

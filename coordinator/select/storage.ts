@@ -28,8 +28,8 @@ export interface SelectRange {
 export interface ColumnBySeries {
   /** @param tags canonical */
   of(tags: Uint8Array): ReadColumn;
-  /** About what it takes to say it, in units of work (lib/turns/turns.ts). */
-  readonly units: number;
+  /** About what it takes to say it, in units of work (lib/turns/turns.ts). @param tagBytes of the series */
+  units(tagBytes: number): number;
 }
 
 /** Windows in the place of samples: those of an aggregated namespace, of which a column is read. */
@@ -72,6 +72,8 @@ export interface Restriction {
   readonly key: string;
   /** Whether a series is among them. @param tags canonical */
   takes(tags: Uint8Array): boolean;
+  /** About what it takes to say it, in units of work (lib/turns/turns.ts). @param tagBytes of the series */
+  units(tagBytes: number): number;
   /** All of them are among these; null where the matchers alone say so. */
   readonly within: IndexQuery | null;
 }
@@ -121,6 +123,8 @@ export interface SeriesPlaces {
 export interface WindowsKept {
   /** Ranges of ends of windows, ascending. @param tags canonical */
   of(tags: Uint8Array): readonly SelectRange[];
+  /** About what it takes to say them, in units of work. @param tagBytes of the series */
+  units(tagBytes: number): number;
 }
 
 export interface SelectLimits {

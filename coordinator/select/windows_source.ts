@@ -182,6 +182,7 @@ export class WindowsSource {
     return withChunks(this.#setup, result, limits, signal, async (chunks, work, tags) => {
       const made: Uint8Array[] = [];
       const column = await this.#columnOf(tags, work);
+      if (kept !== null && work.spend(kept.units(tags.length))) await work.pause();
       for (const some of kept === null ? [range] : kept.of(tags)) {
         const of = rowsOfEnds(some, resolutionNanos);
         if (of.startNanos >= of.endNanos) continue;
@@ -194,7 +195,7 @@ export class WindowsSource {
   async #columnOf(tags: Uint8Array, work: Work): Promise<ReadColumn> {
     const { column } = this.#windows;
     if (typeof column === 'string') return column;
-    if (work.spend(column.units)) await work.pause();
+    if (work.spend(column.units(tags.length))) await work.pause();
     return column.of(tags);
   }
 }

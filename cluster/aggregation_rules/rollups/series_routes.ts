@@ -49,7 +49,7 @@ export class SeriesRoutes {
   /** @param series of the tags */
   routesBy(matcher: RuleMatcher, series: KnownSeries, tags: Uint8Array): readonly Route[] {
     if (series.matcher !== matcher) {
-      const { pipelines } = matcher.match(decodeTags(tags));
+      const pipelines = matcher.matchRollups(decodeTags(tags));
       series.routes = this.#outputs.routesOf(pipelines, this.#policy);
       series.matcher = matcher;
     }

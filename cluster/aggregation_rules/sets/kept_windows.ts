@@ -39,18 +39,36 @@ export class KeptWindows {
    * @param tags canonical
    */
   of(tags: Uint8Array): readonly EndsRange[] {
+    const steps = this.steps(tags);
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) return step.value;
+    }
+  }
+
+  /** The same, a set of rules at a time: they may have many conditions, and change often. */
+  *steps(tags: Uint8Array): Generator<undefined, readonly EndsRange[]> {
     if (this.#sets.isEmpty) return this.#all;
     const decoded = decodeTags(tags);
     const rules = this.#sets.of(decoded);
     if (rules === null) return this.#all;
     const kept: EndsRange[] = [];
     for (const { startNanos, endNanos, matcher } of this.#partsOf(rules)) {
+      yield;
       if (!keepsWindows(matcher.matchMappings(decoded), this.#target)) continue;
       const last = kept.at(-1);
       if (last?.endNanos === startNanos) kept[kept.length - 1] = { ...last, endNanos };
       else kept.push({ startNanos, endNanos });
     }
     return kept;
+  }
+
+  /** About what `of` takes at most, in units of work (lib/turns/turns.ts). @param tagBytes of the series */
+  units(tagBytes: number): number {
+    const all = this.#sets.all.map((rules) =>
+      this.#partsOf(rules).reduce((sum, part) => sum + part.matcher.mappingUnits(tagBytes), 0),
+    );
+    return Math.max(0, ...all);
   }
 
   #partsOf(rules: RulesOverTime): readonly Part[] {

@@ -3,7 +3,7 @@
  * now (docs/GRAPHITE.md, Rows of storage).
  */
 import type { AggregationType } from '#cluster/aggregation_rules/aggregation_types.ts';
-import type { RuleMatcher } from '#cluster/aggregation_rules/match.ts';
+import { pathRulesUnits, type RuleMatcher } from '#cluster/aggregation_rules/match.ts';
 import {
   defaultRuleSet,
   type RuleSetsOverTime,
@@ -34,14 +34,11 @@ const reductionOf: Partial<Record<AggregationType, Reduction>> = {
 /** Graphite and M3 have the mean where nothing is said. */
 const defaultReduction: Reduction = 'mean';
 
-/** About what it takes to try a rule on a path, in units of work (lib/turns/turns.ts). */
-const ruleUnits = 1_000;
-
 /** Of one request, which it remembers of each path. */
 export class PathReadings implements ColumnBySeries {
   /** All that series may be read by. */
   readonly stepsSeconds: readonly number[];
-  readonly units: number;
+  readonly #rulesCount: number;
   readonly #default: SeriesReading;
   readonly #matcher: RuleMatcher | null;
   readonly #known = new Map<string, SeriesReading>();
@@ -55,7 +52,7 @@ export class PathReadings implements ColumnBySeries {
       return resolutions.length === 0 ? [] : [Math.min(...resolutions)];
     });
     this.stepsSeconds = [...new Set([stepSeconds, ...steps])];
-    this.units = ruleUnits * rules.length;
+    this.#rulesCount = rules.length;
     this.#matcher = rules.length === 0 ? null : stretch!.matcher;
     this.#default = { stepSeconds, reduction: null };
   }
@@ -65,6 +62,10 @@ export class PathReadings implements ColumnBySeries {
     const reading = this.ofPath(pathOfTags(decodeTags(tags)));
     const reduction = reading.reduction ?? defaultReduction;
     return reduction === 'last' ? 'number' : reduction;
+  }
+
+  units(tagBytes: number): number {
+    return pathRulesUnits(this.#rulesCount, tagBytes);
   }
 
   /** @param path null for series without one */

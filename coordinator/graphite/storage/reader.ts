@@ -58,8 +58,8 @@ export interface ReadGrid {
   /** Of windows in the place of samples. */
   readonly column: ReadColumn | ColumnBySeries;
   readonly gridOfSeries: (series: FoundSeries) => SeriesGrid;
-  /** About what it takes to say that of a series, in units of work. */
-  readonly units: number;
+  /** About what it takes to say that of a series, in units of work. @param tagBytes of it */
+  readonly units: (tagBytes: number) => number;
 }
 
 /** The rows of one series. */
@@ -136,7 +136,8 @@ export class SeriesReader {
       const count = decoder.decode(found.bundle, index, range.startNanos, range.endNanos);
       const { timestampMillis, values } = decoder;
       const rows = rowsOf({ count, timestampMillis, values });
-      if (pacer.spend(units + rowUnits * (count + steps.length))) await pacer.pause();
+      const spent = units(one.tagBytes.length) + rowUnits * (count + steps.length);
+      if (pacer.spend(spent)) await pacer.pause();
       if (!reading.takesEmpty && !rows.present.includes(1)) continue;
       list.push({
         name,

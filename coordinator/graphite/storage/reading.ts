@@ -35,7 +35,11 @@ function gridOf(
   return {
     range: asked.range,
     column: readings,
-    units: readings.units,
+    units: (tagBytes) =>
+      asked.parts.reduce(
+        (sum, { restriction }) => sum + (restriction?.units(tagBytes) ?? 0),
+        readings.units(tagBytes),
+      ),
     gridOfSeries: (series) => seriesGrid(series, window, asked, readings),
   };
 }

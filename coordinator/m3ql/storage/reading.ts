@@ -42,7 +42,7 @@ function gridOf(
   const gridOver = (read: SelectRange, older: OlderRows): ReadGrid => ({
     range: read,
     column: 'number',
-    units: 0,
+    units: () => 0,
     gridOfSeries: () => ({
       steps,
       rowsOf: (rows) => rowsAtSteps(rows, steps, lookbackMillis, older),

@@ -251,7 +251,7 @@ class SliceSource implements VolumeSource, AsyncDisposable {
     for (const [i, place] of places.entries()) {
       if (place < raw.length) this.#rawParts[place] = parts[i];
     }
-    let kept = this.#wholeOf(this.#options.kept.of(name.tags));
+    let kept = this.#wholeOf(await this.#keptOf(name.tags));
     if (onlyMissing) {
       kept = withoutWindows(kept, before, resolutionNanos);
       before = [];
@@ -269,6 +269,16 @@ class SliceSource implements VolumeSource, AsyncDisposable {
       return this.#deleted.chunks(fold, before, ranges, resolutionNanos);
     }
     return windows === 0 ? noBytes : fold.chunks();
+  }
+
+  async #keptOf(tags: Uint8Array): Promise<readonly Slice[]> {
+    const { kept, pace } = this.#options;
+    const steps = kept.steps(tags);
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) return step.value;
+      if (pace.isDue) await pace.rest(this.#signal);
+    }
   }
 
   /** Of a series that has dropped rows, without windows of which some of these are gone. */
