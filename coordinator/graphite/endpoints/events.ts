@@ -46,8 +46,14 @@ export async function getEvents(
   const choice = choiceOf(parameters.get('set') || 'intersection');
   const jsonp = parameters.get('jsonp') || '';
   if (jsonp !== '') throw badRequest(`jsonp: not taken for events: ${shownText(jsonp)}`);
-  const work = workOf(setup, request);
-  return jsonAnswer(await setup.store.find(window, tags.length === 0 ? null : tags, choice, work));
+  const found = await setup.store.find(
+    window,
+    tags.length === 0 ? null : tags,
+    choice,
+    workOf(setup, request),
+    request.readMemory,
+  );
+  return jsonAnswer(found);
 }
 
 function choiceOf(text: string): TagChoice {

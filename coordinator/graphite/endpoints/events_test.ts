@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { nowSeconds, TestCoordinator } from '../../coordinator_testing.ts';
 import { EventStore, eventsMax } from '../events/event_store.ts';
@@ -68,8 +70,38 @@ test('all coordinators have the same events, of which the oldest go', async () =
     await Promise.all([first.add(eventAt(when), work), second.add(eventAt(when + 1), work)]);
   }
   await second.add(eventAt(11), work);
-  const all = await first.find({ fromSeconds: 0, untilSeconds: 1e10 }, null, 'all', work);
+  const all = await first.find({ fromSeconds: 0, untilSeconds: 1e10 }, null, 'all', work, null);
   assert.deepEqual([all.length, all[0]!.when, all[1]!.when], [eventsMax, 11, 11]);
   assert.equal(new Set(all.map(({ id }) => id)).size, eventsMax);
   await assert.rejects(first.add(eventAt(5), work), /when: before the 1000 events that are kept/);
+});
+
+test('events of an answer are its memory, and who is refused holds up nobody', async () => {
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const store = new EventStore(kv, { environment: 'test', zone: 'embedded' });
+  const turns = Turns.of(realEnv.clock);
+  const work = turns.begin(new AbortController().signal);
+  for (let when = 0; when < 20; when++) {
+    await store.add({ when, what: 'x', tags: [], data: 'd'.repeat(8_000) }, work);
+  }
+  let room = 500_000;
+  const memory: ReadBytes = {
+    tryGrow: (bytes) => bytes <= room,
+    grow: async (bytes) => {
+      room -= bytes;
+      if (room < 0) throw new TsdbError('RESOURCE_EXHAUSTED', 'no room');
+    },
+    give: () => {},
+  };
+  const find = (untilSeconds: number, signal: AbortSignal) =>
+    store.find({ fromSeconds: 0, untilSeconds }, null, 'all', turns.begin(signal), memory);
+  const { signal } = new AbortController();
+  const gone = new AbortController();
+  const asked = [find(9, signal), find(19, signal), find(0, gone.signal), find(-1, signal)];
+  gone.abort(new Error('gone'));
+  const answers = await Promise.allSettled(asked);
+  assert.deepEqual(
+    answers.map((each) => (each.status === 'fulfilled' ? each.value.length : each.reason.message)),
+    [10, 'no room', 'gone', 0],
+  );
 });

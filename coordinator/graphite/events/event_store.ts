@@ -6,6 +6,8 @@ import { eventsPrefix, type ClusterName } from '#cluster/kv/keys.ts';
 import type { KeyValue, Kv } from '#cluster/kv/kv.ts';
 import { compareAndSet, decodeStored, encodeJson } from '#cluster/kv/stored_json.ts';
 import { badRequest } from '#lib/errors.ts';
+import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
+import { abortable } from '#lib/turns/abortable.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import type { Window } from '../calls/window.ts';
 import type { FindEvents } from '../evaluate/context.ts';
@@ -33,10 +35,15 @@ export const eventBytesMax = 8192;
 
 /** About what it takes to read one, in units of work (lib/turns/turns.ts). */
 const eventUnits = 3_000;
+/** What an event of an answer takes in memory, by the bytes that are stored of it: as texts, and as JSON. */
+const answerBytesAByte = 4;
+const answerBytesAnEvent = 256;
 
 export class EventStore {
   readonly #kv: Kv;
   readonly #prefix: string;
+  /** Resolves when all are read who began to before. */
+  #read: Promise<void> = Promise.resolve();
 
   constructor(kv: Kv, cluster: ClusterName) {
     this.#kv = kv;
@@ -56,7 +63,7 @@ export class EventStore {
     await compareAndSet(
       this.#kv,
       async () => {
-        const events = await this.#read(work);
+        const events = await this.#events(work, () => true, null);
         const key = this.#keyOf((events.at(-1)?.id ?? 0) + 1);
         const gone = events.toSorted((a, b) => a.when - b.when).slice(0, -(eventsMax - 1));
         const last = gone.at(-1);
@@ -79,31 +86,49 @@ export class EventStore {
   /**
    * Those from the one time to the other, both included, by their times.
    * @param tags null for any
+   * @param memory of the answer; null when it is dropped at once
    */
   async find(
     { fromSeconds, untilSeconds }: Window,
     tags: readonly string[] | null,
     choice: TagChoice,
     work: Work,
+    memory: ReadBytes | null,
   ): Promise<readonly Event[]> {
-    const found = (await this.#read(work)).filter(
-      (event) =>
-        event.when >= fromSeconds &&
-        event.when <= untilSeconds &&
-        (tags === null || takes(event, tags, choice)),
-    );
-    return found.sort((a, b) => a.when - b.when);
+    const isFound = (event: Event): boolean =>
+      event.when >= fromSeconds &&
+      event.when <= untilSeconds &&
+      (tags === null || takes(event, tags, choice));
+    return (await this.#events(work, isFound, memory)).sort((a, b) => a.when - b.when);
   }
 
-  /** By ascending id. */
-  async #read(work: Work): Promise<Event[]> {
-    const { items } = await work.outside(this.#kv.list(this.#prefix, work.signal));
-    const events: Event[] = [];
-    for (const item of items) {
-      events.push(this.#eventOf(item));
-      if (work.spend(eventUnits)) await work.pause();
+  /** By ascending id. They are read by one after the other: all together they are some megabytes, which a hundred would have at once. */
+  async #events(
+    work: Work,
+    isWanted: (event: Event) => boolean,
+    memory: ReadBytes | null,
+  ): Promise<Event[]> {
+    const { signal } = work;
+    const before = this.#read;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#read = before.then(() => promise);
+    try {
+      await work.outside(abortable(signal, (done) => void before.then(done)));
+      const { items } = await work.outside(this.#kv.list(this.#prefix, signal));
+      const events: Event[] = [];
+      for (const item of items) {
+        const event = this.#eventOf(item);
+        if (isWanted(event)) {
+          const bytes = answerBytesAnEvent + answerBytesAByte * item.value.length;
+          if (memory !== null) await work.outside(memory.grow(bytes, signal));
+          events.push(event);
+        }
+        if (work.spend(eventUnits)) await work.pause();
+      }
+      return events;
+    } finally {
+      resolve();
     }
-    return events;
   }
 
   #eventOf(item: KeyValue): Event {
@@ -126,5 +151,5 @@ function takes(event: Event, tags: readonly string[], choice: TagChoice): boolea
 /** For `events()` in targets. */
 export function findEventsOf(store: EventStore, workOf: (signal: AbortSignal) => Work): FindEvents {
   return async (tags, window, signal) =>
-    (await store.find(window, tags, 'all', workOf(signal))).map(({ when }) => when);
+    (await store.find(window, tags, 'all', workOf(signal), null)).map(({ when }) => when);
 }
