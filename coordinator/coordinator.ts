@@ -2,6 +2,7 @@
  * The coordinator as a part of a process: the API on 7201 and the metrics on 7203, over a cluster
  * that is reached through the key-value store and the nodes' services.
  */
+import { configuredRules } from '#cluster/aggregation_rules/carbon/configured.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { RulesTarget } from '#cluster/admin/aggregation_rules.ts';
 import { RulesFollower } from '#cluster/aggregation_rules/sets/follower.ts';
@@ -85,7 +86,7 @@ import { selectMetrics } from './select/metrics.ts';
 import { featuresOf } from './promql/parse/features.ts';
 import { parseSelectors, PromqlEngine } from './promql/engine.ts';
 import { routesOf } from './api/routes.ts';
-import { configuredRules, publishRules } from './configured_rules.ts';
+import { publishRules } from './configured_rules.ts';
 import { openApiServer } from './http/server.ts';
 import { takesWrites } from './readiness.ts';
 import { peerClocksOf } from './writer_clock.ts';
@@ -145,7 +146,11 @@ const readinessMillisMax = 3_000;
 export async function startCoordinator(options: CoordinatorOptions): Promise<Coordinator> {
   const { config, env, log, topology } = options;
   // Before anything is opened: it may be refused.
-  const ownRules = await configuredRules(config, env.disk);
+  const ownRules = await configuredRules(
+    { own: config.aggregationRules, carbon: config.carbon?.rules ?? null },
+    'coordinator.',
+    env.disk,
+  );
   const features = featuresOf(config.promqlFeatures);
   const tagRules: TagRules = {
     nameValidation: config.nameValidation,

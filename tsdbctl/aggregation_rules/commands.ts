@@ -1,6 +1,7 @@
 /** Commands about rules of aggregation. */
 import type { Rules } from '#cluster/aggregation_rules/rules.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { badRequest } from '#lib/errors.ts';
 import { checkIsThere, type Call, type Command, operandOf, saying } from '../command.ts';
 import { sendJson } from '../coordinator.ts';
 import { explainSeries, rulesText, tagsOfPairs } from './explain.ts';
@@ -18,7 +19,7 @@ async function fileRules(
   const path = operandOf(call, at, 'FILE');
   await checkIsThere('file', path);
   const text = new TextDecoder().decode(await realEnv.disk.readFile(path));
-  return readRuleFile({ path, text }, process.env);
+  return readRuleFile({ path, text }, process.env, realEnv.disk);
 }
 
 const ofCoordinator = `  --coordinator URL  http://127.0.0.1:7201 when not given`;
@@ -27,7 +28,7 @@ export const aggregationRulesCommands: Readonly<Record<string, Command>> = {
   'aggregation-rules check': saying(
     `tsdbctl aggregation-rules check FILE
   says whether the mapping and rollup rules of a file can be used; FILE has them alone, or is the configuration of a
-  coordinator`,
+  coordinator, of which the rules of Carbon are read, too`,
     async (call) => rulesText((await fileRules(call, 0)).rules),
   ),
   'aggregation-rules explain': saying(
@@ -62,6 +63,11 @@ ${ofCoordinator}`,
 ${ofCoordinator}`,
     async (call) => {
       const { body } = await fileRules(call, 0);
+      if (body === undefined) {
+        throw badRequest(
+          'the file has rules of Carbon alone, which coordinators publish as they start',
+        );
+      }
       const set = call.options.set ?? defaultSet;
       return applyRules(sendJson, body, { ...call.options, set, by: process.env['USER'] ?? '' });
     },

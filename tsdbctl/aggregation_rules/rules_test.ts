@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { realEnv } from '#lib/env/real.ts';
 import { explainSeries, rulesText, tagsOfPairs } from './explain.ts';
 import { readRuleFile } from './read.ts';
 
@@ -29,29 +33,30 @@ function under(...keys: string[]): string {
   return text;
 }
 
-test('rules stand alone in a file, or in the configuration of a coordinator', () => {
+const read = (text: string) => readRuleFile({ path: 'rules.yml', text }, {}, realEnv.disk);
+
+test('rules stand alone in a file, or in the configuration of a coordinator', async () => {
   for (const keys of [[], ['downsample', 'rules'], ['coordinator', 'downsample', 'rules']]) {
-    const { rules } = readRuleFile({ path: 'rules.yml', text: under(...keys) }, {});
+    const { rules } = await read(under(...keys));
     assert.equal(rulesText(rules), '2 mapping rules and 1 rollup rules: all can be used');
   }
 });
 
-test('a mistake in a file of rules is told with its line', () => {
-  const read = (text: string): unknown => readRuleFile({ path: 'rules.yml', text }, {});
+test('a mistake in a file of rules is told with its line', async () => {
   const message = (text: RegExp): object => ({ code: 'BAD_REQUEST', message: text });
-  assert.throws(
+  await assert.rejects(
     () => read(rulesAlone.replace('Increase', 'Incr')),
     message(/^rules\.yml:14: rollupRules\[0\]\.transforms\[0\]\.transform\.type: not one of/),
   );
-  assert.throws(
+  await assert.rejects(
     () => read(under('downsample', 'rules').replace('drop: true', 'dropped: true')),
     message(/^rules\.yml:11: unknown field: downsample\.rules\.mappingRules\[1\]\.dropped$/),
   );
-  assert.throws(() => read('mappingRules: ['), message(/^rules\.yml:1: not YAML/));
+  await assert.rejects(() => read('mappingRules: ['), message(/^rules\.yml:1: not YAML/));
 });
 
-test('what the rules do with a series is told in words', () => {
-  const { rules } = readRuleFile({ path: 'rules.yml', text: rulesAlone }, {});
+test('what the rules do with a series is told in words', async () => {
+  const { rules } = await read(rulesAlone);
   const explain = (...pairs: string[]): string => explainSeries(rules, tagsOfPairs(pairs));
   assert.equal(
     explain('http_requests', 'app=nginx-1', 'env=dev', 'pod=a'),
@@ -72,7 +77,7 @@ test('what the rules do with a series is told in words', () => {
 mappingRules:
   - {name: web, path: {pattern: ^web}, onlyNamed: true, storagePolicies: [{resolution: 10s, retention: 2d}]}
   - {name: sums, path: {contains: count}, aggregations: [sum]}`;
-  const paths = readRuleFile({ path: 'rules.yml', text: ofPaths }, {}).rules;
+  const paths = (await read(ofPaths)).rules;
   assert.equal(
     explainSeries(paths, tagsOfPairs(['path:web.count'])),
     `{__g0__="web", __g1__="count"}
@@ -83,4 +88,32 @@ mappingRules:
   assert.throws(() => tagsOfPairs(['path:a..b']), { message: 'not a path as path:a.b: path:a..b' });
   assert.throws(() => explain('up', 'app='), { message: 'not a tag as job=api: app=' });
   assert.throws(() => explain('up', 'a=1', 'a=2'), { message: 'a tag is given twice: a' });
+});
+
+test("a coordinator's configuration has rules of Carbon, too", async () => {
+  const carbon = (rules: string): string => `carbon:\n  ingester:\n    ${rules}\n`;
+  const policies = 'policies: [{resolution: 1m, retention: 48h}]';
+  const rules = carbon(`rules: [{pattern: "^a", ${policies}}]`);
+  const alone = await read(rules);
+  assert.equal(rulesText(alone.rules), '1 mapping rules and 0 rollup rules: all can be used');
+  assert.equal(alone.body, undefined);
+  const both = await read(`${rules}${under('downsample', 'rules')}`);
+  assert.equal(rulesText(both.rules), '3 mapping rules and 1 rollup rules: all can be used');
+  await assert.rejects(read(carbon(`rules:\n      - {pattern: "^(?!a)", ${policies}}`)), {
+    message: /^rules\.yml:4: carbon\.ingester\.rules\[0\]\.pattern: error parsing regexp/,
+  });
+  const folder = mkdtempSync(join(tmpdir(), 'tsdb-rule-files-'));
+  try {
+    const schemas = join(folder, 'schemas.conf');
+    const ofFile = carbon(`storageSchemas: ${JSON.stringify(schemas)}`);
+    await assert.rejects(read(ofFile), /^Error: carbon\.ingester\.storageSchemas: cannot read/);
+    writeFileSync(schemas, '[a]\npattern = ^a\nretentions = 10s:6h\n');
+    assert.equal((await read(ofFile)).rules.mappingRules[0]!.name, 'storage-schemas [a]');
+    writeFileSync(schemas, '[a]\npattern = ^a\nretentions = 10s\n');
+    await assert.rejects(read(ofFile), {
+      message: /^\S*schemas\.conf:3: \[a\] retentions: not as/,
+    });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

@@ -1,10 +1,7 @@
 /** Mapping rules of paths, as Carbon's rules become (docs/LINES.md, Which resolutions a path has). */
-import {
-  type AggregationType,
-  aggregationTypeOf,
-} from '#cluster/aggregation_rules/aggregation_types.ts';
-import { type PathCondition, pathCondition } from '#cluster/aggregation_rules/path_condition.ts';
-import type { MappingRule, StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
+import { type AggregationType, aggregationTypeOf } from '../aggregation_types.ts';
+import { type PathCondition, pathCondition } from '../path_condition.ts';
+import type { MappingRule, StoragePolicy } from '../rules.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 
 export interface PathRule {

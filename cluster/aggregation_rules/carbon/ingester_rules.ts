@@ -1,16 +1,17 @@
 /** M3's rules of Carbon (`coordinator.carbon.ingester.rules`): the first that matches a path says at which resolutions it is kept. */
-import type { MappingRule, StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
-import { checkStoragePolicies, storagePoliciesOf } from '#cluster/aggregation_rules/sets/file.ts';
-import { Fields } from '#cluster/fields.ts';
+import type { MappingRule, StoragePolicy } from '../rules.ts';
+import { checkStoragePolicies, storagePoliciesOf } from '../sets/file.ts';
+import { Fields } from '../../fields.ts';
 import { badRequest } from '#lib/errors.ts';
 import { mappingRuleOfPath, typeOfWindows } from './path_rules.ts';
 
 /**
  * @param value a list, as of YAML
+ * @param path of what it is in, for errors
  * @throws {TsdbError} BAD_REQUEST naming field, reason and value
  */
-export function mappingRulesOfIngester(value: unknown): MappingRule[] {
-  const parent = Fields.of({ rules: value }, 'coordinator.carbon.ingester');
+export function mappingRulesOfIngester(value: unknown, path: string): MappingRule[] {
+  const parent = Fields.of({ rules: value }, path);
   return parent.list('rules', ruleOf);
 }
 

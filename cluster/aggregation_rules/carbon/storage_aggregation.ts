@@ -1,6 +1,6 @@
 /** Carbon's storage-aggregation.conf: the first section whose pattern is in a path says what its rows come to. */
-import type { AggregationType } from '#cluster/aggregation_rules/aggregation_types.ts';
-import type { MappingRule } from '#cluster/aggregation_rules/rules.ts';
+import type { AggregationType } from '../aggregation_types.ts';
+import type { MappingRule } from '../rules.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { mappingRuleOfPath } from './path_rules.ts';
 import { type Option, type Section, sectionsOf } from './sections.ts';

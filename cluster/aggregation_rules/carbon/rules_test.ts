@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RuleMatcher } from '#cluster/aggregation_rules/match.ts';
-import type { MappingRule } from '#cluster/aggregation_rules/rules.ts';
+import { RuleMatcher } from '../match.ts';
+import type { MappingRule } from '../rules.ts';
 import { formatDurationNanos } from '#lib/time.ts';
 import { mappingRulesOfIngester } from './ingester_rules.ts';
 import { mappingRulesOfAggregation } from './storage_aggregation.ts';
 import { mappingRulesOfSchemas } from './storage_schemas.ts';
 
+const place = 'coordinator.carbon.ingester';
 const tagsOf = (path: string) =>
   path.split('.').map((value, node) => ({ name: `__g${node}__`, value }));
 
@@ -27,11 +28,14 @@ function told(mappingRules: readonly MappingRule[], path: string): string {
 test("M3's rules: the first that matches, and those behind one that goes on", () => {
   const fine = { resolution: '10s', retention: '48h' };
   const coarse = { resolution: '1h', retention: '720h' };
-  const rules = mappingRulesOfIngester([
-    { pattern: '^prod\\.', continue: true, aggregation: { type: 'max' }, policies: [coarse] },
-    { contains: 'cpu', aggregation: { enabled: false, type: 'sum' }, policies: [fine] },
-    { pattern: '.*', policies: [fine, coarse] },
-  ]);
+  const rules = mappingRulesOfIngester(
+    [
+      { pattern: '^prod\\.', continue: true, aggregation: { type: 'max' }, policies: [coarse] },
+      { contains: 'cpu', aggregation: { enabled: false, type: 'sum' }, policies: [fine] },
+      { pattern: '.*', policies: [fine, coarse] },
+    ],
+    place,
+  );
   assert.equal(told(rules, 'prod.cpu'), '1h0m0s:720h0m0s,10s:48h0m0s only Max');
   assert.equal(told(rules, 'dev.cpu'), '10s:48h0m0s only Last');
   assert.equal(told(rules, 'dev.mem'), '10s:48h0m0s,1h0m0s:720h0m0s only Mean');
@@ -49,9 +53,9 @@ test("M3's rules: the first that matches, and those behind one that goes on", ()
     ],
     [{ pattern: 'a', policies: [fine], drop: true }, /unknown field: .*rules\[0\]\.drop/],
   ] as const) {
-    assert.throws(() => mappingRulesOfIngester([rule]), { code: 'BAD_REQUEST', message });
+    assert.throws(() => mappingRulesOfIngester([rule], place), { code: 'BAD_REQUEST', message });
   }
-  assert.throws(() => mappingRulesOfIngester({}), { message: /rules: not a list/ });
+  assert.throws(() => mappingRulesOfIngester({}, place), { message: /rules: not a list/ });
 });
 
 test('storage-schemas.conf: archives become resolutions, by priority and then by the place in the file', () => {

@@ -1,5 +1,5 @@
 /** Carbon's storage-schemas.conf: the first section whose pattern is in a path says at which resolutions it is kept, and how long. */
-import type { MappingRule, StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
+import type { MappingRule, StoragePolicy } from '../rules.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { mappingRuleOfPath } from './path_rules.ts';
 import { type Option, type Section, sectionsOf } from './sections.ts';
