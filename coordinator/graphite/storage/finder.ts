@@ -128,8 +128,12 @@ export class GraphiteFinder {
     const nodesEnd = Math.max(0, ...names.map((name) => nodeNumber(name) + 1));
     const paths: string[] = [];
     for (let count = pattern.nodes.length + 1; count <= nodesEnd; count++) {
-      const end: Matcher = { name: nodeTag(count), kind: '=', value: '' };
-      for (const path of await this.#joined(count, [...matchers, end], paths.length)) {
+      // Those that are shorter would be looked at once more for each node of the longest one.
+      const length: Matcher[] = [
+        { name: nodeTag(count - 1), kind: '!=', value: '' },
+        { name: nodeTag(count), kind: '=', value: '' },
+      ];
+      for (const path of await this.#joined(count, [...matchers, ...length], paths.length)) {
         paths.push(path);
       }
     }
