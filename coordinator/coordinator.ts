@@ -38,7 +38,7 @@ import { Session } from '#cluster/session/session.ts';
 import type { OwnNode } from '#cluster/session/types.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
 import type { Aside, Turning } from '#engine/aside/aside.ts';
-import { MetricSeries } from '#engine/json_lines/series.ts';
+import { LabelSeries } from '#engine/json_lines/series.ts';
 import { OtlpReader } from '#engine/otlp/reader.ts';
 import { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { CoordinatorConfig } from '#lib/config/config.ts';
@@ -277,11 +277,12 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   const jsonLinesBytesMax = config.memoryBytesMax / jsonLinesMemoryPart;
   const jsonLines = {
     ingest,
-    series: new MetricSeries(decoder, tagRules, env.random, jsonLinesBytesMax),
+    series: new LabelSeries(decoder, tagRules, env.random, jsonLinesBytesMax),
+    tagRules,
   };
   options.metrics.gauge(
     'tsdb_coordinator_json_lines_memory_bytes',
-    'Memory of what is known of series that come in exported lines of JSON.',
+    'Memory of what is known of series that come in lines of JSON.',
     [],
     () => jsonLines.series.memoryBytes,
   );

@@ -85,6 +85,7 @@ import {
   plain,
   refuseUnsupportedHeaders,
 } from '../http/http_api.ts';
+import { jsonWrite } from './json/write.ts';
 import { expositionWrite } from './lines/exposition.ts';
 import { jsonLinesWrite, type JsonLinesSetup } from './lines/json_lines.ts';
 import { influxPing, influxQuery, influxWrite } from './lines/influx.ts';
@@ -125,7 +126,7 @@ import {
 } from './server_info.ts';
 import { type StatusApiSetup, tsdbStatus } from './status.ts';
 import { otlpMetrics, type OtlpSetup } from '../otlp/http.ts';
-import { jsonWrite, remoteWrite } from './write.ts';
+import { remoteWrite } from './write.ts';
 
 export interface ApiSetup {
   readonly admin: AdminApiSetup;
@@ -213,7 +214,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
   const jsonBytesMax = Math.min(writeBytesMax, jsonWriteBytesMax);
   const table: readonly Row[] = [
     ['POST', writePaths, 'write', bytes(remoteWrite, ingest, writeBytesMax)],
-    ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, ingest, jsonBytesMax)],
+    ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, setup.jsonLines, jsonBytesMax)],
     ['POST', influxWritePaths, 'write', bytes(influxWrite, ingest, writeBytesMax)],
     ['POST', expositionPaths, 'write', bytes(expositionWrite, ingest, writeBytesMax)],
     ['POST', ['/api/v1/import'], 'write', bytes(jsonLinesWrite, setup.jsonLines, writeBytesMax)],

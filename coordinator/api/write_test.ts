@@ -9,7 +9,7 @@ import type { Tag } from '#lib/tags.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
 import { MessageWriter, writeLabels } from '../remote/messages.ts';
-import { rowsOfJson } from './write.ts';
+import { rowsOfJson } from './json/write.ts';
 
 const path = '/api/v1/json/write';
 const remotePath = '/api/v1/compat/remote/write';

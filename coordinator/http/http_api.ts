@@ -124,17 +124,21 @@ export function parametersOfText(text: string): URLSearchParams {
 /** URL and form parameters together; those of the form come first, as in Go's net/http. */
 export async function parametersOf(call: ApiCall): Promise<URLSearchParams> {
   if (call.method !== 'POST' && call.method !== 'PUT') return call.urlParameters;
-  const contentType = call.header('content-type');
-  const type = contentType.split(';')[0]!.trim().toLowerCase();
+  const type = mediaTypeOf(call);
   const isMultipart = type === 'multipart/form-data';
   if (!isMultipart && type !== 'application/x-www-form-urlencoded') return call.urlParameters;
   refuseEncoded(call);
   const body = await call.body(formBodyBytesMax);
   const all = isMultipart
-    ? parametersOfMultipart(body, contentType)
+    ? parametersOfMultipart(body, call.header('content-type'))
     : parametersOfText(Buffer.from(body.buffer, body.byteOffset, body.length).toString());
   for (const [name, value] of call.urlParameters) all.append(name, value);
   return all;
+}
+
+/** Of the body, in lower case and without parameters; '' for none. */
+export function mediaTypeOf(request: ApiRequest): string {
+  return request.header('content-type').split(';')[0]!.trim().toLowerCase();
 }
 
 /** @throws {TsdbError} BAD_REQUEST when the body is empty */

@@ -9,8 +9,9 @@
  */
 import type { RegistryVersion } from '#cluster/namespaces/samples.ts';
 import type { Session } from '#cluster/session/session.ts';
+import { JsonRowText, type ReadRow } from '#engine/json_lines/rows/text.ts';
 import { JsonLineText } from '#engine/json_lines/text.ts';
-import type { MetricSeries } from '#engine/json_lines/series.ts';
+import type { LabelSeries } from '#engine/json_lines/series.ts';
 import { exemplarRowsOf, type ToldExemplar } from '#engine/write_decoder/told_exemplars.ts';
 import { metadataOf, type ToldMetadata } from '#engine/write_decoder/told_metadata.ts';
 import type { OtlpReader } from '#engine/otlp/reader.ts';
@@ -68,6 +69,7 @@ import {
   BadRows,
   RowsRefused,
   gather,
+  namedRowsMax,
   secondsText,
   seriesText,
   seriesTextOf,
@@ -384,7 +386,7 @@ export class Ingest {
    * @throws {RowsRefused} when lines or rows are bad; the others are written
    */
   async jsonLines(
-    series: MetricSeries,
+    series: LabelSeries,
     chunks: AsyncIterable<Uint8Array>,
     work: Work,
   ): Promise<void> {
@@ -408,6 +410,63 @@ export class Ingest {
     text.end();
     await write();
     this.#end(writing);
+  }
+
+  /**
+   * Writes rows of lines of JSON as they are decoded, a part before the next one is read.
+   * @param series of the same decoder
+   * @param readRow with checked tags, by which lines are read that are not as most
+   * @param chunks cut anywhere
+   * @param named the only namespace that they go to; null for all that take them
+   * @throws {RowsRefused} when lines or rows are bad; the others are written
+   */
+  async jsonRows(
+    series: LabelSeries,
+    readRow: ReadRow<IngestMessage>,
+    chunks: AsyncIterable<Uint8Array>,
+    named: string | null,
+    work: Work,
+  ): Promise<void> {
+    const registry = named === null ? this.#registry() : null;
+    const asked = { samples: 0, histograms: 0, exemplars: 0 };
+    const report = new BadRows();
+    const writing = new Writing(asked, report, 'json');
+    const text = new JsonRowText(series, readRow);
+    const write = async (): Promise<void> => {
+      for (let part = text.read(); part !== null; part = text.read()) {
+        const { rows, messages, badLines, problems, units } = part;
+        asked.samples += (rows?.rowCount ?? 0) + messages.length + badLines;
+        report.addSamples(badLines, problems);
+        if (rows !== null) {
+          const namespaces = this.#ofFloats(named);
+          if (namespaces.length === 0) this.#refuseFloats(rows, named!, report);
+          else await this.#writePart(writing, [rows], { namespaces, registry }, work.signal);
+        }
+        if (messages.length > 0) {
+          const encoded = await this.#messages.encoded(messages, named, report, work);
+          for (const { part: some, ...kind } of partsOf([encoded])) {
+            await this.#writePart(writing, some, kind, work.signal);
+          }
+        }
+        if (work.spend(units)) await work.pause();
+      }
+    };
+    for await (const chunk of chunks) {
+      text.add(chunk);
+      await write();
+    }
+    text.end();
+    await write();
+    this.#end(writing);
+  }
+
+  #refuseFloats({ rowCount, slots }: WriteDecoderRows, named: string, report: BadRows): void {
+    const problem = noFloatsText(named);
+    const texts: string[] = [];
+    for (let row = 0; row < rowCount && row < namedRowsMax; row++) {
+      texts.push(`${seriesTextOf(this.#decoder.tags(slots[row]!))}: ${problem}`);
+    }
+    report.addSamples(rowCount, texts);
   }
 
   /**
@@ -503,9 +562,7 @@ export class Ingest {
     const namespaces = this.#ofFloats(named);
     if (namespaces.length === 0) {
       for (const { tags } of rows) {
-        report.addSample(
-          `${seriesText(tags)}: value: not an object, and namespace ${named} has a schema`,
-        );
+        report.addSample(`${seriesText(tags)}: ${noFloatsText(named!)}`);
       }
       return { namespaces, registry: null, parts: [] };
     }
@@ -660,6 +717,11 @@ export class Ingest {
     }
     return writes;
   }
+}
+
+/** Why a namespace with a schema does not take a number. */
+function noFloatsText(namespace: string): string {
+  return `value: not an object, and namespace ${namespace} has a schema`;
 }
 
 /** The parts of all kinds, one after the other. */

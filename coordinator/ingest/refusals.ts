@@ -230,7 +230,7 @@ export class RowsRefused extends TsdbError {
 }
 
 /** Bad rows that an answer to a write names; the rest is counted. */
-const namedRowsMax = 20;
+export const namedRowsMax = 20;
 
 /**
  * Bad rows of one request: some by name, all by number. A row that two namespaces refuse counts

@@ -2,7 +2,7 @@
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { legacyTagRules } from '#lib/tags.ts';
 import { openReader } from '../otlp/otlp_testing.ts';
-import { MetricSeries } from './series.ts';
+import { LabelSeries } from './series.ts';
 import { JsonLineText } from './text.ts';
 
 const seriesCount = 1000;
@@ -23,7 +23,7 @@ function bodyOf(rowsOfLine: number, valueOf: (row: number) => number): Buffer {
   return Buffer.from(lines.join('\n'));
 }
 
-function cpuNanosOfRow(series: MetricSeries, body: Buffer, rounds: number): number {
+function cpuNanosOfRow(series: LabelSeries, body: Buffer, rounds: number): number {
   let rows = 0;
   const before = process.cpuUsage();
   for (let round = 0; round < rounds; round++) {
@@ -47,7 +47,7 @@ export async function bench(size: BenchSize): Promise<BenchResult[]> {
     const body = bodyOf(rowsOfLine, valueOf);
     const values: number[] = [];
     for (let run = 0; run < (size === 'full' ? 5 : 1); run++) {
-      const series = new MetricSeries(
+      const series = new LabelSeries(
         openReader().decoder,
         legacyTagRules,
         { u32: () => 1 },

@@ -2,11 +2,11 @@
  * A line `{"metric":{…},"values":[…],"timestamps":[…]}` as columns, in one walk over its bytes: no object is made for a row. The
  * metric stays bytes, by which its series is found. The twin is scan_twin.ts.
  */
+import { blanksEnd, closingQuote } from './bytes.ts';
 import { NumberReader } from './number.ts';
 import { bitsOfText, nanBits } from './values.ts';
 
 const quote = 0x22;
-const backslash = 0x5c;
 const comma = 0x2c;
 const colon = 0x3a;
 const openList = 0x5b;
@@ -131,7 +131,7 @@ export class LineScan {
     const start = this.#at - 1;
     let at = this.#at;
     for (; at < this.#end && bytes[at] !== closeObject; at++) {
-      if (bytes[at] === quote) at = this.#stringEnd(at);
+      if (bytes[at] === quote) at = closingQuote(bytes, at, this.#end);
       else if (bytes[at] === openObject || bytes[at] === openList) {
         this.#fail(`${name}: a value is no text`);
         return;
@@ -251,7 +251,7 @@ export class LineScan {
       return null;
     }
     const start = this.#at + 1;
-    const end = this.#stringEnd(this.#at);
+    const end = closingQuote(this.#bytes, this.#at, this.#end);
     if (end >= this.#end) {
       this.#fail('a text does not end');
       return null;
@@ -259,14 +259,6 @@ export class LineScan {
     this.#at = end + 1;
     const { buffer, byteOffset } = this.#bytes;
     return Buffer.from(buffer, byteOffset + start, Math.min(end - start, 2 * shownMax)).toString();
-  }
-
-  /** At its closing quote, or behind the line. */
-  #stringEnd(at: number): number {
-    const bytes = this.#bytes;
-    let end = at + 1;
-    while (end < this.#end && bytes[end] !== quote) end += bytes[end] === backslash ? 2 : 1;
-    return end;
   }
 
   /** @returns whether the next byte that is no blank is this one, which is passed then */
@@ -278,13 +270,7 @@ export class LineScan {
   }
 
   #skipBlanks(): void {
-    const bytes = this.#bytes;
-    let at = this.#at;
-    for (; at < this.#end; at++) {
-      const byte = bytes[at]!;
-      if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0d) break;
-    }
-    this.#at = at;
+    this.#at = blanksEnd(this.#bytes, this.#at, this.#end);
   }
 
   #not(expected: string): number {

@@ -182,6 +182,12 @@ export interface WriteDecoderCore {
     startMillis: number,
   ): void;
   /**
+   * Adds a row after `beginRows`, at so many nanoseconds after whole seconds, which are in 64 bits of nanoseconds.
+   * @param slot in use
+   * @param value any number; NaN has no bits of its own
+   */
+  addSampleAt(slot: number, seconds: number, nanos: number, value: number): void;
+  /**
    * Adds a native histogram after `beginRows`.
    * @param message of remote write 2
    * @returns why it is none that can be stored, and was not added; null when it was
@@ -189,6 +195,8 @@ export interface WriteDecoderCore {
   addHistogram(slot: number, message: Uint8Array): string | null;
   /** After rows of `addSample` and `addHistogram`, which have milliseconds. */
   endRows(): void;
+  /** After rows of `addSampleAt`: in milliseconds when none is finer. */
+  endRowsInNanos(): void;
   /** Rows of the last body; views until the next one. */
   readonly rowCount: number;
   readonly rowSlots: Uint32Array;

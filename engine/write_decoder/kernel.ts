@@ -55,6 +55,7 @@ const lineNumberWords = 3;
 const lineNumbersMax: number = lineBytesMax / 4 + hostNumbersMax;
 
 const nanosOfMilli = 1_000_000;
+const nanosOfSecond = 1_000_000_000;
 
 /** Slots whose tags are asked for in one call. */
 const entriesAtOnce = 65_536;
@@ -248,7 +249,7 @@ export class WriteDecoderKernel implements WriteDecoderCore {
       const number = text.subarray(at, at! + length!);
       this.#rowValues[row!] = Number(Buffer.from(number).toString('latin1'));
     }
-    this.timeUnitNanos = kernel.lineTimesInMillis() === 0 ? 1 : 1_000_000;
+    this.timeUnitNanos = kernel.rowTimesInMillis(this.#rowCount) === 0 ? 1 : 1_000_000;
     return read;
   }
 
@@ -328,6 +329,23 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     this.#startCount = row + 1;
   }
 
+  addSampleAt(slot: number, seconds: number, nanos: number, value: number): void {
+    const row = this.#rowCount++;
+    assert(row < writeDecoderRowsMax, 'the rows fit their region');
+    if (slot === oversizeSlot) this.#hasOversizeRow = true;
+    this.#rowSlots[row] = slot;
+    this.#rowGenerations[row] = this.generation[slot]!;
+    // In parts of which each product is exact: seconds are `high` times 2^16 and more, and these times 10^9 again.
+    const high = Math.floor(seconds / 2 ** 16);
+    const parts = high * nanosOfSecond;
+    const highWord = Math.floor(parts / 2 ** 16);
+    const rest = (parts - highWord * 2 ** 16) * 2 ** 16;
+    const low = (seconds - high * 2 ** 16) * nanosOfSecond + nanos + rest;
+    this.#rowTimeWords[2 * row] = low;
+    this.#rowTimeWords[2 * row + 1] = highWord + Math.floor(low / 2 ** 32);
+    this.#rowValues[row] = value;
+  }
+
   addHistogram(slot: number, message: Uint8Array): string | null {
     assert(message.length <= rawBytesMax, 'the message fits its region');
     this.#bytes.set(message, this.#rawAt);
@@ -341,6 +359,11 @@ export class WriteDecoderKernel implements WriteDecoderCore {
   endRows(): void {
     this.timeUnitNanos = 1_000_000;
     this.#kernel.endRows(this.#rowCount, this.#startCount);
+  }
+
+  endRowsInNanos(): void {
+    this.#kernel.endRows(this.#rowCount, 0);
+    this.timeUnitNanos = this.#kernel.rowTimesInMillis(this.#rowCount) === 0 ? 1 : 1_000_000;
   }
 
   get rowCount(): number {

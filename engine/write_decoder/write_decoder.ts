@@ -286,6 +286,11 @@ export class WriteDecoder {
     this.#core.addSample(slot, timestampMillis, valueLow, valueHigh, startMillis);
   }
 
+  /** As of `WriteDecoderCore`. */
+  addSampleAt(slot: number, seconds: number, nanos: number, value: number): void {
+    this.#core.addSampleAt(slot, seconds, nanos, value);
+  }
+
   /**
    * @param message a histogram of remote write 2; borrowed until return
    * @returns why it is none that can be stored, and is not among the rows; else null
@@ -299,6 +304,13 @@ export class WriteDecoder {
     this.#core.endRows();
     this.#judgeNew();
     return this.#rows(1_000_000);
+  }
+
+  /** Rows of `addSampleAt`: in milliseconds when none is finer, else in nanoseconds. */
+  endRowsInNanos(): WriteDecoderRows {
+    this.#core.endRowsInNanos();
+    this.#judgeNew();
+    return this.#rows(this.#core.timeUnitNanos);
   }
 
   /** Nothing is kept of rows that were added. */

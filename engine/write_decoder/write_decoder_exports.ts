@@ -74,8 +74,6 @@ export interface WriteDecoderExports {
   /** Bad lines; the first ones are listed. */
   lineProblemCount(): number;
   lineRowCount(): number;
-  /** Has the times of the rows in milliseconds, when none is finer; answers 1 when they are. */
-  lineTimesInMillis(): number;
   /**
    * Reads lines of the n bytes at `body`, which has room for one more, until there are `rowsMax`
    * rows, or those of the line that brings more; answers how many bytes were read, or a negative
@@ -104,6 +102,11 @@ export interface WriteDecoderExports {
    * @param typeAndUnit 1: those of the metadata of version 2 become labels
    */
   remoteWrite(n: number, version: number, typeAndUnit: number): number;
+  /**
+   * Has the times of rows, which are in nanoseconds, in milliseconds, when none is finer; answers 1
+   * when they are.
+   */
+  rowTimesInMillis(rowCount: number): number;
   /** Slot of the n bytes of canonical tags at `canonical`, or a negative problem. */
   slotOfCanonical(n: number): number;
   /** Rows of the body up to the last one that has a start time: 0 when none has. */

@@ -147,10 +147,7 @@ export class WriteDecoderTwin implements WriteDecoderCore {
         if (this.#newSlots.length > newBefore) newTagBytes += tagBytes;
       }
     }
-    if (this.#rows.every(({ timestamp }) => timestamp % 1_000_000n === 0n)) {
-      this.timeUnitNanos = 1_000_000;
-      for (const row of this.#rows) row.timestamp /= 1_000_000n;
-    }
+    this.endRowsInNanos();
     return lines.at;
   }
 
@@ -215,6 +212,16 @@ export class WriteDecoderTwin implements WriteDecoderCore {
 
   endRows(): void {
     this.timeUnitNanos = 1_000_000;
+  }
+
+  addSampleAt(slot: number, seconds: number, nanos: number, value: number): void {
+    this.#add(slot, BigInt(seconds) * 1_000_000_000n + BigInt(nanos), bitsOf(value));
+  }
+
+  endRowsInNanos(): void {
+    if (this.#rows.some(({ timestamp }) => timestamp % 1_000_000n !== 0n)) return;
+    this.timeUnitNanos = 1_000_000;
+    for (const row of this.#rows) row.timestamp /= 1_000_000n;
   }
 
   #add(slot: number, timestamp: bigint, bits: bigint): void {

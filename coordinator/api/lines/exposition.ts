@@ -9,7 +9,7 @@ import { nanosPerMilli } from '#lib/time.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import type { Ingest } from '../../ingest/ingest.ts';
 import { decodedChunks } from '../../http/decoding.ts';
-import { type ApiAnswer, type ApiRequest, emptyAnswer } from '../../http/http_api.ts';
+import { type ApiAnswer, type ApiRequest, emptyAnswer, mediaTypeOf } from '../../http/http_api.ts';
 import { Places } from '../../http/places.ts';
 import { wholeNumber } from '../../http/whole_number.ts';
 import { Comments } from './comments.ts';
@@ -89,10 +89,6 @@ function exemplarsOf({ exemplars }: OpenMetricsCheck, nowNanos: bigint): ToldExe
         seconds === null ? nowNanos / nanosPerMilli : BigInt(Math.floor(seconds * 1000)),
     };
   });
-}
-
-function mediaTypeOf(request: ApiRequest): string {
-  return request.header('content-type').split(';')[0]!.trim().toLowerCase();
 }
 
 /** Null where there is none. @throws {TsdbError} BAD_REQUEST */

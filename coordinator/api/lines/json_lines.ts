@@ -1,13 +1,16 @@
 /** Writes of exported lines of JSON, as VictoriaMetrics has them and coordinator/export makes them. */
-import type { MetricSeries } from '#engine/json_lines/series.ts';
+import type { LabelSeries } from '#engine/json_lines/series.ts';
 import { badRequest } from '#lib/errors.ts';
+import type { TagRules } from '#lib/tags.ts';
 import { decodedChunks } from '../../http/decoding.ts';
 import { type ApiAnswer, type ApiRequest, emptyAnswer } from '../../http/http_api.ts';
 import type { Ingest } from '../../ingest/ingest.ts';
 
 export interface JsonLinesSetup {
   readonly ingest: Ingest;
-  readonly series: MetricSeries;
+  readonly series: LabelSeries;
+  /** Those of the series. */
+  readonly tagRules: TagRules;
 }
 
 export async function jsonLinesWrite(

@@ -448,9 +448,9 @@ export function lineNumberCount(): u32 {
 export function lineFeeds(n: u32): u32 {
   return lineFeedsBefore(BODY + <usize>n);
 }
-/** Has the times of the rows in milliseconds, when none is finer; answers 1 when they are. */
-export function lineTimesInMillis(): u32 {
-  return <u32>timesInMillis();
+/** Has the times of rows, which are in nanoseconds, in milliseconds, when none is finer; answers 1 when they are. */
+export function rowTimesInMillis(rowCount: u32): u32 {
+  return <u32>timesInMillis(rowCount);
 }
 
 /**

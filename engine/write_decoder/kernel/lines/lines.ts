@@ -360,9 +360,9 @@ export function isSameName(a: usize, b: usize): bool {
 
 export const NANOS_PER_MILLI: i64 = 1_000_000;
 
-/** Has the times of all rows in milliseconds, when none is finer; answers whether they are. */
-export function timesInMillis(): bool {
-  const end = ROW_TIMESTAMPS + (<usize>word(LINE_ROWS) << 3);
+/** Has the times of the first rows in milliseconds, when none is finer; answers whether they are. */
+export function timesInMillis(rowCount: u32): bool {
+  const end = ROW_TIMESTAMPS + (<usize>rowCount << 3);
   let lastNanos: i64 = 0;
   let lastMillis: i64 = 0;
   for (let p = ROW_TIMESTAMPS; p < end; p += 8) {
