@@ -335,6 +335,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     ingest,
     otlp,
     jsonLines,
+    datadog: { ingest, tagRules },
     writeBodyBytesMax: config.writeBodyBytesMax,
     query: {
       engine: new PromqlEngine(storage, { clock: env.clock, features, aside }),

@@ -73,6 +73,14 @@ import {
   tsdbBlocks,
 } from './compat.ts';
 import { type CompanionApiSetup, metadata, queryExemplars, targetsMetadata } from './companions.ts';
+import {
+  datadogBytesMax,
+  datadogIgnored,
+  datadogSeries,
+  type DatadogSetup,
+  datadogSketches,
+  datadogValidate,
+} from '../datadog/http.ts';
 import { cleanTombstones, deleteSeries, type DeletionApiSetup } from './deletions.ts';
 import { exportCsv, exportSeries, type ExportSetup } from './export.ts';
 import { federate, type FederateSetup } from './federate.ts';
@@ -133,6 +141,7 @@ export interface ApiSetup {
   readonly ingest: Ingest;
   readonly otlp: OtlpSetup;
   readonly jsonLines: JsonLinesSetup;
+  readonly datadog: DatadogSetup;
   readonly writeBodyBytesMax: number;
   readonly query: QueryApiSetup;
   readonly labels: LabelsApiSetup;
@@ -178,6 +187,20 @@ const graphite = (...rests: string[]): string[] =>
 const otlpPaths = ['/api/v1/otlp/v1/metrics', '/v1/metrics'];
 /** Of VictoriaMetrics. */
 const expositionPaths = ['/api/v1/import/prometheus'];
+/** Of Datadog, and below the prefix that VictoriaMetrics has. */
+const datadog = (...paths: string[]): string[] =>
+  paths.flatMap((path) => [`/datadog${path}`, path]);
+/** Without the prefix it is Prometheus'. */
+const datadogSeriesPaths = ['/datadog/api/v1/series'];
+const datadogIgnoredPaths = datadog(
+  '/intake',
+  '/intake/',
+  '/api/v1/check_run',
+  '/api/v1/metadata',
+  '/api/v2/events',
+  '/api/v2/service_checks',
+  '/api/v2/host_metadata',
+);
 const readPaths = ['/api/v1/compat/remote/read', ...both('read')];
 const federatePaths = ['/federate', '/prometheus/federate'];
 const placement = (rest = ''): string[] => [
@@ -218,6 +241,16 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['POST', influxWritePaths, 'write', bytes(influxWrite, ingest, writeBytesMax)],
     ['POST', expositionPaths, 'write', bytes(expositionWrite, ingest, writeBytesMax)],
     ['POST', ['/api/v1/import'], 'write', bytes(jsonLinesWrite, setup.jsonLines, writeBytesMax)],
+    ['POST', datadogSeriesPaths, 'write', bytes(datadogSeries(1), setup.datadog, datadogBytesMax)],
+    [
+      'POST',
+      datadog('/api/v2/series'),
+      'write',
+      bytes(datadogSeries(2), setup.datadog, datadogBytesMax),
+    ],
+    ['GET', datadog('/api/v1/validate'), 'other', plain(datadogValidate, null)],
+    ['POST', datadogIgnoredPaths, 'other', bytes(datadogIgnored, null, datadogBytesMax)],
+    ['POST', datadog('/api/beta/sketches'), 'other', bytes(datadogSketches, null, datadogBytesMax)],
     ['POST', otlpPaths, 'write', bytes(otlpMetrics, setup.otlp, writeBytesMax)],
     ['GET', ['/ping'], 'other', plain(influxPing, null)],
     ['GET POST', ['/query'], 'other', form(influxQuery, null)],

@@ -5,6 +5,7 @@
 import type { Transform } from 'node:stream';
 import * as zlib from 'node:zlib';
 import { badRequest, messageOf, shownText } from '#lib/errors.ts';
+import { loopTurn } from '#lib/turns/turns.ts';
 import { Places } from './places.ts';
 
 /** Decoders at the same time. */
@@ -15,6 +16,8 @@ const chunkSize = 1 << 16;
 const zstdWindowLogMax = 21;
 /** Of a body when it is decoded: nobody sends more by mistake. */
 const decodedBytesMax: number = 1 << 30;
+/** Of a body that is put together, in one turn of the loop: fresh memory costs more than the copy. */
+const copiedAtOnceBytes: number = 2 << 20;
 
 const decoders: ReadonlyMap<string, () => Transform> = new Map([
   ['gzip', () => zlib.createGunzip({ chunkSize })],
@@ -70,4 +73,34 @@ export async function* decodedChunks(
     decoder.destroy();
     places.give();
   }
+}
+
+/**
+ * All of a body in one piece.
+ * @param tooLong makes the error for a longer one than `bytesMax`
+ */
+export async function wholeBody(
+  chunks: AsyncIterable<Uint8Array>,
+  bytesMax: number,
+  tooLong: (bytesMax: number) => Error,
+): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of chunks) {
+    length += chunk.length;
+    if (length > bytesMax) throw tooLong(bytesMax);
+    parts.push(chunk);
+  }
+  if (parts.length === 1) return parts[0]!;
+  const whole = new Uint8Array(Buffer.allocUnsafeSlow(length).buffer);
+  let at = 0;
+  let rested = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+    if (at - rested < copiedAtOnceBytes) continue;
+    rested = at;
+    await loopTurn();
+  }
+  return whole;
 }

@@ -64,6 +64,7 @@ import {
 import { lineFormats, lineUnits, type StreamFormat, type TextFormat } from './line_formats.ts';
 import { type LinePart, LineText } from './line_text.ts';
 import { type BodyRows, partEnd, partsOfBody } from './parts.ts';
+import { type PointBody, PointRows } from './point_series.ts';
 import { PointsOfRows, type RefusedPoints } from './points_of_rows.ts';
 import {
   BadRows,
@@ -112,6 +113,9 @@ export interface IngestRows {
   readonly floats: readonly IngestRow[];
   readonly messages: readonly IngestMessage[];
 }
+
+/** Formats of series with points. */
+export type PointFormat = 'datadog' | 'opentsdb';
 
 /** How the times of lines are meant. */
 export interface LineTimes {
@@ -457,6 +461,32 @@ export class Ingest {
     }
     text.end();
     await write();
+    this.#end(writing);
+  }
+
+  /**
+   * Writes series with their points.
+   * @param onRow is told of each row that was refused, by its place among all points, and why
+   * @throws {RowsRefused} when points are bad; the others are written
+   */
+  async points(
+    format: PointFormat,
+    { series, problems }: PointBody,
+    work: Work,
+    onRow?: (row: number, text: () => string) => void,
+  ): Promise<void> {
+    const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
+    const report = new BadRows(onRow);
+    report.addSamples(problems.length, problems);
+    const asked = { samples: problems.length, histograms: 0, exemplars: 0 };
+    for (const { points } of series) asked.samples += points.length;
+    const writing = new Writing(asked, report, format);
+    const parts = new PointRows(this.#decoder, series);
+    for (let rows = parts.next(); rows !== null; rows = parts.next()) {
+      const units = rowUnits * rows.rowCount;
+      await this.#writePart(writing, [rows], kind, work.signal);
+      if (work.spend(units)) await work.pause();
+    }
     this.#end(writing);
   }
 

@@ -237,7 +237,7 @@ export const namedRowsMax = 20;
  * once.
  */
 export class BadRows {
-  readonly #onRow: (row: number) => void;
+  readonly #onRow: (row: number, text: () => string) => void;
   readonly #named: string[] = [];
   readonly #rows = new Set<number>();
   #samples = 0;
@@ -246,8 +246,8 @@ export class BadRows {
   #otherCount = 0;
   #firstNameless = '';
 
-  /** @param onRow is told of each row that was sent and refused, by its place among all rows of the request */
-  constructor(onRow: (row: number) => void = () => {}) {
+  /** @param onRow is told of each row that was sent and refused, by its place among all rows of the request, and why */
+  constructor(onRow: (row: number, text: () => string) => void = () => {}) {
     this.#onRow = onRow;
   }
 
@@ -298,7 +298,7 @@ export class BadRows {
   addRow(row: number, isHistogram: boolean, text: () => string): void {
     if (this.#rows.has(row)) return;
     this.#rows.add(row);
-    this.#onRow(row);
+    this.#onRow(row, text);
     if (isHistogram) this.#histograms += 1;
     else this.#samples += 1;
     this.#name(text);

@@ -3,7 +3,7 @@ import { wireFromOtlpJson } from '#engine/otlp/wire/json.ts';
 import { badRequest } from '#lib/errors.ts';
 import { parseJson } from '#lib/json/text.ts';
 import { loopTurn } from '#lib/turns/turns.ts';
-import { decodedChunks } from '../http/decoding.ts';
+import { decodedChunks, wholeBody } from '../http/decoding.ts';
 import { Places } from '../http/places.ts';
 
 /** A body when it is decoded. */
@@ -13,9 +13,6 @@ const jsonBytesMax: number = 8 << 20;
 const jsonValuesMax = 250_000;
 /** Compressed bodies, and those that are JSON, that are held decoded at the same time; others wait. */
 const decodedMax = 8;
-
-/** Of a body that is put together, in one turn of the loop: fresh memory costs more than the copy. */
-const copiedAtOnceBytes: number = 2 << 20;
 
 const places = new Places(decodedMax);
 
@@ -43,7 +40,7 @@ export async function withMessage<Result>(
   }
   await places.take(signal);
   try {
-    const message = await joined(decodedChunks(bytes, encoding, signal), bytesMax);
+    const message = await wholeBody(decodedChunks(bytes, encoding, signal), bytesMax, tooLong);
     if (!isJson) return await use(message);
     await loopTurn();
     const value = parseJson(message, { valuesMax: jsonValuesMax });
@@ -52,28 +49,6 @@ export async function withMessage<Result>(
   } finally {
     places.give();
   }
-}
-
-async function joined(chunks: AsyncIterable<Uint8Array>, bytesMax: number): Promise<Uint8Array> {
-  const parts: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of chunks) {
-    length += chunk.length;
-    if (length > bytesMax) throw tooLong(bytesMax);
-    parts.push(chunk);
-  }
-  if (parts.length === 1) return parts[0]!;
-  const whole = new Uint8Array(Buffer.allocUnsafeSlow(length).buffer);
-  let at = 0;
-  let rested = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-    if (at - rested < copiedAtOnceBytes) continue;
-    rested = at;
-    await loopTurn();
-  }
-  return whole;
 }
 
 function tooLong(bytesMax: number): Error {

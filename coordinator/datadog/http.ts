@@ -1,0 +1,109 @@
+/**
+ * What Datadog's agent and clients call: series of both versions, and what else they send to the same server, which is taken and
+ * not kept, so that they go on.
+ */
+import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
+import { parseJson } from '#lib/json/text.ts';
+import type { TagRules } from '#lib/tags.ts';
+import { loopTurn } from '#lib/turns/turns.ts';
+import { decodedChunks, wholeBody } from '../http/decoding.ts';
+import {
+  type ApiAnswer,
+  type ApiRequest,
+  type BytesHandler,
+  checkNotEmpty,
+  errorAnswer,
+  jsonAnswer,
+  jsonContentType,
+  mediaTypeOf,
+  type PlainHandler,
+} from '../http/http_api.ts';
+import { Places } from '../http/places.ts';
+import { asUnavailable } from '../http/unavailable.ts';
+import type { Ingest } from '../ingest/ingest.ts';
+import { type DatadogVersion, takeJson } from './json.ts';
+import { takeProtobuf } from './protobuf.ts';
+import { DatadogBody } from './series.ts';
+
+export interface DatadogSetup {
+  readonly ingest: Pick<Ingest, 'begin' | 'points'>;
+  readonly tagRules: TagRules;
+}
+
+const protobufContentType = 'application/x-protobuf';
+/** A body, as it comes and when it is decoded; Datadog itself takes 5 MiB. */
+export const datadogBytesMax: number = 8 << 20;
+/** Of JSON, which is parsed at once. */
+const valuesMax = 250_000;
+/** Bodies that are held decoded at the same time; others wait. */
+const decodedMax = 8;
+
+const places = new Places(decodedMax);
+
+/** What clients look for. */
+const okOf: Readonly<Record<DatadogVersion, object>> = { 1: { status: 'ok' }, 2: { errors: [] } };
+
+export function datadogSeries(version: DatadogVersion): BytesHandler<DatadogSetup> {
+  return async ({ ingest, tagRules }, request, body) => {
+    try {
+      const bytes = checkNotEmpty(await body());
+      const work = ingest.begin(request.signal);
+      const taken = new DatadogBody(tagRules);
+      await places.take(request.signal);
+      try {
+        const encoding = request.header('content-encoding');
+        const chunks = decodedChunks(bytes, encoding, request.signal);
+        const message = await wholeBody(chunks, datadogBytesMax, tooLong);
+        if (mediaTypeOf(request) === protobufContentType && version === 2) {
+          await takeProtobuf(message, taken, work);
+        } else {
+          checkJson(request);
+          await loopTurn();
+          takeJson(parseJson(message, { valuesMax }), version, taken);
+        }
+        await ingest.points('datadog', taken.body, work);
+      } finally {
+        places.give();
+      }
+      return jsonAnswer(okOf[version], {}, 202);
+    } catch (error) {
+      return datadogError(error);
+    }
+  };
+}
+
+/** Agents and clients may leave the type out. */
+function checkJson(request: ApiRequest): void {
+  const type = mediaTypeOf(request);
+  if (type === '' || type === jsonContentType || type === 'text/json') return;
+  throw badRequest(`Content-Type: no series of Datadog as JSON or protobuf: ${shownText(type)}`);
+}
+
+/** Agents send again what is answered by 5xx, and drop what is answered by 400. */
+function datadogError(error: unknown): ApiAnswer {
+  const known = asUnavailable(error);
+  if (!(known instanceof TsdbError)) throw known;
+  const { status, headers, body } = errorAnswer(known);
+  const { error: reason } = JSON.parse(body as string) as { readonly error: string };
+  return jsonAnswer({ errors: [reason] }, headers, status);
+}
+
+function tooLong(bytesMax: number): Error {
+  return badRequest(`the body is longer than ${bytesMax} bytes when it is decoded`);
+}
+
+export const datadogValidate: PlainHandler<null> = () => jsonAnswer({ valid: true });
+
+/** Metadata of hosts, events and checks: read, and not kept. */
+export const datadogIgnored: BytesHandler<null> = async (_setup, _request, body) => {
+  await body();
+  return jsonAnswer({ status: 'ok' }, {}, 202);
+};
+
+/** An agent drops what is answered so. */
+export const datadogSketches: BytesHandler<null> = async (_setup, _request, body) => {
+  await body();
+  return datadogError(
+    badRequest('sketches are not taken: distributions have no place here; send histograms'),
+  );
+};

@@ -1,0 +1,110 @@
+/** Series of Datadog as agents send them to version 2: the protobuf message MetricPayload. */
+import {
+  Fields,
+  Malformed,
+  wireBytes,
+  wireFixed64,
+  wireVarint,
+} from '#engine/write_decoder/wire_fields.ts';
+import { badRequest } from '#lib/errors.ts';
+import type { Work } from '#lib/turns/turns.ts';
+import type { Point } from '../ingest/point_series.ts';
+import { type DatadogBody, pointAt } from './series.ts';
+
+/** About what it takes to read a series, and a byte of it, in units of work (lib/turns/turns.ts). */
+const seriesUnits = 3_000;
+const byteUnits = 20;
+
+const texts = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const double = new DataView(new ArrayBuffer(8));
+
+/** @throws {TsdbError} BAD_REQUEST when it is no such message, or has too many points */
+export async function takeProtobuf(
+  message: Uint8Array,
+  body: DatadogBody,
+  work: Work,
+): Promise<void> {
+  try {
+    const payload = new Fields(message, 0, message.length);
+    while (payload.next()) {
+      if (payload.number !== 1) payload.skip();
+      else {
+        payload.expect(wireBytes);
+        const [start, end] = payload.range();
+        takeSeries(message, start, end, body);
+        if (work.spend(seriesUnits + byteUnits * (end - start))) await work.pause();
+      }
+    }
+  } catch (error) {
+    if (!(error instanceof Malformed)) throw error;
+    throw badRequest(`cannot read the body as MetricPayload: ${error.message}`);
+  }
+}
+
+function takeSeries(bytes: Uint8Array, start: number, end: number, body: DatadogBody): void {
+  const fields: (readonly [string, string])[] = [];
+  const tags: string[] = [];
+  const points: Point[] = [];
+  let metric = '';
+  const series = new Fields(bytes, start, end);
+  while (series.next()) {
+    const { number } = series;
+    if (number < 1 || number > 4) {
+      series.skip();
+      continue;
+    }
+    series.expect(wireBytes);
+    const [from, to] = series.range();
+    if (number === 1) fields.push(resourceOf(bytes, from, to));
+    else if (number === 2) metric = textOf(bytes, from, to);
+    else if (number === 3) tags.push(textOf(bytes, from, to));
+    else {
+      const point = pointOf(bytes, from, to);
+      if (typeof point !== 'string') points.push(point);
+      else body.refuse(`${metric}: points: ${point}`);
+    }
+  }
+  body.add({ metric, fields, tags }, points);
+}
+
+function resourceOf(bytes: Uint8Array, start: number, end: number): [type: string, name: string] {
+  const resource: [string, string] = ['', ''];
+  const fields = new Fields(bytes, start, end);
+  while (fields.next()) {
+    if (fields.number !== 1 && fields.number !== 2) fields.skip();
+    else {
+      fields.expect(wireBytes);
+      resource[fields.number - 1] = textOf(bytes, ...fields.range());
+    }
+  }
+  return resource;
+}
+
+/** Or why it is none. */
+function pointOf(bytes: Uint8Array, start: number, end: number): Point | string {
+  let value = 0;
+  let seconds = 0n;
+  const fields = new Fields(bytes, start, end);
+  while (fields.next()) {
+    if (fields.number === 1) {
+      fields.expect(wireFixed64);
+      double.setBigUint64(0, fields.fixed64());
+      value = double.getFloat64(0);
+    } else if (fields.number === 2) {
+      fields.expect(wireVarint);
+      seconds = BigInt.asIntN(64, fields.varint());
+    } else fields.skip();
+  }
+  if (!Number.isFinite(value)) return `value: not a finite number: ${value}`;
+  return (
+    pointAt(Number(seconds), value) ?? `timestamp: out of range (seconds expected): ${seconds}`
+  );
+}
+
+function textOf(bytes: Uint8Array, start: number, end: number): string {
+  try {
+    return texts.decode(bytes.subarray(start, end));
+  } catch {
+    throw new Malformed('a text is not UTF-8');
+  }
+}
