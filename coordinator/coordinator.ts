@@ -38,6 +38,7 @@ import { Session } from '#cluster/session/session.ts';
 import type { OwnNode } from '#cluster/session/types.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
 import type { Aside, Turning } from '#engine/aside/aside.ts';
+import type { TcpServer } from '#lib/env/senders/tcp.ts';
 import { LabelSeries } from '#engine/json_lines/series.ts';
 import { OtlpReader } from '#engine/otlp/reader.ts';
 import { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
@@ -73,6 +74,7 @@ import { SeriesReader } from './graphite/storage/reader.ts';
 import { graphiteReading } from './graphite/storage/reading.ts';
 import { choiceOf } from './http/namespace_choice.ts';
 import { type CarbonListener, carbonMetrics, listenCarbon } from './carbon/listener.ts';
+import { listenOpenTsdb, openTsdbMetrics } from './opentsdb/listener.ts';
 import { listenStatsd, type StatsdListener } from './statsd/listener.ts';
 import { statsdMetrics } from './statsd/series/metrics.ts';
 import { haPairsMetrics, startHaPairs } from './ha_pairs/ha_pairs.ts';
@@ -123,6 +125,7 @@ export interface Coordinator extends AsyncDisposable {
   readonly session: Session;
   /** Null when it is not configured. */
   readonly carbon: CarbonListener | null;
+  readonly openTsdb: TcpServer | null;
   readonly statsd: StatsdListener | null;
   /** OTLP over gRPC; null when it is not configured. */
   readonly otlp: GrpcServer | null;
@@ -336,6 +339,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     otlp,
     jsonLines,
     datadog: { ingest, tagRules },
+    put: { ingest, tagRules },
     writeBodyBytesMax: config.writeBodyBytesMax,
     query: {
       engine: new PromqlEngine(storage, { clock: env.clock, features, aside }),
@@ -458,6 +462,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   let otlpServer: GrpcServer | null = null;
   const ofCarbon = carbonMetrics(options.metrics, () => carbon?.connectionCount ?? 0);
   streamMetrics(options.metrics, streams);
+  let openTsdb: TcpServer | null = null;
+  openTsdbMetrics(options.metrics, () => openTsdb?.connectionCount ?? 0);
   let statsd: StatsdListener | null = null;
   const ofStatsd = statsdMetrics(options.metrics, {
     connectionCount: () => statsd?.connectionCount ?? 0,
@@ -516,6 +522,11 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         metrics: ofCarbon,
       });
     }
+    if (config.opentsdb !== null) {
+      const { clock } = env;
+      const { version } = options;
+      openTsdb = await listenOpenTsdb({ config: config.opentsdb, streams, clock, log, version });
+    }
     if (config.statsd !== null) {
       const of = { config: config.statsd, streams, env, log, metrics: ofStatsd };
       statsd = await listenStatsd({ ...of, sharing: { kv, cluster } }, stop.signal);
@@ -530,11 +541,13 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       metricsServer,
       session,
       carbon,
+      openTsdb,
       statsd,
       otlp: otlpServer,
       [Symbol.asyncDispose]: async () => {
         await Promise.all([
           carbon?.[Symbol.asyncDispose](),
+          openTsdb?.[Symbol.asyncDispose](),
           statsd?.[Symbol.asyncDispose](),
           otlpServer?.[Symbol.asyncDispose](),
         ]);
@@ -548,6 +561,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     };
   } catch (error) {
     await carbon?.[Symbol.asyncDispose]();
+    await openTsdb?.[Symbol.asyncDispose]();
+    await statsd?.[Symbol.asyncDispose]();
     stop.abort();
     await api.close();
     await rules[Symbol.asyncDispose]();

@@ -133,6 +133,7 @@ import {
   walReplay,
 } from './server_info.ts';
 import { type StatusApiSetup, tsdbStatus } from './status.ts';
+import { put, type PutSetup } from '../opentsdb/put.ts';
 import { otlpMetrics, type OtlpSetup } from '../otlp/http.ts';
 import { remoteWrite } from './write.ts';
 
@@ -142,6 +143,7 @@ export interface ApiSetup {
   readonly otlp: OtlpSetup;
   readonly jsonLines: JsonLinesSetup;
   readonly datadog: DatadogSetup;
+  readonly put: PutSetup;
   readonly writeBodyBytesMax: number;
   readonly query: QueryApiSetup;
   readonly labels: LabelsApiSetup;
@@ -251,6 +253,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET', datadog('/api/v1/validate'), 'other', plain(datadogValidate, null)],
     ['POST', datadogIgnoredPaths, 'other', bytes(datadogIgnored, null, datadogBytesMax)],
     ['POST', datadog('/api/beta/sketches'), 'other', bytes(datadogSketches, null, datadogBytesMax)],
+    ['POST', ['/api/put', '/api/put/'], 'write', bytes(put, setup.put, jsonBytesMax)],
     ['POST', otlpPaths, 'write', bytes(otlpMetrics, setup.otlp, writeBytesMax)],
     ['GET', ['/ping'], 'other', plain(influxPing, null)],
     ['GET POST', ['/query'], 'other', form(influxQuery, null)],

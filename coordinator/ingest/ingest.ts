@@ -61,7 +61,13 @@ import {
   namedOf,
   type WriteOfKind,
 } from './namespaces.ts';
-import { lineFormats, lineUnits, type StreamFormat, type TextFormat } from './line_formats.ts';
+import {
+  bringsPaths,
+  lineFormats,
+  lineUnits,
+  type StreamFormat,
+  type TextFormat,
+} from './line_formats.ts';
 import { type LinePart, LineText } from './line_text.ts';
 import { type BodyRows, partEnd, partsOfBody } from './parts.ts';
 import { type PointBody, PointRows } from './point_series.ts';
@@ -567,7 +573,7 @@ export class Ingest {
     const writing = new Writing(asked, new BadRows(), lineFormats[format].name);
     writing.report.addSamples(badLines, problems);
     if (rows !== null) {
-      if (format !== 'statsd') this.#checkLevel();
+      if (bringsPaths(format)) this.#checkLevel();
       const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
       await this.#writePart(writing, [rows], kind, signal);
     }

@@ -9,10 +9,15 @@ import {
 
 /** Of bodies, and of what comes without an answer. */
 export type TextFormat = 'influx' | 'prometheus_text' | 'openmetrics';
-export type StreamFormat = 'carbon' | 'carbon_cleaned_up' | 'statsd' | 'statsd_graphite';
+export type StreamFormat =
+  | 'carbon'
+  | 'carbon_cleaned_up'
+  | 'opentsdb'
+  | 'statsd'
+  | 'statsd_graphite';
 type LineFormat = TextFormat | StreamFormat;
 
-/** As the decoder, and as metrics name them; statsd's flushes are lines, too. */
+/** As the decoder, and as metrics name them; statsd's flushes, and what OpenTSDB's commands come to, are lines, too. */
 export const lineFormats: Readonly<
   Record<LineFormat, { readonly code: number; readonly name: string }>
 > = {
@@ -21,6 +26,7 @@ export const lineFormats: Readonly<
   openmetrics: { code: formatOpenMetrics, name: 'openmetrics' },
   carbon: { code: formatCarbon, name: 'carbon' },
   carbon_cleaned_up: { code: formatCarbonCleanedUp, name: 'carbon' },
+  opentsdb: { code: formatPrometheus, name: 'opentsdb' },
   statsd: { code: formatPrometheus, name: 'statsd' },
   statsd_graphite: { code: formatCarbon, name: 'statsd' },
 };
@@ -30,5 +36,10 @@ export const lineUnits = 60;
 
 /** Unit of times of a stream. */
 export function unitNanosOf(format: StreamFormat): bigint {
-  return format === 'statsd' ? 1_000_000n : 1n;
+  return lineFormats[format].code === formatPrometheus ? 1_000_000n : 1n;
+}
+
+/** Whether it brings paths as IDs. */
+export function bringsPaths(format: StreamFormat): boolean {
+  return lineFormats[format].code !== formatPrometheus;
 }

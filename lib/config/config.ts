@@ -31,6 +31,7 @@ import type {
 import type {
   AggregatorConfig,
   CarbonConfig,
+  OpenTsdbConfig,
   StatsdConfig,
   OtlpConfig,
   ClientConfig,
@@ -55,6 +56,7 @@ export type {
   StatsdSharingConfig,
   OtlpConfig,
   CarbonRulesConfig,
+  OpenTsdbConfig,
   AggregatorConfig,
   ClientConfig,
   Config,
@@ -309,6 +311,15 @@ function carbonOf(
   };
 }
 
+function openTsdbOf(
+  ingester: NonNullable<CoordinatorSection['opentsdb']>['ingester'],
+  listen: (address: ListenAddress) => ListenAddress,
+): OpenTsdbConfig | null {
+  if (ingester === undefined) return null;
+  const { listenAddress, maxConnections: connectionsMax } = ingester;
+  return { listenAddress: listen(listenAddress), connectionsMax };
+}
+
 function statsdOf(
   ingester: StatsdSection['ingester'],
   listen: (address: ListenAddress) => ListenAddress,
@@ -550,6 +561,7 @@ function resolveCoordinator(
     graphiteStepSeconds: section.graphite.step / 1000,
     otlp: otlpOf(section.otlp, listen),
     carbon: carbonOf(section.carbon?.ingester, listen),
+    opentsdb: openTsdbOf(section.opentsdb?.ingester, listen),
     statsd: statsdOf(section.statsd?.ingester, listen),
     haPairs: section.haPairs.enabled
       ? {

@@ -94,6 +94,12 @@ const carbonIngester = z.strictObject({
   ...tunings('maxConcurrency'),
 });
 
+/** Ours: OpenTSDB's listener, which is there when the section is. */
+const openTsdbIngester = z.strictObject({
+  listenAddress: addressByDiscovery(4242),
+  maxConnections: countPositive(1_000_000).default(5_000),
+});
+
 /** statsd's listener, which is there when the section is. */
 const percent = documented(
   z
@@ -383,6 +389,7 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z
         ...tunings('aggregateNamespacesAllData'),
       })
       .optional(),
+    opentsdb: z.strictObject({ ingester: openTsdbIngester.optional() }).optional(),
     middleware: notSupported('middleware settings'),
     rpc: notSupported('queries over several zones', isDisabled),
     storeMetricsType: notSupported('storing the type of metrics', isFalse),

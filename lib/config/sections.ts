@@ -134,6 +134,13 @@ export interface CoordinatorSection {
           | undefined;
       }
     | undefined;
+  readonly opentsdb?:
+    | {
+        readonly ingester?:
+          | { readonly listenAddress: ListenAddress; readonly maxConnections: number }
+          | undefined;
+      }
+    | undefined;
   readonly haPairs: {
     readonly enabled: boolean;
     readonly clusterLabel: string;

@@ -38,6 +38,12 @@ export interface CarbonRulesConfig {
   readonly storageAggregation: string | null;
 }
 
+/** OpenTSDB's listener. */
+export interface OpenTsdbConfig {
+  readonly listenAddress: ListenAddress;
+  readonly connectionsMax: number;
+}
+
 /** statsd's listener. */
 export interface StatsdConfig {
   /** Of UDP and TCP. */
@@ -150,6 +156,7 @@ export interface CoordinatorConfig {
   readonly otlp: OtlpConfig;
   /** Null for no listener. */
   readonly carbon: CarbonConfig | null;
+  readonly opentsdb: OpenTsdbConfig | null;
   /** Null for no listener. */
   readonly statsd: StatsdConfig | null;
   /** Null when pairs of Prometheus are not taken. */

@@ -83,6 +83,7 @@ const ownedBySection: Readonly<Record<Section, readonly string[]>> = {
     'listenAddress',
     'carbon.ingester.listenAddress',
     'carbon.ingester.pickleListenAddress',
+    'opentsdb.ingester.listenAddress',
     'statsd.ingester.listenAddress',
     'statsd.ingester.sharing',
     'otlp.grpcListenAddress',

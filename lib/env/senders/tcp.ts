@@ -1,4 +1,4 @@
-/** Servers of TCP for protocols in which clients only send, over node:net, with limits. */
+/** Servers of TCP for protocols in which clients send, and are answered little or nothing, over node:net, with limits. */
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { BrokenInvariant } from '../../assert.ts';
 import { TsdbError } from '../../errors.ts';
@@ -25,6 +25,10 @@ export const tcpLimitsDefault: TcpLimits = {
 
 /** Connections that were let go and whose handlers have not ended yet, beside the others. */
 const endingMax = 64;
+/** Answers that a client has not taken yet: what comes on top is not sent. */
+const answerBytesMax = 64 << 10;
+/** How long an ended connection is kept for its client to take them. */
+const answerMillisMax = 1_000;
 /** Of what came, kept until it is asked for: one read of the system, which has 64 KiB at most. */
 const readAheadBytes = 1;
 
@@ -40,8 +44,13 @@ export interface TcpServerOptions {
    * @param chunks end when the client has ended its side, and throw CANCELLED behind what came where the connection breaks off,
    * or is let go since nothing comes or the server stops
    * @param signal aborts with UNAVAILABLE when the server stops and does not wait any longer
+   * @param answer sends a text; it is lost when the client does not read
    */
-  readonly handler: (chunks: AsyncIterable<Uint8Array>, signal: AbortSignal) => Promise<void>;
+  readonly handler: (
+    chunks: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+    answer: (text: string) => void,
+  ) => Promise<void>;
   readonly onError: (error: unknown) => void;
   readonly monotonicMillis: () => number;
 }
@@ -151,12 +160,14 @@ class SendersServer implements TcpServer {
   async #run(connection: Connection): Promise<void> {
     const { socket, stop } = connection;
     try {
-      await this.#options.handler(this.#chunks(connection), stop.signal);
+      await this.#options.handler(this.#chunks(connection), stop.signal, (text) => {
+        if (socket.writable && socket.writableLength < answerBytesMax) socket.write(text);
+      });
     } catch (error) {
       if (error instanceof BrokenInvariant) crash(error);
       if (!stop.signal.aborted && !isBrokenOff(error)) this.#options.onError(error);
     } finally {
-      socket.destroySoon();
+      end(socket);
     }
   }
 
@@ -213,6 +224,13 @@ class SendersServer implements TcpServer {
     clearTimeout(late);
     await promise;
   }
+}
+
+function end(socket: Socket): void {
+  socket.destroySoon();
+  if (socket.destroyed) return;
+  const late = setTimeout(() => socket.destroy(), answerMillisMax);
+  socket.once('close', () => clearTimeout(late));
 }
 
 /** A client that leaves in the middle is nobody's mistake. */

@@ -48,6 +48,33 @@ test('what a client sends is handed over in its order, and the connection ends b
   await until(() => server.connectionCount === 0);
 });
 
+test('a client is answered, and one that does not read holds up nobody', async () => {
+  const all = 'x'.repeat(1 << 20);
+  let ended = 0;
+  await using server = await listenTcp({
+    ...options,
+    handler: async (chunks, _signal, answer) => {
+      for await (const chunk of chunks) {
+        answer(Buffer.from(chunk).toString());
+        for (let i = 0; i < 50; i++) answer(all);
+      }
+      ended += 1;
+    },
+  });
+  const deaf = await client(server.port);
+  deaf.pause();
+  deaf.end('a');
+  await until(() => ended === 1);
+  await until(() => server.connectionCount === 0);
+  const reader = await client(server.port);
+  let text = '';
+  reader.on('data', (chunk) => (text += chunk.toString()));
+  reader.end('b');
+  await once(reader, 'close');
+  assert.ok(text.startsWith('bxxx'));
+  deaf.destroy();
+});
+
 test('a client that ends its connection and leaves does not end what is done with its bytes', async () => {
   const taking = Promise.withResolvers<void>();
   let end: AbortSignal | null = null;

@@ -1,0 +1,194 @@
+/** Writes of OpenTSDB over HTTP: points as JSON, one or a list. */
+import { answerTextOf, badRequest, shownText, TsdbError } from '#lib/errors.ts';
+import { readJsonList } from '#lib/json/list.ts';
+import { keyTwiceText } from '#lib/json/text.ts';
+import { shownJson } from '#lib/json_fields.ts';
+import { encodeTags, metricNameTag, type Tag, type TagRules, tagsProblem } from '#lib/tags.ts';
+import type { Work } from '#lib/turns/turns.ts';
+import { decodedChunks, wholeBody } from '../http/decoding.ts';
+import {
+  type ApiAnswer,
+  type ApiRequest,
+  checkNotEmpty,
+  emptyAnswer,
+  errorAnswer,
+  jsonAnswer,
+} from '../http/http_api.ts';
+import { jsonRowsMax, jsonWriteBytesMax } from '../http/limits.ts';
+import { Places } from '../http/places.ts';
+import { asUnavailable } from '../http/unavailable.ts';
+import type { Ingest } from '../ingest/ingest.ts';
+import { plainMetricName, plainTagName } from '../ingest/plain_names.ts';
+import type { PointSeries } from '../ingest/point_series.ts';
+import { RowsRefused, seriesText } from '../ingest/refusals.ts';
+import { millisOf, millisOfText, valueOfText } from './point.ts';
+
+export interface PutSetup {
+  readonly ingest: Pick<Ingest, 'begin' | 'points'>;
+  readonly tagRules: TagRules;
+}
+
+/** About what it takes to check a point, in units of work (lib/turns/turns.ts). */
+const pointUnits = 1_000;
+/** Bad points that `details` lists. */
+const listedMax = 1_000;
+/** Bodies that are held decoded at the same time; others wait. */
+const decodedMax = 8;
+
+const places = new Places(decodedMax);
+
+interface Refused {
+  readonly datapoint: unknown;
+  readonly error: string;
+}
+
+interface Points {
+  readonly series: readonly PointSeries[];
+  /** As they came, by their places in `series`. */
+  readonly good: readonly unknown[];
+  readonly bad: readonly Refused[];
+}
+
+export async function put(
+  { ingest, tagRules }: PutSetup,
+  request: ApiRequest,
+  body: () => Promise<Uint8Array>,
+): Promise<ApiAnswer> {
+  try {
+    const bytes = checkNotEmpty(await body());
+    const work = ingest.begin(request.signal);
+    await places.take(request.signal);
+    try {
+      const chunks = decodedChunks(bytes, request.header('content-encoding'), request.signal);
+      const points = await pointsOf(
+        await wholeBody(chunks, jsonWriteBytesMax, tooLong),
+        tagRules,
+        work,
+      );
+      return await write(ingest, points, request, work);
+    } finally {
+      places.give();
+    }
+  } catch (error) {
+    const known = asUnavailable(error);
+    if (!(known instanceof TsdbError)) throw known;
+    const { status, headers } = errorAnswer(known);
+    return failure(status, answerTextOf(known), '', headers);
+  }
+}
+
+async function write(
+  ingest: PutSetup['ingest'],
+  { series, good, bad }: Points,
+  request: ApiRequest,
+  work: Work,
+): Promise<ApiAnswer> {
+  const refused = [...bad];
+  const problems = bad.map(({ error }) => error);
+  let details = '';
+  let written = series.length;
+  try {
+    await ingest.points('opentsdb', { series, problems }, work, (row, text) => {
+      if (refused.length < listedMax) refused.push({ datapoint: good[row], error: text() });
+    });
+  } catch (error) {
+    if (!(error instanceof RowsRefused)) throw error;
+    details = error.message;
+    written = error.written.samples;
+  }
+  const failed = series.length + bad.length - written;
+  const status = failed === 0 ? 200 : 400;
+  const counts = { success: written, failed };
+  if (request.urlParameters.has('details')) {
+    return jsonAnswer({ ...counts, errors: refused.slice(0, listedMax) }, {}, status);
+  }
+  if (request.urlParameters.has('summary')) return jsonAnswer(counts, {}, status);
+  if (failed === 0) return { ...emptyAnswer, status: 204 };
+  return failure(400, 'One or more points had errors', details);
+}
+
+/** As clients of OpenTSDB read it. */
+function failure(
+  code: number,
+  message: string,
+  details: string,
+  headers: Readonly<Record<string, string>> = {},
+): ApiAnswer {
+  const { 'Content-Type': _type, ...others } = headers;
+  const error = details === '' ? { code, message } : { code, message, details };
+  return jsonAnswer({ error }, others, code);
+}
+
+async function pointsOf(body: Uint8Array, rules: TagRules, work: Work): Promise<Points> {
+  const series: PointSeries[] = [];
+  const good: unknown[] = [];
+  const bad: Refused[] = [];
+  const { isList, parts } = readJsonList(body, jsonRowsMax, work);
+  for await (const { firstIndex, values, twice } of parts) {
+    for (const [at, datapoint] of values.entries()) {
+      const key = twice.get(at);
+      const point = key === undefined ? pointOf(datapoint, rules) : keyTwiceText(key);
+      if (typeof point === 'string') {
+        const place = isList ? `row ${firstIndex + at}: ` : '';
+        bad.push({ datapoint, error: `${place}${point}` });
+      } else {
+        series.push(point);
+        good.push(datapoint);
+      }
+      if (work.spend(pointUnits)) await work.pause();
+    }
+  }
+  return { series, good, bad };
+}
+
+/** Or why it is none. */
+function pointOf(datapoint: unknown, rules: TagRules): PointSeries | string {
+  if (typeof datapoint !== 'object' || datapoint === null || Array.isArray(datapoint)) {
+    return `not an object with metric, timestamp, value and tags: ${shownJson(datapoint)}`;
+  }
+  const { metric, timestamp, value, tags = {} } = datapoint as Readonly<Record<string, unknown>>;
+  if (typeof metric !== 'string' || metric === '') {
+    return `metric: not a text, or empty: ${shownJson(metric)}`;
+  }
+  const millis = millisOfJson(timestamp);
+  if (millis === null) {
+    return `timestamp: not seconds or milliseconds: ${shownJson(timestamp)}`;
+  }
+  const number = typeof value === 'string' ? valueOfText(value) : value;
+  if (typeof number !== 'number' || !Number.isFinite(number)) {
+    return `value: not a finite number, or a text of one: ${shownJson(value)}`;
+  }
+  const labels = labelsOf(metric, tags);
+  if (typeof labels === 'string') return labels;
+  const problem = tagsProblem(labels, rules);
+  if (problem !== null) return `${seriesText(labels)}: ${problem}`;
+  const seconds = Math.floor(millis / 1000);
+  const nanos = (millis - seconds * 1000) * 1_000_000;
+  return { tags: encodeTags(labels), points: [{ seconds, nanos, value: number }] };
+}
+
+function millisOfJson(timestamp: unknown): number | null {
+  if (typeof timestamp === 'string') return millisOfText(timestamp);
+  return typeof timestamp === 'number' ? millisOf(timestamp) : null;
+}
+
+function labelsOf(metric: string, tags: unknown): Tag[] | string {
+  if (typeof tags !== 'object' || tags === null || Array.isArray(tags)) {
+    return `tags: not an object of names to values: ${shownJson(tags)}`;
+  }
+  const labels: Tag[] = [{ name: metricNameTag, value: plainMetricName(metric) }];
+  for (const [name, value] of Object.entries(tags as Readonly<Record<string, unknown>>)) {
+    if (typeof value !== 'string') {
+      return `tags.${shownText(name)}: not a text: ${shownJson(value)}`;
+    }
+    if (!value.isWellFormed()) {
+      return `tags.${shownText(name)}: not Unicode, a half of a surrogate pair alone: ${shownJson(value)}`;
+    }
+    labels.push({ name: plainTagName(name), value });
+  }
+  return labels;
+}
+
+function tooLong(bytesMax: number): Error {
+  return badRequest(`the body is longer than ${bytesMax} bytes when it is decoded`);
+}
