@@ -150,13 +150,14 @@ test('bad series and points are named, and the others are written', async () => 
       { metric: 'm', points, tags: ['__name__:y'] },
       { metric: 'm', points, tags: [1] },
       { metric: 'm', points, host: 5 },
+      { metric: 'many', points, tags: Array.from({ length: 1025 }, (_, i) => `t${i}:x`) },
       3,
     ],
   });
   assert.equal(answer.status, 400);
   const [error] = answer.json.errors;
   for (const reason of [
-    /^11 of 13 samples were refused, the others were written: /,
+    /^12 of 14 samples were refused, the others were written: /,
     /series\[1\]\.metric: not a text: nothing/,
     /series\[2\]\.points: not a list: 1/,
     /series\[3\]\.points\[0\]: not \[seconds, value\] that are numbers in range: \[\d+,"1"\]/,
@@ -167,7 +168,8 @@ test('bad series and points are named, and the others are written', async () => 
     /begin with "__" are reserved: "__name__"/,
     /series\[7\]\.tags: not a text: 1/,
     /series\[8\]\.host: not a text: 5/,
-    /series\[9\]: not an object: 3/,
+    /many: more than 1024 tags and resources: 1025/,
+    /series\[10\]: not an object: 3/,
   ]) {
     assert.match(error, reason);
   }
@@ -183,7 +185,7 @@ test('bodies that are none change nothing', async () => {
     [v1, Buffer.from('{"series":'), {}, /not JSON/],
     [v1, Buffer.from('{"metrics":[]}'), {}, /series: not a list of series: nothing/],
     [v1, Buffer.from('[]'), {}, /series: not a list/],
-    [v1, good, protobuf, /Content-Type: no series of Datadog/],
+    [v1, good, protobuf, /not JSON/],
     [v2, Buffer.concat([good, Uint8Array.of(10, 50, 1)]), protobuf, /MetricPayload: cut off/],
     [v2, payload([{ metric: 'm', points: many }]), protobuf, /more than 100000 points/],
     [v2, gzipSync(Buffer.alloc(9 << 20)), { 'Content-Encoding': 'gzip' }, /longer than 8388608/],

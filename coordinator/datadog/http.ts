@@ -2,19 +2,17 @@
  * What Datadog's agent and clients call: series of both versions, and what else they send to the same server, which is taken and
  * not kept, so that they go on.
  */
-import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
 import { parseJson } from '#lib/json/text.ts';
 import type { TagRules } from '#lib/tags.ts';
 import { loopTurn } from '#lib/turns/turns.ts';
 import { decodedChunks, wholeBody } from '../http/decoding.ts';
 import {
   type ApiAnswer,
-  type ApiRequest,
   type BytesHandler,
   checkNotEmpty,
   errorAnswer,
   jsonAnswer,
-  jsonContentType,
   mediaTypeOf,
   type PlainHandler,
 } from '../http/http_api.ts';
@@ -57,9 +55,8 @@ export function datadogSeries(version: DatadogVersion): BytesHandler<DatadogSetu
         if (mediaTypeOf(request) === protobufContentType && version === 2) {
           await takeProtobuf(message, taken, work);
         } else {
-          checkJson(request);
           await loopTurn();
-          takeJson(parseJson(message, { valuesMax }), version, taken);
+          await takeJson(parseJson(message, { valuesMax }), version, taken, work);
         }
         await ingest.points('datadog', taken.body, work);
       } finally {
@@ -70,13 +67,6 @@ export function datadogSeries(version: DatadogVersion): BytesHandler<DatadogSetu
       return datadogError(error);
     }
   };
-}
-
-/** Agents and clients may leave the type out. */
-function checkJson(request: ApiRequest): void {
-  const type = mediaTypeOf(request);
-  if (type === '' || type === jsonContentType || type === 'text/json') return;
-  throw badRequest(`Content-Type: no series of Datadog as JSON or protobuf: ${shownText(type)}`);
 }
 
 /** Agents send again what is answered by 5xx, and drop what is answered by 400. */

@@ -1,26 +1,40 @@
 /** Series of Datadog as JSON, of version 1 and 2 of its API. */
 import { badRequest } from '#lib/errors.ts';
 import { shownJson } from '#lib/json_fields.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import type { Point } from '../ingest/point_series.ts';
 import { type DatadogBody, type DatadogSeries, pointAt } from './series.ts';
 
+/** About what it takes to put a series together, and for each of its points and tags, in units of work (lib/turns/turns.ts). */
+const seriesUnits = 3_000;
+const itemUnits = 300;
+
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Fields of a series that hold, by version, and of a point. */
 export type DatadogVersion = 1 | 2;
 
 /**
  * Takes the series of a body.
  * @throws {TsdbError} BAD_REQUEST when it has none, or too many
  */
-export function takeJson(value: unknown, version: DatadogVersion, body: DatadogBody): void {
+export async function takeJson(
+  value: unknown,
+  version: DatadogVersion,
+  body: DatadogBody,
+  work: Work,
+): Promise<void> {
   const list = isObject(value) ? value['series'] : undefined;
   if (!Array.isArray(list)) throw badRequest(`series: not a list of series: ${shownJson(list)}`);
   for (const [place, series] of (list as unknown[]).entries()) {
     const path = `series[${place}]`;
     const read = seriesOf(series, version);
     if (typeof read === 'string') body.refuse(`${path}${read}`);
-    else body.add(read, pointsOf((series as JsonObject)['points'], path, version, body));
+    else {
+      const points = pointsOf((series as JsonObject)['points'], path, version, body);
+      body.add(read, points);
+      if (work.spend(itemUnits * (points.length + read.tags.length))) await work.pause();
+    }
+    if (work.spend(seriesUnits)) await work.pause();
   }
 }
 
@@ -49,7 +63,7 @@ function fieldsOfV1(series: JsonObject): [string, string][] | string {
   for (const name of ['host', 'device']) {
     const value = series[name] ?? '';
     if (typeof value !== 'string') return `.${name}: not a text: ${shownJson(value)}`;
-    fields.push([name, value]);
+    if (value !== '') fields.push([name, value]);
   }
   return fields;
 }

@@ -7,13 +7,14 @@ import {
   wireVarint,
 } from '#engine/write_decoder/wire_fields.ts';
 import { badRequest } from '#lib/errors.ts';
+import { tagsCountMax } from '#lib/tags.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import type { Point } from '../ingest/point_series.ts';
 import { type DatadogBody, pointAt } from './series.ts';
 
-/** About what it takes to read a series, and a byte of it, in units of work (lib/turns/turns.ts). */
-const seriesUnits = 3_000;
-const byteUnits = 20;
+/** About what it takes to put a series together, and to read a field of it, in units of work (lib/turns/turns.ts). */
+const seriesUnits = 5_000;
+const fieldUnits = 1_000;
 
 const texts = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const double = new DataView(new ArrayBuffer(8));
@@ -27,12 +28,13 @@ export async function takeProtobuf(
   try {
     const payload = new Fields(message, 0, message.length);
     while (payload.next()) {
-      if (payload.number !== 1) payload.skip();
-      else {
+      if (payload.number !== 1) {
+        payload.skip();
+        if (work.spend(fieldUnits)) await work.pause();
+      } else {
         payload.expect(wireBytes);
         const [start, end] = payload.range();
-        takeSeries(message, start, end, body);
-        if (work.spend(seriesUnits + byteUnits * (end - start))) await work.pause();
+        await takeSeries(message, start, end, body, work);
       }
     }
   } catch (error) {
@@ -41,7 +43,13 @@ export async function takeProtobuf(
   }
 }
 
-function takeSeries(bytes: Uint8Array, start: number, end: number, body: DatadogBody): void {
+async function takeSeries(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  body: DatadogBody,
+  work: Work,
+): Promise<void> {
   const fields: (readonly [string, string])[] = [];
   const tags: string[] = [];
   const points: Point[] = [];
@@ -49,22 +57,30 @@ function takeSeries(bytes: Uint8Array, start: number, end: number, body: Datadog
   const series = new Fields(bytes, start, end);
   while (series.next()) {
     const { number } = series;
+    if (work.spend(fieldUnits)) await work.pause();
     if (number < 1 || number > 4) {
       series.skip();
       continue;
     }
     series.expect(wireBytes);
     const [from, to] = series.range();
-    if (number === 1) fields.push(resourceOf(bytes, from, to));
+    if (number === 1) addSome(fields, resourceOf(bytes, from, to));
     else if (number === 2) metric = textOf(bytes, from, to);
-    else if (number === 3) tags.push(textOf(bytes, from, to));
+    else if (number === 3) addSome(tags, textOf(bytes, from, to));
     else {
       const point = pointOf(bytes, from, to);
+      body.checkCount(points.length + 1);
       if (typeof point !== 'string') points.push(point);
       else body.refuse(`${metric}: points: ${point}`);
     }
   }
   body.add({ metric, fields, tags }, points);
+  if (work.spend(seriesUnits)) await work.pause();
+}
+
+/** As far as more are too many. */
+function addSome<T>(all: T[], one: T): void {
+  if (all.length <= tagsCountMax) all.push(one);
 }
 
 function resourceOf(bytes: Uint8Array, start: number, end: number): [type: string, name: string] {

@@ -1,6 +1,13 @@
 /** What a series of Datadog is here: names and labels of its metric, host, device, resources and tags. */
-import { badRequest } from '#lib/errors.ts';
-import { encodeTags, metricNameTag, type Tag, type TagRules, tagsProblem } from '#lib/tags.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
+import {
+  encodeTags,
+  metricNameTag,
+  type Tag,
+  type TagRules,
+  tagsCountMax,
+  tagsProblem,
+} from '#lib/tags.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import type { Point, PointBody, PointSeries } from '../ingest/point_series.ts';
 import { plainMetricName, plainTagName } from '../ingest/plain_names.ts';
@@ -52,10 +59,15 @@ export class DatadogBody {
     this.#problems.push(problem);
   }
 
+  /** @param points that are read and not added yet @throws {TsdbError} as `add` */
+  checkCount(points: number): void {
+    if (this.#pointCount + points <= pointsMax) return;
+    throw badRequest(`the body has more than ${pointsMax} points`);
+  }
+
   #count(points: number): void {
+    this.checkCount(points);
     this.#pointCount += points;
-    if (this.#pointCount > pointsMax)
-      throw badRequest(`the body has more than ${pointsMax} points`);
   }
 }
 
@@ -70,6 +82,10 @@ export function pointAt(unixSeconds: number, value: number): Point | null {
 
 /** Labels, or why there are none. */
 function labelsOf(series: DatadogSeries, rules: TagRules): readonly Tag[] | string {
+  const count = series.tags.length + series.fields.length;
+  if (count > tagsCountMax) {
+    return `${shownText(series.metric)}: more than ${tagsCountMax} tags and resources: ${count}`;
+  }
   const tags = tagsOf(series);
   const names = tags.filter(({ name }) => name === metricNameTag);
   if (series.metric === '') return `${seriesText(tags)}: metric: it is empty`;
