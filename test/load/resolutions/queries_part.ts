@@ -292,6 +292,9 @@ async function askAll(
   await Promise.all(Array.from({ length: requestsAtOnce }, worker));
 }
 
+/** So many windows a fileset of them spans, and with it their index. */
+const windowsOfFileset = 720;
+
 /** Names of each stretch: series are known by blocks of the index, so some may be told that had rows nearby. */
 async function askNames(
   comparison: Comparison,
@@ -311,7 +314,11 @@ async function askNames(
     ['samples', day(0.4), endMillis],
     ['all', startMillis, endMillis],
   ];
-  const look = blockMillis + 2 * hourMillis;
+  const lookOf = (row: string): number => {
+    if (row.includes('1h')) return windowsOfFileset * hourMillis + 2 * hourMillis;
+    const ofWindows = row.includes('5m') ? (windowsOfFileset * hourMillis) / 12 : 0;
+    return Math.max(ofWindows, blockMillis) + 2 * hourMillis;
+  };
   const withRows = (from: number, to: number): Set<string> =>
     new Set(
       series
@@ -321,7 +328,7 @@ async function askNames(
   for (const [row, from, to] of ranges) {
     const expected = {
       surely: withRows(from, to),
-      perhaps: withRows(from - look, to + blockMillis),
+      perhaps: withRows(from - lookOf(row), to + lookOf(row)),
     };
     await comparison.askNames([from, to], expected, row);
   }
