@@ -27,7 +27,7 @@ export interface OwnShardsOptions {
   readonly instanceId: string;
   readonly topology: Pick<Topology, 'refresh'>;
   readonly database: Pick<Database, 'shards' | 'isLoaded' | 'isBootstrapped'>;
-  readonly jobs: Pick<ShardJobs, 'readyShards'>;
+  readonly jobs: Pick<ShardJobs, 'noteMarking' | 'readyShards'>;
   readonly standing: () => Standing;
   /** Of the namespaces that are adopted. */
   readonly namespacesRevision: () => number;
@@ -154,6 +154,7 @@ export class OwnShards {
     // Read when the placement is: a shard may have got another source since.
     const mark = (current: Placement): Placement => {
       const ready = jobs.readyShards();
+      jobs.noteMarking(ready);
       const marked = markShardsAvailable(current, instanceId, (shard) => {
         const owned = ready.get(shard.id);
         return owned !== undefined && isSameAssignment(owned, shard);

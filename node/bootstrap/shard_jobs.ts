@@ -68,6 +68,12 @@ interface Job {
   readonly stop: AbortController;
 }
 
+interface Marking {
+  readonly owned: OwnedShard;
+  /** In all of them it was ready. */
+  readonly namespaces: ReadonlySet<NamespaceState>;
+}
+
 const retryMillisFirst = 250;
 const retryMillisMax = 10_000;
 /** Shards that one node streams from its peers at a time. */
@@ -113,6 +119,8 @@ export class ShardJobs implements AsyncDisposable {
   #failures = 0;
   /** By shard: the assignment for which it is made ready. */
   readonly #readyFor = new Map<number, OwnedShard>();
+  /** By shard: how the placement was asked last to have it as AVAILABLE. */
+  readonly #marked = new Map<number, Marking>();
 
   constructor(options: ShardJobsOptions) {
     this.#options = options;
@@ -141,7 +149,8 @@ export class ShardJobs implements AsyncDisposable {
       const { namespace, shard } = job;
       const isHere = parts.namespaces.get(namespace.name) === namespace;
       const owned = isHere ? parts.shards.get(shard) : undefined;
-      if (owned !== undefined && isSameAssignment(owned, job.assigned)) continue;
+      const isSame = owned !== undefined && isSameAssignment(owned, job.assigned);
+      if (isSame && !this.#isOfLaterNamespace(job, owned)) continue;
       job.stop.abort(new TsdbError('CANCELLED', 'the shard is not to be bootstrapped any more'));
       this.#forget(job);
       if (owned === undefined || owned.state === 'INITIALIZING') continue;
@@ -173,6 +182,27 @@ export class ShardJobs implements AsyncDisposable {
       }
     }
     this.#startSome();
+  }
+
+  /**
+   * Says that the placement is asked to have shards as AVAILABLE, as they are ready in all namespaces that there are: which it
+   * does, or not.
+   */
+  noteMarking(ready: ReadonlyMap<number, OwnedShard>): void {
+    const namespaces = new Set(this.#options.parts.namespaces.values());
+    for (const [shard, owned] of ready) this.#marked.set(shard, { owned, namespaces });
+  }
+
+  /**
+   * The namespace was made when this node had the whole shard already, though it had not heard so: nothing has to be fetched.
+   * Owners of which each would fetch from the other ones would wait for ever.
+   */
+  #isOfLaterNamespace({ namespace, shard, assigned }: Job, owned: OwnedShard): boolean {
+    if (assigned.state !== 'INITIALIZING' || owned.state !== 'AVAILABLE') return false;
+    const marked = this.#marked.get(shard);
+    if (marked === undefined || !isSameAssignment(marked.owned, owned)) return false;
+    // Of one that was there, something is damaged since.
+    return !marked.namespaces.has(namespace);
   }
 
   /** Fetches blocks again that were damaged on this disk, when others have them. */

@@ -119,6 +119,7 @@ test('a block that is damaged before the shard is marked AVAILABLE is fetched ag
     [...jobs.readyShards()].map(([id, { sourceId }]) => [id, sourceId]),
     [[0, 'b']],
   );
+  jobs.noteMarking(jobs.readyShards());
   const { promise, resolve } = Promise.withResolvers<void>();
   gate.opened = promise;
   namespace.files.setAside(namespace.files.get(0, firstBlock)!, 'test');
@@ -134,6 +135,26 @@ test('a block that is damaged before the shard is marked AVAILABLE is fetched ag
   resolve();
   await until(() => namespace.readyShards.has(0));
   assert.deepEqual(await readAll(database), await readAll(donor));
+});
+
+test('a namespace that is made behind the marking has nothing to fetch, however late this node hears of that', async () => {
+  const { database, donor, jobs, namespace, gate } = await openTwo('INITIALIZING');
+  jobs.reconcile();
+  await until(() => namespace.readyShards.has(0));
+  jobs.noteMarking(jobs.readyShards());
+  // The other owner waits for this one in the same way.
+  gate.opened = new Promise(() => {});
+  const later = registryOf([metrics, namespaceOf('later')]);
+  for (const each of [database, donor]) {
+    await each.applyTopology(placementWith('INITIALIZING'), 1, later);
+  }
+  jobs.reconcile();
+  assert.equal(jobs.pending, 1);
+  assert.equal(jobs.readyShards().size, 0);
+  await database.applyTopology(placementWith('AVAILABLE'), 2, later);
+  jobs.reconcile();
+  assert.equal(jobs.pending, 0);
+  assert.equal(database.namespaces.get('later')!.readyShards.has(0), true);
 });
 
 const hasty: Clock = {
