@@ -7,7 +7,7 @@ import { mixedSlices } from '#engine/store/read/mixed_slices.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { decodeTags } from '#lib/tags.ts';
-import { secondsText } from '../ingest/refusals.ts';
+import { secondsText } from '../ingest/writing/refusals.ts';
 import { type ApiAnswer, type ApiRequest, jsonContentType } from '../http/http_api.ts';
 import { laterSchemaWarning } from '../select/message_source.ts';
 import type { MessagesOfNamespace } from '../select/fanout.ts';

@@ -1,7 +1,7 @@
 /** Prometheus remote write. */
 import type { RemoteWriteVersion } from '#engine/write_decoder/write_decoder.ts';
 import type { Ingest } from '../ingest/ingest.ts';
-import { RowsRefused, type Written } from '../ingest/refusals.ts';
+import { RowsRefused, type Written } from '../ingest/writing/refusals.ts';
 import {
   type ApiAnswer,
   type ApiRequest,

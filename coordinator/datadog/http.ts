@@ -51,7 +51,7 @@ export function datadogSeries(version: DatadogVersion): BytesHandler<DatadogSetu
       try {
         const encoding = request.header('content-encoding');
         const chunks = decodedChunks(bytes, encoding, request.signal);
-        const message = await wholeBody(chunks, datadogBytesMax, tooLong);
+        const message = await wholeBody(chunks, datadogBytesMax);
         if (mediaTypeOf(request) === protobufContentType && version === 2) {
           await takeProtobuf(message, taken, work);
         } else {
@@ -76,10 +76,6 @@ function datadogError(error: unknown): ApiAnswer {
   const { status, headers, body } = errorAnswer(known);
   const { error: reason } = JSON.parse(body as string) as { readonly error: string };
   return jsonAnswer({ errors: [reason] }, headers, status);
-}
-
-function tooLong(bytesMax: number): Error {
-  return badRequest(`the body is longer than ${bytesMax} bytes when it is decoded`);
 }
 
 export const datadogValidate: PlainHandler<null> = () => jsonAnswer({ valid: true });

@@ -11,7 +11,7 @@ import {
 import { compareTexts } from '#lib/text_order.ts';
 import type { Point, PointBody, PointSeries } from '../ingest/point_series.ts';
 import { plainMetricName, plainTagName } from '../ingest/plain_names.ts';
-import { seriesText } from '../ingest/refusals.ts';
+import { seriesText } from '../ingest/writing/refusals.ts';
 
 /** Points of a body. */
 const pointsMax = 100_000;

@@ -5,7 +5,7 @@
 import { badRequest, shownText } from '#lib/errors.ts';
 import type { Tags } from '#lib/tags.ts';
 import { nanosPerMilli } from '#lib/time.ts';
-import { secondsText } from '../ingest/refusals.ts';
+import { secondsText } from '../ingest/writing/refusals.ts';
 import type { ExportRows } from './rows.ts';
 import { valueText } from './value_text.ts';
 

@@ -75,6 +75,10 @@ export async function* decodedChunks(
   }
 }
 
+function decodedTooLong(bytesMax: number): Error {
+  return badRequest(`the body is longer than ${bytesMax} bytes when it is decoded`);
+}
+
 /**
  * All of a body in one piece.
  * @param tooLong makes the error for a longer one than `bytesMax`
@@ -82,7 +86,7 @@ export async function* decodedChunks(
 export async function wholeBody(
   chunks: AsyncIterable<Uint8Array>,
   bytesMax: number,
-  tooLong: (bytesMax: number) => Error,
+  tooLong: (bytesMax: number) => Error = decodedTooLong,
 ): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
   let length = 0;

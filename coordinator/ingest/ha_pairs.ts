@@ -8,8 +8,8 @@ import type { WriteDecoder, WriteDecoderRows } from '#engine/write_decoder/write
 import type { CounterMetric } from '#lib/metrics.ts';
 import { shownText, TsdbError } from '#lib/errors.ts';
 import { decodeTags, encodeTags } from '#lib/tags.ts';
-import type { BodyRows } from './parts.ts';
-import { pickedRows } from './dropped_rows.ts';
+import type { BodyRows } from './writing/parts.ts';
+import { pickedRows } from './writing/dropped_rows.ts';
 
 /** What becomes of rows of a replica; `ask`: nobody knows before `elect`; `refused`: there are too many clusters. */
 export type Decision = 'taken' | 'duplicate' | 'ask' | 'refused';

@@ -7,8 +7,6 @@
  *     any row failed for a passing reason       → RESOURCE_EXHAUSTED or UNAVAILABLE: send it all again
  *     nodes refused what our clock says         → FAILED_PRECONDITION: the same, once that is mended
  */
-import type { RegistryVersion } from '#cluster/namespaces/samples.ts';
-import type { Session } from '#cluster/session/session.ts';
 import { JsonRowText, type ReadRow } from '#engine/json_lines/rows/text.ts';
 import { JsonLineText } from '#engine/json_lines/text.ts';
 import type { LabelSeries } from '#engine/json_lines/series.ts';
@@ -20,7 +18,6 @@ import type {
   BadExemplar,
   BadHistogram,
   RemoteWriteVersion,
-  SeriesVerdict,
   WriteDecoder,
   WriteDecoderHistograms,
   WriteDecoderRows,
@@ -28,20 +25,10 @@ import type {
 import { TsdbError } from '#lib/errors.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { pathIdsFormatLevel, typedRowsFormatLevel } from '#lib/format_level.ts';
-import { murmur3 } from '#lib/hashing/hash.ts';
-import { idOfTags } from '#lib/series_id/from_tags.ts';
-import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
 import type { Log } from '#lib/log.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import { Turns, type Work } from '#lib/turns/turns.ts';
-import {
-  decodeTags,
-  encodeTags,
-  legacyTagRules,
-  type Tag,
-  type TagRules,
-  tagsProblem,
-} from '#lib/tags.ts';
+import { encodeTags, legacyTagRules, type Tag, type TagRules, tagsProblem } from '#lib/tags.ts';
 import type { ExemplarWriter } from '../companions/exemplar_writer.ts';
 import type { MetadataWriter } from '../companions/metadata_writer.ts';
 import {
@@ -51,16 +38,9 @@ import {
   noneRefused,
   type TakenBody,
 } from './ha_pairs.ts';
-import { ColdRefusals } from './cold_refusals.ts';
-import { type DividedRows, type DroppedRows, pickedRows } from './dropped_rows.ts';
 import { type IngestMessage, Messages } from './messages.ts';
-import type { IngestMetrics } from './metrics.ts';
-import {
-  type IngestNamespace,
-  type IngestNamespaces,
-  namedOf,
-  type WriteOfKind,
-} from './namespaces.ts';
+import type { IngestMetrics } from './writing/metrics.ts';
+import type { IngestNamespaces, WriteOfKind } from './writing/namespaces.ts';
 import {
   bringsPaths,
   lineFormats,
@@ -69,35 +49,29 @@ import {
   type TextFormat,
 } from './line_formats.ts';
 import { type LinePart, LineText } from './line_text.ts';
-import { type BodyRows, partEnd, partsOfBody } from './parts.ts';
+import { type BodyRows, partEnd, partsOfBody } from './writing/parts.ts';
+import {
+  type DroppedRoute,
+  PartWriter,
+  type WriteSession,
+  Writing,
+} from './writing/part_writer.ts';
 import { type PointBody, PointRows } from './point_series.ts';
 import { PointsOfRows, type RefusedPoints } from './points_of_rows.ts';
 import {
   BadRows,
   RowsRefused,
-  gather,
   namedRowsMax,
   secondsText,
   seriesText,
   seriesTextOf,
-  type WriteOfPart,
   type Written,
-} from './refusals.ts';
-
-/** The part of the session that ingestion needs. */
-export type WriteSession = Pick<Session, 'write' | 'formatLevel'>;
+} from './writing/refusals.ts';
 
 /** Where goes what comes with samples. */
 export interface IngestNotes {
   readonly exemplars: Pick<ExemplarWriter, 'write'>;
   readonly metadata: Pick<MetadataWriter, 'note'>;
-}
-
-/** Where rows go that rules drop. */
-export interface DroppedRoute {
-  readonly rows: Pick<DroppedRows, 'divided'>;
-  /** Which is read for windows alone; null while there is none. */
-  readonly namespace: () => IngestNamespace | null;
 }
 
 /** How often a body waits for elections, each time of all of its clusters. */
@@ -131,22 +105,6 @@ export interface LineTimes {
   readonly defaultNanos: bigint | null;
 }
 
-/** What came of a body so far. */
-class Writing {
-  /** What the body has, as far as it was read. */
-  readonly asked: { -readonly [Kind in keyof Written]: Written[Kind] };
-  readonly report: BadRows;
-  readonly format: string;
-  readonly cold: Map<IngestNamespace, number> = new Map();
-  firstRow = 0;
-
-  constructor(asked: Written, report: BadRows, format: string) {
-    this.asked = asked;
-    this.report = report;
-    this.format = format;
-  }
-}
-
 interface EncodedRow {
   readonly tags: Uint8Array;
   readonly timestampNanos: bigint;
@@ -155,16 +113,13 @@ interface EncodedRow {
 
 export class Ingest {
   readonly #decoder: WriteDecoder;
+  readonly #writer: PartWriter;
   readonly #session: WriteSession;
-  readonly #ready: () => readonly IngestNamespace[];
-  readonly #registry: () => RegistryVersion;
   readonly #messages: Messages;
   readonly #metrics: IngestMetrics;
   readonly #notes: IngestNotes;
   readonly #clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'sleep'>;
-  readonly #coldRefusals: ColdRefusals;
   readonly #tagRules: TagRules;
-  readonly #dropped: DroppedRoute | null;
   readonly #pairs: Pick<HaPairs, 'taken'> | null;
 
   /**
@@ -185,17 +140,14 @@ export class Ingest {
     pairs: Pick<HaPairs, 'taken'> | null = null,
   ) {
     this.#pairs = pairs;
-    this.#dropped = dropped;
     this.#tagRules = tagRules;
     this.#decoder = decoder;
     this.#session = session;
-    this.#ready = () => namespaces.ready();
-    this.#registry = () => namespaces.registry();
     this.#messages = new Messages(decoder, namespaces, clock, tagRules);
     this.#notes = notes;
     this.#metrics = metrics;
     this.#clock = clock;
-    this.#coldRefusals = new ColdRefusals(metrics, log, clock);
+    this.#writer = new PartWriter({ decoder, session, namespaces, metrics, clock, log, dropped });
   }
 
   /**
@@ -233,8 +185,7 @@ export class Ingest {
     version: RemoteWriteVersion,
     signal: AbortSignal,
   ): Promise<Written> {
-    const namespaces = this.#ofFloats(null);
-    const registry = this.#registry();
+    const kind = this.#writer.of(null);
     const { samples, histograms } = this.#writable(decoded);
     const report = new BadRows();
     const asked = {
@@ -263,7 +214,7 @@ export class Ingest {
       );
     }
     // Samples are on their way when this comes back; the decoder's columns hold until then.
-    const writing = this.#write([{ namespaces, registry, parts }], asked, report, format, signal);
+    const writing = this.#write([{ ...kind, parts }], asked, report, format, signal);
     const exemplarsWriting =
       exemplars === null ? null : this.#notes.exemplars.write(exemplars, this.#decoder);
     try {
@@ -345,7 +296,7 @@ export class Ingest {
     { unitNanos, defaultNanos }: LineTimes,
     work: Work,
   ): Promise<void> {
-    const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
+    const kind = this.#writer.of(null);
     const nowNanos = defaultNanos ?? (this.#clock.nowNanos() / unitNanos) * unitNanos;
     const { code, name } = lineFormats[format];
     const reading = { format: code, unitNanos, nowNanos };
@@ -357,7 +308,7 @@ export class Ingest {
         const { rows, badLines, problems } = part;
         asked.samples += (rows?.rowCount ?? 0) + badLines;
         writing.report.addSamples(badLines, problems);
-        const done = rows === null ? null : this.#writePart(writing, [rows], kind, work.signal);
+        const done = rows === null ? null : this.#writer.write(writing, [rows], kind, work.signal);
         text.advance();
         await done;
         if (work.spend(lineUnits * ((rows?.rowCount ?? 0) + badLines + 1))) await work.pause();
@@ -369,7 +320,7 @@ export class Ingest {
     }
     text.end();
     await write();
-    this.#end(writing);
+    this.#writer.end(writing);
   }
 
   get nowNanos(): bigint {
@@ -400,26 +351,17 @@ export class Ingest {
     chunks: AsyncIterable<Uint8Array>,
     work: Work,
   ): Promise<void> {
-    const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
+    const kind = this.#writer.of(null);
     const asked = { samples: 0, histograms: 0, exemplars: 0 };
     const writing = new Writing(asked, new BadRows(), 'json_lines');
     const text = new JsonLineText(series);
-    const write = async (): Promise<void> => {
-      for (let part = text.read(); part !== null; part = text.read()) {
-        const { rows, badLines, problems, units } = part;
-        asked.samples += (rows?.rowCount ?? 0) + badLines;
-        writing.report.addSamples(badLines, problems);
-        if (rows !== null) await this.#writePart(writing, [rows], kind, work.signal);
-        if (work.spend(units)) await work.pause();
-      }
-    };
-    for await (const chunk of chunks) {
-      text.add(chunk);
-      await write();
-    }
-    text.end();
-    await write();
-    this.#end(writing);
+    await eachPart(text, chunks, async ({ rows, badLines, problems, units }) => {
+      asked.samples += (rows?.rowCount ?? 0) + badLines;
+      writing.report.addSamples(badLines, problems);
+      if (rows !== null) await this.#writer.write(writing, [rows], kind, work.signal);
+      if (work.spend(units)) await work.pause();
+    });
+    this.#writer.end(writing);
   }
 
   /**
@@ -437,37 +379,27 @@ export class Ingest {
     named: string | null,
     work: Work,
   ): Promise<void> {
-    const registry = named === null ? this.#registry() : null;
     const asked = { samples: 0, histograms: 0, exemplars: 0 };
     const report = new BadRows();
     const writing = new Writing(asked, report, 'json');
     const text = new JsonRowText(series, readRow);
-    const write = async (): Promise<void> => {
-      for (let part = text.read(); part !== null; part = text.read()) {
-        const { rows, messages, badLines, problems, units } = part;
-        asked.samples += (rows?.rowCount ?? 0) + messages.length + badLines;
-        report.addSamples(badLines, problems);
-        if (rows !== null) {
-          const namespaces = this.#ofFloats(named);
-          if (namespaces.length === 0) this.#refuseFloats(rows, named!, report);
-          else await this.#writePart(writing, [rows], { namespaces, registry }, work.signal);
-        }
-        if (messages.length > 0) {
-          const encoded = await this.#messages.encoded(messages, named, report, work);
-          for (const { part: some, ...kind } of partsOf([encoded])) {
-            await this.#writePart(writing, some, kind, work.signal);
-          }
-        }
-        if (work.spend(units)) await work.pause();
+    await eachPart(text, chunks, async ({ rows, messages, badLines, problems, units }) => {
+      asked.samples += (rows?.rowCount ?? 0) + messages.length + badLines;
+      report.addSamples(badLines, problems);
+      if (rows !== null) {
+        const kind = this.#writer.of(named);
+        if (kind.namespaces.length === 0) this.#refuseFloats(rows, named!, report);
+        else await this.#writer.write(writing, [rows], kind, work.signal);
       }
-    };
-    for await (const chunk of chunks) {
-      text.add(chunk);
-      await write();
-    }
-    text.end();
-    await write();
-    this.#end(writing);
+      if (messages.length > 0) {
+        const encoded = await this.#messages.encoded(messages, named, report, work);
+        for (const { part: some, ...kind } of partsOf([encoded])) {
+          await this.#writer.write(writing, some, kind, work.signal);
+        }
+      }
+      if (work.spend(units)) await work.pause();
+    });
+    this.#writer.end(writing);
   }
 
   /**
@@ -481,7 +413,7 @@ export class Ingest {
     work: Work,
     onRow?: (row: number, text: () => string) => void,
   ): Promise<void> {
-    const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
+    const kind = this.#writer.of(null);
     const report = new BadRows(onRow);
     report.addSamples(problems.length, problems);
     const asked = { samples: problems.length, histograms: 0, exemplars: 0 };
@@ -490,10 +422,10 @@ export class Ingest {
     const parts = new PointRows(this.#decoder, series);
     for (let rows = parts.next(); rows !== null; rows = parts.next()) {
       const units = rowUnits * rows.rowCount;
-      await this.#writePart(writing, [rows], kind, work.signal);
+      await this.#writer.write(writing, [rows], kind, work.signal);
       if (work.spend(units)) await work.pause();
     }
-    this.#end(writing);
+    this.#writer.end(writing);
   }
 
   #refuseFloats({ rowCount, slots }: WriteDecoderRows, named: string, report: BadRows): void {
@@ -512,7 +444,7 @@ export class Ingest {
    * @throws {TsdbError} BAD_REQUEST when it cannot be read, then nothing is written; else for what may be sent again
    */
   async otlp(reader: OtlpReader, body: Uint8Array, work: Work): Promise<RefusedPoints> {
-    const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
+    const kind = this.#writer.of(null);
     const asked = { samples: 0, histograms: 0, exemplars: 0 };
     const points = new PointsOfRows();
     const writing = new Writing(asked, new BadRows((row) => points.refuse(row)), 'otlp');
@@ -528,7 +460,7 @@ export class Ingest {
       }
     }
     try {
-      this.#end(writing);
+      this.#writer.end(writing);
       return { count: 0, message: '' };
     } catch (error) {
       if (!(error instanceof RowsRefused)) throw error;
@@ -553,7 +485,7 @@ export class Ingest {
     points.begin(part, writing.firstRow);
     if (metadata !== null) this.#notes.metadata.note(metadata, 1, this.#decoder);
     const rows = histograms === null ? [samples] : [samples, histograms];
-    const done = this.#writePart(writing, rows, kind, signal);
+    const done = this.#writer.write(writing, rows, kind, signal);
     if (exemplars !== null) void this.#notes.exemplars.write(exemplars, this.#decoder);
     await done;
   }
@@ -574,10 +506,10 @@ export class Ingest {
     writing.report.addSamples(badLines, problems);
     if (rows !== null) {
       if (bringsPaths(format)) this.#checkLevel();
-      const kind = { namespaces: this.#ofFloats(null), registry: this.#registry() };
-      await this.#writePart(writing, [rows], kind, signal);
+      const kind = this.#writer.of(null);
+      await this.#writer.write(writing, [rows], kind, signal);
     }
-    this.#end(writing);
+    this.#writer.end(writing);
   }
 
   /** @throws {TsdbError} UNAVAILABLE while nodes of an earlier release may be asked for what they do not know */
@@ -595,14 +527,13 @@ export class Ingest {
     report: BadRows,
     work: Work,
   ): Promise<WriteOfKind> {
-    const namespaces = this.#ofFloats(named);
-    if (namespaces.length === 0) {
+    const kind = this.#writer.of(named);
+    if (kind.namespaces.length === 0) {
       for (const { tags } of rows) {
         report.addSample(`${seriesText(tags)}: ${noFloatsText(named!)}`);
       }
-      return { namespaces, registry: null, parts: [] };
+      return { ...kind, parts: [] };
     }
-    const registry = named === null ? this.#registry() : null;
     const good: EncodedRow[] = [];
     for (const { tags, timestampNanos, value } of rows) {
       // Tags with one name twice have no canonical layout, so they are refused before the write
@@ -612,7 +543,7 @@ export class Ingest {
       else report.addSample(`${seriesText(tags)}: ${problem}`);
       if (work.spend(rowUnits)) await work.pause();
     }
-    return { namespaces, registry, parts: this.#decoded(good) };
+    return { ...kind, parts: this.#decoded(good) };
   }
 
   /** Rows by the write decoder, a part when it is asked for. */
@@ -621,22 +552,6 @@ export class Ingest {
       past = partEnd(first, rows.length, (row) => rows[row]!.tags.length);
       yield [this.#decoder.rows(rows.slice(first, past))];
     }
-  }
-
-  /**
-   * Namespaces that take floats and histograms.
-   * @param named the only one that is meant; null for all
-   * @returns none when that one takes messages
-   * @throws {TsdbError} UNAVAILABLE when none is ready
-   */
-  #ofFloats(named: string | null): readonly IngestNamespace[] {
-    const ready = namedOf(this.#ready(), named);
-    const namespaces = ready.filter(({ schemas }) => schemas === null);
-    if (namespaces.length > 0 || named !== null) return namespaces;
-    throw new TsdbError(
-      'UNAVAILABLE',
-      'unaggregated namespace is not yet initialized: none is READY',
-    );
   }
 
   /**
@@ -652,107 +567,27 @@ export class Ingest {
   ): Promise<void> {
     const writing = new Writing(asked, report, format);
     for (const { part, ...kind } of partsOf(kinds)) {
-      await this.#writePart(writing, part, kind, signal);
+      await this.#writer.write(writing, part, kind, signal);
     }
-    this.#end(writing);
+    this.#writer.end(writing);
   }
+}
 
-  /**
-   * What is written at once is on its way when this comes back.
-   * @throws {TsdbError} when any row may be sent again
-   */
-  async #writePart(
-    writing: Writing,
-    part: readonly BodyRows[],
-    kind: Omit<WriteOfKind, 'parts'>,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { asked, cold, format, report } = writing;
-    const writes = this.#writesOf(part, kind, writing.firstRow, signal);
-    const outcome = await gather(writes, this.#decoder, this.#clock, report, signal);
-    if (outcome instanceof TsdbError) {
-      const reason = outcome.code === 'FAILED_PRECONDITION' ? 'clock' : 'passing';
-      const count = asked.samples + asked.histograms - report.count;
-      this.#metrics.refusedSamples.increase(count, { format, reason });
-      throw outcome;
-    }
-    for (const [namespace, rows] of outcome) {
-      cold.set(namespace, (cold.get(namespace) ?? 0) + rows);
-    }
-    for (const { rowCount } of part) writing.firstRow += rowCount;
+/** Takes what was read of a text as it comes, a part before the next one is read. */
+async function eachPart<Part>(
+  text: { add(chunk: Uint8Array): void; end(): void; read(): Part | null },
+  chunks: AsyncIterable<Uint8Array>,
+  take: (part: Part) => Promise<void>,
+): Promise<void> {
+  const takeAll = async (): Promise<void> => {
+    for (let part = text.read(); part !== null; part = text.read()) await take(part);
+  };
+  for await (const chunk of chunks) {
+    text.add(chunk);
+    await takeAll();
   }
-
-  /** @throws {RowsRefused} when there are bad ones */
-  #end({ asked, cold, format, report }: Writing): void {
-    const metrics = this.#metrics;
-    const total = asked.samples + asked.histograms;
-    // Only now: a sender sends the rows of a request that failed for a passing reason once more.
-    for (const [namespace, count] of cold) {
-      if (count > 0) this.#coldRefusals.note(namespace, count);
-    }
-    const written = report.writtenOf(asked);
-    if (report.count < total) metrics.writtenSamples.increase(total - report.count, { format });
-    if (written.histograms > 0) metrics.writtenHistograms.increase(written.histograms, { format });
-    if (report.count > 0) {
-      metrics.refusedSamples.increase(report.count, { format, reason: 'bad' });
-      throw report.error(asked);
-    }
-    if (report.otherCount > 0) throw report.error(asked);
-  }
-
-  /** Rows that are kept, and those that rules drop; null when none is dropped. */
-  #divided(
-    rows: BodyRows,
-  ): (DividedRows & { readonly asideNamespace: IngestNamespace | null }) | null {
-    const dropped = this.#dropped;
-    if (dropped === null) return null;
-    const divided = dropped.rows.divided(rows, this.#decoder, () => dropped.namespace() !== null);
-    if (divided === null) return null;
-    const { aside, nowhere } = divided;
-    if (aside.length > 0) this.#metrics.droppedSamples.increase(aside.length, { kept: 'windows' });
-    if (nowhere > 0) this.#metrics.droppedSamples.increase(nowhere, { kept: 'nothing' });
-    return { ...divided, asideNamespace: dropped.namespace() };
-  }
-
-  /** All at once: their columns are the write decoder's. */
-  #writesOf(
-    part: readonly BodyRows[],
-    { namespaces, registry }: Omit<WriteOfKind, 'parts'>,
-    firstOfPart: number,
-    signal: AbortSignal,
-  ): WriteOfPart[] {
-    const writes: WriteOfPart[] = [];
-    let firstRow = firstOfPart;
-    for (const rows of part) {
-      if (rows.rowCount === 0) continue;
-      const write = (
-        some: BodyRows,
-        places: Uint32Array | null,
-        takers: readonly IngestNamespace[],
-        asked: RegistryVersion | null,
-      ): void => {
-        const longestNanos = takers.reduce(
-          (longest, { retentionNanos }) => (retentionNanos > longest ? retentionNanos : longest),
-          0n,
-        );
-        for (const namespace of takers) {
-          const isOfHistograms = 'valueEnds' in rows && namespace.schemas === null;
-          const options = asked === null ? {} : { registry: asked };
-          const result = this.#session.write(namespace.name, some, this.#decoder, signal, options);
-          writes.push({ namespace, longestNanos, isOfHistograms, firstRow, places, result });
-        }
-      };
-      const divided = registry === null ? null : this.#divided(rows);
-      if (divided === null) write(rows, null, namespaces, registry);
-      else {
-        const { kept, aside, asideNamespace } = divided;
-        if (kept.length > 0) write(pickedRows(rows, kept), kept, namespaces, registry);
-        if (aside.length > 0) write(pickedRows(rows, aside), aside, [asideNamespace!], null);
-      }
-      firstRow += rows.rowCount;
-    }
-    return writes;
-  }
+  text.end();
+  await takeAll();
 }
 
 /** Why a namespace with a schema does not take a number. */
@@ -790,20 +625,4 @@ function badHistogramText(
 ): string {
   const time = secondsText(timestampMillis * nanosPerMilli);
   return `${seriesTextOf(decoder.tags(slot))} at ${time}: ${problem}`;
-}
-
-/** The coordinator's rules for a new series: tag rules, ID by the configured scheme, hash of the ID. */
-export function verdictBy(
-  scheme: IdScheme,
-  tagRules: TagRules = legacyTagRules,
-): (tags: Uint8Array) => SeriesVerdict {
-  const idScheme = idSchemeCode[scheme];
-  const explicitId = new Uint8Array(0);
-  return (canonical) => {
-    const tags = decodeTags(canonical);
-    const problem = tagsProblem(tags, tagRules);
-    if (problem !== null) return { idScheme, explicitId, idHash: 0, problem };
-    const idHash = murmur3(Buffer.from(idOfTags(tags, scheme)));
-    return { idScheme, explicitId, idHash, problem: null };
-  };
 }

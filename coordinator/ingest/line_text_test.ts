@@ -4,7 +4,7 @@ import { formatCarbon } from '#engine/write_decoder/lines/layout.ts';
 import { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
 import { pickOf } from '#test/sim/mutate.ts';
-import { verdictBy } from './ingest.ts';
+import { verdictBy } from './verdict.ts';
 import { LineText } from './line_text.ts';
 
 const reading = { format: formatCarbon, unitNanos: 1n, nowNanos: 1n };

@@ -11,9 +11,9 @@ import {
   type IngestNamespaces,
   namedOf,
   type WriteOfKind,
-} from './namespaces.ts';
-import { type BodyRows, partEnd, typedPartEnd } from './parts.ts';
-import { type BadRows, seriesText } from './refusals.ts';
+} from './writing/namespaces.ts';
+import { type BodyRows, partEnd, typedPartEnd } from './writing/parts.ts';
+import { type BadRows, seriesText } from './writing/refusals.ts';
 import { Renewal } from './renewal.ts';
 
 export interface IngestMessage {

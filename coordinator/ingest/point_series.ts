@@ -1,9 +1,6 @@
 /** Series with their points, as bodies of JSON and others have them, as rows by what is written at once. */
 import type { WriteDecoder, WriteDecoderRows } from '#engine/write_decoder/write_decoder.ts';
-
-/** As of parts.ts. */
-const rowsAtOnce = 16_384;
-const tagBytesAtOnce = 1 << 20;
+import { rowsAtOnce, tagBytesAtOnce } from './writing/parts.ts';
 
 export interface Point {
   /** Whole, within 64 bits of nanoseconds. */

@@ -10,9 +10,11 @@ import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import type { Streams } from '../ingest/streams/streams.ts';
-import { TextLines } from '../statsd/text_lines.ts';
+import { TextLines } from '../ingest/streams/text_lines.ts';
 import { readCommand } from './commands.ts';
 
+/** A longer command is none. */
+const commandBytesMax = 8192;
 /** About what it takes to read a command, in units of work (lib/turns/turns.ts). */
 const commandUnits = 2_000;
 /** Of lines that are handed over at once. */
@@ -63,7 +65,7 @@ async function* linesOf(
   answer: (text: string) => void,
 ): AsyncGenerator<Uint8Array> {
   const work = Turns.of(clock).begin(signal, 'write');
-  const text = new TextLines();
+  const text = new TextLines(commandBytesMax);
   const refuse = (problem: string): void => streams.refuse('opentsdb', 1, problem);
   let isFirst = true;
   const read = async function* (bytes: Uint8Array): AsyncGenerator<Uint8Array, boolean> {

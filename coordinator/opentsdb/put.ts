@@ -1,5 +1,5 @@
 /** Writes of OpenTSDB over HTTP: points as JSON, one or a list. */
-import { answerTextOf, badRequest, shownText, TsdbError } from '#lib/errors.ts';
+import { answerTextOf, shownText, TsdbError } from '#lib/errors.ts';
 import { readJsonList } from '#lib/json/list.ts';
 import { keyTwiceText } from '#lib/json/text.ts';
 import { shownJson } from '#lib/json_fields.ts';
@@ -20,7 +20,7 @@ import { asUnavailable } from '../http/unavailable.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import { plainMetricName, plainTagName } from '../ingest/plain_names.ts';
 import type { PointSeries } from '../ingest/point_series.ts';
-import { RowsRefused, seriesText } from '../ingest/refusals.ts';
+import { RowsRefused, seriesText } from '../ingest/writing/refusals.ts';
 import { millisOf, millisOfText, valueOfText } from './point.ts';
 
 export interface PutSetup {
@@ -60,11 +60,7 @@ export async function put(
     await places.take(request.signal);
     try {
       const chunks = decodedChunks(bytes, request.header('content-encoding'), request.signal);
-      const points = await pointsOf(
-        await wholeBody(chunks, jsonWriteBytesMax, tooLong),
-        tagRules,
-        work,
-      );
+      const points = await pointsOf(await wholeBody(chunks, jsonWriteBytesMax), tagRules, work);
       return await write(ingest, points, request, work);
     } finally {
       places.give();
@@ -187,8 +183,4 @@ function labelsOf(metric: string, tags: unknown): Tag[] | string {
     labels.push({ name: plainTagName(name), value });
   }
   return labels;
-}
-
-function tooLong(bytesMax: number): Error {
-  return badRequest(`the body is longer than ${bytesMax} bytes when it is decoded`);
 }

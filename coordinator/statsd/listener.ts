@@ -12,7 +12,7 @@ import type { Log } from '#lib/log.ts';
 import { Turns, type Work } from '#lib/turns/turns.ts';
 import type { Streams } from '../ingest/streams/streams.ts';
 import { Flushes } from './flushes.ts';
-import { LineReader } from './lines/reader.ts';
+import { lineBytesMax, LineReader } from './lines/reader.ts';
 import { mappingOf } from './mapping/file.ts';
 import type { Sharing, SharingChange } from './receivers/sharing.ts';
 import { type SharingSetup, startSharing, type StartedSharing } from './receivers/start.ts';
@@ -20,7 +20,7 @@ import type { StatsdMetrics } from './series/metrics.ts';
 import { GraphiteSeries } from './series/graphite.ts';
 import { PrometheusSeries } from './series/prometheus.ts';
 import type { SeriesPart, StatsdSeries } from './series/series.ts';
-import { TextLines } from './text_lines.ts';
+import { TextLines } from '../ingest/streams/text_lines.ts';
 
 /** What the system may keep of datagrams. */
 const receiveBufferBytes: number = 8 << 20;
@@ -255,7 +255,7 @@ function listenStreams(
     port,
     limits: { ...tcpLimitsDefault, connectionsMax: config.connectionsMax },
     handler: async (chunks, signal) => {
-      const text = new TextLines();
+      const text = new TextLines(lineBytesMax);
       const work = Turns.of(clock).begin(signal, 'write');
       const onLong = (): void => reception.noteMalformed();
       try {

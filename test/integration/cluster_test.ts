@@ -21,6 +21,7 @@ import { toolOrSkip } from '../tools.ts';
 import { freePorts } from '../ports.ts';
 import {
   call,
+  etcdOf,
   eventually,
   namespaceReady,
   NodeServer,
@@ -36,25 +37,9 @@ const pageBytes = 4096;
 
 if (etcdBinary !== null) {
   const folder = mkdtempSync(join(tmpdir(), 'tsdb-cluster-'));
-  const [etcdPort, peerPort, coordinatorPort, metricsPort] = (await freePorts(4)) as [
-    number,
-    number,
-    number,
-    number,
-  ];
-  const endpoint = `127.0.0.1:${etcdPort}`;
-  const etcd = new Program('etcd', folder, etcdBinary, [
-    ...['--data-dir', join(folder, 'etcd')],
-    ...[
-      '--listen-client-urls',
-      `http://${endpoint}`,
-      '--advertise-client-urls',
-      `http://${endpoint}`,
-    ],
-    ...['--listen-peer-urls', `http://127.0.0.1:${peerPort}`],
-    ...['--initial-advertise-peer-urls', `http://127.0.0.1:${peerPort}`],
-    ...['--initial-cluster', `default=http://127.0.0.1:${peerPort}`],
-  ]);
+  const ports = (await freePorts(4)) as [number, number, number, number];
+  const [, , coordinatorPort, metricsPort] = ports;
+  const { program: etcd, endpoint } = etcdOf(folder, etcdBinary, ports);
   const nodes: NodeServer[] = [];
   for (const id of ['n1', 'n2', 'n3', 'n4']) {
     nodes.push(

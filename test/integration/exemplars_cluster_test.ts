@@ -12,6 +12,7 @@ import { toolOrSkip } from '../tools.ts';
 import { freePorts } from '../ports.ts';
 import {
   call,
+  etcdOf,
   eventually,
   namespaceReady,
   NodeServer,
@@ -25,15 +26,7 @@ const seriesCount = 40;
 if (etcdBinary !== null) {
   const folder = mkdtempSync(join(tmpdir(), 'tsdb-exemplars-cluster-'));
   const ports = await freePorts(6);
-  const [etcdPort, peerPort] = ports as [number, number];
-  const endpoint = `127.0.0.1:${etcdPort}`;
-  const [client, peer] = [`http://${endpoint}`, `http://127.0.0.1:${peerPort}`];
-  const etcd = new Program('etcd', folder, etcdBinary, [
-    ...['--data-dir', join(folder, 'etcd')],
-    ...['--listen-client-urls', client, '--advertise-client-urls', client],
-    ...['--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer],
-    ...['--initial-cluster', `default=${peer}`],
-  ]);
+  const { program: etcd, endpoint } = etcdOf(folder, etcdBinary, ports);
   const nodes: NodeServer[] = [];
   for (const hostId of ['n1', 'n2', 'n3']) {
     const options = { folder: join(folder, hostId), etcdEndpoint: endpoint, hostId };

@@ -34,6 +34,23 @@ process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
 
+/** An etcd of one member. @param ports of clients, and of members */
+export function etcdOf(
+  folder: string,
+  binary: string,
+  [clientPort, peerPort]: readonly number[],
+): { readonly program: Program; readonly endpoint: string } {
+  const endpoint = `127.0.0.1:${clientPort}`;
+  const [client, peer] = [`http://${endpoint}`, `http://127.0.0.1:${peerPort}`];
+  const program = new Program('etcd', folder, binary, [
+    ...['--data-dir', join(folder, 'etcd')],
+    ...['--listen-client-urls', client, '--advertise-client-urls', client],
+    ...['--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer],
+    ...['--initial-cluster', `default=${peer}`],
+  ]);
+  return { program, endpoint };
+}
+
 /** A program with its output in a file of its folder. */
 export class Program {
   readonly name: string;

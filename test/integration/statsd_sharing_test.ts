@@ -14,6 +14,7 @@ import { freePorts } from '../ports.ts';
 import { toolOrSkip } from '../tools.ts';
 import {
   call,
+  etcdOf,
   eventually,
   namespaceReady,
   NodeServer,
@@ -28,15 +29,7 @@ const flushMillis = 1_000;
 if (etcdBinary !== null) {
   const folder = mkdtempSync(join(tmpdir(), 'tsdb-statsd-'));
   const ports = await freePorts(14);
-  const [etcdPort, peerPort] = ports as [number, number];
-  const endpoint = `127.0.0.1:${etcdPort}`;
-  const [client, peer] = [`http://${endpoint}`, `http://127.0.0.1:${peerPort}`];
-  const etcd = new Program('etcd', folder, etcdBinary, [
-    ...['--data-dir', join(folder, 'etcd')],
-    ...['--listen-client-urls', client, '--advertise-client-urls', client],
-    ...['--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer],
-    ...['--initial-cluster', `default=${peer}`],
-  ]);
+  const { program: etcd, endpoint } = etcdOf(folder, etcdBinary, ports);
   const node = await NodeServer.create({
     folder: join(folder, 'n1'),
     etcdEndpoint: endpoint,

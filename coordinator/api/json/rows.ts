@@ -6,7 +6,7 @@ import type { Work } from '#lib/turns/turns.ts';
 import { decodedChunks } from '../../http/decoding.ts';
 import type { IngestRow } from '../../ingest/ingest.ts';
 import type { IngestMessage } from '../../ingest/messages.ts';
-import { seriesText } from '../../ingest/refusals.ts';
+import { seriesText } from '../../ingest/writing/refusals.ts';
 import type { JsonLinesSetup } from '../lines/json_lines.ts';
 import { rowOfJson } from './row.ts';
 

@@ -4,7 +4,7 @@
  */
 import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import type { Ingest } from '../../ingest/ingest.ts';
-import { RowsRefused } from '../../ingest/refusals.ts';
+import { RowsRefused } from '../../ingest/writing/refusals.ts';
 import { decodedChunks } from '../../http/decoding.ts';
 import { asUnavailable } from '../../http/unavailable.ts';
 import {

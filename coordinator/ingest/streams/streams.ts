@@ -15,8 +15,8 @@ import { Turns, type Work } from '#lib/turns/turns.ts';
 import type { Ingest } from '../ingest.ts';
 import { lineFormats, lineUnits, type StreamFormat, unitNanosOf } from '../line_formats.ts';
 import { type LinePart, LineText } from '../line_text.ts';
-import type { IngestMetrics } from '../metrics.ts';
-import { RowsRefused } from '../refusals.ts';
+import type { IngestMetrics } from '../writing/metrics.ts';
+import { RowsRefused } from '../writing/refusals.ts';
 import { Gathered, GatheredBytes } from './gathered.ts';
 import { Told } from './told.ts';
 

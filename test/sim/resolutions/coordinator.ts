@@ -12,7 +12,7 @@ import { isOfWindows, readySamples } from '#cluster/namespaces/samples.ts';
 import { rollupMetrics } from '#cluster/rollups/metrics.ts';
 import { Rollups } from '#cluster/rollups/rollups.ts';
 import { shareOfCoordinators } from '#cluster/rollups/share.ts';
-import { DroppedRows } from '#coordinator/ingest/dropped_rows.ts';
+import { DroppedRows } from '#coordinator/ingest/writing/dropped_rows.ts';
 import { PromqlEngine } from '#coordinator/promql/engine.ts';
 import {
   Fanout,

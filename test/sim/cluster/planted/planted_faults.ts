@@ -62,7 +62,7 @@ export const plantedFaults: readonly PlantedFault[] = [
   },
   {
     name: 'rows-by-the-rules-of-now',
-    file: 'coordinator/ingest/dropped_rows.ts',
+    file: 'coordinator/ingest/writing/dropped_rows.ts',
     right: '          : earlier.of(slot, timestamps[row]! * unit);',
     wrong: '          : this.#placeNow(era, slot, generations[row]!, series);',
     isOfResolutions: true,

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { rowOutcome } from '#cluster/node/service.ts';
 import { type Log, silentLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
-import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
+import { nowSeconds, TestCoordinator } from '../../coordinator_testing.ts';
 import { ColdRefusals } from './cold_refusals.ts';
 
 const namespace = (name: string) => ({

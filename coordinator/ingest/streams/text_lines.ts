@@ -1,11 +1,14 @@
 /** Lines of a stream that comes in chunks, each with its end; what is longer than a line may be is passed over. */
-import { lineBytesMax } from './lines/reader.ts';
-
 const lineFeed = 0x0a;
 
 export class TextLines {
   #rest: Uint8Array = new Uint8Array(0);
   #isPassing = false;
+  readonly #lineBytesMax: number;
+
+  constructor(lineBytesMax: number) {
+    this.#lineBytesMax = lineBytesMax;
+  }
 
   /**
    * Whole lines, as they came.
@@ -21,7 +24,7 @@ export class TextLines {
     const end = chunk.lastIndexOf(lineFeed) + 1;
     const lines = end <= from ? null : this.#joined(chunk.subarray(from, end));
     const rest = chunk.subarray(Math.max(from, end));
-    if (this.#rest.length + rest.length > lineBytesMax) {
+    if (this.#rest.length + rest.length > this.#lineBytesMax) {
       onLong();
       this.#isPassing = true;
       this.#rest = new Uint8Array(0);

@@ -6,9 +6,9 @@ import type {
 } from '#engine/write_decoder/write_decoder.ts';
 
 /** Rows at once: more is rare, and would hold up others. */
-const rowsAtOnce = 16_384;
+export const rowsAtOnce = 16_384;
 /** Bytes of their tags: storage nodes name what is new of them in one go, and other writes wait for it. */
-const tagBytesAtOnce = 1 << 20;
+export const tagBytesAtOnce: number = 1 << 20;
 /** Bytes of typed values. */
 const valueBytesAtOnce = 4 << 20;
 /** A remote-write body of so few compressed bytes, with no more than the above, has nothing that would take long. */
