@@ -118,10 +118,13 @@ async function* pieces(
   const counts: ExportCounts = { series: 0, samples: 0, histogramsLeftOut: 0 };
   let text = '';
   for await (const rows of exportRows(bundle, range, counts, pacer)) {
-    text += lines.text(rows);
-    if (text.length < pieceCharacters) continue;
-    yield Buffer.from(text);
-    text = '';
+    for (const more of lines.texts(rows)) {
+      text += more;
+      if (text.length < pieceCharacters) continue;
+      yield Buffer.from(text);
+      if (pacer.spend(text.length)) await pacer.pause();
+      text = '';
+    }
   }
   text += lines.end(counts);
   if (text.length > 0) yield Buffer.from(text);

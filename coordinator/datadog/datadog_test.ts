@@ -176,6 +176,13 @@ test('bad series and points are named, and the others are written', async () => 
   assert.deepEqual(stored(test), ['__name__=good | 0:1', '__name__=m | 0:2']);
 });
 
+/** A series whose resource or point has a field a hundred times. */
+function repeated(part: number, key: number): Uint8Array {
+  const fields = Buffer.alloc(200, Uint8Array.of(key, 0));
+  const body = Buffer.concat([Uint8Array.of(part * 8 + 2, 200, 1), fields]);
+  return Buffer.concat([Uint8Array.of(10, (body.length & 127) | 128, body.length >> 7), body]);
+}
+
 test('bodies that are none change nothing', async () => {
   await using test = await TestCoordinator.openReady();
   const protobuf = { 'Content-Type': 'application/x-protobuf' };
@@ -188,7 +195,9 @@ test('bodies that are none change nothing', async () => {
     [v1, good, protobuf, /not JSON/],
     [v2, Buffer.concat([good, Uint8Array.of(10, 50, 1)]), protobuf, /MetricPayload: cut off/],
     [v2, payload([{ metric: 'm', points: many }]), protobuf, /more than 100000 points/],
-    [v2, gzipSync(Buffer.alloc(9 << 20)), { 'Content-Encoding': 'gzip' }, /longer than 8388608/],
+    [v2, gzipSync(Buffer.alloc(6 << 20)), { 'Content-Encoding': 'gzip' }, /longer than 5242880/],
+    [v2, repeated(1, 10), protobuf, /MetricPayload: more than 64 fields in a resource/],
+    [v2, repeated(4, 16), protobuf, /MetricPayload: more than 64 fields in a point/],
     [v2, good, { 'Content-Encoding': 'br' }, /Content-Encoding: none of gzip, deflate and zstd/],
   ];
   for (const [path, body, headers, reason] of cases) {

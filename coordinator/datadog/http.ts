@@ -29,8 +29,8 @@ export interface DatadogSetup {
 }
 
 const protobufContentType = 'application/x-protobuf';
-/** A body, as it comes and when it is decoded; Datadog itself takes 5 MiB. */
-export const datadogBytesMax: number = 8 << 20;
+/** A body, as it comes and when it is decoded, as at Datadog's version 2; agents send no more. */
+export const datadogBytesMax: number = 5 << 20;
 /** Of JSON, which is parsed at once. */
 const valuesMax = 250_000;
 /** Bodies that are held decoded at the same time; others wait. */

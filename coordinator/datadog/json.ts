@@ -30,9 +30,9 @@ export async function takeJson(
     const read = seriesOf(series, version);
     if (typeof read === 'string') body.refuse(`${path}${read}`);
     else {
-      const points = pointsOf((series as JsonObject)['points'], path, version, body);
+      const points = await pointsOf((series as JsonObject)['points'], path, version, body, work);
       body.add(read, points);
-      if (work.spend(itemUnits * (points.length + read.tags.length))) await work.pause();
+      if (work.spend(itemUnits * read.tags.length)) await work.pause();
     }
     if (work.spend(seriesUnits)) await work.pause();
   }
@@ -81,12 +81,13 @@ function fieldsOfV2(resources: unknown): [string, string][] | string {
   return fields;
 }
 
-function pointsOf(
+async function pointsOf(
   points: unknown,
   path: string,
   version: DatadogVersion,
   body: DatadogBody,
-): Point[] {
+  work: Work,
+): Promise<Point[]> {
   const good: Point[] = [];
   for (const [place, point] of (points as unknown[]).entries()) {
     const [time, value] = version === 1 ? pairOf(point) : membersOf(point);
@@ -99,6 +100,7 @@ function pointsOf(
         `${path}.points[${place}]: not ${expected} that are numbers in range: ${shownJson(point)}`,
       );
     }
+    if (work.spend(itemUnits)) await work.pause();
   }
   return good;
 }

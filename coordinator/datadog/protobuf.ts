@@ -15,6 +15,8 @@ import { type DatadogBody, pointAt } from './series.ts';
 /** About what it takes to put a series together, and to read a field of it, in units of work (lib/turns/turns.ts). */
 const seriesUnits = 5_000;
 const fieldUnits = 1_000;
+/** Fields of a point or a resource, which are read in one go; they have two, and may come to have more. */
+const partFieldsMax = 64;
 
 const texts = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const double = new DataView(new ArrayBuffer(8));
@@ -86,7 +88,8 @@ function addSome<T>(all: T[], one: T): void {
 function resourceOf(bytes: Uint8Array, start: number, end: number): [type: string, name: string] {
   const resource: [string, string] = ['', ''];
   const fields = new Fields(bytes, start, end);
-  while (fields.next()) {
+  for (let count = 1; fields.next(); count++) {
+    checkFieldCount(count, 'resource');
     if (fields.number !== 1 && fields.number !== 2) fields.skip();
     else {
       fields.expect(wireBytes);
@@ -101,7 +104,8 @@ function pointOf(bytes: Uint8Array, start: number, end: number): Point | string 
   let value = 0;
   let seconds = 0n;
   const fields = new Fields(bytes, start, end);
-  while (fields.next()) {
+  for (let count = 1; fields.next(); count++) {
+    checkFieldCount(count, 'point');
     if (fields.number === 1) {
       fields.expect(wireFixed64);
       double.setBigUint64(0, fields.fixed64());
@@ -115,6 +119,10 @@ function pointOf(bytes: Uint8Array, start: number, end: number): Point | string 
   return (
     pointAt(Number(seconds), value) ?? `timestamp: out of range (seconds expected): ${seconds}`
   );
+}
+
+function checkFieldCount(count: number, of: string): void {
+  if (count > partFieldsMax) throw new Malformed(`more than ${partFieldsMax} fields in a ${of}`);
 }
 
 function textOf(bytes: Uint8Array, start: number, end: number): string {

@@ -9,6 +9,8 @@ import { secondsText } from '../ingest/writing/refusals.ts';
 import type { ExportRows } from './rows.ts';
 import { valueText } from './value_text.ts';
 
+/** Of rows that are text at once, but for the last of them. */
+const pieceCharacters = 64 << 10;
 /** Columns of a line. */
 const columnsMax = 100;
 
@@ -51,7 +53,8 @@ export class CsvLines {
     this.#columns = columns.map((column) => columnOf(column.trim(), name));
   }
 
-  text({ tags, isFirst, rowCount, millis, values, valueWords }: ExportRows): string {
+  /** Rows as text, in pieces: labels that are long are in each row. */
+  *texts({ tags, isFirst, rowCount, millis, values, valueWords }: ExportRows): Generator<string> {
     if (isFirst) this.#fields = this.#columns.map((column) => labelField(column, tags));
     let text = '';
     for (let row = 0; row < rowCount; row++) {
@@ -62,8 +65,11 @@ export class CsvLines {
         else text += valueText(values[row]!, valueWords[2 * row]!, valueWords[2 * row + 1]!);
       }
       text += '\n';
+      if (text.length < pieceCharacters) continue;
+      yield text;
+      text = '';
     }
-    return text;
+    yield text;
   }
 
   /** A line more would be a sample for who reads them. */

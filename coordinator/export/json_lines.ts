@@ -11,7 +11,7 @@ export class JsonLines {
   readonly contentType: string = jsonLinesType;
   #metric = '';
 
-  text({ tags, isFirst, rowCount, millis, values, valueWords }: ExportRows): string {
+  *texts({ tags, isFirst, rowCount, millis, values, valueWords }: ExportRows): Generator<string> {
     if (isFirst) {
       const members = tags.map(
         ({ name, value }) => `${JSON.stringify(name)}:${JSON.stringify(value)}`,
@@ -25,7 +25,7 @@ export class JsonLines {
     }
     text += '],"timestamps":[';
     for (let row = 0; row < rowCount; row++) text += row > 0 ? `,${millis[row]}` : `${millis[row]}`;
-    return `${text}]}\n`;
+    yield `${text}]}\n`;
   }
 
   end(counts: ExportCounts): string {

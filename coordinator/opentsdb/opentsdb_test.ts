@@ -129,6 +129,15 @@ test('bad points are told as OpenTSDB tells them, and the others are written', a
   assert.deepEqual(stored(test), ['__name__=good host=a | 0:1']);
 });
 
+test('details are as long as an answer may be, however long the points are', async () => {
+  await using test = await TestCoordinator.openReady();
+  const bad = Array.from({ length: 100 }, () => point('m', { value: 'x'.repeat(100_000) }));
+  const answer = await test.post(`${path}?details`, bad);
+  assert.equal(answer.status, 400);
+  assert.equal(answer.json.failed, 100);
+  assert.equal(answer.json.errors.length, 10);
+});
+
 test('bodies that are none, and what passes, have the form of its errors', async () => {
   await using test = await TestCoordinator.open();
   const bad = await test.post(path, Buffer.from('[{"metric":'));

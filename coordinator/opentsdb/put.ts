@@ -30,8 +30,9 @@ export interface PutSetup {
 
 /** About what it takes to check a point, in units of work (lib/turns/turns.ts). */
 const pointUnits = 1_000;
-/** Bad points that `details` lists. */
+/** Bad points that `details` lists, and about the bytes of all of them. */
 const listedMax = 1_000;
+const listedBytesMax: number = 1 << 20;
 /** Bodies that are held decoded at the same time; others wait. */
 const decodedMax = 8;
 
@@ -44,9 +45,24 @@ interface Refused {
 
 interface Points {
   readonly series: readonly PointSeries[];
-  /** As they came, by their places in `series`. */
-  readonly good: readonly unknown[];
-  readonly bad: readonly Refused[];
+  /** As they came, by their places in `series`; null when nobody asks for details. */
+  readonly good: readonly unknown[] | null;
+  /** What `details` lists of them. */
+  readonly listed: Listed;
+  /** Why each bad point is none. */
+  readonly problems: readonly string[];
+}
+
+/** Bad points of an answer, the first ones. */
+class Listed {
+  readonly all: Refused[] = [];
+  #bytes = 0;
+
+  add(datapoint: unknown, error: string): void {
+    if (this.all.length === listedMax || this.#bytes > listedBytesMax) return;
+    this.#bytes += (JSON.stringify(datapoint) ?? '').length + error.length;
+    if (this.#bytes <= listedBytesMax) this.all.push({ datapoint, error });
+  }
 }
 
 export async function put(
@@ -60,7 +76,9 @@ export async function put(
     await places.take(request.signal);
     try {
       const chunks = decodedChunks(bytes, request.header('content-encoding'), request.signal);
-      const points = await pointsOf(await wholeBody(chunks, jsonWriteBytesMax), tagRules, work);
+      const json = await wholeBody(chunks, jsonWriteBytesMax);
+      const hasDetails = request.urlParameters.has('details');
+      const points = await pointsOf(json, hasDetails, tagRules, work);
       return await write(ingest, points, request, work);
     } finally {
       places.give();
@@ -75,29 +93,25 @@ export async function put(
 
 async function write(
   ingest: PutSetup['ingest'],
-  { series, good, bad }: Points,
+  { series, good, listed, problems }: Points,
   request: ApiRequest,
   work: Work,
 ): Promise<ApiAnswer> {
-  const refused = [...bad];
-  const problems = bad.map(({ error }) => error);
   let details = '';
   let written = series.length;
   try {
     await ingest.points('opentsdb', { series, problems }, work, (row, text) => {
-      if (refused.length < listedMax) refused.push({ datapoint: good[row], error: text() });
+      if (good !== null) listed.add(good[row], text());
     });
   } catch (error) {
     if (!(error instanceof RowsRefused)) throw error;
     details = error.message;
     written = error.written.samples;
   }
-  const failed = series.length + bad.length - written;
+  const failed = series.length + problems.length - written;
   const status = failed === 0 ? 200 : 400;
   const counts = { success: written, failed };
-  if (request.urlParameters.has('details')) {
-    return jsonAnswer({ ...counts, errors: refused.slice(0, listedMax) }, {}, status);
-  }
+  if (good !== null) return jsonAnswer({ ...counts, errors: listed.all }, {}, status);
   if (request.urlParameters.has('summary')) return jsonAnswer(counts, {}, status);
   if (failed === 0) return { ...emptyAnswer, status: 204 };
   return failure(400, 'One or more points had errors', details);
@@ -115,10 +129,16 @@ function failure(
   return jsonAnswer({ error }, others, code);
 }
 
-async function pointsOf(body: Uint8Array, rules: TagRules, work: Work): Promise<Points> {
+async function pointsOf(
+  body: Uint8Array,
+  hasDetails: boolean,
+  rules: TagRules,
+  work: Work,
+): Promise<Points> {
   const series: PointSeries[] = [];
-  const good: unknown[] = [];
-  const bad: Refused[] = [];
+  const good: unknown[] | null = hasDetails ? [] : null;
+  const listed = new Listed();
+  const problems: string[] = [];
   const { isList, parts } = readJsonList(body, jsonRowsMax, work);
   for await (const { firstIndex, values, twice } of parts) {
     for (const [at, datapoint] of values.entries()) {
@@ -126,15 +146,17 @@ async function pointsOf(body: Uint8Array, rules: TagRules, work: Work): Promise<
       const point = key === undefined ? pointOf(datapoint, rules) : keyTwiceText(key);
       if (typeof point === 'string') {
         const place = isList ? `row ${firstIndex + at}: ` : '';
-        bad.push({ datapoint, error: `${place}${point}` });
+        const problem = `${place}${point}`;
+        problems.push(problem);
+        if (hasDetails) listed.add(datapoint, problem);
       } else {
         series.push(point);
-        good.push(datapoint);
+        good?.push(datapoint);
       }
       if (work.spend(pointUnits)) await work.pause();
     }
   }
-  return { series, good, bad };
+  return { series, good, listed, problems };
 }
 
 /** Or why it is none. */

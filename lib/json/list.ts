@@ -21,6 +21,8 @@ import type { Work } from '../turns/turns.ts';
 const partBytes = 32 * 1024;
 /** Elements and members of one part; one element has no more. */
 const partValuesMax = 10_000;
+/** Of one element, which is parsed in one go. */
+const elementBytesMax = 4 << 20;
 /** About what it takes to find, parse and check a byte, in units of work (lib/turns/turns.ts). */
 const byteUnits = 4;
 
@@ -47,6 +49,7 @@ export function readJsonList(body: Uint8Array, elementsMax: number, work: Work):
 }
 
 async function* onePart(body: Uint8Array): AsyncGenerator<JsonPart> {
+  checkElement(body.length, 0);
   const { value, twice } = readJson(body, { valuesMax: partValuesMax });
   yield { firstIndex: 0, values: [value], twice };
 }
@@ -60,6 +63,7 @@ async function* listParts(
 ): AsyncGenerator<JsonPart> {
   let depth = 0;
   let from = start + 1;
+  let elementFrom = from;
   let firstIndex = 0;
   let elements = 1;
   let values = 0;
@@ -83,6 +87,7 @@ async function* listParts(
       case closeObject:
         depth -= 1;
         if (depth === 0) {
+          checkElement(at - elementFrom, elementFrom);
           checkEnd(body, at);
           const part = partOf(body, from, at, firstIndex);
           if (part.values.length > 0) yield part;
@@ -94,6 +99,8 @@ async function* listParts(
           if (++valuesOfElement > partValuesMax) throw tooManyValues(partValuesMax, at);
           break;
         }
+        checkElement(at - elementFrom, elementFrom);
+        elementFrom = at + 1;
         values += valuesOfElement;
         valuesOfElement = 0;
         if (elements === elementsMax) {
@@ -112,6 +119,12 @@ async function* listParts(
     }
   }
   throw notJson(body.length, 'it ends within a list');
+}
+
+function checkElement(bytes: number, at: number): void {
+  if (bytes > elementBytesMax) {
+    throw badRequest(`the element at byte ${at} is longer than ${elementBytesMax} bytes: ${bytes}`);
+  }
 }
 
 /** Elements of the list in [from, past). */

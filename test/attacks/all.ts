@@ -1,4 +1,5 @@
 /** All attacks, in the order of their subjects. */
+import { agentAttacks } from './agents.ts';
 import { answerAttacks } from './answers.ts';
 import type { Attack } from './attack.ts';
 import { bodyAttacks } from './bodies.ts';
@@ -12,6 +13,7 @@ import { parsingAttacks } from './parsing.ts';
 import { queryAttacks } from './queries.ts';
 import { regexpAttacks } from './regexps.ts';
 import { requestAttacks } from './requests.ts';
+import { senderAttacks } from './senders.ts';
 import { wrongAnswerAttacks } from './wrong_answers.ts';
 
 export const attacks: readonly Attack[] = [
@@ -20,10 +22,12 @@ export const attacks: readonly Attack[] = [
   ...bodyAttacks,
   ...otlpAttacks,
   ...jsonLinesAttacks,
+  ...agentAttacks,
   ...answerAttacks,
   ...queryAttacks,
   ...regexpAttacks,
   ...connectionAttacks,
+  ...senderAttacks,
   ...grpcAttacks,
   ...keyValueAttacks,
   ...wrongAnswerAttacks,

@@ -36,7 +36,11 @@ export class Arena {
   static async open(folder: string): Promise<Arena> {
     const victim = await Victim.start(folder);
     const probe = new Probe(victim.ports.coordinator);
-    return new Arena(victim, probe, new Attacker(victim.ports));
+    return new Arena(
+      victim,
+      probe,
+      new Attacker({ ports: victim.ports, listeners: victim.listeners }),
+    );
   }
 
   /** How it is when nobody attacks. */

@@ -20,9 +20,18 @@ export const subjects = [
 
 export type Subject = (typeof subjects)[number];
 
+/** Where lines are taken by TCP, and what has it by UDP at the same port. */
+export interface Listeners {
+  readonly carbon: number;
+  readonly carbonPickle: number;
+  readonly openTsdb: number;
+  readonly statsd: number;
+}
+
 /** Where the victim is; an attacker knows no more of it. */
 export interface Target {
   readonly ports: NodePorts;
+  readonly listeners: Listeners;
 }
 
 export interface Attack {

@@ -1,5 +1,5 @@
 /** The process of those who attack. */
-import type { NodePorts } from '../integration/process.ts';
+import type { Target } from './attack.ts';
 import { Child } from './child.ts';
 
 export interface PlannedAttack {
@@ -10,7 +10,7 @@ export interface PlannedAttack {
 
 export interface ToAttacker {
   readonly attacks: readonly PlannedAttack[];
-  readonly ports: NodePorts;
+  readonly target: Target;
 }
 
 export type FromAttacker = readonly {
@@ -23,15 +23,15 @@ export type FromAttacker = readonly {
 
 export class Attacker {
   readonly #child = new Child<ToAttacker, FromAttacker>('attacker_process.ts', []);
-  readonly #ports: NodePorts;
+  readonly #target: Target;
 
-  constructor(ports: NodePorts) {
-    this.#ports = ports;
+  constructor(target: Target) {
+    this.#target = target;
   }
 
   /** Carries them out side by side. */
   run(attacks: readonly PlannedAttack[]): Promise<FromAttacker> {
-    return this.#child.ask({ attacks, ports: this.#ports });
+    return this.#child.ask({ attacks, target: this.#target });
   }
 
   stop(): void {

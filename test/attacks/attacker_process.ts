@@ -9,11 +9,11 @@ import type { FromAttacker, ToAttacker } from './attacker.ts';
 
 setPriority(constants.priority.PRIORITY_LOW);
 
-process.on('message', ({ attacks, ports }: ToAttacker) => {
+process.on('message', ({ attacks, target }: ToAttacker) => {
   void Promise.all(
     attacks.map(async ({ name, seed, seconds }) => {
       try {
-        const answers = await attackNamed(name).run({ ports }, seed, seconds);
+        const answers = await attackNamed(name).run(target, seed, seconds);
         return { name, answers: answers.toString(), error: null };
       } catch (error) {
         return { name, answers: '', error: messageOf(error) };

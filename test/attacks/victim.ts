@@ -6,6 +6,8 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { encodeRemoteWrite } from '#engine/write_decoder/remote_write_testing.ts';
 import { remoteWriteBody } from '../integration/remote_write_body.ts';
+import { freePorts } from '../ports.ts';
+import type { Listeners } from './attack.ts';
 import {
   call,
   createLocalDatabase,
@@ -22,6 +24,7 @@ const configured = {
   identityBytesMax: 64 * mebibyte,
   writeBytesInFlightMax: 64 * mebibyte,
   readBytesInFlightMax: 64 * mebibyte,
+  statsdSeriesMax: 50_000,
 };
 
 /**
@@ -74,6 +77,7 @@ async function makeCompanions(url: string): Promise<void> {
 }
 
 export class Victim {
+  readonly listeners: Listeners;
   readonly #server: NodeServer;
   readonly #firstMarkerMillis: number;
   /** What nobody changes, as it was before anything was sent. */
@@ -81,20 +85,30 @@ export class Victim {
   /** What a start tells people, which is no JSON. */
   readonly #bannerLength: number;
 
-  private constructor(server: NodeServer, firstMarkerMillis: number) {
+  private constructor(server: NodeServer, listeners: Listeners, firstMarkerMillis: number) {
     this.#server = server;
+    this.listeners = listeners;
     this.#firstMarkerMillis = firstMarkerMillis;
     this.#bannerLength = server.program.log().length;
   }
 
   /** Starts a process in the folder, with a database and the marker in it. */
   static async start(folder: string): Promise<Victim> {
+    const [carbon, carbonPickle, openTsdb, statsd] = (await freePorts(4)) as [
+      number,
+      number,
+      number,
+      number,
+    ];
     const server = await NodeServer.create({
       folder,
       settings: [`memoryMax: ${configured.storageBytesMax}`],
       coordinatorSettings: [
         `memoryMax: ${configured.identityBytesMax}`,
         `limits: {maxWriteBytesInFlight: ${configured.writeBytesInFlightMax}, maxReadBytesInFlight: ${configured.readBytesInFlightMax}}`,
+        `carbon: {ingester: {listenAddress: "127.0.0.1:${carbon}", pickleListenAddress: "127.0.0.1:${carbonPickle}"}}`,
+        `opentsdb: {ingester: {listenAddress: "127.0.0.1:${openTsdb}"}}`,
+        `statsd: {ingester: {listenAddress: "127.0.0.1:${statsd}", flushInterval: 1s, maxSeries: ${configured.statsdSeriesMax}}}`,
       ],
     });
     await server.start();
@@ -113,7 +127,7 @@ export class Victim {
     const { status, text } = await call('POST', url, remoteWriteBody(series));
     if (status >= 300) throw new Error(`the marker is not taken: ${status} ${text}`);
     await makeCompanions(server.url);
-    const victim = new Victim(server, first);
+    const victim = new Victim(server, { carbon, carbonPickle, openTsdb, statsd }, first);
     victim.#settings = await victim.#readSettings();
     const state = await victim.readMarker();
     if (!state.isWhole) throw new Error(`the marker cannot be read: ${state.text}`);

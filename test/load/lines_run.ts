@@ -10,14 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { chosen, toolOptions } from '../command_line.ts';
 import { call } from '../integration/process.ts';
 import { freshFolder } from './folder.ts';
-import {
-  type Bodies,
-  fields,
-  intervalMillis,
-  samplesOf,
-  scrapesOfBody,
-  writeBodies,
-} from './lines/data.ts';
+import { type Bodies, fields, intervalMillis, samplesOf, writeBodies } from './lines/data.ts';
 import { type FormatName, formatNames, formats } from './lines/formats.ts';
 import {
   bufferPastHours,
@@ -45,6 +38,7 @@ const values = toolOptions(
   --hosts N                 of ${fields.length} series each; 1000 when not given
   --hours N                 of samples back from now, a scrape every ${intervalMillis / 1_000} s; 6 when not given, at most ${bufferPastHours - 1}
   --runs N                  of each system and format; 3 when not given
+  --lines N                 scrapes of hosts in a body: lines of Influx; 1000 when not given, as Telegraf sends them
   --seed N                  1 when not given
   --profile FOLDER          for CPU profiles of the first ${profileSeconds} s of each load of ours, which cost CPU themselves`,
   {
@@ -54,13 +48,18 @@ const values = toolOptions(
     hosts: { type: 'string', default: '1000' },
     hours: { type: 'string', default: '6' },
     runs: { type: 'string', default: '3' },
+    lines: { type: 'string', default: '1000' },
     seed: { type: 'string', default: '1' },
     profile: { type: 'string' },
   },
 );
-const [hostCount, hours, runs, seed] = [values.hosts, values.hours, values.runs, values.seed].map(
-  Number,
-) as [number, number, number, number];
+const [hostCount, hours, runs, seed, scrapesOfBody] = [
+  values.hosts,
+  values.hours,
+  values.runs,
+  values.seed,
+  values.lines,
+].map(Number) as [number, number, number, number, number];
 const victoriaMetrics = values['victoria-metrics'];
 const profileFolder = values.profile;
 const systems = chosen(
@@ -71,8 +70,8 @@ const formatsToRun = chosen(values.formats, formatNames);
 if (systems.includes('victoria') && victoriaMetrics === undefined) {
   refuse('--victoria-metrics names its binary');
 }
-if (![hostCount, runs].every((each) => Number.isSafeInteger(each) && each > 0)) {
-  refuse('--hosts and --runs are whole numbers above 0');
+if (![hostCount, runs, scrapesOfBody].every((each) => Number.isSafeInteger(each) && each > 0)) {
+  refuse('--hosts, --runs and --lines are whole numbers above 0');
 }
 if (!(hours > 0 && hours < bufferPastHours)) {
   refuse(`--hours is above 0 and at most ${bufferPastHours - 1}`);
@@ -83,6 +82,7 @@ const shape = {
   scrapes: Math.max(1, Math.floor((hours * hourMillis) / intervalMillis)),
   endMillis: Math.floor(Date.now() / intervalMillis) * intervalMillis,
   seed,
+  scrapesOfBody,
 };
 const folder = freshFolder('lines');
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }));

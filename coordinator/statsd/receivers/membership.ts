@@ -10,7 +10,14 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { untilAborted } from '#lib/env/wait.ts';
 import type { Log } from '#lib/log.ts';
-import { isSame, nextReceivers, type Receivers } from './receivers.ts';
+import {
+  heldMillis,
+  isAddress,
+  isSame,
+  nextReceivers,
+  type Receivers,
+  receiversProblem,
+} from './receivers.ts';
 
 const rereadMillis = 60_000;
 const retryMillis = 1_000;
@@ -38,7 +45,8 @@ export interface MembershipOptions {
 
 /** As they stand in the store. */
 interface StoredReceivers {
-  readonly receivers: Receivers;
+  /** Null when they cannot be read: others take their place. */
+  readonly receivers: Receivers | null;
   readonly modRevision: number;
 }
 
@@ -148,7 +156,8 @@ export class Membership {
     const onItems = (items: ReadonlyMap<string, KeyValue>): void => {
       this.#registered = [...items.keys()]
         .filter((key) => key.startsWith(this.#registeredPrefix))
-        .map((key) => decodeURIComponent(key.slice(this.#registeredPrefix.length)));
+        .map((key) => decodeURIComponent(key.slice(this.#registeredPrefix.length)))
+        .filter(isAddress);
       this.#note(items.get(this.#receiversKey) ?? null);
       void this.#propose();
     };
@@ -160,9 +169,20 @@ export class Membership {
       this.#stored = null;
       return;
     }
-    const receivers = JSON.parse(Buffer.from(item.value).toString()) as Receivers;
+    const receivers = this.#read(item);
     this.#stored = { receivers, modRevision: item.modRevision };
     this.learn(receivers);
+  }
+
+  #read({ key, value }: KeyValue): Receivers | null {
+    let read: unknown = null;
+    try {
+      read = JSON.parse(Buffer.from(value).toString());
+    } catch {}
+    const problem = receiversProblem(read);
+    if (problem === null) return read as Receivers;
+    this.#options.log.warn({ key, problem }, 'statsd: the store does not say who keeps series');
+    return null;
   }
 
   /** Writes the next receivers, now or when those that are about to hold do. */
@@ -196,7 +216,9 @@ export class Membership {
 
   /** Until the known ones hold, no others are chosen. */
   get #heldMillis(): number {
-    return (this.#known?.fromMillis ?? 0) - this.#options.env.clock.nowMillis();
+    const { env, times } = this.#options;
+    const nowMillis = env.clock.nowMillis();
+    return heldMillis(this.#known, nowMillis, times.leadMillis, times.intervalMillis);
   }
 
   /** @returns whether something was tried, so that it has to be looked at once more */

@@ -14,17 +14,52 @@ export interface Receivers {
   readonly fromMillis: number;
 }
 
+/** Why it is no receivers; null when it is. They come from the store, and from other processes. */
+export function receiversProblem(value: unknown): string | null {
+  if (typeof value !== 'object' || value === null) return 'not an object';
+  const { version, members, before, fromMillis } = value as Readonly<Record<string, unknown>>;
+  if (!Number.isSafeInteger(version) || (version as number) < 1) return `version: ${version}`;
+  if (!Number.isSafeInteger(fromMillis)) return `fromMillis: ${fromMillis}`;
+  if (!areAddresses(members) || members.length === 0) return `members: ${members}`;
+  return areAddresses(before) ? null : `before: ${before}`;
+}
+
+function areAddresses(value: unknown): value is readonly string[] {
+  if (!Array.isArray(value)) return false;
+  return value.every((one) => typeof one === 'string' && isAddress(one));
+}
+
+export function isAddress(text: string): boolean {
+  return /^[^\s/]+:\d{1,5}$/.test(text);
+}
+
 /**
  * Between the choice of members and the time from which they hold: longer than the store may take for it, and what clocks differ by
  * beside.
  */
 export const leadMillisDefault = 2_000;
+/** Of the longest time between the choice and that time: what is later was chosen by a wrong clock. */
+const aheadFactor = 5;
 
 export function membersAt(
   { members, before, fromMillis }: Receivers,
   millis: number,
 ): readonly string[] {
   return millis < fromMillis ? before : members;
+}
+
+/**
+ * How long others than the known ones cannot be chosen, since these are about to hold. Those of a clock that was far ahead are
+ * not waited for.
+ */
+export function heldMillis(
+  known: Receivers | null,
+  nowMillis: number,
+  leadMillis: number,
+  intervalMillis: number,
+): number {
+  const millis = (known?.fromMillis ?? 0) - nowMillis;
+  return millis <= aheadFactor * (leadMillis + intervalMillis) ? Math.max(0, millis) : 0;
 }
 
 /**
@@ -46,11 +81,11 @@ export function nextReceivers(
   if (registered.length === 0) return null;
   const members = [...new Set(registered)].sort();
   if (known === null) return { version: 1, members, before: [], fromMillis: 0 };
-  if (nowMillis < known.fromMillis) return null;
+  if (heldMillis(known, nowMillis, leadMillis, intervalMillis) > 0) return null;
   const isStored = stored !== null && stored.version >= known.version;
-  if (isStored && isSame(members, known.members)) return null;
+  if (isStored && isSame(members, known.members) && nowMillis >= known.fromMillis) return null;
   const fromMillis = Math.ceil((nowMillis + leadMillis) / intervalMillis) * intervalMillis;
-  return { version: known.version + 1, members, before: known.members, fromMillis };
+  return { version: known.version + 1, members, before: membersAt(known, nowMillis), fromMillis };
 }
 
 export function isSame(a: readonly string[], b: readonly string[]): boolean {

@@ -42,6 +42,17 @@ test('the first ones hold at once, the next ones from a whole interval on that a
   assert.equal(nextReceivers(second, second, [], 30_000, 2_000, 10_000), null);
 });
 
+test('receivers that a clock far ahead has chosen are not waited for', () => {
+  const ahead = { version: 3, members: ['a', 'b'], before: ['a'], fromMillis: 3_600_000 };
+  const next = nextReceivers(ahead, ahead, ['a', 'b'], 5_000, 2_000, 10_000);
+  assert.deepEqual(next, {
+    version: 4,
+    members: ['a', 'b'],
+    before: ['a'],
+    fromMillis: 10_000,
+  });
+});
+
 test('a store that went back is told again who keeps series', () => {
   const old = { version: 3, members: ['a'], before: [], fromMillis: 0 };
   const known = { version: 7, members: ['a', 'b'], before: ['a'], fromMillis: 1_000 };

@@ -26,9 +26,9 @@ const answerBytesMax: number = 1 << 20;
 const takeMillisMax = 5_000;
 /** Of what others say while the store is away. */
 const askMillisMax = 1_000;
-/** Coordinators whose batches are told apart. */
+/** Senders whose batches are told apart. */
 const sendersMax = 1_000;
-const noLines = new Uint8Array(0);
+const nothing = { sender: 0n, sequence: 0n, lines: new Uint8Array(0) };
 
 export interface SharingMetrics {
   /** Lines that went to other coordinators. */
@@ -66,9 +66,8 @@ export class Sharing {
   readonly #options: SharingOptions;
   readonly #room: WaitingRoom = { bytesMax: waitingBytesMax, bytes: 0 };
   readonly #others = new Map<string, Other>();
-  /** Number of the last batch of each sender. */
+  /** Number of the last batch of each; a coordinator is another one whenever it begins to send here. */
   readonly #senders = new Map<bigint, bigint>();
-  readonly #sender: bigint;
   readonly #stop = new AbortController();
   readonly #end = new AbortController();
   /** Of the receivers that hold here. */
@@ -79,7 +78,6 @@ export class Sharing {
 
   constructor(options: SharingOptions) {
     this.#options = options;
-    this.#sender = new DataView(options.env.random.bytes(8).buffer).getBigUint64(0);
   }
 
   get memberCount(): number {
@@ -158,11 +156,13 @@ export class Sharing {
     if (other === undefined) {
       const { env, metrics } = this.#options;
       const client = connectGrpc({ target: address, answerBytesMax });
+      // Its batches are counted anew when it comes again: by another one they are not taken for those of before.
+      const sender = new DataView(env.random.bytes(8).buffer).getBigUint64(0);
       const outgoing = new Outgoing({
         clock: env.clock,
         room: this.#room,
         send: (lines, sequence, signal) =>
-          this.#send(client, lines, sequence, takeMillisMax, signal),
+          this.#send(client, { sender, sequence, lines }, takeMillisMax, signal),
         onSent: (lineCount) => metrics.forwardedLines.increase(lineCount),
       });
       other = { client, outgoing };
@@ -173,17 +173,14 @@ export class Sharing {
 
   async #send(
     client: GrpcClient,
-    lines: Uint8Array,
-    sequence: bigint,
+    batch: Pick<TakeRequest, 'sender' | 'sequence' | 'lines'>,
     timeoutMillis: number,
     signal: AbortSignal,
   ): Promise<void> {
     const { membership } = this.#options;
     const request = encodeTakeRequest({
+      ...batch,
       receivers: membership.known,
-      sender: this.#sender,
-      sequence,
-      lines,
       version: this.#version,
     });
     membership.learn(
@@ -197,7 +194,7 @@ export class Sharing {
     const others = this.#members.filter((member) => member !== address);
     await Promise.all(
       others.map((member) =>
-        this.#send(this.#otherOf(member).client, noLines, 0n, askMillisMax, signal).catch(
+        this.#send(this.#otherOf(member).client, nothing, askMillisMax, signal).catch(
           (error: unknown) => {
             if (!(error instanceof TsdbError) && !signal.aborted) throw error;
           },

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { createSocket, type Socket } from 'node:dgram';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { statsdPrefix } from '#cluster/kv/keys.ts';
+import type { KeyValue } from '#cluster/kv/kv.ts';
 import { type MemoryKv, MemoryKvStore } from '#cluster/kv/memory.ts';
 import { parseConfig } from '#lib/config/config.ts';
 import { realEnv } from '#lib/env/real.ts';
@@ -14,6 +16,7 @@ import { statsdMetrics } from '../series/metrics.ts';
 
 const flushMillis = 100;
 const never = new AbortController().signal;
+const name = { environment: 'test', zone: 'embedded' };
 
 interface Row {
   readonly series: string;
@@ -60,7 +63,7 @@ class Cluster implements AsyncDisposable {
         metrics: statsdMetrics(metrics, of as Record<keyof typeof state, () => number>),
         sharing: {
           kv,
-          cluster: { environment: 'test', zone: 'embedded' },
+          cluster: name,
           times: { leaseSeconds: 1, leadMillis: 700 },
         },
       },
@@ -81,6 +84,22 @@ class Cluster implements AsyncDisposable {
   /** The store does not hear of it any longer; it goes on. */
   async cutOff(by: number): Promise<void> {
     await this.#all[by]!.kv[Symbol.asyncDispose]();
+  }
+
+  /** One that runs is no longer, or again, registered. */
+  async setRegistered(registered: KeyValue, isThere: boolean): Promise<void> {
+    await using kv = this.#store.client();
+    const { key, value } = registered;
+    const operation = isThere
+      ? ({ kind: 'put', key, value } as const)
+      : ({ kind: 'delete', key } as const);
+    await kv.transact([], [operation], never);
+  }
+
+  async registered(): Promise<readonly KeyValue[]> {
+    await using kv = this.#store.client();
+    const { items } = await kv.list(statsdPrefix(name), never);
+    return items.filter(({ key }) => key.includes('registered'));
   }
 
   /** To one of those that are there. */
@@ -241,4 +260,28 @@ test('one that the store has lost hears from the others that it keeps nothing an
   await sending;
   const names = Array.from({ length: 20 }, (_, i) => `hits_${i}`);
   await counted(cluster, Object.fromEntries(names.map((name) => [name, sent])));
+});
+
+test('lines for one that was away for a while and is back are taken again', async () => {
+  await using cluster = new Cluster();
+  await cluster.add();
+  await cluster.add();
+  await cluster.whenShared(2);
+  let sent = 0;
+  const send = async (rounds: number): Promise<void> => {
+    for (const end = sent + rounds; sent < end; sent++) {
+      for (let i = 0; i < 20; i++) await cluster.send(`hits.${i}:1|c`, sent);
+      await sleep(20);
+    }
+  };
+  await send(20);
+  const [one] = await cluster.registered();
+  await cluster.setRegistered(one!, false);
+  await cluster.whenShared(1);
+  await send(5);
+  await cluster.setRegistered(one!, true);
+  await cluster.whenShared(2);
+  await send(5);
+  const names = Array.from({ length: 20 }, (_, i) => `hits_${i}`);
+  await counted(cluster, Object.fromEntries(names.map((series) => [series, sent])));
 });

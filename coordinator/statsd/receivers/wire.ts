@@ -1,6 +1,7 @@
 /** Messages of lib/proto/statsd.proto. */
 import { loadProto, type ProtoMessage, type ProtoSchema } from '#lib/env/proto.ts';
-import type { Receivers } from './receivers.ts';
+import { badRequest } from '#lib/errors.ts';
+import { type Receivers, receiversProblem } from './receivers.ts';
 
 const schema: ProtoSchema = loadProto(new URL('../../../lib/proto/statsd.proto', import.meta.url));
 const requestCodec = schema.codec('tsdb.statsd.v1.TakeRequest');
@@ -46,5 +47,8 @@ export function decodeTakeResponse(bytes: Uint8Array): Receivers | null {
 function receiversOf(message: ProtoMessage | null): Receivers | null {
   if (message === null) return null;
   const { version, members, before, fromMillis } = message;
-  return { version: Number(version), members, before, fromMillis: Number(fromMillis) };
+  const receivers = { version: Number(version), members, before, fromMillis: Number(fromMillis) };
+  const problem = receiversProblem(receivers);
+  if (problem !== null) throw badRequest(`receivers: ${problem}`);
+  return receivers;
 }

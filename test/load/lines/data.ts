@@ -8,8 +8,6 @@ import { SeededNumbers } from '#engine/codec/samples_testing.ts';
 
 export const intervalMillis = 15_000;
 export const valueMax = 100;
-/** Hosts' scrapes of a body: 2000 samples. */
-export const scrapesOfBody = 200;
 /** Each has hosts of its own, as agents and relays do it, so that samples of a series come one after the other. */
 const connectionsMax = 4;
 /** A value goes so far up or down at once, at most. */
@@ -34,6 +32,8 @@ export interface Shape {
   /** Of the last scrape. */
   readonly endMillis: number;
   readonly seed: number;
+  /** Scrapes of hosts in a body. */
+  readonly scrapesOfBody: number;
 }
 
 export interface Host {
@@ -89,7 +89,7 @@ export function writeBodies(
     };
     for (const scrape of scrapesOf(shape, first, end)) {
       for (const [field, value] of scrape.values.entries()) sums[field]! += value;
-      if (waiting.push(scrape) === scrapesOfBody) write();
+      if (waiting.push(scrape) === shape.scrapesOfBody) write();
     }
     if (waiting.length > 0) write();
     closeSync(file);

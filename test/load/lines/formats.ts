@@ -3,7 +3,7 @@ import { BytesWriter } from '#engine/messages/bytes_writer.ts';
 import { fields, type Host, type HostScrape } from './data.ts';
 import { type Send, sendByHttp, sendByTcp } from './send.ts';
 
-export const formatNames = ['influx', 'carbon', 'otlp'] as const;
+export const formatNames = ['influx', 'carbon', 'otlp', 'prometheus'] as const;
 export type FormatName = (typeof formatNames)[number];
 
 export interface Format {
@@ -81,13 +81,33 @@ const otlp: Format = {
   selectorOf: influx.selectorOf,
 };
 
-export const formats: Readonly<Record<FormatName, Format>> = { influx, carbon, otlp };
+const prometheus: Format = {
+  bodyOf: (scrapes) =>
+    Buffer.from(
+      scrapes
+        .map(({ host, timeMillis, values }) => {
+          const labels = prometheusLabels(host);
+          const lines = fields.map(
+            (field, at) => `${measurement}_${field}${labels} ${values[at]} ${timeMillis}\n`,
+          );
+          return lines.join('');
+        })
+        .join(''),
+    ),
+  send: (file, { url }) => sendByHttp(file, `${url}/api/v1/import/prometheus`),
+  selectorOf: influx.selectorOf,
+};
+
+export const formats: Readonly<Record<FormatName, Format>> = { influx, carbon, otlp, prometheus };
 
 const measurement = 'cpu';
 const tagCount = 10;
 
 const influxSeries = rememberedOf(({ tags }) =>
   [measurement, ...tags.map(([name, value]) => `${name}=${value}`)].join(','),
+);
+const prometheusLabels = rememberedOf(
+  ({ tags }) => `{${tags.map(([name, value]) => `${name}="${value}"`).join()}}`,
 );
 const otlpAttributes = rememberedOf(({ tags }) => {
   const out = new BytesWriter();

@@ -8,10 +8,16 @@ import { fields, type Shape, writeBodies } from './data.ts';
 import { formats } from './formats.ts';
 import { tableOf } from './table.ts';
 
-const shape: Shape = { hostCount: 5, scrapes: 130, endMillis: 1_700_000_400_000, seed: 1 };
+const shape: Shape = {
+  hostCount: 5,
+  scrapes: 130,
+  endMillis: 1_700_000_400_000,
+  seed: 1,
+  scrapesOfBody: 200,
+};
 
 test('each format has the same samples, in bodies that are as they are told', () => {
-  const ofFormats = [formats.influx, formats.carbon].map(({ bodyOf }) => {
+  const ofFormats = [formats.influx, formats.carbon, formats.prometheus].map(({ bodyOf }) => {
     const folder = freshFolder('lines-test');
     try {
       const bodies = writeBodies(folder, shape, bodyOf);
@@ -28,7 +34,8 @@ test('each format has the same samples, in bodies that are as they are told', ()
       rmSync(folder, { recursive: true });
     }
   });
-  const [influx, carbon] = ofFormats as [(typeof ofFormats)[0], (typeof ofFormats)[0]];
+  type Sent = (typeof ofFormats)[0];
+  const [influx, carbon, prometheus] = ofFormats as [Sent, Sent, Sent];
   assert.deepEqual(influx.bodies.sums, carbon.bodies.sums);
   assert.equal(influx.bodies.samples, 6500);
   assert.equal(carbon.lines.length, 6500);
@@ -44,6 +51,15 @@ test('each format has the same samples, in bodies that are as they are told', ()
     });
   });
   assert.deepEqual(expanded, carbon.lines);
+  assert.deepEqual(prometheus.bodies.sums, influx.bodies.sums);
+  assert.deepEqual(
+    prometheus.lines.map((line) => {
+      const [, name, labels, value, millis] = /^cpu_(\w+)\{(.*)\} (\d+) (\d+)$/.exec(line)!;
+      const values = labels!.split(',').map((label) => label.split('"')[1]!.replaceAll('.', '_'));
+      return `cpu.${values.join('.')}.${name} ${value} ${Number(millis) / 1_000}`;
+    }),
+    carbon.lines,
+  );
   const sums = fields.map(() => 0);
   for (const [at, line] of carbon.lines.entries()) {
     sums[at % fields.length]! += Number(line.split(' ')[1]);
