@@ -12,7 +12,7 @@ import type { Log } from '#lib/log.ts';
 import type { CounterMetric, Metrics } from '#lib/metrics.ts';
 import type { StreamFormat } from '../ingest/line_formats.ts';
 import type { Streams } from '../ingest/streams/streams.ts';
-import { Datagrams } from './datagrams.ts';
+import { Datagrams } from '../ingest/streams/datagrams.ts';
 import { Pickles } from './pickle_frames.ts';
 
 /** What the system may keep of datagrams. */

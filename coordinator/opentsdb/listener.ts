@@ -70,22 +70,33 @@ async function* linesOf(
   let isFirst = true;
   const read = async function* (bytes: Uint8Array): AsyncGenerator<Uint8Array, boolean> {
     let lines = '';
+    // One by one they would be a call of the system each.
+    let replies = '';
+    const reply = (): void => {
+      if (replies !== '') answer(replies);
+      replies = '';
+    };
     for (const command of Buffer.from(bytes).toString().split(/\r?\n/)) {
       if (isFirst && / HTTP\/\d\.\d$/.test(command)) {
         throw badRequest('commands of OpenTSDB are taken here, HTTP is not');
       }
       isFirst = false;
-      const { line, answer: reply, problem, isEnd } = readCommand(command, version);
+      const { line, answer: told, problem, isEnd } = readCommand(command, version);
       if (problem !== '') refuse(problem);
-      if (reply !== '') answer(reply);
+      replies += told;
+      if (replies.length >= chunkCharacters) reply();
       lines += line;
       if (isEnd || lines.length >= chunkCharacters) {
         if (lines !== '') yield Buffer.from(lines);
         lines = '';
       }
-      if (isEnd) return true;
+      if (isEnd) {
+        reply();
+        return true;
+      }
       if (work.spend(commandUnits)) await work.pause();
     }
+    reply();
     if (lines !== '') yield Buffer.from(lines);
     return false;
   };

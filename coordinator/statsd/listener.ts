@@ -16,6 +16,8 @@ import { lineBytesMax, LineReader } from './lines/reader.ts';
 import { mappingOf } from './mapping/file.ts';
 import type { Sharing, SharingChange } from './receivers/sharing.ts';
 import { type SharingSetup, startSharing, type StartedSharing } from './receivers/start.ts';
+import { Packets } from './packets.ts';
+import { readInTurns } from './read_in_turns.ts';
 import type { StatsdMetrics } from './series/metrics.ts';
 import { GraphiteSeries } from './series/graphite.ts';
 import { PrometheusSeries } from './series/prometheus.ts';
@@ -24,11 +26,6 @@ import { TextLines } from '../ingest/streams/text_lines.ts';
 
 /** What the system may keep of datagrams. */
 const receiveBufferBytes: number = 8 << 20;
-/** Of lines of a stream that are read in one go, about. */
-const pieceBytes = 4096;
-/** What a byte of a line of a new name takes, in units of work (lib/turns/turns.ts). */
-const byteUnits = 20;
-const lineFeed = 0x0a;
 /** What looking at a series takes, in units of work. */
 const seriesUnits = 30;
 /** Counts become metrics so long after a packet at most. */
@@ -91,8 +88,9 @@ export async function listenStatsd(
   const tcp = config.tcpEnabled
     ? open.use(await listenStreams(options, config.listenAddress, reception))
     : null;
+  const packets = open.use(reception.packets());
   const udp = config.udpEnabled
-    ? open.use(await listenPackets(options, { host, port: tcp?.port ?? port }, reception))
+    ? open.use(await listenPackets(options, { host, port: tcp?.port ?? port }, packets))
     : null;
   const all = open.move();
   const stop = new AbortController();
@@ -203,7 +201,7 @@ class Reception {
   /** Lines that came by another coordinator, which has counted them. */
   async takeForwarded(lines: Uint8Array): Promise<void> {
     const { series } = this;
-    await inTurns(lines, this.#work, (some) => {
+    await readInTurns(lines, this.#work, (some) => {
       series.nowMillis = this.flushes.nowMillis;
       series.isForwarded = true;
       this.#reader.read(some);
@@ -225,6 +223,16 @@ class Reception {
     series.counts.packets++;
     this.#reader.read(lines);
     if (!this.#isTelling) void this.#tell();
+  }
+
+  /** Of UDP, until they are disposed of. */
+  packets(): Packets {
+    const { droppedPackets } = this.#metrics;
+    return new Packets(
+      this.#clock,
+      (lines) => this.take(lines),
+      () => droppedPackets.increase(1),
+    );
   }
 
   /** The last counts are told by the last flush. */
@@ -261,7 +269,7 @@ function listenStreams(
       try {
         for await (const chunk of chunks) {
           const lines = text.add(chunk, onLong);
-          if (lines !== null) await inTurns(lines, work, (some) => reception.take(some));
+          if (lines !== null) await readInTurns(lines, work, (some) => reception.take(some));
         }
       } catch (error) {
         // The end of its last line may be missing.
@@ -276,31 +284,16 @@ function listenStreams(
   });
 }
 
-/** Lines of new names take long: others get their turns between some of them. */
-async function inTurns(
-  lines: Uint8Array,
-  work: Work,
-  take: (some: Uint8Array) => void,
-): Promise<void> {
-  for (let from = 0; from < lines.length; ) {
-    const feed = lines.indexOf(lineFeed, from + pieceBytes);
-    const end = feed < 0 ? lines.length : feed + 1;
-    take(lines.subarray(from, end));
-    if (work.spend((end - from) * byteUnits)) await work.pause();
-    from = end;
-  }
-}
-
 function listenPackets(
   { log }: StatsdListenerOptions,
   { host, port }: ListenAddress,
-  reception: Reception,
+  packets: Packets,
 ): Promise<UdpServer> {
   return listenUdp({
     host,
     port,
     receiveBufferBytes,
-    onMessage: (message) => reception.take(message),
+    onMessage: (message) => packets.add(message),
     onError: (error) => log.error({ err: error as Error }, 'the socket of statsd failed'),
   });
 }

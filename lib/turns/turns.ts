@@ -142,6 +142,19 @@ export class Turns {
     return new Work(this, signal, kind, this.#begun++);
   }
 
+  /**
+   * Does something small at once, unless the slice of this turn of the loop is used up.
+   * @returns whether it is done
+   */
+  atOnce(piece: () => void): boolean {
+    if (this.usedMillis >= sliceMillis) return false;
+    this.schedule();
+    const startedMillis = this.clock.monotonicMillis();
+    piece();
+    this.usedMillis += this.clock.monotonicMillis() - startedMillis;
+    return true;
+  }
+
   /** Resolves when it is the turn of this one. */
   next(work: Work): Promise<void> {
     return new Promise((resolve) => {

@@ -11,6 +11,7 @@ export interface StatsdMetrics {
   /** Label: reason. Parts of lines that were passed over. */
   readonly refusedParts: CounterMetric;
   readonly packets: CounterMetric;
+  readonly droppedPackets: CounterMetric;
   readonly lateFlushes: CounterMetric;
   readonly sharing: SharingMetrics;
 }
@@ -73,6 +74,11 @@ export function statsdMetrics(metrics: Metrics, of: StatsdState): StatsdMetrics 
     packets: metrics.counter(
       'tsdb_coordinator_statsd_packets_total',
       'Datagrams of statsd, and parts of streams.',
+      [],
+    ),
+    droppedPackets: metrics.counter(
+      'tsdb_coordinator_statsd_dropped_packets_total',
+      'Datagrams of statsd that were lost, as more came than could be read.',
       [],
     ),
     lateFlushes: metrics.counter(

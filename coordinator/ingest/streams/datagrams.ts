@@ -20,6 +20,11 @@ export class Datagrams {
     this.#onDropped = onDropped;
   }
 
+  /** None waits. */
+  get isEmpty(): boolean {
+    return this.#waiting.length === 0;
+  }
+
   add(message: Uint8Array): void {
     if (message.length === 0) return;
     if (this.#bytes + heldBytes(message) > waitingBytesMax) {
