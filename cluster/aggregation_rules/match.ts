@@ -62,6 +62,8 @@ export interface RuleMatch extends MappingMatch {
 
 /** About what it takes to find the rules of a series, in units of work (lib/turns/turns.ts). */
 const indexUnits = 1_000;
+/** Of a target, that are known. */
+const pipelinesMax = 100_000;
 /** To try the path of a rule on a series; and for each byte of its tags. */
 const pathRuleUnits = 250;
 const pathRuleUnitsAByte = 5;
@@ -76,12 +78,20 @@ export class RuleMatcher {
   readonly #readings: MappingRules;
   readonly #rollupRules: readonly RollupRule[];
   readonly #rollupIndex: RuleIndex;
+  /** By rule. */
+  readonly #targets: ReadonlyMap<RollupRule, readonly TargetPipelines[]>;
 
   constructor({ mappingRules, rollupRules }: Rules) {
     this.#places = new MappingRules(mappingRules.filter(saysWhere));
     this.#readings = new MappingRules(mappingRules.filter((rule) => !saysWhere(rule)));
     this.#rollupRules = rollupRules;
     this.#rollupIndex = new RuleIndex(rollupRules.map(({ filter }) => filter));
+    this.#targets = new Map(
+      rollupRules.map((rule) => [
+        rule,
+        rule.targets.map((each) => new TargetPipelines(rule, each)),
+      ]),
+    );
   }
 
   /** @param tags with those for rules alone, as `__m3_type__`, where these are known */
@@ -100,7 +110,7 @@ export class RuleMatcher {
     return this.#mappingMatch(valuesOf(tags));
   }
 
-  /** What of `match` is about series that it makes. */
+  /** What of `match` is about series that it makes: the same objects for series that are rolled up alike, as a rule. */
   matchRollups(tags: readonly Tag[]): readonly Pipeline[] {
     return this.#pipelines(valuesOf(tags));
   }
@@ -121,8 +131,9 @@ export class RuleMatcher {
 
   #pipelines(values: TagValues): Pipeline[] {
     return matching(this.#rollupIndex, this.#rollupRules, values).flatMap((rule) =>
-      rule.targets
-        .map((target) => pipelineOf(rule, target, values))
+      this.#targets
+        .get(rule)!
+        .map((target) => target.of(values))
         .filter((pipeline) => pipeline !== null),
     );
   }
@@ -203,6 +214,44 @@ export interface MappingTarget {
   readonly policy: StoragePolicy;
   /** It takes what no rule says something else of. */
   readonly takesAll: boolean;
+}
+
+/** Of a target that groups by tags, pipelines by the values of these: there are few of them, for many series. */
+class TargetPipelines {
+  readonly #rule: RollupRule;
+  readonly #target: RollupTarget;
+  /** Null where the others stay. */
+  readonly #groupedBy: readonly string[] | null;
+  readonly #known = new Map<string, Pipeline>();
+
+  constructor(rule: RollupRule, target: RollupTarget) {
+    this.#rule = rule;
+    this.#target = target;
+    const rollups = target.operations.filter(
+      (each): each is RollupOperation => each.type === 'rollup',
+    );
+    this.#groupedBy = rollups.every(({ by }) => by === 'group')
+      ? [...new Set(rollups.flatMap(({ tags }) => tags))]
+      : null;
+  }
+
+  /** Null when the series lacks a tag that the target groups by. */
+  of(values: TagValues): Pipeline | null {
+    if (this.#groupedBy === null) return pipelineOf(this.#rule, this.#target, values);
+    let key = values.get(metricNameTag) ?? '';
+    for (const name of this.#groupedBy) {
+      const value = values.get(name);
+      if (value === undefined) return null;
+      key += `\0${value.length} ${value}`;
+    }
+    const known = this.#known.get(key);
+    if (known !== undefined) return known;
+    const made = pipelineOf(this.#rule, this.#target, values);
+    if (made === null) return null;
+    if (this.#known.size === pipelinesMax) this.#known.clear();
+    this.#known.set(key, made);
+    return made;
+  }
 }
 
 /** Null when the series lacks a tag that the target groups by. */

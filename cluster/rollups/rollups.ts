@@ -17,6 +17,7 @@ import { rangesOf } from '../placement/shard_ranges.ts';
 import { type Leadership, RollupMarks } from './marks.ts';
 import type { RollupMetrics } from './metrics.ts';
 import { latenessNanos } from './parts/lateness.ts';
+import { KeptParts } from './parts/kept_parts.ts';
 import { type RollupParts, StoredParts } from './parts/parts.ts';
 import { PolicyRollups, type RollupStorage } from './policy_rollups.ts';
 import { RollupRows } from './parts/rows.ts';
@@ -205,7 +206,9 @@ export class Rollups implements AsyncDisposable {
     if (rollups === undefined) {
       const storage = this.#storageOf({ name, policy }, call);
       const { share } = call.leadership;
-      const parts = this.#options.parts?.(policy, share) ?? new StoredParts(policy, rows);
+      const parts =
+        this.#options.parts?.(policy, share) ??
+        new KeptParts(new StoredParts(policy, rows), env.clock);
       policies.set(key, (rollups = new PolicyRollups(policy, parts, storage, env.clock, log)));
     }
     const before = { ...rollups.counts };

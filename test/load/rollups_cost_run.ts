@@ -58,10 +58,13 @@ const [seriesCount, scrapes, intervalSeconds] = [
   values.interval,
 ].map(Number) as [number, number, number];
 
-/** Bodies of a scrape go out in so many parts of its interval, one after the other. */
+/** Bodies of a scrape go out in so many parts of its interval, one after the other, each with its own time, as those of scrapers. */
 const partsOfScrape = 30;
 /** From the last row on: ours makes windows for good by then, in stretches of half the buffer. */
-const settleSeconds = 2 * bufferPastSeconds + 2 * windowSeconds;
+const settleSeconds: Readonly<Record<Mode, number>> = {
+  none: 2 * windowSeconds,
+  rules: 2 * bufferPastSeconds + 2 * windowSeconds,
+};
 const askMillis = 5_000;
 
 interface Measured {
@@ -69,6 +72,7 @@ interface Measured {
   readonly mode: Mode;
   /** Of the first scrape, which makes all series. */
   readonly firstScrapeCpuSeconds: number;
+  readonly firstScrapeSeconds: number;
   /** Of all others, and of everything until rollups are final. */
   readonly loadCpuSeconds: number;
   readonly cpuSeconds: number;
@@ -102,30 +106,38 @@ async function measured(name: SystemName, mode: Mode): Promise<Measured> {
   };
   try {
     const windowMillis = windowSeconds * 1_000;
-    const startMillis = (Math.floor(Date.now() / windowMillis) + 1) * windowMillis + 1_000;
+    const beganMillis = Date.now();
     const before = cpuSeconds();
-    let [slowestMillis, retries, firstScrape] = [0, 0, 0];
-    for (let scrape = 0; scrape < scrapes; scrape += 1) {
-      const scrapeMillis = startMillis + scrape * intervalSeconds * 1_000;
+    let [slowestMillis, retries] = [0, 0];
+    // New series take some of them minutes, in which rows would become too old.
+    for (let part = 0; part < partsOfScrape; part += 1) {
+      retries += (await sendPart(system, 0, part, Date.now())).retries;
+    }
+    const firstScrape = cpuSeconds() - before;
+    const firstScrapeSeconds = (Date.now() - beganMillis) / 1_000;
+    const startMillis = (Math.floor(Date.now() / windowMillis) + 1) * windowMillis + 1_000;
+    for (let scrape = 1; scrape < scrapes; scrape += 1) {
+      const scrapeMillis = startMillis + (scrape - 1) * intervalSeconds * 1_000;
       for (let part = 0; part < partsOfScrape; part += 1) {
         const partMillis = scrapeMillis + (part * intervalSeconds * 1_000) / partsOfScrape;
         await delay(Math.max(0, partMillis - Date.now()));
-        const sent = await sendPart(system, scrape, part, scrapeMillis);
+        const sent = await sendPart(system, scrape, part, Math.floor(partMillis));
         slowestMillis = Math.max(slowestMillis, sent.seconds * 1_000);
         retries += sent.retries;
       }
-      if (scrape === 0) firstScrape = cpuSeconds() - before;
     }
-    const lateSeconds = Math.max(0, (Date.now() - startMillis) / 1_000 - scrapes * intervalSeconds);
+    const plannedSeconds = (scrapes - 1) * intervalSeconds;
+    const lateSeconds = Math.max(0, (Date.now() - startMillis) / 1_000 - plannedSeconds);
     const loaded = cpuSeconds() - before;
-    await delay(settleSeconds * 1_000);
+    await delay(settleSeconds[mode] * 1_000);
     const all = cpuSeconds() - before;
     const peakMebibytes = Math.round(usage.all().get(name)!.rssMaxBytes / 2 ** 20);
-    const found = mode === 'none' ? null : await foundIn(system, startMillis);
+    const found = mode === 'none' ? null : await foundIn(system, beganMillis);
     return {
       system: name,
       mode,
       firstScrapeCpuSeconds: firstScrape,
+      firstScrapeSeconds,
       loadCpuSeconds: loaded - firstScrape,
       cpuSeconds: all,
       cpuSecondsPerMillion: (all - firstScrape) / ((seriesCount * Math.max(1, scrapes - 1)) / 1e6),
@@ -148,7 +160,7 @@ async function sendPart(
   system: System,
   scrape: number,
   part: number,
-  scrapeMillis: number,
+  timestampMillis: number,
 ): Promise<{ readonly seconds: number; readonly retries: number }> {
   const [from, to] = [part, part + 1].map((at) =>
     Math.floor((bodies.length * at) / partsOfScrape),
@@ -158,11 +170,11 @@ async function sendPart(
     system.writeUrl,
     {
       samples,
-      startMillis: scrapeMillis,
-      endMillis: scrapeMillis,
+      startMillis: timestampMillis,
+      endMillis: timestampMillis,
       *frames() {
         for (const slice of bodies.slice(from, to)) {
-          yield { samples: slice.seriesCount, body: slice.at(scrape, scrapeMillis) };
+          yield { samples: slice.seriesCount, body: slice.at(scrape, timestampMillis) };
         }
       },
     },
@@ -170,9 +182,9 @@ async function sendPart(
   );
 }
 
-/** What is in the rollups, in the order of the rules. */
-async function foundIn(system: System, startMillis: number): Promise<readonly Expected[]> {
-  const range = `${Math.ceil((Date.now() - startMillis) / 1_000) + windowSeconds}s`;
+/** What is in the rollups since a time, in the order of the rules. */
+async function foundIn(system: System, sinceMillis: number): Promise<readonly Expected[]> {
+  const range = `${Math.ceil((Date.now() - sinceMillis) / 1_000) + windowSeconds}s`;
   const found: Expected[] = [];
   for (const each of rolledUp) {
     const selector = selectorOf(each, system.isVictoria);

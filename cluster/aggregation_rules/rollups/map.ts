@@ -19,7 +19,7 @@ import {
 } from './accumulators.ts';
 import type { Output, Route } from './outputs.ts';
 import { QuantileSketch } from './quantile_sketch.ts';
-import { SeriesRoutes } from './series_routes.ts';
+import { type KnownRoutes, SeriesRoutes } from './series_routes.ts';
 
 /** Windows that follow one another. */
 export interface WindowsRange {
@@ -61,6 +61,9 @@ interface PartOfOutput {
   readonly sketches: QuantileSketch[] | null;
 }
 
+/** Of so many what is known of a series tells what it goes into. */
+const erasKnown = 2;
+
 const staleHigh = 0x7ff00000;
 const staleLow = 2;
 
@@ -68,6 +71,7 @@ export class RollupMap {
   readonly #known: SeriesRoutes;
   readonly #range: WindowsRange;
   readonly #eras = new Map<RulesOverTime, readonly Era[]>();
+  readonly #routes = new Map<KnownRoutes, RoutesOfSeries | null>();
   readonly #parts = new Map<Output, PartOfOutput>();
   /** Beginning of the first window. */
   readonly #baseNanos: bigint;
@@ -75,6 +79,8 @@ export class RollupMap {
   readonly #reach: number;
   /** Windows before the first one that rows may be in. */
   readonly #windowsBefore: number;
+  /** Of the series that is added. */
+  #rows: Rows = roomFor(64);
 
   /** @param known shared by maps of one policy, whose outputs are the same objects then */
   constructor(
@@ -99,14 +105,19 @@ export class RollupMap {
    * @param tags canonical
    */
   routesOf(tags: Uint8Array): RoutesOfSeries | null {
-    const series = this.#known.of(tags);
-    if (series.rules === null) return null;
+    const known = this.#known.of(tags);
+    const made = this.#routes.get(known);
+    if (made !== undefined) return made;
+    if (known.rules === null) return null;
+    const eras = this.#erasOf(known.rules);
     const all: RoutesOfEra[] = [];
-    for (const { matcher, from, past } of this.#erasOf(series.rules)) {
-      const routes = this.#known.routesBy(matcher, series, tags);
+    for (const { matcher, from, past } of eras) {
+      const routes = this.#known.by(matcher, tags);
       if (routes.length > 0) all.push({ routes, from, past });
     }
-    return all.length === 0 ? null : all;
+    const routes = all.length === 0 ? null : all;
+    if (eras.length <= erasKnown) this.#routes.set(this.#known.last, routes);
+    return routes;
   }
 
   /**
@@ -115,13 +126,14 @@ export class RollupMap {
    */
   add(series: RoutesOfSeries, timestampNanos: BigInt64Array, values: Float64Array): void {
     const rows = this.#rowsOf(timestampNanos, values);
-    const byWindow = new Map<string, Float64Array>();
+    let byWindow: Map<string, Float64Array> | null = null;
     for (const { routes, from, past } of series) {
       for (const { type, transforms, output } of routes) {
         const part = this.#partOf(output);
         if (type === null) addRows(part, rows, from, past);
         else {
           const key = `${type} ${transforms.join()}`;
+          byWindow ??= new Map();
           let made = byWindow.get(key);
           if (made === undefined) byWindow.set(key, (made = this.#windows(rows, type, transforms)));
           for (let window = from; window < past; window++) {
@@ -191,12 +203,9 @@ export class RollupMap {
     const bits = new Uint32Array(values.buffer, values.byteOffset, 2 * count);
     const high = Number(this.#baseNanos >> 32n);
     const low = Number(this.#baseNanos & 0xffff_ffffn);
-    const rows: Rows = {
-      count: 0,
-      times: new Float64Array(count),
-      windows: new Int32Array(count),
-      values: new Float64Array(count),
-    };
+    if (this.#rows.times.length < count) this.#rows = roomFor(2 * count);
+    const rows = this.#rows;
+    rows.count = 0;
     for (let i = 0; i < count; i++) {
       if (bits[2 * i + 1] === staleHigh && bits[2 * i] === staleLow) continue;
       // Exact, as a range is below a hundred days.
@@ -294,6 +303,15 @@ interface Rows {
   readonly times: Float64Array;
   readonly windows: Int32Array;
   readonly values: Float64Array;
+}
+
+function roomFor(count: number): Rows {
+  return {
+    count: 0,
+    times: new Float64Array(count),
+    windows: new Int32Array(count),
+    values: new Float64Array(count),
+  };
 }
 
 function addTo(

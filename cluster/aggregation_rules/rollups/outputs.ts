@@ -29,6 +29,8 @@ export interface Output {
 
 /** How a series goes into an output. */
 export interface Route {
+  /** Tells it from others of the same outputs. */
+  readonly number: number;
   /** What its rows come to in a window before they are rolled up; null where each row is. */
   readonly type: AggregationType | null;
   /** Of that. */
@@ -49,23 +51,16 @@ export class Outputs {
     return this.#byKey.size;
   }
 
-  /** Of the pipelines that name a policy. */
-  routesOf(pipelines: readonly Pipeline[], policy: StoragePolicy): Route[] {
-    const routes: Route[] = [];
-    for (const { target, aggregations, output, stages } of pipelines) {
-      if (!target.storagePolicies.some((each) => isSamePolicy(each, policy))) continue;
-      if (output !== null) {
-        routes.push(this.#route(null, [], this.#output(output, aggregations, stages)));
-        continue;
-      }
-      const at = stages.findIndex(({ type }) => type === 'rollup');
-      const first = stages[at];
-      if (first?.type !== 'rollup') continue;
-      const made = this.#output(first.output, first.aggregations, stages.slice(at + 1));
-      const transforms = transformsOf(stages.slice(0, at));
-      routes.push(this.#route(aggregations[0] ?? typeByDefault, transforms, made));
-    }
-    return routes;
+  /** Of a pipeline that names a policy and rolls up; null of any other. */
+  routeOf({ target, aggregations, output, stages }: Pipeline, policy: StoragePolicy): Route | null {
+    if (!target.storagePolicies.some((each) => isSamePolicy(each, policy))) return null;
+    if (output !== null) return this.#route(null, [], this.#output(output, aggregations, stages));
+    const at = stages.findIndex(({ type }) => type === 'rollup');
+    const first = stages[at];
+    if (first?.type !== 'rollup') return null;
+    const made = this.#output(first.output, first.aggregations, stages.slice(at + 1));
+    const transforms = transformsOf(stages.slice(0, at));
+    return this.#route(aggregations[0] ?? typeByDefault, transforms, made);
   }
 
   #route(
@@ -75,7 +70,10 @@ export class Outputs {
   ): Route {
     const key = `${type} ${transforms.join()} ${output.key}`;
     let route = this.#routes.get(key);
-    if (route === undefined) this.#routes.set(key, (route = { type, transforms, output }));
+    if (route === undefined) {
+      route = { number: this.#routes.size, type, transforms, output };
+      this.#routes.set(key, route);
+    }
     return route;
   }
 

@@ -3,11 +3,7 @@
  * last is kept, so that who leads anew, or asks a moment later, costs no reading.
  */
 import type { KnownRules } from '../../aggregation_rules/sets/follower.ts';
-import {
-  accumulatorFields,
-  partFrom,
-  type WindowPart,
-} from '../../aggregation_rules/rollups/accumulators.ts';
+import type { WindowPart } from '../../aggregation_rules/rollups/accumulators.ts';
 import type { Output } from '../../aggregation_rules/rollups/outputs.ts';
 import { rulesKnownUntil } from '../../aggregation_rules/sets/over_time.ts';
 import { rangesOf } from '../../placement/shard_ranges.ts';
@@ -17,6 +13,7 @@ import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import { abortable } from '#lib/turns/abortable.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { latenessNanos } from './lateness.ts';
+import { KeptParts, KeptWindows } from './kept_parts.ts';
 import { type SeriesRows, StoredParts } from './parts.ts';
 import {
   type OutputParts,
@@ -25,8 +22,6 @@ import {
   shardOfOutput,
 } from './service.ts';
 
-/** Of windows that are kept. */
-const keptBytesMax = 128 * 1024 * 1024;
 /** Of policies, and divisions of the shards of storage: of these one, but while placements change. */
 const groupsMax = 64;
 /** Of a making, whoever waits for it. */
@@ -36,11 +31,6 @@ const aheadMillisMax = 5_000;
 const nanosPerMilli = 1_000_000n;
 /** About what it takes to copy a part, in units of work (lib/turns/turns.ts). */
 const partUnits = 300;
-/** About what one part takes, and its sketch. */
-const partBytes = accumulatorFields * 8 + 64;
-const sketchBytes = 2_000;
-/** Of a window of nothing. */
-const windowBytes = 300;
 
 /** Of a refusal by the clock: the one of whom asks may be ahead. */
 export const notDueCode = 'FAILED_PRECONDITION';
@@ -62,16 +52,9 @@ export interface PartsMakerOptions {
   readonly bufferPastNanos: () => bigint;
 }
 
-interface KeptWindow {
-  readonly isFinal: boolean;
-  readonly parts: readonly (readonly [Output, WindowPart])[];
-  readonly bytes: number;
-}
-
 /** Some shards of storage, and a policy. */
 interface Group {
-  readonly number: number;
-  readonly stored: StoredParts;
+  readonly parts: KeptParts;
   /** One reading at a time: who comes next finds what that has made. */
   tail: Promise<unknown>;
 }
@@ -81,9 +64,7 @@ export class PartsMaker implements PartsService {
   /** The ones that were asked for last come last. */
   readonly #groups = new Map<string, Group>();
   #lastGroup = 0;
-  /** By group and end; the ones that were made last come last. */
-  readonly #kept = new Map<string, KeptWindow>();
-  #keptBytes = 0;
+  readonly #kept = new KeptWindows();
 
   constructor(options: PartsMakerOptions) {
     this.#options = options;
@@ -159,11 +140,7 @@ export class PartsMaker implements PartsService {
     const key = `${resolutionNanos}:${retentionNanos} ${rangesOf(storageShards)}`;
     const known = this.#groups.get(key);
     this.#groups.delete(key);
-    const group = known ?? {
-      number: (this.#lastGroup += 1),
-      stored: new StoredParts(policy, this.#options.rows, new Set(storageShards)),
-      tail: Promise.resolve(),
-    };
+    const group = known ?? this.#newGroup(policy, storageShards);
     this.#groups.set(key, group);
     for (const oldest of this.#groups.keys()) {
       if (this.#groups.size <= groupsMax) break;
@@ -172,33 +149,26 @@ export class PartsMaker implements PartsService {
     return group;
   }
 
+  #newGroup(policy: PartsRequest['policy'], storageShards: readonly number[]): Group {
+    const { rows, clock } = this.#options;
+    const stored = new StoredParts(policy, rows, new Set(storageShards));
+    this.#lastGroup += 1;
+    const parts = new KeptParts(stored, clock, this.#kept, String(this.#lastGroup));
+    return { parts, tail: Promise.resolve() };
+  }
+
   async #parts(
     group: Group,
-    request: PartsRequest,
+    { windows, isFinal, numShards, shards }: PartsRequest,
     signal: AbortSignal,
   ): Promise<readonly OutputParts[]> {
-    const { windows, isFinal, numShards, shards } = request;
-    const found = new Map<number, KeptWindow>();
-    for (let window = 0; window < windows.windowCount; ) {
-      const kept = this.#kept.get(windowKey(group, endOf(windows, window)));
-      if (kept !== undefined && (kept.isFinal || !isFinal)) {
-        found.set(window, kept);
-        window += 1;
-        continue;
-      }
-      let past = window + 1;
-      for (; past < windows.windowCount; past++) {
-        const next = this.#kept.get(windowKey(group, endOf(windows, past)));
-        if (next !== undefined && (next.isFinal || !isFinal)) break;
-      }
-      await this.#make(group, request, window, past, found, signal);
-      window = past;
-    }
+    const { clock, rules } = this.#options;
+    const partsOf = await group.parts.of({ windows, sets: rules.known.sets, isFinal }, signal);
     const asked = new Set(shards);
     const byOutput = new Map<string, { output: Output; windows: number[]; parts: WindowPart[] }>();
-    const work = Turns.of(this.#options.clock).begin(signal);
-    for (const [window, { parts }] of found) {
-      for (const [output, part] of parts) {
+    const work = Turns.of(clock).begin(signal);
+    for (let window = 0; window < windows.windowCount; window++) {
+      for (const [output, part] of partsOf(window)) {
         if (work.spend(partUnits)) await work.pause();
         if (!asked.has(shardOfOutput(output, numShards))) continue;
         let of = byOutput.get(output.key);
@@ -213,60 +183,4 @@ export class PartsMaker implements PartsService {
       parts,
     }));
   }
-
-  async #make(
-    { number, stored }: Group,
-    { windows, isFinal }: PartsRequest,
-    first: number,
-    past: number,
-    found: Map<number, KeptWindow>,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { resolutionNanos } = windows;
-    const some = {
-      resolutionNanos,
-      firstEndNanos: endOf(windows, first),
-      windowCount: past - first,
-    };
-    const { sets } = this.#options.rules.known;
-    const partsOf = await stored.of({ windows: some, sets, isFinal }, signal);
-    const work = Turns.of(this.#options.clock).begin(signal);
-    for (let window = first; window < past; window++) {
-      // Times since the window began, as others make it of other windows.
-      const later = (window - first) * Number(resolutionNanos);
-      const parts: (readonly [Output, WindowPart])[] = [];
-      let bytes = windowBytes;
-      for (const [output, part] of partsOf(window - first)) {
-        parts.push([output, partFrom(part, later)]);
-        bytes += partBytes + (part.sketch === null ? 0 : sketchBytes);
-        if (work.spend(partUnits)) await work.pause();
-      }
-      const kept = { isFinal, parts, bytes };
-      found.set(window, kept);
-      this.#keep(windowKey({ number }, endOf(windows, window)), kept);
-    }
-  }
-
-  #keep(key: string, window: KeptWindow): void {
-    this.#drop(key);
-    this.#kept.set(key, window);
-    this.#keptBytes += window.bytes;
-    for (const oldest of this.#kept.keys()) {
-      if (this.#keptBytes <= keptBytesMax) break;
-      this.#drop(oldest);
-    }
-  }
-
-  #drop(key: string): void {
-    this.#keptBytes -= this.#kept.get(key)?.bytes ?? 0;
-    this.#kept.delete(key);
-  }
 }
-
-const endOf = (
-  { firstEndNanos, resolutionNanos }: PartsRequest['windows'],
-  window: number,
-): bigint => firstEndNanos + BigInt(window) * resolutionNanos;
-
-const windowKey = ({ number }: Pick<Group, 'number'>, endNanos: bigint): string =>
-  `${number} ${endNanos}`;

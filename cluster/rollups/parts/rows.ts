@@ -6,7 +6,8 @@ import { mergeBundles } from '../../session/bundle_merge.ts';
 import type { Session } from '../../session/session.ts';
 import type { Topology } from '../../topology/topology.ts';
 import { readFloats } from '#engine/store/chunk_merge.ts';
-import { apart } from '#engine/store/typed_chunks.ts';
+import { Decoder } from '#engine/store/decoder.ts';
+import { apart, hasTyped } from '#engine/store/typed_chunks.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -40,7 +41,7 @@ export interface RowsRange {
   readonly endNanos: bigint;
 }
 
-/** Floats of a series, ascending. */
+/** Floats of a series, ascending; they hold until others are asked for. */
 export interface FloatsOfSeries {
   readonly timestampNanos: BigInt64Array;
   readonly values: Float64Array;
@@ -167,16 +168,25 @@ export class RollupRows {
   }
 
   async #visit(
-    { seriesCount, tagsData, tagsOffset, chunkData, chunkOffset }: SeriesBundle,
+    bundle: SeriesBundle,
     { startNanos, endNanos }: RowsRange,
     visit: (tags: Uint8Array, rows: () => FloatsOfSeries) => void,
     signal: AbortSignal,
   ): Promise<void> {
+    const { seriesCount, tagsData, tagsOffset, chunkData, chunkOffset } = bundle;
     const work = Turns.of(this.#parts.clock).begin(signal);
+    using decoder = new Decoder();
     for (let i = 0; i < seriesCount; i++) {
       const tags = tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!);
-      const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
-      visit(tags, () => readFloats(apart([chunks]).floats, [startNanos, endNanos]));
+      visit(tags, () => {
+        const chunks = [chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!)];
+        if (hasTyped(chunks)) return readFloats(apart(chunks).floats, [startNanos, endNanos]);
+        const count = decoder.decode(bundle, i, startNanos, endNanos);
+        return {
+          timestampNanos: decoder.timestampNanos.subarray(0, count),
+          values: decoder.values.subarray(0, count),
+        };
+      });
       if (work.spend(seriesUnits)) await work.pause();
     }
   }

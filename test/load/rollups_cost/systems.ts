@@ -43,8 +43,10 @@ export interface SystemOptions {
   readonly victoriaMetrics: string;
 }
 
-/** Rows are taken so late; then ours makes windows for good. The others have made theirs by then. */
+/** Ours, and M3, take rows so late; windows are made for good then. */
 export const bufferPastSeconds = 120;
+/** Rules hold so much later. */
+const bufferFutureSeconds = 10;
 
 export async function startSystem(name: SystemName, options: SystemOptions): Promise<System> {
   mkdirSync(options.folder, { recursive: true });
@@ -59,7 +61,7 @@ async function startOurs({ folder, mode }: SystemOptions): Promise<System> {
   await call('DELETE', `${server.url}/api/v1/services/tsdb/namespace/first`);
   const own = {
     blockSize: '2h',
-    bufferFuture: `${bufferPastSeconds}s`,
+    bufferFuture: `${bufferFutureSeconds}s`,
     bufferPast: `${bufferPastSeconds}s`,
   };
   const aggregation = { aggregated: false };
@@ -125,7 +127,14 @@ async function startM3({
           { name: 'rolled', address: `${storage.url}/api/v1/write`, storagePolicy: policy },
         ],
       },
-      ...(mode === 'none' ? {} : { downsample: { rules: rollupRules() } }),
+      ...(mode === 'none'
+        ? {}
+        : {
+            downsample: {
+              rules: rollupRules(),
+              bufferPastLimits: [{ resolution: '0s', bufferPast: `${bufferPastSeconds}s` }],
+            },
+          }),
     }),
   );
   const program = new Program('m3coordinator', folder, m3coordinator, ['-f', file], {}, folder);

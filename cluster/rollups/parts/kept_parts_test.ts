@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { emptyPart, type WindowPart } from '../../aggregation_rules/rollups/accumulators.ts';
+import { type Output, Outputs } from '../../aggregation_rules/rollups/outputs.ts';
+import { noRuleSets } from '../../aggregation_rules/sets/over_time.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { encodeTags } from '#lib/tags.ts';
+import { KeptParts, KeptWindows } from './kept_parts.ts';
+import type { PartsAsked, RollupParts } from './parts.ts';
+
+const minute = 60_000_000_000n;
+const never = new AbortController().signal;
+const tags = Buffer.from(encodeTags([{ name: 'a', value: 'b' }])).toString('latin1');
+const output = new Outputs().ofKey(JSON.stringify([tags, ['Sum'], [], null]));
+
+/** Tells which windows were made. */
+class Making implements RollupParts {
+  readonly made: string[] = [];
+
+  async of({ windows, isFinal }: PartsAsked): Promise<(window: number) => [Output, WindowPart][]> {
+    const first = Number(windows.firstEndNanos / minute);
+    for (let i = 0; i < windows.windowCount; i++) {
+      this.made.push(`${first + i}${isFinal ? ' final' : ''}`);
+    }
+    return () => [[output, emptyPart(['Sum'])]];
+  }
+}
+
+const asked = (first: number, windowCount: number, isFinal = false): PartsAsked => ({
+  windows: { resolutionNanos: minute, firstEndNanos: BigInt(first) * minute, windowCount },
+  sets: noRuleSets,
+  isFinal,
+});
+
+test('a window is made once, and once more when it is to be final', async () => {
+  const making = new Making();
+  const parts = new KeptParts(making, realEnv.clock);
+  const made = async (of: PartsAsked): Promise<string[]> => {
+    making.made.length = 0;
+    const partsOf = await parts.of(of, never);
+    for (let i = 0; i < of.windows.windowCount; i++) {
+      assert.equal([...partsOf(i)].length, 1, `window ${i}`);
+    }
+    return [...making.made];
+  };
+  assert.deepEqual(await made(asked(3, 2)), ['3', '4']);
+  assert.deepEqual(await made(asked(2, 4)), ['2', '5']);
+  assert.deepEqual(await made(asked(2, 2, true)), ['2 final', '3 final']);
+  assert.deepEqual(await made(asked(2, 3, true)), ['4 final']);
+  assert.deepEqual(await made(asked(2, 4)), []);
+});
+
+test('of more than there is room for the oldest are made again', async () => {
+  const making = new Making();
+  const parts = new KeptParts(making, realEnv.clock, new KeptWindows(1_500));
+  await parts.of(asked(1, 10), never);
+  making.made.length = 0;
+  await parts.of(asked(8, 3), never);
+  assert.deepEqual(making.made, []);
+  await parts.of(asked(1, 1), never);
+  assert.deepEqual(making.made, ['1']);
+});
