@@ -17,7 +17,7 @@ import { rangesOf } from '../placement/shard_ranges.ts';
 import { type Leadership, RollupMarks } from './marks.ts';
 import type { RollupMetrics } from './metrics.ts';
 import { latenessNanos } from './parts/lateness.ts';
-import { KeptParts } from './parts/kept_parts.ts';
+import { KeptParts, KeptWindows } from './parts/kept_parts.ts';
 import { type RollupParts, StoredParts } from './parts/parts.ts';
 import { PolicyRollups, type RollupStorage } from './policy_rollups.ts';
 import { RollupRows } from './parts/rows.ts';
@@ -63,6 +63,8 @@ interface Target {
 /** What a leader knows, for as long as it is one. */
 interface Leading {
   readonly policies: Map<string, PolicyRollups>;
+  /** Of all of them: who leads anew reads anew. */
+  readonly kept: KeptWindows;
   readonly sinceNanos: bigint;
   readonly leadership: Leadership;
   /** Aborts when somebody else leads. */
@@ -159,7 +161,9 @@ export class Rollups implements AsyncDisposable {
       const leadership = { share, createRevision: revision };
       const replaced = new AbortController();
       const sinceNanos = env.clock.nowNanos();
-      const leading = { policies: new Map(), sinceNanos, leadership, replaced, ended };
+      const policies = new Map<string, PolicyRollups>();
+      const kept = new KeptWindows();
+      const leading = { policies, kept, sinceNanos, leadership, replaced, ended };
       this.#leading = leading;
       await this.#makeAll(leading, AbortSignal.any([stop, lease.lost, replaced.signal]));
       return true;
@@ -208,7 +212,7 @@ export class Rollups implements AsyncDisposable {
       const { share } = call.leadership;
       const parts =
         this.#options.parts?.(policy, share) ??
-        new KeptParts(new StoredParts(policy, rows), env.clock);
+        new KeptParts(new StoredParts(policy, rows), env.clock, call.kept, key);
       policies.set(key, (rollups = new PolicyRollups(policy, parts, storage, env.clock, log)));
     }
     const before = { ...rollups.counts };

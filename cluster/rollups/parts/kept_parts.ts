@@ -14,7 +14,7 @@ import { Turns } from '#lib/turns/turns.ts';
 import type { PartsAsked, PartsOfWindows, RollupParts } from './parts.ts';
 
 /** Of windows that are kept. */
-export const keptBytesMaxDefault: number = 128 * 1024 * 1024;
+const keptBytesMaxDefault: number = 128 * 1024 * 1024;
 /** About what it takes to copy a part, in units of work (lib/turns/turns.ts). */
 const partUnits = 300;
 /** About what one part takes, and its sketch. */
@@ -74,8 +74,8 @@ export class KeptParts implements RollupParts {
   constructor(
     stored: RollupParts,
     clock: Pick<Clock, 'monotonicMillis'>,
-    kept: KeptWindows = new KeptWindows(),
-    name: string = '',
+    kept: KeptWindows,
+    name: string,
   ) {
     this.#stored = stored;
     this.#clock = clock;

@@ -34,7 +34,7 @@ const asked = (first: number, windowCount: number, isFinal = false): PartsAsked 
 
 test('a window is made once, and once more when it is to be final', async () => {
   const making = new Making();
-  const parts = new KeptParts(making, realEnv.clock);
+  const parts = new KeptParts(making, realEnv.clock, new KeptWindows(), 'one');
   const made = async (of: PartsAsked): Promise<string[]> => {
     making.made.length = 0;
     const partsOf = await parts.of(of, never);
@@ -52,7 +52,7 @@ test('a window is made once, and once more when it is to be final', async () => 
 
 test('of more than there is room for the oldest are made again', async () => {
   const making = new Making();
-  const parts = new KeptParts(making, realEnv.clock, new KeptWindows(1_500));
+  const parts = new KeptParts(making, realEnv.clock, new KeptWindows(1_500), 'one');
   await parts.of(asked(1, 10), never);
   making.made.length = 0;
   await parts.of(asked(8, 3), never);
