@@ -91,6 +91,7 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
     rules,
     topology,
     clock: env.clock,
+    random: env.random,
     stop: stop.signal,
     bufferPastNanos: () =>
       readySamples(topology.view.namespaces)

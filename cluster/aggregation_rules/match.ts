@@ -62,8 +62,8 @@ export interface RuleMatch extends MappingMatch {
 
 /** About what it takes to find the rules of a series, in units of work (lib/turns/turns.ts). */
 const indexUnits = 1_000;
-/** Of a target, that are known. */
-const pipelinesMax = 100_000;
+/** Pipelines that are known, of all targets. */
+const pipelinesMax = 1_000_000;
 /** To try the path of a rule on a series; and for each byte of its tags. */
 const pathRuleUnits = 250;
 const pathRuleUnitsAByte = 5;
@@ -86,10 +86,12 @@ export class RuleMatcher {
     this.#readings = new MappingRules(mappingRules.filter((rule) => !saysWhere(rule)));
     this.#rollupRules = rollupRules;
     this.#rollupIndex = new RuleIndex(rollupRules.map(({ filter }) => filter));
+    const known = new Map<string, Pipeline>();
+    let count = 0;
     this.#targets = new Map(
       rollupRules.map((rule) => [
         rule,
-        rule.targets.map((each) => new TargetPipelines(rule, each)),
+        rule.targets.map((each) => new TargetPipelines(rule, each, known, count++)),
       ]),
     );
   }
@@ -222,9 +224,18 @@ class TargetPipelines {
   readonly #target: RollupTarget;
   /** Null where the others stay. */
   readonly #groupedBy: readonly string[] | null;
-  readonly #known = new Map<string, Pipeline>();
+  readonly #known: Map<string, Pipeline>;
+  readonly #number: number;
 
-  constructor(rule: RollupRule, target: RollupTarget) {
+  /** @param known of all targets, which `number` tells apart */
+  constructor(
+    rule: RollupRule,
+    target: RollupTarget,
+    known: Map<string, Pipeline>,
+    number: number,
+  ) {
+    this.#known = known;
+    this.#number = number;
     this.#rule = rule;
     this.#target = target;
     const rollups = target.operations.filter(
@@ -238,7 +249,7 @@ class TargetPipelines {
   /** Null when the series lacks a tag that the target groups by. */
   of(values: TagValues): Pipeline | null {
     if (this.#groupedBy === null) return pipelineOf(this.#rule, this.#target, values);
-    let key = values.get(metricNameTag) ?? '';
+    let key = `${this.#number} ${values.get(metricNameTag) ?? ''}`;
     for (const name of this.#groupedBy) {
       const value = values.get(name);
       if (value === undefined) return null;

@@ -21,7 +21,13 @@ import {
 const beganNanos = start + bufferPastNanos + latenessNanos(minute);
 
 const rollupsOf = (storage: MemoryRollups): PolicyRollups =>
-  new PolicyRollups(policy, new StoredParts(policy, storage), storage, realEnv.clock, log);
+  new PolicyRollups(
+    policy,
+    new StoredParts(policy, storage, realEnv.random),
+    storage,
+    realEnv.clock,
+    log,
+  );
 
 function advance(rollups: PolicyRollups, storage: MemoryRollups, nowNanos: bigint): Promise<void> {
   storage.nowNanos = nowNanos;

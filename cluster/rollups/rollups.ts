@@ -212,7 +212,7 @@ export class Rollups implements AsyncDisposable {
       const { share } = call.leadership;
       const parts =
         this.#options.parts?.(policy, share) ??
-        new KeptParts(new StoredParts(policy, rows), env.clock, call.kept, key);
+        new KeptParts(new StoredParts(policy, rows, env.random), env.clock, call.kept, key);
       policies.set(key, (rollups = new PolicyRollups(policy, parts, storage, env.clock, log)));
     }
     const before = { ...rollups.counts };

@@ -185,6 +185,7 @@ class Aggregators {
     const clock = this.#clockOf(id);
     const known = () => ({ sets, knownNanos: clock.nowNanos() - 25n * second });
     return new PartsMaker({
+      random: realEnv.random,
       rows: {
         each: (...args) => {
           this.readings += 1;
@@ -348,6 +349,7 @@ test('who knows of another storage, or of less of it, gives no parts', async () 
   const nowNanos = start + 30n * minute;
   const maker = (its: object): PartsMaker =>
     new PartsMaker({
+      random: realEnv.random,
       rows,
       rules: { known: { sets, knownNanos: nowNanos } },
       topology: { view: { ...view, ...its } },
@@ -385,6 +387,7 @@ test('a reading goes on when whoever asked for it gives up', async () => {
   const begun = Promise.withResolvers<void>();
   const goes = Promise.withResolvers<void>();
   const maker = new PartsMaker({
+    random: realEnv.random,
     rows: {
       each: async (...args) => {
         readings += 1;
@@ -421,6 +424,7 @@ test('windows that have begun since rules were read are given while no change of
   const readNanos = start + 3n * minute;
   const makerAt = (nowNanos: bigint): PartsMaker =>
     new PartsMaker({
+      random: realEnv.random,
       rows,
       rules: { known: { sets, knownNanos: readNanos } },
       topology: { view },

@@ -4,7 +4,7 @@ import { badRequest, shownText } from '#lib/errors.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { CsvLines } from '../export/csv.ts';
 import { JsonLines } from '../export/json_lines.ts';
-import { type ExportCounts, exportRows } from '../export/rows.ts';
+import { type ExportCounts, exportRows, pieceCharacters } from '../export/rows.ts';
 import type { ApiAnswer, ApiRequest } from '../http/http_api.ts';
 import {
   answerHeaders,
@@ -32,9 +32,6 @@ export interface ExportSetup {
 }
 
 type Lines = JsonLines | CsvLines;
-
-/** Text that is handed to the connection at once. */
-const pieceCharacters = 64 * 1024;
 
 export function exportSeries(
   setup: ExportSetup,

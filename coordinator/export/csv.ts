@@ -6,11 +6,9 @@ import { badRequest, shownText } from '#lib/errors.ts';
 import type { Tags } from '#lib/tags.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import { secondsText } from '../ingest/writing/refusals.ts';
-import type { ExportRows } from './rows.ts';
+import { type ExportRows, pieceCharacters } from './rows.ts';
 import { valueText } from './value_text.ts';
 
-/** Of rows that are text at once, but for the last of them. */
-const pieceCharacters = 64 << 10;
 /** Columns of a line. */
 const columnsMax = 100;
 

@@ -8,6 +8,8 @@ import type { Pacer } from '../promql/rows/pacer.ts';
 import { decodeMillis, type ReadRange, seriesInOrder } from '../remote/answer.ts';
 import { protocolSlices } from '../remote/mixed_rows.ts';
 
+/** Text that is handed to the connection at once, about. */
+export const pieceCharacters: number = 64 << 10;
 /** Most rows at once: what is made of them is some 100 KiB of text. */
 const rowsAtOnce = 4096;
 /** What it takes to decode a row and write it as text, in units of work. */

@@ -90,7 +90,7 @@ export async function listenStatsd(
     : null;
   const packets = open.use(reception.packets());
   const udp = config.udpEnabled
-    ? open.use(await listenPackets(options, { host, port: tcp?.port ?? port }, packets))
+    ? open.use(await listenPackets(options, { host, port: tcp?.port ?? port }, reception, packets))
     : null;
   const all = open.move();
   const stop = new AbortController();
@@ -217,12 +217,20 @@ class Reception {
     );
   }
 
+  /** A part of a stream. */
   take(lines: Uint8Array): void {
-    const { series } = this;
-    series.nowMillis = this.flushes.nowMillis;
-    series.counts.packets++;
-    this.#reader.read(lines);
+    this.notePacket();
+    this.#read(lines);
+  }
+
+  notePacket(): void {
+    this.series.counts.packets++;
     if (!this.#isTelling) void this.#tell();
+  }
+
+  #read(lines: Uint8Array): void {
+    this.series.nowMillis = this.flushes.nowMillis;
+    this.#reader.read(lines);
   }
 
   /** Of UDP, until they are disposed of. */
@@ -230,7 +238,7 @@ class Reception {
     const { droppedPackets } = this.#metrics;
     return new Packets(
       this.#clock,
-      (lines) => this.take(lines),
+      (lines) => this.#read(lines),
       () => droppedPackets.increase(1),
     );
   }
@@ -287,13 +295,17 @@ function listenStreams(
 function listenPackets(
   { log }: StatsdListenerOptions,
   { host, port }: ListenAddress,
+  reception: Reception,
   packets: Packets,
 ): Promise<UdpServer> {
   return listenUdp({
     host,
     port,
     receiveBufferBytes,
-    onMessage: (message) => packets.add(message),
+    onMessage: (message) => {
+      reception.notePacket();
+      packets.add(message);
+    },
     onError: (error) => log.error({ err: error as Error }, 'the socket of statsd failed'),
   });
 }

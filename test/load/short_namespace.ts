@@ -43,23 +43,29 @@ export async function createNamespace(
 
 const namespacesPath = '/api/v1/services/tsdb/namespace';
 
-/**
- * Makes one of short blocks ready, alone: the server's first namespace comes with its placement, and goes when this one is
- * there.
- */
+/** Makes a namespace ready, alone: the server's first one comes with its placement, and goes when this one is there. */
+export async function createOnlyNamespace(
+  server: NodeServer,
+  name: string,
+  options: LoadedNamespace,
+): Promise<void> {
+  await createLocalDatabase(server, 'first');
+  await createNamespace(server, name, options);
+  await call('DELETE', `${server.url}${namespacesPath}/first`);
+}
+
+/** Makes one of short blocks ready, alone. */
 export async function createShortNamespace(
   server: NodeServer,
   name: string,
   { blockSeconds, retentionSeconds }: { blockSeconds: number; retentionSeconds: number },
 ): Promise<void> {
-  await createLocalDatabase(server, 'first');
   const buffer = `${Math.floor(blockSeconds / 4)}s`;
-  await createNamespace(server, name, {
+  await createOnlyNamespace(server, name, {
     retention: `${retentionSeconds}s`,
     blockSize: `${blockSeconds}s`,
     bufferFuture: buffer,
     bufferPast: buffer,
     aggregation: { aggregated: false },
   });
-  await call('DELETE', `${server.url}${namespacesPath}/first`);
 }

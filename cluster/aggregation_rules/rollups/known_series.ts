@@ -2,14 +2,14 @@
  * A number for each of many series, known by a hash of its tags: 128 bits of a seed that nobody else knows, so that no two have the
  * same. Some 40 bytes a series, without an object for any.
  */
-import { randomBytes } from 'node:crypto';
+import type { Random } from '#lib/env/env.ts';
 import { hash128 } from '#lib/hashing/hash128.ts';
 
 const capacityFirst = 1 << 12;
 const words = 4;
 
 export class KnownSeries {
-  readonly #seed = randomBytes(4).readUInt32LE();
+  readonly #seed: number;
   readonly #max: number;
   #hashes: Uint32Array = new Uint32Array(words * capacityFirst);
   /** 0 where nothing stands. */
@@ -20,7 +20,8 @@ export class KnownSeries {
   #place = 0;
 
   /** @param max more are not kept */
-  constructor(max: number) {
+  constructor(max: number, random: Pick<Random, 'u32'>) {
+    this.#seed = random.u32();
     this.#max = max;
   }
 

@@ -5,7 +5,7 @@
 import { assert } from '#lib/assert.ts';
 import type { AggregationType } from '../aggregation_types.ts';
 import type { RuleMatcher } from '../match.ts';
-import type { StoragePolicy, TransformType } from '../rules.ts';
+import type { TransformType } from '../rules.ts';
 import type { RulesOverTime, RuleSetsOverTime } from '../sets/over_time.ts';
 import {
   accumulatorFields,
@@ -19,7 +19,7 @@ import {
 } from './accumulators.ts';
 import type { Output, Route } from './outputs.ts';
 import { QuantileSketch } from './quantile_sketch.ts';
-import { type KnownRoutes, SeriesRoutes } from './series_routes.ts';
+import type { KnownRoutes, SeriesRoutes } from './series_routes.ts';
 
 /** Windows that follow one another. */
 export interface WindowsRange {
@@ -83,12 +83,7 @@ export class RollupMap {
   #rows: Rows = roomFor(64);
 
   /** @param known shared by maps of one policy, whose outputs are the same objects then */
-  constructor(
-    sets: RuleSetsOverTime,
-    policy: StoragePolicy,
-    range: WindowsRange,
-    known: SeriesRoutes = new SeriesRoutes(policy),
-  ) {
+  constructor(sets: RuleSetsOverTime, range: WindowsRange, known: SeriesRoutes) {
     const { resolutionNanos, firstEndNanos } = range;
     assert(firstEndNanos % resolutionNanos === 0n, 'windows end at multiples of the resolution');
     known.begin(sets);

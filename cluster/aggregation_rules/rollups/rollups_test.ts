@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { ruleSetsOf } from '../sets/sets_testing.ts';
 import { bitsOfDouble, doubleOf } from '#engine/typed/typed_value.ts';
 import { staleBits } from '#engine/typed/histogram.ts';
+import { realEnv } from '#lib/env/real.ts';
 import { encodeTags, sortTags } from '#lib/tags.ts';
 import type { RuleSetsOverTime } from '../sets/over_time.ts';
 import { lookBackNanos, RollupMap, type WindowsRange } from './map.ts';
@@ -47,7 +48,7 @@ function reduced(
   parts: number,
   windowsAtOnce: number,
 ): Map<string, number> {
-  const known = new SeriesRoutes(policy);
+  const known = new SeriesRoutes(policy, realEnv.random);
   const reduce = new RollupReduce(minute);
   const found = new Map<string, number>();
   for (let first = 0; first < windows; first += windowsAtOnce) {
@@ -56,7 +57,7 @@ function reduced(
       firstEndNanos: start + BigInt(first + 1) * minute,
       windowCount: Math.min(windowsAtOnce, windows - first),
     };
-    const maps = Array.from({ length: parts }, () => new RollupMap(sets, policy, range, known));
+    const maps = Array.from({ length: parts }, () => new RollupMap(sets, range, known));
     const fromNanos = range.firstEndNanos - minute - lookBackNanos(minute);
     for (const [i, { tags, rows }] of series.entries()) {
       const map = maps[i % parts]!;
@@ -206,7 +207,7 @@ test('a window at a time comes to the same as many, but for changes over gaps th
 test('stale markers count for nothing, and other policies are others', () => {
   const sets = setsOf([-1_000, [rule('sums', 'app:a', rollup('sums', ['app'], 'Count'))]]);
   const range = { resolutionNanos: minute, firstEndNanos: start + minute, windowCount: 1 };
-  const map = new RollupMap(sets, policy, range);
+  const map = new RollupMap(sets, range, new SeriesRoutes(policy, realEnv.random));
   const tags = [{ name: 'app', value: 'a' }];
   const routes = map.routesOf(encodeTags(tags))!;
   const times = BigInt64Array.of(start, start + 1n, start + second, start + minute);
@@ -218,5 +219,8 @@ test('stale markers count for nothing, and other policies are others', () => {
   assert.equal(part![1].numbers[0], 2, 'a row of the beginning is of the window before');
   assert.equal(map.routesOf(encodeTags([{ name: 'app', value: 'b' }])), null);
   const longer = { ...policy, retentionNanos: 1n };
-  assert.equal(new RollupMap(sets, longer, range).routesOf(encodeTags(tags)), null);
+  assert.equal(
+    new RollupMap(sets, range, new SeriesRoutes(longer, realEnv.random)).routesOf(encodeTags(tags)),
+    null,
+  );
 });

@@ -1,4 +1,5 @@
 /** What series go into, remembered from window to window: to match one takes longer than to add its rows up. */
+import type { Random } from '#lib/env/env.ts';
 import { decodeTags } from '#lib/tags.ts';
 import type { Pipeline, RuleMatcher } from '../match.ts';
 import type { StoragePolicy } from '../rules.ts';
@@ -31,7 +32,7 @@ export class SeriesRoutes {
   readonly #policy: StoragePolicy;
   #sets: RuleSetsOverTime | null = null;
   #outputs = new Outputs();
-  readonly #series = new KnownSeries(seriesMax);
+  readonly #series: KnownSeries;
   /** By their numbers, from 1 on. */
   #all: KnownRoutes[] = [nothing];
   /** What is known of the series that was asked for last. */
@@ -47,8 +48,9 @@ export class SeriesRoutes {
   /** The most of a map, since all were forgotten. */
   #askedMost = 0;
 
-  constructor(policy: StoragePolicy) {
+  constructor(policy: StoragePolicy, random: Pick<Random, 'u32'>) {
     this.#policy = policy;
+    this.#series = new KnownSeries(seriesMax, random);
   }
 
   /** Before a map of many series: what is known of other sets is forgotten. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { realEnv } from '#lib/env/real.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { ruleSetsOf } from '../sets/sets_testing.ts';
 import { KnownSeries } from './known_series.ts';
@@ -30,7 +31,7 @@ function routesIn(routes: SeriesRoutes, tags: Uint8Array): KnownRoutes {
 }
 
 test('series that go into the same outputs have the same routes, and are matched once', () => {
-  const routes = new SeriesRoutes(policy);
+  const routes = new SeriesRoutes(policy, realEnv.random);
   routes.begin(sets);
   const [x, y] = [routesIn(routes, tagsOf(1, 'x')), routesIn(routes, tagsOf(1, 'y'))];
   assert.equal(x.routes.length, 2);
@@ -52,7 +53,7 @@ test('while rules change a series is known by those of before, too', () => {
     [200n, { rollupRules: [rule('by_zone', ['zone'])] }],
   );
   const matchers = [2n, 100n, 200n].map((nanos) => changed.all[0]!.at(nanos));
-  const routes = new SeriesRoutes(policy);
+  const routes = new SeriesRoutes(policy, realEnv.random);
   routes.begin(changed);
   const tags = tagsOf(1, 'x');
   const counts = (...of: readonly number[]): number[] => {
@@ -67,7 +68,7 @@ test('while rules change a series is known by those of before, too', () => {
 });
 
 test('what is known is forgotten with other rules, and when most series are gone', () => {
-  const routes = new SeriesRoutes(policy);
+  const routes = new SeriesRoutes(policy, realEnv.random);
   const tags = tagsOf(-1, 'x');
   const isKnown = (): boolean => routes.of(tags).matcher !== null;
   routes.begin(sets);
@@ -90,7 +91,7 @@ test('what is known is forgotten with other rules, and when most series are gone
 });
 
 test('of more series than there is room for the first ones are known', () => {
-  const known = new KnownSeries(6_000);
+  const known = new KnownSeries(6_000, realEnv.random);
   for (let i = 0; i < 7_000; i++) {
     assert.equal(known.find(tagsOf(i, 'x')), 0);
     known.set(i + 1);

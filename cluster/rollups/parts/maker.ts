@@ -8,7 +8,7 @@ import type { Output } from '../../aggregation_rules/rollups/outputs.ts';
 import { rulesKnownUntil } from '../../aggregation_rules/sets/over_time.ts';
 import { rangesOf } from '../../placement/shard_ranges.ts';
 import type { TopologyView } from '../../topology/topology.ts';
-import type { Clock } from '#lib/env/env.ts';
+import type { Clock, Random } from '#lib/env/env.ts';
 import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import { abortable } from '#lib/turns/abortable.ts';
 import { Turns } from '#lib/turns/turns.ts';
@@ -46,6 +46,7 @@ export interface PartsMakerOptions {
   readonly rules: { readonly known: KnownRules };
   readonly topology: { readonly view: PartsView };
   readonly clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'sleep' | 'deadline'>;
+  readonly random: Pick<Random, 'u32'>;
   /** Aborts when the process stops. */
   readonly stop: AbortSignal;
   /** How late rows may come. */
@@ -150,8 +151,8 @@ export class PartsMaker implements PartsService {
   }
 
   #newGroup(policy: PartsRequest['policy'], storageShards: readonly number[]): Group {
-    const { rows, clock } = this.#options;
-    const stored = new StoredParts(policy, rows, new Set(storageShards));
+    const { rows, random, clock } = this.#options;
+    const stored = new StoredParts(policy, rows, random, new Set(storageShards));
     this.#lastGroup += 1;
     const parts = new KeptParts(stored, clock, this.#kept, String(this.#lastGroup));
     return { parts, tail: Promise.resolve() };

@@ -18,6 +18,7 @@ import {
   type StoragePolicy,
 } from '../../aggregation_rules/rules.ts';
 import type { RuleSetsOverTime } from '../../aggregation_rules/sets/over_time.ts';
+import type { Random } from '#lib/env/env.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import type { FloatsOfSeries, RowsRange } from './rows.ts';
 
@@ -69,20 +70,20 @@ export class StoredParts implements RollupParts {
   constructor(
     policy: StoragePolicy,
     rows: SeriesRows,
+    random: Pick<Random, 'u32'>,
     shards: ReadonlySet<number> | null = null,
-    routes: SeriesRoutes = new SeriesRoutes(policy),
   ) {
     this.#policy = policy;
     this.#rows = rows;
     this.#shards = shards;
-    this.#routes = routes;
+    this.#routes = new SeriesRoutes(policy, random);
   }
 
   async of({ windows, sets }: PartsAsked, signal: AbortSignal): Promise<PartsOfWindows> {
     const { resolutionNanos, firstEndNanos, windowCount } = windows;
     const fromNanos = firstEndNanos - resolutionNanos;
     const toNanos = fromNanos + BigInt(windowCount) * resolutionNanos;
-    const map = new RollupMap(sets, this.#policy, windows, this.#routes);
+    const map = new RollupMap(sets, windows, this.#routes);
     const targets = this.#targets(sets, fromNanos, toNanos);
     if (targets.size === 0) return () => [];
     const query = queryOf(targets);

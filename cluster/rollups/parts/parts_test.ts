@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { lookBackNanos } from '../../aggregation_rules/rollups/map.ts';
 import { ruleSetsOf } from '../../aggregation_rules/sets/sets_testing.ts';
-import { StoredParts } from './parts.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { type SeriesRows, StoredParts } from './parts.ts';
 import type { RowsRange } from './rows.ts';
 
 const minute = 60_000_000_000n;
@@ -17,9 +18,8 @@ async function rangeRead(...transforms: readonly object[]): Promise<RowsRange> {
   const rule = { name: 'one', filter: '__name__:m', transforms, storagePolicies };
   const sets = ruleSetsOf([start, { rollupRules: [rule] }]);
   const ranges: RowsRange[] = [];
-  const parts = new StoredParts(policy, {
-    each: async (_, range) => void ranges.push(range),
-  });
+  const rows: SeriesRows = { each: async (_, range) => void ranges.push(range) };
+  const parts = new StoredParts(policy, rows, realEnv.random);
   const windows = { resolutionNanos: minute, firstEndNanos: start + 9n * minute, windowCount: 2 };
   await parts.of({ windows, sets, isFinal: true }, new AbortController().signal);
   assert.equal(ranges.length, 1);

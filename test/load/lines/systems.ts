@@ -1,8 +1,8 @@
 /** Who takes the samples: the single node here, and VictoriaMetrics; each with Carbon's listener, and nothing in it. */
 import { mkdirSync } from 'node:fs';
-import { call, createLocalDatabase, NodeServer, type Program } from '../../integration/process.ts';
+import { NodeServer, type Program } from '../../integration/process.ts';
 import { freePorts } from '../../ports.ts';
-import { createNamespace } from '../short_namespace.ts';
+import { createOnlyNamespace } from '../short_namespace.ts';
 import { startVictoriaMetrics } from '../victoria_metrics.ts';
 import type { Addresses } from './send.ts';
 
@@ -49,15 +49,13 @@ async function startOurs({ folder }: SystemOptions): Promise<System> {
     coordinatorSettings: [`carbon: {ingester: {listenAddress: "127.0.0.1:${carbonPort}"}}`],
   });
   await server.start();
-  await createLocalDatabase(server, 'first');
-  await createNamespace(server, 'samples', {
+  await createOnlyNamespace(server, 'samples', {
     retention: '96h',
     blockSize: `${blockHours}h`,
     bufferFuture: '2h',
     bufferPast: `${bufferPastHours}h`,
     aggregation: { aggregated: false },
   });
-  await call('DELETE', `${server.url}/api/v1/services/tsdb/namespace/first`);
   return {
     program: server.program,
     url: server.url,

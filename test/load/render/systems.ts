@@ -5,9 +5,9 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createLocalDatabase, eventually, NodeServer, Program } from '../../integration/process.ts';
+import { eventually, NodeServer, Program } from '../../integration/process.ts';
 import { freePorts } from '../../ports.ts';
-import { createNamespace } from '../short_namespace.ts';
+import { createOnlyNamespace } from '../short_namespace.ts';
 
 export const systemNames = ['tsdb', 'carbonapi', 'graphite-web'] as const;
 export type SystemName = (typeof systemNames)[number];
@@ -28,15 +28,13 @@ export async function startStorage(
     coordinatorSettings: [`carbon: {ingester: {listenAddress: "127.0.0.1:${carbonPort}"}}`],
   });
   await server.start();
-  await createLocalDatabase(server, 'first');
-  await createNamespace(server, 'samples', {
+  await createOnlyNamespace(server, 'samples', {
     retention: '240h',
     blockSize: '48h',
     bufferFuture: '2h',
     bufferPast: '30h',
     aggregation: { aggregated: false },
   });
-  await fetch(`${server.url}/api/v1/services/tsdb/namespace/first`, { method: 'DELETE' });
   return { server, carbonPort };
 }
 
