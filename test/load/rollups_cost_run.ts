@@ -2,13 +2,15 @@
  * What rollups cost here and elsewhere: many series are written in their own time, as scrapers do, to the single node, to
  * M3's coordinator and to VictoriaMetrics, with twenty rules and without; each series is in four rollups. CPU and memory are
  * of the one process that takes rows and makes rollups (what M3 gives its storage is elsewhere). Whether all rows are in
- * rollups is asked at the end. Prints a JSON line a run.
+ * rollups is asked at the end. Prints a JSON line a run. One that refuses rows, since they have become too old for it, has
+ * the figures until then.
  *
  *     node test/load/rollups_cost_run.ts [--systems tsdb,m3,victoria] [--modes none,rules] [--series 1000000]
  *         [--scrapes 20] [--interval 15] [--m3coordinator PATH] [--victoria-metrics PATH]
  */
 import { rmSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { messageOf } from '#lib/errors.ts';
 import { chosen, toolOptions } from '../command_line.ts';
 import { call } from '../integration/process.ts';
 import { freshFolder } from './folder.ts';
@@ -29,7 +31,7 @@ import {
   type SystemName,
   systemNames,
 } from './rollups_cost/systems.ts';
-import { send } from './send_frames.ts';
+import { send, type Sent } from './send_frames.ts';
 import { seriesOfSlice, SliceBody } from './soak_data.ts';
 
 const text = { type: 'string' } as const;
@@ -66,6 +68,7 @@ const settleSeconds: Readonly<Record<Mode, number>> = {
   rules: 2 * bufferPastSeconds + 2 * windowSeconds,
 };
 const askMillis = 5_000;
+const refusalTextMax = 300;
 
 interface Measured {
   readonly system: SystemName;
@@ -73,7 +76,10 @@ interface Measured {
   /** Of the first scrape, which makes all series. */
   readonly firstScrapeCpuSeconds: number;
   readonly firstScrapeSeconds: number;
-  /** Of all others, and of everything until rollups are final. */
+  /** Rows of all others that were taken, and why no more of them were; null when all were. */
+  readonly taken: number;
+  readonly refused: string | null;
+  /** Of these, and of everything until rollups are final. */
   readonly loadCpuSeconds: number;
   readonly cpuSeconds: number;
   readonly cpuSecondsPerMillion: number;
@@ -116,31 +122,41 @@ async function measured(name: SystemName, mode: Mode): Promise<Measured> {
     const firstScrape = cpuSeconds() - before;
     const firstScrapeSeconds = (Date.now() - beganMillis) / 1_000;
     const startMillis = (Math.floor(Date.now() / windowMillis) + 1) * windowMillis + 1_000;
-    for (let scrape = 1; scrape < scrapes; scrape += 1) {
-      const scrapeMillis = startMillis + (scrape - 1) * intervalSeconds * 1_000;
-      for (let part = 0; part < partsOfScrape; part += 1) {
-        const partMillis = scrapeMillis + (part * intervalSeconds * 1_000) / partsOfScrape;
-        await delay(Math.max(0, partMillis - Date.now()));
-        const sent = await sendPart(system, scrape, part, Math.floor(partMillis));
-        slowestMillis = Math.max(slowestMillis, sent.seconds * 1_000);
-        retries += sent.retries;
+    let taken = 0;
+    const sendOthers = async (): Promise<void> => {
+      for (let scrape = 1; scrape < scrapes; scrape += 1) {
+        const scrapeMillis = startMillis + (scrape - 1) * intervalSeconds * 1_000;
+        for (let part = 0; part < partsOfScrape; part += 1) {
+          const partMillis = scrapeMillis + (part * intervalSeconds * 1_000) / partsOfScrape;
+          await delay(Math.max(0, partMillis - Date.now()));
+          const sent = await sendPart(system, scrape, part, Math.floor(partMillis));
+          slowestMillis = Math.max(slowestMillis, sent.seconds * 1_000);
+          retries += sent.retries;
+          taken += sent.samples;
+        }
       }
-    }
+    };
+    const refused = await sendOthers().then(
+      () => null,
+      (error: unknown) => messageOf(error).slice(0, refusalTextMax),
+    );
     const plannedSeconds = (scrapes - 1) * intervalSeconds;
     const lateSeconds = Math.max(0, (Date.now() - startMillis) / 1_000 - plannedSeconds);
     const loaded = cpuSeconds() - before;
-    await delay(settleSeconds[mode] * 1_000);
+    if (refused === null) await delay(settleSeconds[mode] * 1_000);
     const all = cpuSeconds() - before;
     const peakMebibytes = Math.round(usage.all().get(name)!.rssMaxBytes / 2 ** 20);
-    const found = mode === 'none' ? null : await foundIn(system, beganMillis);
+    const found = mode === 'none' || refused !== null ? null : await foundIn(system, beganMillis);
     return {
       system: name,
       mode,
       firstScrapeCpuSeconds: firstScrape,
       firstScrapeSeconds,
+      taken,
+      refused,
       loadCpuSeconds: loaded - firstScrape,
       cpuSeconds: all,
-      cpuSecondsPerMillion: (all - firstScrape) / ((seriesCount * Math.max(1, scrapes - 1)) / 1e6),
+      cpuSecondsPerMillion: taken === 0 ? 0 : (all - firstScrape) / (taken / 1e6),
       peakMebibytes,
       slowestMillis: Math.round(slowestMillis),
       lateSeconds,
@@ -161,7 +177,7 @@ async function sendPart(
   scrape: number,
   part: number,
   timestampMillis: number,
-): Promise<{ readonly seconds: number; readonly retries: number }> {
+): Promise<Sent> {
   const [from, to] = [part, part + 1].map((at) =>
     Math.floor((bodies.length * at) / partsOfScrape),
   ) as [number, number];

@@ -61,7 +61,7 @@ export function streamAggregation(): object {
 export function selectorOf({ metric, by, isCounter, name }: RolledUp, isVictoria: boolean): string {
   if (!isVictoria) return `{__name__="${name}"}`;
   const output = isCounter ? 'total' : 'sum_samples';
-  return `{__name__="${metric}:1m_by_${by.toSorted().join('_')}_${output}"}`;
+  return `{__name__="${metric}:${windowSeconds}s_by_${by.toSorted().join('_')}_${output}"}`;
 }
 
 export interface Expected {
