@@ -1,15 +1,15 @@
 /**
- * A number for each of many series, known by a hash of its tags: 128 bits of a seed that nobody else knows, so that no two have the
+ * A number for each of many series, known by a hash of its tags: 128 bits of a key that nobody else knows, so that no two have the
  * same. Some 40 bytes a series, without an object for any.
  */
 import type { Random } from '#lib/env/env.ts';
-import { hash128 } from '#lib/hashing/hash128.ts';
+import { hash128, type HashKey } from '#lib/hashing/hash128.ts';
 
 const capacityFirst = 1 << 12;
 const words = 4;
 
 export class KnownSeries {
-  readonly #seed: number;
+  readonly #key: HashKey;
   readonly #max: number;
   #hashes: Uint32Array = new Uint32Array(words * capacityFirst);
   /** 0 where nothing stands. */
@@ -21,7 +21,7 @@ export class KnownSeries {
 
   /** @param max more are not kept */
   constructor(max: number, random: Pick<Random, 'u32'>) {
-    this.#seed = random.u32();
+    this.#key = [random.u32(), random.u32()];
     this.#max = max;
   }
 
@@ -37,7 +37,7 @@ export class KnownSeries {
 
   /** @returns 0 where there is none */
   find(tags: Uint8Array): number {
-    hash128(tags, this.#seed, this.#hash);
+    hash128(tags, this.#key, this.#hash);
     this.#place = placeOf(this.#hash, 0, this.#hashes, this.#numbers);
     return this.#numbers[this.#place]!;
   }
