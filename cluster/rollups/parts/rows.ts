@@ -18,6 +18,8 @@ import { Turns } from '#lib/turns/turns.ts';
 /** What is read at once, tags and all; more is read in smaller parts. */
 const bytesAtOnceMax = 128 * 1024 * 1024;
 const partsFirst = 4;
+/** Parts none of which has more than this of what may be read at once are half as many the next time. */
+const smallPart = 0.25;
 /** About what it takes to match a series and to add its rows up, in units of work (lib/turns/turns.ts). */
 const seriesUnits = 5_000;
 
@@ -82,20 +84,29 @@ export class RollupRows {
   ): Promise<void> {
     const kept = this.#keptOf(range);
     let divided = this.#partCount;
+    let bytesMost = 0;
     for (let part = 0; part < divided; part++) {
       let bundle: SeriesBundle;
       try {
         bundle = await this.#read(query, kept, { part, divided, shards }, signal);
       } catch (error) {
         const isTooMuch = error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED';
-        if (!isTooMuch || divided >= 2 ** 16) throw error;
+        // A shard is not divided. Nodes that have too much to do say the same, however little is asked of them.
+        if (!isTooMuch || divided >= this.#shardCount(shards)) throw error;
         // The parts that are done are twice as many smaller ones.
         this.#partCount = divided *= 2;
         part = 2 * part - 1;
         continue;
       }
+      bytesMost = Math.max(bytesMost, bundle.tagsData.length + bundle.chunkData.length);
       await this.#visit(bundle, kept, visit, signal);
     }
+    const areSmall = bytesMost < smallPart * bytesAtOnceMax;
+    this.#partCount = areSmall ? Math.max(partsFirst, divided / 2) : divided;
+  }
+
+  #shardCount(shards: ReadonlySet<number> | null): number {
+    return shards?.size ?? this.#parts.topology.view.placement?.numShards ?? 0;
   }
 
   /**
