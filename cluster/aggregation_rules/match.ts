@@ -1,5 +1,12 @@
 /** What the rules say of a series: asked once, when it is new. */
-import { metricNameTag, sortTags, type Tag, type Tags } from '#lib/tags.ts';
+import {
+  metricNameTag,
+  sortTags,
+  type Tag,
+  type Tags,
+  tagsBytesMax,
+  tagsCountMax,
+} from '#lib/tags.ts';
 import type { AggregationType } from './aggregation_types.ts';
 import { filterMatches, type TagValues } from './filter.ts';
 import { RuleIndex } from './index.ts';
@@ -62,8 +69,8 @@ export interface RuleMatch extends MappingMatch {
 
 /** About what it takes to find the rules of a series, in units of work (lib/turns/turns.ts). */
 const indexUnits = 1_000;
-/** Pipelines that are known, of all targets. */
-const pipelinesMax = 1_000_000;
+/** Pipelines that are known, of all targets, of some 650 bytes each: with more all are forgotten, for they are made anew at no great cost. */
+const pipelinesMax = 100_000;
 /** To try the path of a rule on a series; and for each byte of its tags. */
 const pathRuleUnits = 250;
 const pathRuleUnitsAByte = 5;
@@ -246,10 +253,11 @@ class TargetPipelines {
       : null;
   }
 
-  /** Null when the series lacks a tag that the target groups by. */
+  /** As `pipelineOf`. */
   of(values: TagValues): Pipeline | null {
     if (this.#groupedBy === null) return pipelineOf(this.#rule, this.#target, values);
-    let key = `${this.#number} ${values.get(metricNameTag) ?? ''}`;
+    const metricName = values.get(metricNameTag) ?? '';
+    let key = `${this.#number} ${metricName.length} ${metricName}`;
     for (const name of this.#groupedBy) {
       const value = values.get(name);
       if (value === undefined) return null;
@@ -265,7 +273,7 @@ class TargetPipelines {
   }
 }
 
-/** Null when the series lacks a tag that the target groups by. */
+/** Null when the series lacks a tag that the target groups by, or what it goes into could not be stored. */
 function pipelineOf(rule: RollupRule, target: RollupTarget, values: TagValues): Pipeline | null {
   const [first, ...rest] = target.operations;
   let output: Tags | null = null;
@@ -296,7 +304,10 @@ function pipelineOf(rule: RollupRule, target: RollupTarget, values: TagValues): 
   return { rule, target, aggregations, output, stages };
 }
 
-/** Tags of what a rollup makes of a series, or null when it lacks one that is grouped by. */
+/**
+ * Tags of what a rollup makes of a series, or null when it lacks one that is grouped by, or they are more than a series may
+ * have: storage would refuse them, and with them what else is made.
+ */
 function outputOf(
   operation: RollupOperation,
   ruleTags: readonly Tag[],
@@ -321,7 +332,20 @@ function outputOf(
   for (const { name, value } of ruleTags) {
     if (value !== '' && !name.startsWith(ruleTagPrefix)) output.set(name, value);
   }
-  return sortTags([...output].map(([name, value]) => ({ name, value })));
+  const tags = sortTags([...output].map(([name, value]) => ({ name, value })));
+  return isTooMuch(tags) ? null : tags;
+}
+
+/** Of the tag of a type, which comes to it where there are several. */
+const typeTagBytes = 32;
+const utf8BytesOfUnitMax = 3;
+
+function isTooMuch(tags: Tags): boolean {
+  if (tags.length >= tagsCountMax) return true;
+  const room = tagsBytesMax - typeTagBytes - 4 * tags.length;
+  const units = tags.reduce((sum, { name, value }) => sum + name.length + value.length, 0);
+  if (utf8BytesOfUnitMax * units <= room) return false;
+  return Buffer.byteLength(tags.map(({ name, value }) => name + value).join('')) > room;
 }
 
 function newName(template: string, name: string): string {

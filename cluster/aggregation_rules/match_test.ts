@@ -150,3 +150,35 @@ test('the stages of a rule are those after its first aggregation', () => {
     [ofStage],
   ]);
 });
+
+test('what has more tags than a series may have is not made', () => {
+  const rollup = { metricName: '{{ .MetricName }}_of_all_pods', excludeBy: ['pod'] };
+  const made = (tags: Readonly<Record<string, string>>): number => outputs(rollup, tags).length;
+  assert.equal(made({ __name__: 'x'.repeat(65_400) }), 1);
+  assert.equal(made({ __name__: 'x'.repeat(65_480) }), 0, 'with its name');
+  assert.equal(made({ __name__: 'x', app: 'y'.repeat(65_480) }), 0, 'with a tag more');
+  assert.equal(made({ __name__: 'x', app: '\u20ac'.repeat(22_000) }), 0, 'of long characters');
+  assert.equal(made({ __name__: 'x', app: '\u20ac'.repeat(21_000) }), 1);
+  const many = (count: number): Record<string, string> =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [`t${i}`, '1']));
+  assert.deepEqual([made(many(1_021)), made(many(1_022))], [1, 0], 'with two tags more');
+});
+
+test('names with zeros in them do not pass for tags of another series', () => {
+  const rules = {
+    rollupRules: [
+      {
+        filter: '',
+        transforms: [{ rollup: { metricName: '{{ .MetricName }}', groupBy: ['t'] } }],
+        storagePolicies,
+      },
+    ],
+  };
+  const matcher = new RuleMatcher(rulesOfFile(rules, ''));
+  const nameOf = (name: string, t: string): string | undefined =>
+    matcher
+      .match(tagsOf({ __name__: name, t }))
+      .pipelines[0]!.output!.find((tag) => tag.name === '__name__')?.value;
+  assert.equal(nameOf('x\x005 y', 'z'), 'x\x005 y');
+  assert.equal(nameOf('x', 'y\x001 z'), 'x');
+});

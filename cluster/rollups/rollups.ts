@@ -248,9 +248,9 @@ export class Rollups implements AsyncDisposable {
   }
 
   #storageOf({ name, policy }: Target, { leadership, replaced }: Leading): RollupStorage {
-    const { kv, cluster, session, idScheme } = this.#options;
+    const { kv, cluster, session, idScheme, log } = this.#options;
     const marks = new RollupMarks(kv, cluster);
-    const stored = new StoredRollups(session, name, idScheme);
+    const stored = new StoredRollups(session, name, idScheme, log);
     return {
       eachStored: (query, range, visit, signal) => stored.eachLast(query, range, visit, signal),
       write: (some, signal) => stored.write(some, signal),

@@ -4,8 +4,9 @@ import type { Session } from '../session/session.ts';
 import { isRetryable, describeOutcome, writeOutcome } from '../session/outcomes/write_result.ts';
 import { readFloats } from '#engine/store/chunk_merge.ts';
 import { apart } from '#engine/store/typed_chunks.ts';
-import { TsdbError } from '#lib/errors.ts';
+import { shownText, TsdbError } from '#lib/errors.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
+import type { Log } from '#lib/log.ts';
 import type { IdScheme } from '#lib/series_id/scheme.ts';
 import type { Tags } from '#lib/tags.ts';
 import { OneWriteSeries, type SeriesOfWrite, seriesOfTags } from '../session/one_write.ts';
@@ -13,16 +14,26 @@ import type { RowsRange } from './parts/rows.ts';
 
 /** Rows of one write. */
 const rowsAtOnce = 2_000;
+/** Of series that cannot be stored, whatever their rows are. */
+const seriesRefused: readonly number[] = [writeOutcome.badSeries, writeOutcome.otherTags];
 
 export class StoredRollups {
   readonly #session: Pick<Session, 'fetch' | 'write'>;
   readonly #namespace: string;
   readonly #idScheme: IdScheme;
+  readonly #log: Log;
+  #hasToldRefused = false;
 
-  constructor(session: Pick<Session, 'fetch' | 'write'>, namespace: string, idScheme: IdScheme) {
+  constructor(
+    session: Pick<Session, 'fetch' | 'write'>,
+    namespace: string,
+    idScheme: IdScheme,
+    log: Log,
+  ) {
     this.#session = session;
     this.#namespace = namespace;
     this.#idScheme = idScheme;
+    this.#log = log;
   }
 
   /** The last row in a range of each series that has one. */
@@ -53,7 +64,10 @@ export class StoredRollups {
     }
   }
 
-  /** @throws {TsdbError} UNAVAILABLE when some may be written once more, which all are then */
+  /**
+   * What a client has named so that the rollup of it can be no series is left out: others do not wait for it.
+   * @throws {TsdbError} UNAVAILABLE when some may be written once more, which all are then
+   */
   async write(rows: readonly ReducedRow[], signal: AbortSignal): Promise<void> {
     for (let first = 0; first < rows.length; first += rowsAtOnce) {
       await this.#writeSome(rows.slice(first, first + rowsAtOnce), signal);
@@ -86,9 +100,24 @@ export class StoredRollups {
       new OneWriteSeries(series),
       signal,
     );
-    const failed = outcomes?.find((outcome) => outcome !== writeOutcome.written);
+    const refused = outcomes?.findIndex((outcome) => seriesRefused.includes(outcome)) ?? -1;
+    if (refused >= 0) this.#tellRefused(rows[refused]!, outcomes![refused]!);
+    const failed = outcomes?.find(
+      (outcome) => outcome !== writeOutcome.written && !seriesRefused.includes(outcome),
+    );
     if (failed === undefined) return;
     const text = `rollups were not written to namespace ${this.#namespace}: ${describeOutcome(failed)}`;
     throw new TsdbError(isRetryable(failed) ? 'UNAVAILABLE' : 'FAILED_PRECONDITION', text);
+  }
+
+  #tellRefused({ tags }: ReducedRow, outcome: number): void {
+    if (this.#hasToldRefused) return;
+    this.#hasToldRefused = true;
+    const fields = {
+      namespace: this.#namespace,
+      series: shownText(JSON.stringify(tags)),
+      reason: describeOutcome(outcome),
+    };
+    this.#log.warn(fields, 'some rollups cannot be stored, and are left out');
   }
 }
