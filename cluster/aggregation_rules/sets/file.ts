@@ -298,11 +298,11 @@ export function checkMetricName(metricName: string, path: string): void {
 
 /** Of tags that stay, or go. */
 export function checkTagNames(names: readonly string[], path: string): void {
+  const seen = new Set<string>();
   for (const [index, name] of names.entries()) {
     if (name === '') throw badRequest(`${path}[${index}]: a tag needs a name`);
-    if (names.indexOf(name) < index) {
-      throw badRequest(`${path}[${index}]: given twice: ${shownText(name)}`);
-    }
+    if (seen.has(name)) throw badRequest(`${path}[${index}]: given twice: ${shownText(name)}`);
+    seen.add(name);
   }
 }
 

@@ -85,10 +85,10 @@ export function ruleSetOfR2(fields: Fields): { readonly name: string; readonly r
   };
   fields.end();
   for (const key of ['mappingRules', 'rollupRules'] as const) {
-    const names = rules[key].map((rule) => rule.name);
-    const twice = names.find((each, index) => names.indexOf(each) < index);
-    if (twice !== undefined) {
-      throw badRequest(`${key}: two rules have one name: ${shownText(twice)}`);
+    const seen = new Set<string>();
+    for (const { name: each } of rules[key]) {
+      if (seen.has(each)) throw badRequest(`${key}: two rules have one name: ${shownText(each)}`);
+      seen.add(each);
     }
   }
   checkPathRules(rules.mappingRules, 'mappingRules');
