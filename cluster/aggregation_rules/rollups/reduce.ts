@@ -32,16 +32,19 @@ interface Carried {
 /** What an output has come to is kept for so long after its last row. */
 const carriedNanosMax = 86_400_000_000_000n;
 
+const nothingBefore = (): number => 0;
+
 export class RollupReduce {
   readonly #resolutionNanos: bigint;
   readonly #reachNanos: bigint;
   /** By output and type. */
   readonly #carried = new Map<string, Carried>();
-
   /** When it was looked for outputs that are gone. */
   #lookedNanos = 0n;
   /** What a sum had come to of which nothing is known here. */
-  #sumBefore: (tags: Tags) => number = () => 0;
+  #sumBefore: (tags: Tags) => number = nothingBefore;
+  /** Of the first window after that. */
+  #sumsNanos: bigint | null = null;
 
   constructor(resolutionNanos: bigint) {
     this.#resolutionNanos = resolutionNanos;
@@ -51,6 +54,8 @@ export class RollupReduce {
   copy(): RollupReduce {
     const copy = new RollupReduce(this.#resolutionNanos);
     copy.#sumBefore = this.#sumBefore;
+    copy.#sumsNanos = this.#sumsNanos;
+    copy.#lookedNanos = this.#lookedNanos;
     for (const [key, { endNanos, before, sums }] of this.#carried) {
       copy.#carried.set(key, { endNanos, before: [...before], sums: [...sums] });
     }
@@ -60,6 +65,7 @@ export class RollupReduce {
   /** Sums go on from what was stored. @param sumBefore of a series, 0 where there is none */
   beginSums(sumBefore: (tags: Tags) => number): void {
     this.#sumBefore = sumBefore;
+    this.#sumsNanos = null;
     for (const { sums } of this.#carried.values()) sums.length = 0;
   }
 
@@ -75,18 +81,22 @@ export class RollupReduce {
     }
   }
 
-  /** The same, with a step after each output, for who gives way between them. */
+  /** The same, with a step after each part and each output, for who gives way between them. */
   *windowInSteps(
     endNanos: bigint,
     partsOf: Iterable<readonly [Output, WindowPart]>,
   ): Generator<void, ReducedRow[]> {
     this.#forget(endNanos);
+    this.#sumsNanos ??= endNanos;
     const rows: ReducedRow[] = [];
     // By how often an output is rolled up once more: the ones that others go into come later.
     const stages: Map<Output, WindowPart>[] = [];
     const stageOf = (output: Output): Map<Output, WindowPart> =>
       (stages[depthOf(output)] ??= new Map());
-    for (const [output, part] of partsOf) addToPart(partIn(stageOf(output), output), part);
+    for (const [output, part] of partsOf) {
+      addToPart(partIn(stageOf(output), output), part);
+      yield;
+    }
     for (let depth = stages.length - 1; depth >= 0; depth--) {
       for (const [output, part] of stages[depth] ?? []) {
         if (isEmpty(part.numbers, 0)) continue;
@@ -111,6 +121,10 @@ export class RollupReduce {
 
   /** Outputs that have had no rows for long: what comes then begins again. */
   #forget(endNanos: bigint): void {
+    // They may have come to more since.
+    if (this.#sumsNanos !== null && endNanos - this.#sumsNanos > carriedNanosMax) {
+      this.#sumBefore = nothingBefore;
+    }
     if (endNanos < this.#lookedNanos + carriedNanosMax / 4n) return;
     this.#lookedNanos = endNanos;
     for (const [key, carried] of this.#carried) {

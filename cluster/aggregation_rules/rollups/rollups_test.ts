@@ -8,6 +8,8 @@ import { encodeTags, sortTags } from '#lib/tags.ts';
 import type { RuleSetsOverTime } from '../sets/over_time.ts';
 import { lookBackNanos, RollupMap, type WindowsRange } from './map.ts';
 import { RollupReduce } from './reduce.ts';
+import { addValue, emptyPart } from './accumulators.ts';
+import { Outputs } from './outputs.ts';
 import { SeriesRoutes } from './series_routes.ts';
 import { rollupTwin, textOf, type TwinSeries } from './rollup_twin.ts';
 
@@ -223,4 +225,24 @@ test('stale markers count for nothing, and other policies are others', () => {
     new RollupMap(sets, range, new SeriesRoutes(longer, realEnv.random)).routesOf(encodeTags(tags)),
     null,
   );
+});
+
+test('a sum that is forgotten begins again with nothing, not with what it had come to when it was read', () => {
+  const tags = Buffer.from(encodeTags([{ name: 'app', value: 'a' }])).toString('latin1');
+  const output = new Outputs().ofKey(JSON.stringify([tags, ['Sum'], ['Add'], null]));
+  const hour = 60n * minute;
+  let reduce = new RollupReduce(minute);
+  reduce.beginSums(() => 1_000);
+  const at = (hours: number, value: number | null): number | undefined => {
+    reduce = reduce.copy();
+    const part = emptyPart(['Sum']);
+    if (value !== null) addValue(part, 0, value);
+    return reduce.window(start + BigInt(hours) * hour, [[output, part]])[0]?.value;
+  };
+  assert.equal(at(0, 5), 1_005);
+  assert.equal(at(20, 4_000), 5_005);
+  for (let hours = 21; hours < 40; hours++) assert.equal(at(hours, null), undefined);
+  assert.equal(at(40, 1), 5_006);
+  for (let hours = 41; hours < 100; hours++) at(hours, null);
+  assert.equal(at(100, 1), 1);
 });
