@@ -30,6 +30,8 @@ const windowsAtOnceMax = 60n;
 const sumsBackNanos = 60n * minuteNanos;
 /** Rows are about to expire that have so much of their retention left, or less. */
 const urgentFraction = 8n;
+/** Clocks of nodes, which refuse what is of the future, are as good as never further behind. */
+const clocksNanos = 5n * secondNanos;
 /** About what it takes to make the value of an output, in units of work (lib/turns/turns.ts). */
 const outputUnits = 1_000;
 
@@ -98,6 +100,8 @@ export class PolicyRollups {
   #othersNanos = 0n;
   /** Of windows that are not final: values by their series, which are objects that stay while rules do. */
   readonly #written = new Map<bigint, ReadonlyMap<Tags, number>>();
+  /** Zeros of `Reset` whose time has not come, of windows that are not final. */
+  readonly #ahead = new Map<Tags, ReducedRow>();
   readonly counts: RollupCounts = { windows: 0, rows: 0, corrections: 0 };
 
   constructor(
@@ -139,9 +143,11 @@ export class PolicyRollups {
     const { resolutionNanos } = this.policy;
     const lateness = latenessNanos(resolutionNanos);
     if (this.#final === null || this.#early === null) await this.#takeOver(moment, signal);
+    await this.#writeAhead(moment, signal);
     const dueNanos = this.#knownEnd(moment, floorTo(moment.nowNanos - lateness, resolutionNanos));
     const isEarly = await this.#advanceEarly(dueNanos, moment, signal);
-    const settleNanos = moment.bufferPastNanos + lateness;
+    const aheadNanos = this.#has(['Reset'], moment.sets) ? resolutionNanos / 2n + clocksNanos : 0n;
+    const settleNanos = greater(moment.bufferPastNanos, aheadNanos) + lateness;
     const finalNanos = floorTo(moment.nowNanos - settleNanos, resolutionNanos);
     const least = settleNanos / 2n > resolutionNanos ? settleNanos / 2n : resolutionNanos;
     if (finalNanos - this.#final!.endNanos >= least)
@@ -242,6 +248,7 @@ export class PolicyRollups {
     await this.#reduced(windows, reduce, moment, signal, keep);
     await this.#write(
       made.flatMap(([, rows]) => rows),
+      moment,
       signal,
     );
     for (const [end, rows] of made) this.#written.set(end, valuesOf(end, rows));
@@ -303,16 +310,33 @@ export class PolicyRollups {
         if (isOther || isUnsure) due.push(row);
       }
     });
-    await this.#write(due, signal);
+    await this.#write(due, moment, signal);
     if (otherCount === 0) return false;
     for (const [end, rows] of made) this.#written.set(end, valuesOf(end, rows));
     this.counts.corrections += otherCount;
     return true;
   }
 
-  async #write(rows: readonly ReducedRow[], signal: AbortSignal): Promise<void> {
-    if (rows.length > 0) await this.#storage.write(rows, signal);
-    this.counts.rows += rows.length;
+  async #write(
+    rows: readonly ReducedRow[],
+    { nowNanos }: RollupMoment,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const isAhead = ({ nanos }: ReducedRow): boolean => nanos > nowNanos - clocksNanos;
+    const ahead = rows.filter(isAhead);
+    for (const row of ahead) this.#ahead.set(row.tags, row);
+    const due = ahead.length === 0 ? rows : rows.filter((row) => !isAhead(row));
+    if (due.length > 0) await this.#storage.write(due, signal);
+    this.counts.rows += due.length;
+  }
+
+  /** What was ahead, and is no longer. */
+  async #writeAhead(moment: RollupMoment, signal: AbortSignal): Promise<void> {
+    const due = [...this.#ahead.values()].filter(
+      ({ nanos }) => nanos <= moment.nowNanos - clocksNanos,
+    );
+    await this.#write(due, moment, signal);
+    for (const { tags } of due) this.#ahead.delete(tags);
   }
 
   /** @param onWindow told the rows of each window, in the order of time */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
+import { ruleSetsOf } from '../aggregation_rules/sets/sets_testing.ts';
 import { latenessNanos } from './parts/lateness.ts';
 import { StoredParts } from './parts/parts.ts';
 import { PolicyRollups } from './policy_rollups.ts';
@@ -148,4 +149,51 @@ test('counters wait for what they had come to, and begin again before windows wo
     assert.ok(ofApp('rows', end) !== undefined && ofApp('total', end) !== undefined);
   }
   assert.ok(ofApp('total', finalEnd + minute)! < ofApp('total', finalEnd)!);
+});
+
+test('a zero of Reset waits for its time, and no window waits for it', async () => {
+  const hour = 60n * minute;
+  const sets = ruleSetsOf([
+    1n,
+    {
+      rollupRules: [
+        {
+          name: 'count',
+          filter: 'app:*',
+          transforms: [
+            { rollup: { metricName: 'rows', groupBy: ['app'], aggregations: ['Count'] } },
+            { transform: { type: 'Reset' } },
+          ],
+          storagePolicies: [{ resolution: '1h', retention: '40d' }],
+        },
+      ],
+    },
+  ]);
+  const hourly = { resolutionNanos: hour, retentionNanos: 40n * 24n * hour };
+  const storage = new MemoryRollups();
+  fill(storage, 300, 0);
+  storage.futureNanosMax = 0n;
+  const parts = new StoredParts(hourly, storage, realEnv.random);
+  let rollups = new PolicyRollups(hourly, parts, storage, realEnv.clock, log);
+  const firstEnd = (start / hour + 1n) * hour;
+  const valuesAt = (nanos: bigint): number[] =>
+    [...storage.stored.values()].flatMap(({ row }) => (row.nanos === nanos ? [row.value] : []));
+  let madeLate = 0;
+  for (let now = firstEnd; now < firstEnd + 4n * hour; now += 30n * second) {
+    storage.nowNanos = now;
+    // Another one takes over before the time of a zero has come.
+    if (now === firstEnd + 2n * hour + 20n * minute) {
+      rollups = new PolicyRollups(hourly, parts, storage, realEnv.clock, log);
+    }
+    await rollups.advance(
+      { nowNanos: now, sets, rulesKnownNanos: now, bufferPastNanos, keptFromNanos: 1n },
+      new AbortController().signal,
+    );
+    const end = (now / hour) * hour;
+    if (end > firstEnd && now === end + 3n * minute && valuesAt(end).length !== 2) madeLate += 1;
+  }
+  assert.equal(madeLate, 0);
+  for (let end = firstEnd + hour; end < firstEnd + 4n * hour; end += hour) {
+    assert.deepEqual(valuesAt(end + hour / 2n), [0, 0], String(end));
+  }
 });

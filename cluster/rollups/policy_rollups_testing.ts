@@ -94,6 +94,8 @@ export class MemoryRollups implements RollupStorage, SeriesRows {
   readonly stored: Map<string, { row: ReducedRow }> = new Map();
   nowNanos = 0n;
   failsOneIn = 0;
+  /** Rows that are further ahead are refused. */
+  futureNanosMax: bigint | null = null;
   /** What is stored cannot be read. */
   isUnreadable = false;
   writtenRows = 0;
@@ -136,6 +138,10 @@ export class MemoryRollups implements RollupStorage, SeriesRows {
       throw new TsdbError('DEADLINE_EXCEEDED', 'no answer');
     }
     for (const row of rows) {
+      const { futureNanosMax } = this;
+      if (futureNanosMax !== null && row.nanos > this.nowNanos + futureNanosMax) {
+        throw new TsdbError('FAILED_PRECONDITION', 'datapoint too far in future');
+      }
       if (random(rows.length) === 0) this.#mayFail();
       this.stored.set(`${textOf(row.tags)} ${row.nanos}`, { row });
       this.writtenRows += 1;
