@@ -6,6 +6,8 @@
 import type { IndexQuery } from '#lib/index_query.ts';
 import { rollupTag } from '../aggregation_rules/match.ts';
 import { lookBackNanos } from '../aggregation_rules/rollups/map.ts';
+import type { WindowPart } from '../aggregation_rules/rollups/accumulators.ts';
+import type { Output } from '../aggregation_rules/rollups/outputs.ts';
 import { type ReducedRow, RollupReduce } from '../aggregation_rules/rollups/reduce.ts';
 import {
   changeTransforms,
@@ -26,6 +28,12 @@ const secondNanos = 1_000_000_000n;
 const minuteNanos = 60n * secondNanos;
 /** Windows that are made of one reading of rows; fewer when that has failed. */
 const windowsAtOnceMax = 60n;
+/** Before it is known how many outputs they have. */
+const windowsFirst = 4n;
+/** Of so many parts of outputs at most, unless one window has more: each takes some hundred bytes meanwhile. */
+const partsAtOnceMax = 500_000n;
+/** As many parts one with a sketch counts for. */
+const partsOfSketch = 16;
 /** Sums of before this time are not looked for: a counter that was away for so long begins again. */
 const sumsBackNanos = 60n * minuteNanos;
 /** Rows are about to expire that have so much of their retention left, or less. */
@@ -93,7 +101,9 @@ export class PolicyRollups {
   readonly #log: Log;
   #final: Frontier | null = null;
   #early: Frontier | null = null;
-  #windowsAtOnce = windowsAtOnceMax;
+  #windowsAtOnce = windowsFirst;
+  /** Of a window. */
+  #partsMost = 1n;
   /** Windows after the final ones go on from others than these. */
   #isBehind = false;
   /** Up to this time somebody else may have written, and may still write what was made of fewer rows. */
@@ -130,13 +140,18 @@ export class PolicyRollups {
   async advance(moment: RollupMoment, signal: AbortSignal): Promise<boolean> {
     try {
       const isMoreDue = await this.#advance(moment, signal);
-      this.#windowsAtOnce = lesser(windowsAtOnceMax, 2n * this.#windowsAtOnce);
+      this.#takeMoreAtOnce();
       return isMoreDue;
     } catch (error) {
       // Perhaps it were too many for the time that there is.
       this.#windowsAtOnce = greater(1n, this.#windowsAtOnce / 2n);
       throw error;
     }
+  }
+
+  #takeMoreAtOnce(): void {
+    const most = lesser(windowsAtOnceMax, greater(1n, partsAtOnceMax / this.#partsMost));
+    this.#windowsAtOnce = lesser(most, 2n * this.#windowsAtOnce);
   }
 
   async #advance(moment: RollupMoment, signal: AbortSignal): Promise<boolean> {
@@ -183,8 +198,13 @@ export class PolicyRollups {
     const reduce = new RollupReduce(resolutionNanos);
     if (this.#has(changeTransforms, moment.sets)) {
       const reach = floorTo(endNanos - lookBackNanos(resolutionNanos), resolutionNanos);
-      const windows = { fromNanos: greater(reach, oldest), toNanos: endNanos, isFinal: true };
-      await this.#reduced(windows, reduce, moment, signal, () => {});
+      for (let fromNanos = greater(reach, oldest); fromNanos < endNanos; ) {
+        const toNanos = lesser(endNanos, fromNanos + this.#windowsAtOnce * resolutionNanos);
+        const windows = { fromNanos, toNanos, isFinal: true };
+        await this.#reduced(windows, reduce, moment, signal, () => {});
+        fromNanos = toNanos;
+        this.#takeMoreAtOnce();
+      }
     }
     reduce.beginSums(await this.#sumsAt(endNanos, moment, signal));
     if (missedFromNanos !== null) {
@@ -356,11 +376,19 @@ export class PolicyRollups {
     const work = Turns.of(this.#clock).begin(signal);
     for (let window = 0; window < windowCount; window++) {
       const endNanos = firstEndNanos + BigInt(window) * resolutionNanos;
-      const steps = reduce.windowInSteps(endNanos, partsOf(window));
+      let count = 0;
+      const counted = function* (): Iterable<readonly [Output, WindowPart]> {
+        for (const part of partsOf(window)) {
+          count += part[1].sketch === null ? 1 : partsOfSketch;
+          yield part;
+        }
+      };
+      const steps = reduce.windowInSteps(endNanos, counted());
       let step = steps.next();
       for (; step.done !== true; step = steps.next()) {
         if (work.spend(outputUnits)) await work.pause();
       }
+      this.#partsMost = greater(this.#partsMost, BigInt(count));
       onWindow(endNanos, step.value);
     }
   }

@@ -20,6 +20,11 @@ export class QuantileSketch {
   #min = Number.POSITIVE_INFINITY;
   #max = Number.NEGATIVE_INFINITY;
 
+  /** Counts that it has. */
+  get size(): number {
+    return this.#positive.size + this.#negative.size;
+  }
+
   /** Whole numbers and values: counts, least and greatest, then buckets with their counts. */
   toNumbers(): Float64Array<ArrayBuffer> {
     const { size } = this.#positive;

@@ -2,11 +2,7 @@
  * Parts of outputs, of which the last windows are kept: who asks for one once more, as for one that follows another that has
  * changed, costs no reading of rows.
  */
-import {
-  accumulatorFields,
-  partFrom,
-  type WindowPart,
-} from '../../aggregation_rules/rollups/accumulators.ts';
+import { partFrom, type WindowPart } from '../../aggregation_rules/rollups/accumulators.ts';
 import type { WindowsRange } from '../../aggregation_rules/rollups/map.ts';
 import type { Output } from '../../aggregation_rules/rollups/outputs.ts';
 import type { Clock } from '#lib/env/env.ts';
@@ -17,9 +13,10 @@ import type { PartsAsked, PartsOfWindows, RollupParts } from './parts.ts';
 const keptBytesMaxDefault: number = 128 * 1024 * 1024;
 /** About what it takes to copy a part, in units of work (lib/turns/turns.ts). */
 const partUnits = 300;
-/** About what one part takes, and its sketch. */
-const partBytes = accumulatorFields * 8 + 64;
-const sketchBytes = 2_000;
+/** About what one part takes with the objects that it is of, its sketch, and each count of that. */
+const partBytes = 400;
+const sketchBytes = 700;
+const sketchCountBytes = 30;
 /** Of a window of nothing. */
 const windowBytes = 300;
 
@@ -123,7 +120,7 @@ export class KeptParts implements RollupParts {
       let bytes = windowBytes;
       for (const [output, part] of partsOf(window - first)) {
         parts.push([output, partFrom(part, later)]);
-        bytes += partBytes + (part.sketch === null ? 0 : sketchBytes);
+        bytes += partBytes + bytesOf(part);
         if (work.spend(partUnits)) await work.pause();
       }
       const kept = { isFinal, parts, bytes };
@@ -136,6 +133,9 @@ export class KeptParts implements RollupParts {
     return `${this.#name} ${endOf(windows, window)}`;
   }
 }
+
+const bytesOf = ({ sketch }: WindowPart): number =>
+  sketch === null ? 0 : sketchBytes + sketchCountBytes * sketch.size;
 
 const endOf = ({ firstEndNanos, resolutionNanos }: WindowsRange, window: number): bigint =>
   firstEndNanos + BigInt(window) * resolutionNanos;

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyPart, type WindowPart } from '../../aggregation_rules/rollups/accumulators.ts';
+import {
+  addValue,
+  emptyPart,
+  type WindowPart,
+} from '../../aggregation_rules/rollups/accumulators.ts';
 import { type Output, Outputs } from '../../aggregation_rules/rollups/outputs.ts';
 import { noRuleSets } from '../../aggregation_rules/sets/over_time.ts';
 import { realEnv } from '#lib/env/real.ts';
@@ -16,13 +20,18 @@ const output = new Outputs().ofKey(JSON.stringify([tags, ['Sum'], [], null]));
 /** Tells which windows were made. */
 class Making implements RollupParts {
   readonly made: string[] = [];
+  readonly #part: () => WindowPart;
+
+  constructor(part = (): WindowPart => emptyPart(['Sum'])) {
+    this.#part = part;
+  }
 
   async of({ windows, isFinal }: PartsAsked): Promise<(window: number) => [Output, WindowPart][]> {
     const first = Number(windows.firstEndNanos / minute);
     for (let i = 0; i < windows.windowCount; i++) {
       this.made.push(`${first + i}${isFinal ? ' final' : ''}`);
     }
-    return () => [[output, emptyPart(['Sum'])]];
+    return () => [[output, this.#part()]];
   }
 }
 
@@ -52,11 +61,24 @@ test('a window is made once, and once more when it is to be final', async () => 
 
 test('of more than there is room for the oldest are made again', async () => {
   const making = new Making();
-  const parts = new KeptParts(making, realEnv.clock, new KeptWindows(1_500), 'one');
+  const parts = new KeptParts(making, realEnv.clock, new KeptWindows(2_500), 'one');
   await parts.of(asked(1, 10), never);
   making.made.length = 0;
   await parts.of(asked(8, 3), never);
   assert.deepEqual(making.made, []);
+  await parts.of(asked(1, 1), never);
+  assert.deepEqual(making.made, ['1']);
+});
+
+test('what a sketch has counted takes room, too', async () => {
+  const making = new Making(() => {
+    const part = emptyPart(['P90']);
+    for (let i = 0; i < 400; i++) addValue(part, 0, 1.1 ** i);
+    return part;
+  });
+  const parts = new KeptParts(making, realEnv.clock, new KeptWindows(30_000), 'one');
+  await parts.of(asked(1, 4), never);
+  making.made.length = 0;
   await parts.of(asked(1, 1), never);
   assert.deepEqual(making.made, ['1']);
 });
