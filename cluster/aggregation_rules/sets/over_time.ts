@@ -130,12 +130,8 @@ export class RulesOverTime {
   /** The rules of a time, from when on and how long they hold. */
   around(nanos: bigint): RulesStretch {
     const number = this.#numberOf(nanos);
-    return {
-      startNanos: number === 0 ? beforeAllRules : this.#cutovers[number - 1]!,
-      endNanos: this.#cutovers[number] ?? afterAllRules,
-      rules: this.#rulesOf(number),
-      matcher: this.#matcherOf(number),
-    };
+    const startNanos = number === 0 ? beforeAllRules : this.#cutovers[number - 1]!;
+    return this.#stretch(number, startNanos, this.#cutovers[number] ?? afterAllRules);
   }
 
   /** The rules of a range, the oldest first; the stretches have all of it between them. */
@@ -145,12 +141,7 @@ export class RulesOverTime {
       const number = this.#numberOf(at);
       const cutover = this.#cutovers[number] ?? endNanos;
       const end = cutover < endNanos ? cutover : endNanos;
-      stretches.push({
-        startNanos: at,
-        endNanos: end,
-        rules: this.#rulesOf(number),
-        matcher: this.#matcherOf(number),
-      });
+      stretches.push(this.#stretch(number, at, end));
     }
     return stretches;
   }
@@ -167,6 +158,19 @@ export class RulesOverTime {
       at = this.#cutovers[number] ?? endNanos;
     }
     return isNone ? '' : digest128(parts.join(' '));
+  }
+
+  /** Its matcher is made when it is first asked for: many only look at the rules, and there may be hundreds of stretches. */
+  #stretch(number: number, startNanos: bigint, endNanos: bigint): RulesStretch {
+    const matcherOf = (): RuleMatcher => this.#matcherOf(number);
+    return {
+      startNanos,
+      endNanos,
+      rules: this.#rulesOf(number),
+      get matcher() {
+        return matcherOf();
+      },
+    };
   }
 
   #matcherOf(number: number): RuleMatcher {
