@@ -262,16 +262,16 @@ export class PolicyRollups {
     if (endNanos <= early.endNanos) return false;
     // A copy, for what fails is made again.
     const reduce = early.reduce.copy();
-    const made: [bigint, readonly ReducedRow[]][] = [];
-    const keep = (end: bigint, rows: readonly ReducedRow[]): unknown => made.push([end, rows]);
+    const made: ReducedRow[][] = [];
+    const values: [bigint, ReadonlyMap<Tags, number>][] = [];
+    const keep = (end: bigint, rows: ReducedRow[]): void => {
+      made.push(rows);
+      values.push([end, valuesOf(end, rows)]);
+    };
     const windows = { fromNanos: early.endNanos, toNanos: endNanos, isFinal: false };
     await this.#reduced(windows, reduce, moment, signal, keep);
-    await this.#write(
-      made.flatMap(([, rows]) => rows),
-      moment,
-      signal,
-    );
-    for (const [end, rows] of made) this.#written.set(end, valuesOf(end, rows));
+    await this.#write(made.flat(), moment, signal);
+    for (const [end, written] of values) this.#written.set(end, written);
     this.#early = { endNanos, reduce };
     this.counts.windows += made.length;
     return endNanos < dueNanos;
@@ -318,11 +318,11 @@ export class PolicyRollups {
   ): Promise<boolean> {
     const due: ReducedRow[] = [];
     let otherCount = 0;
-    const made: [bigint, readonly ReducedRow[]][] = [];
+    const made: [bigint, ReadonlyMap<Tags, number>][] = [];
     await this.#reduced(windows, reduce, moment, signal, (end, rows) => {
       const before = this.#written.get(end);
       const now = valuesOf(end, rows);
-      made.push([end, rows]);
+      made.push([end, now]);
       const isUnsure = windows.isFinal && end <= this.#othersNanos;
       for (const row of rows) {
         const isOther = !Object.is(before?.get(row.tags), now.get(row.tags));
@@ -332,7 +332,7 @@ export class PolicyRollups {
     });
     await this.#write(due, moment, signal);
     if (otherCount === 0) return false;
-    for (const [end, rows] of made) this.#written.set(end, valuesOf(end, rows));
+    for (const [end, now] of made) this.#written.set(end, now);
     this.counts.corrections += otherCount;
     return true;
   }
@@ -365,7 +365,7 @@ export class PolicyRollups {
     reduce: RollupReduce,
     { sets }: RollupMoment,
     signal: AbortSignal,
-    onWindow: (endNanos: bigint, rows: readonly ReducedRow[]) => void,
+    onWindow: (endNanos: bigint, rows: ReducedRow[]) => void,
   ): Promise<void> {
     const { resolutionNanos } = this.policy;
     const windowCount = Number((toNanos - fromNanos) / resolutionNanos);
