@@ -20,7 +20,7 @@ import {
   ruleOfId,
   type RuleSet,
   type RuleVersion,
-  withChange,
+  withChanges,
   withoutBefore,
   withRules,
 } from '../aggregation_rules/sets/set.ts';
@@ -221,17 +221,6 @@ export async function ruleSetPublish(
   return version;
 }
 
-function withChanges<R extends { readonly name: string }>(
-  histories: readonly RuleHistory<R>[],
-  changes: readonly RuleChange<R>[],
-  moment: ChangeMoment,
-): readonly RuleHistory<R>[] {
-  // What goes makes room for names that come.
-  const order = { delete: 0, change: 1, add: 2 };
-  const sorted = [...changes].sort((a, b) => order[a.op] - order[b.op]);
-  return sorted.reduce((all, each) => withChange(all, each, moment), histories);
-}
-
 /** What the API does with rules of one kind. */
 export interface RulesOfKind {
   /** @throws {TsdbError} NOT_FOUND */
@@ -299,7 +288,7 @@ function rulesOf<R extends { readonly name: string }>(kind: Kind<R>): RulesOfKin
   ): Promise<RuleSet> =>
     changed(target, name, change, signal, (set, moment) => {
       refuseMissing(name, set);
-      const next = withChange(kind.of(set), ofRule, moment);
+      const next = withChanges(kind.of(set), [ofRule], moment);
       return { ...kind.with(set, next), version: set.version + 1 };
     });
   const shown = (set: RuleSet, id: string): object => kind.toR2(id, ruleOfId(kind.of(set), id))[0]!;

@@ -87,42 +87,50 @@ export type RuleChange<R> =
   | { readonly op: 'delete'; readonly id: string };
 
 /**
- * Rules of one kind with one of them changed.
+ * Rules of one kind with some of them changed.
  * @throws {TsdbError} NOT_FOUND when no rule has the ID; CONFLICT when another one has the name; BAD_REQUEST when its
  *   condition on paths would be lost
  */
-export function withChange<R extends Named>(
+export function withChanges<R extends Named>(
   histories: readonly RuleHistory<R>[],
-  change: RuleChange<R>,
+  changes: readonly RuleChange<R>[],
   moment: ChangeMoment,
 ): readonly RuleHistory<R>[] {
-  const id = change.op === 'add' ? null : change.id;
-  if (change.op !== 'add') {
-    const { rule } = ruleOfId(histories, change.id);
-    // Who knows M3's shape of a rule alone would make it one of all series.
-    if (change.op === 'change' && hasPath(rule) && !hasPath(change.rule)) {
-      throw badRequest('path: the rule has a condition on paths, which is not given');
+  const next = new Map(histories.map((history) => [history.id, history]));
+  const idOf = new Map<string, string>();
+  for (const [id, { versions }] of next) {
+    const name = versions.at(-1)!.rule?.name;
+    if (name !== undefined) idOf.set(name, id);
+  }
+  // What goes makes room for names that come.
+  const order = { delete: 0, change: 1, add: 2 };
+  for (const change of [...changes].sort((a, b) => order[a.op] - order[b.op])) {
+    const id = change.op === 'add' ? moment.newId() : change.id;
+    const before = next.get(id);
+    if (change.op !== 'add') {
+      const { rule } = standingOf(before, id);
+      // Who knows M3's shape of a rule alone would make it one of all series.
+      if (change.op === 'change' && hasPath(rule) && !hasPath(change.rule)) {
+        throw badRequest('path: the rule has a condition on paths, which is not given');
+      }
+      idOf.delete(rule.name);
     }
-  }
-  if (change.op !== 'delete') {
-    const { name } = change.rule;
-    const other = histories.find(
-      (each) => each.id !== id && each.versions.at(-1)!.rule?.name === name,
-    );
-    if (other !== undefined) {
-      throw new TsdbError(
-        'CONFLICT',
-        `a rule has this name already: ${shownText(name)} (${other.id})`,
-      );
+    const rule = change.op === 'delete' ? null : change.rule;
+    if (rule !== null) {
+      const other = idOf.get(rule.name);
+      if (other !== undefined) {
+        throw new TsdbError(
+          'CONFLICT',
+          `a rule has this name already: ${shownText(rule.name)} (${other})`,
+        );
+      }
+      idOf.set(rule.name, id);
     }
+    const [after] = withVersion(before ?? { id, versions: [] }, rule, moment);
+    if (after === undefined) next.delete(id);
+    else next.set(id, after);
   }
-  if (change.op === 'add') {
-    return [...histories, { id: moment.newId(), versions: [versionOf(change.rule, moment)] }];
-  }
-  const rule = change.op === 'delete' ? null : change.rule;
-  return histories.flatMap((history) =>
-    history.id === id ? withVersion(history, rule, moment) : [history],
-  );
+  return [...next.values()];
 }
 
 /**
@@ -133,7 +141,17 @@ export function ruleOfId<R>(
   histories: readonly RuleHistory<R>[],
   id: string,
 ): RuleVersion<R> & { readonly rule: R } {
-  const last = histories.find((history) => history.id === id)?.versions.at(-1);
+  return standingOf(
+    histories.find((history) => history.id === id),
+    id,
+  );
+}
+
+function standingOf<R>(
+  history: RuleHistory<R> | undefined,
+  id: string,
+): RuleVersion<R> & { readonly rule: R } {
+  const last = history?.versions.at(-1);
   if (last !== undefined && last.rule !== null) return { ...last, rule: last.rule };
   throw new TsdbError('NOT_FOUND', `no rule has the ID ${shownText(id)}`);
 }
