@@ -155,9 +155,14 @@ export class PolicyRollups {
   }
 
   async #advance(moment: RollupMoment, signal: AbortSignal): Promise<boolean> {
-    const { resolutionNanos } = this.policy;
+    const { resolutionNanos, retentionNanos } = this.policy;
     const lateness = latenessNanos(resolutionNanos);
-    if (this.#final === null || this.#early === null) await this.#takeOver(moment, signal);
+    // Storage takes no windows that are past retention: nothing would be made after them.
+    const pastNanos = moment.nowNanos - retentionNanos;
+    const isPast = (this.#final?.endNanos ?? pastNanos) < pastNanos - resolutionNanos;
+    if (this.#final === null || this.#early === null || isPast) {
+      await this.#takeOver(moment, signal);
+    }
     await this.#writeAhead(moment, signal);
     const dueNanos = this.#knownEnd(moment, floorTo(moment.nowNanos - lateness, resolutionNanos));
     const isEarly = await this.#advanceEarly(dueNanos, moment, signal);
@@ -179,11 +184,14 @@ export class PolicyRollups {
 
   /** From where the windows of before are final on; at the first time from now on. */
   async #takeOver(moment: RollupMoment, signal: AbortSignal): Promise<void> {
-    const { resolutionNanos } = this.policy;
+    const { resolutionNanos, retentionNanos } = this.policy;
     const stored = await this.#storage.finalEnd(signal);
-    const settled = moment.nowNanos - moment.bufferPastNanos - latenessNanos(resolutionNanos);
-    // The first window of which all rows are there, whatever is left of those before it.
-    const oldest = floorTo(moment.keptFromNanos, resolutionNanos) + resolutionNanos;
+    const settleNanos = moment.bufferPastNanos + latenessNanos(resolutionNanos);
+    const settled = moment.nowNanos - settleNanos;
+    // The first window of which all rows are there, whatever is left of those before it, and which is kept until it is final.
+    const keptNanos = retentionNanos - lesser(settleNanos, retentionNanos / 4n);
+    const from = greater(moment.keptFromNanos, moment.nowNanos - keptNanos);
+    const oldest = floorTo(from, resolutionNanos) + resolutionNanos;
     let endNanos = floorTo(settled, resolutionNanos);
     if (stored !== null && stored > endNanos + minuteNanos) {
       const fields = { from: String(endNanos), to: String(stored) };
@@ -209,9 +217,13 @@ export class PolicyRollups {
     reduce.beginSums(await this.#sumsAt(endNanos, moment, signal));
     if (missedFromNanos !== null) {
       const fields = { from: String(missedFromNanos), to: String(oldest) };
-      this.#log.warn(fields, 'rollups were not made for so long that their rows are gone');
+      this.#log.warn(
+        fields,
+        'rollups were not made for so long that their rows are gone, or nobody keeps them',
+      );
     }
     this.#written.clear();
+    this.#ahead.clear();
     this.#othersNanos = moment.nowNanos;
     this.#final = { endNanos, reduce };
     this.#early = { endNanos, reduce: reduce.copy() };

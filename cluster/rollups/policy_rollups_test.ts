@@ -197,3 +197,43 @@ test('a zero of Reset waits for its time, and no window waits for it', async () 
     assert.deepEqual(valuesAt(end + hour / 2n), [0, 0], String(end));
   }
 });
+
+test('windows that are past their own retention are no reason to make none after them', async () => {
+  const short = { ...policy, retentionNanos: 60n * minute };
+  const rules = {
+    rollupRules: [
+      {
+        name: 'count',
+        filter: 'app:*',
+        transforms: [{ rollup: { metricName: 'rows', groupBy: ['app'], aggregations: ['Count'] } }],
+        storagePolicies: [{ resolution: '1m', retention: '1h' }],
+      },
+    ],
+  };
+  const sets = ruleSetsOf([1n, rules]);
+  for (const isSame of [true, false]) {
+    const storage = new MemoryRollups();
+    fill(storage, 400, 0);
+    storage.pastNanosMax = short.retentionNanos;
+    const parts = new StoredParts(short, storage, realEnv.random);
+    const made = (): PolicyRollups => new PolicyRollups(short, parts, storage, realEnv.clock, log);
+    let rollups = made();
+    const advanceTo = async (minutes: number): Promise<void> => {
+      storage.nowNanos = beganNanos + BigInt(minutes) * minute;
+      const { nowNanos } = storage;
+      const moment = {
+        nowNanos,
+        sets,
+        rulesKnownNanos: nowNanos,
+        bufferPastNanos,
+        keptFromNanos: 1n,
+      };
+      while (await rollups.advance(moment, new AbortController().signal));
+    };
+    for (let minutes = 0; minutes < 30; minutes++) await advanceTo(minutes);
+    // Nobody is there for long, or nothing can be written.
+    if (!isSame) rollups = made();
+    for (let minutes = 200; minutes < 300; minutes++) await advanceTo(minutes);
+    assert.ok((await storage.finalEnd())! > beganNanos + 270n * minute, `same: ${isSame}`);
+  }
+});

@@ -96,6 +96,8 @@ export class MemoryRollups implements RollupStorage, SeriesRows {
   failsOneIn = 0;
   /** Rows that are further ahead are refused. */
   futureNanosMax: bigint | null = null;
+  /** The same of older ones. */
+  pastNanosMax: bigint | null = null;
   /** What is stored cannot be read. */
   isUnreadable = false;
   writtenRows = 0;
@@ -141,6 +143,10 @@ export class MemoryRollups implements RollupStorage, SeriesRows {
       const { futureNanosMax } = this;
       if (futureNanosMax !== null && row.nanos > this.nowNanos + futureNanosMax) {
         throw new TsdbError('FAILED_PRECONDITION', 'datapoint too far in future');
+      }
+      const { pastNanosMax } = this;
+      if (pastNanosMax !== null && row.nanos < this.nowNanos - pastNanosMax) {
+        throw new TsdbError('FAILED_PRECONDITION', 'datapoint too far in past');
       }
       if (random(rows.length) === 0) this.#mayFail();
       this.stored.set(`${textOf(row.tags)} ${row.nanos}`, { row });
