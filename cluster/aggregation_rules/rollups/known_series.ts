@@ -5,18 +5,19 @@
 import type { Random } from '#lib/env/env.ts';
 import { hash128, type HashKey } from '#lib/hashing/hash128.ts';
 
-const capacityFirst = 1 << 12;
 const words = 4;
+/** So that what grows at once is a small part of millions of series. */
+const tableCount = 64;
+const capacityFirst = 1 << 6;
 
 export class KnownSeries {
   readonly #key: HashKey;
   readonly #max: number;
-  #hashes: Uint32Array = new Uint32Array(words * capacityFirst);
-  /** 0 where nothing stands. */
-  #numbers: Uint32Array = new Uint32Array(capacityFirst);
+  #tables: readonly Table[] = newTables();
   #count = 0;
   readonly #hash = new Uint32Array(words);
   /** Of the series that was looked for last. */
+  #table: Table = this.#tables[0]!;
   #place = 0;
 
   /** @param max more are not kept */
@@ -30,27 +31,57 @@ export class KnownSeries {
   }
 
   forget(): void {
-    this.#hashes = new Uint32Array(words * capacityFirst);
-    this.#numbers = new Uint32Array(capacityFirst);
+    this.#tables = newTables();
     this.#count = 0;
   }
 
   /** @returns 0 where there is none */
   find(tags: Uint8Array): number {
     hash128(tags, this.#key, this.#hash);
-    this.#place = placeOf(this.#hash, 0, this.#hashes, this.#numbers);
-    return this.#numbers[this.#place]!;
+    this.#table = this.#tables[this.#hash[1]! % tableCount]!;
+    this.#place = this.#table.placeOf(this.#hash);
+    return this.#table.numberAt(this.#place);
   }
 
   /** Of the series that was looked for last. @param number above 0 */
   set(number: number): void {
-    if (this.#numbers[this.#place] === 0) {
+    if (this.#table.numberAt(this.#place) === 0) {
       if (this.#count === this.#max) return;
       this.#count += 1;
-      this.#hashes.set(this.#hash, words * this.#place);
     }
-    this.#numbers[this.#place] = number;
-    if (4 * this.#count > 3 * this.#numbers.length) this.#grow();
+    this.#place = this.#table.set(this.#place, this.#hash, number);
+  }
+}
+
+function newTables(): readonly Table[] {
+  return Array.from({ length: tableCount }, () => new Table());
+}
+
+class Table {
+  #hashes: Uint32Array = new Uint32Array(words * capacityFirst);
+  /** 0 where nothing stands. */
+  #numbers: Uint32Array = new Uint32Array(capacityFirst);
+  #count = 0;
+
+  /** Where a hash stands, or would. */
+  placeOf(hash: Uint32Array): number {
+    return placeOf(hash, 0, this.#hashes, this.#numbers);
+  }
+
+  numberAt(place: number): number {
+    return this.#numbers[place]!;
+  }
+
+  /** @returns where the hash stands then */
+  set(place: number, hash: Uint32Array, number: number): number {
+    if (this.#numbers[place] === 0) {
+      this.#count += 1;
+      this.#hashes.set(hash, words * place);
+    }
+    this.#numbers[place] = number;
+    if (4 * this.#count <= 3 * this.#numbers.length) return place;
+    this.#grow();
+    return this.placeOf(hash);
   }
 
   #grow(): void {
@@ -63,11 +94,10 @@ export class KnownSeries {
       for (let i = 0; i < words; i++) this.#hashes[words * to + i] = hashes[words * from + i]!;
       this.#numbers[to] = numbers[from]!;
     }
-    this.#place = placeOf(this.#hash, 0, this.#hashes, this.#numbers);
   }
 }
 
-/** Where a hash stands, or would. @param of the hash at place `at` of these */
+/** @param of the hash at place `at` of these */
 function placeOf(of: Uint32Array, at: number, hashes: Uint32Array, numbers: Uint32Array): number {
   const [a, b, c, d] = [
     of[words * at]!,
