@@ -1,20 +1,17 @@
 /** Lines of text that come in chunks, as rows by what is written at once. */
-import type { LineOptions } from '#engine/write_decoder/core.ts';
+import type { LineOptions, LineProblems } from '#engine/write_decoder/core.ts';
 import { lineBytesMax, lineTooLong } from '#engine/write_decoder/lines/layout.ts';
 import { lineProblemText } from '#engine/write_decoder/lines/problems.ts';
 import type { WriteDecoder, WriteDecoderRows } from '#engine/write_decoder/write_decoder.ts';
+import { TextPieces } from './text_pieces.ts';
 
 /** Rows after which no further line is read. */
 const rowsAtOnce = 16_384;
 /** Text that is read at once, but for longer lines. */
 const windowBytes = 256 * 1024;
-/** Smallest room for chunks behind each other. */
-const roomBytesMin = 4096;
 /** Bad lines of a part that are told in words. */
 const textsMax = 20;
 const lineFeed = 0x0a;
-
-const noBytes = new Uint8Array(0);
 
 /** Format of lines/layout.ts, the unit of times, and the time of a line without one. */
 export type LineReading = Pick<LineOptions, 'format' | 'unitNanos' | 'nowNanos'>;
@@ -36,10 +33,8 @@ interface ReadPart extends LinePart {
 export class LineText {
   readonly #decoder: WriteDecoder;
   readonly #unfinishedBytesMax: number;
-  /** What was not read yet is between these two places of it. */
-  #bytes: Uint8Array = noBytes;
-  #from = 0;
-  #to = 0;
+  /** What was not read yet. */
+  readonly #pieces = new TextPieces();
   #hasLineFeed = false;
   #isEnd = false;
   /** The rest of a line that is too long is passed over. */
@@ -57,15 +52,7 @@ export class LineText {
   /** @param chunk not changed any more: it may be kept */
   add(chunk: Uint8Array): void {
     this.#hasLineFeed ||= chunk.includes(lineFeed);
-    if (this.length === 0) {
-      this.#bytes = chunk;
-      this.#from = 0;
-      this.#to = chunk.length;
-      return;
-    }
-    if (this.#bytes.length - this.#to < chunk.length) this.#grow(chunk.length);
-    this.#bytes.set(chunk, this.#to);
-    this.#to += chunk.length;
+    this.#pieces.add(chunk);
   }
 
   /** Nothing comes any more. */
@@ -75,7 +62,7 @@ export class LineText {
 
   /** Bytes that were not read yet. */
   get length(): number {
-    return this.#to - this.#from;
+    return this.#pieces.length;
   }
 
   /** Whether there is as much as is read at once. */
@@ -111,31 +98,29 @@ export class LineText {
   }
 
   #read(reading: LineReading): ReadPart | null {
-    const text = this.#bytes.subarray(this.#from, this.#to);
+    const { length } = this;
     for (const bytes of [windowBytes, lineBytesMax]) {
-      if (text.length === 0) return null;
-      const window = text.subarray(0, bytes);
-      const isLast = this.#isEnd && window.length === text.length;
+      if (length === 0) return null;
+      const pieces = this.#pieces.first(bytes);
+      const isLast = this.#isEnd && length <= bytes;
       const options = { ...reading, isLast, rowsMax: rowsAtOnce };
-      const { rows, readBytes, lineFeeds, problems } = this.#decoder.lines(window, options);
+      const { rows, readBytes, lineFeeds, problems } = this.#decoder.lines(pieces, options);
       if (readBytes > 0) {
         return {
           rows: rows.rowCount === 0 ? null : rows,
           badLines: problems.count,
-          problems: problems.listed
-            .slice(0, textsMax)
-            .map((problem) => lineProblemText(problem, window, this.#lines)),
+          problems: this.#textsOf(problems, pieces),
           readBytes,
           lineFeeds,
         };
       }
-      if (window.length === bytes) continue;
+      if (length >= bytes) continue;
       // All that is there is one line without its end.
       this.#hasLineFeed = false;
       if (this.#isWaiting) return null;
       break;
     }
-    const window = text.subarray(0, lineBytesMax);
+    const window = Buffer.concat(this.#pieces.first(lineBytesMax));
     const problem = { lineAt: 0, at: 0, reason: lineTooLong };
     this.#isPassing = true;
     return {
@@ -147,28 +132,21 @@ export class LineText {
     };
   }
 
-  #grow(bytes: number): void {
-    const { length } = this;
-    const room = Buffer.allocUnsafeSlow(
-      Math.max(roomBytesMin, 2 ** Math.ceil(Math.log2(length + bytes))),
-    );
-    room.set(this.#bytes.subarray(this.#from, this.#to));
-    this.#bytes = room;
-    this.#from = 0;
-    this.#to = length;
+  #textsOf({ count, listed }: LineProblems, pieces: readonly Uint8Array[]): readonly string[] {
+    if (count === 0) return [];
+    const window = Buffer.concat(pieces);
+    return listed
+      .slice(0, textsMax)
+      .map((problem) => lineProblemText(problem, window, this.#lines));
   }
 
   #take(bytes: number): void {
-    this.#from += bytes;
-    if (this.length > 0) return;
-    this.#bytes = noBytes;
-    this.#from = 0;
-    this.#to = 0;
-    this.#hasLineFeed = false;
+    this.#pieces.drop(bytes);
+    if (this.length === 0) this.#hasLineFeed = false;
   }
 
   #pass(): void {
-    const end = this.#bytes.subarray(this.#from, this.#to).indexOf(lineFeed);
+    const end = this.#pieces.indexOf(lineFeed);
     this.#isPassing = end < 0;
     if (end >= 0) this.#lines += 1;
     this.#take(end < 0 ? this.length : end + 1);

@@ -150,7 +150,7 @@ export interface WriteDecoderCore {
    * Reads lines of a text into rows, as many as are written at once.
    * @returns how many bytes were read, or `writeDecoderProblem.noRoom`: then nothing is kept
    */
-  lines(text: Uint8Array, options: LineOptions): number;
+  lines(pieces: readonly Uint8Array[], options: LineOptions): number;
   /** Of the last text. */
   readonly lineProblems: LineProblems;
   /** Line feeds in the first so many bytes of it. */

@@ -233,21 +233,26 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     return outcome;
   }
 
-  lines(text: Uint8Array, options: LineOptions): number {
-    assert(text.length <= 2 * lineBytesMax, 'the text fits its region, and what a line may need');
-    this.#bytes.set(text, this.#bodyAt);
+  lines(pieces: readonly Uint8Array[], options: LineOptions): number {
+    let length = 0;
+    for (const piece of pieces) {
+      assert(length + piece.length <= lineBytesMax, 'a text is not longer than a line may be');
+      this.#bytes.set(piece, this.#bodyAt + length);
+      length += piece.length;
+    }
     this.#hasOversizeRow = false;
     const kernel = this.#kernel;
     const { format, isLast, rowsMax, unitNanos, nowNanos } = options;
     const last = isLast ? 1 : 0;
-    const read = kernel.lines(format, text.length, last, rowsMax, unitNanos, nowNanos);
+    const read = kernel.lines(format, length, last, rowsMax, unitNanos, nowNanos);
     this.#rowCount = read < 0 ? 0 : kernel.lineRowCount();
     if (read < 0) return read;
     const numbers = kernel.lineNumberCount();
     for (let place = 0; place < numbers; place++) {
       const [row, at, length] = this.#lineWords.subarray(lineNumberWords * place);
-      const number = text.subarray(at, at! + length!);
-      this.#rowValues[row!] = Number(Buffer.from(number).toString('latin1'));
+      const from = this.#bodyAt + at!;
+      const number = Buffer.from(this.#bytes.subarray(from, from + length!));
+      this.#rowValues[row!] = Number(number.toString('latin1'));
     }
     this.timeUnitNanos = kernel.rowTimesInMillis(this.#rowCount) === 0 ? 1 : 1_000_000;
     return read;

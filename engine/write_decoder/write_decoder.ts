@@ -26,7 +26,6 @@ import {
   unresolvedSlot,
 } from './core.ts';
 import { WriteDecoderKernel } from './kernel.ts';
-import { lineBytesMax } from './lines/layout.ts';
 
 export { bodyBytesMax, writeDecoderRowsMax, rawBytesMax } from './core.ts';
 export type { RemoteWriteVersion } from './core.ts';
@@ -220,12 +219,11 @@ export class WriteDecoder {
 
   /**
    * Rows of lines of text, as many as are written at once; the text is read from its begin.
-   * @param text at most `lineBytesMax` bytes; borrowed until return
+   * @param pieces of the text one after the other, together at most `lineBytesMax` bytes; borrowed until return
    * @throws {TsdbError} BAD_REQUEST when there is no room for the series of its first line; then nothing is kept
    */
-  lines(text: Uint8Array, options: LineOptions): DecodedLines {
-    assert(text.length <= lineBytesMax, 'a text is not longer than a line may be');
-    const outcome = this.#core.lines(text, options);
+  lines(pieces: readonly Uint8Array[], options: LineOptions): DecodedLines {
+    const outcome = this.#core.lines(pieces, options);
     if (outcome < 0) throw this.#failure('cannot take lines', outcome);
     this.#judgeNew();
     const { lineProblems, timeUnitNanos } = this.#core;

@@ -403,9 +403,9 @@ test('tables grow: fifty thousand series keep their slots', () => {
 });
 
 test('room for the first series of a body is not made by evicting the last one of the body before', () => {
-  // Records of 300 bytes, 873 to a segment: 48 segments are filled, and around again up to the
+  // Records of 312 bytes, 840 to a segment: 48 segments are filled, and around again up to the
   // 39th.
-  const perSegment = 873;
+  const perSegment = 840;
   const kernel = new WriteDecoderKernel(randomOf(pickOf(1)), 14 * 1024 * 1024);
   const value = 'x'.repeat(104);
   const bodyOf = (first: number, count: number): Uint8Array =>
@@ -426,7 +426,7 @@ test('room for the first series of a body is not made by evicting the last one o
     next += count;
   };
   for (let segment = 0; segment < 48; segment++) insert(perSegment);
-  for (let segment = 0; segment < 38; segment++) insert(437);
+  for (let segment = 0; segment < 38; segment++) insert(421);
   const used = bodyOf(39 * perSegment, perSegment);
   let newCount = 0;
   // At most half of a segment stays when it is swept, the last of its series does not.
@@ -435,7 +435,7 @@ test('room for the first series of a body is not made by evicting the last one o
     newCount = kernel.newSlots.length;
     insert(1);
   }
-  assert.equal(newCount, perSegment - 437);
+  assert.equal(newCount, perSegment - 421);
   assert.equal(kernel.remoteWrite(used), perSegment);
   assert.equal(kernel.newSlots.length, 0);
 });

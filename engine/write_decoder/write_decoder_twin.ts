@@ -126,7 +126,8 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     if (this.#metadata.length < metadataMax) this.#metadata.push({ slot, metadata });
   }
 
-  lines(text: Uint8Array, options: LineOptions): number {
+  lines(pieces: readonly Uint8Array[], options: LineOptions): number {
+    const text = Buffer.concat(pieces);
     const { isLast, rowsMax } = options;
     this.beginRows();
     this.#text = text;

@@ -24,6 +24,11 @@ import { ProcessUsage } from './process_usage.ts';
 
 const hourMillis = 3_600_000;
 const askMillis = 100;
+/**
+ * From the start on. Ours asks for rows of before it started once more in the next seconds, since a file may have others in
+ * their places.
+ */
+const settleMillis = 20_000;
 /** A system that takes nothing for so long has lost samples. */
 const stalledMillis = 30_000;
 const profileSeconds = 10;
@@ -122,6 +127,7 @@ async function measured(
     return usage.all().get(name)!;
   };
   try {
+    await delay(settleMillis);
     const before = look().cpuSeconds;
     const begin = performance.now();
     const profile = profileFolder === undefined ? null : system.profile?.(profileSeconds);

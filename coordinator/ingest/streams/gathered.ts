@@ -1,10 +1,14 @@
 /** What comes of a stream while what came before it is written. */
+import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { loopTurn } from '#lib/turns/turns.ts';
 import type { LineText } from '../line_text.ts';
 
 /** Of all streams, what is gathered beside the chunk that each may hold. */
 const gatheredBytesMax: number = 32 << 20;
+/** More is on its way behind a chunk of so many bytes, and is waited for so long: a write costs the same for ten times the rows. */
+const fullChunkBytes: number = 32 << 10;
+const lingerMillis = 2;
 
 /** How the taking of chunks ended. */
 export type Gathering = 'more' | 'end' | 'broken off';
@@ -24,6 +28,8 @@ export class GatheredBytes {
 
 export class Gathered {
   readonly #chunks: AsyncIterator<Uint8Array>;
+  readonly #clock: Pick<Clock, 'sleep'>;
+  readonly #signal: AbortSignal;
   readonly #text: LineText;
   readonly #all: GatheredBytes;
   #bytes = 0;
@@ -31,8 +37,16 @@ export class Gathered {
   #next: Promise<IteratorResult<Uint8Array>> | null = null;
 
   /** @param text takes the chunks */
-  constructor(chunks: AsyncIterable<Uint8Array>, text: LineText, all: GatheredBytes) {
+  constructor(
+    chunks: AsyncIterable<Uint8Array>,
+    text: LineText,
+    all: GatheredBytes,
+    clock: Pick<Clock, 'sleep'>,
+    signal: AbortSignal,
+  ) {
     this.#chunks = chunks[Symbol.asyncIterator]();
+    this.#clock = clock;
+    this.#signal = signal;
     this.#text = text;
     this.#all = all;
   }
@@ -59,16 +73,30 @@ export class Gathered {
 
   async #take(): Promise<Gathering> {
     let result: IteratorResult<Uint8Array> | null = await (this.#next ?? this.#chunks.next());
+    let lingers: Promise<null> | null = null;
     while (result !== null && result.done !== true) {
       this.#next = null;
+      const { length } = result.value;
       this.#text.add(result.value);
-      this.#note(this.#bytes + result.value.length);
+      this.#note(this.#bytes + length);
       if (this.#text.isEnough || !this.#all.isRoom) return 'more';
-      // What is there already comes before a turn of the loop is over.
       this.#next = this.#chunks.next();
-      result = await Promise.race([this.#next, loopTurn().then(() => null)]);
+      if (length >= fullChunkBytes) lingers ??= this.#linger();
+      // What is there already comes before the loop has looked at its sockets once more.
+      const turns =
+        lingers ??
+        loopTurn()
+          .then(loopTurn)
+          .then(() => null);
+      result = await Promise.race([this.#next, turns]);
     }
     return result === null ? 'more' : 'end';
+  }
+
+  /** What is there is written when the stream is stopped, too: the write tells whether it may be. */
+  #linger(): Promise<null> {
+    const over = (): null => null;
+    return this.#clock.sleep(lingerMillis, this.#signal).then(over, over);
   }
 
   #note(bytes: number): void {

@@ -76,7 +76,7 @@ export class Streams {
     const work = Turns.of(this.#clock).begin(signal, 'write');
     const text = new LineText(this.#decoder, unfinishedBytesMax);
     // What comes while a part is written is the next part: senders of many small pieces wait for few syncs.
-    const gathered = new Gathered(chunks, text, this.#gathered);
+    const gathered = new Gathered(chunks, text, this.#gathered, this.#clock, signal);
     try {
       while (true) {
         const gathering = await gathered.more();

@@ -152,7 +152,7 @@ function fuzzDecimals(pick: Pick, kernel: WriteDecoderCore, where: string): void
     unitNanos: 1n,
     nowNanos: 0n,
   };
-  assert.equal(kernel.lines(bytes, options), bytes.length, where);
+  assert.equal(kernel.lines([bytes], options), bytes.length, where);
   if (kernel.lineProblems.count > 0) {
     // Of more than 19 digits the kernel refuses some that are next to the largest number.
     assert.ok(

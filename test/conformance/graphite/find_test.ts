@@ -102,7 +102,7 @@ if (hasSuites(suite)) {
     const kernel = new WriteDecoderKernel(random, options.memoryBytesMax);
     const text = Buffer.from(paths.map((path) => `${path} 1 1700000000\n`).join(''));
     const times = { isLast: true, rowsMax: 1000, unitNanos: 1n, nowNanos: 0n };
-    assert.equal(kernel.lines(text, { format: formatCarbonCleanedUp, ...times }), text.length);
+    assert.equal(kernel.lines([text], { format: formatCarbonCleanedUp, ...times }), text.length);
     const slots = [...new Set(kernel.rowSlots)];
     return slots.map((slot) => pathOfTags(decodeTags(kernel.tags(slot)))!);
   }

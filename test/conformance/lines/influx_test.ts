@@ -85,7 +85,7 @@ if (hasSuites(suite)) {
         unitNanos: unit,
         nowNanos: now,
       };
-      assert.equal(kernel.lines(bytes, lineOptions), bytes.length, id);
+      assert.equal(kernel.lines([bytes], lineOptions), bytes.length, id);
       assert.equal(kernel.lineProblems.count > 0, expected === undefined, id);
       const numbers = (expected ?? []).flatMap(({ time, fields }) =>
         fields

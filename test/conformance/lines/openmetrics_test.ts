@@ -50,7 +50,7 @@ if (hasSuites(suite)) {
         unitNanos: 1n,
         nowNanos: 0n,
       };
-      assert.equal(kernel.lines(bytes, lineOptions), bytes.length, id);
+      assert.equal(kernel.lines([bytes], lineOptions), bytes.length, id);
       assert.deepEqual(kernel.lineProblems, { count: 0, listed: [] }, id);
       const samples = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
       assert.equal(kernel.rowCount, samples.length, id);

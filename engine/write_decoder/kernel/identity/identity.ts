@@ -3,7 +3,8 @@
 //     partition       greatest index u32 | entries u32, by the upper bits of the hash
 //     table entry     hash u32 | record address u32 (0 = empty), open addressing inside the partition
 //     slot address    record address u32; (next free slot << 1) | 1 while the slot is free
-//     record          slot u32 (0 = dead) | tags length u32 | hash u32 | next slot u32 | last tick u32 | generation u32 | tags, gap to 4
+//     record          slot u32 (0 = dead) | tags length u24 | text u8 | hash u32 | next slot u32 | last tick u32 | generation u32 |
+//                     order u64 | sibling u32 | tags, gap to 4
 //     segment info    end of its records u32 | tick of its last sweep u32
 //
 // Records are appended segment by segment, around in a circle. A segment that is met again is
@@ -55,12 +56,19 @@ export const KEYS: usize = STATE + 0x1000;
 
 const SLOT: usize = 0;
 const LENGTH: usize = 4;
+const LENGTH_MASK: u32 = 0xff_ffff;
+/** Format of the lines that began with these tags, as lines/known.ts has it. */
+const TEXT: usize = 7;
 const HASH: usize = 8;
 const NEXT: usize = 12;
 const USED: usize = 16;
 /** Of the slot, here too: a row gets it from the line that is near already. */
 const LIFE: usize = 20;
-const RECORD_HEAD_BYTES: usize = 24;
+/** In which order the tags stand in such a line. */
+const ORDER: usize = 24;
+/** Generation of the next slot when its series has the same tags but for the metric's name; else 0. */
+const SIBLING: usize = 32;
+const RECORD_HEAD_BYTES: usize = 36;
 
 const ENTRY_BYTES: usize = 8;
 const SEGMENT_INFO_BYTES: usize = 8;
@@ -114,7 +122,24 @@ export function tagsOf(record: usize): usize {
 
 @inline
 export function tagsLengthOf(record: usize): usize {
-  return <usize>load<u32>(record, LENGTH);
+  return <usize>(load<u32>(record, LENGTH) & LENGTH_MASK);
+}
+
+/** Format of the text that the tags are known to stand like; 0 for none. */
+@inline
+export function textOf(record: usize): u8 {
+  return load<u8>(record, TEXT);
+}
+
+@inline
+export function orderOf(record: usize): u64 {
+  return load<u64>(record, ORDER);
+}
+
+@inline
+export function setText(record: usize, format: u8, order: u64): void {
+  store<u8>(record, format, TEXT);
+  store<u64>(record, order, ORDER);
 }
 
 /** The slot that followed this one last time. */
@@ -125,7 +150,23 @@ export function nextOf(record: usize): u32 {
 
 @inline
 export function setNext(record: usize, slot: u32): void {
-  if (load<u32>(record, NEXT) != slot) store<u32>(record, slot, NEXT);
+  if (load<u32>(record, NEXT) == slot) return;
+  store<u32>(record, slot, NEXT);
+  store<u32>(record, 0, SIBLING);
+}
+
+/** Notes that the next series has the same tags but for the metric's name. */
+@inline
+export function setSibling(record: usize): void {
+  store<u32>(record, lifeOf(recordOf(nextOf(record))), SIBLING);
+}
+
+/** The next series when it has the same tags but for the metric's name; 0 when it has not, or is not there any more. */
+@inline
+export function siblingOf(record: usize): u32 {
+  const life = load<u32>(record, SIBLING);
+  const next = nextOf(record);
+  return life != 0 && isLive(next) && lifeOf(recordOf(next)) == life ? next : 0;
 }
 
 /** Keeps the record from being evicted during this body. */
@@ -287,6 +328,8 @@ function insert(tags: usize, n: usize, hash: u32, newSlots: usize): u32 {
   store<u32>(record, <u32>n, LENGTH);
   store<u32>(record, hash, HASH);
   store<u32>(record, 0, NEXT);
+  store<u64>(record, 0, ORDER);
+  store<u32>(record, 0, SIBLING);
   markUsed(record);
   memory.copy(tagsOf(record), tags, n);
   store<u32>(slotAddress(slot), <u32>record);

@@ -28,13 +28,14 @@ import {
   valueIsNan,
 } from '../../lines/layout';
 import { runesOf } from '../identity/bytes';
-import { NEW_COUNT, word } from '../identity/identity';
+import { NEW_COUNT, recordOf, word } from '../identity/identity';
 import { LABEL_BYTES } from '../identity/labels';
-import { slotOfLabels } from '../identity/lookup';
+import { confirm, predictedSlot, slotOfLabels } from '../identity/lookup';
 import { BODY, LABELS, LINE_ROWS, NO_ROOM, TAGS_BYTES_MAX, TAGS_COUNT_MAX } from '../identity/memory';
 import { NODE_OVERHEAD, slotOfPath } from '../identity/paths';
 import { decimalBits, decimalIsOver, decimalNeedsHost, NAN_BITS, takeNumber } from './decimal';
 import { integerFits, signedInteger, takeInteger } from './integer';
+import { CARBON_TEXT, CLEAN_CARBON_TEXT, notePath, pastKnownPath } from './known';
 import {
   addRow,
   badLine,
@@ -119,16 +120,24 @@ let nanosOfLine: i64 = 0;
 
 function takeLine(line: usize): usize {
   dropTexts();
-  let p = takePath(line);
+  const format = cleansUp ? CLEAN_CARBON_TEXT : CARBON_TEXT;
+  const predicted = predictedSlot();
+  const known: usize = predicted == 0 ? 0 : pastKnownPath(line, recordOf(predicted), format);
+  let p = known != 0 ? pastSpaces(known) : takePath(line);
   if (p != 0) p = takeValue(p);
   if (p != 0) p = takeTime(p);
   if (p == 0) return badLine(line, problemAt, problem);
   const past = pastLine(p);
   if (past == INCOMPLETE) return past;
-  const newBefore = word(NEW_COUNT);
-  const slot = isTagged ? slotOfLabels(tagCount + 1) : slotOfPath(pathAt, pathLength);
-  if (slot < 0) return CROWDED;
-  countNewTags(newBefore, tagBytes);
+  let slot = <i32>predicted;
+  if (known != 0) confirm(predicted, recordOf(predicted));
+  else {
+    const newBefore = word(NEW_COUNT);
+    slot = isTagged ? slotOfLabels(tagCount + 1) : slotOfPath(pathAt, pathLength);
+    if (slot < 0) return CROWDED;
+    countNewTags(newBefore, tagBytes);
+    if (!isTagged) notePath(line, recordOf(slot), format);
+  }
   if (hostLength != 0) leaveNumber(hostAt, hostLength);
   addRow(<u32>slot, nanosOfLine, valueBits);
   return past;
@@ -179,6 +188,11 @@ function takePath(line: usize): usize {
     p = takeTags(p);
     if (p == 0) return 0;
   }
+  return pastSpaces(p);
+}
+
+@inline
+function pastSpaces(p: usize): usize {
   while (isSpace(byteAt(p))) p++;
   return p;
 }

@@ -30,10 +30,10 @@ import {
   tooManyTags,
 } from '../../lines/layout';
 import { copyBytes, runesOf } from '../identity/bytes';
-import { NEW_COUNT, word } from '../identity/identity';
+import { NEW_COUNT, recordOf, word } from '../identity/identity';
 import { LABEL_BYTES } from '../identity/labels';
-import { slotOfLabels } from '../identity/lookup';
-import { BODY, LABELS, LINE_ROWS, NO_ROOM, TAGS_BYTES_MAX, TAGS_COUNT_MAX } from '../identity/memory';
+import { confirm, predictedSlot, slotOfLabels } from '../identity/lookup';
+import { BODY, LABELS, LINE_ROWS, NO_ROOM, OVERSIZE_SLOT, TAGS_BYTES_MAX, TAGS_COUNT_MAX } from '../identity/memory';
 import {
   decimalBits,
   decimalDigits,
@@ -45,6 +45,7 @@ import {
   takeNumber,
 } from './decimal';
 import { integerFits, signedInteger, takeInteger } from './integer';
+import { noteExposition, pastKnownExposition } from './known';
 import {
   addRow,
   BACKSLASH,
@@ -138,8 +139,16 @@ let nanosOfTime: i64 = 0;
 /** Reads a line; answers the position behind it, INCOMPLETE or CROWDED. */
 function takeLine(line: usize): usize {
   dropTexts();
-  let p = takeSeries(line);
-  if (p == 0) return badLine(line, problemAt, problem);
+  const predicted = predictedSlot();
+  let p: usize = predicted == 0 ? 0 : pastKnownExposition(line, recordOf(predicted));
+  const isKnown = p != 0;
+  let tagsEnd: usize = 0;
+  if (!isKnown) {
+    tagsEnd = takeSeries(line);
+    p = tagsEnd;
+    if (p == 0) return badLine(line, problemAt, problem);
+  }
+  p = pastSpaces(p);
   const value = p;
   p = takeValue(p);
   if (p == 0) return badLine(line, problemAt, problem);
@@ -155,16 +164,21 @@ function takeLine(line: usize): usize {
   if (!endsLine(byteAt(p))) return badLine(line, p, badLineEnd);
   const past = pastLine(p);
   if (past == INCOMPLETE) return past;
-  const newBefore = word(NEW_COUNT);
-  const slot = slotOfLabels(tagCount + 1);
-  if (slot < 0) return CROWDED;
-  countNewTags(newBefore, tagBytes);
+  let slot = <i32>predicted;
+  if (isKnown) confirm(predicted, recordOf(predicted));
+  else {
+    const newBefore = word(NEW_COUNT);
+    slot = slotOfLabels(tagCount + 1);
+    if (slot < 0) return CROWDED;
+    countNewTags(newBefore, tagBytes);
+    if (slot != <i32>OVERSIZE_SLOT) noteExposition(line, tagsEnd, recordOf(slot));
+  }
   if (hostLength != 0) leaveNumber(value, hostLength);
   addRow(<u32>slot, nanos, bits);
   return past;
 }
 
-/** Lists name and labels at LABELS; answers where the value begins, 0 for a bad line. */
+/** Lists name and labels at LABELS; answers where they end, 0 for a bad line. */
 function takeSeries(line: usize): usize {
   let p = line;
   while ((classOf(byteAt(p)) & NOT_METRIC) == 0) p++;
@@ -178,8 +192,10 @@ function takeSeries(line: usize): usize {
   if (byteAt(p) == OPENING) {
     p = takeLabels(p + 1, false);
     if (p == 0) return 0;
-    p = pastSpaces(p);
-  } else if (p == end && metricLength != 0 && !endsLine(byteAt(p))) return fail(p, badMetricNameEnd);
+  } else {
+    if (p == end && metricLength != 0 && !endsLine(byteAt(p))) return fail(p, badMetricNameEnd);
+    p = end;
+  }
   if (metricLength == 0) return fail(line, noMetricName);
   putLabel(LABELS, NAME, <usize>NAME_LENGTH, metricAt, metricLength);
   tagBytes += <u32>metricLength;

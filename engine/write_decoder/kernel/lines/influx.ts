@@ -28,10 +28,19 @@ import {
   tooManyTags,
   tooMuchText,
 } from '../../lines/layout';
-import { compareBytes, copyBytes } from '../identity/bytes';
-import { NEW_COUNT, word } from '../identity/identity';
+import { compareBytes, copyBytes, equalBytes } from '../identity/bytes';
+import {
+  markUsed,
+  NEW_COUNT,
+  recordOf,
+  setSibling,
+  setWord,
+  siblingOf,
+  tagsLengthOf,
+  word,
+} from '../identity/identity';
 import { LABEL_BYTES, sortedLabels } from '../identity/labels';
-import { slotOfLabels } from '../identity/lookup';
+import { predictedSlot, slotOfLabels } from '../identity/lookup';
 import {
   BODY,
   LABELS,
@@ -39,7 +48,10 @@ import {
   LINE_FIELDS_HIGH,
   LINE_NUMBER_COUNT,
   LINE_ROWS,
+  MISSES,
   NO_ROOM,
+  OVERSIZE_SLOT,
+  PREVIOUS,
   raiseWord,
   TAGS_BYTES_MAX,
   TAGS_COUNT_MAX,
@@ -53,6 +65,7 @@ import {
   signedInteger,
   takeInteger,
 } from './integer';
+import { firstName, firstNameLength, knownMeasurementLength, noteInflux, pastKnownInflux } from './known';
 import {
   addRow,
   BACKSLASH,
@@ -99,6 +112,9 @@ const NO_VALUE: u32 = 0;
 const VALUE: u32 = 1;
 /** The host reads it. */
 const HOST_VALUE: u32 = 2;
+const UNDERSCORE: u32 = 0x5f;
+/** The name of a known series and what is beside it. */
+const KNOWN_NAME_BYTES_MAX: usize = 256;
 
 let endOfText: usize = 0;
 let unitNanos: i64 = 1;
@@ -137,6 +153,8 @@ function endsValue(byte: u32): bool {
 let measurementAt: usize = 0;
 let measurementLength: usize = 0;
 let tagCount: u32 = 0;
+/** Where measurement and tags of the line end. */
+let tagsEnd: usize = 0;
 /** Bytes of the tags in normal form, at most. */
 let tagBytes: u32 = 0;
 let fieldCount: u32 = 0;
@@ -156,6 +174,61 @@ function fail(at: usize, reason: u32): usize {
 
 /** Reads a line; answers the position behind it, INCOMPLETE or CROWDED. */
 function takeLine(line: usize): usize {
+  const known = takeKnownLine(line);
+  return known != INCOMPLETE ? known : takeAnyLine(line);
+}
+
+/**
+ * Reads a line whose series are those that followed last time; answers the position behind it, or INCOMPLETE when it is no such
+ * line. Then nothing was done.
+ */
+function takeKnownLine(line: usize): usize {
+  let slot = predictedSlot();
+  if (slot == 0) return INCOMPLETE;
+  let record = recordOf(slot);
+  const firstTagsLength = tagsLengthOf(record);
+  let p = pastKnownInflux(line, record);
+  if (p == 0) return INCOMPLETE;
+  const measurement = knownMeasurementLength();
+  while (byteAt(p) == SPACE) p++;
+  let field = LINE_FIELDS;
+  while (true) {
+    const nameLength = firstNameLength(record);
+    const name = firstName(record);
+    if (nameLength <= measurement + 1 || byteAt(name + measurement) != UNDERSCORE) return INCOMPLETE;
+    if (field != LINE_FIELDS && !equalBytes(name, line, measurement)) return INCOMPLETE;
+    const keyLength = nameLength - measurement - 1;
+    if (!equalBytes(p, name + measurement + 1, keyLength) || byteAt(p + keyLength) != EQUALS) return INCOMPLETE;
+    p = takeValue(p + keyLength + 1, field);
+    if (p == 0 || load<u32>(field, 12) == NO_VALUE) return INCOMPLETE;
+    store<u32>(field, slot);
+    field += FIELD_BYTES;
+    if (byteAt(p) != COMMA) break;
+    p++;
+    slot = siblingOf(record);
+    if (slot == 0) return INCOMPLETE;
+    record = recordOf(slot);
+  }
+  const count = (field - LINE_FIELDS) / FIELD_BYTES;
+  // More than `emit` reckons with.
+  if (count * (2 * firstTagsLength + KNOWN_NAME_BYTES_MAX) > <usize>lineTextBytesMax) return INCOMPLETE;
+  p = takeTime(p);
+  if (p == 0) return INCOMPLETE;
+  const past = pastLine(p);
+  if (past == INCOMPLETE) return past;
+  raiseWord(LINE_FIELDS_HIGH, <u32>count);
+  for (let each = LINE_FIELDS; each < field; each += FIELD_BYTES) {
+    const known = load<u32>(each);
+    markUsed(recordOf(known));
+    if (load<u32>(each, 12) == HOST_VALUE) leaveNumber(<usize>load<u32>(each, 24), <usize>load<u32>(each, 28));
+    addRow(known, nanosOfLine, load<u64>(each, 16));
+  }
+  setWord(PREVIOUS, slot);
+  setWord(MISSES, 0);
+  return past;
+}
+
+function takeAnyLine(line: usize): usize {
   dropTexts();
   problem = 0;
   let p = takeTags(line);
@@ -164,7 +237,7 @@ function takeLine(line: usize): usize {
   if (p == 0) return problem == 0 ? INCOMPLETE : badLine(line, problemAt, problem);
   const past = pastLine(p);
   if (past == INCOMPLETE || valueCount == 0) return past;
-  const outcome = emit();
+  const outcome = emit(line);
   if (outcome < 0) return CROWDED;
   if (outcome > 0) noteProblem(line, line, <u32>outcome);
   return past;
@@ -201,6 +274,7 @@ function takeTags(line: usize): usize {
     tagCount++;
   }
   if (byteAt(p) != SPACE) return fail(p, noFields);
+  tagsEnd = p;
   while (byteAt(p) == SPACE) p++;
   return p;
 }
@@ -333,7 +407,7 @@ function takeTime(p: usize): usize {
  * Makes rows of the fields: 0, or what is wrong with the tags. Negative when there is no room for their series: then there are
  * none.
  */
-function emit(): i32 {
+function emit(line: usize): i32 {
   const nameBytes = NAME_LENGTH + LABEL_OVERHEAD + <u32>measurementLength + 1 + longestKey;
   if (tagBytes + nameBytes > <u32>TAGS_BYTES_MAX) return tagsTooLong;
   if (<u64>(tagBytes + nameBytes) * <u64>valueCount > <u64>lineTextBytesMax) return tooMuchText;
@@ -349,6 +423,8 @@ function emit(): i32 {
   const rowsBefore = word(LINE_ROWS);
   const numbersBefore = word(LINE_NUMBER_COUNT);
   const end = LINE_FIELDS + <usize>fieldCount * FIELD_BYTES;
+  let isKnown = false;
+  let before = OVERSIZE_SLOT;
   for (let field = LINE_FIELDS; field < end; field += FIELD_BYTES) {
     const kind = load<u32>(field, 12);
     if (kind == NO_VALUE) continue;
@@ -364,6 +440,9 @@ function emit(): i32 {
       return slot;
     }
     countNewTags(newBefore, tagBytes + nameBytes);
+    if (before == OVERSIZE_SLOT) isKnown = noteInflux(line, tagsEnd, recordOf(slot));
+    else if (isKnown && <u32>slot != OVERSIZE_SLOT) setSibling(recordOf(before));
+    before = <u32>slot;
     if (kind == HOST_VALUE) leaveNumber(<usize>load<u32>(field, 24), <usize>load<u32>(field, 28));
     addRow(<u32>slot, nanosOfLine, load<u64>(field, 16));
   }
