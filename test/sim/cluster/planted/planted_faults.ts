@@ -34,8 +34,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'rollups-that-are-final-before-late-rows',
     file: 'cluster/rollups/policy_rollups.ts',
-    right: '    const settleNanos = moment.bufferPastNanos + lateness;',
-    wrong: '    const settleNanos = lateness;',
+    right: '    const settleNanos = greater(moment.bufferPastNanos, aheadNanos) + lateness;',
+    wrong: '    const settleNanos = aheadNanos + lateness;',
     isOfResolutions: true,
   },
   {
