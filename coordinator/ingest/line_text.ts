@@ -1,7 +1,7 @@
 /** Lines of text that come in chunks, as rows by what is written at once. */
 import type { LineOptions, LineProblems } from '#engine/write_decoder/core.ts';
 import { lineBytesMax, lineTooLong } from '#engine/write_decoder/lines/layout.ts';
-import { lineProblemText } from '#engine/write_decoder/lines/problems.ts';
+import { lineFeedsIn, lineProblemText } from '#engine/write_decoder/lines/problems.ts';
 import type { WriteDecoder, WriteDecoderRows } from '#engine/write_decoder/write_decoder.ts';
 import { TextPieces } from './text_pieces.ts';
 
@@ -126,7 +126,7 @@ export class LineText {
     return {
       rows: null,
       badLines: 1,
-      problems: [lineProblemText(problem, window, this.#lines, this.#unfinishedBytesMax)],
+      problems: [lineProblemText(problem, window, this.#lines + 1, this.#unfinishedBytesMax)],
       readBytes: window.length,
       lineFeeds: 0,
     };
@@ -135,9 +135,14 @@ export class LineText {
   #textsOf({ count, listed }: LineProblems, pieces: readonly Uint8Array[]): readonly string[] {
     if (count === 0) return [];
     const window = Buffer.concat(pieces);
-    return listed
-      .slice(0, textsMax)
-      .map((problem) => lineProblemText(problem, window, this.#lines));
+    let line = this.#lines + 1;
+    let from = 0;
+    // In their order: each line feed is counted once.
+    return listed.slice(0, textsMax).map((problem) => {
+      line += lineFeedsIn(window, from, problem.lineAt);
+      from = problem.lineAt;
+      return lineProblemText(problem, window, line);
+    });
   }
 
   #take(bytes: number): void {

@@ -82,13 +82,7 @@ export class Gathered {
       if (this.#text.isEnough || !this.#all.isRoom) return 'more';
       this.#next = this.#chunks.next();
       if (length >= fullChunkBytes) lingers ??= this.#linger();
-      // What is there already comes before the loop has looked at its sockets once more.
-      const turns =
-        lingers ??
-        loopTurn()
-          .then(loopTurn)
-          .then(() => null);
-      result = await Promise.race([this.#next, turns]);
+      result = await Promise.race([this.#next, lingers ?? twoTurns()]);
     }
     return result === null ? 'more' : 'end';
   }
@@ -103,4 +97,11 @@ export class Gathered {
     this.#all.add(bytes - this.#bytes);
     this.#bytes = bytes;
   }
+}
+
+/** What is there already comes before the loop has looked at its sockets once more. */
+async function twoTurns(): Promise<null> {
+  await loopTurn();
+  await loopTurn();
+  return null;
 }

@@ -100,17 +100,16 @@ const lineFeed = 0x0a;
 /**
  * Line, place, reason and the line itself, or what stands at the place when it is long.
  * @param text in which the problem was found
- * @param linesBefore of the request, before this text
+ * @param line its number in the request, from 1
  * @param bytesMax of a line, where it is too long
  */
 export function lineProblemText(
   { lineAt, at, reason }: LineProblem,
   text: Uint8Array,
-  linesBefore: number,
+  line: number,
   bytesMax: number = lineBytesMax,
 ): string {
   const why = reason === lineTooLong ? `line is longer than ${bytesMax} bytes` : words.get(reason)!;
-  const line = linesBefore + lineFeedsIn(text, lineAt) + 1;
   const place = `line ${line}, byte ${at - lineAt + 1}`;
   const feed = text.indexOf(lineFeed, lineAt);
   const end = feed < 0 ? text.length : feed;
@@ -120,11 +119,10 @@ export function lineProblemText(
   return `${place}: ${why}: ${JSON.stringify(shownText(shown) + cut)}`;
 }
 
-/** Line feeds in the first `end` bytes. */
-export function lineFeedsIn(text: Uint8Array, end: number): number {
+/** Line feeds from one place to another. */
+export function lineFeedsIn(text: Uint8Array, from: number, end: number): number {
   let count = 0;
-  for (let at = text.indexOf(lineFeed); at >= 0 && at < end; at = text.indexOf(lineFeed, at + 1)) {
-    count += 1;
-  }
+  let at = text.indexOf(lineFeed, from);
+  for (; at >= 0 && at < end; at = text.indexOf(lineFeed, at + 1)) count += 1;
   return count;
 }
