@@ -7,8 +7,8 @@ import { TextPieces } from './text_pieces.ts';
 
 /** Rows after which no further line is read. */
 const rowsAtOnce = 16_384;
-/** Text that is read at once, but for longer lines. */
-const windowBytes = 256 * 1024;
+/** Text that comes in chunks is read when there is so much. */
+const enoughBytes = 512 * 1024;
 /** Bad lines of a part that are told in words. */
 const textsMax = 20;
 const lineFeed = 0x0a;
@@ -49,7 +49,7 @@ export class LineText {
     this.#unfinishedBytesMax = unfinishedBytesMax;
   }
 
-  /** @param chunk not changed any more: it may be kept */
+  /** @param chunk nobody else's any more: its memory is freed when it was read */
   add(chunk: Uint8Array): void {
     this.#hasLineFeed ||= chunk.includes(lineFeed);
     this.#pieces.add(chunk);
@@ -67,7 +67,7 @@ export class LineText {
 
   /** Whether there is as much as is read at once. */
   get isEnough(): boolean {
-    return this.length >= windowBytes;
+    return this.length >= enoughBytes;
   }
 
   /** Reads the next lines, again until `advance`; null when more text has to come first. */
@@ -99,49 +99,47 @@ export class LineText {
 
   #read(reading: LineReading): ReadPart | null {
     const { length } = this;
-    for (const bytes of [windowBytes, lineBytesMax]) {
-      if (length === 0) return null;
-      const pieces = this.#pieces.first(bytes);
-      const isLast = this.#isEnd && length <= bytes;
-      const options = { ...reading, isLast, rowsMax: rowsAtOnce };
-      const { rows, readBytes, lineFeeds, problems } = this.#decoder.lines(pieces, options);
-      if (readBytes > 0) {
-        return {
-          rows: rows.rowCount === 0 ? null : rows,
-          badLines: problems.count,
-          problems: this.#textsOf(problems, pieces),
-          readBytes,
-          lineFeeds,
-        };
-      }
-      if (length >= bytes) continue;
+    if (length === 0) return null;
+    const pieces = this.#pieces.first(lineBytesMax);
+    const isLast = this.#isEnd && length <= lineBytesMax;
+    const options = { ...reading, isLast, rowsMax: rowsAtOnce };
+    const { rows, readBytes, lineFeeds, problems } = this.#decoder.lines(pieces, options);
+    if (readBytes > 0) {
+      return {
+        rows: rows.rowCount === 0 ? null : rows,
+        badLines: problems.count,
+        problems: this.#textsOf(problems, pieces),
+        readBytes,
+        lineFeeds,
+      };
+    }
+    if (length < lineBytesMax) {
       // All that is there is one line without its end.
       this.#hasLineFeed = false;
       if (this.#isWaiting) return null;
-      break;
     }
-    const window = Buffer.concat(this.#pieces.first(lineBytesMax));
     const problem = { lineAt: 0, at: 0, reason: lineTooLong };
+    const line = Buffer.concat(pieces);
     this.#isPassing = true;
     return {
       rows: null,
       badLines: 1,
-      problems: [lineProblemText(problem, window, this.#lines + 1, this.#unfinishedBytesMax)],
-      readBytes: window.length,
+      problems: [lineProblemText(problem, line, this.#lines + 1, this.#unfinishedBytesMax)],
+      readBytes: line.length,
       lineFeeds: 0,
     };
   }
 
   #textsOf({ count, listed }: LineProblems, pieces: readonly Uint8Array[]): readonly string[] {
     if (count === 0) return [];
-    const window = Buffer.concat(pieces);
+    const text = Buffer.concat(pieces);
     let line = this.#lines + 1;
     let from = 0;
     // In their order: each line feed is counted once.
     return listed.slice(0, textsMax).map((problem) => {
-      line += lineFeedsIn(window, from, problem.lineAt);
+      line += lineFeedsIn(text, from, problem.lineAt);
       from = problem.lineAt;
-      return lineProblemText(problem, window, line);
+      return lineProblemText(problem, text, line);
     });
   }
 

@@ -43,7 +43,7 @@ test('however a text is cut, its lines are the same', () => {
   );
   const bytes = Buffer.from(lines.join('\n'));
   const whole = new LineText(decoder());
-  whole.add(bytes);
+  whole.add(Buffer.from(bytes));
   whole.end();
   const expected = readAll(whole);
   assert.equal(expected.length, 3000);

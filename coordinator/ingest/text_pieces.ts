@@ -1,4 +1,6 @@
 /** Text that comes in pieces and is read from its begin. Large pieces are kept as they come, small ones are put together. */
+import { freeBytes } from '#lib/env/in_flight/freed_bytes.ts';
+
 const smallBytesMax = 4096;
 const roomBytes: number = 16 << 10;
 
@@ -19,7 +21,7 @@ export class TextPieces {
     return this.#length;
   }
 
-  /** @param piece not changed any more: it may be kept */
+  /** @param piece nobody else's any more: it is kept, and its memory freed with `drop` */
   add(piece: Uint8Array): void {
     const isOnly = this.#length === 0;
     this.#length += piece.length;
@@ -66,7 +68,7 @@ export class TextPieces {
       this.#readBytes -= this.#pieces[count]!.length;
       count += 1;
     }
-    this.#pieces.splice(0, count);
+    for (const piece of this.#pieces.splice(0, count)) freeBytes(piece);
     if (this.#pieces.length > 0) return;
     this.#room = noBytes;
     this.#usedBytes = 0;

@@ -151,10 +151,9 @@ export interface WriteDecoderCore {
    * @returns how many bytes were read, or `writeDecoderProblem.noRoom`: then nothing is kept
    */
   lines(pieces: readonly Uint8Array[], options: LineOptions): number;
-  /** Of the last text. */
+  /** Of what was read of the last text. */
   readonly lineProblems: LineProblems;
-  /** Line feeds in the first so many bytes of it. */
-  lineFeeds(bytes: number): number;
+  readonly lineFeeds: number;
   /** Unit of the rows' times. */
   readonly timeUnitNanos: 1_000_000 | 1;
   /** Starts rows that `addRow` gives one by one. */

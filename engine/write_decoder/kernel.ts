@@ -26,6 +26,8 @@ import {
   rawBytesMax,
 } from './core.ts';
 import { hostNumbersMax, lineBytesMax, lineProblemsMax } from './lines/layout.ts';
+import { TextOfPieces } from './lines/pieces.ts';
+import type { LineProblem } from './lines/problems.ts';
 import { powersOfFive } from './lines/powers_of_five.ts';
 import { metricTypes } from '../typed/metadata.ts';
 import { histogramProblem } from './wire_histogram.ts';
@@ -64,6 +66,8 @@ const entriesAtOnce = 65_536;
 export const writeDecoderMemoryBytesMin: number = 2 * 1024 * 1024;
 /** A WebAssembly memory ends at 4 GiB. */
 export const writeDecoderMemoryBytesMax: number = 3 * 1024 * 1024 * 1024;
+
+const lineWindowBytesDefault: number = 64 << 10;
 
 let compiled: WebAssembly.Module | null = null;
 let powers: BigUint64Array | null = null;
@@ -121,9 +125,19 @@ export class WriteDecoderKernel implements WriteDecoderCore {
   #hasOversizeRow = false;
 
   readonly #typeAndUnit: number;
+  readonly #lineWindowBytes: number;
+  lineFeeds = 0;
+  lineProblems: LineProblems = { count: 0, listed: [] };
 
-  constructor(random: Random, memoryBytesMax: number, typeAndUnitLabels: boolean = false) {
+  /** @param lineWindowBytes of lines that are read in one go, so that they stay in the processor's cache; but for longer lines */
+  constructor(
+    random: Random,
+    memoryBytesMax: number,
+    typeAndUnitLabels: boolean = false,
+    lineWindowBytes: number = lineWindowBytesDefault,
+  ) {
     this.#typeAndUnit = typeAndUnitLabels ? 1 : 0;
+    this.#lineWindowBytes = lineWindowBytes;
     assert(
       memoryBytesMax >= writeDecoderMemoryBytesMin && memoryBytesMax <= writeDecoderMemoryBytesMax,
       'the budget of a write decoder is between 2 MiB and 3 GiB',
@@ -234,42 +248,57 @@ export class WriteDecoderKernel implements WriteDecoderCore {
   }
 
   lines(pieces: readonly Uint8Array[], options: LineOptions): number {
-    let length = 0;
-    for (const piece of pieces) {
-      assert(length + piece.length <= lineBytesMax, 'a text is not longer than a line may be');
-      this.#bytes.set(piece, this.#bodyAt + length);
-      length += piece.length;
-    }
+    const { format, rowsMax, unitNanos, nowNanos } = options;
+    const text = new TextOfPieces(pieces);
+    assert(text.length <= lineBytesMax, 'a text is not longer than a line may be');
     this.#hasOversizeRow = false;
+    this.#rowCount = 0;
+    this.lineFeeds = 0;
+    let problemCount = 0;
+    const listed: LineProblem[] = [];
     const kernel = this.#kernel;
-    const { format, isLast, rowsMax, unitNanos, nowNanos } = options;
-    const last = isLast ? 1 : 0;
-    const read = kernel.lines(format, length, last, rowsMax, unitNanos, nowNanos);
-    this.#rowCount = read < 0 ? 0 : kernel.lineRowCount();
-    if (read < 0) return read;
-    const numbers = kernel.lineNumberCount();
+    let windowBytes = this.#lineWindowBytes;
+    let at = 0;
+    for (let isMore = 0; ; isMore = 1) {
+      const length = text.copyTo(this.#bytes, this.#bodyAt, at, windowBytes);
+      const isEnd = at + length === text.length;
+      const isLast = options.isLast && isEnd ? 1 : 0;
+      const read = kernel.lines(format, length, isMore, isLast, rowsMax, unitNanos, nowNanos);
+      if (read < 0 && isMore === 0) return read;
+      if (read < 0) break;
+      this.#readLineNumbers();
+      problemCount += this.#listLineProblems(at, listed);
+      this.lineFeeds += kernel.lineFeeds(read);
+      at += read;
+      if (isEnd || kernel.linesAreEnough(rowsMax) !== 0) break;
+      // A line that is longer.
+      if (read === 0) windowBytes *= 4;
+    }
+    this.lineProblems = { count: problemCount, listed };
+    this.#rowCount = kernel.lineRowCount();
+    this.timeUnitNanos = kernel.rowTimesInMillis(this.#rowCount) === 0 ? 1 : 1_000_000;
+    return at;
+  }
+
+  #readLineNumbers(): void {
+    const numbers = this.#kernel.lineNumberCount();
     for (let place = 0; place < numbers; place++) {
       const [row, at, length] = this.#lineWords.subarray(lineNumberWords * place);
       const from = this.#bodyAt + at!;
       const number = Buffer.from(this.#bytes.subarray(from, from + length!));
       this.#rowValues[row!] = Number(number.toString('latin1'));
     }
-    this.timeUnitNanos = kernel.rowTimesInMillis(this.#rowCount) === 0 ? 1 : 1_000_000;
-    return read;
   }
 
-  lineFeeds(bytes: number): number {
-    return this.#kernel.lineFeeds(bytes);
-  }
-
-  get lineProblems(): LineProblems {
+  /** @returns how many there are */
+  #listLineProblems(before: number, listed: LineProblem[]): number {
     const count = this.#kernel.lineProblemCount();
-    const words = this.#lineProblemWords;
-    const listed = Array.from({ length: Math.min(count, lineProblemsMax) }, (_, place) => {
-      const [lineAt, at, reason] = words.subarray(lineProblemWords * place);
-      return { lineAt: lineAt!, at: at!, reason: reason! };
-    });
-    return { count, listed };
+    const left = lineProblemsMax - listed.length;
+    for (let place = 0; place < Math.min(count, left); place++) {
+      const [lineAt, at, reason] = this.#lineProblemWords.subarray(lineProblemWords * place);
+      listed.push({ lineAt: before + lineAt!, at: before + at!, reason: reason! });
+    }
+    return count;
   }
 
   beginRows(): void {

@@ -226,11 +226,11 @@ export class WriteDecoder {
     const outcome = this.#core.lines(pieces, options);
     if (outcome < 0) throw this.#failure('cannot take lines', outcome);
     this.#judgeNew();
-    const { lineProblems, timeUnitNanos } = this.#core;
+    const { lineFeeds, lineProblems, timeUnitNanos } = this.#core;
     return {
       rows: this.#rows(timeUnitNanos),
       readBytes: outcome,
-      lineFeeds: this.#core.lineFeeds(outcome),
+      lineFeeds,
       problems: lineProblems,
     };
   }

@@ -79,6 +79,7 @@ export interface WriteDecoderExports {
    * rows, or those of the line that brings more; answers how many bytes were read, or a negative
    * problem that leaves nothing behind. Rows have their times in nanoseconds.
    * @param format of lines/layout.ts
+   * @param isMore 1: its rows come to those of the texts before
    * @param isLast 1: nothing comes behind them
    * @param unitNanos of times in the lines, where the format does not say it
    * @param nanos time of a line that has none
@@ -86,11 +87,14 @@ export interface WriteDecoderExports {
   lines(
     format: number,
     n: number,
+    isMore: number,
     isLast: number,
     rowsMax: number,
     unitNanos: bigint,
     nanos: bigint,
   ): number;
+  /** 1 when the rows so far are enough to be written. */
+  linesAreEnough(rowsMax: number): number;
   liveCount(): number;
   metadataCount(): number;
   metadataLeftOut(): number;

@@ -55,7 +55,7 @@ export class WriteDecoderTwin implements WriteDecoderCore {
   #rows: { slot: number; timestamp: bigint; bits: bigint; startNanos: bigint | null }[] = [];
   #newSlots: number[] = [];
   #lineProblems: LineProblem[] = [];
-  #text: Uint8Array = new Uint8Array(0);
+  lineFeeds = 0;
   timeUnitNanos: 1_000_000 | 1 = 1;
   readonly #free: number[] = [];
   readonly #paths = new Set<number>();
@@ -130,7 +130,6 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     const text = Buffer.concat(pieces);
     const { isLast, rowsMax } = options;
     this.beginRows();
-    this.#text = text;
     const characters = Buffer.from(text).toString('latin1');
     const lines = new LinesOfTwin(twinOf(characters, options), characters, isLast);
     let newTagBytes = 0;
@@ -149,11 +148,8 @@ export class WriteDecoderTwin implements WriteDecoderCore {
       }
     }
     this.endRowsInNanos();
+    this.lineFeeds = text.subarray(0, lines.at).filter((byte) => byte === 0x0a).length;
     return lines.at;
-  }
-
-  lineFeeds(bytes: number): number {
-    return this.#text.subarray(0, bytes).filter((byte) => byte === 0x0a).length;
   }
 
   get lineProblems(): LineProblems {

@@ -178,7 +178,10 @@ async function allTaken(system: System, samples: number): Promise<number> {
   }
 }
 
-/** @throws {Error} when a field has not as many series, samples and what they add up to as were sent */
+/**
+ * Who asks sees them a while after they were counted.
+ * @throws {Error} when a field has not as many series, samples and what they add up to as were sent
+ */
 async function checkStored(
   system: System,
   name: SystemName,
@@ -195,7 +198,12 @@ async function checkStored(
       [`sum(sum_over_time(${selector}${range}))`]: sums[at]!,
     };
     for (const [query, value] of Object.entries(wanted)) {
-      const found = await answerOf(system, query);
+      const lastMillis = performance.now() + stalledMillis;
+      let found = await answerOf(system, query);
+      while (found !== value && performance.now() < lastMillis) {
+        await delay(askMillis);
+        found = await answerOf(system, query);
+      }
       if (found !== value) throw new Error(`${name}: ${query} is ${found} instead of ${value}`);
     }
   }

@@ -8,7 +8,7 @@ import type { LineText } from '../line_text.ts';
 const gatheredBytesMax: number = 32 << 20;
 /** More is on its way behind a chunk of so many bytes, and is waited for so long: a write costs the same for ten times the rows. */
 const fullChunkBytes: number = 32 << 10;
-const lingerMillis = 2;
+const lingerMillis = 10;
 
 /** How the taking of chunks ended. */
 export type Gathering = 'more' | 'end' | 'broken off';

@@ -138,7 +138,7 @@ import {
 } from '../lines/layout';
 import { takeExposition } from './lines/exposition';
 import { takeInflux } from './lines/influx';
-import { initLines, lineFeedsBefore, timesInMillis } from './lines/lines';
+import { areEnough, beginTexts, initLines, lineFeedsBefore, timesInMillis } from './lines/lines';
 import { ID_SCHEME_PATH, ID_SCHEME_QUOTED, plainQuotedId } from './identity/verdict';
 import { gatherPath, initPaths, isPath } from './identity/paths';
 import { takeCarbon } from './lines/carbon';
@@ -416,12 +416,24 @@ export const lineNumbers: usize = LINE_NUMBERS;
  * brings more; answers how many bytes were read, or a negative problem that leaves nothing behind. Rows have their times in
  * nanoseconds.
  * @param format of lines/layout.ts
+ * @param isMore 1: its rows come to those of the texts before
  * @param isLast 1: nothing comes behind them
  * @param unitNanos of times in the lines, where the format does not say it
  * @param nanos time of a line that has none
  */
-export function lines(format: u32, n: u32, isLast: u32, rowsMax: u32, unitNanos: i64, nanos: i64): i32 {
-  beginRows();
+export function lines(
+  format: u32,
+  n: u32,
+  isMore: u32,
+  isLast: u32,
+  rowsMax: u32,
+  unitNanos: i64,
+  nanos: i64,
+): i32 {
+  if (isMore == 0) {
+    beginRows();
+    beginTexts();
+  }
   raiseWord(BODY_HIGH, n);
   const isEnd = isLast != 0;
   let outcome: i32;
@@ -435,6 +447,10 @@ export function lines(format: u32, n: u32, isLast: u32, rowsMax: u32, unitNanos:
 }
 export function lineRowCount(): u32 {
   return word(LINE_ROWS);
+}
+/** 1 when the rows so far are enough to be written. */
+export function linesAreEnough(rowsMax: u32): u32 {
+  return <u32>areEnough(rowsMax);
 }
 /** Bad lines; the first ones are listed. */
 export function lineProblemCount(): u32 {

@@ -75,7 +75,12 @@ export function fuzzLines(
   also: (pick: Pick, kernel: WriteDecoderCore, where: string) => void = () => {},
 ): void {
   const pick = pickOf(seed);
-  const kernel = new WriteDecoderKernel(randomOf(pick), writeDecoderMemoryBytesMin);
+  const kernel = new WriteDecoderKernel(
+    randomOf(pick),
+    writeDecoderMemoryBytesMin,
+    false,
+    some(pick, [1, 20, 100, 1 << 16]),
+  );
   const twin = new WriteDecoderTwin();
   let lines: string[] = [];
   for (let i = 0; i < size; i++) {
@@ -115,5 +120,5 @@ function outcomeOf(
   });
   const { count, listed } = core.lineProblems;
   const problems = listed.map(({ lineAt, at, reason }) => `${lineAt} ${at} ${reason}`);
-  return [`${read} ${core.timeUnitNanos} ${count}`, ...problems, ...rows];
+  return [`${read} ${core.timeUnitNanos} ${count} ${core.lineFeeds}`, ...problems, ...rows];
 }

@@ -162,6 +162,8 @@ export const NEW_TAG_BYTES: usize = STATE_END + 108;
 /** Rows of the text so far. */
 export const LINE_ROWS: usize = STATE_END + 112;
 export const LINE_FIELDS_HIGH: usize = STATE_END + 116;
+/** 1 when the text ends, for the kernel, before a line for whose series there is no room. */
+export const LINES_CROWDED: usize = STATE_END + 120;
 
 export function raiseWord(offset: usize, value: u32): void {
   if (value > word(offset)) setWord(offset, value);

@@ -31,7 +31,7 @@ import { runesOf } from '../identity/bytes';
 import { NEW_COUNT, recordOf, word } from '../identity/identity';
 import { LABEL_BYTES } from '../identity/labels';
 import { confirm, predictedSlot, slotOfLabels } from '../identity/lookup';
-import { BODY, LABELS, LINE_ROWS, NO_ROOM, TAGS_BYTES_MAX, TAGS_COUNT_MAX } from '../identity/memory';
+import { BODY, LABELS, NO_ROOM, TAGS_BYTES_MAX, TAGS_COUNT_MAX } from '../identity/memory';
 import { NODE_OVERHEAD, slotOfPath } from '../identity/paths';
 import { decimalBits, decimalIsOver, decimalNeedsHost, NAN_BITS, takeNumber } from './decimal';
 import { integerFits, signedInteger, takeInteger } from './integer';
@@ -48,6 +48,7 @@ import {
   endsLine,
   EQUALS,
   INCOMPLETE,
+  isCrowdedAlone,
   isFull,
   isSpace,
   isTakenText,
@@ -91,7 +92,7 @@ export function takeCarbon(n: u32, isLast: bool, rowsMax: u32, now: i64, isClean
     while (p < endOfText && (isSpace(byteAt(p)) || endsLine(byteAt(p)))) p++;
     if (p >= endOfText) break;
     const past = takeLine(p);
-    if (past == CROWDED && word(LINE_ROWS) == 0) return NO_ROOM;
+    if (past == CROWDED && isCrowdedAlone()) return NO_ROOM;
     if (past == INCOMPLETE || past == CROWDED) break;
     p = past;
   }

@@ -33,7 +33,7 @@ import { copyBytes, runesOf } from '../identity/bytes';
 import { NEW_COUNT, recordOf, word } from '../identity/identity';
 import { LABEL_BYTES } from '../identity/labels';
 import { confirm, predictedSlot, slotOfLabels } from '../identity/lookup';
-import { BODY, LABELS, LINE_ROWS, NO_ROOM, OVERSIZE_SLOT, TAGS_BYTES_MAX, TAGS_COUNT_MAX } from '../identity/memory';
+import { BODY, LABELS, NO_ROOM, OVERSIZE_SLOT, TAGS_BYTES_MAX, TAGS_COUNT_MAX } from '../identity/memory';
 import {
   decimalBits,
   decimalDigits,
@@ -60,6 +60,7 @@ import {
   endsLine,
   EQUALS,
   INCOMPLETE,
+  isCrowdedAlone,
   isFull,
   isSpace,
   LABEL_OVERHEAD,
@@ -105,7 +106,7 @@ export function takeExposition(n: u32, isLast: bool, rowsMax: u32, now: i64, isO
     while (p < endOfText && (isSpace(byteAt(p)) || endsLine(byteAt(p)))) p++;
     if (p >= endOfText) break;
     const past = byteAt(p) == HASH ? pastComment(p) : takeLine(p);
-    if (past == CROWDED && word(LINE_ROWS) == 0) return NO_ROOM;
+    if (past == CROWDED && isCrowdedAlone()) return NO_ROOM;
     if (past == INCOMPLETE || past == CROWDED) break;
     p = past;
   }

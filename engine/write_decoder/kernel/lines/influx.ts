@@ -80,6 +80,7 @@ import {
   endsLine,
   EQUALS,
   INCOMPLETE,
+  isCrowdedAlone,
   isCut,
   isFull,
   isSameName,
@@ -138,7 +139,7 @@ export function takeInflux(n: u32, isLast: bool, rowsMax: u32, unit: i64, nanos:
     while (p < endOfText && (byteAt(p) == SPACE || endsLine(byteAt(p)))) p++;
     if (p >= endOfText) break;
     const past = byteAt(p) == 0x23 ? pastComment(p) : takeLine(p);
-    if (past == CROWDED && word(LINE_ROWS) == 0) return NO_ROOM;
+    if (past == CROWDED && isCrowdedAlone()) return NO_ROOM;
     if (past == INCOMPLETE || past == CROWDED) break;
     p = past;
   }

@@ -14,6 +14,7 @@ import {
   LINE_PROBLEMS,
   LINE_ROWS,
   LINE_TEXTS,
+  LINES_CROWDED,
   NEW_TAG_BYTES,
   ROW_GENERATIONS,
   ROW_SLOTS,
@@ -93,6 +94,12 @@ export function classOf(byte: u32): u32 {
   return <u32>load<u8>(CLASSES + <usize>byte);
 }
 
+/** Before the first text whose rows are written together. */
+export function beginTexts(): void {
+  setWord(NEW_TAG_BYTES, 0);
+  setWord(LINE_ROWS, 0);
+}
+
 /** Starts a text of n bytes; answers its end. @param isLast nothing comes after it, not even the rest of a line */
 export function beginText(n: u32, isLast: bool): usize {
   textEnd = BODY + <usize>n;
@@ -100,18 +107,24 @@ export function beginText(n: u32, isLast: bool): usize {
   store<u8>(textEnd, <u8>LINE_FEED);
   setWord(LINE_PROBLEM_COUNT, 0);
   setWord(LINE_NUMBER_COUNT, 0);
-  setWord(NEW_TAG_BYTES, 0);
-  setWord(LINE_ROWS, 0);
+  setWord(LINES_CROWDED, 0);
   return textEnd;
 }
 
-/** Whether what was read so far is enough for one time. */
+/** Notes that there is no room for the series of a line; answers whether there would be none either if it came first. */
+export function isCrowdedAlone(): bool {
+  setWord(LINES_CROWDED, 1);
+  return word(LINE_ROWS) == 0;
+}
+
+/** Whether what was read so far is enough for one text. */
 export function isFull(rowsMax: u32): bool {
-  return (
-    word(LINE_ROWS) >= rowsMax ||
-    word(NEW_TAG_BYTES) >= <u32>newTagBytesAtOnce ||
-    word(LINE_NUMBER_COUNT) >= <u32>hostNumbersMax / 2
-  );
+  return areEnough(rowsMax) || word(LINE_NUMBER_COUNT) >= <u32>hostNumbersMax / 2;
+}
+
+/** Whether the rows so far are enough to be written. */
+export function areEnough(rowsMax: u32): bool {
+  return word(LINE_ROWS) >= rowsMax || word(NEW_TAG_BYTES) >= <u32>newTagBytesAtOnce || word(LINES_CROWDED) != 0;
 }
 
 /** The next line feed. */
