@@ -1,6 +1,7 @@
 /** Bodies of OTLP as protobuf, however they come. */
 import { wireFromOtlpJson } from '#engine/otlp/wire/json.ts';
 import { badRequest } from '#lib/errors.ts';
+import { freeBytes } from '#lib/env/in_flight/freed_bytes.ts';
 import { parseJson } from '#lib/json/text.ts';
 import { loopTurn } from '#lib/turns/turns.ts';
 import { decodedChunks, wholeBody } from '../http/decoding.ts';
@@ -36,7 +37,11 @@ export async function withMessage<Result>(
   const isPlain = encoding === '' || encoding.toLowerCase() === 'identity';
   if (isPlain && !isJson) {
     if (bytes.length > bytesMax) throw tooLong(bytesMax);
-    return use(bytes);
+    try {
+      return await use(bytes);
+    } finally {
+      freeBytes(bytes);
+    }
   }
   await places.take(signal);
   try {

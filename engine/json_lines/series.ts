@@ -62,7 +62,7 @@ export class LabelSeries {
     const slot = this.decoder.slotOf(tags);
     if (!isKnown) return slot;
     if (entry === 0) {
-      entry = cache.add(view, 0, extra, start, end);
+      entry = cache.add(0, extra, end - start);
       cache.reserveSlots(entry, 1);
     }
     cache.setSlot(entry, 0, slot, this.decoder.generation[slot]!);

@@ -116,6 +116,7 @@ export class BodyWalk implements OtlpBody {
       this.#rows.decoder.dropRows();
       throw error;
     }
+    cache.end();
     const part = this.#rows.end();
     if (this.#isOver || this.#isChecked) return part;
     this.#rows.restart();
@@ -373,7 +374,19 @@ export class BodyWalk implements OtlpBody {
   #takePoints(kind: number, context: PointContext, at: number, end: number): number {
     const wire = this.#wire;
     const { problem, name } = context.family;
+    const isSum = kind === layout.kind.sum;
+    const isNumbers = (isSum || kind === layout.kind.gauge) && problem === '';
     while (at < end) {
+      if (isNumbers) {
+        const from = at;
+        at = this.#series.takeNumbers(context.entry, from, end, isSum);
+        if (at > from) {
+          this.#noteMillis(this.#series.earliestMillis);
+          this.#noteMillis(this.#series.latestMillis);
+          if (this.#rows.isFull) return at;
+          continue;
+        }
+      }
       const key = wire.varint(at, end);
       if (key !== pointsKey) {
         at = wire.skip(wire.at, end, key % 8);
@@ -384,10 +397,7 @@ export class BodyWalk implements OtlpBody {
       at = pointAt + length;
       if (problem === '') {
         const millis = this.#points.take(kind, context, pointAt, at);
-        if (millis !== 0) {
-          if (millis < this.#earliestMillis) this.#earliestMillis = millis;
-          if (millis > this.#latestMillis) this.#latestMillis = millis;
-        }
+        if (millis !== 0) this.#noteMillis(millis);
       } else {
         this.#rows.refuse(name, problem);
         this.#rows.endPoint();
@@ -395,6 +405,11 @@ export class BodyWalk implements OtlpBody {
       if (this.#rows.isFull) return at;
     }
     return at;
+  }
+
+  #noteMillis(millis: number): void {
+    if (millis < this.#earliestMillis) this.#earliestMillis = millis;
+    if (millis > this.#latestMillis) this.#latestMillis = millis;
   }
 
   /** Says of the resource what it is, from its first point to its last one. */

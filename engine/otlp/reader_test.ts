@@ -386,3 +386,73 @@ test('series that the decoder has forgotten meanwhile are made again', () => {
   }
   assert.ok(decoder.seriesCount < 20_000);
 });
+
+test('of points whose series are known, some may be of forgotten ones: all become rows, in their order', () => {
+  const { decoder, reader } = openReader({}, false, 2 << 20, 64 << 20);
+  const resource = { 'service.name': 's', 'host.name': 'h' };
+  const rowsOf = (indexes: readonly number[], stepSeconds: number): string[] => {
+    const dataPoints = indexes.map((index, i) => ({
+      timeUnixNano: nanos(now + i * stepSeconds * 1000),
+      asInt: String(index),
+      attributes: attributes({ i: String(index), filler: 'x'.repeat(200) }),
+    }));
+    const part = reader.open(bodyOf([{ name: 'g', gauge: { dataPoints } }], resource)).next();
+    assert.ok(part !== null && part !== 'unchecked');
+    const { generations, rowCount, slots, timestamps, values } = part.rows;
+    return Array.from({ length: rowCount }, (_, row) => {
+      const slot: number = slots[row]!;
+      assert.equal(generations[row], decoder.generation[slot]);
+      const tags = decodeTags(decoder.tags(slot));
+      const index = tags.find(({ name }) => name === 'i')?.value ?? 'target';
+      const seconds = (Number(timestamps[row]) - now) / 1000;
+      return `${index} ${values[row]} at ${seconds}`;
+    });
+  };
+  const all = Array.from({ length: 100 }, (_, index) => index);
+  const kept = all.slice(0, 10);
+  rowsOf(all, 0);
+  for (let first = 100; first < 20_000; first += 200) {
+    rowsOf(kept, 0);
+    rowsOf(
+      Array.from({ length: 200 }, (_, i) => first + i),
+      0,
+    );
+  }
+  assert.ok(decoder.seriesCount < 15_000);
+  const mixed = [...kept, 60, 61, 3, 62, 4];
+  const expected = mixed.map((index, i) => `${index} ${index} at ${i * 20}`);
+  assert.deepEqual(rowsOf(mixed, 20), [
+    ...expected,
+    ...['target 1 at 0', 'target 1 at 150', 'target 1 at 280'],
+  ]);
+});
+
+test('attributes that do not stand one after the other are all of their series', () => {
+  const { decoder, reader } = openReader();
+  const wireOf = (parts: readonly Uint8Array[]): Uint8Array => Buffer.concat(parts);
+  const field = (number: number, bytes: Uint8Array): Uint8Array => {
+    const length =
+      bytes.length < 128 ? [bytes.length] : [(bytes.length % 128) | 128, bytes.length >> 7];
+    return wireOf([Uint8Array.of((number << 3) | 2, ...length), bytes]);
+  };
+  const attribute = (key: string): Uint8Array =>
+    field(7, wireOf([field(1, Buffer.from(key)), field(2, field(1, Buffer.from('v')))]));
+  const timeField = Uint8Array.of((3 << 3) | 1, 0, 0, 0, 0, 0, 0, 0, 0x17);
+  const intField = Uint8Array.of((6 << 3) | 1, 5, 0, 0, 0, 0, 0, 0, 0);
+  const points = [
+    [attribute('a'), timeField, intField],
+    [attribute('b'), timeField, intField],
+    [attribute('a'), timeField, attribute('b'), intField],
+    [attribute('a'), timeField, intField, attribute('b')],
+  ].map((parts) => field(1, wireOf(parts)));
+  const metric = wireOf([field(1, Buffer.from('g')), field(5, wireOf(points))]);
+  const body = field(1, field(2, field(2, metric)));
+  for (let round = 0; round < 2; round++) {
+    const part = reader.open(body).next();
+    assert.ok(part !== null && part !== 'unchecked');
+    const names = Array.from(part.rows.slots.subarray(0, part.rows.rowCount), (slot) =>
+      nameOf(decoder, slot),
+    );
+    assert.deepEqual(names, ['g,a=v', 'g,b=v', 'g,a=v,b=v', 'g,a=v,b=v']);
+  }
+});

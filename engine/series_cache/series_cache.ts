@@ -2,244 +2,218 @@
  * What was made of bytes that came before is known by these bytes, below what they belong to: resources, scopes, metrics and series of
  * OTLP, metrics of lines of JSON. What came before costs a comparison, mostly with the one that followed its predecessor last time.
  */
+import { assert } from '#lib/assert.ts';
+import { compileWasmFile } from '#lib/env/wasm.ts';
 import type { Random } from '#lib/env/env.ts';
+import type { SeriesCacheExports } from './series_cache_exports.ts';
 
-/** Words of an entry. */
-const hashWord = 0;
-const parentWord = 1;
-const extraWord = 2;
-const keyWord = 3;
-const lengthWord = 4;
-const nextWord = 5;
-const slotsWord = 6;
-const countWord = 7;
-const entryWords = 8;
+/** Words of an entry, whose number is the place of its first word. */
+const slotsWord = 5;
+const countWord = 6;
 
-const entriesFirst = 1024;
-const bytesFirst: number = 64 << 10;
-/** Of hashes that meet at one place: what finds none is made anew each time. */
-const probesMax = 64;
+const pageBytes: number = 64 << 10;
+const memoryPagesMax: number = 64 << 10;
+/** Memory grows by so much at least. */
+const growthBytes: number = 1 << 20;
+export const knownKeyBytesMax = 65_535;
+/** Of a body, what is walked at once. */
+const windowBytes: number = 64 << 10;
+/** Loads and stores may go beyond the end of what they are of. */
+const slackBytes = 256;
+/** A point of a number has more bytes than 20. */
+const pointsAtOnce = 4096;
+/** No entry takes less: the table has a place for each. */
+const entryBytesMin = 32;
+const tableWordsMin = 1024;
+
+const compiled = compileWasmFile(new URL('../build/series_cache.wasm', import.meta.url));
+
+/** Points of numbers, as columns; views until the next ones are read. */
+export interface NumberPoints {
+  readonly count: number;
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  readonly timestampMillis: BigInt64Array;
+  readonly values: Float64Array;
+  /** Of times, where there is a point. */
+  readonly earliestMillis: number;
+  readonly latestMillis: number;
+  /** 0 for none; null when none has one. */
+  readonly startNanos: BigInt64Array | null;
+  /** Where in the body each ends. */
+  readonly endOf: (point: number) => number;
+}
 
 export class SeriesCache {
   readonly #bytesMax: number;
-  readonly #seed: number;
-  #table = new Uint32Array(2 * entriesFirst);
-  #entries = new Uint32Array(entriesFirst * entryWords);
-  #entryCount = 1;
-  #keys = new Uint8Array(bytesFirst);
-  #keysView = new DataView(this.#keys.buffer);
-  #keysEnd = 0;
-  /** Slots and generations in turns. */
-  #slots = new Uint32Array(entriesFirst * 2);
-  #slotsEnd = 0;
-  #last = 0;
-  #hash = 0;
-  /** Where a new entry would stand; -1 for nowhere. */
-  #place = -1;
+  readonly #memory = new WebAssembly.Memory({ initial: 16, maximum: memoryPagesMax });
+  readonly #kernel: SeriesCacheExports;
+  readonly #keyAt: number;
+  readonly #windowAt: number;
+  readonly #columnsAt: number;
+  readonly #firstEntry: number;
+  /** Of all that is used. */
+  #end = pageBytes;
+  #bytes = new Uint8Array(0);
+  #words = new Uint32Array(0);
+  /** What is in the window. */
+  #body: Uint8Array | null = null;
+  #bodyFrom = 0;
+  #bodyTo = 0;
 
   /** @param bytesMax of what is known, about */
   constructor(random: Pick<Random, 'u32'>, bytesMax: number) {
     this.#bytesMax = bytesMax;
-    this.#seed = random.u32();
+    const { exports } = new WebAssembly.Instance(compiled, { env: { memory: this.#memory } });
+    this.#kernel = exports as unknown as SeriesCacheExports;
+    this.#keyAt = this.#room(knownKeyBytesMax);
+    this.#windowAt = this.#room(windowBytes);
+    this.#columnsAt = this.#room(this.#kernel.numbersBytes(pointsAtOnce));
+    const words = Math.max(tableWordsMin, 2 ** Math.ceil(Math.log2(bytesMax / entryBytesMin)));
+    const table = this.#room(4 * words);
+    const root = this.#room(this.#kernel.entryHeadBytes.value);
+    this.#firstEntry = this.#end;
+    const seed = random.u32();
+    this.#kernel.init(this.#keyAt, table, words, root, seed, this.#columnsAt, pointsAtOnce);
   }
 
   get bytes(): number {
-    return this.#keys.length + 4 * (this.#table.length + this.#entries.length + this.#slots.length);
+    return this.#memory.buffer.byteLength;
   }
 
   /** Forgets all when there is too much: entries hold until the next call. @returns whether it has */
   makeRoom(): boolean {
-    const used = this.#keysEnd + 4 * (this.#entryCount * (entryWords + 2) + this.#slotsEnd);
-    if (used < this.#bytesMax) return false;
-    this.#table.fill(0);
-    this.#entries.fill(0, 0, entryWords);
-    this.#entryCount = 1;
-    this.#keysEnd = 0;
-    this.#slotsEnd = 0;
-    this.#last = 0;
+    if (this.#end - this.#firstEntry < this.#bytesMax) return false;
+    this.#kernel.clearEntries();
+    this.#end = this.#firstEntry;
     return true;
   }
 
   /** A walk begins: what is asked for first followed nothing. */
   begin(): void {
-    this.#last = 0;
+    this.#kernel.beginEntries();
+  }
+
+  /** A walk ends, or pauses. */
+  end(): void {
+    this.#body = null;
   }
 
   /**
-   * Entry of the bytes in [start, end) below `parent`; 0 when there is none, which `add` may make then.
+   * Entry of the bytes in [start, end), of which there are `knownKeyBytesMax` at most, below `parent`; 0 when there is none, which `add` may make then.
    * @param extra what else tells it apart, a word
    */
   find(view: DataView, parent: number, extra: number, start: number, end: number): number {
     const length = end - start;
-    const predicted = this.#entries[this.#last * entryWords + nextWord]!;
-    if (predicted !== 0 && this.#is(predicted, view, parent, extra, start, length)) {
-      this.#last = predicted;
-      return predicted;
-    }
-    const hash = hashOf(view, start, length, this.#seed ^ Math.imul(parent, 0x85ebca6b) ^ extra);
-    const mask = this.#table.length - 1;
-    this.#hash = hash;
-    this.#place = -1;
-    for (let probe = 0, i = hash & mask; probe < probesMax; probe++, i = (i + 1) & mask) {
-      const entry = this.#table[i]!;
-      if (entry === 0) {
-        this.#place = i;
-        return 0;
-      }
-      if (this.#entries[entry * entryWords + hashWord] !== hash) continue;
-      if (!this.#is(entry, view, parent, extra, start, length)) continue;
-      this.#follow(entry);
-      return entry;
-    }
-    return 0;
-  }
-
-  /**
-   * End of the key, from `start` on, of the entry that followed the last one before, where that stands below `parent` and its
-   * key is there; `last` is it then. 0 when it is not so.
-   */
-  predictedEnd(view: DataView, parent: number, start: number, end: number): number {
-    const predicted = this.#entries[this.#last * entryWords + nextWord]!;
-    const length = this.#entries[predicted * entryWords + lengthWord]!;
-    if (predicted === 0 || length > end - start) return 0;
-    if (!this.#is(predicted, view, parent, 0, start, length)) return 0;
-    this.#last = predicted;
-    return start + length;
-  }
-
-  /** Entry that was found, or added, last. */
-  get last(): number {
-    return this.#last;
+    assert(length <= knownKeyBytesMax, 'what is known by its bytes has not too many');
+    this.#bytes.set(new Uint8Array(view.buffer, view.byteOffset + start, length), this.#keyAt);
+    return this.#kernel.find(parent, extra, length) >>> 0;
   }
 
   /** Entry of what `find` has just not found. */
-  add(view: DataView, parent: number, extra: number, start: number, end: number): number {
-    const entry = this.#entryCount++;
-    const at = entry * entryWords;
-    if (at === this.#entries.length) this.#entries = grown(this.#entries, 2 * at);
-    const length = end - start;
-    this.#copyKey(view, start, length);
-    const entries = this.#entries;
-    entries[at + hashWord] = this.#hash;
-    entries[at + parentWord] = parent;
-    entries[at + extraWord] = extra;
-    entries[at + keyWord] = this.#keysEnd;
-    entries[at + lengthWord] = length;
-    entries[at + nextWord] = 0;
-    entries[at + countWord] = 0;
-    this.#keysEnd += (length + 3) & ~3;
-    if (this.#place >= 0) this.#table[this.#place] = entry;
-    if (this.#entryCount * 2 > this.#table.length) this.#growTable();
-    this.#follow(entry);
-    return entry;
+  add(parent: number, extra: number, length: number): number {
+    const entry = this.#room(this.#kernel.entryHeadBytes.value + length);
+    this.#kernel.add(entry, parent, extra, length);
+    return entry / 4;
   }
 
   /** Room for the slots of the series of an entry, which `setSlot` says. */
   reserveSlots(entry: number, count: number): void {
-    const at = entry * entryWords;
-    if (this.#slotsEnd + 2 * count > this.#slots.length) {
-      this.#slots = grown(this.#slots, 2 * (this.#slotsEnd + 2 * count));
-    }
-    this.#entries[at + slotsWord] = this.#slotsEnd;
-    this.#entries[at + countWord] = count;
+    const at = this.#room(8 * count) / 4;
+    const words = this.#words;
+    words[entry + slotsWord] = at;
+    words[entry + countWord] = count;
     // What stands there is of entries that are forgotten.
-    this.#slots.fill(0, this.#slotsEnd, this.#slotsEnd + 2 * count);
-    this.#slotsEnd += 2 * count;
+    words.fill(0, at, at + 2 * count);
   }
 
   slotCount(entry: number): number {
-    return this.#entries[entry * entryWords + countWord]!;
+    return this.#words[entry + countWord]!;
   }
 
   setSlot(entry: number, index: number, slot: number, generation: number): void {
-    const at = this.#entries[entry * entryWords + slotsWord]! + 2 * index;
-    this.#slots[at] = slot;
-    this.#slots[at + 1] = generation;
+    const words = this.#words;
+    const at = words[entry + slotsWord]! + 2 * index;
+    words[at] = slot;
+    words[at + 1] = generation;
   }
 
   slot(entry: number, index: number): number {
-    return this.#slots[this.#entries[entry * entryWords + slotsWord]! + 2 * index]!;
+    const words = this.#words;
+    return words[words[entry + slotsWord]! + 2 * index]!;
   }
 
   generation(entry: number, index: number): number {
-    return this.#slots[this.#entries[entry * entryWords + slotsWord]! + 2 * index + 1]!;
+    const words = this.#words;
+    return words[words[entry + slotsWord]! + 2 * index + 1]!;
   }
 
-  #follow(entry: number): void {
-    this.#entries[this.#last * entryWords + nextWord] = entry;
-    this.#last = entry;
-  }
-
-  #is(
-    entry: number,
-    view: DataView,
-    parent: number,
-    extra: number,
-    start: number,
-    length: number,
-  ): boolean {
-    const entries = this.#entries;
-    const at = entry * entryWords;
-    if (entries[at + parentWord] !== parent || entries[at + lengthWord] !== length) return false;
-    if (entries[at + extraWord] !== extra) return false;
-    const keys = this.#keysView;
-    let key = entries[at + keyWord]!;
-    const words = start + (length & ~3);
-    let i = start;
-    for (; i < words; i += 4, key += 4) {
-      if (view.getUint32(i, true) !== keys.getUint32(key, true)) return false;
+  /**
+   * Points of numbers in [at, end) of a body, each a field of the data of its metric, as far as they are as most are and
+   * their series are known; slots may have gone to other series.
+   * @param withStarts else they have no start times
+   */
+  numbers(
+    body: Uint8Array,
+    at: number,
+    end: number,
+    metricEntry: number,
+    withStarts: boolean,
+    pointsMax: number,
+  ): NumberPoints {
+    const max = Math.min(pointsMax, pointsAtOnce);
+    if (body !== this.#body || at < this.#bodyFrom || at >= this.#bodyTo) this.#load(body, at);
+    let count = this.#take(at, end, metricEntry, withStarts, max);
+    if (count === 0 && this.#kernel.isCut() !== 0 && at > this.#bodyFrom && end > this.#bodyTo) {
+      this.#load(body, at);
+      count = this.#take(at, end, metricEntry, withStarts, max);
     }
-    for (const end = start + length; i < end; i++, key++) {
-      if (view.getUint8(i) !== keys.getUint8(key)) return false;
+    return this.#points(count);
+  }
+
+  #load(body: Uint8Array, at: number): void {
+    const window = body.subarray(at, at + windowBytes);
+    this.#bytes.set(window, this.#windowAt);
+    this.#body = body;
+    this.#bodyFrom = at;
+    this.#bodyTo = at + window.length;
+  }
+
+  #take(at: number, end: number, entry: number, withStarts: boolean, max: number): number {
+    const before = this.#windowAt - this.#bodyFrom;
+    const past = before + Math.min(end, this.#bodyTo);
+    return this.#kernel.numbers(before + at, past, entry, withStarts ? 1 : 0, max);
+  }
+
+  #points(count: number): NumberPoints {
+    const { buffer } = this.#memory;
+    const wide = (column: number): number => this.#columnsAt + 8 * column * pointsAtOnce;
+    const narrow = (column: number): number => wide(3) + 4 * column * pointsAtOnce;
+    const ends = new Uint32Array(buffer, narrow(2), count);
+    const before = this.#windowAt - this.#bodyFrom;
+    return {
+      count,
+      slots: new Uint32Array(buffer, narrow(0), count),
+      generations: new Uint32Array(buffer, narrow(1), count),
+      timestampMillis: new BigInt64Array(buffer, wide(0), count),
+      values: new Float64Array(buffer, wide(1), count),
+      earliestMillis: this.#kernel.earliestMillis(),
+      latestMillis: this.#kernel.latestMillis(),
+      startNanos: this.#kernel.hasStarts() === 0 ? null : new BigInt64Array(buffer, wide(2), count),
+      endOf: (point) => ends[point]! - before,
+    };
+  }
+
+  /** Address of so many bytes, which the memory has. */
+  #room(bytes: number): number {
+    const at = this.#end;
+    this.#end = Math.ceil((at + bytes) / 8) * 8;
+    const missing = this.#end + slackBytes - this.#memory.buffer.byteLength;
+    if (missing > 0) this.#memory.grow(Math.ceil(Math.max(missing, growthBytes) / pageBytes));
+    if (missing > 0 || this.#bytes.length === 0) {
+      this.#bytes = new Uint8Array(this.#memory.buffer);
+      this.#words = new Uint32Array(this.#memory.buffer);
     }
-    return true;
+    return at;
   }
-
-  #copyKey(view: DataView, start: number, length: number): void {
-    const end = this.#keysEnd + ((length + 3) & ~3);
-    if (end > this.#keys.length) {
-      const larger = new Uint8Array(2 * end);
-      larger.set(this.#keys);
-      this.#keys = larger;
-      this.#keysView = new DataView(larger.buffer);
-    }
-    this.#keys.set(new Uint8Array(view.buffer, view.byteOffset + start, length), this.#keysEnd);
-  }
-
-  #growTable(): void {
-    const table = new Uint32Array(2 * this.#table.length);
-    const mask = table.length - 1;
-    for (let entry = 1; entry < this.#entryCount; entry++) {
-      let i = this.#entries[entry * entryWords + hashWord]! & mask;
-      let probe = 0;
-      for (; probe < probesMax && table[i] !== 0; probe++) i = (i + 1) & mask;
-      if (probe < probesMax) table[i] = entry;
-    }
-    this.#table = table;
-  }
-}
-
-function grown(words: Uint32Array<ArrayBuffer>, length: number): Uint32Array<ArrayBuffer> {
-  const larger = new Uint32Array(length);
-  larger.set(words);
-  return larger;
-}
-
-function hashOf(view: DataView, start: number, length: number, seed: number): number {
-  let hash = Math.imul(seed ^ length, 0x9e3779b1);
-  const words = start + (length & ~3);
-  let i = start;
-  for (; i < words; i += 4) {
-    hash = Math.imul(hash ^ view.getUint32(i, true), 0xcc9e2d51);
-    hash = (hash << 15) | (hash >>> 17);
-  }
-  for (const end = start + length; i < end; i++) {
-    hash = Math.imul(hash ^ view.getUint8(i), 0xcc9e2d51);
-    hash = (hash << 15) | (hash >>> 17);
-  }
-  hash ^= hash >>> 16;
-  hash = Math.imul(hash, 0x85ebca6b);
-  hash ^= hash >>> 13;
-  hash = Math.imul(hash, 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
 }

@@ -54,6 +54,16 @@ export const writeDecoderProblem = {
   tooManyHistograms: -15,
 } as const;
 
+/** Samples, as columns. */
+export interface SampleColumns {
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  readonly timestampMillis: BigInt64Array;
+  readonly values: Float64Array;
+  /** Unix nanoseconds of whole milliseconds, 0 for none; null when none has one. */
+  readonly startNanos: BigInt64Array | null;
+}
+
 export function writeDecoderProblemText(problem: number): string {
   switch (problem) {
     case writeDecoderProblem.malformed:
@@ -180,6 +190,11 @@ export interface WriteDecoderCore {
     valueHigh: number,
     startMillis: number,
   ): void;
+  /**
+   * Adds rows after `beginRows`, up to the first one whose slot is another one's by now, or nobody's: the others are in use.
+   * @returns how many
+   */
+  addSamples(samples: SampleColumns): number;
   /**
    * Adds a row after `beginRows`, at so many nanoseconds after whole seconds, which are in 64 bits of nanoseconds.
    * @param slot in use

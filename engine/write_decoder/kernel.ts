@@ -24,6 +24,7 @@ import {
   writeDecoderRowsMax,
   oversizeSlot,
   rawBytesMax,
+  type SampleColumns,
 } from './core.ts';
 import { hostNumbersMax, lineBytesMax, lineProblemsMax } from './lines/layout.ts';
 import { TextOfPieces } from './lines/pieces.ts';
@@ -361,6 +362,22 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     this.#rowStartWords[2 * row] = low;
     this.#rowStartWords[2 * row + 1] = high;
     this.#startCount = row + 1;
+  }
+
+  addSamples({ slots, generations, timestampMillis, values, startNanos }: SampleColumns): number {
+    const first = this.#rowCount;
+    assert(first + slots.length <= writeDecoderRowsMax, 'the rows fit their region');
+    this.#rowSlots.set(slots, first);
+    this.#rowGenerations.set(generations, first);
+    const count = this.#kernel.useRows(first, slots.length);
+    this.#rowTimestamps.set(timestampMillis, first);
+    this.#rowValues.set(values, first);
+    this.#rowCount += count;
+    this.#hasOversizeRow ||= this.#rowSlots.subarray(first, first + count).includes(oversizeSlot);
+    if (startNanos === null || count === 0) return count;
+    this.#rowStarts.set(startNanos.subarray(0, count), first);
+    this.#startCount = this.#rowCount;
+    return count;
   }
 
   addSampleAt(slot: number, seconds: number, nanos: number, value: number): void {

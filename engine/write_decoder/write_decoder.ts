@@ -24,6 +24,7 @@ import {
   namelessSlot,
   oversizeSlot,
   unresolvedSlot,
+  type SampleColumns,
 } from './core.ts';
 import { WriteDecoderKernel } from './kernel.ts';
 
@@ -282,6 +283,11 @@ export class WriteDecoder {
     startMillis: number,
   ): void {
     this.#core.addSample(slot, timestampMillis, valueLow, valueHigh, startMillis);
+  }
+
+  /** As of `WriteDecoderCore`. */
+  addSamples(samples: SampleColumns): number {
+    return this.#core.addSamples(samples);
   }
 
   /** As of `WriteDecoderCore`. */

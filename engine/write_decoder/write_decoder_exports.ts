@@ -128,6 +128,11 @@ export interface WriteDecoderExports {
   /** Bytes of the memory that were written so far. */
   touchedBytes(): number;
   /**
+   * Keeps the series of rows that the host has put in place; answers how many before one whose slot
+   * is another one's, or nobody's.
+   */
+  useRows(from: number, count: number): number;
+  /**
    * Keeps the series of a slot for this body; answers 0 when the slot is another one's, or
    * nobody's.
    */

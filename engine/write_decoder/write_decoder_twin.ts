@@ -21,6 +21,7 @@ import {
   namelessSlot,
   oversizeSlot,
   rawBytesMax,
+  type SampleColumns,
 } from './core.ts';
 import type { WireExemplar } from './exemplar_twin.ts';
 import type { WireMetadata } from './metadata_twin.ts';
@@ -196,6 +197,20 @@ export class WriteDecoderTwin implements WriteDecoderCore {
       bits: (BigInt(valueHigh) << 32n) | BigInt(valueLow),
       startNanos: startMillis === 0 ? null : BigInt(startMillis) * 1_000_000n,
     });
+  }
+
+  addSamples({ slots, generations, timestampMillis, values, startNanos }: SampleColumns): number {
+    for (const [row, slot] of slots.entries()) {
+      if (!this.use(slot, generations[row]!)) return row;
+      const start = startNanos?.[row] ?? 0n;
+      this.#rows.push({
+        slot,
+        timestamp: timestampMillis[row]!,
+        bits: new BigUint64Array(values.slice(row, row + 1).buffer)[0]!,
+        startNanos: start === 0n ? null : start,
+      });
+    }
+    return slots.length;
   }
 
   addHistogram(slot: number, message: Uint8Array): string | null {

@@ -4,6 +4,7 @@
  */
 import type * as http from 'node:http';
 import { TsdbError } from '../errors.ts';
+import { freeBytes } from './in_flight/freed_bytes.ts';
 import { Beginnings } from './in_flight/beginnings.ts';
 import { BytesInFlight } from './in_flight/bytes_in_flight.ts';
 
@@ -149,9 +150,10 @@ class CollectedBody {
     return Math.min(this.#bytesMax, Math.max(firstRoomBytes, 2 * length));
   }
 
-  /** @param room as `roomFor` says */
+  /** @param part nobody else's any more. @param room as `roomFor` says */
   add(part: Buffer, room: number): void {
-    const isOnly = this.length === 0 && (part.length === this.#declared || room === part.length);
+    const { length } = part;
+    const isOnly = this.length === 0 && (length === this.#declared || room === length);
     if (isOnly) this.#first = part;
     else {
       const wanted = this.#declared ?? room;
@@ -163,8 +165,9 @@ class CollectedBody {
         this.#first = null;
       }
       part.copy(this.#whole, this.length);
+      freeBytes(part);
     }
-    this.length += part.length;
+    this.length += length;
   }
 
   bytes(): Uint8Array {

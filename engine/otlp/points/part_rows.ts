@@ -1,4 +1,5 @@
 /** Rows of a part of a body, with the data points that they are of. */
+import type { NumberPoints } from '../../series_cache/series_cache.ts';
 import type { WriteDecoder } from '../../write_decoder/write_decoder.ts';
 import { Exemplars } from './exemplars.ts';
 import { metadataOf } from '../../write_decoder/told_metadata.ts';
@@ -99,6 +100,25 @@ export class PartRows {
   /** So many are known from now on. */
   noteBytes(bytes: number): void {
     this.#newBytes += bytes;
+  }
+
+  /** Points of numbers that it has room for. */
+  get pointsLeft(): number {
+    return Math.ceil((unitsMax + 1 - this.#units) / (2 * rowUnits));
+  }
+
+  /**
+   * Takes points of numbers, up to the first one whose series is not in use any more.
+   * @returns how many
+   */
+  addNumbers(points: NumberPoints): number {
+    const count = this.decoder.addSamples(points);
+    while (this.#samples + count > this.#pointOfSample.length) {
+      this.#pointOfSample = twice(this.#pointOfSample);
+    }
+    for (let i = 0; i < count; i++) this.#pointOfSample[this.#samples++] = this.#point++;
+    this.#units += 2 * rowUnits * count;
+    return count;
   }
 
   /** @param startMillis 0 for none */

@@ -94,13 +94,13 @@ export class PointSeries {
     }
     try {
       const tags = this.#tagsOf(context, wire, start, end, attributes, names());
-      const entry = cache.add(wire.view, parent, extra, start, end);
+      const entry = cache.add(parent, extra, end - start);
       this.#rows.noteBytes(end - start);
       cache.reserveSlots(entry, tags.length);
       return this.#fill(entry, tags);
     } catch (error) {
       this.problem = refusalOf(error);
-      problems.set(cache.add(wire.view, parent, extra, start, end), this.problem);
+      problems.set(cache.add(parent, extra, end - start), this.problem);
       this.#rows.noteNew(end - start);
       return 0;
     }
@@ -110,22 +110,26 @@ export class PointSeries {
   problem = '';
 
   /**
-   * Slot of a series of a metric whose attributes begin at `start`, when it is the one that followed the last one before, and
-   * is in use; -1 when it is not. `attributesEnd` is where these end.
+   * Takes points of numbers of a metric in [at, end), each a field of its data, as far as they are as most are and their series
+   * are known.
+   * @param withStarts else they have no start times
+   * @returns where they end; where there are any, `earliestMillis` and `latestMillis` are their times
    */
-  predictedSlot(metricEntry: number, start: number, end: number): number {
+  takeNumbers(metricEntry: number, at: number, end: number, withStarts: boolean): number {
     const { cache } = this.#known;
-    const past = cache.predictedEnd(this.#wire.view, metricEntry, start, end);
-    if (past === 0) return -1;
-    const entry = cache.last;
-    if (cache.slotCount(entry) !== 1) return -1;
-    const slot = cache.slot(entry, 0);
-    if (!this.#rows.decoder.use(slot, cache.generation(entry, 0))) return -1;
-    this.attributesEnd = past;
-    return slot;
+    const { bytes } = this.#wire;
+    const { pointsLeft } = this.#rows;
+    const points = cache.numbers(bytes, at, end, metricEntry, withStarts, pointsLeft);
+    const count = points.count === 0 ? 0 : this.#rows.addNumbers(points);
+    if (count === 0) return at;
+    // Of those whose series was forgotten, too: they come to rows next.
+    this.earliestMillis = points.earliestMillis;
+    this.latestMillis = points.latestMillis;
+    return points.endOf(count - 1);
   }
 
-  attributesEnd = 0;
+  earliestMillis = 0;
+  latestMillis = 0;
 
   slot(entry: number, index: number): number {
     return this.#known.cache.slot(entry, index);
@@ -151,7 +155,7 @@ export class PointSeries {
     const found = cache.find(view, parent, extra, start, end);
     if (found !== 0) return found;
     this.#rows.noteBytes(end - start);
-    return cache.add(view, parent, extra, start, end);
+    return cache.add(parent, extra, end - start);
   }
 
   #fill(entry: number, tags: readonly Uint8Array[]): number {

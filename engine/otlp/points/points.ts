@@ -106,7 +106,6 @@ export class Points {
   }
 
   #number(context: PointContext, at: number, end: number, isSum: boolean): string | null {
-    if (this.#isQuick(context.entry, at, end, isSum)) return null;
     const { attributes, double, exemplars, flags, int } = layout.number;
     if (!this.#facts(at, end, layout.numberTypes, flags)) return noTime;
     const places = this.#places;
@@ -128,49 +127,6 @@ export class Points {
     }
     if (isSum && places.has(exemplars)) this.#exemplars(at, end, exemplars, () => slot);
     return null;
-  }
-
-  /**
-   * Takes a point of numbers as most are: times, value and the attributes of the series that followed the one before last
-   * time, each field once. @returns false for another one, of which nothing is taken
-   */
-  #isQuick(metricEntry: number, at: number, end: number, isSum: boolean): boolean {
-    const { bytes, view } = this.#wire;
-    let startAt = 0;
-    let timeAt = 0;
-    let doubleAt = 0;
-    let intAt = 0;
-    let attributesAt = 0;
-    let slot = -1;
-    while (at < end) {
-      const key = bytes[at]!;
-      if (key === attributeKey) {
-        if (attributesAt !== 0) return false;
-        attributesAt = at;
-        slot = this.#series.predictedSlot(metricEntry, at, end);
-        if (slot < 0) return false;
-        at = this.#series.attributesEnd;
-        continue;
-      }
-      if (end - at < 9) return false;
-      if (key === startKey) startAt = at + 1;
-      else if (key === timeKey) timeAt = at + 1;
-      else if (key === doubleKey) doubleAt = at + 1;
-      else if (key === intKey) intAt = at + 1;
-      else return false;
-      at += 9;
-    }
-    if (attributesAt === 0) slot = this.#series.predictedSlot(metricEntry, end, end);
-    if (slot < 0 || timeAt === 0 || (doubleAt === 0) === (intAt === 0)) return false;
-    const millis = millisAt(view, timeAt);
-    if (millis === 0) return false;
-    this.#millis = millis;
-    const startMillis = isSum && startAt !== 0 ? startMillisAt(view, startAt) : 0;
-    if (intAt === 0) {
-      const high = view.getUint32(doubleAt + 4, true);
-      this.#rows.addBits(slot, millis, view.getUint32(doubleAt, true), high, startMillis);
-    } else this.#rows.add(slot, millis, intOf(view, intAt), startMillis);
-    return true;
   }
 
   #histogram(context: PointContext, at: number, end: number): string | null {
@@ -431,13 +387,6 @@ export class Points {
     });
   }
 }
-
-/** Of a point of numbers, with how they are written. */
-const startKey = (2 << 3) | 1;
-const timeKey = (3 << 3) | 1;
-const doubleKey = (4 << 3) | 1;
-const intKey = (6 << 3) | 1;
-const attributeKey = (7 << 3) | 2;
 
 /** Rounded once. */
 function intOf(view: DataView, at: number): number {

@@ -319,6 +319,15 @@ export function useSlot(slot: u32, generation: u32): u32 {
   return 1;
 }
 
+/** Keeps the series of rows that the host has put in place; answers how many before one whose slot is another one's, or nobody's. */
+export function useRows(from: u32, count: u32): u32 {
+  for (let i: u32 = 0; i < count; i++) {
+    const row = <usize>(from + i) << 2;
+    if (useSlot(load<u32>(ROW_SLOTS + row), load<u32>(ROW_GENERATIONS + row)) == 0) return i;
+  }
+  return count;
+}
+
 /**
  * Takes the histogram whose message, of version 2, is the n bytes at `raw`; answers 0, 1 when it is none that can be stored, or a
  * negative problem.

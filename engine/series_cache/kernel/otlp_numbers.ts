@@ -1,0 +1,180 @@
+// Points of numbers of OTLP as most are: times, a value, and attributes one after the other whose series is known, each field
+// once and written as its specification has it. What is anything else is left to the host (engine/otlp/points/points.ts).
+
+import {
+  addressOf,
+  expectedEntry,
+  findEntry,
+  follow,
+  LENGTH,
+  SLOT_COUNT,
+  SLOTS,
+  standsAt,
+} from './entries';
+
+/** Keys of fields, with how these are written. */
+const POINTS: u32 = (1 << 3) | 2;
+const START: u32 = (2 << 3) | 1;
+const TIME: u32 = (3 << 3) | 1;
+const DOUBLE: u32 = (4 << 3) | 1;
+const INT: u32 = (6 << 3) | 1;
+const ATTRIBUTE: u32 = (7 << 3) | 2;
+const FIXED_BYTES: usize = 9;
+
+const NANOS_OF_MILLI: u64 = 1_000_000;
+/** A start time beyond what int64 nanoseconds can say is none. */
+const START_MILLIS_MAX: u64 = 9_223_372_036_854;
+
+/** Columns of the points that were taken. */
+let slots: usize = 0;
+let generations: usize = 0;
+let times: usize = 0;
+let values: usize = 0;
+let starts: usize = 0;
+let ends: usize = 0;
+
+let taken: u32 = 0;
+let isCut: bool = false;
+let hasStarts: bool = false;
+let earliest: u64 = 0;
+let latest: u64 = 0;
+
+/** Bytes of the columns of so many points. */
+export function columnsBytes(points: u32): usize {
+  return <usize>points * 36;
+}
+
+export function initNumbers(columns: usize, points: u32): void {
+  times = columns;
+  values = times + (<usize>points << 3);
+  starts = values + (<usize>points << 3);
+  slots = starts + (<usize>points << 3);
+  generations = slots + (<usize>points << 2);
+  ends = generations + (<usize>points << 2);
+}
+
+/** Whether the next point goes on behind the bytes. */
+export function numbersAreCut(): bool {
+  return isCut;
+}
+
+export function numbersHaveStarts(): bool {
+  return hasStarts;
+}
+
+export function earliestOfNumbers(): f64 {
+  return <f64>earliest;
+}
+
+export function latestOfNumbers(): f64 {
+  return <f64>latest;
+}
+
+let past: usize = 0;
+
+/** A length in three bytes at most; `past` is behind it. -1 when it is cut off or longer. */
+@inline
+function lengthAt(at: usize, end: usize): i32 {
+  let length: u32 = 0;
+  for (let shift: u32 = 0; shift < 21 && at < end; shift += 7) {
+    const byte = <u32>load<u8>(at++);
+    length |= (byte & 127) << shift;
+    if (byte < 128) {
+      past = at;
+      return <i32>length;
+    }
+  }
+  return -1;
+}
+
+/** Takes points below an entry from `at` on, until there are `pointsMax` or one is not as most are; answers how many. */
+export function takeNumbers(at: usize, end: usize, parent: u32, withStarts: bool, pointsMax: u32): u32 {
+  taken = 0;
+  isCut = false;
+  hasStarts = false;
+  earliest = u64.MAX_VALUE;
+  latest = 0;
+  while (at < end && taken < pointsMax && <u32>load<u8>(at) == POINTS) {
+    const length = lengthAt(at + 1, end);
+    if (length < 0 || <usize>length > end - past) {
+      isCut = true;
+      break;
+    }
+    const point = past;
+    at = point + <usize>length;
+    if (!takePoint(point, at, parent, withStarts)) break;
+  }
+  return taken;
+}
+
+@inline
+function takePoint(at: usize, end: usize, parent: u32, withStarts: bool): bool {
+  const pointEnd = end;
+  let startAt: usize = 0;
+  let timeAt: usize = 0;
+  let doubleAt: usize = 0;
+  let intAt: usize = 0;
+  let entry: usize = 0;
+  while (at < end) {
+    const key = <u32>load<u8>(at);
+    if (key == ATTRIBUTE) {
+      if (entry != 0) return false;
+      entry = entryAt(at, end, parent);
+      if (entry == 0) return false;
+      at += <usize>load<u32>(entry, LENGTH);
+      continue;
+    }
+    if (end - at < FIXED_BYTES) return false;
+    if (key == TIME) timeAt = at + 1;
+    else if (key == INT) intAt = at + 1;
+    else if (key == DOUBLE) doubleAt = at + 1;
+    else if (key == START) startAt = at + 1;
+    else return false;
+    at += FIXED_BYTES;
+  }
+  if (timeAt == 0 || (doubleAt == 0) == (intAt == 0)) return false;
+  const millis = load<u64>(timeAt) / NANOS_OF_MILLI;
+  if (millis == 0) return false;
+  if (entry == 0) entry = findEntry(parent, 0, end, 0);
+  if (entry == 0 || load<u32>(entry, SLOT_COUNT) != 1) return false;
+  const slot = addressOf(load<u32>(entry, SLOTS));
+  const i = <usize>taken;
+  taken++;
+  store<u32>(slots + (i << 2), load<u32>(slot));
+  store<u32>(generations + (i << 2), load<u32>(slot, 4));
+  store<u64>(times + (i << 3), millis);
+  earliest = min(earliest, millis);
+  latest = max(latest, millis);
+  if (intAt == 0) store<u64>(values + (i << 3), load<u64>(doubleAt));
+  else store<f64>(values + (i << 3), <f64>load<i64>(intAt));
+  store<u32>(ends + (i << 2), <u32>pointEnd);
+  let start: u64 = 0;
+  if (withStarts && startAt != 0) {
+    start = load<u64>(startAt) / NANOS_OF_MILLI;
+    if (start > START_MILLIS_MAX) start = 0;
+    if (start != 0) hasStarts = true;
+  }
+  store<u64>(starts + (i << 3), start * NANOS_OF_MILLI);
+  return true;
+}
+
+/** Entry of the attributes at `at`, of which it has all; else 0. */
+@inline
+function entryAt(at: usize, end: usize, parent: u32): usize {
+  const expected = expectedEntry();
+  if (expected != 0 && standsAt(expected, parent, 0, at, end - at)) {
+    const length = <usize>load<u32>(expected, LENGTH);
+    const behind = at + length;
+    if (length != 0 && (behind == end || <u32>load<u8>(behind) != ATTRIBUTE)) {
+      follow(expected);
+      return expected;
+    }
+  }
+  let attributesEnd = at;
+  while (attributesEnd < end && <u32>load<u8>(attributesEnd) == ATTRIBUTE) {
+    const length = lengthAt(attributesEnd + 1, end);
+    if (length < 0 || <usize>length > end - past) return 0;
+    attributesEnd = past + <usize>length;
+  }
+  return findEntry(parent, 0, at, attributesEnd - at);
+}
