@@ -4,6 +4,7 @@
  */
 import type { Transform } from 'node:stream';
 import * as zlib from 'node:zlib';
+import { freeBytes } from '#lib/env/in_flight/freed_bytes.ts';
 import { badRequest, messageOf, shownText } from '#lib/errors.ts';
 import { loopTurn } from '#lib/turns/turns.ts';
 import { Places } from './places.ts';
@@ -81,6 +82,7 @@ function decodedTooLong(bytesMax: number): Error {
 
 /**
  * All of a body in one piece.
+ * @param chunks nobody else's any more
  * @param tooLong makes the error for a longer one than `bytesMax`
  */
 export async function wholeBody(
@@ -102,6 +104,7 @@ export async function wholeBody(
   for (const part of parts) {
     whole.set(part, at);
     at += part.length;
+    freeBytes(part);
     if (at - rested < copiedAtOnceBytes) continue;
     rested = at;
     await loopTurn();

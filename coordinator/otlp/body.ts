@@ -37,22 +37,29 @@ export async function withMessage<Result>(
   const isPlain = encoding === '' || encoding.toLowerCase() === 'identity';
   if (isPlain && !isJson) {
     if (bytes.length > bytesMax) throw tooLong(bytesMax);
-    try {
-      return await use(bytes);
-    } finally {
-      freeBytes(bytes);
-    }
+    return useAndFree(bytes, use);
   }
   await places.take(signal);
   try {
     const message = await wholeBody(decodedChunks(bytes, encoding, signal), bytesMax, tooLong);
-    if (!isJson) return await use(message);
+    if (!isJson) return await useAndFree(message, use);
     await loopTurn();
     const value = parseJson(message, { valuesMax: jsonValuesMax });
     await loopTurn();
     return await use(wireFromOtlpJson(value));
   } finally {
     places.give();
+  }
+}
+
+async function useAndFree<Result>(
+  message: Uint8Array,
+  use: (message: Uint8Array) => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await use(message);
+  } finally {
+    freeBytes(message);
   }
 }
 

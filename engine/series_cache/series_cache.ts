@@ -15,7 +15,7 @@ const pageBytes: number = 64 << 10;
 const memoryPagesMax: number = 64 << 10;
 /** Memory grows by so much at least. */
 const growthBytes: number = 1 << 20;
-export const knownKeyBytesMax = 65_535;
+const keyBytesMax = 65_535;
 /** Of a body, what is walked at once. */
 const windowBytes: number = 64 << 10;
 /** Loads and stores may go beyond the end of what they are of. */
@@ -66,7 +66,7 @@ export class SeriesCache {
     this.#bytesMax = bytesMax;
     const { exports } = new WebAssembly.Instance(compiled, { env: { memory: this.#memory } });
     this.#kernel = exports as unknown as SeriesCacheExports;
-    this.#keyAt = this.#room(knownKeyBytesMax);
+    this.#keyAt = this.#room(keyBytesMax);
     this.#windowAt = this.#room(windowBytes);
     this.#columnsAt = this.#room(this.#kernel.numbersBytes(pointsAtOnce));
     const words = Math.max(tableWordsMin, 2 ** Math.ceil(Math.log2(bytesMax / entryBytesMin)));
@@ -100,12 +100,13 @@ export class SeriesCache {
   }
 
   /**
-   * Entry of the bytes in [start, end), of which there are `knownKeyBytesMax` at most, below `parent`; 0 when there is none, which `add` may make then.
+   * Entry of the bytes in [start, end), of which there are 65,535 at most, below `parent`; 0 when there is none, which `add` may
+   * make then.
    * @param extra what else tells it apart, a word
    */
   find(view: DataView, parent: number, extra: number, start: number, end: number): number {
     const length = end - start;
-    assert(length <= knownKeyBytesMax, 'what is known by its bytes has not too many');
+    assert(length <= keyBytesMax, 'what is known by its bytes has not too many');
     this.#bytes.set(new Uint8Array(view.buffer, view.byteOffset + start, length), this.#keyAt);
     return this.#kernel.find(parent, extra, length) >>> 0;
   }

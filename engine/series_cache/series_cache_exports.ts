@@ -21,7 +21,7 @@ export interface SeriesCacheExports {
   /**
    * @param keyAt where keys are put that are looked for
    * @param table words of zeros, a power of two
-   * @param root room for an entry without a key
+   * @param root room for an entry without a key, zeros
    * @param columns `numbersBytes`
    */
   init(

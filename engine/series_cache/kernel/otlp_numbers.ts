@@ -107,7 +107,6 @@ export function takeNumbers(at: usize, end: usize, parent: u32, withStarts: bool
   return taken;
 }
 
-@inline
 function takePoint(at: usize, end: usize, parent: u32, withStarts: bool): bool {
   const pointEnd = end;
   let startAt: usize = 0;
