@@ -5,6 +5,7 @@
 import { assert } from '#lib/assert.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
 import type { Random } from '#lib/env/env.ts';
+import { packedSampleBytes } from '../write_decoder/core.ts';
 import type { SeriesCacheExports } from './series_cache_exports.ts';
 
 /** Words of an entry, whose number is the place of its first word. */
@@ -28,29 +29,14 @@ const tableWordsMin = 1024;
 
 const compiled = compileWasmFile(new URL('../build/series_cache.wasm', import.meta.url));
 
-/** Points of numbers, as columns; views until the next ones are read. */
-export interface NumberPoints {
-  readonly count: number;
-  readonly slots: Uint32Array;
-  readonly generations: Uint32Array;
-  readonly timestampMillis: BigInt64Array;
-  readonly values: Float64Array;
-  /** Of times, where there is a point. */
-  readonly earliestMillis: number;
-  readonly latestMillis: number;
-  /** 0 for none; null when none has one. */
-  readonly startNanos: BigInt64Array | null;
-  /** Where in the body each ends. */
-  readonly endOf: (point: number) => number;
-}
-
 export class SeriesCache {
   readonly #bytesMax: number;
   readonly #memory = new WebAssembly.Memory({ initial: 16, maximum: memoryPagesMax });
   readonly #kernel: SeriesCacheExports;
   readonly #keyAt: number;
   readonly #windowAt: number;
-  readonly #columnsAt: number;
+  readonly #rowsAt: number;
+  readonly #endsAt: number;
   readonly #firstEntry: number;
   /** Of all that is used. */
   #end = pageBytes;
@@ -68,13 +54,14 @@ export class SeriesCache {
     this.#kernel = exports as unknown as SeriesCacheExports;
     this.#keyAt = this.#room(keyBytesMax);
     this.#windowAt = this.#room(windowBytes);
-    this.#columnsAt = this.#room(this.#kernel.numbersBytes(pointsAtOnce));
+    this.#rowsAt = this.#room(packedSampleBytes * pointsAtOnce);
+    this.#endsAt = this.#room(4 * pointsAtOnce);
     const words = Math.max(tableWordsMin, 2 ** Math.ceil(Math.log2(bytesMax / entryBytesMin)));
     const table = this.#room(4 * words);
     const root = this.#room(this.#kernel.entryHeadBytes.value);
     this.#firstEntry = this.#end;
     const seed = random.u32();
-    this.#kernel.init(this.#keyAt, table, words, root, seed, this.#columnsAt, pointsAtOnce);
+    this.#kernel.init(this.#keyAt, table, words, root, seed, this.#rowsAt, this.#endsAt);
   }
 
   get bytes(): number {
@@ -150,9 +137,10 @@ export class SeriesCache {
   }
 
   /**
-   * Points of numbers in [at, end) of a body, each a field of the data of its metric, as far as they are as most are and
+   * Reads points of numbers in [at, end) of a body, each a field of the data of its metric, as far as they are as most are and
    * their series are known; slots may have gone to other series.
    * @param withStarts else they have no start times
+   * @returns how many: what is told of them holds until the next call
    */
   numbers(
     body: Uint8Array,
@@ -161,15 +149,33 @@ export class SeriesCache {
     metricEntry: number,
     withStarts: boolean,
     pointsMax: number,
-  ): NumberPoints {
+  ): number {
     const max = Math.min(pointsMax, pointsAtOnce);
     if (body !== this.#body || at < this.#bodyFrom || at >= this.#bodyTo) this.#load(body, at);
-    let count = this.#take(at, end, metricEntry, withStarts, max);
-    if (count === 0 && this.#kernel.isCut() !== 0 && at > this.#bodyFrom && end > this.#bodyTo) {
-      this.#load(body, at);
-      count = this.#take(at, end, metricEntry, withStarts, max);
-    }
-    return this.#points(count);
+    const count = this.#take(at, end, metricEntry, withStarts, max);
+    const isCut = this.#kernel.isCut() !== 0 && at > this.#bodyFrom && end > this.#bodyTo;
+    if (count > 0 || !isCut) return count;
+    this.#load(body, at);
+    return this.#take(at, end, metricEntry, withStarts, max);
+  }
+
+  /** The first ones of the points that were read, as the write decoder takes them. */
+  packedSamples(count: number): Uint8Array {
+    return this.#bytes.subarray(this.#rowsAt, this.#rowsAt + packedSampleBytes * count);
+  }
+
+  /** Where in the body one of them ends. */
+  endOfNumber(point: number): number {
+    return this.#words[this.#endsAt / 4 + point]! - this.#windowAt + this.#bodyFrom;
+  }
+
+  /** The first and the last time of them, where there are any. */
+  get earliestMillis(): number {
+    return this.#kernel.earliestMillis();
+  }
+
+  get latestMillis(): number {
+    return this.#kernel.latestMillis();
   }
 
   #load(body: Uint8Array, at: number): void {
@@ -184,25 +190,6 @@ export class SeriesCache {
     const before = this.#windowAt - this.#bodyFrom;
     const past = before + Math.min(end, this.#bodyTo);
     return this.#kernel.numbers(before + at, past, entry, withStarts ? 1 : 0, max);
-  }
-
-  #points(count: number): NumberPoints {
-    const { buffer } = this.#memory;
-    const wide = (column: number): number => this.#columnsAt + 8 * column * pointsAtOnce;
-    const narrow = (column: number): number => wide(3) + 4 * column * pointsAtOnce;
-    const ends = new Uint32Array(buffer, narrow(2), count);
-    const before = this.#windowAt - this.#bodyFrom;
-    return {
-      count,
-      slots: new Uint32Array(buffer, narrow(0), count),
-      generations: new Uint32Array(buffer, narrow(1), count),
-      timestampMillis: new BigInt64Array(buffer, wide(0), count),
-      values: new Float64Array(buffer, wide(1), count),
-      earliestMillis: this.#kernel.earliestMillis(),
-      latestMillis: this.#kernel.latestMillis(),
-      startNanos: this.#kernel.hasStarts() === 0 ? null : new BigInt64Array(buffer, wide(2), count),
-      endOf: (point) => ends[point]! - before,
-    };
   }
 
   /** Address of so many bytes, which the memory has. */

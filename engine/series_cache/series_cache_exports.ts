@@ -16,13 +16,12 @@ export interface SeriesCacheExports {
   earliestMillis(): number;
   /** Number of the entry of the key that was put; 0 when there is none. */
   find(parent: number, extra: number, length: number): number;
-  /** 1 when some that were taken have a start time. */
-  hasStarts(): number;
   /**
    * @param keyAt where keys are put that are looked for
    * @param table words of zeros, a power of two
    * @param root room for an entry without a key, zeros
-   * @param columns `numbersBytes`
+   * @param rows room for points of numbers, 32 bytes each
+   * @param ends room for where they end, 4 bytes each
    */
   init(
     keyAt: number,
@@ -30,21 +29,17 @@ export interface SeriesCacheExports {
     tableWords: number,
     root: number,
     seed: number,
-    columns: number,
-    pointsMax: number,
+    rows: number,
+    ends: number,
   ): void;
   /** 1 when the point behind those that were taken goes on behind the bytes. */
   isCut(): number;
   latestMillis(): number;
   /**
    * Takes points of numbers below an entry from `at` on, each a field of its metric's data; answers
-   * how many.
+   * how many. A row has u32 slot and generation, i64 milliseconds, a float64, and i64 nanoseconds
+   * of the start, 0 for none.
    * @param withStarts 1: with their start times
    */
   numbers(at: number, end: number, parent: number, withStarts: number, pointsMax: number): number;
-  /**
-   * Of columns of so many points, in this order: i64 times in milliseconds, float64s, i64 starts in
-   * nanoseconds, u32 slots, generations and where the points end.
-   */
-  numbersBytes(points: number): number;
 }

@@ -54,15 +54,11 @@ export const writeDecoderProblem = {
   tooManyHistograms: -15,
 } as const;
 
-/** Samples, as columns. */
-export interface SampleColumns {
-  readonly slots: Uint32Array;
-  readonly generations: Uint32Array;
-  readonly timestampMillis: BigInt64Array;
-  readonly values: Float64Array;
-  /** Unix nanoseconds of whole milliseconds, 0 for none; null when none has one. */
-  readonly startNanos: BigInt64Array | null;
-}
+/**
+ * Of a packed sample, little-endian: u32 slot and generation, i64 milliseconds, float64, and i64 nanoseconds of its start, whole
+ * milliseconds, 0 for none.
+ */
+export const packedSampleBytes = 32;
 
 export function writeDecoderProblemText(problem: number): string {
   switch (problem) {
@@ -194,7 +190,7 @@ export interface WriteDecoderCore {
    * Adds rows after `beginRows`, up to the first one whose slot is another one's by now, or nobody's: the others are in use.
    * @returns how many
    */
-  addSamples(samples: SampleColumns): number;
+  addPackedSamples(packed: Uint8Array): number;
   /**
    * Adds a row after `beginRows`, at so many nanoseconds after whole seconds, which are in 64 bits of nanoseconds.
    * @param slot in use

@@ -24,7 +24,7 @@ import {
   writeDecoderRowsMax,
   oversizeSlot,
   rawBytesMax,
-  type SampleColumns,
+  packedSampleBytes,
 } from './core.ts';
 import { hostNumbersMax, lineBytesMax, lineProblemsMax } from './lines/layout.ts';
 import { TextOfPieces } from './lines/pieces.ts';
@@ -364,20 +364,14 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     this.#startCount = row + 1;
   }
 
-  addSamples({ slots, generations, timestampMillis, values, startNanos }: SampleColumns): number {
-    const first = this.#rowCount;
-    assert(first + slots.length <= writeDecoderRowsMax, 'the rows fit their region');
-    this.#rowSlots.set(slots, first);
-    this.#rowGenerations.set(generations, first);
-    const count = this.#kernel.useRows(first, slots.length);
-    this.#rowTimestamps.set(timestampMillis, first);
-    this.#rowValues.set(values, first);
-    this.#rowCount += count;
-    this.#hasOversizeRow ||= this.#rowSlots.subarray(first, first + count).includes(oversizeSlot);
-    if (startNanos === null || count === 0) return count;
-    this.#rowStarts.set(startNanos.subarray(0, count), first);
-    this.#startCount = this.#rowCount;
-    return count;
+  addPackedSamples(packed: Uint8Array): number {
+    const count = packed.length / packedSampleBytes;
+    assert(this.#rowCount + count <= writeDecoderRowsMax, 'the rows fit their region');
+    this.#bytes.set(packed, this.#rawAt);
+    const taken = this.#kernel.addPackedSamples(this.#rowCount, count);
+    this.#rowCount += taken;
+    if (this.#kernel.packedHaveStarts() !== 0) this.#startCount = this.#rowCount;
+    return taken;
   }
 
   addSampleAt(slot: number, seconds: number, nanos: number, value: number): void {

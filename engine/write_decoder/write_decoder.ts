@@ -24,7 +24,6 @@ import {
   namelessSlot,
   oversizeSlot,
   unresolvedSlot,
-  type SampleColumns,
 } from './core.ts';
 import { WriteDecoderKernel } from './kernel.ts';
 
@@ -286,8 +285,8 @@ export class WriteDecoder {
   }
 
   /** As of `WriteDecoderCore`. */
-  addSamples(samples: SampleColumns): number {
-    return this.#core.addSamples(samples);
+  addPackedSamples(packed: Uint8Array): number {
+    return this.#core.addPackedSamples(packed);
   }
 
   /** As of `WriteDecoderCore`. */

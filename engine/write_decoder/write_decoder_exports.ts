@@ -41,6 +41,11 @@ export interface WriteDecoderExports {
    * is none that can be stored, or a negative problem.
    */
   addHistogram(n: number, slot: number, generation: number): number;
+  /**
+   * Takes the n packed samples at `raw` as rows from `row` on; answers how many before one whose
+   * slot is another one's, or nobody's.
+   */
+  addPackedSamples(row: number, n: number): number;
   /** Starts a body: nothing that it uses from now on is evicted before the next one. */
   beginRows(): void;
   /**
@@ -99,6 +104,8 @@ export interface WriteDecoderExports {
   metadataCount(): number;
   metadataLeftOut(): number;
   newCount(): number;
+  /** 1 when some that were taken have a start time. */
+  packedHaveStarts(): number;
   refused(): number;
   /**
    * Reads the n bytes at `body`, of version 1 or 2 of remote write; answers the number of rows, or
@@ -127,11 +134,6 @@ export interface WriteDecoderExports {
   tagsOfAll(count: number): number;
   /** Bytes of the memory that were written so far. */
   touchedBytes(): number;
-  /**
-   * Keeps the series of rows that the host has put in place; answers how many before one whose slot
-   * is another one's, or nobody's.
-   */
-  useRows(from: number, count: number): number;
   /**
    * Keeps the series of a slot for this body; answers 0 when the slot is another one's, or
    * nobody's.

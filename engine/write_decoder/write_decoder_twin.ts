@@ -21,7 +21,7 @@ import {
   namelessSlot,
   oversizeSlot,
   rawBytesMax,
-  type SampleColumns,
+  packedSampleBytes,
 } from './core.ts';
 import type { WireExemplar } from './exemplar_twin.ts';
 import type { WireMetadata } from './metadata_twin.ts';
@@ -199,18 +199,20 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     });
   }
 
-  addSamples({ slots, generations, timestampMillis, values, startNanos }: SampleColumns): number {
-    for (const [row, slot] of slots.entries()) {
-      if (!this.use(slot, generations[row]!)) return row;
-      const start = startNanos?.[row] ?? 0n;
+  addPackedSamples(packed: Uint8Array): number {
+    const view = new DataView(packed.buffer, packed.byteOffset, packed.length);
+    for (let at = 0; at < packed.length; at += packedSampleBytes) {
+      const slot = view.getUint32(at, true);
+      if (!this.use(slot, view.getUint32(at + 4, true))) return at / packedSampleBytes;
+      const startNanos = view.getBigInt64(at + 24, true);
       this.#rows.push({
         slot,
-        timestamp: timestampMillis[row]!,
-        bits: new BigUint64Array(values.slice(row, row + 1).buffer)[0]!,
-        startNanos: start === 0n ? null : start,
+        timestamp: view.getBigInt64(at + 8, true),
+        bits: view.getBigUint64(at + 16, true),
+        startNanos: startNanos === 0n ? null : startNanos,
       });
     }
-    return slots.length;
+    return packed.length / packedSampleBytes;
   }
 
   addHistogram(slot: number, message: Uint8Array): string | null {

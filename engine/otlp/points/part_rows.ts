@@ -1,5 +1,4 @@
 /** Rows of a part of a body, with the data points that they are of. */
-import type { NumberPoints } from '../../series_cache/series_cache.ts';
 import type { WriteDecoder } from '../../write_decoder/write_decoder.ts';
 import { Exemplars } from './exemplars.ts';
 import { metadataOf } from '../../write_decoder/told_metadata.ts';
@@ -111,8 +110,8 @@ export class PartRows {
    * Takes points of numbers, up to the first one whose series is not in use any more.
    * @returns how many
    */
-  addNumbers(points: NumberPoints): number {
-    const count = this.decoder.addSamples(points);
+  addNumbers(packed: Uint8Array): number {
+    const count = this.decoder.addPackedSamples(packed);
     while (this.#samples + count > this.#pointOfSample.length) {
       this.#pointOfSample = twice(this.#pointOfSample);
     }

@@ -119,13 +119,13 @@ export class PointSeries {
     const { cache } = this.#known;
     const { bytes } = this.#wire;
     const { pointsLeft } = this.#rows;
-    const points = cache.numbers(bytes, at, end, metricEntry, withStarts, pointsLeft);
-    const count = points.count === 0 ? 0 : this.#rows.addNumbers(points);
+    const read = cache.numbers(bytes, at, end, metricEntry, withStarts, pointsLeft);
+    const count = read === 0 ? 0 : this.#rows.addNumbers(cache.packedSamples(read));
     if (count === 0) return at;
     // Of those whose series was forgotten, too: they come to rows next.
-    this.earliestMillis = points.earliestMillis;
-    this.latestMillis = points.latestMillis;
-    return points.endOf(count - 1);
+    this.earliestMillis = cache.earliestMillis;
+    this.latestMillis = cache.latestMillis;
+    return cache.endOfNumber(count - 1);
   }
 
   earliestMillis = 0;

@@ -25,41 +25,30 @@ const NANOS_OF_MILLI: u64 = 1_000_000;
 /** A start time beyond what int64 nanoseconds can say is none. */
 const START_MILLIS_MAX: u64 = 9_223_372_036_854;
 
-/** Columns of the points that were taken. */
-let slots: usize = 0;
-let generations: usize = 0;
-let times: usize = 0;
-let values: usize = 0;
-let starts: usize = 0;
+/** Of a row: slot, generation, milliseconds, bits of the value, and the start in nanoseconds, 0 for none. */
+const ROW_BYTES: usize = 32;
+const GENERATION: usize = 4;
+const MILLIS: usize = 8;
+const VALUE: usize = 16;
+const START_NANOS: usize = 24;
+
+/** Rows of the points that were taken, and where these end. */
+let rows: usize = 0;
 let ends: usize = 0;
 
 let taken: u32 = 0;
 let isCut: bool = false;
-let hasStarts: bool = false;
 let earliest: u64 = 0;
 let latest: u64 = 0;
 
-/** Bytes of the columns of so many points. */
-export function columnsBytes(points: u32): usize {
-  return <usize>points * 36;
-}
-
-export function initNumbers(columns: usize, points: u32): void {
-  times = columns;
-  values = times + (<usize>points << 3);
-  starts = values + (<usize>points << 3);
-  slots = starts + (<usize>points << 3);
-  generations = slots + (<usize>points << 2);
-  ends = generations + (<usize>points << 2);
+export function initNumbers(rowsAt: usize, endsAt: usize): void {
+  rows = rowsAt;
+  ends = endsAt;
 }
 
 /** Whether the next point goes on behind the bytes. */
 export function numbersAreCut(): bool {
   return isCut;
-}
-
-export function numbersHaveStarts(): bool {
-  return hasStarts;
 }
 
 export function earliestOfNumbers(): f64 {
@@ -91,7 +80,6 @@ function lengthAt(at: usize, end: usize): i32 {
 export function takeNumbers(at: usize, end: usize, parent: u32, withStarts: bool, pointsMax: u32): u32 {
   taken = 0;
   isCut = false;
-  hasStarts = false;
   earliest = u64.MAX_VALUE;
   latest = 0;
   while (at < end && taken < pointsMax && <u32>load<u8>(at) == POINTS) {
@@ -137,23 +125,22 @@ function takePoint(at: usize, end: usize, parent: u32, withStarts: bool): bool {
   if (entry == 0) entry = findEntry(parent, 0, end, 0);
   if (entry == 0 || load<u32>(entry, SLOT_COUNT) != 1) return false;
   const slot = addressOf(load<u32>(entry, SLOTS));
-  const i = <usize>taken;
-  taken++;
-  store<u32>(slots + (i << 2), load<u32>(slot));
-  store<u32>(generations + (i << 2), load<u32>(slot, 4));
-  store<u64>(times + (i << 3), millis);
-  earliest = min(earliest, millis);
-  latest = max(latest, millis);
-  if (intAt == 0) store<u64>(values + (i << 3), load<u64>(doubleAt));
-  else store<f64>(values + (i << 3), <f64>load<i64>(intAt));
-  store<u32>(ends + (i << 2), <u32>pointEnd);
   let start: u64 = 0;
   if (withStarts && startAt != 0) {
     start = load<u64>(startAt) / NANOS_OF_MILLI;
     if (start > START_MILLIS_MAX) start = 0;
-    if (start != 0) hasStarts = true;
   }
-  store<u64>(starts + (i << 3), start * NANOS_OF_MILLI);
+  const row = rows + <usize>taken * ROW_BYTES;
+  store<u32>(row, load<u32>(slot));
+  store<u32>(row, load<u32>(slot, 4), GENERATION);
+  store<u64>(row, millis, MILLIS);
+  if (intAt == 0) store<u64>(row, load<u64>(doubleAt), VALUE);
+  else store<f64>(row, <f64>load<i64>(intAt), VALUE);
+  store<u64>(row, start * NANOS_OF_MILLI, START_NANOS);
+  store<u32>(ends + (<usize>taken << 2), <u32>pointEnd);
+  taken++;
+  earliest = min(earliest, millis);
+  latest = max(latest, millis);
   return true;
 }
 

@@ -1,6 +1,6 @@
 // The facade is engine/series_cache/series_cache.ts. Memory is laid out by the host.
 import { addEntry, findEntry, initEntries, numberOf } from './entries';
-import { columnsBytes, earliestOfNumbers, initNumbers, latestOfNumbers, numbersAreCut, numbersHaveStarts, takeNumbers } from './otlp_numbers';
+import { earliestOfNumbers, initNumbers, latestOfNumbers, numbersAreCut, takeNumbers } from './otlp_numbers';
 
 /** Of an entry beside its key. */
 export const entryHeadBytes: u32 = 28;
@@ -11,7 +11,8 @@ let key: usize = 0;
  * @param keyAt where keys are put that are looked for
  * @param table words of zeros, a power of two
  * @param root room for an entry without a key, zeros
- * @param columns `numbersBytes`
+ * @param rows room for points of numbers, 32 bytes each
+ * @param ends room for where they end, 4 bytes each
  */
 export function init(
   keyAt: usize,
@@ -19,12 +20,12 @@ export function init(
   tableWords: u32,
   root: usize,
   seed: u32,
-  columns: usize,
-  pointsMax: u32,
+  rows: usize,
+  ends: usize,
 ): void {
   key = keyAt;
   initEntries(table, tableWords, root, seed);
-  initNumbers(columns, pointsMax);
+  initNumbers(rows, ends);
 }
 
 export { clearEntries, beginEntries } from './entries';
@@ -39,13 +40,9 @@ export function add(entry: usize, parent: u32, extra: u32, length: u32): void {
   addEntry(entry, parent, extra, key, <usize>length);
 }
 
-/** Of columns of so many points, in this order: i64 times in milliseconds, float64s, i64 starts in nanoseconds, u32 slots, generations and where the points end. */
-export function numbersBytes(points: u32): usize {
-  return columnsBytes(points);
-}
-
 /**
- * Takes points of numbers below an entry from `at` on, each a field of its metric's data; answers how many.
+ * Takes points of numbers below an entry from `at` on, each a field of its metric's data; answers how many. A row has u32 slot and
+ * generation, i64 milliseconds, a float64, and i64 nanoseconds of the start, 0 for none.
  * @param withStarts 1: with their start times
  */
 export function numbers(at: usize, end: usize, parent: u32, withStarts: u32, pointsMax: u32): u32 {
@@ -55,11 +52,6 @@ export function numbers(at: usize, end: usize, parent: u32, withStarts: u32, poi
 /** 1 when the point behind those that were taken goes on behind the bytes. */
 export function isCut(): u32 {
   return <u32>numbersAreCut();
-}
-
-/** 1 when some that were taken have a start time. */
-export function hasStarts(): u32 {
-  return <u32>numbersHaveStarts();
 }
 
 /** Times of the points that were taken, in milliseconds. */

@@ -277,6 +277,9 @@ export function touchedBytes(): f64 {
   return bodies + symbols + histograms + exemplars + metadata + starts + <f64>word(SLOT_COUNT) * 14 + table + segments;
 }
 
+/** As in core.ts. */
+const PACKED_SAMPLE_BYTES: u32 = 32;
+
 /** Starts a body: nothing that it uses from now on is evicted before the next one. */
 export function beginRows(): void {
   setWord(TICK, word(TICK) + 1);
@@ -319,13 +322,35 @@ export function useSlot(slot: u32, generation: u32): u32 {
   return 1;
 }
 
-/** Keeps the series of rows that the host has put in place; answers how many before one whose slot is another one's, or nobody's. */
-export function useRows(from: u32, count: u32): u32 {
-  for (let i: u32 = 0; i < count; i++) {
-    const row = <usize>(from + i) << 2;
-    if (useSlot(load<u32>(ROW_SLOTS + row), load<u32>(ROW_GENERATIONS + row)) == 0) return i;
+let hasPackedStarts: bool = false;
+
+/**
+ * Takes the n packed samples at `raw` as rows from `row` on; answers how many before one whose slot is another one's, or nobody's.
+ */
+export function addPackedSamples(row: u32, n: u32): u32 {
+  hasPackedStarts = false;
+  raiseWord(RAW_HIGH, n * PACKED_SAMPLE_BYTES);
+  for (let i: u32 = 0; i < n; i++) {
+    const sample = RAW + <usize>(i * PACKED_SAMPLE_BYTES);
+    const slot = load<u32>(sample);
+    const generation = load<u32>(sample, 4);
+    if (useSlot(slot, generation) == 0) return i;
+    if (slot == OVERSIZE_SLOT) setWord(OVERSIZE_ROWS, 1);
+    const at = <usize>(row + i);
+    store<u32>(ROW_SLOTS + (at << 2), slot);
+    store<u32>(ROW_GENERATIONS + (at << 2), generation);
+    store<i64>(ROW_TIMESTAMPS + (at << 3), load<i64>(sample, 8));
+    store<u64>(ROW_VALUES + (at << 3), load<u64>(sample, 16));
+    const start = load<i64>(sample, 24);
+    if (start == 0) continue;
+    store<i64>(ROW_STARTS + (at << 3), start);
+    hasPackedStarts = true;
   }
-  return count;
+  return n;
+}
+/** 1 when some that were taken have a start time. */
+export function packedHaveStarts(): u32 {
+  return <u32>hasPackedStarts;
 }
 
 /**
