@@ -5,7 +5,6 @@
  */
 import { assert } from '#lib/assert.ts';
 import { badRequest } from '#lib/errors.ts';
-import { compileWasmFile } from '#lib/env/wasm.ts';
 import { codecTablesBytes, codecTables } from '../codec/books.ts';
 import { absentBits } from './row.ts';
 import type { RowBuffer } from './row.ts';
@@ -13,6 +12,7 @@ import type { SeriesBundle } from '../codec/series_bundle.ts';
 import { isTooDear, rowsOfWindows } from './units.ts';
 import { tooDear, type WindowEvaluator, type WindowRequest } from './windows.ts';
 import type { WindowsExports } from './windows_exports.ts';
+import { instantiateWindows } from './instance.ts';
 import { WindowFunctions } from './functions.ts';
 import { WindowIndex } from './window_index.ts';
 
@@ -58,8 +58,6 @@ interface Views {
   readonly rowBits: BigUint64Array;
 }
 
-let compiled: WebAssembly.Module | null = null;
-
 const bytesMin = 16_384;
 const rowsMin = 4096;
 const stepsMin = 1024;
@@ -72,22 +70,6 @@ const sumOutcomes = ['notHere', 'done', 'tooDear'] as const;
 const blockRows = 16;
 /** Rows that a byte of chunks usually stands for; only to tell long series from others. */
 const rowsPerByteUsual = 3;
-
-function instantiate(module: WebAssembly.Module): {
-  memory: WebAssembly.Memory;
-  kernel: WindowsExports;
-} {
-  const memory = new WebAssembly.Memory({ initial: 16, maximum: memoryPagesMax });
-  const instance = new WebAssembly.Instance(module, {
-    env: {
-      memory,
-      abort: () => {
-        throw new Error('the windows kernel stopped');
-      },
-    },
-  });
-  return { memory, kernel: instance.exports as unknown as WindowsExports };
-}
 
 /** Whether the request's times are the same as another's, so that located windows can be kept. */
 function sameGrid(a: WindowRequest, b: WindowRequest): boolean {
@@ -121,7 +103,6 @@ export class WindowsKernel implements WindowEvaluator {
   #smallSeries: number;
 
   constructor() {
-    compiled ??= compileWasmFile(new URL('../build/windows.wasm', import.meta.url));
     this.#functions = new WindowFunctions();
     this.#columnsIndex = new WindowIndex();
     this.#bytesMax = bytesMin;
@@ -131,7 +112,7 @@ export class WindowsKernel implements WindowEvaluator {
     this.#locatedRows = -1;
     this.#constantsRequest = null;
     this.#smallSeries = 0;
-    const { memory, kernel } = instantiate(compiled);
+    const { memory, kernel } = instantiateWindows();
     this.#memory = memory;
     this.#kernel = kernel;
     this.#layout = this.#layOut();
@@ -155,7 +136,7 @@ export class WindowsKernel implements WindowEvaluator {
     this.#rowsMax = rowsMin;
     this.#stepsMax = stepsMin;
     this.#functions = new WindowFunctions();
-    const { memory, kernel } = instantiate(compiled!);
+    const { memory, kernel } = instantiateWindows();
     this.#memory = memory;
     this.#kernel = kernel;
     this.#layout = this.#layOut();

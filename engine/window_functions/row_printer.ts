@@ -1,6 +1,6 @@
 /** Rows of a step grid as JSON pairs, by the kernel of engine/window_functions/kernel/json.ts. */
 import { assert } from '#lib/assert.ts';
-import { compileWasmFile } from '#lib/env/wasm.ts';
+import { instantiateWindows } from './instance.ts';
 import { formatSample } from './number_format.ts';
 import type { RowBuffer } from './row.ts';
 import type { WindowsExports } from './windows_exports.ts';
@@ -19,8 +19,6 @@ const prefixesAt: number = valuesAt + sliceSteps * 8 + 64;
 const outAt: number = prefixesAt + sliceSteps * prefixBytes + 64;
 const memoryPages: number = Math.ceil((outAt + outBytes + 64) / pageBytes);
 
-let compiled: WebAssembly.Module | null = null;
-
 export class RowPrinter {
   readonly #kernel: WindowsExports;
   readonly #bytes: Uint8Array;
@@ -33,20 +31,8 @@ export class RowPrinter {
   #prefixFirst: number;
 
   constructor() {
-    compiled ??= compileWasmFile(new URL('../build/windows.wasm', import.meta.url));
-    const memory = new WebAssembly.Memory({
-      initial: Math.max(16, memoryPages),
-      maximum: pageBytes,
-    });
-    const instance = new WebAssembly.Instance(compiled, {
-      env: {
-        memory,
-        abort: () => {
-          throw new Error('the windows kernel stopped');
-        },
-      },
-    });
-    this.#kernel = instance.exports as unknown as WindowsExports;
+    const { memory, kernel } = instantiateWindows(memoryPages);
+    this.#kernel = kernel;
     this.#bytes = new Uint8Array(memory.buffer);
     this.#text = Buffer.from(memory.buffer);
     this.#valueBits = new BigUint64Array(memory.buffer, valuesAt, sliceSteps);

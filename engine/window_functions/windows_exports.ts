@@ -88,6 +88,24 @@ export interface WindowsExports {
     ends: number,
   ): void;
   /**
+   * Prints the points from `first` on as `, [value, time]`, and `null` for a value that is absent
+   * or NaN, or, where nulls are left out, nothing. Ends as `printRow` does.
+   * @param present of each point a byte, 0 or 1
+   * @param start Unix seconds of point 0
+   */
+  printPoints(
+    values: number,
+    present: number,
+    first: number,
+    points: number,
+    start: number,
+    step: number,
+    leavesOutNulls: number,
+    out: number,
+    outEnd: number,
+    state: number,
+  ): void;
+  /**
    * Prints the steps from `first` on, each with its prefix `,[time,"` in front; absent steps are
    * left out. Ends when `out` is full or at a number that is not printed here. `state` takes the
    * step to go on with and the end of the text.

@@ -3,7 +3,7 @@
  * of the single node, of carbonapi and of graphite-web in turns. CPU is of the one process that evaluates; ours also reads its
  * storage in it, what the others' storage takes does not count. Where others answer something else the line of the target says so.
  *
- *     node test/load/render_run.ts [--carbonapi PATH] [--graphite-web PYTHON] [--series 1000] [--asks 9]
+ *     node test/load/render_run.ts [--carbonapi PATH] [--graphite-web PYTHON] [--series 1000] [--asks 9] [--compressed]
  */
 import { rmSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -29,12 +29,14 @@ const values = toolOptions(
   --carbonapi PATH          its binary; without it it is not asked
   --graphite-web PYTHON     which has graphite-web; without it it is not asked
   --series N                1000 when not given
-  --asks N                  of each target and system; 9 when not given`,
+  --asks N                  of each target and system; 9 when not given
+  --compressed              answers are asked for with gzip, which graphite-web has not`,
   {
     carbonapi: { type: 'string' },
     'graphite-web': { type: 'string' },
     series: { type: 'string', default: '1000' },
     asks: { type: 'string', default: '9' },
+    compressed: { type: 'boolean', default: false },
   },
 );
 const [seriesCount, asks] = [Number(values.series), Number(values.asks)];
@@ -127,7 +129,8 @@ async function ask({ renderUrl }: Evaluator, target: string): Promise<Answer> {
     format: 'json',
     noCache: '1',
   });
-  const response = await fetch(`${renderUrl}?${parameters}`);
+  const headers = { 'accept-encoding': values.compressed ? 'gzip' : 'identity' };
+  const response = await fetch(`${renderUrl}?${parameters}`, { headers });
   const text = await response.text();
   if (!response.ok) throw new Error(`${renderUrl}: ${response.status} ${text.slice(0, 500)}`);
   return JSON.parse(text) as Answer;

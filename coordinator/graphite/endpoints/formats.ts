@@ -1,6 +1,7 @@
-/** Answers of `render`: JSON in two shapes, CSV, and Graphite's raw text. */
+/** Answers of `render` but JSON: that of Rickshaw, CSV, Graphite's raw text, and what servers answer each other. */
 import type { Series } from '../series/series.ts';
 import type { Zone } from '../time/zone.ts';
+import { jsonNumber } from './json.ts';
 import { packedDictionary, packedList } from './msgpack.ts';
 import { type Picklable, pickledDictionary, pickledList } from './pickle.ts';
 import type { Points } from './points.ts';
@@ -44,40 +45,6 @@ export interface AnswerText {
   readonly between: string;
   readonly after: string;
   readonly parts: Iterable<string>;
-}
-
-/** @param callback for JSONP; empty for none @param leavesOutNulls series without values are left out, too */
-export function jsonText(
-  list: readonly Series[],
-  points: readonly Points[],
-  leavesOutNulls: boolean,
-  callback: string,
-): AnswerText {
-  return {
-    contentType: callback === '' ? 'application/json' : 'text/javascript',
-    before: callback === '' ? '[' : `${callback}([`,
-    between: ', ',
-    after: callback === '' ? ']' : '])',
-    parts: jsonParts(list, points, leavesOutNulls),
-  };
-}
-
-function* jsonParts(
-  list: readonly Series[],
-  points: readonly Points[],
-  leavesOutNulls: boolean,
-): Iterable<string> {
-  for (const [index, { name, tags }] of list.entries()) {
-    const rows: string[] = [];
-    for (const [value, seconds] of eachPoint(points[index]!)) {
-      if (value !== null || !leavesOutNulls) rows.push(`[${jsonNumber(value)}, ${seconds}]`);
-    }
-    if (rows.length === 0 && leavesOutNulls) continue;
-    const tagTexts = [...tags].map(
-      ([tag, value]) => `${JSON.stringify(tag)}: ${JSON.stringify(value)}`,
-    );
-    yield `{"target": ${JSON.stringify(name)}, "tags": {${tagTexts.join(', ')}}, "datapoints": [${rows.join(', ')}]}`;
-  }
 }
 
 /** As Rickshaw, a library of graphs, takes it. */
@@ -146,13 +113,6 @@ function* eachPoint({
   for (let row = 0; row < values.length; row++) {
     yield [present[row] === 1 ? values[row]! : null, startSeconds + row * stepSeconds];
   }
-}
-
-/** JSON has no infinities; Graphite writes numbers that are read as such. */
-function jsonNumber(value: number | null): string {
-  if (value === null || Number.isNaN(value)) return 'null';
-  if (Number.isFinite(value)) return `${value}`;
-  return value > 0 ? '1e9999' : '-1e9999';
 }
 
 function plainText(value: number): string {

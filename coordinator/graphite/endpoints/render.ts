@@ -15,7 +15,6 @@ import { carbonapiContentType, fetchResponse } from './carbonapi.ts';
 import {
   type AnswerText,
   csvText,
-  jsonText,
   msgpackContentType,
   packedSeries,
   pickleContentType,
@@ -23,6 +22,7 @@ import {
   rawText,
   rickshawText,
 } from './formats.ts';
+import { jsonBody } from './json.ts';
 import { pointsOf } from './points.ts';
 
 /** Where series come from, and what was missing of them. */
@@ -100,12 +100,18 @@ export async function render(
   };
 }
 
+interface AnswerBody {
+  readonly contentType: string;
+  readonly body: Iterable<Uint8Array>;
+}
+
 function answerOf(
   format: string,
   list: readonly Series[],
   parameters: URLSearchParams,
   time: TimeContext,
-): { readonly contentType: string; readonly body: Iterable<Uint8Array> } {
+): AnswerBody {
+  if (format === 'json') return jsonAnswerOf(list, parameters);
   if (format === 'pickle') return { contentType: pickleContentType, body: pickledSeries(list) };
   if (format === 'msgpack') return { contentType: msgpackContentType, body: packedSeries(list) };
   if (format === 'protobuf') {
@@ -139,15 +145,20 @@ function textOf(
 ): AnswerText {
   if (format === 'csv') return csvText(list, zone);
   if (format === 'raw') return rawText(list);
-  const points = pointsOf(list, pointsMaxOf(parameters));
-  if (format === 'rickshaw') return rickshawText(list, points);
+  return rickshawText(list, pointsOf(list, pointsMaxOf(parameters)));
+}
+
+function jsonAnswerOf(list: readonly Series[], parameters: URLSearchParams): AnswerBody {
   const callback = parameters.get('jsonp') ?? '';
   if (callback !== '' && !/^[\w$.]{1,100}$/.test(callback)) {
     throw badRequest(`jsonp: not the name of a function: ${shownText(callback)}`);
   }
   // As in Graphite, a number of points comes first.
   const leavesOutNulls = pointsMaxOf(parameters) === null && isSet(parameters, 'noNullPoints');
-  return jsonText(list, points, leavesOutNulls, callback);
+  return {
+    contentType: callback === '' ? 'application/json' : 'text/javascript',
+    body: jsonBody(list, pointsOf(list, pointsMaxOf(parameters)), leavesOutNulls, callback),
+  };
 }
 
 function isSet(parameters: URLSearchParams, name: string): boolean {

@@ -4,6 +4,10 @@ import type { Reducer } from '../math/reducers.ts';
 import { reducerNamed } from '../math/reducers.ts';
 import { type Columns, isEnough, newColumns, type Series, setRow } from './series.ts';
 
+/** Rows of all series that are put side by side: a row alone would have each value come from memory with those of other rows. */
+const rowsAtOnceMax = 16;
+const valuesAtOnce = 65_536;
+
 /** What is added up column by column. */
 type Fold = 'sum' | 'min' | 'max' | 'count';
 
@@ -57,15 +61,26 @@ export async function reduceEachRow(
   work: Work,
 ): Promise<Columns> {
   const columns = newColumns(length);
-  const scratch = new Float64Array(list.length);
-  for (let row = 0; row < length; row++) {
-    let count = 0;
-    for (let i = 0; i < list.length; i++) {
-      const { values, present } = list[i]!;
-      if (present[row] === 1) scratch[count++] = values[row]!;
+  const total = list.length;
+  const rowsAtOnce = Math.max(1, Math.min(rowsAtOnceMax, Math.floor(valuesAtOnce / total)));
+  const scratch = new Float64Array(rowsAtOnce * total);
+  const counts = new Uint32Array(rowsAtOnce);
+  for (let first = 0; first < length; first += rowsAtOnce) {
+    const rows = Math.min(rowsAtOnce, length - first);
+    counts.fill(0);
+    for (const { values, present } of list) {
+      for (let i = 0; i < rows; i++) {
+        if (present[first + i] !== 1) continue;
+        const count = counts[i]!;
+        scratch[i * total + count] = values[first + i]!;
+        counts[i] = count + 1;
+      }
     }
-    setRow(columns, row, reducer(scratch, count, list.length));
-    if (work.spend(8 * list.length)) await work.pause();
+    for (let i = 0; i < rows; i++) {
+      const values = scratch.subarray(i * total, (i + 1) * total);
+      setRow(columns, first + i, reducer(values, counts[i]!, total));
+    }
+    if (work.spend(8 * rows * total)) await work.pause();
   }
   return columns;
 }

@@ -1,5 +1,5 @@
 /** Rows of a series in buckets of one length, each of which becomes a row. */
-import { reduceRows } from './reduce.ts';
+import { presentValues } from './reduce.ts';
 import type { Reducer } from '../math/reducers.ts';
 import { type Columns, isEnough, newColumns, type Series, setRow } from './series.ts';
 
@@ -24,22 +24,21 @@ export function reduceBuckets(
 ): Columns {
   const columns = newColumns(count);
   const { present, stepSeconds, xFilesFactor } = series;
+  /** The first row at a time or after it. */
+  const rowAt = (seconds: number): number => {
+    const row = Math.ceil((seconds - series.startSeconds) / stepSeconds);
+    return Math.min(present.length, Math.max(0, row));
+  };
   const scratch = new Float64Array(present.length);
   const rowsOfBucket = bucketSeconds / stepSeconds;
-  let row = 0;
+  let first = rowAt(startSeconds);
   for (let bucket = 0; bucket < count; bucket++) {
-    const bucketStart = startSeconds + bucket * bucketSeconds;
-    const bucketEnd = bucketStart + bucketSeconds;
-    let first = row;
-    let valueCount = 0;
-    for (; row < present.length; row++) {
-      const time = series.startSeconds + row * stepSeconds;
-      if (time >= bucketEnd) break;
-      if (time <= bucketStart) first = row;
-      if (time >= bucketStart) valueCount += present[row]!;
+    const past = rowAt(startSeconds + (bucket + 1) * bucketSeconds);
+    const valueCount = presentValues(series, first, past, scratch);
+    if (isEnough(valueCount, rowsOfBucket, xFilesFactor)) {
+      setRow(columns, bucket, reducer(scratch, valueCount, past - first));
     }
-    if (!isEnough(valueCount, rowsOfBucket, xFilesFactor)) continue;
-    setRow(columns, bucket, reduceRows(series, first, row, reducer, scratch));
+    first = past;
   }
   return columns;
 }

@@ -7,17 +7,27 @@ import type { Columns } from './series.ts';
  * @param scratch at least as long as that
  */
 export function reduceRows(
-  { values, present }: Columns,
+  columns: Columns,
   start: number,
   end: number,
   reducer: Reducer,
   scratch: Float64Array,
 ): number | null {
+  return reducer(scratch, presentValues(columns, start, end, scratch), end - start);
+}
+
+/** Puts the values that are there in the rows [start, end) to the front of `scratch`. @returns how many */
+export function presentValues(
+  { values, present }: Columns,
+  start: number,
+  end: number,
+  scratch: Float64Array,
+): number {
   let count = 0;
   for (let i = start; i < end; i++) {
     if (present[i] === 1) scratch[count++] = values[i]!;
   }
-  return reducer(scratch, count, end - start);
+  return count;
 }
 
 /** Of all rows. */

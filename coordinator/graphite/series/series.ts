@@ -52,7 +52,12 @@ export class SeriesGroups {
 }
 
 export function newColumns(length: number): Columns {
-  return { values: new Float64Array(length), present: new Uint8Array(length) };
+  // One memory for both: half as many for the collector.
+  const memory = new ArrayBuffer(9 * length);
+  return {
+    values: new Float64Array(memory, 0, length),
+    present: new Uint8Array(memory, 8 * length, length),
+  };
 }
 
 /** Columns in which every row has this value. */

@@ -8,11 +8,8 @@ import { type Columns, isEnough, newColumns, setRow } from './series.ts';
 /** Reducers that can be put together from those of two parts of the window. */
 type Join = (a: number, b: number) => number;
 
+const sums: readonly string[] = ['sum', 'total', 'average', 'avg'];
 const joins: ReadonlyMap<string, Join> = new Map([
-  ['sum', (a, b) => a + b],
-  ['total', (a, b) => a + b],
-  ['average', (a, b) => a + b],
-  ['avg', (a, b) => a + b],
   ['max', (a, b) => (b > a ? b : a)],
   ['min', (a, b) => (b < a ? b : a)],
 ]);
@@ -31,28 +28,41 @@ export async function reduceSliding(
   work: Work,
 ): Promise<Columns> {
   const length = Math.max(0, columns.values.length - first);
-  const counts = slidingCounts(columns.present, windowRows);
-  const isRowEnough = (row: number) => isEnough(counts[row]!, windowRows, xFilesFactor);
-  const join = joins.get(name);
+  const countMin = countMinOf(windowRows, xFilesFactor);
   const result = newColumns(length);
+  if (sums.includes(name)) {
+    const isMean = name === 'average' || name === 'avg';
+    slideSums(columns, windowRows, first, countMin, isMean, result);
+    if (work.spend(12 * columns.values.length)) await work.pause();
+    return result;
+  }
+  const counts = slidingCounts(columns.present, windowRows);
+  const isRowEnough = (row: number) => counts[row]! >= countMin;
   if (name === 'median') {
     await slideMedian(columns, windowRows, first, isRowEnough, result, work);
     return result;
   }
+  const join = joins.get(name);
   if (join === undefined) {
     await slideEach(columns, reducerNamed(name)!, windowRows, first, isRowEnough, result, work);
     return result;
   }
   const joined = joinSliding(columns, join, windowRows);
-  const isAverage = name === 'average' || name === 'avg';
   for (let i = 0; i < length; i++) {
-    const row = first + i;
-    if (!isRowEnough(row)) continue;
-    result.values[i] = isAverage ? joined[row]! / counts[row]! : joined[row]!;
+    if (!isRowEnough(first + i)) continue;
+    result.values[i] = joined[first + i]!;
     result.present[i] = 1;
   }
   if (work.spend(12 * columns.values.length)) await work.pause();
   return result;
+}
+
+/** The least count that is enough. */
+function countMinOf(windowRows: number, xFilesFactor: number): number {
+  let count = Math.max(1, Math.floor(windowRows * xFilesFactor));
+  // Up to one above the window, which no row has: then none is enough.
+  while (count <= windowRows && !isEnough(count, windowRows, xFilesFactor)) count++;
+  return count;
 }
 
 /** Rows with a value in the window that ends with each row. */
@@ -101,6 +111,43 @@ function joinSliding({ values, present }: Columns, join: Join, windowRows: numbe
     else joined[i] = begin;
   }
   return joined;
+}
+
+/** As `joinSliding` for sums, or means: what is not there adds nothing. */
+function slideSums(
+  { values, present }: Columns,
+  windowRows: number,
+  first: number,
+  countMin: number,
+  isMean: boolean,
+  result: Columns,
+): void {
+  const { length } = values;
+  const { values: sums, present: isThere } = result;
+  /** Of the rows from each one to the end of its stretch, for the one before. */
+  const ends = new Float64Array(Math.min(windowRows, length) + 1);
+  let count = 0;
+  for (let start = 0; start < length; start += windowRows) {
+    const past = Math.min(length, start + windowRows);
+    let sum = 0;
+    for (let i = start; i < past; i++) {
+      if (present[i] === 1) {
+        sum += values[i]!;
+        count += 1;
+      }
+      if (i >= windowRows) count -= present[i - windowRows]!;
+      if (i < first || count < countMin) continue;
+      // A window that is a whole stretch has none of the one before.
+      const older = i + 1 - start === windowRows ? 0 : ends[i + 1 - start]!;
+      sums[i - first] = isMean ? (older + sum) / count : older + sum;
+      isThere[i - first] = 1;
+    }
+    sum = 0;
+    for (let i = past - 1; i >= start; i--) {
+      if (present[i] === 1) sum += values[i]!;
+      ends[i - start] = sum;
+    }
+  }
 }
 
 async function slideEach(

@@ -1,6 +1,7 @@
 /** Results as JSON of the Prometheus API, in pieces; the caller's reading is the backpressure. */
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import { BucketWalk } from '#engine/histograms/walk.ts';
+import { AnswerPieces } from '../../http/answer_pieces.ts';
 import type { Grid } from '../plan/plan.ts';
 import { type Cells, copyCells, dropHistograms, histogramOf, makeCells } from '../rows/cells.ts';
 import type { Labels } from '../rows/labels.ts';
@@ -9,14 +10,8 @@ import { formatNumber, formatSample } from '#engine/window_functions/number_form
 import { RowPrinter } from '#engine/window_functions/row_printer.ts';
 import type { QueryResult, QueryValue, RawSeries } from './result.ts';
 
-const pieceBytes = 65_536;
-/** Room of the first one: most answers need no more, and larger memory is the system's each time. */
-const firstPieceBytes = 16_384;
-
 /** Made when the first matrix is printed. */
 let printer: RowPrinter | null = null;
-
-const noBytes = Buffer.alloc(0);
 
 /** Of the grid that came last: panels of a dashboard have one. */
 let lastPrefixes: { readonly grid: Grid; readonly prefixes: readonly string[] } | null = null;
@@ -38,47 +33,6 @@ function prefixesOf(grid: Grid): readonly string[] {
   );
   if (stepCount <= keptStepsMax) lastPrefixes = { grid, prefixes };
   return prefixes;
-}
-
-/** Collects texts and bytes until they make a piece. */
-class Pieces {
-  #bytes: Buffer;
-  #length: number;
-
-  constructor() {
-    this.#bytes = Buffer.allocUnsafe(firstPieceBytes);
-    this.#length = 0;
-  }
-
-  #reserve(count: number): void {
-    if (count <= this.#bytes.length - this.#length) return;
-    const doubled = this.#bytes.length === 0 ? 2 * pieceBytes : 2 * this.#bytes.length;
-    const larger = Buffer.allocUnsafe(Math.max(doubled, this.#length + count));
-    this.#bytes.copy(larger, 0, 0, this.#length);
-    this.#bytes = larger;
-  }
-
-  add(text: string): void {
-    this.#reserve(text.length * 3);
-    this.#length += this.#bytes.write(text, this.#length);
-  }
-
-  addBytes(bytes: Uint8Array): void {
-    this.#reserve(bytes.length);
-    this.#bytes.set(bytes, this.#length);
-    this.#length += bytes.length;
-  }
-
-  get isFull(): boolean {
-    return this.#length >= pieceBytes;
-  }
-
-  take(): Uint8Array {
-    const piece = this.#bytes.subarray(0, this.#length);
-    this.#bytes = noBytes;
-    this.#length = 0;
-    return piece;
-  }
 }
 
 /** Seconds with exactly three digits after the point, or none. */
@@ -129,7 +83,10 @@ function floatsOf(buffer: Cells, at: number, stepCount: number): Cells {
 }
 
 /** Writes nothing when there is none. */
-function* writeHistograms(all: Iterable<TimedHistogram>, pieces: Pieces): Generator<Uint8Array> {
+function* writeHistograms(
+  all: Iterable<TimedHistogram>,
+  pieces: AnswerPieces,
+): Generator<Uint8Array> {
   let isFirst = true;
   for (const [timeMillis, histogram] of all) {
     pieces.add(isFirst ? ',"histograms":[' : ',');
@@ -213,7 +170,7 @@ export async function* writeResultJson(
   result: QueryResult,
   { stats = null, warnings = [] }: ResultDetail = {},
 ): AsyncGenerator<Uint8Array> {
-  const pieces = new Pieces();
+  const pieces = new AnswerPieces();
   pieces.add(`{"status":"success","data":{"resultType":"${result.resultType}","result":`);
   yield* writeValue(result.value, pieces);
   if (stats !== null) pieces.add(`,"stats":${statsJson(result.stats, stats)}`);
@@ -225,7 +182,7 @@ export async function* writeResultJson(
   yield pieces.take();
 }
 
-function* writeValue(value: QueryValue, pieces: Pieces): Generator<Uint8Array> {
+function* writeValue(value: QueryValue, pieces: AnswerPieces): Generator<Uint8Array> {
   switch (value.kind) {
     case 'scalar':
       pieces.add(`[${formatTime(value.timeMillis)},"${formatNumber(value.value)}"]`);

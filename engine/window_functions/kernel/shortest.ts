@@ -6,10 +6,38 @@
 const mantissaBits: u64 = 52;
 
 /** 5^exponent, up to 27. */
-function powerOfFive(exponent: u32): u64 {
-  let power: u64 = 1;
-  for (let i: u32 = 0; i < exponent; i++) power *= 5;
-  return power;
+export function powerOfFive(exponent: u32): u64 {
+  switch (exponent) {
+    case 0: return 1;
+    case 1: return 5;
+    case 2: return 25;
+    case 3: return 125;
+    case 4: return 625;
+    case 5: return 3125;
+    case 6: return 15625;
+    case 7: return 78125;
+    case 8: return 390625;
+    case 9: return 1953125;
+    case 10: return 9765625;
+    case 11: return 48828125;
+    case 12: return 244140625;
+    case 13: return 1220703125;
+    case 14: return 6103515625;
+    case 15: return 30517578125;
+    case 16: return 152587890625;
+    case 17: return 762939453125;
+    case 18: return 3814697265625;
+    case 19: return 19073486328125;
+    case 20: return 95367431640625;
+    case 21: return 476837158203125;
+    case 22: return 2384185791015625;
+    case 23: return 11920928955078125;
+    case 24: return 59604644775390625;
+    case 25: return 298023223876953125;
+    case 26: return 1490116119384765625;
+    case 27: return 7450580596923828125;
+    default: return 0;
+  }
 }
 
 /** High word of a product; the low one is a * b. */

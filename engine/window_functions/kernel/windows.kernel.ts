@@ -14,7 +14,7 @@ export {
   rateConstants,
   sumRow,
 } from './functions';
-export { printRow } from './json';
+export { printPoints, printRow } from './json';
 export { listedBytes } from './merge';
 export { chunkStructBytes, columnSlackBytes } from '../../codec/kernel/codec';
 
