@@ -1,5 +1,6 @@
 /** Samples as they are stored, for who takes them elsewhere: lines of JSON, or CSV. */
 import type { Turning } from '#engine/aside/aside.ts';
+import { freeWhenSent } from '#lib/env/in_flight/freed_bytes.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { CsvLines } from '../export/csv.ts';
@@ -118,7 +119,8 @@ async function* pieces(
     for (const more of lines.texts(rows)) {
       text += more;
       if (text.length < pieceCharacters) continue;
-      yield Buffer.from(text);
+      // So long a text has memory of its own.
+      yield freeWhenSent(Buffer.from(text));
       if (pacer.spend(text.length)) await pacer.pause();
       text = '';
     }

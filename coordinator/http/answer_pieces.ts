@@ -1,4 +1,5 @@
 /** Answers that are made of many small parts and sent in pieces of some 64 KiB. */
+import { freeWhenSent } from '#lib/env/in_flight/freed_bytes.ts';
 
 const pieceBytes = 65_536;
 /** Room of the first one: most answers need no more, and larger memory is the system's each time. */
@@ -39,8 +40,11 @@ export class AnswerPieces {
     return this.#length >= pieceBytes;
   }
 
+  /** What was added since the last one; its memory is freed when it was sent. */
   take(): Uint8Array {
     const piece = this.#bytes.subarray(0, this.#length);
+    // The first one is often a part of memory that all share.
+    if (this.#bytes.length === this.#bytes.buffer.byteLength) freeWhenSent(piece);
     this.#bytes = noBytes;
     this.#length = 0;
     return piece;

@@ -6,6 +6,7 @@ import { sortPaced } from '#lib/turns/paced.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { hasTyped } from '#engine/store/typed_chunks.ts';
+import { freeWhenSent } from '#lib/env/in_flight/freed_bytes.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import { decodeTags, type Tags } from '#lib/tags.ts';
 import type { Work } from '#lib/turns/turns.ts';
@@ -257,13 +258,13 @@ export async function* encodeChunkedFrames(
         for (const frame of frames.of(rows)) writeFrame(piece, frame, queryIndex);
         if (work.spend(typedRowUnits * rows.length)) await work.pause();
         if (piece.byteLength < piecesBytes) continue;
-        yield piece.finish();
+        yield freeWhenSent(piece.finish());
         piece = new MessageWriter(piecesBytes);
       }
       const last = frames.finish();
       if (last !== null) writeFrame(piece, last, queryIndex);
       if (piece.byteLength >= piecesBytes) {
-        yield piece.finish();
+        yield freeWhenSent(piece.finish());
         piece = new MessageWriter(piecesBytes);
       }
       continue;
@@ -283,13 +284,13 @@ export async function* encodeChunkedFrames(
       }
       writeFrame(piece, series.finish(), queryIndex);
       if (piece.byteLength >= piecesBytes) {
-        yield piece.finish();
+        yield freeWhenSent(piece.finish());
         // The piece may still be on its way when the next one is made.
         piece = new MessageWriter(piecesBytes);
       }
     }
   }
-  if (piece.byteLength > 0) yield piece.finish();
+  if (piece.byteLength > 0) yield freeWhenSent(piece.finish());
 }
 
 /** Frames of a series with histograms, slice by slice. */

@@ -10,6 +10,7 @@ import { BrokenInvariant } from '../assert.ts';
 import { TsdbError } from '../errors.ts';
 import { type GuardOptions, BrowserGuard, type Refusal } from './browser_guard.ts';
 import { isInPieces } from './http_body.ts';
+import { freeSent } from './in_flight/freed_bytes.ts';
 import { ListenError } from './listen_error.ts';
 import { realEnv } from './real.ts';
 import { Turns, type Work } from '../turns/turns.ts';
@@ -467,7 +468,7 @@ const partUnits = 50_000;
 
 /**
  * Writes bytes as fast as the client takes them, then ends the response. Parts are made in turns with other
- * work of the process.
+ * work of the process, and freed when they were sent where they are said to be (freed_bytes.ts).
  * @param leaving notes how the client takes them
  * @param encoder what they go through on their way; ended here
  * @throws the signal's reason when aborted, or what the source throws
@@ -516,7 +517,10 @@ async function encode(
       work.signal.throwIfAborted();
       if (work.spend(partUnits)) await work.pause();
       if (encoder.destroyed) return;
-      if (!encoder.write(part)) await work.outside(drained(encoder, work.signal));
+      const taken = (error?: Error | null): void => {
+        if (!error) freeSent(part);
+      };
+      if (!encoder.write(part, taken)) await work.outside(drained(encoder, work.signal));
     }
     encoder.end();
   } catch (error) {
@@ -532,7 +536,11 @@ function taking(
   signal: AbortSignal,
   leaving: AnswerWatch | undefined,
 ): Promise<void> | null {
-  if (response.write(part)) {
+  // With an error the system may still read them.
+  const sent = (error?: Error | null): void => {
+    if (!error) freeSent(part);
+  };
+  if (response.write(part, sent)) {
     leaving?.took(part.length);
     return null;
   }

@@ -12,6 +12,8 @@ import {
   sendStream,
 } from './http.ts';
 import { readBody } from './http_body.ts';
+import { createGzip, gunzipSync } from 'node:zlib';
+import { freeWhenSent } from './in_flight/freed_bytes.ts';
 import { BytesInFlight } from './in_flight/bytes_in_flight.ts';
 
 const { signal } = new AbortController();
@@ -220,6 +222,32 @@ test('sendStream() sends a long answer whole, at the pace of the client', async 
   );
   assert.equal(answer.body.length, parts * 50_000);
   assert.equal(answer.body.at(-1), parts - 1);
+});
+
+test("sendStream() frees parts that are nobody's when they were sent, and not before", async () => {
+  for (const encoder of [undefined, createGzip()]) {
+    const sent: Uint8Array[] = [];
+    await using server = await open(async (_request, response, requestSignal) => {
+      function* source(): Iterable<Uint8Array> {
+        for (let i = 0; i < 40; i += 1) {
+          const part = new Uint8Array(100_000).fill(i);
+          // Part of the memory is enough to send; all of it is freed.
+          sent.push(i % 2 === 0 ? freeWhenSent(part.subarray(0, 70_000)) : part);
+          yield sent.at(-1)!;
+        }
+      }
+      await sendStream(response, source(), requestSignal, undefined, encoder);
+    });
+    const url = `http://127.0.0.1:${server.port}/`;
+    const answer = await httpRequest(url, { method: 'GET', responseBytesMax: 20_000_000 }, signal);
+    const body = encoder === undefined ? answer.body : gunzipSync(answer.body);
+    assert.equal(body.length, 20 * 170_000);
+    for (let i = 0, at = 0; i < 40; at += i++ % 2 === 0 ? 70_000 : 100_000)
+      assert.equal(body[at], i);
+    for (const [i, part] of sent.entries()) {
+      assert.equal(part.length, i % 2 === 0 ? 0 : 100_000);
+    }
+  }
 });
 
 test('listenHttp() cuts off a client that does not take its answer, streamed or whole', async () => {

@@ -14,3 +14,20 @@ export function freeBytes(bytes: Uint8Array): void {
   const isAll = length === buffer.byteLength && length > fewBytes;
   if (isAll && buffer instanceof ArrayBuffer) buffer.transfer(0);
 }
+
+/** Memory that is nobody's once it was sent. */
+const sentOnce = new WeakSet<ArrayBufferLike>();
+
+/**
+ * Says of bytes that nobody has a view of their buffer once they were sent, so that whoever sends them frees all of it.
+ * @returns the bytes
+ */
+export function freeWhenSent<Bytes extends Uint8Array>(bytes: Bytes): Bytes {
+  sentOnce.add(bytes.buffer);
+  return bytes;
+}
+
+/** After bytes were sent: frees them where that was said. */
+export function freeSent({ buffer }: Uint8Array): void {
+  if (buffer instanceof ArrayBuffer && sentOnce.delete(buffer)) buffer.transfer(0);
+}
