@@ -147,44 +147,67 @@ export function plainId(tags: Uint8Array, idScheme: number): Uint8Array | null {
   return idScheme === idSchemeCode.path ? plainPathId(tags) : null;
 }
 
-const digitZero = 0x30;
 const dotByte = 0x2e;
-/** Nodes whose names stand in their own order. */
-const plainNodesMax = 10;
+const plainNodesMax = 100;
+/** Where the value of each node stands, reused. */
+const nodeValues = new Uint32Array(plainNodesMax);
 
-/** The path of at most ten nodes in ASCII. */
+/** The path of at most a hundred nodes in ASCII. */
 function plainPathId(tags: Uint8Array): Uint8Array | null {
   if (tags.length > tagsBytesMax) return null;
-  let out = 0;
-  let at = 0;
-  for (let node = 0; at < tags.length; node += 1) {
-    if (node === plainNodesMax || !isNodeName(tags, at, node)) return null;
-    const value = at + nodeNameBytes + 2;
+  let count = 0;
+  let last = 0;
+  let nameBefore = -1;
+  for (let at = 0; at < tags.length; ) {
+    const node = nodeAt(tags, at);
+    if (node < 0 || (nameBefore >= 0 && !isBefore(tags, nameBefore, at))) return null;
+    const value = at + 2 + tags[at]!;
     const end = textEnd(tags, value);
     if (end < 0 || end === value + 2) return null;
+    nodeValues[node] = value;
+    count += 1;
+    last = Math.max(last, node);
+    nameBefore = at;
+    at = end;
+  }
+  // No name is there twice: where the last one fits their number all are there.
+  if (last !== count - 1) return null;
+  let out = 0;
+  for (let node = 0; node < count; node += 1) {
+    const value = nodeValues[node]!;
+    const end = value + 2 + (tags[value]! | (tags[value + 1]! << 8));
     if (node > 0) scratch[out++] = dotByte;
     for (let i = value + 2; i < end; i += 1) {
       const byte = tags[i]!;
       if (byte === dotByte || byte >= 0x80) return null;
       scratch[out++] = byte;
     }
-    at = end;
   }
-  return out === 0 ? null : scratch.slice(0, out);
+  return scratch.slice(0, out);
 }
 
-/** Of `__g0__`. */
+/** Of `__g0__`, which has one digit. */
 const nodeNameBytes = 6;
-const nodeNameZero: Uint8Array = Buffer.from('__g0__');
+const [underscoreByte, gByte, digitZero] = [0x5f, 0x67, 0x30];
 
-function isNodeName(tags: Uint8Array, at: number, node: number): boolean {
-  if (tags.length - at < nodeNameBytes + 4) return false;
-  if (tags[at] !== nodeNameBytes || tags[at + 1] !== 0) return false;
-  for (let i = 0; i < nodeNameBytes; i += 1) {
-    const byte = i === 3 ? digitZero + node : nodeNameZero[i];
-    if (tags[at + 2 + i] !== byte) return false;
-  }
-  return true;
+/** The node of up to two digits whose name stands at `at`; -1 for another name, or one that is cut off. */
+function nodeAt(tags: Uint8Array, at: number): number {
+  const length = tags[at]!;
+  const isName =
+    (length === nodeNameBytes || length === nodeNameBytes + 1) &&
+    tags.length - at >= length + 2 &&
+    tags[at + 1] === 0 &&
+    tags[at + 2] === underscoreByte &&
+    tags[at + 3] === underscoreByte &&
+    tags[at + 4] === gByte &&
+    tags[at + length] === underscoreByte &&
+    tags[at + length + 1] === underscoreByte;
+  if (!isName) return -1;
+  const first = tags[at + 5]! - digitZero;
+  if (first < 0 || first > 9) return -1;
+  if (length === nodeNameBytes) return first;
+  const second = tags[at + 6]! - digitZero;
+  return first === 0 || second < 0 || second > 9 ? -1 : 10 * first + second;
 }
 
 /**

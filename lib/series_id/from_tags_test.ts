@@ -1,9 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { derivedIdOf, idOfTags, legacyIdBytes, pathOfTags, seriesIdOf } from './from_tags.ts';
+import { SeededRandom } from '#test/seeded_random.ts';
+import {
+  derivedIdOf,
+  idOfTags,
+  legacyIdBytes,
+  nodeTag,
+  pathOfTags,
+  plainId,
+  seriesIdOf,
+} from './from_tags.ts';
 import { checkedId } from './series_name.ts';
 import { idSchemeCode } from './scheme.ts';
-import { encodeTags } from '../tags.ts';
+import { decodeTags, encodeTags } from '../tags.ts';
 
 const tags = [
   { name: '__name__', value: 'up' },
@@ -47,6 +56,45 @@ test('the ID of a path is its nodes, and of nothing else', () => {
   ]) {
     assert.equal(pathOfTags(tags), null);
     assert.equal(checkedId({ idScheme: path, tags: encodeTags(tags), explicitId: none }), null);
+  }
+});
+
+test('paths of any depth and damaged tags come to what their texts come to', () => {
+  const random = new SeededRandom(1);
+  const names = [
+    '__g0__',
+    '__g1__',
+    '__g2__',
+    '__g9__',
+    '__g10__',
+    '__g11__',
+    '__g00__',
+    '__g_0__',
+    '__gx__',
+    'a',
+    '',
+  ];
+  const none = new Uint8Array(0);
+  const idOf = (tags: Uint8Array) =>
+    checkedId({ idScheme: idSchemeCode.path, tags, explicitId: none });
+  for (let run = 0; run < 3_000; run += 1) {
+    const isPath = random.below(2) === 0;
+    const depth = random.pick([1, 2, 9, 10, 11, 12, 30, 99, 100, 101]);
+    const tags = Array.from({ length: isPath ? depth : random.below(5) }, (_, node) => ({
+      name: isPath ? nodeTag(node) : random.pick(names),
+      value: random.pick(['a', 'web 1', 'x', 'ü', isPath ? 'y' : 'a.b', isPath ? 'z' : '']),
+    }));
+    const isUnique = new Set(tags.map(({ name }) => name)).size === tags.length;
+    const isNamed = tags.every(({ name }) => name !== '');
+    const bytes = encodeTags(tags);
+    const path = isUnique && isNamed ? pathOfTags(tags) : null;
+    const id = idOf(bytes);
+    assert.equal(id === null ? null : Buffer.from(id).toString(), path);
+    const damaged = bytes.slice(0, random.below(bytes.length + 1));
+    if (damaged.length > 0) damaged[random.below(damaged.length)] = random.below(256);
+    const plain = plainId(damaged, idSchemeCode.path);
+    if (plain !== null)
+      assert.equal(Buffer.from(plain).toString(), pathOfTags(decodeTags(damaged)));
   }
 });
 
