@@ -1,5 +1,6 @@
 /** Exported lines alone, from bytes to rows: of one sample, as senders write, and of a hundred, as exports have them. */
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
+import { SeededRandom } from '#test/seeded_random.ts';
 import { legacyTagRules } from '#lib/tags.ts';
 import { openReader } from '../otlp/otlp_testing.ts';
 import { LabelSeries } from './series.ts';
@@ -50,7 +51,7 @@ export async function bench(size: BenchSize): Promise<BenchResult[]> {
       const series = new LabelSeries(
         openReader().decoder,
         legacyTagRules,
-        { u32: () => 1 },
+        new SeededRandom(1),
         1 << 24,
       );
       cpuNanosOfRow(series, body, 1);

@@ -1,4 +1,5 @@
 /** Bodies of OTLP and readers of them, for tests. */
+import { SeededRandom } from '#test/seeded_random.ts';
 import { type SeriesVerdict, WriteDecoder } from '../write_decoder/write_decoder.ts';
 import { WriteDecoderTwin } from '../write_decoder/write_decoder_twin.ts';
 import { wireFromOtlpJson } from './wire/json.ts';
@@ -18,13 +19,6 @@ export const otlpSetting: OtlpSetting = {
   lookbackMillis: 300_000,
 };
 
-const random = {
-  u32: () => 1,
-  bytes: (length: number): Uint8Array =>
-    Uint8Array.from({ length }, (_, i) => Math.imul(i + 1, 0x9e3779b1) >>> 24),
-  fraction: () => 0,
-};
-
 const verdict: SeriesVerdict = {
   idScheme: 1,
   explicitId: new Uint8Array(0),
@@ -42,6 +36,7 @@ export function openReader(
   memoryBytesMax: number = 64 << 20,
   cacheBytesMax: number = memoryBytesMax,
 ): { readonly decoder: WriteDecoder; readonly reader: OtlpReader } {
+  const random = new SeededRandom(1);
   const options = { random, memoryBytesMax, verdictOf: () => verdict, plainQuoted: true };
   const decoder = withTwin
     ? new WriteDecoder(options, new WriteDecoderTwin())

@@ -1,5 +1,5 @@
 /**
- * What was made of bytes that came before is known by these bytes, below what they belong to: resources, scopes, metrics and series of
+ * What was made of bytes that came before is known by digests of these bytes (kernel/digest.ts), below what they belong to: resources, scopes, metrics and series of
  * OTLP, metrics of lines of JSON. What came before costs a comparison, mostly with the one that followed its predecessor last time.
  */
 import { assert } from '#lib/assert.ts';
@@ -24,7 +24,9 @@ const slackBytes = 256;
 /** A point of a number has more bytes than 20. */
 const pointsAtOnce = 4096;
 /** No entry takes less: the table has a place for each. */
-const entryBytesMin = 32;
+const entryBytesMin = 52;
+/** Keys that are shorter are put into a block. */
+const blockBytes = 16;
 const tableWordsMin = 1024;
 
 const compiled = compileWasmFile(new URL('../build/series_cache.wasm', import.meta.url));
@@ -58,10 +60,14 @@ export class SeriesCache {
     this.#endsAt = this.#room(4 * pointsAtOnce);
     const words = Math.max(tableWordsMin, 2 ** Math.ceil(Math.log2(bytesMax / entryBytesMin)));
     const table = this.#room(4 * words);
-    const root = this.#room(this.#kernel.entryHeadBytes.value);
+    const root = this.#room(this.#kernel.entryBytes.value);
+    const randomBytes = this.#kernel.randomBytes(keyBytesMax);
+    const randomAt = this.#room(randomBytes);
+    const shortAt = this.#room(blockBytes);
     this.#firstEntry = this.#end;
-    const seed = random.u32();
-    this.#kernel.init(this.#keyAt, table, words, root, seed, this.#rowsAt, this.#endsAt);
+    for (let i = 0; i < randomBytes / 4; i += 1) this.#words[randomAt / 4 + i] = random.u32();
+    const { init } = this.#kernel;
+    init(this.#keyAt, table, words, root, randomAt, shortAt, this.#rowsAt, this.#endsAt);
   }
 
   get bytes(): number {
@@ -100,7 +106,7 @@ export class SeriesCache {
 
   /** Entry of what `find` has just not found. */
   add(parent: number, extra: number, length: number): number {
-    const entry = this.#room(this.#kernel.entryHeadBytes.value + length);
+    const entry = this.#room(this.#kernel.entryBytes.value);
     this.#kernel.add(entry, parent, extra, length);
     return entry / 4;
   }

@@ -5,8 +5,7 @@
  * 2^31 and more come back negative.
  */
 export interface SeriesCacheExports {
-  /** Of an entry beside its key. */
-  readonly entryHeadBytes: { readonly value: number };
+  readonly entryBytes: { readonly value: number };
   /** Makes an entry at an address of the key that was just not found. */
   add(entry: number, parent: number, extra: number, length: number): void;
   /** What is asked for next followed nothing. */
@@ -20,6 +19,8 @@ export interface SeriesCacheExports {
    * @param keyAt where keys are put that are looked for
    * @param table words of zeros, a power of two
    * @param root room for an entry without a key, zeros
+   * @param random `randomBytes`, which nobody else knows
+   * @param short room for 16 bytes
    * @param rows room for points of numbers, 32 bytes each
    * @param ends room for where they end, 4 bytes each
    */
@@ -28,7 +29,8 @@ export interface SeriesCacheExports {
     table: number,
     tableWords: number,
     root: number,
-    seed: number,
+    random: number,
+    short: number,
     rows: number,
     ends: number,
   ): void;
@@ -42,4 +44,6 @@ export interface SeriesCacheExports {
    * @param withStarts 1: with their start times
    */
   numbers(at: number, end: number, parent: number, withStarts: number, pointsMax: number): number;
+  /** How many random bytes digests of keys need. */
+  randomBytes(keyBytesMax: number): number;
 }

@@ -1,7 +1,10 @@
-// Entries of what is known: words of their head, and the bytes by which they are found. The number of an entry is its address
-// divided by four. One follows another when it was asked for right after it, and is expected there the next time.
+// Entries of what is known: words of their head, and the digest of the bytes by which they are found (digest.ts). The number of an
+// entry is its address divided by four. One follows another when it was asked for right after it, and is expected there the next
+// time.
 
-/** Words of an entry's head; its key comes behind them. */
+import { DIGEST_BYTES, digestOf, digestWord, isDigest, storeDigest } from './digest';
+
+/** Words of an entry; LENGTH is that of its key. */
 export const HASH: usize = 0;
 export const PARENT: usize = 4;
 export const EXTRA: usize = 8;
@@ -9,7 +12,8 @@ export const LENGTH: usize = 12;
 export const NEXT: usize = 16;
 export const SLOTS: usize = 20;
 export const SLOT_COUNT: usize = 24;
-export const KEY: usize = 28;
+const DIGEST: usize = 28;
+export const ENTRY_BYTES: usize = DIGEST + DIGEST_BYTES;
 
 /** Of hashes that meet at one place: what finds none is made anew each time. */
 const PROBES_MAX: u32 = 64;
@@ -18,7 +22,6 @@ const MIX_WORD: u64 = 0xff51afd7ed558ccd;
 
 let table: usize = 0;
 let mask: u32 = 0;
-let seed: u64 = 0;
 /** Entry that is no one's: what comes first follows it. */
 let root: usize = 0;
 let last: usize = 0;
@@ -28,17 +31,16 @@ let missingHash: u32 = 0;
 let missingPlace: usize = 0;
 
 /** Memory is all zeros, and what nobody has touched takes none. */
-export function initEntries(tableAt: usize, tableWords: u32, rootAt: usize, seedWord: u32): void {
+export function initEntries(tableAt: usize, tableWords: u32, rootAt: usize): void {
   table = tableAt;
   mask = tableWords - 1;
   root = rootAt;
-  seed = <u64>seedWord * MIX;
   last = root;
 }
 
 export function clearEntries(): void {
   memory.fill(table, 0, (<usize>mask + 1) << 2);
-  memory.fill(root, 0, KEY);
+  memory.fill(root, 0, ENTRY_BYTES);
   last = root;
 }
 
@@ -70,55 +72,31 @@ export function follow(entry: usize): void {
   last = entry;
 }
 
-@inline
-function isSame(a: usize, b: usize, length: usize): bool {
-  if (length >= 16) {
-    const rest = length - 16;
-    for (let i: usize = 0; i < rest; i += 16) {
-      if (v128.any_true(v128.xor(v128.load(a + i), v128.load(b + i)))) return false;
-    }
-    return !v128.any_true(v128.xor(v128.load(a + rest), v128.load(b + rest)));
-  }
-  if (length >= 8) {
-    const rest = length - 8;
-    return load<u64>(a) == load<u64>(b) && load<u64>(a + rest) == load<u64>(b + rest);
-  }
-  for (let i: usize = 0; i < length; i++) {
-    if (load<u8>(a + i) != load<u8>(b + i)) return false;
-  }
-  return true;
-}
-
 /** Whether an entry stands below `parent`, and its key at `key`, of which `room` bytes may be read. */
 @inline
 export function standsAt(entry: usize, parent: u32, extra: u32, key: usize, room: usize): bool {
   const length = <usize>load<u32>(entry, LENGTH);
-  return (
-    length <= room &&
-    load<u32>(entry, PARENT) == parent &&
-    load<u32>(entry, EXTRA) == extra &&
-    isSame(entry + KEY, key, length)
-  );
+  if (length > room || load<u32>(entry, PARENT) != parent || load<u32>(entry, EXTRA) != extra) return false;
+  digestOf(key, length);
+  return isDigest(entry + DIGEST);
 }
 
-function hashOf(parent: u32, extra: u32, key: usize, length: usize): u32 {
-  let hash = seed ^ ((<u64>parent << 32) | <u64>extra) ^ (<u64>length * MIX_WORD);
-  let i: usize = 0;
-  for (; i + 8 <= length; i += 8) hash = rotl(hash ^ load<u64>(key + i), 29) * MIX;
-  let rest: u64 = 0;
-  for (; i < length; i++) rest = (rest << 8) | <u64>load<u8>(key + i);
-  hash = (hash ^ rest ^ (hash >> 32)) * MIX_WORD;
+/** Of the key whose digest was made last. */
+function hashOf(parent: u32, extra: u32, length: usize): u32 {
+  let hash = digestWord() ^ (((<u64>parent << 32) | <u64>extra) * MIX) ^ (<u64>length * MIX_WORD);
+  hash = (hash ^ (hash >> 32)) * MIX_WORD;
   return <u32>(hash ^ (hash >> 33));
 }
 
 /** Entry of a key; 0 when there is none, which `addEntry` may make then. */
 export function findEntry(parent: u32, extra: u32, key: usize, length: usize): usize {
+  digestOf(key, length);
   const expected = expectedEntry();
-  if (expected != 0 && <usize>load<u32>(expected, LENGTH) == length && standsAt(expected, parent, extra, key, length)) {
+  if (expected != 0 && isKnownAs(expected, parent, extra, length)) {
     last = expected;
     return expected;
   }
-  const hash = hashOf(parent, extra, key, length);
+  const hash = hashOf(parent, extra, length);
   missingHash = hash;
   missingPlace = 0;
   for (let probe: u32 = 0, i = hash & mask; probe < PROBES_MAX; probe++, i = (i + 1) & mask) {
@@ -128,16 +106,26 @@ export function findEntry(parent: u32, extra: u32, key: usize, length: usize): u
       missingPlace = place;
       return 0;
     }
-    if (load<u32>(entry, HASH) != hash || <usize>load<u32>(entry, LENGTH) != length) continue;
-    if (!standsAt(entry, parent, extra, key, length)) continue;
+    if (load<u32>(entry, HASH) != hash || !isKnownAs(entry, parent, extra, length)) continue;
     follow(entry);
     return entry;
   }
   return 0;
 }
 
+/** Whether an entry is that of the key whose digest was made last. */
+@inline
+function isKnownAs(entry: usize, parent: u32, extra: u32, length: usize): bool {
+  return (
+    <usize>load<u32>(entry, LENGTH) == length &&
+    load<u32>(entry, PARENT) == parent &&
+    load<u32>(entry, EXTRA) == extra &&
+    isDigest(entry + DIGEST)
+  );
+}
+
 /** Makes the entry of a key that was just not found. */
-export function addEntry(entry: usize, parent: u32, extra: u32, key: usize, length: usize): void {
+export function addEntry(entry: usize, parent: u32, extra: u32, length: usize): void {
   store<u32>(entry, missingHash, HASH);
   store<u32>(entry, parent, PARENT);
   store<u32>(entry, extra, EXTRA);
@@ -145,7 +133,7 @@ export function addEntry(entry: usize, parent: u32, extra: u32, key: usize, leng
   store<u32>(entry, 0, NEXT);
   store<u32>(entry, 0, SLOTS);
   store<u32>(entry, 0, SLOT_COUNT);
-  memory.copy(entry + KEY, key, length);
+  storeDigest(entry + DIGEST);
   if (missingPlace != 0) store<u32>(missingPlace, numberOf(entry));
   missingPlace = 0;
   follow(entry);

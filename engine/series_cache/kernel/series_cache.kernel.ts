@@ -1,9 +1,14 @@
 // The facade is engine/series_cache/series_cache.ts. Memory is laid out by the host.
-import { addEntry, findEntry, initEntries, numberOf } from './entries';
+import { digestRandomBytes, initDigests } from './digest';
+import { addEntry, ENTRY_BYTES, findEntry, initEntries, numberOf } from './entries';
 import { earliestOfNumbers, initNumbers, latestOfNumbers, numbersAreCut, takeNumbers } from './otlp_numbers';
 
-/** Of an entry beside its key. */
-export const entryHeadBytes: u32 = 28;
+export const entryBytes: u32 = <u32>ENTRY_BYTES;
+
+/** How many random bytes digests of keys need. */
+export function randomBytes(keyBytesMax: u32): u32 {
+  return <u32>digestRandomBytes(keyBytesMax);
+}
 
 let key: usize = 0;
 
@@ -11,6 +16,8 @@ let key: usize = 0;
  * @param keyAt where keys are put that are looked for
  * @param table words of zeros, a power of two
  * @param root room for an entry without a key, zeros
+ * @param random `randomBytes`, which nobody else knows
+ * @param short room for 16 bytes
  * @param rows room for points of numbers, 32 bytes each
  * @param ends room for where they end, 4 bytes each
  */
@@ -19,12 +26,14 @@ export function init(
   table: usize,
   tableWords: u32,
   root: usize,
-  seed: u32,
+  random: usize,
+  short: usize,
   rows: usize,
   ends: usize,
 ): void {
   key = keyAt;
-  initEntries(table, tableWords, root, seed);
+  initDigests(random, short);
+  initEntries(table, tableWords, root);
   initNumbers(rows, ends);
 }
 
@@ -37,7 +46,7 @@ export function find(parent: u32, extra: u32, length: u32): u32 {
 
 /** Makes an entry at an address of the key that was just not found. */
 export function add(entry: usize, parent: u32, extra: u32, length: u32): void {
-  addEntry(entry, parent, extra, key, <usize>length);
+  addEntry(entry, parent, extra, <usize>length);
 }
 
 /**
