@@ -66,8 +66,8 @@ export class SeriesCache {
     const shortAt = this.#room(blockBytes);
     this.#firstEntry = this.#end;
     for (let i = 0; i < randomBytes / 4; i += 1) this.#words[randomAt / 4 + i] = random.u32();
-    const { init } = this.#kernel;
-    init(this.#keyAt, table, words, root, randomAt, shortAt, this.#rowsAt, this.#endsAt);
+    const areas = [this.#keyAt, table, words, root, randomAt, shortAt] as const;
+    this.#kernel.init(...areas, this.#rowsAt, this.#endsAt);
   }
 
   get bytes(): number {
