@@ -57,7 +57,7 @@ export class Pickles {
 
   /** The next message; null at the end. */
   async #next(bytes: Bytes, signal: AbortSignal): Promise<Buffer | null> {
-    const head = await bytes.take(lengthBytes);
+    const head = await bytes.peek(lengthBytes);
     if (head === null) return null;
     const length = head.readUInt32BE();
     if (length === 0 || length > messageBytesMax) {
@@ -65,10 +65,10 @@ export class Pickles {
         `cannot read pickles: a message has 1 to ${messageBytesMax} bytes: ${length}`,
       );
     }
-    if (length <= smallBytesMax) return bytes.take(length);
+    if (length <= smallBytesMax) return bytes.takeBehind(lengthBytes, length);
     await this.#large.take(signal);
     try {
-      return await this.#soon(bytes.take(length), length, signal);
+      return await this.#soon(bytes.takeBehind(lengthBytes, length), length, signal);
     } finally {
       this.#large.give();
     }
@@ -122,8 +122,8 @@ class Bytes {
     return this.#length;
   }
 
-  /** The next ones; null when there are fewer before the end, and then they stay. */
-  async take(count: number): Promise<Buffer | null> {
+  /** The next ones, which stay; null when there are fewer before the end. */
+  async peek(count: number): Promise<Buffer | null> {
     while (this.#length < count) {
       const { done, value } = await this.#chunks.next();
       if (done === true) return null;
@@ -131,9 +131,17 @@ class Bytes {
       this.#length += value.length;
       if (this.#parts.length === partsMax) this.#parts = [Buffer.concat(this.#parts)];
     }
-    const held = Buffer.concat(this.#parts);
-    this.#parts = [held.subarray(count)];
-    this.#length -= count;
-    return held.subarray(0, count);
+    if (this.#parts.length > 1) this.#parts = [Buffer.concat(this.#parts)];
+    const [held] = this.#parts;
+    return Buffer.from(held!.buffer, held!.byteOffset, count);
+  }
+
+  /** Those behind the next `before`, all of which are gone then; null when there are fewer before the end, and then they stay. */
+  async takeBehind(before: number, count: number): Promise<Buffer | null> {
+    const all = await this.peek(before + count);
+    if (all === null) return null;
+    this.#parts = [this.#parts[0]!.subarray(all.length)];
+    this.#length -= all.length;
+    return all.subarray(before);
   }
 }

@@ -117,3 +117,16 @@ test('what is made of messages waits in few places until it is taken', async () 
   await held[0]!.return(undefined);
   assert.equal((await next).value?.length, 25);
 });
+
+test('a connection that ends behind a length has a message that is not whole', async () => {
+  for (const count of [1, 4, 5]) {
+    const refused: string[] = [];
+    const pickles = new Pickles(new Clock(), (_, problem) => refused.push(problem));
+    const sender = new Sender();
+    sender.send(framed(10));
+    sender.send(framed(10).subarray(0, count));
+    sender.send(null);
+    assert.deepEqual(await lengths(pickles.lines(sender.chunks(), never)), [15]);
+    assert.deepEqual(refused, ['the last message of a connection is not whole']);
+  }
+});

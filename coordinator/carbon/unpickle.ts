@@ -63,7 +63,8 @@ function lineOf(sample: Value): string | null {
 }
 
 function numberText(value: Value): string | null {
-  if (typeof value === 'number' || typeof value === 'bigint') return String(value);
+  if (typeof value === 'number') return Object.is(value, -0) ? '-0' : String(value);
+  if (typeof value === 'bigint') return String(value);
   return typeof value === 'string' && /^[-+.\w]+$/.test(value) ? value : null;
 }
 
@@ -171,11 +172,14 @@ class Unpickler {
         return this.#take(8).readDoubleBE();
       case '\x8a': // LONG1
         return longOf(this.#take(this.#take(1).readUInt8()));
-      case 'I':
-      case 'F':
-        return this.#line();
+      case 'I': {
+        const text = this.#line().toString('latin1');
+        return text === '01' || text === '00' ? text === '01' : wholeOf(text);
+      }
       case 'L':
-        return this.#line().replace(/L$/, '');
+        return wholeOf(this.#line().toString('latin1').replace(/L$/, ''));
+      case 'F':
+        return floatOf(this.#line().toString('latin1'));
       case 'X':
       case 'T':
       case 'B':
@@ -187,11 +191,12 @@ class Unpickler {
       case '\x8d': // BINUNICODE8
         return this.#text(Number(this.#take(8).readBigUInt64LE()));
       case 'V':
-        return unescaped(this.#line('latin1'));
+        return unescaped(this.#line().toString('latin1'));
       case 'S': {
-        const text = this.#line();
+        const bytes = this.#line();
+        const text = bytes.toString();
         // Escapes of Python would be another path.
-        return text.includes('\\') ? null : text.replace(/^(['"])(.*)\1$/, '$2');
+        return text.includes('\\') || !isUtf8(bytes) ? null : text.replace(/^(['"])(.*)\1$/, '$2');
       }
       default:
         throw badRequest(
@@ -213,10 +218,10 @@ class Unpickler {
     return isUtf8(bytes) ? bytes.toString() : null;
   }
 
-  #line(encoding: 'utf8' | 'latin1' = 'utf8'): string {
+  #line(): Buffer {
     const end = this.#bytes.indexOf(0x0a, this.#at);
     if (end < 0) throw badRequest('cannot read pickle: it is cut off');
-    const line = this.#take(end - this.#at).toString(encoding);
+    const line = this.#take(end - this.#at);
     this.#take(1);
     return line;
   }
@@ -261,21 +266,40 @@ function malformed(): Error {
   return badRequest('cannot read pickle: it is no program that ends with a value');
 }
 
-/** Python's raw form of a text: bytes as characters, others as `\\u20ac`. */
-function unescaped(text: string): string {
-  return text.replace(
-    /\\u([0-9a-f]{4})|\\U([0-9a-f]{8})/gi,
+/** Python's raw form of a text: bytes as characters, others as `\\u20ac` or `\\U0001f600`. Null for halves of characters. */
+function unescaped(raw: string): string | null {
+  const text = raw.replace(
+    /\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})/g,
     (whole, short: string, long: string) => {
       const code = Number.parseInt(short ?? long, 16);
       return code <= 0x10ffff ? String.fromCodePoint(code) : whole;
     },
   );
+  return text.isWellFormed() ? text : null;
 }
 
-/** Two's complement, little-endian; times and values have at most eight bytes. */
-function longOf(bytes: Buffer): bigint {
-  if (bytes.length > 8) throw badRequest('cannot read pickle: a number has more than 64 bits');
+/** Null for what is no number. */
+function wholeOf(text: string): bigint | number | null {
+  if (!/^-?\d+$/.test(text)) return null;
+  return text.length > 20 ? finite(Number(text)) : BigInt(text);
+}
+
+/** The nearest float of a number with many digits: with these lines would be many times as long as the pickle. */
+function finite(float: number): number | null {
+  return Number.isFinite(float) ? float : null;
+}
+
+/** As Python writes it. Null for what is none. */
+function floatOf(text: string): number | null {
+  if (text === 'nan') return Number.NaN;
+  const decimal = text.replace('inf', 'Infinity');
+  return /^-?(?:Infinity|\d+(?:\.\d*)?(?:e[-+]?\d+)?)$/.test(decimal) ? Number(decimal) : null;
+}
+
+/** Two's complement, little-endian. */
+function longOf(bytes: Buffer): bigint | number | null {
   let value = 0n;
   for (const [place, byte] of bytes.entries()) value |= BigInt(byte) << BigInt(8 * place);
-  return BigInt.asIntN(8 * bytes.length, value);
+  const whole = BigInt.asIntN(8 * bytes.length, value);
+  return bytes.length > 8 ? finite(Number(whole)) : whole;
 }

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TsdbError } from '#lib/errors.ts';
-import { pickOf } from '#test/sim/mutate.ts';
 import { linesOfPickle } from './unpickle.ts';
 
 /**
@@ -83,15 +82,37 @@ test('a path that is no text, or has escapes of Python, is no sample', () => {
   }
 });
 
-test('damaged pickles give samples or a reason', () => {
-  const pick = pickOf(1);
-  for (let i = 0; i < 5000; i++) {
-    const bytes = Buffer.from(pickles[pick(pickles.length)]!, 'hex');
-    for (let changes = 1 + pick(4); changes > 0; changes--) bytes[pick(bytes.length)] = pick(256);
-    try {
-      linesOfPickle(bytes);
-    } catch (error) {
-      assert.ok(error instanceof TsdbError, String(error));
-    }
+const sampleOf = (path: string, value: string): Buffer =>
+  Buffer.from(`(l(${path}(I1\n${value}tta.`, 'latin1');
+
+test('characters beyond 16 bits are read in protocol 0, and halves of them are none', () => {
+  const { text } = linesOfPickle(sampleOf('V\\U0001f600.x\n', 'I2\n'));
+  assert.equal(Buffer.from(text).toString(), '\u{1f600}.x 2 1\n');
+  for (const path of ['V\\ud83d.x\n', "S'\xe9'\n", 'I7\n', 'F7.5\n']) {
+    assert.equal(linesOfPickle(sampleOf(path, 'I2\n')).refused, 1, path);
+  }
+});
+
+test('numbers of any length and negative zeros stay what they are', () => {
+  const eighty = '\x00'.repeat(9);
+  for (const [value, expected] of [
+    ['F-0.0\n', '-0'],
+    ['G\x80\x00\x00\x00\x00\x00\x00\x00', '-0'],
+    [`\x8a\x0a${eighty}\x01`, '4.722366482869645e+21'],
+    ['L4722366482869645213696L\n', '4.722366482869645e+21'],
+    ['F-inf\n', '-Infinity'],
+    ['F1.5e+300\n', '1.5e+300'],
+  ] as const) {
+    const { text } = linesOfPickle(sampleOf('Va\n', value));
+    assert.equal(Buffer.from(text).toString(), `a ${expected} 1\n`);
+  }
+  for (const value of [
+    'I01\n',
+    '\x88',
+    `\x8a\xff${'\x7f'.repeat(255)}`,
+    `L${'9'.repeat(400)}L\n`,
+    'F1_0\n',
+  ]) {
+    assert.equal(linesOfPickle(sampleOf('Va\n', value)).refused, 1, JSON.stringify(value));
   }
 });

@@ -118,7 +118,8 @@ export function replaced(
  */
 export function damaged(pick: Pick, bytes: Uint8Array): Uint8Array {
   if (bytes.length === 0) return bytesOf(pick, pick(8));
-  let result = bytes.slice();
+  // A slice of a Buffer would be the same memory.
+  let result: Uint8Array = new Uint8Array(bytes);
   for (let count = 1 + pick(3); count > 0 && result.length > 0; count -= 1) {
     const at = pick(result.length);
     const other = Math.min(result.length, at + pick(40));
