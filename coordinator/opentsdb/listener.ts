@@ -20,13 +20,17 @@ const commandUnits = 2_000;
 /** Of lines that are handed over at once. */
 const chunkCharacters = 32 * 1024;
 
-export interface OpenTsdbListenerOptions {
-  readonly config: OpenTsdbConfig;
-  readonly streams: Pick<Streams, 'write' | 'refuse'>;
+interface CommandsOptions {
+  readonly streams: Pick<Streams, 'refuse'>;
   readonly clock: Pick<Clock, 'monotonicMillis' | 'sleep'>;
-  readonly log: Log;
   /** Of the process, for who asks. */
   readonly version: string;
+}
+
+export interface OpenTsdbListenerOptions extends CommandsOptions {
+  readonly config: OpenTsdbConfig;
+  readonly streams: Pick<Streams, 'write' | 'refuse'>;
+  readonly log: Log;
 }
 
 /** It is there without a listener, too. */
@@ -48,19 +52,19 @@ export function listenOpenTsdb(options: OpenTsdbListenerOptions): Promise<TcpSer
     port,
     limits: { ...tcpLimitsDefault, connectionsMax: config.connectionsMax },
     handler: (chunks, signal, answer) =>
-      streams.write('opentsdb', linesOf(chunks, options, signal, answer), signal),
+      streams.write('opentsdb', linesOfCommands(chunks, options, signal, answer), signal),
     onError: (error) => log.warn({ err: error as Error }, 'a connection of OpenTSDB failed'),
     monotonicMillis: () => clock.monotonicMillis(),
   });
 }
 
 /**
- * Commands as lines.
+ * Commands as lines of Prometheus' text.
  * @throws {TsdbError} BAD_REQUEST for requests of HTTP, which pages of others could have a browser send
  */
-async function* linesOf(
+export async function* linesOfCommands(
   chunks: AsyncIterable<Uint8Array>,
-  { streams, clock, version }: OpenTsdbListenerOptions,
+  { streams, clock, version }: CommandsOptions,
   signal: AbortSignal,
   answer: (text: string) => void,
 ): AsyncGenerator<Uint8Array> {
