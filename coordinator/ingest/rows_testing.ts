@@ -18,6 +18,17 @@ export function rowText(tags: readonly Tag[], nanos: bigint, value: number): str
   return `${labels.join()} ${nanos} ${Object.is(value, -0) ? '-0' : value}`;
 }
 
+/** What ingest/plain_names.ts has, byte by byte. */
+export function plainNameTwin(text: string, isMetric: boolean): string {
+  let name = '';
+  for (const byte of Buffer.from(text)) {
+    const character = String.fromCharCode(byte);
+    const isGood = /[a-zA-Z0-9_]/.test(character) || (isMetric && character === ':');
+    name += isGood && !(name === '' && /[0-9]/.test(character)) ? character : '_';
+  }
+  return name;
+}
+
 /** Knows the rules for tags alone. */
 export class RowsOfDecoder {
   readonly #decoder: WriteDecoder;

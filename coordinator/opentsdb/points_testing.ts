@@ -1,7 +1,7 @@
 /** What points of OpenTSDB come to, written for reading (docs/LINES.md), for campaigns. */
 import { type Tag } from '#lib/tags.ts';
 import type { Pick } from '#test/sim/mutate.ts';
-import { rowText } from '../ingest/rows_testing.ts';
+import { plainNameTwin, rowText } from '../ingest/rows_testing.ts';
 
 export const some = <T>(pick: Pick, of: readonly T[]): T => of[pick(of.length)]!;
 
@@ -117,16 +117,6 @@ export function valueOf(text: string): number | null {
   return Number.isFinite(value) ? value : null;
 }
 
-function plainName(text: string, isMetric: boolean): string {
-  let name = '';
-  for (const byte of Buffer.from(text)) {
-    const character = String.fromCharCode(byte);
-    const isGood = /[a-zA-Z0-9_]/.test(character) || (isMetric && character === ':');
-    name += isGood && !(name === '' && /[0-9]/.test(character)) ? character : '_';
-  }
-  return name;
-}
-
 /** Null when it is refused. */
 export function rowOf(
   metric: string,
@@ -135,9 +125,9 @@ export function rowOf(
   tags: readonly (readonly [name: string, value: string])[],
 ): string | null {
   if (millis === null || value === null || metric === '') return null;
-  const all = new Map([['__name__', plainName(metric, true)]]);
+  const all = new Map([['__name__', plainNameTwin(metric, true)]]);
   for (const [given, text] of tags) {
-    const name = plainName(given, false);
+    const name = plainNameTwin(given, false);
     if (text === '' || name === '' || name.startsWith('__') || all.has(name)) return null;
     all.set(name, text);
   }
