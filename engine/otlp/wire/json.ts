@@ -4,7 +4,7 @@
  */
 import { badRequest, shownText } from '#lib/errors.ts';
 import { BytesWriter } from '../../messages/bytes_writer.ts';
-import { type FieldShape, type MessageShape, request } from './shapes.ts';
+import { type FieldShape, type IntegerKind, type MessageShape, request } from './shapes.ts';
 import { wireType } from './wire.ts';
 
 /** @throws {TsdbError} BAD_REQUEST that names the path of the field, the reason and the value */
@@ -80,7 +80,7 @@ function writeValue(out: BytesWriter, value: unknown, field: FieldShape, path: P
     }
     case 'bytes': {
       const text = textOf(value, path);
-      if (!/^[\w+/-]*={0,2}$/.test(text)) throw refused(path, 'not base64', value);
+      if (!isBase64(text)) throw refused(path, 'not base64', value);
       return writeBytes(out, Buffer.from(text, 'base64'));
     }
     case 'bool':
@@ -88,18 +88,23 @@ function writeValue(out: BytesWriter, value: unknown, field: FieldShape, path: P
       return out.varint(value ? 1 : 0);
     case 'double':
       return writeDouble(out, doubleOf(value, path));
-    case 'enum': {
+    case 'enum':
       if (typeof value !== 'number') throw refused(path, 'not the number of an enum', value);
-      return writeInteger(out, integerOf(value, path), false);
-    }
-    case 'sint': {
-      const integer = integerOf(value, path);
+      return writeInteger(out, integerOf(value, field.kind, path), false);
+    case 'sint32': {
+      const integer = integerOf(value, field.kind, path);
       return writeInteger(out, integer < 0n ? -2n * integer - 1n : 2n * integer, false);
     }
-    default:
-      return writeInteger(out, integerOf(value, path), field.kind === 'fixed');
+    default: {
+      const isFixed = field.wireType === wireType.fixed64 || field.isWords;
+      return writeInteger(out, integerOf(value, field.kind, path), isFixed);
+    }
   }
 }
+
+/** In either alphabet, filled up or not. */
+const isBase64 = (text: string): boolean =>
+  /^[\w+/-]*={0,2}$/.test(text) && text.replace(/=+$/, '').length % 4 !== 1;
 
 function writeBytes(out: BytesWriter, bytes: Uint8Array): void {
   out.varint(bytes.length);
@@ -149,25 +154,39 @@ function textOf(value: unknown, path: Path): string {
 }
 
 function doubleOf(value: unknown, path: Path): number {
-  if (typeof value === 'number') return value;
   if (value === 'NaN') return Number.NaN;
   if (value === 'Infinity') return Infinity;
   if (value === '-Infinity') return -Infinity;
-  if (typeof value === 'string' && /^[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?$/i.test(value))
-    return Number(value);
-  throw refused(path, 'not a number', value);
+  const isNumber =
+    typeof value === 'number' ||
+    (typeof value === 'string' && /^[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?$/i.test(value));
+  if (!isNumber) throw refused(path, 'not a number', value);
+  const double = Number(value);
+  if (!Number.isFinite(double)) throw refused(path, 'beyond float64', value);
+  return double;
 }
 
-const intMin = -(2n ** 63n);
-const intMax = 2n ** 64n;
+/** Least and greatest. */
+const rangeOf: Readonly<Record<IntegerKind, readonly [bigint, bigint]>> = {
+  enum: [-(2n ** 31n), 2n ** 31n - 1n],
+  sint32: [-(2n ** 31n), 2n ** 31n - 1n],
+  uint32: [0n, 2n ** 32n - 1n],
+  int64: [-(2n ** 63n), 2n ** 63n - 1n],
+  sfixed64: [-(2n ** 63n), 2n ** 63n - 1n],
+  uint64: [0n, 2n ** 64n - 1n],
+  fixed64: [0n, 2n ** 64n - 1n],
+};
 
-function integerOf(value: unknown, path: Path): bigint {
+function integerOf(value: unknown, kind: IntegerKind, path: Path): bigint {
   const isWhole =
     typeof value === 'number'
       ? Number.isInteger(value)
       : typeof value === 'string' && /^-?\d{1,20}$/.test(value);
   if (!isWhole) throw refused(path, 'not a whole number', value);
   const integer = BigInt(value as number | string);
-  if (integer < intMin || integer >= intMax) throw refused(path, 'beyond 64 bits', value);
+  const [least, most] = rangeOf[kind];
+  if (integer < least || integer > most) {
+    throw refused(path, `not in ${least} to ${most}`, value);
+  }
   return integer;
 }

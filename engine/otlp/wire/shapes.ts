@@ -7,12 +7,19 @@ export type FieldKind =
   /** Bytes that JSON has as hexadecimal digits, which are written as they are: who reads them knows both. */
   | 'id'
   | 'bool'
-  | 'int'
-  | 'sint'
-  | 'enum'
   | 'double'
-  | 'fixed'
+  | IntegerKind
   | 'message';
+
+/** As protobuf names them. */
+export type IntegerKind =
+  | 'int64'
+  | 'uint64'
+  | 'uint32'
+  | 'sint32'
+  | 'enum'
+  | 'fixed64'
+  | 'sfixed64';
 
 export interface FieldShape {
   readonly number: number;
@@ -36,11 +43,14 @@ const wireTypes: Readonly<Record<FieldKind, number>> = {
   bytes: wireType.bytes,
   id: wireType.bytes,
   bool: wireType.varint,
-  int: wireType.varint,
-  sint: wireType.varint,
-  enum: wireType.varint,
   double: wireType.fixed64,
-  fixed: wireType.fixed64,
+  int64: wireType.varint,
+  uint64: wireType.varint,
+  uint32: wireType.varint,
+  sint32: wireType.varint,
+  enum: wireType.varint,
+  fixed64: wireType.fixed64,
+  sfixed64: wireType.fixed64,
   message: wireType.bytes,
 };
 
@@ -76,7 +86,7 @@ function add(to: MessageShape, name: string, [number, given]: readonly [number, 
 const anyValue = shape({
   stringValue: [1, 'string'],
   boolValue: [2, 'bool'],
-  intValue: [3, 'int'],
+  intValue: [3, 'int64'],
   doubleValue: [4, 'double'],
   bytesValue: [7, 'bytes'],
 });
@@ -85,57 +95,57 @@ add(anyValue, 'arrayValue', [5, shape({ values: [1, [anyValue]] })]);
 add(anyValue, 'kvlistValue', [6, shape({ values: [1, [keyValue]] })]);
 
 const exemplar = shape({
-  timeUnixNano: [2, 'fixed'],
+  timeUnixNano: [2, 'fixed64'],
   asDouble: [3, 'double'],
   spanId: [4, 'id'],
   traceId: [5, 'id'],
-  asInt: [6, 'fixed'],
+  asInt: [6, 'sfixed64'],
   filteredAttributes: [7, [keyValue]],
 });
 const numberPoint = shape({
-  startTimeUnixNano: [2, 'fixed'],
-  timeUnixNano: [3, 'fixed'],
+  startTimeUnixNano: [2, 'fixed64'],
+  timeUnixNano: [3, 'fixed64'],
   asDouble: [4, 'double'],
   exemplars: [5, [exemplar]],
-  asInt: [6, 'fixed'],
+  asInt: [6, 'sfixed64'],
   attributes: [7, [keyValue]],
-  flags: [8, 'int'],
+  flags: [8, 'uint32'],
 });
 const histogramPoint = shape({
-  startTimeUnixNano: [2, 'fixed'],
-  timeUnixNano: [3, 'fixed'],
-  count: [4, 'fixed'],
+  startTimeUnixNano: [2, 'fixed64'],
+  timeUnixNano: [3, 'fixed64'],
+  count: [4, 'fixed64'],
   sum: [5, 'double'],
-  bucketCounts: [6, ['fixed']],
+  bucketCounts: [6, ['fixed64']],
   explicitBounds: [7, ['double']],
   exemplars: [8, [exemplar]],
   attributes: [9, [keyValue]],
-  flags: [10, 'int'],
+  flags: [10, 'uint32'],
 });
-const buckets = shape({ offset: [1, 'sint'], bucketCounts: [2, ['int']] });
+const buckets = shape({ offset: [1, 'sint32'], bucketCounts: [2, ['uint64']] });
 const exponentialPoint = shape({
   attributes: [1, [keyValue]],
-  startTimeUnixNano: [2, 'fixed'],
-  timeUnixNano: [3, 'fixed'],
-  count: [4, 'fixed'],
+  startTimeUnixNano: [2, 'fixed64'],
+  timeUnixNano: [3, 'fixed64'],
+  count: [4, 'fixed64'],
   sum: [5, 'double'],
-  scale: [6, 'sint'],
-  zeroCount: [7, 'fixed'],
+  scale: [6, 'sint32'],
+  zeroCount: [7, 'fixed64'],
   positive: [8, buckets],
   negative: [9, buckets],
-  flags: [10, 'int'],
+  flags: [10, 'uint32'],
   exemplars: [11, [exemplar]],
   zeroThreshold: [14, 'double'],
 });
 const quantile = shape({ quantile: [1, 'double'], value: [2, 'double'] });
 const summaryPoint = shape({
-  startTimeUnixNano: [2, 'fixed'],
-  timeUnixNano: [3, 'fixed'],
-  count: [4, 'fixed'],
+  startTimeUnixNano: [2, 'fixed64'],
+  timeUnixNano: [3, 'fixed64'],
+  count: [4, 'fixed64'],
   sum: [5, 'double'],
   quantileValues: [6, [quantile]],
   attributes: [7, [keyValue]],
-  flags: [8, 'int'],
+  flags: [8, 'uint32'],
 });
 const dataOf = (point: MessageShape): MessageShape =>
   shape({
