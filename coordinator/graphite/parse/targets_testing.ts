@@ -28,7 +28,7 @@ function pathOf(pick: Pick): string {
     'true',
     '~',
     '%',
-    ...symbols,
+    ...symbols.split(''),
   ];
   for (;;) {
     const path = Array.from({ length: 1 + pick(5) }, () => some(pick, parts)).join(
