@@ -1,12 +1,10 @@
 /** Bodies of series, of both versions, as JSON and protobuf, whole and damaged, must come to the rows and refusals of the twin. */
 import assert from 'node:assert/strict';
 import { legacyTagRules } from '#lib/tags.ts';
-import { Turns } from '#lib/turns/turns.ts';
 import { countInputs } from '#test/sim/counts.ts';
 import { damaged, type Pick, pickOf, varintOf } from '#test/sim/mutate.ts';
 import type { ApiRequest } from '../http/http_api.ts';
-import type { PointBody } from '../ingest/point_series.ts';
-import { RowsOfDecoder } from '../ingest/rows_testing.ts';
+import { RowsOfDecoder, TakenPoints, valueOfJson } from '../ingest/rows_testing.ts';
 import { datadogSeries } from './http.ts';
 import { rowsOfTwin, twinOfJson, twinOfProtobuf } from './series_twin.ts';
 
@@ -14,7 +12,6 @@ const some = <T>(pick: Pick, of: readonly T[]): T => of[pick(of.length)]!;
 const list = <T>(pick: Pick, end: number, make: () => T): T[] =>
   Array.from({ length: pick(end) }, make);
 
-const clock = { monotonicMillis: () => 0 };
 const signal = new AbortController().signal;
 
 const metrics = ['system.load.1', 'a', '2x', 'é:b', '', '__x', '\u{1f600}', '..'];
@@ -173,27 +170,11 @@ function damagedBody(pick: Pick, whole: Uint8Array): Uint8Array {
   return bytes;
 }
 
-/** Undefined for what is none. */
-function valueOfJson(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch {
-    return undefined;
-  }
-}
-
 export async function fuzz(seed: number, size: number): Promise<void> {
   const pick = pickOf(seed);
   const decoded = new RowsOfDecoder(pick);
-  let taken: PointBody | null = null;
-  const ingest = {
-    begin: () => Turns.of(clock).begin(signal, 'write'),
-    points: (_format: string, body: PointBody) => {
-      taken = body;
-      return Promise.resolve();
-    },
-  };
-  const setup = { ingest, tagRules: legacyTagRules };
+  const ingestion = new TakenPoints();
+  const setup = { ingest: ingestion.ingest, tagRules: legacyTagRules };
   for (let round = 0; round < size; round += 1) {
     const isProtobuf = pick(2) === 0;
     const version = isProtobuf || pick(2) === 0 ? 2 : 1;
@@ -204,10 +185,10 @@ export async function fuzz(seed: number, size: number): Promise<void> {
     const header = (name: string): string => (name === 'content-type' ? type : '');
     const request = { header, signal } as unknown as ApiRequest;
     const where = `seed ${seed}, body ${round}: ${JSON.stringify(Buffer.from(bytes).toString('latin1').slice(0, 500))}`;
-    taken = null;
     const answer = await datadogSeries(version)(setup, request, () => Promise.resolve(bytes));
     countInputs('bodies of Datadog');
     const twin = isProtobuf ? twinOfProtobuf(bytes) : twinOfJson(valueOfJson(bytes), version);
+    const taken = ingestion.take();
     if (taken === null) {
       assert.equal(answer.status, 400, where);
       const [error] = (JSON.parse(answer.body as string) as { errors: string[] }).errors;
@@ -216,7 +197,7 @@ export async function fuzz(seed: number, size: number): Promise<void> {
     }
     assert.equal(answer.status, 202, where);
     assert.ok(twin !== null, where);
-    const { series, problems } = taken as PointBody;
+    const { series, problems } = taken;
     const { rows, refused } = decoded.ofSeries(series);
     const expected = rowsOfTwin(twin);
     assert.equal(refused, 0, where);

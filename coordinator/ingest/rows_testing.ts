@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { formatPrometheus } from '#engine/write_decoder/lines/layout.ts';
 import { WriteDecoder, type WriteDecoderRows } from '#engine/write_decoder/write_decoder.ts';
 import { decodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
+import { Turns, type Work } from '#lib/turns/turns.ts';
 import { type Pick, randomOf } from '#test/sim/mutate.ts';
-import { PointRows, type PointSeries } from './point_series.ts';
+import { type PointBody, PointRows, type PointSeries } from './point_series.ts';
 
 /** Rows, and how many more are refused. */
 export interface TestRows {
@@ -82,6 +83,35 @@ export class RowsOfDecoder {
       rows.push(rowText(decodeTags(this.#decoder.tags(slot)), nanos, values[row]!));
     }
     return { rows, refused: rowCount - rows.length };
+  }
+}
+
+/** Takes what a reader of bodies hands on, in the place of ingestion. */
+export class TakenPoints {
+  #taken: PointBody | null = null;
+  readonly ingest = {
+    begin: (signal: AbortSignal): Work =>
+      Turns.of({ monotonicMillis: () => 0 }).begin(signal, 'write'),
+    points: (_format: string, body: PointBody): Promise<void> => {
+      this.#taken = body;
+      return Promise.resolve();
+    },
+  };
+
+  /** What came since the last call; null for nothing. */
+  take(): PointBody | null {
+    const taken = this.#taken;
+    this.#taken = null;
+    return taken;
+  }
+}
+
+/** Undefined for what is no JSON. */
+export function valueOfJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch {
+    return undefined;
   }
 }
 

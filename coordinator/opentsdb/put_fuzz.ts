@@ -1,12 +1,10 @@
 /** Bodies of points, whole and damaged: each good point must come to its row, each other one to a refusal, and what is no JSON to neither. */
 import assert from 'node:assert/strict';
 import { legacyTagRules } from '#lib/tags.ts';
-import { Turns } from '#lib/turns/turns.ts';
 import { countInputs } from '#test/sim/counts.ts';
 import { damaged, type Pick, pickOf } from '#test/sim/mutate.ts';
 import type { ApiRequest } from '../http/http_api.ts';
-import type { PointBody } from '../ingest/point_series.ts';
-import { RowsOfDecoder } from '../ingest/rows_testing.ts';
+import { RowsOfDecoder, TakenPoints, valueOfJson } from '../ingest/rows_testing.ts';
 import {
   metrics,
   millisOf,
@@ -20,7 +18,6 @@ import {
 } from './points_testing.ts';
 import { put } from './put.ts';
 
-const clock = { monotonicMillis: () => 0 };
 const signal = new AbortController().signal;
 
 /** A value of JSON as text, of any kind now and then. */
@@ -91,30 +88,23 @@ function rowOfPoint(point: unknown): string | null {
 export async function fuzz(seed: number, size: number): Promise<void> {
   const pick = pickOf(seed);
   const decoded = new RowsOfDecoder(pick);
-  let taken: PointBody | null = null;
-  const ingest = {
-    begin: () => Turns.of(clock).begin(signal, 'write'),
-    points: (_format: string, body: PointBody) => {
-      taken = body;
-      return Promise.resolve();
-    },
-  };
+  const ingestion = new TakenPoints();
   const request = { header: () => '', signal, urlParameters: new URLSearchParams('summary') };
   for (let round = 0; round < size; round += 1) {
     const bytes = bodyText(pick);
     const where = `seed ${seed}, body ${round}: ${JSON.stringify(bytes.toString().slice(0, 500))}`;
-    taken = null;
-    const setup = { ingest, tagRules: legacyTagRules };
+    const setup = { ingest: ingestion.ingest, tagRules: legacyTagRules };
     const answer = await put(setup, request as unknown as ApiRequest, () => Promise.resolve(bytes));
     countInputs('bodies of OpenTSDB');
     const told = JSON.parse(answer.body as string) as { success?: number; failed?: number };
     const value = valueOfJson(bytes);
+    const taken = ingestion.take();
     if (taken === null) {
       assert.equal(answer.status, 400, where);
       assert.equal(value, undefined, where);
       continue;
     }
-    const { series, problems } = taken as PointBody;
+    const { series, problems } = taken;
     const found = decoded.ofSeries(series);
     assert.equal(found.refused, 0, where);
     assert.deepEqual(told, { success: found.rows.length, failed: problems.length }, where);
@@ -123,14 +113,5 @@ export async function fuzz(seed: number, size: number): Promise<void> {
     const rows = points.map(rowOfPoint).filter((row) => row !== null);
     assert.deepEqual(found.rows, rows, where);
     assert.equal(problems.length, points.length - rows.length, where);
-  }
-}
-
-/** Undefined for what is none. */
-function valueOfJson(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch {
-    return undefined;
   }
 }

@@ -24,7 +24,7 @@ export class LabelSeries {
   constructor(
     decoder: WriteDecoder,
     rules: TagRules,
-    random: Pick<Random, 'u32'>,
+    random: Pick<Random, 'bytes'>,
     bytesMax: number,
   ) {
     this.decoder = decoder;

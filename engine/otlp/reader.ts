@@ -20,7 +20,7 @@ export class OtlpReader {
   constructor(
     decoder: WriteDecoder,
     setting: OtlpSetting,
-    random: Pick<Random, 'u32'>,
+    random: Pick<Random, 'bytes'>,
     memoryBytesMax: number,
   ) {
     this.#decoder = decoder;

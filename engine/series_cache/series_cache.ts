@@ -50,7 +50,7 @@ export class SeriesCache {
   #bodyTo = 0;
 
   /** @param bytesMax of what is known, about */
-  constructor(random: Pick<Random, 'u32'>, bytesMax: number) {
+  constructor(random: Pick<Random, 'bytes'>, bytesMax: number) {
     this.#bytesMax = bytesMax;
     const { exports } = new WebAssembly.Instance(compiled, { env: { memory: this.#memory } });
     this.#kernel = exports as unknown as SeriesCacheExports;
@@ -65,7 +65,7 @@ export class SeriesCache {
     const randomAt = this.#room(randomBytes);
     const shortAt = this.#room(blockBytes);
     this.#firstEntry = this.#end;
-    for (let i = 0; i < randomBytes / 4; i += 1) this.#words[randomAt / 4 + i] = random.u32();
+    this.#bytes.set(random.bytes(randomBytes), randomAt);
     const areas = [this.#keyAt, table, words, root, randomAt, shortAt] as const;
     this.#kernel.init(...areas, this.#rowsAt, this.#endsAt);
   }

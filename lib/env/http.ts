@@ -517,16 +517,20 @@ async function encode(
       work.signal.throwIfAborted();
       if (work.spend(partUnits)) await work.pause();
       if (encoder.destroyed) return;
-      const taken = (error?: Error | null): void => {
-        if (!error) freeSent(part);
-      };
-      if (!encoder.write(part, taken)) await work.outside(drained(encoder, work.signal));
+      if (!encoder.write(part, freeing(part))) await work.outside(drained(encoder, work.signal));
     }
     encoder.end();
   } catch (error) {
     encoder.destroy(error as Error);
     throw error;
   }
+}
+
+/** What is called when a part was written: with an error the system may still read it. */
+function freeing(part: Uint8Array): (error?: Error | null) => void {
+  return (error) => {
+    if (!error) freeSent(part);
+  };
 }
 
 /** Writes a part; null when there is nothing to wait for. */
@@ -536,11 +540,7 @@ function taking(
   signal: AbortSignal,
   leaving: AnswerWatch | undefined,
 ): Promise<void> | null {
-  // With an error the system may still read them.
-  const sent = (error?: Error | null): void => {
-    if (!error) freeSent(part);
-  };
-  if (response.write(part, sent)) {
+  if (response.write(part, freeing(part))) {
     leaving?.took(part.length);
     return null;
   }

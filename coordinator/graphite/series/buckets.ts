@@ -29,8 +29,8 @@ export function reduceBuckets(
     const row = Math.ceil((seconds - series.startSeconds) / stepSeconds);
     return Math.min(present.length, Math.max(0, row));
   };
-  const scratch = new Float64Array(present.length);
   const rowsOfBucket = bucketSeconds / stepSeconds;
+  const scratch = new Float64Array(Math.min(present.length, Math.ceil(rowsOfBucket)));
   let first = rowAt(startSeconds);
   for (let bucket = 0; bucket < count; bucket++) {
     const past = rowAt(startSeconds + (bucket + 1) * bucketSeconds);

@@ -8,7 +8,7 @@ import { type Columns, isEnough, newColumns, setRow } from './series.ts';
 /** Reducers that can be put together from those of two parts of the window. */
 type Join = (a: number, b: number) => number;
 
-const sums: readonly string[] = ['sum', 'total', 'average', 'avg'];
+const summing: readonly string[] = ['sum', 'total', 'average', 'avg'];
 const joins: ReadonlyMap<string, Join> = new Map([
   ['max', (a, b) => (b > a ? b : a)],
   ['min', (a, b) => (b < a ? b : a)],
@@ -30,7 +30,7 @@ export async function reduceSliding(
   const length = Math.max(0, columns.values.length - first);
   const countMin = countMinOf(windowRows, xFilesFactor);
   const result = newColumns(length);
-  if (sums.includes(name)) {
+  if (summing.includes(name)) {
     const isMean = name === 'average' || name === 'avg';
     slideSums(columns, windowRows, first, countMin, isMean, result);
     if (work.spend(12 * columns.values.length)) await work.pause();

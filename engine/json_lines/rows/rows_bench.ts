@@ -1,4 +1,5 @@
 /** Rows of JSON writes alone, one a line, from bytes to rows. */
+import { SeededRandom } from '#test/seeded_random.ts';
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { legacyTagRules } from '#lib/tags.ts';
 import { openReader } from '../../otlp/otlp_testing.ts';
@@ -46,7 +47,7 @@ export async function bench(size: BenchSize): Promise<BenchResult[]> {
     const values: number[] = [];
     for (let run = 0; run < (size === 'full' ? 5 : 1); run++) {
       const { decoder } = openReader();
-      const series = new LabelSeries(decoder, legacyTagRules, { u32: () => 1 }, 1 << 24);
+      const series = new LabelSeries(decoder, legacyTagRules, new SeededRandom(1), 1 << 24);
       cpuNanosOfRow(series, body, 1);
       values.push(cpuNanosOfRow(series, body, size === 'full' ? 200 : 1));
     }

@@ -12,7 +12,7 @@ export function fuzz(seed: number, size: number): void {
   const random = new SeededRandom(seed);
   const all = [false, true].map((withTwin) => {
     const { decoder } = openReader({}, withTwin);
-    return new LabelSeries(decoder, legacyTagRules, { u32: () => seed }, 1 << 20);
+    return new LabelSeries(decoder, legacyTagRules, new SeededRandom(seed), 1 << 20);
   });
   for (let round = 0; round < size; round++) {
     const lines = Array.from({ length: random.below(12) }, () => {

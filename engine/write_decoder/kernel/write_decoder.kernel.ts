@@ -348,6 +348,7 @@ export function addPackedSamples(row: u32, n: u32): u32 {
   }
   return n;
 }
+
 /** 1 when some that were taken have a start time. */
 export function packedHaveStarts(): u32 {
   return <u32>hasPackedStarts;
