@@ -72,6 +72,10 @@ import { GraphiteFinder } from './graphite/storage/finder.ts';
 import { PathReadings } from './graphite/storage/path_readings.ts';
 import { SeriesReader } from './graphite/storage/reader.ts';
 import { graphiteReading } from './graphite/storage/reading.ts';
+import type { ApiRequest } from './http/http_api.ts';
+import type { ForcedTags } from './forced_tags/forced_tags.ts';
+import { forcedTo } from './forced_tags/storage.ts';
+import { forcedTags, forcedTagsOf } from './forced_tags/header.ts';
 import { choiceOf } from './http/namespace_choice.ts';
 import { type CarbonListener, carbonMetrics, listenCarbon } from './carbon/listener.ts';
 import { listenOpenTsdb, openTsdbMetrics } from './opentsdb/listener.ts';
@@ -86,6 +90,7 @@ import { apiMetrics } from './http/metrics.ts';
 import { ingestMetrics } from './ingest/writing/metrics.ts';
 import { streamMetrics, Streams } from './ingest/streams/streams.ts';
 import { selectMetrics } from './select/metrics.ts';
+import type { ChosenStorage } from './select/storage.ts';
 import { featuresOf } from './promql/parse/features.ts';
 import { parseSelectors, PromqlEngine } from './promql/engine.ts';
 import { routesOf } from './api/routes.ts';
@@ -313,6 +318,10 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     env.clock,
     () => rules.known.sets,
   );
+  const forced = forcedTags(config.restrictTags);
+  const forcedFor = (request: ApiRequest): ForcedTags => forcedTagsOf(request, forced);
+  const storageFor = (request: ApiRequest): ChosenStorage =>
+    forcedTo(storage.chosen(choiceOf(request)), forcedFor(request));
   const settings: QuerySettings = {
     timeoutMillis: config.queryTimeoutMillis,
     lookbackMillis: config.lookbackMillis,
@@ -344,14 +353,14 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     writeBodyBytesMax: config.writeBodyBytesMax,
     query: {
       engine: new PromqlEngine(storage, { clock: env.clock, features, aside }),
-      storage,
+      storageFor,
       settings,
       samplesMax: config.querySamplesMax,
       perStepStats: features.perStepStats,
       clock: env.clock,
       m3ql: {
         source: (request, limits, pacer, reading) =>
-          new SeriesReader({ storage: storage.chosen(choiceOf(request)), limits, pacer, reading }),
+          new SeriesReader({ storage: storageFor(request), limits, pacer, reading }),
         settings,
         samplesMax: config.querySamplesMax,
         stepSeconds: config.graphiteStepSeconds,
@@ -360,12 +369,13 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         turningOf,
       },
     },
-    labels: { storage, parseSelectors, turningOf, settings, clock: env.clock },
+    forced,
+    labels: { storageFor, parseSelectors, turningOf, settings, clock: env.clock },
     graphite: {
       render: {
         source: (request, limits, pacer) =>
           new SeriesReader({
-            storage: storage.chosen(choiceOf(request)),
+            storage: storageFor(request),
             limits,
             pacer,
             reading: graphiteReading(
@@ -382,29 +392,28 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       events: { store: events, clock: env.clock, timeoutMillis: settings.timeoutMillis, turningOf },
       find: {
         source: (request, limits, range, work) =>
-          new GraphiteFinder({ storage: storage.chosen(choiceOf(request)), limits, range, work }),
+          new GraphiteFinder({ storage: storageFor(request), limits, range, work }),
         settings,
         clock: env.clock,
         turningOf,
       },
       tags: {
-        storage: (request) => storage.chosen(choiceOf(request)),
+        storage: storageFor,
         settings,
         clock: env.clock,
         turningOf,
       },
-      tagWrites: { storage, clock: env.clock, timeoutMillis: settings.timeoutMillis },
+      tagWrites: { storageFor, clock: env.clock, timeoutMillis: settings.timeoutMillis },
     },
     messages: {
-      stored: () => storage.messages(),
+      storageFor,
       parseSelectors,
       turningOf,
       settings,
       clock: env.clock,
     },
-    federate: { storage, parseSelectors, turningOf, settings, clock: env.clock },
-    export: { storage, parseSelectors, turningOf, settings, clock: env.clock },
-    read: { storage, settings, samplesMax: config.querySamplesMax, clock: env.clock },
+    export: { storageFor, parseSelectors, turningOf, settings, clock: env.clock },
+    read: { storageFor, settings, samplesMax: config.querySamplesMax, clock: env.clock },
     status: {
       clock: env.clock,
       statistics: (limit, signal) => {
@@ -415,6 +424,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     deletions: {
       log: new DeletionLog(options.kv, options.cluster, writtenVersion),
       topology,
+      forcedFor,
       parseSelectors,
       turningOf,
       clock: env.clock,
@@ -423,6 +433,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     },
     companions: {
       session,
+      forcedFor,
       exemplars,
       metadata,
       familiesMax: config.metadata.entriesMax,

@@ -19,6 +19,7 @@ import {
   type SeriesExemplars,
   type TimedExemplar,
 } from '../companions/reader.ts';
+import { forcedLists, type ForcedTags } from '../forced_tags/forced_tags.ts';
 import {
   type ApiAnswer,
   type ApiRequest,
@@ -41,6 +42,7 @@ import {
 
 export interface CompanionApiSetup {
   readonly session: CompanionSession;
+  readonly forcedFor: (request: ApiRequest) => ForcedTags;
   readonly exemplars: Companion;
   readonly metadata: Companion;
   /** Families that one answer reads. */
@@ -76,6 +78,7 @@ export const queryExemplars: FormHandler<CompanionApiSetup> = async (
     throw badRequest('unknown position: parse error: no expression found in input');
   }
   const expr = await parseQuery(query, features, turning);
+  const forced = setup.forcedFor(request);
   const lists = selectorsOfQuery(expr);
   // As Prometheus has it.
   if (lists.length === 0) return { status: 204, headers: {}, body: '' };
@@ -85,11 +88,13 @@ export const queryExemplars: FormHandler<CompanionApiSetup> = async (
     BigInt(millisOfNanos(clampNanos(endNanos))),
   ] as const;
   const bounds = { seriesMax, samplesMax: setup.samplesMax, memory: request.readMemory };
-  const found = await orEmpty(readExemplars(setup.session, lists, range, bounds, turning, signal), {
-    series: [],
-    warnings: [],
-  });
-  return listAnswer(found.series, seriesTexts, found.warnings, timeoutMillis, turning.work);
+  const restricted = forcedLists(lists, forced);
+  const found = await orEmpty(
+    readExemplars(setup.session, restricted, range, bounds, turning, signal),
+    { series: [], warnings: [] },
+  );
+  const texts = (series: SeriesExemplars): Iterable<string> => seriesTexts(series, forced.hidden);
+  return listAnswer(found.series, texts, found.warnings, timeoutMillis, turning.work);
 };
 
 /** @throws {TsdbError} BAD_REQUEST in Prometheus' words */
@@ -111,8 +116,12 @@ function timeOf(
   }
 }
 
-function* seriesTexts({ tags, exemplars }: SeriesExemplars): Generator<string> {
-  yield `{"seriesLabels":${labelsText(tags)},"exemplars":[`;
+function* seriesTexts(
+  { tags, exemplars }: SeriesExemplars,
+  hidden: ReadonlySet<string>,
+): Generator<string> {
+  const shown = tags.filter(({ name }) => !hidden.has(name));
+  yield `{"seriesLabels":${labelsText(shown)},"exemplars":[`;
   for (const [i, exemplar] of exemplars.entries()) {
     yield i === 0 ? exemplarText(exemplar) : `,${exemplarText(exemplar)}`;
   }

@@ -14,6 +14,7 @@ import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import type { AnchoredRegexp } from '#lib/regexp/regexp.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import { clampNanos } from '#lib/time.ts';
+import { forcedLists, type ForcedTags, withForced } from '../forced_tags/forced_tags.ts';
 import { fieldLabel } from '../select/field_series.ts';
 import { queryOfMatcherLists } from '../select/matcher_query.ts';
 import { type ApiAnswer, type ApiRequest, bothNames } from '../http/http_api.ts';
@@ -28,6 +29,7 @@ import {
 
 export interface DeletionApiSetup extends PublishingParts {
   readonly topology: Pick<Topology, 'refresh'>;
+  readonly forcedFor: (request: ApiRequest) => ForcedTags;
   readonly parseSelectors: ParseSelectors;
   readonly turningOf: (signal: AbortSignal) => Turning;
   /** Throws when our clock is known to be ahead: deletions would refuse rows until their time. */
@@ -50,10 +52,11 @@ interface DeletionCall {
 
 export async function deleteSeries(
   setup: DeletionApiSetup,
-  { signal }: ApiRequest,
+  request: ApiRequest,
   parameters: URLSearchParams,
 ): Promise<ApiAnswer> {
-  const call = await deletionCallOf(setup, signal, parameters);
+  const { signal } = request;
+  const call = await deletionCallOf(setup, request, parameters);
   setup.checkClock('delete series');
   const view = await setup.topology.refresh(signal);
   const names =
@@ -80,8 +83,8 @@ function isDeletedFrom(namespace: Namespace): boolean {
 
 /** @throws {TsdbError} BAD_REQUEST */
 async function deletionCallOf(
-  { parseSelectors, turningOf, clock }: DeletionApiSetup,
-  signal: AbortSignal,
+  { forcedFor, parseSelectors, turningOf, clock }: DeletionApiSetup,
+  request: ApiRequest,
   parameters: URLSearchParams,
 ): Promise<DeletionCall> {
   const selectors = selectorsOf(parameters, 1);
@@ -89,8 +92,10 @@ async function deletionCallOf(
   const startNanos = boundParameter(parameters, 'start', now, allTime.startNanos);
   const lastNanos = boundParameter(parameters, 'end', now, allTime.endNanos - 1n);
   checkOrder(startNanos, lastNanos);
-  const turning = turningOf(clock.deadline(selectorsMillisMax, signal));
-  const lists = await ofParameter('match[]', parseSelectors(selectors, turning));
+  const turning = turningOf(clock.deadline(selectorsMillisMax, request.signal));
+  const forced = forcedFor(request);
+  const asked = await ofParameter('match[]', parseSelectors(selectors, turning));
+  const lists = forcedLists(asked, forced);
   if (lists.flat().some(({ name }) => name === fieldLabel)) {
     throw badRequest(
       `match[]: a field of messages cannot be deleted by itself, only whole rows: leave out ${fieldLabel}`,
@@ -107,7 +112,7 @@ async function deletionCallOf(
   const endNanos = clampNanos(lastNanos + 1n);
   return {
     namespaces: [...new Set(parameters.getAll('namespace'))],
-    deletion: { query, startNanos, endNanos, selectors },
+    deletion: { query, startNanos, endNanos, selectors: withForced(selectors, forced) },
   };
 }
 

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { ClusterAdmin } from '#cluster/admin/admin.ts';
 import { plainRequest } from '#cluster/admin/placement_requests.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
+import { nothingForced } from '../forced_tags/forced_tags.ts';
 import { allTime } from '#cluster/metadata/deletions.ts';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
@@ -36,6 +37,7 @@ test('delete_series holds its range inside of 64 bits, so that every entry can b
     parseSelectors,
     turningOf: () => turningOf(),
     clock,
+    forcedFor: () => nothingForced,
     checkClock: () => {},
     noteDeletion: () => {},
   };
@@ -90,6 +92,47 @@ test('delete_series holds its range inside of 64 bits, so that every entry can b
   assert.deepEqual((await log.list(signal)).head, before);
 });
 
+test('a deletion is of the series alone to which a request is forced', async () => {
+  const kv = new MemoryKvStore({ clock }).client();
+  const create = { type: 'local', namespaceName: 'default', retentionTime: '48h' };
+  const admin = new ClusterAdmin({ kv, cluster, clock, random });
+  await admin.databaseCreate(create, plainRequest, signal);
+  const namespaces = (await new NamespaceStore(kv, cluster).get(signal)).value;
+  const log = new DeletionLog(kv, cluster);
+  const setup = {
+    log,
+    topology: { refresh: async () => ({ namespaces, placement: null }) as unknown as TopologyView },
+    parseSelectors,
+    turningOf: () => turningOf(),
+    clock,
+    forcedFor: () => ({
+      matchers: [{ name: 'tenant', kind: '=', value: 'a' } as const],
+      hidden: new Set(['tenant']),
+    }),
+    checkClock: () => {},
+    noteDeletion: () => {},
+  };
+  const parameters = new URLSearchParams({ 'match[]': 'up', namespace: 'default' });
+  const request = {
+    method: 'POST',
+    pathParameters: {},
+    urlParameters: parameters,
+    header,
+    signal,
+    readMemory: unlimitedReadBytes,
+  };
+  assert.equal((await deleteSeries(setup, request, parameters)).status, 204);
+  const { query, selectors } = (await log.list(signal)).deletions.at(-1)!;
+  assert.deepEqual(query, {
+    kind: 'conjunction',
+    queries: [
+      { kind: 'term', field: '__name__', term: 'up' },
+      { kind: 'term', field: 'tenant', term: 'a' },
+    ],
+  });
+  assert.deepEqual(selectors, ['up and {tenant="a"}']);
+});
+
 test('delete_series refuses regexps that take long to compare with each series', async () => {
   const setup = {
     log: null as never,
@@ -97,6 +140,7 @@ test('delete_series refuses regexps that take long to compare with each series',
     parseSelectors,
     turningOf: () => turningOf(),
     clock,
+    forcedFor: () => nothingForced,
     checkClock: () => {},
     noteDeletion: () => {},
   };

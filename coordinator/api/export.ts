@@ -6,6 +6,7 @@ import { Turns } from '#lib/turns/turns.ts';
 import { CsvLines } from '../export/csv.ts';
 import { JsonLines } from '../export/json_lines.ts';
 import { type ExportCounts, exportRows, pieceCharacters } from '../export/rows.ts';
+import { withoutTags } from '../forced_tags/forced_tags.ts';
 import type { ApiAnswer, ApiRequest } from '../http/http_api.ts';
 import {
   answerHeaders,
@@ -19,13 +20,12 @@ import {
   selectorsOf,
 } from '../http/parameters.ts';
 import { Pacer } from '../promql/rows/pacer.ts';
-import type { Fanout } from '../select/fanout.ts';
-import type { SelectRange, SelectResult } from '../select/storage.ts';
+import type { SelectRange, SelectResult, StorageFor } from '../select/storage.ts';
 import type { ParseSelectors } from './labels.ts';
 import type { Clock } from '#lib/env/env.ts';
 
 export interface ExportSetup {
-  readonly storage: Pick<Fanout, 'selectAny'>;
+  readonly storageFor: StorageFor<ApiRequest>;
   readonly parseSelectors: ParseSelectors;
   readonly turningOf: (signal: AbortSignal) => Turning;
   readonly settings: QuerySettings;
@@ -64,7 +64,7 @@ function exportColumns(
 }
 
 async function exported(
-  { storage, parseSelectors, turningOf, settings, clock }: ExportSetup,
+  { storageFor, parseSelectors, turningOf, settings, clock }: ExportSetup,
   request: ApiRequest,
   parameters: URLSearchParams,
   lines: Lines,
@@ -83,8 +83,10 @@ async function exported(
   // The end of such a request is inclusive.
   const range = { startNanos, endNanos: lastNanos + 1n };
   const work = Turns.of(clock).begin(signal);
+  const storage = storageFor(request);
   const found = await work.outside(storage.selectAny(matcherLists, range, limits, signal));
-  const { exhaustive, warnings, bundle } = found;
+  const { exhaustive, warnings } = found;
+  const bundle = await withoutTags(found.bundle, storage.hidden, work);
   return {
     status: 200,
     headers: {
@@ -98,7 +100,7 @@ async function exported(
       }),
     },
     body: pieces(
-      found,
+      { ...found, bundle },
       range,
       lines,
       new Pacer(work, Number.POSITIVE_INFINITY, request.readMemory),

@@ -11,13 +11,13 @@ import { expositionOf, type Exposition } from '../exposition/accept.ts';
 import { type ExpositionWriter, Families, type Sample } from '../exposition/families.ts';
 import { ProtobufWriter } from '../exposition/protobuf_writer.ts';
 import { TextWriter } from '../exposition/text_writer.ts';
+import { withoutTags } from '../forced_tags/forced_tags.ts';
 import type { ApiAnswer, ApiRequest } from '../http/http_api.ts';
 import { Labels, labelsBytesOf } from '../promql/rows/labels.ts';
 import { labelsUnits } from '../promql/rows/paced.ts';
 import { Pacer } from '../promql/rows/pacer.ts';
 import { labelsSortKey } from '../remote/answer.ts';
 import { protocolSlices } from '../remote/mixed_rows.ts';
-import type { Fanout } from '../select/fanout.ts';
 import type { SelectRange } from '../select/storage.ts';
 import type { LabelsApiSetup } from './labels.ts';
 import {
@@ -29,17 +29,13 @@ import {
   selectorsOf,
 } from '../http/parameters.ts';
 
-export type FederateSetup = Omit<LabelsApiSetup, 'storage'> & {
-  readonly storage: Pick<Fanout, 'selectAny'>;
-};
-
 /** About what it takes to decode the rows of a series and to write one, in units of work. */
 const seriesUnits = 400;
 /** The same where a series has histograms. */
 const typedSeriesUnits = 4000;
 
 export async function federate(
-  { storage, settings, clock, parseSelectors, turningOf }: FederateSetup,
+  { storageFor, settings, clock, parseSelectors, turningOf }: LabelsApiSetup,
   request: ApiRequest,
   parameters: URLSearchParams,
 ): Promise<ApiAnswer> {
@@ -62,8 +58,10 @@ export async function federate(
     const headers = headersOf({ timeoutMillis, seriesLimited: false, warnings: [] });
     return { status: 200, headers, body: '' };
   }
+  const storage = storageFor(request);
   const found = await work.outside(storage.selectAny(matcherLists, range, limits, signal));
-  const { bundle, exhaustive, warnings } = found;
+  const { exhaustive, warnings } = found;
+  const bundle = await withoutTags(found.bundle, storage.hidden, work);
   const pacer = new Pacer(work, Number.POSITIVE_INFINITY, request.readMemory);
   return {
     status: 200,

@@ -4,17 +4,16 @@ import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { decodeTags } from '#lib/tags.ts';
 import { unescapedName } from '../exposition/names.ts';
+import { withoutTags } from '../forced_tags/forced_tags.ts';
 import type {
-  ChoosableStorage,
   LabelResult,
   Matcher,
-  QueryStorage,
   SelectLimits,
   SelectRange,
   SelectResult,
+  StorageFor,
 } from '../select/storage.ts';
 import { type ApiAnswer, type ApiRequest, jsonAnswer, jsonContentType } from '../http/http_api.ts';
-import { choiceOf } from '../http/namespace_choice.ts';
 import {
   answerHeaders,
   boundParameter,
@@ -29,7 +28,7 @@ import {
 import { wholeNumber } from '../http/whole_number.ts';
 
 export interface LabelsApiSetup {
-  readonly storage: ChoosableStorage;
+  readonly storageFor: StorageFor<ApiRequest>;
   /** Of the query language: "up{job='node'}" to matchers. */
   readonly parseSelectors: ParseSelectors;
   readonly turningOf: (signal: AbortSignal) => Turning;
@@ -60,7 +59,7 @@ export async function labelNames(
   const call = await labelsCallOf(setup, request, parameters, 0);
   const { matcherLists, range, limits, signal } = call;
   return labelsAnswer(
-    await chosen(setup, request).labelNames(matcherLists, range, limits, signal),
+    await setup.storageFor(request).labelNames(matcherLists, range, limits, signal),
     call,
   );
 }
@@ -74,7 +73,8 @@ export async function labelValues(
   const { matcherLists, range, limits, signal } = call;
   const name = unescapedName(request.pathParameters['name'] ?? '');
   if (name === '') throw badRequest('name: the label is empty');
-  const found = await chosen(setup, request).labelValues(name, matcherLists, range, limits, signal);
+  const storage = setup.storageFor(request);
+  const found = await storage.labelValues(name, matcherLists, range, limits, signal);
   return labelsAnswer(found, call);
 }
 
@@ -85,14 +85,12 @@ export async function series(
 ): Promise<ApiAnswer> {
   const call = await labelsCallOf(setup, request, parameters, 1);
   const { matcherLists, range, limits, signal } = call;
-  return seriesAnswer(
-    await chosen(setup, request).series(matcherLists, range, limits, signal),
-    call,
-  );
+  const storage = setup.storageFor(request);
+  const found = await storage.series(matcherLists, range, limits, signal);
+  const { work } = setup.turningOf(signal);
+  const bundle = await withoutTags(found.bundle, storage.hidden, work);
+  return seriesAnswer({ ...found, bundle }, call);
 }
-
-const chosen = ({ storage }: LabelsApiSetup, request: ApiRequest): QueryStorage =>
-  storage.chosen(choiceOf(request));
 
 /** @param selectorsLeast how many `match[]` there must be */
 async function labelsCallOf(

@@ -10,9 +10,14 @@ import { decodeTags } from '#lib/tags.ts';
 import { secondsText } from '../ingest/writing/refusals.ts';
 import { type ApiAnswer, type ApiRequest, jsonContentType } from '../http/http_api.ts';
 import { laterSchemaWarning } from '../select/message_source.ts';
-import type { MessagesOfNamespace } from '../select/fanout.ts';
 import { fieldLabel } from '../select/field_series.ts';
-import type { SelectRange, SelectResult } from '../select/storage.ts';
+import { withoutTags } from '../forced_tags/forced_tags.ts';
+import type {
+  MessagesOfNamespace,
+  SelectRange,
+  SelectResult,
+  StorageFor,
+} from '../select/storage.ts';
 import type { ParseSelectors } from './labels.ts';
 import {
   answerHeaders,
@@ -28,7 +33,7 @@ import {
 
 export interface MessagesApiSetup {
   /** The READY ones of the moment. */
-  readonly stored: () => readonly MessagesOfNamespace[];
+  readonly storageFor: StorageFor<ApiRequest>;
   readonly parseSelectors: ParseSelectors;
   readonly turningOf: (signal: AbortSignal) => Turning;
   readonly settings: QuerySettings;
@@ -37,11 +42,12 @@ export interface MessagesApiSetup {
 
 /** @throws {TsdbError} BAD_REQUEST naming the parameter; as `QueryStorage.select` */
 export async function queryMessages(
-  { stored, parseSelectors, turningOf, settings, clock }: MessagesApiSetup,
+  { storageFor, parseSelectors, turningOf, settings, clock }: MessagesApiSetup,
   request: ApiRequest,
   parameters: URLSearchParams,
 ): Promise<ApiAnswer> {
-  const { source, schemas } = namespaceOf(stored(), parameters.get('namespace') ?? '');
+  const storage = storageFor(request);
+  const { source, schemas } = namespaceOf(storage.messages(), parameters.get('namespace') ?? '');
   const selectors = selectorsOf(parameters, 1);
   if (selectors.length > 1) throw badRequest(`match[]: one selector, not ${selectors.length}`);
   const now = clock.nowNanos();
@@ -71,7 +77,8 @@ export async function queryMessages(
   // The end of such a request is inclusive.
   const range = { startNanos, endNanos: lastNanos + 1n };
   const found = await source.select(matchers, range, limits, signal);
-  const { exhaustive, warnings, bundle } = found;
+  const { exhaustive, warnings } = found;
+  const bundle = await withoutTags(found.bundle, storage.hidden, turningOf(signal).work);
   return {
     status: 200,
     headers: {
@@ -83,7 +90,7 @@ export async function queryMessages(
         seriesCount: bundle.seriesCount,
       }),
     },
-    body: messagesJson(found, range, shown, (layout) => schemas.isLater(layout)),
+    body: messagesJson({ ...found, bundle }, range, shown, (layout) => schemas.isLater(layout)),
   };
 }
 

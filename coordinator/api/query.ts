@@ -4,8 +4,7 @@ import { shownText } from '#lib/errors.ts';
 import { writeResultJson } from '../promql/engine.ts';
 import type { PromqlEngine, QueryOptions, QueryResult, StatsDetail } from '../promql/engine.ts';
 import { type ApiAnswer, type ApiRequest, bothNames, jsonContentType } from '../http/http_api.ts';
-import type { ChoosableStorage } from '../select/storage.ts';
-import { choiceOf } from '../http/namespace_choice.ts';
+import type { ChosenStorage, StorageFor } from '../select/storage.ts';
 import {
   answerHeaders,
   lookbackMillisOf,
@@ -20,7 +19,7 @@ import { type ScriptSetup, scriptInstant, scriptRange } from '../m3ql/endpoints/
 
 export interface QueryApiSetup {
   readonly engine: Pick<PromqlEngine, 'rangeQuery' | 'instantQuery'>;
-  readonly storage: ChoosableStorage;
+  readonly storageFor: StorageFor<ApiRequest>;
   readonly settings: QuerySettings;
   readonly samplesMax: number;
   /** Of steps, with the feature for that. */
@@ -34,6 +33,7 @@ export interface QueryApiSetup {
 const engineName = 'prometheus';
 
 interface ApiQueryOptions extends QueryOptions {
+  readonly storage: ChosenStorage;
   readonly timeoutMillis: number;
   /** Null: nothing is told. */
   readonly stats: StatsDetail | null;
@@ -106,16 +106,15 @@ function instantCallOf(
 }
 
 function optionsOf(
-  { storage, settings, samplesMax, perStepStats }: QueryApiSetup,
+  { storageFor, settings, samplesMax, perStepStats }: QueryApiSetup,
   request: ApiRequest,
   parameters: URLSearchParams,
   stepMillis: number | null,
 ): ApiQueryOptions {
   const stats = parameters.get('stats') ?? '';
   const isKnown = stats === '' || stats === 'true' || stats === 'all';
-  const choice = choiceOf(request);
   return {
-    ...(choice === null ? {} : { storage: storage.chosen(choice) }),
+    storage: storageFor(request),
     stats: stats === '' ? null : stats === 'all' && perStepStats ? 'steps' : 'sums',
     countsSamples: stats !== '',
     warnings: isKnown ? [] : [unknownStats(stats)],
@@ -144,6 +143,6 @@ function queryAnswer(result: QueryResult, options: ApiQueryOptions): ApiAnswer {
         read: options.limits.read,
       }),
     },
-    body: writeResultJson(result, options),
+    body: writeResultJson(result, { ...options, hidden: options.storage.hidden }),
   };
 }

@@ -12,20 +12,15 @@ import { Turns, type Work } from '#lib/turns/turns.ts';
 import { readBodyBytesMax } from '../http/limits.ts';
 import { encodeChunkedFrames, encodeReadResult, type ReadRange } from '../remote/answer.ts';
 import { decodeReadRequest, type ReadQuery } from '../remote/messages.ts';
+import { withoutTags } from '../forced_tags/forced_tags.ts';
 import { functions } from '../promql/functions/table.ts';
 import { Pacer } from '../promql/rows/pacer.ts';
-import type {
-  ChoosableStorage,
-  SelectLimits,
-  SelectResult,
-  ThroughoutStorage,
-} from '../select/storage.ts';
+import type { ChosenStorage, SelectLimits, SelectResult, StorageFor } from '../select/storage.ts';
 import type { ApiAnswer, ApiRequest } from '../http/http_api.ts';
-import { choiceOf } from '../http/namespace_choice.ts';
 import { answerHeaders, type QuerySettings, readOptionsOf } from '../http/parameters.ts';
 
 export interface RemoteReadSetup {
-  readonly storage: ChoosableStorage;
+  readonly storageFor: StorageFor<ApiRequest>;
   readonly settings: QuerySettings;
   /** Of an answer that is made in memory. */
   readonly samplesMax: number;
@@ -71,15 +66,16 @@ export async function remoteRead(
   body: () => Promise<Uint8Array>,
 ): Promise<ApiAnswer> {
   const { samplesMax, clock } = setup;
-  const storage = setup.storage.chosen(choiceOf(request));
+  const storage = setup.storageFor(request);
   const { queries, streamed, limits, timeoutMillis, signal } = await readCallOf(
     setup,
     request,
     body,
   );
+  const work = Turns.of(clock).begin(signal);
   if (streamed) {
     const first =
-      queries.length === 0 ? nothing : await selected(storage, queries[0]!, limits, signal);
+      queries.length === 0 ? nothing : await selected(storage, queries[0]!, limits, work);
     const { exhaustive, warnings } = first;
     return {
       status: 200,
@@ -92,24 +88,16 @@ export async function remoteRead(
           read: limits.read,
         }),
       },
-      body: streamedAnswer(
-        storage,
-        queries,
-        first,
-        limits,
-        request.readMemory,
-        Turns.of(clock).begin(signal),
-      ),
+      body: streamedAnswer(storage, queries, first, limits, request.readMemory, work),
     };
   }
-  const work = Turns.of(clock).begin(signal);
   const { readMemory } = request;
   const pacer = new Pacer(work, samplesMax, readMemory);
   const pieces: Uint8Array[] = [];
   const warnings = new Set<string>();
   let exhaustive = true;
   for (const query of queries) {
-    const found = await work.outside(selected(storage, query, limits, signal));
+    const found = await selected(storage, query, limits, work);
     for (const piece of await encodeReadResult(found.bundle, rangeOf(query), pacer)) {
       pieces.push(piece);
     }
@@ -157,15 +145,18 @@ const columnOfFunction: ReadonlyMap<string, ReadColumn> = new Map([
   ['resets', 'counter'],
 ]);
 
-function selected(
-  storage: ThroughoutStorage,
+async function selected(
+  storage: ChosenStorage,
   query: ReadQuery,
   limits: SelectLimits,
-  signal: AbortSignal,
+  work: Work,
 ): Promise<SelectResult> {
   const isOfRange = (functions.get(query.function)?.window ?? null) !== null;
   const column = columnOfFunction.get(query.function) ?? (isOfRange ? 'number' : 'last');
-  return storage.selectThroughout(query.matchers, rangeOf(query), column, limits, signal);
+  const found = await work.outside(
+    storage.selectThroughout(query.matchers, rangeOf(query), column, limits, work.signal),
+  );
+  return { ...found, bundle: await withoutTags(found.bundle, storage.hidden, work) };
 }
 
 /** What a request without queries finds. */
@@ -176,17 +167,15 @@ const nothing: SelectResult = { bundle: emptyBundle, exhaustive: true, warnings:
  * @param first what the first query found, of which the headers tell
  */
 async function* streamedAnswer(
-  storage: ThroughoutStorage,
+  storage: ChosenStorage,
   queries: readonly ReadQuery[],
   first: SelectResult,
   limits: SelectLimits,
   memory: ReadBytes,
   work: Work,
 ): AsyncIterable<Uint8Array> {
-  const { signal } = work;
   for (const [index, query] of queries.entries()) {
-    const found =
-      index === 0 ? first : await work.outside(selected(storage, query, limits, signal));
+    const found = index === 0 ? first : await selected(storage, query, limits, work);
     if (isWorse(found, first)) {
       // The headers are gone, and an answer in part must not look whole.
       throw new TsdbError(

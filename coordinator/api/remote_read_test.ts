@@ -3,44 +3,10 @@ import { test } from 'node:test';
 import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
-import { MessageWriter } from '../remote/messages.ts';
+import { type AskedQuery, readRequest } from '../remote/requests_testing.ts';
 import { makeWindows } from '../windows_testing.ts';
 
 const path = '/api/v1/compat/remote/read';
-
-interface AskedQuery {
-  readonly startMillis: number;
-  readonly endMillis: number;
-  readonly matchers: readonly (readonly [type: number, name: string, value: string])[];
-  /** Hinted. */
-  readonly function?: string;
-}
-
-const utf8 = new TextEncoder();
-
-function readRequest(queries: readonly AskedQuery[], types: readonly number[]): Uint8Array {
-  const request = new MessageWriter();
-  for (const { startMillis, endMillis, matchers, function: hinted } of queries) {
-    const query = new MessageWriter();
-    query.int64Field(1, startMillis);
-    query.int64Field(2, endMillis);
-    for (const [type, name, value] of matchers) {
-      const matcher = new MessageWriter();
-      matcher.int64Field(1, type);
-      matcher.bytesField(2, utf8.encode(name));
-      matcher.bytesField(3, utf8.encode(value));
-      query.bytesField(3, matcher.finish());
-    }
-    if (hinted !== undefined) {
-      const hints = new MessageWriter();
-      hints.bytesField(2, utf8.encode(hinted));
-      query.bytesField(4, hints.finish());
-    }
-    request.bytesField(1, query.finish());
-  }
-  if (types.length > 0) request.bytesField(2, Uint8Array.from(types));
-  return encodeSnappy(request.finish());
-}
 
 type Message = Map<number, (Uint8Array | bigint)[]>;
 

@@ -4,12 +4,17 @@
  * the URL and of a form), `json` or `bytes`, the last two with the longest body.
  *
  *     write   found before express; its bodies count against the limit on writes in flight
- *     data    like writes: headers that ask for other data than we have are refused; a GET costs
- *             what its asker likes, so none for pages of other sites
+ *     read    its asker may choose namespaces by hand, and be forced to read some series alone
+ *     tagged  may be forced to some series alone
+ *     all     tells of all series, and of no part of them
  *     other   everything else
+ *
+ * Headers that an endpoint does not know are refused where they are about data. Of reads a GET costs what its asker likes, so there
+ * is none for pages of other sites.
  *
  * docs/HTTP_API.md lists the same methods and paths; a test compares the two.
  */
+import { badRequest } from '#lib/errors.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import {
   databaseCreate,
@@ -83,16 +88,11 @@ import {
 } from '../datadog/http.ts';
 import { cleanTombstones, deleteSeries, type DeletionApiSetup } from './deletions.ts';
 import { exportCsv, exportSeries, type ExportSetup } from './export.ts';
-import { federate, type FederateSetup } from './federate.ts';
+import { federate } from './federate.ts';
+import { type ForcedTags, isForcing } from '../forced_tags/forced_tags.ts';
+import { forcedTagsHeader } from '../forced_tags/header.ts';
 import { frontPage, type FrontPageFacts } from '../http/front_page.ts';
-import {
-  type ApiHandler,
-  bytes,
-  form,
-  json,
-  plain,
-  refuseUnsupportedHeaders,
-} from '../http/http_api.ts';
+import { type ApiHandler, bytes, form, json, plain, refuseHeaders } from '../http/http_api.ts';
 import { jsonWrite } from './json/write.ts';
 import { expositionWrite } from './lines/exposition.ts';
 import { jsonLinesWrite, type JsonLinesSetup } from './lines/json_lines.ts';
@@ -147,6 +147,8 @@ export interface ApiSetup {
   readonly writeBodyBytesMax: number;
   readonly query: QueryApiSetup;
   readonly labels: LabelsApiSetup;
+  /** On all who read. */
+  readonly forced: ForcedTags;
   readonly messages: MessagesApiSetup;
   readonly graphite: {
     readonly render: RenderSetup;
@@ -156,7 +158,6 @@ export interface ApiSetup {
     /** But for the deletion, which is made as others are. */
     readonly tagWrites: Omit<TagWritesSetup, 'deleteSeries'>;
   };
-  readonly federate: FederateSetup;
   readonly export: ExportSetup;
   readonly read: RemoteReadSetup;
   readonly status: StatusApiSetup;
@@ -168,11 +169,23 @@ export interface ApiSetup {
   readonly page: FrontPageFacts;
 }
 
+type Kind = 'write' | 'read' | 'tagged' | 'all' | 'other';
+
+const choosing = ['Restrict-By-Storage-Policies', 'Storage-Policy', 'Metrics-Type'];
+
+/** Headers about data of which endpoints of a kind know nothing. */
+const unknownHeaders: Readonly<Record<Kind, readonly string[]>> = {
+  write: [forcedTagsHeader, 'Map-Tags-JSON', ...choosing],
+  read: ['Map-Tags-JSON'],
+  tagged: ['Map-Tags-JSON', ...choosing],
+  all: [forcedTagsHeader, 'Map-Tags-JSON', ...choosing],
+  other: [],
+};
+
 type Row = readonly [
   methods: Method | 'GET POST' | 'POST PUT',
   paths: readonly string[],
-  /** `read`: may choose namespaces by hand. */
-  kind: 'write' | 'read' | 'data' | 'other',
+  kind: Kind,
   handler: ApiHandler,
 ];
 
@@ -257,7 +270,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['POST', otlpPaths, 'write', bytes(otlpMetrics, setup.otlp, writeBytesMax)],
     ['GET', ['/ping'], 'other', plain(influxPing, null)],
     ['GET POST', ['/query'], 'other', form(influxQuery, null)],
-    ['GET POST', ['/api/v1/json/query'], 'data', form(queryMessages, messages)],
+    ['GET POST', ['/api/v1/json/query'], 'tagged', form(queryMessages, messages)],
 
     ['GET POST', graphite('render', 'render/'), 'read', form(render, setup.graphite.render)],
     [
@@ -289,14 +302,14 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ],
     ['POST', graphite('tags/tagSeries'), 'other', form(tagSeries, null)],
     ['POST', graphite('tags/tagMultiSeries'), 'other', form(tagMultiSeries, null)],
-    ['POST', graphite('tags/delSeries'), 'data', form(delSeries, tagWrites)],
+    ['POST', graphite('tags/delSeries'), 'tagged', form(delSeries, tagWrites)],
     ['GET', graphite('tags/{tag}'), 'read', form(tagValues, setup.graphite.tags)],
-    ['GET', graphite('events', 'events/'), 'other', form(getEvents, setup.graphite.events)],
-    ['POST', graphite('events', 'events/'), 'other', json(postEvent, setup.graphite.events)],
+    ['GET', graphite('events', 'events/'), 'all', form(getEvents, setup.graphite.events)],
+    ['POST', graphite('events', 'events/'), 'all', json(postEvent, setup.graphite.events)],
     [
       'GET POST',
       graphite('events/get_data', 'events/get_data/'),
-      'other',
+      'all',
       form(getEvents, setup.graphite.events),
     ],
     ['GET', graphite('functions', 'functions/'), 'other', plain(functionList, null)],
@@ -311,16 +324,16 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET POST', both('labels'), 'read', form(labelNames, labels)],
     ['GET', both('label/{name}/values'), 'read', form(labelValues, labels)],
     ['GET POST', both('series'), 'read', form(series, labels)],
-    ['GET', federatePaths, 'data', form(federate, setup.federate)],
-    ['GET POST', ['/api/v1/export'], 'data', form(exportSeries, setup.export)],
-    ['GET POST', ['/api/v1/export/csv'], 'data', form(exportCsv, setup.export)],
+    ['GET', federatePaths, 'tagged', form(federate, labels)],
+    ['GET POST', ['/api/v1/export'], 'tagged', form(exportSeries, setup.export)],
+    ['GET POST', ['/api/v1/export/csv'], 'tagged', form(exportCsv, setup.export)],
     ['POST', readPaths, 'read', bytes(remoteRead, read, readBodyBytesMax)],
-    ['GET POST', both('query_exemplars'), 'data', form(queryExemplars, companions)],
-    ['GET', both('metadata'), 'data', form(metadata, companions)],
-    ['GET', both('targets/metadata'), 'data', form(targetsMetadata, companions)],
-    ['GET', both('status/tsdb'), 'data', plain(tsdbStatus, status)],
-    ['POST PUT', both('admin/tsdb/delete_series'), 'data', form(deleteSeries, deletions)],
-    ['POST PUT', both('admin/tsdb/clean_tombstones'), 'data', plain(cleanTombstones, deletions)],
+    ['GET POST', both('query_exemplars'), 'tagged', form(queryExemplars, companions)],
+    ['GET', both('metadata'), 'all', form(metadata, companions)],
+    ['GET', both('targets/metadata'), 'all', form(targetsMetadata, companions)],
+    ['GET', both('status/tsdb'), 'all', plain(tsdbStatus, status)],
+    ['POST PUT', both('admin/tsdb/delete_series'), 'tagged', form(deleteSeries, deletions)],
+    ['POST PUT', both('admin/tsdb/clean_tombstones'), 'all', plain(cleanTombstones, deletions)],
 
     ['GET', both('status/buildinfo'), 'other', plain(buildInfo, compat)],
     ['GET', both('status/config'), 'other', plain(statusConfig, info)],
@@ -395,23 +408,29 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET', ['/ready', '/-/ready'], 'other', plain(ready, ops)],
     ['GET', ['/routes'], 'other', plain(routeList, () => pathsOf(routes))],
   ];
-  const routes = table.flatMap(routesOfRow);
+  const routes = table.flatMap((row) => routesOfRow(setup, row));
   return routes;
 }
 
-function routesOfRow([methods, paths, kind, handler]: Row): Route[] {
+function routesOfRow(setup: ApiSetup, [methods, paths, kind, handler]: Row): Route[] {
+  const checked = kind === 'other' ? handler : withCheckedHeaders(handler, kind, setup.forced);
   return paths.map((path) => ({
     methods: methods.split(' ') as Method[],
     path,
-    handler: kind === 'other' ? handler : withCheckedHeaders(handler, kind === 'read'),
+    handler: checked,
     isWrite: kind === 'write',
-    isCostly: kind === 'data' || kind === 'read',
+    isCostly: kind !== 'write' && kind !== 'other',
   }));
 }
 
-function withCheckedHeaders(handler: ApiHandler, choosesNamespaces: boolean): ApiHandler {
+function withCheckedHeaders(handler: ApiHandler, kind: Kind, ofAll: ForcedTags): ApiHandler {
   return (call) => {
-    refuseUnsupportedHeaders(call, choosesNamespaces);
+    refuseHeaders(call, unknownHeaders[kind]);
+    if (kind === 'all' && call.method !== 'POST' && isForcing(ofAll)) {
+      throw badRequest(
+        'this tells of all series, and query.restrictTags of the coordinator forces some alone on who reads',
+      );
+    }
     return handler(call);
   };
 }

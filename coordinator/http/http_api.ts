@@ -209,36 +209,30 @@ export function eitherHeader(request: ApiRequest, name: string): string {
   return request.header(`tsdb-${lower}`) || request.header(`m3-${lower}`);
 }
 
-/**
- * Of features that are not there: without them a request would read or write something else than it
- * asks for.
- */
-const notSupportedHeaders = fullNames(['Restrict-By-Tags-JSON', 'Map-Tags-JSON']);
-/** By which reads choose namespaces. */
-const choosingHeaders = fullNames([
-  'Restrict-By-Storage-Policies',
-  'Storage-Policy',
-  'Metrics-Type',
-]);
+export interface NamedHeader {
+  /** As it is spelled in texts. */
+  readonly name: string;
+  readonly value: string;
+}
 
-function fullNames(names: readonly string[]): { readonly full: string; readonly lower: string }[] {
-  return names.flatMap((name) =>
-    Object.keys(bothNames(name, '')).map((full) => ({ full, lower: full.toLowerCase() })),
-  );
+/** A header under each of its names under which the request has it. */
+export function namedHeaders(request: ApiRequest, name: string): NamedHeader[] {
+  return Object.keys(bothNames(name, '')).flatMap((full) => {
+    const value = request.header(full.toLowerCase());
+    return value === '' ? [] : [{ name: full, value }];
+  });
 }
 
 /**
- * @param choosesNamespaces whether the endpoint knows those headers
- * @throws {TsdbError} BAD_REQUEST for a header that asks for other data than we have
+ * Of headers that say which data are read or written: an endpoint that passed one over would answer something else than it was
+ * asked for.
+ * @param names of those that the endpoint does not know
+ * @throws {TsdbError} BAD_REQUEST when the request has one of them
  */
-export function refuseUnsupportedHeaders(request: ApiRequest, choosesNamespaces: boolean): void {
-  const refused = choosesNamespaces
-    ? notSupportedHeaders
-    : [...notSupportedHeaders, ...choosingHeaders];
-  for (const { full, lower } of refused) {
-    const value = request.header(lower);
-    if (value === '' || (value === 'unaggregated' && lower.endsWith('-metrics-type'))) continue;
-    throw badRequest(`header ${full}: not supported yet: ${value.slice(0, 100)}`);
+export function refuseHeaders(request: ApiRequest, names: readonly string[]): void {
+  for (const { name, value } of names.flatMap((each) => namedHeaders(request, each))) {
+    if (value === 'unaggregated' && name.endsWith('-Metrics-Type')) continue;
+    throw badRequest(`header ${name}: not supported here: ${shownText(value.slice(0, 100))}`);
   }
 }
 

@@ -25,12 +25,12 @@ import { PlacesByRules } from './places_by_rules.ts';
 import { greater } from './recent_windows.ts';
 import {
   type ChoosableStorage,
+  type ChosenStorage,
   type ColumnBySeries,
-  type JoinedValuesStorage,
   type LabelResult,
   type Matcher,
+  type MessagesOfNamespace,
   type NamespaceChoice,
-  type QueryStorage,
   type Restriction,
   type SeriesSource,
   type SelectLimits,
@@ -38,7 +38,6 @@ import {
   type SelectResult,
   type SelectWindows,
   type StoragePolicy,
-  type ThroughoutStorage,
   type Timeline,
   type WindowsKept,
   windowsOf,
@@ -81,13 +80,6 @@ export interface StoredNamespaces {
   readonly madeAfterNanos: () => bigint;
 }
 
-/** A namespace whose values are messages, as it is stored. */
-export interface MessagesOfNamespace {
-  readonly name: string;
-  readonly schemas: Schemas;
-  readonly source: SeriesSource;
-}
-
 /**
  * The namespace that goes back furthest, the first of equals: for what is told of one alone.
  * @param namespaces in the order in which they were made ready
@@ -107,7 +99,8 @@ export function readableNamespace(namespaces: readonly ReadableNamespace[]): Rea
   );
 }
 
-export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage {
+export class Fanout implements ChosenStorage, ChoosableStorage {
+  readonly hidden: ReadonlySet<string> = new Set();
   readonly #stored: StoredNamespaces;
   readonly #metrics: SelectMetrics;
   readonly #session: ReadSession;
@@ -141,7 +134,7 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     this.#setup = { session, turningOf, onFetched };
   }
 
-  chosen(choice: NamespaceChoice | null): QueryStorage & ThroughoutStorage & JoinedValuesStorage {
+  chosen(choice: NamespaceChoice | null): ChosenStorage {
     if (choice === null) return this;
     const resolutions = choice.kind === 'samples' ? [] : this.#resolutionsOf(choice.policies);
     return new Fanout(
@@ -333,7 +326,6 @@ export class Fanout implements SeriesSource, ThroughoutStorage, ChoosableStorage
     );
   }
 
-  /** Namespaces of messages as they are stored. */
   messages(): readonly MessagesOfNamespace[] {
     return this.#stored.samples().flatMap(({ name, schemas }) => {
       if (schemas === null) return [];

@@ -3,6 +3,7 @@
  * labels and series ask it; the session with its quorums answers, from the namespace that fanout.ts
  * chooses.
  */
+import type { Schemas } from '#cluster/namespaces/schemas.ts';
 import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
@@ -214,13 +215,32 @@ export type NamespaceChoice =
   | { readonly kind: 'samples' }
   | { readonly kind: 'windows'; readonly policies: readonly StoragePolicy[] };
 
+/** What there is for a request. */
+export interface ChosenStorage extends SeriesSource {
+  selectThroughout: ThroughoutStorage['selectThroughout'];
+  /** Names of tags that its answer leaves out. */
+  readonly hidden: ReadonlySet<string>;
+  /** Namespaces of messages as they are stored. */
+  messages(): readonly MessagesOfNamespace[];
+}
+
+/** What there is for each request. */
+export type StorageFor<Request> = (request: Request) => ChosenStorage;
+
 /** A storage of which a request may choose a part. */
 export interface ChoosableStorage {
   /**
    * @param choice null for all
    * @throws {TsdbError} BAD_REQUEST when no namespace is as it says
    */
-  chosen(choice: NamespaceChoice | null): QueryStorage & ThroughoutStorage & JoinedValuesStorage;
+  chosen(choice: NamespaceChoice | null): ChosenStorage;
+}
+
+/** A namespace whose values are messages, as it is stored. */
+export interface MessagesOfNamespace {
+  readonly name: string;
+  readonly schemas: Schemas;
+  readonly source: SeriesSource;
 }
 
 /** For who asks for rows, and not for what a function makes of them. */

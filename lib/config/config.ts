@@ -542,6 +542,7 @@ function resolveCoordinator(
     querySamplesMax: section.query.prometheus.maxSamplesPerQuery,
     promqlFeatures: section.query.prometheus.features,
     lookbackMillis: section.lookbackDuration,
+    restrictTags: section.query.restrictTags ?? { match: [] },
     fetchedSeriesMax: perQuery.maxFetchedSeries,
     fetchedRangeMillisMax: perQuery.maxFetchedRange,
     requireExhaustive: perQuery.requireExhaustive,

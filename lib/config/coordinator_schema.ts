@@ -59,6 +59,20 @@ const perQuery = z
   })
   .prefault({});
 
+const restrictTags = z.strictObject({
+  match: z
+    .array(
+      z.strictObject({
+        name: text,
+        type: oneOf(['EQUAL', 'NOTEQUAL', 'REGEXP', 'NOTREGEXP', 'EXISTS', 'NOTEXISTS']),
+        value: documented(z.string(), { kind: 'value', type: 'text' }).default(''),
+      }),
+    )
+    .max(64)
+    .default([]),
+  strip: z.array(text).optional(),
+});
+
 const query = z
   .strictObject({
     timeout: timeoutMillis().default(30_000),
@@ -75,7 +89,7 @@ const query = z
     consolidation: tuning,
     requireLabelsEndpointStartEndTime: notSupported('labels with a required range', isFalse),
     requireSeriesEndpointStartEndTime: notSupported('series with a required range', isFalse),
-    restrictTags: notSupported('a filter that is laid on every query'),
+    restrictTags: restrictTags.optional(),
   })
   .prefault({});
 

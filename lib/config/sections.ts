@@ -70,6 +70,17 @@ export type TranslationStrategy =
   | 'NoUTF8EscapingWithSuffixes'
   | 'NoTranslation';
 
+/** As M3 has it in `query.restrictTags`, and in a header of requests. */
+export interface RestrictTags {
+  readonly match: readonly {
+    readonly name: string;
+    readonly type: 'EQUAL' | 'NOTEQUAL' | 'REGEXP' | 'NOTREGEXP' | 'EXISTS' | 'NOTEXISTS';
+    readonly value: string;
+  }[];
+  /** Names that answers leave out; undefined: those of `match`. */
+  readonly strip?: readonly string[] | undefined;
+}
+
 export interface CoordinatorSection {
   readonly listenAddress: ListenAddress;
   readonly allowedHosts?: readonly string[] | undefined;
@@ -88,6 +99,7 @@ export interface CoordinatorSection {
       readonly maxSamplesPerQuery: number;
       readonly features: readonly PromqlFeatureName[];
     };
+    readonly restrictTags?: RestrictTags | undefined;
   };
   readonly limits: {
     readonly perQuery: {

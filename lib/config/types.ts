@@ -4,7 +4,7 @@
 import type { IdScheme } from '../series_id/scheme.ts';
 import type { NameValidation } from '../tags.ts';
 import type { PromqlFeatureName } from './promql_features.ts';
-import type { ListenAddress, TranslationStrategy } from './sections.ts';
+import type { ListenAddress, RestrictTags, TranslationStrategy } from './sections.ts';
 
 /** What all kinds of process read from files. */
 export interface Config {
@@ -134,6 +134,8 @@ export interface CoordinatorConfig {
   readonly querySamplesMax: number;
   readonly promqlFeatures: readonly PromqlFeatureName[];
   readonly lookbackMillis: number;
+  /** What is forced on all that is read. */
+  readonly restrictTags: RestrictTags;
   /** 0 = no limit. */
   readonly fetchedSeriesMax: number;
   /** 0 = no limit. */

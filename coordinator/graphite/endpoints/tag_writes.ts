@@ -8,10 +8,10 @@ import { nodeTag } from '#lib/series_id/from_tags.ts';
 import { metricNameTag } from '#lib/tags.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../../http/http_api.ts';
-import type { Matcher, QueryStorage } from '../../select/storage.ts';
+import type { Matcher, StorageFor } from '../../select/storage.ts';
 
 export interface TagWritesSetup {
-  readonly storage: Pick<QueryStorage, 'labelNames'>;
+  readonly storageFor: StorageFor<ApiRequest>;
   readonly clock: Clock;
   readonly timeoutMillis: number;
   /** @param selectors of PromQL */
@@ -60,10 +60,11 @@ export async function delSeries(
   }
   const tagged = paths.map(taggedPath);
   const signal = setup.clock.deadline(setup.timeoutMillis, request.signal);
+  const storage = setup.storageFor(request);
   const selectors: string[] = [];
   for (const path of tagged) {
     const matchers = matchersOf(path);
-    const { values } = await setup.storage.labelNames([matchers], range, limits, signal);
+    const { values } = await storage.labelNames([matchers], range, limits, signal);
     if (values.length > 0) selectors.push(selectorOf(matchers, values));
   }
   if (selectors.length === 0) return jsonAnswer(true);

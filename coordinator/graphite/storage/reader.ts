@@ -11,6 +11,7 @@ import { compareTexts } from '#lib/text_order.ts';
 import { sortPaced } from '#lib/turns/paced.ts';
 import { markedRowBytes, type Pacer } from '../../promql/rows/pacer.ts';
 import type {
+  ChosenStorage,
   ColumnBySeries,
   Matcher,
   QueryStorage,
@@ -28,7 +29,7 @@ import type { Steps, StoredRows } from './rows.ts';
 import type { NamedSeries } from './series_names.ts';
 import { tagMatchers } from './tag_matchers.ts';
 
-export type GraphiteStorage = QueryStorage & ThroughoutStorage;
+export type GraphiteStorage = QueryStorage & ThroughoutStorage & Pick<ChosenStorage, 'hidden'>;
 
 export interface ReaderSetup {
   readonly storage: GraphiteStorage;
@@ -87,6 +88,10 @@ export class SeriesReader {
 
   constructor(setup: ReaderSetup) {
     this.#setup = setup;
+  }
+
+  get hidden(): ReadonlySet<string> {
+    return this.#setup.storage.hidden;
   }
 
   /** As of `Fetch`. */

@@ -38,6 +38,8 @@ interface ScriptSource {
   ): Promise<readonly (readonly FetchedSeries[])[]>;
   readonly warnings: ReadonlySet<string>;
   readonly isExhaustive: boolean;
+  /** Names of tags that the answer leaves out. */
+  readonly hidden: ReadonlySet<string>;
 }
 
 export interface ScriptSetup {
@@ -176,7 +178,7 @@ async function answer(
         read: limits.read,
       }),
     },
-    body: writeResultJson(result),
+    body: writeResultJson(result, { hidden: source.hidden }),
   };
 }
 

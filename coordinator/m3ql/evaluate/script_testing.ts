@@ -20,6 +20,8 @@ export const stepSeconds = 60;
 const bitsOf = (value: number): bigint => new BigUint64Array(Float64Array.of(value).buffer)[0]!;
 
 class Storage extends MemoryStorage {
+  readonly hidden: ReadonlySet<string> = new Set();
+
   selectThroughout(...[matchers, range]: Parameters<MemoryStorage['select']>) {
     return this.select(matchers, range);
   }

@@ -44,9 +44,10 @@ export function formatTime(millis: number): string {
   return fraction === 0 ? seconds : `${seconds}.${String(fraction).padStart(3, '0')}`;
 }
 
-function labelsJson(labels: Labels): string {
+function labelsJson(labels: Labels, hidden: ReadonlySet<string>): string {
   let text = '{';
   for (const { name, value } of labels.tags) {
+    if (hidden.has(name)) continue;
     if (text.length > 1) text += ',';
     text += `${JSON.stringify(name)}:${JSON.stringify(value.toWellFormed())}`;
   }
@@ -125,6 +126,8 @@ export interface ResultDetail {
   readonly stats?: StatsDetail | null;
   /** Beside those of the query. */
   readonly warnings?: readonly string[];
+  /** Names of labels that are left out; two series may then have the same ones. */
+  readonly hidden?: ReadonlySet<string>;
 }
 
 function statsJson(
@@ -165,14 +168,16 @@ function statsJson(
   });
 }
 
+const nothingHidden: ReadonlySet<string> = new Set();
+
 /** The whole body `{"status":"success","data":{...}}` in pieces of some 64 KiB. */
 export async function* writeResultJson(
   result: QueryResult,
-  { stats = null, warnings = [] }: ResultDetail = {},
+  { stats = null, warnings = [], hidden = nothingHidden }: ResultDetail = {},
 ): AsyncGenerator<Uint8Array> {
   const pieces = new AnswerPieces();
   pieces.add(`{"status":"success","data":{"resultType":"${result.resultType}","result":`);
-  yield* writeValue(result.value, pieces);
+  yield* writeValue(result.value, pieces, hidden);
   if (stats !== null) pieces.add(`,"stats":${statsJson(result.stats, stats)}`);
   pieces.add('}');
   const all = [...result.warnings, ...warnings];
@@ -182,7 +187,11 @@ export async function* writeResultJson(
   yield pieces.take();
 }
 
-function* writeValue(value: QueryValue, pieces: AnswerPieces): Generator<Uint8Array> {
+function* writeValue(
+  value: QueryValue,
+  pieces: AnswerPieces,
+  hidden: ReadonlySet<string>,
+): Generator<Uint8Array> {
   switch (value.kind) {
     case 'scalar':
       pieces.add(`[${formatTime(value.timeMillis)},"${formatNumber(value.value)}"]`);
@@ -200,7 +209,7 @@ function* writeValue(value: QueryValue, pieces: AnswerPieces): Generator<Uint8Ar
           histogram === null
             ? `"value":[${time},"${formatSample(buffer.values[index]!)}"]`
             : `"histogram":[${time},${histogramJson(histogram)}]`;
-        pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(label)},${sample}}`);
+        pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(label, hidden)},${sample}}`);
         if (pieces.isFull) yield pieces.take();
       }
       pieces.add(']');
@@ -214,7 +223,7 @@ function* writeValue(value: QueryValue, pieces: AnswerPieces): Generator<Uint8Ar
       for (const [index, label] of matrix.labels.entries()) {
         const at = index * grid.stepCount;
         const { buffer } = matrix;
-        pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(label)}`);
+        pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(label, hidden)}`);
         const floats = buffer.histograms === null ? null : floatsOf(buffer, at, grid.stepCount);
         if (floats === null || hasValue(floats, 0, grid.stepCount)) {
           pieces.add(',"values":[');
@@ -236,7 +245,7 @@ function* writeValue(value: QueryValue, pieces: AnswerPieces): Generator<Uint8Ar
     case 'rawMatrix': {
       pieces.add('[');
       for (const [index, series] of value.series.entries()) {
-        pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(series.labels)}`);
+        pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(series.labels, hidden)}`);
         const { timestampMillis, values, count } = series.floats;
         if (count > 0) {
           pieces.add(',"values":[');
