@@ -54,7 +54,7 @@ const bannedWords: readonly { pattern: RegExp; instead: string; except?: readonl
     pattern: /\btime-?series\b|\b[tT]imeSeries\b/,
     instead: 'series',
     // The messages of remote write, and a message of Prometheus.
-    except: ['engine/write_decoder/', 'coordinator/http/query_times.ts'],
+    except: ['engine/write_decoder/', 'coordinator/reads/query_times.ts'],
   },
   {
     pattern: /\bdata points?\b|\bdataPoints?\b/,

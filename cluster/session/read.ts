@@ -80,7 +80,7 @@ export class SessionReader {
         `series_limit=${seriesLimit}, series_matched=at least ${matched}; the limit is that of the request, or limits.perQuery.maxFetchedSeries of the coordinator`,
       );
     }
-    return { bundle, exhaustive, warnings };
+    return { bundle, exhaustive, warnings, responses: answers.length };
   }
 
   async fetchById(options: FetchByIdOptions, signal: AbortSignal): Promise<FetchResult> {
@@ -110,7 +110,8 @@ export class SessionReader {
       Turns.of(this.#options.env.clock).begin(signal),
       memory,
     );
-    return { bundle, exhaustive: answers.every((answer) => answer.exhaustive), warnings };
+    const exhaustive = answers.every((answer) => answer.exhaustive);
+    return { bundle, exhaustive, warnings, responses: answers.length };
   }
 
   async aggregate(options: AggregateOptions, signal: AbortSignal): Promise<AggregateResult> {
@@ -155,7 +156,7 @@ export class SessionReader {
     const { tags, isCut } = await mergeTags(answers, limit, work);
     const exhaustive = answers.every((answer) => answer.exhaustive) && !isCut;
     if (!exhaustive && options.requireExhaustive) throw limitExceeded(`docs_limit=${limit}`);
-    return { tags, exhaustive, warnings };
+    return { tags, exhaustive, warnings, responses: answers.length };
   }
 
   async statistics(

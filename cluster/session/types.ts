@@ -145,6 +145,8 @@ export interface FetchResult {
   readonly exhaustive: boolean;
   /** Why the answer may be less than whole: replicas that did not answer. */
   readonly warnings: readonly string[];
+  /** Instances that answered. */
+  readonly responses: number;
 }
 
 export interface AggregateOptions extends TimeRange {
@@ -168,4 +170,6 @@ export interface AggregateResult {
   readonly tags: AggregateResponse['tags'];
   readonly exhaustive: boolean;
   readonly warnings: readonly string[];
+  /** Instances that answered. */
+  readonly responses: number;
 }

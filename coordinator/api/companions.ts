@@ -7,13 +7,13 @@ import type { FamilyMetadata } from '#engine/typed/metadata.ts';
 import { formatNumber } from '#engine/window_functions/number_format.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
-import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import { clampNanos } from '#lib/time.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import type { Companion } from '#cluster/namespaces/companion.ts';
 import {
   type CompanionSession,
   type Family,
+  type ReadBounds,
   readExemplars,
   readMetadata,
   type SeriesExemplars,
@@ -32,13 +32,10 @@ import type { PromqlFeatures } from '../promql/parse/features.ts';
 import { parseQuery } from '../promql/parse/parser.ts';
 import { selectorsOfQuery } from '../promql/parse/selectors.ts';
 import type { ParseSelectors } from './labels.ts';
-import {
-  answerHeaders,
-  boundParameter,
-  millisOfNanos,
-  ofParameter,
-  type QuerySettings,
-} from '../http/parameters.ts';
+import { answerHeaders } from '../reads/answer_headers.ts';
+import { boundParameter, millisOfNanos, ofParameter } from '../http/parameters.ts';
+import { type QuerySettings, readOptionsOf } from '../reads/options.ts';
+import type { SelectLimits } from '../select/storage.ts';
 
 export interface CompanionApiSetup {
   readonly session: CompanionSession;
@@ -70,7 +67,7 @@ export const queryExemplars: FormHandler<CompanionApiSetup> = async (
   if (endNanos < startNanos) {
     throw badRequest('end timestamp must not be before start timestamp');
   }
-  const { timeoutMillis, seriesMax } = settings;
+  const { timeoutMillis, limits } = readOptionsOf(request, parameters, settings, ['seriesLimit']);
   const signal = clock.deadline(timeoutMillis, request.signal);
   const turning = setup.turningOf(signal);
   const query = parameters.get('query') ?? '';
@@ -87,7 +84,7 @@ export const queryExemplars: FormHandler<CompanionApiSetup> = async (
     BigInt(millisOfNanos(clampNanos(startNanos))),
     BigInt(millisOfNanos(clampNanos(endNanos))),
   ] as const;
-  const bounds = { seriesMax, samplesMax: setup.samplesMax, memory: request.readMemory };
+  const bounds = boundsOf(limits, setup, request);
   const restricted = forcedLists(lists, forced);
   const found = await orEmpty(
     readExemplars(setup.session, restricted, range, bounds, turning, signal),
@@ -206,7 +203,8 @@ async function familiesOf(
   readonly work: Work;
 }> {
   const { clock, familiesMax, settings } = setup;
-  const signal = clock.deadline(settings.timeoutMillis, request.signal);
+  const { timeoutMillis, limits } = readOptionsOf(request, request.urlParameters, settings, []);
+  const signal = clock.deadline(timeoutMillis, request.signal);
   const { work } = setup.turningOf(signal);
   const none = { families: [], warnings: [] };
   const { namespace } = setup.metadata;
@@ -214,13 +212,21 @@ async function familiesOf(
   const { retentionPeriodNanos, bufferFutureNanos } = namespace.options.retentionOptions;
   const now = clock.nowNanos();
   const range = [now - retentionPeriodNanos, now + bufferFutureNanos] as const;
-  const memory: ReadBytes = request.readMemory;
-  const bounds = { seriesMax: familiesMax, samplesMax: setup.samplesMax, memory };
+  const bounds = { ...boundsOf(limits, setup, request), seriesMax: familiesMax };
   const found = await orEmpty(
     readMetadata(setup.session, metric, range, bounds, work, signal),
     none,
   );
   return { ...found, work };
+}
+
+function boundsOf(
+  { seriesMax, consistency }: SelectLimits,
+  { samplesMax }: CompanionApiSetup,
+  { readMemory }: ApiRequest,
+): ReadBounds {
+  const bounds = { seriesMax, samplesMax, memory: readMemory };
+  return consistency === undefined ? bounds : { ...bounds, consistency };
 }
 
 /** A namespace that goes while it is read has nothing. */

@@ -8,17 +8,15 @@ import { JsonLines } from '../export/json_lines.ts';
 import { type ExportCounts, exportRows, pieceCharacters } from '../export/rows.ts';
 import { withoutTags } from '../forced_tags/forced_tags.ts';
 import type { ApiAnswer, ApiRequest } from '../http/http_api.ts';
+import { answerHeaders } from '../reads/answer_headers.ts';
 import {
-  answerHeaders,
   boundParameter,
   checkOrder,
   checkRange,
   ofParameter,
-  type QuerySettings,
-  rangeMillisMaxOf,
-  readOptionsOf,
   selectorsOf,
 } from '../http/parameters.ts';
+import { type QuerySettings, rangeMillisMaxOf, readOptionsOf } from '../reads/options.ts';
 import { Pacer } from '../promql/rows/pacer.ts';
 import type { SelectRange, SelectResult, StorageFor } from '../select/storage.ts';
 import type { ParseSelectors } from './labels.ts';

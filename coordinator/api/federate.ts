@@ -20,14 +20,9 @@ import { labelsSortKey } from '../remote/answer.ts';
 import { protocolSlices } from '../remote/mixed_rows.ts';
 import type { SelectRange } from '../select/storage.ts';
 import type { LabelsApiSetup } from './labels.ts';
-import {
-  answerHeaders,
-  lookbackMillisOf,
-  millisOfNanos,
-  ofParameter,
-  readOptionsOf,
-  selectorsOf,
-} from '../http/parameters.ts';
+import { answerHeaders } from '../reads/answer_headers.ts';
+import { lookbackMillisOf, readOptionsOf } from '../reads/options.ts';
+import { millisOfNanos, ofParameter, selectorsOf } from '../http/parameters.ts';
 
 /** About what it takes to decode the rows of a series and to write one, in units of work. */
 const seriesUnits = 400;

@@ -14,17 +14,16 @@ import type {
   StorageFor,
 } from '../select/storage.ts';
 import { type ApiAnswer, type ApiRequest, jsonAnswer, jsonContentType } from '../http/http_api.ts';
+import { answerHeaders } from '../reads/answer_headers.ts';
 import {
-  answerHeaders,
   boundParameter,
   checkOrder,
   checkRange,
-  type QuerySettings,
-  rangeMillisMaxOf,
-  readOptionsOf,
   selectorsOf,
   ofParameter,
 } from '../http/parameters.ts';
+import { type QuerySettings, rangeMillisMaxOf, readOptionsOf, tightest } from '../reads/options.ts';
+import { cutWarning, type ReturnedLimits, returnedNamesHeaders } from '../reads/returned.ts';
 import { wholeNumber } from '../http/whole_number.ts';
 
 export interface LabelsApiSetup {
@@ -47,6 +46,7 @@ interface LabelsCall {
   readonly limits: SelectLimits;
   /** Longest answer; 0 = no limit. */
   readonly resultMax: number;
+  readonly returned: ReturnedLimits;
   readonly timeoutMillis: number;
   readonly signal: AbortSignal;
 }
@@ -111,15 +111,16 @@ async function labelsCallOf(
   }
   // Here `limit` is on the entries of the answer and cuts it, as in Prometheus.
   const options = readOptionsOf(request, parameters, settings, ['seriesLimit']);
-  const { timeoutMillis, limits } = options;
-  const resultMax = wholeNumber(parameters.get('limit') || '0', 'limit');
+  const { timeoutMillis, limits, returned } = options;
+  const asked = wholeNumber(parameters.get('limit') || '0', 'limit');
   const signal = clock.deadline(timeoutMillis, request.signal);
   return {
     matcherLists: await ofParameter('match[]', parseSelectors(selectors, turningOf(signal))),
     // The end of such a request is inclusive.
     range: { startNanos, endNanos: endNanos + 1n },
     limits,
-    resultMax,
+    resultMax: tightest([asked, returned.namesMax]),
+    returned,
     timeoutMillis,
     signal,
   };
@@ -130,7 +131,7 @@ function cut<Item>(items: readonly Item[], resultMax: number): readonly Item[] {
 }
 
 function warningsOf(warnings: readonly string[], truncated: boolean): { warnings?: string[] } {
-  const all = [...warnings, ...(truncated ? ['results truncated due to limit'] : [])];
+  const all = [...warnings, ...(truncated ? [cutWarning] : [])];
   return all.length === 0 ? {} : { warnings: all };
 }
 
@@ -144,11 +145,16 @@ function labelsAnswer(result: LabelResult, call: LabelsCall): ApiAnswer {
     warnings: result.warnings,
     read: call.limits.read,
   });
+  const told = returnedNamesHeaders(data.length, result.values.length, call.returned);
   if (data.length <= valuesPerPart) {
-    return jsonAnswer({ status: 'success', data, ...rest }, headers);
+    return jsonAnswer({ status: 'success', data, ...rest }, { ...headers, ...told });
   }
   const contentType = { 'Content-Type': jsonContentType };
-  return { status: 200, headers: { ...contentType, ...headers }, body: valuesJson(data, rest) };
+  return {
+    status: 200,
+    headers: { ...contentType, ...headers, ...told },
+    body: valuesJson(data, rest),
+  };
 }
 
 /** Values in one part of the answer. */
@@ -187,6 +193,7 @@ function seriesAnswer(result: SelectResult, call: LabelsCall): ApiAnswer {
         seriesCount: bundle.seriesCount,
         read: call.limits.read,
       }),
+      ...returnedNamesHeaders(count, bundle.seriesCount, call.returned),
     },
     body: seriesJson(result, count, rest),
   };

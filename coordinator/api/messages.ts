@@ -19,17 +19,15 @@ import type {
   StorageFor,
 } from '../select/storage.ts';
 import type { ParseSelectors } from './labels.ts';
+import { answerHeaders } from '../reads/answer_headers.ts';
 import {
-  answerHeaders,
   boundParameter,
   checkOrder,
   checkRange,
   ofParameter,
-  type QuerySettings,
-  rangeMillisMaxOf,
-  readOptionsOf,
   selectorsOf,
 } from '../http/parameters.ts';
+import { type QuerySettings, rangeMillisMaxOf, readOptionsOf } from '../reads/options.ts';
 
 export interface MessagesApiSetup {
   /** The READY ones of the moment. */

@@ -5,15 +5,11 @@ import { writeResultJson } from '../promql/engine.ts';
 import type { PromqlEngine, QueryOptions, QueryResult, StatsDetail } from '../promql/engine.ts';
 import { type ApiAnswer, type ApiRequest, bothNames, jsonContentType } from '../http/http_api.ts';
 import type { ChosenStorage, StorageFor } from '../select/storage.ts';
-import {
-  answerHeaders,
-  lookbackMillisOf,
-  type QuerySettings,
-  readOptionsOf,
-  requiredText,
-  ofParameter,
-} from '../http/parameters.ts';
-import { type RangeTimes, rangeTimesOf, timeMillisOf } from '../http/query_times.ts';
+import { answerHeaders } from '../reads/answer_headers.ts';
+import { lookbackMillisOf, type QuerySettings, readOptionsOf } from '../reads/options.ts';
+import { type ReturnedLimits, returnedPart, toldOfPart } from '../reads/returned.ts';
+import { requiredText, ofParameter } from '../http/parameters.ts';
+import { type RangeTimes, rangeTimesOf, timeMillisOf } from '../reads/query_times.ts';
 import { asksForM3ql } from '../m3ql/endpoints/engine_choice.ts';
 import { type ScriptSetup, scriptInstant, scriptRange } from '../m3ql/endpoints/query.ts';
 
@@ -35,6 +31,7 @@ const engineName = 'prometheus';
 interface ApiQueryOptions extends QueryOptions {
   readonly storage: ChosenStorage;
   readonly timeoutMillis: number;
+  readonly returned: ReturnedLimits;
   /** Null: nothing is told. */
   readonly stats: StatsDetail | null;
   readonly warnings: readonly string[];
@@ -130,6 +127,8 @@ function unknownStats(text: string): string {
 }
 
 function queryAnswer(result: QueryResult, options: ApiQueryOptions): ApiAnswer {
+  const { headers, warnings, seriesMax } = toldOfPart(returnedPart(result, options.returned));
+  const { hidden } = options.storage;
   return {
     status: 200,
     headers: {
@@ -142,7 +141,13 @@ function queryAnswer(result: QueryResult, options: ApiQueryOptions): ApiAnswer {
         seriesCount: result.stats.selectedSeries,
         read: options.limits.read,
       }),
+      ...headers,
     },
-    body: writeResultJson(result, { ...options, hidden: options.storage.hidden }),
+    body: writeResultJson(result, {
+      ...options,
+      warnings: [...options.warnings, ...warnings],
+      hidden,
+      seriesMax,
+    }),
   };
 }

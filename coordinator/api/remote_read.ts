@@ -17,7 +17,8 @@ import { functions } from '../promql/functions/table.ts';
 import { Pacer } from '../promql/rows/pacer.ts';
 import type { ChosenStorage, SelectLimits, SelectResult, StorageFor } from '../select/storage.ts';
 import type { ApiAnswer, ApiRequest } from '../http/http_api.ts';
-import { answerHeaders, type QuerySettings, readOptionsOf } from '../http/parameters.ts';
+import { answerHeaders } from '../reads/answer_headers.ts';
+import { type QuerySettings, readOptionsOf } from '../reads/options.ts';
 
 export interface RemoteReadSetup {
   readonly storageFor: StorageFor<ApiRequest>;

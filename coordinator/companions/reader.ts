@@ -5,6 +5,7 @@ import {
   metadataNamespace,
 } from '#cluster/namespaces/companions.ts';
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
+import type { ReadConsistency } from '#cluster/session/consistency.ts';
 import type { FetchResult, Session } from '#cluster/session/session.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import { withRegexps } from '#engine/aside/regexps.ts';
@@ -43,6 +44,8 @@ export interface ReadBounds {
   /** Of all rows that an answer holds. */
   readonly samplesMax: number;
   readonly memory: ReadBytes;
+  /** Of replicas; not set: as the configuration says. */
+  readonly consistency?: ReadConsistency;
 }
 
 /** About what it takes to read one row, in units of work (lib/turns/turns.ts). */
@@ -61,18 +64,18 @@ export async function readExemplars(
   session: CompanionSession,
   lists: readonly (readonly Matcher[])[],
   range: readonly [startMillis: bigint, endMillis: bigint],
-  { seriesMax, samplesMax, memory }: ReadBounds,
+  { samplesMax, ...bounds }: ReadBounds,
   turning: Turning,
   signal: AbortSignal,
 ): Promise<{ readonly series: readonly SeriesExemplars[]; readonly warnings: readonly string[] }> {
   const query = await withRegexps(turning, (regexps) => queryOfMatcherLists(lists, regexps));
   const { work } = turning;
-  const pacer = new Pacer(work, samplesMax, memory);
+  const pacer = new Pacer(work, samplesMax, bounds.memory);
   const nanos = [
     clampNanos(range[0] * nanosPerMilli),
     clampNanos((range[1] + 1n) * nanosPerMilli),
   ] as const;
-  const read = { namespace: exemplarsNamespace, query, seriesMax, memory };
+  const read = { namespace: exemplarsNamespace, query, ...bounds };
   const { bundle, warnings } = await fetchRows(session, read, nanos, work, signal);
   const series: SeriesExemplars[] = [];
   for (let i = 0; i < bundle.seriesCount; i++) {
@@ -111,14 +114,14 @@ export async function readMetadata(
   session: CompanionSession,
   name: string,
   range: readonly [startNanos: bigint, endNanos: bigint],
-  { seriesMax, samplesMax, memory }: ReadBounds,
+  { samplesMax, ...bounds }: ReadBounds,
   work: Work,
   signal: AbortSignal,
 ): Promise<{ readonly families: readonly Family[]; readonly warnings: readonly string[] }> {
   const query: IndexQuery =
     name === '' ? { kind: 'all' } : { kind: 'term', field: metricNameTag, term: name };
-  const pacer = new Pacer(work, samplesMax, memory);
-  const read = { namespace: metadataNamespace, query, seriesMax, memory };
+  const pacer = new Pacer(work, samplesMax, bounds.memory);
+  const read = { namespace: metadataNamespace, query, ...bounds };
   const { bundle, warnings } = await fetchRows(session, read, range, work, signal);
   const families: Family[] = [];
   for (let i = 0; i < bundle.seriesCount; i++) {
@@ -151,11 +154,9 @@ function liveEntries(
 
 function fetchRows(
   session: CompanionSession,
-  read: {
+  read: Omit<ReadBounds, 'samplesMax'> & {
     readonly namespace: string;
     readonly query: IndexQuery;
-    readonly seriesMax: number;
-    readonly memory: ReadBytes;
   },
   [startNanos, endNanos]: readonly [bigint, bigint],
   work: Work,

@@ -12,7 +12,7 @@ import {
   type ErrorCode,
 } from '#lib/errors.ts';
 import { parseJson } from '#lib/json/text.ts';
-import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
+import type { RequestBytes } from '#lib/read_memory/read_memory.ts';
 import { loopTurn } from '#lib/turns/turns.ts';
 import { PromqlError } from '../promql/words/errors.ts';
 import { parametersOfMultipart } from './multipart.ts';
@@ -35,7 +35,7 @@ export interface ApiRequest {
   /** Aborts when the client leaves or the server stops. */
   readonly signal: AbortSignal;
   /** What a read takes, until its answer has left. */
-  readonly readMemory: ReadBytes;
+  readonly readMemory: RequestBytes;
 }
 
 /** A request as the server hands it to a route: its body can still be read. */

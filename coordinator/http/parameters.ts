@@ -12,22 +12,7 @@ import {
   parseTimestampNanos,
   type UnixNanos,
 } from '#lib/time.ts';
-import { queryCharactersMax, selectorsMax, timeoutMillisMax } from './limits.ts';
-import { NamespacesRead } from '../select/namespaces_read.ts';
-import type { SelectLimits } from '../select/storage.ts';
-import { type ApiRequest, booleanOf, bothNames, eitherHeader } from './http_api.ts';
-import { wholeNumber } from './whole_number.ts';
-
-/** Defaults and bounds from the configuration. */
-export interface QuerySettings {
-  readonly timeoutMillis: number;
-  readonly lookbackMillis: number;
-  /** 0 = no limit. */
-  readonly seriesMax: number;
-  /** 0 = no limit. */
-  readonly rangeMillisMax: number;
-  readonly requireExhaustive: boolean;
-}
+import { queryCharactersMax, selectorsMax } from './limits.ts';
 
 /** @throws {TsdbError} BAD_REQUEST when it is missing or too long */
 export function requiredText(parameters: URLSearchParams, name: string): string {
@@ -120,85 +105,6 @@ export function millisOfParameter(
   return whole * 1000 + Math.sign(thousandths) * Math.floor(Math.abs(thousandths) + 0.5);
 }
 
-/** How far an instant selector looks back: a duration, or "step" for the step of the query. */
-export function lookbackMillisOf(
-  parameters: URLSearchParams,
-  stepMillis: number | null,
-  settings: QuerySettings,
-): number {
-  const text = parameters.get('lookback') || parameters.get('lookback_delta') || '';
-  if (text === '') return settings.lookbackMillis;
-  if (text === 'step') {
-    if (stepMillis === null) throw badRequest('lookback: "step" needs a query with a step');
-    return stepMillis;
-  }
-  const millis = Math.trunc(durationMillis(text, 'lookback'));
-  if (millis < 1) throw badRequest(`lookback: must be at least 1ms: ${shownText(text)}`);
-  return millis;
-}
-
-/** What every request that reads data may say about how it is answered. */
-export interface ReadOptions {
-  /** Until the request is given up. */
-  readonly timeoutMillis: number;
-  readonly limits: SelectLimits;
-}
-
-/**
- * Parameters over headers over the configuration. A request may tighten the configured limits,
- * never pass them.
- * @param limitNames parameters that limit the series, the first one given counts
- */
-export function readOptionsOf(
-  request: ApiRequest,
-  parameters: URLSearchParams,
-  settings: QuerySettings,
-  limitNames: readonly string[] = ['seriesLimit', 'limit'],
-): ReadOptions {
-  const series = firstOf(parameters, limitNames) || eitherHeader(request, 'Limit-Max-Series');
-  const exhaustive =
-    parameters.get('requireExhaustive') || eitherHeader(request, 'Limit-Require-Exhaustive');
-  return {
-    timeoutMillis: timeoutMillisOf(
-      parameters.get('timeout') || eitherHeader(request, 'Timeout'),
-      settings,
-    ),
-    limits: {
-      seriesMax: tighter(series === '' ? 0 : wholeNumber(series, 'limit'), settings.seriesMax),
-      requireExhaustive:
-        exhaustive === '' ? settings.requireExhaustive : booleanOf(exhaustive, 'requireExhaustive'),
-      memory: request.readMemory,
-      read: new NamespacesRead(),
-    },
-  };
-}
-
-/** Longest range that the request may ask for; 0 = no limit. */
-export function rangeMillisMaxOf(
-  request: ApiRequest,
-  parameters: URLSearchParams,
-  settings: QuerySettings,
-): number {
-  const text = parameters.get('rangeLimit') || eitherHeader(request, 'Limit-Max-Range');
-  return tighter(text === '' ? 0 : durationMillis(text, 'rangeLimit'), settings.rangeMillisMax);
-}
-
-/** The smaller one of those that are limits: 0 and less is none. */
-function tighter(asked: number, configured: number): number {
-  if (asked <= 0) return configured;
-  return configured === 0 ? asked : Math.min(asked, configured);
-}
-
-function timeoutMillisOf(text: string, settings: QuerySettings): number {
-  if (text === '') return settings.timeoutMillis;
-  const millis = Math.trunc(durationMillis(text, 'timeout'));
-  if (millis < 1) throw badRequest(`timeout: must be at least 1ms: ${shownText(text)}`);
-  if (millis > timeoutMillisMax) {
-    throw badRequest(`timeout: more than ${timeoutMillisMax / 1000}s: ${shownText(text)}`);
-  }
-  return millis;
-}
-
 /** @throws {TsdbError} BAD_REQUEST when the end is before the start */
 export function checkOrder(startNanos: UnixNanos, endNanos: UnixNanos): void {
   if (endNanos < startNanos) {
@@ -231,46 +137,6 @@ export function selectorsOf(parameters: URLSearchParams, least: 0 | 1): string[]
     throw badRequest(`match[]: more than ${selectorsMax} selectors: ${selectors.length}`);
   }
   return selectors;
-}
-
-function firstOf(parameters: URLSearchParams, names: readonly string[]): string {
-  for (const name of names) {
-    const value = parameters.get(name);
-    if (value !== null && value !== '') return value;
-  }
-  return '';
-}
-
-/** Headers that tell how the request was understood and what became of it. */
-export function answerHeaders(outcome: {
-  readonly timeoutMillis: number;
-  readonly seriesLimited: boolean;
-  readonly warnings: readonly string[];
-  readonly seriesCount?: number;
-  /** What the request read; undefined, or nothing, says nothing. */
-  readonly read?: NamespacesRead | undefined;
-}): Record<string, string> {
-  const { read } = outcome;
-  const limited = [
-    ...(outcome.seriesLimited ? ['max_fetch_series_limit_applied'] : []),
-    ...outcome.warnings.map((warning) => warning.replace(/[\r\n,]+/g, ' ')),
-  ];
-  return {
-    ...bothNames('Timeout', formatDurationNanos(BigInt(Math.round(outcome.timeoutMillis * 1e6)))),
-    ...(limited.length === 0
-      ? {}
-      : bothNames('Results-Limited', headerText(limited.join(',')).slice(0, 2000))),
-    ...(outcome.seriesCount === undefined
-      ? {}
-      : bothNames('Series-Count', String(outcome.seriesCount))),
-    ...(read === undefined || read.names.length === 0
-      ? {}
-      : {
-          ...bothNames('Namespaces', headerText(read.names.join(','))),
-          ...bothNames('Unaggregated-Series-Count', String(read.seriesOf('samples'))),
-          ...bothNames('Aggregated-Series-Count', String(read.seriesOf('windows'))),
-        }),
-  };
 }
 
 /** Characters that cannot stand in a header become '?'. */

@@ -7,18 +7,8 @@ import {
   headerText,
   millisOfNanos,
   millisOfParameter,
-  type QuerySettings,
-  readOptionsOf,
   timestampParameter,
 } from './parameters.ts';
-
-const settings: QuerySettings = {
-  timeoutMillis: 30_000,
-  lookbackMillis: 300_000,
-  seriesMax: 100,
-  rangeMillisMax: 0,
-  requireExhaustive: true,
-};
 
 function request(
   url: string,
@@ -67,23 +57,6 @@ test('millisOfNanos() rounds down on both sides of zero', () => {
   assert.equal(millisOfNanos(1_999_999n), 1);
   assert.equal(millisOfNanos(-1n), -1);
   assert.equal(millisOfNanos(-1_000_000n), -1);
-});
-
-test('readOptionsOf() lets a request tighten limits by parameter or header, never loosen them', () => {
-  const of = (url: string, headers: Record<string, string> = {}) => {
-    const asked = request(url, headers);
-    const { read: _, ...limits } = readOptionsOf(asked, asked.urlParameters, settings).limits;
-    return limits;
-  };
-  const memory = unlimitedReadBytes;
-  assert.deepEqual(of(''), { seriesMax: 100, requireExhaustive: true, memory });
-  assert.equal(of('limit=7').seriesMax, 7);
-  assert.equal(of('limit=700').seriesMax, 100);
-  assert.equal(of('seriesLimit=8', { 'm3-limit-max-series': '3' }).seriesMax, 8);
-  assert.equal(of('', { 'm3-limit-max-series': '3' }).seriesMax, 3);
-  assert.equal(of('', { 'tsdb-limit-max-series': '4', 'm3-limit-max-series': '3' }).seriesMax, 4);
-  assert.equal(of('requireExhaustive=false').requireExhaustive, false);
-  assert.throws(() => of('limit=1.5'), /limit: not a whole number: 1\.5/);
 });
 
 test('headerText() leaves nothing that would break a header', () => {

@@ -19,7 +19,7 @@ import {
 import { readBody } from '#lib/env/http_body.ts';
 import { BytesInFlight } from '#lib/env/in_flight/bytes_in_flight.ts';
 import { Leaving } from '#lib/read_memory/leaving.ts';
-import type { ReadBytes, ReadMemory, ReadReservation } from '#lib/read_memory/read_memory.ts';
+import type { RequestBytes, ReadMemory, ReadReservation } from '#lib/read_memory/read_memory.ts';
 import type { Refusal } from '#lib/env/browser_guard.ts';
 import type { Log } from '#lib/log.ts';
 import {
@@ -371,7 +371,7 @@ class ServedRequest implements ApiCall {
   readonly method: string;
   readonly pathParameters: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
-  readonly readMemory: ReadBytes;
+  readonly readMemory: RequestBytes;
   readonly #request: HttpRequest;
   readonly #held: HeldBytes;
   #parsed: URLSearchParams | null = null;

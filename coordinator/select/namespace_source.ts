@@ -1,6 +1,6 @@
 /** One namespace as the query engines' storage: asks the session, and says in an answer what it is not. */
 import type { AggregateResult, Session } from '#cluster/session/session.ts';
-import type { AggregateOptions } from '#cluster/session/types.ts';
+import type { AggregateOptions, FetchOptions } from '#cluster/session/types.ts';
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import { withRegexps } from '#engine/aside/regexps.ts';
@@ -8,6 +8,7 @@ import type { IndexQuery } from '#lib/index_query.ts';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { queryOfMatcherLists, queryOfMatchers } from './matcher_query.ts';
 import { cutTo, refuseCut, restricted } from './picked_series.ts';
+import type { NamespaceRead } from './read_notes.ts';
 import type {
   LabelResult,
   Matcher,
@@ -166,13 +167,18 @@ export class NamespaceSource implements SeriesSource {
         seriesLimit: this.#seriesLimit(limits),
         requireExhaustive: limits.requireExhaustive,
         memory: limits.memory ?? unlimitedReadBytes,
+        ...consistencyOf(limits),
       },
       signal,
     );
     this.#setup.onFetched(found.bundle.seriesCount);
     const taken = await this.#taken(flagged(found), limits, signal);
-    limits.read?.add(this.#name, this.#holds, taken.bundle.seriesCount);
+    limits.read?.add({ ...this.#read(found.responses), bundle: taken.bundle, names: 0 });
     return taken;
+  }
+
+  #read(responses: number): Pick<NamespaceRead, 'name' | 'of' | 'responses'> {
+    return { name: this.#name, of: this.#holds, responses };
   }
 
   /** Which of them are asked for is known when they are here. */
@@ -217,12 +223,18 @@ export class NamespaceSource implements SeriesSource {
         ...wanted,
         requireExhaustive: limits.requireExhaustive,
         memory: limits.memory ?? unlimitedReadBytes,
+        ...consistencyOf(limits),
       },
       signal,
     );
-    limits.read?.add(this.#name, this.#holds, 0);
+    const names = found.tags.reduce((sum, { values }) => sum + 1 + values.length, 0);
+    limits.read?.add({ ...this.#read(found.responses), bundle: null, names });
     return flagged(found);
   }
+}
+
+function consistencyOf({ consistency }: SelectLimits): Pick<FetchOptions, 'consistency'> {
+  return consistency === undefined ? {} : { consistency };
 }
 
 /** Every partial answer carries a warning. */

@@ -187,7 +187,7 @@ test('of samples that are kept for long only those are read of which nodes may h
   await selectWindows(async ({ namespace, startNanos, endNanos }) => {
     const hours = (nanos: bigint): bigint => (nanos - now) / hourNanos;
     asked.push(`${namespace} ${hours(startNanos)} to ${hours(endNanos)}`);
-    return { bundle: emptyBundle, exhaustive: true, warnings: [] };
+    return { bundle: emptyBundle, exhaustive: true, warnings: [], responses: 1 };
   }, null);
   assert.deepEqual(asked.sort(), ['coarse -480 to -70', 'coarse -70 to 0', 'default -71 to 0']);
 });
@@ -195,7 +195,8 @@ test('of samples that are kept for long only those are read of which nodes may h
 test('an answer of windows says what any of its reads says: that fewer replicas answered', async () => {
   const warned = (isFewer: (asked: FetchOptions) => boolean): Promise<SelectResult> =>
     selectWindows(async (asked) => {
-      return { bundle: emptyBundle, exhaustive: true, warnings: isFewer(asked) ? ['fewer'] : [] };
+      const warnings = isFewer(asked) ? ['fewer'] : [];
+      return { bundle: emptyBundle, exhaustive: true, warnings, responses: 1 };
     }, '_dropped');
   for (const name of ['default', '_dropped', 'coarse']) {
     const { warnings } = await warned(({ namespace }) => namespace === name);

@@ -3,13 +3,14 @@
  * labels and series ask it; the session with its quorums answers, from the namespace that fanout.ts
  * chooses.
  */
+import type { ReadConsistency } from '#cluster/session/consistency.ts';
 import type { Schemas } from '#cluster/namespaces/schemas.ts';
 import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import type { UnixNanos } from '#lib/time.ts';
-import type { NamespacesRead } from './namespaces_read.ts';
+import type { ReadNotes } from './read_notes.ts';
 
 export interface Matcher {
   readonly name: string;
@@ -135,8 +136,10 @@ export interface SelectLimits {
   readonly requireExhaustive: boolean;
   /** What the answer takes is its; without one there is no limit. */
   readonly memory?: ReadBytes;
-  /** Told which namespaces were asked. */
-  readonly read?: NamespacesRead;
+  /** Told what was read. */
+  readonly read?: ReadNotes;
+  /** Of replicas; not set: as the configuration says. */
+  readonly consistency?: ReadConsistency;
 }
 
 export interface SelectResult {

@@ -51,8 +51,16 @@ export interface ReadBytes {
   give(bytes: number): void;
 }
 
+/** Memory of a request. */
+export interface RequestBytes extends ReadBytes {
+  /** How often it has waited. */
+  readonly waits: number;
+  /** From now on it fails where it would wait. */
+  refuseWaits(): void;
+}
+
 /** Bytes that a read may take; to be disposed of when nobody needs its answer any more. */
-export interface ReadReservation extends ReadBytes, Disposable {
+export interface ReadReservation extends RequestBytes, Disposable {
   readonly bytes: number;
   /** More no read may take. */
   readonly bytesMax: number;
@@ -68,9 +76,15 @@ export interface ReadReservation extends ReadBytes, Disposable {
 }
 
 const isOver = new TsdbError('CANCELLED', 'the read is over');
+const mayNotWait = new TsdbError(
+  'RESOURCE_EXHAUSTED',
+  'the read would have to wait for memory that others have, and asks not to wait (Limit-Require-No-Wait)',
+);
 
 /** Without a limit. */
-export const unlimitedReadBytes: ReadBytes = {
+export const unlimitedReadBytes: RequestBytes = {
+  waits: 0,
+  refuseWaits: () => {},
   tryGrow: () => true,
   grow: async () => {},
   give: () => {},
@@ -300,6 +314,8 @@ class Reservation implements ReadReservation {
   #awaited = 0;
   #leaving: Leaving | null = null;
   #isOver = false;
+  #refusesWaits = false;
+  waits = 0;
 
   constructor(memory: ReadMemory) {
     this.#memory = memory;
@@ -324,6 +340,8 @@ class Reservation implements ReadReservation {
   async grow(bytes: number, signal: AbortSignal): Promise<void> {
     if (this.tryGrow(bytes)) return;
     if (this.#isOver) throw isOver;
+    if (this.#refusesWaits) throw mayNotWait;
+    this.waits += 1;
     const more = this.#more(bytes);
     this.#used += bytes;
     this.#awaited += more;
@@ -335,6 +353,10 @@ class Reservation implements ReadReservation {
     } finally {
       this.#awaited -= more;
     }
+  }
+
+  refuseWaits(): void {
+    this.#refusesWaits = true;
   }
 
   /** To be taken for so many bytes more. */

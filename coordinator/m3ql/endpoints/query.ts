@@ -11,15 +11,11 @@ import {
   bothNames,
   jsonContentType,
 } from '../../http/http_api.ts';
-import {
-  answerHeaders,
-  lookbackMillisOf,
-  type QuerySettings,
-  readOptionsOf,
-  requiredText,
-  stepParameter,
-} from '../../http/parameters.ts';
-import { checkSteps, rangeTimesOf, timeMillisOf } from '../../http/query_times.ts';
+import { answerHeaders } from '../../reads/answer_headers.ts';
+import { lookbackMillisOf, type QuerySettings, readOptionsOf } from '../../reads/options.ts';
+import { returnedPart, toldOfPart } from '../../reads/returned.ts';
+import { requiredText, stepParameter } from '../../http/parameters.ts';
+import { checkSteps, rangeTimesOf, timeMillisOf } from '../../reads/query_times.ts';
 import { QueryResult, writeResultJson } from '../../promql/engine.ts';
 import type { QueryValue } from '../../promql/evaluate/result.ts';
 import { Pacer } from '../../promql/rows/pacer.ts';
@@ -126,7 +122,7 @@ async function answer(
   { script, grid, lookbackMillis, isInstant }: ScriptCall,
 ): Promise<ApiAnswer> {
   const { clock, samplesMax, settings } = setup;
-  const { timeoutMillis, limits } = readOptionsOf(request, parameters, settings);
+  const { timeoutMillis, limits, returned } = readOptionsOf(request, parameters, settings);
   const { work } = setup.turningOf(clock.deadline(timeoutMillis, request.signal));
   const pacer = new Pacer(work, samplesMax, request.readMemory);
   const reading = scriptReading(grid.stepSeconds, lookbackMillis);
@@ -165,6 +161,7 @@ async function answer(
       heldSamples: pacer.samples,
     },
   );
+  const told = toldOfPart(returnedPart(result, returned));
   return {
     status: 200,
     headers: {
@@ -177,8 +174,9 @@ async function answer(
         seriesCount,
         read: limits.read,
       }),
+      ...told.headers,
     },
-    body: writeResultJson(result, { hidden: source.hidden }),
+    body: writeResultJson(result, { hidden: source.hidden, ...told }),
   };
 }
 

@@ -128,6 +128,8 @@ export interface ResultDetail {
   readonly warnings?: readonly string[];
   /** Names of labels that are left out; two series may then have the same ones. */
   readonly hidden?: ReadonlySet<string>;
+  /** Those after so many are left out. */
+  readonly seriesMax?: number;
 }
 
 function statsJson(
@@ -173,11 +175,11 @@ const nothingHidden: ReadonlySet<string> = new Set();
 /** The whole body `{"status":"success","data":{...}}` in pieces of some 64 KiB. */
 export async function* writeResultJson(
   result: QueryResult,
-  { stats = null, warnings = [], hidden = nothingHidden }: ResultDetail = {},
+  { stats = null, warnings = [], hidden = nothingHidden, seriesMax = Infinity }: ResultDetail = {},
 ): AsyncGenerator<Uint8Array> {
   const pieces = new AnswerPieces();
   pieces.add(`{"status":"success","data":{"resultType":"${result.resultType}","result":`);
-  yield* writeValue(result.value, pieces, hidden);
+  yield* writeValue(result.value, pieces, { hidden, seriesMax });
   if (stats !== null) pieces.add(`,"stats":${statsJson(result.stats, stats)}`);
   pieces.add('}');
   const all = [...result.warnings, ...warnings];
@@ -190,7 +192,7 @@ export async function* writeResultJson(
 function* writeValue(
   value: QueryValue,
   pieces: AnswerPieces,
-  hidden: ReadonlySet<string>,
+  { hidden, seriesMax }: Required<Pick<ResultDetail, 'hidden' | 'seriesMax'>>,
 ): Generator<Uint8Array> {
   switch (value.kind) {
     case 'scalar':
@@ -204,6 +206,7 @@ function* writeValue(
       const { labels, buffer } = value.matrix;
       pieces.add('[');
       for (const [index, label] of labels.entries()) {
+        if (index >= seriesMax) break;
         const histogram = histogramOf(buffer, index);
         const sample =
           histogram === null
@@ -221,6 +224,7 @@ function* writeValue(
       printer ??= new RowPrinter();
       pieces.add('[');
       for (const [index, label] of matrix.labels.entries()) {
+        if (index >= seriesMax) break;
         const at = index * grid.stepCount;
         const { buffer } = matrix;
         pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(label, hidden)}`);
@@ -245,6 +249,7 @@ function* writeValue(
     case 'rawMatrix': {
       pieces.add('[');
       for (const [index, series] of value.series.entries()) {
+        if (index >= seriesMax) break;
         pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(series.labels, hidden)}`);
         const { timestampMillis, values, count } = series.floats;
         if (count > 0) {

@@ -89,6 +89,29 @@ export class QueryResult {
     return this.value.kind === 'rawMatrix' ? 'matrix' : this.value.kind;
   }
 
+  /** Series of the answer. */
+  get seriesCount(): number {
+    const { value } = this;
+    if (value.kind === 'rawMatrix') return value.series.length;
+    return value.kind === 'vector' || value.kind === 'matrix' ? value.matrix.labels.length : 0;
+  }
+
+  /** Of a series. */
+  rowCount(series: number): number {
+    const { value } = this;
+    if (value.kind === 'rawMatrix') {
+      const { floats, histograms } = value.series[series]!;
+      return floats.count + histograms.histograms.length;
+    }
+    if (value.kind !== 'vector' && value.kind !== 'matrix') return 0;
+    const { buffer, stepCount } = value.matrix;
+    let count = 0;
+    for (let i = series * stepCount; i < (series + 1) * stepCount; i++) {
+      if (!isAbsent(buffer.words, i)) count += 1;
+    }
+    return count;
+  }
+
   /** All series with their points; a scalar is one series without labels. */
   series(): PlainSeries[] {
     const { value } = this;

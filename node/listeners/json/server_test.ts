@@ -328,7 +328,12 @@ test('a series that too few replicas were asked for comes with the reason, on th
   await using cluster = new TestCluster();
   const { topology } = await cluster.start('a');
   const session = overriding(sessionOf(cluster, 'a'), {
-    fetchById: async () => ({ bundle: emptyBundle, exhaustive: true, warnings: ['b: away'] }),
+    fetchById: async () => ({
+      bundle: emptyBundle,
+      exhaustive: true,
+      warnings: ['b: away'],
+      responses: 1,
+    }),
   });
   await using server = await listen(
     new ClusterBackend(session, memory, topology, cluster.truncations('a')),

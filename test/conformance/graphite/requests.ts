@@ -1,5 +1,5 @@
 /** Requests of the suites, as handlers get them. */
-import type { QuerySettings } from '#coordinator/http/parameters.ts';
+import type { QuerySettings } from '#coordinator/reads/options.ts';
 import type { ApiAnswer, ApiRequest } from '#coordinator/http/http_api.ts';
 
 import { onTheLoop, type Turning } from '#engine/aside/aside.ts';

@@ -121,7 +121,7 @@ async function readyRefused(stage: Stage): Promise<Ending> {
       dropped() === 1 && failed() >= 2 ? null : `${dropped()} dropped, ${failed()} failed`,
     );
     await delay(5_000);
-    await says(kube, smallName, 'NamespacesReady', /^False/);
+    await says(kube, smallName, 'ReadNotesy', /^False/);
     await says(kube, smallName, 'Ready', /^False/);
     proxy.clear();
     await smallReady(kube);

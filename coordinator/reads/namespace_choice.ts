@@ -1,7 +1,7 @@
 /** Headers by which a request chooses namespaces by hand, under M3's names and ours. */
 import { badRequest, messageOf, shownText } from '#lib/errors.ts';
 import { parseDurationNanos } from '#lib/time.ts';
-import { type ApiRequest, eitherHeader } from './http_api.ts';
+import { type ApiRequest, eitherHeader } from '../http/http_api.ts';
 import type { NamespaceChoice, StoragePolicy } from '../select/storage.ts';
 
 /** Policies of one request; more are refused. */

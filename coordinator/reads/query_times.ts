@@ -1,17 +1,16 @@
 /** Times of queries, and how many of them there may be. */
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import type { ApiRequest } from './http_api.ts';
-import { stepsMax } from './limits.ts';
+import type { ApiRequest } from '../http/http_api.ts';
+import { stepsMax } from '../http/limits.ts';
 import {
   checkOrder,
   checkRange,
   millisOfParameter,
-  type QuerySettings,
-  rangeMillisMaxOf,
   stepParameter,
   timestampParameter,
-} from './parameters.ts';
+} from '../http/parameters.ts';
+import { type QuerySettings, rangeMillisMaxOf } from './options.ts';
 
 /** Unix milliseconds. */
 export interface RangeTimes {
