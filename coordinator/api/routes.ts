@@ -4,6 +4,7 @@
  * the URL and of a form), `json` or `bytes`, the last two with the longest body.
  *
  *     write   found before express; its bodies count against the limit on writes in flight
+ *     mapped  the same, and may want its tags written otherwise
  *     read    its asker may choose namespaces by hand, and be forced to read some series alone
  *     tagged  may be forced to some series alone
  *     all     tells of all series, and of no part of them
@@ -136,6 +137,7 @@ import { type StatusApiSetup, tsdbStatus } from './status.ts';
 import { put, type PutSetup } from '../opentsdb/put.ts';
 import { otlpMetrics, type OtlpSetup } from '../otlp/http.ts';
 import { remoteWrite } from './write.ts';
+import { checkWriteHeaders, mapTagsHeader } from '../ingest/write_headers.ts';
 
 export interface ApiSetup {
   readonly admin: AdminApiSetup;
@@ -169,16 +171,17 @@ export interface ApiSetup {
   readonly page: FrontPageFacts;
 }
 
-type Kind = 'write' | 'read' | 'tagged' | 'all' | 'other';
+type Kind = 'write' | 'mapped' | 'read' | 'tagged' | 'all' | 'other';
 
 const choosing = ['Restrict-By-Storage-Policies', 'Storage-Policy', 'Metrics-Type'];
 
 /** Headers about data of which endpoints of a kind know nothing. */
 const unknownHeaders: Readonly<Record<Kind, readonly string[]>> = {
-  write: [forcedTagsHeader, 'Map-Tags-JSON', ...choosing],
-  read: ['Map-Tags-JSON'],
-  tagged: ['Map-Tags-JSON', ...choosing],
-  all: [forcedTagsHeader, 'Map-Tags-JSON', ...choosing],
+  write: [forcedTagsHeader, mapTagsHeader, ...choosing],
+  mapped: [forcedTagsHeader, ...choosing],
+  read: [mapTagsHeader],
+  tagged: [mapTagsHeader, ...choosing],
+  all: [forcedTagsHeader, mapTagsHeader, ...choosing],
   other: [],
 };
 
@@ -251,9 +254,9 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
   const writeBytesMax = setup.writeBodyBytesMax;
   const jsonBytesMax = Math.min(writeBytesMax, jsonWriteBytesMax);
   const table: readonly Row[] = [
-    ['POST', writePaths, 'write', bytes(remoteWrite, ingest, writeBytesMax)],
+    ['POST', writePaths, 'mapped', bytes(remoteWrite, ingest, writeBytesMax)],
     ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, setup.jsonLines, jsonBytesMax)],
-    ['POST', influxWritePaths, 'write', bytes(influxWrite, ingest, writeBytesMax)],
+    ['POST', influxWritePaths, 'mapped', bytes(influxWrite, ingest, writeBytesMax)],
     ['POST', expositionPaths, 'write', bytes(expositionWrite, ingest, writeBytesMax)],
     ['POST', ['/api/v1/import'], 'write', bytes(jsonLinesWrite, setup.jsonLines, writeBytesMax)],
     ['POST', datadogSeriesPaths, 'write', bytes(datadogSeries(1), setup.datadog, datadogBytesMax)],
@@ -418,14 +421,17 @@ function routesOfRow(setup: ApiSetup, [methods, paths, kind, handler]: Row): Rou
     methods: methods.split(' ') as Method[],
     path,
     handler: checked,
-    isWrite: kind === 'write',
-    isCostly: kind !== 'write' && kind !== 'other',
+    isWrite: isWrite(kind),
+    isCostly: !isWrite(kind) && kind !== 'other',
   }));
 }
+
+const isWrite = (kind: Kind): boolean => kind === 'write' || kind === 'mapped';
 
 function withCheckedHeaders(handler: ApiHandler, kind: Kind, ofAll: ForcedTags): ApiHandler {
   return (call) => {
     refuseHeaders(call, unknownHeaders[kind]);
+    if (isWrite(kind)) checkWriteHeaders(call);
     if (kind === 'all' && call.method !== 'POST' && isForcing(ofAll)) {
       throw badRequest(
         'this tells of all series, and query.restrictTags of the coordinator forces some alone on who reads',

@@ -1,6 +1,7 @@
 /** Prometheus remote write. */
 import type { RemoteWriteVersion } from '#engine/write_decoder/write_decoder.ts';
 import type { Ingest } from '../ingest/ingest.ts';
+import type { TagMapping } from '../ingest/tag_mapping.ts';
 import { RowsRefused, type Written } from '../ingest/writing/refusals.ts';
 import {
   type ApiAnswer,
@@ -10,6 +11,7 @@ import {
   jsonAnswer,
 } from '../http/http_api.ts';
 import { asUnavailable } from '../http/unavailable.ts';
+import { tagMappingOf } from '../ingest/write_headers.ts';
 
 export async function remoteWrite(
   ingest: Ingest,
@@ -27,8 +29,9 @@ export async function remoteWrite(
     return unsupported(`Content-Encoding: only snappy is served: ${encoding}`);
   }
   try {
-    if (version === 2) return await remoteWriteV2(ingest, await body(), request.signal);
-    await ingest.remoteWrite(await body(), 1, request.signal);
+    const mapping = tagMappingOf(ingest, request);
+    if (version === 2) return await remoteWriteV2(ingest, await body(), mapping, request.signal);
+    await ingest.remoteWrite(await body(), 1, request.signal, mapping);
     return emptyAnswer;
   } catch (error) {
     throw asUnavailable(error);
@@ -58,10 +61,11 @@ function unsupported(reason: string): ApiAnswer {
 async function remoteWriteV2(
   ingest: Ingest,
   body: Uint8Array,
+  mapping: TagMapping | null,
   signal: AbortSignal,
 ): Promise<ApiAnswer> {
   try {
-    const written = await ingest.remoteWrite(body, 2, signal);
+    const written = await ingest.remoteWrite(body, 2, signal, mapping);
     return { ...emptyAnswer, status: 204, headers: writtenHeaders(written) };
   } catch (error) {
     if (!(error instanceof RowsRefused)) throw error;

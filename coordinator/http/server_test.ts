@@ -204,7 +204,7 @@ test('headers that would change what is read or written are refused under both n
   const query: Call = (headers) => test.get('/api/v1/query?query=up', headers);
   const others: Call[] = [
     write,
-    (headers) => test.post('/api/v1/compat/remote/write', new Uint8Array(1), headers),
+    (headers) => test.post('/api/v1/import/prometheus', Buffer.from('a 1\n'), headers),
     (headers) => test.post('/api/v1/admin/tsdb/clean_tombstones', '', headers),
   ];
   const reads: Call[] = [

@@ -3,11 +3,11 @@
  * replica of the cluster, without that label, and those of the others go nowhere. By series, of which it is remembered what
  * their rows are.
  */
-import { isUtf8 } from 'node:buffer';
 import type { WriteDecoder, WriteDecoderRows } from '#engine/write_decoder/write_decoder.ts';
 import type { CounterMetric } from '#lib/metrics.ts';
 import { shownText, TsdbError } from '#lib/errors.ts';
 import { decodeTags, encodeTags } from '#lib/tags.ts';
+import { firstKind, type Renamed, RenamedSeries, type SeriesColumns } from './renamed_series.ts';
 import type { BodyRows } from './writing/parts.ts';
 import { pickedRows } from './writing/dropped_rows.ts';
 
@@ -36,17 +36,10 @@ const replicasMax = 10_000;
 /** A body is looked at so often at most: each time something has become known. */
 const looksMax = 8;
 
-/** Of a series: it has not been asked, it is none of a pair, or from here on the place of its replica. */
-const unknown = 0;
-const ordinary = 1;
-const firstReplica = 2;
-
 interface Replica {
   readonly cluster: string;
   readonly replica: string;
 }
-
-type Columns = Pick<WriteDecoderRows, 'rowCount' | 'slots' | 'generations'>;
 
 /** Rows of replicas that are not taken: they count as written. */
 export interface Duplicates {
@@ -82,18 +75,12 @@ interface TakenRows<Rows> {
 
 export class HaPairs {
   readonly #labels: PairLabels;
-  readonly #decoder: WriteDecoder;
   readonly #elections: Elections;
   readonly #deduplicated: CounterMetric;
   readonly #replicas: Replica[] = [];
   readonly #placeOfReplica = new Map<string, number>();
-  /** By slot. */
-  #kinds = new Uint32Array(0);
-  /** To whom the slot belonged then. */
-  #generations = new Uint32Array(0);
-  /** The series without the label. */
-  #others = new Uint32Array(0);
-  #otherGenerations = new Uint32Array(0);
+  /** Those of pairs without the label of the replica; from `firstKind` on the place of the replica. */
+  readonly #series: RenamedSeries;
 
   /** @param deduplicated label: cluster */
   constructor(
@@ -103,7 +90,7 @@ export class HaPairs {
     deduplicated: CounterMetric,
   ) {
     this.#labels = labels;
-    this.#decoder = decoder;
+    this.#series = new RenamedSeries(decoder, (canonical) => this.#pairOf(canonical));
     this.#elections = elections;
     this.#deduplicated = deduplicated;
   }
@@ -118,10 +105,8 @@ export class HaPairs {
     for (let look = 0; look < looksMax; look++) {
       const body = decode();
       const all = [body, body.histograms, body.exemplars].filter((columns) => columns !== null);
-      const slots = new Set<number>();
-      let hasNew = false;
-      for (const columns of all) hasNew = this.#lookAt(columns, slots) || hasNew;
-      if (!hasNew) {
+      const slots = this.#series.unknownOf(all);
+      if (slots.size === 0) {
         const asked = this.#undecided(all);
         if (asked.length === 0) return this.#takenOf(body);
         // All at once: the body is read anew after it.
@@ -129,59 +114,20 @@ export class HaPairs {
           asked.map(({ cluster, replica }) => this.#elections.elect(cluster, replica, signal)),
         ).then(() => {});
       }
-      this.#add(slots);
+      this.#series.add(slots);
     }
     throw new TsdbError('RESOURCE_EXHAUSTED', 'there is no room for the series of this body');
   }
 
-  /** @param slots gets those of which nothing, or nothing that still holds, is known. @returns whether there are any */
-  #lookAt({ rowCount, slots, generations }: Columns, found: Set<number>): boolean {
-    let isAny = false;
-    for (let row = 0; row < rowCount; row++) {
-      const slot = slots[row]!;
-      if (slot >= this.#kinds.length) this.#grow(slot);
-      const kind = this.#generations[slot] === generations[row] ? this.#kinds[slot]! : unknown;
-      if (kind === ordinary) continue;
-      if (kind >= firstReplica) {
-        const other = this.#others[slot]!;
-        if (this.#decoder.generation[other] === this.#otherGenerations[slot]) continue;
-      }
-      found.add(slot);
-      isAny = true;
-    }
-    return isAny;
-  }
-
-  /** Looks at series, and names those that they are without the label. The decoder's columns do not hold after it. */
-  #add(slots: ReadonlySet<number>): void {
-    const decoder = this.#decoder;
-    const pairs: { readonly slot: number; readonly kind: number; readonly tags: Uint8Array }[] = [];
-    for (const slot of slots) {
-      this.#generations[slot] = decoder.generation[slot]!;
-      this.#kinds[slot] = ordinary;
-      const pair = this.#pairOf(decoder.borrowTags(slot));
-      if (pair !== null) pairs.push({ slot, ...pair });
-    }
-    if (pairs.length === 0) return;
-    const rows = decoder.rows(pairs.map(({ tags }) => ({ tags, timestampNanos: 0n, value: 0 })));
-    // Only now: a slot that is said to be of a pair has its other series, and not that of an earlier owner.
-    for (const [row, { slot, kind }] of pairs.entries()) {
-      this.#kinds[slot] = kind;
-      this.#others[slot] = rows.slots[row]!;
-      this.#otherGenerations[slot] = rows.generations[row]!;
-    }
-  }
-
   /** Which replica a series is of, and its tags without that; null for one that is of none, or that is refused anyway. */
-  #pairOf(canonical: Uint8Array): { readonly kind: number; readonly tags: Uint8Array } | null {
-    if (canonical.length === 0 || !isUtf8(canonical)) return null;
+  #pairOf(canonical: Uint8Array): Renamed | null {
     const tags = decodeTags(canonical);
     const valueOf = (label: string): string => tags.find(({ name }) => name === label)?.value ?? '';
     const [cluster, replica] = [valueOf(this.#labels.cluster), valueOf(this.#labels.replica)];
     if (cluster === '' || replica === '') return null;
     if (Math.max(cluster.length, replica.length) > valueLengthMax) return null;
     const rest = tags.filter(({ name }) => name !== this.#labels.replica);
-    return { kind: firstReplica + this.#placeOf(cluster, replica), tags: encodeTags(rest) };
+    return { kind: firstKind + this.#placeOf(cluster, replica), tags: encodeTags(rest) };
   }
 
   #placeOf(cluster: string, replica: string): number {
@@ -195,15 +141,15 @@ export class HaPairs {
   }
 
   /** Replicas of which nobody knows whether they are taken, one of each cluster. */
-  #undecided(all: readonly Columns[]): Replica[] {
+  #undecided(all: readonly SeriesColumns[]): Replica[] {
     const seen = new Set<number>();
     const undecided = new Map<string, Replica>();
     for (const { rowCount, slots } of all) {
       for (let row = 0; row < rowCount; row++) {
-        const kind = this.#kinds[slots[row]!]!;
-        if (kind < firstReplica || seen.has(kind)) continue;
+        const kind = this.#series.kindOf(slots[row]!);
+        if (kind < firstKind || seen.has(kind)) continue;
         seen.add(kind);
-        const replica = this.#replicas[kind - firstReplica]!;
+        const replica = this.#replicas[kind - firstKind]!;
         const decision = this.#elections.decide(replica.cluster, replica.replica);
         if (decision === 'ask') undecided.set(replica.cluster, replica);
       }
@@ -218,7 +164,7 @@ export class HaPairs {
     const decide = (kind: number): Decision => {
       let decision = decisions.get(kind);
       if (decision === undefined) {
-        const { cluster, replica } = this.#replicas[kind - firstReplica]!;
+        const { cluster, replica } = this.#replicas[kind - firstKind]!;
         decision = this.#elections.decide(cluster, replica);
         decisions.set(kind, decision);
         if (decision === 'refused') {
@@ -250,39 +196,35 @@ export class HaPairs {
   }
 
   /** Rows that stay, of the series that they are then. */
-  #takenRows<Rows extends Columns>(
+  #takenRows<Rows extends SeriesColumns>(
     rows: Rows | null,
     decide: (kind: number) => Decision,
   ): TakenRows<Rows> {
     if (rows === null) return { rows, duplicates: 0, refused: 0 };
     const { rowCount } = rows;
-    const slots = rows.slots.slice(0, rowCount);
-    const generations = rows.generations.slice(0, rowCount);
+    const { slots } = rows;
     const stay = new Uint32Array(rowCount);
     let stayCount = 0;
     let refused = 0;
     let isChanged = false;
     const duplicates = new Map<string, number>();
     for (let row = 0; row < rowCount; row++) {
-      const slot = slots[row]!;
-      const kind = this.#kinds[slot]!;
-      if (kind >= firstReplica) {
+      const kind = this.#series.kindOf(slots[row]!);
+      if (kind >= firstKind) {
         isChanged = true;
         const decision = decide(kind);
         if (decision === 'refused') refused++;
         else if (decision !== 'taken') {
-          const { cluster } = this.#replicas[kind - firstReplica]!;
+          const { cluster } = this.#replicas[kind - firstKind]!;
           duplicates.set(cluster, (duplicates.get(cluster) ?? 0) + 1);
         }
         if (decision !== 'taken') continue;
-        slots[row] = this.#others[slot]!;
-        generations[row] = this.#otherGenerations[slot]!;
       }
       stay[stayCount++] = row;
     }
     if (!isChanged) return { rows, duplicates: 0, refused: 0 };
     for (const [cluster, count] of duplicates) this.#deduplicated.increase(count, { cluster });
-    const renamed = { ...rows, slots, generations };
+    const renamed = this.#series.renamed(rows);
     const kept =
       stayCount === rowCount
         ? renamed
@@ -294,21 +236,8 @@ export class HaPairs {
   }
 
   #forget(): void {
-    this.#kinds.fill(unknown);
+    this.#series.forget();
     this.#replicas.length = 0;
     this.#placeOfReplica.clear();
-  }
-
-  #grow(slot: number): void {
-    const length = Math.max(1024, 2 * slot);
-    const grown = (from: Uint32Array): Uint32Array<ArrayBuffer> => {
-      const to = new Uint32Array(length);
-      to.set(from);
-      return to;
-    };
-    this.#kinds = grown(this.#kinds);
-    this.#generations = grown(this.#generations);
-    this.#others = grown(this.#others);
-    this.#otherGenerations = grown(this.#otherGenerations);
   }
 }

@@ -57,6 +57,7 @@ import {
   Writing,
 } from './writing/part_writer.ts';
 import { type PointBody, PointRows } from './point_series.ts';
+import { type TagMapping, TagMappings } from './tag_mapping.ts';
 import { PointsOfRows, type RefusedPoints } from './points_of_rows.ts';
 import {
   BadRows,
@@ -121,6 +122,7 @@ export class Ingest {
   readonly #clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'sleep'>;
   readonly #tagRules: TagRules;
   readonly #pairs: Pick<HaPairs, 'taken'> | null;
+  readonly tagMappings: TagMappings;
 
   /**
    * @param dropped null where no rules drop rows
@@ -140,6 +142,7 @@ export class Ingest {
     pairs: Pick<HaPairs, 'taken'> | null = null,
   ) {
     this.#pairs = pairs;
+    this.tagMappings = new TagMappings(decoder, tagRules);
     this.#tagRules = tagRules;
     this.#decoder = decoder;
     this.#session = session;
@@ -153,16 +156,19 @@ export class Ingest {
   /**
    * Writes a remote-write body.
    * @param body snappy block; not needed after the first await
+   * @param mapping null where tags stay as they are
    * @throws {TsdbError} as in the table above
    */
   async remoteWrite(
     body: Uint8Array,
     version: RemoteWriteVersion,
     signal: AbortSignal,
+    mapping: TagMapping | null = null,
   ): Promise<Written> {
     const pairs = this.#pairs;
     let held = body;
-    const decode = (): WriteDecoderRows => this.#decoder.remoteWrite(held, version);
+    const decodeBody = (): WriteDecoderRows => this.#decoder.remoteWrite(held, version);
+    const decode = mapping === null ? decodeBody : () => mapping.body(decodeBody);
     let taken: TakenBody | Promise<void> =
       pairs === null
         ? { rows: decode(), duplicates: noDuplicates, refused: noneRefused }
@@ -288,6 +294,7 @@ export class Ingest {
   /**
    * Writes lines of a body as it is decoded, a part before the next one is read.
    * @param chunks cut anywhere
+   * @param mapping null where tags stay as they are
    * @throws {RowsRefused} when lines or rows are bad; the others are written
    */
   async lines(
@@ -295,6 +302,7 @@ export class Ingest {
     chunks: AsyncIterable<Uint8Array>,
     { unitNanos, defaultNanos }: LineTimes,
     work: Work,
+    mapping: TagMapping | null = null,
   ): Promise<void> {
     const kind = this.#writer.of(null);
     const nowNanos = defaultNanos ?? (this.#clock.nowNanos() / unitNanos) * unitNanos;
@@ -305,7 +313,8 @@ export class Ingest {
     const text = new LineText(this.#decoder);
     const write = async (): Promise<void> => {
       for (let part = text.read(reading); part !== null; part = text.read(reading)) {
-        const { rows, badLines, problems } = part;
+        const { badLines, problems } = part;
+        const rows = part.rows === null ? null : (mapping?.rows(part.rows) ?? part.rows);
         asked.samples += (rows?.rowCount ?? 0) + badLines;
         writing.report.addSamples(badLines, problems);
         const done = rows === null ? null : this.#writer.write(writing, [rows], kind, work.signal);

@@ -7,6 +7,7 @@ import type { Ingest } from '../../ingest/ingest.ts';
 import { RowsRefused } from '../../ingest/writing/refusals.ts';
 import { decodedChunks } from '../../http/decoding.ts';
 import { asUnavailable } from '../../http/unavailable.ts';
+import { tagMappingOf } from '../../ingest/write_headers.ts';
 import {
   type ApiAnswer,
   type ApiRequest,
@@ -41,11 +42,12 @@ export async function influxWrite(
     if (unitNanos === undefined) {
       throw badRequest(`precision: none of ns, u, us, ms, s, m and h: ${shownText(precision)}`);
     }
+    const mapping = tagMappingOf(ingest, request);
     const bytes = await body();
     if (bytes.length === 0) throw badRequest('the request body is empty: lines are expected');
     const chunks = decodedChunks(bytes, request.header('content-encoding'), request.signal);
     const times = { unitNanos, defaultNanos: null };
-    await ingest.lines('influx', chunks, times, ingest.begin(request.signal));
+    await ingest.lines('influx', chunks, times, ingest.begin(request.signal), mapping);
     return { ...emptyAnswer, status: 204 };
   } catch (error) {
     const passing = asUnavailable(error);

@@ -88,6 +88,7 @@ async function answerOf(
   signal: AbortSignal,
   delivery: Delivery,
 ): Promise<JsonAnswer> {
+  refuseForced(request);
   const method = methodOf(methods, request);
   if (method.verb === 'GET') return method.call(backend, signal);
   const limits = { bytesMax: jsonBodyBytesMax, inFlight };
@@ -106,6 +107,17 @@ function lengthOf(parts: Iterable<Uint8Array>): { 'Content-Length'?: number } {
   return Array.isArray(parts) ? { 'Content-Length': parts[0].length } : {};
 }
 
+const prefixes = ['tsdb', 'm3'];
+
+/** Who is forced to some series by a header of the coordinator's API would read all of them here. */
+function refuseForced(request: HttpRequest): void {
+  for (const prefix of prefixes) {
+    const name = `${prefix}-restrict-by-tags-json`;
+    if ((request.headers[name] ?? '') === '') continue;
+    throw badRequest(`header ${name}: not supported here: ask a coordinator`);
+  }
+}
+
 /** @throws {TsdbError} NOT_FOUND, BAD_REQUEST */
 function methodOf(methods: JsonServerOptions['methods'], request: HttpRequest): JsonMethod {
   const path = (request.url ?? '/').replace(/\?.*$/, '').replace(/(.)\/$/, '$1');
@@ -122,7 +134,7 @@ function fieldsOf(
   request: HttpRequest,
   body: Uint8Array,
 ): JsonFields {
-  const allowUnknown = ['tsdb', 'm3'].some(
+  const allowUnknown = prefixes.some(
     (prefix) => request.headers[`${prefix}-json-disable-disallow-unknown-fields`] === 'true',
   );
   const json = method.takesQuery === true ? withQuery(body, request) : parseFields(body);
