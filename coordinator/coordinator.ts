@@ -413,7 +413,14 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       clock: env.clock,
     },
     export: { storageFor, parseSelectors, turningOf, settings, clock: env.clock },
-    read: { storageFor, settings, samplesMax: config.querySamplesMax, clock: env.clock },
+    read: {
+      storageFor,
+      settings,
+      samplesMax: config.querySamplesMax,
+      clock: env.clock,
+      features,
+      turningOf,
+    },
     status: {
       clock: env.clock,
       statistics: (limit, signal) => {

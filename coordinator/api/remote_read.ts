@@ -5,6 +5,7 @@ import { bundleBytes } from '#cluster/node/bundle_pages.ts';
 import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import { decodeSnappy, encodeSnappyParts } from '#engine/write_decoder/snappy.ts';
 import { emptyBundle } from '#engine/codec/series_bundle.ts';
+import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
 import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
@@ -16,7 +17,23 @@ import { withoutTags } from '../forced_tags/forced_tags.ts';
 import { functions } from '../promql/functions/table.ts';
 import { Pacer } from '../promql/rows/pacer.ts';
 import type { ChosenStorage, SelectLimits, SelectResult, StorageFor } from '../select/storage.ts';
-import type { ApiAnswer, ApiRequest } from '../http/http_api.ts';
+import {
+  type ApiAnswer,
+  type ApiRequest,
+  type FormHandler,
+  jsonContentType,
+} from '../http/http_api.ts';
+import {
+  millisOfNanos,
+  ofParameter,
+  requiredText,
+  timestampParameter,
+} from '../http/parameters.ts';
+import { millisOfDuration } from '../promql/parse/durations.ts';
+import type { PromqlFeatures } from '../promql/parse/features.ts';
+import { parseQuery } from '../promql/parse/parser.ts';
+import { readsOfQuery } from '../promql/parse/selectors.ts';
+import { type ReadFound, readJson } from '../m3/read_json.ts';
 import { answerHeaders } from '../reads/answer_headers.ts';
 import { type QuerySettings, readOptionsOf } from '../reads/options.ts';
 
@@ -26,6 +43,8 @@ export interface RemoteReadSetup {
   /** Of an answer that is made in memory. */
   readonly samplesMax: number;
   readonly clock: Clock;
+  readonly features: PromqlFeatures;
+  readonly turningOf: (signal: AbortSignal) => Turning;
 }
 
 interface ReadCall {
@@ -68,11 +87,10 @@ export async function remoteRead(
 ): Promise<ApiAnswer> {
   const { samplesMax, clock } = setup;
   const storage = setup.storageFor(request);
-  const { queries, streamed, limits, timeoutMillis, signal } = await readCallOf(
-    setup,
-    request,
-    body,
-  );
+  const call = await readCallOf(setup, request, body);
+  const format = request.urlParameters.get('format') ?? '';
+  if (format === 'json') return jsonOf(setup, request, storage, call);
+  const { queries, streamed, limits, timeoutMillis, signal } = call;
   const work = Turns.of(clock).begin(signal);
   if (streamed) {
     const first =
@@ -92,13 +110,21 @@ export async function remoteRead(
       body: streamedAnswer(storage, queries, first, limits, request.readMemory, work),
     };
   }
-  const { readMemory } = request;
-  const pacer = new Pacer(work, samplesMax, readMemory);
+  return await samplesOf(storage, call, request, new Pacer(work, samplesMax, request.readMemory));
+}
+
+/** All samples in one message. */
+async function samplesOf(
+  storage: ChosenStorage,
+  { queries, limits, timeoutMillis }: ReadCall,
+  { readMemory }: ApiRequest,
+  pacer: Pacer,
+): Promise<ApiAnswer> {
   const pieces: Uint8Array[] = [];
   const warnings = new Set<string>();
   let exhaustive = true;
   for (const query of queries) {
-    const found = await selected(storage, query, limits, work);
+    const found = await selected(storage, query, limits, pacer.work);
     for (const piece of await encodeReadResult(found.bundle, rangeOf(query), pacer)) {
       pieces.push(piece);
     }
@@ -119,6 +145,65 @@ export async function remoteRead(
       }),
     },
     body: encodeSnappyParts(pieces),
+  };
+}
+
+/** The same by GET: what the selectors of a query read between `start` and `end`, for people and tools. */
+export const remoteReadByQuery: FormHandler<RemoteReadSetup> = async (
+  setup,
+  request,
+  parameters,
+) => {
+  const { clock, features, settings, turningOf, samplesMax } = setup;
+  const storage = setup.storageFor(request);
+  const { limits, timeoutMillis } = readOptionsOf(request, parameters, settings);
+  const signal = clock.deadline(timeoutMillis, request.signal);
+  const text = requiredText(parameters, 'query');
+  const now = clock.nowNanos();
+  const startMillis = millisOfNanos(timestampParameter(parameters, 'start', now, null));
+  const endMillis = millisOfNanos(timestampParameter(parameters, 'end', now, null));
+  const expr = await ofParameter('query', parseQuery(text, features, turningOf(signal)));
+  const context = { stepMillis: 0, rangeMillis: endMillis - startMillis };
+  const queries = readsOfQuery(expr).map(({ selector, range }) => {
+    const offset = millisOfDuration(selector.offset, context, true);
+    return {
+      startMillis: startMillis - offset - millisOfDuration(range, context, false),
+      endMillis: endMillis - offset,
+      matchers: selector.matchers,
+      function: '',
+    };
+  });
+  const call = { queries, streamed: false, limits, timeoutMillis, signal };
+  if (parameters.get('format') === 'json') return jsonOf(setup, request, storage, call);
+  return await samplesOf(
+    storage,
+    call,
+    request,
+    new Pacer(Turns.of(clock).begin(signal), samplesMax, request.readMemory),
+  );
+};
+
+function jsonOf(
+  { clock, samplesMax }: RemoteReadSetup,
+  { readMemory }: ApiRequest,
+  storage: ChosenStorage,
+  { queries, limits, timeoutMillis, signal }: ReadCall,
+): ApiAnswer {
+  const work = Turns.of(clock).begin(signal);
+  async function* found(): AsyncGenerator<ReadFound> {
+    for (const query of queries) {
+      const { bundle, warnings } = await selected(storage, query, limits, work);
+      yield { query, range: rangeOf(query), bundle, warnings };
+      readMemory.give(bundleBytes(bundle));
+    }
+  }
+  return {
+    status: 200,
+    headers: {
+      'Content-Type': jsonContentType,
+      ...answerHeaders({ timeoutMillis, seriesLimited: false, warnings: [] }),
+    },
+    body: readJson(found(), new Pacer(work, samplesMax, readMemory)),
   };
 }
 

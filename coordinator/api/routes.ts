@@ -93,7 +93,15 @@ import { federate } from './federate.ts';
 import { type ForcedTags, isForcing } from '../forced_tags/forced_tags.ts';
 import { forcedTagsHeader } from '../forced_tags/header.ts';
 import { frontPage, type FrontPageFacts } from '../http/front_page.ts';
-import { type ApiHandler, bytes, form, json, plain, refuseHeaders } from '../http/http_api.ts';
+import {
+  type ApiHandler,
+  bytes,
+  form,
+  json,
+  plain,
+  refuseHeaders,
+  taking,
+} from '../http/http_api.ts';
 import { jsonWrite } from './json/write.ts';
 import { expositionWrite } from './lines/exposition.ts';
 import { jsonLinesWrite, type JsonLinesSetup } from './lines/json_lines.ts';
@@ -123,7 +131,11 @@ import { jsonWriteBytesMax, readBodyBytesMax } from '../http/limits.ts';
 import { health, type OpsApiSetup, ready, routeList } from './ops.ts';
 import { instantQuery, type QueryApiSetup, rangeQuery } from './query.ts';
 import { scriptInstant, scriptRange } from '../m3ql/endpoints/query.ts';
-import { remoteRead, type RemoteReadSetup } from './remote_read.ts';
+import { remoteRead, remoteReadByQuery, type RemoteReadSetup } from './remote_read.ts';
+import { coordinatorPlacement, topics } from '../m3/not_here.ts';
+import { type DescribedRoute, openApi, openApiOf } from '../m3/openapi.ts';
+import { queryDag, queryThreshold } from '../m3/parse.ts';
+import { searchSeries, searchTags } from '../m3/search.ts';
 import type { Method, Route } from '../http/server.ts';
 import {
   runtimeInfo,
@@ -175,18 +187,21 @@ type Kind = 'write' | 'mapped' | 'read' | 'tagged' | 'all' | 'other';
 
 const choosing = ['Restrict-By-Storage-Policies', 'Storage-Policy', 'Metrics-Type'];
 
+/** Headers about data. */
+const dataHeaders = [forcedTagsHeader, mapTagsHeader, ...choosing];
+
 /** Headers about data of which endpoints of a kind know nothing. */
 const unknownHeaders: Readonly<Record<Kind, readonly string[]>> = {
   write: [forcedTagsHeader, mapTagsHeader, ...choosing],
   mapped: [forcedTagsHeader, ...choosing],
   read: [mapTagsHeader],
   tagged: [mapTagsHeader, ...choosing],
-  all: [forcedTagsHeader, mapTagsHeader, ...choosing],
+  all: dataHeaders,
   other: [],
 };
 
 type Row = readonly [
-  methods: Method | 'GET POST' | 'POST PUT',
+  methods: Method | 'GET POST' | 'POST PUT' | 'GET POST DELETE' | 'GET POST PUT DELETE',
   paths: readonly string[],
   kind: Kind,
   handler: ApiHandler,
@@ -220,12 +235,22 @@ const datadogIgnoredPaths = datadog(
   '/api/v2/host_metadata',
 );
 const readPaths = ['/api/v1/compat/remote/read', ...both('read')];
+/** Of M3's own engine, whose language is PromQL, too. */
+const m3query = (rest: string): string[] => [...both(rest), `/m3query/api/v1/${rest}`];
+/** Names of M3 for the begins of our paths. */
+const aliases = [
+  ['/api/v1/compat/remote/', '/api/v1/prom/remote/'],
+  ['/api/v1/services/tsdb/', '/api/v1/services/m3db/'],
+  ['/api/v1/services/aggregator/', '/api/v1/services/m3aggregator/'],
+  ['/api/v1/services/coordinator/', '/api/v1/services/m3coordinator/'],
+] as const;
 const federatePaths = ['/federate', '/prometheus/federate'];
 const placement = (rest = ''): string[] => [
   `/api/v1/services/tsdb/placement${rest}`,
   `/api/v1/placement${rest}`,
 ];
-const aggregators = (rest = ''): string[] => [`/api/v1/services/m3aggregator/placement${rest}`];
+const aggregators = (rest = ''): string[] => [`/api/v1/services/aggregator/placement${rest}`];
+const coordinators = (rest = ''): string[] => [`/api/v1/services/coordinator/placement${rest}`];
 const namespace = (rest = ''): string[] => [
   `/api/v1/services/tsdb/namespace${rest}`,
   `/api/v1/namespace${rest}`,
@@ -236,6 +261,7 @@ const rulesOf = (rest = ''): string[] => [`/r2/v1/namespaces${rest}`];
 const mappingPaths = (rest = ''): string[] => rulesOf(`/{set}/mapping-rules${rest}`);
 const rollupPaths = (rest = ''): string[] => rulesOf(`/{set}/rollup-rules${rest}`);
 
+const openApiPaths = ['/api/v1/openapi', '/api/v1/openapi/', '/api/v1/openapi/static/spec.json'];
 const databaseCreatePaths = ['/api/v1/database/create', '/api/v1/database/namespace/create'];
 
 /** Every endpoint of the coordinator. */
@@ -320,8 +346,8 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     // Grafana asks for the last one.
     ['GET', graphite('version', 'version/', 'version/_'), 'other', plain(graphiteVersion, null)],
 
-    ['GET POST', both('query_range'), 'read', form(rangeQuery, query)],
-    ['GET POST', both('query'), 'read', form(instantQuery, query)],
+    ['GET POST', m3query('query_range'), 'read', form(rangeQuery, query)],
+    ['GET POST', m3query('query'), 'read', form(instantQuery, query)],
     ['GET POST', ['/m3ql/api/v1/query_range'], 'read', form(scriptRange, query.m3ql)],
     ['GET POST', ['/m3ql/api/v1/query'], 'read', form(scriptInstant, query.m3ql)],
     ['GET POST', both('labels'), 'read', form(labelNames, labels)],
@@ -330,6 +356,11 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET', federatePaths, 'tagged', form(federate, labels)],
     ['GET POST', ['/api/v1/export'], 'tagged', form(exportSeries, setup.export)],
     ['GET POST', ['/api/v1/export/csv'], 'tagged', form(exportCsv, setup.export)],
+    ['GET', ['/api/v1/search'], 'read', form(searchTags, labels)],
+    ['POST', ['/search'], 'read', json(searchSeries, labels)],
+    ['GET', ['/api/v1/parse'], 'other', form(queryDag, compat)],
+    ['GET', ['/api/v1/threshold'], 'other', form(queryThreshold, compat)],
+    ['GET', readPaths, 'read', form(remoteReadByQuery, read)],
     ['POST', readPaths, 'read', bytes(remoteRead, read, readBodyBytesMax)],
     ['GET POST', both('query_exemplars'), 'tagged', form(queryExemplars, companions)],
     ['GET', both('metadata'), 'all', form(metadata, companions)],
@@ -376,6 +407,10 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['POST', aggregators('/replace'), 'other', json(aggregatorsReplace, admin)],
     ['POST', aggregators('/set'), 'other', json(aggregatorsSet, admin)],
     ['DELETE', aggregators('/{id}'), 'other', plain(aggregatorsRemoveInstance, admin)],
+    ['GET POST DELETE', coordinators(), 'other', plain(coordinatorPlacement, null)],
+    ['POST', coordinators('/init'), 'other', plain(coordinatorPlacement, null)],
+    ['GET POST PUT DELETE', ['/api/v1/topic'], 'other', plain(topics, null)],
+    ['POST', ['/api/v1/topic/init'], 'other', plain(topics, null)],
     ['GET', namespace(), 'other', plain(namespaceGet, admin)],
     ['POST', namespace(), 'other', json(namespaceAdd, admin)],
     ['PUT', namespace(), 'other', json(namespaceUpdate, admin)],
@@ -409,15 +444,33 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET', ['/'], 'other', plain(frontPage, page)],
     ['GET', ['/health', '/-/healthy'], 'other', plain(health, ops)],
     ['GET', ['/ready', '/-/ready'], 'other', plain(ready, ops)],
+    ['GET', openApiPaths, 'other', plain(openApi, () => openApiOf(described, page.version))],
     ['GET', ['/routes'], 'other', plain(routeList, () => pathsOf(routes))],
   ];
+  const described = table.flatMap(describedRows);
   const routes = table.flatMap((row) => routesOfRow(setup, row));
   return routes;
 }
 
+const withAliases = (path: string): string[] => [
+  path,
+  ...aliases.flatMap(([begin, other]) =>
+    path.startsWith(begin) ? [other + path.slice(begin.length)] : [],
+  ),
+];
+
+function describedRows([methods, paths, kind, { takes }]: Row): DescribedRoute[] {
+  return paths.flatMap(withAliases).map((path) => ({
+    methods: methods.split(' ') as Method[],
+    path,
+    body: takes,
+    headers: dataHeaders.filter((name) => kind !== 'other' && !unknownHeaders[kind].includes(name)),
+  }));
+}
+
 function routesOfRow(setup: ApiSetup, [methods, paths, kind, handler]: Row): Route[] {
   const checked = kind === 'other' ? handler : withCheckedHeaders(handler, kind, setup.forced);
-  return paths.map((path) => ({
+  return paths.flatMap(withAliases).map((path) => ({
     methods: methods.split(' ') as Method[],
     path,
     handler: checked,
@@ -429,7 +482,7 @@ function routesOfRow(setup: ApiSetup, [methods, paths, kind, handler]: Row): Rou
 const isWrite = (kind: Kind): boolean => kind === 'write' || kind === 'mapped';
 
 function withCheckedHeaders(handler: ApiHandler, kind: Kind, ofAll: ForcedTags): ApiHandler {
-  return (call) => {
+  return taking(handler.takes, (call) => {
     refuseHeaders(call, unknownHeaders[kind]);
     if (isWrite(kind)) checkWriteHeaders(call);
     if (kind === 'all' && call.method !== 'POST' && isForcing(ofAll)) {
@@ -438,7 +491,7 @@ function withCheckedHeaders(handler: ApiHandler, kind: Kind, ofAll: ForcedTags):
       );
     }
     return handler(call);
-  };
+  });
 }
 
 function pathsOf(routes: readonly Route[]): string[] {

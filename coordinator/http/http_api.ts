@@ -53,7 +53,19 @@ export interface ApiAnswer {
 
 type Answer = Promise<ApiAnswer> | ApiAnswer;
 
-export type ApiHandler = (call: ApiCall) => Answer;
+/** What an endpoint takes beside its path. */
+export type BodyKind = 'none' | 'form' | 'json' | 'bytes';
+
+/** Of a request as it comes. */
+export type CallHandler = (call: ApiCall) => Answer;
+
+export interface ApiHandler extends CallHandler {
+  readonly takes: BodyKind;
+}
+
+export function taking(takes: BodyKind, handler: CallHandler): ApiHandler {
+  return Object.assign((call: ApiCall) => handler(call), { takes });
+}
 export type PlainHandler<Setup> = (setup: Setup, request: ApiRequest) => Answer;
 export type FormHandler<Setup> = (
   setup: Setup,
@@ -69,12 +81,12 @@ export type BytesHandler<Setup> = (
 
 /** Without a body. */
 export function plain<Setup>(handler: PlainHandler<Setup>, setup: Setup): ApiHandler {
-  return (call) => handler(setup, call);
+  return taking('none', (call) => handler(setup, call));
 }
 
 /** Parameters of the URL and, with POST or PUT, of a form. */
 export function form<Setup>(handler: FormHandler<Setup>, setup: Setup): ApiHandler {
-  return async (call) => handler(setup, call, await parametersOf(call));
+  return taking('form', async (call) => handler(setup, call, await parametersOf(call)));
 }
 
 export function json<Setup>(
@@ -82,13 +94,13 @@ export function json<Setup>(
   setup: Setup,
   limits: JsonLimits = adminJson,
 ): ApiHandler {
-  return async (call) => {
+  return taking('json', async (call) => {
     refuseEncoded(call);
     const body = checkNotEmpty(await call.body(limits.bytesMax));
     // Of several that have come each is parsed in a turn of its own.
     await loopTurn();
     return handler(setup, call, parseJson(body, limits));
-  };
+  });
 }
 
 export interface JsonLimits {
@@ -104,7 +116,7 @@ export function bytes<Setup>(
   setup: Setup,
   bytesMax: number,
 ): ApiHandler {
-  return (call) => handler(setup, call, () => call.body(bytesMax));
+  return taking('bytes', (call) => handler(setup, call, () => call.body(bytesMax)));
 }
 
 /**

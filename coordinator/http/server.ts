@@ -25,7 +25,7 @@ import type { Log } from '#lib/log.ts';
 import {
   type ApiAnswer,
   type ApiCall,
-  type ApiHandler,
+  type CallHandler,
   errorAnswer,
   jsonAnswer,
   parametersOfText,
@@ -47,7 +47,7 @@ export interface Route {
   readonly methods: readonly Method[];
   /** `{name}` stands for one part of the path. */
   readonly path: string;
-  readonly handler: ApiHandler;
+  readonly handler: CallHandler;
   /**
    * Found before express; must have no parts with names. Its bodies are counted as bytes of writes.
    */
@@ -202,7 +202,7 @@ class ApiServer {
   async #answer(
     request: HttpRequest,
     response: HttpResponse,
-    handler: ApiHandler,
+    handler: CallHandler,
     call: {
       readonly signal?: AbortSignal;
       readonly path?: string;

@@ -1,7 +1,7 @@
 /** Times of queries, and how many of them there may be. */
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import type { ApiRequest } from '../http/http_api.ts';
+import { type ApiRequest, booleanOf } from '../http/http_api.ts';
 import { stepsMax } from '../http/limits.ts';
 import {
   checkOrder,
@@ -33,9 +33,19 @@ export function rangeTimesOf(
   checkOrder(startNanos, endNanos);
   checkRange(startNanos, endNanos, rangeMillisMaxOf(request, parameters, settings));
   const startMillis = millisOfParameter(parameters, 'start', startNanos);
-  const endMillis = millisOfParameter(parameters, 'end', endNanos);
+  const endMillis = millisOfParameter(parameters, 'end', endNanos) - leftOutMillis(parameters);
+  if (endMillis < startMillis) {
+    throw badRequest('end: must be after start, with end-exclusive');
+  }
   checkSteps(startMillis, endMillis, stepMillis);
   return { startMillis, endMillis, stepMillis };
+}
+
+/** Of the end: it is a time of the answer but when the request leaves it out. */
+function leftOutMillis(parameters: URLSearchParams): number {
+  const name = 'end-exclusive';
+  const text = parameters.get(name) ?? '';
+  return text !== '' && booleanOf(text, name) ? 1 : 0;
 }
 
 /** The time of an instant query, now when it has none. */

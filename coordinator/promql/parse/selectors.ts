@@ -1,20 +1,33 @@
 /** The selectors of a query: what it reads, whatever it does with it. */
 import type { Matcher } from '../../select/storage.ts';
-import type { Expr } from './ast.ts';
+import type { Expr, VectorSelector } from './ast.ts';
+import type { Duration } from './durations.ts';
 
-/** Matchers of each selector, in the order of the text. Queries are nested at most `nestingMax` deep. */
+/** What a query reads of some series. */
+export interface SelectorOfQuery {
+  readonly selector: VectorSelector;
+  /** 0 for the newest row alone. */
+  readonly range: Duration;
+}
+
+/** Matchers of each selector, in the order of the text. */
 export function selectorsOfQuery(expr: Expr): readonly (readonly Matcher[])[] {
-  const found: (readonly Matcher[])[] = [];
+  return readsOfQuery(expr).map(({ selector }) => selector.matchers);
+}
+
+/** In the order of the text. Queries are nested at most `nestingMax` deep. */
+export function readsOfQuery(expr: Expr): readonly SelectorOfQuery[] {
+  const found: SelectorOfQuery[] = [];
   const walk = (each: Expr): void => {
     switch (each.kind) {
       case 'number':
       case 'string':
         return;
       case 'vectorSelector':
-        found.push(each.matchers);
+        found.push({ selector: each, range: 0 });
         return;
       case 'matrixSelector':
-        found.push(each.selector.matchers);
+        found.push({ selector: each.selector, range: each.range });
         return;
       case 'subquery':
       case 'unary':

@@ -1,0 +1,186 @@
+/** M3's searches: which tags there are with which values, and which series. */
+import { Fields } from '#cluster/fields.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
+import { decodeTags } from '#lib/tags.ts';
+import { parseBoundNanos } from '#lib/time.ts';
+import type { Turning } from '#engine/aside/aside.ts';
+import type { Clock } from '#lib/env/env.ts';
+import { withoutTags } from '../forced_tags/forced_tags.ts';
+import {
+  type ApiRequest,
+  type FormHandler,
+  type JsonHandler,
+  jsonAnswer,
+} from '../http/http_api.ts';
+import { boundParameter, checkOrder } from '../http/parameters.ts';
+import { answerHeaders } from '../reads/answer_headers.ts';
+import { type QuerySettings, type ReadOptions, readOptionsOf } from '../reads/options.ts';
+import { returnedNamesHeaders } from '../reads/returned.ts';
+import type { Matcher, SelectRange, StorageFor } from '../select/storage.ts';
+
+export interface SearchSetup {
+  readonly storageFor: StorageFor<ApiRequest>;
+  readonly turningOf: (signal: AbortSignal) => Turning;
+  readonly settings: QuerySettings;
+  readonly clock: Clock;
+}
+
+/** Searches of one request. */
+const queriesMax = 100;
+/** Series that are found when the request does not limit them, as in M3. */
+const seriesDefault = 1_000;
+
+/**
+ * `query` (repeated) is `name:regexp name:regexp`, all of which have to match; `tag` (repeated) names the tags that are shown, and
+ * with `result=tagNamesOnly` their values are not.
+ */
+export const searchTags: FormHandler<SearchSetup> = async (setup, request, parameters) => {
+  const { clock, settings, storageFor } = setup;
+  const lists = parameters.getAll('query').map(matchersOf);
+  if (lists.length === 0) throw badRequest('missing required parameter: query');
+  if (lists.length > queriesMax)
+    throw badRequest(`query: more than ${queriesMax}: ${lists.length}`);
+  const result = parameters.get('result') || 'default';
+  if (result !== 'default' && result !== 'tagNamesOnly') {
+    throw badRequest(`result: neither default nor tagNamesOnly: ${shownText(result)}`);
+  }
+  const now = clock.nowNanos();
+  const startNanos = boundParameter(parameters, 'start', now, 0n);
+  const range = rangeOf(startNanos, boundParameter(parameters, 'end', now, now));
+  const options = readOptionsOf(request, parameters, settings);
+  const { timeoutMillis, limits, returned } = options;
+  const signal = clock.deadline(timeoutMillis, request.signal);
+  const storage = storageFor(request);
+  const found = await storage.labelNames(lists, range, limits, signal);
+  const wanted = new Set(parameters.getAll('tag'));
+  const names = found.values.filter((name) => wanted.size === 0 || wanted.has(name));
+  const warnings = new Set(found.warnings);
+  let { exhaustive } = found;
+  const tags: { readonly key: string; readonly values: readonly string[] }[] = [];
+  for (const key of result === 'default' ? names : []) {
+    const { values, ...of } = await storage.labelValues(key, lists, range, limits, signal);
+    for (const warning of of.warnings) warnings.add(warning);
+    exhaustive &&= of.exhaustive;
+    tags.push({ key, values });
+  }
+  const { namesMax } = returned;
+  const most = namesMax > 0 ? namesMax : Number.POSITIVE_INFINITY;
+  const shown = tags.slice(0, most);
+  const headers = {
+    ...headersOf(options, exhaustive, [...warnings]),
+    ...returnedNamesHeaders(Math.min(most, names.length), names.length, returned),
+  };
+  return result === 'default'
+    ? jsonAnswer({ hits: names.length, tags: shown }, headers)
+    : jsonAnswer(names.slice(0, most), headers);
+};
+
+/** @throws {TsdbError} BAD_REQUEST */
+function matchersOf(text: string): Matcher[] {
+  return text
+    .trim()
+    .split(/\s+/)
+    .map((pair) => {
+      const at = pair.indexOf(':');
+      if (at <= 0) throw badRequest(`query: not in the form name:regexp: ${shownText(text)}`);
+      return { name: pair.slice(0, at), kind: '=~', value: pair.slice(at + 1) } as const;
+    });
+}
+
+/** By the numbers that M3's matchers have: equal, not equal, regexp, not regexp, there is such a tag, there is none, all. */
+const matcherOfType: readonly ((name: string, value: string) => Matcher | null)[] = [
+  (name, value) => ({ name, kind: '=', value }),
+  (name, value) => ({ name, kind: '!=', value }),
+  (name, value) => ({ name, kind: '=~', value }),
+  (name, value) => ({ name, kind: '!~', value }),
+  (name) => ({ name, kind: '!=', value: '' }),
+  (name) => ({ name, kind: '=', value: '' }),
+  () => null,
+];
+
+/** `{matchers: [{type, name, value}], start, end}`, names and values in base64, and so they are in the answer. */
+export const searchSeries: JsonHandler<SearchSetup> = async (setup, request, body) => {
+  const { clock, settings, storageFor, turningOf } = setup;
+  const fields = Fields.of(body, '');
+  const matchers = fields.list('matchers', matcherOfJson).filter((each) => each !== null);
+  const now = clock.nowNanos();
+  const startNanos = boundOf(fields, 'start', 0n);
+  const range = rangeOf(startNanos, boundOf(fields, 'end', now));
+  fields.ignore('raw');
+  fields.end();
+  const parameters = new URLSearchParams(request.urlParameters);
+  const isLimited = parameters.has('limit') || parameters.has('seriesLimit');
+  if (!isLimited) {
+    parameters.set('limit', `${seriesDefault}`);
+    if (!parameters.has('requireExhaustive')) parameters.set('requireExhaustive', 'false');
+  }
+  const options = readOptionsOf(request, parameters, settings);
+  const signal = clock.deadline(options.timeoutMillis, request.signal);
+  const storage = storageFor(request);
+  const found = await storage.series([matchers], range, options.limits, signal);
+  const { work } = turningOf(signal);
+  const bundle = await withoutTags(found.bundle, storage.hidden, work);
+  const metrics: object[] = [];
+  const base64 = (text: string): string => Buffer.from(text).toString('base64');
+  for (let i = 0; i < bundle.seriesCount; i++) {
+    const { tagsData, tagsOffset } = bundle;
+    const tags = decodeTags(tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!));
+    const id = tags.map(({ name, value }) => `${name}=${value},`).join('');
+    metrics.push({
+      ID: base64(id),
+      Tags: {
+        Tags: tags.map(({ name, value }) => ({ Name: base64(name), Value: base64(value) })),
+      },
+    });
+    if (work.spend(seriesUnits)) await work.pause();
+  }
+  const { exhaustive, warnings } = found;
+  return jsonAnswer(
+    { Metrics: metrics, Metadata: { Exhaustive: exhaustive, Warnings: warnings } },
+    headersOf(options, exhaustive, warnings),
+  );
+};
+
+/** About what it takes to tell of a series, in units of work (lib/turns/turns.ts). */
+const seriesUnits = 1000;
+
+function matcherOfJson(fields: Fields): Matcher | null {
+  const type = fields.uint('type', 0);
+  const [name, value] = [textOf(fields, 'name'), textOf(fields, 'value')];
+  fields.end();
+  const matcher = matcherOfType[type];
+  if (matcher === undefined) {
+    throw fields.bad('type', `not a number from 0 to ${matcherOfType.length - 1}`, type);
+  }
+  return matcher(name, value);
+}
+
+function textOf(fields: Fields, key: string): string {
+  const text = fields.string(key, '');
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(text)) throw fields.bad(key, 'not base64', text);
+  return Buffer.from(text, 'base64').toString();
+}
+
+function boundOf(fields: Fields, key: string, absent: bigint): bigint {
+  const value = fields.any(key);
+  if (value === undefined || value === '') return absent;
+  if (typeof value === 'number' || typeof value === 'string') {
+    return parseBoundNanos(String(value), key);
+  }
+  throw fields.bad(key, 'not a time', value);
+}
+
+/** The end of a search is inclusive. */
+function rangeOf(startNanos: bigint, endNanos: bigint): SelectRange {
+  checkOrder(startNanos, endNanos);
+  return { startNanos, endNanos: endNanos + 1n };
+}
+
+function headersOf(
+  { timeoutMillis, limits }: ReadOptions,
+  exhaustive: boolean,
+  warnings: readonly string[],
+): Record<string, string> {
+  const outcome = { timeoutMillis, seriesLimited: !exhaustive, warnings, read: limits.read };
+  return answerHeaders(outcome);
+}
