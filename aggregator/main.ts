@@ -49,8 +49,8 @@ async function main(): Promise<void> {
 }
 
 async function run({ aggregator: config, notes }: Config): Promise<void> {
-  const { discovery, logLevel, logEncoding, hostId } = config!;
-  const log = openLog(logLevel, logEncoding, { service: 'tsdb-aggregator' });
+  const { discovery, logging, hostId } = config!;
+  const log = openLog(logging, { service: 'tsdb-aggregator' });
   const fatal = (error: unknown): void => {
     log.error({ error: messageOf(error), stack: (error as Error).stack }, 'fatal');
     process.exit(1);

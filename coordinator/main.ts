@@ -53,8 +53,8 @@ async function main(): Promise<void> {
 }
 
 async function run({ coordinator: config, notes }: Config): Promise<void> {
-  const { discovery, logLevel, logEncoding } = config!;
-  const log = openLog(logLevel, logEncoding, { service: 'tsdb-coordinator' });
+  const { discovery, logging } = config!;
+  const log = openLog(logging, { service: 'tsdb-coordinator' });
   const fatal = (error: unknown): void => {
     log.error({ error: messageOf(error), stack: (error as Error).stack }, 'fatal');
     process.exit(1);

@@ -5,7 +5,7 @@ import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
 import { standardAnswer } from '#lib/command_line.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import { type LogLevel, openLog } from '#lib/log.ts';
+import { type LogLevel, openLog, plainLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { stopSignal } from '#lib/process/stop.ts';
 import { version } from '#lib/version.ts';
@@ -47,7 +47,10 @@ const leaseName = variable('TSDB_OPERATOR_LEASE', 'tsdb-operator');
 const watched = variable('WATCH_NAMESPACE', '')
   .split(',')
   .filter((name) => name !== '');
-const log = openLog(variable('LOG_LEVEL', 'info') as LogLevel, null, { service: 'tsdb-operator' });
+const log = openLog(
+  { ...plainLog, level: variable('LOG_LEVEL', 'info') as LogLevel },
+  { service: 'tsdb-operator' },
+);
 
 const stop = stopSignal();
 

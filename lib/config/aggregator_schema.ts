@@ -1,10 +1,20 @@
 /** Section `aggregator:` of the configuration, as a schema with its defaults. */
 import * as z from 'zod';
 import type { AggregatorSection } from './sections.ts';
-import { client, discovery, hostId, logging, metrics } from './shared_schema.ts';
-import { addressByDiscovery, hostNames, oneOf } from './values.ts';
+import { aggregatorClient, discovery, hostId, logging, metrics, service } from './shared_schema.ts';
+import {
+  address,
+  addressByDiscovery,
+  hostNames,
+  notSupported,
+  oneOf,
+  tuning,
+  tunings,
+} from './values.ts';
 
-/** Section `aggregator:`, or the whole file of an aggregator. */
+const prefix = notSupported('prefixes of names', (value) => value === '');
+
+/** Section `aggregator:`, or the whole file of an aggregator; also what M3's file has beside the section. */
 export const aggregatorSchema: z.ZodType<AggregatorSection> = z.strictObject({
   listenAddress: addressByDiscovery(6000),
   httpListenAddress: addressByDiscovery(6001),
@@ -15,6 +25,76 @@ export const aggregatorSchema: z.ZodType<AggregatorSection> = z.strictObject({
   tagOptions: z
     .strictObject({ idScheme: oneOf(['quoted', 'prepend_meta', 'legacy']).default('quoted') })
     .prefault({}),
-  client,
+  client: aggregatorClient,
   discovery: discovery.optional(),
+  // As M3's files have it.
+  http: z
+    .strictObject({ listenAddress: address.optional(), ...tunings('readTimeout', 'writeTimeout') })
+    .optional(),
+  rawtcp: z
+    .strictObject({
+      listenAddress: address.optional(),
+      ...tunings(
+        'keepAliveEnabled',
+        'keepAlivePeriod',
+        'retry',
+        'readBufferSize',
+        'protobufIterator',
+        'msgpackIterator',
+        'tls',
+      ),
+    })
+    .optional(),
+  m3msg: z
+    .strictObject({
+      server: z
+        .strictObject({
+          listenAddress: address.optional(),
+          ...tunings('retry', 'keepAliveEnabled', 'keepAlivePeriod', 'tls'),
+        })
+        .optional(),
+      ...tunings('consumer'),
+    })
+    .optional(),
+  kvClient: z.strictObject({ etcd: service }).optional(),
+  runtimeOptions: tuning,
+  metricPrefix: prefix,
+  counterPrefix: prefix,
+  timerPrefix: prefix,
+  gaugePrefix: prefix,
+  passthrough: notSupported('rows that are passed through', (value) => value === undefined),
+  ...tunings(
+    'instanceID',
+    'aggregationTypes',
+    'stream',
+    'placementManager',
+    'hashType',
+    'bufferDurationBeforeShardCutover',
+    'bufferDurationAfterShardCutoff',
+    'bufferDurationForFutureTimedMetric',
+    'bufferDurationForPastTimedMetric',
+    'bufferForPastTimedMetric',
+    'resignTimeout',
+    'flushTimesManager',
+    'electionManager',
+    'flushManager',
+    'flush',
+    'forwarding',
+    'entryTTL',
+    'entryCheckInterval',
+    'entryCheckBatchPercent',
+    'maxTimerBatchSizePerWrite',
+    'defaultStoragePolicies',
+    'maxNumCachedSourceSets',
+    'discardNaNAggregatedValues',
+    'entryPool',
+    'counterElemPool',
+    'timerElemPool',
+    'gaugeElemPool',
+    'verboseErrors',
+    'addToReset',
+    'timedMetricsFlushOffsetEnabled',
+    'writesIgnoreCutoffCutover',
+    'trafficControl',
+  ),
 });

@@ -23,9 +23,11 @@ import type {
   DiscoverySection,
   HostIdSection,
   ListenAddress,
+  LoggingSection,
   LookbackLimitSection,
   ServiceSection,
   StatsdSection,
+  StoreSection,
   TlsSection,
 } from './sections.ts';
 import type {
@@ -46,6 +48,7 @@ import type {
 } from './types.ts';
 import { type ConfigFile, type ConfigTree, pathSeparator, readConfigFiles } from './text.ts';
 import { messageOf } from '../errors.ts';
+import type { LogOptions } from '../log.ts';
 
 export type { ConfigFile } from './text.ts';
 export type { ListenAddress } from './sections.ts';
@@ -64,7 +67,6 @@ export type {
   DbConfig,
   DiscoveryConfig,
   HostIdConfig,
-  LogLevelConfig,
   SchemaConfig,
   TlsConfig,
 } from './types.ts';
@@ -107,7 +109,11 @@ export function parseConfig(
   const tree = readConfigFiles(files, environment, problems);
   if (problems.length > 0) throw new ConfigError(problems);
   const lifted = role !== 'node' && !sectionNames.some((name) => name in tree.value);
-  const sections: Record<string, unknown> = lifted ? { [role]: tree.value } : tree.value;
+  const sections: Record<string, unknown> = lifted
+    ? { [role]: tree.value }
+    : role === 'aggregator'
+      ? withBeside(tree.value)
+      : tree.value;
   const reader = new SectionReader(tree, lifted, problems);
   for (const key of Object.keys(sections)) {
     if (!sectionNames.includes(key)) reader.add([key], 'unknown section');
@@ -154,6 +160,28 @@ function noteOtherModes({ db, coordinator }: Config, reader: SectionReader): voi
   );
 }
 
+/** What M3's file of an aggregator has beside its section belongs into it. */
+function withBeside(value: Record<string, unknown>): Record<string, unknown> {
+  const { aggregator, ...others } = value;
+  if (typeof aggregator !== 'object' || aggregator === null) return value;
+  const beside = Object.entries(others).filter(([key]) => besideAggregator.includes(key));
+  const rest = Object.entries(others).filter(([key]) => !besideAggregator.includes(key));
+  return {
+    ...Object.fromEntries(rest),
+    aggregator: { ...Object.fromEntries(beside), ...aggregator },
+  };
+}
+
+const besideAggregator = [
+  'logging',
+  'metrics',
+  'http',
+  'rawtcp',
+  'm3msg',
+  'kvClient',
+  'runtimeOptions',
+];
+
 class SectionReader {
   readonly #tree: ConfigTree;
   /** The file's top is the coordinator's section. */
@@ -195,9 +223,14 @@ class SectionReader {
   }
 
   #where(path: readonly string[]): string {
-    const inFile = this.#lifted ? path.slice(1) : path;
+    const { locations } = this.#tree;
+    const isBeside =
+      path[0] === 'aggregator' &&
+      besideAggregator.includes(path[1]!) &&
+      !locations.has(path.slice(0, 2).join(pathSeparator));
+    const inFile = this.#lifted || isBeside ? path.slice(1) : path;
     for (let length = inFile.length; length > 0; length -= 1) {
-      const location = this.#tree.locations.get(inFile.slice(0, length).join(pathSeparator));
+      const location = locations.get(inFile.slice(0, length).join(pathSeparator));
       if (location !== undefined) return `${location.file}:${location.line}: ${inFile.join('.')}`;
     }
     return inFile.join('.');
@@ -235,11 +268,34 @@ function resolveDiscovery(
   return chosen ?? fallback;
 }
 
+function loggingOf({ level, encoding, encoderConfig }: LoggingSection): LogOptions {
+  const { messageKey, levelKey, timeKey, levelEncoder, timeEncoder } = encoderConfig;
+  return {
+    level,
+    encoding: encoding ?? null,
+    messageKey,
+    levelKey,
+    timeKey,
+    hasCapitalLevels: levelEncoder === 'capital',
+    time: timeEncoder.startsWith('rfc3339') ? 'iso8601' : (timeEncoder as LogOptions['time']),
+  };
+}
+
 function ofDiscovery(section: DiscoverySection | undefined): DiscoveryConfig | null {
   if (section === undefined) return null;
+  if (section.config !== undefined) return ofStore(section.config);
   if (section.tsdbCluster === undefined) return singleNode;
   const { env, zone, endpoints, tls } = section.tsdbCluster;
   return { type: 'tsdb_cluster', env, zone, endpoints, tls: ofTls(tls) };
+}
+
+/** With one seed node the store is the one that the node embeds. */
+function ofStore({ service, services, seedNodes }: StoreSection): DiscoveryConfig | null {
+  const given = service ?? services?.[0]?.service;
+  const found = ofService(given);
+  if (seedNodes === undefined) return found;
+  const { env, zone } = found ?? singleNode;
+  return { ...singleNode, env, zone };
 }
 
 function ofService(section: ServiceSection | undefined): DiscoveryConfig | null {
@@ -269,7 +325,7 @@ function placesOf(
 ): (readonly [readonly string[], DiscoveryConfig | null])[] {
   return [
     [[...path, 'discovery'], ofDiscovery(section?.discovery)],
-    [[...path, 'service'], ofService(section?.service)],
+    [[...path, 'service'], section === undefined ? null : ofStore(section)],
   ];
 }
 
@@ -434,8 +490,7 @@ function resolveDb(
     parkedKeepMillis: section.parking.keepFor,
     schemas: schemasOf(section.proto),
     tickMinimumMillis: section.tick.minimumInterval,
-    logLevel: section.logging.level,
-    logEncoding: section.logging.encoding ?? null,
+    logging: loggingOf(section.logging),
     metricsListenAddress: metricsAddress === undefined ? null : listen(metricsAddress),
     metricsPath: section.metrics.prometheus.handlerPath,
     // The embedded store has no access control, so only its own setting opens it to others.
@@ -532,8 +587,7 @@ function resolveCoordinator(
     ),
     allowedHosts: section.allowedHosts ?? db?.allowedHosts ?? null,
     metricsPath: section.metrics.prometheus.handlerPath,
-    logLevel: section.logging.level,
-    logEncoding: section.logging.encoding ?? null,
+    logging: loggingOf(section.logging),
     idScheme: section.tagOptions.idScheme,
     nameValidation: section.tagOptions.nameValidation,
     discovery,
@@ -586,6 +640,7 @@ function resolveAggregator(
   const discovery = resolveDiscovery(
     [
       [['aggregator', 'discovery'], ofDiscovery(section.discovery)],
+      [['aggregator', 'kvClient', 'etcd'], ofService(section.kvClient?.etcd)],
       ...placesOf(['aggregator', 'client', 'config'], section.client.config),
     ],
     singleNode,
@@ -593,15 +648,18 @@ function resolveAggregator(
   );
   const listen = listenIn(discovery, listenHost);
   return {
-    listenAddress: listen(section.listenAddress),
-    httpListenAddress: listen(section.httpListenAddress),
+    listenAddress: listen(
+      section.m3msg?.server?.listenAddress ??
+        section.rawtcp?.listenAddress ??
+        section.listenAddress,
+    ),
+    httpListenAddress: listen(section.http?.listenAddress ?? section.httpListenAddress),
     metricsListenAddress: listen(
       section.metrics.prometheus.listenAddress ?? { host: hostByDiscovery, port: 6002 },
     ),
     allowedHosts: section.allowedHosts ?? null,
     metricsPath: section.metrics.prometheus.handlerPath,
-    logLevel: section.logging.level,
-    logEncoding: section.logging.encoding ?? null,
+    logging: loggingOf(section.logging),
     hostId:
       section.hostID === undefined
         ? { resolver: 'hostname' }

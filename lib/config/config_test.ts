@@ -387,7 +387,7 @@ test('parseConfig() merges later files over earlier ones and names the right fil
   const first = 'db:\n  hostID: {resolver: config, value: a}\n  logging: {level: warn}\n';
   const { db } = parse([first, 'db:\n  hostID:\n    value: b\n']);
   assert.deepEqual(db!.hostId, { resolver: 'config', value: 'b' });
-  assert.equal(db!.logLevel, 'warn');
+  assert.equal(db!.logging.level, 'warn');
   assert.deepEqual(problemsOf([first, '\ndb:\n  logging:\n    level: loud\n']), [
     'file2.yml:4: db.logging.level: must be one of debug, info, warn, error: "loud"',
   ]);
@@ -625,4 +625,73 @@ test('the data folder is that of TSDB_DATA_DIR, else of the file, else of TSDB_D
   assert.deepEqual(folderOf(named, instead), ['/file', 'db.filesystem.filePathPrefix']);
   assert.deepEqual(folderOf('db: {}', instead), ['/instead', 'TSDB_DATA_DIR_DEFAULT']);
   assert.deepEqual(folderOf('db: {}', {}), ['/var/lib/tsdb', 'default']);
+});
+
+test("M3's older way to say where the store is, for nodes, coordinators and aggregators", () => {
+  const service = `service: {env: prod, zone: eu, service: tsdb, cacheDir: /x,
+    etcdClusters: [{zone: eu, endpoints: ["http://etcd-0:2379", "http://etcd-1:2379"]}]}`;
+  const store = {
+    type: 'tsdb_cluster',
+    env: 'prod',
+    zone: 'eu',
+    endpoints: ['http://etcd-0:2379', 'http://etcd-1:2379'],
+    tls: null,
+  };
+  const node = parse(`db: {hostID: {value: a}, discovery: {config: {${service}}}}`);
+  assert.deepEqual(node.db!.discovery, store);
+  const listed = parse(`db: {hostID: {value: a}, discovery: {config: {services: [{${service}}]}}}`);
+  assert.deepEqual(listed.db!.discovery, store);
+  const seed = (hosts: string): string =>
+    `db: {discovery: {config: {${service}, seedNodes: {initialCluster: [${hosts}]}}}}`;
+  const single = parse(seed('{hostID: tsdb_local, endpoint: "http://127.0.0.1:2380"}'));
+  assert.deepEqual(single.db!.discovery, { type: 'tsdb_single_node', env: 'prod', zone: 'eu' });
+  const host = '{hostID: a, endpoint: "http://a:2380"}';
+  assert.throws(() => parse(seed(`${host}, ${host}`)), /seed nodes that are several/);
+  assert.throws(() => parse('db: {discovery: {config: {}}}'), /must name one key-value store/);
+  assert.throws(
+    () => parse(`db: {discovery: {type: tsdb_cluster, config: {${service}}}}`),
+    /has no meaning beside config/,
+  );
+  assert.throws(() => parse('db: {discovery: {config: {static: {}}}}'), /a static topology/);
+});
+
+test("an aggregator's file may have M3's sections beside its own, and problems name their lines", () => {
+  const text = (more = ''): string => `logging: {level: warn}
+metrics: {prometheus: {listenAddress: "0.0.0.0:6102"}}
+http: {listenAddress: "0.0.0.0:6101", readTimeout: 60s}
+rawtcp: {listenAddress: "0.0.0.0:6100"}
+kvClient: {etcd: {env: prod, zone: eu, service: m3aggregator, etcdClusters: [{endpoints: ["e:2379"]}]}}
+runtimeOptions: {kvConfig: {environment: prod}}
+aggregator: {hostID: {resolver: config, value: agg-1}, counterPrefix: "", entryTTL: 1h, client: {queueSize: 10}}
+${more}`;
+  const parsed = parseConfig([{ path: 'a.yml', text: text() }], 'aggregator', {});
+  const { aggregator } = parsed;
+  assert.equal(aggregator!.logging.level, 'warn');
+  assert.deepEqual(aggregator!.discovery, {
+    type: 'tsdb_cluster',
+    env: 'prod',
+    zone: 'eu',
+    endpoints: ['e:2379'],
+    tls: null,
+  });
+  const { listenAddress, httpListenAddress, metricsListenAddress } = aggregator!;
+  assert.deepEqual(
+    [listenAddress, httpListenAddress, metricsListenAddress].map(({ port }) => port),
+    [6100, 6101, 6102],
+  );
+  assert.deepEqual(parsed.notes.toSorted(), [
+    'a.yml:3: http.readTimeout has no effect here',
+    'a.yml:6: runtimeOptions has no effect here',
+    'a.yml:7: aggregator.client.queueSize has no effect here',
+    'a.yml:7: aggregator.entryTTL has no effect here',
+  ]);
+  assert.throws(
+    () => parseConfig([{ path: 'a.yml', text: text('other: 1') }], 'aggregator', {}),
+    /a\.yml:8: other: unknown section/,
+  );
+  const bad = text().replace('counterPrefix: ""', 'counterPrefix: "x"');
+  assert.throws(
+    () => parseConfig([{ path: 'a.yml', text: bad }], 'aggregator', {}),
+    /a\.yml:7: aggregator\.counterPrefix: not supported: prefixes of names/,
+  );
 });

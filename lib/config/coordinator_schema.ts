@@ -259,8 +259,8 @@ const otlp = z
 
 const clusterOfCoordinator = z.strictObject({
   client: clientGiven.optional(),
-  namespaces: notSupported('a list of namespaces: they are read from the key-value store', isEmpty),
-  ...tunings('newDirectoryMode'),
+  // Those of the key-value store are read and written, whatever a file says.
+  ...tunings('newDirectoryMode', 'namespaces'),
 });
 
 /**

@@ -18,7 +18,8 @@ export interface TlsSection {
 }
 
 export interface DiscoverySection {
-  readonly type: 'tsdb_single_node' | 'tsdb_cluster';
+  /** Undefined when `config` says where the store is. */
+  readonly type?: 'tsdb_single_node' | 'tsdb_cluster' | undefined;
   readonly tsdbCluster?:
     | {
         readonly env: string;
@@ -27,6 +28,16 @@ export interface DiscoverySection {
         readonly tls?: TlsSection | undefined;
       }
     | undefined;
+  readonly config?: StoreSection | undefined;
+}
+
+/** Where the key-value store is, as M3's older files have it. */
+export interface StoreSection {
+  readonly service?: ServiceSection | undefined;
+  /** One at most. */
+  readonly services?: readonly { readonly service: ServiceSection }[] | undefined;
+  /** A store that the node embeds. */
+  readonly seedNodes?: object | undefined;
 }
 
 export interface ServiceSection {
@@ -38,14 +49,19 @@ export interface ServiceSection {
   }[];
 }
 
-export interface DiscoveryConfigSection {
+export interface DiscoveryConfigSection extends StoreSection {
   readonly discovery?: DiscoverySection | undefined;
-  readonly service?: ServiceSection | undefined;
 }
 
 export interface ClientSection {
   readonly writeConsistencyLevel: 'one' | 'majority' | 'all';
-  readonly readConsistencyLevel: 'one' | 'unstrict_majority' | 'majority' | 'unstrict_all' | 'all';
+  readonly readConsistencyLevel:
+    | 'none'
+    | 'one'
+    | 'unstrict_majority'
+    | 'majority'
+    | 'unstrict_all'
+    | 'all';
   readonly writeTimeout: number;
   readonly fetchTimeout: number;
   readonly config?: DiscoveryConfigSection | undefined;
@@ -61,6 +77,13 @@ export interface MetricsSection {
 export interface LoggingSection {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly encoding?: 'json' | 'console' | undefined;
+  readonly encoderConfig: {
+    readonly messageKey: string;
+    readonly levelKey: string;
+    readonly timeKey: string;
+    readonly levelEncoder: 'lowercase' | 'capital';
+    readonly timeEncoder: 'iso8601' | 'rfc3339' | 'rfc3339nano' | 'epoch' | 'millis' | 'nanos';
+  };
 }
 
 /** How names of OpenTelemetry become names here, by the words of Prometheus' `translation_strategy`. */
@@ -205,7 +228,14 @@ export interface StatsdSection {
     | undefined;
 }
 
+/** An aggregator's file of M3 says these beside its section. */
 export interface AggregatorSection {
+  readonly http?: { readonly listenAddress?: ListenAddress | undefined } | undefined;
+  readonly rawtcp?: { readonly listenAddress?: ListenAddress | undefined } | undefined;
+  readonly m3msg?:
+    | { readonly server?: { readonly listenAddress?: ListenAddress | undefined } | undefined }
+    | undefined;
+  readonly kvClient?: { readonly etcd: ServiceSection } | undefined;
   readonly listenAddress: ListenAddress;
   readonly httpListenAddress: ListenAddress;
   readonly allowedHosts?: readonly string[] | undefined;

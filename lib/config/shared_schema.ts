@@ -22,6 +22,7 @@ import {
   oneOf,
   text,
   timeoutMillis,
+  tuning,
   tunings,
 } from './values.ts';
 
@@ -30,6 +31,34 @@ export const logging: z.ZodType<LoggingSection> = documented(
   z.strictObject({
     level: oneOf(['debug', 'info', 'warn', 'error']).default('info'),
     encoding: oneOf(['json', 'console']).optional(),
+    encoderConfig: z
+      .strictObject({
+        messageKey: text.default('msg'),
+        levelKey: text.default('level'),
+        timeKey: text.default('time'),
+        levelEncoder: oneOf(['lowercase', 'capital']).default('lowercase'),
+        timeEncoder: oneOf([
+          'iso8601',
+          'rfc3339',
+          'rfc3339nano',
+          'epoch',
+          'millis',
+          'nanos',
+        ]).default('iso8601'),
+        ...tunings(
+          'nameKey',
+          'callerKey',
+          'functionKey',
+          'stacktraceKey',
+          'lineEnding',
+          'durationEncoder',
+          'callerEncoder',
+          'nameEncoder',
+          'consoleSeparator',
+          'skipLineEnding',
+        ),
+      })
+      .prefault({}),
     ...tunings('file', 'fields'),
   }),
   { kind: 'shared', name: 'logging' },
@@ -75,14 +104,80 @@ const tsdbCluster = z.strictObject({
   ...tunings('keepAlive', 'cacheDir', 'autoSyncInterval'),
 });
 
+/** The older way to name the key-value store, in client.config.service and db.config.service. */
+export const service: z.ZodType<ServiceSection> = documented(
+  z.strictObject({
+    env: text.default('default_env'),
+    zone: text.default('embedded'),
+    service: text.optional(),
+    etcdClusters: z
+      .array(
+        z.strictObject({
+          zone: text.optional(),
+          endpoints: z.array(endpoint).min(1),
+          tls: tls.optional(),
+          ...tunings('keepAlive', 'autoSyncInterval'),
+        }),
+      )
+      .length(1, 'must name one key-value cluster'),
+    ...tunings('cacheDir', 'watchWithRevision', 'newDirectoryMode', 'requestTimeout', 'retry'),
+  }),
+  { kind: 'shared', name: 'service' },
+);
+
+/** M3's list of them, of which there may be one. */
+const servicesOf = z
+  .array(z.strictObject({ service, ...tunings('async', 'clientOverrides') }))
+  .max(1, 'not supported: several key-value services')
+  .optional();
+
+/** Of the store that a node embeds in M3; a single one is what we have. */
+const seedNodes = z.strictObject({
+  initialCluster: z
+    .array(z.strictObject({ hostID: text, endpoint: text, clusterState: tuning }))
+    .length(1, 'not supported: seed nodes that are several: run etcd beside the nodes'),
+  ...tunings(
+    'rootDir',
+    'initialAdvertisePeerUrls',
+    'advertiseClientUrls',
+    'listenPeerUrls',
+    'listenClientUrls',
+    'clientTransportSecurity',
+    'peerTransportSecurity',
+  ),
+});
+
+const staticTopology = notSupported(
+  'a static topology: use type tsdb_cluster with tsdbCluster.endpoints',
+);
+
 const discoveryShape = z
   .strictObject({
-    type: oneOf(['tsdb_single_node', 'tsdb_cluster']),
+    type: oneOf(['tsdb_single_node', 'tsdb_cluster']).optional(),
     tsdbCluster: tsdbCluster.optional(),
     aggregatorCluster: notSupported('the clustered aggregator'),
-    config: notSupported('a static topology: use type tsdb_cluster with tsdbCluster.endpoints'),
+    // As M3's older files have it.
+    config: z
+      .strictObject({
+        service: service.optional(),
+        services: servicesOf,
+        seedNodes: seedNodes.optional(),
+        static: staticTopology,
+        statics: staticTopology,
+      })
+      .optional(),
   })
   .superRefine((value, context) => {
+    const issue = (path: readonly string[], message: string): void =>
+      context.addIssue({ code: 'custom', path: [...path], message });
+    const { config } = value;
+    if (config === undefined && value.type === undefined) issue(['type'], 'is required');
+    if (config !== undefined) {
+      if (value.type !== undefined) issue(['type'], 'has no meaning beside config');
+      if (value.tsdbCluster !== undefined) issue(['tsdbCluster'], 'has no meaning beside config');
+      const named = [config.service, ...(config.services ?? [])].filter(Boolean).length;
+      if (named !== 1) issue(['config'], 'must name one key-value store, by service');
+    }
     if (value.type === 'tsdb_cluster' && value.tsdbCluster === undefined) {
       context.addIssue({
         code: 'custom',
@@ -105,35 +200,18 @@ export const discovery: z.ZodType<DiscoverySection> = documented(discoveryShape,
   name: 'discovery',
 });
 
-/** The older way to name the key-value store, in client.config.service and db.config.service. */
-export const service: z.ZodType<ServiceSection> = documented(
-  z.strictObject({
-    env: text.default('default_env'),
-    zone: text.default('embedded'),
-    service: text.optional(),
-    etcdClusters: z
-      .array(
-        z.strictObject({
-          zone: text.optional(),
-          endpoints: z.array(endpoint).min(1),
-          tls: tls.optional(),
-          ...tunings('keepAlive', 'autoSyncInterval'),
-        }),
-      )
-      .length(1, 'must name one key-value cluster'),
-    ...tunings('cacheDir', 'watchWithRevision', 'newDirectoryMode', 'requestTimeout', 'retry'),
-  }),
-  { kind: 'shared', name: 'service' },
-);
-
 /** The place of discovery in configurations of M3: below `config:`. */
-export const discoveryConfig: z.ZodType<DiscoveryConfigSection> = z.strictObject({
-  discovery: discovery.optional(),
-  service: service.optional(),
-  services: notSupported('several key-value services: name one by discovery'),
-  seedNodes: notSupported('a list of seed nodes: the embedded key-value store is of one node'),
-  static: notSupported('a static topology: use discovery type tsdb_cluster'),
-});
+export const discoveryConfig: z.ZodType<DiscoveryConfigSection> = documented(
+  z.strictObject({
+    discovery: discovery.optional(),
+    service: service.optional(),
+    services: servicesOf,
+    seedNodes: seedNodes.optional(),
+    static: staticTopology,
+    statics: staticTopology,
+  }),
+  { kind: 'shared', name: 'discoveryConfig' },
+);
 
 /** Which instance of a placement a process is. */
 export const hostId: z.ZodType<HostIdSection> = documented(
@@ -161,46 +239,76 @@ export const hostId: z.ZodType<HostIdSection> = documented(
 );
 
 /** The session to the storage nodes. */
-export const clientGiven: z.ZodType<ClientSection> = documented(
-  z.strictObject({
-    writeConsistencyLevel: oneOf(['one', 'majority', 'all']).default('majority'),
-    readConsistencyLevel: oneOf([
-      'one',
-      'unstrict_majority',
-      'majority',
-      'unstrict_all',
-      'all',
-    ]).default('unstrict_majority'),
-    writeTimeout: timeoutMillis().default(10_000),
-    fetchTimeout: timeoutMillis().default(15_000),
-    config: discoveryConfig.optional(),
-    ...tunings(
-      'connectTimeout',
-      'writeRetry',
-      'fetchRetry',
-      'connectConsistencyLevel',
-      'backgroundHealthCheckFailLimit',
-      'backgroundHealthCheckFailThrottleFactor',
-      'backgroundHealthCheckInterval',
-      'backgroundHealthCheckFailThrottle',
-      'hashing',
-      'maxConnectionCount',
-      'minConnectionCount',
-      'hostQueueWorkerPoolSize',
-      'writeBatchSize',
-      'fetchBatchSize',
-      'writeShardsInitializing',
-      'shardsLeavingCountTowardsConsistency',
-      'shardsLeavingAndInitializingCountTowardsConsistency',
-      'useV2BatchAPIs',
-      'iterateEqualTimestampStrategy',
-      'asyncWriteWorkerPoolSize',
-      'asyncWriteMaxConcurrency',
-      'proto',
-    ),
-    asyncTopologyInitializers: notSupported('writes to a second cluster', isEmpty),
-  }),
-  { kind: 'shared', name: 'client' },
-);
+const clientShape = z.strictObject({
+  writeConsistencyLevel: oneOf(['one', 'majority', 'all']).default('majority'),
+  readConsistencyLevel: oneOf([
+    'none',
+    'one',
+    'unstrict_majority',
+    'majority',
+    'unstrict_all',
+    'all',
+  ]).default('unstrict_majority'),
+  writeTimeout: timeoutMillis().default(10_000),
+  fetchTimeout: timeoutMillis().default(15_000),
+  config: discoveryConfig.optional(),
+  ...tunings(
+    'connectTimeout',
+    'writeRetry',
+    'fetchRetry',
+    'connectConsistencyLevel',
+    'backgroundHealthCheckFailLimit',
+    'backgroundHealthCheckFailThrottleFactor',
+    'backgroundHealthCheckInterval',
+    'backgroundHealthCheckFailThrottle',
+    'hashing',
+    'maxConnectionCount',
+    'minConnectionCount',
+    'hostQueueWorkerPoolSize',
+    'writeBatchSize',
+    'fetchBatchSize',
+    'writeShardsInitializing',
+    'shardsLeavingCountTowardsConsistency',
+    'shardsLeavingAndInitializingCountTowardsConsistency',
+    'useV2BatchAPIs',
+    'iterateEqualTimestampStrategy',
+    'asyncWriteWorkerPoolSize',
+    'asyncWriteMaxConcurrency',
+    'proto',
+  ),
+  asyncTopologyInitializers: notSupported('writes to a second cluster', isEmpty),
+});
+
+export const clientGiven: z.ZodType<ClientSection> = documented(clientShape, {
+  kind: 'shared',
+  name: 'client',
+});
 
 export const client: z.ZodType<ClientSection> = clientGiven.prefault({});
+
+/** The same of an aggregator, whose section of M3 is about other aggregators. */
+export const aggregatorClient: z.ZodType<ClientSection> = documented(
+  z.strictObject({
+    ...clientShape.shape,
+    ...tunings(
+      'type',
+      'placementKV',
+      'placementWatcher',
+      'hashType',
+      'shardCutoverWarmupDuration',
+      'shardCutoffLingerDuration',
+      'encoder',
+      'flushSize',
+      'flushWorkerCount',
+      'maxTimerBatchSize',
+      'maxBatchSize',
+      'batchFlushDeadline',
+      'queueSize',
+      'queueDropType',
+      'forwarding',
+      'connection',
+      'm3msg',
+    ),
+  }),
+  { kind: 'shared', name: 'aggregatorClient' },
+).prefault({});

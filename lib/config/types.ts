@@ -1,6 +1,7 @@
 /**
  * The configuration as the program uses it: every default filled in, one meaning for each field.
  */
+import type { LogOptions } from '../log.ts';
 import type { IdScheme } from '../series_id/scheme.ts';
 import type { NameValidation } from '../tags.ts';
 import type { PromqlFeatureName } from './promql_features.ts';
@@ -124,8 +125,7 @@ export interface CoordinatorConfig {
   /** As of `GuardOptions` in lib/env. */
   readonly allowedHosts: readonly string[] | null;
   readonly metricsPath: string;
-  readonly logLevel: LogLevelConfig;
-  readonly logEncoding: LogEncodingConfig;
+  readonly logging: LogOptions;
   readonly idScheme: IdScheme;
   readonly nameValidation: NameValidation;
   readonly discovery: DiscoveryConfig;
@@ -179,8 +179,7 @@ export interface AggregatorConfig {
   /** As of `GuardOptions` in lib/env. */
   readonly allowedHosts: readonly string[] | null;
   readonly metricsPath: string;
-  readonly logLevel: LogLevelConfig;
-  readonly logEncoding: LogEncodingConfig;
+  readonly logging: LogOptions;
   readonly hostId: HostIdConfig;
   readonly idScheme: IdScheme;
   readonly discovery: DiscoveryConfig;
@@ -255,8 +254,7 @@ export interface DbConfig {
   /** Deployed to namespaces as soon as these are there. */
   readonly schemas: readonly SchemaConfig[];
   readonly tickMinimumMillis: number;
-  readonly logLevel: LogLevelConfig;
-  readonly logEncoding: LogEncodingConfig;
+  readonly logging: LogOptions;
   /**
    * Where metrics are served when no coordinator runs in this process; null for the debug listener.
    */
@@ -300,7 +298,13 @@ export type HostIdConfig =
 
 export interface ClientConfig {
   readonly writeConsistencyLevel: 'one' | 'majority' | 'all';
-  readonly readConsistencyLevel: 'one' | 'unstrict_majority' | 'majority' | 'unstrict_all' | 'all';
+  readonly readConsistencyLevel:
+    | 'none'
+    | 'one'
+    | 'unstrict_majority'
+    | 'majority'
+    | 'unstrict_all'
+    | 'all';
   readonly writeTimeoutMillis: number;
   readonly fetchTimeoutMillis: number;
 }

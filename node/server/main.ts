@@ -107,7 +107,7 @@ async function main(): Promise<void> {
 async function run(config: Config): Promise<void> {
   const { db } = config;
   if (db === null) throw new ConfigError(['the section db: is missing']);
-  const log = openLog(db.logLevel, db.logEncoding, { service: 'tsdb-node' });
+  const log = openLog(db.logging, { service: 'tsdb-node' });
   const fatal = (error: unknown) => {
     const stack = withSourcePlaces(String((error as Error).stack));
     log.error({ error: messageOf(error), stack }, 'fatal');
