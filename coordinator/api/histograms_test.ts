@@ -10,7 +10,7 @@ import { encodeSnappy, decodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { customSchema, type Histogram, staleHistogram } from '#engine/typed/histogram.ts';
 import { type Tag, tagValue } from '#lib/tags.ts';
 import { nowSeconds, type TestAnswer, TestCoordinator } from '../coordinator_testing.ts';
-import { MessageWriter } from '../remote/messages.ts';
+import { MessageWriter } from '#engine/prometheus_messages/message_writer.ts';
 
 const writePath = '/api/v1/compat/remote/write';
 const readPath = '/api/v1/compat/remote/read';

@@ -8,7 +8,7 @@ import { TsdbError } from '#lib/errors.ts';
 import type { Tag } from '#lib/tags.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
-import { MessageWriter, writeLabels } from '../remote/messages.ts';
+import { MessageWriter, writeLabels } from '#engine/prometheus_messages/message_writer.ts';
 import { rowsOfJson } from './json/write.ts';
 
 const path = '/api/v1/json/write';

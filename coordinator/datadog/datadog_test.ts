@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { rowOutcome } from '#cluster/node/service.ts';
 import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
-import { MessageWriter } from '../remote/messages.ts';
+import { MessageWriter } from '#engine/prometheus_messages/message_writer.ts';
 
 const v1 = '/datadog/api/v1/series';
 const v2 = '/api/v2/series';

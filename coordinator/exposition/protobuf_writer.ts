@@ -4,8 +4,8 @@
  */
 import type { Buckets, Histogram } from '#engine/typed/histogram.ts';
 import type { Tag } from '#lib/tags.ts';
-import { spansOf } from '../remote/histogram_chunk.ts';
-import { MessageWriter, writeLabels } from '../remote/messages.ts';
+import { spansOf } from '#engine/prometheus_messages/histogram_message.ts';
+import { MessageWriter, writeLabels } from '#engine/prometheus_messages/message_writer.ts';
 import {
   classicBucketsOf,
   type ExpositionWriter,

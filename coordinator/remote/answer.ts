@@ -13,9 +13,9 @@ import type { Work } from '#lib/turns/turns.ts';
 import { labelsUnits } from '../promql/rows/paced.ts';
 import type { Pacer } from '../promql/rows/pacer.ts';
 import { histogramChunks, type TimedHistogram } from './histogram_chunk.ts';
-import { HistogramMessages } from './histogram_message.ts';
+import { HistogramMessages } from '#engine/prometheus_messages/histogram_message.ts';
 import { type MixedRow, protocolSlices } from './mixed_rows.ts';
-import { MessageWriter, writeLabels } from './messages.ts';
+import { MessageWriter, writeLabels } from '#engine/prometheus_messages/message_writer.ts';
 import { encodeXorChunk, xorChunkRowsMax } from './xor_chunk.ts';
 
 /**

@@ -9,6 +9,7 @@
  *
  * Numbers are varbits (bit_writer.ts). All rows of a chunk have one layout, so rows with other buckets have empty ones.
  */
+import { spansOf } from '#engine/prometheus_messages/histogram_message.ts';
 import { FloatHistogram, counterHint } from '#engine/histograms/float_histogram.ts';
 import { sameBounds } from '#engine/histograms/bounds.ts';
 import { unionOf } from '#engine/histograms/buckets.ts';
@@ -125,18 +126,6 @@ function writeLayout(bits: BitWriter, head: Histogram, { positive, negative }: L
   if (head.schema !== customSchema) return;
   bits.varbitUint(head.customBounds.length);
   for (const bound of head.customBounds) writeBound(bits, bound);
-}
-
-/** Buckets that follow each other: how many, and how far from the end of those before. */
-export function spansOf(indexes: Int32Array): { offset: number; length: number }[] {
-  const spans: { offset: number; length: number }[] = [];
-  let past = 0;
-  for (const [i, index] of indexes.entries()) {
-    if (i > 0 && index === past) spans.at(-1)!.length += 1;
-    else spans.push({ offset: index - past, length: 1 });
-    past = index + 1;
-  }
-  return spans;
 }
 
 const bitsOf = (value: number): bigint => new BigUint64Array(Float64Array.of(value).buffer)[0]!;

@@ -3,7 +3,8 @@
  * else.
  */
 import { TsdbError } from '#lib/errors.ts';
-import { decodeReadRequest, MessageWriter } from './messages.ts';
+import { MessageWriter } from '#engine/prometheus_messages/message_writer.ts';
+import { decodeReadRequest } from './messages.ts';
 
 /** A small generator of its own, so that a seed says everything. */
 function generator(seed: number): (below: number) => number {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { decodeReadRequest, MessageWriter } from './messages.ts';
+import { MessageWriter } from '#engine/prometheus_messages/message_writer.ts';
+import { decodeReadRequest } from './messages.ts';
 
 function requestOf(matchers: number): Uint8Array {
   const query = new MessageWriter();

@@ -1,6 +1,6 @@
 /** Bodies of remote read, for tests. */
 import { encodeSnappy } from '#engine/write_decoder/snappy.ts';
-import { MessageWriter } from './messages.ts';
+import { MessageWriter } from '#engine/prometheus_messages/message_writer.ts';
 
 export interface AskedQuery {
   readonly startMillis: number;

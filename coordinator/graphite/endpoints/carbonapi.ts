@@ -2,7 +2,7 @@
  * Messages that go-carbon and carbonapi answer, in version 2 of their protobuf: series as `MultiFetchResponse`, paths as
  * `GlobResponse`.
  */
-import { MessageWriter } from '../../remote/messages.ts';
+import { MessageWriter } from '#engine/prometheus_messages/message_writer.ts';
 import type { FoundNode } from '../storage/finder.ts';
 import type { Points } from './points.ts';
 

@@ -6,7 +6,7 @@ import {
   type TwinSeries,
 } from '#cluster/aggregation_rules/rollups/rollup_twin.ts';
 import { ruleSetsOf } from '#cluster/aggregation_rules/sets/sets_testing.ts';
-import { MessageWriter } from '#coordinator/remote/messages.ts';
+import { MessageWriter } from '#engine/prometheus_messages/message_writer.ts';
 import { sortTags, type Tag } from '#lib/tags.ts';
 import { policy, policyText, rules, windowMillis } from './data.ts';
 

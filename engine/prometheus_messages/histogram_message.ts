@@ -1,7 +1,6 @@
 /** Native histograms as messages of remote read, the form in which remote write has them, too. */
-import { customSchema, type Histogram } from '#engine/typed/histogram.ts';
-import { spansOf } from './histogram_chunk.ts';
-import { MessageWriter } from './messages.ts';
+import { customSchema, type Histogram } from '../typed/histogram.ts';
+import { MessageWriter } from './message_writer.ts';
 
 /** Numbers of the fields; those of floats follow those of whole counts. */
 const field = {
@@ -87,4 +86,16 @@ const zigzag = (value: number): number => (value >= 0 ? 2 * value : -2 * value -
 
 function doublesOf(values: Float64Array): Uint8Array {
   return new Uint8Array(values.slice().buffer);
+}
+
+/** Buckets that follow each other: how many, and how far from the end of those before. */
+export function spansOf(indexes: Int32Array): { offset: number; length: number }[] {
+  const spans: { offset: number; length: number }[] = [];
+  let past = 0;
+  for (const [i, index] of indexes.entries()) {
+    if (i > 0 && index === past) spans.at(-1)!.length += 1;
+    else spans.push({ offset: index - past, length: 1 });
+    past = index + 1;
+  }
+  return spans;
 }
