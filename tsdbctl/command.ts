@@ -15,6 +15,15 @@ export interface Options {
   readonly set: string | null;
   readonly dryRun: boolean;
   readonly force: boolean;
+  /** Null when they are not given. */
+  readonly from: string | null;
+  readonly to: string | null;
+  readonly rate: string | null;
+  readonly slice: string;
+  readonly names: string;
+  readonly parallel: string;
+  readonly state: string;
+  readonly verify: boolean;
 }
 
 export interface Call {

@@ -6,11 +6,13 @@ import { version } from '#lib/version.ts';
 import { aggregationRulesCommands } from './aggregation_rules/commands.ts';
 import type { Command } from './command.ts';
 import { dataCommands } from './data/commands.ts';
+import { importCommands } from './import/commands.ts';
 import { placementCommands } from './placement/commands.ts';
 import { upgradeCommands } from './upgrade/commands.ts';
 
 const commands: Readonly<Record<string, Command>> = {
   ...dataCommands,
+  ...importCommands,
   ...placementCommands,
   ...upgradeCommands,
   ...aggregationRulesCommands,
@@ -40,6 +42,14 @@ async function main(): Promise<number> {
       set: { type: 'string' },
       'dry-run': { type: 'boolean', default: false },
       force: { type: 'boolean', default: false },
+      from: { type: 'string' },
+      to: { type: 'string' },
+      rate: { type: 'string' },
+      slice: { type: 'string', default: '30m' },
+      names: { type: 'string', default: '.+' },
+      parallel: { type: 'string', default: '2' },
+      state: { type: 'string', default: 'tsdb-import.json' },
+      verify: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
       version: { type: 'boolean', default: false },
     },
@@ -55,9 +65,10 @@ async function main(): Promise<number> {
     const what = named === '' ? 'no command is given' : `unknown command: ${named}`;
     throw badRequest(`${what}\n\n${usage}`);
   }
-  const { namespace = null, set = null, 'dry-run': dryRun } = values;
+  const { namespace = null, set = null, from = null, to = null, rate = null } = values;
+  const dryRun = values['dry-run'];
   return command.run({
-    options: { ...values, namespace, set, dryRun },
+    options: { ...values, namespace, set, from, to, rate, dryRun },
     operands: positionals.slice(2),
     usage: command.usage,
     print,

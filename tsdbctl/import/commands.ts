@@ -1,0 +1,224 @@
+/** `data import`: history of another database into a running cluster. */
+import type { Clock } from '#lib/env/env.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
+import { parseDurationNanos, parseTimestampNanos } from '#lib/time.ts';
+import { type Call, checkIsThere, type Command, operandOf } from '../command.ts';
+import { Journal, type Progress } from './journal.ts';
+import { remoteSource } from '../sources/remote/source.ts';
+import { runImport } from './run.ts';
+import type { ImportPart, ImportSource } from '../sources/source.ts';
+import { problemOf, surveyOf } from './survey.ts';
+import { Target } from './target.ts';
+import { verifyParts } from './verify.ts';
+
+const usage = `tsdbctl data import m3 FOLDER --namespace NAME [--from TIME] [--to TIME] …
+tsdbctl data import prometheus FOLDER [--from TIME] [--to TIME] …
+tsdbctl data import remote URL --from TIME [--to TIME] [--slice 30m] [--names REGEXP] …
+  takes history over into a running cluster: filesets, snapshots and commit logs of a node of M3 (all nodes, one after the other, or
+  one of each replica), blocks of Prometheus, or what an M3 or Prometheus that runs answers to remote read. Rows are written as any
+  others are, at their own times, so that a namespace with "coldWritesEnabled" has to be ready. Called again it goes on where it stopped
+  --coordinator URL  where they go; http://127.0.0.1:7201 when not given
+  --namespace NAME   of M3
+  --from TIME        2026-01-01T00:00:00Z or Unix seconds; inclusive
+  --to TIME          exclusive; now when not given
+  --slice DURATION   of time that is asked for at once
+  --names REGEXP     of metrics, anchored; all when not given
+  --rate ROWS        at most so many a second
+  --parallel N       requests at a time; 2 when not given
+  --state FILE       how far it has come; tsdb-import.json when not given
+  --dry-run          reads everything, writes nothing, and says whether the cluster would take it
+  --verify           compares the cluster with the source, row by row, and writes nothing`;
+
+/** How often progress is printed. */
+const progressMillis = 5_000;
+
+interface ImportRange {
+  readonly startNanos: bigint | null;
+  readonly endNanos: bigint;
+}
+
+export const importCommands: Readonly<Record<string, Command>> = {
+  'data import': {
+    usage,
+    async run(call) {
+      const { options, print } = call;
+      const stop = new AbortController();
+      process.once('SIGINT', () =>
+        stop.abort(badRequest('stopped; it goes on when it is called again')),
+      );
+      const kind = operandOf(call, 0, 'm3, prometheus or remote');
+      const where = operandOf(call, 1, kind === 'remote' ? 'URL' : 'FOLDER');
+      const range = rangeOf(call, realEnv.clock);
+      const source = await sourceOf(kind, where, range, call, stop.signal);
+      let lastReason = '';
+      const target = new Target(options.coordinator, realEnv.clock, stop.signal, (reason) => {
+        if (reason !== lastReason) print(`waits: ${reason}`);
+        lastReason = reason;
+      });
+      try {
+        if (options.verify) return await verify(source, target, stop.signal, print);
+        return await importInto(call, { kind, where, range, source, target, signal: stop.signal });
+      } finally {
+        for (const note of source.notes) print(note);
+      }
+    },
+  },
+};
+
+function rangeOf({ options }: Call, clock: Clock): ImportRange {
+  const { from, to } = options;
+  const endNanos = to === null ? clock.nowNanos() : parseTimestampNanos(to, '--to');
+  return { startNanos: from === null ? null : parseTimestampNanos(from, '--from'), endNanos };
+}
+
+async function sourceOf(
+  kind: string,
+  where: string,
+  { startNanos, endNanos }: ImportRange,
+  { options }: Call,
+  signal: AbortSignal,
+): Promise<ImportSource> {
+  if (kind === 'remote') {
+    if (startNanos === null) throw badRequest('--from is not given');
+    return remoteSource(
+      {
+        url: where,
+        startMillis: Number(startNanos / 1_000_000n),
+        endMillis: Number(endNanos / 1_000_000n),
+        sliceMillis: Number(parseDurationNanos(options.slice, '--slice') / 1_000_000n),
+        names: options.names,
+      },
+      realEnv.clock,
+      signal,
+    );
+  }
+  await checkIsThere('folder', where);
+  throw badRequest(`neither m3, prometheus nor remote: ${shownText(kind)}\n\n${usage}`);
+}
+
+interface Importing {
+  readonly kind: string;
+  readonly where: string;
+  readonly range: ImportRange;
+  readonly source: ImportSource;
+  readonly target: Target;
+  readonly signal: AbortSignal;
+}
+
+/** @returns the exit code: 1 when rows were refused, or would be */
+async function importInto(
+  { options, print }: Call,
+  { kind, where, range, source, target, signal }: Importing,
+): Promise<number> {
+  const { clock, disk } = realEnv;
+  const parts = await source.parts();
+  const startNanos = parts.reduce<bigint | null>(
+    (least, part) => (least === null || part.startNanos < least ? part.startNanos : least),
+    null,
+  );
+  if (startNanos === null) {
+    print('there is nothing to take over');
+    return 0;
+  }
+  const namespaces = await target.namespaces();
+  if (options.dryRun) {
+    const survey = await surveyOf(parts, signal, (part, rows) =>
+      print(`${part.name}: ${rows} rows`),
+    );
+    const { series, rows, histograms, firstNanos, lastNanos } = survey;
+    print(
+      `${survey.parts} parts, ${series} series in them, ${rows} rows, ${histograms} native histograms, from ${isoOf(firstNanos)} to ${isoOf(lastNanos)}`,
+    );
+    const problem =
+      firstNanos === null ? null : problemOf(firstNanos, clock.nowNanos(), namespaces);
+    print(problem ?? 'the cluster takes them');
+    return problem === null ? 0 : 1;
+  }
+  // Rows of the first day of a part may be old; whether they are is seen when they are written.
+  const latest = parts.reduce((most, part) => (part.endNanos > most ? part.endNanos : most), 0n);
+  const problem = problemOf(latest, clock.nowNanos(), namespaces);
+  if (problem !== null) throw badRequest(problem);
+  const { startNanos: from } = range;
+  const of = {
+    kind,
+    source: JSON.stringify([
+      where,
+      options.namespace,
+      String(from),
+      options.to,
+      options.slice,
+      options.names,
+    ]),
+    coordinator: options.coordinator,
+  };
+  const journal = new Journal(disk, options.state, of);
+  const before = await journal.read();
+  if (before.rows > 0 || before.done.size > 0) {
+    print(`goes on after ${before.done.size} parts and ${before.rows} rows (${options.state})`);
+  }
+  const outcome = await runImport(
+    { source, target, journal, clock, signal, onProgress: progressPrinter(before, clock, print) },
+    {
+      parallel: numberOf(options.parallel, 'parallel', 64),
+      rowsPerSecondMax: options.rate === null ? Infinity : numberOf(options.rate, 'rate', 1e9),
+    },
+  );
+  for (const refusal of outcome.refusals) print(refusal);
+  print(`${parts.length} parts are taken over: ${outcome.rows} rows, ${outcome.refused} refused`);
+  return outcome.refused === 0 ? 0 : 1;
+}
+
+function progressPrinter(
+  before: Progress,
+  clock: Clock,
+  print: (line: string) => void,
+): (progress: Progress, parts: readonly ImportPart[]) => void {
+  const startMillis = clock.monotonicMillis();
+  let saidMillis = startMillis;
+  return ({ done, rows, refused }, parts) => {
+    const now = clock.monotonicMillis();
+    if (now - saidMillis < progressMillis) return;
+    saidMillis = now;
+    const perSecond = Math.round((rows - before.rows) / ((now - startMillis) / 1000));
+    const all = parts.reduce((sum, { bytes }) => sum + bytes, 0);
+    const of = parts.reduce((sum, { name, bytes }) => sum + (done.has(name) ? bytes : 0), 0);
+    const share = Math.floor((100 * of) / Math.max(all, 1));
+    const said = refused === 0 ? '' : `, ${refused} refused`;
+    print(
+      `${share} %: ${done.size} of ${parts.length} parts, ${rows} rows${said}, ${perSecond} a second`,
+    );
+  };
+}
+
+/** @returns the exit code: 1 when something is missing or different */
+async function verify(
+  source: ImportSource,
+  target: Target,
+  signal: AbortSignal,
+  print: (line: string) => void,
+): Promise<number> {
+  const found = await verifyParts(await source.parts(), target, signal, (part, missing) => {
+    if (missing > 0) print(`${part.name}: ${missing} rows are missing`);
+  });
+  for (const difference of found.differences) print(difference);
+  const { series, rows, missing, different, histogramsNotCompared } = found;
+  const others =
+    histogramsNotCompared === 0
+      ? ''
+      : `; ${histogramsNotCompared} native histograms were not compared`;
+  print(
+    `${series} series of parts, ${rows} rows: ${missing} missing, ${different} with another value${others}`,
+  );
+  return missing + different === 0 ? 0 : 1;
+}
+
+function numberOf(text: string, name: string, most: number): number {
+  const value = Number(text);
+  if (/^\d{1,10}$/.test(text) && value >= 1 && value <= most) return value;
+  throw badRequest(`--${name} is not a whole number from 1 to ${most}: ${text}`);
+}
+
+function isoOf(nanos: bigint | null): string {
+  return nanos === null ? 'never' : new Date(Number(nanos / 1_000_000n)).toISOString();
+}

@@ -1,0 +1,319 @@
+/** History into a cluster: what is written, in which order it is told, and what a second call does. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { rowOutcome } from '#cluster/node/service.ts';
+import { nowSeconds, TestCoordinator } from '#coordinator/coordinator_testing.ts';
+import { histogramOfValue } from '#engine/typed/histogram.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { Journal, nothingDone, type Progress } from './journal.ts';
+import { RateLimit } from './rate_limit.ts';
+import { remoteSource } from '../sources/remote/source.ts';
+import { runImport } from './run.ts';
+import type { ImportPart, ImportSeries, ImportSource } from '../sources/source.ts';
+import { problemOf, surveyOf } from './survey.ts';
+import { Target } from './target.ts';
+import { verifyParts } from './verify.ts';
+import { WriteBodies, bodyRowsMax } from './write_bodies.ts';
+
+const { signal } = new AbortController();
+const { clock } = realEnv;
+const options = { parallel: 2, rowsPerSecondMax: Number.POSITIVE_INFINITY };
+const stale = new Float64Array(BigUint64Array.of(0x7ff0000000000002n).buffer)[0]!;
+
+const seriesOf = (
+  name: string,
+  timestampNanos: readonly bigint[],
+  values: Float64Array,
+  more: Partial<ImportSeries> = {},
+): ImportSeries => ({
+  tags: [
+    { name: '__name__', value: name },
+    { name: 'host', value: 'ä' },
+  ],
+  timestampNanos: BigInt64Array.from(timestampNanos),
+  values,
+  ...more,
+});
+
+function partOf(name: string, all: readonly ImportSeries[]): ImportPart {
+  const times = all.flatMap(({ timestampNanos }) => [...timestampNanos]);
+  return {
+    name,
+    startNanos: times.reduce((a, b) => (b < a ? b : a), 2n ** 62n),
+    endNanos: times.reduce((a, b) => (b > a ? b : a), 0n) + 1n,
+    bytes: 100,
+    async *series(skip) {
+      yield* all.slice(skip);
+    },
+  };
+}
+
+const sourceOf = (...parts: readonly ImportPart[]): ImportSource => ({
+  parts: async () => parts,
+  notes: [],
+});
+
+/** In memory. */
+class TestJournal implements Pick<Journal, 'read' | 'write'> {
+  progress: Progress = nothingDone;
+  async read(): Promise<Progress> {
+    return this.progress;
+  }
+  async write(progress: Progress): Promise<void> {
+    this.progress = progress;
+  }
+}
+
+const targetOf = (test: TestCoordinator): Target =>
+  new Target(test.url('/'), { ...clock, sleep: async () => {} }, signal, () => {});
+
+const stored = (test: TestCoordinator): Map<string, Map<bigint, bigint | Uint8Array>> =>
+  new Map(
+    test.node
+      .seriesOf('default')
+      .map(({ decoded, rows }) => [decoded.map(({ value }) => value).join(' '), rows]),
+  );
+
+test('rows come with their bits and their nanoseconds, histograms beside them', async () => {
+  await using test = await TestCoordinator.openReady();
+  const now = BigInt(nowSeconds()) * 1_000_000_000n;
+  const values = Float64Array.of(1.5, 0, -0, 0.1, 4);
+  new BigUint64Array(values.buffer)[1] = 0x7ff0000000000002n;
+  const times = [now - 5n, now, now + 1_000_000n, now + 1_234_567n, now + 3_000_000n];
+  const histogram = {
+    isFloat: false,
+    schema: 0,
+    hint: 0,
+    zeroThreshold: 0.001,
+    count: 3,
+    zeroCount: 1,
+    sumBits: new BigUint64Array(Float64Array.of(5).buffer)[0]!,
+    customBounds: new Float64Array(0),
+    positive: { indexes: Int32Array.of(1), counts: Float64Array.of(2) },
+    negative: { indexes: new Int32Array(0), counts: new Float64Array(0) },
+  } as const;
+  const histograms = [{ timestampNanos: now + 9_000_000n, histogram }];
+  const journal = new TestJournal();
+  const outcome = await runImport(
+    {
+      source: sourceOf(partOf('p', [seriesOf('m', times, values, { histograms })])),
+      target: targetOf(test),
+      journal,
+      clock,
+      signal,
+      onProgress: () => {},
+    },
+    options,
+  );
+  assert.deepEqual(outcome, { rows: 6, refused: 0, refusals: [] });
+  const rows = stored(test).get('m ä')!;
+  const bits = new BigUint64Array(values.buffer);
+  for (const [i, nanos] of times.entries()) assert.equal(rows.get(nanos), bits[i], String(i));
+  const typed = rows.get(now + 9_000_000n) as Uint8Array;
+  assert.deepEqual(histogramOfValue(typed).positive, histogram.positive);
+  assert.deepEqual(journal.progress, {
+    done: new Set(['p']),
+    part: '',
+    series: 0,
+    rows: 6,
+    refused: 0,
+  });
+});
+
+test('an import that stopped goes on with the series that was not whole', async () => {
+  await using test = await TestCoordinator.openReady();
+  const now = BigInt(nowSeconds()) * 1_000_000_000n;
+  const rowsEach = bodyRowsMax / 2;
+  const times = Array.from({ length: rowsEach }, (_, i) => now - BigInt(i) * 1_000_000n).reverse();
+  const all = Array.from({ length: 10 }, (_, i) =>
+    seriesOf(`m${i}`, times, new Float64Array(rowsEach).fill(i)),
+  );
+  const source = sourceOf(
+    partOf('a', all),
+    partOf('b', [seriesOf('last', [now], Float64Array.of(7))]),
+  );
+  const journal = new TestJournal();
+  let writes = 0;
+  const target = targetOf(test);
+  const failing = {
+    write: async (body: Parameters<Target['write']>[0]) => {
+      if (++writes > 3) throw new TsdbError('UNAVAILABLE', 'away');
+      return target.write(body);
+    },
+  };
+  const steps = { source, journal, clock, signal, onProgress: () => {} };
+  await assert.rejects(runImport({ ...steps, target: failing }, options), /away/);
+  // The journal is written once a second: it may know of less than was written, and never of more.
+  journal.progress = { ...nothingDone, part: 'a', series: 4, rows: 4 * rowsEach };
+  let skipped = -1;
+  const [first, second] = await source.parts();
+  const watched: ImportPart = {
+    ...first!,
+    series: (skip) => {
+      skipped = skip;
+      return first!.series(skip);
+    },
+  };
+  const rest = await runImport({ ...steps, source: sourceOf(watched, second!), target }, options);
+  assert.equal(skipped, 4);
+  assert.equal(rest.rows, 10 * rowsEach + 1);
+  const sizes = [...stored(test).values()].map((rows) => rows.size);
+  assert.deepEqual(
+    sizes.toSorted((a, b) => a - b),
+    [1, ...Array<number>(10).fill(rowsEach)],
+  );
+  const none = await runImport({ ...steps, target: { write: async () => assert.fail() } }, options);
+  assert.equal(none.rows, rest.rows);
+});
+
+test('rows that are refused are counted and named, and the others are written', async () => {
+  await using test = await TestCoordinator.openReady();
+  const now = BigInt(nowSeconds()) * 1_000_000_000n;
+  test.node.outcomeOf = (nanos) => (nanos < now ? rowOutcome.tooFarPast : rowOutcome.written);
+  const old = seriesOf(
+    'old',
+    [now - 2_000_000_000n, now - 1_000_000_000n, now],
+    Float64Array.of(1, 2, 3),
+  );
+  const outcome = await runImport(
+    {
+      source: sourceOf(partOf('p', [old])),
+      target: targetOf(test),
+      journal: new TestJournal(),
+      clock,
+      signal,
+      onProgress: () => {},
+    },
+    options,
+  );
+  assert.deepEqual([outcome.rows, outcome.refused], [1, 2]);
+  assert.match(outcome.refusals[0]!, /2 of 3 samples were refused, the others were written: /);
+});
+
+test('verify finds rows that are missing or have another value', async () => {
+  await using test = await TestCoordinator.openReady();
+  const now = BigInt(nowSeconds()) * 1_000_000_000n;
+  const times = [now, now + 1_000_000n, now + 2_000_000n];
+  const all = [
+    seriesOf('same', times, Float64Array.of(1, stale, Number.NaN)),
+    seriesOf('other', times, Float64Array.of(1, 2, Number.POSITIVE_INFINITY)),
+  ];
+  const parts = [partOf('p', all)];
+  const target = targetOf(test);
+  const steps = { source: sourceOf(...parts), target, clock, signal, onProgress: () => {} };
+  await runImport({ ...steps, journal: new TestJournal() }, options);
+  const whole = await verifyParts(parts, target, signal, () => {});
+  assert.deepEqual([whole.series, whole.rows, whole.missing, whole.different], [2, 6, 0, 0]);
+  const rows = stored(test).get('other ä')!;
+  rows.delete(now);
+  rows.set(now + 1_000_000n, 0n);
+  const found = await verifyParts(parts, target, signal, () => {});
+  assert.deepEqual([found.missing, found.different], [1, 1]);
+  assert.match(
+    found.differences[0]!,
+    /^\{__name__="other",host="ä"\}: of 3 rows 1 are missing and 1 have another value/,
+  );
+});
+
+test('a survey counts, and says what the cluster would not take', async () => {
+  const day = 86_400_000_000_000n;
+  const parts = [partOf('p', [seriesOf('m', [day, 2n * day], Float64Array.of(1, 2))])];
+  const survey = await surveyOf(parts, signal, () => {});
+  assert.deepEqual([survey.series, survey.rows], [1, 2]);
+  assert.deepEqual([survey.firstNanos, survey.lastNanos], [day, 2n * day]);
+  const namespace = { name: 'n', coldWrites: true, retentionNanos: 3n * day, bufferPastNanos: 1n };
+  assert.equal(problemOf(day, 4n * day, [namespace]), null);
+  assert.match(
+    problemOf(day, 5n * day, [namespace])!,
+    /1970-01-02T00:00:00.000Z.*n \(retention 72h0m0s, cold writes on\)/,
+  );
+  assert.match(problemOf(day, 2n * day, [{ ...namespace, coldWrites: false }])!, /cold writes off/);
+  assert.match(problemOf(day, 2n * day, [])!, /there is none/);
+});
+
+test('a source that answers remote read is taken over slice by slice', async () => {
+  await using from = await TestCoordinator.openReady();
+  await using to = await TestCoordinator.openReady();
+  const now = nowSeconds();
+  const rows = Array.from({ length: 60 }, (_, i) => ({
+    tags: { __name__: i % 2 === 0 ? 'even' : 'odd', i: String(i % 4) },
+    timestamp: now - 60 + i,
+    value: i,
+  }));
+  assert.equal((await from.post('/api/v1/json/write', rows)).status, 200);
+  const range = {
+    url: from.url('/api/v1/prom/remote/read'),
+    startMillis: (now - 60) * 1000,
+    endMillis: now * 1000,
+    sliceMillis: 7000,
+    names: '.+',
+  };
+  const source = remoteSource(range, clock, signal);
+  const journal = new TestJournal();
+  const steps = { source, target: targetOf(to), clock, signal, onProgress: () => {} };
+  const outcome = await runImport({ ...steps, journal }, options);
+  assert.equal(outcome.rows, 60);
+  assert.equal((await source.parts()).length, 9);
+  assert.deepEqual(stored(to), stored(from));
+  const some = await remoteSource({ ...range, names: 'odd' }, clock, signal).parts();
+  const survey = await surveyOf(some, signal, () => {});
+  assert.equal(survey.rows, 30);
+  const refused = remoteSource({ ...range, url: from.url('/none') }, clock, signal);
+  const [part] = await refused.parts();
+  await assert.rejects(async () => {
+    for await (const _ of part!.series(0)) assert.fail();
+  }, /it answers 404/);
+});
+
+test('the journal goes on with the import that wrote it, and with no other', async () => {
+  const files = new Map<string, Uint8Array>();
+  const disk = {
+    size: async (path: string) => files.get(path)?.length ?? null,
+    readFile: async (path: string) => files.get(path)!,
+    writeFileAtomic: async (path: string, bytes: Uint8Array) => void files.set(path, bytes),
+  };
+  const of = { kind: 'm3', source: '/data', coordinator: 'http://a' };
+  const journal = new Journal(disk, 'f', of);
+  assert.deepEqual(await journal.read(), nothingDone);
+  const progress = { done: new Set(['x', 'y']), part: 'z', series: 3, rows: 9, refused: 1 };
+  await journal.write(progress);
+  assert.deepEqual(await journal.read(), progress);
+  await assert.rejects(
+    new Journal(disk, 'f', { ...of, kind: 'remote' }).read(),
+    /of another import/,
+  );
+  files.set('f', Buffer.from('{'));
+  await assert.rejects(journal.read(), /not the state of an import/);
+});
+
+test('rows come no faster than a limit', async () => {
+  let millis = 0;
+  const slow = {
+    monotonicMillis: () => millis,
+    sleep: async (more: number) => void (millis += more),
+  };
+  const limit = new RateLimit(1000, slow);
+  for (let i = 0; i < 5; i++) await limit.take(500, signal);
+  assert.equal(millis, 2000);
+});
+
+test('a long series is cut into bodies, of which only the last ends it', () => {
+  const bodies = new WriteBodies(3);
+  const rows = 2 * bodyRowsMax + 10;
+  const times = Array.from({ length: rows }, (_, i) => BigInt(i) * 1_000_000n);
+  const given = [
+    ...bodies.add(seriesOf('long', times, new Float64Array(rows))),
+    ...bodies.add(seriesOf('short', [5n], Float64Array.of(1))),
+    ...bodies.end(),
+  ];
+  assert.deepEqual(
+    given.map((body) => [body.rows, body.seriesDone]),
+    [
+      [bodyRowsMax, 3],
+      [bodyRowsMax, 3],
+      [1, 3],
+      [10, 5],
+    ],
+  );
+});

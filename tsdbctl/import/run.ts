@@ -1,0 +1,116 @@
+/** An import: parts of a source one after the other, as writes of a running cluster, with its progress in a journal. */
+import type { Clock } from '#lib/env/env.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { Journal, Progress } from './journal.ts';
+import { RateLimit } from './rate_limit.ts';
+import type { ImportPart, ImportSource } from '../sources/source.ts';
+import type { Target, Written } from './target.ts';
+import { WriteBodies, type WriteBody } from './write_bodies.ts';
+
+/** The journal is written after so long, and at the end of each part. */
+const journalMillis = 1_000;
+/** Refusals that are named; the others are counted. */
+const refusalsMax = 20;
+
+export interface ImportOptions {
+  /** Requests at a time. */
+  readonly parallel: number;
+  /** Rows a second; Infinity for no limit. */
+  readonly rowsPerSecondMax: number;
+}
+
+export interface ImportOutcome {
+  /** Of all calls that went on with the same journal. */
+  readonly rows: number;
+  readonly refused: number;
+  readonly refusals: readonly string[];
+}
+
+export interface ImportSteps {
+  readonly source: ImportSource;
+  readonly target: Pick<Target, 'write'>;
+  readonly journal: Pick<Journal, 'read' | 'write'>;
+  readonly clock: Pick<Clock, 'monotonicMillis' | 'sleep'>;
+  readonly signal: AbortSignal;
+  /** Told now and then. */
+  readonly onProgress: (progress: Progress, parts: readonly ImportPart[]) => void;
+}
+
+export async function runImport(
+  { source, target, journal, clock, signal, onProgress }: ImportSteps,
+  { parallel, rowsPerSecondMax }: ImportOptions,
+): Promise<ImportOutcome> {
+  const parts = await source.parts();
+  let progress = await journal.read();
+  const refusals: string[] = [];
+  const limit = new RateLimit(rowsPerSecondMax, clock);
+  let writtenMillis = clock.monotonicMillis();
+  const advance = async (next: Progress, isDue: boolean): Promise<void> => {
+    progress = next;
+    const now = clock.monotonicMillis();
+    if (!isDue && now - writtenMillis < journalMillis) return;
+    writtenMillis = now;
+    await journal.write(progress);
+    onProgress(progress, parts);
+  };
+  for (const part of parts) {
+    if (progress.done.has(part.name)) continue;
+    const skip = progress.part === part.name ? progress.series : 0;
+    const sent = new InOrder(parallel, (body) => target.write(body));
+    const note = async (all: readonly Answered[]): Promise<void> => {
+      for (const { body, written } of all) {
+        if (written.reason !== '' && refusals.length < refusalsMax) refusals.push(written.reason);
+        const rows = progress.rows + body.rows - written.refused;
+        const refused = progress.refused + written.refused;
+        const { seriesDone: series } = body;
+        await advance({ ...progress, part: part.name, series, rows, refused }, false);
+      }
+    };
+    const bodies = new WriteBodies(skip);
+    const send = async (body: WriteBody): Promise<void> => {
+      await limit.take(body.rows, signal);
+      await note(await sent.send(body));
+    };
+    for await (const series of part.series(skip)) {
+      for (const body of bodies.add(series)) await send(body);
+      if (signal.aborted) throw new TsdbError('CANCELLED', 'the import was stopped');
+    }
+    for (const body of bodies.end()) await send(body);
+    await note(await sent.rest());
+    const done = new Set(progress.done).add(part.name);
+    await advance({ ...progress, done, part: '', series: 0 }, true);
+  }
+  return { rows: progress.rows, refused: progress.refused, refusals };
+}
+
+interface Answered {
+  readonly body: WriteBody;
+  readonly written: Written;
+}
+
+/** Requests under way, of which answers are given in the order in which they were sent. */
+class InOrder {
+  readonly #parallel: number;
+  readonly #write: (body: WriteBody) => Promise<Written>;
+  readonly #waiting: Promise<Answered>[] = [];
+
+  constructor(parallel: number, write: (body: WriteBody) => Promise<Written>) {
+    this.#parallel = parallel;
+    this.#write = write;
+  }
+
+  /** Sends it when fewer than the most are under way; gives answers that are waited for meanwhile. */
+  async send(body: WriteBody): Promise<readonly Answered[]> {
+    const answered: Answered[] = [];
+    while (this.#waiting.length >= this.#parallel) answered.push(await this.#waiting.shift()!);
+    const writing = this.#write(body).then((written) => ({ body, written }));
+    // Whoever waits for it later is told.
+    writing.catch(() => {});
+    this.#waiting.push(writing);
+    return answered;
+  }
+
+  async rest(): Promise<readonly Answered[]> {
+    return await Promise.all(this.#waiting.splice(0));
+  }
+}

@@ -1,0 +1,163 @@
+/** The cluster that rows are taken over to: its coordinator's API. */
+import type { Clock } from '#lib/env/env.ts';
+import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
+import { formatDurationNanos } from '#lib/time.ts';
+import type { WriteBody } from './write_bodies.ts';
+
+/** What a write of a body has come to. */
+export interface Written {
+  /** Rows that are refused for good; the others are written. */
+  readonly refused: number;
+  /** Why, in the coordinator's words; '' for none. */
+  readonly reason: string;
+}
+
+/** A request that fails for a passing reason is sent again for so long. */
+const retryMillisMax = 15 * 60_000;
+const pauseMillisMin = 500;
+const pauseMillisMax = 30_000;
+const requestMillisMax = 120_000;
+
+/** A namespace that takes rows. */
+export interface TakingNamespace {
+  readonly name: string;
+  readonly coldWrites: boolean;
+  readonly retentionNanos: bigint;
+  readonly bufferPastNanos: bigint;
+}
+
+export class Target {
+  readonly #url: string;
+  readonly #clock: Pick<Clock, 'deadline' | 'sleep' | 'monotonicMillis'>;
+  readonly #signal: AbortSignal;
+  readonly #onRetry: (reason: string) => void;
+
+  /** @param onRetry is told why a request is sent again */
+  constructor(
+    url: string,
+    clock: Pick<Clock, 'deadline' | 'sleep' | 'monotonicMillis'>,
+    signal: AbortSignal,
+    onRetry: (reason: string) => void,
+  ) {
+    if (!URL.canParse(url) || !/^https?:/.test(url)) {
+      throw badRequest(`--coordinator is not a URL such as http://127.0.0.1:7201: ${url}`);
+    }
+    this.#url = url;
+    this.#clock = clock;
+    this.#signal = signal;
+    this.#onRetry = onRetry;
+  }
+
+  /** @throws {TsdbError} UNAVAILABLE when it was tried for a quarter of an hour, BAD_REQUEST for what is no refusal of rows */
+  async write({ path, headers, bytes, rows }: WriteBody): Promise<Written> {
+    const { status, text } = await this.#send('POST', path, { headers, body: bytes });
+    if (status < 300) return { refused: 0, reason: '' };
+    const counted = /(\d+) of (\d+) samples were refused/.exec(text);
+    if (status === 400 && counted !== null) {
+      return { refused: Number(counted[1]), reason: errorOf(text) };
+    }
+    throw badRequest(`cannot write ${rows} rows: ${this.#url} answers ${status}: ${errorOf(text)}`);
+  }
+
+  /** The READY ones that take samples. @throws {TsdbError} as `write` */
+  async namespaces(): Promise<readonly TakingNamespace[]> {
+    const { status, text } = await this.#send('GET', '/api/v1/services/tsdb/namespace');
+    if (status !== 200) {
+      throw badRequest(`cannot read namespaces: ${this.#url} answers ${status}: ${errorOf(text)}`);
+    }
+    const { registry } = JSON.parse(text) as {
+      registry: { namespaces: Record<string, Registered> };
+    };
+    return Object.entries(registry.namespaces).flatMap(([name, options]) => {
+      const { stagingState, aggregationOptions, retentionOptions, coldWritesEnabled } = options;
+      const isSamples = aggregationOptions?.aggregations?.every(({ aggregated }) => !aggregated);
+      if (stagingState?.status !== 'READY' || isSamples === false || name.startsWith('_'))
+        return [];
+      return [
+        {
+          name,
+          coldWrites: coldWritesEnabled === true,
+          retentionNanos: BigInt(retentionOptions.retentionPeriodNanos),
+          bufferPastNanos: BigInt(retentionOptions.bufferPastNanos),
+        },
+      ];
+    });
+  }
+
+  /** The answer to a query of rows. @throws {TsdbError} as `write` */
+  async read(path: string, form: URLSearchParams): Promise<string> {
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    const { status, text } = await this.#send('POST', path, { headers, body: form.toString() });
+    if (status === 200) return text;
+    throw badRequest(`cannot read back: ${this.#url} answers ${status}: ${errorOf(text)}`);
+  }
+
+  /** Sends again what fails for a passing reason. */
+  async #send(
+    method: 'GET' | 'POST',
+    path: string,
+    more: {
+      headers?: Readonly<Record<string, string>>;
+      body?: Uint8Array<ArrayBuffer> | string;
+    } = {},
+  ): Promise<{ status: number; text: string }> {
+    const startMillis = this.#clock.monotonicMillis();
+    for (
+      let pauseMillis = pauseMillisMin;
+      ;
+      pauseMillis = Math.min(2 * pauseMillis, pauseMillisMax)
+    ) {
+      let reason: string;
+      let askedMillis = 0;
+      try {
+        const signal = this.#clock.deadline(requestMillisMax, this.#signal);
+        const { body, headers = {} } = more;
+        const response = await fetch(new URL(path, this.#url), {
+          method,
+          headers,
+          signal,
+          ...(body === undefined ? {} : { body: body }),
+        });
+        const text = await response.text();
+        const { status } = response;
+        if (status !== 429 && status < 500) return { status, text };
+        reason = `${status}: ${errorOf(text)}`;
+        askedMillis = 1000 * Number(response.headers.get('retry-after') ?? 0);
+      } catch (error) {
+        if (this.#signal.aborted) throw error;
+        // What fetch throws says the reason in its cause.
+        reason = messageOf((error as { readonly cause?: unknown }).cause ?? error);
+      }
+      if (this.#clock.monotonicMillis() - startMillis > retryMillisMax) {
+        throw new TsdbError(
+          'UNAVAILABLE',
+          `${this.#url} has not taken a request for ${formatDurationNanos(BigInt(retryMillisMax) * 1_000_000n)}: ${reason}; the import goes on from here when it is called again`,
+        );
+      }
+      this.#onRetry(reason);
+      await this.#clock.sleep(Math.max(pauseMillis, askedMillis), this.#signal);
+    }
+  }
+}
+
+interface Registered {
+  readonly stagingState?: { readonly status: string } | null;
+  readonly aggregationOptions?: {
+    readonly aggregations?: readonly { readonly aggregated: boolean }[];
+  } | null;
+  readonly coldWritesEnabled?: boolean;
+  readonly retentionOptions: {
+    readonly retentionPeriodNanos: string;
+    readonly bufferPastNanos: string;
+  };
+}
+
+function errorOf(text: string): string {
+  try {
+    const { error } = JSON.parse(text) as { readonly error?: unknown };
+    if (typeof error === 'string') return error;
+  } catch {
+    // Some answers are no JSON.
+  }
+  return text.trim().slice(0, 1000);
+}

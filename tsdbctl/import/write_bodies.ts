@@ -1,0 +1,167 @@
+/**
+ * Rows that are taken over as bodies of writes: remote write, whose times are milliseconds, and for rows between them lines of JSON,
+ * which have nanoseconds. So a row is what it was, to the last bit and the last nanosecond.
+ */
+import { HistogramMessages } from '#engine/prometheus_messages/histogram_message.ts';
+import { MessageWriter, writeLabels } from '#engine/prometheus_messages/message_writer.ts';
+import { encodeSnappy } from '#engine/write_decoder/snappy.ts';
+import type { Tag } from '#lib/tags.ts';
+import { nanosPerMilli } from '#lib/time.ts';
+import type { ImportHistogram, ImportSeries } from '../sources/source.ts';
+
+/** Rows of one body, about. */
+export const bodyRowsMax = 20_000;
+/** A body is whole before it is that long, but for one series of so many rows. */
+const bodyBytesMax = 4 << 20;
+
+/** One request, and what it brings. */
+export interface WriteBody {
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly rows: number;
+  /** Series of the part that are whole when it is written, counted from its begin. */
+  readonly seriesDone: number;
+}
+
+export class WriteBodies {
+  readonly #request = new MessageWriter(1 << 20);
+  readonly #series = new MessageWriter(1 << 16);
+  readonly #sample = new MessageWriter(32);
+  readonly #histograms = new HistogramMessages();
+  #lines: string[] = [];
+  #linesLength = 0;
+  #rows = 0;
+  #seriesDone: number;
+  /** Of bodies that were given. */
+  #seriesBefore: number;
+
+  /** @param seriesDone of the part, before the first one that comes */
+  constructor(seriesDone: number) {
+    this.#seriesDone = seriesDone;
+    this.#seriesBefore = seriesDone;
+  }
+
+  /** Takes a series; gives bodies that have become full. */
+  *add(series: ImportSeries): Generator<WriteBody> {
+    const { tags, timestampNanos, values, histograms = [] } = series;
+    for (let first = 0; first < timestampNanos.length; first += bodyRowsMax) {
+      const past = Math.min(first + bodyRowsMax, timestampNanos.length);
+      this.#addSamples(tags, timestampNanos.subarray(first, past), values.subarray(first, past));
+      yield* this.#full();
+    }
+    for (let first = 0; first < histograms.length; first += bodyRowsMax / 20) {
+      this.#addHistograms(tags, histograms.slice(first, first + bodyRowsMax / 20));
+      yield* this.#full();
+    }
+    this.#seriesDone += 1;
+  }
+
+  /** What is left. */
+  *end(): Generator<WriteBody> {
+    yield* this.#take();
+  }
+
+  *#full(): Generator<WriteBody> {
+    const bytes = Math.max(this.#request.byteLength, this.#linesLength);
+    if (this.#rows >= bodyRowsMax || bytes >= bodyBytesMax) yield* this.#take();
+  }
+
+  *#take(): Generator<WriteBody> {
+    const seriesDone = this.#seriesDone;
+    let rows = this.#rows;
+    if (this.#lines.length > 0) {
+      const more = this.#lines.length;
+      rows -= more;
+      yield {
+        path: '/api/v1/json/write',
+        headers: { 'content-type': 'application/x-ndjson' },
+        bytes: Buffer.from(this.#lines.join('')),
+        rows: more,
+        // The other body is of these series, too.
+        seriesDone: rows > 0 ? this.#seriesBefore : seriesDone,
+      };
+    }
+    if (rows > 0) {
+      yield {
+        path: '/api/v1/compat/remote/write',
+        headers: { 'content-type': 'application/x-protobuf', 'content-encoding': 'snappy' },
+        bytes: encodeSnappy(this.#request.finish()),
+        rows,
+        seriesDone,
+      };
+    }
+    this.#request.clear();
+    this.#lines = [];
+    this.#linesLength = 0;
+    this.#rows = 0;
+    this.#seriesBefore = seriesDone;
+  }
+
+  #addSamples(tags: readonly Tag[], timestampNanos: BigInt64Array, values: Float64Array): void {
+    const series = this.#series;
+    series.clear();
+    writeLabels(series, tags);
+    const words = new Uint32Array(values.slice().buffer);
+    let count = 0;
+    const between: number[] = [];
+    for (let row = 0; row < timestampNanos.length; row++) {
+      const nanos = timestampNanos[row]!;
+      // Lines of JSON have no NaN: such a row comes at the begin of its millisecond.
+      if (nanos % nanosPerMilli !== 0n && Number.isFinite(values[row]!)) {
+        between.push(row);
+        continue;
+      }
+      const sample = this.#sample;
+      sample.clear();
+      sample.doubleField(1, words[2 * row]!, words[2 * row + 1]!);
+      sample.int64Field(2, Number(nanos / nanosPerMilli));
+      series.bytesField(2, sample.finish());
+      count += 1;
+    }
+    if (count > 0) this.#request.bytesField(1, series.finish());
+    this.#rows += count;
+    if (between.length === 0) return;
+    const places = Uint32Array.from(between);
+    this.#addLines(
+      tags,
+      BigInt64Array.from(places, (row) => timestampNanos[row]!),
+      Float64Array.from(places, (row) => values[row]!),
+    );
+  }
+
+  #addLines(tags: readonly Tag[], timestampNanos: BigInt64Array, values: Float64Array): void {
+    const members = tags.map(
+      ({ name, value }) => `${JSON.stringify(name)}:${JSON.stringify(value)}`,
+    );
+    const begin = `{"tags":{${members.join(',')}},"timestamp":`;
+    for (const [row, nanos] of timestampNanos.entries()) {
+      const line = `${begin}"${secondsText(nanos)}","value":${valueText(values[row]!)}}\n`;
+      this.#lines.push(line);
+      this.#linesLength += line.length;
+    }
+    this.#rows += timestampNanos.length;
+  }
+
+  #addHistograms(tags: readonly Tag[], histograms: readonly ImportHistogram[]): void {
+    const series = this.#series;
+    series.clear();
+    writeLabels(series, tags);
+    for (const { timestampNanos, histogram } of histograms) {
+      series.bytesField(4, this.#histograms.of(histogram, Number(timestampNanos / nanosPerMilli)));
+    }
+    this.#request.bytesField(1, series.finish());
+    this.#rows += histograms.length;
+  }
+}
+
+/** Unix seconds with all nine digits: as a number of JSON some would be lost. */
+function secondsText(nanos: bigint): string {
+  const sign = nanos < 0n ? '-' : '';
+  const digits = String(nanos < 0n ? -nanos : nanos).padStart(10, '0');
+  return `${sign}${digits.slice(0, -9)}.${digits.slice(-9)}`;
+}
+
+function valueText(value: number): string {
+  return Object.is(value, -0) ? '-0' : String(value);
+}

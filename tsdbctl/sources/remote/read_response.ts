@@ -1,0 +1,117 @@
+/** Answers of remote read with samples, as series. */
+import { Fields, Malformed, type Range, wireBytes } from '#engine/write_decoder/wire_fields.ts';
+import { readHistogram, valueOrNull } from '#engine/write_decoder/wire_histogram.ts';
+import { histogramOfValue } from '#engine/typed/histogram.ts';
+import { badRequest } from '#lib/errors.ts';
+import type { Tag } from '#lib/tags.ts';
+import { nanosPerMilli } from '#lib/time.ts';
+import type { ImportHistogram, ImportSeries } from '../source.ts';
+
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+/**
+ * Series of a ReadResponse one by one.
+ * @param histogramsLeftOut is told of histograms that are none
+ * @throws {TsdbError} BAD_REQUEST when the message is malformed
+ */
+export function* seriesOfResponse(
+  message: Uint8Array,
+  url: string,
+  histogramsLeftOut: (count: number) => void,
+): Generator<ImportSeries> {
+  try {
+    const results = new Fields(message, 0, message.length);
+    while (results.next()) {
+      if (results.number !== 1) results.skip();
+      else yield* seriesOfResult(message, rangeOf(results), histogramsLeftOut);
+    }
+  } catch (error) {
+    if (!(error instanceof Malformed || error instanceof TypeError)) throw error;
+    throw badRequest(`${url}: the answer is no message of remote read: ${error.message}`, {
+      cause: error,
+    });
+  }
+}
+
+function* seriesOfResult(
+  message: Uint8Array,
+  [start, end]: Range,
+  histogramsLeftOut: (count: number) => void,
+): Generator<ImportSeries> {
+  const all = new Fields(message, start, end);
+  while (all.next()) {
+    if (all.number !== 1) all.skip();
+    else yield seriesOf(message, rangeOf(all), histogramsLeftOut);
+  }
+}
+
+function rangeOf(fields: Fields): Range {
+  fields.expect(wireBytes);
+  return fields.range();
+}
+
+function seriesOf(
+  message: Uint8Array,
+  [start, end]: Range,
+  histogramsLeftOut: (count: number) => void,
+): ImportSeries {
+  const tags: Tag[] = [];
+  const nanos: bigint[] = [];
+  const bits: bigint[] = [];
+  const histograms: ImportHistogram[] = [];
+  let leftOut = 0;
+  const fields = new Fields(message, start, end);
+  while (fields.next()) {
+    if (fields.number === 1) tags.push(tagOf(message, rangeOf(fields)));
+    else if (fields.number === 2) {
+      const sample = sampleOf(message, rangeOf(fields));
+      // Answers are ascending; what is not is left out, as of several of one time all but the last.
+      const last = nanos.at(-1);
+      if (last === sample.nanos) bits[bits.length - 1] = sample.bits;
+      else if (last === undefined || last < sample.nanos) {
+        nanos.push(sample.nanos);
+        bits.push(sample.bits);
+      }
+    } else if (fields.number === 4) {
+      const wire = readHistogram(message, rangeOf(fields), false);
+      const value = valueOrNull(wire);
+      if (value === null) leftOut += 1;
+      else {
+        const timestampNanos = BigInt.asIntN(64, wire.timestampMillis) * nanosPerMilli;
+        histograms.push({ timestampNanos, histogram: histogramOfValue(value) });
+      }
+    } else fields.skip();
+  }
+  if (leftOut > 0) histogramsLeftOut(leftOut);
+  return {
+    tags,
+    timestampNanos: BigInt64Array.from(nanos),
+    values: new Float64Array(BigUint64Array.from(bits).buffer),
+    histograms,
+  };
+}
+
+function tagOf(message: Uint8Array, [start, end]: Range): Tag {
+  let [name, value] = ['', ''];
+  const fields = new Fields(message, start, end);
+  while (fields.next()) {
+    if (fields.number > 2) fields.skip();
+    else {
+      const text = decoder.decode(message.subarray(...rangeOf(fields)));
+      if (fields.number === 1) name = text;
+      else value = text;
+    }
+  }
+  return { name, value };
+}
+
+function sampleOf(message: Uint8Array, [start, end]: Range): { nanos: bigint; bits: bigint } {
+  let [nanos, bits] = [0n, 0n];
+  const fields = new Fields(message, start, end);
+  while (fields.next()) {
+    if (fields.number === 1) bits = fields.fixed64();
+    else if (fields.number === 2) nanos = BigInt.asIntN(64, fields.varint()) * nanosPerMilli;
+    else fields.skip();
+  }
+  return { nanos, bits };
+}

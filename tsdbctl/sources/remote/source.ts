@@ -1,0 +1,112 @@
+/** A running M3 or Prometheus, or whoever answers remote read: a slice of time is a part. */
+import { MessageWriter } from '#engine/prometheus_messages/message_writer.ts';
+import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
+import type { Clock } from '#lib/env/env.ts';
+import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
+import { nanosPerMilli } from '#lib/time.ts';
+import type { ImportPart, ImportSource } from '../source.ts';
+import { seriesOfResponse } from './read_response.ts';
+
+export interface RemoteRange {
+  /** Of remote read. */
+  readonly url: string;
+  /** Inclusive. */
+  readonly startMillis: number;
+  /** Exclusive. */
+  readonly endMillis: number;
+  readonly sliceMillis: number;
+  /** Anchored, of metrics' names. */
+  readonly names: string;
+}
+
+/** An answer is whole in memory, before and after it is decompressed. */
+const answerBytesMax = 2 ** 31 - 1;
+const slicesMax = 1_000_000;
+const answerMillisMax = 10 * 60_000;
+const equalRegexp = 2;
+
+/** @throws {TsdbError} BAD_REQUEST for a range that makes no sense */
+export function remoteSource(
+  range: RemoteRange,
+  clock: Pick<Clock, 'deadline'>,
+  signal: AbortSignal,
+): ImportSource {
+  const { url, startMillis, endMillis, sliceMillis } = range;
+  if (!URL.canParse(url) || !/^https?:/.test(url)) {
+    throw badRequest(`not a URL such as http://prometheus:9090/api/v1/read: ${url}`);
+  }
+  const slices = Math.ceil((endMillis - startMillis) / sliceMillis);
+  if (!(slices > 0)) throw badRequest('--to must be after --from');
+  if (slices > slicesMax) throw badRequest(`--slice: more than ${slicesMax} slices: ${slices}`);
+  const notes: string[] = [];
+  let leftOut = 0;
+  const note = (count: number): void => {
+    if (leftOut === 0) notes.push('');
+    leftOut += count;
+    notes[0] = `${leftOut} native histograms break their rules and were passed over`;
+  };
+  const partOf = (_: unknown, index: number): ImportPart => {
+    const first = startMillis + index * sliceMillis;
+    const past = Math.min(first + sliceMillis, endMillis);
+    return {
+      name: `${first}-${past}`,
+      startNanos: BigInt(first) * nanosPerMilli,
+      endNanos: BigInt(past) * nanosPerMilli,
+      bytes: 1,
+      async *series(skip) {
+        const message = await answerOf(range, first, past - 1, clock, signal);
+        let at = 0;
+        for (const series of seriesOfResponse(message, url, note)) {
+          if (series.timestampNanos.length + (series.histograms?.length ?? 0) === 0) continue;
+          if (at++ >= skip) yield series;
+        }
+      },
+    };
+  };
+  return { parts: async () => Array.from({ length: slices }, partOf), notes };
+}
+
+/** @param lastMillis inclusive, as both ends of the protocol are */
+async function answerOf(
+  { url, names }: RemoteRange,
+  startMillis: number,
+  lastMillis: number,
+  clock: Pick<Clock, 'deadline'>,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const encoder = new TextEncoder();
+  const matcher = new MessageWriter();
+  matcher.int64Field(1, equalRegexp);
+  matcher.bytesField(2, encoder.encode('__name__'));
+  matcher.bytesField(3, encoder.encode(names));
+  const query = new MessageWriter();
+  query.int64Field(1, startMillis);
+  query.int64Field(2, lastMillis);
+  query.bytesField(3, matcher.finish());
+  const request = new MessageWriter();
+  request.bytesField(1, query.finish());
+  let response: Response;
+  let bytes: Uint8Array;
+  try {
+    response = await fetch(url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/x-protobuf',
+        'content-encoding': 'snappy',
+        'x-prometheus-remote-read-version': '0.1.0',
+      },
+      body: encodeSnappy(request.finish()),
+      signal: clock.deadline(answerMillisMax, signal),
+    });
+    bytes = new Uint8Array(await response.arrayBuffer());
+  } catch (error) {
+    if (signal.aborted) throw error;
+    const reason = messageOf((error as { readonly cause?: unknown }).cause ?? error);
+    throw new TsdbError('UNAVAILABLE', `cannot read ${url}: ${reason}`, { cause: error });
+  }
+  if (response.status !== 200) {
+    const text = Buffer.from(bytes.subarray(0, 1000)).toString().trim();
+    throw badRequest(`cannot read ${url}: it answers ${response.status}: ${text}`);
+  }
+  return decodeSnappy(bytes, answerBytesMax);
+}
