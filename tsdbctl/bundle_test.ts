@@ -45,5 +45,5 @@ test('the bundle of tsdbctl runs where nothing of ours is', () => {
   writeFileSync(rules, 'mappingRules: [{filter: "env:dev", drop: true}]\n');
   const explained = run(tsdbctl, 'aggregation-rules', 'explain', rules, 'up', 'env=dev');
   assert.match(explained.text, /^up\{env="dev"\}\n {2}its rows are not kept/);
-  assert.match(run(tsdbctl).text, /^no command is given\n\ntsdbctl data flush/);
+  assert.match(run(tsdbctl).text, /^no command is given\n\ntsdbctl status/);
 });

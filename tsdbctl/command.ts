@@ -24,6 +24,10 @@ export interface Options {
   readonly parallel: string;
   readonly state: string;
   readonly verify: boolean;
+  readonly service: string;
+  readonly output: string;
+  readonly step: string;
+  readonly engine: string;
 }
 
 export interface Call {

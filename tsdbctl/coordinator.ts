@@ -1,7 +1,7 @@
 /** Calls of a coordinator's API, with errors for the one who typed the command. */
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 
-type Method = 'GET' | 'POST' | 'PUT';
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 /** Sends a request, with a body of JSON unless it is undefined. */
 export type SendJson = (
@@ -62,8 +62,19 @@ export async function callCoordinator(send: SendJson, call: CoordinatorCall): Pr
   }
   const { status, text } = answer;
   if (status !== 200) {
-    const reason = `${url.host} answers ${status}: ${text.trim()}`;
+    const reason = `${url.host} answers ${status}: ${reasonOf(text)}`;
     throw new TsdbError('UNAVAILABLE', `cannot ${what}: ${reason}`);
   }
   return JSON.parse(text);
+}
+
+/** Why a request is refused: an answer's own words, or its begin when it is none of ours. */
+export function reasonOf(text: string): string {
+  try {
+    const { error } = JSON.parse(text) as { readonly error?: unknown };
+    if (typeof error === 'string') return error;
+  } catch {
+    // Some answers are no JSON.
+  }
+  return text.trim().slice(0, 1000);
 }

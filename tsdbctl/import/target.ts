@@ -2,6 +2,7 @@
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import { formatDurationNanos } from '#lib/time.ts';
+import { reasonOf } from '../coordinator.ts';
 import type { WriteBody } from './write_bodies.ts';
 
 /** What a write of a body has come to. */
@@ -54,16 +55,18 @@ export class Target {
     if (status < 300) return { refused: 0, reason: '' };
     const counted = /(\d+) of (\d+) samples were refused/.exec(text);
     if (status === 400 && counted !== null) {
-      return { refused: Number(counted[1]), reason: errorOf(text) };
+      return { refused: Number(counted[1]), reason: reasonOf(text) };
     }
-    throw badRequest(`cannot write ${rows} rows: ${this.#url} answers ${status}: ${errorOf(text)}`);
+    throw badRequest(
+      `cannot write ${rows} rows: ${this.#url} answers ${status}: ${reasonOf(text)}`,
+    );
   }
 
   /** The READY ones that take samples. @throws {TsdbError} as `write` */
   async namespaces(): Promise<readonly TakingNamespace[]> {
     const { status, text } = await this.#send('GET', '/api/v1/services/tsdb/namespace');
     if (status !== 200) {
-      throw badRequest(`cannot read namespaces: ${this.#url} answers ${status}: ${errorOf(text)}`);
+      throw badRequest(`cannot read namespaces: ${this.#url} answers ${status}: ${reasonOf(text)}`);
     }
     const { registry } = JSON.parse(text) as {
       registry: { namespaces: Record<string, Registered> };
@@ -89,7 +92,7 @@ export class Target {
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
     const { status, text } = await this.#send('POST', path, { headers, body: form.toString() });
     if (status === 200) return text;
-    throw badRequest(`cannot read back: ${this.#url} answers ${status}: ${errorOf(text)}`);
+    throw badRequest(`cannot read back: ${this.#url} answers ${status}: ${reasonOf(text)}`);
   }
 
   /** Sends again what fails for a passing reason. */
@@ -121,7 +124,7 @@ export class Target {
         const text = await response.text();
         const { status } = response;
         if (status !== 429 && status < 500) return { status, text };
-        reason = `${status}: ${errorOf(text)}`;
+        reason = `${status}: ${reasonOf(text)}`;
         askedMillis = 1000 * Number(response.headers.get('retry-after') ?? 0);
       } catch (error) {
         if (this.#signal.aborted) throw error;
@@ -150,14 +153,4 @@ interface Registered {
     readonly retentionPeriodNanos: string;
     readonly bufferPastNanos: string;
   };
-}
-
-function errorOf(text: string): string {
-  try {
-    const { error } = JSON.parse(text) as { readonly error?: unknown };
-    if (typeof error === 'string') return error;
-  } catch {
-    // Some answers are no JSON.
-  }
-  return text.trim().slice(0, 1000);
 }

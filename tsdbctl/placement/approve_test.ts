@@ -17,5 +17,5 @@ test('an approval asks the coordinator, and says which version stands then', asy
 
 test('a refusal is told in the words of the coordinator', async () => {
   const refused = async () => ({ status: 409, text: '{"error":"not told by: c"}\n' });
-  await assert.rejects(approvePlacement(refused, options), /409: \{"error":"not told by: c"\}$/);
+  await assert.rejects(approvePlacement(refused, options), /409: not told by: c$/);
 });

@@ -23,7 +23,7 @@ test('a refusal is told in the words of the coordinator, and a wrong address as 
   const refused = async () => ({ status: 409, text: '{"error":"instance runs"}\n' });
   await assert.rejects(
     resetInstances(refused, options),
-    /127\.0\.0\.1:7201 answers 409: \{"error":"instance runs"\}$/,
+    /127\.0\.0\.1:7201 answers 409: instance runs$/,
   );
   const nobody = () =>
     Promise.reject(new TypeError('fetch failed', { cause: new Error('ECONNREFUSED') }));
