@@ -28,6 +28,9 @@ export interface Options {
   readonly output: string;
   readonly step: string;
   readonly engine: string;
+  /** Null when it is not given. */
+  readonly queries: string | null;
+  readonly count: string;
 }
 
 export interface Call {

@@ -6,6 +6,7 @@ import { version } from '#lib/version.ts';
 import { aggregationRulesCommands } from './aggregation_rules/commands.ts';
 import { clusterCommands } from './cluster/commands.ts';
 import { type Command, operandOf, saying } from './command.ts';
+import { compareCommands } from './compare/commands.ts';
 import { completionScript } from './completion.ts';
 import { dataCommands } from './data/commands.ts';
 import { importCommands } from './import/commands.ts';
@@ -16,6 +17,7 @@ import { upgradeCommands } from './upgrade/commands.ts';
 const commands: Readonly<Record<string, Command>> = {
   ...clusterCommands,
   ...queryCommands,
+  ...compareCommands,
   ...dataCommands,
   ...importCommands,
   ...placementCommands,
@@ -70,6 +72,8 @@ const optionsOfAll = {
   output: { type: 'string', short: 'o', default: 'table' },
   step: { type: 'string', default: '1m' },
   engine: { type: 'string', default: 'prometheus' },
+  queries: { type: 'string' },
+  count: { type: 'string', default: '100' },
   help: { type: 'boolean', short: 'h', default: false },
   version: { type: 'boolean', default: false },
 } as const;
@@ -93,9 +97,10 @@ async function main(): Promise<number> {
     throw badRequest(`${what}\n\n${callsOf(first)}\n\n${more}`);
   }
   const { namespace = null, set = null, from = null, to = null, rate = null } = values;
+  const { queries = null } = values;
   const dryRun = values['dry-run'];
   return command.run({
-    options: { ...values, namespace, set, from, to, rate, dryRun },
+    options: { ...values, namespace, set, from, to, rate, queries, dryRun },
     operands: positionals.slice(named!.split(' ').length),
     usage: command.usage,
     print,

@@ -1,0 +1,123 @@
+/** `compare`: the same queries to two databases. */
+import { realEnv } from '#lib/env/real.ts';
+import { badRequest, messageOf } from '#lib/errors.ts';
+import { parseTimestampNanos } from '#lib/time.ts';
+import { checkIsThere, type Call, type Command, operandOf } from '../command.ts';
+import { callCoordinator, sendJson } from '../coordinator.ts';
+import { compareAnswers, isSame, type RangeSeries } from './answers.ts';
+import { queriesOf, queriesOfText } from './queries.ts';
+
+const rangeDefaultSeconds = 3600;
+
+export const compareCommands: Readonly<Record<string, Command>> = {
+  compare: {
+    usage: `tsdbctl compare URL URL [--from TIME] [--to TIME] [--step DURATION] [--queries FILE | --count N] [--rows]
+  asks two databases with Prometheus' API, be they M3, Prometheus or this one, the same queries over a range, and tells what differs
+  by more than the last digits; the exit code is 1 when something does
+  --from TIME        an hour before --to when not given
+  --to TIME          now when not given
+  --step DURATION    1m when not given
+  --queries FILE     one a line, perhaps behind a name and a tab; else they are made of the metrics of the first database
+  --count N          of those that are made; 100 when not given
+  --rows             tells of queries without a difference, too`,
+    async run(call) {
+      const urls = [operandOf(call, 0, 'URL'), operandOf(call, 1, 'the second URL')] as const;
+      const range = rangeOf(call);
+      const queries = await queriesFor(call, urls[0], range);
+      if (queries.length === 0)
+        throw badRequest('there is no metric to ask for: see --from and --queries');
+      let [same, empty, values] = [0, 0, 0];
+      for (const query of queries) {
+        const said = await compared(query, urls, range);
+        values += said.values;
+        if (said.difference === '') same += 1;
+        if (said.difference === '' && said.values === 0) empty += 1;
+        if (said.difference !== '') call.print(`differs  ${query}\n  ${said.difference}`);
+        else if (call.options.rows) call.print(`same  ${query}  ${said.values} values`);
+      }
+      const without = empty === 0 ? '' : `, ${empty} of them without a value`;
+      call.print(
+        `${same} of ${queries.length} queries have the same answer${without}: ${values} values are equal`,
+      );
+      return same === queries.length ? 0 : 1;
+    },
+  },
+};
+
+interface Range {
+  readonly start: string;
+  readonly end: string;
+  readonly step: string;
+}
+
+function rangeOf({ options: { from, to, step } }: Call): Range {
+  const seconds = (text: string, name: string): number =>
+    Number(parseTimestampNanos(text, name)) / 1e9;
+  const end = to === null ? Math.floor(realEnv.clock.nowMillis() / 1000) : seconds(to, '--to');
+  const start = from === null ? end - rangeDefaultSeconds : seconds(from, '--from');
+  if (start >= end) throw badRequest('--to must be after --from');
+  return { start: String(start), end: String(end), step };
+}
+
+async function queriesFor(
+  { options }: Call,
+  url: string,
+  range: Range,
+): Promise<readonly string[]> {
+  if (options.queries !== null) {
+    await checkIsThere('file', options.queries);
+    return queriesOfText(new TextDecoder().decode(await realEnv.disk.readFile(options.queries)));
+  }
+  const count = Number(options.count);
+  if (!/^\d{1,6}$/.test(options.count) || count === 0) {
+    throw badRequest(`--count is not a whole number from 1: ${options.count}`);
+  }
+  const between = new URLSearchParams({ start: range.start, end: range.end });
+  const list = async (path: string): Promise<readonly string[]> => {
+    const answer = await get(url, `/api/v1/${path}?${between}`);
+    return (answer as { readonly data: readonly string[] | null }).data ?? [];
+  };
+  return queriesOf(await list('label/__name__/values'), await list('labels'), count);
+}
+
+async function get(url: string, path: string): Promise<unknown> {
+  return await callCoordinator(sendJson, {
+    coordinator: url,
+    method: 'GET',
+    path,
+    what: 'compare',
+  });
+}
+
+/** What differs, '' for nothing; a query that both refuse is the same. */
+async function compared(
+  query: string,
+  urls: readonly [string, string],
+  { start, end, step }: Range,
+): Promise<{ readonly difference: string; readonly values: number }> {
+  const parameters = new URLSearchParams({ query, start, end, step });
+  const [a, b] = await Promise.all(
+    urls.map(async (url) => {
+      try {
+        const answer = await get(url, `/api/v1/query_range?${parameters}`);
+        return (answer as { readonly data: { readonly result: readonly RangeSeries[] } }).data
+          .result;
+      } catch (error) {
+        return messageOf(error);
+      }
+    }),
+  );
+  if (typeof a === 'string' || typeof b === 'string') {
+    const areBoth = typeof a === 'string' && typeof b === 'string';
+    return {
+      difference: areBoth ? '' : [a, b].filter((each) => typeof each === 'string').join('; '),
+      values: 0,
+    };
+  }
+  const found = compareAnswers(a!, b!);
+  const { equal, different, onlyInA, onlyInB, first } = found;
+  const difference = isSame(found)
+    ? ''
+    : `${equal} values are equal, ${different} differ, ${onlyInA} are in the first alone, ${onlyInB} in the second; ${first}`;
+  return { difference, values: equal };
+}
