@@ -1,0 +1,66 @@
+/** The file `meta.json` of a block. */
+import type { Disk } from '#lib/env/env.ts';
+import { badRequest, messageOf } from '#lib/errors.ts';
+import { shownJson } from '#lib/json_fields.ts';
+import { type MillisRange, millisMax } from './rows.ts';
+
+const version = 1;
+const fileBytesMax = 64 << 20;
+const ulidPattern = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
+
+/** Number of a block, by when it was made, and by chance. */
+export function isUlid(text: string): boolean {
+  return ulidPattern.test(text);
+}
+
+export interface BlockMeta {
+  readonly ulid: string;
+  readonly times: MillisRange;
+  /** ULIDs of the blocks out of which it was made. */
+  readonly parents: readonly string[];
+}
+
+/** @throws {TsdbError} BAD_REQUEST */
+export async function readMeta(disk: Disk, path: string): Promise<BlockMeta> {
+  const fail = (reason: string) => badRequest(`cannot read ${path}: ${reason}`);
+  const size = await disk.size(path);
+  if (size === null) throw fail('file is missing');
+  if (size > fileBytesMax) throw fail(`file has more than ${fileBytesMax} bytes: ${size}`);
+  let meta: Fields;
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(await disk.readFile(path));
+    meta = fieldsOf(JSON.parse(text));
+  } catch (error) {
+    throw fail(`file is not JSON: ${messageOf(error)}`);
+  }
+  if (meta['version'] !== version) {
+    throw fail(`version is not ${version}: ${shownJson(meta['version'])}`);
+  }
+  const ulid = meta['ulid'];
+  if (typeof ulid !== 'string' || !isUlid(ulid)) {
+    throw fail(`ulid is not a number of a block: ${shownJson(ulid)}`);
+  }
+  const millisOf = (name: string): number => {
+    const millis = meta[name];
+    if (!Number.isInteger(millis) || !(Math.abs(millis as number) <= millisMax)) {
+      throw fail(`${name} is no time in milliseconds: ${shownJson(millis)}`);
+    }
+    return millis as number;
+  };
+  const times = { start: millisOf('minTime'), end: millisOf('maxTime') };
+  if (times.end < times.start) throw fail(`maxTime is before minTime: ${times.end}`);
+  const parents = fieldsOf(meta['compaction'])['parents'];
+  return {
+    ulid,
+    times,
+    parents: (Array.isArray(parents) ? parents : [])
+      .map((parent) => fieldsOf(parent)['ulid'])
+      .filter((each) => typeof each === 'string'),
+  };
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function fieldsOf(value: unknown): Fields {
+  return typeof value === 'object' && value !== null ? (value as Fields) : {};
+}

@@ -1,0 +1,133 @@
+/**
+ * What Prometheus keeps on its disk, as a source: a data folder with its blocks, a snapshot of one, or a single block. Blocks of
+ * Thanos, Cortex and Mimir are alike, but for downsampled ones.
+ *
+ *     01…/meta.json       ULID, times, parents (meta.ts)
+ *     01…/index           series and where their chunks are (index_file.ts)
+ *     01…/chunks/000001…  chunks of rows (segments.ts, float_chunk.ts, histogram_chunk.ts)
+ *     01…/tombstones      what was deleted (tombstones.ts)
+ *
+ * The newest rows are not in a block yet: they are passed over with a note.
+ */
+import type { Disk } from '#lib/env/env.ts';
+import { badRequest } from '#lib/errors.ts';
+import { nanosPerMilli } from '#lib/time.ts';
+import type { ImportPart, ImportSource } from '../source.ts';
+import { seriesOfBlock } from './block.ts';
+import { type BlockMeta, isUlid, readMeta } from './meta.ts';
+import type { MillisRange } from './rows.ts';
+import { segmentsBytes } from './segments.ts';
+
+/** Times to take over, Unix nanoseconds. */
+export interface NanosRange {
+  /** Inclusive; all when it is not given. */
+  readonly startNanos?: bigint;
+  /** Exclusive; all when it is not given. */
+  readonly endNanos?: bigint;
+}
+
+/** Logs of rows that are in no block: what comes in order, what comes late, and chunks of the head. */
+const newestRowsPattern = /^(w[ab]l|chunks_head)$/;
+const newestRowsHint =
+  'the newest rows are in the write-ahead log: take a snapshot by the admin API, or wait until a block is written';
+
+interface Block extends BlockMeta {
+  readonly folder: string;
+}
+
+/** @param folder of Prometheus' data, of a snapshot, or of a block */
+export function prometheusSource(folder: string, disk: Disk, range: NanosRange = {}): ImportSource {
+  const notes: string[] = [];
+  return {
+    notes,
+    async parts() {
+      notes.length = 0;
+      const blocks = withoutParents(await blocksIn(folder, disk, notes), notes);
+      const parts: ImportPart[] = [];
+      for (const block of blocks.sort(byTimes)) {
+        const part = await partOf(block, disk, range, (note) => notes.push(note));
+        if (part !== null) parts.push(part);
+      }
+      return parts;
+    },
+  };
+}
+
+function byTimes(a: Block, b: Block): number {
+  return a.times.start - b.times.start || (a.ulid < b.ulid ? -1 : 1);
+}
+
+async function blocksIn(folder: string, disk: Disk, notes: string[]): Promise<Block[]> {
+  const fail = (reason: string) => badRequest(`cannot read ${folder}: ${reason}`);
+  if ((await disk.size(folder)) === null) throw fail('folder is missing');
+  if ((await disk.size(`${folder}/meta.json`)) !== null) {
+    return [{ folder, ...(await readMeta(disk, `${folder}/meta.json`)) }];
+  }
+  const names = await disk.list(folder);
+  const others = names.filter((name) => !isUlid(name));
+  const hint = others.some((name) => newestRowsPattern.test(name)) ? newestRowsHint : null;
+  if (others.length === names.length) {
+    throw fail(`there are no blocks of Prometheus${hint === null ? '' : `; ${hint}`}`);
+  }
+  if (others.length > 0) {
+    notes.push(`passed over ${others.join(', ')}: ${hint ?? 'these are no blocks'}`);
+  }
+  const blocks: Block[] = [];
+  for (const name of names.filter(isUlid)) {
+    const path = `${folder}/${name}`;
+    const meta = await readMeta(disk, `${path}/meta.json`);
+    if (meta.ulid !== name) {
+      throw badRequest(
+        `cannot read ${path}/meta.json: ulid is not that of its folder: ${meta.ulid}`,
+      );
+    }
+    blocks.push({ folder: path, ...meta });
+  }
+  return blocks;
+}
+
+/** A block is made after its parents, so one of two is left whatever they say. */
+function withoutParents(blocks: readonly Block[], notes: string[]): Block[] {
+  const childOf = new Map(
+    blocks.flatMap(({ ulid, parents }) =>
+      parents.filter((parent) => parent < ulid).map((parent) => [parent, ulid] as const),
+    ),
+  );
+  return blocks.filter(({ ulid }) => {
+    const child = childOf.get(ulid);
+    if (child === undefined) return true;
+    notes.push(`passed over block ${ulid}: its rows are in block ${child}, which was made of it`);
+    return false;
+  });
+}
+
+/** Null when there is nothing of it in the range. */
+async function partOf(
+  { ulid, folder, times }: Block,
+  disk: Disk,
+  { startNanos, endNanos }: NanosRange,
+  note: (line: string) => void,
+): Promise<ImportPart | null> {
+  const range: MillisRange = {
+    start: Math.max(times.start, startNanos === undefined ? -Infinity : millisFrom(startNanos)),
+    end: Math.min(times.end, endNanos === undefined ? Infinity : millisFrom(endNanos)),
+  };
+  if (range.start >= range.end) return null;
+  const indexBytes = (await disk.size(`${folder}/index`)) ?? 0;
+  return {
+    name: ulid,
+    startNanos: BigInt(range.start) * nanosPerMilli,
+    endNanos: BigInt(range.end) * nanosPerMilli,
+    bytes: indexBytes + (await segmentsBytes(disk, `${folder}/chunks`)),
+    series: (skip) => {
+      const onOutside = (): void => note(`left out rows of block ${ulid}: outside of its times`);
+      return seriesOfBlock(disk, { folder, times, range, onOutside }, skip);
+    },
+  };
+}
+
+/** The first millisecond that is not before the time. */
+function millisFrom(nanos: bigint): number {
+  const towardsZero = nanos / nanosPerMilli;
+  return Number(towardsZero * nanosPerMilli < nanos ? towardsZero + 1n : towardsZero);
+}
