@@ -5,6 +5,7 @@ import { badRequest, shownText } from '#lib/errors.ts';
 import { parseDurationNanos, parseTimestampNanos } from '#lib/time.ts';
 import { type Call, checkIsThere, type Command, operandOf } from '../command.ts';
 import { Journal, type Progress } from './journal.ts';
+import { prometheusSource } from '../sources/prometheus/prometheus_source.ts';
 import { remoteSource } from '../sources/remote/source.ts';
 import { runImport } from './run.ts';
 import type { ImportPart, ImportSource } from '../sources/source.ts';
@@ -94,6 +95,8 @@ async function sourceOf(
     );
   }
   await checkIsThere('folder', where);
+  const within = startNanos === null ? { endNanos } : { startNanos, endNanos };
+  if (kind === 'prometheus') return prometheusSource(where, realEnv.disk, within);
   throw badRequest(`neither m3, prometheus nor remote: ${shownText(kind)}\n\n${usage}`);
 }
 
