@@ -11,7 +11,8 @@ const templates: readonly Template[] = [
   (name) => `max_over_time(${name}[10m])`,
   (name, tag) => `sum by (${tag}) (rate(${name}[5m]))`,
   (name) => `quantile(0.9, ${name})`,
-  (name) => `topk(3, ${name})`,
+  // Of equal values any one may be among them.
+  (name) => `sum(topk(3, ${name}))`,
   (name, tag) => `max by (${tag}) (${name}) - min by (${tag}) (${name})`,
   (name) => `avg_over_time(${name}[15m])`,
   (name) => `increase(${name}[10m])`,

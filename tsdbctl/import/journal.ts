@@ -61,7 +61,7 @@ export class Journal {
     }
     return {
       done: new Set(Array.isArray(done) ? done.map(String) : []),
-      part: String(part ?? ''),
+      part: typeof part === 'string' ? part : '',
       series: Number(series ?? 0),
       rows: Number(rows ?? 0),
       refused: Number(refused ?? 0),

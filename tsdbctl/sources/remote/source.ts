@@ -94,6 +94,8 @@ async function answerOf(
         'content-type': 'application/x-protobuf',
         'content-encoding': 'snappy',
         'x-prometheus-remote-read-version': '0.1.0',
+        // Else M3 compresses what is compressed once more, and does not say so.
+        'accept-encoding': 'identity',
       },
       body: encodeSnappy(request.finish()),
       signal: clock.deadline(answerMillisMax, signal),
