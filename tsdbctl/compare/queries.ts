@@ -1,26 +1,29 @@
 /** Queries that are worth to compare, made of what a database has. */
 
-/** A query about a metric, and one of its tags. */
-type Template = (name: string, tag: string) => string;
+/** A query about a metric, one of its tags, and minutes of it. */
+type Template = (name: string, tag: string, minutes: number) => string;
 
 const templates: readonly Template[] = [
   (name) => name,
   (name) => `sum(${name})`,
   (name, tag) => `avg by (${tag}) (${name})`,
   (name) => `count(${name})`,
-  (name) => `max_over_time(${name}[10m])`,
-  (name, tag) => `sum by (${tag}) (rate(${name}[5m]))`,
-  (name) => `quantile(0.9, ${name})`,
+  (name, _, minutes) => `max_over_time(${name}[${minutes}m])`,
+  (name, tag, minutes) => `sum by (${tag}) (rate(${name}[${minutes}m]))`,
+  (name, tag) => `quantile by (${tag}) (0.9, ${name})`,
   // Of equal values any one may be among them.
-  (name) => `sum(topk(3, ${name}))`,
+  (name, tag) => `sum by (${tag}) (topk by (${tag}) (3, ${name}))`,
   (name, tag) => `max by (${tag}) (${name}) - min by (${tag}) (${name})`,
-  (name) => `avg_over_time(${name}[15m])`,
-  (name) => `increase(${name}[10m])`,
-  (name) => `stddev(${name})`,
-  (name) => `count_over_time(${name}[10m])`,
-  (name) => `${name} offset 30m`,
+  (name, _, minutes) => `avg_over_time(${name}[${minutes}m])`,
+  (name, tag, minutes) => `max by (${tag}) (increase(${name}[${minutes}m]))`,
+  (name, tag) => `stddev by (${tag}) (${name})`,
+  (name, _, minutes) => `count_over_time(${name}[${minutes}m])`,
+  (name, _, minutes) => `${name} offset ${minutes}m`,
   (name, tag) => `count by (${tag}) (${name} > 0)`,
 ];
+
+/** One round of all templates has one of them. */
+const minutesOfRounds: readonly number[] = [5, 10, 20, 60, 2, 30];
 
 const namePattern = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 
@@ -36,14 +39,17 @@ export function queriesOf(
 ): readonly string[] {
   const plain = names.filter((name) => namePattern.test(name));
   const others = tags.filter((tag) => tag !== '__name__' && namePattern.test(tag));
-  const queries: string[] = [];
-  for (const [at, template] of templates.entries()) {
-    for (const [i, name] of plain.entries()) {
-      if (queries.length === count) return queries;
-      queries.push(template(name, others[(at + i) % Math.max(others.length, 1)] ?? 'job'));
+  const queries = new Set<string>();
+  for (const [round, minutes] of minutesOfRounds.entries()) {
+    for (const [at, template] of templates.entries()) {
+      for (const [i, name] of plain.entries()) {
+        if (queries.size === count) return [...queries];
+        const tag = others[(at + i + round) % Math.max(others.length, 1)] ?? 'job';
+        queries.add(template(name, tag, minutes));
+      }
     }
   }
-  return queries;
+  return [...queries];
 }
 
 /** Lines of a file: a query, or a name, a tab and a query; those that begin with # are not. */
