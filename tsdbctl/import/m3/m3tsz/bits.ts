@@ -35,8 +35,7 @@ export class BitReader {
   peek(count: number): number {
     const byte = this.#at >>> 3;
     const begun = this.#at & 7;
-    const word =
-      (this.#view.getUint32(byte) << begun) | (this.#bytes[byte + 4]! >>> (8 - begun));
+    const word = (this.#view.getUint32(byte) << begun) | (this.#bytes[byte + 4]! >>> (8 - begun));
     return word >>> (32 - count);
   }
 

@@ -15,7 +15,8 @@ export interface DecodedRows {
 /** Two bits may be a row, so that a small stream may be many. */
 const rowsMax = 1 << 25;
 
-const rowsFirst = 16;
+/** Places for rows that are made at first. */
+const rowsFirst = 1024;
 
 /**
  * Rows of a stream, bit for bit what M3 itself reads.
@@ -26,8 +27,7 @@ export function decodeM3tsz(stream: Uint8Array, wholes: boolean): DecodedRows {
   const bits = new BitReader(stream);
   const times = new TimeReader(bits);
   const valueReader = new ValueReader(bits, wholes);
-  // About a byte a row is what M3 comes to.
-  let timestampNanos = new BigInt64Array(Math.max(rowsFirst, stream.length));
+  let timestampNanos = new BigInt64Array(Math.min(rowsFirst, 4 * stream.length));
   let values = new Float64Array(timestampNanos.length);
   let timeWords = new Int32Array(timestampNanos.buffer);
   let valueWords = new Uint32Array(values.buffer);
