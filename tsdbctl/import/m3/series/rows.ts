@@ -18,24 +18,56 @@ const two32 = 2 ** 32;
 
 /** Rows by their times, of equal ones the last. */
 export function sortedRows({ timestampNanos, values }: Rows): Rows {
-  const words = new Int32Array(timestampNanos.buffer);
-  // Its sign is that of the difference, though not each digit.
-  const apart = (a: number, b: number): number =>
-    (words[2 * a + 1]! - words[2 * b + 1]!) * two32 +
-    ((words[2 * a]! >>> 0) - (words[2 * b]! >>> 0));
+  const times = new Int32Array(timestampNanos.buffer);
   const count = timestampNanos.length;
   let ascends = true;
-  for (let row = 1; row < count && ascends; row += 1) ascends = apart(row, row - 1) > 0;
+  for (let row = 1; row < count && ascends; row += 1) ascends = apart(times, row, row - 1) > 0;
   if (ascends) return { timestampNanos, values };
-  const order = Uint32Array.from({ length: count }, (_, row) => row).sort(apart);
-  const last = order.filter((row, at) => at + 1 === count || apart(order[at + 1]!, row) !== 0);
-  // Bits of values move as whole numbers do.
-  const bits = new BigUint64Array(values.buffer);
-  const sortedBits = BigUint64Array.from(last, (row) => bits[row]!);
+  const order = orderOf(times, count);
+  const bits = new Int32Array(values.buffer);
+  const sortedTimes = new Int32Array(2 * count);
+  const sortedBits = new Int32Array(2 * count);
+  let kept = 0;
+  for (let at = 0; at < count; at += 1) {
+    const row = order[at]!;
+    if (at + 1 < count && apart(times, order[at + 1]!, row) === 0) continue;
+    sortedTimes[2 * kept] = times[2 * row]!;
+    sortedTimes[2 * kept + 1] = times[2 * row + 1]!;
+    sortedBits[2 * kept] = bits[2 * row]!;
+    sortedBits[2 * kept + 1] = bits[2 * row + 1]!;
+    kept += 1;
+  }
   return {
-    timestampNanos: BigInt64Array.from(last, (row) => timestampNanos[row]!),
-    values: new Float64Array(sortedBits.buffer),
+    timestampNanos: new BigInt64Array(sortedTimes.buffer).slice(0, kept),
+    values: new Float64Array(sortedBits.buffer).slice(0, kept),
   };
+}
+
+/** Its sign is that of the difference of two times, though not each digit. */
+function apart(times: Int32Array, a: number, b: number): number {
+  const high = times[2 * a + 1]! - times[2 * b + 1]!;
+  return high * two32 + ((times[2 * a]! >>> 0) - (times[2 * b]! >>> 0));
+}
+
+/** Places that rows move, for each row; with more another way of sorting is faster. */
+const movesPerRowMax = 8;
+
+/** Rows by their times, those of equal times as they are. Most are at their places, or near. */
+function orderOf(times: Int32Array, count: number): Uint32Array {
+  const order = new Uint32Array(count);
+  let moves = movesPerRowMax * count;
+  for (let row = 0; row < count; row += 1) {
+    let place = row;
+    for (; place > 0 && apart(times, order[place - 1]!, row) > 0; place -= 1) {
+      order[place] = order[place - 1]!;
+      moves -= 1;
+    }
+    order[place] = row;
+    if (moves < 0) {
+      return order.map((_, at) => at).sort((a, b) => apart(times, a, b));
+    }
+  }
+  return order;
 }
 
 /** Those of the range, of rows by their times. */
