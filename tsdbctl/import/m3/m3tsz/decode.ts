@@ -13,7 +13,7 @@ export interface DecodedRows {
 }
 
 /** Two bits may be a row, so that a small stream may be many. */
-const rowsMax = 1 << 25;
+const rowsMaxDefault = 1 << 25;
 
 /** Places for rows that are made at first. */
 const rowsFirst = 1024;
@@ -23,7 +23,11 @@ const rowsFirst = 1024;
  * @param wholes whether it was written with whole numbers as such, which is M3's default
  * @throws {TsdbError} BAD_REQUEST when it is damaged, or has too many rows
  */
-export function decodeM3tsz(stream: Uint8Array, wholes: boolean): DecodedRows {
+export function decodeM3tsz(
+  stream: Uint8Array,
+  wholes: boolean,
+  rowsMax: number = rowsMaxDefault,
+): DecodedRows {
   const bits = new BitReader(stream);
   const times = new TimeReader(bits);
   const valueReader = new ValueReader(bits, wholes);
