@@ -1,0 +1,129 @@
+/** Files of which a part is in memory at a time. */
+import type { Disk, DiskFile } from '#lib/env/env.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import { adler32 } from './adler32.ts';
+
+/** Bytes that are read at a time. */
+const readBytes = 1 << 20;
+
+/**
+ * Puts the name of a file before what is wrong with it.
+ * @throws {TsdbError} BAD_REQUEST for what was that of `read`, and for a file that is not there
+ */
+export async function naming<T>(path: string, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    throw namedError(path, error);
+  }
+}
+
+/** How errors begin that name a file. */
+const beginning = 'cannot read ';
+
+/** What is thrown in the place of an error that does not name the file. */
+export function namedError(path: string, error: unknown): unknown {
+  if (error instanceof TsdbError && error.code === 'BAD_REQUEST') {
+    if (error.message.startsWith(beginning)) return error;
+    return badRequest(`${beginning}${path}: ${error.message}`, { cause: error });
+  }
+  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') {
+    return badRequest(`${beginning}${path}: file is missing`, { cause: error });
+  }
+  return error;
+}
+
+/**
+ * A small file.
+ * @throws {TsdbError} BAD_REQUEST when it is missing, of another length, or of another sum
+ */
+export function readSmallFile(
+  disk: Disk,
+  path: string,
+  expected: { readonly bytesMin: number; readonly bytesMax: number; readonly sum: number | null },
+): Promise<Uint8Array> {
+  const { bytesMin, bytesMax, sum } = expected;
+  return naming(path, async () => {
+    await using file = await disk.open(path, 'read');
+    const bytes = await file.read(0, bytesMax + 1);
+    if (bytes.length > bytesMax) throw badRequest(`file is longer than ${bytesMax} bytes`);
+    if (bytes.length < bytesMin) throw badRequest(`file is shorter than ${bytesMin} bytes`);
+    if (sum !== null) checkSum(adler32(bytes), sum);
+    return bytes;
+  });
+}
+
+/** @throws {TsdbError} BAD_REQUEST when they are not the same */
+export function checkSum(actual: number, expected: number): void {
+  if (actual === expected) return;
+  throw badRequest(`checksum is not ${hex(expected)}: ${hex(actual)}`);
+}
+
+const hex = (sum: number): string => `0x${sum.toString(16)}`;
+
+/** @throws {TsdbError} BAD_REQUEST when the sum of the whole file is another */
+export async function checkFile(file: DiskFile, sum: number): Promise<void> {
+  let actual = adler32(new Uint8Array());
+  for (let at = 0; ; ) {
+    const bytes = await file.read(at, readBytes);
+    if (bytes.length === 0) break;
+    actual = adler32(bytes, actual);
+    at += bytes.length;
+  }
+  checkSum(actual, sum);
+}
+
+/** Reads a file from its beginning to its end. */
+export class FileBytes {
+  readonly #file: DiskFile;
+  /** What was read, and how much of it is used up. */
+  #bytes: Uint8Array = new Uint8Array();
+  #used = 0;
+  /** Where `#bytes` begins in the file. */
+  #from = 0;
+  #isAtEnd = false;
+
+  constructor(file: DiskFile) {
+    this.#file = file;
+  }
+
+  /** What is next in the file. */
+  get position(): number {
+    return this.#from + this.#used;
+  }
+
+  /** Bytes that are in memory, of those not used up. */
+  get next(): Uint8Array {
+    return this.#bytes.subarray(this.#used);
+  }
+
+  /** Whether so many bytes are in memory. */
+  holds(count: number): boolean {
+    return count <= this.#bytes.length - this.#used;
+  }
+
+  /**
+   * Reads until so many bytes are in memory.
+   * @returns false when the file ends before
+   */
+  async reads(count: number): Promise<boolean> {
+    if (this.holds(count)) return true;
+    if (this.#isAtEnd) return false;
+    const rest = this.next;
+    const wanted = Math.max(readBytes, count - rest.length);
+    const read = await this.#file.read(this.#from + this.#bytes.length, wanted);
+    this.#isAtEnd = read.length < wanted;
+    this.#from += this.#used;
+    this.#used = 0;
+    const bytes = new Uint8Array(rest.length + read.length);
+    bytes.set(rest);
+    bytes.set(read, rest.length);
+    this.#bytes = bytes;
+    return this.holds(count);
+  }
+
+  /** Bytes that are in memory become used up. */
+  use(count: number): void {
+    this.#used += count;
+  }
+}

@@ -1,0 +1,61 @@
+/** Series of a file of the commit log of M3. */
+import type { Disk } from '#lib/env/env.ts';
+import type { ImportSeries } from '../../source.ts';
+import { namedError, naming } from '../bytes/file_bytes.ts';
+import type { LeftOut } from '../series/left_out.ts';
+import { type NanosRange, rowsWithin } from '../series/rows.ts';
+import { Collector } from './collector.ts';
+import { MessageFile } from './messages.ts';
+
+export interface LogPart {
+  readonly name: string;
+  readonly namespace: string;
+  readonly path: string;
+}
+
+export interface LogOptions {
+  readonly disk: Disk;
+  readonly range: NanosRange;
+  /** So many rows are in memory, and then handed on. */
+  readonly rowsHeldMax: number;
+  readonly leftOut: LeftOut;
+}
+
+/**
+ * By the first rows of series in the file, whose rows are handed on when there are many, so that a
+ * series may come more than once. What is damaged ends the file, with a note.
+ * @throws {TsdbError} BAD_REQUEST naming the file when it has too many series, or values that are no
+ * numbers
+ */
+export async function* seriesOfLog(
+  part: LogPart,
+  { disk, range, rowsHeldMax, leftOut }: LogOptions,
+): AsyncGenerator<ImportSeries> {
+  const { path, name, namespace } = part;
+  await using file = await naming(path, () => disk.open(path, 'read'));
+  leftOut.begin(name);
+  const messages = new MessageFile(file);
+  const collector = new Collector(namespace, (id) => leftOut.untagged(name, id));
+  try {
+    for (let isEnd = false; !isEnd; ) {
+      const next = await messages.next();
+      const damage = next === null ? null : collector.add(next);
+      if (damage !== null) messages.damagedBy(`has an entry that is damaged (${damage})`);
+      isEnd = next === null;
+      if (collector.count < rowsHeldMax && !isEnd) continue;
+      for (const { tags, ...rows } of collector.take()) {
+        const within = rowsWithin(rows, range);
+        if (within.timestampNanos.length > 0) yield { tags, ...within };
+      }
+    }
+  } catch (error) {
+    throw namedError(path, error);
+  }
+  const { problem } = messages;
+  if (problem !== null) {
+    const where = `at byte ${problem.position} of ${await file.size()}`;
+    leftOut.note(name, `${path} ${problem.text} ${where}: what is after that is left out`);
+  } else if (!collector.hasInfo) {
+    leftOut.note(name, `${path} is empty`);
+  }
+}

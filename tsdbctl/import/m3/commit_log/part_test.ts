@@ -1,0 +1,281 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { TsdbError } from '#lib/errors.ts';
+import { MessageReader } from '../bytes/msgpack.ts';
+import {
+  diskOf,
+  encodedTags,
+  fixtureFiles,
+  fixtureLog,
+  logName,
+  madeChunk,
+  madeLogEntry,
+  madeLogInfo,
+  type MadeRow,
+  type ReadSeries,
+  readSource,
+} from '../folder_testing.ts';
+import { type M3Options, m3Source } from '../source.ts';
+import { emptyEntry, readLogEntry, readLogMetadata } from './entries.ts';
+import { MessageFile } from './messages.ts';
+
+const path = `m3/${logName}`;
+const fixture = fixtureFiles().get(path)!;
+
+const sourceOf = (bytes: Uint8Array, options: Partial<M3Options> = {}) =>
+  m3Source('m3', { namespace: 'default', ...options }, diskOf(new Map([[path, bytes]])));
+const read = (bytes: Uint8Array, options: Partial<M3Options> = {}) =>
+  readSource(sourceOf(bytes, options));
+
+const joined = (...parts: readonly Uint8Array[]) => new Uint8Array(Buffer.concat(parts));
+const log = (...rows: readonly MadeRow[]) =>
+  joined(madeChunk(joined(madeLogInfo, ...rows.map(madeLogEntry))));
+
+const first = (index: number, more: Partial<MadeRow> = {}): MadeRow => {
+  return { index, id: `{a="${index}"}`, nanos: 10n, value: 1, ...more };
+};
+const next = (index: number, nanos: bigint, value: number): MadeRow => ({ index, nanos, value });
+const rowsOf = (series: readonly ReadSeries[]) =>
+  series.map(({ tags, times, bits }) => [
+    tags.map((tag) => tag.join('=')).join(),
+    times.map((nanos, row) => [Number(nanos), floatOf(bits[row]!)]),
+  ]);
+const floatOf = (bits: string) => Buffer.from(bits, 'hex').readDoubleBE();
+
+test('rows that came interleaved, late and again are of their series', async () => {
+  const rows = [first(1), first(2, { nanos: 5n }), next(1, 30n, 3), next(1, 20n, 2)];
+  const bytes = log(...rows, next(2, 6n, 7), next(1, 30n, 4), next(2, 5n, 8));
+  const source = sourceOf(bytes);
+  assert.deepEqual(rowsOf(await readSource(source)), [
+    [
+      'a=1',
+      [
+        [10, 1],
+        [20, 2],
+        [30, 4],
+      ],
+    ],
+    [
+      'a=2',
+      [
+        [5, 8],
+        [6, 7],
+      ],
+    ],
+  ]);
+  assert.deepEqual(source.notes, []);
+});
+
+test('many rows are handed on in between, and are the same', async () => {
+  const pairs = async (rowsHeldMax?: number) => {
+    const series = await read(fixture, rowsHeldMax === undefined ? {} : { rowsHeldMax });
+    return series.map(({ tags, times, bits }) => {
+      // What comes later replaces what came before.
+      const last = new Map(times.map((nanos, row) => [nanos, bits[row]!]));
+      return [tags, [...last].sort(([a], [b]) => (BigInt(a) < BigInt(b) ? -1 : 1))];
+    });
+  };
+  const whole = await pairs();
+  for (const rowsHeldMax of [1, 2, 7]) assert.deepEqual(await pairs(rowsHeldMax), whole);
+  const [part] = await sourceOf(fixture, { rowsHeldMax: 1 }).parts();
+  const all = await Array.fromAsync(part!.series(0));
+  assert.ok(all.length > whole.length);
+  assert.deepEqual(await Array.fromAsync(part!.series(3)), all.slice(3));
+});
+
+test('other namespaces are passed over, and series without tags are told', async () => {
+  const bytes = log(
+    first(1, { namespace: 'metrics' }),
+    first(2, { id: 'plain' }),
+    first(3, { id: 'x', tags: encodedTags({ b: 'c' }) }),
+    next(1, 11n, 2),
+    next(2, 11n, 2),
+    next(9, 11n, 2),
+  );
+  const source = sourceOf(bytes);
+  assert.deepEqual(rowsOf(await readSource(source)), [['b=c', [[10, 1]]]]);
+  assert.deepEqual(source.notes, [
+    `2 series have no tags that can be read and are left out, in 1 parts, the first in ${logName}: "plain"`,
+  ]);
+});
+
+test('rows of other times than those of the range are left out', async () => {
+  const bytes = log(first(1), next(1, 20n, 2), next(1, 30n, 3), first(2));
+  const range = { startNanos: 20n, endNanos: 30n };
+  assert.deepEqual(rowsOf(await read(bytes, { range })), [['a=1', [[20, 2]]]]);
+  const [part] = await sourceOf(bytes, { range }).parts();
+  assert.deepEqual([part!.startNanos, part!.endNanos, part!.bytes], [20n, 30n, bytes.length]);
+});
+
+test('an entry may be in more than one chunk', async () => {
+  const entries = joined(
+    madeLogInfo,
+    madeLogEntry(first(1)),
+    madeLogEntry({ ...next(1, 11n, 2), annotation: 'x'.repeat(300_000) }),
+    madeLogEntry(next(1, 12n, 3)),
+  );
+  const chunks = [];
+  for (let at = 0; at < entries.length; at += 7)
+    chunks.push(madeChunk(entries.subarray(at, at + 7)));
+  assert.deepEqual(rowsOf(await read(joined(...chunks))), [
+    [
+      'a=1',
+      [
+        [10, 1],
+        [11, 2],
+        [12, 3],
+      ],
+    ],
+  ]);
+});
+
+test('logs are in the order of their numbers', async () => {
+  const files = new Map(
+    [10, 9, 100].map((number) => [`m3/commitlogs/commitlog-0-${number}.db`, log(first(1))]),
+  );
+  files.set('m3/commitlogs/other.db', new Uint8Array(4));
+  const parts = await m3Source('m3', { namespace: 'default' }, diskOf(files)).parts();
+  assert.deepEqual(
+    parts.map(({ name }) => name),
+    [9, 10, 100].map((number) => `commitlogs/commitlog-0-${number}.db`),
+  );
+});
+
+test('values that are protobuf messages are refused, numbers with annotations are not', async () => {
+  const zero = (nanos: bigint, annotation: string): MadeRow => {
+    return { index: 1, nanos, value: 0, annotation };
+  };
+  const begun = first(1, { value: 0, annotation: 'one' });
+  await assert.rejects(read(log(begun, zero(11n, 'two'))), {
+    code: 'BAD_REQUEST',
+    message: `cannot read ${path}: namespace "default" has protobuf messages for values, which are no numbers`,
+  });
+  for (const rows of [
+    [begun, zero(11n, 'one')],
+    [begun, zero(11n, 'two'), next(1, 12n, 1)],
+    [begun, zero(11n, 'two'), zero(12n, '')],
+  ]) {
+    assert.equal((await read(log(...rows)))[0]!.times.length, rows.length);
+  }
+});
+
+test('what is damaged ends the file with a note', async () => {
+  const one = madeChunk(joined(madeLogInfo, madeLogEntry(first(1))));
+  const two = madeChunk(madeLogEntry(next(1, 11n, 2)));
+  const three = madeChunk(madeLogEntry(next(1, 12n, 3)));
+  const rows = [
+    [10, 1],
+    [11, 2],
+    [12, 3],
+  ];
+  const check = async (bytes: Uint8Array, count: number, note: string | null) => {
+    const source = sourceOf(bytes);
+    const expected = count === 0 ? [] : [['a=1', rows.slice(0, count)]];
+    assert.deepEqual(rowsOf(await readSource(source)), expected);
+    assert.deepEqual(source.notes, note === null ? [] : [`${path} ${note}`]);
+  };
+  const end = (at: number, of: number) => `at byte ${at} of ${of}: what is after that is left out`;
+  const whole = joined(one, two, three);
+  const size = whole.length;
+  const second = one.length;
+  const third = one.length + two.length;
+  await check(whole, 3, null);
+  await check(whole.with(third - 1, 9), 1, `has another checksum of a chunk ${end(second, size)}`);
+  await check(
+    whole.with(second, 9),
+    1,
+    `has another checksum of the size of a chunk ${end(second, size)}`,
+  );
+  await check(
+    whole.subarray(0, third + 5),
+    2,
+    `ends within the header of a chunk ${end(third, third + 5)}`,
+  );
+  await check(whole.subarray(0, size - 1), 2, `ends within a chunk ${end(third, size - 1)}`);
+  const part = madeChunk(madeLogEntry(next(1, 12n, 3)).subarray(0, 9));
+  await check(
+    joined(one, part),
+    1,
+    `ends within an entry ${end(second + part.length, second + part.length)}`,
+  );
+  const bad = madeChunk(joined(madeLogEntry(next(1, 11n, 2)), Uint8Array.of(2, 1, 0x92), two));
+  await check(
+    joined(one, bad, two),
+    2,
+    `has an entry that is damaged (message is cut off) ${end(second, second + bad.length + two.length)}`,
+  );
+  const long = madeChunk(Uint8Array.of(0xff, 0xff, 0xff, 0xff, 0x0f));
+  await check(
+    joined(one, long),
+    1,
+    `has an entry longer than 67108864 bytes ${end(second, second + long.length)}`,
+  );
+  await check(new Uint8Array(), 0, 'is empty');
+  await check(
+    two,
+    0,
+    `has an entry that is damaged (type of object is not 7: 8) ${end(0, two.length)}`,
+  );
+});
+
+/** All rows of the fixture, those that were replaced too. */
+async function allRows(): Promise<ReadonlySet<string>> {
+  const file = await diskOf(new Map([[path, fixture]])).open(path, 'read');
+  const messages = new MessageFile(file);
+  const ids = new Map<number, string>();
+  const rows = new Set<string>();
+  const entry = emptyEntry();
+  let isInfo = true;
+  for (let some = await messages.next(); some !== null; some = await messages.next()) {
+    for (let at = 0; at < some.bounds.length; at += 2) {
+      const reader = new MessageReader(some.bytes);
+      reader.seek(some.bounds[at]!, some.bounds[at + 1]!);
+      if (!isInfo) {
+        readLogEntry(reader, entry);
+        if (entry.metadata.length > 0) {
+          const { id } = readLogMetadata(entry.metadata);
+          ids.set(entry.index, Buffer.from(id).toString());
+        }
+        const word = (high: number, low: number) => (BigInt(high) << 32n) | BigInt(low >>> 0);
+        const bits = BigInt.asUintN(64, word(entry.valueHigh, entry.valueLow));
+        rows.add(`${ids.get(entry.index)} ${word(entry.timeHigh, entry.timeLow)} ${bits}`);
+      }
+      isInfo = false;
+    }
+  }
+  return rows;
+}
+
+test('each byte of a commit log that is another, and each end of it, leaves rows that were written', async () => {
+  const written = await allRows();
+  assert.ok(written.size >= fixtureLog('default').flatMap(({ times }) => times).length);
+  const check = async (bytes: Uint8Array) => {
+    const source = sourceOf(bytes);
+    const got = await readSource(source);
+    for (const { tags, times, bits } of got) {
+      const id = `{${tags.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join()}}`;
+      times.forEach((nanos, row) => {
+        assert.ok(written.has(`${id} ${nanos} ${BigInt(`0x${bits[row]}`)}`), `${id} ${nanos}`);
+      });
+    }
+    return source.notes.length;
+  };
+  for (let at = 0; at < fixture.length; at += 1) {
+    assert.equal(await check(fixture.with(at, fixture[at]! ^ (1 << (at % 8)))), 1, `byte ${at}`);
+    await check(fixture.subarray(0, at));
+  }
+  assert.equal(await check(fixture), 0);
+});
+
+test('messages with other bytes and good checksums are rows or a note', async () => {
+  const rows = [first(1), next(1, 11n, 2), first(2, { tags: encodedTags({ a: 'b' }) })];
+  const entries = joined(madeLogInfo, ...rows.map(madeLogEntry));
+  for (let at = 0; at < entries.length; at += 1) {
+    for (const bit of [1, 8, 64, 128]) {
+      const bytes = joined(madeChunk(entries.with(at, entries[at]! ^ bit)));
+      await read(bytes).catch((error: unknown) => {
+        assert.ok(error instanceof TsdbError, String(error));
+      });
+    }
+  }
+});

@@ -1,0 +1,63 @@
+/** Filesets in the folder of a namespace of M3. */
+import type { Disk } from '#lib/env/env.ts';
+import type { LeftOut } from '../series/left_out.ts';
+import { checkpointBytes } from './info.ts';
+
+export interface FilesetFiles {
+  /** `KIND/NAMESPACE/SHARD/fileset-BLOCK-VOLUME`, and without the volume in the first releases. */
+  readonly name: string;
+  /** Of those with series and rows. */
+  readonly bytes: number;
+}
+
+const shardName = /^\d+$/;
+const fileName = /^(fileset-(-?\d+)(?:-(\d+))?)-([a-z]+)\.db$/;
+
+interface Volume {
+  readonly name: string;
+  /** Without one it comes before the first that has its number. */
+  readonly number: number;
+}
+
+/**
+ * Of each block the highest volume that was written to its end, which is when it has a checkpoint.
+ * @param under `KIND/NAMESPACE` in the folder
+ */
+export async function listFilesets(
+  disk: Disk,
+  folder: string,
+  under: string,
+  leftOut: LeftOut,
+): Promise<readonly FilesetFiles[]> {
+  const filesets: FilesetFiles[] = [];
+  const shards = (await disk.list(`${folder}/${under}`)).filter((name) => shardName.test(name));
+  shards.sort((a, b) => Number(a) - Number(b));
+  let incomplete = 0;
+  for (const shard of shards) {
+    const place = `${under}/${shard}`;
+    const size = async (name: string) => (await disk.size(`${folder}/${place}/${name}`)) ?? 0;
+    const volumesOfBlock = new Map<string, Volume[]>();
+    for (const file of await disk.list(`${folder}/${place}`)) {
+      const [, name, block, number, suffix] = fileName.exec(file) ?? [];
+      if (name === undefined || block === undefined) continue;
+      const volumes = volumesOfBlock.get(block) ?? [];
+      volumesOfBlock.set(block, volumes);
+      const isWhole = suffix === 'checkpoint' && (await size(file)) === checkpointBytes;
+      if (isWhole) volumes.push({ name, number: number === undefined ? -1 : Number(number) });
+    }
+    for (const volumes of volumesOfBlock.values()) {
+      const [newest] = volumes.sort((a, b) => b.number - a.number);
+      if (newest === undefined) {
+        incomplete += 1;
+        continue;
+      }
+      const { name } = newest;
+      const bytes = (await size(`${name}-index.db`)) + (await size(`${name}-data.db`));
+      filesets.push({ name: `${place}/${name}`, bytes });
+    }
+  }
+  if (incomplete > 0) {
+    leftOut.note(under, `${incomplete} filesets in ${under} were not written to their ends`);
+  }
+  return filesets;
+}

@@ -1,0 +1,113 @@
+/**
+ * The data folder of a node of M3, of which series and rows are taken over:
+ *
+ *     data/NAMESPACE/SHARD/fileset-BLOCK-VOLUME-info.db, -index.db, -data.db, … what was flushed
+ *     snapshots/NAMESPACE/SHARD/fileset-BLOCK-VOLUME-…                         what was not, until then
+ *     commitlogs/commitlog-0-NUMBER.db                                         and all that came later
+ *
+ * A part is a fileset, the newest of a block that is complete, or a file of the commit log.
+ */
+import type { Disk } from '#lib/env/env.ts';
+import { badRequest } from '#lib/errors.ts';
+import type { ImportPart, ImportSource } from '../source.ts';
+import { seriesOfLog } from './commit_log/part.ts';
+import { type FilesetFiles, listFilesets } from './fileset/list.ts';
+import { readFilesetInfo } from './fileset/info.ts';
+import { seriesOfFileset } from './fileset/part.ts';
+import { LeftOut } from './series/left_out.ts';
+import { allTimes, type NanosRange } from './series/rows.ts';
+
+export interface M3Options {
+  readonly namespace: string;
+  /** Rows of other times are left out. */
+  readonly range?: NanosRange;
+  /** False when the nodes were built without M3's encoding of whole numbers. */
+  readonly intOptimized?: boolean;
+  /** Rows of a commit log that are in memory; 48 bytes each. */
+  readonly rowsHeldMax?: number;
+}
+
+const rowsHeldDefault = 1 << 21;
+
+/** Names of folders, in the order in which their parts of one time are taken. */
+const filesetFolders = ['data', 'snapshots'] as const;
+const logFolder = 'commitlogs';
+const logName = /^commitlog-(\d+)-(\d+)\.db$/;
+
+/**
+ * What a folder of M3 has of a namespace. Filesets come in the order of their blocks, and then the
+ * commit logs, which may have rows of any time in the range.
+ */
+export function m3Source(folder: string, options: M3Options, disk: Disk): ImportSource {
+  const { namespace, range = allTimes, intOptimized = true } = options;
+  const { rowsHeldMax = rowsHeldDefault } = options;
+  const leftOut = new LeftOut();
+  const filesetOptions = { disk, range, wholes: intOptimized, leftOut };
+  const logOptions = { disk, range, rowsHeldMax, leftOut };
+
+  async function filesetPart(files: FilesetFiles): Promise<ImportPart | null> {
+    const { name, bytes } = files;
+    const prefix = `${folder}/${name}-`;
+    const info = await readFilesetInfo(disk, prefix);
+    const startNanos = info.blockStartNanos;
+    const endNanos = startNanos + info.blockNanos;
+    if (startNanos >= range.endNanos || endNanos <= range.startNanos) return null;
+    const part = { name, namespace, prefix, info };
+    const series = (skip: number) => skipping(seriesOfFileset(part, filesetOptions), skip);
+    return { name, startNanos, endNanos, bytes, series };
+  }
+
+  async function logParts(): Promise<readonly ImportPart[]> {
+    const names = (await disk.list(`${folder}/${logFolder}`)).flatMap((name) => {
+      const match = logName.exec(name);
+      return match === null ? [] : [{ name, order: [Number(match[1]), Number(match[2])] as const }];
+    });
+    names.sort((a, b) => a.order[0] - b.order[0] || a.order[1] - b.order[1]);
+    const parts: ImportPart[] = [];
+    for (const file of names) {
+      const name = `${logFolder}/${file.name}`;
+      const path = `${folder}/${name}`;
+      const bytes = (await disk.size(path)) ?? 0;
+      const part = { name, namespace, path };
+      const series = (skip: number) => skipping(seriesOfLog(part, logOptions), skip);
+      parts.push({ name, ...range, bytes, series });
+    }
+    return parts;
+  }
+
+  return {
+    get notes() {
+      return leftOut.notes;
+    },
+    async parts() {
+      const filesets: ImportPart[] = [];
+      const known = new Set<string>();
+      for (const kind of filesetFolders) {
+        for (const name of await disk.list(`${folder}/${kind}`)) known.add(name);
+        for (const files of await listFilesets(disk, folder, `${kind}/${namespace}`, leftOut)) {
+          const part = await filesetPart(files);
+          if (part !== null) filesets.push(part);
+        }
+      }
+      const logs = await logParts();
+      if (!known.has(namespace)) {
+        const others = [...known].sort().join(', ') || 'none';
+        const text = `${folder}: there are no filesets of M3 of the namespace ${JSON.stringify(namespace)}; namespaces that are there: ${others}`;
+        if (logs.length === 0) throw badRequest(`cannot read ${text}`);
+        if (known.size > 0) leftOut.note(namespace, text);
+      }
+      filesets.sort((a, b) =>
+        a.startNanos < b.startNanos ? -1 : a.startNanos > b.startNanos ? 1 : 0,
+      );
+      return [...filesets, ...logs];
+    },
+  };
+}
+
+async function* skipping<T>(items: AsyncIterable<T>, skip: number): AsyncGenerator<T> {
+  let left = skip;
+  for await (const item of items) {
+    if (left > 0) left -= 1;
+    else yield item;
+  }
+}

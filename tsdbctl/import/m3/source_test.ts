@@ -1,0 +1,284 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { TsdbError } from '#lib/errors.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { adler32 } from './bytes/adler32.ts';
+import {
+  blockNanos,
+  diskOf,
+  encodedTags,
+  type Files,
+  fixtureFiles,
+  fixtureLog,
+  fixtureSeries,
+  fixtures,
+  logName,
+  type MadeEntry,
+  madeFileset,
+  readSource,
+} from './folder_testing.ts';
+import { m3Source, type M3Options } from './source.ts';
+
+const startNanos = 1_700_006_400_000_000_000n;
+
+/** A row of 5 at the beginning of the block, in a stream. */
+const stream = rowAt(startNanos);
+
+function rowAt(nanos: bigint): Uint8Array {
+  const digits = [
+    BigInt.asUintN(64, nanos).toString(2).padStart(64, '0'),
+    '0' + '011000010' + '01101' + '10000000000',
+  ].join('');
+  const bytes = digits.padEnd(Math.ceil(digits.length / 8) * 8, '0').match(/.{8}/g)!;
+  return Uint8Array.from(bytes, (each) => Number.parseInt(each, 2));
+}
+
+const entry = (id: string, more: Partial<MadeEntry> = {}): MadeEntry => ({ id, stream, ...more });
+const name = (volume: number, shard = 0, kind = 'data') =>
+  `${kind}/default/${shard}/fileset-${startNanos}-${volume}`;
+const merged = (...all: readonly Files[]): Files => new Map(all.flatMap((files) => [...files]));
+const sourceOf = (files: Files, options: Partial<M3Options> = {}) =>
+  m3Source('m3', { namespace: 'default', ...options }, diskOf(files));
+const read = (files: Files, options: Partial<M3Options> = {}) =>
+  readSource(sourceOf(files, options));
+const idsOf = async (files: Files, options: Partial<M3Options> = {}) =>
+  (await read(files, options)).map(({ part, tags }) => `${part} ${JSON.stringify(tags)}`);
+
+test('filesets, snapshots and commit logs that M3 wrote are what it wrote', async () => {
+  const source = m3Source(`${fixtures}/node`, { namespace: 'default' }, realEnv.disk);
+  const expected = [...fixtureLog('default'), ...fixtureSeries()];
+  assert.equal(expected.length, 24);
+  assert.deepEqual(await readSource(source), expected);
+  assert.deepEqual(source.notes, []);
+  assert.deepEqual(
+    (await source.parts()).map(({ name }) => name),
+    [
+      'data/default/3/fileset-1699999200000000000-1',
+      'data/default/4/fileset-1699999200000000000',
+      'data/default/4/fileset-1700006400000000000-0',
+      'snapshots/default/3/fileset-1700006400000000000-2',
+      logName,
+    ],
+  );
+});
+
+test('a namespace that has rows in the commit log alone is read, with a note', async () => {
+  const source = sourceOf(fixtureFiles(), { namespace: 'other' });
+  assert.deepEqual(await readSource(source), fixtureLog('other'));
+  assert.deepEqual(source.notes, [
+    'm3: there are no filesets of M3 of the namespace "other"; namespaces that are there: default',
+  ]);
+});
+
+test('a folder without anything of the namespace is refused', async () => {
+  const files = madeFileset(name(0), startNanos, [entry('{a="b"}')]);
+  await assert.rejects(sourceOf(files, { namespace: 'x' }).parts(), {
+    message:
+      'cannot read m3: there are no filesets of M3 of the namespace "x"; namespaces that are there: default',
+  });
+  await assert.rejects(sourceOf(new Map()).parts(), /namespaces that are there: none$/);
+});
+
+test('the highest volume that is complete is read, and a name without a volume is the lowest', async () => {
+  const made = (file: string, id: string) => madeFileset(file, startNanos, [entry(id)]);
+  const old = made(`data/default/0/fileset-${startNanos}`, '{a="old"}');
+  const files = merged(old, made(name(0), '{a="0"}'), made(name(10), '{a="10"}'));
+  for (const [path, bytes] of made(name(11), '{a="11"}')) {
+    files.set(path, path.endsWith('checkpoint.db') ? bytes.subarray(1) : bytes);
+  }
+  assert.deepEqual(await idsOf(files), [`${name(10)} [["a","10"]]`]);
+  for (const path of [...files.keys()]) if (path.includes('-10-')) files.delete(path);
+  assert.deepEqual(await idsOf(files), [`${name(0)} [["a","0"]]`]);
+  assert.deepEqual(await idsOf(old), [`data/default/0/fileset-${startNanos} [["a","old"]]`]);
+});
+
+test('filesets that are not complete are told, others of the folder are not looked at', async () => {
+  const files = madeFileset(name(0), startNanos, [entry('{a="b"}')]);
+  files.delete(`m3/${name(0)}-checkpoint.db`);
+  files.set(`m3/data/default/0/notes.txt`, new Uint8Array(4));
+  files.set(`m3/data/default/lost/fileset-1-0-checkpoint.db`, new Uint8Array(4));
+  const source = sourceOf(files);
+  assert.deepEqual(await source.parts(), []);
+  assert.deepEqual(source.notes, ['1 filesets in data/default were not written to their ends']);
+});
+
+test('parts come by their blocks, flushed ones first, and tell their times', async () => {
+  const later = startNanos + blockNanos;
+  const files = merged(
+    madeFileset(`data/default/7/fileset-${later}-0`, later, [
+      entry('{a="b"}', { stream: rowAt(later) }),
+    ]),
+    madeFileset(name(0, 10), startNanos, [entry('{a="b"}')]),
+    madeFileset(name(0, 9), startNanos, [entry('{a="b"}')]),
+    madeFileset(name(3, 1, 'snapshots'), startNanos, [entry('{a="b"}')]),
+  );
+  const parts = await sourceOf(files).parts();
+  assert.deepEqual(
+    parts.map((part) => [part.name, part.startNanos, part.endNanos - part.startNanos]),
+    [
+      [name(0, 9), startNanos, blockNanos],
+      [name(0, 10), startNanos, blockNanos],
+      [name(3, 1, 'snapshots'), startNanos, blockNanos],
+      [`data/default/7/fileset-${later}-0`, later, blockNanos],
+    ],
+  );
+  assert.ok(parts.every(({ bytes }) => bytes > 20));
+  const range = { startNanos: later, endNanos: later + 1n };
+  assert.deepEqual(await idsOf(files, { range }), [`${parts[3]!.name} [["a","b"]]`]);
+  const after = { startNanos: startNanos + 1n, endNanos: later };
+  assert.equal((await sourceOf(files, { range: after }).parts()).length, 3);
+  assert.deepEqual(await idsOf(files, { range: after }), []);
+});
+
+test('series that were there before are passed over', async () => {
+  const files = fixtureFiles();
+  const [part] = await sourceOf(files).parts();
+  const tagsFrom = async (skip: number) => {
+    const tags = [];
+    for await (const series of part!.series(skip)) tags.push(series.tags);
+    return tags;
+  };
+  const all = await tagsFrom(0);
+  assert.ok(all.length > 5);
+  assert.deepEqual(await tagsFrom(2), all.slice(2));
+  assert.deepEqual(await tagsFrom(all.length), []);
+});
+
+test('tags are those beside the ID, or of the ID, or there are none', async () => {
+  const files = madeFileset(name(0), startNanos, [
+    entry('any', { tags: encodedTags({ __g0__: 'x', job: 'y' }) }),
+    entry('servers.cpu'),
+    entry('{a="b"}'),
+    entry('plain'),
+    entry('{a="b"', {}),
+  ]);
+  const source = sourceOf(files);
+  assert.deepEqual(
+    (await readSource(source)).map(({ tags }) => Object.fromEntries(tags)),
+    [{ __g0__: 'servers', __g1__: 'cpu' }, { __g0__: 'x', job: 'y' }, { a: 'b' }],
+  );
+  await readSource(source);
+  assert.deepEqual(source.notes, [
+    `2 series have no tags that can be read and are left out, in 1 parts, the first in ${name(0)}: "plain"`,
+  ]);
+});
+
+test('a namespace of protobuf messages is refused with the reason', async () => {
+  const files = madeFileset(name(0), startNanos, [
+    entry('{a="b"}', { stream: Uint8Array.of(1, 4, 0, 0) }),
+  ]);
+  await assert.rejects(read(files), {
+    code: 'BAD_REQUEST',
+    message: `cannot read m3/${name(0)}-data.db: namespace "default" has protobuf messages for values, which are no numbers`,
+  });
+});
+
+test('rows outside of their block, and streams outside of their file, are refused', async () => {
+  const one = (more: Partial<MadeEntry>, count = 1) =>
+    read(madeFileset(name(0), startNanos, [entry('{a="b"}', more)], count));
+  const before = rowAt(startNanos - 1_000_000_000n);
+  await assert.rejects(one({ stream: before }), /data\.db: rows are outside of the block/);
+  await assert.rejects(one({ offset: 1 }), /data\.db: stream is behind the end of the file/);
+  await assert.rejects(one({ offset: 2 ** 50 }), /data\.db: stream is behind the end of the file/);
+  await assert.rejects(one({ offset: -1 }), /index\.db: place of a stream is negative/);
+  await assert.rejects(one({}, 2), /index\.db: file ends within the entry 2 of 2/);
+  await assert.rejects(one({}, 0), /index\.db: file has more than 0 entries/);
+  await assert.rejects(one({}, 2 ** 40), /index\.db: file ends within the entry 2 of/);
+});
+
+test('streams are read in whatever order they are, far apart and more than are held', async () => {
+  // Of 5000 streams, each 6 KB after the one before, in the other order.
+  const count = 5000;
+  const gap = 6000;
+  const made = Array.from({ length: count }, (_, at) =>
+    entry(`{a="${at}"}`, { offset: (count - 1 - at) * gap }),
+  );
+  const files = madeFileset(name(0), startNanos, made);
+  const data = new Uint8Array(count * gap);
+  for (let at = 0; at < count; at += 1) data.set(stream, at * gap);
+  const whole = withData(files, data);
+  const series = await read(whole);
+  assert.equal(series.length, count);
+  assert.ok(series.every(({ times }) => times.length === 1 && times[0] === String(startNanos)));
+});
+
+/** The same with another data file. */
+function withData(files: Files, data: Uint8Array): Files {
+  const other = madeFileset(name(0), startNanos, [entry('x', { stream: data })]);
+  const sums = (from: Files) =>
+    new Uint32Array(from.get(`m3/${name(0)}-digest.db`)!.slice().buffer);
+  const digests = sums(files).with(4, sums(other)[4]!);
+  const digest = new Uint8Array(digests.buffer);
+  const withDigest = new Map([...files, [`m3/${name(0)}-data.db`, data]]);
+  withDigest.set(`m3/${name(0)}-digest.db`, digest);
+  withDigest.set(`m3/${name(0)}-checkpoint.db`, checkpointOf(digest));
+  return withDigest;
+}
+
+function checkpointOf(digest: Uint8Array): Uint8Array {
+  return new Uint8Array(Uint32Array.of(adler32(digest)).buffer);
+}
+
+const isUnread = (path: string) => /-(summaries|bloomfilter)\.db$/.test(path);
+
+test('each byte of a fileset that is another, and each file that is cut, is an error naming it', async () => {
+  const all = fixtureFiles();
+  const prefix = 'm3/data/default/3/fileset-1699999200000000000-1-';
+  const files = new Map([...all].filter(([path]) => path.startsWith(prefix)));
+  assert.equal(files.size, 7);
+  const good = await read(files);
+  const check = async (path: string, bytes: Uint8Array | null) => {
+    const damaged = new Map(files);
+    if (bytes === null) damaged.delete(path);
+    else damaged.set(path, bytes);
+    const source = sourceOf(damaged);
+    try {
+      const got = await readSource(source);
+      // Without a whole checkpoint it is no fileset.
+      if (path.endsWith('checkpoint.db') && got.length === 0) assert.equal(source.notes.length, 1);
+      else assert.deepEqual([isUnread(path), got], [true, good], path);
+    } catch (error) {
+      assert.ok(error instanceof TsdbError, String(error));
+      assert.equal(error.code, 'BAD_REQUEST');
+      const suspects = path.endsWith('checkpoint.db') ? `${prefix}digest.db` : path;
+      assert.ok(error.message.startsWith(`cannot read ${suspects}: `), error.message);
+    }
+  };
+  for (const [path, bytes] of files) {
+    for (let at = 0; at < bytes.length; at += 1) {
+      await check(path, bytes.with(at, bytes[at]! ^ (1 << (at % 8))));
+      await check(path, bytes.subarray(0, at));
+    }
+    await check(path, Uint8Array.from([...bytes, 0]));
+    await check(path, null);
+  }
+});
+
+test('without checksums damage of index and data is still an error, or other rows are none', async () => {
+  const all = fixtureFiles();
+  const prefix = 'm3/data/default/4/fileset-1699999200000000000-';
+  const files = new Map([...all].filter(([path]) => path.startsWith(prefix)));
+  for (const [file, place] of [
+    ['index', 1],
+    ['info', 0],
+  ] as const) {
+    const bytes = files.get(`${prefix}${file}.db`)!;
+    for (let at = 0; at < bytes.length; at += 1) {
+      for (const bit of [1, 16, 128]) {
+        const damaged = new Map(files);
+        const other = bytes.with(at, bytes[at]! ^ bit);
+        const old = files.get(`${prefix}digest.db`)!.slice();
+        const digest = new Uint8Array(
+          new Uint32Array(old.buffer).with(place, adler32(other)).buffer,
+        );
+        damaged.set(`${prefix}${file}.db`, other);
+        damaged.set(`${prefix}digest.db`, digest);
+        damaged.set(`${prefix}checkpoint.db`, checkpointOf(digest));
+        // Series of other names are what nothing but the checksum tells; nothing else may be thrown.
+        await read(damaged).catch((error: unknown) => {
+          assert.ok(error instanceof TsdbError, String(error));
+        });
+      }
+    }
+  }
+});
