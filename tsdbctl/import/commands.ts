@@ -5,13 +5,16 @@ import { badRequest, shownText } from '#lib/errors.ts';
 import { parseDurationNanos, parseTimestampNanos } from '#lib/time.ts';
 import { type Call, checkIsThere, type Command, operandOf } from '../command.ts';
 import { Journal, type Progress } from './journal.ts';
+import { allTimes } from '../sources/m3/series/rows.ts';
+import { m3Source } from '../sources/m3/source.ts';
 import { prometheusSource } from '../sources/prometheus/prometheus_source.ts';
 import { remoteSource } from '../sources/remote/source.ts';
 import { runImport } from './run.ts';
 import type { ImportPart, ImportSource } from '../sources/source.ts';
 import { problemOf, surveyOf } from './survey.ts';
+import { listedParts } from './taking.ts';
 import { Target } from './target.ts';
-import { verifyParts } from './verify.ts';
+import { verifySource } from './verify.ts';
 
 const usage = `tsdbctl data import m3 FOLDER --namespace NAME [--from TIME] [--to TIME] …
 tsdbctl data import prometheus FOLDER [--from TIME] [--to TIME] …
@@ -97,6 +100,11 @@ async function sourceOf(
   await checkIsThere('folder', where);
   const within = startNanos === null ? { endNanos } : { startNanos, endNanos };
   if (kind === 'prometheus') return prometheusSource(where, realEnv.disk, within);
+  if (kind === 'm3') {
+    if (options.namespace === null) throw badRequest('--namespace is not given: that of M3');
+    const range = { startNanos: startNanos ?? allTimes.startNanos, endNanos };
+    return m3Source(where, { namespace: options.namespace, range }, realEnv.disk);
+  }
   throw badRequest(`neither m3, prometheus nor remote: ${shownText(kind)}\n\n${usage}`);
 }
 
@@ -115,7 +123,7 @@ async function importInto(
   { kind, where, range, source, target, signal }: Importing,
 ): Promise<number> {
   const { clock, disk } = realEnv;
-  const parts = await source.parts();
+  const parts = await listedParts(source);
   const startNanos = parts.reduce<bigint | null>(
     (least, part) => (least === null || part.startNanos < least ? part.startNanos : least),
     null,
@@ -126,7 +134,7 @@ async function importInto(
   }
   const namespaces = await target.namespaces();
   if (options.dryRun) {
-    const survey = await surveyOf(parts, signal, (part, rows) =>
+    const survey = await surveyOf(source, signal, (part, rows) =>
       print(`${part.name}: ${rows} rows`),
     );
     const { series, rows, histograms, firstNanos, lastNanos } = survey;
@@ -168,7 +176,12 @@ async function importInto(
     },
   );
   for (const refusal of outcome.refusals) print(refusal);
-  print(`${parts.length} parts are taken over: ${outcome.rows} rows, ${outcome.refused} refused`);
+  if (outcome.gone.length > 0) {
+    print(
+      `${outcome.gone.length} parts were deleted by the source meanwhile, as ${outcome.gone[0]}; what it made of them is taken over`,
+    );
+  }
+  print(`${outcome.parts} parts are taken over: ${outcome.rows} rows, ${outcome.refused} refused`);
   return outcome.refused === 0 ? 0 : 1;
 }
 
@@ -201,7 +214,7 @@ async function verify(
   signal: AbortSignal,
   print: (line: string) => void,
 ): Promise<number> {
-  const found = await verifyParts(await source.parts(), target, signal, (part, missing) => {
+  const found = await verifySource(source, target, signal, (part, missing) => {
     if (missing > 0) print(`${part.name}: ${missing} rows are missing`);
   });
   for (const difference of found.differences) print(difference);

@@ -12,8 +12,9 @@ import { remoteSource } from '../sources/remote/source.ts';
 import { runImport } from './run.ts';
 import type { ImportPart, ImportSeries, ImportSource } from '../sources/source.ts';
 import { problemOf, surveyOf } from './survey.ts';
+import { takeParts } from './taking.ts';
 import { Target } from './target.ts';
-import { verifyParts } from './verify.ts';
+import { verifySource } from './verify.ts';
 import { WriteBodies, bodyRowsMax } from './write_bodies.ts';
 
 const { signal } = new AbortController();
@@ -106,7 +107,7 @@ test('rows come with their bits and their nanoseconds, histograms beside them', 
     },
     options,
   );
-  assert.deepEqual(outcome, { rows: 6, refused: 0, refusals: [] });
+  assert.deepEqual(outcome, { parts: 1, rows: 6, refused: 0, refusals: [], gone: [] });
   const rows = stored(test).get('m ä')!;
   const bits = new BigUint64Array(values.buffer);
   for (const [i, nanos] of times.entries()) assert.equal(rows.get(nanos), bits[i], String(i));
@@ -203,12 +204,12 @@ test('verify finds rows that are missing or have another value', async () => {
   const target = targetOf(test);
   const steps = { source: sourceOf(...parts), target, clock, signal, onProgress: () => {} };
   await runImport({ ...steps, journal: new TestJournal() }, options);
-  const whole = await verifyParts(parts, target, signal, () => {});
+  const whole = await verifySource(sourceOf(...parts), target, signal, () => {});
   assert.deepEqual([whole.series, whole.rows, whole.missing, whole.different], [2, 6, 0, 0]);
   const rows = stored(test).get('other ä')!;
   rows.delete(now);
   rows.set(now + 1_000_000n, 0n);
-  const found = await verifyParts(parts, target, signal, () => {});
+  const found = await verifySource(sourceOf(...parts), target, signal, () => {});
   assert.deepEqual([found.missing, found.different], [1, 1]);
   assert.match(
     found.differences[0]!,
@@ -219,7 +220,7 @@ test('verify finds rows that are missing or have another value', async () => {
 test('a survey counts, and says what the cluster would not take', async () => {
   const day = 86_400_000_000_000n;
   const parts = [partOf('p', [seriesOf('m', [day, 2n * day], Float64Array.of(1, 2))])];
-  const survey = await surveyOf(parts, signal, () => {});
+  const survey = await surveyOf(sourceOf(...parts), signal, () => {});
   assert.deepEqual([survey.series, survey.rows], [1, 2]);
   assert.deepEqual([survey.firstNanos, survey.lastNanos], [day, 2n * day]);
   const namespace = { name: 'n', coldWrites: true, retentionNanos: 3n * day, bufferPastNanos: 1n };
@@ -256,7 +257,7 @@ test('a source that answers remote read is taken over slice by slice', async () 
   assert.equal(outcome.rows, 60);
   assert.equal((await source.parts()).length, 9);
   assert.deepEqual(stored(to), stored(from));
-  const some = await remoteSource({ ...range, names: 'odd' }, clock, signal).parts();
+  const some = remoteSource({ ...range, names: 'odd' }, clock, signal);
   const survey = await surveyOf(some, signal, () => {});
   assert.equal(survey.rows, 30);
   const refused = remoteSource({ ...range, url: from.url('/none') }, clock, signal);
@@ -264,6 +265,54 @@ test('a source that answers remote read is taken over slice by slice', async () 
   await assert.rejects(async () => {
     for await (const _ of part!.series(0)) assert.fail();
   }, /it answers 404/);
+});
+
+test('parts that a source deletes meanwhile are taken under their new names', async () => {
+  await using test = await TestCoordinator.openReady();
+  const now = BigInt(nowSeconds()) * 1_000_000_000n;
+  const one = (name: string) => partOf(name, [seriesOf(name, [now], Float64Array.of(1))]);
+  const gone = (name: string, whole = 0): ImportPart => ({
+    ...one(name),
+    async *series() {
+      yield* [seriesOf(`begin of ${name}`, [now], Float64Array.of(1))].slice(0, whole);
+      throw new TsdbError('NOT_FOUND', `cannot read ${name}: file is missing`);
+    },
+  });
+  const lists = (...all: readonly (readonly ImportPart[])[]): ImportSource => {
+    const left = [...all];
+    return { parts: async () => (left.length > 1 ? left.shift()! : left[0]!), notes: [] };
+  };
+  const moving = () =>
+    lists(
+      [one('a'), gone('log1'), gone('log2', 1), one('b')],
+      [one('a'), gone('snapshot1'), one('b')],
+      [one('a'), one('b'), one('snapshot2')],
+    );
+  const steps = { target: targetOf(test), clock, signal, onProgress: () => {} };
+  const journal = new TestJournal();
+  const outcome = await runImport({ ...steps, source: moving(), journal }, options);
+  assert.deepEqual(outcome.gone, ['log1', 'log2', 'snapshot1']);
+  assert.deepEqual([...journal.progress.done], ['a', 'b', 'snapshot2']);
+  assert.deepEqual(
+    [...stored(test).keys()].toSorted(),
+    ['a ä', 'b ä', 'snapshot2 ä'],
+    'series of a part that is gone are in bodies that were not full',
+  );
+  const survey = await surveyOf(moving(), signal, () => {});
+  assert.deepEqual([survey.parts, survey.rows], [3, 3]);
+  const found = await verifySource(moving(), steps.target, signal, () => {});
+  assert.deepEqual([found.rows, found.missing], [4, 1]);
+  const torn = lists([one('a'), gone('torn')]);
+  await assert.rejects(
+    takeParts(
+      torn,
+      () => false,
+      async (part) => {
+        for await (const _ of part.series(0));
+      },
+    ),
+    /cannot read torn: file is missing/,
+  );
 });
 
 test('the journal goes on with the import that wrote it, and with no other', async () => {

@@ -4,6 +4,7 @@ import { TsdbError } from '#lib/errors.ts';
 import type { Journal, Progress } from './journal.ts';
 import { RateLimit } from './rate_limit.ts';
 import type { ImportPart, ImportSource } from '../sources/source.ts';
+import { takeParts } from './taking.ts';
 import type { Target, Written } from './target.ts';
 import { WriteBodies, type WriteBody } from './write_bodies.ts';
 
@@ -20,10 +21,13 @@ export interface ImportOptions {
 }
 
 export interface ImportOutcome {
-  /** Of all calls that went on with the same journal. */
+  /** Of all calls that went on with the same journal, as the rows. */
+  readonly parts: number;
   readonly rows: number;
   readonly refused: number;
   readonly refusals: readonly string[];
+  /** Parts that the source deleted meanwhile. */
+  readonly gone: readonly string[];
 }
 
 export interface ImportSteps {
@@ -40,11 +44,11 @@ export async function runImport(
   { source, target, journal, clock, signal, onProgress }: ImportSteps,
   { parallel, rowsPerSecondMax }: ImportOptions,
 ): Promise<ImportOutcome> {
-  const parts = await source.parts();
   let progress = await journal.read();
   const refusals: string[] = [];
   const limit = new RateLimit(rowsPerSecondMax, clock);
   let writtenMillis = clock.monotonicMillis();
+  let parts: readonly ImportPart[] = [];
   const advance = async (next: Progress, isDue: boolean): Promise<void> => {
     progress = next;
     const now = clock.monotonicMillis();
@@ -53,8 +57,7 @@ export async function runImport(
     await journal.write(progress);
     onProgress(progress, parts);
   };
-  for (const part of parts) {
-    if (progress.done.has(part.name)) continue;
+  const take = async (part: ImportPart): Promise<void> => {
     const skip = progress.part === part.name ? progress.series : 0;
     const sent = new InOrder(parallel, (body) => target.write(body));
     const note = async (all: readonly Answered[]): Promise<void> => {
@@ -79,8 +82,17 @@ export async function runImport(
     await note(await sent.rest());
     const done = new Set(progress.done).add(part.name);
     await advance({ ...progress, done, part: '', series: 0 }, true);
-  }
-  return { rows: progress.rows, refused: progress.refused, refusals };
+  };
+  const gone = await takeParts(
+    source,
+    ({ name }) => progress.done.has(name),
+    (part, listed) => {
+      parts = listed;
+      return take(part);
+    },
+  );
+  const { rows, refused, done } = progress;
+  return { parts: done.size, rows, refused, refusals, gone };
 }
 
 interface Answered {

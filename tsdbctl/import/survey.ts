@@ -1,6 +1,7 @@
 /** What an import would take over, and whether the cluster would take it. */
 import { formatDurationNanos, nanosPerMilli } from '#lib/time.ts';
-import type { ImportPart } from '../sources/source.ts';
+import type { ImportPart, ImportSource } from '../sources/source.ts';
+import { takeParts } from './taking.ts';
 import type { TakingNamespace } from './target.ts';
 
 export interface Survey {
@@ -17,43 +18,48 @@ export interface Survey {
 
 /** Reads everything and writes nothing. @param onPart is told of each */
 export async function surveyOf(
-  parts: readonly ImportPart[],
+  source: ImportSource,
   signal: AbortSignal,
   onPart: (part: ImportPart, rows: number) => void,
 ): Promise<Survey> {
-  let [series, rows, histogramCount, bytes] = [0, 0, 0, 0];
-  let firstNanos: bigint | null = null;
-  let lastNanos: bigint | null = null;
-  const note = (nanos: bigint): void => {
-    if (firstNanos === null || nanos < firstNanos) firstNanos = nanos;
-    if (lastNanos === null || nanos > lastNanos) lastNanos = nanos;
+  let all: Survey = {
+    parts: 0,
+    bytes: 0,
+    series: 0,
+    rows: 0,
+    histograms: 0,
+    firstNanos: null,
+    lastNanos: null,
   };
-  for (const part of parts) {
-    const before = rows + histogramCount;
-    bytes += part.bytes;
+  const take = async (part: ImportPart): Promise<void> => {
+    let { series, rows, histograms: histogramCount, firstNanos, lastNanos } = all;
     for await (const { timestampNanos, histograms = [] } of part.series(0)) {
       signal.throwIfAborted();
       series += 1;
       rows += timestampNanos.length;
       histogramCount += histograms.length;
-      for (const nanos of [timestampNanos.at(0), timestampNanos.at(-1)]) {
-        if (nanos !== undefined) note(nanos);
-      }
-      for (const each of [histograms.at(0), histograms.at(-1)]) {
-        if (each !== undefined) note(each.timestampNanos);
+      const ends = [timestampNanos.at(0), timestampNanos.at(-1)];
+      ends.push(histograms.at(0)?.timestampNanos, histograms.at(-1)?.timestampNanos);
+      for (const nanos of ends) {
+        if (nanos === undefined) continue;
+        if (firstNanos === null || nanos < firstNanos) firstNanos = nanos;
+        if (lastNanos === null || nanos > lastNanos) lastNanos = nanos;
       }
     }
-    onPart(part, rows + histogramCount - before);
-  }
-  return {
-    parts: parts.length,
-    bytes,
-    series,
-    rows,
-    histograms: histogramCount,
-    firstNanos,
-    lastNanos,
+    onPart(part, rows + histogramCount - all.rows - all.histograms);
+    // A part that is gone half way is not counted.
+    all = {
+      parts: all.parts + 1,
+      bytes: all.bytes + part.bytes,
+      series,
+      rows,
+      histograms: histogramCount,
+      firstNanos,
+      lastNanos,
+    };
   };
+  await takeParts(source, () => false, take);
+  return all;
 }
 
 /** Why the cluster would refuse old rows; null when it takes them. */

@@ -1,7 +1,13 @@
 /** Whether a cluster has what a source has: every row of every series, bit for bit. Native histograms are counted, not compared. */
 import type { Tag } from '#lib/tags.ts';
 import { nanosPerMilli } from '#lib/time.ts';
-import type { ImportPart, ImportSeries } from '../sources/source.ts';
+import {
+  type ImportPart,
+  type ImportSeries,
+  type ImportSource,
+  tagsWithValues,
+} from '../sources/source.ts';
+import { takeParts } from './taking.ts';
 import type { Target } from './target.ts';
 
 /** Series of one request. */
@@ -22,14 +28,14 @@ export interface Verified {
   readonly differences: readonly string[];
 }
 
-export async function verifyParts(
-  parts: readonly ImportPart[],
+export async function verifySource(
+  source: ImportSource,
   target: Pick<Target, 'read'>,
   signal: AbortSignal,
   onPart: (part: ImportPart, missing: number) => void,
 ): Promise<Verified> {
   const check = new Check(target);
-  for (const part of parts) {
+  const compare = async (part: ImportPart): Promise<void> => {
     const before = check.missing;
     for await (const series of part.series(0)) {
       signal.throwIfAborted();
@@ -37,7 +43,8 @@ export async function verifyParts(
     }
     await check.end();
     onPart(part, check.missing - before);
-  }
+  };
+  await takeParts(source, () => false, compare);
   return check;
 }
 
@@ -59,7 +66,7 @@ class Check implements Verified {
   async add(series: ImportSeries): Promise<void> {
     this.histogramsNotCompared += series.histograms?.length ?? 0;
     if (series.timestampNanos.length === 0) return;
-    this.#held.push(series);
+    this.#held.push({ ...series, tags: tagsWithValues(series.tags) });
     this.#heldRows += series.timestampNanos.length;
     if (this.#held.length >= seriesMax || this.#heldRows >= rowsMax) await this.end();
   }

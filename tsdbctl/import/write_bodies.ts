@@ -7,7 +7,7 @@ import { MessageWriter, writeLabels } from '#engine/prometheus_messages/message_
 import { encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import type { Tag } from '#lib/tags.ts';
 import { nanosPerMilli } from '#lib/time.ts';
-import type { ImportHistogram, ImportSeries } from '../sources/source.ts';
+import { type ImportHistogram, type ImportSeries, tagsWithValues } from '../sources/source.ts';
 
 /** Rows of one body, about. */
 export const bodyRowsMax = 20_000;
@@ -44,7 +44,8 @@ export class WriteBodies {
 
   /** Takes a series; gives bodies that have become full. */
   *add(series: ImportSeries): Generator<WriteBody> {
-    const { tags, timestampNanos, values, histograms = [] } = series;
+    const { timestampNanos, values, histograms = [] } = series;
+    const tags = tagsWithValues(series.tags);
     for (let first = 0; first < timestampNanos.length; first += bodyRowsMax) {
       const past = Math.min(first + bodyRowsMax, timestampNanos.length);
       this.#addSamples(tags, timestampNanos.subarray(first, past), values.subarray(first, past));

@@ -35,7 +35,7 @@ export interface ImportPart {
   /**
    * In the same order each time; series without rows are left out.
    * @param skip so many of the first ones are left out, too
-   * @throws {TsdbError} BAD_REQUEST naming file and reason when it is damaged
+   * @throws {TsdbError} BAD_REQUEST naming file and reason when it is damaged, NOT_FOUND when files were deleted since
    */
   series(skip: number): AsyncIterable<ImportSeries>;
 }
@@ -43,9 +43,14 @@ export interface ImportPart {
 export interface ImportSource {
   /**
    * In the order of their times.
-   * @throws {TsdbError} BAD_REQUEST when there is nothing of the kind
+   * @throws {TsdbError} BAD_REQUEST when there is nothing of the kind, NOT_FOUND when files were deleted meanwhile
    */
   parts(): Promise<readonly ImportPart[]>;
   /** What was passed over, for people: a line each. */
   readonly notes: readonly string[];
+}
+
+/** Those that are written: a tag without a value is none, as Prometheus has it. */
+export function tagsWithValues(tags: readonly Tag[]): readonly Tag[] {
+  return tags.some(({ value }) => value === '') ? tags.filter(({ value }) => value !== '') : tags;
 }

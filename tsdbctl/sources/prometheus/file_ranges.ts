@@ -1,6 +1,6 @@
 /** Ranges of a file, out of pieces that are read ahead, since most of them follow each other. */
 import type { Disk, DiskFile } from '#lib/env/env.ts';
-import { badRequest } from '#lib/errors.ts';
+import { TsdbError } from '#lib/errors.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import { type Damage, damageOf } from './damage.ts';
 
@@ -23,10 +23,10 @@ export class FileRanges implements AsyncDisposable {
     this.damage = damageOf(path);
   }
 
-  /** @throws {TsdbError} BAD_REQUEST when it is not there */
+  /** @throws {TsdbError} NOT_FOUND when it is not there */
   static async open(disk: Disk, path: string): Promise<FileRanges> {
     if ((await disk.size(path)) === null) {
-      throw badRequest(`cannot read ${path}: file is missing`);
+      throw new TsdbError('NOT_FOUND', `cannot read ${path}: file is missing`);
     }
     const file = await disk.open(path, 'read');
     return new FileRanges(file, await file.size(), path);

@@ -1,6 +1,6 @@
 /** Files of which a part is in memory at a time. */
 import type { Disk, DiskFile } from '#lib/env/env.ts';
-import { badRequest, TsdbError } from '#lib/errors.ts';
+import { badRequest, type ErrorCode, TsdbError } from '#lib/errors.ts';
 import { adler32 } from './adler32.ts';
 
 /** Bytes that are read at a time. */
@@ -8,7 +8,7 @@ const readBytes = 1 << 20;
 
 /**
  * Puts the name of a file before what is wrong with it.
- * @throws {TsdbError} BAD_REQUEST for what was that of `read`, and for a file that is not there
+ * @throws {TsdbError} what was that of `read`, and NOT_FOUND for a file that is not there
  */
 export async function naming<T>(path: string, read: () => Promise<T>): Promise<T> {
   try {
@@ -18,24 +18,26 @@ export async function naming<T>(path: string, read: () => Promise<T>): Promise<T
   }
 }
 
+const namedCodes: ReadonlySet<ErrorCode> = new Set(['BAD_REQUEST', 'NOT_FOUND']);
+
 /** How errors begin that name a file. */
 const beginning = 'cannot read ';
 
 /** What is thrown in the place of an error that does not name the file. */
 export function namedError(path: string, error: unknown): unknown {
-  if (error instanceof TsdbError && error.code === 'BAD_REQUEST') {
+  if (error instanceof TsdbError && namedCodes.has(error.code)) {
     if (error.message.startsWith(beginning)) return error;
-    return badRequest(`${beginning}${path}: ${error.message}`, { cause: error });
+    return new TsdbError(error.code, `${beginning}${path}: ${error.message}`, { cause: error });
   }
   if (error instanceof Error && 'code' in error && error.code === 'ENOENT') {
-    return badRequest(`${beginning}${path}: file is missing`, { cause: error });
+    return new TsdbError('NOT_FOUND', `${beginning}${path}: file is missing`, { cause: error });
   }
   return error;
 }
 
 /**
  * A small file.
- * @throws {TsdbError} BAD_REQUEST when it is missing, of another length, or of another sum
+ * @throws {TsdbError} BAD_REQUEST when it is of another length or sum, NOT_FOUND when it is missing
  */
 export function readSmallFile(
   disk: Disk,

@@ -95,7 +95,7 @@ test('other namespaces are passed over, and series without tags are told', async
   const source = sourceOf(bytes);
   assert.deepEqual(rowsOf(await readSource(source)), [['b=c', [[10, 1]]]]);
   assert.deepEqual(source.notes, [
-    `2 series have no tags that can be read and are left out, in 1 parts, the first in ${logName}: "plain"`,
+    `2 series have no tags that can be read and are left out, in 1 parts, the first in ${logName} of 460 bytes: "plain"`,
   ]);
 });
 
@@ -137,7 +137,7 @@ test('logs are in the order of their numbers', async () => {
   const parts = await m3Source('m3', { namespace: 'default' }, diskOf(files)).parts();
   assert.deepEqual(
     parts.map(({ name }) => name),
-    [9, 10, 100].map((number) => `commitlogs/commitlog-0-${number}.db`),
+    [9, 10, 100].map((number) => `commitlogs/commitlog-0-${number}.db of 130 bytes`),
   );
 });
 

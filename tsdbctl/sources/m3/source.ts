@@ -29,8 +29,7 @@ export interface M3Options {
 
 const rowsHeldDefault = 1 << 21;
 
-/** Names of folders, in the order in which their parts of one time are taken. */
-const filesetFolders = ['data', 'snapshots'] as const;
+const filesetFolders = ['snapshots', 'data'] as const;
 const logFolder = 'commitlogs';
 const logName = /^commitlog-(\d+)-(\d+)\.db$/;
 
@@ -65,9 +64,10 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
     names.sort((a, b) => a.order[0] - b.order[0] || a.order[1] - b.order[1]);
     const parts: ImportPart[] = [];
     for (const file of names) {
-      const name = `${logFolder}/${file.name}`;
-      const path = `${folder}/${name}`;
+      const path = `${folder}/${logFolder}/${file.name}`;
       const bytes = (await disk.size(path)) ?? 0;
+      // A log that grew has new rows: it is another part.
+      const name = `${logFolder}/${file.name} of ${bytes} bytes`;
       const part = { name, namespace, path };
       const series = (skip: number) => skipping(seriesOfLog(part, logOptions), skip);
       parts.push({ name, ...range, bytes, series });
@@ -80,16 +80,20 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
       return leftOut.notes;
     },
     async parts() {
+      // A node that runs moves rows from logs to snapshots and from those to data, and deletes last: in the same order they are
+      // listed, so that all are seen.
+      const logs = await logParts();
       const filesets: ImportPart[] = [];
       const known = new Set<string>();
       for (const kind of filesetFolders) {
         for (const name of await disk.list(`${folder}/${kind}`)) known.add(name);
+        const ofKind: ImportPart[] = [];
         for (const files of await listFilesets(disk, folder, `${kind}/${namespace}`, leftOut)) {
           const part = await filesetPart(files);
-          if (part !== null) filesets.push(part);
+          if (part !== null) ofKind.push(part);
         }
+        filesets.unshift(...ofKind);
       }
-      const logs = await logParts();
       if (!known.has(namespace)) {
         const others = [...known].sort().join(', ') || 'none';
         const text = `${folder}: there are no filesets of M3 of the namespace ${JSON.stringify(namespace)}; namespaces that are there: ${others}`;

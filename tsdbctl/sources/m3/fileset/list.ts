@@ -1,5 +1,6 @@
 /** Filesets in the folder of a namespace of M3. */
 import type { Disk } from '#lib/env/env.ts';
+import { TsdbError } from '#lib/errors.ts';
 import type { LeftOut } from '../series/left_out.ts';
 import { checkpointBytes } from './info.ts';
 
@@ -22,6 +23,7 @@ interface Volume {
 /**
  * Of each block the highest volume that was written to its end, which is when it has a checkpoint.
  * @param under `KIND/NAMESPACE` in the folder
+ * @throws {TsdbError} NOT_FOUND when a volume was deleted meanwhile: there is a newer one by then
  */
 export async function listFilesets(
   disk: Disk,
@@ -35,7 +37,12 @@ export async function listFilesets(
   let incomplete = 0;
   for (const shard of shards) {
     const place = `${under}/${shard}`;
-    const size = async (name: string) => (await disk.size(`${folder}/${place}/${name}`)) ?? 0;
+    const size = async (name: string) => {
+      const path = `${folder}/${place}/${name}`;
+      const bytes = await disk.size(path);
+      if (bytes === null) throw new TsdbError('NOT_FOUND', `cannot read ${path}: file is missing`);
+      return bytes;
+    };
     const volumesOfBlock = new Map<string, Volume[]>();
     for (const file of await disk.list(`${folder}/${place}`)) {
       const [, name, block, number, suffix] = fileName.exec(file) ?? [];

@@ -89,6 +89,8 @@ export function fixtureSeries(): readonly ReadSeries[] {
 }
 
 export const logName = 'commitlogs/commitlog-0-0.db';
+/** As a part: it may grow. */
+export const logPartName: string = `${logName} of 3013 bytes`;
 
 /** What it wrote to the commit log for a namespace. */
 export function fixtureLog(namespace: string): readonly ReadSeries[] {
@@ -97,7 +99,7 @@ export function fixtureLog(namespace: string): readonly ReadSeries[] {
   const wanted = written.filter((each) => each.namespace === namespace);
   return sortedSeries(
     wanted.map(({ tags, times, bits }) => {
-      return { part: logName, tags: sortedPairs(tags), times, bits };
+      return { part: logPartName, tags: sortedPairs(tags), times, bits };
     }),
   );
 }
