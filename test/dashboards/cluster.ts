@@ -372,17 +372,6 @@ export const cluster: Dashboard = {
           shows: 'Time since each process started.',
           act: 'one that starts again and again says why in the last lines of its log.',
         },
-        {
-          title: 'Versions of writers',
-          unit: 'ops',
-          queries: [
-            ['refused', 'sum(rate(tsdb_node_versions_refused_total{@}[@]))'],
-            ['taken without a median', 'sum(rate(tsdb_node_versions_unchecked_total{@}[@]))'],
-          ],
-          shows: 'Batches of writers whose clock is ahead.',
-          act: 'set right the clock that the log names: what is written with it wins against later rewrites.',
-          bounds: { bad: 0.1 },
-        },
       ],
     },
   ],

@@ -117,27 +117,6 @@ export const node: Dashboard = {
           bounds: { warn: 0.1, bad: 0.5 },
         },
         {
-          title: 'Commit log: syncs',
-          unit: 'ops',
-          queries: [
-            ['{{instance}}', 'sum by (instance) (rate(tsdb_node_commitlog_syncs_total{@}[@]))'],
-          ],
-          shows: 'Syncs of the disk.',
-          act: 'many small ones are usual while little is written; under load batches share them.',
-        },
-        {
-          title: 'Batches of one sync',
-          unit: 'short',
-          queries: [
-            [
-              '{{instance}}',
-              'sum by (instance) (rate(tsdb_node_writes_total{@}[@])) / sum by (instance) (rate(tsdb_node_write_groups_total{@}[@]))',
-            ],
-          ],
-          shows: 'How many batches wait for the same sync, on average.',
-          act: 'high with a slow log: the disk is the limit. High with a fast one: all is well.',
-        },
-        {
           title: 'Waiting for the commit log',
           unit: 'bytes',
           queries: [['{{instance}}', 'sum by (instance) (tsdb_node_write_queue_bytes{@})']],
@@ -167,14 +146,6 @@ export const node: Dashboard = {
           shows: 'What was not answered, by its reason.',
           act: 'which query asks for so much? Narrow it, or raise the limit that its error names (`db.limits`, `db.memoryMax`).',
           bounds: { bad: 0.1 },
-        },
-        {
-          title: 'Reads that wait for memory',
-          unit: 'none',
-          queries: [['{{instance}}', 'sum by (instance) (tsdb_node_reads_waiting{@})']],
-          shows: 'After 5 s they are refused.',
-          act: 'as "Reads refused".',
-          bounds: { bad: 1 },
         },
         {
           title: 'What queries read',
@@ -247,17 +218,6 @@ export const node: Dashboard = {
           act: 'when it does not fall, flushes fail: see "Failures" under Disk.',
         },
         ...processPanels,
-        {
-          title: 'Memory of gRPC',
-          unit: 'bytes',
-          queries: [
-            ['requests', 'sum(tsdb_node_grpc_request_bytes{@})'],
-            ['answers', 'sum(tsdb_node_grpc_answer_bytes{@})'],
-          ],
-          shows:
-            'Requests that arrive or are worked on, answers that wait for their clients; 256 MiB each at most.',
-          act: 'answers that wait: a coordinator takes them slowly. Is it short of CPU?',
-        },
       ],
     },
     {
@@ -316,13 +276,6 @@ export const node: Dashboard = {
           act: 'nothing for longer than a block and its `bufferPast`: see "Failures".',
         },
         {
-          title: 'Filesets',
-          unit: 'short',
-          queries: [['{{instance}}', 'sum by (instance) (tsdb_node_filesets{@})']],
-          shows: 'Filesets in use.',
-          act: 'it is even once retention is reached. When it grows on, late rows make many: senders with wrong times?',
-        },
-        {
           title: 'Time of a background round',
           unit: 's',
           queries: [['{{instance}}', 'max by (instance) (tsdb_node_tick_seconds{@})']],
@@ -366,13 +319,6 @@ export const node: Dashboard = {
           act: 'codes as UNAVAILABLE: can the nodes reach each other on 9000? Others pass.',
         },
         {
-          title: 'Placement that is adopted',
-          unit: 'none',
-          queries: [['{{instance}}', 'max by (instance) (tsdb_node_placement_version{@})']],
-          shows: 'Its version.',
-          act: 'a node that stays behind does not hear from the key-value store: its log says why.',
-        },
-        {
           title: 'Parked data',
           unit: 'bytes',
           queries: [['{{instance}}', 'sum by (instance) (tsdb_node_parked_bytes{@})']],
@@ -380,16 +326,6 @@ export const node: Dashboard = {
             'Filesets that a placement took without a handover, or a registry without a deletion.',
           act: 'set right what was wrong before they are removed: docs/OPERATIONS.md, Parked data.',
           bounds: { bad: 1 },
-        },
-        {
-          title: 'Deletions',
-          unit: 'none',
-          queries: [
-            ['that stand', 'max(tsdb_node_deletions{@})'],
-            ['rewrites that failed', 'sum(increase(tsdb_node_deletion_failures_total{@}[@]))'],
-          ],
-          shows: 'Deletions of series are known until retention is over; 2000 at most.',
-          act: 'rewrites fail on a full disk. Near 2000: fewer deletions with more selectors each.',
         },
       ],
     },
@@ -416,13 +352,6 @@ export const node: Dashboard = {
           shows: 'Of a single node. A cluster has etcd, which tells of itself.',
           act: 'as the commit log: a slow disk.',
           bounds: { warn: 0.5, bad: 2 },
-        },
-        {
-          title: 'Key-value store: size',
-          unit: 'bytes',
-          queries: [['keys and values', 'sum(tsdb_kv_stored_bytes{@})']],
-          shows: 'History included, of a single node.',
-          act: 'it is compacted by itself: some MiB are usual.',
         },
       ],
     },

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -278,3 +278,41 @@ test('each reason why something is absent is still one', async () => {
   const places = new Set(all.map(({ where }) => where));
   for (const place of Object.keys(emptyQueries)) assert.ok(places.has(place), place);
 });
+
+test('docs/M3_METRICS.md: what stands for metrics of M3 is PromQL, of metrics that exist', async () => {
+  const known = new Set([
+    ...metricNamesOf(await metricsText()),
+    ...(await operatorMetricNames()),
+    ...(await aggregatorMetricNames()),
+  ]);
+  const ofM3 = new Set<string>();
+  const codesOf = (cell: string): string[] =>
+    [...cell.matchAll(/`([^`]+)`/g)].map(([, code]) => code!);
+  for (const row of rowsOf('M3_METRICS.md')) {
+    const [, theirs, ours, differs] = row as [string, string, string, string];
+    for (const name of codesOf(theirs)) {
+      assert.ok(!ofM3.has(name), `${name} stands twice`);
+      ofM3.add(name);
+    }
+    const expressions = codesOf(ours);
+    if (expressions.length === 0) assert.match(ours, /^(none, because \S+|the same$)/, theirs);
+    for (const expression of expressions) {
+      const names = await selectedBy({ where: theirs, legend: '', expression });
+      for (const name of names) assert.ok(known.has(name), `${theirs}: ${name}`);
+    }
+    // A family may be named there by its name without an end.
+    for (const name of codesOf(differs!)
+      .join(' ')
+      .match(/\b(tsdb|process|nodejs)_\w+/g) ?? []) {
+      assert.ok(known.has(name) || known.has(`${name}_count`) || name === 'tsdb_io_cluster', name);
+    }
+  }
+  assert.ok(ofM3.size > 250, 'seven dashboards');
+});
+
+/** Rows of the tables of a document that have three cells, without the heads. */
+function rowsOf(document: string): string[][] {
+  const text = readFileSync(join(import.meta.dirname, '../../docs', document), 'utf8');
+  const lines = text.split('\n').filter((line) => /^\| (?!---|M3 )/.test(line));
+  return lines.map((line) => line.split(/(?<!\\)\|/).map((cell) => cell.trim()));
+}
