@@ -1,6 +1,6 @@
 /** Chart, definitions and plain manifests say the same. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse, parseAllDocuments } from 'yaml';
@@ -84,6 +84,36 @@ if (helm !== null) {
     );
   });
 
+  test('dashboards are ConfigMaps that Grafana finds, when they are asked for', async () => {
+    const isDashboard = ({ kind, metadata }: any): boolean =>
+      kind === 'ConfigMap' && 'grafana_dashboard' in metadata.labels;
+    assert.ok(!objectsOf((await template()).output).some(isDashboard));
+    const { output } = await template(
+      ...['--set', 'dashboards.enabled=true', '--set', 'dashboards.folder=Our databases'],
+    );
+    const found = objectsOf(output).filter(isDashboard);
+    const files = readdirSync(join(chart, 'dashboards'));
+    assert.deepEqual(
+      new Set(found.map(({ metadata }) => metadata.name)),
+      new Set(files.map((file) => `tsdb-operator-dashboard-${file.replace('.json', '')}`)),
+    );
+    for (const { metadata, data } of found) {
+      assert.equal(metadata.labels.grafana_dashboard, '1');
+      assert.equal(metadata.annotations.grafana_folder, 'Our databases');
+      const [[name, text]] = Object.entries(data) as [[string, string]];
+      const file = read(`helm/tsdb/dashboards/${name.replace('tsdb-', '')}`);
+      assert.equal(text, file);
+      // A ConfigMap holds a mebibyte, and a client-side apply a quarter of it.
+      assert.ok(text.length < 200_000, name);
+    }
+    const labelled = await template(
+      ...['--set', 'dashboards.enabled=true', '--set-string', 'dashboards.labels.shown=yes'],
+    );
+    const all = objectsOf(labelled.output).filter(isDashboard);
+    assert.ok(all.every(({ metadata }) => metadata.labels.shown === 'yes'));
+    assert.ok(all.every(({ metadata }) => metadata.annotations === undefined));
+  });
+
   test('what the values misspell or misuse is refused by its name', async () => {
     for (const [args, expected] of [
       [['--set', 'operator.replica=3'], /replica/],
@@ -91,6 +121,7 @@ if (helm !== null) {
       [['--set', 'imagePullPolicy=Sometimes'], /imagePullPolicy/],
       [['--set', 'images.node.version=1'], /version/],
       [['--set', 'cluster.enabled=maybe'], /enabled/],
+      [['--set', 'dashboards.label.a=b'], /label/],
     ] as const) {
       const { code, output } = await template(...args);
       assert.notEqual(code, 0, args.join(' '));
