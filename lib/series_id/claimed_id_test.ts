@@ -53,10 +53,10 @@ test('what only looks like an ID of a scheme names a series of its own', () => {
   }
 });
 
-test('a scheme-made ID of odd names does not take that of others either', () => {
+test('a scheme-made ID of odd names is that of no others: quotes in names are escaped', () => {
   const odd = [{ name: 'a="x",b', value: 'y' }];
-  const tags = encodeTags(odd);
+  const series = { idScheme: idSchemeCode.quoted, tags: encodeTags(odd), explicitId: none };
   const id = Buffer.from(idOfTags(odd, 'quoted'));
-  assert.equal(id.toString(), '{a="x",b="y"}');
-  assert.equal(rightfulName({ idScheme: idSchemeCode.quoted, tags, explicitId: none }, id), null);
+  assert.equal(id.toString(), '{a=\\"x\\",b="y"}');
+  assert.deepEqual(rightfulName(series, id), series);
 });

@@ -1,15 +1,12 @@
 /**
  * IDs of series from their tags, which are sorted by name:
  *
- *     quoted        {__name__="up",job="node"}          values escaped, names as they are
+ *     quoted        {__name__="up",job="node"}          names and values escaped
  *     prepend_meta  8,2,3,4!__name__upjobnode           lengths of name, value, name, value, …
  *     legacy        __name__=up,job=node,               may collide; kept for old deployments
  *     path          servers.web1.cpu                    of __g0__="servers",__g1__="web1",__g2__="cpu"
  *
- * The quoted scheme puts a backslash before `"` and `\`, writes newline, carriage return and tab as
- * `\n`, `\r` and `\t`, other bytes below 0x20 and 0x7f as `\x` and two lower-case hexadecimal
- * digits, and everything else, with all characters beyond ASCII, as it is. Go's strconv.Quote is
- * the same but for what it calls not printable (`\u200b`), and for `\a`, `\b`, `\f` and `\v`.
+ * What the quoted scheme escapes is in escape.ts.
  *
  * Batches and filesets hold canonical tags, so the usual IDs are made from these bytes without a
  * text in between. The write decoder's kernel does that too
@@ -17,13 +14,14 @@
  */
 import { badRequest } from '../errors.ts';
 import { decodeTags, type Tags, tagsBytesMax } from '../tags.ts';
+import { escaped } from './escape.ts';
 import { type IdScheme, idSchemeCode, schemeOfCode } from './scheme.ts';
 
 /** ID of a series whose tags are sorted. */
 export function idOfTags(tags: Tags, scheme: IdScheme): string {
   switch (scheme) {
     case 'quoted':
-      return `{${tags.map((tag) => `${tag.name}=${quote(tag.value)}`).join(',')}}`;
+      return `{${tags.map(({ name, value }) => `${escaped(name)}="${escaped(value)}"`).join(',')}}`;
     case 'prepend_meta': {
       const lengths = tags.flatMap((tag) => [
         Buffer.byteLength(tag.name),
@@ -66,24 +64,6 @@ export function pathOfTags(tags: Tags): string | null {
     nodes[Number(number)] = value;
   }
   return nodes.length === tags.length && tags.length > 0 ? nodes.join('.') : null;
-}
-
-// oxlint-disable-next-line no-control-regex -- control characters are what is escaped
-const mustEscape = /["\\\u0000-\u001f\u007f]/;
-
-function quote(text: string): string {
-  if (!mustEscape.test(text)) return `"${text}"`;
-  let quoted = '"';
-  for (const character of text) {
-    const code = character.codePointAt(0)!;
-    if (character === '"' || character === '\\') quoted += `\\${character}`;
-    else if (character === '\n') quoted += '\\n';
-    else if (character === '\t') quoted += '\\t';
-    else if (character === '\r') quoted += '\\r';
-    else if (code < 32 || code === 127) quoted += `\\x${code.toString(16).padStart(2, '0')}`;
-    else quoted += character;
-  }
-  return `${quoted}"`;
 }
 
 /**
@@ -228,7 +208,7 @@ export function plainQuotedId(tags: Uint8Array): Uint8Array | null {
     if (nameBefore >= 0) scratch[out++] = 0x2c;
     for (let i = at + 2; i < nameEnd; i += 1) {
       const byte = tags[i]!;
-      if (byte >= 0x80) return null;
+      if (isEscaped(byte)) return null;
       scratch[out++] = byte;
     }
     const valueEnd = textEnd(tags, nameEnd);
@@ -237,7 +217,7 @@ export function plainQuotedId(tags: Uint8Array): Uint8Array | null {
     scratch[out++] = quoteByte;
     for (let i = nameEnd + 2; i < valueEnd; i += 1) {
       const byte = tags[i]!;
-      if (byte < 0x20 || byte >= 0x7f || byte === quoteByte || byte === backslashByte) return null;
+      if (isEscaped(byte)) return null;
       scratch[out++] = byte;
     }
     scratch[out++] = quoteByte;
@@ -246,6 +226,11 @@ export function plainQuotedId(tags: Uint8Array): Uint8Array | null {
   }
   scratch[out++] = 0x7d;
   return scratch.slice(0, out);
+}
+
+/** Whether a text with the byte is looked at more closely. */
+function isEscaped(byte: number): boolean {
+  return byte < 0x20 || byte >= 0x7f || byte === quoteByte || byte === backslashByte;
 }
 
 /** End of the text whose length stands at `at`, or -1 when it is cut off. */

@@ -98,13 +98,15 @@ test('paths of any depth and damaged tags come to what their texts come to', () 
   }
 });
 
-test('the quoted scheme escapes quotes, backslashes and control characters, and nothing else', () => {
+test('the quoted scheme escapes quotes, backslashes and what is not printable, as M3 does', () => {
   const quoted = (value: string) => idOfTags([{ name: 'n', value }], 'quoted');
   assert.equal(quoted('say "hi"\\'), '{n="say \\"hi\\"\\\\"}');
   assert.equal(quoted('\n\r\t'), '{n="\\n\\r\\t"}');
-  // Where Go's strconv.Quote has \a, \b, \v and \f, and \u0085 and \u200b.
-  assert.equal(quoted('\x07\b\v\f\0\x7f'), '{n="\\x07\\x08\\x0b\\x0c\\x00\\x7f"}');
-  assert.equal(quoted('Zürich \x85\u200b😀'), '{n="Zürich \x85\u200b😀"}');
+  assert.equal(quoted('\x07\b\v\f\0\x1b\x7f'), '{n="\\a\\b\\v\\f\\x00\\x1b\\u007f"}');
+  assert.equal(quoted('Zürich \x85\u200b😀'), '{n="Zürich \\u0085\\u200b😀"}');
+  assert.equal(quoted('\u{e000}\u{fd195}\u{10ffff}'), '{n="\\ue000\\U000fd195\\U0010ffff"}');
+  assert.equal(quoted('C:\\new'), '{n="C:\\\\new"}', 'M3 has it as it is, like a newline');
+  assert.equal(idOfTags([{ name: 'a"\\\0é', value: '' }], 'quoted'), '{a\\"\\\\\\x00é=""}');
 });
 
 test('IDs from canonical bytes are those from tags', () => {

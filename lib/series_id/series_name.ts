@@ -4,6 +4,7 @@
  */
 import { TsdbError } from '../errors.ts';
 import { decodeTags, type Tags, tagsBytesMax } from '../tags.ts';
+import { escapedBytesMax } from './escape.ts';
 import { plainId, seriesIdOf } from './from_tags.ts';
 import { idSchemeCode } from './scheme.ts';
 
@@ -28,11 +29,8 @@ export function copyOfName({ idScheme, tags, explicitId }: SeriesName): SeriesNa
   return { idScheme, tags: tags.slice(), explicitId: explicitId.slice() };
 }
 
-/**
- * Tags up to here have no ID that is too long: an escape makes four bytes of one, and a pair gains
- * less than its lengths took.
- */
-const shortTagsBytesMax: number = Math.floor(seriesIdBytesMax / 4);
+/** Tags up to here have no ID that is too long: a pair gains less than its lengths took, without escapes. */
+const shortTagsBytesMax: number = Math.floor(seriesIdBytesMax / escapedBytesMax);
 
 /**
  * Hash of the ID of a series whose ID derives from its tags alone and need not be looked at; -1

@@ -4,11 +4,12 @@
  * explicit) need one.
  */
 import { encodeTags, pairEnd, type Tag, tagBytesMax, tagsBytesMax } from '../tags.ts';
+import { escapedBytesMax, unescaped } from './escape.ts';
 import { idSchemeCode } from './scheme.ts';
 import type { SeriesName } from './series_name.ts';
 
-/** No derived ID is longer: an escape makes four bytes of one. */
-const derivedIdBytesMax = 4 * tagsBytesMax;
+/** No derived ID is longer. */
+const derivedIdBytesMax = escapedBytesMax * tagsBytesMax;
 
 /**
  * True when `tagsOfId` gives the tags of this series back from its ID: of such series no two have
@@ -62,25 +63,11 @@ function readQuoted(text: string): Uint8Array | null {
   for (;;) {
     const match = quotedPair.exec(text);
     if (match === null) return null;
-    tags.push({ name: match[1]!, value: unquote(match[2]!) });
+    tags.push({ name: unescaped(match[1]!), value: unescaped(match[2]!) });
     if (match[3] === '}') break;
   }
   return encodeOrNull(tags);
 }
-
-function unquote(text: string): string {
-  return text.replace(/\\(x[0-9a-f]{2}|.)/gs, (_, escape: string) => {
-    if (escape.length === 3) return String.fromCharCode(Number.parseInt(escape.slice(1), 16));
-    return escapes.get(escape) ?? escape;
-  });
-}
-
-/** Those of `idOfTags`: no ID has others, and the caller would not find it. */
-const escapes: ReadonlyMap<string, string> = new Map([
-  ['n', '\n'],
-  ['r', '\r'],
-  ['t', '\t'],
-]);
 
 function readPrependMeta(id: Buffer): Uint8Array | null {
   const mark = id.indexOf(0x21);

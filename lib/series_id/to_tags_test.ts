@@ -16,6 +16,7 @@ test('tagsOfId() gives the tags of the schemes back that tell them', () => {
       { name: 'a', value: '"\\ \n\r\t\x07\x7f\0' },
       { name: 'b', value: 'x="y",}' },
       { name: 'straße', value: 'Zürich \u200b😀' },
+      { name: 'ſ"\\\u0001\u007f', value: '\\u0041\\\u{fd195}\u{10ffff}\b\v\f\ufffd' },
     ],
   ];
   for (const tags of all) {
