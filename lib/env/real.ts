@@ -8,6 +8,11 @@ import type { Clock, Disk, DiskFile, Env, Random } from './env.ts';
 
 const originNanos = BigInt(Math.round(performance.timeOrigin * 1000)) * 1000n;
 
+const timerMillisMax = 2 ** 31 - 1;
+
+/** A time that is over already is now: Node warns of it, and of a longer one, which it takes for 1 ms. */
+const timerMillis = (millis: number): number => Math.min(Math.max(millis, 0), timerMillisMax);
+
 const clock: Clock = {
   nowMillis: () => Date.now(),
   // The wall clock may be set while we run, so nanoseconds are its milliseconds with a finer rest.
@@ -18,12 +23,12 @@ const clock: Clock = {
     return apart >= 0n && apart < 1_000_000n ? fine : coarse;
   },
   monotonicMillis: () => performance.now(),
-  sleep: (millis, signal) => delay(millis, undefined, { signal }),
+  sleep: (millis, signal) => delay(timerMillis(millis), undefined, { signal }),
   every(millis, task, onError, signal) {
     const run = async () => {
       for (;;) {
         try {
-          await delay(millis, undefined, { signal, ref: false });
+          await delay(timerMillis(millis), undefined, { signal, ref: false });
         } catch {
           return;
         }
@@ -46,7 +51,7 @@ const clock: Clock = {
     const timer = setTimeout(() => {
       parent.removeEventListener('abort', onParent);
       ends.abort(new TsdbError('DEADLINE_EXCEEDED', `deadline of ${millis} ms exceeded`));
-    }, millis);
+    }, timerMillis(millis));
     timer.unref();
     if (parent.aborted) onParent();
     else parent.addEventListener('abort', onParent, { once: true });
