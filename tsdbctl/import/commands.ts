@@ -5,12 +5,11 @@ import { badRequest, shownText } from '#lib/errors.ts';
 import { parseDurationNanos, parseTimestampNanos } from '#lib/time.ts';
 import { type Call, checkIsThere, type Command, operandOf } from '../command.ts';
 import { Journal, type Progress } from './journal.ts';
-import { allTimes } from '../sources/m3/series/rows.ts';
 import { m3Source } from '../sources/m3/source.ts';
 import { prometheusSource } from '../sources/prometheus/prometheus_source.ts';
 import { remoteSource } from '../sources/remote/source.ts';
 import { runImport } from './run.ts';
-import type { ImportPart, ImportSource } from '../sources/source.ts';
+import { allTimes, type ImportPart, type ImportSource } from '../sources/source.ts';
 import { problemOf, surveyOf } from './survey.ts';
 import { listedParts } from './taking.ts';
 import { Target } from './target.ts';
@@ -98,12 +97,11 @@ async function sourceOf(
     );
   }
   await checkIsThere('folder', where);
-  const within = startNanos === null ? { endNanos } : { startNanos, endNanos };
+  const within = { startNanos: startNanos ?? allTimes.startNanos, endNanos };
   if (kind === 'prometheus') return prometheusSource(where, realEnv.disk, within);
   if (kind === 'm3') {
     if (options.namespace === null) throw badRequest('--namespace is not given: that of M3');
-    const range = { startNanos: startNanos ?? allTimes.startNanos, endNanos };
-    return m3Source(where, { namespace: options.namespace, range }, realEnv.disk);
+    return m3Source(where, { namespace: options.namespace, range: within }, realEnv.disk);
   }
   throw badRequest(`neither m3, prometheus nor remote: ${shownText(kind)}\n\n${usage}`);
 }

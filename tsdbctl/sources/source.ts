@@ -5,6 +5,17 @@
 import type { Histogram } from '#engine/typed/histogram.ts';
 import type { Tag } from '#lib/tags.ts';
 
+/** Times to take over, Unix nanoseconds. */
+export interface NanosRange {
+  /** Inclusive. */
+  readonly startNanos: bigint;
+  /** Exclusive. */
+  readonly endNanos: bigint;
+}
+
+/** All that there are, but for the very last nanosecond. */
+export const allTimes: NanosRange = { startNanos: -(2n ** 63n), endNanos: 2n ** 63n - 1n };
+
 /** Rows of a series, ascending and each time once. */
 export interface ImportSeries {
   /** In any order, each name once. */

@@ -9,13 +9,12 @@
  */
 import type { Disk } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import type { ImportPart, ImportSource } from '../source.ts';
+import { allTimes, type ImportPart, type ImportSource, type NanosRange } from '../source.ts';
 import { seriesOfLog } from './commit_log/part.ts';
 import { type FilesetFiles, listFilesets } from './fileset/list.ts';
 import { readFilesetInfo } from './fileset/info.ts';
 import { seriesOfFileset } from './fileset/part.ts';
 import { LeftOut } from './series/left_out.ts';
-import { allTimes, type NanosRange } from './series/rows.ts';
 
 export interface M3Options {
   readonly namespace: string;

@@ -12,19 +12,11 @@
 import type { Disk } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { nanosPerMilli } from '#lib/time.ts';
-import type { ImportPart, ImportSource } from '../source.ts';
+import { allTimes, type ImportPart, type ImportSource, type NanosRange } from '../source.ts';
 import { seriesOfBlock } from './block.ts';
 import { type BlockMeta, isUlid, readMeta } from './meta.ts';
 import type { MillisRange } from './rows.ts';
 import { segmentsBytes } from './segments.ts';
-
-/** Times to take over, Unix nanoseconds. */
-export interface NanosRange {
-  /** Inclusive; all when it is not given. */
-  readonly startNanos?: bigint;
-  /** Exclusive; all when it is not given. */
-  readonly endNanos?: bigint;
-}
 
 /** Logs of rows that are in no block: what comes in order, what comes late, and chunks of the head. */
 const newestRowsPattern = /^(w[ab]l|chunks_head)$/;
@@ -36,7 +28,11 @@ interface Block extends BlockMeta {
 }
 
 /** @param folder of Prometheus' data, of a snapshot, or of a block */
-export function prometheusSource(folder: string, disk: Disk, range: NanosRange = {}): ImportSource {
+export function prometheusSource(
+  folder: string,
+  disk: Disk,
+  range: NanosRange = allTimes,
+): ImportSource {
   const notes: string[] = [];
   return {
     notes,
@@ -109,8 +105,8 @@ async function partOf(
   note: (line: string) => void,
 ): Promise<ImportPart | null> {
   const range: MillisRange = {
-    start: Math.max(times.start, startNanos === undefined ? -Infinity : millisFrom(startNanos)),
-    end: Math.min(times.end, endNanos === undefined ? Infinity : millisFrom(endNanos)),
+    start: Math.max(times.start, millisFrom(startNanos)),
+    end: Math.min(times.end, millisFrom(endNanos)),
   };
   if (range.start >= range.end) return null;
   const indexBytes = (await disk.size(`${folder}/index`)) ?? 0;

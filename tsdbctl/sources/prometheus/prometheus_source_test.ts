@@ -16,6 +16,7 @@ import {
   histogramChunksOf,
   seriesIn,
 } from './block_testing.ts';
+import { allTimes } from '../source.ts';
 import { prometheusSource } from './prometheus_source.ts';
 
 const ulids = ['0', '1', '2', '3'].map((digit) => `01HZZZZZZZZZZZZZZZZZZZZZZ${digit}`);
@@ -36,7 +37,7 @@ function rowsFrom(first: number, count: number, value = 0): FloatRow[] {
 const floatsOf = (rows: readonly FloatRow[]) =>
   rows.map(({ millis, bits }) => [nanosOf(millis), bits] as const);
 
-function sourceOf(block: BlockToWrite, range = {}): ReturnType<typeof prometheusSource> {
+function sourceOf(block: BlockToWrite, range = allTimes): ReturnType<typeof prometheusSource> {
   return prometheusSource('block', diskOf(filesIn({ block: blockFiles(block) })), range);
 }
 
@@ -219,7 +220,7 @@ test('a range takes the rows in it, and the parts that have some', async () => {
     const other = { startNanos: nanosOf(startMillis), endNanos: nanosOf(endMillis) };
     assert.deepEqual(await sourceOf(block, other).parts(), []);
   }
-  const before = sourceOf(block, { endNanos: nanosOf(start) + 1n });
+  const before = sourceOf(block, { ...allTimes, endNanos: nanosOf(start) + 1n });
   assert.deepEqual(
     (await seriesIn(before)).map(({ floats }) => floats.length),
     [1, 1],

@@ -1,9 +1,9 @@
 /** Series of a file of the commit log of M3. */
 import type { Disk } from '#lib/env/env.ts';
-import type { ImportSeries } from '../../source.ts';
+import type { ImportSeries, NanosRange } from '../../source.ts';
 import { namedError, naming } from '../bytes/file_bytes.ts';
 import type { LeftOut } from '../series/left_out.ts';
-import { type NanosRange, rowsWithin } from '../series/rows.ts';
+import { rowsWithin } from '../series/rows.ts';
 import { Collector } from './collector.ts';
 import { MessageFile } from './messages.ts';
 

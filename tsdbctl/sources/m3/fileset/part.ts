@@ -1,11 +1,11 @@
 /** Series of a fileset of M3. */
 import type { Disk } from '#lib/env/env.ts';
 import { badRequest, messageOf } from '#lib/errors.ts';
-import type { ImportSeries } from '../../source.ts';
+import type { ImportSeries, NanosRange } from '../../source.ts';
 import { checkFile, namedError, naming } from '../bytes/file_bytes.ts';
 import { decodeM3tsz } from '../m3tsz/decode.ts';
 import type { LeftOut } from '../series/left_out.ts';
-import { type NanosRange, type Rows, rowsWithin, sortedRows } from '../series/rows.ts';
+import { type Rows, rowsWithin, sortedRows } from '../series/rows.ts';
 import { tagsOfSeries } from '../series/tags.ts';
 import { readStreams } from './data.ts';
 import { type IndexEntry, readIndex } from './index.ts';

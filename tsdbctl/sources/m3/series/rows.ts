@@ -1,18 +1,10 @@
 /** Rows of a series, as they are read and as they are handed on. */
+import type { NanosRange } from '../../source.ts';
 
 export interface Rows {
   readonly timestampNanos: BigInt64Array<ArrayBuffer>;
   readonly values: Float64Array<ArrayBuffer>;
 }
-
-/** Inclusive and exclusive. */
-export interface NanosRange {
-  readonly startNanos: bigint;
-  readonly endNanos: bigint;
-}
-
-/** All times that there are, but for the very last nanosecond. */
-export const allTimes: NanosRange = { startNanos: -(2n ** 63n), endNanos: 2n ** 63n - 1n };
 
 const two32 = 2 ** 32;
 

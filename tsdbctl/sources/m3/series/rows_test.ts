@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SeededRandom } from '#test/seeded_random.ts';
-import { allTimes, rowsWithin, sortedRows } from './rows.ts';
+import { allTimes } from '../../source.ts';
+import { rowsWithin, sortedRows } from './rows.ts';
 
 const rowsOf = (times: readonly bigint[], bits: readonly bigint[]) => ({
   timestampNanos: BigInt64Array.from(times),
