@@ -227,12 +227,30 @@ export interface NamedHeader {
   readonly value: string;
 }
 
-/** A header under each of its names under which the request has it. */
+/** Of headers that were asked for: endpoints name each, and every request is looked through for a dozen. */
+const fullNames = new Map<string, readonly { readonly full: string; readonly lower: string }[]>();
+
+function fullNamesOf(name: string): readonly { readonly full: string; readonly lower: string }[] {
+  let names = fullNames.get(name);
+  if (names === undefined) {
+    const both = Object.keys(bothNames(name, ''));
+    names = both.map((full) => ({ full, lower: full.toLowerCase() }));
+    fullNames.set(name, names);
+  }
+  return names;
+}
+
+/**
+ * A header under each of its names under which the request has it.
+ * @param name a constant
+ */
 export function namedHeaders(request: ApiRequest, name: string): NamedHeader[] {
-  return Object.keys(bothNames(name, '')).flatMap((full) => {
-    const value = request.header(full.toLowerCase());
-    return value === '' ? [] : [{ name: full, value }];
-  });
+  const found: NamedHeader[] = [];
+  for (const { full, lower } of fullNamesOf(name)) {
+    const value = request.header(lower);
+    if (value !== '') found.push({ name: full, value });
+  }
+  return found;
 }
 
 /**
