@@ -45,9 +45,9 @@ export function datadogSeries(version: DatadogVersion): BytesHandler<DatadogSetu
   return async ({ ingest, tagRules }, request, body) => {
     try {
       const bytes = checkNotEmpty(await body());
-      const work = ingest.begin(request.signal);
       const taken = new DatadogBody(tagRules);
       await places.take(request.signal);
+      const work = ingest.begin(request.signal);
       try {
         const encoding = request.header('content-encoding');
         const chunks = decodedChunks(bytes, encoding, request.signal);

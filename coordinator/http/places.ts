@@ -1,25 +1,44 @@
-/** Places for what may be done so many times at once, given in the order in which they were asked for. */
-export class Places {
-  #free: number;
-  readonly #waiting: (() => void)[] = [];
+interface Waiting {
+  readonly count: number;
+  readonly resolve: () => void;
+}
 
-  constructor(count: number) {
-    this.#free = count;
+/**
+ * Places for what may be done so many times at once, or what takes so many units of something, given in the
+ * order in which they were asked for.
+ */
+export class Places {
+  readonly #max: number;
+  #free: number;
+  readonly #waiting = new Set<Waiting>();
+
+  constructor(max: number) {
+    this.#max = max;
+    this.#free = max;
   }
 
-  /** Resolves when there is a place, which has to be given back. @throws the signal's reason when aborted */
-  async take(signal: AbortSignal): Promise<void> {
-    if (this.#free > 0) {
-      this.#free -= 1;
+  /**
+   * Resolves when there are places, which have to be given back.
+   * @param count more than there are at all is all of them
+   * @throws the signal's reason when aborted
+   */
+  async take(signal: AbortSignal, count: number = 1): Promise<void> {
+    const taken = Math.min(count, this.#max);
+    if (this.#waiting.size === 0 && this.#free >= taken) {
+      this.#free -= taken;
       return;
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const waiting = { count: taken, resolve };
     const leave = (): void => {
-      this.#waiting.splice(this.#waiting.indexOf(resolve), 1);
+      // One that has its places already gives them back by itself.
+      if (!this.#waiting.delete(waiting)) return;
       reject(signal.reason as Error);
+      // Those behind it may need fewer.
+      this.#hand();
     };
     signal.throwIfAborted();
-    this.#waiting.push(resolve);
+    this.#waiting.add(waiting);
     signal.addEventListener('abort', leave);
     try {
       await promise;
@@ -28,9 +47,18 @@ export class Places {
     }
   }
 
-  give(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#free += 1;
-    else next();
+  /** @param count as it was asked for */
+  give(count: number = 1): void {
+    this.#free += Math.min(count, this.#max);
+    this.#hand();
+  }
+
+  #hand(): void {
+    for (const next of this.#waiting) {
+      if (next.count > this.#free) return;
+      this.#waiting.delete(next);
+      this.#free -= next.count;
+      next.resolve();
+    }
   }
 }

@@ -5,9 +5,8 @@ import { decodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
 import { readRequest } from '../remote/requests_testing.ts';
 
-async function opened(): Promise<TestCoordinator> {
+async function opened(timestamp: number = nowSeconds()): Promise<TestCoordinator> {
   const test = await TestCoordinator.openReady();
-  const timestamp = nowSeconds();
   const rows = [
     { __name__: 'cpu', host: 'web1', dc: 'eu' },
     { __name__: 'cpu', host: 'web2', dc: 'us' },
@@ -133,8 +132,8 @@ test('parse and threshold tell of the examples that M3 has', async () => {
 });
 
 test('remote read is asked by GET, too, and answers people in JSON', async () => {
-  await using test = await opened();
   const now = nowSeconds();
+  await using test = await opened(now);
   const parameters = new URLSearchParams({
     query: 'sum(rate(cpu{dc="eu"}[1m])) + mem offset 5s',
     start: `${now - 15}`,
@@ -176,8 +175,8 @@ test('remote read is asked by GET, too, and answers people in JSON', async () =>
 });
 
 test('the end of a range can be left out', async () => {
-  await using test = await opened();
   const now = nowSeconds();
+  await using test = await opened(now);
   const times = async (more: string): Promise<number[]> => {
     const { json } = await test.get(
       `/m3query/api/v1/query_range?query=vector(1)&start=${now - 20}&end=${now}&step=10${more}`,

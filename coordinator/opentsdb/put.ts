@@ -72,8 +72,8 @@ export async function put(
 ): Promise<ApiAnswer> {
   try {
     const bytes = checkNotEmpty(await body());
-    const work = ingest.begin(request.signal);
     await places.take(request.signal);
+    const work = ingest.begin(request.signal);
     try {
       const chunks = decodedChunks(bytes, request.header('content-encoding'), request.signal);
       const json = await wholeBody(chunks, jsonWriteBytesMax);

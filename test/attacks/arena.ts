@@ -35,7 +35,7 @@ export class Arena {
 
   static async open(folder: string): Promise<Arena> {
     const victim = await Victim.start(folder);
-    const probe = new Probe(victim.ports.coordinator);
+    const probe = new Probe(victim.ports.coordinator, victim.pid);
     return new Arena(
       victim,
       probe,

@@ -17,8 +17,11 @@ export interface Measured {
   readonly queryMillis: number[];
   /** Until the write was acknowledged, however often it was refused before. */
   readonly writeMillis: number[];
-  /** The longest time that one request took until it was answered, whatever the answer. */
-  heldMillisMax: number;
+  /**
+   * The most that the victim's main thread worked while one request was under way, whatever the answer: unlike
+   * the time that it took, this does not grow with what else the machine does.
+   */
+  heldCpuMillisMax: number;
   /** Requests that were answered 429 or 503. */
   refused: number;
   /** Requests that had another error, or none in a minute. */
@@ -37,7 +40,7 @@ export function noneMeasured(): Measured {
   return {
     queryMillis: [],
     writeMillis: [],
-    heldMillisMax: 0,
+    heldCpuMillisMax: 0,
     refused: 0,
     failed: 0,
     failures: [],
@@ -49,7 +52,7 @@ export function noneMeasured(): Measured {
 export function addMeasured(to: Measured, more: Measured): void {
   for (const millis of more.queryMillis) to.queryMillis.push(millis);
   for (const millis of more.writeMillis) to.writeMillis.push(millis);
-  to.heldMillisMax = Math.max(to.heldMillisMax, more.heldMillisMax);
+  to.heldCpuMillisMax = Math.max(to.heldCpuMillisMax, more.heldCpuMillisMax);
   to.refused += more.refused;
   to.failed += more.failed;
   to.failures.push(...more.failures);
@@ -68,8 +71,8 @@ export type FromProbe =
 export class Probe {
   readonly #child: Child<ToProbe, FromProbe>;
 
-  constructor(coordinatorPort: number) {
-    this.#child = new Child('probe_process.ts', [String(coordinatorPort)]);
+  constructor(coordinatorPort: number, victimPid: number) {
+    this.#child = new Child('probe_process.ts', [String(coordinatorPort), String(victimPid)]);
   }
 
   /** What was measured since the last call, requests that are under way included. */

@@ -138,6 +138,10 @@ export class Victim {
     return this.#server.ports;
   }
 
+  get pid(): number {
+    return this.#server.program.pid;
+  }
+
   get isRunning(): boolean {
     return this.#server.program.running;
   }
@@ -149,7 +153,7 @@ export class Victim {
 
   get rssBytes(): number {
     try {
-      const status = readFileSync(`/proc/${this.#server.program.pid}/status`, 'utf8');
+      const status = readFileSync(`/proc/${this.pid}/status`, 'utf8');
       return 1024 * Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1] ?? 0);
     } catch {
       return 0; // It has ended.
@@ -159,7 +163,7 @@ export class Victim {
   /** Of user and system, since its start. */
   get cpuSeconds(): number {
     try {
-      const stat = readFileSync(`/proc/${this.#server.program.pid}/stat`, 'utf8');
+      const stat = readFileSync(`/proc/${this.pid}/stat`, 'utf8');
       const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
       return (Number(fields[11]) + Number(fields[12])) / 100;
     } catch {
@@ -238,7 +242,7 @@ export class Victim {
   }
 
   kill(): void {
-    process.kill(this.#server.program.pid, 'SIGKILL');
+    process.kill(this.pid, 'SIGKILL');
   }
 
   async #readSettings(): Promise<string> {

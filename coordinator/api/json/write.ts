@@ -13,6 +13,7 @@ import {
   refuseEncoded,
 } from '../../http/http_api.ts';
 import { jsonRowsMax } from '../../http/limits.ts';
+import { Places } from '../../http/places.ts';
 import type { JsonLinesSetup } from '../lines/json_lines.ts';
 import { rowOfJson } from './row.ts';
 import { hasRowLines, writeRowLines } from './rows.ts';
@@ -23,6 +24,11 @@ const linesMediaTypes: ReadonlySet<string> = new Set([
   'application/jsonl',
 ]);
 
+/** Of bodies that are worked on at the same time; others wait. What is made of them takes about ten times as much. */
+const bytesMax = 8 << 20;
+
+const places = new Places(bytesMax);
+
 export async function jsonWrite(
   setup: JsonLinesSetup,
   request: ApiRequest,
@@ -32,14 +38,21 @@ export async function jsonWrite(
   if (!areLines) refuseEncoded(request);
   const bytes = checkNotEmpty(await body());
   const { ingest } = setup;
-  const work = ingest.begin(request.signal);
   const named = request.urlParameters.get('namespace') || null;
   if (areLines || hasRowLines(bytes)) {
-    await writeRowLines(setup, bytes, request.header('content-encoding'), named, work);
+    const encoding = request.header('content-encoding');
+    await writeRowLines(setup, bytes, encoding, named, ingest.begin(request.signal));
     return emptyAnswer;
   }
-  const { rows, problems } = await rowsOfJson(bytes, work);
-  await ingest.rows(rows, problems, named, work);
+  // Rows of a list are objects, until all of it is written.
+  await places.take(request.signal, bytes.length);
+  try {
+    const work = ingest.begin(request.signal);
+    const { rows, problems } = await rowsOfJson(bytes, work);
+    await ingest.rows(rows, problems, named, work);
+  } finally {
+    places.give(bytes.length);
+  }
   return emptyAnswer;
 }
 
