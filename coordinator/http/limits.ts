@@ -16,7 +16,7 @@ export const parametersMax = 1000;
 export const otherBytesInFlightMax: number = 256 << 20;
 
 /** A remote-read request, before and after it is decompressed. */
-export const readBodyBytesMax: number = 16 << 20;
+export const readBodyBytesMax: number = 4 << 20;
 
 /** Longest text of a query. */
 export const queryCharactersMax: number = 1 << 20;

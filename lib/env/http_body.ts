@@ -18,6 +18,8 @@ const firstRoomBytes: number = 16 << 10;
 const sliceMillis = 10;
 /** So few begin at once, as those of some writers that send at full speed: a turn of the loop for each costs, too. */
 const fewBodies = 16;
+/** Not those that are longer: compressed, they may be a million rows, which are decoded in one go. */
+const shortBytes: number = 32 << 10;
 /** Of this process: they come, or wait to be begun with. */
 let bodies = 0;
 /** Of all servers of this process: they share its loop. */
@@ -87,7 +89,8 @@ export async function readBody(
   try {
     await promise;
     // A thousand bodies may end in one turn of the loop, and what is done with each begins right here.
-    if (bodies > fewBodies) await beginnings.turn(request.socket);
+    const mayBegin = bodies <= fewBodies && collected.length <= shortBytes;
+    if (!mayBegin) await beginnings.turn(request.socket);
   } finally {
     bodies--;
   }

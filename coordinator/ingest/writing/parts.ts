@@ -79,9 +79,17 @@ function copiedParts(
   })();
 }
 
-/** Slots are asked before the next body may give one to another series. */
+/**
+ * Tags of each row that a storage node would name anew: those of the row before are known by then. Slots are asked
+ * before the next body may give one to another series.
+ */
 function tagBytesOf(slots: Uint32Array, decoder: WriteDecoder): Uint32Array {
-  return Uint32Array.from(slots, (slot) => decoder.borrowTags(slot).length);
+  const bytes = new Uint32Array(slots.length);
+  for (let row = 0; row < slots.length; row++) {
+    const slot = slots[row]!;
+    if (row === 0 || slot !== slots[row - 1]) bytes[row] = decoder.borrowTags(slot).length;
+  }
+  return bytes;
 }
 
 function samplesIn(all: WriteDecoderRows, decoder: WriteDecoder): Iterable<BodyRows> {
