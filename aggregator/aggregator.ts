@@ -33,6 +33,7 @@ import { assert } from '#lib/assert.ts';
 import type { FormatLevels } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
+import type { Tracing } from '#lib/tracing/tracing.ts';
 import { serveMetrics } from '#lib/process/metrics_server.ts';
 import { AsideRows } from './aside_rows.ts';
 import { serveStatus } from './status.ts';
@@ -53,6 +54,8 @@ export interface AggregatorOptions {
   /** As of `SessionOptions`. */
   readonly formats: FormatLevels;
   readonly metrics: Metrics;
+  /** Of reads and writes. Default: none. */
+  readonly tracing?: Tracing | null;
 }
 
 export interface Aggregator extends AsyncDisposable {
@@ -77,8 +80,11 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
     formats: options.formats,
     env,
     log,
-    writeConsistency: client.writeConsistencyLevel,
-    readConsistency: client.readConsistencyLevel,
+    tracing: options.tracing ?? null,
+    levels: {
+      writeConsistency: client.writeConsistencyLevel,
+      readConsistency: client.readConsistencyLevel,
+    },
     writeTimeoutMillis: client.writeTimeoutMillis,
     fetchTimeoutMillis: client.fetchTimeoutMillis,
   });

@@ -15,6 +15,7 @@ import { terminalText } from '#lib/log_text.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { ownHostId } from '#lib/process/own_host_id.ts';
 import { aborted, stopSignal } from '#lib/process/stop.ts';
+import { openTracing } from '#lib/tracing/open.ts';
 import { version } from '#lib/version.ts';
 import { startAggregator } from './aggregator.ts';
 
@@ -77,7 +78,8 @@ async function run({ aggregator: config, notes }: Config): Promise<void> {
     await following;
   });
   const topology = stack.use(new Topology({ kv, cluster, env, log }).start());
-  const connections = stack.use(new NodeConnections({ env, log }).follow(topology));
+  const tracing = stack.use(await openTracing(config!.tracing, version, { clock: env.clock, log }));
+  const connections = stack.use(new NodeConnections({ env, log, tracing }).follow(topology));
   const aggregator = stack.use(
     await startAggregator({
       config: config!,
@@ -90,6 +92,7 @@ async function run({ aggregator: config, notes }: Config): Promise<void> {
       nodeOf: (instance) => connections.nodeOf(instance),
       formats: { level: () => finishedLevel },
       metrics,
+      tracing,
     }),
   );
   const { status, metricsServer } = aggregator;

@@ -8,6 +8,7 @@ import type { RulesTarget } from '#cluster/admin/aggregation_rules.ts';
 import { RulesFollower } from '#cluster/aggregation_rules/sets/follower.ts';
 import { lookingFirst } from '#cluster/kv/looking_first.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
+import { LiveLevels } from '#cluster/metadata/live_levels.ts';
 import { writtenVersionOf } from '#cluster/metadata/written_version.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import {
@@ -53,6 +54,7 @@ import type { Metrics } from '#lib/metrics.ts';
 import { serveMetrics } from '#lib/process/metrics_server.ts';
 import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
 import { nanosPerMilli } from '#lib/time.ts';
+import type { Tracing } from '#lib/tracing/tracing.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { legacyTagRules, type TagRules, typeAndUnitTags } from '#lib/tags.ts';
 import type { NamespaceReadiness } from './api/ops.ts';
@@ -81,6 +83,8 @@ import { type CarbonListener, carbonMetrics, listenCarbon } from './carbon/liste
 import { listenOpenTsdb, openTsdbMetrics } from './opentsdb/listener.ts';
 import { listenStatsd, type StatsdListener } from './statsd/listener.ts';
 import { statsdMetrics } from './statsd/series/metrics.ts';
+import { Forwarding } from './forwarding/forwarding.ts';
+import { forwardingMetrics } from './forwarding/metrics.ts';
 import { haPairsMetrics, startHaPairs } from './ha_pairs/ha_pairs.ts';
 import { Ingest } from './ingest/ingest.ts';
 import { verdictBy } from './ingest/verdict.ts';
@@ -121,6 +125,8 @@ export interface CoordinatorOptions {
   readonly localInstance: InstanceInfo | null;
   /** Served on the metrics listener; the node of a combined process registers its own here. */
   readonly metrics: Metrics;
+  /** Of requests; null for none. */
+  readonly tracing: Tracing | null;
   /** Of the product. */
   readonly version: string;
 }
@@ -174,6 +180,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   });
   const aside = options.aside;
   const { client } = config;
+  const { kv, cluster } = options;
+  const levels = new LiveLevels({ kv, cluster, env, log }, client);
   const session = new Session({
     topology,
     nodeOf: options.nodeOf,
@@ -181,8 +189,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     ...(options.formats === undefined ? {} : { formats: options.formats }),
     env,
     log,
-    writeConsistency: client.writeConsistencyLevel,
-    readConsistency: client.readConsistencyLevel,
+    levels,
+    tracing: options.tracing,
     writeTimeoutMillis: client.writeTimeoutMillis,
     fetchTimeoutMillis: client.fetchTimeoutMillis,
   });
@@ -190,7 +198,6 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   const writtenVersion = (): number => writtenVersionOf(session, peerClocks, env.clock);
   const checkClock = (what: string): void => peerClocks.checkNotAhead(what);
   const readable = new ReadyNamespaces(topology);
-  const { kv, cluster } = options;
   const rules = new RulesFollower({ kv, cluster, env, log }).start();
   const aggregators = new AggregatorsFollower({ kv, cluster, env, log }).start();
   const stop = new AbortController();
@@ -269,6 +276,17 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     tagRules,
     pairs?.pairs ?? null,
   );
+  const ofForwarding = forwardingMetrics(options.metrics, () => forwarding?.heldBytes ?? 0);
+  const forwarding =
+    config.forwarding === null
+      ? null
+      : new Forwarding({
+          config: config.forwarding,
+          env,
+          log,
+          metrics: ofForwarding,
+          version: options.version,
+        });
   const streams = new Streams(decoder, ingest, ofIngest, env.clock, log);
   const otlp = {
     ingest,
@@ -349,6 +367,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     otlp,
     jsonLines,
     datadog: { ingest, tagRules },
+    remoteWrite: { ingest, forwarding },
     put: { ingest, tagRules },
     writeBodyBytesMax: config.writeBodyBytesMax,
     query: {
@@ -500,6 +519,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     log,
     metrics: apiMetrics(options.metrics, options.sessionMemory),
     monotonicMillis: () => env.clock.monotonicMillis(),
+    tracing: options.tracing,
   });
   try {
     const metricsServer = await serveMetrics({
@@ -573,9 +593,11 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         stop.abort();
         // What it has accepted is answered: a query ends by itself after its timeout.
         await Promise.all([api.close(config.queryTimeoutMillis), metricsServer.close()]);
+        forwarding?.[Symbol.dispose]();
         await Promise.all([publishing, rollups[Symbol.asyncDispose]()]);
         await rules[Symbol.asyncDispose]();
         await aggregators[Symbol.asyncDispose]();
+        await levels[Symbol.asyncDispose]();
       },
     };
   } catch (error) {
@@ -584,8 +606,10 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     await statsd?.[Symbol.asyncDispose]();
     stop.abort();
     await api.close();
+    forwarding?.[Symbol.dispose]();
     await rules[Symbol.asyncDispose]();
     await aggregators[Symbol.asyncDispose]();
+    await levels[Symbol.asyncDispose]();
     throw error;
   }
 }

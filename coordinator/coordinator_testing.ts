@@ -96,6 +96,7 @@ export class TestCoordinator implements AsyncDisposable {
       formats,
       localInstance: null,
       metrics: new Metrics(),
+      tracing: null,
       version: '0.0.0',
     });
     return new TestCoordinator(node, coordinator, topology, kv);

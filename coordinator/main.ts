@@ -18,6 +18,7 @@ import { formatLevelFirst } from '#lib/format_level.ts';
 import { openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { aborted, stopSignal } from '#lib/process/stop.ts';
+import { openTracing } from '#lib/tracing/open.ts';
 import { version } from '#lib/version.ts';
 import { AsideThread } from '#engine/aside/aside.ts';
 import { startCoordinator } from './coordinator.ts';
@@ -80,7 +81,8 @@ async function run({ coordinator: config, notes }: Config): Promise<void> {
     await following;
   });
   const topology = stack.use(new Topology({ kv, cluster, env, log }).start());
-  const connections = stack.use(new NodeConnections({ env, log }).follow(topology));
+  const tracing = stack.use(await openTracing(config!.tracing, version, { clock: env.clock, log }));
+  const connections = stack.use(new NodeConnections({ env, log, tracing }).follow(topology));
   const coordinator = stack.use(
     await startCoordinator({
       config: config!,
@@ -95,6 +97,7 @@ async function run({ coordinator: config, notes }: Config): Promise<void> {
       localInstance: null,
       formats: { level: () => finishedLevel },
       metrics,
+      tracing,
       version,
     }),
   );

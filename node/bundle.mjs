@@ -43,6 +43,20 @@ const parsedJson = {
   },
 };
 
+/**
+ * What is loaded only where something is traced stays where it is: a bundle would load its packages at each start, since
+ * imports of what it does not contain stand at its top.
+ */
+const tracingApart = (folder) => ({
+  name: 'tracing is loaded from its source',
+  setup(build) {
+    build.onResolve({ filter: /\/open_telemetry\.ts$/ }, ({ path, resolveDir }) => ({
+      path: relative(folder, join(resolveDir, path)).split(sep).join('/'),
+      external: true,
+    }));
+  },
+});
+
 /** Modules ask where they are, to find files beside them. */
 const placesSeenFrom = (folder) => ({
   name: 'places of modules',
@@ -102,7 +116,7 @@ export async function bundleNode(
     // (lib/process/source_places.ts).
     sourcemap: 'external',
     sourcesContent: false,
-    plugins: [placesSeenFrom(folder), lazyBuiltins, parsedJson],
+    plugins: [placesSeenFrom(folder), lazyBuiltins, parsedJson, tracingApart(folder)],
     logLevel: 'warning',
   });
   const files = Object.keys(metafile.inputs).filter((path) => !path.startsWith('builtin:'));

@@ -7,6 +7,7 @@ import type { Kv } from '#cluster/kv/kv.ts';
 import {
   noRuntimeLimits,
   type QueryLimits,
+  runtimeLimitKeys,
   type RuntimeLimits,
   shareOf,
 } from '#cluster/metadata/runtime_limits.ts';
@@ -33,15 +34,28 @@ export class LiveLimits implements AsyncDisposable {
   readonly #options: LiveLimitsOptions;
   readonly #follower: RuntimeLimitsFollower;
   #live: RuntimeLimits = noRuntimeLimits;
+  /** Said to this node alone; null for nothing. */
+  #newSeriesPerShardMax: number | null = null;
 
   constructor(options: LiveLimitsOptions) {
     this.#options = options;
     const { kv, cluster, env, log } = options;
     const onChange = (limits: RuntimeLimits): void => {
+      const { clusterNewSeriesPerSecondMax } = this.#live;
+      if (limits.clusterNewSeriesPerSecondMax !== clusterNewSeriesPerSecondMax) {
+        this.#newSeriesPerShardMax = null;
+      }
       this.#live = limits;
       this.apply();
     };
-    this.#follower = new RuntimeLimitsFollower({ kv, cluster, env, log, onChange });
+    this.#follower = new RuntimeLimitsFollower({
+      kv,
+      cluster,
+      env,
+      log,
+      keys: runtimeLimitKeys.filter((key) => !key.startsWith('tsdb.client.')),
+      onChange,
+    });
   }
 
   /** Follows those of the key-value store, until it is closed. */
@@ -56,8 +70,27 @@ export class LiveLimits implements AsyncDisposable {
 
   /** Sets what stands; to be called when the placement has changed too. */
   apply(): void {
-    const { configured, shards, onLimits } = this.#options;
-    onLimits(limitsOf(configured, this.#live, shards.placement, shards.all().length));
+    this.#options.onLimits(this.#limits());
+  }
+
+  #limits(): RequestLimits {
+    const { configured, shards } = this.#options;
+    const limits = limitsOf(configured, this.#live, shards.placement, shards.all().length);
+    const perShardMax = this.#newSeriesPerShardMax;
+    if (perShardMax === null) return limits;
+    return { ...limits, newSeriesPerSecondMax: perShardMax * Math.max(1, shards.all().length) };
+  }
+
+  /** 0 for no limit. */
+  get newSeriesPerShardPerSecondMax(): number {
+    const { newSeriesPerSecondMax } = this.#limits();
+    return Math.ceil(newSeriesPerSecondMax / Math.max(1, this.#options.shards.all().length));
+  }
+
+  /** Holds until the process ends, or the limit of the cluster is changed. @param perShardPerSecondMax 0 for no limit */
+  limitNewSeries(perShardPerSecondMax: number): void {
+    this.#newSeriesPerShardMax = perShardPerSecondMax;
+    this.apply();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -100,7 +100,7 @@ export class NodeRuntime implements AsyncDisposable {
   readonly repairs: Repairs;
   readonly #jobs: ShardJobs;
   readonly #deletions: DeletionFollower;
-  readonly #limits: LiveLimits;
+  readonly limits: LiveLimits;
   readonly #formats: NodeFormats;
   readonly #metrics: NodeMetrics;
   readonly #ownShards: OwnShards;
@@ -174,7 +174,7 @@ export class NodeRuntime implements AsyncDisposable {
     );
     const parts = database;
     this.#deletions = new DeletionFollower({ kv, cluster, instanceId, parts, onOlderStore });
-    this.#limits = new LiveLimits({
+    this.limits = new LiveLimits({
       kv,
       cluster,
       env,
@@ -195,7 +195,7 @@ export class NodeRuntime implements AsyncDisposable {
     this.#metrics = registerNodeMetrics(
       options.metrics,
       database,
-      this.#limits,
+      this.limits,
       this.repairs,
       options.topology,
     );
@@ -268,7 +268,7 @@ export class NodeRuntime implements AsyncDisposable {
 
   #begin(): void {
     const { kv, cluster, onFatal } = this.#options;
-    this.#limits.follow();
+    this.limits.follow();
     this.#rules.start();
     const onRaise = () => this.database.keepRowVersions();
     this.#formats.follow({ kv, cluster, onRaise, onFatal });
@@ -551,7 +551,7 @@ export class NodeRuntime implements AsyncDisposable {
     this.database.sampleNamespaces.note(view.namespaces, { revision, lineageId }, storeLineageId);
     const isMarked = shards.all().some(({ id, state }) => state === 'AVAILABLE' && waiting.has(id));
     if (isMarked) this.#checkStanding();
-    this.#limits.apply();
+    this.limits.apply();
     const { log } = this.#options;
     for (const { name } of change.addedNamespaces) log.info({ namespace: name }, 'namespace added');
     if (change.addedNamespaces.length > 0) this.#lookForFormerEnds(change.addedNamespaces);
@@ -622,7 +622,7 @@ export class NodeRuntime implements AsyncDisposable {
     await this.#following;
     await this.repairs[Symbol.asyncDispose]();
     await this.#deletions[Symbol.asyncDispose]();
-    await this.#limits[Symbol.asyncDispose]();
+    await this.limits[Symbol.asyncDispose]();
     await this.#rules[Symbol.asyncDispose]();
     await this.#formats[Symbol.asyncDispose]();
     await this.#jobs[Symbol.asyncDispose]();

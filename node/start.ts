@@ -7,6 +7,7 @@ import type { Aside } from '#engine/aside/aside.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
+import { LiveLevels } from '#cluster/metadata/live_levels.ts';
 import { Truncations } from '#cluster/metadata/truncations.ts';
 import { writtenVersionOf } from '#cluster/metadata/written_version.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
@@ -33,6 +34,8 @@ import { configuredQueryLimits } from './live_limits.ts';
 import { registerGrpcMetrics } from './metrics.ts';
 import { segmentBytesMax } from './persist/commitlog/commitlog.ts';
 import { NodeRuntime } from './runtime.ts';
+import { tracedMethods } from '#lib/tracing/grpc.ts';
+import type { Tracing } from '#lib/tracing/tracing.ts';
 import type { Database } from './storage/database.ts';
 import { pageBytesMaxDefault } from './storage/filesets/file_cache.ts';
 
@@ -69,6 +72,8 @@ export interface StartNodeOptions {
   readonly kv: Kv;
   readonly cluster: ClusterName;
   readonly topology: Topology;
+  /** Of calls. Default: none. */
+  readonly tracing?: Tracing | null;
   /** As of `DatabaseOptions`. */
   readonly aside?: Aside;
   /** Of reads of the cluster through this node. */
@@ -152,6 +157,8 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
   const { client } = config;
   const nodeOf = (instance: Instance): NodeService =>
     instance.id === instanceId ? database : options.nodeServiceOf(instance);
+  const { kv, cluster } = options;
+  const levels = owned.use(new LiveLevels({ kv, cluster, env, log }, client));
   const session = new Session({
     topology,
     nodeOf,
@@ -159,8 +166,8 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
     formats: database.formats,
     env,
     log,
-    writeConsistency: client.writeConsistencyLevel,
-    readConsistency: client.readConsistencyLevel,
+    levels,
+    tracing: options.tracing ?? null,
     writeTimeoutMillis: client.writeTimeoutMillis,
     fetchTimeoutMillis: client.fetchTimeoutMillis,
   });
@@ -186,7 +193,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
   const grpc = (address: { host: string; port: number }, service: NodeService) =>
     serveGrpc({
       ...address,
-      methods: grpcMethods(service, env.clock),
+      methods: tracedMethods(grpcMethods(service, env.clock), options.tracing ?? null),
       requestBytesMax: nodeRequestBytesMax,
       stopGraceMillis: grpcGraceMillis,
     });
@@ -199,7 +206,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
     await serveJson({
       ...config.httpNodeListenAddress,
       allowedHosts,
-      backend: new NodeBackend(database, () => runtime.repairs.demand()),
+      backend: new NodeBackend(database, () => runtime.repairs.demand(), runtime.limits),
       methods: nodeMethods,
       inFlight,
       clock: env.clock,

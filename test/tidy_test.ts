@@ -81,6 +81,7 @@ const facadeOf: Record<string, readonly string[]> = {
   zod: ['lib/config/'],
   protobufjs: ['lib/proto/', 'lib/env/proto.ts'],
   '@grpc/grpc-js': ['lib/env/grpc.ts'],
+  '@opentelemetry': ['lib/tracing/open_telemetry.ts'],
   etcd3: ['cluster/kv/etcd.ts'],
   express: ['coordinator/http/server.ts'],
   re2js: ['lib/regexp/regexp.ts'],

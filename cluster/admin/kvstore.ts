@@ -6,6 +6,7 @@ import type { Kv } from '../kv/kv.ts';
 import {
   isRuntimeLimitKey,
   noRuntimeLimits,
+  otherKeys,
   runtimeLimitKeys,
   runtimeLimitPath,
   withRuntimeLimit,
@@ -23,7 +24,7 @@ export interface KvstoreAnswer {
 
 /**
  * `{key, value, commit}`: without `commit` nothing is written. A value of null deletes the key, so
- * that the configuration of the nodes holds again.
+ * that the configuration of the processes holds again. Keys of the reference system begin with `m3db.` in the place of `tsdb.`.
  * @throws {TsdbError} BAD_REQUEST for an unknown key or a bad value
  */
 export async function setKvstore(
@@ -39,15 +40,15 @@ export async function setKvstore(
   const commit = fields.boolean('commit', false) && !options.dryRun;
   fields.end();
   if (key === '') throw badRequest('missing required field: key');
-  if (!isRuntimeLimitKey(key)) {
-    throw badRequest(
-      `key: unsupported kvstore key, not one of ${runtimeLimitKeys.join(', ')}: ${key}`,
-    );
+  const limit = key.replace(/^m3db\./, 'tsdb.');
+  if (!isRuntimeLimitKey(limit)) {
+    const reason = otherKeys.get(limit) ?? `not one of ${runtimeLimitKeys.join(', ')}`;
+    throw badRequest(`key: unsupported kvstore key, ${reason}: ${key}`);
   }
   if (!hasValue) throw badRequest('missing required field: value');
-  withRuntimeLimit(noRuntimeLimits, key, value, 'request');
+  withRuntimeLimit(noRuntimeLimits, limit, value, 'request');
   const { kv, cluster } = target;
-  const path = runtimeLimitPath(cluster, key);
+  const path = runtimeLimitPath(cluster, limit);
   return compareAndSet<KvstoreAnswer>(
     kv,
     async () => {

@@ -1,10 +1,16 @@
 /**
- * Limits that may be changed while the cluster runs: each is one key of the key-value store, whose
- * value is JSON. Where a key is missing, the configuration of the node holds.
+ * Limits and levels that may be changed while the cluster runs: each is one key of the key-value store, whose
+ * value is JSON. Where a key is missing, the configuration of the process holds.
  */
 import { badRequest } from '#lib/errors.ts';
 import { Fields } from '../fields.ts';
 import { type ClusterName, clusterPrefix } from '../kv/keys.ts';
+import {
+  readConsistencies,
+  type ReadConsistency,
+  type WriteConsistency,
+  writeConsistencies,
+} from '../session/consistency.ts';
 
 /** How much may be queried within a time; 0 = no limit. */
 export interface LookbackLimit {
@@ -44,6 +50,10 @@ export interface RuntimeLimits {
   readonly outstandingReadsMax: number | null;
   /** Of one node; a kind that the value does not name has no limit. */
   readonly query: QueryLimits | null;
+  /** Of coordinators. */
+  readonly writeConsistency: WriteConsistency | null;
+  /** Of coordinators, where a request names none. */
+  readonly readConsistency: ReadConsistency | null;
 }
 
 export const noRuntimeLimits: RuntimeLimits = {
@@ -51,13 +61,17 @@ export const noRuntimeLimits: RuntimeLimits = {
   outstandingWritesMax: null,
   outstandingReadsMax: null,
   query: null,
+  writeConsistency: null,
+  readConsistency: null,
 };
 
 export type RuntimeLimitKey =
   | 'tsdb.node.cluster-new-series-insert-limit'
   | 'tsdb.node.max-outstanding-write-requests'
   | 'tsdb.node.max-outstanding-read-requests'
-  | 'tsdb.query.limits';
+  | 'tsdb.query.limits'
+  | 'tsdb.client.write-consistency-level'
+  | 'tsdb.client.read-consistency-level';
 
 /** What a key sets. */
 const fieldOfKey: Readonly<Record<RuntimeLimitKey, keyof RuntimeLimits>> = {
@@ -65,7 +79,19 @@ const fieldOfKey: Readonly<Record<RuntimeLimitKey, keyof RuntimeLimits>> = {
   'tsdb.node.max-outstanding-write-requests': 'outstandingWritesMax',
   'tsdb.node.max-outstanding-read-requests': 'outstandingReadsMax',
   'tsdb.query.limits': 'query',
+  'tsdb.client.write-consistency-level': 'writeConsistency',
+  'tsdb.client.read-consistency-level': 'readConsistency',
 };
+
+/** Keys of the reference system that nothing is done by here, and why. */
+export const otherKeys: ReadonlyMap<string, string> = new Map([
+  ['tsdb.node.namespaces', 'namespaces are made and changed at /api/v1/services/tsdb/namespace'],
+  [
+    'tsdb.node.encoders-per-block-limit',
+    'rows of a block that come late have no encoders of their own',
+  ],
+  ['tsdb.client.bootstrap-consistency-level', 'a node reads from all donors that it needs'],
+]);
 
 export const runtimeLimitKeys: readonly RuntimeLimitKey[] = Object.keys(
   fieldOfKey,
@@ -96,19 +122,43 @@ export function withRuntimeLimit(
   if (json === null) return { ...limits, [field]: null };
   const fieldsOf = (object: unknown): Fields =>
     source === 'request' ? Fields.of(object, 'value') : Fields.ofStored(object, 'value', []);
-  const value = field === 'query' ? queryLimitsOf(fieldsOf(json)) : countOf(json, fieldsOf);
-  return { ...limits, [field]: value };
+  return { ...limits, [field]: valueOf(field, json, fieldsOf) };
 }
 
-/** A number, or as the reference system has it `{"value": n}`. */
-function countOf(json: unknown, fieldsOf: (object: unknown) => Fields): number {
-  if (typeof json === 'object' && json !== null && !Array.isArray(json)) {
-    const fields = fieldsOf(json);
-    const value = fields.any('value');
-    fields.end();
-    return countIn(value, 'value.value');
+function valueOf(
+  field: keyof RuntimeLimits,
+  json: unknown,
+  fieldsOf: (object: unknown) => Fields,
+): unknown {
+  if (field === 'query') return queryLimitsOf(fieldsOf(json));
+  const { value, path } = plainOf(json, fieldsOf);
+  if (field === 'writeConsistency') return levelIn(value, writeConsistencies, path);
+  if (field === 'readConsistency') return levelIn(value, readConsistencies, path);
+  return countIn(value, path);
+}
+
+/** The value itself, or as the reference system has it `{"value": …}`. */
+function plainOf(
+  json: unknown,
+  fieldsOf: (object: unknown) => Fields,
+): { readonly value: unknown; readonly path: string } {
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
+    return { value: json, path: 'value' };
   }
-  return countIn(json, 'value');
+  const fields = fieldsOf(json);
+  const value = fields.any('value');
+  fields.end();
+  return { value, path: 'value.value' };
+}
+
+function levelIn<Level extends string>(
+  value: unknown,
+  levels: readonly Level[],
+  path: string,
+): Level {
+  const level = levels.find((each) => each === value);
+  if (level !== undefined) return level;
+  throw badRequest(`${path}: not one of ${levels.join(', ')}: ${JSON.stringify(value)}`);
 }
 
 function countIn(value: unknown, path: string): number {

@@ -22,6 +22,8 @@ export interface RuntimeLimitsFollowerOptions {
   readonly cluster: ClusterName;
   readonly env: Env;
   readonly log: Log;
+  /** Those that are followed; all when they are not given. */
+  readonly keys?: readonly RuntimeLimitKey[];
   /** Called with the limits that stand, after each change. */
   readonly onChange: (limits: RuntimeLimits) => void;
 }
@@ -40,7 +42,8 @@ export class RuntimeLimitsFollower implements AsyncDisposable {
 
   /** Reads and follows the limits from now on. */
   start(): this {
-    this.#running = Promise.all(runtimeLimitKeys.map((key) => this.#follow(key)));
+    const { keys = runtimeLimitKeys } = this.#options;
+    this.#running = Promise.all(keys.map((key) => this.#follow(key)));
     return this;
   }
 

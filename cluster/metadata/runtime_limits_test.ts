@@ -43,6 +43,23 @@ test('values are numbers, text of them, or objects with a value; others are refu
   }
 });
 
+test('levels of consistency are words, and others are refused by name', () => {
+  const key = 'tsdb.client.read-consistency-level';
+  for (const json of ['one', { value: 'one' }]) {
+    assert.equal(withRuntimeLimit(noRuntimeLimits, key, json, 'request').readConsistency, 'one');
+  }
+  for (const json of ['two', { value: 1 }, 1, ['one']]) {
+    assert.throws(() => withRuntimeLimit(noRuntimeLimits, key, json, 'request'), {
+      code: 'BAD_REQUEST',
+    });
+  }
+  const write = 'tsdb.client.write-consistency-level';
+  assert.throws(
+    () => withRuntimeLimit(noRuntimeLimits, write, 'none', 'request'),
+    /value: not one of one, majority, all: "none"/,
+  );
+});
+
 test('query limits have the names of the reference system, and a time of 15 s unless it is said', () => {
   const { query } = withRuntimeLimit(
     noRuntimeLimits,

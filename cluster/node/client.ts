@@ -6,6 +6,8 @@ import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Delivery } from '#lib/read_memory/delivery.ts';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
+import { tracedClient } from '#lib/tracing/grpc.ts';
+import type { Tracing } from '#lib/tracing/tracing.ts';
 import { BundleJoiner, bundleBytes } from './bundle_pages.ts';
 import { wirePageBytesMax } from '../limits.ts';
 import type {
@@ -64,16 +66,19 @@ export interface NodeClientOptions {
   readonly tls?: GrpcTls;
   /** Default `connectGrpc`; simulations have a network of their own. */
   readonly connect?: (target: string) => GrpcClient;
+  /** Nodes are told in which span they are called. Default: none. */
+  readonly tracing?: Tracing | null;
 }
 
 /** One node over gRPC. Connects when first used, and again whenever the connection was lost. */
 export class NodeClient implements NodeService, Disposable {
   readonly #client: GrpcClient;
 
-  constructor({ target, tls, connect }: NodeClientOptions) {
-    this.#client =
+  constructor({ target, tls, connect, tracing = null }: NodeClientOptions) {
+    const client =
       connect?.(target) ??
       connectGrpc({ target, answerBytesMax, ...(tls === undefined ? {} : { tls }) });
+    this.#client = tracedClient(client, tracing);
   }
 
   async write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse> {
@@ -260,6 +265,8 @@ export interface NodeConnectionsOptions {
   readonly tls?: GrpcTls;
   /** As in `NodeClientOptions`. */
   readonly connect?: (target: string) => GrpcClient;
+  /** Nodes are told in which span they are called. Default: none. */
+  readonly tracing?: Tracing | null;
 }
 
 interface Connection {

@@ -2,6 +2,8 @@
 
 export type WriteConsistency = 'one' | 'majority' | 'all';
 
+export const writeConsistencies: readonly WriteConsistency[] = ['one', 'majority', 'all'];
+
 export type ReadConsistency =
   | 'none'
   | 'one'

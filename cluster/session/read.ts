@@ -193,7 +193,7 @@ export class SessionReader {
   }
 
   #level(asked: ReadConsistency | undefined): ReadConsistency {
-    return asked ?? this.#options.readConsistency ?? 'unstrict_majority';
+    return asked ?? this.#options.levels?.readConsistency ?? 'unstrict_majority';
   }
 
   #checkNamespace(namespace: string): void {

@@ -3,6 +3,7 @@
  * from replicas and joins their answers, both by a consistency level. Nodes are reached through
  * `NodeService`, in this process or over gRPC.
  */
+import type { Tracing } from '#lib/tracing/tracing.ts';
 import { SessionReader } from './read.ts';
 import type {
   AggregateOptions,
@@ -25,8 +26,10 @@ export type * from './types.ts';
 export class Session {
   readonly #writer: SessionWriter;
   readonly #reader: SessionReader;
+  readonly #tracing: Tracing | null;
 
   constructor(options: SessionOptions) {
+    this.#tracing = options.tracing ?? null;
     this.#writer = new SessionWriter(options);
     this.#reader = new SessionReader(options);
   }
@@ -47,7 +50,8 @@ export class Session {
     signal: AbortSignal,
     options: WriteOptions = {},
   ): Promise<WriteResult> {
-    return this.#writer.write(namespace, rows, series, signal, options);
+    const write = () => this.#writer.write(namespace, rows, series, signal, options);
+    return this.#traced('write', namespace, write);
   }
 
   /**
@@ -56,17 +60,19 @@ export class Session {
    *   BAD_REQUEST, RESOURCE_EXHAUSTED
    */
   fetch(options: FetchOptions, signal: AbortSignal): Promise<FetchResult> {
-    return this.#reader.fetch(options, signal);
+    return this.#traced('fetch', options.namespace, () => this.#reader.fetch(options, signal));
   }
 
   /** Series of these IDs; unknown ones are left out. Rejects as `fetch`. */
   fetchById(options: FetchByIdOptions, signal: AbortSignal): Promise<FetchResult> {
-    return this.#reader.fetchById(options, signal);
+    const fetch = () => this.#reader.fetchById(options, signal);
+    return this.#traced('fetchById', options.namespace, fetch);
   }
 
   /** Tag names and values of series that match. Rejects as `fetch`. */
   aggregate(options: AggregateOptions, signal: AbortSignal): Promise<AggregateResult> {
-    return this.#reader.aggregate(options, signal);
+    const aggregate = () => this.#reader.aggregate(options, signal);
+    return this.#traced('aggregate', options.namespace, aggregate);
   }
 
   /**
@@ -79,6 +85,12 @@ export class Session {
     signal: AbortSignal,
   ): Promise<ClusterStatistics> {
     return this.#reader.statistics(options, signal);
+  }
+
+  #traced<T>(what: string, namespace: string, work: () => Promise<T>): Promise<T> {
+    if (this.#tracing === null) return work();
+    const options = { kind: 'client', attributes: { 'tsdb.namespace': namespace } } as const;
+    return this.#tracing.run(`session.${what}`, options, work);
   }
 
   /** The highest version of this session's writes, and of those of others that it has heard of. */

@@ -1,4 +1,5 @@
 /** What the session is given and gives back. */
+import type { Tracing } from '#lib/tracing/tracing.ts';
 import type { TimeUnitNanos } from '#engine/batch/batch.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Env } from '#lib/env/env.ts';
@@ -29,10 +30,13 @@ export interface SessionOptions {
   readonly log: Log;
   /** What the cluster has finished, where the process follows it; else nodes' answers tell. */
   readonly formats?: FormatLevels;
-  /** Default majority. */
-  readonly writeConsistency?: WriteConsistency;
-  /** Default unstrict_majority. */
-  readonly readConsistency?: ReadConsistency;
+  /** Asked at each read and write that names none. Default: majority, and unstrict_majority for reads. */
+  readonly levels?: {
+    readonly writeConsistency: WriteConsistency;
+    readonly readConsistency: ReadConsistency;
+  };
+  /** Spans of reads and writes. Default: none. */
+  readonly tracing?: Tracing | null;
   /** Default 10 s, retries included. */
   readonly writeTimeoutMillis?: number;
   /** Default 15 s, retries included. */

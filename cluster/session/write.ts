@@ -87,7 +87,7 @@ export class SessionWriter {
     rows: SessionRows | SessionTypedRows,
     series: SeriesTable,
     signal: AbortSignal,
-    { consistency = this.#options.writeConsistency ?? 'majority', registry }: WriteOptions,
+    { consistency = this.#options.levels?.writeConsistency ?? 'majority', registry }: WriteOptions,
   ): Promise<WriteResult> {
     const { rowCount } = rows;
     if (rowCount === 0) return wholeResult(0, []);

@@ -81,7 +81,9 @@ async function startDeriving(consistency?: 'all'): Promise<FakeCluster> {
   const cluster = await FakeCluster.start(
     three,
     rf3,
-    consistency === undefined ? {} : { writeConsistency: consistency },
+    consistency === undefined
+      ? {}
+      : { levels: { writeConsistency: consistency, readConsistency: 'unstrict_majority' } },
   );
   for (const id of three) cluster.node(id).formatLevelWritten = 2;
   await cluster.write([['other', 1, 1]]);

@@ -3,7 +3,7 @@
  */
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
 import type { ReadColumn } from '#engine/aggregation/floats.ts';
-import { decodeSnappy, encodeSnappyParts } from '#engine/write_decoder/snappy.ts';
+import { decodeSnappyInTurns, encodeSnappyParts } from '#engine/write_decoder/snappy.ts';
 import { emptyBundle } from '#engine/codec/series_bundle.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
@@ -65,7 +65,10 @@ async function readCallOf(
   if (encoding !== '' && encoding !== 'snappy') {
     throw badRequest(`Content-Encoding: only snappy is served: ${shownText(encoding)}`);
   }
-  const message = decodeReadRequest(decodeSnappy(await body(), readBodyBytesMax));
+  const compressed = await body();
+  const work = Turns.of(clock).begin(request.signal);
+  const bytes = await decodeSnappyInTurns(compressed, readBodyBytesMax, work);
+  const message = decodeReadRequest(bytes);
   const { queries, acceptedResponseTypes } = message;
   const { limits, timeoutMillis } = readOptionsOf(request, request.urlParameters, settings);
   const chosen = acceptedResponseTypes.find(

@@ -148,7 +148,7 @@ import {
 import { type StatusApiSetup, tsdbStatus } from './status.ts';
 import { put, type PutSetup } from '../opentsdb/put.ts';
 import { otlpMetrics, type OtlpSetup } from '../otlp/http.ts';
-import { remoteWrite } from './write.ts';
+import { remoteWrite, type RemoteWriteSetup } from './write.ts';
 import { checkWriteHeaders, mapTagsHeader } from '../ingest/write_headers.ts';
 
 export interface ApiSetup {
@@ -157,6 +157,7 @@ export interface ApiSetup {
   readonly otlp: OtlpSetup;
   readonly jsonLines: JsonLinesSetup;
   readonly datadog: DatadogSetup;
+  readonly remoteWrite: RemoteWriteSetup;
   readonly put: PutSetup;
   readonly writeBodyBytesMax: number;
   readonly query: QueryApiSetup;
@@ -165,7 +166,7 @@ export interface ApiSetup {
   readonly forced: ForcedTags;
   readonly messages: MessagesApiSetup;
   readonly graphite: {
-    readonly render: RenderSetup;
+    readonly render: Omit<RenderSetup, 'formatDefault'>;
     readonly events: EventsSetup;
     readonly find: FindSetup;
     readonly tags: TagsSetup;
@@ -280,7 +281,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
   const writeBytesMax = setup.writeBodyBytesMax;
   const jsonBytesMax = Math.min(writeBytesMax, jsonWriteBytesMax);
   const table: readonly Row[] = [
-    ['POST', writePaths, 'mapped', bytes(remoteWrite, ingest, writeBytesMax)],
+    ['POST', writePaths, 'mapped', bytes(remoteWrite, setup.remoteWrite, writeBytesMax)],
     ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, setup.jsonLines, jsonBytesMax)],
     ['POST', influxWritePaths, 'mapped', bytes(influxWrite, ingest, writeBytesMax)],
     ['POST', expositionPaths, 'write', bytes(expositionWrite, ingest, writeBytesMax)],
@@ -301,7 +302,18 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET POST', ['/query'], 'other', form(influxQuery, null)],
     ['GET POST', ['/api/v1/json/query'], 'tagged', form(queryMessages, messages)],
 
-    ['GET POST', graphite('render', 'render/'), 'read', form(render, setup.graphite.render)],
+    [
+      'GET POST',
+      ['/api/v1/graphite/render', '/api/v1/graphite/render/'],
+      'read',
+      form(render, { ...setup.graphite.render, formatDefault: 'json' }),
+    ],
+    [
+      'GET POST',
+      ['/render', '/render/'],
+      'read',
+      form(render, { ...setup.graphite.render, formatDefault: 'png' }),
+    ],
     [
       'GET POST',
       graphite('metrics/find', 'metrics/find/'),

@@ -1,5 +1,7 @@
 /** Prometheus remote write. */
 import type { RemoteWriteVersion } from '#engine/write_decoder/write_decoder.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { Forwarding } from '../forwarding/forwarding.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import type { TagMapping } from '../ingest/tag_mapping.ts';
 import { RowsRefused, type Written } from '../ingest/writing/refusals.ts';
@@ -13,8 +15,14 @@ import {
 import { asUnavailable } from '../http/unavailable.ts';
 import { tagMappingOf } from '../ingest/write_headers.ts';
 
+export interface RemoteWriteSetup {
+  readonly ingest: Ingest;
+  /** Null when nothing is passed on. */
+  readonly forwarding: Forwarding | null;
+}
+
 export async function remoteWrite(
-  ingest: Ingest,
+  setup: RemoteWriteSetup,
   request: ApiRequest,
   body: () => Promise<Uint8Array>,
 ): Promise<ApiAnswer> {
@@ -29,12 +37,39 @@ export async function remoteWrite(
     return unsupported(`Content-Encoding: only snappy is served: ${encoding}`);
   }
   try {
-    const mapping = tagMappingOf(ingest, request);
-    if (version === 2) return await remoteWriteV2(ingest, await body(), mapping, request.signal);
-    await ingest.remoteWrite(await body(), 1, request.signal, mapping);
+    const mapping = tagMappingOf(setup.ingest, request);
+    const bytes = await body();
+    const write = (): Promise<Written> => writeAndForward(setup, request, bytes, version, mapping);
+    if (version === 2) return await remoteWriteV2(write);
+    await write();
     return emptyAnswer;
   } catch (error) {
     throw asUnavailable(error);
+  }
+}
+
+/**
+ * A body that the cluster did not take now is passed on, too: its sender comes again, and rows that came before are no others. One that
+ * is none is not, nor what there is no room for, or nobody waits for.
+ */
+async function writeAndForward(
+  { ingest, forwarding }: RemoteWriteSetup,
+  request: ApiRequest,
+  bytes: Uint8Array,
+  version: RemoteWriteVersion,
+  mapping: TagMapping | null,
+): Promise<Written> {
+  let isPassedOn = true;
+  try {
+    return await ingest.remoteWrite(bytes, version, request.signal, mapping);
+  } catch (error) {
+    isPassedOn =
+      error instanceof RowsRefused ||
+      (error instanceof TsdbError &&
+        (error.code === 'UNAVAILABLE' || error.code === 'DEADLINE_EXCEEDED'));
+    throw error;
+  } finally {
+    if (isPassedOn) forwarding?.forward(request, bytes, version);
   }
 }
 
@@ -58,14 +93,9 @@ function unsupported(reason: string): ApiAnswer {
  * Version 2 says in headers what was written, so that its senders see what a receiver does not
  * keep. Its specification asks for 204.
  */
-async function remoteWriteV2(
-  ingest: Ingest,
-  body: Uint8Array,
-  mapping: TagMapping | null,
-  signal: AbortSignal,
-): Promise<ApiAnswer> {
+async function remoteWriteV2(write: () => Promise<Written>): Promise<ApiAnswer> {
   try {
-    const written = await ingest.remoteWrite(body, 2, signal, mapping);
+    const written = await write();
     return { ...emptyAnswer, status: 204, headers: writtenHeaders(written) };
   } catch (error) {
     if (!(error instanceof RowsRefused)) throw error;

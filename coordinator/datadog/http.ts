@@ -5,7 +5,7 @@
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { parseJson } from '#lib/json/text.ts';
 import type { TagRules } from '#lib/tags.ts';
-import { loopTurn } from '#lib/turns/turns.ts';
+import { ownTurn } from '#lib/turns/turns.ts';
 import { decodedChunks, wholeBody } from '../http/decoding.ts';
 import {
   type ApiAnswer,
@@ -55,7 +55,7 @@ export function datadogSeries(version: DatadogVersion): BytesHandler<DatadogSetu
         if (mediaTypeOf(request) === protobufContentType && version === 2) {
           await takeProtobuf(message, taken, work);
         } else {
-          await loopTurn();
+          await ownTurn();
           await takeJson(parseJson(message, { valuesMax }), version, taken, work);
         }
         await ingest.points('datadog', taken.body, work);

@@ -13,7 +13,7 @@ import {
 } from '#lib/errors.ts';
 import { parseJson } from '#lib/json/text.ts';
 import type { RequestBytes } from '#lib/read_memory/read_memory.ts';
-import { loopTurn } from '#lib/turns/turns.ts';
+import { ownTurn } from '#lib/turns/turns.ts';
 import { PromqlError } from '../promql/words/errors.ts';
 import { parametersOfMultipart } from './multipart.ts';
 import {
@@ -89,6 +89,9 @@ export function form<Setup>(handler: FormHandler<Setup>, setup: Setup): ApiHandl
   return taking('form', async (call) => handler(setup, call, await parametersOf(call)));
 }
 
+/** A body that is longer takes a while to parse. */
+const ownTurnBytes: number = 16 << 10;
+
 export function json<Setup>(
   handler: JsonHandler<Setup>,
   setup: Setup,
@@ -97,8 +100,7 @@ export function json<Setup>(
   return taking('json', async (call) => {
     refuseEncoded(call);
     const body = checkNotEmpty(await call.body(limits.bytesMax));
-    // Of several that have come each is parsed in a turn of its own.
-    await loopTurn();
+    if (body.length > ownTurnBytes) await ownTurn();
     return handler(setup, call, parseJson(body, limits));
   });
 }

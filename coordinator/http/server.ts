@@ -22,6 +22,7 @@ import { Leaving } from '#lib/read_memory/leaving.ts';
 import type { RequestBytes, ReadMemory, ReadReservation } from '#lib/read_memory/read_memory.ts';
 import type { Refusal } from '#lib/env/browser_guard.ts';
 import type { Log } from '#lib/log.ts';
+import { type Tracing, traceparentHeader } from '#lib/tracing/tracing.ts';
 import {
   type ApiAnswer,
   type ApiCall,
@@ -69,6 +70,8 @@ export interface ApiServerOptions {
   readonly log: Log;
   readonly metrics: ApiMetrics;
   readonly monotonicMillis: () => number;
+  /** Of requests; null for none. */
+  readonly tracing: Tracing | null;
 }
 
 /** Opens the API. */
@@ -84,6 +87,14 @@ export function openApiServer(options: ApiServerOptions): Promise<HttpServer> {
     isCostly: (path) => server.isCostly(path),
     refuse: (response, refusal) => server.refuse(response, refusal),
   });
+}
+
+/** What is known of a call before its handler runs. */
+interface AnsweredCall {
+  readonly signal?: AbortSignal;
+  readonly path?: string;
+  readonly pathParameters?: Readonly<Record<string, string>>;
+  readonly inFlight?: BytesInFlight;
 }
 
 /** What express hands its handlers, with what we hung on it. */
@@ -198,18 +209,40 @@ class ApiServer {
     });
   }
 
-  /** Runs a handler and sends its answer, or the answer to its failure. Never rejects. */
+  /** Runs a handler and sends its answer, or the answer to its failure, in a span. Never rejects. */
   async #answer(
     request: HttpRequest,
     response: HttpResponse,
     handler: CallHandler,
-    call: {
-      readonly signal?: AbortSignal;
-      readonly path?: string;
-      readonly pathParameters?: Readonly<Record<string, string>>;
-      readonly inFlight?: BytesInFlight;
-    } = {},
+    call: AnsweredCall = {},
   ): Promise<void> {
+    const { tracing } = this.#options;
+    if (tracing === null) {
+      await this.#answerOf(request, response, handler, call);
+      return;
+    }
+    const { method = 'GET', headers } = request;
+    const route = call.path ?? 'other';
+    const parent = headers[traceparentHeader];
+    const options = {
+      kind: 'server',
+      parent: typeof parent === 'string' ? parent : undefined,
+      attributes: { 'http.request.method': method, 'http.route': route },
+    } as const;
+    await tracing.run(`${method} ${route}`, options, async (span) => {
+      const status = await this.#answerOf(request, response, handler, call);
+      span.set('http.response.status_code', status);
+      if (status >= 500) span.fail(`status ${status}`);
+    });
+  }
+
+  /** @returns the status that was sent */
+  async #answerOf(
+    request: HttpRequest,
+    response: HttpResponse,
+    handler: CallHandler,
+    call: AnsweredCall,
+  ): Promise<number> {
     const { monotonicMillis, metrics, log } = this.#options;
     const served = this.#served.get(request);
     const startMillis = monotonicMillis();
@@ -246,6 +279,7 @@ class ApiServer {
       metrics.requests.increase(1, { path, status: String(status) });
       served?.done();
     }
+    return status;
   }
 
   /**

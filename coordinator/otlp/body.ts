@@ -3,7 +3,7 @@ import { wireFromOtlpJson } from '#engine/otlp/wire/json.ts';
 import { badRequest } from '#lib/errors.ts';
 import { freeBytes } from '#lib/env/in_flight/freed_bytes.ts';
 import { parseJson } from '#lib/json/text.ts';
-import { loopTurn } from '#lib/turns/turns.ts';
+import { ownTurn } from '#lib/turns/turns.ts';
 import { decodedChunks, wholeBody } from '../http/decoding.ts';
 import { Places } from '../http/places.ts';
 
@@ -43,9 +43,9 @@ export async function withMessage<Result>(
   try {
     const message = await wholeBody(decodedChunks(bytes, encoding, signal), bytesMax, tooLong);
     if (!isJson) return await useAndFree(message, use);
-    await loopTurn();
+    await ownTurn();
     const value = parseJson(message, { valuesMax: jsonValuesMax });
-    await loopTurn();
+    await ownTurn();
     return await use(wireFromOtlpJson(value));
   } finally {
     places.give();

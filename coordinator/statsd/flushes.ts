@@ -4,12 +4,14 @@ import { Turns } from '#lib/turns/turns.ts';
 import type { StreamFormat } from '../ingest/line_formats.ts';
 import type { Streams } from '../ingest/streams/streams.ts';
 import type { StatsdMetrics } from './series/metrics.ts';
-import type { SeriesPart, StatsdSeries } from './series/series.ts';
+import { lookedAtOnce, type SeriesPart, type StatsdSeries } from './series/series.ts';
 
 /** Of text that is handed over at once. */
 const chunkCharacters = 64 * 1024;
 /** About what it takes to write a line, in units of work (lib/turns/turns.ts). */
 const lineUnits = 60;
+/** The same of a look at a series. */
+const lookUnits = 4;
 
 export interface FlushOptions {
   readonly series: StatsdSeries<SeriesPart>;
@@ -84,8 +86,12 @@ export class Flushes {
     const { series, streams, format, metrics, onForgotten } = this.#options;
     const { nowMillis } = this;
     series.counts.tell(metrics);
-    if (series.forgetIdle(nowMillis)) onForgotten();
+    const work = Turns.of(this.#options.clock).begin(signal, 'write');
     try {
+      for (const isAnyForgotten of series.forgetIdle(nowMillis)) {
+        if (isAnyForgotten) onForgotten();
+        if (work.spend(lookUnits * lookedAtOnce)) await work.pause();
+      }
       await streams.write(format, this.#chunks(signal), signal);
     } catch (error) {
       if (!signal.aborted) throw error;

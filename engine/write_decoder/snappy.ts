@@ -1,9 +1,10 @@
 /**
  * Snappy block format: a varint with the uncompressed length, then literals and back references.
- * For remote read: its requests are decoded here, its answers encoded. Bodies of writes are decoded
- * by engine/write_decoder/kernel/wire/snappy.ts.
+ * For remote read, whose requests are decoded here and its answers encoded, and for what is passed on of writes. Bodies
+ * that are written are decoded by engine/write_decoder/kernel/wire/snappy.ts.
  */
 import { badRequest } from '#lib/errors.ts';
+import type { Work } from '#lib/turns/turns.ts';
 
 /** What a decoder answers instead of a length. */
 export const snappyProblem = {
@@ -21,9 +22,28 @@ export const snappyProblem = {
  * @throws {TsdbError} BAD_REQUEST when the bytes are not a snappy block
  */
 export function decodeSnappy(bytes: Uint8Array, bytesMax: number): Uint8Array<ArrayBuffer> {
-  const outcome = decodeBlock(bytes, bytesMax);
-  if (typeof outcome !== 'number') return outcome;
-  throw badRequest(`cannot decode snappy: ${snappyProblemText(outcome, bytesMax)}`);
+  const block = new Block(bytes, bytesMax);
+  block.read(bytesMax);
+  return block.decoded();
+}
+
+/** Decoded at once: as much as is between two looks at the clock (lib/turns/turns.ts). */
+const bytesAtOnce = 32 << 10;
+
+/**
+ * The same, in turns with others.
+ * @throws {TsdbError} BAD_REQUEST as above; the reason of the work's signal
+ */
+export async function decodeSnappyInTurns(
+  bytes: Uint8Array,
+  bytesMax: number,
+  work: Work,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const block = new Block(bytes, bytesMax);
+  while (block.read(bytesAtOnce)) {
+    if (work.spend(bytesAtOnce)) await work.pause();
+  }
+  return block.decoded();
 }
 
 export function snappyProblemText(problem: number, bytesMax: number): string {
@@ -32,50 +52,94 @@ export function snappyProblemText(problem: number, bytesMax: number): string {
   return 'the block is corrupt';
 }
 
-/** The bytes, or one of `snappyProblem`. */
-function decodeBlock(bytes: Uint8Array, bytesMax: number): Uint8Array<ArrayBuffer> | number {
-  let at = 0;
-  let length = 0;
-  for (let i = 0; ; i++) {
-    if (at === bytes.length || i === 5) return snappyProblem.badLength;
-    const byte = bytes[at++]!;
-    length += (byte & 127) * 2 ** (7 * i);
-    if (byte < 128) break;
+/** A block that is decoded element by element. */
+class Block {
+  readonly #bytes: Uint8Array;
+  readonly #bytesMax: number;
+  #at = 0;
+  #target: Uint8Array<ArrayBuffer> = new Uint8Array(0);
+  /** Decoded so far. */
+  #end = 0;
+  /** One of `snappyProblem`, or 0. */
+  #problem: number;
+
+  constructor(bytes: Uint8Array, bytesMax: number) {
+    this.#bytes = bytes;
+    this.#bytesMax = bytesMax;
+    this.#problem = this.#readLength();
   }
-  if (length > 0xffff_ffff) return snappyProblem.badLength;
-  if (length > bytesMax) return snappyProblem.tooLong;
-  const target = new Uint8Array(length);
-  let end = 0;
-  while (at < bytes.length) {
-    const tag = bytes[at++]!;
-    const kind = tag & 3;
-    if (kind === 0) {
-      let size = (tag >> 2) + 1;
-      if (size > 60) {
-        const extra = size - 60;
-        if (extra > bytes.length - at) return snappyProblem.corrupt;
-        size = 1;
-        for (let i = 0; i < extra; i++) size += bytes[at++]! * 2 ** (8 * i);
+
+  #readLength(): number {
+    const bytes = this.#bytes;
+    let length = 0;
+    for (let i = 0; ; i++) {
+      if (this.#at === bytes.length || i === 5) return snappyProblem.badLength;
+      const byte = bytes[this.#at++]!;
+      length += (byte & 127) * 2 ** (7 * i);
+      if (byte < 128) break;
+    }
+    if (length > 0xffff_ffff) return snappyProblem.badLength;
+    if (length > this.#bytesMax) return snappyProblem.tooLong;
+    this.#target = new Uint8Array(length);
+    return 0;
+  }
+
+  /** Decodes so many bytes, or some more. @returns whether there are more */
+  read(bytesMore: number): boolean {
+    if (this.#problem !== 0) return false;
+    this.#problem = this.#readElements(Math.min(this.#target.length, this.#end + bytesMore));
+    return this.#problem === 0 && this.#at < this.#bytes.length;
+  }
+
+  /** @returns one of `snappyProblem`, or 0 */
+  #readElements(stopAt: number): number {
+    const bytes = this.#bytes;
+    const target = this.#target;
+    const { length } = target;
+    let at = this.#at;
+    let end = this.#end;
+    // What stands behind the last byte is a problem, and has to be met.
+    while (at < bytes.length && (end < stopAt || stopAt === length)) {
+      const tag = bytes[at++]!;
+      const kind = tag & 3;
+      if (kind === 0) {
+        let size = (tag >> 2) + 1;
+        if (size > 60) {
+          const extra = size - 60;
+          if (extra > bytes.length - at) return snappyProblem.corrupt;
+          size = 1;
+          for (let i = 0; i < extra; i++) size += bytes[at++]! * 2 ** (8 * i);
+        }
+        if (size > bytes.length - at || size > length - end) return snappyProblem.corrupt;
+        target.set(bytes.subarray(at, at + size), end);
+        at += size;
+        end += size;
+        continue;
       }
-      if (size > bytes.length - at || size > length - end) return snappyProblem.corrupt;
-      target.set(bytes.subarray(at, at + size), end);
-      at += size;
-      end += size;
-      continue;
+      const offsetBytes = kind === 3 ? 4 : kind;
+      if (offsetBytes > bytes.length - at) return snappyProblem.corrupt;
+      let offset = 0;
+      for (let i = 0; i < offsetBytes; i++) offset += bytes[at++]! * 2 ** (8 * i);
+      let size = (tag >> 2) + 1;
+      if (kind === 1) {
+        offset += (tag >> 5) * 256;
+        size = ((tag >> 2) & 7) + 4;
+      }
+      if (offset === 0 || offset > end || size > length - end) return snappyProblem.corrupt;
+      for (const stop = end + size; end < stop; end++) target[end] = target[end - offset]!;
     }
-    const offsetBytes = kind === 3 ? 4 : kind;
-    if (offsetBytes > bytes.length - at) return snappyProblem.corrupt;
-    let offset = 0;
-    for (let i = 0; i < offsetBytes; i++) offset += bytes[at++]! * 2 ** (8 * i);
-    let size = (tag >> 2) + 1;
-    if (kind === 1) {
-      offset += (tag >> 5) * 256;
-      size = ((tag >> 2) & 7) + 4;
-    }
-    if (offset === 0 || offset > end || size > length - end) return snappyProblem.corrupt;
-    for (const stop = end + size; end < stop; end++) target[end] = target[end - offset]!;
+    this.#at = at;
+    this.#end = end;
+    return 0;
   }
-  return end === length ? target : snappyProblem.corrupt;
+
+  /** @throws {TsdbError} BAD_REQUEST */
+  decoded(): Uint8Array<ArrayBuffer> {
+    const isShort = this.#end < this.#target.length;
+    const problem = this.#problem === 0 && isShort ? snappyProblem.corrupt : this.#problem;
+    if (problem === 0) return this.#target;
+    throw badRequest(`cannot decode snappy: ${snappyProblemText(problem, this.#bytesMax)}`);
+  }
 }
 
 /** Matches reach back this far at most, so that an offset takes two bytes. */

@@ -21,6 +21,11 @@ export class Fields {
     this.#end = end;
   }
 
+  /** Where what was not read yet begins. */
+  get at(): number {
+    return this.#at;
+  }
+
   /** All bytes were read. */
   get isAtEnd(): boolean {
     return this.#at === this.#end;

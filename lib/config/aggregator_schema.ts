@@ -1,7 +1,15 @@
 /** Section `aggregator:` of the configuration, as a schema with its defaults. */
 import * as z from 'zod';
 import type { AggregatorSection } from './sections.ts';
-import { aggregatorClient, discovery, hostId, logging, metrics, service } from './shared_schema.ts';
+import {
+  aggregatorClient,
+  discovery,
+  hostId,
+  logging,
+  metrics,
+  service,
+  tracing,
+} from './shared_schema.ts';
 import {
   address,
   addressByDiscovery,
@@ -21,6 +29,7 @@ export const aggregatorSchema: z.ZodType<AggregatorSection> = z.strictObject({
   allowedHosts: hostNames,
   metrics,
   logging,
+  tracing,
   hostID: hostId.optional(),
   tagOptions: z
     .strictObject({ idScheme: oneOf(['quoted', 'prepend_meta', 'legacy']).default('quoted') })

@@ -29,6 +29,7 @@ import type {
   StatsdSection,
   StoreSection,
   TlsSection,
+  TracingSection,
 } from './sections.ts';
 import type {
   AggregatorConfig,
@@ -41,11 +42,14 @@ import type {
   CoordinatorConfig,
   DbConfig,
   DiscoveryConfig,
+  ForwardingConfig,
   HostIdConfig,
   LookbackLimitConfig,
   SchemaConfig,
   TlsConfig,
+  TracingConfig,
 } from './types.ts';
+import { forwardedRequestsMax } from './coordinator_schema.ts';
 import { type ConfigFile, type ConfigTree, pathSeparator, readConfigFiles } from './text.ts';
 import { messageOf } from '../errors.ts';
 import type { LogOptions } from '../log.ts';
@@ -266,6 +270,19 @@ function resolveDiscovery(
     chosen ??= discovery;
   }
   return chosen ?? fallback;
+}
+
+/** @param name of the service, unless the section has one */
+function tracingOf(section: TracingSection | undefined, name: string): TracingConfig | null {
+  const { opentelemetry } = section ?? {};
+  if (opentelemetry === undefined) return null;
+  return {
+    endpoint: opentelemetry.endpoint.replace(/^https?:\/\//, '').replace(/\/$/, ''),
+    isInsecure: opentelemetry.insecure || opentelemetry.endpoint.startsWith('http://'),
+    serviceName: opentelemetry.serviceName ?? section?.serviceName ?? name,
+    attributes: opentelemetry.attributes,
+    samplingFraction: opentelemetry.samplingFraction,
+  };
 }
 
 function loggingOf({ level, encoding, encoderConfig }: LoggingSection): LogOptions {
@@ -491,6 +508,7 @@ function resolveDb(
     schemas: schemasOf(section.proto),
     tickMinimumMillis: section.tick.minimumInterval,
     logging: loggingOf(section.logging),
+    tracing: tracingOf(section.tracing, 'tsdb-node'),
     metricsListenAddress: metricsAddress === undefined ? null : listen(metricsAddress),
     metricsPath: section.metrics.prometheus.handlerPath,
     // The embedded store has no access control, so only its own setting opens it to others.
@@ -588,6 +606,7 @@ function resolveCoordinator(
     allowedHosts: section.allowedHosts ?? db?.allowedHosts ?? null,
     metricsPath: section.metrics.prometheus.handlerPath,
     logging: loggingOf(section.logging),
+    tracing: tracingOf(section.tracing, 'tsdb-coordinator'),
     idScheme: section.tagOptions.idScheme,
     nameValidation: section.tagOptions.nameValidation,
     discovery,
@@ -627,8 +646,32 @@ function resolveCoordinator(
           clustersMax: section.haPairs.maxClusters,
         }
       : null,
+    forwarding: forwardingOf(section.writeForwarding.promRemoteWrite),
     aggregationRules: section.downsample?.rules,
     memoryBytesMax: section.memoryMax,
+  };
+}
+
+function forwardingOf({
+  maxConcurrency,
+  timeout,
+  retry,
+  targets,
+}: CoordinatorSection['writeForwarding']['promRemoteWrite']): ForwardingConfig | null {
+  if (targets.length === 0) return null;
+  return {
+    // As M3 has it: as many as there may be.
+    requestsMax: maxConcurrency || forwardedRequestsMax,
+    timeoutMillis: timeout,
+    backoff: { firstMillis: retry.initialBackoff, factor: retry.backoffFactor },
+    retriesMax: retry.maxRetries,
+    targets: targets.map(({ url, method, headers, noRetry, shadow }) => ({
+      url: new URL(url).href,
+      method,
+      headers,
+      retries: !noRetry,
+      share: shadow?.percent ?? null,
+    })),
   };
 }
 
@@ -660,6 +703,7 @@ function resolveAggregator(
     allowedHosts: section.allowedHosts ?? null,
     metricsPath: section.metrics.prometheus.handlerPath,
     logging: loggingOf(section.logging),
+    tracing: tracingOf(section.tracing, 'tsdb-aggregator'),
     hostId:
       section.hostID === undefined
         ? { resolver: 'hostname' }

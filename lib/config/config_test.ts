@@ -197,12 +197,36 @@ test('parseConfig() names kind mistakes in words', () => {
 test('parseConfig() refuses features that are not there instead of ignoring them', () => {
   const problems = problemsOf(`coordinator:
   storeMetricsType: true
-  writeForwarding: {}
+  writeForwarding: {promRemoteWrite: {retry: {forever: true}}}
 db:
-  tracing: {enabled: true}
+  tracing: {jaeger: {}}
 `);
   assert.equal(problems.length, 3);
   for (const problem of problems) assert.match(problem, /not supported/);
+});
+
+test('parseConfig() passes on writes when there are targets', () => {
+  const forwardingOf = (text: string) =>
+    parse(`coordinator: {writeForwarding: {promRemoteWrite: ${text}}}`).coordinator!.forwarding;
+  assert.equal(forwardingOf('{}'), null);
+  assert.equal(forwardingOf('{targets: []}'), null);
+  const url = 'http://m3:7201/api/v1/prom/remote/write';
+  const given = `{maxConcurrency: 0, timeout: 5s, retry: {maxRetries: 3}, targets: [{url: "${url}", headers: {A: b}, noRetry: true, shadow: {percent: 0.25, hash: xxhash}}, {url: "${url}"}]}`;
+  assert.deepEqual(forwardingOf(given), {
+    requestsMax: 1_000,
+    timeoutMillis: 5_000,
+    backoff: { firstMillis: 2_000, factor: 2 },
+    retriesMax: 3,
+    targets: [
+      { url, method: 'POST', headers: { A: 'b' }, retries: false, share: 0.25 },
+      { url, method: 'POST', headers: {}, retries: true, share: null },
+    ],
+  });
+  const target = (text: string) =>
+    problemsOf(`coordinator: {writeForwarding: {promRemoteWrite: {targets: [${text}]}}}\n`);
+  assert.match(target('{url: "m3:7201"}')[0]!, /targets\.0\.url: not an address/);
+  assert.match(target(`{url: "${url}", shadow: {percent: 10}}`)[0]!, /percent/);
+  assert.match(target(`{url: "${url}", shadow: {percent: 1, hash: murmur3}}`)[0]!, /not supported/);
 });
 
 test('parseConfig() has a listener of Carbon when the section is there', () => {

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { haReplicaTag, nameValidations } from '../tags.ts';
 import { promqlFeatureNames } from './promql_features.ts';
 import type { CoordinatorSection } from './sections.ts';
-import { clientGiven, discovery, logging, metrics, service } from './shared_schema.ts';
+import { clientGiven, discovery, logging, metrics, service, tracing } from './shared_schema.ts';
 import {
   address,
   addressByDiscovery,
@@ -226,6 +226,56 @@ const haPairs = z
   })
   .prefault({});
 
+function isHttpUrl(value: string): boolean {
+  return /^https?:$/.test(URL.parse(value)?.protocol ?? '');
+}
+
+/** Writes that are passed on to other receivers, with M3's names. */
+const forwardingTarget = z.strictObject({
+  url: documented(
+    z
+      .string()
+      .refine(isHttpUrl, 'not an address such as "http://other:7201/api/v1/prom/remote/write"'),
+    { kind: 'value', type: 'URL' },
+  ),
+  method: oneOf(['POST', 'PUT']).default('POST'),
+  headers: documented(z.record(z.string(), z.string()), {
+    kind: 'value',
+    type: 'mapping of texts',
+  }).default({}),
+  noRetry: flag.default(false),
+  shadow: z
+    .strictObject({
+      percent: documented(z.number().min(0).max(1), { kind: 'value', type: 'number 0 to 1' }),
+      hash: z.literal('xxhash', 'not supported: a hash other than xxhash').optional(),
+    })
+    .optional(),
+});
+
+/** Of one target, which is sent to over so many connections. */
+export const forwardedRequestsMax = 1_000;
+const forwardingMillisMax = 3_600_000;
+
+const promRemoteWriteForwarding = z
+  .strictObject({
+    maxConcurrency: count(forwardedRequestsMax).default(100),
+    timeout: durationPositive(forwardingMillisMax).default(15_000),
+    retry: z
+      .strictObject({
+        initialBackoff: durationPositive(forwardingMillisMax).default(2_000),
+        backoffFactor: documented(z.number().min(1).max(10), {
+          kind: 'value',
+          type: 'number 1 to 10',
+        }).default(2),
+        maxRetries: count(10).default(1),
+        forever: notSupported('bodies that are kept for ever', isFalse),
+        ...tunings('jitter', 'maxBackoff'),
+      })
+      .prefault({}),
+    targets: z.array(forwardingTarget).max(16).default([]),
+  })
+  .prefault({});
+
 /** OpenTelemetry metrics; names are those of Prometheus' section `otlp`. */
 const otlp = z
   .strictObject({
@@ -360,7 +410,7 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z
         etcd: service.optional(),
       })
       .optional(),
-    writeForwarding: notSupported('forwarding of writes'),
+    writeForwarding: z.strictObject({ promRemoteWrite: promRemoteWriteForwarding }).prefault({}),
     // Ours: what Graphite has in storage-schemas.conf.
     graphite: z
       .strictObject({ step: durationPositive().default(60_000) })
@@ -409,7 +459,7 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z
     storeMetricsType: notSupported('storing the type of metrics', isFalse),
     multiProcess: notSupported('several processes: run several coordinators', isDisabled),
     filter: notSupported('filters between local and remote storage'),
-    tracing: notSupported('tracing'),
+    tracing,
     prometheusRemoteBackend: notSupported('a remote backend'),
     schema: notSupported('values typed by a schema'),
   })

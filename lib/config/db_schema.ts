@@ -1,7 +1,15 @@
 /** Section `db:` of the configuration, as a schema with its defaults. */
 import * as z from 'zod';
 import type { DbSection } from './sections.ts';
-import { client, discovery, discoveryConfig, hostId, logging, metrics } from './shared_schema.ts';
+import {
+  client,
+  discovery,
+  discoveryConfig,
+  hostId,
+  logging,
+  metrics,
+  tracing,
+} from './shared_schema.ts';
 import {
   address,
   addressByDiscovery,
@@ -198,7 +206,7 @@ export const dbSchema: z.ZodType<DbSection> = z.strictObject({
   coordinator: notSupported('the section stands beside "db:", not below it'),
   replication: notSupported('replication between clusters'),
   proto,
-  tracing: notSupported('tracing'),
+  tracing,
   transforms: notSupported('transformation of writes'),
   forceColdWritesEnabled: notSupported('cold writes for all namespaces at once', isFalse),
 });

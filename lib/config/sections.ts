@@ -109,6 +109,7 @@ export interface CoordinatorSection {
   readonly allowedHosts?: readonly string[] | undefined;
   readonly metrics: MetricsSection;
   readonly logging: LoggingSection;
+  readonly tracing?: TracingSection | undefined;
   readonly tagOptions: {
     readonly idScheme: 'quoted' | 'prepend_meta' | 'legacy';
     readonly nameValidation: 'legacy' | 'utf8';
@@ -176,6 +177,24 @@ export interface CoordinatorSection {
           | undefined;
       }
     | undefined;
+  readonly writeForwarding: {
+    readonly promRemoteWrite: {
+      readonly maxConcurrency: number;
+      readonly timeout: number;
+      readonly retry: {
+        readonly initialBackoff: number;
+        readonly backoffFactor: number;
+        readonly maxRetries: number;
+      };
+      readonly targets: readonly {
+        readonly url: string;
+        readonly method: 'POST' | 'PUT';
+        readonly headers: Readonly<Record<string, string>>;
+        readonly noRetry: boolean;
+        readonly shadow?: { readonly percent: number } | undefined;
+      }[];
+    };
+  };
   readonly haPairs: {
     readonly enabled: boolean;
     readonly clusterLabel: string;
@@ -188,6 +207,19 @@ export interface CoordinatorSection {
   readonly downsample?: { readonly rules?: unknown } | undefined;
   readonly lookbackDuration: number;
   readonly memoryMax: number;
+}
+
+export interface TracingSection {
+  readonly serviceName?: string | undefined;
+  readonly opentelemetry?:
+    | {
+        readonly serviceName?: string | undefined;
+        readonly endpoint: string;
+        readonly insecure: boolean;
+        readonly attributes: Readonly<Record<string, string>>;
+        readonly samplingFraction: number;
+      }
+    | undefined;
 }
 
 export interface StatsdSection {
@@ -241,6 +273,7 @@ export interface AggregatorSection {
   readonly allowedHosts?: readonly string[] | undefined;
   readonly metrics: MetricsSection;
   readonly logging: LoggingSection;
+  readonly tracing?: TracingSection | undefined;
   readonly hostID?: HostIdSection | undefined;
   readonly tagOptions: { readonly idScheme: 'quoted' | 'prepend_meta' | 'legacy' };
   readonly client: ClientSection;
@@ -309,6 +342,7 @@ export interface DbSection {
   readonly parking: { readonly keepFor: number };
   readonly tick: { readonly minimumInterval: number };
   readonly logging: LoggingSection;
+  readonly tracing?: TracingSection | undefined;
   readonly metrics: MetricsSection;
   readonly kv: { readonly listenAddress: ListenAddress };
   readonly memoryMax?: number | undefined;

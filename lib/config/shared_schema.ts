@@ -11,12 +11,14 @@ import type {
   LoggingSection,
   MetricsSection,
   ServiceSection,
+  TracingSection,
 } from './sections.ts';
 import {
   address,
   documented,
   durationMillis,
   endpoint,
+  flag,
   isEmpty,
   notSupported,
   oneOf,
@@ -79,6 +81,40 @@ export const metrics: z.ZodType<MetricsSection> = documented(
   }),
   { kind: 'shared', name: 'metrics' },
 ).prefault({});
+
+/** Spans of requests. */
+export const tracing: z.ZodType<TracingSection | undefined> = documented(
+  z
+    .strictObject({
+      serviceName: text.optional(),
+      backend: z
+        .literal('opentelemetry', 'not supported: a backend other than opentelemetry')
+        .optional(),
+      opentelemetry: z
+        .strictObject({
+          serviceName: text.optional(),
+          endpoint,
+          insecure: flag.default(false),
+          attributes: documented(z.record(z.string(), z.string()), {
+            kind: 'value',
+            type: 'mapping of texts',
+          }).default({}),
+          samplingFraction: documented(z.number().min(0).max(1), {
+            kind: 'value',
+            type: 'number 0 to 1',
+          }).default(1),
+        })
+        .optional(),
+      jaeger: notSupported('spans in the form of Jaeger, which takes those of OpenTelemetry'),
+      lightstep: notSupported('spans in the form of Lightstep, which takes those of OpenTelemetry'),
+    })
+    .superRefine(({ backend, opentelemetry }, context) => {
+      if (backend === undefined || opentelemetry !== undefined) return;
+      const message = 'is required with this backend';
+      context.addIssue({ code: 'custom', path: ['opentelemetry'], message });
+    }),
+  { kind: 'shared', name: 'tracing' },
+).optional();
 
 const tls = documented(
   z

@@ -92,6 +92,40 @@ export interface StatsdSharingConfig {
   readonly advertiseAddress: ListenAddress;
 }
 
+/** Where spans of requests go. */
+export interface TracingConfig {
+  /** 'host:port' of a collector of OTLP over gRPC. */
+  readonly endpoint: string;
+  /** Without TLS. */
+  readonly isInsecure: boolean;
+  readonly serviceName: string;
+  /** Of all spans. */
+  readonly attributes: Readonly<Record<string, string>>;
+  /** Of requests that no other process has begun to trace, 0 to 1. */
+  readonly samplingFraction: number;
+}
+
+/** A receiver of remote write to which writes are passed on. */
+export interface ForwardingTargetConfig {
+  readonly url: string;
+  readonly method: 'POST' | 'PUT';
+  /** Beside those of the write. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly retries: boolean;
+  /** Of all series that it gets, 0 to 1; null: bodies as they came. */
+  readonly share: number | null;
+}
+
+export interface ForwardingConfig {
+  /** Of each target. */
+  readonly requestsMax: number;
+  /** Of each attempt. */
+  readonly timeoutMillis: number;
+  readonly backoff: { readonly firstMillis: number; readonly factor: number };
+  readonly retriesMax: number;
+  readonly targets: readonly ForwardingTargetConfig[];
+}
+
 /** Replicas of Prometheus that send the same. */
 export interface HaPairsConfig {
   readonly clusterLabel: string;
@@ -126,6 +160,8 @@ export interface CoordinatorConfig {
   readonly allowedHosts: readonly string[] | null;
   readonly metricsPath: string;
   readonly logging: LogOptions;
+  /** Null when nothing is traced. */
+  readonly tracing: TracingConfig | null;
   readonly idScheme: IdScheme;
   readonly nameValidation: NameValidation;
   readonly discovery: DiscoveryConfig;
@@ -163,6 +199,8 @@ export interface CoordinatorConfig {
   readonly statsd: StatsdConfig | null;
   /** Null when pairs of Prometheus are not taken. */
   readonly haPairs: HaPairsConfig | null;
+  /** Null when there are no targets. */
+  readonly forwarding: ForwardingConfig | null;
   /** Aggregation rules as they are written; undefined when there are none. */
   readonly aggregationRules: unknown;
   /** For the table of series that pass through writes. */
@@ -180,6 +218,8 @@ export interface AggregatorConfig {
   readonly allowedHosts: readonly string[] | null;
   readonly metricsPath: string;
   readonly logging: LogOptions;
+  /** Null when nothing is traced. */
+  readonly tracing: TracingConfig | null;
   readonly hostId: HostIdConfig;
   readonly idScheme: IdScheme;
   readonly discovery: DiscoveryConfig;
@@ -255,6 +295,8 @@ export interface DbConfig {
   readonly schemas: readonly SchemaConfig[];
   readonly tickMinimumMillis: number;
   readonly logging: LogOptions;
+  /** Null when nothing is traced. */
+  readonly tracing: TracingConfig | null;
   /**
    * Where metrics are served when no coordinator runs in this process; null for the debug listener.
    */

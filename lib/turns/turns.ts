@@ -45,6 +45,25 @@ export function loopTurn(): Promise<void> {
   });
 }
 
+/** Those that wait for a turn of their own, in the order in which they came. */
+const ownTurns: (() => void)[] = [];
+
+/**
+ * Resolves in a turn of the loop which nobody else has of all who ask for one: for what takes milliseconds and cannot be
+ * divided, as the parsing of a text. What waits for `loopTurn` goes on all in the same turn, however many they are.
+ */
+export function ownTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    ownTurns.push(resolve);
+    if (ownTurns.length === 1) setImmediate(giveTurn);
+  });
+}
+
+function giveTurn(): void {
+  ownTurns.shift()!();
+  if (ownTurns.length > 0) setImmediate(giveTurn);
+}
+
 /**
  * What comes in of rows, what peers are streamed, what is done for clients of the key-value store, and all else: kinds
  * take turns, so that a thousand pieces of one hold up none of another.

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { test } from 'node:test';
-import { sliceMillis, Turns, type Work } from './turns.ts';
+import { loopTurn, ownTurn, sliceMillis, Turns, type Work } from './turns.ts';
 
 const never = new AbortController().signal;
 
@@ -21,6 +21,25 @@ class WorkClock {
     return this.millis;
   }
 }
+
+test('who asks for a turn of the loop of its own gets one, in the order in which they ask', async () => {
+  let turn = 0;
+  let isOver = false;
+  const counting = (async () => {
+    for (; !isOver; turn++) await loopTurn();
+  })();
+  const turns: number[] = [];
+  const ask = async (index: number): Promise<void> => {
+    await ownTurn();
+    turns.push(turn);
+    assert.equal(turns.length, index + 1);
+  };
+  await Promise.all(Array.from({ length: 20 }, (_, i) => ask(i)));
+  assert.equal(new Set(turns).size, 20);
+  await ask(20);
+  isOver = true;
+  await counting;
+});
 
 test('a short piece of work passes those that have had more time', async () => {
   const clock = new WorkClock();

@@ -36,6 +36,7 @@ import { machineMemoryBytes } from '#lib/process/machine_memory.ts';
 import { ownHostId } from '#lib/process/own_host_id.ts';
 import { withSourcePlaces } from '#lib/process/source_places.ts';
 import { aborted, stopSignal } from '#lib/process/stop.ts';
+import { openTracing } from '#lib/tracing/open.ts';
 import { version } from '#lib/version.ts';
 import { readKnownStore } from '../identity/known_store.ts';
 import { identityFile } from '../identity/node_identity.ts';
@@ -141,7 +142,13 @@ async function run(config: Config): Promise<void> {
   const cluster = clusterNameOf(db.discovery);
   const remembered = () => readKnownStore(env.disk, log, db.dataDirectory);
   const topology = stack.use(new Topology({ kv, cluster, env, log, remembered }).start());
-  const connections = stack.use(new NodeConnections({ env, log }).follow(topology));
+  const tracing = stack.use(
+    await openTracing(db.tracing ?? config.coordinator?.tracing ?? null, version, {
+      clock: env.clock,
+      log,
+    }),
+  );
+  const connections = stack.use(new NodeConnections({ env, log, tracing }).follow(topology));
   const nodeServiceOf = (instance: Instance) => connections.nodeOf(instance);
   const aside = stack.use(new AsideThread(env.clock));
   const bytesMax = config.coordinator?.readBytesInFlightMax ?? null;
@@ -160,6 +167,7 @@ async function run(config: Config): Promise<void> {
       cluster,
       topology,
       nodeServiceOf,
+      tracing,
       onFatal: fatal,
     }),
   );
@@ -192,6 +200,7 @@ async function run(config: Config): Promise<void> {
           debugPort: 0,
         },
         metrics,
+        tracing,
         version,
       }),
     );

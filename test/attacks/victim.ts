@@ -33,8 +33,10 @@ const configured = {
  * are sent; what becomes of them while they are worked on is given the same again.
  */
 export const rssBytesMax: number =
-  // Program, heap of V8 with its garbage, compiled kernels, the embedded key-value store.
+  // Program, heap of V8 with its garbage, compiled kernels.
   384 * mebibyte +
+  // The embedded key-value store, which attacks fill in an hour.
+  512 * mebibyte +
   configured.storageBytesMax +
   configured.identityBytesMax +
   2 * configured.writeBytesInFlightMax +

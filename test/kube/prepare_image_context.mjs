@@ -63,6 +63,7 @@ const bundle = join(context, 'dist/node');
 rmSync(bundle, { recursive: true, force: true });
 await bundleNode(bundle, context);
 writeFileSync(join(bundle, 'sources.json'), '[]');
+mkdirSync(join(context, 'data'), { recursive: true });
 // For who looks after a cluster from inside its pods: kubectl exec … -- tsdbctl.
 execFileSync(process.execPath, [join(root, 'tsdbctl/bundle.mjs'), join(context, 'dist/tsdbctl')], {
   stdio: 'inherit',

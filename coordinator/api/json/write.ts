@@ -24,10 +24,14 @@ const linesMediaTypes: ReadonlySet<string> = new Set([
   'application/jsonl',
 ]);
 
-/** Of bodies that are worked on at the same time; others wait. What is made of them takes about ten times as much. */
-const bytesMax = 8 << 20;
+/**
+ * Of lists that are worked on at the same time; others wait. What is made of them takes about ten times as much. Short ones wait for
+ * nobody.
+ */
+const listBytesMax = 8 << 20;
+const shortBytes: number = 16 << 10;
 
-const places = new Places(bytesMax);
+const places = new Places(listBytesMax);
 
 export async function jsonWrite(
   setup: JsonLinesSetup,
@@ -44,14 +48,20 @@ export async function jsonWrite(
     await writeRowLines(setup, bytes, encoding, named, ingest.begin(request.signal));
     return emptyAnswer;
   }
-  // Rows of a list are objects, until all of it is written.
-  await places.take(request.signal, bytes.length);
-  try {
+  const write = async (): Promise<void> => {
     const work = ingest.begin(request.signal);
     const { rows, problems } = await rowsOfJson(bytes, work);
     await ingest.rows(rows, problems, named, work);
-  } finally {
-    places.give(bytes.length);
+  };
+  if (bytes.length <= shortBytes) await write();
+  else {
+    // Rows of a list are objects, until all of it is written.
+    await places.take(request.signal, bytes.length);
+    try {
+      await write();
+    } finally {
+      places.give(bytes.length);
+    }
   }
   return emptyAnswer;
 }

@@ -46,6 +46,8 @@ export interface RenderSetup {
   readonly clock: Clock;
   readonly random: Random;
   readonly turningOf: (signal: AbortSignal) => Turning;
+  /** Of requests that name none: a picture as in Graphite, or JSON as in M3. */
+  readonly formatDefault: 'png' | 'json';
 }
 
 /** Targets of one request. */
@@ -68,7 +70,7 @@ export async function render(
   parameters: URLSearchParams,
 ): Promise<ApiAnswer> {
   const call = renderCallOf(setup, parameters);
-  const format = formatOf(parameters);
+  const format = formatOf(parameters, setup.formatDefault);
   const { timeoutMillis, limits } = readOptionsOf(request, parameters, setup.settings, ['limit']);
   const { work } = setup.turningOf(setup.clock.deadline(timeoutMillis, request.signal));
   const pacer = new Pacer(work, setup.samplesMax, request.readMemory);
@@ -173,13 +175,16 @@ function pointsMaxOf(parameters: URLSearchParams): number | null {
   return /^\d+$/.test(text) && Number(text) > 0 ? Number(text) : null;
 }
 
-function formatOf(parameters: URLSearchParams): string {
+function formatOf(
+  parameters: URLSearchParams,
+  formatDefault: RenderSetup['formatDefault'],
+): string {
   // As in Graphite, without the parameter a raw answer is asked for by another one.
-  const format = parameters.get('format') ?? (parameters.has('rawData') ? 'raw' : 'png');
+  const format = parameters.get('format') ?? (parameters.has('rawData') ? 'raw' : formatDefault);
   if (formats.includes(format)) return format;
   if (pictures.includes(format)) {
     throw badRequest(
-      `format: pictures are not drawn: ${shownText(format)}, the default is png; ask for json, or for one of ${formats.slice(1).join(', ')}`,
+      `format: pictures are not drawn: ${shownText(format)}, which is the default at /render; ask for json, or for one of ${formats.slice(1).join(', ')}`,
     );
   }
   throw badRequest(`format: none of ${formats.join(', ')}: ${shownText(format)}`);

@@ -21,7 +21,7 @@ class Statsd {
 
   /** Sorted, of series whose names have this. */
   flush(nowMillis: number, has = ''): string[] {
-    if (this.series.forgetIdle(nowMillis)) this.#reader.forget();
+    for (const isAny of this.series.forgetIdle(nowMillis)) if (isAny) this.#reader.forget();
     return [...this.series.lines(() => nowMillis)]
       .flatMap((lines) => [...lines])
       .map((line) => line.trimEnd())

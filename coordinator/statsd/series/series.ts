@@ -42,6 +42,9 @@ const refusedTargets: readonly Refusal[] = [
 /** Targets from it on are places whose values are scaled. */
 const firstScaled = 2 ** 30;
 
+/** Series that are looked at in one go, whether something has come of them. */
+export const lookedAtOnce = 1_024;
+
 /** @typeParam Part what a series of the form has beside numbers */
 export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink {
   abstract readonly timerUnitMillis: number;
@@ -216,11 +219,18 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
     this.table.remove(place);
   }
 
-  /** Forgets series that nothing has come of for their time. @returns whether there were any */
-  forgetIdle(nowMillis: number): boolean {
+  /**
+   * Forgets series that nothing has come of for their time, some at a time. Gives whether there were any since the last time:
+   * who knows them by their places has to forget them before another line comes.
+   */
+  *forgetIdle(nowMillis: number): Generator<boolean> {
     const { table } = this;
     let isAny = false;
     for (let place = 0; place < table.end; place++) {
+      if (place % lookedAtOnce === lookedAtOnce - 1) {
+        yield isAny;
+        isAny = false;
+      }
       if (table.isUsed[place] === 0) continue;
       const { ttlMillis } = table.parts[place]!;
       if (ttlMillis === 0 || nowMillis - table.updatedMillis[place]! < ttlMillis) continue;
@@ -228,7 +238,7 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
       this.#remove(place);
       isAny = true;
     }
-    return isAny;
+    yield isAny;
   }
 }
 

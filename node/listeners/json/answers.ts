@@ -6,6 +6,7 @@ import { Decoder } from '#engine/store/decoder.ts';
 import { mixedSlices } from '#engine/store/read/mixed_slices.ts';
 import { hasTyped } from '#engine/store/typed_chunks.ts';
 import type { JsonFetched } from './backend.ts';
+import { m3TagsOf } from './encoded_tags.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
@@ -147,9 +148,10 @@ export function* fetchTaggedAnswer(
   let text = '{"elements":[';
   for (let i = 0; i < bundle.seriesCount; i += 1) {
     const id = Buffer.from(idAt(bundle, i, tagsAt(bundle, i))).toString('base64');
-    const tags = base64Of(bundle.tagsData, bundle.tagsOffset, i);
-    const chunks = base64Of(bundle.chunkData, bundle.chunkOffset, i);
-    const segments = chunks === '' ? '[]' : `[{"merged":{"head":"${chunks}"}}]`;
+    const tags = m3TagsOf(
+      bundle.tagsData.subarray(bundle.tagsOffset[i]!, bundle.tagsOffset[i + 1]!),
+    ).toString('base64');
+    const segments = segmentsText(bundle, i);
     text += `${i === 0 ? '' : ','}{"nameSpace":"${name}","id":"${id}",`;
     text += `"encodedTags":"${tags}","segments":${segments}}`;
     if (text.length >= partLength) {
@@ -160,7 +162,11 @@ export function* fetchTaggedAnswer(
   yield Buffer.from(`${text}],"exhaustive":${exhaustive}}\n`);
 }
 
-function base64Of(data: Uint8Array, offset: Uint32Array, index: number): string {
-  const start = data.byteOffset + offset[index]!;
-  return Buffer.from(data.buffer, start, offset[index + 1]! - offset[index]!).toString('base64');
+/** Chunks of a series as they are stored, docs/formats/chunk.md. */
+export function segmentsText({ chunkData, chunkOffset }: SeriesBundle, index: number): string {
+  const start = chunkOffset[index]!;
+  const length = chunkOffset[index + 1]! - start;
+  if (length === 0) return '[]';
+  const chunks = Buffer.from(chunkData.buffer, chunkData.byteOffset + start, length);
+  return `[{"merged":{"head":"${chunks.toString('base64')}"}}]`;
 }

@@ -83,7 +83,23 @@ export interface BootstrapState {
   readonly serves: boolean;
 }
 
+/** Limits of a node that hold until it ends, or they are set in the key-value store. */
+export interface NodeLimits {
+  /** 0 for no limit. */
+  readonly newSeriesPerShardPerSecondMax: number;
+  limitNewSeries(perShardPerSecondMax: number): void;
+}
+
+/** `nameSpace` of the calls that have it as bytes: base64, or the plain name of one that exists. */
+export function namespaceOf(backend: JsonBackend, text: string): string {
+  if (backend.hasNamespace(text)) return text;
+  const decoded = Buffer.from(text, 'base64');
+  return decoded.toString('base64') === text ? decoded.toString() : text;
+}
+
 export interface JsonBackend {
+  /** Null for the cluster. */
+  readonly limits: NodeLimits | null;
   /** @throws {TsdbError} when the row was not written, naming why */
   write(namespace: string, row: JsonRow, signal: AbortSignal): Promise<void>;
   fetchById(

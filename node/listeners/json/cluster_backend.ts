@@ -27,6 +27,7 @@ import { atRow } from './backend.ts';
 import { otherTagsError } from './other_tags.ts';
 
 export class ClusterBackend implements JsonBackend {
+  readonly limits = null;
   readonly #session: Session;
   readonly #memory: ReadMemory;
   readonly #topology: TopologySource;

@@ -62,6 +62,21 @@ export class JsonFields {
     throw this.bad(name, 'is not Unicode, it has a half of a surrogate pair alone', value);
   }
 
+  /** Bytes of M3's calls. */
+  base64(name: string): Buffer {
+    return this.#bytesOf(name, this.text(name));
+  }
+
+  base64s(name: string): Buffer[] {
+    return this.texts(name).map((text) => this.#bytesOf(name, text));
+  }
+
+  #bytesOf(name: string, text: string): Buffer {
+    const bytes = Buffer.from(text, 'base64');
+    if (bytes.toString('base64').replace(/=+$/, '') === text.replace(/=+$/, '')) return bytes;
+    throw this.bad(name, 'is not base64', text);
+  }
+
   textOr(name: string, fallback: string): string {
     return this.has(name) ? this.text(name) : fallback;
   }

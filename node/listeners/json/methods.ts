@@ -6,34 +6,16 @@ import { type ReadConsistency, readConsistencies } from '#cluster/session/consis
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import type { Delivery } from '#lib/read_memory/delivery.ts';
 import { fetchAnswer, fetchTaggedAnswer, queryAnswer } from './answers.ts';
-import type { JsonBackend } from './backend.ts';
+import { type JsonBackend, namespaceOf } from './backend.ts';
+import { fetchBatch, writeBatch } from './batches.ts';
 import type { JsonFields } from './fields.ts';
+import type { JsonAnswer, JsonMethod } from './method.ts';
 import { datapointOf, queryOf, rangeOf, tagsOf } from './requests.ts';
+import { runtimeMethods } from './runtime_options.ts';
 import { valueOf } from './values.ts';
 
 /** Series that one JSON answer may hold when the request names no limit. */
 const jsonSeriesMax = 1_000_000;
-
-export type JsonAnswer = string | Iterable<Uint8Array>;
-
-export type JsonMethod =
-  | {
-      readonly verb: 'POST';
-      /** Fields may stand in the query too, and the body may be empty. */
-      readonly takesQuery?: boolean;
-      readonly call: (
-        backend: JsonBackend,
-        fields: JsonFields,
-        signal: AbortSignal,
-        delivery: Delivery,
-      ) => Promise<JsonAnswer>;
-    }
-  | {
-      readonly verb: 'GET';
-      /** It changes something or costs much: no web page of another site may ask. */
-      readonly isCostly?: boolean;
-      readonly call: (backend: JsonBackend, signal: AbortSignal) => Promise<JsonAnswer>;
-    };
 
 const empty = '{}\n';
 
@@ -49,6 +31,17 @@ export const clusterMethods: ReadonlyMap<string, JsonMethod> = new Map<string, J
   ['/truncate', { verb: 'POST', call: truncate }],
 ]);
 
+/** Calls of M3 that are not here, and what is in their place. */
+const elsewhere: Readonly<Record<string, string>> = {
+  '/aggregatetiles': 'aggregated namespaces are filled from their samples by themselves',
+  '/aggregateraw': 'its queries have an encoding of M3; POST /aggregate',
+  '/fetchblocksraw': 'peers take blocks by gRPC; POST /fetchbatchraw',
+  '/fetchblocksmetadatarawv2': 'peers compare blocks by gRPC; GET /repair begins it',
+  '/debugprofilestart': 'GET /debug/pprof/profile?seconds=5 of the debug listener, 9004',
+  '/debugprofilestop': 'GET /debug/pprof/profile?seconds=5 of the debug listener, 9004',
+  '/debugindexmemorysegments': 'GET /debug/dump of the debug listener, 9004',
+};
+
 export const nodeMethods: ReadonlyMap<string, JsonMethod> = new Map<string, JsonMethod>([
   ...clusterMethods,
   ['/flush', { verb: 'POST', takesQuery: true, call: flush }],
@@ -58,7 +51,37 @@ export const nodeMethods: ReadonlyMap<string, JsonMethod> = new Map<string, Json
     '/bootstrappedinplacementornoplacement',
     { verb: 'GET', call: bootstrappedInPlacementOrNoPlacement },
   ],
+  ['/writebatchraw', batchWrite({ hasMany: false, isTagged: false })],
+  ['/writebatchrawv2', batchWrite({ hasMany: true, isTagged: false })],
+  ['/writetaggedbatchraw', batchWrite({ hasMany: false, isTagged: true })],
+  ['/writetaggedbatchrawv2', batchWrite({ hasMany: true, isTagged: true })],
+  ['/fetchbatchraw', batchFetch({ hasMany: false })],
+  ['/fetchbatchrawv2', batchFetch({ hasMany: true })],
+  ...runtimeMethods,
+  ...Object.entries(elsewhere).map(([path, where]) => [path, refused(path, where)] as const),
 ]);
+
+function batchWrite(form: { readonly hasMany: boolean; readonly isTagged: boolean }): JsonMethod {
+  return {
+    verb: 'POST',
+    call: (backend, fields, signal) => writeBatch(backend, fields, signal, form),
+  };
+}
+
+function batchFetch(form: { readonly hasMany: boolean }): JsonMethod {
+  return {
+    verb: 'POST',
+    call: (backend, fields, signal) => fetchBatch(backend, fields, signal, form),
+  };
+}
+
+function refused(path: string, where: string): JsonMethod {
+  return {
+    verb: 'POST',
+    takesQuery: true,
+    call: () => Promise.reject(badRequest(`${path} is not served: ${where}`)),
+  };
+}
 
 async function health(backend: JsonBackend, signal: AbortSignal): Promise<string> {
   const node = await backend.health(signal);
@@ -268,13 +291,6 @@ function idOf(fields: JsonFields): Uint8Array {
   const id = fields.text('id');
   if (id === '') throw badRequest('cannot read request: id is empty');
   return new TextEncoder().encode(id);
-}
-
-/** `nameSpace` of the calls that have it as bytes: base64, or the plain name of one that exists. */
-function namespaceOf(backend: JsonBackend, text: string): string {
-  if (backend.hasNamespace(text)) return text;
-  const decoded = Buffer.from(text, 'base64');
-  return decoded.toString('base64') === text ? decoded.toString() : text;
 }
 
 function limitsOf(fields: JsonFields): { limit: number; requireExhaustive: boolean } {

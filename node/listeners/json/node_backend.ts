@@ -28,6 +28,7 @@ import type {
   JsonSeries,
   JsonTags,
   JsonFetched,
+  NodeLimits,
 } from './backend.ts';
 import { atRow } from './backend.ts';
 import { otherTagsError } from './other_tags.ts';
@@ -64,13 +65,15 @@ export interface NodeParts
 const readMillisMax = 60_000;
 
 export class NodeBackend implements JsonBackend {
+  readonly limits: NodeLimits;
   readonly #node: NodeParts;
   readonly #demandRepair: () => void;
   readonly #builder = new BatchBuilder();
   readonly #versions: HybridClock;
 
   /** @param demandRepair begins a round of comparisons with other replicas */
-  constructor(node: NodeParts, demandRepair: () => void) {
+  constructor(node: NodeParts, demandRepair: () => void, limits: NodeLimits) {
+    this.limits = limits;
     this.#node = node;
     this.#demandRepair = demandRepair;
     this.#versions = new HybridClock(node.env.clock);

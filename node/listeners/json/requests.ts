@@ -150,14 +150,8 @@ export function datapointOf(fields: JsonFields): { nanos: UnixNanos; value: Data
   else {
     // M3's clients send any number with it.
     datapoint.sample('value');
-    value = { wire: wireOf(datapoint, annotation) };
+    value = { wire: datapoint.base64('annotation') };
   }
   datapoint.end();
   return { nanos, value };
-}
-
-function wireOf(datapoint: JsonFields, annotation: string): Uint8Array {
-  const bytes = Buffer.from(annotation, 'base64');
-  if (bytes.toString('base64').replace(/=+$/, '') === annotation.replace(/=+$/, '')) return bytes;
-  throw datapoint.bad('annotation', 'is not base64', annotation);
 }

@@ -9,14 +9,15 @@ import {
 } from '#lib/env/http.ts';
 import { readBody } from '#lib/env/http_body.ts';
 import type { BytesInFlight } from '#lib/env/in_flight/bytes_in_flight.ts';
-import { answerTextOf, badRequest, type ErrorCode, TsdbError } from '#lib/errors.ts';
+import { answerTextOf, badRequest, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Delivery } from '#lib/read_memory/delivery.ts';
 import { Leaving, type MonotonicClock } from '#lib/read_memory/leaving.ts';
-import { loopTurn } from '#lib/turns/turns.ts';
+import { ownTurn } from '#lib/turns/turns.ts';
 import type { JsonBackend } from './backend.ts';
 import { type Json, JsonFields, parseFields } from './fields.ts';
-import type { JsonAnswer, JsonMethod } from './methods.ts';
+import type { JsonAnswer, JsonMethod } from './method.ts';
+import { errorFlagsOf, errorTypeOf, RowErrors } from './row_errors.ts';
 
 /** A body that is longer takes a while to parse. */
 const ownTurnBytes = 16 * 1024;
@@ -94,8 +95,7 @@ async function answerOf(
   const limits = { bytesMax: jsonBodyBytesMax, inFlight };
   const { body, taken } = await readBody(request, limits, signal);
   try {
-    // Of several that have come each is parsed in a turn of its own.
-    if (body.length > ownTurnBytes) await loopTurn();
+    if (body.length > ownTurnBytes) await ownTurn();
     return await method.call(backend, fieldsOf(method, request, body), signal, delivery);
   } finally {
     inFlight.give(taken);
@@ -172,27 +172,29 @@ function sendError(response: HttpResponse, error: TsdbError): void {
   const { httpStatus } = error;
   const isPassing = httpStatus === 429 || httpStatus === 503;
   const headers = isPassing ? { 'Retry-After': String(retryAfterSeconds) } : {};
-  const { code } = error;
-  const message = answerTextOf(error);
-  const text = errorText(typeOfCode[code] ?? 'INTERNAL_ERROR', message, flagsOfCode[code] ?? 0);
-  send(response, httpStatus, text, headers);
+  send(response, httpStatus, textOf(error), headers);
 }
 
-/** What kind of error clients of the reference system distinguish. */
-const typeOfCode: Partial<Record<ErrorCode, string>> = {
-  BAD_REQUEST: 'BAD_REQUEST',
-  NOT_FOUND: 'BAD_REQUEST',
-  CONFLICT: 'BAD_REQUEST',
-};
-const flagsOfCode: Partial<Record<ErrorCode, number>> = {
-  RESOURCE_EXHAUSTED: 1,
-  DEADLINE_EXCEEDED: 2,
-};
+function textOf(error: TsdbError): string {
+  if (!(error instanceof RowErrors)) {
+    return errorText(errorTypeOf(error), answerTextOf(error), errorFlagsOf(error));
+  }
+  const errors = error.rows.map((row) => ({ index: row.index, err: dataOf(row.error) }));
+  return `${JSON.stringify({ error: { message: error.message, data: { errors } } })}\n`;
+}
+
+function dataOf(error: TsdbError): object {
+  return errorData(errorTypeOf(error), answerTextOf(error), errorFlagsOf(error));
+}
+
+function errorData(type: string, message: string, flags: number): object {
+  return { type, message, ...(flags === 0 ? {} : { flags }) };
+}
 
 function errorText(type: string, message: string, flags: number): string {
   const error = {
     message: `Error({Type:${type} Message:${message} Flags:${flags}})`,
-    data: { type, message, ...(flags === 0 ? {} : { flags }) },
+    data: errorData(type, message, flags),
   };
   return `${JSON.stringify({ error })}\n`;
 }

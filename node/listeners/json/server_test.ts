@@ -196,7 +196,7 @@ test('the node listener answers all methods of SPEC.txt on its own data', async 
   runtime.database.onTruncate = async (name, signal) =>
     void (await truncations.truncate(name, signal));
   await using server = await listen(
-    new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    new NodeBackend(runtime.database, () => runtime.repairs.demand(), runtime.limits),
     'node',
   );
   await walk(server);
@@ -245,7 +245,7 @@ test('messages come in as JSON and as annotations, and go out as JSON, by both l
     );
   });
   const backends = {
-    node: new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    node: new NodeBackend(runtime.database, () => runtime.repairs.demand(), runtime.limits),
     cluster: new ClusterBackend(
       sessionOf(cluster, 'a'),
       memory,
@@ -314,7 +314,7 @@ test('a repair is begun on demand, and refused where nothing is compared', async
     cluster.repair = { enabled, ...strategy, throttleMillis: 1, checkIntervalMillis: 3_600_000 };
     const { runtime } = await singleNode(cluster);
     await using server = await listen(
-      new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+      new NodeBackend(runtime.database, () => runtime.repairs.demand(), runtime.limits),
       'node',
     );
     const { status, json } = await call(server, '/repair');
@@ -355,7 +355,7 @@ test('mistakes are answered with 400, the reason and the type BAD_REQUEST', asyn
   await cluster.addNamespace(namespaceOf('cold', { coldWritesEnabled: true }));
   await cluster.until('a', () => runtime.database.namespaces.has('cold'));
   await using server = await listen(
-    new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    new NodeBackend(runtime.database, () => runtime.repairs.demand(), runtime.limits),
     'node',
   );
   const good = writeTagged('a', 1);
@@ -415,7 +415,7 @@ test('an ID that is that of other tags is refused on both ports, by name, and ch
   const truncations = cluster.truncations('a');
   const session = sessionOf(cluster, 'a');
   const backends = {
-    node: new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    node: new NodeBackend(runtime.database, () => runtime.repairs.demand(), runtime.limits),
     cluster: new ClusterBackend(session, memory, topology, truncations),
   };
   for (const kind of ['node', 'cluster'] as const) {
@@ -497,7 +497,7 @@ test('values of any other kind in any field are a 400 that names the field, on b
     ...['"\\u0000"', '"\\ud800"', '"1e9"', '"-1h"', '"__proto__"', `"${'x'.repeat(5000)}"`],
   ];
   const backends = {
-    node: new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    node: new NodeBackend(runtime.database, () => runtime.repairs.demand(), runtime.limits),
     cluster: new ClusterBackend(session, memory, topology, truncations),
   };
   for (const kind of ['node', 'cluster'] as const) {
@@ -523,7 +523,7 @@ test('numbers, texts and keys that JSON would lose something of are refused', as
   await using cluster = new TestCluster();
   const { runtime } = await singleNode(cluster);
   await using server = await listen(
-    new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    new NodeBackend(runtime.database, () => runtime.repairs.demand(), runtime.limits),
     'node',
   );
   const body = (id: string, tag: string, value: string) =>
@@ -553,7 +553,7 @@ test('NaN and the infinities go in and out as strings', async () => {
   await using cluster = new TestCluster();
   const { runtime } = await singleNode(cluster);
   await using server = await listen(
-    new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    new NodeBackend(runtime.database, () => runtime.repairs.demand(), runtime.limits),
     'node',
   );
   const values = ['NaN', '+Inf', '-Inf', 0.1];
@@ -576,7 +576,7 @@ test('before the bootstrap the listeners answer that the node is not bootstrappe
   await using cluster = new TestCluster();
   const { runtime } = await cluster.start('a');
   await using server = await listen(
-    new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    new NodeBackend(runtime.database, () => runtime.repairs.demand(), runtime.limits),
     'node',
   );
   const answer = await call(server, '/writetagged', writeTagged('a', 1));
@@ -591,7 +591,7 @@ test('bodies that have no room beside those that are on their way get 429 with R
   const { runtime } = await singleNode(cluster);
   const inFlight = new BytesInFlight(1000);
   await using server = await listen(
-    new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    new NodeBackend(runtime.database, () => runtime.repairs.demand(), runtime.limits),
     'node',
     inFlight,
   );
@@ -617,7 +617,7 @@ test('a flush on demand answers when rows are in filesets and the commit log is 
   await using cluster = new TestCluster();
   const { runtime } = await singleNode(cluster);
   await using node = await listen(
-    new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    new NodeBackend(runtime.database, () => runtime.repairs.demand(), runtime.limits),
     'node',
   );
   for (let i = 0; i < 5; i += 1) {

@@ -30,6 +30,7 @@ if (hasSuites(suite)) {
       const { fetch, findEvents } = dataset.context(0, 0, 0);
       const setup: RenderSetup = {
         source: () => ({ fetch, warnings: new Set(), isExhaustive: true }),
+        formatDefault: 'png' as const,
         findEvents,
         settings,
         samplesMax: 10_000_000,
