@@ -74,6 +74,12 @@ export interface ApiServerOptions {
   readonly tracing: Tracing | null;
 }
 
+/**
+ * With one, twenty clients that connect and leave as fast as they can fill the line at the port, of which others are
+ * thrown out: they come again after one, three and seven seconds.
+ */
+const listeners = 8;
+
 /** Opens the API. */
 export function openApiServer(options: ApiServerOptions): Promise<HttpServer> {
   const server = new ApiServer(options);
@@ -81,6 +87,7 @@ export function openApiServer(options: ApiServerOptions): Promise<HttpServer> {
     host: options.address.host,
     port: options.address.port,
     limits: { ...httpLimitsDefault, connectionsMax: options.connectionsMax },
+    listeners,
     handler: (request, response, signal) => server.serve(request, response, signal),
     onError: (error) => options.log.error({ err: error }, 'a request failed in the HTTP server'),
     allowedHosts: options.allowedHosts,

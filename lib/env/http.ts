@@ -4,7 +4,13 @@
  */
 import * as http from 'node:http';
 import * as https from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import {
+  type AddressInfo,
+  createServer,
+  type ListenOptions,
+  type Server,
+  type Socket,
+} from 'node:net';
 import type { Transform, Writable } from 'node:stream';
 import { BrokenInvariant } from '../assert.ts';
 import { TsdbError } from '../errors.ts';
@@ -67,6 +73,11 @@ export interface HttpServerOptions {
   readonly allowedHosts?: GuardOptions['allowedHosts'];
   /** Default: no GET changes anything or costs much. */
   readonly isCostly?: GuardOptions['isCostly'];
+  /**
+   * Sockets that listen at the port, where the system can do that and the port is given. It gives a process one connection of
+   * each of them in a turn of the loop. Default: one.
+   */
+  readonly listeners?: number;
   /** Answers what the guard refuses; as plain text without it. */
   readonly refuse?: (response: HttpResponse, refusal: Refusal) => void;
 }
@@ -171,16 +182,64 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
     if (socket.writable) socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`);
     else socket.destroy();
   });
-  await new Promise<void>((resolve, reject) => {
-    const refuse = (error: Error) => reject(new ListenError(options.host, options.port, error));
-    server.once('error', refuse);
-    server.listen({ host: options.host, port: options.port, backlog }, () => {
-      server.off('error', refuse);
+  const others = await listen(server, options);
+  server.on('error', onError);
+  for (const other of others) other.on('error', onError);
+  return new OpenServer(server, others, options.host, running);
+}
+
+/**
+ * Opens the port.
+ * @returns servers beside this one, which hand their connections to it
+ * @throws {ListenError}
+ */
+async function listen(
+  server: http.Server,
+  { host, port, listeners = 1 }: HttpServerOptions,
+): Promise<Server[]> {
+  const address = { host, port, backlog };
+  const open = (one: Server, reusePort: boolean): Promise<void> =>
+    opened(one, { ...address, reusePort });
+  try {
+    if (listeners === 1 || port === 0) {
+      await open(server, false);
+      return [];
+    }
+    // Sockets that share a port would share it with those of another process, too.
+    const probe = createServer();
+    await open(probe, false);
+    await new Promise((resolve) => {
+      probe.close(resolve);
+    });
+    try {
+      await open(server, true);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOTSUP') throw error;
+      await open(server, false);
+      return [];
+    }
+    const others = Array.from({ length: listeners - 1 }, () =>
+      // As node:http has its own.
+      createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+        server.emit('connection', socket);
+      }),
+    );
+    for (const other of others) await open(other, true);
+    return others;
+  } catch (error) {
+    server.close();
+    throw new ListenError(host, port, error);
+  }
+}
+
+function opened(server: Server, options: ListenOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(options, () => {
+      server.off('error', reject);
       resolve();
     });
   });
-  server.on('error', onError);
-  return new OpenServer(server, options.host, running);
 }
 
 function ignore(): void {}
@@ -338,30 +397,44 @@ class OpenServer implements HttpServer {
   readonly host: string;
   readonly port: number;
   readonly #server: http.Server;
+  /** They hand their connections to it. */
+  readonly #others: readonly Server[];
   readonly #running: RunningRequests;
   #closing: Promise<void> | null = null;
 
-  constructor(server: http.Server, host: string, running: RunningRequests) {
+  constructor(
+    server: http.Server,
+    others: readonly Server[],
+    host: string,
+    running: RunningRequests,
+  ) {
     this.#server = server;
+    this.#others = others;
     this.host = host;
     this.#running = running;
     this.port = (server.address() as AddressInfo).port;
   }
 
   close(graceMillis: number = graceMillisDefault): Promise<void> {
-    this.#closing ??= new Promise((resolve) => {
-      const cut = setTimeout(() => {
-        this.#running.stop();
-        // One turn of the loop lets handlers answer their aborted requests.
-        setImmediate(() => this.#server.closeAllConnections());
-      }, graceMillis);
-      this.#server.close(() => {
-        clearTimeout(cut);
-        resolve();
-      });
-      this.#server.closeIdleConnections();
-    });
+    this.#closing ??= this.#close(graceMillis);
     return this.#closing;
+  }
+
+  async #close(graceMillis: number): Promise<void> {
+    const cut = setTimeout(() => {
+      this.#running.stop();
+      // One turn of the loop lets handlers answer their aborted requests.
+      setImmediate(() => this.#server.closeAllConnections());
+    }, graceMillis);
+    const closed = [this.#server, ...this.#others].map(
+      (server) =>
+        new Promise<void>((resolve) => {
+          server.close(() => resolve());
+        }),
+    );
+    this.#server.closeIdleConnections();
+    await Promise.all(closed);
+    clearTimeout(cut);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

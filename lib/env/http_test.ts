@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
+import { freePorts } from '#test/ports.ts';
 import { TsdbError } from '../errors.ts';
 import {
+  type HttpRequest,
+  type HttpResponse,
   type HttpServer,
   type HttpServerOptions,
   httpLimitsDefault,
@@ -12,6 +16,7 @@ import {
   sendStream,
 } from './http.ts';
 import { readBody } from './http_body.ts';
+import { ListenError } from './listen_error.ts';
 import { createGzip, gunzipSync } from 'node:zlib';
 import { freeWhenSent } from './in_flight/freed_bytes.ts';
 import { BytesInFlight } from './in_flight/bytes_in_flight.ts';
@@ -386,6 +391,49 @@ test('connections without a request leave their place to those that come', async
   release.resolve();
   assert.equal(textOf((await long).body), 'served', 'who has a request keeps its place');
   for (const socket of idle) socket.destroy();
+});
+
+test("several sockets listen at one port, which is nobody else's, and end together", async () => {
+  const [port] = (await freePorts(1)) as [number];
+  const peers = new Set<string>();
+  const options = {
+    host: '127.0.0.1',
+    port,
+    listeners: 4,
+    limits: httpLimitsDefault,
+    handler: (request: HttpRequest, response: HttpResponse) => {
+      peers.add(`${request.socket.remotePort}`);
+      response.end('here');
+    },
+    onError: () => {},
+  };
+  const server = await listenHttp(options);
+  assert.equal(server.port, port);
+  await assert.rejects(listenHttp(options), ListenError);
+  await assert.rejects(listenHttp({ ...options, listeners: 1 }), ListenError);
+  // Which of them a connection comes to is chosen by its port.
+  const ask = async (): Promise<void> => {
+    const request = { method: 'GET', responseBytesMax: 100, headers: { Connection: 'close' } };
+    const { body } = await httpRequest(`http://127.0.0.1:${port}/`, request, signal);
+    assert.equal(textOf(body), 'here');
+  };
+  await Promise.all(Array.from({ length: 100 }, ask));
+  assert.equal(peers.size, 100);
+  const idle = Array.from({ length: 20 }, () => connect({ host: '127.0.0.1', port }));
+  await Promise.all(idle.map((socket) => once(socket, 'connect')));
+  // Those that nobody has taken yet are reset.
+  const ended = idle.map(
+    (socket) =>
+      new Promise<void>((resolve) => {
+        socket.on('error', () => {});
+        socket.resume().on('close', () => resolve());
+      }),
+  );
+  await server.close(100);
+  await Promise.all(ended);
+  await assert.rejects(ask(), { code: 'UNAVAILABLE' });
+  // The port is free again.
+  await (await listenHttp(options)).close(0);
 });
 
 test('httpRequest() rejects when aborted, when nobody listens and when the answer is too long', async () => {
