@@ -93,6 +93,8 @@ async function measure(target: Target): Promise<object> {
       start: String(queriesEndSeconds - back),
       end: String(queriesEndSeconds),
       step: String(step),
+      // Answers are made, not remembered.
+      nocache: '1',
     });
     const url = `${target.url}/api/v1/query_range?${parameters}`;
     const times = (millis[name] = [] as number[]);
@@ -152,7 +154,7 @@ async function ofOurs(): Promise<object> {
     await node.start();
     const { url } = node;
     const instance = {
-      id: 'm3db_local',
+      id: 'tsdb_local',
       isolationGroup: 'local',
       zone: 'embedded',
       weight: 1,
