@@ -125,7 +125,7 @@ function shown(value: unknown, { unit }: DocumentedKind & { kind: 'value' }): st
     // The page says what it is in a cluster.
     return `${host === hostByDiscovery ? hostOfSingleNode : host}:${port}`;
   }
-  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 /** "5m", not "5m0s". */

@@ -106,10 +106,13 @@ async function measure(target: Target): Promise<object> {
   };
   const cpuBefore = cpuSeconds();
   const loops = queries.map(loop);
-  const sent = await replay(measured, target).finally(() => {
+  let sent: any;
+  try {
+    sent = await replay(measured, target);
+  } finally {
     isOver = true;
-    return Promise.allSettled(loops);
-  });
+    await Promise.allSettled(loops);
+  }
   const quantiles = Object.entries(millis).map(([name, times]) => {
     const sorted = times.toSorted((a, b) => a - b);
     const at = (share: number): number =>
