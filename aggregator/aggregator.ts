@@ -33,6 +33,7 @@ import { assert } from '#lib/assert.ts';
 import type { FormatLevels } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
+import { tracedMethods } from '#lib/tracing/grpc.ts';
 import type { Tracing } from '#lib/tracing/tracing.ts';
 import { serveMetrics } from '#lib/process/metrics_server.ts';
 import { AsideRows } from './aside_rows.ts';
@@ -162,7 +163,10 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
   const grpc = stack.use(
     await serveGrpc({
       ...config.listenAddress,
-      methods: [partsMethod(maker), writeMethod((series, signal) => aside.write(series, signal))],
+      methods: tracedMethods(
+        [partsMethod(maker), writeMethod((series, signal) => aside.write(series, signal))],
+        options.tracing ?? null,
+      ),
       requestBytesMax: writeBytesMax,
       stopGraceMillis,
     }),

@@ -572,7 +572,12 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     }
     const { grpcListenAddress } = config.otlp;
     if (grpcListenAddress !== null) {
-      otlpServer = await listenOtlp(grpcListenAddress, otlp, config.writeBytesInFlightMax);
+      otlpServer = await listenOtlp(
+        grpcListenAddress,
+        otlp,
+        config.writeBytesInFlightMax,
+        options.tracing,
+      );
     }
     void peerClocks.follow({ placement, nodeServiceOf: options.nodeOf }, stop.signal);
     return {

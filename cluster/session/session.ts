@@ -88,7 +88,8 @@ export class Session {
   }
 
   #traced<T>(what: string, namespace: string, work: () => Promise<T>): Promise<T> {
-    if (this.#tracing === null) return work();
+    // What no request asks for, as lines of streams and rollups, is not traced.
+    if (this.#tracing?.traceparent() === undefined) return work();
     const options = { kind: 'client', attributes: { 'tsdb.namespace': namespace } } as const;
     return this.#tracing.run(`session.${what}`, options, work);
   }

@@ -41,11 +41,11 @@ export class Forwarding implements Disposable {
 
   constructor({ config, env, log, metrics, version }: ForwardingOptions) {
     const shadows = new Places(1);
-    const told = new Told('writes are not passed on', env.clock, log);
     this.#userAgent = `tsdb/${version}`;
-    this.#targets = config.targets.map(
-      (target) => new Target({ config, target, env, metrics, told, shadows }, this.#stop.signal),
-    );
+    this.#targets = config.targets.map((target) => {
+      const told = new Told('writes are not passed on', env.clock, log);
+      return new Target({ config, target, env, metrics, told, shadows }, this.#stop.signal);
+    });
   }
 
   /** Drops what is on its way, and what waits for it. */

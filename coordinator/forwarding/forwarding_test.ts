@@ -17,6 +17,7 @@ interface Received {
 /** A receiver that answers what it is told to, at last 204. */
 class Receiver implements AsyncDisposable {
   readonly received: Received[] = [];
+  takesV2 = true;
   readonly #statuses: number[];
   readonly #server = createServer((request, response) => {
     const parts: Buffer[] = [];
@@ -24,7 +25,8 @@ class Receiver implements AsyncDisposable {
     request.on('end', () => {
       this.received.push({ headers: request.headers, body: Buffer.concat(parts) });
       const status = this.#statuses.shift() ?? 204;
-      if (status > 0) response.writeHead(status).end(status < 300 ? '' : 'no\nroom');
+      const written = this.takesV2 ? { 'X-Prometheus-Remote-Write-Samples-Written': '1' } : {};
+      if (status > 0) response.writeHead(status, written).end(status < 300 ? '' : 'no\nroom');
     });
   });
 
@@ -116,6 +118,21 @@ test('bodies are passed on as they came, with what says how they are meant', asy
   );
   assert.deepEqual(of(two!, 'content-type', 'x-prometheus-remote-write-version'), [ofV2, '2.0.0']);
   await until(async () => (await counted(test))['sent'] === 2);
+});
+
+test('a receiver that does not know version 2 has not taken it', async () => {
+  await using receiver = await new Receiver().listen();
+  receiver.takesV2 = false;
+  await using test = await TestCoordinator.openReady(settings([`{url: "${receiver.url}"}`]));
+  const headers = { 'Content-Type': 'application/x-protobuf;proto=io.prometheus.write.v2.Request' };
+  const body = bodyOf('m', encodeRemoteWriteV2);
+  assert.equal((await test.post(path, body, headers)).status, 204);
+  assert.equal((await test.post(path, bodyOf('m'))).status, 200);
+  await until(async () => {
+    const { sent, failed } = await counted(test);
+    return sent === 1 && failed === 1;
+  });
+  assert.equal(receiver.received.length, 2);
 });
 
 test('rows that are refused go along with the others, what is no body does not', async () => {

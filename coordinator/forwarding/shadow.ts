@@ -59,7 +59,10 @@ export async function shadowBody(
       }
       fields.expect(wireBytes);
       const series = fields.range();
-      const labels = version === 1 ? labelsOf(raw, series) : referredLabels(raw, series, symbols);
+      const labels =
+        version === 1
+          ? await labelsOf(raw, series, work)
+          : await referredLabels(raw, series, symbols, work);
       if (labels === null) continue;
       const text = hashedText(labels);
       if (work.spend(fieldUnits * labels.length + hashedByteUnits * text.length)) {
@@ -117,16 +120,22 @@ class Labels {
 }
 
 /** Null for a series of which nothing is taken anyway. */
-function labelsOf(raw: Uint8Array, series: Range): readonly Label[] | null {
+async function labelsOf(
+  raw: Uint8Array,
+  series: Range,
+  work: Work,
+): Promise<readonly Label[] | null> {
   const labels = new Labels();
   const fields = new Fields(raw, ...series);
   while (fields.next()) {
+    // Samples are fields, too, and may be a million.
+    if (work.spend(fieldUnits)) await work.pause();
     if (fields.number !== 1) {
       fields.skip();
       continue;
     }
     fields.expect(wireBytes);
-    const { name, value } = labelOf(raw, fields.range());
+    const { name, value } = await labelOf(raw, fields.range(), work);
     if (!labels.add(name, value)) return null;
   }
   return labels.all;
@@ -134,11 +143,12 @@ function labelsOf(raw: Uint8Array, series: Range): readonly Label[] | null {
 
 const none: Uint8Array = new Uint8Array(0);
 
-function labelOf(raw: Uint8Array, label: Range): Label {
+async function labelOf(raw: Uint8Array, label: Range, work: Work): Promise<Label> {
   let name = none;
   let value = none;
   const fields = new Fields(raw, ...label);
   while (fields.next()) {
+    if (work.spend(fieldUnits)) await work.pause();
     if (fields.number === 1) name = bytesIn(raw, fields);
     else if (fields.number === 2) value = bytesIn(raw, fields);
     else fields.skip();
@@ -147,14 +157,17 @@ function labelOf(raw: Uint8Array, label: Range): Label {
 }
 
 /** Of version 2: places of names and values in the table, in turns. Null as above, and for a place that is not in the table. */
-function referredLabels(
+async function referredLabels(
   raw: Uint8Array,
   series: Range,
   symbols: readonly Uint8Array[],
-): readonly Label[] | null {
+  work: Work,
+): Promise<readonly Label[] | null> {
   const labels = new Labels();
   let name: Uint8Array | null = null;
   for (const reference of referencesOf(raw, series)) {
+    if (work.spend(fieldUnits)) await work.pause();
+    if (reference === null) continue;
     const text = symbols[Number(reference)];
     if (text === undefined) return null;
     if (name === null) name = text;
@@ -166,11 +179,14 @@ function referredLabels(
   return name === null ? labels.all : null;
 }
 
-function* referencesOf(raw: Uint8Array, series: Range): Generator<bigint> {
+/** Null for each field that is none. */
+function* referencesOf(raw: Uint8Array, series: Range): Generator<bigint | null> {
   const fields = new Fields(raw, ...series);
   while (fields.next()) {
-    if (fields.number !== 1) fields.skip();
-    else if (fields.wireType === wireBytes) {
+    if (fields.number !== 1) {
+      fields.skip();
+      yield null;
+    } else if (fields.wireType === wireBytes) {
       const packed = new Fields(raw, ...fields.range());
       while (!packed.isAtEnd) yield packed.varint();
     } else yield fields.varint();

@@ -8,7 +8,7 @@ import type { ForwardingConfig, ForwardingTargetConfig } from '#lib/config/types
 import type { Env } from '#lib/env/env.ts';
 import { type HttpClientResponse, httpRequest } from '#lib/env/http.ts';
 import { backOff, WorkSignal } from '#lib/env/wait.ts';
-import { messageOf, shownText, TsdbError } from '#lib/errors.ts';
+import { badRequest, messageOf, shownText, TsdbError } from '#lib/errors.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import type { Places } from '../http/places.ts';
 import type { Told } from '../ingest/streams/told.ts';
@@ -18,6 +18,8 @@ import { shadowBody } from './shadow.ts';
 /** Bodies that are sent or wait, with their headers, of one target. */
 const heldBytesMax: number = 64 << 20;
 const heldMax = 10_000;
+/** Who takes version 2 says in it how many samples were written. */
+const writtenHeader = 'x-prometheus-remote-write-samples-written';
 /** Of the receiver's answer. */
 const answerBytesMax: number = 64 << 10;
 const shownCharacters = 200;
@@ -98,7 +100,7 @@ export class Target {
     try {
       const bytes = await this.#shadowOf(body);
       if (bytes === null) return;
-      await this.#untilTaken(bytes, body.headers);
+      await this.#untilTaken(bytes, body);
       this.#count('sent', 1);
     } catch (error) {
       if (error instanceof BrokenInvariant) throw error;
@@ -128,12 +130,12 @@ export class Target {
     }
   }
 
-  async #untilTaken(bytes: Uint8Array, headers: ForwardedBody['headers']): Promise<void> {
+  async #untilTaken(bytes: Uint8Array, body: ForwardedBody): Promise<void> {
     const { config, target, env, metrics } = this.#options;
     const retriesMax = target.retries ? config.retriesMax : 0;
     for (let attempt = 0; ; attempt++) {
       try {
-        await this.#attempt(bytes, headers);
+        await this.#attempt(bytes, body);
         return;
       } catch (error) {
         this.#signal.throwIfAborted();
@@ -146,7 +148,7 @@ export class Target {
   }
 
   /** @throws {TsdbError} BAD_REQUEST for what the receiver will never take */
-  async #attempt(bytes: Uint8Array, headers: ForwardedBody['headers']): Promise<void> {
+  async #attempt(bytes: Uint8Array, { headers, version }: ForwardedBody): Promise<void> {
     const { config, target, env } = this.#options;
     const request = {
       method: target.method,
@@ -165,7 +167,11 @@ export class Target {
     } finally {
       work.end();
     }
-    if (answer.status >= 200 && answer.status < 300) return;
+    if (answer.status >= 200 && answer.status < 300) {
+      // One that does not know version 2 finds nothing in such a body, and takes it for empty.
+      if (version === 1 || answer.headers[writtenHeader] !== undefined) return;
+      throw badRequest('the receiver does not say what it wrote, as it does who knows version 2');
+    }
     const mayPass = answer.status === 429 || answer.status >= 500;
     throw new TsdbError(mayPass ? 'UNAVAILABLE' : 'BAD_REQUEST', textOf(answer));
   }

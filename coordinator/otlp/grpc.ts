@@ -4,6 +4,8 @@ import type { GrpcMethod } from '#lib/env/grpc/method.ts';
 import { GrpcStatusError, grpcStatus, outcomeOf } from '#lib/env/grpc/status.ts';
 import type { ListenAddress } from '#lib/config/config.ts';
 import { answerTextOf, TsdbError } from '#lib/errors.ts';
+import { tracedMethods } from '#lib/tracing/grpc.ts';
+import type { Tracing } from '#lib/tracing/tracing.ts';
 import { retryAfterSeconds } from '../http/limits.ts';
 import { exportAnswer, statusMessage } from './answers.ts';
 import { otlpBytesMax, withMessage } from './body.ts';
@@ -17,11 +19,12 @@ export function listenOtlp(
   { host, port }: ListenAddress,
   setup: OtlpSetup,
   bytesInFlightMax: number,
+  tracing: Tracing | null = null,
 ): Promise<GrpcServer> {
   return listenGrpc({
     host,
     port,
-    methods: [exportMethod(setup)],
+    methods: tracedMethods([exportMethod(setup)], tracing),
     requestBytesMax: otlpBytesMax,
     stopGraceMillis,
     limits: { bytesInFlightMax },

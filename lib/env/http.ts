@@ -198,6 +198,7 @@ async function listen(
   { host, port, listeners = 1 }: HttpServerOptions,
 ): Promise<Server[]> {
   const address = { host, port, backlog };
+  const all: Server[] = [server];
   const open = (one: Server, reusePort: boolean): Promise<void> =>
     opened(one, { ...address, reusePort });
   try {
@@ -208,29 +209,32 @@ async function listen(
     // Sockets that share a port would share it with those of another process, too.
     const probe = createServer();
     await open(probe, false);
-    await new Promise((resolve) => {
-      probe.close(resolve);
-    });
+    // The port is free at once, and nobody is waited for: another process may want it, too.
+    probe.close();
     try {
       await open(server, true);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOTSUP') throw error;
+      if (saysWhoMayListen.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+      // The system does not share ports.
       await open(server, false);
       return [];
     }
-    const others = Array.from({ length: listeners - 1 }, () =>
+    while (all.length < listeners) {
       // As node:http has its own.
-      createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+      const other = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
         server.emit('connection', socket);
-      }),
-    );
-    for (const other of others) await open(other, true);
-    return others;
+      });
+      await open(other, true);
+      all.push(other);
+    }
+    return all.slice(1);
   } catch (error) {
-    server.close();
+    for (const one of all) one.close();
     throw new ListenError(host, port, error);
   }
 }
+
+const saysWhoMayListen: ReadonlySet<string> = new Set(['EADDRINUSE', 'EACCES', 'EADDRNOTAVAIL']);
 
 function opened(server: Server, options: ListenOptions): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -89,12 +89,25 @@ export async function readBody(
   try {
     await promise;
     // A thousand bodies may end in one turn of the loop, and what is done with each begins right here.
-    const mayBegin = bodies <= fewBodies && collected.length <= shortBytes;
-    if (!mayBegin) await beginnings.turn(request.socket);
+    if (!mayBeginAtOnce(collected.length)) await beginnings.turn(request.socket);
   } finally {
     bodies--;
   }
   return { body: collected.bytes(), taken: coming.bytes };
+}
+
+/** Those that began at once in this turn of the loop. */
+let begunAtOnce = 0;
+
+/** @param length of the body */
+function mayBeginAtOnce(length: number): boolean {
+  if (bodies > fewBodies || begunAtOnce >= fewBodies || length > shortBytes) return false;
+  if (begunAtOnce++ === 0) {
+    setImmediate(() => {
+      begunAtOnce = 0;
+    });
+  }
+  return true;
 }
 
 /** Bodies in so many pieces that reading them on is what costs: their connections are not kept for long. */

@@ -19,7 +19,7 @@ import {
 } from '@opentelemetry/sdk-trace';
 import type { TracingConfig } from '../config/types.ts';
 import type { Clock } from '../env/env.ts';
-import { messageOf, TsdbError } from '../errors.ts';
+import { messageOf, type TsdbError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Span, SpanOptions, Tracing } from './tracing.ts';
 
@@ -129,8 +129,9 @@ async function inSpan<T>(
   try {
     return await work({ set: (name, value) => void span.setAttribute(name, value), fail });
   } catch (error) {
-    // Its text may have tags and values in it.
-    fail(error instanceof TsdbError ? error.code : 'INTERNAL');
+    // Its text may have tags and values in it. The bundle of the node has a class of its own of the same name.
+    const isOurs = (error as Error | null)?.name === 'TsdbError';
+    fail(isOurs ? (error as TsdbError).code : 'INTERNAL');
     throw error;
   } finally {
     current.isOver = true;

@@ -10,8 +10,8 @@ import { valueOf } from './values.ts';
 
 /** Rows that are written at the same time: they share syncs of the commit log. */
 const rowsAtOnce = 64;
-/** Characters of an answer; more are refused. */
-const answerLengthMax = 64 << 20;
+/** Characters of an answer, which is not counted otherwise; more are refused. */
+const answerLengthMax = 16 << 20;
 
 type Read<Element> = (element: JsonFields, namespace: string) => Element;
 
@@ -100,22 +100,27 @@ export async function fetchBatch(
       const range = { startNanos, endNanos };
       // Its chunks become text at once: their memory is given back before the next ones are read.
       const { bundle } = await backend.fetchById(namespace, id, range, signal, {});
+      if (text.length + bundle.chunkData.length > answerLengthMax) throw tooLong();
       element = `{"segments":${bundle.seriesCount === 0 ? '[]' : segmentsText(bundle, 0)}}`;
     } catch (error) {
       signal.throwIfAborted();
-      if (!(error instanceof TsdbError)) throw error;
+      if (!(error instanceof TsdbError) || error instanceof AnswerTooLong) throw error;
       const err = { type: errorTypeOf(error), message: error.message };
       element = `{"segments":[],"err":${JSON.stringify(err)}}`;
     }
     text += `${i === 0 ? '' : ','}${element}`;
-    if (text.length > answerLengthMax) {
-      throw new TsdbError(
-        'RESOURCE_EXHAUSTED',
-        `the answer is longer than ${answerLengthMax} characters: ask for fewer IDs`,
-      );
-    }
+    if (text.length > answerLengthMax) throw tooLong();
   }
   return `${text}]}\n`;
+}
+
+class AnswerTooLong extends TsdbError {}
+
+function tooLong(): AnswerTooLong {
+  return new AnswerTooLong(
+    'BAD_REQUEST',
+    `the answer is longer than ${answerLengthMax} characters: ask for fewer IDs, or for less time`,
+  );
 }
 
 interface WantedSeries {

@@ -144,6 +144,10 @@ test('of a batch the good rows are written, and the others are named by their pl
     [{ nameSpace: base64('none'), elements: [rows[0]] }, /none/],
     [{ nameSpace: base64('metrics'), elements: [{ ...rows[0], id: '%' }] }, /id is not base64/],
     [{ nameSpace: base64('metrics'), elements: [{ ...rows[0], id: '' }] }, /id is empty/],
+    [
+      { nameSpace: base64('metrics'), elements: [{ ...rows[0], id: `${'='.repeat(1e5)}A` }] },
+      /base64/,
+    ],
     [{ nameSpace: base64('metrics'), elements: [{ ...rows[0], more: 1 }] }, /unknown field/],
   ] as const) {
     const refused = await call(server, '/writebatchraw', body);
