@@ -50,9 +50,9 @@ export interface RuntimeLimits {
   readonly outstandingReadsMax: number | null;
   /** Of one node; a kind that the value does not name has no limit. */
   readonly query: QueryLimits | null;
-  /** Of coordinators. */
+  /** Of coordinators, and of nodes that are asked for the cluster. */
   readonly writeConsistency: WriteConsistency | null;
-  /** Of coordinators, where a request names none. */
+  /** The same, where a request names none. */
   readonly readConsistency: ReadConsistency | null;
 }
 

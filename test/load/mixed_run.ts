@@ -15,6 +15,7 @@ import { call, namespaceReady, NodeServer, shardsAvailable } from '../integratio
 import { freshFolder } from './folder.ts';
 import { ProcessUsage } from './process_usage.ts';
 import { startVictoriaMetrics } from './victoria_metrics.ts';
+import { warmNamespaceOptions } from './warm_namespace.ts';
 
 const { values } = parseArgs({
   options: {
@@ -128,28 +129,7 @@ async function measure(target: Target): Promise<object> {
   };
 }
 
-/** Takes rows of half a day as warm writes. */
-const namespace = {
-  name: 'wide',
-  options: {
-    bootstrapEnabled: true,
-    flushEnabled: true,
-    writesToCommitLog: true,
-    cleanupEnabled: true,
-    snapshotEnabled: true,
-    repairEnabled: false,
-    retentionOptions: {
-      retentionPeriodDuration: '96h',
-      blockSizeDuration: '12h',
-      bufferFutureDuration: '2h',
-      bufferPastDuration: '11h',
-      blockDataExpiry: true,
-      blockDataExpiryAfterNotAccessPeriodDuration: '5m',
-    },
-    indexOptions: { enabled: true, blockSizeDuration: '12h' },
-    aggregationOptions: { aggregations: [{ aggregated: false }] },
-  },
-};
+const namespace = { name: 'wide', options: warmNamespaceOptions };
 
 async function ofOurs(): Promise<object> {
   const node = await NodeServer.create({ folder: join(folder, 'ours') });

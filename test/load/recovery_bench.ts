@@ -19,6 +19,7 @@ import {
   NodeServer,
 } from '../integration/process.ts';
 import { freshFolder } from './folder.ts';
+import { warmNamespaceOptions } from './warm_namespace.ts';
 
 export interface RecoveryShape {
   readonly seriesCount: number;
@@ -144,24 +145,7 @@ async function fill(server: NodeServer, shape: RecoveryShape): Promise<number> {
   await createLocalDatabase(server, 'first');
   await call('POST', `${server.url}/api/v1/services/tsdb/namespace`, {
     name: namespace,
-    options: {
-      bootstrapEnabled: true,
-      flushEnabled: true,
-      writesToCommitLog: true,
-      cleanupEnabled: true,
-      snapshotEnabled: true,
-      repairEnabled: false,
-      retentionOptions: {
-        retentionPeriodDuration: '96h',
-        blockSizeDuration: '12h',
-        bufferFutureDuration: '2h',
-        bufferPastDuration: '11h',
-        blockDataExpiry: true,
-        blockDataExpiryAfterNotAccessPeriodDuration: '5m',
-      },
-      indexOptions: { enabled: true, blockSizeDuration: '12h' },
-      aggregationOptions: { aggregations: [{ aggregated: false }] },
-    },
+    options: warmNamespaceOptions,
   });
   await namespaceReady(server.url, namespace);
   await call('DELETE', `${server.url}/api/v1/services/tsdb/namespace/first`);
