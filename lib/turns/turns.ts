@@ -1,8 +1,8 @@
 /**
  * Who of those that share the main loop works next. Reads of any size are done in slices of some
  * milliseconds: between two of them the loop looks at its sockets, so writes and new requests never
- * wait longer than that. The one that has had fewest slices so far comes next, of several the one that came
- * first: so a small query passes large ones, and small ones do not pass each other. Now and then it is the oldest of all, so
+ * wait longer than that. The one that has had least so far comes next, of several that had about as much the one
+ * that came first: so a small query passes large ones, and small ones do not pass each other. Now and then it is the oldest of all, so
  * that none starves. Large ones end one after the
  * other, the oldest first: in equal shares all of them would end late, and hold their memory till
  * then. Of writes, reads, what peers are streamed and the key-value store one comes after the other, however many wait of
@@ -11,6 +11,8 @@
 
 /** Longest stretch of one piece of work, but for what cannot be divided. */
 export const sliceMillis = 4;
+/** The first slice of a piece, when it has waited for it. */
+const firstSliceMillis = 1;
 /**
  * What a piece that begins may do at once when others have used up the slice of this turn of the loop: most
  * need no more.
@@ -97,7 +99,7 @@ class Queue {
       const { work } = this.#waiting[i]!;
       // It only has to end.
       if (work.signal.aborted) return i;
-      const more = slicesOf(work) - slicesOf(this.#waiting[least]!.work);
+      const more = levelOf(work) - levelOf(this.#waiting[least]!.work);
       const isOlder = work.ordinal < this.#waiting[least]!.work.ordinal;
       if (more < 0 || (more === 0 && isOlder)) least = i;
       if (work.ordinal < this.#waiting[oldest]!.work.ordinal) oldest = i;
@@ -107,7 +109,18 @@ class Queue {
   }
 }
 
-const slicesOf = ({ attainedMillis }: Work): number => Math.floor(attainedMillis / sliceMillis);
+/**
+ * Of pieces of one level the oldest comes first. The first one is short: of fifty large ones that have only begun a
+ * small one waits for a millisecond each, not for four.
+ */
+function levelOf({ attainedMillis }: Work): number {
+  return attainedMillis < firstSliceMillis ? 0 : 1 + Math.floor(attainedMillis / sliceMillis);
+}
+
+/** How long the next slice of a piece is that has waited for it. */
+function nextSliceMillis({ attainedMillis }: Work): number {
+  return attainedMillis < firstSliceMillis ? firstSliceMillis : sliceMillis;
+}
 
 interface Waiting {
   readonly work: Work;
@@ -294,7 +307,7 @@ export class Work {
   async pause(): Promise<void> {
     this.#look();
     await this.#turns.next(this);
-    this.#restart(sliceMillis);
+    this.#restart(nextSliceMillis(this));
     this.signal.throwIfAborted();
   }
 
@@ -306,8 +319,12 @@ export class Work {
     } finally {
       this.#turns.schedule();
       // What settles at once, as a socket that takes everything, lets nobody else in.
-      if (this.#turns.usedMillis >= sliceMillis) await this.#turns.next(this);
-      this.#restart(Math.max(firstMillisMin, sliceMillis - this.#turns.usedMillis));
+      if (this.#turns.usedMillis >= sliceMillis) {
+        await this.#turns.next(this);
+        this.#restart(nextSliceMillis(this));
+      } else {
+        this.#restart(Math.max(firstMillisMin, sliceMillis - this.#turns.usedMillis));
+      }
     }
   }
 

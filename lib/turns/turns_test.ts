@@ -54,6 +54,20 @@ test('a short piece of work passes those that have had more time', async () => {
   assert.equal(turns.waiting, 0);
 });
 
+test('a short piece waits for a millisecond of each long one that has only begun', async () => {
+  const clock = new WorkClock();
+  const { turns } = clock;
+  const long = Array.from({ length: 50 }, () => clock.work(turns.begin(never), 40));
+  // In the same turn of the loop, whose slice the others have used up.
+  const short = clock.work(turns.begin(never), 1);
+  const begunMillis = clock.millis;
+  const doneMillis = await short;
+  // Of four turns one is of the oldest.
+  const most = 50 * (1 + sliceMillis / 3) + 2 * sliceMillis;
+  assert.ok(doneMillis - begunMillis <= most, `${doneMillis - begunMillis}`);
+  await Promise.all(long);
+});
+
 test('none starves while short ones come again and again', async () => {
   const clock = new WorkClock();
   const long = clock.work(clock.turns.begin(never), 100);
