@@ -88,10 +88,15 @@ export interface StoredChunks {
   readonly chunkOffset: Uint32Array;
 }
 
-/** What a block holds in memory. */
-export interface StoredBlock {
+/** A block with rows in memory. */
+export interface HeldBlock {
   readonly blockStartNanos: bigint;
+  /** Series that have rows in it. */
   readonly seriesCount: number;
+}
+
+/** What a block holds in memory. */
+export interface StoredBlock extends HeldBlock {
   /** Rows with one timestamp count each until they are merged. */
   readonly rowCount: number;
   /**
@@ -113,6 +118,29 @@ export const storeOutcome = {
   superseded: 8,
   badValue: 10,
 } as const;
+
+/** Adds up what parts of a store hold of blocks. */
+export class BlockSums {
+  readonly #sums = new Map<bigint, StoredBlock>();
+
+  add(block: StoredBlock): void {
+    const { blockStartNanos } = block;
+    const sum = this.#sums.get(blockStartNanos);
+    this.#sums.set(blockStartNanos, {
+      blockStartNanos,
+      seriesCount: block.seriesCount + (sum?.seriesCount ?? 0),
+      rowCount: block.rowCount + (sum?.rowCount ?? 0),
+      bytes: block.bytes + (sum?.bytes ?? 0),
+    });
+  }
+
+  /** By their starts. */
+  ascending(): StoredBlock[] {
+    return [...this.#sums.values()].sort((a, b) =>
+      a.blockStartNanos < b.blockStartNanos ? -1 : 1,
+    );
+  }
+}
 
 /** Columns of slots, one after the other. */
 export function joinSlots(parts: readonly Uint32Array[]): Uint32Array {

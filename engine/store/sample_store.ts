@@ -6,6 +6,7 @@ import { TsdbError } from '#lib/errors.ts';
 import type { ByteCollector } from './byte_collector.ts';
 import type {
   RowsOfKind,
+  HeldBlock,
   StoredBlock,
   StoredChunks,
   StoreNamespace,
@@ -149,11 +150,28 @@ export interface SampleStore {
    */
   dropFlushed(slots: Uint32Array, blockStartNanos: bigint): number;
 
-  /** What the blocks with rows in memory hold, by ascending start. Walks over all series. */
-  blocks(namespaceOrdinal: number): StoredBlock[];
+  /** Blocks with rows in memory, by ascending start. Takes time by their number alone. */
+  blocks(namespaceOrdinal: number): HeldBlock[];
 
-  /** Slots of the series that have rows in the block, ascending. */
+  /**
+   * What the blocks with rows in memory hold, by ascending start: a walk over all series, so many slots of the store a
+   * step. Anything may be called in between; it must be given up when the namespace is forgotten.
+   */
+  sumsInSteps(namespaceOrdinal: number, slotsAStep: number): Generator<void, StoredBlock[]>;
+
+  /** Slots of the series that have rows in the block, ascending. Walks over all series. */
   slotsOfBlock(namespaceOrdinal: number, blockStartNanos: bigint): Uint32Array;
+
+  /**
+   * The same in steps, as `sumsInSteps`: gives what was found in each, which is all that had rows when it began and has
+   * them still when its turn comes.
+   * @param blockStartNanos null: series that have rows in any block
+   */
+  slotsInSteps(
+    namespaceOrdinal: number,
+    blockStartNanos: bigint | null,
+    slotsAStep: number,
+  ): Generator<Uint32Array, void>;
 
   /** Starts of the blocks in which the series has rows, ascending. */
   blockStarts(slot: number): bigint[];

@@ -7,9 +7,10 @@
 import { assert } from '#lib/assert.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { ByteCollector } from './byte_collector.ts';
-import { joinSlots } from './rows.ts';
+import { BlockSums, joinSlots } from './rows.ts';
 import type { SampleStore, WriteGroup } from './sample_store.ts';
 import type {
+  HeldBlock,
   Store,
   StoredBlock,
   StoredChunks,
@@ -320,26 +321,43 @@ export class StoreSet implements SampleStore {
     return this.#stores[this.#storeOf(slot)]!.blockStarts(this.#inner(slot));
   }
 
-  blocks(namespaceOrdinal: number): StoredBlock[] {
-    const sums = new Map<bigint, StoredBlock>();
+  blocks(namespaceOrdinal: number): HeldBlock[] {
+    const counts = new Map<bigint, number>();
     for (const store of this.#stores) {
-      for (const block of store.blocks(namespaceOrdinal)) {
-        const sum = sums.get(block.blockStartNanos);
-        sums.set(block.blockStartNanos, {
-          blockStartNanos: block.blockStartNanos,
-          seriesCount: block.seriesCount + (sum?.seriesCount ?? 0),
-          rowCount: block.rowCount + (sum?.rowCount ?? 0),
-          bytes: block.bytes + (sum?.bytes ?? 0),
-        });
+      for (const { blockStartNanos, seriesCount } of store.blocks(namespaceOrdinal)) {
+        counts.set(blockStartNanos, (counts.get(blockStartNanos) ?? 0) + seriesCount);
       }
     }
-    return [...sums.values()].sort((a, b) => (a.blockStartNanos < b.blockStartNanos ? -1 : 1));
+    return [...counts]
+      .map(([blockStartNanos, seriesCount]) => ({ blockStartNanos, seriesCount }))
+      .sort((a, b) => (a.blockStartNanos < b.blockStartNanos ? -1 : 1));
+  }
+
+  *sumsInSteps(namespaceOrdinal: number, slotsAStep: number): Generator<void, StoredBlock[]> {
+    const sums = new BlockSums();
+    for (const [index, store] of this.#stores.entries()) {
+      if (index > 0) yield;
+      for (const block of yield* store.sumsInSteps(namespaceOrdinal, slotsAStep)) sums.add(block);
+    }
+    return sums.ascending();
   }
 
   slotsOfBlock(namespaceOrdinal: number, blockStartNanos: bigint): Uint32Array {
     return this.#outerSlots(
       this.#stores.map((store) => store.slotsOfBlock(namespaceOrdinal, blockStartNanos)),
     );
+  }
+
+  *slotsInSteps(
+    namespaceOrdinal: number,
+    blockStartNanos: bigint | null,
+    slotsAStep: number,
+  ): Generator<Uint32Array, void> {
+    for (const [index, store] of this.#stores.entries()) {
+      for (const inner of store.slotsInSteps(namespaceOrdinal, blockStartNanos, slotsAStep)) {
+        yield this.#stores.length === 1 ? inner : inner.map((slot) => this.#outer(index, slot));
+      }
+    }
   }
 
   expire(namespaceOrdinal: number, nowNanos: bigint): Uint32Array {

@@ -12,6 +12,8 @@ import { clampInt64, loadStoreKernel } from './kernel.ts';
 import { type SampleStore, TooManyValues, type WriteGroup } from './sample_store.ts';
 import type { StoreExports } from './store_exports.ts';
 import {
+  BlockSums,
+  type HeldBlock,
   joinSlots,
   namespaceCountMax,
   resultOf,
@@ -24,6 +26,7 @@ import {
 
 export { mergeChunks } from './chunk_merge.ts';
 export type {
+  HeldBlock,
   StoredBlock,
   StoredChunks,
   StoreNamespace,
@@ -44,7 +47,10 @@ const stageRowsMax = 65_536;
 const stageRowsMin = 8192;
 /** Slots that a walk over all series gives in one call of the kernel. */
 const slotsAtOnce = 65_536;
-const blockEntryBytes = 32;
+/** Blocks of a namespace that the kernel tells in one call. */
+const blocksAtOnce = 1024;
+const blockEntryBytes = 16;
+const blockSumsBytes = 32;
 
 /** Memory that admission keeps free for what was admitted and is not applied yet. */
 export function reserveOf(memoryBytesMax: number): number {
@@ -331,11 +337,35 @@ export class Store implements SampleStore {
     return this.#kernel.dropFlushed(at, slots.length, clampInt64(blockStartNanos));
   }
 
-  blocks(namespaceOrdinal: number): StoredBlock[] {
+  blocks(namespaceOrdinal: number): HeldBlock[] {
     this.#namespace(namespaceOrdinal);
-    for (let countMax = 1024; ; countMax *= 4) {
-      const at = this.#stageBytes(countMax * blockEntryBytes);
-      const count = this.#kernel.blocks(namespaceOrdinal, at, countMax);
+    const at = this.#stageBytes(blocksAtOnce * blockEntryBytes);
+    const blocks: HeldBlock[] = [];
+    for (;;) {
+      const count = this.#kernel.blocks(namespaceOrdinal, blocks.length, at, blocksAtOnce);
+      const starts = new BigInt64Array(this.#memory.buffer, at, count * 2);
+      const counts = new Float64Array(this.#memory.buffer, at, count * 2);
+      for (let i = 0; i < count; i++) {
+        blocks.push({ blockStartNanos: starts[2 * i]!, seriesCount: counts[2 * i + 1]! });
+      }
+      if (count < blocksAtOnce) return blocks;
+    }
+  }
+
+  *sumsInSteps(namespaceOrdinal: number, slotsAStep: number): Generator<void, StoredBlock[]> {
+    this.#namespace(namespaceOrdinal);
+    const sums = new BlockSums();
+    for (let from = 0; from < this.#kernel.seriesEnd(); from += slotsAStep) {
+      if (from > 0) yield;
+      for (const block of this.#sumsOf(namespaceOrdinal, from, from + slotsAStep)) sums.add(block);
+    }
+    return sums.ascending();
+  }
+
+  #sumsOf(namespaceOrdinal: number, from: number, end: number): StoredBlock[] {
+    for (let countMax = blocksAtOnce; ; countMax *= 4) {
+      const at = this.#stageBytes(countMax * blockSumsBytes);
+      const count = this.#kernel.sums(namespaceOrdinal, from, end, at, countMax);
       if (count > countMax) continue;
       const starts = new BigInt64Array(this.#memory.buffer, at, count * 4);
       const sums = new Float64Array(this.#memory.buffer, at, count * 4);
@@ -349,11 +379,23 @@ export class Store implements SampleStore {
   }
 
   slotsOfBlock(namespaceOrdinal: number, blockStartNanos: bigint): Uint32Array {
+    return joinSlots([...this.slotsInSteps(namespaceOrdinal, blockStartNanos, slotsAtOnce)]);
+  }
+
+  *slotsInSteps(
+    namespaceOrdinal: number,
+    blockStartNanos: bigint | null,
+    slotsAStep: number,
+  ): Generator<Uint32Array, void> {
     this.#namespace(namespaceOrdinal);
-    const start = clampInt64(blockStartNanos);
-    return this.#collectSlots((from, at) =>
-      this.#kernel.slotsOfBlock(namespaceOrdinal, start, from, at, slotsAtOnce),
-    );
+    const start = clampInt64(blockStartNanos ?? 0n);
+    const inAny = blockStartNanos === null ? 1 : 0;
+    for (let from = 0; from < this.#kernel.seriesEnd(); from += slotsAStep) {
+      const at = this.#stageBytes(slotsAStep * 4);
+      const end = from + slotsAStep;
+      const count = this.#kernel.slotsWithRows(namespaceOrdinal, start, inAny, from, end, at);
+      yield new Uint32Array(this.#memory.buffer, at, count).slice();
+    }
   }
 
   blockStarts(slot: number): bigint[] {
@@ -415,17 +457,6 @@ export class Store implements SampleStore {
 
   #assertLive(slot: number): void {
     assert(this.#kernel.isLive(slot) === 1, 'the slot is of a series that was created');
-  }
-
-  /** Walks over all slots, `slotsAtOnce` found ones a call. */
-  #collectSlots(find: (from: number, at: number) => number): Uint32Array {
-    const parts: Uint32Array[] = [];
-    const at = this.#stageBytes(slotsAtOnce * 4);
-    for (let from = 0; from < this.#kernel.seriesEnd(); from = this.#kernel.answer()) {
-      const count = find(from, at);
-      if (count > 0) parts.push(new Uint32Array(this.#memory.buffer, at, count).slice());
-    }
-    return joinSlots(parts);
   }
 
   /**

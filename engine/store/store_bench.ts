@@ -2,6 +2,7 @@
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { SeededNumbers } from '../codec/samples_testing.ts';
 import { cpuNanosOf } from '../codec/codec_bench.ts';
+import { resultOf } from './rows.ts';
 import { Store, type StoreNamespace, type StoreRows } from './store.ts';
 
 const second = 1_000_000_000n;
@@ -132,7 +133,7 @@ function busySeries(seriesCount: number, scrapes: number): BenchResult[] {
   }
   const { store } = feed;
   const bytes = (store.memoryBytes - emptyBytes) / seriesCount;
-  const { blockStartNanos, rowCount } = store.blocks(0)[0]!;
+  const { blockStartNanos, rowCount } = resultOf(store.sumsInSteps(0, 65_536))[0]!;
   const slots = store.slotsOfBlock(0, blockStartNanos);
   const read = readOf(store, slots, `${seriesCount} series of ${scrapes} rows`);
   let flushed = 0;
@@ -171,7 +172,9 @@ function idleSeries(seriesCount: number): BenchResult[] {
   const bytes = (store.memoryBytes - emptyBytes) / seriesCount;
   let slots: Uint32Array = new Uint32Array(0);
   const blocksNanos = cpuNanosOf(1, () => {
-    for (const block of store.blocks(0)) slots = store.slotsOfBlock(0, block.blockStartNanos);
+    for (const block of resultOf(store.sumsInSteps(0, 65_536))) {
+      slots = store.slotsOfBlock(0, block.blockStartNanos);
+    }
   });
   const [block] = store.blocks(0);
   store.flushBlock(slots, block!.blockStartNanos);
@@ -183,7 +186,7 @@ function idleSeries(seriesCount: number): BenchResult[] {
   return [
     { name: label, unit: 'bytes/series', value: bytes },
     {
-      name: `${label}, blocks() and slotsOfBlock()`,
+      name: `${label}, sumsInSteps() and slotsOfBlock()`,
       unit: 'ns/series',
       value: blocksNanos / seriesCount,
     },

@@ -51,11 +51,10 @@ export interface StoreExports {
   /** Writes starts (i64) of the blocks that have rows, ascending; gives how many there are. */
   blockStarts(slot: number, out: number, countMax: number): number;
   /**
-   * Writes what each block of a namespace holds, by ascending start: start i64, then as float64 how
-   * many series, rows and bytes. Gives how many blocks there are, or more than `countMax` when they
-   * do not fit.
+   * Writes how many series have each block of a namespace, by ascending start, from the given one
+   * on: start i64, series as float64. Gives how many were written, at most `countMax`.
    */
-  blocks(namespaceOrdinal: number, out: number, countMax: number): number;
+  blocks(namespaceOrdinal: number, from: number, out: number, countMax: number): number;
   /**
    * Sets the outcomes (u8) of rows that have none; gives how many have one other than 0. The
    * columns: u32 slots, u32 generations, i64 times in units, i64 start times (0 for a column of
@@ -329,20 +328,27 @@ export interface StoreExports {
   setKeepsRowVersions(keeps: number): void;
   setNamespace(ordinal: number, blockSizeNanos: bigint): void;
   /**
-   * Writes the slots (u32) of the series that have rows in a block, ascending, from slot `from` on;
-   * as expire.
+   * Writes the slots (u32) in [from, end) of the series that have rows in a block, or in any,
+   * ascending; gives how many.
    */
-  slotsOfBlock(
+  slotsWithRows(
     namespaceOrdinal: number,
     blockStart: bigint,
+    inAnyBlock: number,
     from: number,
+    end: number,
     out: number,
-    countMax: number,
   ): number;
   /**
    * A region for columns and answers; 0 without memory. It keeps its place until more is asked for.
    */
   stage(bytes: number): number;
+  /**
+   * Writes what the series of slots [from, end) have of each block of a namespace, by ascending
+   * start: start i64, then as float64 how many series, rows and bytes. Gives how many blocks there
+   * are, or more than `countMax` when they do not fit.
+   */
+  sums(namespaceOrdinal: number, from: number, end: number, out: number, countMax: number): number;
   tablesAddress(): number;
   /** Room for the chunks of what was measured. */
   typedOutBytes(rows: number, fields: number, valueBytes: number): number;

@@ -17,7 +17,14 @@ import { mergeChunks } from '../codec/decoder_twin.ts';
 import { decodeChunk } from './chunk_merge.ts';
 import { Decoder } from './decoder.ts';
 import { emptyBundle } from '../codec/series_bundle.ts';
-import { Store, type StoredChunks, type StoreNamespace, type StoreRows } from './store.ts';
+import { joinSlots, resultOf } from './rows.ts';
+import {
+  Store,
+  type StoredBlock,
+  type StoredChunks,
+  type StoreNamespace,
+  type StoreRows,
+} from './store.ts';
 import { StoreTwin } from './store_twin.ts';
 
 const second = 1_000_000_000n;
@@ -40,6 +47,10 @@ const namespaces: readonly StoreNamespace[] = [
     coldWrites: true,
   },
 ];
+
+function sumsOf(store: Store | StoreTwin, ordinal: number): StoredBlock[] {
+  return resultOf(store.sumsInSteps(ordinal, 7));
+}
 
 /** One store with its twin; every call goes to both and must answer the same. */
 class Pair {
@@ -139,8 +150,11 @@ class Pair {
   }
 
   assertSameSums(ordinal: number): void {
-    const [kernel, twin] = [this.store.blocks(ordinal), this.twin.blocks(ordinal)];
+    assert.deepEqual(this.store.blocks(ordinal), this.twin.blocks(ordinal));
+    const [kernel, twin] = [sumsOf(this.store, ordinal), sumsOf(this.twin, ordinal)];
     assert.equal(kernel.length, twin.length);
+    const inAny = (store: Store | StoreTwin) => [...store.slotsInSteps(ordinal, null, 5)];
+    assert.deepEqual(joinSlots(inAny(this.store)), joinSlots(inAny(this.twin)));
     for (const [i, block] of kernel.entries()) {
       const { blockStartNanos } = block;
       assert.equal(blockStartNanos, twin[i]!.blockStartNanos);
@@ -149,6 +163,7 @@ class Pair {
       assert.ok(block.bytes >= 80 * block.seriesCount);
       const slots = this.store.slotsOfBlock(ordinal, blockStartNanos);
       assert.deepEqual(slots, this.twin.slotsOfBlock(ordinal, blockStartNanos));
+      assert.deepEqual(joinSlots([...this.store.slotsInSteps(ordinal, blockStartNanos, 3)]), slots);
       assert.equal(slots.length, block.seriesCount);
     }
   }

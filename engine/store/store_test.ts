@@ -9,6 +9,7 @@ import { chunkHeaders, encodeRawChunk } from '../codec/chunk.ts';
 import { decodeChunk } from './chunk_merge.ts';
 import { Decoder } from './decoder.ts';
 import { emptyBundle } from '../codec/series_bundle.ts';
+import { joinSlots, resultOf } from './rows.ts';
 import { fuzz } from './store_fuzz.ts';
 import {
   reserveOf,
@@ -385,7 +386,7 @@ test('a row that is written before a read and after a flush is not dropped', () 
   assert.equal(store.dropFlushed(Uint32Array.of(slot), blockStart), 1);
 });
 
-test('blocks() tells what memory holds by block, thousands of them too', () => {
+test('blocks() and sumsInSteps() tell what memory holds by block, thousands of them too', () => {
   const store = newStore({ retentionNanos: 10_000n * hour, coldWrites: true });
   store.setNamespace(1, { ...warm, blockSizeNanos: hour });
   const slots = Array.from({ length: 40 }, () => store.createSeries(0));
@@ -400,8 +401,12 @@ test('blocks() tells what memory holds by block, thousands of them too', () => {
       ]),
     );
   }
-  const blocks = store.blocks(0);
+  const blocks = resultOf(store.sumsInSteps(0, 7));
   assert.equal(blocks.length, 2000);
+  assert.deepEqual(
+    store.blocks(0),
+    blocks.map(({ blockStartNanos, seriesCount }) => ({ blockStartNanos, seriesCount })),
+  );
   for (const i of [0, 37, 1999]) {
     const { blockStartNanos, seriesCount, rowCount, bytes } = blocks[1999 - i]!;
     assert.equal(blockStartNanos, start(i));
@@ -411,7 +416,15 @@ test('blocks() tells what memory holds by block, thousands of them too', () => {
     assert.equal(store.slotsOfBlock(0, start(i)).length, seriesCount);
   }
   assert.deepEqual(store.blocks(1), []);
+  assert.deepEqual(resultOf(store.sumsInSteps(1, 7)), []);
   assert.deepEqual([...store.slotsOfBlock(1, blockStart)], []);
+  assert.deepEqual(
+    joinSlots([...store.slotsInSteps(0, null, 7)]),
+    Uint32Array.from(slots.slice(0, 39)),
+  );
+  assert.deepEqual(joinSlots([...store.slotsInSteps(1, null, 7)]), new Uint32Array(0));
+  for (const slot of slots) store.releaseSeries(slot);
+  assert.deepEqual(store.blocks(0), []);
   store.expire(1, now);
   assert.deepEqual([...store.expire(1, now)], [other]);
 });

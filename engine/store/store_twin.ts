@@ -19,6 +19,7 @@ import { encodeFloatStartsChunk } from '../codec/codec_twin.ts';
 import { decodeTypedChunk } from '../typed/chunk_twin.ts';
 import { type OrderedTypedRow as TypedRow, orderOfTypedRows } from '../typed/typed_value.ts';
 import {
+  type HeldBlock,
   storeOutcome,
   type StoredBlock,
   type StoredChunks,
@@ -345,7 +346,18 @@ export class StoreTwin {
     return dropped;
   }
 
-  blocks(namespaceOrdinal: number): StoredBlock[] {
+  blocks(namespaceOrdinal: number): HeldBlock[] {
+    return this.#sums(namespaceOrdinal).map(({ blockStartNanos, seriesCount }) => {
+      return { blockStartNanos, seriesCount };
+    });
+  }
+
+  // oxlint-disable-next-line require-yield -- one step
+  *sumsInSteps(namespaceOrdinal: number, _slotsAStep: number): Generator<void, StoredBlock[]> {
+    return this.#sums(namespaceOrdinal);
+  }
+
+  #sums(namespaceOrdinal: number): StoredBlock[] {
     const { blockSizeNanos } = this.#namespace(namespaceOrdinal);
     const rowsOf = new Map<bigint, number[]>();
     for (const series of this.#series) {
@@ -371,6 +383,21 @@ export class StoreTwin {
         return this.blockStarts(slot).includes(blockStartNanos);
       }),
     );
+  }
+
+  *slotsInSteps(
+    namespaceOrdinal: number,
+    blockStartNanos: bigint | null,
+    _slotsAStep: number,
+  ): Generator<Uint32Array, void> {
+    if (blockStartNanos !== null) yield this.slotsOfBlock(namespaceOrdinal, blockStartNanos);
+    else {
+      const slots = this.#series.keys().filter((slot) => {
+        const series = this.#series[slot];
+        return series?.namespaceOrdinal === namespaceOrdinal && rowCountOf(series) > 0;
+      });
+      yield Uint32Array.from(slots);
+    }
   }
 
   blockStarts(slot: number): bigint[] {

@@ -1,5 +1,11 @@
 /** Sorting and joining, a part at a time. */
-import type { Work } from './turns.ts';
+
+/** Work that gives way, as `Work` of turns.ts. */
+export interface Pausing {
+  /** Counts work; true when it is time for `await pause()`. */
+  spend(units: number): boolean;
+  pause(): Promise<void>;
+}
 
 /** Things that are sorted in one go. */
 const sortedAtOnce = 1024;
@@ -13,7 +19,7 @@ const compareUnits = 50;
 export async function sortPaced<Item>(
   items: readonly Item[],
   compare: (a: Item, b: Item) => number,
-  work: Work,
+  work: Pausing,
   units: number = compareUnits,
 ): Promise<Item[]> {
   const atOnce = Math.max(2, Math.floor((sortedAtOnce * compareUnits) / units));
@@ -47,7 +53,7 @@ export async function unitePaced<Item>(
   a: readonly Item[],
   b: readonly Item[],
   compare: (a: Item, b: Item) => number,
-  work: Work,
+  work: Pausing,
 ): Promise<Item[]> {
   const united: Item[] = [];
   let left = 0;

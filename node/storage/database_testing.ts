@@ -20,6 +20,8 @@ import { bootstrapLocal, type LocalReport } from '../bootstrap/local.ts';
 import { openIdentity } from '../identity/node_identity.ts';
 import type { CachePolicy } from './filesets/cache_policy.ts';
 import { Database, type DatabaseOptions } from './database.ts';
+import type { Flusher } from './flush/flusher.ts';
+import { Pace } from './flush/pace.ts';
 import { messageOf, numberIn, typedColumns } from './typed_rows_testing.ts';
 
 export const never: AbortSignal = new AbortController().signal;
@@ -29,6 +31,11 @@ const opened: Database[] = [];
 /** Closes every database of `openDatabase`, at the end of a test file. */
 export async function closeDatabases(): Promise<void> {
   for (const database of opened.splice(0)) await database[Symbol.asyncDispose]();
+}
+
+/** What is due, without a rest on the way. */
+export function dueNow({ flusher, env }: Database): ReturnType<Flusher['due']> {
+  return flusher.due(new Pace(env.clock, () => 1), never);
 }
 
 const secondNanos = 1_000_000_000n;

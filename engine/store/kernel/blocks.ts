@@ -1,4 +1,4 @@
-// What the blocks of a store hold: one walk over all series, which changes nothing.
+// What the blocks of a store hold: walks over series that change nothing.
 import { headRoomOf } from './heads';
 import { state } from './memory/pages';
 import {
@@ -50,15 +50,23 @@ function touchNodes(slot: u32, slotEnd: u32): void {
   state().touched = seen;
 }
 
-/** Fills the entries; gives their number, or one more than `countMax` when they do not fit. */
-export function sumBlocks(namespaceOrdinal: u32, out: usize, countMax: u32): u32 {
-  const seriesEnd = state().seriesEnd;
+/**
+ * Fills the entries of what the slots [slot, slotEnd) have; gives their number, or one more than `countMax` when they do
+ * not fit.
+ */
+export function sumBlocks(
+  namespaceOrdinal: u32,
+  slot: u32,
+  slotEnd: u32,
+  out: usize,
+  countMax: u32,
+): u32 {
+  slotEnd = min(slotEnd, state().seriesEnd);
   let count: u32 = 0;
   let entry: usize = 0;
-  let slotTouched: u32 = 0;
-  for (let slot: u32 = 0; slot < seriesEnd; slot++) {
+  for (let slotTouched = slot; slot < slotEnd; slot++) {
     if (slot == slotTouched) {
-      slotTouched = min(slot + slotsTouched, seriesEnd);
+      slotTouched = min(slot + slotsTouched, slotEnd);
       touchNodes(slot, slotTouched);
     }
     const series = seriesAt(slot);

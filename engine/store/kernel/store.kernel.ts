@@ -14,6 +14,7 @@ import {
 import { encodeRowsMax } from '../../codec/kernel/scratch';
 import { hasBlock, sumBlocks } from './blocks';
 import { encodeRows } from './encode';
+import { copyCounts, namespaceAt } from './memory/namespaces';
 import { initPages, stageOf, state, stateAt, tablesAt, usedBytes } from './memory/pages';
 import {
   encodeLong,
@@ -29,7 +30,6 @@ import {
   dropBlocks,
   dropFlushedBlock,
   freeSlot,
-  namespaceAt,
   Node,
   park,
   Series,
@@ -200,33 +200,46 @@ export function dropFlushed(slots: usize, count: u32, blockStart: i64): u32 {
 }
 
 /**
- * Writes what each block of a namespace holds, by ascending start: start i64, then as float64 how
- * many series, rows and bytes. Gives how many blocks there are, or more than `countMax` when they
- * do not fit.
+ * Writes how many series have each block of a namespace, by ascending start, from the given one on: start i64, series as
+ * float64. Gives how many were written, at most `countMax`.
  */
-export function blocks(namespaceOrdinal: u32, out: usize, countMax: u32): u32 {
-  return sumBlocks(namespaceOrdinal, out, countMax);
+export function blocks(namespaceOrdinal: u32, from: u32, out: usize, countMax: u32): u32 {
+  return copyCounts(namespaceAt(namespaceOrdinal), from, out, countMax);
 }
 
 /**
- * Writes the slots (u32) of the series that have rows in a block, ascending, from slot `from` on;
- * as expire.
+ * Writes what the series of slots [from, end) have of each block of a namespace, by ascending start: start i64, then as
+ * float64 how many series, rows and bytes. Gives how many blocks there are, or more than `countMax` when they do not fit.
  */
-export function slotsOfBlock(
+export function sums(
   namespaceOrdinal: u32,
-  blockStart: i64,
   from: u32,
+  end: u32,
   out: usize,
   countMax: u32,
 ): u32 {
-  const s = state();
+  return sumBlocks(namespaceOrdinal, from, end, out, countMax);
+}
+
+/**
+ * Writes the slots (u32) in [from, end) of the series that have rows in a block, or in any, ascending; gives how many.
+ */
+export function slotsWithRows(
+  namespaceOrdinal: u32,
+  blockStart: i64,
+  inAnyBlock: bool,
+  from: u32,
+  end: u32,
+  out: usize,
+): u32 {
+  end = min(end, state().seriesEnd);
   let count: u32 = 0;
-  for (; from < s.seriesEnd && count < countMax; from++) {
+  for (; from < end; from++) {
     const series = seriesAt(from);
     if (!series.isLive || <u32>series.namespaceOrdinal != namespaceOrdinal) continue;
-    if (hasBlock(series, blockStart)) store<u32>(out + (<usize>(count++) << 2), from);
+    const has = inAnyBlock ? series.nodes != 0 : hasBlock(series, blockStart);
+    if (has) store<u32>(out + (<usize>(count++) << 2), from);
   }
-  s.answer = <u64>from;
   return count;
 }
 

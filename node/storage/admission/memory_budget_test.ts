@@ -5,7 +5,14 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { rowOutcome } from '#cluster/node/service.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { closeDatabases, never, openDatabase, readAll, writeRows } from '../database_testing.ts';
+import {
+  closeDatabases,
+  dueNow,
+  never,
+  openDatabase,
+  readAll,
+  writeRows,
+} from '../database_testing.ts';
 import { MemoryBudget } from './memory_budget.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tsdb-memory-'));
@@ -34,7 +41,8 @@ test('over the budget new series are refused, known ones are written, and flushe
   const { outcomes } = await writeRows(database, [{ series: known, nanos: nanos + 99n, value: 7 }]);
   assert.equal(outcomes.length, 0, 'rows of known series are taken');
   assert.equal(database.memory.isShort, true);
-  assert.ok(database.flusher.due().every(({ why }) => why === 'memory is short'));
+  const due = await dueNow(database);
+  assert.ok(due.every(({ why }) => why === 'memory is short'));
   const before = await readAll(database);
   await database.flusher.runDue(never);
   assert.equal(database.store.sampleCount, 0);

@@ -18,6 +18,7 @@ import type { Database } from '../database.ts';
 import {
   batchOf,
   closeDatabases,
+  dueNow,
   namespaceOf,
   never,
   openDatabase,
@@ -287,9 +288,9 @@ class CrashRun {
 
   /** Closed blocks are due when no row came for some time. */
   async #flushDue(database: Database): Promise<void> {
-    database.flusher.due();
+    await dueNow(database);
     this.#millis += this.#dice.below(3) * 35_000;
-    for (const { why } of database.flusher.due()) count(`due: ${why}`);
+    for (const { why } of await dueNow(database)) count(`due: ${why}`);
     await database.flusher.runDue(never);
   }
 

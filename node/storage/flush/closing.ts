@@ -14,6 +14,7 @@ import type { BlockFile } from '../filesets/block_file.ts';
 import type { LeftBlock, NamespaceState } from '../namespace/namespace.ts';
 import { spanNanosMaxOf, spanNanosOf } from './due_spans.ts';
 import type { Pace } from './pace.ts';
+import { sumsOfBlocks } from './store_walks.ts';
 
 /** What it takes to close filesets. */
 export interface ClosingParts {
@@ -135,9 +136,9 @@ async function leaveIndex(
   signal: AbortSignal,
 ): Promise<void> {
   const { files, truncations, leftBlocks } = namespace;
-  const rowCounts = new Map(
-    store.blocks(namespace.ordinal).map((block) => [block.blockStartNanos, block.rowCount]),
-  );
+  const sums = await sumsOfBlocks(store, namespace, pace, signal);
+  if (sums === null) return;
+  const rowCounts = new Map(sums.map((block) => [block.blockStartNanos, block.rowCount]));
   const pastNanos = closedUntil(namespace);
   for (const start of leftBlocks.keys()) {
     if (namespace.index.marksOf(start) === null) leftBlocks.delete(start);

@@ -9,8 +9,10 @@ import { seriesIdOf } from '#lib/series_id/from_tags.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
 import { compareBytes } from '#lib/tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
+import { sortPaced } from '#lib/turns/paced.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Pace } from './pace.ts';
+import { seriesWithRows } from './store_walks.ts';
 import { type VolumeParts, type VolumeSeries, type VolumeSource, writeVolume } from './volume.ts';
 
 /**
@@ -19,6 +21,8 @@ import { type VolumeParts, type VolumeSeries, type VolumeSource, writeVolume } f
  * can be measured.
  */
 const seriesAtOnce = 16;
+/** Series whose names are made before the pace is asked. */
+const namesAtOnce = 128;
 /** Shards of a block that are written at a time. */
 const shardsAtOnce = 4;
 
@@ -71,9 +75,8 @@ export async function flushBlock(
   const { leaving } = options;
   // Its number in the store may be nobody's by now, or another one's.
   if (namespace.isDropped && leaving === undefined) return;
-  const waiting = [...slotsByShard(parts, namespace, blockStartNanos)].filter(
-    ([shard]) => leaving?.(shard) ?? true,
-  );
+  const shards = await slotsByShard(parts, namespace, blockStartNanos, options.pace, signal);
+  const waiting = [...shards].filter(([shard]) => leaving?.(shard) ?? true);
   // Several at a time, since most of the time of a small one is waiting for the disk.
   const worker = async (): Promise<void> => {
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
@@ -111,8 +114,8 @@ async function flushShard(
     return;
   }
   await parts.deletions.swept();
-  const written = await namespace.files.write(shard, (dropped) => {
-    const members = membersOf(parts.store, namespace, slots);
+  const written = await namespace.files.write(shard, async (dropped) => {
+    const members = await membersOf(parts.store, namespace, slots, pace, signal);
     const source = new MemorySource(parts, members, blockStartNanos, pace);
     return writeVolume(
       parts,
@@ -141,19 +144,24 @@ interface SlotsOfShard {
   readonly generations: number[];
 }
 
-function slotsByShard(
+async function slotsByShard(
   { store }: FlushParts,
   namespace: NamespaceState,
   blockStartNanos: UnixNanos,
-): Map<number, SlotsOfShard> {
+  pace: Pace,
+  signal: AbortSignal,
+): Promise<Map<number, SlotsOfShard>> {
   const shards = new Map<number, SlotsOfShard>();
-  const { generation } = store;
-  for (const slot of store.slotsOfBlock(namespace.ordinal, blockStartNanos)) {
-    const shard = namespace.index.shard(slot);
-    let members = shards.get(shard);
-    if (members === undefined) shards.set(shard, (members = { slots: [], generations: [] }));
-    members.slots.push(slot);
-    members.generations.push(generation[slot]!);
+  const { index } = namespace;
+  const found = seriesWithRows(store, namespace, blockStartNanos, pace, signal);
+  for await (const { slots, generations } of found) {
+    slots.forEach((slot, i) => {
+      const shard = index.shard(slot);
+      let members = shards.get(shard);
+      if (members === undefined) shards.set(shard, (members = { slots: [], generations: [] }));
+      members.slots.push(slot);
+      members.generations.push(generations[i]!);
+    });
   }
   return shards;
 }
@@ -167,11 +175,18 @@ interface Member {
 }
 
 /** By the order of their IDs, without those that have expired meanwhile. */
-function membersOf(store: SampleStore, { index }: NamespaceState, shard: SlotsOfShard): Member[] {
+async function membersOf(
+  store: SampleStore,
+  { index }: NamespaceState,
+  shard: SlotsOfShard,
+  pace: Pace,
+  signal: AbortSignal,
+): Promise<Member[]> {
   const members: Member[] = [];
-  shard.slots.forEach((slot, i) => {
+  for (const [i, slot] of shard.slots.entries()) {
+    if (i % namesAtOnce === 0) await pace.rest(signal);
     const generation = shard.generations[i]!;
-    if (store.generation[slot] !== generation) return;
+    if (store.generation[slot] !== generation) continue;
     const name: SeriesName = {
       idScheme: index.idScheme(slot),
       tags: index.tags(slot),
@@ -180,8 +195,9 @@ function membersOf(store: SampleStore, { index }: NamespaceState, shard: SlotsOf
     const id = seriesIdOf(name.idScheme, name.tags, name.explicitId);
     assert(id !== null, 'a series of the index has an ID');
     members.push({ slot, generation, id, name });
-  });
-  return members.sort((a, b) => compareBytes(a.id, b.id));
+  }
+  const pausing = pace.pausing(signal);
+  return await sortPaced(members, (a, b) => compareBytes(a.id, b.id), pausing);
 }
 
 /** Rows of memory, merged and encoded as for a file. */

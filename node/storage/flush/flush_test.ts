@@ -7,6 +7,7 @@ import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import { realEnv } from '#lib/env/real.ts';
 import {
   closeDatabases,
+  dueNow,
   handOver,
   namespaceOf,
   never,
@@ -409,21 +410,21 @@ test('only closed blocks are due, late rows when they are quiet, and all when me
   const now = nowNanos();
   const old = now - 5n * 3600n * secondNanos;
   await writeRows(database, [...rowsOf(3, 1, 0, now), ...rowsOf(3, 1, 0, old)]);
-  const why = () => database.flusher.due().map((due) => due.why);
-  assert.deepEqual(why(), [], 'a backfill may be writing the block');
+  const why = async () => (await dueNow(database)).map((due) => due.why);
+  assert.deepEqual(await why(), [], 'a backfill may be writing the block');
   moved += 11_000;
-  assert.deepEqual(why(), ['closed']);
+  assert.deepEqual(await why(), ['closed']);
   await database.flusher.runDue(never);
   assert.equal(database.store.blocks(0).length, 1, 'the open block stays in memory');
   await writeRows(database, rowsOf(3, 1, 0, old + 1n));
-  assert.deepEqual(why(), []);
+  assert.deepEqual(await why(), []);
   moved += 59_000;
-  assert.deepEqual(why(), []);
+  assert.deepEqual(await why(), []);
   await writeRows(database, rowsOf(3, 1, 0, old + 2n));
   moved += 59_000;
-  assert.deepEqual(why(), [], 'more rows came');
+  assert.deepEqual(await why(), [], 'more rows came');
   moved += 61_000;
-  assert.deepEqual(why(), ['late rows']);
+  assert.deepEqual(await why(), ['late rows']);
   await database.flusher.runDue(never);
   assert.equal(database.store.blocks(0).length, 1);
   await closeDatabases();
@@ -445,13 +446,13 @@ test('late rows that come all the time wait as long as windows wait for them', a
     registry: registryOf([{ ...rest, options: { ...options, retentionOptions } }]),
   });
   const old = nowNanos() - 40n * minuteNanos;
-  const why = () => database.flusher.due().map((due) => due.why);
+  const why = async () => (await dueNow(database)).map((due) => due.why);
   // An eighth of the retention.
   for (; moved < 480_000; moved += 5_000) {
     await writeRows(database, rowsOf(1, 1, 0, old + BigInt(moved)));
-    assert.deepEqual(why(), []);
+    assert.deepEqual(await why(), []);
   }
-  assert.deepEqual(why(), ['closed']);
+  assert.deepEqual(await why(), ['closed']);
   await closeDatabases();
 });
 

@@ -18,6 +18,7 @@ import {
 } from './due_blocks.ts';
 import { emptyFlushReport, flushBlock, type FlushParts, type FlushReport } from './flush.ts';
 import { Pace } from './pace.ts';
+import { sumsOfBlocks } from './store_walks.ts';
 
 /** Share of the main loop's time for flushes that nothing waits for. */
 const backgroundShare = 0.2;
@@ -112,7 +113,7 @@ export class Flusher {
       // Somebody may be waiting after this.
       const isUrgent = (): boolean => this.#asked > 0 || parts.memory.isShort;
       const pace = new Pace(this.#clock, () => (isUrgent() ? 1 : backgroundShare));
-      for (const { block, why } of this.due()) {
+      for (const { block, why } of await this.due(pace, signal)) {
         const { namespace, blockStartNanos } = block;
         if (why === 'memory is short' && !parts.memory.isStillShort) continue;
         try {
@@ -157,18 +158,26 @@ export class Flusher {
     }
   }
 
-  /** What is to be flushed now, the most urgent first. */
-  due(): DueBlock<WaitingBlock>[] {
+  /**
+   * What is to be flushed now, the most urgent first.
+   * @throws the signal's reason
+   */
+  async due(pace: Pace, signal: AbortSignal): Promise<DueBlock<WaitingBlock>[]> {
     const { env, memory, retentionClock } = this.#parts;
     const nowNanos = env.clock.nowNanos();
     const nowMillis = env.clock.monotonicMillis();
     const memoryIsShort = memory.isShort;
-    const blocks = this.#blocksInMemory(retentionClock.nowNanos(), nowMillis);
+    const blocks = await this.#blocksInMemory(retentionClock.nowNanos(), nowMillis, pace, signal);
     return dueBlocks(blocks, { nowNanos, nowMillis, memoryIsShort });
   }
 
   /** Blocks of namespaces that are flushed, but for those past retention. */
-  #blocksInMemory(retentionNowNanos: UnixNanos, nowMillis: number): WaitingBlock[] {
+  async #blocksInMemory(
+    retentionNowNanos: UnixNanos,
+    nowMillis: number,
+    pace: Pace,
+    signal: AbortSignal,
+  ): Promise<WaitingBlock[]> {
     const { namespaces, store } = this.#parts;
     const seen = new Map<string, WaitingRows>();
     const blocks: WaitingBlock[] = [];
@@ -178,15 +187,17 @@ export class Flusher {
       .map(({ retentionNanos }) => retentionNanos)
       .reduce((a, b) => (b < a ? b : a), 2n ** 62n);
     for (const namespace of namespaces.values()) {
-      const { options, ordinal, files, blockSizeNanos, definition, retentionNanos } = namespace;
-      if (!options.flushEnabled) continue;
+      if (!namespace.options.flushEnabled) continue;
+      const sums = await sumsOfBlocks(store, namespace, pace, signal);
+      if (sums === null || namespace.isDropped) continue;
+      const { options, files, blockSizeNanos, definition, retentionNanos } = namespace;
       const withFiles = new Set(files.all(null).flatMap((file) => files.blocksOf(file)));
       const { bufferPastNanos } = options.retentionOptions;
       const closesAfterNanos = blockSizeNanos + bufferPastNanos;
       // Windows wait as long, and no longer.
       const waitNanos = windowsWaitNanos(isOfWindows(definition) ? retentionNanos : shortest);
       const waitMillisMax = Number(waitNanos / nanosPerMilli);
-      for (const { blockStartNanos, rowCount, bytes } of store.blocks(ordinal)) {
+      for (const { blockStartNanos, rowCount, bytes } of sums) {
         if (namespace.isExpired(blockStartNanos, retentionNowNanos)) continue;
         const key = keyOf(namespace, blockStartNanos);
         const waiting = waitingRows(this.#waiting.get(key), rowCount, nowMillis);

@@ -1,8 +1,11 @@
 /** The share of the main loop's time that background work takes, measured: it rests in between. */
 import type { Clock } from '#lib/env/env.ts';
+import type { Pausing } from '#lib/turns/paced.ts';
 
 /** Longest stretch of work before others get a turn. */
 const stretchMillisMax = 4;
+/** Units of work, of a few nanoseconds each, between two looks at the clock. */
+const unitsBetweenLooks = 20_000;
 
 export class Pace {
   readonly #clock: Clock;
@@ -19,6 +22,20 @@ export class Pace {
   /** Whether enough was done at a stretch. */
   get isDue(): boolean {
     return this.#workedMillis() >= stretchMillisMax;
+  }
+
+  /** For work that counts what it does (lib/turns/paced.ts). */
+  pausing(signal: AbortSignal): Pausing {
+    let units = 0;
+    return {
+      spend: (more) => {
+        units += more;
+        if (units < unitsBetweenLooks) return false;
+        units = 0;
+        return this.isDue;
+      },
+      pause: () => this.rest(signal),
+    };
   }
 
   #workedMillis(): number {

@@ -19,6 +19,7 @@ import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Sequencer } from '../write/sequencer.ts';
 import type { Pace } from './pace.ts';
 import { type SavedIndexParts, saveIndex } from './saved_index.ts';
+import { seriesWithRows } from './store_walks.ts';
 
 /** Series that are copied in one stretch of the main loop, fewer of them when they are long. */
 const seriesAtOnceMax = 256;
@@ -28,6 +29,13 @@ const chunkBytesTarget = 8 * 1024 * 1024;
 const logBytesMin = 8 * 1024 * 1024;
 const anyStart = -(2n ** 63n);
 const anyEnd = 2n ** 63n - 1n;
+
+/** What was copied to a snapshot. */
+interface Copied {
+  readonly series: number;
+  readonly entries: number;
+  readonly chunkBytes: number;
+}
 
 /** Deletions that are on their way through memory. */
 export interface SnapshotSweeps {
@@ -235,60 +243,70 @@ export class Snapshots {
     writer: SnapshotWriter,
     pace: Pace,
     signal: AbortSignal,
-  ): Promise<{ series: number; entries: number; chunkBytes: number }> {
+  ): Promise<Copied> {
     const { store } = this.#parts;
-    const { index, truncations } = namespace;
-    const slots = slotsWithRows(this.#parts, namespace);
-    const generations = slots.map((slot) => store.generation[slot]!);
-    let series = 0;
-    let entries = 0;
-    let chunkBytes = 0;
+    const { truncations } = namespace;
+    const sum = { series: 0, entries: 0, chunkBytes: 0 };
     let seriesAtOnce = seriesAtOnceMax;
-    for (let first = 0, end = 0; first < slots.length; first = end) {
-      signal.throwIfAborted();
-      // What was deleted is told by the log after the snapshot; there is nothing left to copy.
-      if (namespace.truncations !== truncations) break;
-      const { generation } = store;
-      end = first + seriesAtOnce;
-      const some = slots
-        .subarray(first, end)
-        .filter((slot, i) => generation[slot] === generations[first + i]);
-      const { chunkData, chunkOffset } = packChunks(
-        store.read(some, anyStart, anyEnd),
-        store.keepsRowVersions,
-      );
-      const { buffer } = writer;
-      const ordinal = namespace.ordinalIn(buffer);
-      const copied: SeriesChunks[] = [];
-      for (let i = 0; i < some.length; i += 1) {
-        const slot = some[i]!;
-        const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
-        if (chunks.length === 0) continue;
-        copied.push({ slot, generation: generation[slot]!, chunks });
-        const head = {
-          slot,
-          generation: generation[slot]!,
-          idScheme: index.idScheme(slot),
-          explicitId: index.explicitId(slot),
-        };
-        buffer.addSeriesOf(ordinal, head, index.tagsLength(slot), (target, at) =>
-          index.copyTags(slot, target, at),
-        );
+    // Rows that had come when the log went on in a new segment are here all the while, or in filesets.
+    const found = seriesWithRows(store, namespace, null, pace, signal);
+    for await (const { slots, generations } of found) {
+      for (let first = 0, end = 0; first < slots.length; first = end) {
+        signal.throwIfAborted();
+        // What was deleted is told by the log after the snapshot; there is nothing left to copy.
+        if (namespace.truncations !== truncations) return sum;
+        const { generation } = store;
+        end = first + seriesAtOnce;
+        const some = slots
+          .subarray(first, end)
+          .filter((slot, i) => generation[slot] === generations[first + i]);
+        const copied = this.#copySeries(namespace, some, writer);
+        sum.series += copied.series;
+        sum.entries += copied.entries;
+        sum.chunkBytes += copied.chunkBytes;
+        const { chunkBytes } = copied;
+        if (chunkBytes > chunkBytesTarget) seriesAtOnce = Math.max(seriesAtOnce >>> 1, 1);
+        else if (chunkBytes < chunkBytesTarget / 2) {
+          seriesAtOnce = Math.min(seriesAtOnce * 2, seriesAtOnceMax);
+        }
+        await writer.drain();
+        await pace.rest(signal);
       }
-      for (const record of recordsOf(copied)) {
-        buffer.addChunks(ordinal, record);
-        entries += record.length;
-      }
-      series += copied.length;
-      chunkBytes += chunkData.length;
-      if (chunkData.length > chunkBytesTarget) seriesAtOnce = Math.max(seriesAtOnce >>> 1, 1);
-      else if (chunkData.length < chunkBytesTarget / 2) {
-        seriesAtOnce = Math.min(seriesAtOnce * 2, seriesAtOnceMax);
-      }
-      await writer.drain();
-      await pace.rest(signal);
     }
-    return { series, entries, chunkBytes };
+    return sum;
+  }
+
+  #copySeries(namespace: NamespaceState, slots: Uint32Array, { buffer }: SnapshotWriter): Copied {
+    const { store } = this.#parts;
+    const { index } = namespace;
+    const { generation } = store;
+    const { chunkData, chunkOffset } = packChunks(
+      store.read(slots, anyStart, anyEnd),
+      store.keepsRowVersions,
+    );
+    const ordinal = namespace.ordinalIn(buffer);
+    const copied: SeriesChunks[] = [];
+    for (let i = 0; i < slots.length; i += 1) {
+      const slot = slots[i]!;
+      const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
+      if (chunks.length === 0) continue;
+      copied.push({ slot, generation: generation[slot]!, chunks });
+      const head = {
+        slot,
+        generation: generation[slot]!,
+        idScheme: index.idScheme(slot),
+        explicitId: index.explicitId(slot),
+      };
+      buffer.addSeriesOf(ordinal, head, index.tagsLength(slot), (target, at) =>
+        index.copyTags(slot, target, at),
+      );
+    }
+    let entries = 0;
+    for (const record of recordsOf(copied)) {
+      buffer.addChunks(ordinal, record);
+      entries += record.length;
+    }
+    return { series: copied.length, entries, chunkBytes: chunkData.length };
   }
 
   /**
@@ -338,16 +356,4 @@ function* partsOf(chunks: Uint8Array): Generator<Uint8Array, void, void> {
     }
   }
   if (start < chunks.length) yield chunks.subarray(start);
-}
-
-/** Series with rows in memory, ascending. */
-function slotsWithRows({ store }: SnapshotParts, namespace: NamespaceState): Uint32Array {
-  const blocks = store.blocks(namespace.ordinal);
-  const parts = blocks.map(({ blockStartNanos }) =>
-    store.slotsOfBlock(namespace.ordinal, blockStartNanos),
-  );
-  if (parts.length === 1) return parts[0]!;
-  const all = new Set<number>();
-  for (const part of parts) for (const slot of part) all.add(slot);
-  return Uint32Array.from(all).sort();
 }

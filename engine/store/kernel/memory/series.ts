@@ -1,7 +1,8 @@
 // What a store knows of a series: a record of one cache line with the head that is being written,
 // and one node for each block. The head's state stands in the record while its block is the current
 // one and is parked in the node otherwise.
-import { allocate, directoryAt, namespacesAt, release, state, State } from './pages';
+import { countIn, countOut, makeCount, namespaceAt } from './namespaces';
+import { allocate, directoryAt, release, state, State } from './pages';
 
 /** Records of 64 bytes, 1024 to a page. */
 @unmanaged
@@ -126,21 +127,6 @@ export class TypedPart {
   overlapRows: u32;
 }
 
-@unmanaged
-export class Namespace {
-  blockSizeNanos: i64;
-  /** No block of its series begins before. */
-  oldestStart: i64;
-  /**
-   * The same for the series that the running expiry has passed, and for all blocks that were made
-   * since it began.
-   */
-  oldestSeen: i64;
-  /** Whether the running expiry has looked at the blocks of all series that it passed. */
-  isSeenWhole: u32;
-}
-const namespaceStructBytes: usize = 32;
-
 export const lateRowBytes: usize = 32;
 const slotsPerPage: u32 = 1024;
 const slotsMax: u32 = 16384 * slotsPerPage;
@@ -149,11 +135,6 @@ const slotsMax: u32 = 16384 * slotsPerPage;
 export function seriesAt(slot: u32): Series {
   const page = <usize>load<u32>(directoryAt + (<usize>(slot >> 10) << 2));
   return changetype<Series>(page + (<usize>(slot & 1023) << 6));
-}
-
-@inline
-export function namespaceAt(ordinal: u32): Namespace {
-  return changetype<Namespace>(namespacesAt + <usize>ordinal * namespaceStructBytes);
 }
 
 @inline
@@ -284,16 +265,19 @@ export function nodeOf(series: Series, nanos: i64): Node | null {
     }
     link = changetype<usize>(node) + offsetof<Node>('next');
   }
-  const at = allocate(nodeBytes);
-  if (at == 0) return null;
-  memory.fill(at, 0, nodeBytes);
-  const node = changetype<Node>(at);
   // `blockStartOf` of lib/block_time.ts.
   const rest = nanos % size;
-  node.blockStart = nanos - (rest < 0 ? rest + size : rest);
+  const blockStart = nanos - (rest < 0 ? rest + size : rest);
+  const namespace = namespaceAt(<u32>series.namespaceOrdinal);
+  if (!makeCount(namespace, blockStart)) return null;
+  const at = allocate(nodeBytes);
+  if (at == 0) return null;
+  countIn(namespace, blockStart);
+  memory.fill(at, 0, nodeBytes);
+  const node = changetype<Node>(at);
+  node.blockStart = blockStart;
   node.lastNanos = i64.MIN_VALUE;
   node.areaLastNanos = i64.MIN_VALUE;
-  const namespace = namespaceAt(<u32>series.namespaceOrdinal);
   namespace.oldestStart = min(namespace.oldestStart, node.blockStart);
   namespace.oldestSeen = min(namespace.oldestSeen, node.blockStart);
   node.next = load<usize>(link);
@@ -340,8 +324,9 @@ function freeTypedPart(part: TypedPart): void {
   release(changetype<usize>(part));
 }
 
-/** Frees what a parked node holds and the node, which the caller has taken out of its list. */
-export function freeNode(node: Node): void {
+/** Frees what a parked node of a series holds and the node, which the caller has taken out of its list. */
+function freeNode(series: Series, node: Node): void {
+  countOut(namespaceAt(<u32>series.namespaceOrdinal), node.blockStart);
   const s: State = state();
   s.sampleCount -= <u64>floatRowsOf(node) + <u64>typedRowsOf(node);
   const part = typedOf(node);
@@ -360,7 +345,7 @@ export function dropFlushedBlock(series: Series, blockStart: i64): bool {
     if (node.blockStart >= blockStart) {
       if (node.blockStart != blockStart || !isFlushed(node)) return false;
       store<usize>(link, node.next);
-      freeNode(node);
+      freeNode(series, node);
       return true;
     }
     link = changetype<usize>(node) + offsetof<Node>('next');
@@ -376,7 +361,7 @@ export function dropBlocks(series: Series, startFrom: i64, endUpTo: i64): void {
     const node = changetype<Node>(load<usize>(link));
     if (node.blockStart >= startFrom && node.blockStart + size <= endUpTo) {
       store<usize>(link, node.next);
-      freeNode(node);
+      freeNode(series, node);
     } else {
       link = changetype<usize>(node) + offsetof<Node>('next');
     }

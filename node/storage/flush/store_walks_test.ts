@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { registryOf } from '#cluster/namespaces/namespaces.ts';
+import { realEnv } from '#lib/env/real.ts';
+import type { Database } from '../database.ts';
+import {
+  closeDatabases,
+  namespaceOf,
+  never,
+  onePlacement,
+  openDatabase,
+  type TestRow,
+  truncateByLog,
+  writeRows,
+} from '../database_testing.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
+import { Pace } from './pace.ts';
+import { seriesWithRows, sumsOfBlocks } from './store_walks.ts';
+
+const folders: string[] = [];
+after(async () => {
+  await closeDatabases();
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+const hourNanos = 3_600_000_000_000n;
+const now = realEnv.clock.nowNanos();
+const metricsEnded = new Map([['metrics', 1]]);
+
+/** A row of each of so many series. */
+function rowsOf(seriesCount: number, nanos: bigint): TestRow[] {
+  return Array.from({ length: seriesCount }, (_, s) => ({
+    series: { __name__: 'cpu', host: `h${s}` },
+    nanos,
+    value: s,
+  }));
+}
+
+async function open(): Promise<{ database: Database; metrics: NamespaceState }> {
+  const folder = mkdtempSync(join(tmpdir(), 'tsdb-walks-'));
+  folders.push(folder);
+  const { database } = await openDatabase(folder, {
+    registry: registryOf([
+      namespaceOf('metrics', { coldWritesEnabled: true }),
+      namespaceOf('other', { coldWritesEnabled: true }),
+    ]),
+  });
+  return { database, metrics: database.namespaces.get('metrics')! };
+}
+
+/** Does something each time it rests, and it rests between any two steps. */
+function paceThat(act: (rest: number) => void | Promise<void>): Pace {
+  let rests = 0;
+  let moved = 0;
+  const clock = {
+    ...realEnv.clock,
+    monotonicMillis: () => (moved += 10),
+    sleep: async () => await act(rests++),
+  };
+  return new Pace(clock, () => 1);
+}
+
+async function drop(database: Database): Promise<void> {
+  const registry = registryOf([namespaceOf('other', { coldWritesEnabled: true })]);
+  await database.applyTopology(onePlacement, 2, registry, metricsEnded);
+}
+
+async function slotsFound(
+  { store }: Database,
+  namespace: NamespaceState,
+  pace: Pace,
+  blockStartNanos: bigint | null = null,
+): Promise<number[]> {
+  const all: number[] = [];
+  const found = seriesWithRows(store, namespace, blockStartNanos, pace, never, 2);
+  for await (const { slots, generations } of found) {
+    assert.ok(slots.length <= 2);
+    slots.forEach((slot, i) => assert.equal(generations[i], store.generation[slot]));
+    all.push(...slots);
+  }
+  return all;
+}
+
+test('a walk finds series of one block or any, and what had rows before it is found whatever comes meanwhile', async () => {
+  const { database, metrics } = await open();
+  const old = now - 5n * hourNanos;
+  await writeRows(database, [...rowsOf(10, now), ...rowsOf(4, old)]);
+  const quiet = paceThat(() => {});
+  const all = Array.from({ length: 10 }, (_, slot) => slot);
+  assert.deepEqual(await slotsFound(database, metrics, quiet), all);
+  const oldBlock = metrics.blockStartOf(old);
+  assert.deepEqual(await slotsFound(database, metrics, quiet, oldBlock), [0, 1, 2, 3]);
+  const busy = paceThat(async (rest) => {
+    if (rest < 3) await writeRows(database, rowsOf(15 + 5 * rest, now));
+  });
+  const found = await slotsFound(database, metrics, busy);
+  assert.deepEqual(found.slice(0, 10), all);
+  assert.equal(new Set(found).size, found.length);
+});
+
+test('a walk goes as far as the namespace is there', async () => {
+  for (const why of ['truncated', 'dropped'] as const) {
+    const { database, metrics } = await open();
+    await writeRows(database, rowsOf(10, now));
+    const sums = await sumsOfBlocks(
+      database.store,
+      metrics,
+      paceThat(() => {}),
+      never,
+      2,
+    );
+    assert.deepEqual(
+      sums!.map(({ blockStartNanos, rowCount, seriesCount }) => [
+        blockStartNanos,
+        rowCount,
+        seriesCount,
+      ]),
+      [[metrics.blockStartOf(now), 10, 10]],
+    );
+    const pace = () =>
+      paceThat(async (rest) => {
+        if (rest !== 1) return;
+        if (why === 'truncated') await truncateByLog(database, 'metrics');
+        else await drop(database);
+      });
+    assert.deepEqual(await slotsFound(database, metrics, pace()), [0, 1, 2, 3]);
+  }
+});
