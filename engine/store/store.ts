@@ -47,6 +47,8 @@ const stageRowsMax = 65_536;
 const stageRowsMin = 8192;
 /** Slots that a walk over all series gives in one call of the kernel. */
 const slotsAtOnce = 65_536;
+/** Blocks of series that a step of such a walk looks at for each of its slots: a backfill writes many. */
+const nodesOfSlot = 4;
 /** Blocks of a namespace that the kernel tells in one call. */
 const blocksAtOnce = 1024;
 const blockEntryBytes = 16;
@@ -355,17 +357,23 @@ export class Store implements SampleStore {
   *sumsInSteps(namespaceOrdinal: number, slotsAStep: number): Generator<void, StoredBlock[]> {
     this.#namespace(namespaceOrdinal);
     const sums = new BlockSums();
-    for (let from = 0; from < this.#kernel.seriesEnd(); from += slotsAStep) {
+    // Some more may come on the way.
+    const blocksMax = this.blocks(namespaceOrdinal).length + blocksAtOnce;
+    for (let from = 0; from < this.#kernel.seriesEnd(); from = this.#kernel.answer()) {
       if (from > 0) yield;
-      for (const block of this.#sumsOf(namespaceOrdinal, from, from + slotsAStep)) sums.add(block);
+      const some = this.#sumsOf(namespaceOrdinal, from, slotsAStep, blocksMax);
+      for (const block of some) sums.add(block);
     }
     return sums.ascending();
   }
 
-  #sumsOf(namespaceOrdinal: number, from: number, end: number): StoredBlock[] {
-    for (let countMax = blocksAtOnce; ; countMax *= 4) {
+  /** Of slots from the one on; the kernel's answer is where to go on. */
+  #sumsOf(ordinal: number, from: number, slotsAStep: number, blocksMax: number): StoredBlock[] {
+    const end = from + slotsAStep;
+    const nodesMax = slotsAStep * nodesOfSlot;
+    for (let countMax = blocksMax; ; countMax *= 4) {
       const at = this.#stageBytes(countMax * blockSumsBytes);
-      const count = this.#kernel.sums(namespaceOrdinal, from, end, at, countMax);
+      const count = this.#kernel.sums(ordinal, from, end, nodesMax, at, countMax);
       if (count > countMax) continue;
       const starts = new BigInt64Array(this.#memory.buffer, at, count * 4);
       const sums = new Float64Array(this.#memory.buffer, at, count * 4);
@@ -390,10 +398,13 @@ export class Store implements SampleStore {
     this.#namespace(namespaceOrdinal);
     const start = clampInt64(blockStartNanos ?? 0n);
     const inAny = blockStartNanos === null ? 1 : 0;
-    for (let from = 0; from < this.#kernel.seriesEnd(); from += slotsAStep) {
+    const nodesMax = slotsAStep * nodesOfSlot;
+    for (let from = 0; from < this.#kernel.seriesEnd(); ) {
       const at = this.#stageBytes(slotsAStep * 4);
       const end = from + slotsAStep;
-      const count = this.#kernel.slotsWithRows(namespaceOrdinal, start, inAny, from, end, at);
+      const ordinal = namespaceOrdinal;
+      const count = this.#kernel.slotsWithRows(ordinal, start, inAny, from, end, nodesMax, at);
+      from = this.#kernel.answer();
       yield new Uint32Array(this.#memory.buffer, at, count).slice();
     }
   }

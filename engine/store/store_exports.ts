@@ -329,7 +329,7 @@ export interface StoreExports {
   setNamespace(ordinal: number, blockSizeNanos: bigint): void;
   /**
    * Writes the slots (u32) in [from, end) of the series that have rows in a block, or in any,
-   * ascending; gives how many.
+   * ascending; gives how many. The answer is as that of `sums`.
    */
   slotsWithRows(
     namespaceOrdinal: number,
@@ -337,6 +337,7 @@ export interface StoreExports {
     inAnyBlock: number,
     from: number,
     end: number,
+    nodesMax: number,
     out: number,
   ): number;
   /**
@@ -346,9 +347,17 @@ export interface StoreExports {
   /**
    * Writes what the series of slots [from, end) have of each block of a namespace, by ascending
    * start: start i64, then as float64 how many series, rows and bytes. Gives how many blocks there
-   * are, or more than `countMax` when they do not fit.
+   * are, or more than `countMax` when they do not fit. The answer is the slot to go on from, before
+   * the end when so many blocks of series were looked at.
    */
-  sums(namespaceOrdinal: number, from: number, end: number, out: number, countMax: number): number;
+  sums(
+    namespaceOrdinal: number,
+    from: number,
+    end: number,
+    nodesMax: number,
+    out: number,
+    countMax: number,
+  ): number;
   tablesAddress(): number;
   /** Room for the chunks of what was measured. */
   typedOutBytes(rows: number, fields: number, valueBytes: number): number;

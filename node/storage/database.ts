@@ -66,6 +66,7 @@ import type { FlushReport } from './flush/flush.ts';
 import { Flusher } from './flush/flusher.ts';
 import { Pace } from './flush/pace.ts';
 import { type SnapshotReport, Snapshots } from './flush/snapshot.ts';
+import { slotsOfStretchDefault } from './flush/store_walks.ts';
 import { healthOf } from './health.ts';
 import { Adoption, type TopologyChange } from './adoption.ts';
 import { NamespaceState } from './namespace/namespace.ts';
@@ -112,6 +113,8 @@ export interface DatabaseOptions {
   readonly retentionHoldMillis?: number;
   /** What a folder holds that does not say it: nothing when it is not given. */
   readonly formerlyHeld?: Held;
+  /** As in `StoreWalkParts`; `slotsOfStretchDefault` when it is not given. */
+  readonly slotsOfStretch?: number;
 }
 
 export interface FlushedReport extends FlushReport {
@@ -125,6 +128,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly dataFolder: string;
   readonly identity: NodeIdentity;
   readonly store: SampleStore;
+  readonly slotsOfStretch: number;
   readonly shards: ShardTable;
   readonly commitlog: Commitlog;
   readonly sequencer: Sequencer;
@@ -189,6 +193,7 @@ export class Database implements NodeService, AsyncDisposable {
     this.instanceId = instanceId;
     this.dataFolder = dataFolder;
     this.identity = identity;
+    this.slotsOfStretch = options.slotsOfStretch ?? slotsOfStretchDefault;
     this.commitlog = commitlog;
     this.doubts = doubts;
     this.holdings = holdings;
@@ -229,7 +234,17 @@ export class Database implements NodeService, AsyncDisposable {
     const retentionClock = new RetentionClock(clock, peerClocks, log, holdMillis);
     this.retentionClock = retentionClock;
     this.versions = new VersionBound(clock, log, peerClocks);
-    const shared = { env, log, dataFolder, store, shards, namespaces, retentionClock };
+    const { slotsOfStretch } = this;
+    const shared = {
+      env,
+      log,
+      dataFolder,
+      store,
+      slotsOfStretch,
+      shards,
+      namespaces,
+      retentionClock,
+    };
     const removal = new NamespaceRemoval({ ...shared, commitlog, sequencer, isLoaded });
     this.removal = removal;
     const { lost } = removal;

@@ -124,6 +124,7 @@ export interface TestDatabaseOptions {
   readonly pageBytesMax?: number;
   readonly cachePolicy?: CachePolicy;
   readonly limits?: Partial<DatabaseOptions['limits']>;
+  readonly slotsOfStretch?: number;
 }
 
 /** Opens a folder as a start of the node does, up to where it serves. */
@@ -140,6 +141,7 @@ export async function openDatabase(
     memoryBytesMax: options.memoryBytesMax ?? 256 * 1024 * 1024,
     pageBytesMax: options.pageBytesMax ?? 1024 * 1024,
     cachePolicy: options.cachePolicy ?? 'lru',
+    ...(options.slotsOfStretch === undefined ? {} : { slotsOfStretch: options.slotsOfStretch }),
     commitlog: {
       sync: options.sync ?? 'always',
       syncEveryMillis: 1000,

@@ -1,6 +1,6 @@
 /** Names of OpenTelemetry as Prometheus' OTLP receiver translates them: of metrics, of labels and of units. */
 
-import type { TranslationStrategy } from '#lib/config/sections.ts';
+import type { TranslationStrategy } from '#lib/config/schema/sections.ts';
 
 /** Of a metric, as far as its name says it. */
 export type NamedType = 'gauge' | 'counter' | 'other';

@@ -1,5 +1,5 @@
 /** What bodies of OTLP are read by, and what comes of them. */
-import type { TranslationStrategy } from '#lib/config/sections.ts';
+import type { TranslationStrategy } from '#lib/config/schema/sections.ts';
 import type { WriteDecoderRows } from '../../write_decoder/write_decoder.ts';
 import type { Family } from '../labels/families.ts';
 import type { LabelMaker, Labels, LabelSetting, ResourceLabels } from '../labels/labels.ts';

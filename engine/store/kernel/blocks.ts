@@ -52,19 +52,22 @@ function touchNodes(slot: u32, slotEnd: u32): void {
 
 /**
  * Fills the entries of what the slots [slot, slotEnd) have; gives their number, or one more than `countMax` when they do
- * not fit.
+ * not fit. The answer (of the state) is the slot to go on from, before the end when so many nodes were looked at.
  */
 export function sumBlocks(
   namespaceOrdinal: u32,
   slot: u32,
   slotEnd: u32,
+  nodesMax: u32,
   out: usize,
   countMax: u32,
 ): u32 {
-  slotEnd = min(slotEnd, state().seriesEnd);
+  const s = state();
+  slotEnd = min(slotEnd, s.seriesEnd);
   let count: u32 = 0;
+  let nodes: u32 = 0;
   let entry: usize = 0;
-  for (let slotTouched = slot; slot < slotEnd; slot++) {
+  for (let slotTouched = slot; slot < slotEnd && nodes < nodesMax; slot++) {
     if (slot == slotTouched) {
       slotTouched = min(slot + slotsTouched, slotEnd);
       touchNodes(slot, slotTouched);
@@ -81,9 +84,11 @@ export function sumBlocks(
         if (load<f64>(entry, 8) == 0) count = known + 1;
       }
       addNode(entry, series, node);
+      nodes++;
       at = node.next;
     }
   }
+  s.answer = <u64>slot;
   return count;
 }
 
@@ -102,14 +107,38 @@ function addNode(entry: usize, series: Series, node: Node): void {
   store<f64>(entry, load<f64>(entry, 24) + <f64>bytes, 24);
 }
 
-/** Whether the series has rows in the block. */
-export function hasBlock(series: Series, blockStart: i64): bool {
-  // Most series write to the block that is asked for, or hold nothing.
-  if (series.current != 0 && series.blockStart == blockStart) return true;
-  for (let at = series.nodes; at != 0; ) {
-    const node = changetype<Node>(at);
-    if (node.blockStart >= blockStart) return node.blockStart == blockStart;
-    at = node.next;
+/**
+ * Writes the slots (u32) in [slot, slotEnd) of the series that have rows in a block, or in any, ascending; gives how many. The
+ * answer is as that of `sumBlocks`.
+ */
+export function findSlots(
+  namespaceOrdinal: u32,
+  blockStart: i64,
+  inAnyBlock: bool,
+  slot: u32,
+  slotEnd: u32,
+  nodesMax: u32,
+  out: usize,
+): u32 {
+  const s = state();
+  slotEnd = min(slotEnd, s.seriesEnd);
+  let count: u32 = 0;
+  let nodes: u32 = 0;
+  for (; slot < slotEnd && nodes < nodesMax; slot++) {
+    const series = seriesAt(slot);
+    if (!series.isLive || <u32>series.namespaceOrdinal != namespaceOrdinal) continue;
+    let has = inAnyBlock && series.nodes != 0;
+    // Most series write to the block that is asked for, or hold nothing.
+    if (!has && !inAnyBlock) has = series.current != 0 && series.blockStart == blockStart;
+    if (!has && !inAnyBlock) {
+      let at = series.nodes;
+      for (; at != 0 && changetype<Node>(at).blockStart < blockStart; nodes++) {
+        at = changetype<Node>(at).next;
+      }
+      has = at != 0 && changetype<Node>(at).blockStart == blockStart;
+    }
+    if (has) store<u32>(out + (<usize>(count++) << 2), slot);
   }
-  return false;
+  s.answer = <u64>slot;
+  return count;
 }

@@ -12,9 +12,9 @@ import {
   rowAt,
 } from '../../codec/kernel/merge';
 import { encodeRowsMax } from '../../codec/kernel/scratch';
-import { hasBlock, sumBlocks } from './blocks';
+import { findSlots, sumBlocks } from './blocks';
 import { encodeRows } from './encode';
-import { copyCounts, namespaceAt } from './memory/namespaces';
+import { copyCounts, namespaceAt, releaseCounts } from './memory/namespaces';
 import { initPages, stageOf, state, stateAt, tablesAt, usedBytes } from './memory/pages';
 import {
   encodeLong,
@@ -74,6 +74,8 @@ export function stage(bytes: usize): usize {
 export function setNamespace(ordinal: u32, blockSizeNanos: i64): void {
   const namespace = namespaceAt(ordinal);
   if (namespace.blockSizeNanos == 0) namespace.oldestStart = i64.MAX_VALUE;
+  // Of the one that had the number before there may have been many.
+  if (namespace.countsLength == 0) releaseCounts(namespace);
   namespace.blockSizeNanos = blockSizeNanos;
 }
 
@@ -210,19 +212,22 @@ export function blocks(namespaceOrdinal: u32, from: u32, out: usize, countMax: u
 /**
  * Writes what the series of slots [from, end) have of each block of a namespace, by ascending start: start i64, then as
  * float64 how many series, rows and bytes. Gives how many blocks there are, or more than `countMax` when they do not fit.
+ * The answer is the slot to go on from, before the end when so many blocks of series were looked at.
  */
 export function sums(
   namespaceOrdinal: u32,
   from: u32,
   end: u32,
+  nodesMax: u32,
   out: usize,
   countMax: u32,
 ): u32 {
-  return sumBlocks(namespaceOrdinal, from, end, out, countMax);
+  return sumBlocks(namespaceOrdinal, from, end, nodesMax, out, countMax);
 }
 
 /**
- * Writes the slots (u32) in [from, end) of the series that have rows in a block, or in any, ascending; gives how many.
+ * Writes the slots (u32) in [from, end) of the series that have rows in a block, or in any, ascending; gives how many. The
+ * answer is as that of `sums`.
  */
 export function slotsWithRows(
   namespaceOrdinal: u32,
@@ -230,17 +235,10 @@ export function slotsWithRows(
   inAnyBlock: bool,
   from: u32,
   end: u32,
+  nodesMax: u32,
   out: usize,
 ): u32 {
-  end = min(end, state().seriesEnd);
-  let count: u32 = 0;
-  for (; from < end; from++) {
-    const series = seriesAt(from);
-    if (!series.isLive || <u32>series.namespaceOrdinal != namespaceOrdinal) continue;
-    const has = inAnyBlock ? series.nodes != 0 : hasBlock(series, blockStart);
-    if (has) store<u32>(out + (<usize>(count++) << 2), from);
-  }
-  return count;
+  return findSlots(namespaceOrdinal, blockStart, inAnyBlock, from, end, nodesMax, out);
 }
 
 /**

@@ -157,6 +157,7 @@ class CrashRun {
         pageBytesMax: this.#dice.below(2) * 200_000,
         segmentBytesMax: 2_000 + this.#dice.below(20_000),
         sync: this.#isRisky ? 'interval' : 'always',
+        slotsOfStretch: 2,
       });
       const { replay, corrupt } = report;
       if (!this.#hasRotted) {

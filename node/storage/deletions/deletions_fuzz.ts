@@ -103,6 +103,7 @@ class DeletionRun {
         sync: this.#sync,
         memoryBytesMax: 16 * 1024 * 1024,
         segmentBytesMax: 2_000 + this.#dice.below(20_000),
+        slotsOfStretch: 1,
       });
       // What a node does before it serves.
       for (const deletion of this.#deletions) await database.deletions.apply(deletion);

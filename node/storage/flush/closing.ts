@@ -3,7 +3,6 @@
  * on, and leave the index of the namespace where it has them of nothing else (docs/INDEX.md, Closed spans).
  */
 import { isOfWindows } from '#cluster/namespaces/samples.ts';
-import type { SampleStore } from '#engine/store/sample_store.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
@@ -14,13 +13,12 @@ import type { BlockFile } from '../filesets/block_file.ts';
 import type { LeftBlock, NamespaceState } from '../namespace/namespace.ts';
 import { spanNanosMaxOf, spanNanosOf } from './due_spans.ts';
 import type { Pace } from './pace.ts';
-import { sumsOfBlocks } from './store_walks.ts';
+import { type StoreWalkParts, sumsOfBlocks } from './store_walks.ts';
 
 /** What it takes to close filesets. */
-export interface ClosingParts {
+export interface ClosingParts extends StoreWalkParts {
   readonly env: Env;
   readonly log: Log;
-  readonly store: SampleStore;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
 }
 
@@ -56,11 +54,14 @@ export async function closeDue(
   let closed = 0;
   for (const namespace of parts.namespaces.values()) {
     if (namespace.isDropped || !isOfWindows(namespace.definition)) continue;
+    const { truncations } = namespace;
     for (const file of dueOf(parts, namespace)) {
       if (!mayGoOn()) break;
       if (await tryToClose(parts, namespace, file, pace, signal)) closed += 1;
       await pace.rest(signal);
     }
+    // Its number in the store may be nobody's by now.
+    if (namespace.truncations !== truncations || !mayGoOn()) continue;
     await leaveIndex(parts, namespace, pace, signal);
   }
   return closed;
@@ -130,21 +131,24 @@ async function close(
  * ID does not tell their tags: the index alone knows who has it.
  */
 async function leaveIndex(
-  { store }: ClosingParts,
+  parts: ClosingParts,
   namespace: NamespaceState,
   pace: Pace,
   signal: AbortSignal,
 ): Promise<void> {
+  const { store } = parts;
   const { files, truncations, leftBlocks } = namespace;
-  const sums = await sumsOfBlocks(store, namespace, pace, signal);
-  if (sums === null) return;
-  const rowCounts = new Map(sums.map((block) => [block.blockStartNanos, block.rowCount]));
   const pastNanos = closedUntil(namespace);
   for (const start of leftBlocks.keys()) {
     if (namespace.index.marksOf(start) === null) leftBlocks.delete(start);
   }
   // Blocks in which something is live: those of closed spans are few once their series have left.
-  for (const start of namespace.index.blockStarts.filter((each) => each < pastNanos)) {
+  const isPast = (start: UnixNanos): boolean => start < pastNanos;
+  if (!namespace.index.blockStarts.some(isPast)) return;
+  const sums = await sumsOfBlocks(parts, namespace, pace, signal);
+  if (sums === null) return;
+  const rowCounts = new Map(sums.map((block) => [block.blockStartNanos, block.rowCount]));
+  for (const start of namespace.index.blockStarts.filter(isPast)) {
     const filesets = closedOf(namespace, start);
     if (filesets.length === 0) continue;
     const { index } = namespace;

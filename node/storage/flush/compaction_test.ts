@@ -321,7 +321,9 @@ test('a flush into a long fileset puts no row of another block over one that mem
   assert.deepEqual(found, [[rewritten.nanos, 1000]]);
   for (const nanos of others) {
     const block = namespace.blockStartOf(nanos);
-    const options = { pace: new Pace(time.env.clock, () => 1), report: emptyFlushReport() };
+    const { truncations } = namespace;
+    const pace = new Pace(time.env.clock, () => 1);
+    const options = { truncations, pace, report: emptyFlushReport() };
     await flushBlock(database, namespace, block, options, never);
     assert.deepEqual(await readAll(database), before);
   }

@@ -12,7 +12,7 @@ import type { UnixNanos } from '#lib/time.ts';
 import { sortPaced } from '#lib/turns/paced.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Pace } from './pace.ts';
-import { seriesWithRows } from './store_walks.ts';
+import { seriesWithRows, type StoreWalkParts } from './store_walks.ts';
 import { type VolumeParts, type VolumeSeries, type VolumeSource, writeVolume } from './volume.ts';
 
 /**
@@ -33,7 +33,7 @@ export interface Sweeps {
 }
 
 /** What it takes to flush. */
-export interface FlushParts extends VolumeParts {
+export interface FlushParts extends VolumeParts, StoreWalkParts {
   readonly deletions: Sweeps;
 }
 
@@ -55,6 +55,7 @@ export function emptyFlushReport(): FlushReport {
 
 /**
  * Flushes one block of all shards that are ready.
+ * @param options.truncations of the namespace when it was seen that it has the block: nothing is flushed of one of which all went since
  * @param options.leaving flushes these shards and no others, ready or not, also of a namespace that is
  *   not in the registry any more: what is in memory of them must not be lost with that
  * @throws {TsdbError} UNAVAILABLE when the namespace was truncated or series were deleted
@@ -66,20 +67,24 @@ export async function flushBlock(
   namespace: NamespaceState,
   blockStartNanos: UnixNanos,
   options: {
+    readonly truncations: number;
     readonly pace: Pace;
     readonly report: FlushReport;
     readonly leaving?: (shard: number) => boolean;
   },
   signal: AbortSignal,
 ): Promise<void> {
-  const { leaving } = options;
-  // Its number in the store may be nobody's by now, or another one's.
-  if (namespace.isDropped && leaving === undefined) return;
+  const { leaving, truncations } = options;
+  // Its number in the store may be nobody's by now, or another one's, and slots those of others.
+  const hasAllGone = (): boolean =>
+    namespace.truncations !== truncations || (namespace.isDropped && leaving === undefined);
+  if (hasAllGone()) return;
   const shards = await slotsByShard(parts, namespace, blockStartNanos, options.pace, signal);
   const waiting = [...shards].filter(([shard]) => leaving?.(shard) ?? true);
   // Several at a time, since most of the time of a small one is waiting for the disk.
   const worker = async (): Promise<void> => {
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+      if (hasAllGone()) return;
       const [shard, slots] = next;
       try {
         await flushShard(parts, { namespace, shard, blockStartNanos, slots, ...options }, signal);
@@ -101,21 +106,28 @@ async function flushShard(
     readonly shard: number;
     readonly blockStartNanos: UnixNanos;
     readonly slots: SlotsOfShard;
+    readonly truncations: number;
     readonly pace: Pace;
     readonly report: FlushReport;
     readonly leaving?: (shard: number) => boolean;
   },
   signal: AbortSignal,
 ): Promise<void> {
-  const { namespace, shard, blockStartNanos, slots, pace, report, leaving } = options;
+  const { namespace, shard, blockStartNanos, slots, truncations, pace, report, leaving } = options;
   signal.throwIfAborted();
-  if (leaving === undefined && !namespace.readyShards.mayFlush(shard, blockStartNanos)) {
+  const mayFlush = (): boolean =>
+    leaving !== undefined || namespace.readyShards.mayFlush(shard, blockStartNanos);
+  if (!mayFlush()) {
     report.blocksLeft += 1;
     return;
   }
   await parts.deletions.swept();
   const written = await namespace.files.write(shard, async (dropped) => {
-    const members = await membersOf(parts.store, namespace, slots, pace, signal);
+    // Who takes the shard away waits for this one, and all writes for them.
+    const either = AbortSignal.any([signal, dropped]);
+    const members = await membersOf(parts.store, namespace, slots, truncations, pace, either);
+    // Its files may have been found to be damaged, or all of it may have gone, while others wrote, or names were made.
+    if (namespace.truncations !== truncations || !mayFlush()) return null;
     const source = new MemorySource(parts, members, blockStartNanos, pace);
     return writeVolume(
       parts,
@@ -128,9 +140,13 @@ async function flushShard(
         pace,
       },
       source,
-      AbortSignal.any([signal, dropped]),
+      either,
     );
   });
+  if (written === null) {
+    report.blocksLeft += 1;
+    return;
+  }
   report.blocks += 1;
   report.filesets += written.volumes;
   report.series += written.series;
@@ -145,7 +161,7 @@ interface SlotsOfShard {
 }
 
 async function slotsByShard(
-  { store }: FlushParts,
+  parts: StoreWalkParts,
   namespace: NamespaceState,
   blockStartNanos: UnixNanos,
   pace: Pace,
@@ -153,7 +169,7 @@ async function slotsByShard(
 ): Promise<Map<number, SlotsOfShard>> {
   const shards = new Map<number, SlotsOfShard>();
   const { index } = namespace;
-  const found = seriesWithRows(store, namespace, blockStartNanos, pace, signal);
+  const found = seriesWithRows(parts, namespace, blockStartNanos, pace, signal);
   for await (const { slots, generations } of found) {
     slots.forEach((slot, i) => {
       const shard = index.shard(slot);
@@ -174,19 +190,26 @@ interface Member {
   readonly name: SeriesName;
 }
 
-/** By the order of their IDs, without those that have expired meanwhile. */
+/** By the order of their IDs, without those that have expired meanwhile; none of a namespace of which all went. */
 async function membersOf(
   store: SampleStore,
-  { index }: NamespaceState,
+  namespace: NamespaceState,
   shard: SlotsOfShard,
+  truncations: number,
   pace: Pace,
   signal: AbortSignal,
 ): Promise<Member[]> {
+  const { index } = namespace;
   const members: Member[] = [];
   for (const [i, slot] of shard.slots.entries()) {
-    if (i % namesAtOnce === 0) await pace.rest(signal);
+    if (i % namesAtOnce === 0) {
+      await pace.rest(signal);
+      signal.throwIfAborted();
+    }
+    if (namespace.truncations !== truncations) return [];
     const generation = shard.generations[i]!;
-    if (store.generation[slot] !== generation) continue;
+    // One that leaves with its shard is out of the index before its slot is given back.
+    if (store.generation[slot] !== generation || !index.has(slot)) continue;
     const name: SeriesName = {
       idScheme: index.idScheme(slot),
       tags: index.tags(slot),

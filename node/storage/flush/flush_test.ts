@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import { realEnv } from '#lib/env/real.ts';
+import type { TsdbError } from '#lib/errors.ts';
 import {
   closeDatabases,
   dueNow,
@@ -278,12 +279,91 @@ test('what was to be flushed of a namespace that is gone by then is passed over'
   const { database } = await openDatabase(temporaryFolder(), { registry: cold });
   await writeRows(database, rowsOf(3, 5));
   const namespace = database.namespaces.get('metrics')!;
+  const { truncations } = namespace;
   const [block] = database.store.blocks(namespace.ordinal);
   await database.applyTopology(onePlacement, 1, registryOf([]), metricsEnded);
   await database.removal.settled();
-  const options = { pace: new Pace(realEnv.clock, () => 1), report: emptyFlushReport() };
+  const pace = new Pace(realEnv.clock, () => 1);
+  const options = { truncations, pace, report: emptyFlushReport() };
   await flushBlock(database, namespace, block!.blockStartNanos, options, never);
   assert.equal(options.report.blocks, 0);
+  await closeDatabases();
+});
+
+/** Rests between any two stretches, and does something then. */
+function paceThat(act: (rest: number) => void | Promise<void>): Pace {
+  let rests = 0;
+  let moved = 0;
+  const clock = {
+    ...realEnv.clock,
+    monotonicMillis: () => (moved += 10),
+    sleep: async () => await act(rests++),
+  };
+  return new Pace(clock, () => 1);
+}
+
+test('a flush that meets a truncation at any of its rests brings nothing back, and takes no series for another one', async () => {
+  let isOver = false;
+  for (let at = 0; !isOver; at += 1) {
+    const { database } = await openDatabase(temporaryFolder(), {
+      registry: cold,
+      slotsOfStretch: 2,
+    });
+    const nanos = middleOfBlock();
+    await writeRows(database, rowsOf(9, 1));
+    const namespace = database.namespaces.get('metrics')!;
+    const { truncations } = namespace;
+    const others = Array.from({ length: 20 }, (_, s) => ({
+      series: { __name__: 'other', host: `o${s}` },
+      nanos,
+      value: s,
+    }));
+    let truncating: Promise<unknown> | null = null;
+    const pace = paceThat(async (rest) => {
+      if (rest === at) {
+        // It may have to wait for the shard that is being written.
+        truncating = truncateByLog(database, 'metrics').then(() => writeRows(database, others));
+      }
+      for (let turn = 0; turn < 3; turn += 1) await new Promise(setImmediate);
+    });
+    const options = { truncations, pace, report: emptyFlushReport() };
+    const blockStartNanos = namespace.blockStartOf(nanos);
+    await flushBlock(database, namespace, blockStartNanos, options, never).catch(
+      (error: TsdbError) => assert.equal(error.code, 'UNAVAILABLE'),
+    );
+    await truncating;
+    isOver = truncating === null;
+    if (isOver) assert.ok(at > 5, `${at} rests`);
+    for (const isFlushed of [false, true]) {
+      if (isFlushed) await database.flusher.flushAll(null, never);
+      const found = await readAll(database);
+      const names = new Set([...found.keys()].map((id) => id.slice(0, 13)));
+      assert.equal(found.size, isOver ? 9 : 20, `truncated at rest ${at}: ${[...names].join()}`);
+    }
+    await closeDatabases();
+  }
+});
+
+test('a flush lets go of a shard soon that is taken away while it makes names', async () => {
+  const { database } = await openDatabase(temporaryFolder(), { registry: cold });
+  const nanos = middleOfBlock();
+  await writeRows(database, rowsOf(8000, 1));
+  const namespace = database.namespaces.get('metrics')!;
+  const { truncations } = namespace;
+  let dropping: Promise<unknown> | null = null;
+  let restsAfter = 0;
+  const pace = paceThat(async (rest) => {
+    if (rest === 4) dropping = truncateByLog(database, 'metrics');
+    if (dropping !== null) restsAfter += 1;
+    await new Promise(setImmediate);
+  });
+  const options = { truncations, pace, report: emptyFlushReport() };
+  const blockStartNanos = namespace.blockStartOf(nanos);
+  await flushBlock(database, namespace, blockStartNanos, options, never);
+  await dropping;
+  // Each of the four workers may have been on its way to a rest.
+  assert.ok(restsAfter > 0 && restsAfter <= 3 * 4, `${restsAfter} rests`);
+  assert.equal((await readAll(database)).size, 0);
   await closeDatabases();
 });
 

@@ -32,10 +32,14 @@ export interface FlusherParts extends FlushParts, CompactionParts {
 }
 
 /** A block with rows in memory, and whose it is. */
-interface WaitingBlock extends BlockInMemory {
+interface FlushedBlock {
   readonly namespace: NamespaceState;
+  /** Of the namespace when it had the block. */
+  readonly truncations: number;
   readonly blockStartNanos: UnixNanos;
 }
+
+type WaitingBlock = BlockInMemory & FlushedBlock;
 
 export class Flusher {
   readonly #parts: FlusherParts;
@@ -81,8 +85,9 @@ export class Flusher {
         const pace = new Pace(this.#clock, () => 1);
         for (const namespace of namespaces) {
           if (namespace.isDropped) continue;
-          for (const { blockStartNanos } of parts.store.blocks(namespace.ordinal)) {
-            await this.#flush(namespace, blockStartNanos, pace, report, signal);
+          const { ordinal, truncations } = namespace;
+          for (const { blockStartNanos } of parts.store.blocks(ordinal)) {
+            await this.#flush({ namespace, truncations, blockStartNanos }, pace, report, signal);
           }
         }
         return report;
@@ -117,7 +122,7 @@ export class Flusher {
         const { namespace, blockStartNanos } = block;
         if (why === 'memory is short' && !parts.memory.isStillShort) continue;
         try {
-          await this.#flush(namespace, blockStartNanos, pace, report, signal);
+          await this.#flush(block, pace, report, signal);
         } catch (error) {
           if (error instanceof BrokenInvariant || signal.aborted) throw error;
           this.counts.failures += 1;
@@ -134,15 +139,15 @@ export class Flusher {
   }
 
   async #flush(
-    namespace: NamespaceState,
-    blockStartNanos: UnixNanos,
+    { namespace, truncations, blockStartNanos }: FlushedBlock,
     pace: Pace,
     report: FlushReport,
     signal: AbortSignal,
   ): Promise<void> {
     const before = { ...report };
     try {
-      await flushBlock(this.#parts, namespace, blockStartNanos, { pace, report }, signal);
+      const options = { truncations, pace, report };
+      await flushBlock(this.#parts, namespace, blockStartNanos, options, signal);
       // Rows that come from now on wait from now on.
       this.#waiting.delete(keyOf(namespace, blockStartNanos));
     } catch (error) {
@@ -166,8 +171,8 @@ export class Flusher {
     const { env, memory, retentionClock } = this.#parts;
     const nowNanos = env.clock.nowNanos();
     const nowMillis = env.clock.monotonicMillis();
-    const memoryIsShort = memory.isShort;
     const blocks = await this.#blocksInMemory(retentionClock.nowNanos(), nowMillis, pace, signal);
+    const memoryIsShort = memory.isShort;
     return dueBlocks(blocks, { nowNanos, nowMillis, memoryIsShort });
   }
 
@@ -178,7 +183,7 @@ export class Flusher {
     pace: Pace,
     signal: AbortSignal,
   ): Promise<WaitingBlock[]> {
-    const { namespaces, store } = this.#parts;
+    const { namespaces } = this.#parts;
     const seen = new Map<string, WaitingRows>();
     const blocks: WaitingBlock[] = [];
     // Rows of several namespaces make the same windows, which wait as those have it that are kept shortest.
@@ -188,9 +193,9 @@ export class Flusher {
       .reduce((a, b) => (b < a ? b : a), 2n ** 62n);
     for (const namespace of namespaces.values()) {
       if (!namespace.options.flushEnabled) continue;
-      const sums = await sumsOfBlocks(store, namespace, pace, signal);
+      const sums = await sumsOfBlocks(this.#parts, namespace, pace, signal);
       if (sums === null || namespace.isDropped) continue;
-      const { options, files, blockSizeNanos, definition, retentionNanos } = namespace;
+      const { options, files, blockSizeNanos, definition, retentionNanos, truncations } = namespace;
       const withFiles = new Set(files.all(null).flatMap((file) => files.blocksOf(file)));
       const { bufferPastNanos } = options.retentionOptions;
       const closesAfterNanos = blockSizeNanos + bufferPastNanos;
@@ -204,6 +209,7 @@ export class Flusher {
         seen.set(key, waiting);
         blocks.push({
           namespace,
+          truncations,
           blockStartNanos,
           closesNanos: blockStartNanos + closesAfterNanos,
           hasFileset: withFiles.has(blockStartNanos),

@@ -19,7 +19,7 @@ import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Sequencer } from '../write/sequencer.ts';
 import type { Pace } from './pace.ts';
 import { type SavedIndexParts, saveIndex } from './saved_index.ts';
-import { seriesWithRows } from './store_walks.ts';
+import { seriesWithRows, type StoreWalkParts } from './store_walks.ts';
 
 /** Series that are copied in one stretch of the main loop, fewer of them when they are long. */
 const seriesAtOnceMax = 256;
@@ -46,7 +46,7 @@ export interface SnapshotSweeps {
 }
 
 /** What it takes to make snapshots. */
-export interface SnapshotParts extends SavedIndexParts {
+export interface SnapshotParts extends SavedIndexParts, StoreWalkParts {
   readonly commitlog: Commitlog;
   readonly sequencer: Sequencer;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
@@ -249,7 +249,7 @@ export class Snapshots {
     const sum = { series: 0, entries: 0, chunkBytes: 0 };
     let seriesAtOnce = seriesAtOnceMax;
     // Rows that had come when the log went on in a new segment are here all the while, or in filesets.
-    const found = seriesWithRows(store, namespace, null, pace, signal);
+    const found = seriesWithRows(this.#parts, namespace, null, pace, signal);
     for await (const { slots, generations } of found) {
       for (let first = 0, end = 0; first < slots.length; first = end) {
         signal.throwIfAborted();
@@ -259,14 +259,16 @@ export class Snapshots {
         end = first + seriesAtOnce;
         const some = slots
           .subarray(first, end)
-          .filter((slot, i) => generation[slot] === generations[first + i]);
+          .filter((slot, i) => generation[slot] === generations[first + i])
+          // One that leaves with its shard is out of the index before its slot is given back.
+          .filter((slot) => namespace.index.has(slot));
         const copied = this.#copySeries(namespace, some, writer);
         sum.series += copied.series;
         sum.entries += copied.entries;
         sum.chunkBytes += copied.chunkBytes;
         const { chunkBytes } = copied;
         if (chunkBytes > chunkBytesTarget) seriesAtOnce = Math.max(seriesAtOnce >>> 1, 1);
-        else if (chunkBytes < chunkBytesTarget / 2) {
+        else if (end <= slots.length && chunkBytes < chunkBytesTarget / 2) {
           seriesAtOnce = Math.min(seriesAtOnce * 2, seriesAtOnceMax);
         }
         await writer.drain();

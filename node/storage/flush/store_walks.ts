@@ -7,8 +7,14 @@ import type { StoredBlock } from '#engine/store/store.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Pace } from './pace.ts';
 
-/** Slots that are looked at in one stretch: a millisecond or two. */
-const slotsOfStretch = 16_384;
+/** Slots that are looked at in one stretch, unless it is said: a millisecond or two. */
+export const slotsOfStretchDefault = 16_384;
+
+/** What it takes to walk. */
+export interface StoreWalkParts {
+  readonly store: SampleStore;
+  readonly slotsOfStretch: number;
+}
 
 /** Series with rows in memory. */
 export interface FoundSeries {
@@ -18,18 +24,19 @@ export interface FoundSeries {
 }
 
 /**
- * What the blocks of a namespace hold in memory, by ascending start; null when all of it went meanwhile.
+ * What the blocks of a namespace hold in memory, by ascending start; null when all of it went meanwhile. The namespace is
+ * in the store when it begins.
  * @throws the signal's reason
  */
 export async function sumsOfBlocks(
-  store: SampleStore,
+  { store, slotsOfStretch }: StoreWalkParts,
   namespace: NamespaceState,
   pace: Pace,
   signal: AbortSignal,
-  slotsAStep: number = slotsOfStretch,
 ): Promise<readonly StoredBlock[] | null> {
-  const { truncations } = namespace;
-  const steps = store.sumsInSteps(namespace.ordinal, slotsAStep);
+  const { ordinal, truncations } = namespace;
+  if (store.blocks(ordinal).length === 0) return [];
+  const steps = store.sumsInSteps(ordinal, slotsOfStretch);
   for (;;) {
     const step = steps.next();
     if (step.done === true) return step.value;
@@ -41,20 +48,21 @@ export async function sumsOfBlocks(
 
 /**
  * Finds the series that have rows now, and have them still when their turn comes; ends early when all of the namespace
- * goes meanwhile.
+ * goes meanwhile, which its `truncations` tell. It is in the store when it begins.
  * @param blockStartNanos in this block; null for any
  * @throws the signal's reason
  */
 export async function* seriesWithRows(
-  store: SampleStore,
+  { store, slotsOfStretch }: StoreWalkParts,
   namespace: NamespaceState,
   blockStartNanos: bigint | null,
   pace: Pace,
   signal: AbortSignal,
-  slotsAStep: number = slotsOfStretch,
 ): AsyncGenerator<FoundSeries, void, undefined> {
-  const { truncations } = namespace;
-  for (const slots of store.slotsInSteps(namespace.ordinal, blockStartNanos, slotsAStep)) {
+  const { ordinal, truncations } = namespace;
+  const starts = store.blocks(ordinal).map((block) => block.blockStartNanos);
+  if (blockStartNanos === null ? starts.length === 0 : !starts.includes(blockStartNanos)) return;
+  for (const slots of store.slotsInSteps(ordinal, blockStartNanos, slotsOfStretch)) {
     const { generation } = store;
     if (slots.length > 0) yield { slots, generations: slots.map((slot) => generation[slot]!) };
     await pace.rest(signal);

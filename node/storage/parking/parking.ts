@@ -168,9 +168,10 @@ export class Parking {
     const { env, store, retentionClock } = this.#parts;
     const pace = new Pace(env.clock, () => share);
     const now = retentionClock.nowNanos();
-    for (const { blockStartNanos } of store.blocks(namespace.ordinal)) {
+    const { ordinal, truncations } = namespace;
+    for (const { blockStartNanos } of store.blocks(ordinal)) {
       if (namespace.isExpired(blockStartNanos, now)) continue;
-      const options = { pace, report: emptyFlushReport(), leaving };
+      const options = { truncations, pace, report: emptyFlushReport(), leaving };
       await flushBlock(this.#parts, namespace, blockStartNanos, options, signal);
     }
   }

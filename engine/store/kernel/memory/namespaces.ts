@@ -102,11 +102,19 @@ export function countIn(namespace: Namespace, blockStart: i64): void {
 /** A series that had the block has it no more. */
 export function countOut(namespace: Namespace, blockStart: i64): void {
   const index = indexOf(namespace, blockStart);
+  if (!hasEntry(namespace, index, blockStart)) unreachable();
   const entry = entryAt(namespace, index);
   if (--entry.seriesCount > 0) return;
   const at = changetype<usize>(entry);
   const length = --namespace.countsLength;
   memory.copy(at, at + (1 << entryShift), <usize>(length - index) << entryShift);
+}
+
+/** Gives the memory of a table back that has no entries. */
+export function releaseCounts(namespace: Namespace): void {
+  if (namespace.counts != 0) release(namespace.counts);
+  namespace.counts = 0;
+  namespace.countsRoom = 0;
 }
 
 /** Writes the counts from one on, as many as fit: start i64, series as float64; gives how many. */
