@@ -19,6 +19,7 @@ import { isInPieces } from './http_body.ts';
 import { freeSent } from './in_flight/freed_bytes.ts';
 import { ListenError } from './listen_error.ts';
 import { realEnv } from './real.ts';
+import { openAccount } from '../turns/accounts.ts';
 import { Turns, type Work } from '../turns/turns.ts';
 
 export type HttpRequest = http.IncomingMessage;
@@ -120,6 +121,7 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
   );
   const begin = (request: HttpRequest, response: HttpResponse): void => {
     const ends = running.begin();
+    openAccount(ends.signal);
     response.once('close', () => {
       running.end(ends);
       // Kept-alive connections become idle one by one while the server closes.

@@ -25,10 +25,13 @@ let bodies = 0;
 /** Of all servers of this process: they share its loop. */
 const beginnings = new Beginnings(sliceMillis);
 
+/** Parts of a body of known length that are so long stay as they came until it is begun with. */
+const keptPartBytesMin: number = 16 << 10;
+
 /**
- * Collects the body of a request in one buffer. With a Content-Length the bytes are written once,
- * where they stay, or not at all when they come in one part; without one the buffer grows with
- * them.
+ * Collects the body of a request in one buffer. With a Content-Length long parts are put together when it is begun with,
+ * for a thousand bodies may come in one turn of the loop; short ones are written where they stay. A body in one part is not
+ * written at all. Without a Content-Length the buffer grows with them.
  *
  * @param inFlight the body's memory is taken from it as it comes, for what is only announced takes
  *   none, and stays taken: give back `taken` when done
@@ -89,7 +92,8 @@ export async function readBody(
   try {
     await promise;
     // A thousand bodies may end in one turn of the loop, and what is done with each begins right here.
-    if (!mayBeginAtOnce(collected.length)) await beginnings.turn(request.socket);
+    const { length } = collected;
+    if (!mayBeginAtOnce(length)) await beginnings.turn(request.socket, length <= shortBytes);
   } finally {
     bodies--;
   }
@@ -137,8 +141,8 @@ class TooManyPieces extends TsdbError {}
 class CollectedBody {
   readonly #declared: number | null;
   readonly #bytesMax: number;
-  /** The only part so far, as it came: it may hold on to more than its bytes, of which it is most. */
-  #first: Buffer | null = null;
+  /** Parts so far as they came, one where the length is not known: they may hold on to more than their bytes, of which they are most. */
+  #parts: Buffer[] = [];
   #whole: Buffer | null = null;
   #pieces = 0;
   length = 0;
@@ -169,29 +173,45 @@ class CollectedBody {
   /** @param part nobody else's any more. @param room as `roomFor` says */
   add(part: Buffer, room: number): void {
     const { length } = part;
-    const isOnly = this.length === 0 && (length === this.#declared || room === length);
-    if (isOnly) this.#first = part;
+    if (this.#whole === null && this.#isKept(length, room)) this.#parts.push(part);
     else {
       const wanted = this.#declared ?? room;
-      if (this.#whole === null || this.#whole.length < wanted) {
-        const larger = Buffer.allocUnsafeSlow(wanted);
-        const former = this.#whole ?? this.#first;
-        former?.copy(larger, 0, 0, this.length);
-        this.#whole = larger;
-        this.#first = null;
-      }
-      part.copy(this.#whole, this.length);
+      if (this.#whole === null || this.#whole.length < wanted) this.#moveTo(wanted);
+      part.copy(this.#whole!, this.length);
       freeBytes(part);
     }
     this.length += length;
   }
 
+  #isKept(length: number, room: number): boolean {
+    if (this.#declared === null) return this.length === 0 && room === length;
+    return length >= keptPartBytesMin || this.length + length === this.#declared;
+  }
+
+  /** Writes what has come to a buffer of so many bytes. */
+  #moveTo(bytes: number): void {
+    const larger = Buffer.allocUnsafeSlow(bytes);
+    let end = 0;
+    for (const part of this.#whole === null
+      ? this.#parts
+      : [this.#whole.subarray(0, this.length)]) {
+      part.copy(larger, end);
+      end += part.length;
+      freeBytes(part);
+    }
+    this.#whole = larger;
+    this.#parts = [];
+  }
+
   bytes(): Uint8Array {
-    return this.#first ?? (this.#whole ?? Buffer.alloc(0)).subarray(0, this.length);
+    const [first] = this.#parts;
+    if (first !== undefined && this.#parts.length === 1) return first;
+    if (first !== undefined) this.#moveTo(this.length);
+    return (this.#whole ?? Buffer.alloc(0)).subarray(0, this.length);
   }
 
   forget(): void {
-    this.#first = null;
+    this.#parts = [];
     this.#whole = null;
   }
 }

@@ -72,6 +72,24 @@ test('a body of unknown length is whole, in however many pieces it comes', async
   assert.equal(inFlight.bytes, 0);
 });
 
+test('a body of known length is whole, in long parts and short ones', async () => {
+  const inFlight = new BytesInFlight(4 * mebibyte);
+  await using server = await open(inFlight, mebibyte);
+  for (const sizes of [[70_000], [40_000, 1], [1, 40_000], [30_000, 30_000, 7, 30_000], [5, 5]]) {
+    const total = sizes.reduce((sum, size) => sum + size, 0);
+    const [first, ...others] = sizes;
+    const head = `Content-Length: ${total}`;
+    const { socket, answer } = await begun(server.port, head, xs(first!));
+    for (const size of others) {
+      await delay(20);
+      socket.write(xs(size));
+    }
+    assert.equal((await answer).split('\r\n').join(''), `true ${total}`);
+    socket.destroy();
+  }
+  assert.equal(inFlight.bytes, 0);
+});
+
 test('a body in the smallest of pieces takes the memory that is counted for it, and is refused', async () => {
   const inFlight = new BytesInFlight(64 * mebibyte);
   await using server = await open(inFlight, 16 * mebibyte);

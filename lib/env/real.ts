@@ -4,6 +4,7 @@ import * as fs from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TsdbError } from '../errors.ts';
+import { deriveAccount } from '../turns/accounts.ts';
 import type { Clock, Disk, DiskFile, Env, Random } from './env.ts';
 
 const originNanos = BigInt(Math.round(performance.timeOrigin * 1000)) * 1000n;
@@ -44,6 +45,7 @@ const clock: Clock = {
   deadline(millis, parent) {
     // One controller and two listeners: AbortSignal.any() costs a write several times as much.
     const ends = new AbortController();
+    deriveAccount(ends.signal, parent);
     const onParent = () => {
       clearTimeout(timer);
       ends.abort(parent.reason);

@@ -1,5 +1,6 @@
 /** Waiting that ends with its signal. */
 import { TsdbError } from '../errors.ts';
+import { deriveAccount } from '../turns/accounts.ts';
 import type { Env } from './env.ts';
 
 /** Settles as the promise does, or rejects with the signal's reason, whichever is first. */
@@ -53,6 +54,7 @@ export class WorkSignal {
 
   constructor(env: Env, timeoutMillis: number, caller: AbortSignal) {
     this.#caller = caller;
+    deriveAccount(this.#stop.signal, caller);
     if (caller.aborted) this.#onAbort();
     else caller.addEventListener('abort', this.#onAbort, { once: true });
     this.signal = env.clock.deadline(timeoutMillis, this.#stop.signal);
@@ -80,6 +82,7 @@ export class ChildSignal {
 
   constructor(parent: AbortSignal) {
     this.#parent = parent;
+    deriveAccount(this.#own.signal, parent);
     if (parent.aborted) this.#onAbort();
     else parent.addEventListener('abort', this.#onAbort, { once: true });
   }
@@ -155,6 +158,7 @@ export class TimedWork {
     this.endMillis = endMillis;
     this.#running = running;
     running.add(this);
+    deriveAccount(this.#stop.signal, caller);
     if (caller.aborted) this.#onAbort();
     else caller.addEventListener('abort', this.#onAbort, { once: true });
   }

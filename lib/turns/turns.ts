@@ -2,12 +2,14 @@
  * Who of those that share the main loop works next. Reads of any size are done in slices of some
  * milliseconds: between two of them the loop looks at its sockets, so writes and new requests never
  * wait longer than that. The one that has had least so far comes next, of several that had about as much the one
- * that came first: so a small query passes large ones, and small ones do not pass each other. Now and then it is the oldest of all, so
- * that none starves. Large ones end one after the
+ * that came first: so a small query passes large ones, and small ones do not pass each other. What is done for one request counts
+ * together (accounts.ts). Now and then it is the oldest of all, so that none starves. Large ones end one after the
  * other, the oldest first: in equal shares all of them would end late, and hold their memory till
  * then. Of writes, reads, what peers are streamed and the key-value store one comes after the other, however many wait of
  * one kind.
  */
+
+import { type Account, accountOf } from './accounts.ts';
 
 /** Longest stretch of one piece of work, but for what cannot be divided. */
 export const sliceMillis = 4;
@@ -24,8 +26,11 @@ const unitsBetweenLooks = 20_000;
 const unitsOfSlice = 1_000_000;
 /** A piece that has had more of the loop is a large one. */
 const largeMillis = 100;
-/** Of so many turns one is of the oldest piece; where all are large, of the one that has had least. */
-const turnsOfOther = 4;
+/**
+ * After so much time that was given to others a slice is the oldest piece's; where all are large, it is that of the one that has had
+ * least. By time and not by turns: slices of who has just begun are short.
+ */
+const millisOfOthers: number = 3 * sliceMillis;
 
 /**
  * The system gives a process one connection of a port in a turn of the loop. Were each turn a slice long,
@@ -77,7 +82,8 @@ export type WorkKind = (typeof workKinds)[number];
 class Queue {
   /** In the order in which they began to wait. */
   readonly #waiting: Waiting[] = [];
-  #count = 0;
+  /** Given since the last slice of the other choice. */
+  #givenMillis = 0;
 
   get length(): number {
     return this.#waiting.length;
@@ -92,7 +98,6 @@ class Queue {
   }
 
   #choose(): number {
-    this.#count = (this.#count + 1) % turnsOfOther;
     let least = 0;
     let oldest = 0;
     for (let i = 0; i < this.#waiting.length; i++) {
@@ -105,13 +110,19 @@ class Queue {
       if (work.ordinal < this.#waiting[oldest]!.work.ordinal) oldest = i;
     }
     const isLarge = this.#waiting[least]!.work.attainedMillis > largeMillis;
-    return isLarge === this.#count > 0 ? oldest : least;
+    const [usual, other] = isLarge ? [oldest, least] : [least, oldest];
+    if (this.#givenMillis >= millisOfOthers) {
+      this.#givenMillis = 0;
+      return other;
+    }
+    this.#givenMillis += nextSliceMillis(this.#waiting[usual]!.work);
+    return usual;
   }
 }
 
 /**
  * Of pieces of one level the oldest comes first. The first one is short: of fifty large ones that have only begun a
- * small one waits for a millisecond each, not for four.
+ * small one waits for a millisecond each, and for the whole slices of the oldest one between them.
  */
 function levelOf({ attainedMillis }: Work): number {
   return attainedMillis < firstSliceMillis ? 0 : 1 + Math.floor(attainedMillis / sliceMillis);
@@ -171,7 +182,9 @@ export class Turns {
   /** @param signal its piece of work ends with it, at the next slice */
   begin(signal: AbortSignal, kind: WorkKind = 'read'): Work {
     this.schedule();
-    return new Work(this, signal, kind, this.#begun++);
+    const account = accountOf(signal);
+    account.ordinal ??= this.#begun++;
+    return new Work(this, signal, kind, account, account.ordinal);
   }
 
   /**
@@ -248,19 +261,25 @@ export class Turns {
 export class Work {
   readonly signal: AbortSignal;
   readonly kind: WorkKind;
-  /** Ascending in the order in which pieces were begun. */
+  /** Ascending in the order in which requests, or pieces that are of none, were begun. */
   readonly ordinal: number;
+  readonly #account: Account;
   readonly #turns: Turns;
   #units = 0;
   #unitsOfSlice = 0;
   #sliceMillis: number;
   #startedMillis: number;
   #lookedMillis: number;
-  /** Time of the loop that it has had. */
-  attainedMillis = 0;
 
-  constructor(turns: Turns, signal: AbortSignal, kind: WorkKind, ordinal: number) {
+  constructor(
+    turns: Turns,
+    signal: AbortSignal,
+    kind: WorkKind,
+    account: Account,
+    ordinal: number,
+  ) {
     this.#turns = turns;
+    this.#account = account;
     this.signal = signal;
     this.kind = kind;
     this.ordinal = ordinal;
@@ -271,6 +290,11 @@ export class Work {
 
   get clock(): LoopClock {
     return this.#turns.clock;
+  }
+
+  /** Time of the loop that its request has had. */
+  get attainedMillis(): number {
+    return this.#account.attainedMillis;
   }
 
   /** Counts work without asking whether it is time. */
@@ -295,7 +319,7 @@ export class Work {
     const now = this.#turns.clock.monotonicMillis();
     const millis = now - this.#lookedMillis;
     this.#lookedMillis = now;
-    this.attainedMillis += millis;
+    this.#account.attainedMillis += millis;
     this.#turns.usedMillis += millis;
     return now - this.#startedMillis;
   }

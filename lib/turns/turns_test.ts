@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { test } from 'node:test';
+import { ChildSignal } from '../env/wait.ts';
+import { openAccount } from './accounts.ts';
 import { loopTurn, ownTurn, sliceMillis, Turns, type Work } from './turns.ts';
 
 const never = new AbortController().signal;
@@ -62,10 +64,44 @@ test('a short piece waits for a millisecond of each long one that has only begun
   const short = clock.work(turns.begin(never), 1);
   const begunMillis = clock.millis;
   const doneMillis = await short;
-  // Of four turns one is of the oldest.
-  const most = 50 * (1 + sliceMillis / 3) + 2 * sliceMillis;
+  // A quarter of the time is the oldest one's.
+  const most = 50 * (1 + 1 / 3) + 3 * sliceMillis;
   assert.ok(doneMillis - begunMillis <= most, `${doneMillis - begunMillis}`);
   await Promise.all(long);
+});
+
+test('what is done for one request counts together, by whatever signal of it', async () => {
+  const clock = new WorkClock();
+  const { turns } = clock;
+  const request = (): AbortSignal => {
+    const { signal } = new AbortController();
+    openAccount(signal);
+    return signal;
+  };
+  // Twenty requests with forty stages of two milliseconds, each of which asks for a turn as somebody new.
+  let isOver = false;
+  const staged = Array.from({ length: 20 }, async () => {
+    const signal = request();
+    for (let stage = 0; stage < 40 && !isOver; stage++) {
+      const child = new ChildSignal(signal);
+      const work = turns.begin(child.signal);
+      await work.pause();
+      await clock.work(work, 2);
+      child.end();
+    }
+  });
+  while (clock.millis < 200) await new Promise(setImmediate);
+  const waits: number[] = [];
+  for (let i = 0; i < 5; i++) {
+    const begunMillis = clock.millis;
+    const work = turns.begin(request());
+    await work.pause();
+    await clock.work(work, 3);
+    waits.push(clock.millis - begunMillis);
+  }
+  isOver = true;
+  await Promise.all(staged);
+  assert.ok(Math.max(...waits) <= 3 + 4 * sliceMillis, waits.join());
 });
 
 test('none starves while short ones come again and again', async () => {
