@@ -1,26 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ConfigError, configPathsOf, type ConfigRole, parseConfig } from './config.ts';
-
-function parse(
-  text: string | readonly string[],
-  environment: Record<string, string> = {},
-  role: ConfigRole = 'node',
-): ReturnType<typeof parseConfig> {
-  const texts = typeof text === 'string' ? [text] : text;
-  const files = texts.map((one, index) => ({ path: `file${index + 1}.yml`, text: one }));
-  return parseConfig(files, role, environment);
-}
-
-function problemsOf(...given: Parameters<typeof parse>): readonly string[] {
-  try {
-    parse(...given);
-  } catch (error) {
-    assert.ok(error instanceof ConfigError, String(error));
-    return error.problems;
-  }
-  assert.fail('the configuration was accepted');
-}
+import { configPathsOf } from './config.ts';
+import { parse, problemsOf } from './config_testing.ts';
 
 test('parseConfig() fills the defaults of the combined single node', () => {
   const { db, coordinator } = parse('coordinator: {}\ndb: {}\n');
@@ -34,32 +15,6 @@ test('parseConfig() fills the defaults of the combined single node', () => {
   assert.deepEqual(coordinator!.metricsListenAddress, { host: '127.0.0.1', port: 7203 });
   assert.equal(coordinator!.idScheme, 'quoted');
   assert.equal(coordinator!.client.writeConsistencyLevel, 'majority');
-});
-
-test('parseConfig() reads the file of an aggregator with and without its section', () => {
-  const discovery =
-    'discovery: {type: tsdb_cluster, tsdbCluster: {env: prod, zone: embedded, endpoints: [http://etcd:2379]}}';
-  for (const text of [`${discovery}\n`, `aggregator:\n  ${discovery}\n`]) {
-    const { aggregator, coordinator, db } = parse(text, {}, 'aggregator');
-    assert.equal(coordinator, null);
-    assert.equal(db, null);
-    assert.deepEqual(aggregator!.listenAddress, { host: '0.0.0.0', port: 6000 });
-    assert.deepEqual(aggregator!.httpListenAddress, { host: '0.0.0.0', port: 6001 });
-    assert.deepEqual(aggregator!.metricsListenAddress, { host: '0.0.0.0', port: 6002 });
-    assert.deepEqual(aggregator!.hostId, { resolver: 'hostname' });
-    assert.equal(aggregator!.idScheme, 'quoted');
-    assert.equal(aggregator!.client.writeConsistencyLevel, 'majority');
-    assert.deepEqual(aggregator!.discovery, {
-      type: 'tsdb_cluster',
-      env: 'prod',
-      zone: 'embedded',
-      endpoints: ['http://etcd:2379'],
-      tls: null,
-    });
-  }
-  assert.deepEqual(problemsOf('aggregator:\n  listenAdress: x\n', {}, 'aggregator'), [
-    'file1.yml:2: aggregator.listenAdress: unknown key; did you mean listenAddress?',
-  ]);
 });
 
 test('parseConfig() takes a section with nothing below it as given', () => {
@@ -96,44 +51,6 @@ test('parseConfig() takes names that every object has as keys like any other', (
   }
 });
 
-test('parseConfig() reads discovery below db and below db.config alike', () => {
-  for (const indent of ['', '  config:\n  ']) {
-    const inner = `${indent}  discovery: {type: tsdb_cluster, tsdbCluster: {env: prod, endpoints: ["a:2379", "b:2379"]}}`;
-    const { db, coordinator } = parse(`coordinator: {}\ndb:\n${inner}\n`);
-    assert.deepEqual(db!.discovery, {
-      type: 'tsdb_cluster',
-      env: 'prod',
-      zone: 'embedded',
-      endpoints: ['a:2379', 'b:2379'],
-      tls: null,
-    });
-    assert.deepEqual(coordinator!.discovery, db!.discovery, 'the coordinator inherits it');
-    assert.deepEqual(db!.hostId, { resolver: 'hostname' }, 'host ID is the host name in a cluster');
-  }
-});
-
-test('parseConfig() refuses two discoveries that differ', () => {
-  const problems = problemsOf(`db:
-  discovery: {type: tsdb_single_node}
-  config:
-    discovery: {type: tsdb_cluster, tsdbCluster: {endpoints: ["a:2379"]}}
-`);
-  assert.deepEqual(problems, [
-    'file1.yml:4: db.config.discovery: contradicts the discovery that is given at another place',
-  ]);
-});
-
-test('parseConfig() reads discovery below db.client.config too', () => {
-  const client =
-    '  client: {config: {service: {etcdClusters: [{endpoints: ["a:2379"]}]}}, writeTimeout: 2s}\n';
-  const { db, coordinator } = parse(`coordinator: {}\ndb:\n${client}`);
-  assert.equal(db!.discovery.type, 'tsdb_cluster');
-  assert.deepEqual(coordinator!.discovery, db!.discovery);
-  assert.deepEqual(problemsOf(`db:\n  discovery: {type: tsdb_single_node}\n${client}`), [
-    'file1.yml:3: db.client.config.service: contradicts the discovery that is given at another place',
-  ]);
-});
-
 test('parseConfig() gives the coordinator the session of db when its cluster names none', () => {
   const db = 'db: {client: {writeConsistencyLevel: all}}\n';
   for (const clusters of ['[]', '[{namespaces: []}]']) {
@@ -142,13 +59,6 @@ test('parseConfig() gives the coordinator the session of db when its cluster nam
   }
   const own = 'coordinator: {clusters: [{client: {writeTimeout: 2s}}]}\n';
   assert.equal(parse(own + db).coordinator!.client.writeConsistencyLevel, 'majority');
-});
-
-test('parseConfig() refuses a tick that no timer can wait for', () => {
-  assert.match(
-    problemsOf('db: {tick: {minimumInterval: 600h}}\n')[0]!,
-    /minimumInterval: .*"600h"/,
-  );
 });
 
 test('parseConfig() lists every problem with file, line, path, reason and value', () => {
@@ -203,124 +113,6 @@ db:
 `);
   assert.equal(problems.length, 3);
   for (const problem of problems) assert.match(problem, /not supported/);
-});
-
-test('parseConfig() passes on writes when there are targets', () => {
-  const forwardingOf = (text: string) =>
-    parse(`coordinator: {writeForwarding: {promRemoteWrite: ${text}}}`).coordinator!.forwarding;
-  assert.equal(forwardingOf('{}'), null);
-  assert.equal(forwardingOf('{targets: []}'), null);
-  const url = 'http://m3:7201/api/v1/prom/remote/write';
-  const given = `{maxConcurrency: 0, timeout: 5s, retry: {maxRetries: 3}, targets: [{url: "${url}", headers: {A: b}, noRetry: true, shadow: {percent: 0.25, hash: xxhash}}, {url: "${url}"}]}`;
-  assert.deepEqual(forwardingOf(given), {
-    requestsMax: 1_000,
-    timeoutMillis: 5_000,
-    backoff: { firstMillis: 2_000, factor: 2 },
-    retriesMax: 3,
-    targets: [
-      { url, method: 'POST', headers: { A: 'b' }, retries: false, share: 0.25 },
-      { url, method: 'POST', headers: {}, retries: true, share: null },
-    ],
-  });
-  const target = (text: string) =>
-    problemsOf(`coordinator: {writeForwarding: {promRemoteWrite: {targets: [${text}]}}}\n`);
-  assert.match(target('{url: "m3:7201"}')[0]!, /targets\.0\.url: not an address/);
-  assert.match(target(`{url: "${url}", shadow: {percent: 10}}`)[0]!, /percent/);
-  assert.match(target(`{url: "${url}", shadow: {percent: 1, hash: murmur3}}`)[0]!, /not supported/);
-});
-
-test('parseConfig() has a listener of Carbon when the section is there', () => {
-  const carbonOf = (text: string) => parse(`coordinator: ${text}`).coordinator!.carbon;
-  assert.equal(carbonOf('{}'), null);
-  assert.equal(carbonOf('{carbon: {}}'), null);
-  assert.deepEqual(carbonOf('{carbon: {ingester: {}}}'), {
-    listenAddress: { host: '127.0.0.1', port: 7204 },
-    udpEnabled: false,
-    pickleListenAddress: null,
-    connectionsMax: 5000,
-    cleansUp: false,
-    rules: { ingester: undefined, storageSchemas: null, storageAggregation: null },
-  });
-  const given =
-    '{listenAddress: "0.0.0.0:2003", udpEnabled: true, pickleListenAddress: "0.0.0.0:2004", rewrite: {cleanup: true}, rules: [{}], storageSchemas: a.conf, storageAggregation: b.conf}';
-  assert.deepEqual(carbonOf(`{carbon: {ingester: ${given}}}`), {
-    listenAddress: { host: '0.0.0.0', port: 2003 },
-    udpEnabled: true,
-    pickleListenAddress: { host: '0.0.0.0', port: 2004 },
-    connectionsMax: 5000,
-    cleansUp: true,
-    rules: { ingester: [{}], storageSchemas: 'a.conf', storageAggregation: 'b.conf' },
-  });
-});
-
-test('parseConfig() refuses settings of OTLP that contradict each other', () => {
-  const otlpOf = (text: string) => parse(`coordinator: ${text}`).coordinator!.otlp;
-  assert.deepEqual(otlpOf('{}'), {
-    translationStrategy: 'UnderscoreEscapingWithSuffixes',
-    promotedAttributes: new Set(),
-    promotesAll: false,
-    ignoredAttributes: new Set(),
-    keepsIdentifying: false,
-    promotesScope: false,
-    convertsHistograms: false,
-    storesDeltas: false,
-    grpcListenAddress: null,
-  });
-  const given =
-    '{tagOptions: {nameValidation: utf8}, otlp: {translationStrategy: NoTranslation, promoteResourceAttributes: [a], deltaTemporality: store, grpcListenAddress: "0.0.0.0:4317"}}';
-  const { grpcListenAddress, promotedAttributes, storesDeltas } = otlpOf(given);
-  assert.deepEqual(
-    [grpcListenAddress, promotedAttributes, storesDeltas],
-    [{ host: '0.0.0.0', port: 4317 }, new Set(['a']), true],
-  );
-  for (const [text, problem] of [
-    [
-      '{promoteAllResourceAttributes: true, promoteResourceAttributes: [a]}',
-      /promoteResourceAttributes.*must be empty/,
-    ],
-    ['{ignoreResourceAttributes: [a]}', /ignoreResourceAttributes.*must be empty without/],
-    [
-      '{translationStrategy: NoTranslation}',
-      /translationStrategy.*needs tagOptions.nameValidation utf8/,
-    ],
-    ['{deltaTemporality: add}', /deltaTemporality/],
-  ] as const) {
-    const problems = problemsOf(`coordinator: {otlp: ${text}}`);
-    assert.equal(problems.length, 1, text);
-    assert.match(problems[0]!, problem);
-  }
-});
-
-test('parseConfig() takes the repair settings of M3, and refuses words that are none', () => {
-  const repairOf = (text: string) => parse(text).db!.repair;
-  assert.deepEqual(repairOf('db: {}'), {
-    enabled: true,
-    type: 'default',
-    strategy: 'default',
-    throttleMillis: 90_000,
-    checkIntervalMillis: 60_000,
-  });
-  const given =
-    'db: {repair: {enabled: false, type: only_compare, strategy: full_sweep, throttle: 2m, checkInterval: 30s}}';
-  assert.deepEqual(repairOf(given), {
-    enabled: false,
-    type: 'only_compare',
-    strategy: 'full_sweep',
-    throttleMillis: 120_000,
-    checkIntervalMillis: 30_000,
-  });
-  const [problem] = problemsOf('db:\n  repair: {type: always}\n');
-  assert.match(problem!, /db\.repair\.type: .*only_compare.*always/);
-  assert.match(problemsOf('db:\n  repair: {checkInterval: 0s}\n')[0]!, /checkInterval/);
-});
-
-test('parseConfig() refuses an order of bootstrap that would be ignored, and memory that no store can have', () => {
-  assert.deepEqual(problemsOf('db:\n  bootstrap: {mode: prefer_peers}\n  memoryMax: 1024GiB\n'), [
-    'file1.yml:2: db.bootstrap.mode: not supported: another order of bootstrap than default: "prefer_peers"',
-    'file1.yml:3: db.memoryMax: must be ≥ 8MiB and ≤ 512GiB: "1024GiB"',
-  ]);
-  const { db } = parse('db: {bootstrap: {mode: default}, memoryMax: 1536MiB}\n');
-  assert.equal(db!.memoryBytesMax, 1536 * 2 ** 20);
 });
 
 test('parseConfig() refuses durations that no timer waits and look-backs that are no milliseconds', () => {
@@ -472,86 +264,6 @@ test('parseConfig() bounds what aliases can build', () => {
   assert.match(problems[0]!, /too deeply or too large/);
 });
 
-test('parseConfig() lets the environment override data folder and listen host', () => {
-  const { db, coordinator } = parse(
-    'coordinator: {}\ndb: {filesystem: {filePathPrefix: /a}, listenAddress: "0.0.0.0:9100"}\n',
-    { TSDB_DATA_DIR: '/b', TSDB_LISTEN_HOST: '127.0.0.1' },
-  );
-  assert.equal(db!.dataDirectory, '/b');
-  assert.deepEqual(db!.listenAddress, { host: '127.0.0.1', port: 9100 });
-  assert.deepEqual(coordinator!.listenAddress, { host: '127.0.0.1', port: 7201 });
-});
-
-/** Hosts of all addresses of a configuration, each once. */
-function hostsOf({ db, coordinator }: ReturnType<typeof parse>): string[] {
-  const addresses = [
-    db?.listenAddress,
-    db?.clusterListenAddress,
-    db?.httpNodeListenAddress,
-    db?.httpClusterListenAddress,
-    coordinator?.listenAddress,
-    coordinator?.metricsListenAddress,
-  ];
-  return [...new Set(addresses.flatMap((address) => address?.host ?? []))];
-}
-
-const inCluster = 'discovery: {type: tsdb_cluster, tsdbCluster: {endpoints: ["etcd:2379"]}}';
-
-test('parseConfig() has a single node listen for this machine, and a part of a cluster for all', () => {
-  const single = 'discovery: {type: tsdb_single_node}';
-  assert.deepEqual(hostsOf(parse('coordinator: {}\ndb: {}\n')), ['127.0.0.1']);
-  assert.deepEqual(hostsOf(parse(`db: {${single}}\n`)), ['127.0.0.1']);
-  assert.deepEqual(hostsOf(parse(`coordinator: {}\ndb: {${inCluster}}\n`)), ['0.0.0.0']);
-  // Without a cluster it takes the store that the single node of this machine embeds.
-  assert.deepEqual(hostsOf(parse('coordinator: {}\n', {}, 'coordinator')), ['127.0.0.1']);
-  const alone = parse(`coordinator: {${inCluster}}\n`, {}, 'coordinator');
-  assert.deepEqual(hostsOf(alone), ['0.0.0.0']);
-});
-
-test('parseConfig() takes the address that a file names, or the host of the environment', () => {
-  const named = parse(`coordinator:
-  listenAddress: ":7201"
-  metrics: {prometheus: {listenAddress: "10.0.0.1:7203"}}
-db: {httpNodeListenAddress: "[::1]:9002"}
-`);
-  assert.equal(named.coordinator!.listenAddress.host, '0.0.0.0');
-  assert.equal(named.coordinator!.metricsListenAddress.host, '10.0.0.1');
-  assert.equal(named.db!.httpNodeListenAddress.host, '::1');
-  assert.equal(named.db!.listenAddress.host, '127.0.0.1');
-  const opened = parse('coordinator: {}\ndb: {}\n', { TSDB_LISTEN_HOST: '0.0.0.0' });
-  assert.deepEqual(hostsOf(opened), ['0.0.0.0']);
-});
-
-test('parseConfig() opens the port of profiles by its own setting alone', () => {
-  const debug = (text: string, host = '') =>
-    parse(`db: {filesystem: {filePathPrefix: /a}, ${text}}\n`, { TSDB_LISTEN_HOST: host }).db!
-      .debugListenAddress.host;
-  assert.equal(debug(''), '127.0.0.1');
-  assert.equal(debug(inCluster), '127.0.0.1');
-  assert.equal(debug('', '0.0.0.0'), '127.0.0.1');
-  assert.equal(debug('debugListenAddress: "0.0.0.0:9004"'), '0.0.0.0');
-  assert.equal(debug('debugListenAddress: "0.0.0.0:9004"', '127.0.0.1'), '0.0.0.0');
-});
-
-test('parseConfig() reads the names by which browsers may call', () => {
-  const hostsOfSections = ({ db, coordinator }: ReturnType<typeof parse>) => [
-    db!.allowedHosts,
-    coordinator!.allowedHosts,
-  ];
-  const none = parse('coordinator: {}\ndb: {}\n');
-  assert.deepEqual(hostsOfSections(none), [null, null]);
-  const both = parse('coordinator: {}\ndb: {allowedHosts: [tsdb, "*.Example.com", "*"]}\n');
-  const names = ['tsdb', '*.Example.com', '*'];
-  assert.deepEqual(hostsOfSections(both), [names, names]);
-  const each = parse('coordinator: {allowedHosts: []}\ndb: {allowedHosts: [tsdb]}\n');
-  assert.deepEqual(hostsOfSections(each), [['tsdb'], []]);
-  for (const name of ['tsdb:7201', 'http://tsdb', 'a.*.b', '*b', '']) {
-    assert.deepEqual(problemsOf(`db:\n  allowedHosts: ["${name}"]\n`), [
-      `file1.yml:2: db.allowedHosts.0: not a host name without port, such as "tsdb" or "*.example.com": "${name}"`,
-    ]);
-  }
-});
-
 test('parseConfig() takes a coordinator file with its settings at the top', () => {
   const { coordinator, db } = parse(
     `listenAddress: 0.0.0.0:7777
@@ -635,87 +347,4 @@ db:
   assert.ok(notes.some((note) => note.includes('db.client.writeRetry has no effect here')));
   assert.ok(notes.some((note) => note.includes('db.pooling has no effect here')));
   assert.ok(notes.some((note) => note.includes('db.config.service.cacheDir has no effect here')));
-});
-
-test('the data folder is that of TSDB_DATA_DIR, else of the file, else of TSDB_DATA_DIR_DEFAULT', () => {
-  const folderOf = (file: string, environment: Record<string, string>) => {
-    const { db } = parseConfig([{ path: 'x.yml', text: file }], 'node', environment);
-    return [db!.dataDirectory, db!.dataDirectoryFrom];
-  };
-  const named = 'db: {filesystem: {filePathPrefix: /file}}';
-  const variables = { TSDB_DATA_DIR: '/variable', TSDB_DATA_DIR_DEFAULT: '/instead' };
-  const instead = { TSDB_DATA_DIR_DEFAULT: '/instead' };
-  assert.deepEqual(folderOf(named, variables), ['/variable', 'TSDB_DATA_DIR']);
-  assert.deepEqual(folderOf(named, instead), ['/file', 'db.filesystem.filePathPrefix']);
-  assert.deepEqual(folderOf('db: {}', instead), ['/instead', 'TSDB_DATA_DIR_DEFAULT']);
-  assert.deepEqual(folderOf('db: {}', {}), ['/var/lib/tsdb', 'default']);
-});
-
-test("M3's older way to say where the store is, for nodes, coordinators and aggregators", () => {
-  const service = `service: {env: prod, zone: eu, service: tsdb, cacheDir: /x,
-    etcdClusters: [{zone: eu, endpoints: ["http://etcd-0:2379", "http://etcd-1:2379"]}]}`;
-  const store = {
-    type: 'tsdb_cluster',
-    env: 'prod',
-    zone: 'eu',
-    endpoints: ['http://etcd-0:2379', 'http://etcd-1:2379'],
-    tls: null,
-  };
-  const node = parse(`db: {hostID: {value: a}, discovery: {config: {${service}}}}`);
-  assert.deepEqual(node.db!.discovery, store);
-  const listed = parse(`db: {hostID: {value: a}, discovery: {config: {services: [{${service}}]}}}`);
-  assert.deepEqual(listed.db!.discovery, store);
-  const seed = (hosts: string): string =>
-    `db: {discovery: {config: {${service}, seedNodes: {initialCluster: [${hosts}]}}}}`;
-  const single = parse(seed('{hostID: tsdb_local, endpoint: "http://127.0.0.1:2380"}'));
-  assert.deepEqual(single.db!.discovery, { type: 'tsdb_single_node', env: 'prod', zone: 'eu' });
-  const host = '{hostID: a, endpoint: "http://a:2380"}';
-  assert.throws(() => parse(seed(`${host}, ${host}`)), /seed nodes that are several/);
-  assert.throws(() => parse('db: {discovery: {config: {}}}'), /must name one key-value store/);
-  assert.throws(
-    () => parse(`db: {discovery: {type: tsdb_cluster, config: {${service}}}}`),
-    /has no meaning beside config/,
-  );
-  assert.throws(() => parse('db: {discovery: {config: {static: {}}}}'), /a static topology/);
-});
-
-test("an aggregator's file may have M3's sections beside its own, and problems name their lines", () => {
-  const text = (more = ''): string => `logging: {level: warn}
-metrics: {prometheus: {listenAddress: "0.0.0.0:6102"}}
-http: {listenAddress: "0.0.0.0:6101", readTimeout: 60s}
-rawtcp: {listenAddress: "0.0.0.0:6100"}
-kvClient: {etcd: {env: prod, zone: eu, service: m3aggregator, etcdClusters: [{endpoints: ["e:2379"]}]}}
-runtimeOptions: {kvConfig: {environment: prod}}
-aggregator: {hostID: {resolver: config, value: agg-1}, counterPrefix: "", entryTTL: 1h, client: {queueSize: 10}}
-${more}`;
-  const parsed = parseConfig([{ path: 'a.yml', text: text() }], 'aggregator', {});
-  const { aggregator } = parsed;
-  assert.equal(aggregator!.logging.level, 'warn');
-  assert.deepEqual(aggregator!.discovery, {
-    type: 'tsdb_cluster',
-    env: 'prod',
-    zone: 'eu',
-    endpoints: ['e:2379'],
-    tls: null,
-  });
-  const { listenAddress, httpListenAddress, metricsListenAddress } = aggregator!;
-  assert.deepEqual(
-    [listenAddress, httpListenAddress, metricsListenAddress].map(({ port }) => port),
-    [6100, 6101, 6102],
-  );
-  assert.deepEqual(parsed.notes.toSorted(), [
-    'a.yml:3: http.readTimeout has no effect here',
-    'a.yml:6: runtimeOptions has no effect here',
-    'a.yml:7: aggregator.client.queueSize has no effect here',
-    'a.yml:7: aggregator.entryTTL has no effect here',
-  ]);
-  assert.throws(
-    () => parseConfig([{ path: 'a.yml', text: text('other: 1') }], 'aggregator', {}),
-    /a\.yml:8: other: unknown section/,
-  );
-  const bad = text().replace('counterPrefix: ""', 'counterPrefix: "x"');
-  assert.throws(
-    () => parseConfig([{ path: 'a.yml', text: bad }], 'aggregator', {}),
-    /a\.yml:7: aggregator\.counterPrefix: not supported: prefixes of names/,
-  );
 });

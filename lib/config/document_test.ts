@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { type ConfigKey, configKeySections } from './keys.ts';
+import { type ConfigKey, configKeySections } from './schema/keys.ts';
 import { parseConfig } from './config.ts';
 
 const document = readFileSync(

@@ -1,7 +1,7 @@
 /** Which settings name a port: for whoever cannot have it. */
 import { ListenError } from '../env/listen_error.ts';
 import { TsdbError } from '../errors.ts';
-import type { Config } from './types.ts';
+import type { Config } from './resolve/types.ts';
 
 /**
  * What a start failed with: of an address that cannot be had with the settings that name it.

@@ -5,7 +5,7 @@
  */
 import * as z from 'zod';
 import type { ListenAddress } from './sections.ts';
-import { formatDurationNanos, parseDurationNanos } from '../time.ts';
+import { formatDurationNanos, parseDurationNanos } from '../../time.ts';
 
 /** What the documentation says about a schema; see keys.ts. */
 export type DocumentedKind =
@@ -63,6 +63,8 @@ export function notSupported(
 }
 
 export const isFalse = (value: unknown): boolean => value === false;
+/** A number or a duration. */
+export const isZero = (value: unknown): boolean => /^0(ns|us|ms|s|m|h)?$/.test(String(value));
 export const isEmpty = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
 export const isDisabled = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && 'enabled' in value && value.enabled === false;

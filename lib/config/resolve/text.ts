@@ -13,7 +13,7 @@ import {
   parseDocument,
   Scalar,
 } from 'yaml';
-import { messageOf } from '../errors.ts';
+import { messageOf } from '../../errors.ts';
 
 /** Where a value stands; `line` counts from 1. */
 export interface ConfigLocation {

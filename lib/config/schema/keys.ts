@@ -13,7 +13,7 @@ import {
   hostByDiscovery,
   hostOfSingleNode,
 } from './values.ts';
-import { formatDurationNanos } from '../time.ts';
+import { formatDurationNanos } from '../../time.ts';
 
 export interface ConfigKey {
   /** Below the section: "commitlog.flushEvery"; "[]" stands for the entries of a list. */

@@ -1,6 +1,6 @@
 /** Section `coordinator:` of the configuration, as a schema with its defaults. */
 import * as z from 'zod';
-import { haReplicaTag, nameValidations } from '../tags.ts';
+import { haReplicaTag, nameValidations } from '../../tags.ts';
 import { promqlFeatureNames } from './promql_features.ts';
 import type { CoordinatorSection } from './sections.ts';
 import { clientGiven, discovery, logging, metrics, service, tracing } from './shared_schema.ts';
@@ -19,6 +19,7 @@ import {
   isDisabled,
   isEmpty,
   isFalse,
+  isZero,
   notSupported,
   oneOf,
   text,
@@ -26,6 +27,14 @@ import {
   tuning,
   tunings,
 } from './values.ts';
+
+const keepNaNs = notSupported('NaN in results of the pipe engine', isFalse);
+const limitsOfGraphite = notSupported('limits of Graphite alone: see limits.perQuery', isDisabled);
+const shifts = notSupported('ranges of Graphite that are moved', isZero);
+const isLocalOnly = (value: unknown): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  Object.values(value).every((each) => each === 'local_only');
 
 const tagOptions = z
   .strictObject({
@@ -387,7 +396,8 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z
     backend: z.literal('tsdb', 'not supported: a backend other than tsdb').optional(),
     local: z.strictObject({ namespaces: tuning }).optional(),
     resultOptions: z
-      .strictObject({ keepNaNs: notSupported('NaN in results of the pipe engine', isFalse) })
+      // M3's files have the second.
+      .strictObject({ keepNaNs, keepNans: keepNaNs })
       .optional(),
     ...tunings(
       'readWorkerPoolPolicy',
@@ -450,6 +460,24 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z
     carbon: z
       .strictObject({
         ingester: carbonIngester.optional(),
+        limitsFind: limitsOfGraphite,
+        limitsRender: limitsOfGraphite,
+        shiftTimeStart: shifts,
+        shiftTimeEnd: shifts,
+        shiftStepsStart: shifts,
+        shiftStepsEnd: shifts,
+        shiftStepsStartWhenAtResolutionBoundary: shifts,
+        shiftStepsEndWhenAtResolutionBoundary: shifts,
+        shiftStepsStartWhenEndAtResolutionBoundary: shifts,
+        shiftStepsEndWhenStartAtResolutionBoundary: shifts,
+        renderPartialStart: notSupported('points of which a part is asked for', isFalse),
+        renderPartialEnd: notSupported('points of which a part is asked for', isFalse),
+        renderSeriesAllNaNs: notSupported('series without a value in answers', isFalse),
+        compileEscapeAllNotOnlyQuotes: notSupported('escapes of M3 in targets', isFalse),
+        findResultsIncludeBothExpandableAndLeaf: notSupported(
+          'paths of a folder and a metric at once as two results',
+          isFalse,
+        ),
         ...tunings('aggregateNamespacesAllData'),
       })
       .optional(),
@@ -458,7 +486,7 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z
     rpc: notSupported('queries over several zones', isDisabled),
     storeMetricsType: notSupported('storing the type of metrics', isFalse),
     multiProcess: notSupported('several processes: run several coordinators', isDisabled),
-    filter: notSupported('filters between local and remote storage'),
+    filter: notSupported('filters between local and remote storage', isLocalOnly),
     tracing,
     prometheusRemoteBackend: notSupported('a remote backend'),
     schema: notSupported('values typed by a schema'),

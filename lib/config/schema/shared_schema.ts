@@ -191,7 +191,7 @@ const discoveryShape = z
   .strictObject({
     type: oneOf(['tsdb_single_node', 'tsdb_cluster']).optional(),
     tsdbCluster: tsdbCluster.optional(),
-    aggregatorCluster: notSupported('the clustered aggregator'),
+    m3AggregatorCluster: notSupported('a discovery of aggregators: use tsdbCluster'),
     // As M3's older files have it.
     config: z
       .strictObject({

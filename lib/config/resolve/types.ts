@@ -1,11 +1,11 @@
 /**
  * The configuration as the program uses it: every default filled in, one meaning for each field.
  */
-import type { LogOptions } from '../log.ts';
-import type { IdScheme } from '../series_id/scheme.ts';
-import type { NameValidation } from '../tags.ts';
-import type { PromqlFeatureName } from './promql_features.ts';
-import type { ListenAddress, RestrictTags, TranslationStrategy } from './sections.ts';
+import type { LogOptions } from '../../log.ts';
+import type { IdScheme } from '../../series_id/scheme.ts';
+import type { NameValidation } from '../../tags.ts';
+import type { PromqlFeatureName } from '../schema/promql_features.ts';
+import type { ListenAddress, RestrictTags, TranslationStrategy } from '../schema/sections.ts';
 
 /** What all kinds of process read from files. */
 export interface Config {

@@ -10,7 +10,7 @@ import { aggregatorSchema } from './aggregator_schema.ts';
 import { coordinatorSchema } from './coordinator_schema.ts';
 import { dbSchema } from './db_schema.ts';
 import { nearestKey } from './nearest_key.ts';
-import { shownJson } from '../json_fields.ts';
+import { shownJson } from '../../json_fields.ts';
 import type { AggregatorSection, CoordinatorSection, DbSection } from './sections.ts';
 
 /** Checks section `coordinator:`. */
