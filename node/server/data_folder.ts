@@ -6,6 +6,7 @@ import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { lockFolder, lockPrefix } from '#lib/process/folder_lock.ts';
 import { identityFile } from '../identity/node_identity.ts';
+import { m3FileIn } from './foreign_data.ts';
 
 /**
  * A pod that is deleted may have its process started once more while the next pod has the volume: whoever
@@ -52,6 +53,12 @@ export async function claimDataFolder(
     );
   // The process that was waited for takes its file with it when it ends as it should.
   const isNew = (await disk.size(join(folder, identityFile))) === null;
+  const foreign = isNew ? await m3FileIn(disk, folder) : null;
+  if (foreign !== null) {
+    throw new ConfigError([
+      `${folder} has data of M3, such as ${foreign}: name an empty folder (${setting}); \`tsdbctl data import m3\` takes the data over`,
+    ]);
+  }
   const isLeft = (await disk.size(file)) !== null;
   explainLastStop(isNew ? 'none' : isLeft ? 'unclean' : 'clean', log);
   await disk.writeFileAtomic(file, Buffer.from(`${process.pid}\n`));

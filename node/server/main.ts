@@ -23,7 +23,7 @@ import {
   loadConfig,
 } from '#lib/config/config.ts';
 import { withListenSetting } from '#lib/config/listen_settings.ts';
-import { storeBytesMax } from '#lib/config/db_schema.ts';
+import { storeBytesMax } from '#lib/config/schema/db_schema.ts';
 import { saveCompiledCode } from '#lib/process/compile_cache.mjs';
 import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
 import { realEnv } from '#lib/env/real.ts';

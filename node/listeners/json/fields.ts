@@ -30,6 +30,13 @@ const withAllDigits: JsonReviver = (_key, value, { source }) => {
   return source !== undefined && wholeNumber.test(source) ? BigInt(source) : value;
 };
 
+const specialSamples: ReadonlyMap<string, number> = new Map([
+  ['nan', Number.NaN],
+  ['+inf', Infinity],
+  ['inf', Infinity],
+  ['-inf', -Infinity],
+]);
+
 export class JsonFields {
   /** By lower-case key. */
   readonly #fields: Map<string, Json>;
@@ -127,9 +134,8 @@ export class JsonFields {
       // JSON has no infinities: it was a number such as 1e400.
       throw this.bad(name, 'is out of range, beyond 1.8e308 either way', null);
     }
-    const special = { nan: Number.NaN, '+inf': Infinity, inf: Infinity, '-inf': -Infinity };
     if (typeof value === 'string') {
-      const found = special[value.toLowerCase() as keyof typeof special];
+      const found = specialSamples.get(value.toLowerCase());
       if (found !== undefined) return found;
     }
     throw this.bad(name, 'is not a number', value);

@@ -370,6 +370,8 @@ test('mistakes are answered with 400, the reason and the type BAD_REQUEST', asyn
     [{ ...good, tags: [{ name: 'x' }] }, /tags\[0\].value is missing/],
     [{ ...good, datapoint: { timestamp: 1.5, value: 1 } }, /timestamp is not a whole number: 1.5/],
     [{ ...good, datapoint: { timestamp: nowSeconds, value: 'x' } }, /value is not a number/],
+    [{ ...good, datapoint: { timestamp: nowSeconds, value: '__proto__' } }, /is not a number/],
+    [{ ...good, datapoint: { timestamp: nowSeconds, value: 'constructor' } }, /is not a number/],
     [writeTagged('a', 1, nowSeconds - 7200), /too far in past: id=cpu-a, off_by=1h\d+m\d/],
     [writeTagged('a', 1, nowSeconds + 7200), /too far in future/],
     [
