@@ -31,6 +31,9 @@ export interface Options {
   /** Null when it is not given. */
   readonly queries: string | null;
   readonly count: string;
+  readonly label: readonly string[];
+  readonly header: readonly string[];
+  readonly skipDamaged: boolean;
 }
 
 export interface Call {
@@ -64,6 +67,20 @@ export function operandOf({ operands, usage }: Call, at: number, name: string): 
   const operand = operands[at];
   if (operand === undefined) throw badRequest(`${name} is not given\n\n${usage}`);
   return operand;
+}
+
+/**
+ * What `--header NAME=VALUE` says, any number of times.
+ * @throws {TsdbError} BAD_REQUEST
+ */
+export function headersOf(texts: readonly string[]): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    texts.map((text) => {
+      const [, name, value] = /^([-!#$%&'*+.^_`|~0-9A-Za-z]+)=(.*)$/.exec(text) ?? [];
+      if (name === undefined) throw badRequest(`--header is not NAME=VALUE: ${text}`);
+      return [name.toLowerCase(), value!];
+    }),
+  );
 }
 
 /** @throws {TsdbError} NOT_FOUND */

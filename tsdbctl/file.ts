@@ -1,5 +1,5 @@
 /** Files that commands are given, in YAML or JSON. */
-import { readConfigFiles } from '#lib/config/text.ts';
+import { readConfigFiles } from '#lib/config/resolve/text.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { badRequest } from '#lib/errors.ts';
 import { checkIsThere } from './command.ts';

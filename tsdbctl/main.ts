@@ -74,6 +74,9 @@ const optionsOfAll = {
   engine: { type: 'string', default: 'prometheus' },
   queries: { type: 'string' },
   count: { type: 'string', default: '100' },
+  label: { type: 'string', multiple: true, default: [] as string[] },
+  header: { type: 'string', multiple: true, default: [] as string[] },
+  'skip-damaged': { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h', default: false },
   version: { type: 'boolean', default: false },
 } as const;
@@ -99,8 +102,9 @@ async function main(): Promise<number> {
   const { namespace = null, set = null, from = null, to = null, rate = null } = values;
   const { queries = null } = values;
   const dryRun = values['dry-run'];
+  const skipDamaged = values['skip-damaged'];
   return command.run({
-    options: { ...values, namespace, set, from, to, rate, queries, dryRun },
+    options: { ...values, namespace, set, from, to, rate, queries, dryRun, skipDamaged },
     operands: positionals.slice(named!.split(' ').length),
     usage: command.usage,
     print,

@@ -103,6 +103,7 @@ import {
   taking,
 } from '../http/http_api.ts';
 import { jsonWrite } from './json/write.ts';
+import { carbonWrite } from './lines/carbon.ts';
 import { expositionWrite } from './lines/exposition.ts';
 import { jsonLinesWrite, type JsonLinesSetup } from './lines/json_lines.ts';
 import { influxPing, influxQuery, influxWrite } from './lines/influx.ts';
@@ -285,6 +286,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, setup.jsonLines, jsonBytesMax)],
     ['POST', influxWritePaths, 'mapped', bytes(influxWrite, ingest, writeBytesMax)],
     ['POST', expositionPaths, 'write', bytes(expositionWrite, ingest, writeBytesMax)],
+    ['POST', ['/api/v1/carbon/write'], 'write', bytes(carbonWrite, ingest, writeBytesMax)],
     ['POST', ['/api/v1/import'], 'write', bytes(jsonLinesWrite, setup.jsonLines, writeBytesMax)],
     ['POST', datadogSeriesPaths, 'write', bytes(datadogSeries(1), setup.datadog, datadogBytesMax)],
     [

@@ -2,7 +2,7 @@
  * What a server says of itself to clients of Prometheus: its settings in the words of Prometheus' flags and configuration, when
  * it started, and which parts of the API and the language there are. Names of files, folders and hosts are not told.
  */
-import type { PromqlFeatureName } from '#lib/config/promql_features.ts';
+import type { PromqlFeatureName } from '#lib/config/schema/promql_features.ts';
 import type { Clock } from '#lib/env/env.ts';
 import type { NameValidation } from '#lib/tags.ts';
 import { jsonAnswer, type PlainHandler } from '../http/http_api.ts';

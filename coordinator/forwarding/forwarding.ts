@@ -3,7 +3,7 @@
  * cluster has answered them. No sender waits for it, and what a receiver does not take in time it does not get (docs/FORWARDING.md).
  */
 import type { RemoteWriteVersion } from '#engine/write_decoder/core.ts';
-import type { ForwardingConfig } from '#lib/config/types.ts';
+import type { ForwardingConfig } from '#lib/config/resolve/types.ts';
 import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';

@@ -4,7 +4,7 @@
  */
 import type { RemoteWriteVersion } from '#engine/write_decoder/core.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
-import type { ForwardingConfig, ForwardingTargetConfig } from '#lib/config/types.ts';
+import type { ForwardingConfig, ForwardingTargetConfig } from '#lib/config/resolve/types.ts';
 import type { Env } from '#lib/env/env.ts';
 import { type HttpClientResponse, httpRequest } from '#lib/env/http.ts';
 import { backOff, WorkSignal } from '#lib/env/wait.ts';

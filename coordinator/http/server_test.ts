@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { bodyBytesMax } from '#engine/write_decoder/core.ts';
-import { writeBodyBytesMax } from '#lib/config/coordinator_schema.ts';
+import { writeBodyBytesMax } from '#lib/config/schema/coordinator_schema.ts';
 import { httpRequest } from '#lib/env/http.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';

@@ -304,6 +304,7 @@ export class Ingest {
     work: Work,
     mapping: TagMapping | null = null,
   ): Promise<void> {
+    if (bringsPaths(format)) this.#checkLevel();
     const kind = this.#writer.of(null);
     const nowNanos = defaultNanos ?? (this.#clock.nowNanos() / unitNanos) * unitNanos;
     const { code, name } = lineFormats[format];

@@ -8,7 +8,7 @@ import {
 } from '#engine/write_decoder/lines/layout.ts';
 
 /** Of bodies, and of what comes without an answer. */
-export type TextFormat = 'influx' | 'prometheus_text' | 'openmetrics';
+export type TextFormat = 'influx' | 'prometheus_text' | 'openmetrics' | 'carbon';
 export type StreamFormat =
   | 'carbon'
   | 'carbon_cleaned_up'
@@ -40,6 +40,7 @@ export function unitNanosOf(format: StreamFormat): bigint {
 }
 
 /** Whether it brings paths as IDs. */
-export function bringsPaths(format: StreamFormat): boolean {
-  return lineFormats[format].code !== formatPrometheus;
+export function bringsPaths(format: LineFormat): boolean {
+  const { code } = lineFormats[format];
+  return code === formatCarbon || code === formatCarbonCleanedUp;
 }

@@ -1,7 +1,7 @@
 /** The ID of this process's host, from the machine, its environment and files. */
 import { hostname } from 'node:os';
 import { resolveHostIdValue } from '../config/host_id.ts';
-import type { HostIdConfig } from '../config/types.ts';
+import type { HostIdConfig } from '../config/resolve/types.ts';
 import type { Env } from '../env/env.ts';
 
 /** @throws as `resolveHostIdValue` */

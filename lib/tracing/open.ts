@@ -1,5 +1,5 @@
 /** Tracing as the configuration asks for it. */
-import type { TracingConfig } from '../config/types.ts';
+import type { TracingConfig } from '../config/resolve/types.ts';
 import type { Clock } from '../env/env.ts';
 import type { Log } from '../log.ts';
 import type { Tracing } from './tracing.ts';

@@ -17,7 +17,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
-import type { TracingConfig } from '../config/types.ts';
+import type { TracingConfig } from '../config/resolve/types.ts';
 import type { Clock } from '../env/env.ts';
 import { messageOf, type TsdbError } from '../errors.ts';
 import type { Log } from '../log.ts';

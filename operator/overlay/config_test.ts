@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { configKeySections } from '#lib/config/keys.ts';
+import { configKeySections } from '#lib/config/schema/keys.ts';
 import type { ComponentConfig, TsdbCluster } from '../resource/tsdb_cluster.ts';
 import { specOf } from '../world_testing.ts';
 import { configProblems, queryMillisMax } from './config.ts';

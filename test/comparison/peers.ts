@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type PromqlFeatureName, promqlFeatureNames } from '#lib/config/promql_features.ts';
+import { type PromqlFeatureName, promqlFeatureNames } from '#lib/config/schema/promql_features.ts';
 import {
   encodeRemoteWrite,
   type SeriesToWrite,

@@ -13,7 +13,7 @@ import {
   type ConfigTree,
   pathSeparator,
   readConfigFiles,
-} from '#lib/config/text.ts';
+} from '#lib/config/resolve/text.ts';
 import type { Disk } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 

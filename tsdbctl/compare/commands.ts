@@ -2,7 +2,7 @@
 import { realEnv } from '#lib/env/real.ts';
 import { badRequest, messageOf } from '#lib/errors.ts';
 import { parseTimestampNanos } from '#lib/time.ts';
-import { checkIsThere, type Call, type Command, operandOf } from '../command.ts';
+import { checkIsThere, type Call, type Command, headersOf, operandOf } from '../command.ts';
 import { callCoordinator, sendJson } from '../coordinator.ts';
 import { compareAnswers, isSame, type RangeSeries } from './answers.ts';
 import { queriesOf, queriesOfText } from './queries.ts';
@@ -13,29 +13,37 @@ export const compareCommands: Readonly<Record<string, Command>> = {
   compare: {
     usage: `tsdbctl compare URL URL [--from TIME] [--to TIME] [--step DURATION] [--queries FILE | --count N] [--rows]
   asks two databases with Prometheus' API, be they M3, Prometheus or this one, the same queries over a range, and tells what differs
-  by more than the last digits; the exit code is 1 when something does
+  by more than the last digits; the exit code is 1 when something does, or a query is refused
   --from TIME        an hour before --to when not given
   --to TIME          now when not given
   --step DURATION    1m when not given
   --queries FILE     one a line, perhaps behind a name and a tab; else they are made of the metrics of the first database
   --count N          of those that are made; 100 when not given
-  --rows             tells of queries without a difference, too`,
+  --rows             tells of queries without a difference, too
+  --header NAME=VALUE  of each request, as of a proxy or a tenant; any number of times`,
     async run(call) {
       const urls = [operandOf(call, 0, 'URL'), operandOf(call, 1, 'the second URL')] as const;
       const range = rangeOf(call);
       const queries = await queriesFor(call, urls[0], range);
       if (queries.length === 0)
         throw badRequest('there is no metric to ask for: see --from and --queries');
-      let [same, empty, values] = [0, 0, 0];
+      let [same, empty, refused, values] = [0, 0, 0, 0];
       for (const query of queries) {
-        const said = await compared(query, urls, range);
+        const said = await compared(query, urls, range, headersOf(call.options.header));
         values += said.values;
+        if (said.refusal !== '') {
+          refused += 1;
+          call.print(`refused by both  ${query}\n  ${said.refusal}`);
+          continue;
+        }
         if (said.difference === '') same += 1;
         if (said.difference === '' && said.values === 0) empty += 1;
         if (said.difference !== '') call.print(`differs  ${query}\n  ${said.difference}`);
         else if (call.options.rows) call.print(`same  ${query}  ${said.values} values`);
       }
-      const without = empty === 0 ? '' : `, ${empty} of them without a value`;
+      const without =
+        (empty === 0 ? '' : `, ${empty} of them without a value`) +
+        (refused === 0 ? '' : `, ${refused} are refused by both`);
       call.print(
         `${same} of ${queries.length} queries have the same answer${without}: ${values} values are equal`,
       );
@@ -74,32 +82,45 @@ async function queriesFor(
   }
   const between = new URLSearchParams({ start: range.start, end: range.end });
   const list = async (path: string): Promise<readonly string[]> => {
-    const answer = await get(url, `/api/v1/${path}?${between}`);
+    const answer = await get(url, `/api/v1/${path}?${between}`, headersOf(options.header));
     return (answer as { readonly data: readonly string[] | null }).data ?? [];
   };
   return queriesOf(await list('label/__name__/values'), await list('labels'), count);
 }
 
-async function get(url: string, path: string): Promise<unknown> {
+async function get(
+  url: string,
+  path: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<unknown> {
   return await callCoordinator(sendJson, {
     coordinator: url,
     method: 'GET',
     path,
+    headers,
     what: 'compare',
   });
 }
 
-/** What differs, '' for nothing; a query that both refuse is the same. */
+interface Compared {
+  /** '' for none. */
+  readonly difference: string;
+  /** Why both refuse the query; '' when one of them has an answer. */
+  readonly refusal: string;
+  readonly values: number;
+}
+
 async function compared(
   query: string,
   urls: readonly [string, string],
   { start, end, step }: Range,
-): Promise<{ readonly difference: string; readonly values: number }> {
+  headers: Readonly<Record<string, string>>,
+): Promise<Compared> {
   const parameters = new URLSearchParams({ query, start, end, step });
   const [a, b] = await Promise.all(
     urls.map(async (url) => {
       try {
-        const answer = await get(url, `/api/v1/query_range?${parameters}`);
+        const answer = await get(url, `/api/v1/query_range?${parameters}`, headers);
         return (answer as { readonly data: { readonly result: readonly RangeSeries[] } }).data
           .result;
       } catch (error) {
@@ -107,17 +128,16 @@ async function compared(
       }
     }),
   );
+  if (typeof a === 'string' && typeof b === 'string') {
+    return { difference: '', refusal: a, values: 0 };
+  }
   if (typeof a === 'string' || typeof b === 'string') {
-    const areBoth = typeof a === 'string' && typeof b === 'string';
-    return {
-      difference: areBoth ? '' : [a, b].filter((each) => typeof each === 'string').join('; '),
-      values: 0,
-    };
+    return { difference: typeof a === 'string' ? a : (b as string), refusal: '', values: 0 };
   }
   const found = compareAnswers(a!, b!);
   const { equal, different, onlyInA, onlyInB, first } = found;
   const difference = isSame(found)
     ? ''
     : `${equal} values are equal, ${different} differ, ${onlyInA} are in the first alone, ${onlyInB} in the second; ${first}`;
-  return { difference, values: equal };
+  return { difference, refusal: '', values: equal };
 }

@@ -68,7 +68,7 @@ test('what differs is counted, and the first of it told', () => {
 
 test('queries are made of metrics and tags, or stand in a file', () => {
   const made = queriesOf(['a', 'b', 'bad-name'], ['__name__', 'host'], 5);
-  assert.deepEqual(made, ['a', 'b', 'sum(a)', 'sum(b)', 'avg by (host) (a)']);
+  assert.deepEqual(made, ['a', 'sum(b)', 'sum(a)', 'avg by (host) (b)', 'avg by (host) (a)']);
   const all = queriesOf(['a'], ['x', 'y'], 1000);
   assert.ok(all.length > 50 && new Set(all).size === all.length);
   assert.deepEqual(queriesOfText('# note\none\tup == 1\n\nsum(x)\n'), ['up == 1', 'sum(x)']);

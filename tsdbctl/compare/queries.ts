@@ -28,7 +28,7 @@ const minutesOfRounds: readonly number[] = [5, 10, 20, 60, 2, 30];
 const namePattern = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 
 /**
- * Each of the first templates with all metrics before the next one.
+ * Each metric once before it is asked for again, with another template.
  * @param names of metrics
  * @param tags of all of them
  */
@@ -41,9 +41,10 @@ export function queriesOf(
   const others = tags.filter((tag) => tag !== '__name__' && namePattern.test(tag));
   const queries = new Set<string>();
   for (const [round, minutes] of minutesOfRounds.entries()) {
-    for (const [at, template] of templates.entries()) {
+    for (const at of templates.keys()) {
       for (const [i, name] of plain.entries()) {
         if (queries.size === count) return [...queries];
+        const template = templates[(at + i) % templates.length]!;
         const tag = others[(at + i + round) % Math.max(others.length, 1)] ?? 'job';
         queries.add(template(name, tag, minutes));
       }

@@ -3,8 +3,9 @@ import type { Clock } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { parseDurationNanos, parseTimestampNanos } from '#lib/time.ts';
-import { type Call, checkIsThere, type Command, operandOf } from '../command.ts';
-import { Journal, type Progress } from './journal.ts';
+import { type Call, checkIsThere, type Command, headersOf, operandOf } from '../command.ts';
+import { Journal, type Progress, sumOf } from './journal.ts';
+import { labelled, labelsOf } from '../sources/labelled.ts';
 import { m3Source } from '../sources/m3/source.ts';
 import { prometheusSource } from '../sources/prometheus/prometheus_source.ts';
 import { remoteSource } from '../sources/remote/source.ts';
@@ -18,18 +19,23 @@ import { verifySource } from './verify.ts';
 const usage = `tsdbctl data import m3 FOLDER --namespace NAME [--from TIME] [--to TIME] …
 tsdbctl data import prometheus FOLDER [--from TIME] [--to TIME] …
 tsdbctl data import remote URL --from TIME [--to TIME] [--slice 30m] [--names REGEXP] …
-  takes history over into a running cluster: filesets, snapshots and commit logs of a node of M3 (all nodes, one after the other, or
-  one of each replica), blocks of Prometheus, or what an M3 or Prometheus that runs answers to remote read. Rows are written as any
-  others are, at their own times, so that a namespace with "coldWritesEnabled" has to be ready. Called again it goes on where it stopped
+  takes history over into a running cluster: filesets, snapshots and commit logs of a node of M3 (all nodes of one isolation group
+  are one whole copy where there are as many groups as replicas), blocks of Prometheus, or what an M3 or Prometheus that runs answers to remote read. Rows are written as any others
+  are, at their own times, so that a namespace with "coldWritesEnabled" has to be ready. Called again it goes on where it stopped, and
+  reads parts again of which rows were refused
   --coordinator URL  where they go; http://127.0.0.1:7201 when not given
   --namespace NAME   of M3
   --from TIME        2026-01-01T00:00:00Z or Unix seconds; inclusive
   --to TIME          exclusive; now when not given
   --slice DURATION   of time that is asked for at once
   --names REGEXP     of metrics, anchored; all when not given
+  --header NAME=VALUE  of each request to remote read, as of a proxy or a tenant; any number of times
+  --label NAME=VALUE   a label that all series get that have none of the name, as Prometheus' external labels, which are not in its blocks;
+                     without VALUE the label is left out; any number of times
   --rate ROWS        at most so many a second
   --parallel N       requests at a time; 2 when not given
-  --state FILE       how far it has come; tsdb-import.json when not given
+  --state FILE       how far it has come, one for each source; tsdb-import.json when not given
+  --skip-damaged     passes over what is damaged in the source, and names it
   --dry-run          reads everything, writes nothing, and says whether the cluster would take it
   --verify           compares the cluster with the source, row by row, and writes nothing`;
 
@@ -53,7 +59,8 @@ export const importCommands: Readonly<Record<string, Command>> = {
       const kind = operandOf(call, 0, 'm3, prometheus or remote');
       const where = operandOf(call, 1, kind === 'remote' ? 'URL' : 'FOLDER');
       const range = rangeOf(call, realEnv.clock);
-      const source = await sourceOf(kind, where, range, call, stop.signal);
+      const labels = labelsOf(options.label);
+      const source = labelled(await sourceOf(kind, where, range, call, stop.signal), labels);
       let lastReason = '';
       const target = new Target(options.coordinator, realEnv.clock, stop.signal, (reason) => {
         if (reason !== lastReason) print(`waits: ${reason}`);
@@ -91,6 +98,7 @@ async function sourceOf(
         endMillis: Number(endNanos / 1_000_000n),
         sliceMillis: Number(parseDurationNanos(options.slice, '--slice') / 1_000_000n),
         names: options.names,
+        headers: headersOf(options.header),
       },
       realEnv.clock,
       signal,
@@ -132,7 +140,7 @@ async function importInto(
   }
   const namespaces = await target.namespaces();
   if (options.dryRun) {
-    const survey = await surveyOf(source, signal, (part, rows) =>
+    const survey = await surveyOf(source, await target.tagRules(), signal, (part, rows) =>
       print(`${part.name}: ${rows} rows`),
     );
     const { series, rows, histograms, firstNanos, lastNanos } = survey;
@@ -141,8 +149,13 @@ async function importInto(
     );
     const problem =
       firstNanos === null ? null : problemOf(firstNanos, clock.nowNanos(), namespaces);
-    print(problem ?? 'the cluster takes them');
-    return problem === null ? 0 : 1;
+    for (const { series: count, example } of survey.refusals) {
+      print(`${count} series would be refused, one of them: ${example}`);
+    }
+    const isTaken = problem === null && survey.refusals.length === 0;
+    if (problem !== null) print(problem);
+    else print(isTaken ? 'the cluster takes them' : 'the cluster takes the others');
+    return isTaken ? 0 : 1;
   }
   // Rows of the first day of a part may be old; whether they are is seen when they are written.
   const latest = parts.reduce((most, part) => (part.endNanos > most ? part.endNanos : most), 0n);
@@ -158,19 +171,22 @@ async function importInto(
       options.to,
       options.slice,
       options.names,
+      ...options.label,
     ]),
     coordinator: options.coordinator,
   };
   const journal = new Journal(disk, options.state, of);
   const before = await journal.read();
-  if (before.rows > 0 || before.done.size > 0) {
-    print(`goes on after ${before.done.size} parts and ${before.rows} rows (${options.state})`);
+  if (before.part !== '' || before.taken.size > 0) {
+    const { rows } = sumOf(before);
+    print(`goes on after ${before.taken.size} parts and ${rows} rows (${options.state})`);
   }
   const outcome = await runImport(
     { source, target, journal, clock, signal, onProgress: progressPrinter(before, clock, print) },
     {
       parallel: numberOf(options.parallel, 'parallel', 64),
       rowsPerSecondMax: options.rate === null ? Infinity : numberOf(options.rate, 'rate', 1e9),
+      skipsDamaged: options.skipDamaged,
     },
   );
   for (const refusal of outcome.refusals) print(refusal);
@@ -179,8 +195,10 @@ async function importInto(
       `${outcome.gone.length} parts were deleted by the source meanwhile, as ${outcome.gone[0]}; what it made of them is taken over`,
     );
   }
+  for (const damaged of outcome.damaged) print(damaged);
   print(`${outcome.parts} parts are taken over: ${outcome.rows} rows, ${outcome.refused} refused`);
-  return outcome.refused === 0 ? 0 : 1;
+  if (outcome.refused > 0) print('parts with refused rows are read again by the next call');
+  return outcome.refused + outcome.damaged.length === 0 ? 0 : 1;
 }
 
 function progressPrinter(
@@ -190,17 +208,20 @@ function progressPrinter(
 ): (progress: Progress, parts: readonly ImportPart[]) => void {
   const startMillis = clock.monotonicMillis();
   let saidMillis = startMillis;
-  return ({ done, rows, refused }, parts) => {
+  const rowsBefore = sumOf(before).rows;
+  return (progress, parts) => {
     const now = clock.monotonicMillis();
     if (now - saidMillis < progressMillis) return;
     saidMillis = now;
-    const perSecond = Math.round((rows - before.rows) / ((now - startMillis) / 1000));
+    const { taken } = progress;
+    const { rows, refused } = sumOf(progress);
+    const perSecond = Math.round(Math.max(0, rows - rowsBefore) / ((now - startMillis) / 1000));
     const all = parts.reduce((sum, { bytes }) => sum + bytes, 0);
-    const of = parts.reduce((sum, { name, bytes }) => sum + (done.has(name) ? bytes : 0), 0);
+    const of = parts.reduce((sum, { name, bytes }) => sum + (taken.has(name) ? bytes : 0), 0);
     const share = Math.floor((100 * of) / Math.max(all, 1));
     const said = refused === 0 ? '' : `, ${refused} refused`;
     print(
-      `${share} %: ${done.size} of ${parts.length} parts, ${rows} rows${said}, ${perSecond} a second`,
+      `${share} %: ${taken.size} of ${parts.length} parts, ${rows} rows${said}, ${perSecond} a second`,
     );
   };
 }

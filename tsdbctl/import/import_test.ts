@@ -1,16 +1,26 @@
 /** History into a cluster: what is written, in which order it is told, and what a second call does. */
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { rowOutcome } from '#cluster/node/service.ts';
 import { nowSeconds, TestCoordinator } from '#coordinator/coordinator_testing.ts';
 import { histogramOfValue } from '#engine/typed/histogram.ts';
+import { encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { legacyTagRules } from '#lib/tags.ts';
 import { Journal, nothingDone, type Progress } from './journal.ts';
 import { RateLimit } from './rate_limit.ts';
+import { labelled, labelsOf } from '../sources/labelled.ts';
 import { remoteSource } from '../sources/remote/source.ts';
 import { runImport } from './run.ts';
-import type { ImportPart, ImportSeries, ImportSource } from '../sources/source.ts';
+import {
+  carbonPathOf,
+  type ImportPart,
+  type ImportSeries,
+  type ImportSource,
+} from '../sources/source.ts';
 import { problemOf, surveyOf } from './survey.ts';
 import { takeParts } from './taking.ts';
 import { Target } from './target.ts';
@@ -19,7 +29,7 @@ import { WriteBodies, bodyRowsMax } from './write_bodies.ts';
 
 const { signal } = new AbortController();
 const { clock } = realEnv;
-const options = { parallel: 2, rowsPerSecondMax: Number.POSITIVE_INFINITY };
+const options = { parallel: 2, rowsPerSecondMax: Number.POSITIVE_INFINITY, skipsDamaged: false };
 const stale = new Float64Array(BigUint64Array.of(0x7ff0000000000002n).buffer)[0]!;
 
 const seriesOf = (
@@ -107,19 +117,41 @@ test('rows come with their bits and their nanoseconds, histograms beside them', 
     },
     options,
   );
-  assert.deepEqual(outcome, { parts: 1, rows: 6, refused: 0, refusals: [], gone: [] });
+  const nothing = { refused: 0, refusals: [], gone: [], damaged: [] };
+  assert.deepEqual(outcome, { parts: 1, rows: 6, ...nothing });
   const rows = stored(test).get('m ä')!;
   const bits = new BigUint64Array(values.buffer);
   for (const [i, nanos] of times.entries()) assert.equal(rows.get(nanos), bits[i], String(i));
   const typed = rows.get(now + 9_000_000n) as Uint8Array;
   assert.deepEqual(histogramOfValue(typed).positive, histogram.positive);
   assert.deepEqual(journal.progress, {
-    done: new Set(['p']),
-    part: '',
-    series: 0,
-    rows: 6,
-    refused: 0,
+    ...nothingDone,
+    taken: new Map([['p', { rows: 6, refused: 0, isDamaged: false }]]),
   });
+});
+
+test('paths of Carbon are taken over as paths, to the nanosecond, beside other series', async () => {
+  await using test = await TestCoordinator.openReady();
+  const now = BigInt(nowSeconds()) * 1_000_000_000n;
+  const path = {
+    ...seriesOf('', [now - 5n, now, now + 500_000_000n], Float64Array.of(0.1, -0, 1e300)),
+    tags: ['web', 'cpu', 'user'].map((value, i) => ({ name: `__g${i}__`, value })),
+  };
+  const all = [seriesOf('m', [now], Float64Array.of(1)), path];
+  const source = sourceOf(partOf('p', all));
+  const journal = new TestJournal();
+  const steps = { source, target: targetOf(test), journal, clock, signal, onProgress: () => {} };
+  const outcome = await runImport(steps, options);
+  assert.deepEqual([outcome.rows, outcome.refused], [4, 0]);
+  const bits = new BigUint64Array(path.values.buffer);
+  const wanted = [...path.timestampNanos].map((nanos, i) => [nanos, bits[i]] as const);
+  assert.deepEqual(stored(test).get('web cpu user'), new Map(wanted));
+  const gap = [
+    { name: '__g0__', value: 'a' },
+    { name: '__g2__', value: 'b' },
+  ];
+  assert.equal(carbonPathOf(gap), null);
+  assert.equal(carbonPathOf([...path.tags, { name: 'x', value: 'y' }]), null);
 });
 
 test('an import that stopped goes on with the series that was not whole', async () => {
@@ -177,19 +209,77 @@ test('rows that are refused are counted and named, and the others are written', 
     [now - 2_000_000_000n, now - 1_000_000_000n, now],
     Float64Array.of(1, 2, 3),
   );
-  const outcome = await runImport(
-    {
-      source: sourceOf(partOf('p', [old])),
-      target: targetOf(test),
-      journal: new TestJournal(),
-      clock,
-      signal,
-      onProgress: () => {},
-    },
-    options,
-  );
-  assert.deepEqual([outcome.rows, outcome.refused], [1, 2]);
+  const other = partOf('other', [seriesOf('other', [now], Float64Array.of(4))]);
+  let otherReads = 0;
+  const steps = {
+    source: sourceOf(partOf('p', [old]), {
+      ...other,
+      series: (skip) => {
+        otherReads += 1;
+        return other.series(skip);
+      },
+    }),
+    target: targetOf(test),
+    journal: new TestJournal(),
+    clock,
+    signal,
+    onProgress: () => {},
+  };
+  const outcome = await runImport(steps, options);
+  assert.deepEqual([outcome.rows, outcome.refused], [2, 2]);
   assert.match(outcome.refusals[0]!, /2 of 3 samples were refused, the others were written: /);
+  // What kept them out is mended: the next call brings them, and nothing else once more.
+  test.node.outcomeOf = () => rowOutcome.written;
+  const again = await runImport(steps, options);
+  assert.deepEqual([again.rows, again.refused, again.parts, otherReads], [4, 0, 2, 1]);
+  assert.equal(stored(test).get('old ä')!.size, 3);
+});
+
+test('what is damaged ends an import, or is passed over and named, and is read again by the next call', async () => {
+  await using test = await TestCoordinator.openReady();
+  const now = BigInt(nowSeconds()) * 1_000_000_000n;
+  const one = (name: string) => partOf(name, [seriesOf(name, [now], Float64Array.of(1))]);
+  let isDamaged = true;
+  const torn: ImportPart = {
+    ...one('torn'),
+    async *series() {
+      yield seriesOf('before', [now], Float64Array.of(1));
+      if (isDamaged) throw new TsdbError('BAD_REQUEST', 'cannot read torn: checksum');
+      yield seriesOf('after', [now], Float64Array.of(1));
+    },
+  };
+  const journal = new TestJournal();
+  const source = sourceOf(torn, one('whole'));
+  const steps = { source, target: targetOf(test), journal, clock, signal, onProgress: () => {} };
+  await assert.rejects(runImport(steps, options), /cannot read torn: checksum/);
+  const outcome = await runImport(steps, { ...options, skipsDamaged: true });
+  assert.deepEqual(
+    [outcome.rows, outcome.damaged],
+    [2, ['torn is left from its damage on: cannot read torn: checksum']],
+  );
+  assert.deepEqual([...stored(test).keys()].toSorted(), ['before ä', 'whole ä']);
+  isDamaged = false;
+  const mended = await runImport(steps, options);
+  assert.deepEqual([mended.rows, mended.damaged], [3, []]);
+});
+
+test('labels are added to series that have none of the name, or taken away', async () => {
+  const labels = labelsOf(['cluster=eu', 'host=other', 'gone=', 'text=a=b']);
+  const tags = [
+    { name: '__name__', value: 'm' },
+    { name: 'host', value: 'own' },
+    { name: 'gone', value: 'x' },
+    { name: 'cluster', value: '' },
+  ];
+  const series = { ...seriesOf('m', [1n], Float64Array.of(1)), tags };
+  const [part] = await labelled(sourceOf(partOf('p', [series])), labels).parts();
+  const found: string[] = [];
+  for await (const each of part!.series(0)) {
+    found.push(each.tags.map(({ name, value }) => `${name}=${value}`).join(' '));
+  }
+  assert.deepEqual(found, ['__name__=m host=own cluster=eu text=a=b']);
+  assert.throws(() => labelsOf(['=x']), /--label is not NAME=VALUE: =x/);
+  assert.throws(() => labelsOf(['a=1', 'a=2']), /--label is given twice: a/);
 });
 
 test('verify finds rows that are missing or have another value', async () => {
@@ -220,8 +310,21 @@ test('verify finds rows that are missing or have another value', async () => {
 test('a survey counts, and says what the cluster would not take', async () => {
   const day = 86_400_000_000_000n;
   const parts = [partOf('p', [seriesOf('m', [day, 2n * day], Float64Array.of(1, 2))])];
-  const survey = await surveyOf(sourceOf(...parts), signal, () => {});
+  const survey = await surveyOf(sourceOf(...parts), legacyTagRules, signal, () => {});
   assert.deepEqual([survey.series, survey.rows], [1, 2]);
+  assert.deepEqual(survey.refusals, []);
+  const tagged = (name: string): ImportSeries => ({
+    ...seriesOf('m', [day], Float64Array.of(1)),
+    tags: [{ name, value: 'x' }],
+  });
+  const odd = sourceOf(partOf('p', [tagged('a.b'), tagged('c.d'), tagged('__x__')]));
+  const { refusals } = await surveyOf(odd, legacyTagRules, signal, () => {});
+  assert.deepEqual(refusals, [
+    { series: 2, example: 'tag name does not match [a-zA-Z_][a-zA-Z0-9_]*: "a.b"' },
+    { series: 1, example: 'tag names that begin with "__" are reserved: "__x__"' },
+  ]);
+  const utf8 = { ...legacyTagRules, nameValidation: 'utf8' } as const;
+  assert.equal((await surveyOf(odd, utf8, signal, () => {})).refusals.length, 1);
   assert.deepEqual([survey.firstNanos, survey.lastNanos], [day, 2n * day]);
   const namespace = { name: 'n', coldWrites: true, retentionNanos: 3n * day, bufferPastNanos: 1n };
   assert.equal(problemOf(day, 4n * day, [namespace]), null);
@@ -249,6 +352,7 @@ test('a source that answers remote read is taken over slice by slice', async () 
     endMillis: now * 1000,
     sliceMillis: 7000,
     names: '.+',
+    headers: {},
   };
   const source = remoteSource(range, clock, signal);
   const journal = new TestJournal();
@@ -258,13 +362,40 @@ test('a source that answers remote read is taken over slice by slice', async () 
   assert.equal((await source.parts()).length, 9);
   assert.deepEqual(stored(to), stored(from));
   const some = remoteSource({ ...range, names: 'odd' }, clock, signal);
-  const survey = await surveyOf(some, signal, () => {});
+  const survey = await surveyOf(some, await targetOf(to).tagRules(), signal, () => {});
   assert.equal(survey.rows, 30);
   const refused = remoteSource({ ...range, url: from.url('/none') }, clock, signal);
   const [part] = await refused.parts();
   await assert.rejects(async () => {
     for await (const _ of part!.series(0)) assert.fail();
   }, /it answers 404/);
+});
+
+test('an answer to remote read that is a part of what was asked for is refused', async () => {
+  const server = createServer((request, response) => {
+    const isAsked = request.headers['x-tenant'] === 'a';
+    response.setHeader('M3-Results-Limited', 'max_fetch_series_limit_applied');
+    response.writeHead(isAsked ? 200 : 401).end(encodeSnappy(new Uint8Array(0)));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const range = {
+    url: `http://127.0.0.1:${port}/`,
+    startMillis: 0,
+    endMillis: 1000,
+    sliceMillis: 1000,
+    names: '.+',
+  };
+  for (const [headers, expected] of [
+    [{ 'x-tenant': 'a' }, /answers a part of what was asked for \(m3-results-limited: max_fetch/],
+    [{}, /it answers 401/],
+  ] as const) {
+    const [part] = await remoteSource({ ...range, headers }, clock, signal).parts();
+    await assert.rejects(async () => {
+      for await (const _ of part!.series(0)) assert.fail();
+    }, expected);
+  }
+  server.close();
 });
 
 test('parts that a source deletes meanwhile are taken under their new names', async () => {
@@ -292,13 +423,13 @@ test('parts that a source deletes meanwhile are taken under their new names', as
   const journal = new TestJournal();
   const outcome = await runImport({ ...steps, source: moving(), journal }, options);
   assert.deepEqual(outcome.gone, ['log1', 'log2', 'snapshot1']);
-  assert.deepEqual([...journal.progress.done], ['a', 'b', 'snapshot2']);
+  assert.deepEqual([...journal.progress.taken.keys()], ['a', 'b', 'snapshot2']);
   assert.deepEqual(
     [...stored(test).keys()].toSorted(),
     ['a ä', 'b ä', 'snapshot2 ä'],
     'series of a part that is gone are in bodies that were not full',
   );
-  const survey = await surveyOf(moving(), signal, () => {});
+  const survey = await surveyOf(moving(), legacyTagRules, signal, () => {});
   assert.deepEqual([survey.parts, survey.rows], [3, 3]);
   const found = await verifySource(moving(), steps.target, signal, () => {});
   assert.deepEqual([found.rows, found.missing], [4, 1]);
@@ -325,7 +456,11 @@ test('the journal goes on with the import that wrote it, and with no other', asy
   const of = { kind: 'm3', source: '/data', coordinator: 'http://a' };
   const journal = new Journal(disk, 'f', of);
   assert.deepEqual(await journal.read(), nothingDone);
-  const progress = { done: new Set(['x', 'y']), part: 'z', series: 3, rows: 9, refused: 1 };
+  const taken = new Map([
+    ['x', { rows: 4, refused: 0, isDamaged: false }],
+    ['y', { rows: 5, refused: 2, isDamaged: true }],
+  ]);
+  const progress = { taken, part: 'z', series: 3, rows: 9, refused: 1 };
   await journal.write(progress);
   assert.deepEqual(await journal.read(), progress);
   await assert.rejects(

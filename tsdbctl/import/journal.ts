@@ -11,10 +11,20 @@ export interface ImportOf {
   readonly coordinator: string;
 }
 
+export interface TakenRows {
+  readonly rows: number;
+  readonly refused: number;
+}
+
+interface TakenPart extends TakenRows {
+  /** Something of it could not be read. */
+  readonly isDamaged: boolean;
+}
+
 export interface Progress {
-  /** Names of parts that are whole. */
-  readonly done: ReadonlySet<string>;
-  /** The part that was begun, and how many of its series are whole. */
+  /** Parts that were read, by their names. One of which rows were refused, or that is damaged, is read again by the next call. */
+  readonly taken: ReadonlyMap<string, TakenPart>;
+  /** The part that was begun, how many of its series are whole, and its rows so far. */
   readonly part: string;
   readonly series: number;
   readonly rows: number;
@@ -22,12 +32,29 @@ export interface Progress {
 }
 
 export const nothingDone: Progress = {
-  done: new Set(),
+  taken: new Map(),
   part: '',
   series: 0,
   rows: 0,
   refused: 0,
 };
+
+export function isDone({ taken }: Progress, part: string): boolean {
+  const found = taken.get(part);
+  return found !== undefined && found.refused === 0 && !found.isDamaged;
+}
+
+/** Of all parts. */
+export function sumOf({ taken, part, rows, refused }: Progress): TakenRows {
+  const sum = { rows, refused };
+  for (const [name, of] of taken) {
+    // It was begun once more.
+    if (name === part) continue;
+    sum.rows += of.rows;
+    sum.refused += of.refused;
+  }
+  return sum;
+}
 
 type JournalDisk = Pick<Disk, 'readFile' | 'size' | 'writeFileAtomic'>;
 
@@ -53,14 +80,23 @@ export class Journal {
         cause: error,
       });
     }
-    const { of, done, part, series, rows, refused } = stored;
+    const { of, taken, part, series, rows, refused } = stored;
     if (JSON.stringify(of) !== JSON.stringify(this.#of)) {
       throw badRequest(
         `--state ${this.#path}: of another import, ${JSON.stringify(of)}: name another file`,
       );
     }
     return {
-      done: new Set(Array.isArray(done) ? done.map(String) : []),
+      taken: new Map(
+        Object.entries((taken ?? {}) as Record<string, TakenPart>).map(([name, sum]) => [
+          name,
+          {
+            rows: Number(sum.rows),
+            refused: Number(sum.refused),
+            isDamaged: sum.isDamaged === true,
+          },
+        ]),
+      ),
       part: typeof part === 'string' ? part : '',
       series: Number(series ?? 0),
       rows: Number(rows ?? 0),
@@ -70,7 +106,7 @@ export class Journal {
 
   /** All or nothing. */
   async write(progress: Progress): Promise<void> {
-    const stored = { of: this.#of, ...progress, done: [...progress.done] };
+    const stored = { of: this.#of, ...progress, taken: Object.fromEntries(progress.taken) };
     await this.#disk.writeFileAtomic(this.#path, Buffer.from(`${JSON.stringify(stored)}\n`));
   }
 }

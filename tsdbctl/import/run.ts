@@ -1,9 +1,9 @@
 /** An import: parts of a source one after the other, as writes of a running cluster, with its progress in a journal. */
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
-import type { Journal, Progress } from './journal.ts';
+import { isDone, type Journal, nothingDone, type Progress, sumOf } from './journal.ts';
 import { RateLimit } from './rate_limit.ts';
-import type { ImportPart, ImportSource } from '../sources/source.ts';
+import type { ImportPart, ImportSeries, ImportSource } from '../sources/source.ts';
 import { takeParts } from './taking.ts';
 import type { Target, Written } from './target.ts';
 import { WriteBodies, type WriteBody } from './write_bodies.ts';
@@ -18,6 +18,8 @@ export interface ImportOptions {
   readonly parallel: number;
   /** Rows a second; Infinity for no limit. */
   readonly rowsPerSecondMax: number;
+  /** Parts that are damaged are passed over, with what follows the damage in them. */
+  readonly skipsDamaged: boolean;
 }
 
 export interface ImportOutcome {
@@ -28,6 +30,8 @@ export interface ImportOutcome {
   readonly refusals: readonly string[];
   /** Parts that the source deleted meanwhile. */
   readonly gone: readonly string[];
+  /** Parts that were passed over, and why. */
+  readonly damaged: readonly string[];
 }
 
 export interface ImportSteps {
@@ -42,10 +46,11 @@ export interface ImportSteps {
 
 export async function runImport(
   { source, target, journal, clock, signal, onProgress }: ImportSteps,
-  { parallel, rowsPerSecondMax }: ImportOptions,
+  { parallel, rowsPerSecondMax, skipsDamaged }: ImportOptions,
 ): Promise<ImportOutcome> {
   let progress = await journal.read();
   const refusals: string[] = [];
+  const damaged: string[] = [];
   const limit = new RateLimit(rowsPerSecondMax, clock);
   let writtenMillis = clock.monotonicMillis();
   let parts: readonly ImportPart[] = [];
@@ -58,7 +63,9 @@ export async function runImport(
     onProgress(progress, parts);
   };
   const take = async (part: ImportPart): Promise<void> => {
-    const skip = progress.part === part.name ? progress.series : 0;
+    const isBegun = progress.part === part.name;
+    const skip = isBegun ? progress.series : 0;
+    if (!isBegun) progress = { ...progress, part: part.name, series: 0, rows: 0, refused: 0 };
     const sent = new InOrder(parallel, (body) => target.write(body));
     const note = async (all: readonly Answered[]): Promise<void> => {
       for (const { body, written } of all) {
@@ -66,7 +73,7 @@ export async function runImport(
         const rows = progress.rows + body.rows - written.refused;
         const refused = progress.refused + written.refused;
         const { seriesDone: series } = body;
-        await advance({ ...progress, part: part.name, series, rows, refused }, false);
+        await advance({ ...progress, series, rows, refused }, false);
       }
     };
     const bodies = new WriteBodies(skip);
@@ -74,25 +81,47 @@ export async function runImport(
       await limit.take(body.rows, signal);
       await note(await sent.send(body));
     };
-    for await (const series of part.series(skip)) {
-      for (const body of bodies.add(series)) await send(body);
-      if (signal.aborted) throw new TsdbError('CANCELLED', 'the import was stopped');
+    let damage: Damage | null = null;
+    try {
+      for await (const series of undamaged(part, skip)) {
+        for (const body of bodies.add(series)) await send(body);
+        if (signal.aborted) throw new TsdbError('CANCELLED', 'the import was stopped');
+      }
+    } catch (error) {
+      if (!(error instanceof Damage) || !skipsDamaged) throw error;
+      damage = error;
     }
     for (const body of bodies.end()) await send(body);
     await note(await sent.rest());
-    const done = new Set(progress.done).add(part.name);
-    await advance({ ...progress, done, part: '', series: 0 }, true);
+    const { rows, refused } = progress;
+    const isDamaged = damage !== null;
+    const taken = new Map(progress.taken).set(part.name, { rows, refused, isDamaged });
+    if (damage !== null) {
+      damaged.push(`${part.name} is left from its damage on: ${damage.message}`);
+    }
+    await advance({ ...nothingDone, taken }, true);
   };
   const gone = await takeParts(
     source,
-    ({ name }) => progress.done.has(name),
+    ({ name }) => isDone(progress, name),
     (part, listed) => {
       parts = listed;
       return take(part);
     },
   );
-  const { rows, refused, done } = progress;
-  return { parts: done.size, rows, refused, refusals, gone };
+  return { parts: progress.taken.size, ...sumOf(progress), refusals, gone, damaged };
+}
+
+/** What is wrong with a source, not with the writes of it. */
+class Damage extends TsdbError {}
+
+async function* undamaged(part: ImportPart, skip: number): AsyncGenerator<ImportSeries> {
+  try {
+    yield* part.series(skip);
+  } catch (error) {
+    if (!(error instanceof TsdbError) || error.code !== 'BAD_REQUEST') throw error;
+    throw new Damage('BAD_REQUEST', error.message, { cause: error });
+  }
 }
 
 interface Answered {

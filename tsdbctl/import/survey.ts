@@ -1,6 +1,12 @@
 /** What an import would take over, and whether the cluster would take it. */
+import { type Tag, type TagRules, tagsProblem } from '#lib/tags.ts';
 import { formatDurationNanos, nanosPerMilli } from '#lib/time.ts';
-import type { ImportPart, ImportSource } from '../sources/source.ts';
+import {
+  carbonPathOf,
+  type ImportPart,
+  type ImportSource,
+  tagsWithValues,
+} from '../sources/source.ts';
 import { takeParts } from './taking.ts';
 import type { TakingNamespace } from './target.ts';
 
@@ -14,11 +20,20 @@ export interface Survey {
   /** Null when there are no rows. */
   readonly firstNanos: bigint | null;
   readonly lastNanos: bigint | null;
+  /** Series whose tags are refused, by the reason without its values. */
+  readonly refusals: readonly Refusal[];
 }
 
-/** Reads everything and writes nothing. @param onPart is told of each */
+export interface Refusal {
+  readonly series: number;
+  /** Of one of them. */
+  readonly example: string;
+}
+
+/** Reads everything and writes nothing. @param rules of the coordinator for tags. @param onPart is told of each part */
 export async function surveyOf(
   source: ImportSource,
+  rules: TagRules,
   signal: AbortSignal,
   onPart: (part: ImportPart, rows: number) => void,
 ): Promise<Survey> {
@@ -30,11 +45,24 @@ export async function surveyOf(
     histograms: 0,
     firstNanos: null,
     lastNanos: null,
+    refusals: [],
+  };
+  const refusals = new Map<string, { series: number; example: string }>();
+  const check = (tags: readonly Tag[]): void => {
+    const written = tagsWithValues(tags);
+    const problem = carbonPathOf(written) === null ? tagsProblem(written, rules) : null;
+    if (problem === null) return;
+    // Without what it says of the one series.
+    const kind = problem.replace(/: .*$/s, '');
+    const known = refusals.get(kind);
+    if (known === undefined) refusals.set(kind, { series: 1, example: problem });
+    else known.series += 1;
   };
   const take = async (part: ImportPart): Promise<void> => {
     let { series, rows, histograms: histogramCount, firstNanos, lastNanos } = all;
-    for await (const { timestampNanos, histograms = [] } of part.series(0)) {
+    for await (const { tags, timestampNanos, histograms = [] } of part.series(0)) {
       signal.throwIfAborted();
+      check(tags);
       series += 1;
       rows += timestampNanos.length;
       histogramCount += histograms.length;
@@ -56,10 +84,11 @@ export async function surveyOf(
       histograms: histogramCount,
       firstNanos,
       lastNanos,
+      refusals: [],
     };
   };
   await takeParts(source, () => false, take);
-  return all;
+  return { ...all, refusals: [...refusals.values()] };
 }
 
 /** Why the cluster would refuse old rows; null when it takes them. */

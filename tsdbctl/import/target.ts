@@ -1,6 +1,7 @@
 /** The cluster that rows are taken over to: its coordinator's API. */
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
+import { legacyTagRules, type TagRules } from '#lib/tags.ts';
 import { formatDurationNanos } from '#lib/time.ts';
 import { reasonOf } from '../coordinator.ts';
 import type { WriteBody } from './write_bodies.ts';
@@ -85,6 +86,16 @@ export class Target {
         },
       ];
     });
+  }
+
+  /** Which tags it takes. @throws {TsdbError} as `write` */
+  async tagRules(): Promise<TagRules> {
+    const { status, text } = await this.#send('GET', '/api/v1/status/config');
+    if (status !== 200) {
+      throw badRequest(`cannot read settings: ${this.#url} answers ${status}: ${reasonOf(text)}`);
+    }
+    const isUtf8 = text.includes('metric_name_validation_scheme: utf8');
+    return { ...legacyTagRules, nameValidation: isUtf8 ? 'utf8' : 'legacy' };
   }
 
   /** The answer to a query of rows. @throws {TsdbError} as `write` */

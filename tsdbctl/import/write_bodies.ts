@@ -1,13 +1,19 @@
 /**
  * Rows that are taken over as bodies of writes: remote write, whose times are milliseconds, and for rows between them lines of JSON,
- * which have nanoseconds. So a row is what it was, to the last bit and the last nanosecond.
+ * which have nanoseconds. So a row is what it was, to the last bit and the last nanosecond. Rows of paths are lines of Carbon, whose
+ * tags no other format may bring.
  */
 import { HistogramMessages } from '#engine/prometheus_messages/histogram_message.ts';
 import { MessageWriter, writeLabels } from '#engine/prometheus_messages/message_writer.ts';
 import { encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import type { Tag } from '#lib/tags.ts';
 import { nanosPerMilli } from '#lib/time.ts';
-import { type ImportHistogram, type ImportSeries, tagsWithValues } from '../sources/source.ts';
+import {
+  carbonPathOf,
+  type ImportHistogram,
+  type ImportSeries,
+  tagsWithValues,
+} from '../sources/source.ts';
 
 /** Rows of one body, about. */
 export const bodyRowsMax = 20_000;
@@ -30,6 +36,8 @@ export class WriteBodies {
   readonly #sample = new MessageWriter(32);
   readonly #histograms = new HistogramMessages();
   #lines: string[] = [];
+  /** Of Carbon. */
+  #paths: string[] = [];
   #linesLength = 0;
   #rows = 0;
   #seriesDone: number;
@@ -46,9 +54,12 @@ export class WriteBodies {
   *add(series: ImportSeries): Generator<WriteBody> {
     const { timestampNanos, values, histograms = [] } = series;
     const tags = tagsWithValues(series.tags);
+    const path = carbonPathOf(tags);
     for (let first = 0; first < timestampNanos.length; first += bodyRowsMax) {
       const past = Math.min(first + bodyRowsMax, timestampNanos.length);
-      this.#addSamples(tags, timestampNanos.subarray(first, past), values.subarray(first, past));
+      const times = timestampNanos.subarray(first, past);
+      if (path === null) this.#addSamples(tags, times, values.subarray(first, past));
+      else this.#addPath(path, times, values.subarray(first, past));
       yield* this.#full();
     }
     for (let first = 0; first < histograms.length; first += bodyRowsMax / 20) {
@@ -69,34 +80,54 @@ export class WriteBodies {
   }
 
   *#take(): Generator<WriteBody> {
-    const seriesDone = this.#seriesDone;
-    let rows = this.#rows;
-    if (this.#lines.length > 0) {
-      const more = this.#lines.length;
-      rows -= more;
-      yield {
+    const bodies: Omit<WriteBody, 'seriesDone'>[] = [];
+    const lines = this.#lines.length;
+    const paths = this.#paths.length;
+    if (lines > 0) {
+      bodies.push({
         path: '/api/v1/json/write',
         headers: { 'content-type': 'application/x-ndjson' },
         bytes: Buffer.from(this.#lines.join('')),
-        rows: more,
-        // The other body is of these series, too.
-        seriesDone: rows > 0 ? this.#seriesBefore : seriesDone,
-      };
+        rows: lines,
+      });
     }
+    if (paths > 0) {
+      bodies.push({
+        path: '/api/v1/carbon/write',
+        headers: { 'content-type': 'text/plain' },
+        bytes: Buffer.from(this.#paths.join('')),
+        rows: paths,
+      });
+    }
+    const rows = this.#rows - lines - paths;
     if (rows > 0) {
-      yield {
+      bodies.push({
         path: '/api/v1/compat/remote/write',
         headers: { 'content-type': 'application/x-protobuf', 'content-encoding': 'snappy' },
         bytes: encodeSnappy(this.#request.finish()),
         rows,
-        seriesDone,
-      };
+      });
     }
+    const [before, done] = [this.#seriesBefore, this.#seriesDone];
     this.#request.clear();
     this.#lines = [];
+    this.#paths = [];
     this.#linesLength = 0;
     this.#rows = 0;
-    this.#seriesBefore = seriesDone;
+    this.#seriesBefore = done;
+    for (const [i, body] of bodies.entries()) {
+      // Each of them has rows of these series.
+      yield { ...body, seriesDone: i === bodies.length - 1 ? done : before };
+    }
+  }
+
+  #addPath(path: string, timestampNanos: BigInt64Array, values: Float64Array): void {
+    for (const [row, nanos] of timestampNanos.entries()) {
+      const line = `${path} ${valueText(values[row]!)} ${secondsText(nanos)}\n`;
+      this.#paths.push(line);
+      this.#linesLength += line.length;
+    }
+    this.#rows += timestampNanos.length;
   }
 
   #addSamples(tags: readonly Tag[], timestampNanos: BigInt64Array, values: Float64Array): void {

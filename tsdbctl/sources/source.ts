@@ -61,6 +61,20 @@ export interface ImportSource {
   readonly notes: readonly string[];
 }
 
+const nodeTag = /^__g(\d+)__$/;
+
+/** The path of Carbon that tags `__g0__`, `__g1__` and so on are of; null when there are others, or one is missing. */
+export function carbonPathOf(tags: readonly Tag[]): string | null {
+  const nodes: string[] = [];
+  for (const { name, value } of tags) {
+    const [, index] = nodeTag.exec(name) ?? [];
+    if (index === undefined) return null;
+    nodes[Number(index)] = value;
+  }
+  const isWhole = nodes.length === tags.length && nodes.every((node) => node !== '');
+  return isWhole && tags.length > 0 ? nodes.join('.') : null;
+}
+
 /** Those that are written: a tag without a value is none, as Prometheus has it. */
 export function tagsWithValues(tags: readonly Tag[]): readonly Tag[] {
   return tags.some(({ value }) => value === '') ? tags.filter(({ value }) => value !== '') : tags;

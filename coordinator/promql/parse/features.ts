@@ -1,4 +1,4 @@
-import type { PromqlFeatureName } from '#lib/config/promql_features.ts';
+import type { PromqlFeatureName } from '#lib/config/schema/promql_features.ts';
 
 /** What Prometheus has behind feature flags, by their names. */
 export interface PromqlFeatures {

@@ -17,6 +17,8 @@ export interface RemoteRange {
   readonly sliceMillis: number;
   /** Anchored, of metrics' names. */
   readonly names: string;
+  /** Of each request, such as a proxy asks for. */
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 /** An answer is whole in memory, before and after it is decompressed. */
@@ -24,6 +26,8 @@ const answerBytesMax = 2 ** 31 - 1;
 const slicesMax = 1_000_000;
 const answerMillisMax = 10 * 60_000;
 const equalRegexp = 2;
+/** An answer with one of them is a part of what was asked for. */
+const limitedHeaders = ['m3-results-limited', 'tsdb-results-limited', 'm3-returned-data-limited'];
 
 /** @throws {TsdbError} BAD_REQUEST for a range that makes no sense */
 export function remoteSource(
@@ -68,7 +72,7 @@ export function remoteSource(
 
 /** @param lastMillis inclusive, as both ends of the protocol are */
 async function answerOf(
-  { url, names }: RemoteRange,
+  { url, names, headers }: RemoteRange,
   startMillis: number,
   lastMillis: number,
   clock: Pick<Clock, 'deadline'>,
@@ -96,6 +100,9 @@ async function answerOf(
         'x-prometheus-remote-read-version': '0.1.0',
         // Else M3 compresses what is compressed once more, and does not say so.
         'accept-encoding': 'identity',
+        // M3 else may leave series out, with 200.
+        'm3-limit-require-exhaustive': 'true',
+        ...headers,
       },
       body: encodeSnappy(request.finish()),
       signal: clock.deadline(answerMillisMax, signal),
@@ -109,6 +116,13 @@ async function answerOf(
   if (response.status !== 200) {
     const text = Buffer.from(bytes.subarray(0, 1000)).toString().trim();
     throw badRequest(`cannot read ${url}: it answers ${response.status}: ${text}`);
+  }
+  for (const name of limitedHeaders) {
+    const said = response.headers.get(name);
+    if (said === null) continue;
+    throw badRequest(
+      `cannot read ${url}: it answers a part of what was asked for (${name}: ${said}): ask for less at once, by --names or --slice`,
+    );
   }
   return decodeSnappy(bytes, answerBytesMax);
 }

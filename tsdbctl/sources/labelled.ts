@@ -1,0 +1,50 @@
+/** Labels that series get, or lose, before they are written. */
+import { badRequest } from '#lib/errors.ts';
+import type { Tag } from '#lib/tags.ts';
+import type { ImportPart, ImportSource } from './source.ts';
+
+/**
+ * What `--label NAME=VALUE` says, any number of times.
+ * @throws {TsdbError} BAD_REQUEST
+ */
+export function labelsOf(texts: readonly string[]): ReadonlyMap<string, string> {
+  const labels = new Map<string, string>();
+  for (const text of texts) {
+    const at = text.indexOf('=');
+    if (at <= 0) throw badRequest(`--label is not NAME=VALUE: ${text}`);
+    const name = text.slice(0, at);
+    if (labels.has(name)) throw badRequest(`--label is given twice: ${name}`);
+    labels.set(name, text.slice(at + 1));
+  }
+  return labels;
+}
+
+/**
+ * The source with labels at each series. One that has a label of the name keeps its own, as Prometheus has it with its external labels;
+ * a label without a value is taken away.
+ */
+export function labelled(source: ImportSource, labels: ReadonlyMap<string, string>): ImportSource {
+  if (labels.size === 0) return source;
+  const isKept = ({ name }: Tag): boolean => labels.get(name) !== '';
+  const added = [...labels].flatMap(([name, value]) => (value === '' ? [] : [{ name, value }]));
+  const tagsOf = (tags: readonly Tag[]): readonly Tag[] => {
+    const kept = tags.filter((tag) => isKept(tag));
+    const names = new Set(kept.flatMap(({ name, value }) => (value === '' ? [] : [name])));
+    const own = kept.filter(({ name, value }) => value !== '' || !labels.has(name));
+    return [...own, ...added.filter(({ name }) => !names.has(name))];
+  };
+  const partOf = (part: ImportPart): ImportPart => ({
+    ...part,
+    async *series(skip) {
+      for await (const series of part.series(skip)) {
+        yield { ...series, tags: tagsOf(series.tags) };
+      }
+    },
+  });
+  return {
+    get notes() {
+      return source.notes;
+    },
+    parts: async () => (await source.parts()).map(partOf),
+  };
+}
