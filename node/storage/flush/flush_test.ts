@@ -353,16 +353,17 @@ test('a flush lets go of a shard soon that is taken away while it makes names', 
   const dropping: Promise<unknown>[] = [];
   let restsAfter = 0;
   const pace = paceThat(async (rest) => {
+    if (namespace.truncations !== truncations) restsAfter += 1;
     if (rest === 4) dropping.push(truncateByLog(database, 'metrics'));
-    if (dropping.length > 0) restsAfter += 1;
-    await new Promise(setImmediate);
+    // It has begun before it waits for the shard that is written.
+    while (rest >= 4 && namespace.truncations === truncations) await new Promise(setImmediate);
   });
   const options = { truncations, pace, report: emptyFlushReport() };
   const blockStartNanos = namespace.blockStartOf(nanos);
   await flushBlock(database, namespace, blockStartNanos, options, never);
   await Promise.all(dropping);
   // Each of the four workers may have been on its way to a rest.
-  assert.ok(restsAfter > 0 && restsAfter <= 3 * 4, `${restsAfter} rests`);
+  assert.ok(restsAfter <= 2 * 4, `${restsAfter} rests`);
   assert.equal((await readAll(database)).size, 0);
   await closeDatabases();
 });
