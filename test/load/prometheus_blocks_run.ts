@@ -7,7 +7,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import {
@@ -81,6 +81,19 @@ async function runToEnd(name: string, command: string, args: readonly string[]):
   return text;
 }
 
+/** `runToEnd` of a shell's command, with a terminal (util-linux' script). */
+async function runOnTerminal(name: string, command: string): Promise<void> {
+  const child = spawn('script', ['-qec', command, '/dev/null'], { stdio: 'ignore' });
+  const looks = setInterval(() => {
+    const children = `/proc/${child.pid}/task/${child.pid}/children`;
+    const [pid] = readFileSync(children, 'utf8').trim().split(' ');
+    if (pid !== '') usage.look(name, Number(pid));
+  }, lookMillis);
+  const [code] = (await once(child, 'close')) as [number | null];
+  clearInterval(looks);
+  if (code !== 0) throw new Error(`${name} ended with ${code}`);
+}
+
 function cpuOf(name: string, pid: number): number {
   usage.look(name, pid);
   return usage.all().get(name)!.cpuSeconds;
@@ -103,7 +116,7 @@ async function measured(
   return {
     seconds: Number(seconds.toFixed(1)),
     samplesPerSecond: Math.round(source.samples / seconds),
-    clientCpuSecondsPerMillion: perMillion(usage.all().get(client)!.cpuSeconds),
+    clientCpuSecondsPerMillion: perMillion(usage.all().get(client)?.cpuSeconds ?? 0),
     serverCpuSecondsPerMillion: perMillion(cpuOf(server.name, server.pid) - before),
     serverRssMaxMiB: Math.round(usage.all().get(server.name)!.rssMaxBytes / 2 ** 20),
     diskBytesPerSample: Number((bytesOf(server.data) / source.samples).toFixed(3)),
@@ -136,7 +149,8 @@ async function importHere(
   snapshot: string,
 ): Promise<Imported & { readonly verified: string }> {
   const args = ['tsdbctl/main.ts', 'data', 'import', 'prometheus', snapshot];
-  const target = ['--namespace', namespace, '--coordinator', node.url];
+  const state = join(folder, 'import.json');
+  const target = ['--namespace', namespace, '--coordinator', node.url, '--state', state];
   const server = {
     name: 'tsdb',
     pid: node.program.pid,
@@ -168,12 +182,11 @@ async function importToVictoria(
       { name: 'victoria-metrics', pid, data: join(folder, 'victoria/data') },
       'vmctl',
       () =>
-        runToEnd('vmctl', vmctl, [
-          'prometheus',
-          '-s',
-          `--prom-snapshot=${snapshot}`,
-          `--vm-addr=${victoria.url}`,
-        ]),
+        // It draws its progress, and does nothing where there is no terminal; `exec`, so that it is the process that is looked at.
+        runOnTerminal(
+          'vmctl',
+          `exec ${vmctl} prometheus -s --prom-snapshot=${snapshot} --vm-addr=${victoria.url}`,
+        ),
       () => call('GET', `${victoria.url}/internal/force_flush`),
     );
   } finally {
@@ -211,7 +224,7 @@ async function main(): Promise<void> {
   const prometheus = await startPrometheus(values.prometheus!);
   const node = await NodeServer.create({ folder });
   try {
-    await send(`${prometheus.url}/api/v1/write`, source, 0);
+    await send(`${prometheus.url}/api/v1/write`, source, 0, undefined, 1);
     const snapshotUrl = `${prometheus.url}/api/v1/admin/tsdb/snapshot`;
     const { json } = await call('POST', snapshotUrl, '', 900_000);
     const snapshot = join(folder, 'prometheus/snapshots', json.data.name as string);

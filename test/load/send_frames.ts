@@ -18,14 +18,15 @@ export interface Sent {
   readonly slowestMillis: number;
 }
 
-/** Sends all frames, at most `requestsAtOnce` at a time. */
+/** Sends all frames. @param atOnce one for receivers that take a series' samples in their order alone */
 export async function send(
   url: string,
   source: BackfillSource,
   fromPart: number,
   progress: (samples: number) => void = () => {},
+  atOnce: number = requestsAtOnce,
 ): Promise<Sent> {
-  const agent = new Agent({ keepAlive: true, maxSockets: requestsAtOnce });
+  const agent = new Agent({ keepAlive: true, maxSockets: atOnce });
   const frames = source.frames(fromPart);
   const begin = performance.now();
   let [samples, retries, slowestMillis] = [0, 0, 0];
@@ -46,7 +47,7 @@ export async function send(
       progress(samples);
     }
   };
-  await Promise.all(Array.from({ length: requestsAtOnce }, worker));
+  await Promise.all(Array.from({ length: atOnce }, worker));
   agent.destroy();
   return { seconds: (performance.now() - begin) / 1000, samples, retries, slowestMillis };
 }
