@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { SeededRandom } from '../seeded_random.ts';
 import { ClusterChecker } from './cluster_soak_checker.ts';
 import { type Grid, sliceCount } from './cluster_soak_data.ts';
-import { bytesOf } from './cluster_soak_disks.ts';
+import { bytesOf } from './folder.ts';
 import { type FaultTimes, faults } from './cluster_soak_faults.ts';
 import { Ledger } from './cluster_soak_ledger.ts';
 import type { SoakCluster } from './cluster_soak_processes.ts';

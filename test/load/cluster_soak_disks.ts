@@ -16,6 +16,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
+import { bytesOf } from './folder.ts';
 
 /** Flips a bit of a file in place, at a share of its length. */
 export function flipBit(path: string, share: number, bit: number): void {
@@ -50,19 +51,6 @@ export function longestLogOf(data: string): string {
   const [longest] = logs.sort((a, b) => statSync(b).size - statSync(a).size);
   if (longest === undefined) throw new Error(`no log in ${data}`);
   return longest;
-}
-
-export function bytesOf(folder: string): number {
-  let bytes = 0;
-  for (const path of globSync(join(folder, '**'))) {
-    try {
-      const found = statSync(path);
-      if (found.isFile()) bytes += found.size;
-    } catch {
-      // It went meanwhile.
-    }
-  }
-  return bytes;
 }
 
 /** Null when this process may mount, else why it may not. */

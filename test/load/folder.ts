@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync } from 'node:fs';
+import { globSync, mkdirSync, mkdtempSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -9,4 +9,18 @@ import { join } from 'node:path';
 export function freshFolder(tool: string, parent: string = tmpdir()): string {
   mkdirSync(parent, { recursive: true });
   return mkdtempSync(join(parent, `tsdb-${tool}-`));
+}
+
+/** Of all files below a folder, which may change meanwhile. */
+export function bytesOf(folder: string): number {
+  let bytes = 0;
+  for (const path of globSync(join(folder, '**'))) {
+    try {
+      const found = statSync(path);
+      if (found.isFile()) bytes += found.size;
+    } catch {
+      // It went meanwhile.
+    }
+  }
+  return bytes;
 }

@@ -4,7 +4,7 @@
  *
  *     node test/load/histograms_run.ts --prometheus PATH [--series 10000] [--hours 6] [--interval 60] [--keep]
  */
-import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { SeededNumbers } from '#engine/codec/samples_testing.ts';
@@ -21,7 +21,7 @@ import {
   Program,
 } from '../integration/process.ts';
 import { freePorts } from '../ports.ts';
-import { freshFolder } from './folder.ts';
+import { bytesOf, freshFolder } from './folder.ts';
 import { ProcessUsage } from './process_usage.ts';
 
 const { values } = parseArgs({
@@ -97,12 +97,6 @@ class Route {
       negative: { indexes: new Int32Array(0), counts: new Float64Array(0) },
     };
   }
-}
-
-function bytesOf(folder: string): number {
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
 }
 
 const folder = freshFolder('histograms');

@@ -5,11 +5,11 @@
  *
  *     node test/load/messages_run.ts [--devices 1000] [--rows 1000] [--kills 0] [--keep]
  */
-import { readdirSync, rmSync, statSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { call, NodeServer } from '../integration/process.ts';
-import { freshFolder } from './folder.ts';
+import { bytesOf, freshFolder } from './folder.ts';
 import { MessagesLoad, messagesNamespace } from './messages_load.ts';
 import { ProcessUsage } from './process_usage.ts';
 
@@ -24,12 +24,6 @@ const { values } = parseArgs({
 const shape = { devices: Number(values.devices), rowsPerDevice: Number(values.rows) };
 const kills = Number(values.kills);
 const messages = shape.devices * shape.rowsPerDevice;
-
-function bytesOf(folder: string): number {
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
-}
 
 const folder = freshFolder('messages');
 const server = await NodeServer.create({ folder });

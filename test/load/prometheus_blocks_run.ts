@@ -7,7 +7,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import {
@@ -20,7 +20,7 @@ import {
 import { freePorts } from '../ports.ts';
 import { madeSource } from './backfill_data.ts';
 import { compareAnswers, makeQueries } from './backfill_queries.ts';
-import { freshFolder } from './folder.ts';
+import { bytesOf, freshFolder } from './folder.ts';
 import { ProcessUsage } from './process_usage.ts';
 import { send } from './send_frames.ts';
 import { startVictoriaMetrics } from './victoria_metrics.ts';
@@ -59,12 +59,6 @@ interface Imported {
   readonly serverCpuSecondsPerMillion: number;
   readonly serverRssMaxMiB: number;
   readonly diskBytesPerSample: number;
-}
-
-function bytesOf(path: string): number {
-  return readdirSync(path, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
 }
 
 /** Runs a program to its end. @returns what it printed */

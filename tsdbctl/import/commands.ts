@@ -19,10 +19,10 @@ import { verifySource } from './verify.ts';
 const usage = `tsdbctl data import m3 FOLDER --namespace NAME [--from TIME] [--to TIME] …
 tsdbctl data import prometheus FOLDER [--from TIME] [--to TIME] …
 tsdbctl data import remote URL --from TIME [--to TIME] [--slice 30m] [--names REGEXP] …
-  takes history over into a running cluster: filesets, snapshots and commit logs of a node of M3 (all nodes of one isolation group
-  are one whole copy where there are as many groups as replicas), blocks of Prometheus, or what an M3 or Prometheus that runs answers to remote read. Rows are written as any others
-  are, at their own times, so that a namespace with "coldWritesEnabled" has to be ready. Called again it goes on where it stopped, and
-  reads parts again of which rows were refused
+  takes history over into a running cluster: filesets, snapshots and commit logs of a node of M3 (all nodes of one isolation group are
+  one whole copy where there are as many groups as replicas), blocks of Prometheus, or what an M3 or Prometheus that runs answers to
+  remote read. Rows are written as any others are, at their own times, so that a namespace with "coldWritesEnabled" has to be ready.
+  Called again it goes on where it stopped, and reads parts again of which rows were refused
   --coordinator URL  where they go; http://127.0.0.1:7201 when not given
   --namespace NAME   of M3
   --from TIME        2026-01-01T00:00:00Z or Unix seconds; inclusive

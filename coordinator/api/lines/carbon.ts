@@ -13,7 +13,7 @@ export async function carbonWrite(
   if (bytes.length === 0) throw badRequest('the request body is empty: lines are expected');
   const { signal } = request;
   const chunks = decodedChunks(bytes, request.header('content-encoding'), signal);
-  // Seconds, with a fraction or not; a line without a time is none.
+  // Times are seconds with a fraction or not, and -1 for now.
   const times = { unitNanos: 1n, defaultNanos: null };
   await ingest.lines('carbon', chunks, times, ingest.begin(signal));
   return { ...emptyAnswer, status: 204 };

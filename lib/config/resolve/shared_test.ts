@@ -3,7 +3,6 @@ import { test } from 'node:test';
 import { inCluster, parse, problemsOf } from '../config_testing.ts';
 
 /** Hosts of all addresses of a configuration, each once. */
-
 function hostsOf({ db, coordinator }: ReturnType<typeof parse>): string[] {
   const addresses = [
     db?.listenAddress,

@@ -1,7 +1,7 @@
 /**
  * Configuration files as one tree: YAML text, `${NAME:default}` expanded from the environment,
  * later files merged over earlier ones, and for each value the file and line it came from. This is
- * the one place that knows the YAML library; what the tree means is in schema.ts.
+ * the one place that knows the YAML library; what the tree means is in ../schema/.
  */
 import {
   type Document,

@@ -1,6 +1,6 @@
 /**
  * The sections of a configuration as the schema gives them, defaults filled in: durations are
- * milliseconds, sizes bytes. Names are those of the file; `resolve/` turns them into what the
+ * milliseconds, sizes bytes. Names are those of the file; `../resolve/` turns them into what the
  * program uses.
  */
 import type { PromqlFeatureName } from './promql_features.ts';

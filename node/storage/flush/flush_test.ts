@@ -25,6 +25,7 @@ import type { Database } from '../database.ts';
 import type { BlockFile } from '../filesets/block_file.ts';
 import { emptyFlushReport, flushBlock } from './flush.ts';
 import { Pace } from './pace.ts';
+import { paceThat } from './pace_testing.ts';
 
 const folders: string[] = [];
 after(async () => {
@@ -289,18 +290,6 @@ test('what was to be flushed of a namespace that is gone by then is passed over'
   assert.equal(options.report.blocks, 0);
   await closeDatabases();
 });
-
-/** Rests between any two stretches, and does something then. */
-function paceThat(act: (rest: number) => void | Promise<void>): Pace {
-  let rests = 0;
-  let moved = 0;
-  const clock = {
-    ...realEnv.clock,
-    monotonicMillis: () => (moved += 10),
-    sleep: async () => await act(rests++),
-  };
-  return new Pace(clock, () => 1);
-}
 
 test('a flush that meets a truncation at any of its rests brings nothing back, and takes no series for another one', async () => {
   let isOver = false;

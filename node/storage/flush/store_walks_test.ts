@@ -17,7 +17,8 @@ import {
   writeRows,
 } from '../database_testing.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
-import { Pace } from './pace.ts';
+import type { Pace } from './pace.ts';
+import { paceThat } from './pace_testing.ts';
 import { seriesWithRows, sumsOfBlocks } from './store_walks.ts';
 
 const folders: string[] = [];
@@ -50,18 +51,6 @@ async function open(): Promise<{ database: Database; metrics: NamespaceState }> 
     slotsOfStretch: 2,
   });
   return { database, metrics: database.namespaces.get('metrics')! };
-}
-
-/** Does something each time it rests, and it rests between any two steps. */
-function paceThat(act: (rest: number) => void | Promise<void>): Pace {
-  let rests = 0;
-  let moved = 0;
-  const clock = {
-    ...realEnv.clock,
-    monotonicMillis: () => (moved += 10),
-    sleep: async () => await act(rests++),
-  };
-  return new Pace(clock, () => 1);
 }
 
 async function drop(database: Database): Promise<void> {
