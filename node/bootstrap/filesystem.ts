@@ -341,6 +341,6 @@ function useFileset(namespace: NamespaceState, folder: string, reader: FilesetRe
     namespace.index.markLive(directory.slots, start);
   }
   namespace.files.adopt(file);
-  namespace.files.keepDirectory(file, directory);
+  namespace.files.directories.keep(file, directory);
   return directory.slots.length;
 }

@@ -134,7 +134,7 @@ async function writeFileset(folder: string): Promise<void> {
     const name = { idScheme: 1, tags: tagsOf(host), explicitId: none };
     await writer.add(id, name, Uint8Array.of(host.charCodeAt(0), 9));
   }
-  await writer.finish();
+  await writer.finish(async () => {});
 }
 
 test('a commit log segment of version 1 is written and read as it was', async () => {

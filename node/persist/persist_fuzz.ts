@@ -197,7 +197,7 @@ async function fuzzFileset(dice: Dice, size: number): Promise<void> {
   {
     await using writer = FilesetWriter.open(good, 'f', info);
     for (const { id, name, chunks } of series) await writer.add(id, name, chunks);
-    await writer.finish();
+    await writer.finish(async () => {});
   }
   const chunksOf = new Map(
     series.map(({ id, chunks }) => [Buffer.from(id).toString('hex'), chunks]),

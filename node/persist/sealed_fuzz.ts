@@ -256,7 +256,7 @@ async function filesetOf(
       chunks.add(Buffer.from(one.chunks).toString('latin1'));
       await writer.add(one.id, one.name, one.chunks);
     }
-    await writer.finish();
+    await writer.finish(async () => {});
   }
   const files = new Map<Part, Uint8Array>();
   for (const part of ['info', 'index', 'data', 'digest', 'checkpoint'] as const) {

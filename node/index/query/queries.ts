@@ -1,4 +1,5 @@
 /** Queries of an index: from a query to series, and to the names and values of their tags. */
+import { inOneGo } from '#lib/turns/steps.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import { learnRegexps } from '#engine/aside/regexps.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
@@ -165,7 +166,7 @@ export class IndexQueries {
     options: AggregateOptions,
   ): { tags: TagAggregate[]; exhaustive: boolean } {
     const set = this.#visible(query, range, options.shards, null);
-    return allAtOnce(this.#aggregateSteps(set, options));
+    return inOneGo(this.#aggregateSteps(set, options));
   }
 
   /** As `aggregate`, in turns with others. @throws {TsdbError} as `inTurns` */
@@ -180,7 +181,7 @@ export class IndexQueries {
         const set = this.#visible(query, range, options.shards, attempts);
         return round < pacedRoundsMax
           ? this.#pacedAggregate(set, options, turning.work)
-          : allAtOnce(this.#aggregateSteps(set, options));
+          : inOneGo(this.#aggregateSteps(set, options));
       });
       if (answer !== null) return answer;
     }
@@ -217,13 +218,6 @@ export class IndexQueries {
     if (options.joined !== true) return aggregateSteps(set, this.#tables, options);
     const slots = set.words === null ? set.values : enumerateBits(set.words, countOf(set));
     return joinedValueSteps(slots, this.#tables, options);
-  }
-}
-
-function allAtOnce(steps: Generator<number, AggregatedTags>): AggregatedTags {
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
   }
 }
 

@@ -1,11 +1,14 @@
 /** Values of a tag name, or explicit IDs, as they come while a fileset is written: each once, by a number. */
+import { compareBytes } from '#lib/tags.ts';
 import { hashBytes } from '../../index/tables/term_dictionary.ts';
 
-/**
- * Texts of a column are sorted, so that they share more, unless they are more than this: sorting is
- * one step.
- */
+/** Texts of a column are sorted, so that they share more, unless they are more than this: then it is not worth its time. */
 export const sortedTextsMax = 65_536;
+/** Texts that are sorted, or merged, in one step. */
+export const textsAtOnce = 2_048;
+
+/** As many as are an exact number. */
+const keyBytes = 6;
 
 const placesFirst = 16;
 /** Of a look-up on average: more are no chance, but texts that were made to have one place, and go by a map. */
@@ -95,19 +98,70 @@ export class ColumnTexts {
     return new Map(this.texts.map((text, i) => [Buffer.from(text).toString('latin1'), i]));
   }
 
-  get isSorted(): boolean {
-    return this.texts.length <= sortedTextsMax;
+  /** Numbers of the texts in the order in which a fileset's index has them, in steps. */
+  *order(): Generator<void, Uint32Array> {
+    const { length } = this.texts;
+    return length <= sortedTextsMax ? yield* this.sorted() : ascending(length);
   }
 
-  /** Numbers of the texts in the order in which they are written. */
-  order(): Uint32Array {
-    const numbers = new Uint32Array(this.texts.length);
-    if (!this.isSorted) return numbers.map((_, i) => i);
-    const byText = this.#byText ?? this.#mapOfTexts();
-    const sorted = [...byText.keys()].sort();
-    for (let i = 0; i < sorted.length; i += 1) numbers[i] = byText.get(sorted[i]!)!;
-    return numbers;
+  /** Numbers of the texts, ascending by their bytes, in steps: runs are sorted, and merged by twos. */
+  *sorted(): Generator<void, Uint32Array> {
+    const { texts } = this;
+    const keys = yield* sortKeys(texts);
+    const compare = (a: number, b: number): number =>
+      keys[a]! - keys[b]! || compareBytes(texts[a]!, texts[b]!);
+    let from = ascending(texts.length);
+    for (let first = 0; first < from.length; first += textsAtOnce) {
+      from.subarray(first, first + textsAtOnce).sort(compare);
+      if (from.length > textsAtOnce) yield;
+    }
+    let into = new Uint32Array(from.length);
+    for (let length = textsAtOnce; length < from.length; length *= 2) {
+      for (let first = 0; first < from.length; first += 2 * length) {
+        const middle = Math.min(first + length, from.length);
+        const end = Math.min(middle + length, from.length);
+        let [left, right] = [first, middle];
+        for (let at = first; at < end; at++) {
+          const isLeft = left < middle && (right >= end || compare(from[left]!, from[right]!) <= 0);
+          into[at] = isLeft ? from[left++]! : from[right++]!;
+          if (at % textsAtOnce === 0) yield;
+        }
+      }
+      [from, into] = [into, from];
+    }
+    return from;
   }
+}
+
+/** By text: what tells most of them apart, the bytes after those that all begin with, as a number. */
+function* sortKeys(texts: readonly Uint8Array[]): Generator<void, Float64Array> {
+  const keys = new Float64Array(texts.length);
+  const [first] = texts;
+  if (first === undefined) return keys;
+  let shared = first.length;
+  for (let i = 1; i < texts.length; i++) {
+    const text = texts[i]!;
+    let at = 0;
+    while (at < shared && at < text.length && text[at] === first[at]) at++;
+    shared = at;
+    if (i % textsAtOnce === 0) yield;
+  }
+  for (let i = 0; i < texts.length; i++) {
+    const text = texts[i]!;
+    let key = 0;
+    for (let at = shared; at < shared + keyBytes; at++) {
+      key = key * 256 + (at < text.length ? text[at]! : 0);
+    }
+    keys[i] = key;
+    if (i % textsAtOnce === textsAtOnce - 1) yield;
+  }
+  return keys;
+}
+
+function ascending(count: number): Uint32Array<ArrayBuffer> {
+  const numbers = new Uint32Array(count);
+  for (let i = 0; i < count; i++) numbers[i] = i;
+  return numbers;
 }
 
 export function isEqualText(

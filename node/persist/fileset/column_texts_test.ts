@@ -1,3 +1,4 @@
+import { inOneGo } from '#lib/turns/steps.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SeededRandom } from '#test/seeded_random.ts';
@@ -13,7 +14,7 @@ function check(texts: readonly string[]): void {
     if (!known.has(text)) known.set(text, known.size);
     assert.equal(column.numberOf(bytes, 2, bytes.length - 1), known.get(text));
   }
-  const inOrder = Array.from(column.order(), (number) =>
+  const inOrder = Array.from(inOneGo(column.order()), (number) =>
     Buffer.from(column.texts[number]!).toString('latin1'),
   );
   assert.deepEqual(inOrder, [...known.keys()].sort());
@@ -26,6 +27,10 @@ test('texts have numbers in the order in which they come, each once', () => {
     check(Array.from({ length: 20_000 }, some));
   }
   check(['', 'a', '', 'aa', 'a', '\0', '\0\0']);
+  // All begin alike, many go on alike for longer than what is compared as a number, and some end there.
+  const letter = () => '\0a\xff'[random.below(3)]!;
+  const alike = () => `zone-${Array.from({ length: random.below(12) }, letter).join('')}`;
+  check(Array.from({ length: 9_000 }, alike));
 });
 
 test('texts that were made to have one place do not make look-ups long', () => {

@@ -73,7 +73,7 @@ function samples(count: number): Sample[] {
 async function write(folder: string, all: readonly Sample[], more: Partial<FilesetInfo> = {}) {
   await using writer = FilesetWriter.open(disk, folder, { ...info, ...more });
   for (const { id, series, chunks } of all) await writer.add(id, series, chunks);
-  await writer.finish();
+  await writer.finish(async () => {});
 }
 
 test('a fileset gives back every series with its tags, ID and chunks', async () => {

@@ -11,7 +11,7 @@ import {
   packedSlackBytes,
   PackedWriter,
 } from '../../index/saved/packed.ts';
-import { ColumnTexts, isEqualText } from './column_texts.ts';
+import { ColumnTexts, isEqualText, textsAtOnce } from './column_texts.ts';
 import { encodeFileHeader, filesetFormatVersion, indexGroupEntries, indexMagic } from './format.ts';
 
 export interface FilesetSeries {
@@ -23,6 +23,8 @@ export interface FilesetSeries {
 }
 
 const noBytes = new Uint8Array(0);
+/** Entries that are numbered, or written, in one step. */
+const entriesAtOnce = 64 * indexGroupEntries;
 
 /** Entries have the same form: the ID scheme and the columns of which they have a value. */
 interface Shape {
@@ -143,21 +145,25 @@ export class FilesetIndexWriter {
     return shape;
   }
 
-  /** The whole index file. Borrowed. */
-  finish(dataEnd: number): Uint8Array {
-    const order = this.#columns.map((column) => column.order());
-    this.#renumber(order);
+  /** The whole index file, in steps. Borrowed. */
+  *finish(dataEnd: number): Generator<void, Uint8Array> {
+    const order: Uint32Array[] = [];
+    for (const column of this.#columns) order.push(yield* column.order());
+    yield* this.#renumber(order);
     const packed = new PackedWriter();
     packed.bytes(encodeFileHeader(indexMagic));
     const isFlagged = this.#shapes.map((shape) => this.#flagsOf(shape));
-    const groups = this.#addGroups(packed, isFlagged);
+    const groups = yield* this.#addGroups(packed, isFlagged);
     const checksumsOffset = packed.length;
-    for (let i = 0; i < this.#count; i += 1) packed.u32(this.#checksums[i]!);
+    for (let i = 0; i < this.#count; i += 1) {
+      packed.u32(this.#checksums[i]!);
+      if (i % entriesAtOnce === entriesAtOnce - 1) yield;
+    }
     for (const { bytes, dataBytes } of groups) {
       packed.varint(bytes);
       packed.varint(dataBytes);
     }
-    this.#addColumns(packed, order);
+    yield* this.#addColumns(packed, order);
     packed.varint(this.#shapes.length);
     for (const [i, { idScheme, columns }] of this.#shapes.entries()) {
       packed.varint(idScheme);
@@ -174,7 +180,7 @@ export class FilesetIndexWriter {
   }
 
   /** Makes values of entries the places of their texts, and counts how often they change. */
-  #renumber(order: readonly Uint32Array[]): void {
+  *#renumber(order: readonly Uint32Array[]): Generator<void> {
     const places = order.map((numbers) => {
       const place = new Uint32Array(numbers.length);
       for (let i = 0; i < numbers.length; i += 1) place[numbers[i]!] = i;
@@ -185,6 +191,7 @@ export class FilesetIndexWriter {
     let at = 0;
     for (let entry = 0; entry < this.#count; entry += 1) {
       if (entry % indexGroupEntries === 0) last.fill(0);
+      if (entry % entriesAtOnce === entriesAtOnce - 1) yield;
       const { columns, changes } = this.#shapes[this.#shapeOf[entry]!]!;
       this.#shapes[this.#shapeOf[entry]!]!.entries += 1;
       for (let i = 0; i < columns.length; i += 1) {
@@ -211,10 +218,10 @@ export class FilesetIndexWriter {
     });
   }
 
-  #addGroups(
+  *#addGroups(
     packed: PackedWriter,
     isFlagged: readonly (readonly boolean[])[],
-  ): { bytes: number; dataBytes: number }[] {
+  ): Generator<void, { bytes: number; dataBytes: number }[]> {
     const widths = this.#columns.map(({ texts }) => bitsFor(texts.length));
     const shapeBits = bitsFor(this.#shapes.length);
     const last = new Uint32Array(this.#columns.length);
@@ -230,6 +237,7 @@ export class FilesetIndexWriter {
     let at = 0;
     for (let first = 0; first < this.#count; first += indexGroupEntries) {
       const end = Math.min(first + indexGroupEntries, this.#count);
+      if (end % entriesAtOnce === 0) yield;
       const start = packed.length;
       const { least, bits, sum } = lengthsOf(this.#lengths, first, end);
       packed.varint(least);
@@ -282,7 +290,7 @@ export class FilesetIndexWriter {
     return groups;
   }
 
-  #addColumns(packed: PackedWriter, order: readonly Uint32Array[]): void {
+  *#addColumns(packed: PackedWriter, order: readonly Uint32Array[]): Generator<void> {
     packed.varint(this.#columns.length);
     let nameBefore: Uint8Array = noBytes;
     for (const [i, { name, texts }] of this.#columns.entries()) {
@@ -290,9 +298,10 @@ export class FilesetIndexWriter {
       nameBefore = name;
       packed.varint(texts.length);
       let before: Uint8Array = noBytes;
-      for (const number of order[i]!) {
+      for (const [at, number] of order[i]!.entries()) {
         packed.text(texts[number]!, before);
         before = texts[number]!;
+        if (at % textsAtOnce === textsAtOnce - 1) yield;
       }
     }
   }

@@ -1,6 +1,7 @@
 /**
  * Writes one fileset, series by series in the order of their IDs. Every step is safe to crash in.
  */
+import { withRests } from '#lib/turns/steps.ts';
 import { assert } from '#lib/assert.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
@@ -87,12 +88,14 @@ export class FilesetWriter implements AsyncDisposable {
 
   /**
    * Makes the fileset durable and whole; the checkpoint comes last.
+   * @param rest called after each step of what takes long: others get their turn
    * @param takenAs noted in its info
    */
-  async finish(takenAs?: TakenAs): Promise<FilesetDigest> {
+  async finish(rest: () => Promise<void>, takenAs?: TakenAs): Promise<FilesetDigest> {
     if (takenAs !== undefined) this.#info = { ...this.#info, takenAs };
     const data = await this.#dataFile.finish(this.#takePending());
-    const index = await this.#writePart('index', this.#index.finish(this.#dataEnd));
+    const packed = await withRests(this.#index.finish(this.#dataEnd), rest);
+    const index = await this.#writePart('index', packed);
     const info = await this.#writePart('info', encodeInfo(this.#info));
     const digest = { info, index, data };
     const digestBytes = encodeDigest(digest);

@@ -1,12 +1,10 @@
 /** One column while a file is made: values as they come, entry by entry, and the section that they become. */
 import { PackedWriter } from '../../index/saved/packed.ts';
-import { ColumnTexts } from '../fileset/column_texts.ts';
+import { ColumnTexts, textsAtOnce } from '../fileset/column_texts.ts';
 import { type ColumnShape, numbersBytes } from './column.ts';
 import { textsOfBlock, widthOf } from './format.ts';
 
 const noBytes = new Uint8Array(0);
-/** Texts that are sorted, merged, or written in one step. */
-const textsAtOnce = 2_048;
 
 export interface WrittenColumn extends ColumnShape {
   readonly section: Uint8Array;
@@ -43,7 +41,7 @@ export class ColumnWriter {
     const valueCount = texts.length;
     const holderCount = this.#count;
     const shape = shapeOf(entryCount, holderCount, valueCount);
-    const order = yield* sortedTexts(texts);
+    const order = yield* this.#texts.sorted();
     const place = new Uint32Array(valueCount);
     const packed = new PackedWriter();
     const blocks = Math.ceil(valueCount / textsOfBlock);
@@ -97,40 +95,6 @@ function shapeOf(entryCount: number, holderCount: number, valueCount: number): C
   } as const;
   const some = { ...shape, isSparse: true, width: hasOneValue ? 0 : width } as const;
   return numbersBytes(some) < numbersBytes(all) ? some : all;
-}
-
-/** Numbers of texts, ascending by their bytes, in steps: runs are sorted, and merged by twos. */
-function* sortedTexts(texts: readonly Uint8Array[]): Generator<void, Uint32Array> {
-  // One character a byte: their order is that of the bytes, and they are compared without a call.
-  const strings: string[] = [];
-  for (const text of texts) {
-    strings.push(Buffer.from(text.buffer, text.byteOffset, text.length).toString('latin1'));
-    if (strings.length % textsAtOnce === 0) yield;
-  }
-  const compare = (a: number, b: number): number =>
-    strings[a]! < strings[b]! ? -1 : strings[a]! > strings[b]! ? 1 : 0;
-  let from = new Uint32Array(strings.length);
-  for (let i = 0; i < from.length; i++) from[i] = i;
-  yield;
-  for (let first = 0; first < from.length; first += textsAtOnce) {
-    from.subarray(first, first + textsAtOnce).sort(compare);
-    yield;
-  }
-  let into = new Uint32Array(from.length);
-  for (let length = textsAtOnce; length < from.length; length *= 2) {
-    for (let first = 0; first < from.length; first += 2 * length) {
-      const middle = Math.min(first + length, from.length);
-      const end = Math.min(middle + length, from.length);
-      let [left, right] = [first, middle];
-      for (let at = first; at < end; at++) {
-        const isLeft = left < middle && (right >= end || compare(from[left]!, from[right]!) <= 0);
-        into[at] = isLeft ? from[left++]! : from[right++]!;
-        if (at % textsAtOnce === 0) yield;
-      }
-    }
-    [from, into] = [into, from];
-  }
-  return from;
 }
 
 function enlarged(values: Uint32Array): Uint32Array<ArrayBuffer> {

@@ -2,6 +2,7 @@
  * Makes the windows of one slice: raw rows of its filesets, series by series, become windows in a volume of the aggregated
  * namespace. Neither memory nor log sees them; what is half-done when the process ends, the next start removes.
  */
+import { withRests } from '#lib/turns/steps.ts';
 import { SeriesFold } from '#engine/aggregation/series_fold.ts';
 import { apart, readTyped } from '#engine/store/typed_chunks.ts';
 import { allTimes } from '#engine/store/workshop.ts';
@@ -273,12 +274,7 @@ class SliceSource implements VolumeSource, AsyncDisposable {
 
   async #keptOf(tags: Uint8Array): Promise<readonly Slice[]> {
     const { kept, pace } = this.#options;
-    const steps = kept.steps(tags);
-    for (;;) {
-      const step = steps.next();
-      if (step.done === true) return step.value;
-      if (pace.isDue) await pace.rest(this.#signal);
-    }
+    return withRests(kept.steps(tags), () => pace.rest(this.#signal));
   }
 
   /** Of a series that has dropped rows, without windows of which some of these are gone. */

@@ -148,7 +148,7 @@ function rewriteFile(
     try {
       const turning = { work: Turns.of(env.clock).begin(until), aside };
       if (of.isClosed) return await closedSlots(store, namespace, of, pending, turning);
-      const directory = await files.directory(of);
+      const directory = await files.directories.of(of);
       const { slots, unknown } = directory;
       const generations = slots.map((slot) => store.generation[slot]!);
       let deleted = 0;

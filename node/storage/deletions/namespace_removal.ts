@@ -3,6 +3,7 @@
  * in use in one short step; their memory is released and their files are removed after it, bit by
  * bit.
  */
+import { withRests } from '#lib/turns/steps.ts';
 import type { NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
 import { type EndedNamespaces, hasEnded, isSameNamespace } from '#cluster/namespaces/numbers.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
@@ -236,9 +237,7 @@ export class NamespaceRemoval implements AsyncDisposable {
     const slotsOf = new Map<NamespaceState, ReadonlyMap<number, readonly number[]>>();
     for (const namespace of namespaces.values()) {
       const steps = namespace.slotsByShardInSteps(shards);
-      let step = steps.next();
-      for (; step.done !== true; step = steps.next()) await env.clock.sleep(0, never);
-      slotsOf.set(namespace, step.value);
+      slotsOf.set(namespace, await withRests(steps, () => env.clock.sleep(0, never)));
     }
     let lot: number[] = [];
     let series = 0;

@@ -3,8 +3,16 @@
  * index file; a slot keeps its series as long as the fileset is in use, since a series with a live
  * block stays.
  */
+import { inOneGo } from '#lib/turns/steps.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
 import type { IndexView } from '../../persist/fileset/index.ts';
+
+/** Series that are looked up in one step. */
+const namesAtOnce = 2_048;
+/** Entries that are counted, or moved, in one step. */
+const movesAtOnce = 65_536;
+const digitBits = 11;
+const digits = 2 ** digitBits;
 
 export class Directory {
   /** Ascending. */
@@ -34,10 +42,14 @@ export class Directory {
   }
 
   /**
+   * In steps, between which series may come and go: those of a fileset that is in use stay, with their slots.
    * @param slotOf slot of a series, or a negative number when this node does not have it
    * @throws {FilesetCorrupt} when an entry is damaged
    */
-  static of(index: IndexView, slotOf: (series: SeriesName) => number): Directory {
+  static *inSteps(
+    index: IndexView,
+    slotOf: (series: SeriesName) => number,
+  ): Generator<void, Directory> {
     const columns: EntryColumns = {
       slots: new Uint32Array(index.seriesCount),
       offsets: new Float64Array(index.seriesCount),
@@ -46,7 +58,9 @@ export class Directory {
     };
     let count = 0;
     let unknown = 0;
-    for (const cursor = index.cursor(); cursor.next(); ) {
+    let looked = 0;
+    for (const cursor = index.cursor(); cursor.next(); looked += 1) {
+      if (looked % namesAtOnce === namesAtOnce - 1) yield;
       const slot = slotOf(cursor);
       if (slot < 0) unknown += 1;
       if (slot < 0 || cursor.dataLength === 0) continue;
@@ -56,7 +70,14 @@ export class Directory {
       columns.checksums[count] = cursor.dataCrc32c;
       count += 1;
     }
-    return new Directory(columns, orderOf(columns.slots.subarray(0, count)), unknown);
+    const order = yield* orderOf(columns.slots.subarray(0, count));
+    yield;
+    return new Directory(columns, order, unknown);
+  }
+
+  /** In one go. */
+  static of(index: IndexView, slotOf: (series: SeriesName) => number): Directory {
+    return inOneGo(Directory.inSteps(index, slotOf));
   }
 
   get memoryBytes(): number {
@@ -95,16 +116,28 @@ interface EntryColumns {
   readonly checksums: Uint32Array;
 }
 
-/** Slot and entry fit one exact number when there are fewer entries than this. */
-const keyedEntriesMax = 2 ** 21;
-
-function orderOf(slots: Uint32Array): Uint32Array {
+/** Numbers of entries by ascending slot, in steps: sorted by each part of the slot's bits, the lowest first. */
+function* orderOf(slots: Uint32Array): Generator<void, Uint32Array> {
   const count = slots.length;
-  if (count >= keyedEntriesMax) {
-    return Uint32Array.from(slots, (_, i) => i).sort((a, b) => slots[a]! - slots[b]!);
+  let order = new Uint32Array(count);
+  for (let i = 0; i < count; i += 1) order[i] = i;
+  let next = new Uint32Array(count);
+  for (let shift = 0; shift < 32; shift += digitBits) {
+    /** By digit: where the next entry that has it goes. */
+    const places = new Uint32Array(digits + 1);
+    for (let i = 0; i < count; i += 1) {
+      places[((slots[i]! >>> shift) & (digits - 1)) + 1]! += 1;
+      if (i % movesAtOnce === movesAtOnce - 1) yield;
+    }
+    for (let digit = 1; digit < digits; digit += 1) places[digit]! += places[digit - 1]!;
+    for (let i = 0; i < count; i += 1) {
+      const entry = order[i]!;
+      next[places[(slots[entry]! >>> shift) & (digits - 1)]!++] = entry;
+      if (i % movesAtOnce === movesAtOnce - 1) yield;
+    }
+    [order, next] = [next, order];
   }
-  const keys = Float64Array.from(slots, (slot, i) => slot * count + i).sort();
-  return Uint32Array.from(keys, (key) => key % count);
+  return order;
 }
 
 /**

@@ -22,11 +22,10 @@ import {
   removeFilesetAside,
   setFilesetAside,
 } from '../../persist/fileset/format.ts';
-import { readFilesetIndex } from '../../persist/fileset/reader.ts';
 import type { BlockFile, Retirement } from './block_file.ts';
-import { Directory } from './directory.ts';
 import type { FileCache } from './file_cache.ts';
 import { FileColumns } from './file_columns.ts';
+import { FileDirectories } from './file_directories.ts';
 import type { NamespaceTombstones } from '../tombstones/tombstones.ts';
 
 /** Blocks of a shard, with those that are gone, before its folder is looked at again. */
@@ -86,6 +85,7 @@ export class NamespaceFiles {
   readonly #asides = new Set<FilesetAside>();
 
   readonly columns: FileColumns;
+  readonly directories: FileDirectories;
   /** Counts filesets that came into use, were closed, and left it. */
   changes = 0;
 
@@ -93,6 +93,7 @@ export class NamespaceFiles {
     this.#parts = parts;
     this.tombstones = parts.tombstones;
     this.columns = new FileColumns(parts);
+    this.directories = new FileDirectories(parts, this);
   }
 
   /** The fileset that has a block, whether it is that of the block alone or a long one. */
@@ -282,35 +283,10 @@ export class NamespaceFiles {
     while (this.#leaving.size > 0) await Promise.all(this.#leaving);
   }
 
-  /**
-   * Where the chunks of series are in a pinned fileset.
-   * @throws {FilesetCorrupt} when the index file is damaged
-   */
-  async directory(file: BlockFile): Promise<Directory> {
-    const known = this.#parts.cache.directory(file);
-    if (known !== null) return known;
-    const index = await readFilesetIndex(this.#parts.disk, file.folder, file, {
-      bytes: file.indexBytes,
-      crc32c: file.indexCrc32c,
-    });
-    // Somebody else may have made it meanwhile, and marked damage in it.
-    const made = this.#parts.cache.directory(file);
-    if (made !== null) return made;
-    const directory = Directory.of(index, this.#parts.slotOf);
-    directory.leaveOutAt(file.damaged);
-    this.#parts.cache.addDirectory(file, directory);
-    return directory;
-  }
-
   /** A fileset in use, with columns, answers for itself from now on: an index that is being saved does not name it. */
   close(file: BlockFile): void {
     file.isClosed = true;
     this.changes += 1;
-  }
-
-  /** Keeps a directory that was made elsewhere. */
-  keepDirectory(file: BlockFile, directory: Directory): void {
-    this.#parts.cache.addDirectory(file, directory);
   }
 
   /** Notes that the entry at an offset is damaged: it is served no more, its neighbours are. */
@@ -319,7 +295,7 @@ export class NamespaceFiles {
     // what is in use.
     if (file.damaged.has(offset) || file.retired === 'folder removed') return;
     file.damaged.add(offset);
-    this.#parts.cache.directory(file)?.leaveOutAt(file.damaged);
+    this.directories.noteDamage(file);
     const fields = { path: file.dataPath, offset };
     this.#parts.log.error(fields, 'chunks of a series are damaged and are not served');
     this.#parts.onDamage(file);

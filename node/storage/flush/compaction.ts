@@ -161,12 +161,13 @@ async function writeLong(
     };
     endStep();
     await files.keepDamage(shard, info);
-    const digest = await writer.finish();
+    const rest = (): Promise<void> => pace.rest(signal);
+    const digest = await writer.finish(rest);
     const directories = [];
     const long = new BlockFile(folder, info, writer.seriesCount, digest);
     try {
-      if (isClosed) await files.columns.make(long, () => pace.rest(signal));
-      else for (const file of span.files) directories.push(await files.directory(file));
+      if (isClosed) await files.columns.make(long, rest);
+      else for (const file of span.files) directories.push(await files.directories.of(file));
       endStep();
     } catch (error) {
       await writer.undo();

@@ -157,11 +157,12 @@ export async function writeVolume(
       return { volumes: 0, series: 0, bytes: 0 };
     }
     await files.keepDamage(shard, extent);
-    const digest = await writer.finish(isLong ? undefined : options.takenAs?.());
+    const rest = async (): Promise<void> => options.pace?.rest(null);
+    const digest = await writer.finish(rest, isLong ? undefined : options.takenAs?.());
     const file = new BlockFile(folder, writer.info, writer.seriesCount, digest);
     file.isClosed = isClosed;
     try {
-      if (isClosed) await files.columns.make(file, async () => options.pace?.rest(null));
+      if (isClosed) await files.columns.make(file, rest);
       endStep();
     } catch (error) {
       await writer.undo();

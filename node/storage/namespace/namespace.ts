@@ -2,6 +2,7 @@
  * One namespace on this node: its rules, its index, and which of its series stand in the open
  * segment of the commit log. The series themselves are slots of the store.
  */
+import { inOneGo } from '#lib/turns/steps.ts';
 import { rowOutcome } from '#cluster/node/service.ts';
 import { type Namespace, writeRulesOf } from '#cluster/namespaces/namespaces.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
@@ -443,13 +444,9 @@ export class NamespaceState {
 
   /** As `expireInSteps`, and the series go with it, all in one step: for where nobody waits. */
   expire(nowNanos: UnixNanos): Expired {
-    const steps = this.expireInSteps(nowNanos);
-    for (;;) {
-      const step = steps.next();
-      if (step.done !== true) continue;
-      this.release(step.value.empty);
-      return step.value;
-    }
+    const expired = inOneGo(this.expireInSteps(nowNanos));
+    this.release(expired.empty);
+    return expired;
   }
 
   /**

@@ -440,7 +440,7 @@ class SeriesRead {
     const lengths = this.#lengths;
     let directory: Directory;
     try {
-      directory = await namespace.files.directory(file);
+      directory = await namespace.files.directories.of(file);
     } catch (error) {
       if (!(error instanceof FilesetCorrupt)) throw error;
       // When its folder was removed meanwhile it is not in use any more.

@@ -1,3 +1,4 @@
+import { inOneGo } from '#lib/turns/steps.ts';
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -137,16 +138,14 @@ test('series of a shard that leaves between two steps of their removal are passe
   const metrics = database.namespaces.get('metrics')!;
   // Once for their rows, and again for the series without any.
   for (const _ of metrics.expireInSteps(env.clock.nowNanos())) continue;
-  const steps = metrics.expireInSteps(env.clock.nowNanos());
-  let step = steps.next();
-  while (step.done !== true) step = steps.next();
-  assert.equal(step.value.empty.length, seriesCount);
+  const { empty } = inOneGo(metrics.expireInSteps(env.clock.nowNanos()));
+  assert.equal(empty.length, seriesCount);
   // Steps have their turn one after the other: the change of the placement comes after the first
   // of the removal.
   const [moving, taken, left] = handoverSteps(database, [1, 2, 3]);
   await database.applyTopology(moving!, 2, registry);
   await database.applyTopology(taken!, 3, registry);
-  const removal = removeEmptySeries(database, metrics, step.value.empty);
+  const removal = removeEmptySeries(database, metrics, empty);
   await database.applyTopology(left!, 4, registry);
   // Slots that are free now are taken at once, by series of both namespaces.
   await writeRows(database, rowsOf('new', 3000));
