@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } 
 import { availableParallelism } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { serverEnvironment, serverFlags } from './lib/process/server_process.mjs';
 
 const usage = `node setup.mjs [COMMAND] [ARGUMENTS]; npm start, npm test and npm run COMMAND are the same
   (none) [--production]   sets up: dependencies, Node 26, kernels; with --production it leaves out, or
@@ -86,8 +87,8 @@ function installDependencies() {
  * Becomes the command: signals are passed on, its exit code is ours. Ctrl-C of a terminal reaches
  * the command already, which takes both as one request (lib/process/stop.ts).
  */
-function become(args) {
-  const child = spawn(node, args, { cwd: root, env, stdio: 'inherit' });
+function become(args, environment = env) {
+  const child = spawn(node, args, { cwd: root, env: environment, stdio: 'inherit' });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, () => child.kill(signal));
   }
@@ -197,21 +198,12 @@ function installTools(folder, names) {
 installDependencies();
 await build();
 
-/**
- * As in the Dockerfiles and test/integration/process.ts. Most of what a request leaves is garbage
- * at once: a smaller young generation takes 60 MiB less and no more CPU time. Left to itself V8
- * lets a small heap grow so little at times that it must be marked again as soon as that is done:
- * some 10 or some 140 times in 20 scrapes of a million series, as it happened. A heap that may
- * double is marked 20 times, always.
- */
-const serverFlags = ['--max-semi-space-size=4', '--heap-growing-percent=100'];
-
 switch (command) {
   case 'start':
     // Beside the sources, where a newcomer finds them, unless a file names a folder.
     env.TSDB_DATA_DIR_DEFAULT ??= join(root, 'data');
     env.NODE_COMPILE_CACHE ??= join(root, 'node_modules', '.cache', 'tsdb');
-    become([...serverFlags, 'node/main.mjs', ...args]);
+    become([...serverFlags, 'node/main.mjs', ...args], { ...serverEnvironment, ...env });
     break;
   case 'check':
     await check();

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 import { parseConfig } from '#lib/config/config.ts';
+import { serverEnvironment, serverFlags } from '#lib/process/server_process.mjs';
 import { call, NodeServer } from './integration/process.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -36,6 +37,22 @@ test('the unit of systemd starts the node as the image does, with room for its c
   );
   assert.equal(db!.dataDirectory, `/var/lib/${settings.get('StateDirectory')}`);
   assert.ok(Number(settings.get('LimitNOFILE')) > coordinator!.connectionsMax);
+});
+
+test('images and the unit start their process as tests do', () => {
+  const flags = serverFlags.map((flag) => `"${flag}", `).join('');
+  const environment = Object.entries(serverEnvironment).map((setting) => setting.join('='));
+  for (const room of ['node', 'coordinator', 'aggregator']) {
+    const image = read(`${room}/Dockerfile`);
+    assert.ok(
+      image.includes(`ENTRYPOINT ["/usr/local/bin/node", ${flags}"/app/${room}/main.`),
+      room,
+    );
+    assert.ok(image.includes(`\nENV ${environment.join(' ')}\n`), room);
+  }
+  assert.ok(
+    read('manifests/systemd/tsdb.service').includes(`\nEnvironment=${environment.join(' ')}\n`),
+  );
 });
 
 const systemdAnalyze = '/usr/bin/systemd-analyze';

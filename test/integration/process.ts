@@ -4,6 +4,7 @@ import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { serverEnvironment, serverFlags } from '#lib/process/server_process.mjs';
 import { freePorts } from '../ports.ts';
 
 /** These sources. */
@@ -207,8 +208,8 @@ export class NodeServer {
       options.hostId ?? 'node',
       options.folder,
       process.execPath,
-      ['--max-semi-space-size=4', '--heap-growing-percent=100', 'node/main.mjs', '-f', file],
-      options.environment,
+      [...serverFlags, 'node/main.mjs', '-f', file],
+      { ...serverEnvironment, ...options.environment },
       options.checkout,
     );
     const ports = {

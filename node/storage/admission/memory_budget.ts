@@ -11,6 +11,11 @@
 const hastenFrom = 0.7;
 const hastenTo = 0.6;
 const refuseFrom = 0.9;
+/**
+ * Of the budget: what a hastened flush frees at least. Records of series and the index stay whatever is flushed; where they are
+ * most of it, flushes that win little would go on for ever.
+ */
+const flushablePart = 1 / 8;
 /** What pages of files and directories may take, when nothing else needs it. */
 const pagesPart = 1 / 8;
 const directoriesPart = 1 / 16;
@@ -33,6 +38,8 @@ export class MemoryBudget {
   #seriesLeft = 0;
   /** Series that were refused, for metrics. */
   refused = 0;
+  /** What flushes would free, as it was found when blocks were looked at last. */
+  flushableBytes = 0;
 
   constructor(totalBytes: number, measure: () => MemoryUse) {
     this.totalBytes = totalBytes;
@@ -78,9 +85,8 @@ export class MemoryBudget {
   }
 
   #isAbove(part: number): boolean {
-    const use = this.#measure();
-    const isMuchInStore = use.storeBytes > 0.25 * this.totalBytes;
-    return isMuchInStore && sumOf(use) > part * this.totalBytes;
+    if (this.flushableBytes < flushablePart * this.totalBytes) return false;
+    return sumOf(this.#measure()) > part * this.totalBytes;
   }
 }
 

@@ -9,6 +9,7 @@ import type { Kv } from '#cluster/kv/kv.ts';
 import { RollupMarks } from '#cluster/rollups/marks.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
+import { serverEnvironment, serverFlags } from '#lib/process/server_process.mjs';
 import {
   call,
   eventually,
@@ -218,10 +219,8 @@ export class SoakCluster {
   discovery: ${discoveryOf(this.#etcdEndpoint)}
 `,
     );
-    const program = new Program(id, this.#folder, process.execPath, [
-      ...['--max-semi-space-size=4', '--heap-growing-percent=100'],
-      ...['aggregator/main.ts', '-f', file],
-    ]);
+    const args = [...serverFlags, 'aggregator/main.ts', '-f', file];
+    const program = new Program(id, this.#folder, process.execPath, args, serverEnvironment);
     const aggregator = { id, group, program, port, httpPort, metricsPort };
     this.aggregators.push(aggregator);
     this.#watched.begin(program);
