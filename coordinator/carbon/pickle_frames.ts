@@ -1,6 +1,8 @@
 /** Carbon's pickle protocol: messages with their length in front of them, four bytes, the highest first. */
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
+import { withRests } from '#lib/turns/steps.ts';
+import { Turns, type Work } from '#lib/turns/turns.ts';
 import { Places } from '../http/places.ts';
 import { linesOfPickle } from './unpickle.ts';
 
@@ -18,15 +20,21 @@ const largeMillisMax = 30_000;
 /** Messages that are values, or lines that nobody has taken yet: they may be many times as long as the message was. */
 const readMax = 8;
 
+/** About what a step of reading a message takes, in units of work (lib/turns/turns.ts). */
+const stepUnits = 100_000;
+
 /** What the pickles of all connections have in common. */
 export class Pickles {
   readonly #large = new Places(largeMax);
   readonly #read = new Places(readMax);
-  readonly #clock: Pick<Clock, 'sleep'>;
+  readonly #clock: Pick<Clock, 'monotonicMillis' | 'sleep'>;
   readonly #onRefused: (count: number, problem: string) => void;
 
   /** @param onRefused samples that are none, or a message that is no pickle, in words */
-  constructor(clock: Pick<Clock, 'sleep'>, onRefused: (count: number, problem: string) => void) {
+  constructor(
+    clock: Pick<Clock, 'monotonicMillis' | 'sleep'>,
+    onRefused: (count: number, problem: string) => void,
+  ) {
     this.#clock = clock;
     this.#onRefused = onRefused;
   }
@@ -38,13 +46,14 @@ export class Pickles {
    */
   async *lines(chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const bytes = new Bytes(chunks);
+    const work = Turns.of(this.#clock).begin(signal, 'write');
     try {
       while (true) {
         const message = await this.#next(bytes, signal);
         if (message === null) return;
         await this.#read.take(signal);
         try {
-          const text = this.#linesOf(message);
+          const text = await this.#linesOf(message, work);
           if (text !== null) yield text;
         } finally {
           this.#read.give();
@@ -92,15 +101,17 @@ export class Pickles {
     }
   }
 
-  #linesOf(message: Uint8Array): Uint8Array | null {
+  async #linesOf(message: Uint8Array, work: Work): Promise<Uint8Array | null> {
     try {
-      const { text, refused } = linesOfPickle(message);
+      const { text, refused } = await withRests(linesOfPickle(message), async () => {
+        if (work.spend(stepUnits)) await work.pause();
+      });
       if (refused > 0) {
         this.#onRefused(refused, `${refused} samples of a pickle are no (path, (time, value))`);
       }
       return text.length > 0 ? text : null;
     } catch (error) {
-      if (!(error instanceof TsdbError)) throw error;
+      if (!(error instanceof TsdbError) || work.signal.aborted) throw error;
       this.#onRefused(1, messageOf(error));
       return null;
     }

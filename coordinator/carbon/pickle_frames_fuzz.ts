@@ -15,6 +15,7 @@ const never = new AbortController().signal;
 
 /** Time stands still: what waits for it waits until it is told not to. */
 const clock = {
+  monotonicMillis: () => 0,
   sleep: (_millis: number, signal: AbortSignal): Promise<void> =>
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });

@@ -20,6 +20,10 @@ function framed(pathLength: number): Buffer {
 class Clock {
   readonly #sleeping: (() => void)[] = [];
 
+  monotonicMillis(): number {
+    return 0;
+  }
+
   sleep(_millis: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#sleeping.push(resolve);

@@ -16,19 +16,29 @@ const mark: unique symbol = Symbol('mark');
  */
 const textsLengthMax: number = 16 << 20;
 
+/** Opcodes, and samples, of one step. */
+const opcodesAtOnce = 4_096;
+const samplesAtOnce = 1_024;
+
 /** Samples as lines of plaintext, and how many are none. */
 export interface UnpickledLines {
   readonly text: Uint8Array;
   readonly refused: number;
 }
 
-/** @throws {TsdbError} BAD_REQUEST when the bytes are no pickle of a list */
-export function linesOfPickle(bytes: Uint8Array): UnpickledLines {
-  const samples = new Unpickler(bytes).read();
+/**
+ * In steps, since a message of a megabyte is a program of as many opcodes.
+ * @throws {TsdbError} BAD_REQUEST when the bytes are no pickle of a list
+ */
+export function* linesOfPickle(bytes: Uint8Array): Generator<void, UnpickledLines> {
+  const samples = yield* new Unpickler(bytes).read();
   if (!Array.isArray(samples)) throw badRequest('cannot read pickle: it is no list');
-  const lines: string[] = [];
+  const parts: Buffer[] = [];
+  let lines = '';
   let textsLength = 0;
-  for (const sample of samples) {
+  let refused = 0;
+  for (let i = 0; i < samples.length; i += 1) {
+    const sample = samples[i]!;
     textsLength += textsLengthOf(sample);
     if (textsLength > textsLengthMax) {
       throw badRequest(
@@ -36,9 +46,16 @@ export function linesOfPickle(bytes: Uint8Array): UnpickledLines {
       );
     }
     const line = lineOf(sample);
-    if (line !== null) lines.push(line);
+    if (line === null) refused += 1;
+    else lines += line;
+    if (i % samplesAtOnce === samplesAtOnce - 1) {
+      parts.push(Buffer.from(lines));
+      lines = '';
+      yield;
+    }
   }
-  return { text: Buffer.from(lines.join('')), refused: samples.length - lines.length };
+  parts.push(Buffer.from(lines));
+  return { text: Buffer.concat(parts), refused };
 }
 
 /** Of its path, its time and its value: what is looked at. */
@@ -78,11 +95,12 @@ class Unpickler {
     this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   }
 
-  read(): Value {
-    while (true) {
-      const code = this.#take(1).readUInt8();
+  *read(): Generator<void, Value> {
+    for (let count = 1; ; count += 1) {
+      const code = this.#byte();
       if (code === 0x2e) return this.#pop();
       this.#step(code);
+      if (count % opcodesAtOnce === 0) yield;
     }
   }
 
@@ -90,7 +108,7 @@ class Unpickler {
     const stack = this.#stack;
     switch (String.fromCharCode(code)) {
       case '\x80': // PROTO
-        this.#take(1);
+        this.#byte();
         return;
       case '\x95': // FRAME
         this.#take(8);
@@ -138,7 +156,7 @@ class Unpickler {
         this.#memo.set(Number(this.#line()), this.#top());
         return;
       case 'q':
-        this.#memo.set(this.#take(1).readUInt8(), this.#top());
+        this.#memo.set(this.#byte(), this.#top());
         return;
       case 'r':
         this.#memo.set(this.#take(4).readUInt32LE(), this.#top());
@@ -150,7 +168,7 @@ class Unpickler {
         this.#push(this.#memo.get(Number(this.#line())));
         return;
       case 'h':
-        this.#push(this.#memo.get(this.#take(1).readUInt8()));
+        this.#push(this.#memo.get(this.#byte()));
         return;
       case 'j':
         this.#push(this.#memo.get(this.#take(4).readUInt32LE()));
@@ -165,13 +183,13 @@ class Unpickler {
       case 'J':
         return this.#take(4).readInt32LE();
       case 'K':
-        return this.#take(1).readUInt8();
+        return this.#byte();
       case 'M':
         return this.#take(2).readUInt16LE();
       case 'G':
         return this.#take(8).readDoubleBE();
       case '\x8a': // LONG1
-        return longOf(this.#take(this.#take(1).readUInt8()));
+        return longOf(this.#take(this.#byte()));
       case 'I': {
         const text = this.#line().toString('latin1');
         return text === '01' || text === '00' ? text === '01' : wholeOf(text);
@@ -187,7 +205,7 @@ class Unpickler {
       case '\x8c':
       case 'U':
       case 'C':
-        return this.#text(this.#take(1).readUInt8());
+        return this.#text(this.#byte());
       case '\x8d': // BINUNICODE8
         return this.#text(Number(this.#take(8).readBigUInt64LE()));
       case 'V':
@@ -203,6 +221,11 @@ class Unpickler {
           `cannot read pickle: only lists, tuples, texts and numbers are read, not opcode 0x${code.toString(16)}`,
         );
     }
+  }
+
+  #byte(): number {
+    if (this.#at >= this.#bytes.length) throw badRequest('cannot read pickle: it is cut off');
+    return this.#bytes[this.#at++]!;
   }
 
   #take(length: number): Buffer {

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { TsdbError } from '#lib/errors.ts';
+import { inOneGo } from '#lib/turns/steps.ts';
 import { countInputs } from '#test/sim/counts.ts';
 import { bytesOf, damaged, type Pick, pickOf } from '#test/sim/mutate.ts';
 import { type Pickled, pickleOf } from './pickles_testing.ts';
@@ -154,7 +155,7 @@ function programOf(pick: Pick): Uint8Array {
 /** Null when it is refused. */
 export function linesOfAny(bytes: Uint8Array, where: string): UnpickledLines | null {
   try {
-    const lines = linesOfPickle(bytes);
+    const lines = inOneGo(linesOfPickle(bytes));
     const text = Buffer.from(lines.text).toString();
     const count = lines.refused + text.split('\n').length - 1;
     assert.ok(count <= bytes.length, `${where}: ${count} samples of ${bytes.length} bytes`);
@@ -178,7 +179,7 @@ export function fuzz(seed: number, size: number): void {
     const pickle = generatedPickle(pick, samples);
     // Part of a larger array, as messages are.
     const within = Buffer.concat([Buffer.from('(l'), pickle, Buffer.from('a.')]);
-    checkLines(linesOfPickle(within.subarray(2, 2 + pickle.length)), samples, where);
+    checkLines(inOneGo(linesOfPickle(within.subarray(2, 2 + pickle.length))), samples, where);
     for (let times = 0; times < 3; times += 1) {
       linesOfAny(damaged(pick, pickle), `${where}, damaged`);
     }

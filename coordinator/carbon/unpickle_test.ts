@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TsdbError } from '#lib/errors.ts';
-import { linesOfPickle } from './unpickle.ts';
+import { inOneGo } from '#lib/turns/steps.ts';
+import { linesOfPickle, type UnpickledLines } from './unpickle.ts';
+
+function read(pickle: Uint8Array): UnpickledLines {
+  return inOneGo(linesOfPickle(pickle));
+}
 
 /**
  * What Python makes of [('servers.web1.cpu', (1700000000, 12.5)), ('a.b', (1700000000.5, 3)), ('\u00fc.x', (1700000000, 2**40)),
@@ -16,7 +21,7 @@ const pickles = [
 
 test("Python's pickles are read in every protocol, what is no sample is counted", () => {
   for (const pickle of pickles) {
-    const { text, refused } = linesOfPickle(Buffer.from(pickle, 'hex'));
+    const { text, refused } = read(Buffer.from(pickle, 'hex'));
     assert.deepEqual(Buffer.from(text).toString().split('\n'), [
       'servers.web1.cpu 12.5 1700000000',
       'a.b 3 1700000000.5',
@@ -38,7 +43,7 @@ test('what would call something, is cut off or is no list is refused', () => {
     [Buffer.alloc(0), /cut off/],
   ] as const) {
     assert.throws(
-      () => linesOfPickle(bytes),
+      () => read(bytes),
       (error) => error instanceof TsdbError && reason.test(error.message),
       String(reason),
     );
@@ -54,11 +59,11 @@ test('a text that is named again and again is no way to samples without end', ()
       Buffer.from('h\x00'.repeat(times), 'latin1'),
       Buffer.from('e.'),
     ]);
-  const few = linesOfPickle(list('a.b', 100));
+  const few = read(list('a.b', 100));
   assert.equal(few.text.length, 101 * 'a.b 2 1\n'.length);
   for (const path of ['a'.repeat(500_000), `${'a'.repeat(60_000)} `, 'a'.repeat(100)]) {
     assert.throws(
-      () => linesOfPickle(list(path, 260_000)),
+      () => read(list(path, 260_000)),
       /its samples are longer than 16777216 characters/,
     );
   }
@@ -76,7 +81,7 @@ test('a path that is no text, or has escapes of Python, is no sample', () => {
     Buffer.from('C\x03a.\xe9', 'latin1'),
     Buffer.from("S'a.\\xe9'\n", 'latin1'),
   ]) {
-    const { text, refused } = linesOfPickle(sampleOf(path));
+    const { text, refused } = read(sampleOf(path));
     assert.equal(Buffer.from(text).toString(), 'c.d 2 1\n');
     assert.equal(refused, 1);
   }
@@ -86,10 +91,10 @@ const sampleOf = (path: string, value: string): Buffer =>
   Buffer.from(`(l(${path}(I1\n${value}tta.`, 'latin1');
 
 test('characters beyond 16 bits are read in protocol 0, and halves of them are none', () => {
-  const { text } = linesOfPickle(sampleOf('V\\U0001f600.x\n', 'I2\n'));
+  const { text } = read(sampleOf('V\\U0001f600.x\n', 'I2\n'));
   assert.equal(Buffer.from(text).toString(), '\u{1f600}.x 2 1\n');
   for (const path of ['V\\ud83d.x\n', "S'\xe9'\n", 'I7\n', 'F7.5\n']) {
-    assert.equal(linesOfPickle(sampleOf(path, 'I2\n')).refused, 1, path);
+    assert.equal(read(sampleOf(path, 'I2\n')).refused, 1, path);
   }
 });
 
@@ -103,7 +108,7 @@ test('numbers of any length and negative zeros stay what they are', () => {
     ['F-inf\n', '-Infinity'],
     ['F1.5e+300\n', '1.5e+300'],
   ] as const) {
-    const { text } = linesOfPickle(sampleOf('Va\n', value));
+    const { text } = read(sampleOf('Va\n', value));
     assert.equal(Buffer.from(text).toString(), `a ${expected} 1\n`);
   }
   for (const value of [
@@ -113,6 +118,23 @@ test('numbers of any length and negative zeros stay what they are', () => {
     `L${'9'.repeat(400)}L\n`,
     'F1_0\n',
   ]) {
-    assert.equal(linesOfPickle(sampleOf('Va\n', value)).refused, 1, JSON.stringify(value));
+    assert.equal(read(sampleOf('Va\n', value)).refused, 1, JSON.stringify(value));
   }
+});
+
+test('a message is read some thousands of opcodes, and of samples, at a time', () => {
+  const stepsOf = (pickle: Uint8Array): number => [...linesOfPickle(pickle)].length;
+  // A list of a million numbers that are no samples, and one of 40,000 samples.
+  const numbers = Buffer.concat([
+    Buffer.from('('),
+    Buffer.alloc(1 << 20, Buffer.of(0x4b, 1)),
+    Buffer.from('l.'),
+  ]);
+  const opcodes = 2 ** 19;
+  assert.ok(stepsOf(numbers) >= opcodes / 4_096 + opcodes / 1_024 - 2);
+  const sample = Buffer.from('(Va\n(I1\nI2\nttq\x01', 'latin1');
+  const again = Buffer.alloc(2 * 40_000, Buffer.from('h\x01', 'latin1'));
+  const list = Buffer.concat([Buffer.from('('), sample, again, Buffer.from('l.')]);
+  assert.equal(read(list).text.length, 40_001 * 'a 2 1\n'.length);
+  assert.ok(stepsOf(list) >= 40_000 / 4_096 + 40_000 / 1_024 - 2);
 });
