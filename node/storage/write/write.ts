@@ -45,6 +45,8 @@ export interface WriteContext {
  */
 export class WriteScratch {
   #outcomes = new Uint8Array(4096);
+  /** Of dictionary entries that were looked up, or made, in this stretch of the main loop, of however many batches. */
+  tagBytes = 0;
 
   /** Zeros for so many rows, until the next call. */
   zeros(rowCount: number): Uint8Array {
@@ -349,13 +351,13 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     const refusals = new Uint8Array(batch.seriesCount);
     if (batch.seriesCount === 0) return refusals;
     const isTaken = this.#checkDictionaryTimes();
-    let tagBytes = 0;
+    const { scratch } = context;
     for (let i = 0; i < batch.seriesCount; i += 1) {
       const series = this.#nameOf(i);
-      tagBytes += series.tags.length;
-      if (tagBytes > tagBytesAtOnce) {
+      scratch.tagBytes += series.tags.length;
+      if (scratch.tagBytes > tagBytesAtOnce) {
         yield;
-        tagBytes = series.tags.length;
+        scratch.tagBytes = series.tags.length;
       }
       const { seriesMade } = namespace;
       // A series is not made for rows that are refused for their times.
