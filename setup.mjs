@@ -87,8 +87,8 @@ function installDependencies() {
  * Becomes the command: signals are passed on, its exit code is ours. Ctrl-C of a terminal reaches
  * the command already, which takes both as one request (lib/process/stop.ts).
  */
-function become(args, environment = env) {
-  const child = spawn(node, args, { cwd: root, env: environment, stdio: 'inherit' });
+function become(args, environment = env, folder = root) {
+  const child = spawn(node, args, { cwd: folder, env: environment, stdio: 'inherit' });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, () => child.kill(signal));
   }
@@ -218,7 +218,8 @@ switch (command) {
     become(['test/kube/e2e.ts', ...args]);
     break;
   case 'tsdbctl':
-    become(['tsdbctl/main.ts', ...args]);
+    // Files that it is given, or makes, are where it was called.
+    become([join(root, 'tsdbctl/main.ts'), ...args], env, env.INIT_CWD ?? process.cwd());
     break;
   case 'sim':
     become(['test/sim/sim.ts', ...args]);

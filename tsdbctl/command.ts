@@ -34,6 +34,7 @@ export interface Options {
   readonly label: readonly string[];
   readonly header: readonly string[];
   readonly skipDamaged: boolean;
+  readonly leaveOut: readonly string[];
 }
 
 export interface Call {

@@ -77,6 +77,7 @@ const optionsOfAll = {
   label: { type: 'string', multiple: true, default: [] as string[] },
   header: { type: 'string', multiple: true, default: [] as string[] },
   'skip-damaged': { type: 'boolean', default: false },
+  'leave-out': { type: 'string', multiple: true, default: [] as string[] },
   help: { type: 'boolean', short: 'h', default: false },
   version: { type: 'boolean', default: false },
 } as const;
@@ -103,8 +104,9 @@ async function main(): Promise<number> {
   const { queries = null } = values;
   const dryRun = values['dry-run'];
   const skipDamaged = values['skip-damaged'];
+  const leaveOut = values['leave-out'];
   return command.run({
-    options: { ...values, namespace, set, from, to, rate, queries, dryRun, skipDamaged },
+    options: { ...values, namespace, set, from, to, rate, queries, dryRun, skipDamaged, leaveOut },
     operands: positionals.slice(named!.split(' ').length),
     usage: command.usage,
     print,

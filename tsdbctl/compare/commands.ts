@@ -13,41 +13,47 @@ export const compareCommands: Readonly<Record<string, Command>> = {
   compare: {
     usage: `tsdbctl compare URL URL [--from TIME] [--to TIME] [--step DURATION] [--queries FILE | --count N] [--rows]
   asks two databases with Prometheus' API, be they M3, Prometheus or this one, the same queries over a range, and tells what differs
-  by more than the last digits; the exit code is 1 when something does, or a query is refused
+  by more than the last digits; the exit code is 1 when something does, a query is refused, or no value was compared
   --from TIME        an hour before --to when not given
   --to TIME          now when not given
   --step DURATION    1m when not given
   --queries FILE     one a line, perhaps behind a name and a tab; else they are made of the metrics of the first database
-  --count N          of those that are made; 100 when not given
+  --count N          of those that are made, and have a value in one of the two at least; 100 when not given
   --rows             tells of queries without a difference, too
   --header NAME=VALUE  of each request, as of a proxy or a tenant; any number of times`,
     async run(call) {
       const urls = [operandOf(call, 0, 'URL'), operandOf(call, 1, 'the second URL')] as const;
       const range = rangeOf(call);
-      const queries = await queriesFor(call, urls[0], range);
-      if (queries.length === 0)
-        throw badRequest('there is no metric to ask for: see --from and --queries');
-      let [same, empty, refused, values] = [0, 0, 0, 0];
-      for (const query of queries) {
+      const { queries, countMax } = await queriesFor(call, urls, range);
+      let [asked, same, empty, refused, values] = [0, 0, 0, 0, 0];
+      let next = queries.next();
+      while (next.done !== true && asked < countMax) {
+        const query = next.value;
         const said = await compared(query, urls, range, headersOf(call.options.header));
+        const isEmpty = said.difference === '' && said.refusal === '' && said.values === 0;
+        next = queries.next(!isEmpty);
         values += said.values;
+        if (isEmpty) empty += 1;
+        else asked += 1;
         if (said.refusal !== '') {
           refused += 1;
           call.print(`refused by both  ${query}\n  ${said.refusal}`);
-          continue;
+        } else if (said.difference !== '') call.print(`differs  ${query}\n  ${said.difference}`);
+        else {
+          if (!isEmpty) same += 1;
+          if (call.options.rows) call.print(`same  ${query}  ${said.values} values`);
         }
-        if (said.difference === '') same += 1;
-        if (said.difference === '' && said.values === 0) empty += 1;
-        if (said.difference !== '') call.print(`differs  ${query}\n  ${said.difference}`);
-        else if (call.options.rows) call.print(`same  ${query}  ${said.values} values`);
+      }
+      if (asked + empty === 0) {
+        throw badRequest('there is no metric to ask for: see --from and --queries');
       }
       const without =
-        (empty === 0 ? '' : `, ${empty} of them without a value`) +
-        (refused === 0 ? '' : `, ${refused} are refused by both`);
+        (refused === 0 ? '' : `, ${refused} are refused by both`) +
+        (empty === 0 ? '' : `; ${empty} more have no value in either, which says nothing`);
       call.print(
-        `${same} of ${queries.length} queries have the same answer${without}: ${values} values are equal`,
+        `${same} of ${asked} queries have the same answer, ${values} values are equal${without}`,
       );
-      return same === queries.length ? 0 : 1;
+      return same === asked && values > 0 ? 0 : 1;
     },
   },
 };
@@ -67,25 +73,37 @@ function rangeOf({ options: { from, to, step } }: Call): Range {
   return { start: String(start), end: String(end), step };
 }
 
+interface Queries {
+  /** Takes whether the one before had a value. */
+  readonly queries: Iterator<string, void, boolean>;
+  /** Of those that have a value. */
+  readonly countMax: number;
+}
+
 async function queriesFor(
   { options }: Call,
-  url: string,
+  urls: readonly [string, string],
   range: Range,
-): Promise<readonly string[]> {
+): Promise<Queries> {
   if (options.queries !== null) {
     await checkIsThere('file', options.queries);
-    return queriesOfText(new TextDecoder().decode(await realEnv.disk.readFile(options.queries)));
+    const text = new TextDecoder().decode(await realEnv.disk.readFile(options.queries));
+    return { queries: queriesOfText(text).values(), countMax: Infinity };
   }
   const count = Number(options.count);
   if (!/^\d{1,6}$/.test(options.count) || count === 0) {
     throw badRequest(`--count is not a whole number from 1: ${options.count}`);
   }
   const between = new URLSearchParams({ start: range.start, end: range.end });
-  const list = async (path: string): Promise<readonly string[]> => {
+  const list = async (url: string, path: string): Promise<readonly string[]> => {
     const answer = await get(url, `/api/v1/${path}?${between}`, headersOf(options.header));
     return (answer as { readonly data: readonly string[] | null }).data ?? [];
   };
-  return queriesOf(await list('label/__name__/values'), await list('labels'), count);
+  const [names, others] = await Promise.all(urls.map((url) => list(url, 'label/__name__/values')));
+  // M3 names metrics of all times, whatever the range is: first come those that both have.
+  const both = new Set(others).intersection(new Set(names));
+  const all = [...both, ...names!.filter((name) => !both.has(name))];
+  return { queries: queriesOf(all, await list(urls[0], 'labels')), countMax: count };
 }
 
 async function get(

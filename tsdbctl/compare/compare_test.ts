@@ -67,9 +67,23 @@ test('what differs is counted, and the first of it told', () => {
 });
 
 test('queries are made of metrics and tags, or stand in a file', () => {
-  const made = queriesOf(['a', 'b', 'bad-name'], ['__name__', 'host'], 5);
+  const take = (names: string[], tags: string[], count: number, empty: string[] = []): string[] => {
+    const queries = queriesOf(names, tags);
+    const taken: string[] = [];
+    let next = queries.next();
+    while (next.done !== true && taken.length < count) {
+      taken.push(next.value);
+      next = queries.next(!empty.includes(next.value));
+    }
+    return taken;
+  };
+  const made = take(['a', 'b', 'bad-name'], ['__name__', 'host'], 5);
   assert.deepEqual(made, ['a', 'sum(b)', 'sum(a)', 'avg by (host) (b)', 'avg by (host) (a)']);
-  const all = queriesOf(['a'], ['x', 'y'], 1000);
+  const all = take(['a'], ['x', 'y'], 1000);
   assert.ok(all.length > 50 && new Set(all).size === all.length);
+  // What has no value in the range is not asked for again.
+  const some = take(['old', 'a'], ['x'], 1000, ['old']);
+  assert.deepEqual(some.slice(0, 2), ['old', 'sum(a)']);
+  assert.ok(some.slice(1).every((query) => !query.includes('old')));
   assert.deepEqual(queriesOfText('# note\none\tup == 1\n\nsum(x)\n'), ['up == 1', 'sum(x)']);
 });

@@ -31,26 +31,31 @@ const namePattern = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
  * Each metric once before it is asked for again, with another template.
  * @param names of metrics
  * @param tags of all of them
+ * @returns takes whether the query had a value: metrics of the past have none, and are not asked for again
  */
-export function queriesOf(
+export function* queriesOf(
   names: readonly string[],
   tags: readonly string[],
-  count: number,
-): readonly string[] {
-  const plain = names.filter((name) => namePattern.test(name));
+): Generator<string, void, boolean> {
+  let plain = names.filter((name) => namePattern.test(name));
   const others = tags.filter((tag) => tag !== '__name__' && namePattern.test(tag));
-  const queries = new Set<string>();
+  const asked = new Set<string>();
   for (const [round, minutes] of minutesOfRounds.entries()) {
     for (const at of templates.keys()) {
+      const empty = new Set<string>();
       for (const [i, name] of plain.entries()) {
-        if (queries.size === count) return [...queries];
         const template = templates[(at + i) % templates.length]!;
         const tag = others[(at + i + round) % Math.max(others.length, 1)] ?? 'job';
-        queries.add(template(name, tag, minutes));
+        const query = template(name, tag, minutes);
+        if (asked.has(query)) continue;
+        asked.add(query);
+        const hasValues = yield query;
+        if (!hasValues) empty.add(name);
       }
+      // A metric may have values and none over other minutes: that is seen in the first round alone.
+      if (round === 0 && at === 0) plain = plain.filter((name) => !empty.has(name));
     }
   }
-  return [...queries];
 }
 
 /** Lines of a file: a query, or a name, a tab and a query; those that begin with # are not. */

@@ -5,7 +5,7 @@ import { badRequest, shownText } from '#lib/errors.ts';
 import { parseDurationNanos, parseTimestampNanos } from '#lib/time.ts';
 import { type Call, checkIsThere, type Command, headersOf, operandOf } from '../command.ts';
 import { Journal, type Progress, sumOf } from './journal.ts';
-import { labelled, labelsOf } from '../sources/labelled.ts';
+import { labelled, labelsOf, leftOutOf, without } from '../sources/labelled.ts';
 import { m3Source } from '../sources/m3/source.ts';
 import { prometheusSource } from '../sources/prometheus/prometheus_source.ts';
 import { remoteSource } from '../sources/remote/source.ts';
@@ -32,6 +32,7 @@ tsdbctl data import remote URL --from TIME [--to TIME] [--slice 30m] [--names RE
   --header NAME=VALUE  of each request to remote read, as of a proxy or a tenant; any number of times
   --label NAME=VALUE   a label that all series get that have none of the name, as Prometheus' external labels, which are not in its blocks;
                      without VALUE the label is left out; any number of times
+  --leave-out NAME[=VALUE]  series that have the label, or have it with this value, are not taken over; any number of times
   --rate ROWS        at most so many a second
   --parallel N       requests at a time; 2 when not given
   --state FILE       how far it has come, one for each source; tsdb-import.json when not given
@@ -60,14 +61,17 @@ export const importCommands: Readonly<Record<string, Command>> = {
       const where = operandOf(call, 1, kind === 'remote' ? 'URL' : 'FOLDER');
       const range = rangeOf(call, realEnv.clock);
       const labels = labelsOf(options.label);
-      const source = labelled(await sourceOf(kind, where, range, call, stop.signal), labels);
+      const all = await sourceOf(kind, where, range, call, stop.signal);
+      const source = labelled(without(all, leftOutOf(options.leaveOut)), labels);
       let lastReason = '';
       const target = new Target(options.coordinator, realEnv.clock, stop.signal, (reason) => {
         if (reason !== lastReason) print(`waits: ${reason}`);
         lastReason = reason;
       });
       try {
-        if (options.verify) return await verify(source, target, stop.signal, print);
+        if (options.verify) {
+          return await verify(source, kind !== 'prometheus', target, stop.signal, print);
+        }
         return await importInto(call, { kind, where, range, source, target, signal: stop.signal });
       } finally {
         for (const note of source.notes) print(note);
@@ -134,16 +138,14 @@ async function importInto(
     (least, part) => (least === null || part.startNanos < least ? part.startNanos : least),
     null,
   );
-  if (startNanos === null) {
-    print('there is nothing to take over');
-    return 0;
-  }
+  if (startNanos === null) return nothingToTake(print);
   const namespaces = await target.namespaces();
   if (options.dryRun) {
-    const survey = await surveyOf(source, await target.tagRules(), signal, (part, rows) =>
-      print(`${part.name}: ${rows} rows`),
-    );
+    const survey = await surveyOf(source, await target.tagRules(), signal, (part, rows) => {
+      if (rows > 0) print(`${part.name}: ${rows} rows`);
+    });
     const { series, rows, histograms, firstNanos, lastNanos } = survey;
+    if (rows + histograms === 0) return nothingToTake(print);
     print(
       `${survey.parts} parts, ${series} series in them, ${rows} rows, ${histograms} native histograms, from ${isoOf(firstNanos)} to ${isoOf(lastNanos)}`,
     );
@@ -165,15 +167,16 @@ async function importInto(
   const of = {
     kind,
     source: JSON.stringify([
-      where,
+      withoutSlash(where),
       options.namespace,
       String(from),
       options.to,
       options.slice,
       options.names,
       ...options.label,
+      ...options.leaveOut.map((text) => `without ${text}`),
     ]),
-    coordinator: options.coordinator,
+    coordinator: withoutSlash(options.coordinator),
   };
   const journal = new Journal(disk, options.state, of);
   const before = await journal.read();
@@ -196,10 +199,21 @@ async function importInto(
     );
   }
   for (const damaged of outcome.damaged) print(damaged);
+  if (outcome.rows + outcome.refused === 0 && outcome.damaged.length === 0) {
+    return nothingToTake(print);
+  }
   print(`${outcome.parts} parts are taken over: ${outcome.rows} rows, ${outcome.refused} refused`);
   if (outcome.refused > 0) print('parts with refused rows are read again by the next call');
   return outcome.refused + outcome.damaged.length === 0 ? 0 : 1;
 }
+
+/** @returns the exit code: whoever imports expects something to be there */
+function nothingToTake(print: (line: string) => void): number {
+  print('there is nothing to take over');
+  return 1;
+}
+
+const withoutSlash = (text: string): string => text.replace(/(?<=.)\/+$/, '');
 
 function progressPrinter(
   before: Progress,
@@ -217,11 +231,13 @@ function progressPrinter(
     const { rows, refused } = sumOf(progress);
     const perSecond = Math.round(Math.max(0, rows - rowsBefore) / ((now - startMillis) / 1000));
     const all = parts.reduce((sum, { bytes }) => sum + bytes, 0);
-    const of = parts.reduce((sum, { name, bytes }) => sum + (taken.has(name) ? bytes : 0), 0);
+    // Those of earlier lists that are not there any more are not counted.
+    const takenNow = parts.filter(({ name }) => taken.has(name));
+    const of = takenNow.reduce((sum, { bytes }) => sum + bytes, 0);
     const share = Math.floor((100 * of) / Math.max(all, 1));
     const said = refused === 0 ? '' : `, ${refused} refused`;
     print(
-      `${share} %: ${taken.size} of ${parts.length} parts, ${rows} rows${said}, ${perSecond} a second`,
+      `${share} %: ${takenNow.length} of ${parts.length} parts, ${rows} rows${said}, ${perSecond} a second`,
     );
   };
 }
@@ -229,19 +245,21 @@ function progressPrinter(
 /** @returns the exit code: 1 when something is missing or different */
 async function verify(
   source: ImportSource,
+  roundsValues: boolean,
   target: Target,
   signal: AbortSignal,
   print: (line: string) => void,
 ): Promise<number> {
-  const found = await verifySource(source, target, signal, (part, missing) => {
+  const found = await verifySource(source, roundsValues, target, signal, (part, missing) => {
     if (missing > 0) print(`${part.name}: ${missing} rows are missing`);
   });
   for (const difference of found.differences) print(difference);
-  const { series, rows, missing, different, histogramsNotCompared } = found;
+  const { series, rows, missing, different, rounded, histogramsNotCompared } = found;
   const others =
-    histogramsNotCompared === 0
+    (rounded === 0 ? '' : `, ${rounded} but for the last digits, as M3 rounds what it stores`) +
+    (histogramsNotCompared === 0
       ? ''
-      : `; ${histogramsNotCompared} native histograms were not compared`;
+      : `; ${histogramsNotCompared} native histograms were not compared`);
   print(
     `${series} series of parts, ${rows} rows: ${missing} missing, ${different} with another value${others}`,
   );

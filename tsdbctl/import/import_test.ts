@@ -12,7 +12,7 @@ import { TsdbError } from '#lib/errors.ts';
 import { legacyTagRules } from '#lib/tags.ts';
 import { Journal, nothingDone, type Progress } from './journal.ts';
 import { RateLimit } from './rate_limit.ts';
-import { labelled, labelsOf } from '../sources/labelled.ts';
+import { labelled, labelsOf, leftOutOf, without } from '../sources/labelled.ts';
 import { remoteSource } from '../sources/remote/source.ts';
 import { runImport } from './run.ts';
 import {
@@ -282,6 +282,32 @@ test('labels are added to series that have none of the name, or taken away', asy
   assert.throws(() => labelsOf(['a=1', 'a=2']), /--label is given twice: a/);
 });
 
+test('series are left out by a label, and a part goes on behind those that were written', async () => {
+  const tagged = (name: string, value: string): ImportSeries => ({
+    ...seriesOf('m', [1n], Float64Array.of(1)),
+    tags: [
+      { name: '__name__', value: 'm' },
+      { name, value },
+    ],
+  });
+  const all = [tagged('a', '1'), tagged('__rollup__', 'true'), tagged('b', '1'), tagged('a', '2')];
+  const namesFrom = async (skip: number, ...leftOut: string[]): Promise<readonly string[]> => {
+    const [part] = await without(sourceOf(partOf('p', all)), leftOutOf(leftOut)).parts();
+    const found: string[] = [];
+    for await (const { tags } of part!.series(skip))
+      found.push(`${tags[1]!.name}=${tags[1]!.value}`);
+    return found;
+  };
+  assert.deepEqual(await namesFrom(0, '__rollup__'), ['a=1', 'b=1', 'a=2']);
+  assert.deepEqual(await namesFrom(1, '__rollup__'), ['b=1', 'a=2']);
+  assert.deepEqual(await namesFrom(0, '__rollup__=false', 'a=2'), [
+    'a=1',
+    '__rollup__=true',
+    'b=1',
+  ]);
+  assert.throws(() => leftOutOf(['=x']), /--leave-out is not NAME or NAME=VALUE: =x/);
+});
+
 test('verify finds rows that are missing or have another value', async () => {
   await using test = await TestCoordinator.openReady();
   const now = BigInt(nowSeconds()) * 1_000_000_000n;
@@ -294,17 +320,26 @@ test('verify finds rows that are missing or have another value', async () => {
   const target = targetOf(test);
   const steps = { source: sourceOf(...parts), target, clock, signal, onProgress: () => {} };
   await runImport({ ...steps, journal: new TestJournal() }, options);
-  const whole = await verifySource(sourceOf(...parts), target, signal, () => {});
+  const whole = await verifySource(sourceOf(...parts), false, target, signal, () => {});
   assert.deepEqual([whole.series, whole.rows, whole.missing, whole.different], [2, 6, 0, 0]);
   const rows = stored(test).get('other ä')!;
   rows.delete(now);
   rows.set(now + 1_000_000n, 0n);
-  const found = await verifySource(sourceOf(...parts), target, signal, () => {});
+  const found = await verifySource(sourceOf(...parts), false, target, signal, () => {});
   assert.deepEqual([found.missing, found.different], [1, 1]);
   assert.match(
     found.differences[0]!,
     /^\{__name__="other",host="ä"\}: of 3 rows 1 are missing and 1 have another value/,
   );
+  // As M3 has stored what was written here as 4.222798000000001.
+  const near = sourceOf(partOf('q', [seriesOf('near', [now], Float64Array.of(4.222798))]));
+  await runImport({ ...steps, source: near, journal: new TestJournal() }, options);
+  const bits = new BigUint64Array(Float64Array.of(4.222798000000001).buffer)[0]!;
+  stored(test).get('near ä')!.set(now, bits);
+  const ofM3 = await verifySource(near, true, target, signal, () => {});
+  assert.deepEqual([ofM3.missing, ofM3.different, ofM3.rounded], [0, 0, 1]);
+  const exact = await verifySource(near, false, target, signal, () => {});
+  assert.deepEqual([exact.missing, exact.different, exact.rounded], [0, 1, 0]);
 });
 
 test('a survey counts, and says what the cluster would not take', async () => {
@@ -431,7 +466,7 @@ test('parts that a source deletes meanwhile are taken under their new names', as
   );
   const survey = await surveyOf(moving(), legacyTagRules, signal, () => {});
   assert.deepEqual([survey.parts, survey.rows], [3, 3]);
-  const found = await verifySource(moving(), steps.target, signal, () => {});
+  const found = await verifySource(moving(), false, steps.target, signal, () => {});
   assert.deepEqual([found.rows, found.missing], [4, 1]);
   const torn = lists([one('a'), gone('torn')]);
   await assert.rejects(

@@ -69,7 +69,10 @@ export async function runImport(
     const sent = new InOrder(parallel, (body) => target.write(body));
     const note = async (all: readonly Answered[]): Promise<void> => {
       for (const { body, written } of all) {
-        if (written.reason !== '' && refusals.length < refusalsMax) refusals.push(written.reason);
+        const { reason } = written;
+        if (reason !== '' && refusals.length < refusalsMax && !refusals.includes(reason)) {
+          refusals.push(reason);
+        }
         const rows = progress.rows + body.rows - written.refused;
         const refused = progress.refused + written.refused;
         const { seriesDone: series } = body;

@@ -1,4 +1,4 @@
-/** Labels that series get, or lose, before they are written. */
+/** Labels that series get, or lose, before they are written, and series that are left out by a label. */
 import { badRequest } from '#lib/errors.ts';
 import type { Tag } from '#lib/tags.ts';
 import type { ImportPart, ImportSource } from './source.ts';
@@ -38,6 +38,46 @@ export function labelled(source: ImportSource, labels: ReadonlyMap<string, strin
     async *series(skip) {
       for await (const series of part.series(skip)) {
         yield { ...series, tags: tagsOf(series.tags) };
+      }
+    },
+  });
+  return {
+    get notes() {
+      return source.notes;
+    },
+    parts: async () => (await source.parts()).map(partOf),
+  };
+}
+
+/**
+ * What `--leave-out NAME` or `--leave-out NAME=VALUE` says, any number of times: value by name, null for any.
+ * @throws {TsdbError} BAD_REQUEST
+ */
+export function leftOutOf(texts: readonly string[]): readonly Tag[] {
+  return texts.map((text) => {
+    const at = text.indexOf('=');
+    const name = at < 0 ? text : text.slice(0, at);
+    if (name === '') throw badRequest(`--leave-out is not NAME or NAME=VALUE: ${text}`);
+    return { name, value: at < 0 ? '' : text.slice(at + 1) };
+  });
+}
+
+/** The source without series that have one of these labels, with its value, or with any where it has none here. */
+export function without(source: ImportSource, leftOut: readonly Tag[]): ImportSource {
+  if (leftOut.length === 0) return source;
+  const isLeftOut = (tags: readonly Tag[]): boolean =>
+    leftOut.some(({ name, value }) =>
+      tags.some((tag) => tag.name === name && (value === '' || tag.value === value)),
+    );
+  const partOf = (part: ImportPart): ImportPart => ({
+    ...part,
+    // So many as were written, which are fewer than were read.
+    async *series(skip) {
+      let left = skip;
+      for await (const series of part.series(0)) {
+        if (isLeftOut(series.tags)) continue;
+        if (left > 0) left -= 1;
+        else yield series;
       }
     },
   });

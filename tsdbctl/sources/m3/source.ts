@@ -30,6 +30,8 @@ const rowsHeldDefault = 1 << 21;
 
 const filesetFolders = ['snapshots', 'data'] as const;
 const logFolder = 'commitlogs';
+/** What stands beside the namespaces of snapshots. */
+const snapshotFile = /^snapshot-.*\.db$/;
 const logName = /^commitlog-(\d+)-(\d+)\.db$/;
 
 /**
@@ -85,7 +87,9 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
       const filesets: ImportPart[] = [];
       const known = new Set<string>();
       for (const kind of filesetFolders) {
-        for (const name of await disk.list(`${folder}/${kind}`)) known.add(name);
+        for (const name of await disk.list(`${folder}/${kind}`)) {
+          if (!snapshotFile.test(name)) known.add(name);
+        }
         const ofKind: ImportPart[] = [];
         for (const files of await listFilesets(disk, folder, `${kind}/${namespace}`, leftOut)) {
           const part = await filesetPart(files);
