@@ -217,6 +217,11 @@ function registerTotals(metrics: Metrics, parts: CountedParts, limits: LimitCoun
   total('writes_refused', 'Batches refused since too much waited.', () => sequencer.counts.refused);
   total('rows_written', 'Rows written.', () => writes.counts.rowsWritten);
   total('rows_refused', 'Rows refused.', () => writes.counts.rowsRefused);
+  total(
+    'rows_sent_back',
+    'Rows that their writers send once more: they knew an older placement, or references of another boot.',
+    () => writes.counts.rowsSentBack,
+  );
   const { flusher, snapshots, fileCache, memory, doubts } = parts;
   total(
     'blocks_lost',

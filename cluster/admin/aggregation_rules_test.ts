@@ -54,6 +54,7 @@ async function withAggregated(world: World): Promise<void> {
   await admin.databaseCreate(create, plainRequest, signal);
   const attributes = { resolutionDuration: '1h', downsampleOptions: { all: false } };
   const options = {
+    flushEnabled: true,
     retentionOptions: { retentionPeriodDuration: '8760h', blockSizeDuration: '720h' },
     aggregationOptions: { aggregations: [{ aggregated: true, attributes }] },
   };

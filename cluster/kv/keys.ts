@@ -40,11 +40,16 @@ export interface ClusterName {
 
 /**
  * Prefix of all keys of a cluster, with a slash at its end.
- * @throws {TsdbError} BAD_REQUEST when a name is not one path segment
+ * @throws {TsdbError} BAD_REQUEST when the zone is not one path segment, or the environment not several of them: M3's operator has
+ * "namespace/cluster" there
  */
 export function clusterPrefix(cluster: ClusterName): string {
+  const { environment, zone } = cluster;
   const problem =
-    segmentProblem('environment', cluster.environment) ?? segmentProblem('zone', cluster.zone);
+    environment
+      .split('/')
+      .map((segment) => segmentProblem(`environment ${JSON.stringify(environment)}`, segment))
+      .find((each) => each !== null) ?? segmentProblem('zone', zone);
   if (problem !== null) throw badRequest(problem);
   return `_kv/${cluster.environment}/${cluster.zone}/`;
 }

@@ -42,6 +42,8 @@ export function addNamespace(registry: NamespaceRegistry, namespace: Namespace):
     aggregationProblem(namespace) ??
     aggregationConflict(registry, namespace);
   if (problem !== null) throw badRequest(`bad namespace metadata: ${problem}`);
+  // It could not be made ready, and an update cannot change it.
+  if (aggregationOf(namespace) !== null) checkFlushes(namespace, 'add');
   return withNamespace(registry, namespace);
 }
 
@@ -160,11 +162,7 @@ export function checkReadyable(registry: NamespaceRegistry, namespace: Namespace
       `${cannot} and takes samples (an element of aggregations with aggregated false)`,
     );
   }
-  if (!namespace.options.flushEnabled) {
-    throw badRequest(
-      `${cannot}, and flushEnabled is false: windows are kept in filesets alone, so there would be none`,
-    );
-  }
+  checkFlushes(namespace, 'make');
   if (isReady(namespace)) return;
   if (readySamples(registry).length === 0) {
     throw new TsdbError(
@@ -174,6 +172,14 @@ export function checkReadyable(registry: NamespaceRegistry, namespace: Namespace
   }
   const problem = problemOfWindows(registry, namespace);
   if (problem !== null) throw badRequest(`${cannot}, and ${problem}`);
+}
+
+/** @throws {TsdbError} BAD_REQUEST */
+function checkFlushes({ name, options }: Namespace, what: 'add' | 'make'): void {
+  if (options.flushEnabled) return;
+  throw badRequest(
+    `cannot ${what} namespace ${name}${what === 'make' ? ' ready' : ''}: it is aggregated, and flushEnabled is false: windows are kept in filesets alone, so there would be none`,
+  );
 }
 
 /** Which windows of a READY namespace could be made before a change and cannot after it, and why; null for none. */

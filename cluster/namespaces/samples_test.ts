@@ -142,6 +142,14 @@ test('windows that no fileset would keep, that expire before they are made, or t
     [raw, namespaceOf('coarse', 480, { ...aggregated, flushEnabled: false })],
     /flushEnabled/,
   );
+  assert.throws(
+    () =>
+      addNamespace(
+        registryOf([raw]),
+        namespaceOf('coarse', 480, { ...aggregated, flushEnabled: false }),
+      ),
+    /cannot add namespace coarse: it is aggregated, and flushEnabled is false/,
+  );
   refused([namespaceOf('coarse', 480, aggregated)], /no namespace of samples is ready yet/);
   const coarse = namespaceOf('coarse', 480, aggregated);
   refused([namespaceOf('raw', 24, { flushEnabled: false }), coarse], /with flushEnabled is ready/);

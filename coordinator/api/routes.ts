@@ -99,6 +99,7 @@ import {
   form,
   json,
   plain,
+  refuseBareHeaders,
   refuseHeaders,
   taking,
 } from '../http/http_api.ts';
@@ -497,6 +498,7 @@ const isWrite = (kind: Kind): boolean => kind === 'write' || kind === 'mapped';
 
 function withCheckedHeaders(handler: ApiHandler, kind: Kind, ofAll: ForcedTags): ApiHandler {
   return taking(handler.takes, (call) => {
+    refuseBareHeaders(call, dataHeaders);
     refuseHeaders(call, unknownHeaders[kind]);
     if (isWrite(kind)) checkWriteHeaders(call);
     if (kind === 'all' && call.method !== 'POST' && isForcing(ofAll)) {

@@ -268,6 +268,19 @@ export function refuseHeaders(request: ApiRequest, names: readonly string[]): vo
   }
 }
 
+/**
+ * As a page about M3 may have them: without the prefix they would be passed over.
+ * @param names of headers about data
+ * @throws {TsdbError} BAD_REQUEST when the request has one of them without a prefix
+ */
+export function refuseBareHeaders(request: ApiRequest, names: readonly string[]): void {
+  for (const name of names) {
+    if (request.header(name.toLowerCase()) === '') continue;
+    const full = Object.keys(bothNames(name, '')).join(' or ');
+    throw badRequest(`header ${name}: its name is ${full}`);
+  }
+}
+
 /** "true", "1" and the like; '' and anything else is false. */
 export function isTrue(text: string): boolean {
   return /^(?:1|t|true)$/i.test(text);

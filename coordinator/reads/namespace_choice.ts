@@ -19,31 +19,31 @@ export function choiceOf(request: ApiRequest): NamespaceChoice | null {
   if (several !== '') {
     if (type !== '' || policy !== '') {
       throw badRequest(
-        'header Restrict-By-Storage-Policies: Metrics-Type or Storage-Policy is given, too',
+        'header TSDB-Restrict-By-Storage-Policies: TSDB-Metrics-Type or TSDB-Storage-Policy is given, too',
       );
     }
     const texts = several.split(';');
     if (texts.length > policiesMax) {
       throw badRequest(
-        `header Restrict-By-Storage-Policies: more than ${policiesMax} policies: ${texts.length}`,
+        `header TSDB-Restrict-By-Storage-Policies: more than ${policiesMax} policies: ${texts.length}`,
       );
     }
-    const policies = texts.map((text) => policyOf(text, 'Restrict-By-Storage-Policies'));
+    const policies = texts.map((text) => policyOf(text, 'TSDB-Restrict-By-Storage-Policies'));
     return { kind: 'windows', policies };
   }
   if (type === 'aggregated') {
     if (policy === '')
-      throw badRequest('header Storage-Policy: missing, with Metrics-Type: aggregated');
-    return { kind: 'windows', policies: [policyOf(policy, 'Storage-Policy')] };
+      throw badRequest('header TSDB-Storage-Policy: missing, with TSDB-Metrics-Type: aggregated');
+    return { kind: 'windows', policies: [policyOf(policy, 'TSDB-Storage-Policy')] };
   }
   if (type !== '' && type !== 'unaggregated') {
     throw badRequest(
-      `header Metrics-Type: neither unaggregated nor aggregated: ${shownText(type)}`,
+      `header TSDB-Metrics-Type: neither unaggregated nor aggregated: ${shownText(type)}`,
     );
   }
   if (policy !== '') {
     throw badRequest(
-      `header Storage-Policy: of Metrics-Type: aggregated alone: ${shownText(policy)}`,
+      `header TSDB-Storage-Policy: of TSDB-Metrics-Type: aggregated alone: ${shownText(policy)}`,
     );
   }
   return type === '' ? null : { kind: 'samples' };

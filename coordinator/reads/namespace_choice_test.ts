@@ -92,6 +92,8 @@ test('policies that are not there, and headers that make no sense, are refused w
     [{ [`M3-${policies}`]: 'x:60d' }, /resolution/],
     [{ [`M3-${policies}`]: '1h:720h', 'M3-Metrics-Type': 'aggregated' }, /given, too/],
     [{ [`M3-${policies}`]: '1h:720h;'.repeat(100) }, /more than 64 policies: 101/],
+    [{ 'Storage-Policy': '1h:720h' }, /its name is TSDB-Storage-Policy or M3-Storage-Policy/],
+    [{ 'metrics-type': 'aggregated' }, /header Metrics-Type: its name is TSDB-Metrics-Type/],
   ] as const) {
     for (const path of ['query?query=m', 'labels', 'series?match[]=m']) {
       const { status, json } = await test.get(`/api/v1/${path}`, { ...headers });

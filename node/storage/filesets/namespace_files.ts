@@ -25,7 +25,7 @@ import {
 import type { BlockFile, Retirement } from './block_file.ts';
 import type { FileCache } from './file_cache.ts';
 import { FileColumns } from './file_columns.ts';
-import { FileDirectories } from './file_directories.ts';
+import { Directories } from './directories.ts';
 import type { NamespaceTombstones } from '../tombstones/tombstones.ts';
 
 /** Blocks of a shard, with those that are gone, before its folder is looked at again. */
@@ -85,7 +85,7 @@ export class NamespaceFiles {
   readonly #asides = new Set<FilesetAside>();
 
   readonly columns: FileColumns;
-  readonly directories: FileDirectories;
+  readonly directories: Directories;
   /** Counts filesets that came into use, were closed, and left it. */
   changes = 0;
 
@@ -93,7 +93,7 @@ export class NamespaceFiles {
     this.#parts = parts;
     this.tombstones = parts.tombstones;
     this.columns = new FileColumns(parts);
-    this.directories = new FileDirectories(parts, this);
+    this.directories = new Directories(parts, this);
   }
 
   /** The fileset that has a block, whether it is that of the block alone or a long one. */

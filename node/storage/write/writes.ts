@@ -38,12 +38,22 @@ export interface WritesParts extends WriteContext {
   readonly onLaterFormats: (level: number) => Promise<void>;
 }
 
+/** Outcomes of rows that their writer sends once more, at once and in another form: nobody has lost them. */
+const sentAgain: ReadonlySet<number> = new Set([
+  rowOutcome.unknownReference,
+  rowOutcome.shardNotOwned,
+  rowOutcome.stalePlacement,
+  rowOutcome.superseded,
+  rowOutcome.otherSchema,
+]);
+
 export class Writes {
   readonly #parts: WritesParts;
   /** Counts of this process, for metrics. */
-  readonly counts: { rowsWritten: number; rowsRefused: number } = {
+  readonly counts: { rowsWritten: number; rowsRefused: number; rowsSentBack: number } = {
     rowsWritten: 0,
     rowsRefused: 0,
+    rowsSentBack: 0,
   };
 
   constructor(parts: WritesParts) {
@@ -67,12 +77,12 @@ export class Writes {
       const write = new PendingWrite(this.#parts, namespace, request);
       versions.check(write.version);
       if (namesEarlier(request, namespace.definition)) {
-        this.counts.rowsRefused += write.rowCount;
+        this.counts.rowsSentBack += write.rowCount;
         return write.refused(rowOutcome.stalePlacement);
       }
       if (formats.level() >= resolutionsFormatLevel) sampleNamespaces.checkRelease(request);
       if (sampleNamespaces.isBehind(request)) {
-        this.counts.rowsRefused += write.rowCount;
+        this.counts.rowsSentBack += write.rowCount;
         return write.refused(rowOutcome.stalePlacement);
       }
       await admission.placementVersion(request.placementVersion, signal);
@@ -89,7 +99,11 @@ export class Writes {
       }
       const response = await sequencer.submit(write, signal);
       this.counts.rowsWritten += write.writtenCount;
-      this.counts.rowsRefused += write.rowCount - write.writtenCount;
+      for (const outcome of response.outcomes) {
+        if (outcome === rowOutcome.written) continue;
+        if (sentAgain.has(outcome)) this.counts.rowsSentBack += 1;
+        else this.counts.rowsRefused += 1;
+      }
       return response;
     });
   }

@@ -12,7 +12,7 @@ import type { FileCache } from './file_cache.ts';
 const stepUnits = 200_000;
 const never = new AbortController().signal;
 
-export interface FileDirectoriesParts {
+export interface DirectoriesParts {
   readonly clock: LoopClock;
   readonly disk: Disk;
   readonly cache: FileCache;
@@ -26,12 +26,12 @@ interface Pins {
   unpin(file: BlockFile): void;
 }
 
-export class FileDirectories {
-  readonly #parts: FileDirectoriesParts;
+export class Directories {
+  readonly #parts: DirectoriesParts;
   readonly #pins: Pins;
   readonly #making = new Map<BlockFile, Promise<Directory>>();
 
-  constructor(parts: FileDirectoriesParts, pins: Pins) {
+  constructor(parts: DirectoriesParts, pins: Pins) {
     this.#parts = parts;
     this.#pins = pins;
   }
