@@ -8,8 +8,8 @@ import { TsdbError } from '../errors.ts';
 /** Mean distance of two samples of the heap profile. */
 const heapSampleBytes = 64 * 1024;
 
-/** After a profile there is none of its kind for so long: each one's begin and end hold up everybody. */
-const restMillis = 5_000;
+/** After a profile there is none of its kind for so long: each begins by going through all functions that there are, some 0.1 s in which nobody is served. */
+const restMillis = 30_000;
 
 /** Another profile of the kind is being taken, or was just now. */
 export class ProfilerBusy extends TsdbError {
