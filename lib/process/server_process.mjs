@@ -10,10 +10,10 @@ export const serverFlags = ['--max-semi-space-size=4', '--heap-growing-percent=1
 
 /**
  * Settings of glibc's malloc, which has bodies, answers and messages. By default it takes the size of each large block
- * that is freed as the least that it gets for itself from the system: from then on bodies of megabytes lie between
+ * that is freed as the least that it gets for itself from the system (128 KiB at the start): from then on bodies, up to megabytes of them, lie between
  * small blocks that stay, and what they took comes back to nobody.
  */
 export const serverEnvironment = {
-  MALLOC_MMAP_THRESHOLD_: String(1 << 20),
+  MALLOC_MMAP_THRESHOLD_: String(128 << 10),
   MALLOC_TRIM_THRESHOLD_: String(16 << 20),
 };
