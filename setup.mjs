@@ -219,7 +219,11 @@ switch (command) {
     break;
   case 'tsdbctl':
     // Files that it is given, or makes, are where it was called.
-    become([join(root, 'tsdbctl/main.ts'), ...args], env, env.INIT_CWD ?? process.cwd());
+    become(
+      [join(root, 'tsdbctl/main.ts'), ...args],
+      env,
+      (env.npm_lifecycle_event === 'tsdbctl' && env.INIT_CWD) || process.cwd(),
+    );
     break;
   case 'sim':
     become(['test/sim/sim.ts', ...args]);

@@ -219,7 +219,7 @@ function registerTotals(metrics: Metrics, parts: CountedParts, limits: LimitCoun
   total('rows_refused', 'Rows refused.', () => writes.counts.rowsRefused);
   total(
     'rows_sent_back',
-    'Rows that their writers send once more: they knew an older placement, or references of another boot.',
+    'Rows that their writers send once more: they knew an older placement, schema, reference or version.',
     () => writes.counts.rowsSentBack,
   );
   const { flusher, snapshots, fileCache, memory, doubts } = parts;

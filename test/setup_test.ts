@@ -51,7 +51,8 @@ after(() => rmSync(copies, { recursive: true }));
 /** What npm is called with first for a command in a fresh clone; nothing is installed. */
 function installOf(args: readonly string[], developersAreInstalled: boolean): string {
   const folder = mkdtempSync(join(copies, 'clone-'));
-  for (const file of ['setup.mjs', 'package.json', 'package-lock.json']) {
+  const files = ['setup.mjs', 'package.json', 'package-lock.json'];
+  for (const file of [...files, 'lib/process/server_process.mjs']) {
     cpSync(join(root, file), join(folder, file));
   }
   if (developersAreInstalled) {

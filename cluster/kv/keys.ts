@@ -51,7 +51,8 @@ export function clusterPrefix(cluster: ClusterName): string {
       .map((segment) => segmentProblem(`environment ${JSON.stringify(environment)}`, segment))
       .find((each) => each !== null) ?? segmentProblem('zone', zone);
   if (problem !== null) throw badRequest(problem);
-  return `_kv/${cluster.environment}/${cluster.zone}/`;
+  // As one segment: keys of no environment begin with those of another one.
+  return `_kv/${environment.replaceAll('/', '%2F')}/${zone}/`;
 }
 
 export function placementKey(cluster: ClusterName, service: string): string {

@@ -2,7 +2,7 @@
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import { withRests } from '#lib/turns/steps.ts';
-import { Turns, type Work } from '#lib/turns/turns.ts';
+import { Turns } from '#lib/turns/turns.ts';
 import { Places } from '../http/places.ts';
 import { linesOfPickle } from './unpickle.ts';
 
@@ -46,14 +46,13 @@ export class Pickles {
    */
   async *lines(chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const bytes = new Bytes(chunks);
-    const work = Turns.of(this.#clock).begin(signal, 'write');
     try {
       while (true) {
         const message = await this.#next(bytes, signal);
         if (message === null) return;
         await this.#read.take(signal);
         try {
-          const text = await this.#linesOf(message, work);
+          const text = await this.#linesOf(message, signal);
           if (text !== null) yield text;
         } finally {
           this.#read.give();
@@ -101,7 +100,9 @@ export class Pickles {
     }
   }
 
-  async #linesOf(message: Uint8Array, work: Work): Promise<Uint8Array | null> {
+  async #linesOf(message: Uint8Array, signal: AbortSignal): Promise<Uint8Array | null> {
+    // For each message: what its client takes to send the next one is no work.
+    const work = Turns.of(this.#clock).begin(signal, 'write');
     try {
       const { text, refused } = await withRests(linesOfPickle(message), async () => {
         if (work.spend(stepUnits)) await work.pause();
@@ -111,7 +112,7 @@ export class Pickles {
       }
       return text.length > 0 ? text : null;
     } catch (error) {
-      if (!(error instanceof TsdbError) || work.signal.aborted) throw error;
+      if (!(error instanceof TsdbError) || signal.aborted) throw error;
       this.#onRefused(1, messageOf(error));
       return null;
     }

@@ -253,6 +253,7 @@ async function verify(
   const found = await verifySource(source, roundsValues, target, signal, (part, missing) => {
     if (missing > 0) print(`${part.name}: ${missing} rows are missing`);
   });
+  if (found.rows + found.histogramsNotCompared === 0) return nothingToTake(print);
   for (const difference of found.differences) print(difference);
   const { series, rows, missing, different, rounded, histogramsNotCompared } = found;
   const others =

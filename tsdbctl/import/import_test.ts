@@ -305,7 +305,9 @@ test('series are left out by a label, and a part goes on behind those that were 
     '__rollup__=true',
     'b=1',
   ]);
-  assert.throws(() => leftOutOf(['=x']), /--leave-out is not NAME or NAME=VALUE: =x/);
+  for (const bad of ['=x', '', 'job=']) {
+    assert.throws(() => leftOutOf([bad]), /--leave-out is not NAME or NAME=VALUE: /);
+  }
 });
 
 test('verify finds rows that are missing or have another value', async () => {
@@ -340,6 +342,10 @@ test('verify finds rows that are missing or have another value', async () => {
   assert.deepEqual([ofM3.missing, ofM3.different, ofM3.rounded], [0, 0, 1]);
   const exact = await verifySource(near, false, target, signal, () => {});
   assert.deepEqual([exact.missing, exact.different, exact.rounded], [0, 1, 0]);
+  const ends = sourceOf(partOf('r', [seriesOf('near', [now], Float64Array.of(Infinity))]));
+  stored(test).get('near ä')!.set(now, 0x7ff0000000000002n);
+  const ended = await verifySource(ends, true, target, signal, () => {});
+  assert.deepEqual([ended.different, ended.rounded], [1, 0], 'a mark of an end is no infinity');
 });
 
 test('a survey counts, and says what the cluster would not take', async () => {

@@ -56,6 +56,13 @@ export function sumOf({ taken, part, rows, refused }: Progress): TakenRows {
   return sum;
 }
 
+/** Whatever the address ends with. */
+function isSame(stored: unknown, of: ImportOf): boolean {
+  const { coordinator, ...rest } = (stored ?? {}) as Partial<ImportOf>;
+  const known = { ...rest, coordinator: coordinator?.replace(/(?<=.)\/+$/, '') };
+  return JSON.stringify(known) === JSON.stringify(of);
+}
+
 type JournalDisk = Pick<Disk, 'readFile' | 'size' | 'writeFileAtomic'>;
 
 export class Journal {
@@ -81,7 +88,7 @@ export class Journal {
       });
     }
     const { of, taken, part, series, rows, refused } = stored;
-    if (JSON.stringify(of) !== JSON.stringify(this.#of)) {
+    if (!isSame(of, this.#of)) {
       throw badRequest(
         `--state ${this.#path}: of another import, ${JSON.stringify(of)}: name another file`,
       );

@@ -17,6 +17,7 @@ const rowsMax = 200_000;
 const differencesMax = 20;
 /** M3 makes whole numbers of values times a power of ten, and back: that may be so many floats beside the value. */
 const roundedFloatsMax = 4n;
+const exponentMask = 0x7ff0000000000000n;
 
 export interface Verified {
   readonly series: number;
@@ -32,7 +33,7 @@ export interface Verified {
   readonly differences: readonly string[];
 }
 
-/** @param roundsValues the source is an M3, whose values may be those that were written to it but for the last digits */
+/** @param roundsValues the source is an M3, or may be one: its values are those that were written to it but for the last digits */
 export async function verifySource(
   source: ImportSource,
   roundsValues: boolean,
@@ -133,8 +134,11 @@ class Check implements Verified {
 /** Floats of one sign are as far apart as their bits. */
 function isNear(a: bigint, b: bigint): boolean {
   const apart = a > b ? a - b : b - a;
-  return apart <= roundedFloatsMax;
+  return hasValue(a) && hasValue(b) && apart <= roundedFloatsMax;
 }
+
+/** Infinity, NaN and the mark of an end have bits side by side. */
+const hasValue = (bits: bigint): boolean => (bits & exponentMask) !== exponentMask;
 
 function secondsOf(nanos: bigint): string {
   const millis = nanos / nanosPerMilli;

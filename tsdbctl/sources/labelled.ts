@@ -50,19 +50,22 @@ export function labelled(source: ImportSource, labels: ReadonlyMap<string, strin
 }
 
 /**
- * What `--leave-out NAME` or `--leave-out NAME=VALUE` says, any number of times: value by name, null for any.
+ * What `--leave-out NAME` or `--leave-out NAME=VALUE` says, any number of times; '' as the value for any.
  * @throws {TsdbError} BAD_REQUEST
  */
 export function leftOutOf(texts: readonly string[]): readonly Tag[] {
   return texts.map((text) => {
     const at = text.indexOf('=');
-    const name = at < 0 ? text : text.slice(0, at);
-    if (name === '') throw badRequest(`--leave-out is not NAME or NAME=VALUE: ${text}`);
-    return { name, value: at < 0 ? '' : text.slice(at + 1) };
+    if (at === 0 || text === '' || at === text.length - 1) {
+      throw badRequest(`--leave-out is not NAME or NAME=VALUE: ${text}`);
+    }
+    return at < 0
+      ? { name: text, value: '' }
+      : { name: text.slice(0, at), value: text.slice(at + 1) };
   });
 }
 
-/** The source without series that have one of these labels, with its value, or with any where it has none here. */
+/** The source without series that have one of these labels, with its value, or any where that is ''. */
 export function without(source: ImportSource, leftOut: readonly Tag[]): ImportSource {
   if (leftOut.length === 0) return source;
   const isLeftOut = (tags: readonly Tag[]): boolean =>

@@ -16,9 +16,13 @@ const refuseFrom = 0.9;
  * most of it, flushes that win little would go on for ever.
  */
 const flushablePart = 1 / 8;
+/** The same where new series are refused: there little is worth it, too. */
+const flushablePartWhenFull = 1 / 32;
 /** What pages of files and directories may take, when nothing else needs it. */
 const pagesPart = 1 / 8;
 const directoriesPart = 1 / 16;
+/** What counts of caches at most where flushes are hastened: they give back the rest by themselves. */
+const cachesPart = pagesPart + directoriesPart;
 /** New series between two measurements. */
 const seriesBetween = 1024;
 
@@ -38,8 +42,9 @@ export class MemoryBudget {
   #seriesLeft = 0;
   /** Series that were refused, for metrics. */
   refused = 0;
-  /** What flushes would free, as it was found when blocks were looked at last. */
-  flushableBytes = 0;
+  /** What flushes would free when blocks were looked at last, and what the store had then. */
+  #flushableBytes = 0;
+  #storeBytesThen = 0;
 
   constructor(totalBytes: number, measure: () => MemoryUse) {
     this.totalBytes = totalBytes;
@@ -74,6 +79,12 @@ export class MemoryBudget {
     return false;
   }
 
+  /** @param bytes what flushes of all blocks would free now */
+  noteFlushable(bytes: number): void {
+    this.#flushableBytes = bytes;
+    this.#storeBytesThen = this.#measure().storeBytes;
+  }
+
   /** Whether flushes should be hastened, and there is something to win by them. */
   get isShort(): boolean {
     return this.#isAbove(hastenFrom);
@@ -85,8 +96,14 @@ export class MemoryBudget {
   }
 
   #isAbove(part: number): boolean {
-    if (this.flushableBytes < flushablePart * this.totalBytes) return false;
-    return sumOf(this.#measure()) > part * this.totalBytes;
+    const use = this.#measure();
+    const cacheBytes = Math.min(use.cacheBytes, cachesPart * this.totalBytes);
+    const used = sumOf({ ...use, cacheBytes }) / this.totalBytes;
+    if (used <= part) return false;
+    // Rows come and go between two looks.
+    const flushable = this.#flushableBytes + use.storeBytes - this.#storeBytesThen;
+    const least = used > refuseFrom ? flushablePartWhenFull : flushablePart;
+    return flushable >= least * this.totalBytes;
   }
 }
 

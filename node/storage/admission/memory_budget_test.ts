@@ -53,7 +53,7 @@ test('over the budget new series are refused, known ones are written, and flushe
 test('the parts of the budget are measured together', () => {
   const use = { storeBytes: 30, indexBytes: 30, cacheBytes: 5, readBytes: 0 };
   const budget = new MemoryBudget(100, () => use);
-  budget.flushableBytes = 20;
+  budget.noteFlushable(20);
   assert.deepEqual(
     [budget.isShort, budget.isStillShort, budget.admitsSeries()],
     [false, true, true],
@@ -61,10 +61,21 @@ test('the parts of the budget are measured together', () => {
   use.indexBytes = 60;
   const later = new MemoryBudget(100, () => use);
   assert.equal(later.isShort, false, 'nothing is known that a flush would free');
-  later.flushableBytes = 20;
+  later.noteFlushable(3);
+  assert.equal(later.isShort, false, 'a flush would win little');
+  later.noteFlushable(10);
   assert.deepEqual([later.isShort, later.isStillShort, later.admitsSeries()], [true, true, false]);
-  later.flushableBytes = 10;
-  assert.deepEqual([later.isShort, later.isStillShort], [false, false], 'a flush would win little');
+  use.indexBytes = 50;
+  assert.equal(later.isShort, false, 'it would win little while new series are admitted');
+  use.storeBytes = 33;
+  assert.equal(later.isShort, true, 'rows that came since count');
   use.storeBytes = 20;
+  use.indexBytes = 60;
+  assert.equal(later.isShort, false, 'rows that went since count');
+  use.cacheBytes = 50;
+  later.noteFlushable(20);
+  use.indexBytes = 30;
+  assert.equal(later.isShort, false, 'caches give back what is asked of them');
+  use.cacheBytes = 5;
   assert.equal(later.admitsSeries(), true, 'what was freed counts at once');
 });

@@ -123,7 +123,6 @@ export class Flusher {
         if (why === 'memory is short' && !parts.memory.isStillShort) continue;
         try {
           await this.#flush(block, pace, report, signal);
-          parts.memory.flushableBytes -= block.bytes;
         } catch (error) {
           if (error instanceof BrokenInvariant || signal.aborted) throw error;
           this.counts.failures += 1;
@@ -173,7 +172,7 @@ export class Flusher {
     const nowNanos = env.clock.nowNanos();
     const nowMillis = env.clock.monotonicMillis();
     const blocks = await this.#blocksInMemory(retentionClock.nowNanos(), nowMillis, pace, signal);
-    memory.flushableBytes = blocks.reduce((sum, { bytes }) => sum + bytes, 0);
+    memory.noteFlushable(blocks.reduce((sum, { bytes }) => sum + bytes, 0));
     const memoryIsShort = memory.isShort;
     return dueBlocks(blocks, { nowNanos, nowMillis, memoryIsShort });
   }

@@ -157,7 +157,7 @@ export async function writeVolume(
       return { volumes: 0, series: 0, bytes: 0 };
     }
     await files.keepDamage(shard, extent);
-    const rest = async (): Promise<void> => options.pace?.rest(null);
+    const rest = async (): Promise<void> => options.pace?.rest(signal);
     const digest = await writer.finish(rest, isLong ? undefined : options.takenAs?.());
     const file = new BlockFile(folder, writer.info, writer.seriesCount, digest);
     file.isClosed = isClosed;

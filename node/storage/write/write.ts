@@ -45,7 +45,7 @@ export interface WriteContext {
  */
 export class WriteScratch {
   #outcomes = new Uint8Array(4096);
-  /** Of dictionary entries that were looked up, or made, in this stretch of the main loop, of however many batches. */
+  /** Of dictionary entries that were looked up, or made, since the loop turned for them, of however many batches. */
   tagBytes = 0;
 
   /** Zeros for so many rows, until the next call. */
