@@ -4,13 +4,16 @@ import { badRequest, shownText } from '#lib/errors.ts';
 import { decodeTags } from '#lib/tags.ts';
 import { parseBoundNanos } from '#lib/time.ts';
 import type { Turning } from '#engine/aside/aside.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import { withoutTags } from '../forced_tags/forced_tags.ts';
 import {
   type ApiRequest,
   type FormHandler,
   type JsonHandler,
   jsonAnswer,
+  jsonContentType,
 } from '../http/http_api.ts';
 import { boundParameter, checkOrder } from '../http/parameters.ts';
 import { answerHeaders } from '../reads/answer_headers.ts';
@@ -120,26 +123,42 @@ export const searchSeries: JsonHandler<SearchSetup> = async (setup, request, bod
   const found = await storage.series([matchers], range, options.limits, signal);
   const { work } = turningOf(signal);
   const bundle = await withoutTags(found.bundle, storage.hidden, work);
-  const metrics: object[] = [];
+  const { exhaustive, warnings } = found;
+  return {
+    status: 200,
+    headers: { 'Content-Type': jsonContentType, ...headersOf(options, exhaustive, warnings) },
+    body: metricsText(bundle, { Exhaustive: exhaustive, Warnings: warnings }, work),
+  };
+};
+
+/** Text that is handed to the connection at once. */
+const partLength = 64 << 10;
+
+/** `{"Metrics":[{ID, Tags}],"Metadata":…}`, in parts. */
+async function* metricsText(
+  {
+    seriesCount,
+    tagsData,
+    tagsOffset,
+  }: Pick<SeriesBundle, 'seriesCount' | 'tagsData' | 'tagsOffset'>,
+  metadata: object,
+  work: Work,
+): AsyncGenerator<Uint8Array, void, undefined> {
   const base64 = (text: string): string => Buffer.from(text).toString('base64');
-  for (let i = 0; i < bundle.seriesCount; i++) {
-    const { tagsData, tagsOffset } = bundle;
+  let text = '{"Metrics":[';
+  for (let i = 0; i < seriesCount; i++) {
     const tags = decodeTags(tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!));
     const id = tags.map(({ name, value }) => `${name}=${value},`).join('');
-    metrics.push({
-      ID: base64(id),
-      Tags: {
-        Tags: tags.map(({ name, value }) => ({ Name: base64(name), Value: base64(value) })),
-      },
-    });
+    const shown = tags.map(({ name, value }) => ({ Name: base64(name), Value: base64(value) }));
+    text += `${i === 0 ? '' : ','}{"ID":"${base64(id)}","Tags":{"Tags":${JSON.stringify(shown)}}}`;
     if (work.spend(seriesUnits)) await work.pause();
+    if (text.length >= partLength) {
+      yield Buffer.from(text);
+      text = '';
+    }
   }
-  const { exhaustive, warnings } = found;
-  return jsonAnswer(
-    { Metrics: metrics, Metadata: { Exhaustive: exhaustive, Warnings: warnings } },
-    headersOf(options, exhaustive, warnings),
-  );
-};
+  yield Buffer.from(`${text}],"Metadata":${JSON.stringify(metadata)}}`);
+}
 
 /** About what it takes to tell of a series, in units of work (lib/turns/turns.ts). */
 const seriesUnits = 1000;

@@ -116,7 +116,7 @@ const dumps: Attack = {
       const [path, body] = random.pick([
         ['/query', everything],
         ['/fetchtagged', { ...everything, fetchData: true }],
-        ['/aggregate', { ...everything, aggregateQueryType: 'AGGREGATE_TAG_NAME_VALUE' }],
+        ['/aggregate', { ...everything, aggregateQueryType: 'AGGREGATE_BY_TAG_NAME_VALUE' }],
       ] as const);
       answers.note((await ask(port, path, { body: JSON.stringify(body) })).status);
     });

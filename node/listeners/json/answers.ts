@@ -1,6 +1,7 @@
 /**
  * Answers of the JSON listeners as text: whole numbers of any size, and series as they are decoded.
  */
+import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { type ShownSchemas, typedValueJson } from '#engine/messages/value_json.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import { mixedSlices } from '#engine/store/read/mixed_slices.ts';
@@ -16,6 +17,8 @@ import { timeIn, type TimeType } from './requests.ts';
 
 /** Text that is handed to the connection at once. */
 const partLength = 64 * 1024;
+/** Rows of a series that are decoded and told in one go. */
+const rowsAtOnceMax = 8_192;
 
 const schemeNames = new Map(
   Object.entries(idSchemeCode).map(([name, code]) => [code as number, name]),
@@ -36,11 +39,18 @@ export function* queryAnswer(
   let text = '{"results":[';
   for (let i = 0; i < bundle.seriesCount; i += 1) {
     const tags = tagsAt(bundle, i);
-    const datapoints = options.withData
-      ? datapointsText(decoder, bundle, i, range, options)
-      : 'null';
     text += `${i === 0 ? '' : ','}{"id":${JSON.stringify(idAt(bundle, i, tags))},`;
-    text += `"tags":${JSON.stringify(tags)},"datapoints":${datapoints}}`;
+    text += `"tags":${JSON.stringify(tags)},"datapoints":`;
+    let begin = '[';
+    for (const part of options.withData ? datapoints(decoder, bundle, i, range, options) : []) {
+      text += begin + part;
+      begin = ',';
+      if (text.length >= partLength) {
+        yield Buffer.from(text);
+        text = '';
+      }
+    }
+    text += begin === '[' ? 'null}' : ']}';
     if (text.length >= partLength) {
       yield Buffer.from(text);
       text = '';
@@ -53,25 +63,32 @@ export function* queryAnswer(
  * `{"datapoints":[…]}` of the only series, or of none; with `"exhaustive":false` and `warnings` when
  * fewer replicas answered than were asked for.
  */
-export function fetchAnswer(
+export function* fetchAnswer(
   { bundle, warnings }: JsonFetched,
   range: TimeRange,
   resultTimeType: TimeType,
   schemas: ShownSchemas | null,
-): string {
+): Generator<Uint8Array, void, undefined> {
   const decoder = new Decoder();
-  const lists: string[] = [];
+  let text = '{"datapoints":[';
+  let separator = '';
   for (let i = 0; i < bundle.seriesCount; i += 1) {
-    const text = datapointsText(decoder, bundle, i, range, { resultTimeType, schemas });
-    if (text !== 'null') lists.push(text.slice(1, -1));
+    for (const part of datapoints(decoder, bundle, i, range, { resultTimeType, schemas })) {
+      text += separator + part;
+      separator = ',';
+      if (text.length >= partLength) {
+        yield Buffer.from(text);
+        text = '';
+      }
+    }
   }
   const rest =
     warnings.length === 0 ? '' : `,"exhaustive":false,"warnings":${JSON.stringify(warnings)}`;
-  return `{"datapoints":[${lists.join(',')}]${rest}}\n`;
+  yield Buffer.from(`${text}]${rest}}\n`);
 }
 
-/** A list of datapoints, or `null` when there are none. */
-function datapointsText(
+/** Datapoints of a series, some thousands at most in one text, with commas between them. */
+function* datapoints(
   decoder: Decoder,
   bundle: SeriesBundle,
   index: number,
@@ -80,29 +97,41 @@ function datapointsText(
     resultTimeType,
     schemas,
   }: { readonly resultTimeType: TimeType; readonly schemas: ShownSchemas | null },
-): string {
+): Generator<string, void, undefined> {
   const { chunkData, chunkOffset } = bundle;
   const chunks = chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!);
-  if (hasTyped([chunks])) return typedText(chunks, range, resultTimeType, schemas);
+  if (hasTyped([chunks]) || hasManyRows(chunks)) {
+    yield* slicesOf(chunks, range, resultTimeType, schemas);
+    return;
+  }
   const rowCount = decoder.decode(bundle, index, range.startNanos, range.endNanos);
-  if (rowCount === 0) return 'null';
-  let text = '[';
+  let text = '';
   for (let row = 0; row < rowCount; row += 1) {
     const time = timeIn(decoder.timestampNanos[row]!, resultTimeType);
     text += `${row === 0 ? '' : ','}{"timestamp":${time},"value":${sampleText(decoder.values[row]!)}}`;
   }
-  return `${text}]`;
+  if (rowCount > 0) yield text;
 }
 
-/** The same of a series with typed values, which are objects. */
-function typedText(
+/** Whether decoding all of them, and their text, would be a long stretch. */
+function hasManyRows(chunks: Uint8Array): boolean {
+  let rows = 0;
+  for (const { rowCount } of chunkHeaders(chunks)) {
+    rows += rowCount;
+    if (rows > rowsAtOnceMax) return true;
+  }
+  return false;
+}
+
+/** The same a slice of time after the other. Typed values are objects. */
+function* slicesOf(
   chunks: Uint8Array,
   range: TimeRange,
   resultTimeType: TimeType,
   schemas: ShownSchemas | null,
-): string {
-  let text = '';
+): Generator<string, void, undefined> {
   for (const { timestampNanos, values, typed } of mixedSlices(chunks, range)) {
+    let text = '';
     for (const [row, nanos] of timestampNanos.entries()) {
       const value = typed[row] ?? null;
       const json = value === null ? null : typedValueJson(value, schemas);
@@ -111,8 +140,8 @@ function typedText(
       const time = timeIn(nanos, resultTimeType);
       text += `${text === '' ? '' : ','}{"timestamp":${time},"value":${shown}}`;
     }
+    if (text !== '') yield text;
   }
-  return text === '' ? 'null' : `[${text}]`;
 }
 
 /** JSON has no words for NaN and the infinities, so they are strings. */
@@ -169,4 +198,26 @@ export function segmentsText({ chunkData, chunkOffset }: SeriesBundle, index: nu
   if (length === 0) return '[]';
   const chunks = Buffer.from(chunkData.buffer, chunkData.byteOffset + start, length);
   return `[{"merged":{"head":"${chunks.toString('base64')}"}}]`;
+}
+
+/** `{"results":[{tagName, tagValues}],"exhaustive":…}`, in parts; without values where they were not asked for. */
+export function* aggregateAnswer(
+  tags: readonly { readonly name: string; readonly values: readonly string[] }[],
+  namesOnly: boolean,
+  exhaustive: boolean,
+): Generator<Uint8Array, void, undefined> {
+  let text = '{"results":[';
+  for (const [i, { name, values }] of tags.entries()) {
+    text += `${i === 0 ? '' : ','}{"tagName":${JSON.stringify(name)}`;
+    if (!namesOnly) text += ',"tagValues":[';
+    for (const [at, value] of namesOnly ? [] : values.entries()) {
+      text += `${at === 0 ? '' : ','}{"tagValue":${JSON.stringify(value)}}`;
+      if (text.length >= partLength) {
+        yield Buffer.from(text);
+        text = '';
+      }
+    }
+    text += namesOnly ? '}' : ']}';
+  }
+  yield Buffer.from(`${text}],"exhaustive":${exhaustive}}\n`);
 }

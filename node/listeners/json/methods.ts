@@ -5,7 +5,7 @@
 import { type ReadConsistency, readConsistencies } from '#cluster/session/consistency.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import type { Delivery } from '#lib/read_memory/delivery.ts';
-import { fetchAnswer, fetchTaggedAnswer, queryAnswer } from './answers.ts';
+import { aggregateAnswer, fetchAnswer, fetchTaggedAnswer, queryAnswer } from './answers.ts';
 import { type JsonBackend, namespaceOf } from './backend.ts';
 import { fetchBatch, writeBatch } from './batches.ts';
 import type { JsonFields } from './fields.ts';
@@ -143,7 +143,7 @@ async function fetchOne(
   fields: JsonFields,
   signal: AbortSignal,
   delivery: Delivery,
-): Promise<string> {
+): Promise<JsonAnswer> {
   const namespace = fields.text('nameSpace');
   const id = idOf(fields);
   const range = rangeOf(fields);
@@ -229,7 +229,7 @@ async function aggregate(
   fields: JsonFields,
   signal: AbortSignal,
   delivery: Delivery,
-): Promise<string> {
+): Promise<JsonAnswer> {
   const namespace = fields.text('nameSpace');
   const matching = queryOf(fields.objectOr('query'));
   const { startNanos, endNanos } = rangeOf(fields);
@@ -253,11 +253,7 @@ async function aggregate(
     signal,
     delivery,
   );
-  const results = tags.map(({ name, values }) => ({
-    tagName: name,
-    ...(namesOnly ? {} : { tagValues: values.map((tagValue) => ({ tagValue })) }),
-  }));
-  return `${JSON.stringify({ results, exhaustive })}\n`;
+  return aggregateAnswer(tags, namesOnly, exhaustive);
 }
 
 async function truncate(

@@ -42,7 +42,7 @@ export class MemoryBudget {
   #seriesLeft = 0;
   /** Series that were refused, for metrics. */
   refused = 0;
-  /** What flushes would free when blocks were looked at last, and what the store had then. */
+  /** What flushes would free when blocks were looked at last, and what the store had then: before that, all it has. */
   #flushableBytes = 0;
   #storeBytesThen = 0;
 
