@@ -200,25 +200,45 @@ export function answerMessageOf(answer: OperationAnswer, header: ProtoMessage): 
   }
 }
 
-/** A range may have hundreds of thousands of pairs; so many are encoded between two looks at the clock. */
-const pairsAtOnce = 500;
-const unitsOfPair = 400;
+/** A message may have hundreds of thousands of items; so many are encoded between two looks at the clock. */
+const itemsAtOnce = 500;
+/** About what a pair takes: lib/turns/turns.ts. */
+export const unitsOfPair = 400;
 
-/** As `answerMessageOf`, encoded: parts of a message are one of all, one behind the other. */
-export async function encodedRange(
+/**
+ * A message with many items, encoded: parts of a message are one of all, one behind the other.
+ * @param fieldOf the message's field that has these items
+ * @param units of an item
+ */
+export async function encodedInParts<Item>(
+  codec: ProtoCodec,
+  message: ProtoMessage,
+  items: readonly Item[],
+  fieldOf: (some: readonly Item[]) => ProtoMessage,
+  work: Work,
+  units: number,
+): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let from = 0;
+  do {
+    const some = items.slice(from, from + itemsAtOnce);
+    parts.push(codec.encode(from === 0 ? { ...message, ...fieldOf(some) } : fieldOf(some)));
+    if (work.spend(some.length * units)) await work.pause();
+    from += itemsAtOnce;
+  } while (from < items.length);
+  return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+}
+
+/** As `answerMessageOf`, encoded. */
+export function encodedRange(
   answer: OperationAnswer & { readonly kind: 'range' },
   header: ProtoMessage,
   codec: ProtoCodec,
   work: Work,
 ): Promise<Uint8Array> {
   const { items, more, count } = answer;
-  const parts = [codec.encode({ header, more, count })];
-  for (let from = 0; from < items.length; from += pairsAtOnce) {
-    const some = items.slice(from, from + pairsAtOnce);
-    parts.push(codec.encode({ pairs: some.map(pairOf) }));
-    if (work.spend(some.length * unitsOfPair)) await work.pause();
-  }
-  return Buffer.concat(parts);
+  const pairsOf = (some: typeof items) => ({ pairs: some.map(pairOf) });
+  return encodedInParts(codec, { header, more, count }, items, pairsOf, work, unitsOfPair);
 }
 
 export function previousOf(item: LiveChange | null): ProtoMessage | null {

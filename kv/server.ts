@@ -13,11 +13,13 @@ import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { kvLimits } from './core/limits.ts';
+import { LeaseList } from './lease_list.ts';
 import { LocalClient } from './local.ts';
 import {
   answerMessageOf,
   bytesOfText,
   deleteRequestOf,
+  encodedInParts,
   encodedRange,
   grpcErrorOf,
   putRequestOf,
@@ -105,6 +107,8 @@ export async function openEmbeddedKv(options: EmbeddedKvOptions): Promise<Embedd
 
 /** Of a key, besides its value: lib/turns/turns.ts. */
 const hashUnits = 300;
+/** Of a key of a lease. */
+const leaseKeyUnits = 200;
 
 type UnaryHandler = (message: ProtoMessage, call: GrpcCall) => Promise<ProtoMessage>;
 /** @returns the answer, encoded */
@@ -116,11 +120,14 @@ class Service {
   readonly #env: Env;
   readonly #log: Log;
   readonly #totals = new WatchTotals();
+  readonly #leaseList: LeaseList;
 
   constructor(store: Store, env: Env, log: Log) {
     this.#store = store;
     this.#env = env;
     this.#log = log;
+    const header = () => this.#headerNow();
+    this.#leaseList = new LeaseList({ store, clock: env.clock, header });
   }
 
   register(metrics: Metrics): void {
@@ -150,8 +157,8 @@ class Service {
         answer.encode(await handle(message, call));
       return [name, encoding] as const;
     });
-    const range: Handler = (message, answer, call) => this.#range(message, answer, call);
-    const methods = [...unary, ['KV/Range', range] as const].map(([name, handle]): GrpcMethod => {
+    const encoded = Object.entries(this.#encodingHandlers());
+    const methods = [...unary, ...encoded].map(([name, handle]): GrpcMethod => {
       const path = `/etcdserverpb.${name}`;
       return {
         kind: 'unary',
@@ -194,6 +201,15 @@ class Service {
     };
   }
 
+  /** Of answers that may be long, and are encoded in turns with other work. */
+  #encodingHandlers(): Record<string, Handler> {
+    return {
+      'KV/Range': (message, codec, call) => this.#range(message, codec, call),
+      'Lease/LeaseTimeToLive': (message, codec, call) => this.#timeToLive(message, codec, call),
+      'Lease/LeaseLeases': (_, codec) => this.#leaseList.encoded(codec),
+    };
+  }
+
   async #range(
     message: ProtoMessage,
     codec: ProtoCodec,
@@ -224,7 +240,7 @@ class Service {
         return answerMessageOf(answer, this.#header(answer.revision));
       },
       'KV/Compact': async (message) => {
-        await store.perform((core) => core.compact(Number(message['revision'])));
+        await store.compact(Number(message['revision']), message['physical']);
         return { header: this.#headerNow() };
       },
     };
@@ -245,23 +261,26 @@ class Service {
         await store.perform((core) => core.leaseRevoke(message['id']));
         return { header: this.#headerNow() };
       },
-      'Lease/LeaseTimeToLive': async (message) => {
-        const id = message['id'] as bigint;
-        const info = await store.perform((core, nowMillis) => core.leaseInfo(id, nowMillis));
-        if (info === null) return { header: this.#headerNow(), id, ttl: -1 };
-        return {
-          header: this.#headerNow(),
-          id,
-          ttl: info.remainingSeconds,
-          grantedTtl: info.ttlSeconds,
-          keys: message['keys'] ? info.keys.map(bytesOfText) : [],
-        };
-      },
-      'Lease/LeaseLeases': async () => {
-        const ids = await store.perform((core) => core.leaseIds());
-        return { header: this.#headerNow(), leases: ids.map((id) => ({ id })) };
-      },
     };
+  }
+
+  async #timeToLive(
+    message: ProtoMessage,
+    codec: ProtoCodec,
+    { signal }: GrpcCall,
+  ): Promise<Uint8Array> {
+    const id = message['id'] as bigint;
+    const work = Turns.of(this.#env.clock).begin(signal, 'kv');
+    const asked = this.#store.perform((core, nowMillis) => ({
+      info: core.leaseInfo(id, nowMillis),
+      keys: message['keys'] ? core.leaseKeys(id) : [],
+    }));
+    const { info, keys } = await work.outside(asked);
+    if (info === null) return codec.encode({ header: this.#headerNow(), id, ttl: -1 });
+    const { remainingSeconds: ttl, ttlSeconds: grantedTtl } = info;
+    const answer = { header: this.#headerNow(), id, ttl, grantedTtl };
+    const keysOf = (some: readonly string[]) => ({ keys: some.map(bytesOfText) });
+    return encodedInParts(codec, answer, keys, keysOf, work, leaseKeyUnits);
   }
 
   #maintenanceHandlers(): Record<string, UnaryHandler> {
@@ -359,7 +378,8 @@ class Service {
           clock: this.#env.clock,
           totals,
           header: (revision) => this.#header(revision),
-          send: (message) => send(answer.encode(message)),
+          codec: answer,
+          send,
           signal: AbortSignal.any([call.signal, failed.signal]),
         });
         // A client that ends its side still gets its changes; only a failure ends the stream.

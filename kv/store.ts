@@ -7,6 +7,7 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { HistogramMetric } from '#lib/metrics.ts';
+import { loopTurn } from '#lib/turns/turns.ts';
 import { bytesOf } from './core/keyspace.ts';
 import { kvLimits } from './core/limits.ts';
 import { Mvcc, type MvccOptions } from './core/mvcc.ts';
@@ -31,6 +32,7 @@ interface Waiter {
 interface Batch {
   writes: Write[];
   bytes: number;
+  changeCount: number;
   waiters: Waiter[];
 }
 
@@ -118,6 +120,19 @@ export class Store implements AsyncDisposable {
     return answer;
   }
 
+  /**
+   * As `Mvcc.compact`, durable when it resolves.
+   * @param isPhysical it waits until all that is forgotten is dropped from memory and disk, too
+   */
+  async compact(revision: number, isPhysical: boolean): Promise<void> {
+    await this.perform((core) => core.compact(revision));
+    if (!isPhysical) return;
+    const nothing = (): void => {};
+    while (this.#core.isDropping) await this.perform(nothing);
+    // The last part is on its way to the disk.
+    await this.perform(nothing);
+  }
+
   /** Calls the listener whenever `committedRevision` may have grown or history was compacted. */
   onCommit(listener: () => void): Disposable {
     this.#listeners.add(listener);
@@ -127,7 +142,9 @@ export class Store implements AsyncDisposable {
   #takeWrites(): void {
     for (const write of this.#core.takeWrites()) {
       this.#pending.writes.push(write);
-      if (write.kind === 'change') this.#pending.bytes += bytesOf(write.change);
+      if (write.kind !== 'change') continue;
+      this.#pending.bytes += bytesOf(write.change);
+      this.#pending.changeCount += 1;
     }
     if (this.#pending.writes.length > 0 && this.#flying === null) this.#loop = this.#flush();
   }
@@ -139,6 +156,9 @@ export class Store implements AsyncDisposable {
       this.#flying = batch;
       this.#pending = emptyBatch();
       const startMillis = this.nowMillis();
+      // More than comes with the batch, else history would grow while it is compacted.
+      const parts = 1 + Math.floor((2 * batch.changeCount) / kvLimits.droppedChangesAtOnce);
+      const dropped = this.#dropParts(parts);
       try {
         await this.#options.storage.commit(revision, batch.writes);
       } catch (error) {
@@ -146,6 +166,7 @@ export class Store implements AsyncDisposable {
         return;
       }
       this.#options.commitSeconds?.observe((this.nowMillis() - startMillis) / 1000);
+      await dropped;
       this.#committed = revision;
       this.#flying = null;
       for (const { resolve } of batch.waiters) resolve();
@@ -159,6 +180,21 @@ export class Store implements AsyncDisposable {
     if (revision === null || revision > this.#committed) return;
     this.#core.compact(revision);
     for (const write of this.#core.takeWrites()) this.#pending.writes.push(write);
+  }
+
+  /**
+   * Drops so many parts of what compaction forgot, each in a turn of the loop of its own, while a batch is on its way to
+   * the disk; they go there with the next one.
+   */
+  async #dropParts(count: number): Promise<void> {
+    const flying = this.#flying;
+    for (let i = 0; i < count && this.#core.isDropping; i += 1) {
+      await loopTurn();
+      // The disk failed meanwhile.
+      if (this.#flying !== flying) return;
+      this.#core.dropPart(kvLimits.droppedChangesAtOnce);
+      this.#takeWrites();
+    }
   }
 
   /** Memory is ahead of the disk now, so it is thrown away and read anew. */
@@ -188,13 +224,11 @@ export class Store implements AsyncDisposable {
     })();
   }
 
+  /** Some at a time, each on disk before the next ones: any number of leases may end together. */
   async #endExpiredLeases(): Promise<void> {
-    if (this.#state !== 'open') return;
-    const expired = this.#core.expiredLeases(this.nowMillis());
-    if (expired.length === 0) return;
-    await this.perform((core) => {
-      for (const id of expired) core.leaseRevoke(id);
-    });
+    while (this.#state === 'open' && this.#core.hasExpiredLease(this.nowMillis())) {
+      await this.perform((core, nowMillis) => core.endLeases(nowMillis, kvLimits.endedKeysAtOnce));
+    }
   }
 
   /** Waits for the writes under way; later requests are refused. The storage stays the caller's. */
@@ -206,5 +240,5 @@ export class Store implements AsyncDisposable {
 }
 
 function emptyBatch(): Batch {
-  return { writes: [], bytes: 0, waiters: [] };
+  return { writes: [], bytes: 0, changeCount: 0, waiters: [] };
 }

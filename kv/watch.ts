@@ -5,17 +5,26 @@
  * place, the watch is cancelled with the compaction's revision and the client lists anew.
  */
 import type { Clock } from '#lib/env/env.ts';
-import type { ProtoMessage } from '#lib/env/proto.ts';
+import type { ProtoCodec, ProtoMessage } from '#lib/env/proto.ts';
 import { Turns, type Work } from '#lib/turns/turns.ts';
 import { isInRange } from './core/keyspace.ts';
 import { kvLimits } from './core/limits.ts';
-import { messageOfKind, pairOf, previousOf, textOf } from './messages.ts';
+import {
+  encodedInParts,
+  messageOfKind,
+  pairOf,
+  previousOf,
+  textOf,
+  unitsOfPair,
+} from './messages.ts';
 import { type Change, KvError, type KeyRange } from './core/requests.ts';
 import type { Store } from './store.ts';
 
 /** Of a watch that has nothing to send, and of a change that is looked at for one: lib/turns/turns.ts. */
 const watcherUnits = 100;
 const changeUnits = 15;
+/** To find what a key was before a change, and to send it. */
+const previousUnits = 600;
 
 interface Watcher {
   readonly id: bigint;
@@ -40,8 +49,10 @@ interface WatchStreamOptions {
   readonly clock: Clock;
   readonly totals: WatchTotals;
   readonly header: (revision: number) => ProtoMessage;
-  /** Resolves when the message is handed to the connection. */
-  readonly send: (message: ProtoMessage) => Promise<void>;
+  /** Of answers. */
+  readonly codec: ProtoCodec;
+  /** Resolves when the answer is handed to the connection. */
+  readonly send: (answer: Uint8Array) => Promise<void>;
   readonly signal: AbortSignal;
 }
 
@@ -215,9 +226,13 @@ export class WatchStream {
     return idle;
   }
 
-  /** The client's time is not that of the stream. */
   #send(message: ProtoMessage): Promise<void> {
-    return this.#work.outside(this.#options.send(message));
+    return this.#sendEncoded(this.#options.codec.encode(message));
+  }
+
+  /** The client's time is not that of the stream. */
+  #sendEncoded(answer: Uint8Array): Promise<void> {
+    return this.#work.outside(this.#options.send(answer));
   }
 
   /** Sends one message of changes. @returns whether more are left */
@@ -233,6 +248,7 @@ export class WatchStream {
         (change) =>
           (change.value === null ? watcher.withDeletes : watcher.withPuts) &&
           isInRange(change.key, watcher.range),
+        watcher.withPrevious,
       );
     } catch (error) {
       if (!(error instanceof KvError && error.kind === 'compacted')) throw error;
@@ -250,10 +266,22 @@ export class WatchStream {
     watcher.nextRevision = found.throughRevision + 1;
     if (found.changes.length > 0) {
       watcher.sentMillis = clock.monotonicMillis();
-      const events = found.changes.map((change) => this.#eventOf(change, watcher));
-      await this.#send({ header: header(found.throughRevision), watchId: watcher.id, events });
+      const message = { header: header(found.throughRevision), watchId: watcher.id };
+      await this.#sendEncoded(await this.#encoded(message, found.changes, watcher));
     }
     return watcher.nextRevision <= through;
+  }
+
+  #encoded(
+    message: ProtoMessage,
+    changes: readonly Change[],
+    watcher: Watcher,
+  ): Promise<Uint8Array> {
+    const units = unitsOfPair + (watcher.withPrevious ? previousUnits : 0);
+    const eventsOf = (some: readonly Change[]) => ({
+      events: some.map((change) => this.#eventOf(change, watcher)),
+    });
+    return encodedInParts(this.#options.codec, message, changes, eventsOf, this.#work, units);
   }
 
   #eventOf(change: Change, watcher: Watcher): ProtoMessage {

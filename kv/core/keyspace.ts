@@ -7,7 +7,9 @@
  *
  * Compacting at revision C keeps of each key the last change up to C, since reads at C need it, and
  * everything after; the log keeps revision C itself, so that a watch may start there. A deletion
- * before C is dropped with its key.
+ * before C is dropped with its key. From C's compaction on nobody reads before C. What only such reads
+ * would see is dropped a part at a time, with reads and changes in between; what these see is the same
+ * whether it is there yet or not.
  */
 import { assert } from '#lib/assert.ts';
 import { kvLimits } from './limits.ts';
@@ -22,6 +24,8 @@ export class Keyspace {
   #names = new SortedNames();
   #histories = new Map<string, Change[]>();
   #log: Change[] = [];
+  /** So many changes at the log's begin are of the compact revision, and nothing older of their keys is left. */
+  #dropped = 0;
 
   /** Rebuilds the keys from what the disk holds, sorted by revision and sub. */
   static restore(changes: readonly Change[], compactRevision: number): Keyspace {
@@ -32,7 +36,9 @@ export class Keyspace {
       if (history === undefined) space.#histories.set(change.key, [change]);
       else history.push(change);
       space.storedBytes += bytesOf(change);
-      if (change.modRevision >= compactRevision) space.#log.push(change);
+      // Before the compact revision: it or what was before it should be gone, and the process ended too early.
+      const hasToDrop = history !== undefined || !isLive(change);
+      if (change.modRevision >= compactRevision || hasToDrop) space.#log.push(change);
     }
     space.#names = SortedNames.of([...space.#histories.keys()].sort(compareText));
     for (const history of space.#histories.values()) {
@@ -56,11 +62,8 @@ export class Keyspace {
   getAt(key: string, revision: number): LiveChange | null {
     const history = this.#histories.get(key);
     if (history === undefined) return null;
-    for (let index = history.length - 1; index >= 0; index -= 1) {
-      const change = history[index]!;
-      if (change.modRevision <= revision) return isLive(change) ? change : null;
-    }
-    return null;
+    const change = history[countUpTo(history, revision) - 1];
+    return change === undefined || !isLive(change) ? null : change;
   }
 
   /** Living keys of the range at the revision, sorted by key. */
@@ -107,53 +110,62 @@ export class Keyspace {
     if (change.value !== null) this.liveBytes += bytesOf(change);
   }
 
-  /**
-   * Forgets what no read at `revision` or later can see.
-   * @returns the changes forgotten
-   */
-  compact(revision: number): Change[] {
-    const dropped: Change[] = [];
-    const touched = new Set<string>();
-    for (const change of this.#log) {
-      if (change.modRevision > revision) break;
-      touched.add(change.key);
-    }
-    let gone = false;
-    for (const key of touched) {
-      const history = this.#histories.get(key)!;
-      let keep = history.length;
-      while (keep > 0 && history[keep - 1]!.modRevision > revision) keep -= 1;
-      // The last change up to the revision stays, unless it is a deletion that no watch can ask
-      // for.
-      const base = history[keep - 1];
-      if (base !== undefined && (isLive(base) || base.modRevision === revision)) keep -= 1;
-      dropped.push(...history.splice(0, keep));
-      if (history.length === 0) {
-        this.#histories.delete(key);
-        gone = true;
-      }
-    }
-    if (gone) this.#names.filter((key) => this.#histories.has(key));
-    this.#log.splice(0, this.logIndexOf(revision));
-    for (const change of dropped) this.storedBytes -= bytesOf(change);
+  /** From now on nobody reads before the revision. */
+  compact(revision: number): void {
     this.compactRevision = revision;
+    // A deletion at the compact revision before this one was kept, and goes now.
+    this.#dropped = 0;
+  }
+
+  /** Whether something may be kept that nobody can see since a compaction. */
+  get isDropping(): boolean {
+    const next = this.#log[this.#dropped];
+    return next !== undefined && next.modRevision <= this.compactRevision;
+  }
+
+  /**
+   * Drops some of what nobody can see: of so many changes, and to the end of what is dropped of one key.
+   * @returns the changes dropped
+   */
+  dropPart(changesMax: number): Change[] {
+    const dropped: Change[] = [];
+    const past = Math.min(countUpTo(this.#log, this.compactRevision), this.#dropped + changesMax);
+    let index = this.#dropped;
+    for (; index < past && dropped.length < changesMax; index += 1) {
+      this.#dropOf(this.#log[index]!.key, dropped);
+    }
+    const gone = Math.min(index, this.logIndexOf(this.compactRevision));
+    this.#log.splice(0, gone);
+    this.#dropped = index - gone;
     return dropped;
+  }
+
+  #dropOf(key: string, dropped: Change[]): void {
+    const history = this.#histories.get(key);
+    if (history === undefined) return;
+    let count = countUpTo(history, this.compactRevision);
+    // The last change up to the revision stays, unless it is a deletion that no watch can ask for.
+    const base = history[count - 1];
+    if (base !== undefined && (isLive(base) || base.modRevision === this.compactRevision)) {
+      count -= 1;
+    }
+    if (count === 0) return;
+    for (const change of history.splice(0, count)) {
+      this.storedBytes -= bytesOf(change);
+      dropped.push(change);
+    }
+    if (history.length > 0) return;
+    this.#histories.delete(key);
+    this.#names.remove(key);
   }
 
   /** The index in the log of the first change at or after the revision. */
   logIndexOf(revision: number): number {
-    let low = 0;
-    let high = this.#log.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (this.#log[middle]!.modRevision < revision) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return countUpTo(this.#log, revision - 1);
   }
 
   /**
-   * The change at that index of the log, or undefined after its end. Indexes move with compaction.
+   * The change at that index of the log, or undefined after its end. Indexes move when changes are dropped.
    */
   logAt(index: number): Change | undefined {
     return this.#log[index];
@@ -186,6 +198,21 @@ export function isInRange(key: string, range: KeyRange): boolean {
 
 export function isLive(change: Change): change is LiveChange {
   return change.value !== null;
+}
+
+/** How many of the changes, which are sorted by revision, are of the revision or before. */
+function countUpTo(changes: readonly Change[], revision: number): number {
+  const last = changes.at(-1);
+  // Most reads are of what is newest.
+  if (last === undefined || last.modRevision <= revision) return changes.length;
+  let low = 0;
+  let high = changes.length - 1;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (changes[middle]!.modRevision <= revision) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /** Memory and disk that a change is counted for. */

@@ -3,16 +3,16 @@
  * back.
  */
 import { assert } from '#lib/assert.ts';
+import { type Ending, ExpiryHeap } from './expiry_heap.ts';
 
-interface Lease {
-  readonly id: bigint;
+interface Lease extends Ending {
   readonly ttlSeconds: number;
-  expiryMillis: number;
   readonly keys: Set<string>;
 }
 
 export class Leases {
   readonly #byId = new Map<bigint, Lease>();
+  readonly #byExpiry = new ExpiryHeap<Lease>();
 
   get count(): number {
     return this.#byId.size;
@@ -22,23 +22,27 @@ export class Leases {
     return this.#byId.has(id);
   }
 
-  /** Sorted by id. */
+  /** In no order that means anything. */
   ids(): bigint[] {
-    return [...this.#byId.keys()].sort((left, right) => (left < right ? -1 : left > right ? 1 : 0));
+    return [...this.#byId.keys()];
   }
 
   /** The id must be free. */
   grant(id: bigint, ttlSeconds: number, nowMillis: number): void {
     assert(!this.#byId.has(id), 'a lease is granted once');
     const expiryMillis = nowMillis + ttlSeconds * 1000;
-    this.#byId.set(id, { id, ttlSeconds, expiryMillis, keys: new Set() });
+    const lease: Lease = { id, ttlSeconds, expiryMillis, place: 0, keys: new Set() };
+    this.#byId.set(id, lease);
+    this.#byExpiry.add(lease);
   }
 
   /** @returns the keys it held, sorted */
   remove(id: bigint): string[] {
-    const keys = this.keysOf(id);
+    const lease = this.#byId.get(id);
+    if (lease === undefined) return [];
     this.#byId.delete(id);
-    return keys;
+    this.#byExpiry.remove(lease);
+    return [...lease.keys].sort();
   }
 
   /** @returns the granted seconds, or null when there is no such lease or its time is over */
@@ -46,6 +50,7 @@ export class Leases {
     const lease = this.#byId.get(id);
     if (lease === undefined || lease.expiryMillis <= nowMillis) return null;
     lease.expiryMillis = nowMillis + lease.ttlSeconds * 1000;
+    this.#byExpiry.moved(lease);
     return lease.ttlSeconds;
   }
 
@@ -59,8 +64,9 @@ export class Leases {
     return Math.max(0, Math.floor((lease.expiryMillis - nowMillis) / 1000));
   }
 
+  /** In no order that means anything. */
   keysOf(id: bigint): string[] {
-    return [...(this.#byId.get(id)?.keys ?? [])].sort();
+    return [...(this.#byId.get(id)?.keys ?? [])];
   }
 
   keyCountOf(id: bigint): number {
@@ -75,8 +81,9 @@ export class Leases {
     this.#byId.get(id)?.keys.delete(key);
   }
 
-  /** Sorted by id. */
-  expired(nowMillis: number): bigint[] {
-    return this.ids().filter((id) => this.#byId.get(id)!.expiryMillis <= nowMillis);
+  /** The lease whose time has been over for longest, or null. */
+  expired(nowMillis: number): bigint | null {
+    const { first } = this.#byExpiry;
+    return first !== undefined && first.expiryMillis <= nowMillis ? first.id : null;
   }
 }

@@ -32,11 +32,15 @@ export const kvLimits = {
   historyRevisionsSlack: 1_000,
   /** Bytes of history beyond which the older half of it goes early. */
   historyBytesMax: 134_217_728,
+  /** Changes that are dropped after a compaction before others have their turn. */
+  droppedChangesAtOnce: 2_000,
   leasesMax: 100_000,
   /** The longest time to live etcd takes, in seconds. */
   leaseTtlSecondsMax: 9_000_000_000,
   leaseTtlSecondsMin: 1,
   leaseExpiryIntervalMillis: 250,
+  /** Keys that are deleted in one go since the time of leases is over, but for those of a single lease. */
+  endedKeysAtOnce: 2_000,
   watchersMax: 10_000,
   watchersOfStreamMax: 1_000,
   watchStreamsMax: 1_000,
@@ -50,9 +54,9 @@ export const kvLimits = {
   pendingBytesMax: 67_108_864,
   /** How often a store whose disk failed is opened anew. */
   reopenIntervalMillis: 1_000,
-  /** Rows handed from the storage thread at once when the store is loaded. */
-  loadRowsMax: 2_000,
-  loadBytesMax: 8_388_608,
+  /** Rows handed to the storage thread at once, and from it when the store is loaded. */
+  handedRowsMax: 2_000,
+  handedBytesMax: 8_388_608,
   /** How long open calls may go on when the server stops. */
   stopGraceMillis: 1_000,
 } as const;

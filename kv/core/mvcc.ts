@@ -177,17 +177,31 @@ export class Mvcc {
     return { ...answer, revision: this.#currentRevision };
   }
 
-  /** Forgets the past before the revision; reads and watches from the revision on still work. */
+  /**
+   * Forgets the past before the revision; reads and watches from the revision on still work. What is forgotten takes
+   * its room until `dropPart` was called as long as `isDropping`.
+   */
   compact(revision: number): void {
     if (revision <= this.compactRevision) throw new KvError('compacted');
     if (revision > this.#currentRevision) throw new KvError('futureRevision');
-    const dropped = this.#space.compact(revision);
-    this.#writes.push({ kind: 'compact', revision, dropped });
+    this.#space.compact(revision);
+    this.#writes.push({ kind: 'compact', revision });
+  }
+
+  get isDropping(): boolean {
+    return this.#space.isDropping;
+  }
+
+  /** Always writes, so that who waits for its writes before the next part waits with each. */
+  dropPart(changesMax: number): void {
+    this.#writes.push({ kind: 'drop', dropped: this.#space.dropPart(changesMax) });
   }
 
   /** The revision to compact at so that history keeps its limits, or null. */
   autoCompactRevision(): number | null {
     const { historyRevisionsMax, historyRevisionsSlack, historyBytesMax } = this.#options;
+    // How many bytes the compaction before leaves is not known yet.
+    if (this.isDropping) return null;
     const kept = this.#currentRevision - this.compactRevision;
     if (kept > historyRevisionsMax + historyRevisionsSlack) {
       return this.#currentRevision - historyRevisionsMax;
@@ -229,22 +243,44 @@ export class Mvcc {
       id,
       ttlSeconds: this.#leases.ttlSecondsOf(id),
       remainingSeconds: this.#leases.remainingSeconds(id, nowMillis),
-      keys: this.#leases.keysOf(id),
     };
   }
 
+  /** Of a lease, in no order that means anything. */
+  leaseKeys(id: bigint): string[] {
+    return this.#leases.keysOf(id);
+  }
+
+  /** In no order that means anything. */
   leaseIds(): bigint[] {
     return this.#leases.ids();
   }
 
-  /** Leases whose time is over, for the caller to revoke. */
-  expiredLeases(nowMillis: number): bigint[] {
-    return this.#leases.expired(nowMillis);
+  /** Whether the time of a lease is over, so that the caller has to end it. */
+  hasExpiredLease(nowMillis: number): boolean {
+    return this.#leases.expired(nowMillis) !== null;
+  }
+
+  /**
+   * Revokes leases whose time is over, each in a revision of its own, those first whose time has been over for longest.
+   * @param keysMax after the first lease others follow while no more keys go than these; each lease counts as one, too
+   */
+  endLeases(nowMillis: number, keysMax: number): void {
+    let keys = 0;
+    for (;;) {
+      const id = this.#leases.expired(nowMillis);
+      if (id === null) return;
+      const more = 1 + this.#leases.keyCountOf(id);
+      if (keys > 0 && keys + more > keysMax) return;
+      keys += more;
+      this.leaseRevoke(id);
+    }
   }
 
   /**
    * Changes of whole revisions in `[fromRevision, toRevision]`, oldest first, ending early after
    * the revision in which `bytesMax` is reached, or `watchChangesAtOnce` were looked at.
+   * @param withPrevious what was there before each change counts to the bytes, too
    * @returns the changes that `wanted` takes, the revision up to which nothing was left out, and how many changes
    *   were looked at
    * @throws {KvError} compacted
@@ -254,6 +290,7 @@ export class Mvcc {
     toRevision: number,
     bytesMax: number,
     wanted: (change: Change) => boolean,
+    withPrevious: boolean = false,
   ): { changes: Change[]; throughRevision: number; lookedAt: number } {
     if (fromRevision < this.compactRevision) throw new KvError('compacted');
     const changes: Change[] = [];
@@ -271,6 +308,9 @@ export class Mvcc {
       lastRevision = change.modRevision;
       if (!wanted(change)) continue;
       bytes += change.key.length + (change.value?.length ?? 0);
+      if (withPrevious) {
+        bytes += this.before(change.key, change.modRevision)?.value.length ?? 0;
+      }
       changes.push(change);
     }
     return { changes, throughRevision: toRevision, lookedAt };
@@ -278,6 +318,7 @@ export class Mvcc {
 
   /** The key as it was before the revision, or null when it was not there or that is compacted. */
   before(key: string, revision: number): LiveChange | null {
+    if (revision <= this.compactRevision) return null;
     return this.#space.getAt(key, revision - 1);
   }
 

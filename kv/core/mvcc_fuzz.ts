@@ -5,6 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { assert } from '#lib/assert.ts';
+import { bytesOf } from './keyspace.ts';
 import { Mvcc } from './mvcc.ts';
 import {
   type Change,
@@ -238,7 +239,10 @@ class Disk {
         case 'change':
           this.#changes.push(write.change);
           break;
-        case 'compact': {
+        case 'compact':
+          this.#compactRevision = write.revision;
+          break;
+        case 'drop': {
           const dropped = new Set(
             write.dropped.map((change) => `${change.modRevision} ${change.sub}`),
           );
@@ -247,7 +251,6 @@ class Disk {
             (change) => !dropped.has(`${change.modRevision} ${change.sub}`),
           );
           assert(count - this.#changes.length === dropped.size, 'every dropped change was stored');
-          this.#compactRevision = write.revision;
           break;
         }
         case 'lease':
@@ -410,10 +413,16 @@ export function fuzz(seed: number, size: number): void {
       );
     }
     same(core.revision, twin.revision, `${where}: revision`);
+    // Reads, changes, compactions and crashes come between two parts.
+    if (core.isDropping && choices.chance(2)) core.dropPart(1 + choices.below(3));
     disk.apply(core.takeWrites());
     if (choices.chance(25)) core = new Mvcc(disk.state(core.revision));
   }
   checkHistory(core, twin, `seed ${seed}`);
+  while (core.isDropping) core.dropPart(2);
+  disk.apply(core.takeWrites());
+  checkHistory(core, twin, `seed ${seed}, all dropped`);
+  checkDropped(disk.state(core.revision), core, `seed ${seed}`);
 }
 
 function twinTxn(twin: Twin, request: TxnRequest): unknown {
@@ -435,7 +444,7 @@ function leaseStep(core: Mvcc, twin: Twin, choices: Choices, where: string): voi
     return;
   }
   const held = [...twin.now].filter(([, item]) => item.leaseId === id).map(([key]) => key);
-  same(core.leaseInfo(id, 0)?.keys ?? [], held.sort(byBytes), where);
+  same(core.leaseKeys(id).sort(byBytes), held.sort(byBytes), where);
   const got = attempt(() => core.leaseRevoke(id));
   same(got, twin.leases.has(id) ? undefined : 'leaseNotFound', where);
   twin.leases.delete(id);
@@ -471,6 +480,25 @@ function checkHistory(core: Mvcc, twin: Twin, where: string): void {
       );
     same(got, expected, `${where}: history of revision ${revision}`);
   }
+  for (const { key, modRevision } of changes) {
+    const item = modRevision > twin.compactRevision && twin.states[modRevision - 1]!.get(key);
+    const before = core.before(key, modRevision);
+    const got = before === null ? null : plainItem(before);
+    same(got, item ? { key, ...item } : null, `${where}: before ${modRevision}`);
+  }
+}
+
+/** Of what nobody can see nothing is left. */
+function checkDropped({ changes, compactRevision }: StoredState, core: Mvcc, where: string): void {
+  for (const [key, history] of Map.groupBy(changes, (change) => change.key)) {
+    const past = history.filter(({ modRevision }) => modRevision <= compactRevision);
+    const isSeen = (change: Change) =>
+      change.value !== null || change.modRevision === compactRevision;
+    same(past.length > 1 || !past.every(isSeen), false, `${where}: left of ${key}`);
+  }
+  same(core.keyCount, new Set(changes.map(({ key }) => key)).size, `${where}: keys`);
+  const bytes = changes.reduce((sum, change) => sum + bytesOf(change), 0);
+  same(core.storedBytes, bytes, `${where}: bytes`);
 }
 
 function attempt(task: () => unknown): unknown {

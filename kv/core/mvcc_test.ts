@@ -4,7 +4,9 @@ import { kvLimits } from './limits.ts';
 import { Mvcc } from './mvcc.ts';
 import { fuzz } from './mvcc_fuzz.ts';
 import {
+  type Change,
   type Compare,
+  type DeleteRangeRequest,
   everything,
   KvError,
   type KvErrorKind,
@@ -23,6 +25,10 @@ function put(key: string, value: string | number, leaseId = 0n): PutRequest {
 
 function refusedAs(kind: KvErrorKind): (error: unknown) => boolean {
   return (error) => error instanceof KvError && error.kind === kind;
+}
+
+function dropAll(core: Mvcc): void {
+  while (core.isDropping) core.dropPart(1_000);
 }
 
 const keysOf = (core: Mvcc, revision = 0) =>
@@ -48,17 +54,47 @@ test('a lease ends when its time is over and takes its keys in one revision', ()
   core.put(put('a', 'x', 7n));
   core.put(put('b', 'x', 7n));
   core.put(put('c', 'x'));
-  assert.deepEqual(core.expiredLeases(10_999), []);
+  assert.equal(core.hasExpiredLease(10_999), false);
   assert.equal(core.leaseRenew(7n, 10_999), 10);
-  assert.deepEqual(core.expiredLeases(11_000), []);
+  assert.equal(core.hasExpiredLease(11_000), false);
   assert.equal(core.leaseInfo(7n, 15_999)!.remainingSeconds, 5);
-  assert.deepEqual(core.expiredLeases(20_999), [7n]);
+  assert.equal(core.hasExpiredLease(20_999), true);
   assert.equal(core.leaseRenew(7n, 20_999), null);
   const before = core.revision;
-  core.leaseRevoke(7n);
+  core.endLeases(20_999, 100);
+  assert.equal(core.hasExpiredLease(20_999), false);
   assert.equal(core.revision, before + 1);
   assert.deepEqual(keysOf(core), ['c']);
   assert.deepEqual(keysOf(core, before), ['a', 'b', 'c']);
+});
+
+test('leases that end together end some at a time, each in a revision of its own', () => {
+  const core = new Mvcc();
+  const lease = (id: bigint, ttlSeconds: number, keyCount: number) => {
+    core.leaseGrant(id, ttlSeconds, 0);
+    for (let i = 0; i < keyCount; i++) core.put(put(`${id}/${i}`, '', id));
+  };
+  lease(1n, 3, 4);
+  lease(2n, 2, 100);
+  lease(3n, 2, 4);
+  lease(4n, 3, 4);
+  lease(5n, 3, 4);
+  lease(6n, 3, 0);
+  lease(7n, 9, 1);
+  const ended: string[][] = [];
+  while (core.hasExpiredLease(5_000)) {
+    core.takeWrites();
+    core.endLeases(5_000, 10);
+    const writes = core.takeWrites();
+    const revisions = writes.map((write) =>
+      write.kind === 'change' ? write.change.modRevision : 0,
+    );
+    const gone = writes.flatMap((write) => (write.kind === 'leaseGone' ? String(write.id) : []));
+    assert.equal(new Set(revisions).size - 1, gone.filter((id) => id !== '6').length);
+    ended.push(gone);
+  }
+  assert.deepEqual(ended, [['2'], ['3', '1'], ['4', '5'], ['6']]);
+  assert.deepEqual(keysOf(core), ['7/0']);
 });
 
 test('leases that are too long, taken or unknown are refused', () => {
@@ -82,9 +118,9 @@ test('a restored store has its keys, revisions and leases, which start anew', ()
   const leases = [{ id: 7n, ttlSeconds: 10 }];
   const again = new Mvcc({ revision: 3, compactRevision: 0, changes, leases }, 50_000);
   assert.deepEqual(again.range(everything).items, core.range(everything).items);
-  assert.deepEqual(again.expiredLeases(59_999), []);
-  assert.deepEqual(again.expiredLeases(60_000), [7n]);
-  again.leaseRevoke(7n);
+  assert.equal(again.hasExpiredLease(59_999), false);
+  assert.equal(again.hasExpiredLease(60_000), true);
+  again.endLeases(60_000, 100);
   assert.deepEqual(keysOf(again), ['b']);
 });
 
@@ -96,6 +132,7 @@ test('a full store refuses puts and takes deletions and compaction', () => {
   core.deleteRange({ kind: 'deleteRange', key: 'a', rangeEnd: '', previous: false });
   assert.throws(() => core.put(put('b', 1_000)), refusedAs('noSpace'));
   core.compact(core.revision);
+  dropAll(core);
   core.put(put('b', 1_000));
   assert.deepEqual(keysOf(core), ['b']);
 });
@@ -105,11 +142,14 @@ test('autoCompactRevision() keeps the newest revisions, and bytes of history in 
   for (let index = 0; index < 15; index += 1) byCount.put(put('a', 'x'));
   assert.equal(byCount.autoCompactRevision(), 6);
   byCount.compact(6);
+  dropAll(byCount);
   assert.equal(byCount.autoCompactRevision(), null);
   const byBytes = new Mvcc(undefined, 0, { historyBytesMax: 20_000 });
   for (let index = 0; index < 20; index += 1) byBytes.put(put('a', 1_000));
   assert.equal(byBytes.autoCompactRevision(), 11);
   byBytes.compact(11);
+  assert.equal(byBytes.autoCompactRevision(), null);
+  dropAll(byBytes);
   assert.equal(byBytes.storedBytes, 11 * (1_000 + 1 + kvLimits.changeOverheadBytes));
   assert.equal(byBytes.autoCompactRevision(), null);
 });
@@ -162,6 +202,7 @@ test('transactions of more than 128 operations, or nested beyond that, are refus
   );
 });
 
+const range = (key: string): RangeRequest => ({ ...everything, key, rangeEnd: '' });
 const transaction = (success: readonly OperationRequest[]): TxnRequest => ({
   kind: 'txn',
   compares: [],
@@ -263,4 +304,174 @@ test('history() looks at some changes at a time, also when nobody wants them', (
     looks += 1;
   }
   assert.equal(looks, 3);
+});
+
+test('what a compaction forgets is refused at once, and dropped some at a time', () => {
+  const core = new Mvcc();
+  for (let i = 0; i < 3_000; i++) core.put(put(`k${i % 1_000}`, ''));
+  for (let i = 0; i < 500; i++) {
+    core.deleteRange({ kind: 'deleteRange', key: `k${i}`, rangeEnd: '', previous: false });
+  }
+  core.put(put('k999', ''));
+  const { revision, storedBytes } = core;
+  core.takeWrites();
+  core.compact(revision);
+  assert.deepEqual(core.takeWrites(), [{ kind: 'compact', revision }]);
+  assert.throws(
+    () => core.range({ ...everything, revision: revision - 1 }),
+    refusedAs('compacted'),
+  );
+  assert.throws(() => core.history(revision - 1, revision, 1, () => true), refusedAs('compacted'));
+  assert.equal(core.before('k999', revision), null);
+  assert.equal(core.storedBytes, storedBytes);
+  let parts = 0;
+  let droppedCount = 0;
+  for (; core.isDropping; parts++) {
+    core.dropPart(100);
+    core.put(put(`k${parts}`, 'later'));
+    assert.equal(core.range({ ...everything, revision }).count, 500);
+    for (const write of core.takeWrites()) {
+      if (write.kind !== 'drop') continue;
+      assert.ok(write.dropped.length < 100 + 4, 'so many, and all of one key');
+      droppedCount += write.dropped.length;
+    }
+  }
+  assert.ok(parts >= 31, `${parts}`);
+  assert.equal(droppedCount, 3_000 + 500 + 1 - 500);
+  assert.equal(core.range({ ...everything, revision }).count, 500);
+});
+
+test('a compaction that comes before the one before has dropped all goes on with that', () => {
+  const core = new Mvcc();
+  for (let i = 0; i < 100; i++) core.put(put(`k${i % 10}`, ''));
+  core.deleteRange({ kind: 'deleteRange', key: 'k3', rangeEnd: '', previous: false });
+  core.compact(core.revision);
+  core.dropPart(20);
+  core.put(put('k4', ''));
+  core.compact(core.revision);
+  dropAll(core);
+  assert.equal(core.keyCount, 9);
+  assert.equal(core.storedBytes, core.liveBytes);
+});
+
+test('a deletion at the compact revision is there for watches until the next compaction', () => {
+  const core = new Mvcc();
+  core.put(put('a', ''));
+  core.deleteRange({ kind: 'deleteRange', key: 'a', rangeEnd: '', previous: false });
+  const { revision } = core;
+  core.compact(revision);
+  dropAll(core);
+  assert.equal(core.history(revision, revision, 1, () => true).changes[0]!.value, null);
+  core.put(put('b', ''));
+  core.compact(core.revision);
+  dropAll(core);
+  assert.equal(core.keyCount, 1);
+  assert.equal(core.storedBytes, core.liveBytes);
+});
+
+/** Changes of one key, with a count of how often their revisions are looked at. */
+class LongHistory {
+  looks = 0;
+  readonly changes: Change[];
+
+  constructor(count: number) {
+    const look = (): void => {
+      this.looks += 1;
+    };
+    this.changes = Array.from({ length: count }, (_, i) => ({
+      key: 'a',
+      value: new Uint8Array(0),
+      get modRevision(): number {
+        look();
+        return i + 2;
+      },
+      sub: 0,
+      createRevision: 2,
+      version: i + 1,
+      leaseId: 0n,
+    }));
+  }
+
+  core(): Mvcc {
+    const { changes } = this;
+    const core = new Mvcc({
+      revision: changes.length + 1,
+      compactRevision: 0,
+      changes,
+      leases: [],
+    });
+    this.looks = 0;
+    return core;
+  }
+}
+
+test('the past of a key with a long history is found in few steps', () => {
+  const history = new LongHistory(10_000);
+  const core = history.core();
+  for (let revision = 2; revision <= 10_000; revision += 97) {
+    const { items } = core.range({ ...everything, key: 'a', rangeEnd: '', revision });
+    assert.equal(items[0]!.version, revision - 1);
+    assert.equal(core.before('a', revision)?.version, revision === 2 ? undefined : revision - 2);
+  }
+  assert.ok(history.looks < 104 * 2 * 30, `${history.looks}`);
+  history.looks = 0;
+  const oldest: RangeRequest = { ...everything, key: 'a', rangeEnd: '', revision: 2 };
+  core.txn(transaction(repeated(64, transaction(repeated(64, oldest)))));
+  assert.ok(history.looks < 64 * 64 * 2 * 30, `${history.looks}`);
+});
+
+test('keys that a transaction puts and deletes are compared in few steps', () => {
+  let looks = 0;
+  const counted = <Item extends PutRequest | DeleteRangeRequest>(item: Item): Item =>
+    Object.defineProperty({ ...item }, 'key', {
+      enumerable: true,
+      get: () => {
+        looks += 1;
+        return item.key;
+      },
+    });
+  const begin = 'x'.repeat(80);
+  const puts = Array.from({ length: 31 }, (_, k) =>
+    transaction(Array.from({ length: 65 }, (_each, i) => counted(put(`${begin}${k}/${i}`, '')))),
+  );
+  const deletion = (name: string): DeleteRangeRequest => ({
+    kind: 'deleteRange',
+    key: `${begin}${name}`,
+    rangeEnd: '',
+    previous: false,
+  });
+  const deletes = Array.from({ length: 32 }, (_, k) =>
+    transaction(Array.from({ length: 65 }, (_each, i) => counted(deletion(`${k}/${i} gone`)))),
+  );
+  const core = new Mvcc();
+  core.txn(transaction([...puts, ...deletes]));
+  const operations = (31 + 32) * 65;
+  assert.ok(looks < 20 * operations, `${looks} looks at ${operations} keys`);
+  const last = transaction([counted(deletion('30/64'))]);
+  assert.throws(
+    () => core.txn(transaction([...puts, ...deletes.slice(1), last])),
+    refusedAs('duplicateKey'),
+  );
+});
+
+test('branches of which one is taken may change the same keys, however they are nested', () => {
+  const core = new Mvcc();
+  const either = (success: OperationRequest[], failure: OperationRequest[]): TxnRequest => ({
+    ...transaction(success),
+    failure,
+  });
+  const all = { kind: 'deleteRange', key: 'a', rangeEnd: 'z', previous: false } as const;
+  const inner = either([put('a', '1'), put('b', '1')], [all]);
+  core.txn(
+    either([inner], [put('a', '2'), either([put('b', '2')], [put('b', '3'), put('c', '3')])]),
+  );
+  for (const wrong of [
+    transaction([inner, put('a', '2')]),
+    transaction([put('c', '2'), inner]),
+    transaction([either([put('c', '1')], [range('c')]), either([range('c')], [all])]),
+    either([range('a')], [inner, inner]),
+  ]) {
+    assert.throws(() => core.txn(wrong), refusedAs('duplicateKey'));
+  }
+  core.txn(transaction([inner, { ...all, key: 'm' }, put('~', '1')]));
 });

@@ -139,18 +139,14 @@ export interface LeaseInfo {
   readonly ttlSeconds: number;
   /** Whole seconds left, not below 0. */
   readonly remainingSeconds: number;
-  readonly keys: readonly string[];
 }
 
 /** What must be durable before a request is acknowledged, in the order it happened. */
 export type Write =
   | { readonly kind: 'change'; readonly change: Change }
-  | {
-      readonly kind: 'compact';
-      readonly revision: number;
-      /** The changes that nobody can see any more. */
-      readonly dropped: readonly Change[];
-    }
+  | { readonly kind: 'compact'; readonly revision: number }
+  /** Of changes that nobody can see any more since a compaction before; there may be more of them. */
+  | { readonly kind: 'drop'; readonly dropped: readonly Change[] }
   | { readonly kind: 'lease'; readonly id: bigint; readonly ttlSeconds: number }
   | { readonly kind: 'leaseGone'; readonly id: bigint };
 
@@ -158,7 +154,7 @@ export type Write =
 export interface StoredState {
   readonly revision: number;
   readonly compactRevision: number;
-  /** By revision and sub, ascending. */
+  /** By revision and sub, ascending; also some that nobody can see, of which compaction had not dropped all. */
   readonly changes: readonly Change[];
   readonly leases: readonly { readonly id: bigint; readonly ttlSeconds: number }[];
 }

@@ -33,11 +33,13 @@ export class SortedNames {
     if (page.length > pageMax) this.#pages.splice(at + 1, 0, page.splice(pageMax >>> 1));
   }
 
-  /** Keeps those that are to stay. */
-  filter(stays: (name: string) => boolean): void {
-    const kept = this.#pages.map((page) => page.filter(stays)).filter(({ length }) => length > 0);
-    this.#pages.splice(0, this.#pages.length, ...(kept.length === 0 ? [[]] : kept));
-    this.#count = kept.reduce((sum, { length }) => sum + length, 0);
+  /** Removes a name that is there. */
+  remove(name: string): void {
+    const at = this.#pageOf(name);
+    const page = this.#pages[at]!;
+    page.splice(lowerBound(page, name), 1);
+    this.#count -= 1;
+    if (page.length === 0 && this.#pages.length > 1) this.#pages.splice(at, 1);
   }
 
   /** Names from this one on. */
@@ -71,7 +73,8 @@ export class SortedNames {
   }
 }
 
-function lowerBound(names: readonly string[], name: string): number {
+/** How many are before the name. */
+export function lowerBound(names: readonly string[], name: string): number {
   let low = 0;
   let high = names.length;
   while (low < high) {

@@ -2,7 +2,7 @@
  * What is checked of a request before the store looks at it, and which branches a transaction
  * takes.
  */
-import { isInRange } from './keyspace.ts';
+import { checkChangedKeys } from './changed_keys.ts';
 import { kvLimits } from './limits.ts';
 import type {
   Compare,
@@ -41,8 +41,7 @@ export function checkShape(
   }
   if (partsOf(request) > kvLimits.transactionPartsMax) throw new KvError('tooManyOperations');
   checkTransaction(request, operationsMax);
-  collectKeys(request.success);
-  collectKeys(request.failure);
+  checkChangedKeys(request);
 }
 
 function partsOf({ compares, success, failure }: TxnRequest): number {
@@ -62,49 +61,6 @@ function checkTransaction(request: TxnRequest, operationsMax: number): void {
     if (operation.kind === 'txn') checkTransaction(operation, operationsMax - count);
     else checkShape(operation);
   }
-}
-
-interface ChangedKeys {
-  readonly puts: Set<string>;
-  readonly deletes: KeyRange[];
-}
-
-/**
- * A revision changes a key at most once, so two puts of one key, or a put and a deletion that
- * covers it, may not meet in one transaction; branches of which only one is taken do not meet. etcd
- * lets a deletion in a nested transaction cover the put of an earlier nested one; we refuse that
- * too.
- */
-function collectKeys(operations: readonly OperationRequest[]): ChangedKeys {
-  const changed: ChangedKeys = { puts: new Set(), deletes: [] };
-  for (const operation of operations) {
-    if (operation.kind === 'range') continue;
-    const more =
-      operation.kind === 'txn'
-        ? unionOfBranches(collectKeys(operation.success), collectKeys(operation.failure))
-        : operation.kind === 'put'
-          ? { puts: new Set([operation.key]), deletes: [] }
-          : { puts: new Set<string>(), deletes: [operation] };
-    for (const key of more.puts) {
-      if (changed.puts.has(key) || isCovered(key, changed.deletes)) {
-        throw new KvError('duplicateKey');
-      }
-    }
-    for (const key of changed.puts) {
-      if (isCovered(key, more.deletes)) throw new KvError('duplicateKey');
-    }
-    for (const key of more.puts) changed.puts.add(key);
-    changed.deletes.push(...more.deletes);
-  }
-  return changed;
-}
-
-function unionOfBranches(left: ChangedKeys, right: ChangedKeys): ChangedKeys {
-  return { puts: left.puts.union(right.puts), deletes: [...left.deletes, ...right.deletes] };
-}
-
-function isCovered(key: string, ranges: readonly KeyRange[]): boolean {
-  return ranges.some((range) => isInRange(key, range));
 }
 
 /** Decides all comparisons on the state before the transaction, as `read` shows it. */

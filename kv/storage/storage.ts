@@ -2,6 +2,7 @@
 import { Worker } from 'node:worker_threads';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import { kvLimits } from '../core/limits.ts';
 import type { Change, StoredState, Write } from '../core/requests.ts';
 import type {
   LoadedAnswer,
@@ -87,8 +88,16 @@ export async function openStorage(folder: string, env: Env): Promise<Storage> {
       const { identity, revision, compactRevision, leases } = opened;
       return { state: { revision, compactRevision, leases, changes }, identity };
     },
-    commit: (revision, writes) =>
-      ask<void>({ kind: 'commit', revision, writes: writes.map(storageWriteOf) }),
+    async commit(revision, writes) {
+      let from = 0;
+      let past = endOfPart(writes, from);
+      for (; past < writes.length; past = endOfPart(writes, from)) {
+        // Between two parts others have their turn: what is handed over is copied.
+        await ask({ kind: 'hand', writes: writes.slice(from, past).map(storageWriteOf) });
+        from = past;
+      }
+      await ask({ kind: 'commit', revision, writes: writes.slice(from).map(storageWriteOf) });
+    },
     size: () => ask({ kind: 'size' }),
     async [Symbol.asyncDispose]() {
       try {
@@ -107,9 +116,23 @@ export function drawId(env: Env): bigint {
   return (high << 32n) | BigInt(env.random.u32()) || 1n;
 }
 
+/** Past the last write that is handed over together with the first one. */
+function endOfPart(writes: readonly Write[], first: number): number {
+  let bytes = 0;
+  let rows = 0;
+  let past = first;
+  while (past < writes.length && rows < kvLimits.handedRowsMax && bytes < kvLimits.handedBytesMax) {
+    const write = writes[past]!;
+    rows += write.kind === 'drop' ? write.dropped.length : 1;
+    if (write.kind === 'change') bytes += write.change.value?.length ?? 0;
+    past += 1;
+  }
+  return past;
+}
+
 function storageWriteOf(write: Write): StorageWrite {
-  if (write.kind !== 'compact') return write;
+  if (write.kind !== 'drop') return write;
   const dropped: number[] = [];
   for (const change of write.dropped) dropped.push(change.modRevision, change.sub);
-  return { kind: 'compact', revision: write.revision, dropped };
+  return { kind: 'drop', dropped };
 }

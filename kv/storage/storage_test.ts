@@ -2,11 +2,14 @@ import assert from 'node:assert/strict';
 import { mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
+import { Worker } from 'node:worker_threads';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
+import { kvLimits } from '../core/limits.ts';
 import { Mvcc } from '../core/mvcc.ts';
 import { everything, KvError, type PutRequest, type Write } from '../core/requests.ts';
+import type { StorageEnvelope } from './messages.ts';
 import { openStorage, type Storage } from './storage.ts';
 import { Store } from '../store.ts';
 
@@ -45,6 +48,7 @@ test('openStorage() gives back what was committed, byte for byte', () =>
       await storage.commit(core.revision, core.takeWrites());
       core.put(put('a', every));
       core.compact(5);
+      core.dropPart(10);
       await storage.commit(core.revision, core.takeWrites());
       return loaded;
     })();
@@ -118,6 +122,35 @@ test('a commit that fails leaves nothing of itself', () =>
       state.changes.map((change) => change.key),
       ['a'],
     );
+  }));
+
+test('commits of many writes are handed over in parts, and are whole or nothing', () =>
+  inFolder(async (folder) => {
+    const posted = mock.method(Worker.prototype, 'postMessage');
+    try {
+      await using storage = await openStorage(folder, realEnv);
+      await storage.load();
+      const core = new Mvcc();
+      for (let i = 0; i < 5_000; i++) core.put(put(`k${i}`, new Uint8Array(1)));
+      const writes = core.takeWrites();
+      await assert.rejects(storage.commit(core.revision, [...writes, writes[0]!]), /UNIQUE/);
+      assert.equal((await storage.load()).state.changes.length, 0);
+      await storage.commit(core.revision, writes);
+      core.compact(core.revision);
+      for (let i = 0; i < 5_000; i++) core.put(put(`k${i}`, new Uint8Array(1)));
+      core.compact(core.revision);
+      core.dropPart(10_000);
+      await storage.commit(core.revision, core.takeWrites());
+      const { state } = await storage.load();
+      assert.deepEqual([state.changes.length, state.compactRevision], [5_000, core.revision]);
+      const sizes = posted.mock.calls.map(({ arguments: [message] }) => {
+        const { request } = message as StorageEnvelope;
+        return 'writes' in request ? request.writes.length : 0;
+      });
+      assert.ok(Math.max(...sizes) <= kvLimits.handedRowsMax, `${sizes}`);
+    } finally {
+      posted.mock.restore();
+    }
   }));
 
 /** A storage whose commits the test lets through one by one, or fails. */
@@ -211,4 +244,137 @@ test('Store fails what waited when the disk fails, and goes on from what the dis
     const again = store.perform((core) => core.put(put('b', new Uint8Array(1))));
     held.commits[2]!.done.resolve();
     assert.equal((await again).revision, 3);
+  }));
+
+/** Lets commits through, one after the other, until the task is over. */
+async function letThrough(held: HeldStorage, task: Promise<unknown>): Promise<void> {
+  let isOver = false;
+  const over = task.finally(() => {
+    isOver = true;
+  });
+  while (!isOver) {
+    await new Promise((resolve) => setImmediate(resolve));
+    held.commits.at(-1)?.done.resolve();
+  }
+  await over;
+}
+
+const changedKeysOf = (writes: readonly Write[]): string[] =>
+  writes.flatMap((write) => (write.kind === 'change' ? write.change.key : []));
+
+test('leases that end together are ended some at a time, and others write in between', () =>
+  inFolder(async (folder) => {
+    await using held = new HeldStorage(await openStorage(folder, realEnv));
+    let nowMillis = 0;
+    let tick: () => void | Promise<void> = () => {};
+    const clock = {
+      ...realEnv.clock,
+      monotonicMillis: () => nowMillis,
+      every: (_: number, task: () => void | Promise<void>) => {
+        tick = task;
+      },
+    };
+    await using store = await Store.open({
+      storage: held,
+      env: { ...realEnv, clock },
+      log: silentLog,
+    });
+    const leases = 10;
+    const keysOfLease = 900;
+    const filled = store.perform((core) => {
+      for (let id = 1n; id <= leases; id += 1n) {
+        core.leaseGrant(id, 5, nowMillis);
+        for (let i = 0; i < keysOfLease; i++) core.put(put(`${id}/${i}`, new Uint8Array(1), id));
+      }
+    });
+    await letThrough(held, filled);
+    nowMillis = 4_000;
+    await tick();
+    assert.equal(store.reader.leaseCount, leases);
+    nowMillis = 5_000;
+    const { revision } = await store.perform((core) => core.range(range('1/0')));
+    const before = held.commits.length;
+    const ending = Promise.resolve(tick());
+    const other = store.perform((core) => core.put(put('other', new Uint8Array(1))));
+    await letThrough(held, Promise.all([ending, other]));
+    const commits = held.commits.slice(before).map(({ writes }) => changedKeysOf(writes));
+    assert.equal(
+      commits.findIndex((changed) => changed.includes('other')),
+      1,
+    );
+    for (const changed of commits) assert.ok(changed.length <= kvLimits.endedKeysAtOnce);
+    assert.equal(commits.length, 1 + leases / 2);
+    assert.equal(store.reader.leaseCount, 0);
+    // Each lease is a revision, and so is the put.
+    assert.equal(store.committedRevision, revision + leases + 1);
+    const { count } = await store.perform((core) => core.range(everything));
+    assert.equal(count, 1);
+  }));
+
+test('what is compacted goes some at a time, and others read and write in between', () =>
+  inFolder(async (folder) => {
+    const keys = 5_000;
+    const fill = (core: Mvcc) => {
+      for (let i = 0; i < 2 * keys; i++) core.put(put(`k${i % keys}`, new Uint8Array(1)));
+      return core.revision;
+    };
+    {
+      await using held = new HeldStorage(await openStorage(folder, realEnv));
+      await using store = await Store.open({ storage: held, env: realEnv, log: silentLog });
+      const filled = store.perform(fill);
+      await letThrough(held, filled);
+      const revision = await filled;
+      const before = held.commits.length;
+      const compacted = store.compact(revision, true);
+      await assert.rejects(
+        store.perform((core) => core.range({ ...range('k0'), revision: revision - 1 })),
+        (error) => error instanceof KvError && error.kind === 'compacted',
+      );
+      const other = store.perform((core) => core.put(put('other', new Uint8Array(1))));
+      await letThrough(held, Promise.all([compacted, other]));
+      const commits = held.commits.slice(before).map(({ writes }) => writes);
+      const dropped = commits.map((writes) =>
+        writes.reduce((sum, write) => sum + (write.kind === 'drop' ? write.dropped.length : 0), 0),
+      );
+      assert.ok(Math.max(...dropped) <= kvLimits.droppedChangesAtOnce, `${dropped}`);
+      assert.ok(commits.length >= (2 * keys) / kvLimits.droppedChangesAtOnce);
+      assert.equal(
+        commits.findIndex((writes) => changedKeysOf(writes).includes('other')),
+        1,
+      );
+      assert.equal(
+        dropped.reduce((sum, each) => sum + each, 0),
+        keys,
+      );
+      assert.equal(store.reader.storedBytes, store.reader.liveBytes);
+    }
+    await using storage = await openStorage(folder, realEnv);
+    const { state } = await storage.load();
+    assert.equal(state.changes.length, keys + 1);
+  }));
+
+test('a compaction that a crash cut off goes on with the next write', () =>
+  inFolder(async (folder) => {
+    const keys = 5_000;
+    {
+      await using storage = await openStorage(folder, realEnv);
+      await storage.load();
+      const core = new Mvcc();
+      for (let i = 0; i < 2 * keys; i++) core.put(put(`k${i % keys}`, new Uint8Array(1)));
+      core.deleteRange({ kind: 'deleteRange', key: 'k0', rangeEnd: '', previous: false });
+      core.put(put('last', new Uint8Array(1)));
+      core.compact(core.revision);
+      core.dropPart(1_000);
+      await storage.commit(core.revision, core.takeWrites());
+    }
+    await using storage = await openStorage(folder, realEnv);
+    await using store = await Store.open({ storage, env: realEnv, log: silentLog });
+    const { count, revision } = await store.perform((core) => core.range(everything));
+    assert.equal(count, keys);
+    assert.ok(store.reader.storedBytes > store.reader.liveBytes);
+    await store.perform((core) => core.put(put('k1', new Uint8Array(1))));
+    await store.compact(revision + 1, true);
+    assert.equal(store.reader.storedBytes, store.reader.liveBytes);
+    assert.equal(store.reader.keyCount, keys);
+    assert.equal((await store.perform((core) => core.range(everything))).count, keys);
   }));

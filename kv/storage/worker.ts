@@ -53,6 +53,8 @@ class StorageFile {
   readonly #deleteLease: StatementSync;
   readonly #setMeta: StatementSync;
   readonly #page: StatementSync;
+  /** Of the next commit. */
+  #handed: StorageWrite[] = [];
 
   /** @throws when the file is held by another process, damaged, or of another format */
   constructor(path: string, newIdentity: StoredIdentity) {
@@ -119,7 +121,7 @@ class StorageFile {
   load(afterRevision: number, afterSub: number): LoadedAnswer {
     const changes: Change[] = [];
     let bytes = 0;
-    const rows = this.#page.iterate(afterRevision, afterSub, kvLimits.loadRowsMax);
+    const rows = this.#page.iterate(afterRevision, afterSub, kvLimits.handedRowsMax);
     for (const found of rows) {
       const row = found as unknown as ChangeRow;
       changes.push({
@@ -132,15 +134,23 @@ class StorageFile {
         leaseId: row.lease,
       });
       bytes += row.key.length + (row.value?.length ?? 0);
-      if (bytes >= kvLimits.loadBytesMax) return { changes, ended: false };
+      if (bytes >= kvLimits.handedBytesMax) return { changes, ended: false };
     }
-    return { changes, ended: changes.length < kvLimits.loadRowsMax };
+    return { changes, ended: changes.length < kvLimits.handedRowsMax };
   }
 
-  /** All of it or, when this throws, nothing. */
+  /** Writes that the next commit begins with. */
+  hand(writes: readonly StorageWrite[]): void {
+    for (const write of writes) this.#handed.push(write);
+  }
+
+  /** All of it and what was handed over since the last one or, when this throws, nothing. */
   commit(revision: number, writes: readonly StorageWrite[]): void {
+    const handed = this.#handed;
+    this.#handed = [];
     this.#database.exec('BEGIN IMMEDIATE');
     try {
+      for (const write of handed) this.#write(write);
       for (const write of writes) this.#write(write);
       this.#setMeta.run(revision, 'revision');
       this.#database.exec('COMMIT');
@@ -165,15 +175,17 @@ class StorageFile {
         );
         break;
       }
-      case 'compact': {
+      case 'compact':
+        this.#setMeta.run(write.revision, 'compact_revision');
+        break;
+      case 'drop': {
         for (let index = 0; index < write.dropped.length; index += 2) {
           const { changes } = this.#deleteChange.run(
             write.dropped[index]!,
             write.dropped[index + 1]!,
           );
-          assert(changes === 1, 'a compacted change is on disk');
+          assert(changes === 1, 'a change that is dropped is on disk');
         }
-        this.#setMeta.run(write.revision, 'compact_revision');
         break;
       }
       case 'lease':
@@ -225,6 +237,9 @@ function perform(request: StorageRequest): unknown {
   switch (request.kind) {
     case 'load':
       return file.load(request.afterRevision, request.afterSub);
+    case 'hand':
+      file.hand(request.writes);
+      return null;
     case 'commit':
       file.commit(request.revision, request.writes);
       return null;
