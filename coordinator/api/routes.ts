@@ -345,7 +345,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
       form(completeValues, setup.graphite.tags),
     ],
     ['POST', graphite('tags/tagSeries'), 'other', form(tagSeries, null)],
-    ['POST', graphite('tags/tagMultiSeries'), 'other', form(tagMultiSeries, null)],
+    ['POST', graphite('tags/tagMultiSeries'), 'other', form(tagMultiSeries, setup.graphite.tags)],
     ['POST', graphite('tags/delSeries'), 'tagged', form(delSeries, tagWrites)],
     ['GET', graphite('tags/{tag}'), 'read', form(tagValues, setup.graphite.tags)],
     ['GET', graphite('events', 'events/'), 'all', form(getEvents, setup.graphite.events)],

@@ -44,9 +44,20 @@ export class AnswerPieces {
   take(): Uint8Array {
     const piece = this.#bytes.subarray(0, this.#length);
     // The first one is often a part of memory that all share.
-    if (this.#bytes.length === this.#bytes.buffer.byteLength) freeWhenSent(piece);
+    const isWhole = this.#bytes.length === this.#bytes.buffer.byteLength;
+    if (this.#length > 0 && isWhole) freeWhenSent(piece);
     this.#bytes = noBytes;
     this.#length = 0;
     return piece;
   }
+}
+
+/** The same bytes in pieces of that size, where parts are small. */
+export function* inPieces(parts: Iterable<Uint8Array>): Iterable<Uint8Array> {
+  const pieces = new AnswerPieces();
+  for (const part of parts) {
+    pieces.addBytes(part);
+    if (pieces.isFull) yield pieces.take();
+  }
+  yield pieces.take();
 }

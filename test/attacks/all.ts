@@ -5,6 +5,7 @@ import type { Attack } from './attack.ts';
 import { bodyAttacks } from './bodies.ts';
 import { browserAttacks } from './browsers.ts';
 import { connectionAttacks } from './connections.ts';
+import { graphiteAttacks } from './graphite.ts';
 import { grpcAttacks } from './grpc.ts';
 import { jsonLinesAttacks } from './json_lines.ts';
 import { keyValueAttacks } from './key_value.ts';
@@ -25,6 +26,7 @@ export const attacks: readonly Attack[] = [
   ...agentAttacks,
   ...answerAttacks,
   ...queryAttacks,
+  ...graphiteAttacks,
   ...regexpAttacks,
   ...connectionAttacks,
   ...senderAttacks,

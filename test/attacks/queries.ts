@@ -5,7 +5,7 @@ import { Answers, type Attack, keepDoing, Span, type Subject, type Target } from
 import { ask, askQuery, askRange, attackTimeoutMillis, jsonWritePath, type Reply } from './http.ts';
 import { bytesField, numberField, snappyLiterals, snappyRepeated } from './protobuf.ts';
 
-type Question = (target: Target) => Promise<Reply>;
+export type Question = (target: Target) => Promise<Reply>;
 
 /** Of a second, a query may not go on for so much more, on a machine that is as busy as it likes. */
 const overtimeMillisMax = 10_000;
@@ -19,7 +19,7 @@ export function noteTimed(answers: Answers, what: string, { status, text, millis
   assert.notEqual(status, 500, `${what}: ${text}`);
 }
 
-const timed = (
+export const timed = (
   name: string,
   subject: Subject,
   atOnce: number,

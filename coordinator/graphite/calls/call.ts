@@ -1,6 +1,7 @@
 /** One call of a function: its arguments, its window, and what it may ask for while it is evaluated. */
 import type { Work } from '#lib/turns/turns.ts';
 import { badRequest } from '#lib/errors.ts';
+import type { RowMaker } from '../series/making.ts';
 import { type Series, SeriesGroups } from '../series/series.ts';
 import type { TimeContext } from '../time/attime.ts';
 import type { Arguments, SeriesSource } from './arguments.ts';
@@ -30,11 +31,16 @@ export interface Host {
   apply(name: string, lists: readonly (readonly Series[])[], window: Window): Promise<Result>;
   /** Unix seconds of the events in the window that have these tags; of all when null. */
   events(tags: readonly string[] | null, window: Window): Promise<readonly number[]>;
-  /** @throws {TsdbError} BAD_REQUEST when so many more rows are above the limit */
-  reserve(rows: number): void;
+  /** For rows of one series that a call makes, until it ends. @throws as `RowMaker.reserve` */
+  reserve(rows: number): Promise<void>;
+  release(rows: number): void;
+  /** The same for rows that stay until all targets are evaluated, beside results. */
+  keep(rows: number): Promise<void>;
+  /** The same for characters of names that a call makes. @throws what the memory of reads throws */
+  reserveNames(characters: number): Promise<void>;
 }
 
-export class Call {
+export class Call implements RowMaker {
   readonly arguments: Arguments;
   readonly window: Window;
   readonly host: Host;
@@ -47,6 +53,14 @@ export class Call {
 
   get work(): Work {
     return this.host.work;
+  }
+
+  reserve(rows: number): Promise<void> {
+    return this.host.reserve(rows);
+  }
+
+  release(rows: number): void {
+    this.host.release(rows);
   }
 
   /** Of series that are made in this target. */
@@ -81,12 +95,19 @@ export class Call {
   /** As `list.map`, giving way between series. */
   async map(
     list: readonly Series[],
-    map: (series: Series) => Series,
+    map: (series: Series) => Series | Promise<Series>,
     unitsOfRow = 4,
   ): Promise<Series[]> {
     const mapped: Series[] = [];
+    let characters = 0;
     for (const series of list) {
-      mapped.push(map(series));
+      const made = await map(series);
+      mapped.push(made);
+      if (made.name !== series.name) characters += made.name.length;
+      if (characters >= charactersAtOnce) {
+        await this.host.reserveNames(characters);
+        characters = 0;
+      }
       if (this.work.spend(seriesUnits + unitsOfRow * series.values.length)) await this.work.pause();
     }
     return mapped;
@@ -95,22 +116,25 @@ export class Call {
   /** As `list.filter`, giving way between series. */
   async filter(
     list: readonly Series[],
-    isKept: (series: Series) => boolean,
+    isKept: (series: Series) => boolean | Promise<boolean>,
     unitsOfRow = 2,
   ): Promise<Series[]> {
     const kept: Series[] = [];
     for (const series of list) {
-      if (isKept(series)) kept.push(series);
+      if (await isKept(series)) kept.push(series);
       if (this.work.spend(seriesUnits + unitsOfRow * series.values.length)) await this.work.pause();
     }
     return kept;
   }
 
   /** A key for each series, giving way between them. */
-  async keys<Key>(list: readonly Series[], keyOf: (series: Series) => Key): Promise<Key[]> {
-    const keys: Key[] = [];
+  async keys<Key>(
+    list: readonly Series[],
+    keyOf: (series: Series) => Key | Promise<Key>,
+  ): Promise<Awaited<Key>[]> {
+    const keys: Awaited<Key>[] = [];
     for (const series of list) {
-      keys.push(keyOf(series));
+      keys.push(await keyOf(series));
       if (this.work.spend(seriesUnits + 2 * series.values.length)) await this.work.pause();
     }
     return keys;
@@ -119,6 +143,8 @@ export class Call {
 
 /** Of a series' name and tags, in units of work. */
 const seriesUnits = 200;
+/** Characters of names that memory is taken for at a time. */
+const charactersAtOnce = 16_384;
 
 /** @throws {TsdbError} BAD_REQUEST when the result is lists of lists */
 export function plainList(result: Result, functionName: string): readonly Series[] {

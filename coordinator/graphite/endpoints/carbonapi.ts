@@ -8,38 +8,49 @@ import type { Points } from './points.ts';
 
 export const carbonapiContentType = 'application/x-protobuf';
 
+/** Rows that are written in one go. */
+const rowsAtOnce = 8192;
+
 /** One message, a series after the other. */
 export function* fetchResponse(
   names: readonly string[],
   points: readonly Points[],
 ): Iterable<Uint8Array> {
   for (const [index, name] of names.entries()) {
-    const series = seriesMessage(name, points[index]!);
-    const head = new MessageWriter(16);
-    head.bytesHead(1, series.length);
-    yield head.finish();
-    yield series;
+    yield* seriesMessage(name, points[index]!);
   }
 }
 
-function seriesMessage(
+/** As a field of the whole: its length is known before its rows are written. */
+function* seriesMessage(
   name: string,
   { values, present, startSeconds, stepSeconds }: Points,
-): Uint8Array {
-  const writer = new MessageWriter(64 + 9 * values.length);
-  writer.bytesField(1, Buffer.from(name));
-  writer.int64Field(2, startSeconds);
-  writer.int64Field(3, startSeconds + stepSeconds * values.length);
-  writer.int64Field(4, stepSeconds);
-  const numbers = Buffer.alloc(8 * values.length);
-  const isAbsent = new Uint8Array(values.length);
-  for (let row = 0; row < values.length; row++) {
-    if (present[row] === 1) numbers.writeDoubleLE(values[row]!, 8 * row);
-    else isAbsent[row] = 1;
+): Iterable<Uint8Array> {
+  const { length } = values;
+  const fields = new MessageWriter(64);
+  fields.bytesField(1, Buffer.from(name));
+  fields.int64Field(2, startSeconds);
+  fields.int64Field(3, startSeconds + stepSeconds * length);
+  fields.int64Field(4, stepSeconds);
+  fields.bytesHead(5, 8 * length);
+  const absentHead = new MessageWriter(16);
+  absentHead.bytesHead(6, length);
+  const head = new MessageWriter(16);
+  head.bytesHead(1, fields.byteLength + 8 * length + absentHead.byteLength + length);
+  yield head.finish();
+  yield fields.finish();
+  for (let first = 0; first < length; first += rowsAtOnce) {
+    const past = Math.min(length, first + rowsAtOnce);
+    const numbers = Buffer.alloc(8 * (past - first));
+    for (let row = first; row < past; row++) {
+      if (present[row] === 1) numbers.writeDoubleLE(values[row]!, 8 * (row - first));
+    }
+    yield numbers;
   }
-  writer.bytesField(5, numbers);
-  writer.bytesField(6, isAbsent);
-  return writer.finish();
+  yield absentHead.finish();
+  for (let first = 0; first < length; first += rowsAtOnce) {
+    yield present.subarray(first, first + rowsAtOnce).map((isThere) => 1 - isThere);
+  }
 }
 
 /** @param pattern that the paths were found by */

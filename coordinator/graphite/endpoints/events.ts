@@ -4,8 +4,15 @@ import type { Clock } from '#lib/env/env.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { shownJson } from '#lib/json_fields.ts';
 import type { Work } from '#lib/turns/turns.ts';
-import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../../http/http_api.ts';
-import type { EventStore, NewEvent, TagChoice } from '../events/event_store.ts';
+import { AnswerPieces } from '../../http/answer_pieces.ts';
+import { type ApiAnswer, type ApiRequest, jsonContentType } from '../../http/http_api.ts';
+import {
+  type Event,
+  eventBytesMax,
+  type EventStore,
+  type NewEvent,
+  type TagChoice,
+} from '../events/event_store.ts';
 import { parseTime } from '../time/attime.ts';
 import { Zone } from '../time/zone.ts';
 
@@ -42,7 +49,7 @@ export async function getEvents(
     return text === '' ? otherwise : parseTime(text, time);
   };
   const window = { fromSeconds: bound('from', 0), untilSeconds: bound('until', nowSeconds) };
-  const tags = (parameters.get('tags') ?? '').split(' ').filter((tag) => tag !== '');
+  const tags = wordsOf(parameters.get('tags') ?? '');
   const choice = choiceOf(parameters.get('set') || 'intersection');
   const jsonp = parameters.get('jsonp') || '';
   if (jsonp !== '') throw badRequest(`jsonp: not taken for events: ${shownText(jsonp)}`);
@@ -53,7 +60,20 @@ export async function getEvents(
     workOf(setup, request),
     request.readMemory,
   );
-  return jsonAnswer(found);
+  const headers = { 'Content-Type': jsonContentType };
+  return { status: 200, headers, body: eventsBody(found) };
+}
+
+/** They are some megabytes where they are many and long. */
+function* eventsBody(events: readonly Event[]): Iterable<Uint8Array> {
+  const pieces = new AnswerPieces();
+  pieces.add('[');
+  for (const [index, event] of events.entries()) {
+    pieces.add(`${index === 0 ? '' : ','}${JSON.stringify(event)}`);
+    if (pieces.isFull) yield pieces.take();
+  }
+  pieces.add(']');
+  yield pieces.take();
 }
 
 function choiceOf(text: string): TagChoice {
@@ -79,9 +99,17 @@ function newEventOf(body: unknown, nowSeconds: number): NewEvent {
   return { what, when, data, tags: tagsOf(tags) };
 }
 
+/** @throws {TsdbError} BAD_REQUEST when it is longer than an event can be */
+function wordsOf(text: string): readonly string[] {
+  if (text.length > eventBytesMax) {
+    throw badRequest(`tags: longer than ${eventBytesMax} characters: ${text.length}`);
+  }
+  return text.split(' ').filter((tag) => tag !== '');
+}
+
 /** A list, or words between spaces. */
 function tagsOf(tags: unknown): readonly string[] {
-  if (typeof tags === 'string') return tags.split(' ').filter((tag) => tag !== '');
+  if (typeof tags === 'string') return wordsOf(tags);
   const isList = Array.isArray(tags) && tags.every((tag) => typeof tag === 'string');
   if (!isList) throw badRequest(`tags: neither a text nor a list of texts: ${shownJson(tags)}`);
   return tags as string[];

@@ -51,12 +51,22 @@ test('events are kept, found by time and tags, and counted in targets', async ()
     [{ what: 'a', data: 5 }, /data: not a text: 5/],
     [{ what: 'a', why: '' }, /event: unknown field: why/],
     [{ what: 'x'.repeat(9000) }, /event: more than 8192 bytes/],
+    [{ what: 'a', tags: 'a '.repeat(9000) }, /tags: longer than 8192 characters: 18000/],
   ] as const) {
     const answer = await post(event);
     assert.equal(answer.status, 400, answer.text);
     assert.match(answer.text, reason);
   }
-  assert.match((await test.get('/events/get_data?set=none')).text, /set: neither/);
+  const words = Array.from({ length: 101 }, (_, k) => `w${k}`).join('+');
+  for (const [query, reason] of [
+    ['set=none', /set: neither/],
+    [`tags=${words}`, /tags: more than 100: 101/],
+    [`set=union&tags=${'a+'.repeat(5_000)}`, /tags: longer than 8192 characters: 10000/],
+  ] as const) {
+    const answer = await test.get(`/events/get_data?${query}`);
+    assert.equal(answer.status, 400, answer.text);
+    assert.match(answer.text, reason);
+  }
 });
 
 test('all coordinators have the same events, of which the oldest go', async () => {

@@ -2,10 +2,17 @@
 import type { Clock } from '#lib/env/env.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
+import { sortPaced } from '#lib/turns/paced.ts';
 import type { Work } from '#lib/turns/turns.ts';
+import { AnswerPieces, inPieces } from '../../http/answer_pieces.ts';
 import { answerHeaders } from '../../reads/answer_headers.ts';
 import { type QuerySettings, readOptionsOf } from '../../reads/options.ts';
-import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../../http/http_api.ts';
+import {
+  type ApiAnswer,
+  type ApiRequest,
+  jsonAnswer,
+  jsonContentType,
+} from '../../http/http_api.ts';
 import type { SelectLimits, SelectRange } from '../../select/storage.ts';
 import { type FoundNode, lastNode, type NodeOrder } from '../storage/finder.ts';
 import { parsePathPattern, type PathPattern } from '../storage/path_pattern.ts';
@@ -41,6 +48,14 @@ export interface FindSetup {
 
 /** Patterns of one request. */
 const queriesMax = 1000;
+/** Paths that the patterns of one request find together, be they the same. */
+const expandedMax = 1_000_000;
+/** Of a path in memory, beside its characters: its place in several lists. */
+const pathBytes = 64;
+/** About what it takes to look at a path, in units of work (lib/turns/turns.ts). */
+const pathUnits = 50;
+/** Paths that memory is taken for at a time. */
+const pathsAtOnce = 1024;
 const formats = [
   'treejson',
   'json',
@@ -58,6 +73,7 @@ interface FindCall {
   readonly limits: SelectLimits;
   readonly timeoutMillis: number;
   readonly range: SelectRange;
+  readonly work: Work;
 }
 
 export async function find(
@@ -122,14 +138,14 @@ function encodedPaths(
   const fieldsOf = (node: FoundNode) => pathOf(node, range, 'pair');
   if (format === 'pickle') {
     const items = found.values().map((node) => pickledDictionary(fieldsOf(node)));
-    return { contentType: pickleContentType, body: pickledList(items) };
+    return { contentType: pickleContentType, body: inPieces(pickledList(items)) };
   }
   if (format === 'msgpack') {
     const items = found.values().map((node) => packedDictionary(fieldsOf(node)));
-    return { contentType: msgpackContentType, body: packedList(found.length, items) };
+    return { contentType: msgpackContentType, body: inPieces(packedList(found.length, items)) };
   }
   if (format !== 'protobuf') return null;
-  return { contentType: carbonapiContentType, body: globResponse(query, found) };
+  return { contentType: carbonapiContentType, body: inPieces(globResponse(query, found)) };
 }
 
 function positionOf(parameters: URLSearchParams): number | null {
@@ -147,14 +163,99 @@ export async function expand(
   if (queries.length > queriesMax)
     throw badRequest(`query: more than ${queriesMax}: ${queries.length}`);
   const call = findCallOf(setup, request, parameters);
-  const results: Record<string, string[]> = {};
+  const isByQuery = isSet(parameters, 'groupByExpr');
+  const results: Record<string, readonly string[]> = {};
+  const all: string[] = [];
+  const expanding: Expanding = {
+    request,
+    work: call.work,
+    leavesOnly: isSet(parameters, 'leavesOnly'),
+    count: 0,
+  };
   for (const query of queries) {
     const found = await call.source.find(parsePathPattern(query), 'path');
-    const paths = found.filter(({ isLeaf }) => isLeaf || !isSet(parameters, 'leavesOnly'));
-    results[query] = [...new Set(paths.map(({ path }) => path))];
+    const paths = isByQuery ? [] : all;
+    await addPaths(found, paths, expanding);
+    if (isByQuery) results[query] = paths;
   }
-  if (isSet(parameters, 'groupByExpr')) return answer(call, { results });
-  return answer(call, { results: [...new Set(Object.values(results).flat())].sort() });
+  const headers = { ...headersOf(call), 'Content-Type': jsonContentType };
+  if (isByQuery) return { status: 200, headers, body: resultsByQuery(results) };
+  const sorted = await sortPaced(all, compareUnits, call.work);
+  return { status: 200, headers, body: resultsOfAll(sorted) };
+}
+
+/** What is known while patterns are expanded. */
+interface Expanding {
+  readonly request: ApiRequest;
+  readonly work: Work;
+  readonly leavesOnly: boolean;
+  /** Paths that were found. */
+  count: number;
+}
+
+/** Adds the paths of these nodes, which are in the order of paths, each once. */
+async function addPaths(
+  found: readonly FoundNode[],
+  paths: string[],
+  expanding: Expanding,
+): Promise<void> {
+  const { request, work, leavesOnly } = expanding;
+  let last: string | null = null;
+  for (let first = 0; first < found.length; first += pathsAtOnce) {
+    const part = found.slice(first, first + pathsAtOnce);
+    expanding.count += part.length;
+    if (expanding.count > expandedMax) {
+      throw badRequest(`query: finds more than ${expandedMax} paths: ${expanding.count}`);
+    }
+    const bytes = part.reduce((sum, { path }) => sum + pathBytes + path.length, 0);
+    await work.outside(request.readMemory.grow(bytes, work.signal));
+    for (const { path, isLeaf } of part) {
+      if ((leavesOnly && !isLeaf) || path === last) continue;
+      paths.push(path);
+      last = path;
+    }
+    if (work.spend(pathUnits * part.length)) await work.pause();
+  }
+}
+
+/** As `sort()` has texts. */
+function compareUnits(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** @param sorted what several patterns have found is there several times */
+function* resultsOfAll(sorted: readonly string[]): Iterable<Uint8Array> {
+  const pieces = new AnswerPieces();
+  pieces.add('{"results":');
+  yield* listText(sorted, pieces);
+  pieces.add('}');
+  yield pieces.take();
+}
+
+function* resultsByQuery(
+  results: Readonly<Record<string, readonly string[]>>,
+): Iterable<Uint8Array> {
+  const pieces = new AnswerPieces();
+  pieces.add('{"results":{');
+  for (const [index, [query, paths]] of Object.entries(results).entries()) {
+    pieces.add(`${index === 0 ? '' : ','}${JSON.stringify(query)}:`);
+    yield* listText(paths, pieces);
+  }
+  pieces.add('}}');
+  yield pieces.take();
+}
+
+/** A list of sorted texts, each once. */
+function* listText(sorted: readonly string[], pieces: AnswerPieces): Iterable<Uint8Array> {
+  pieces.add('[');
+  let last: string | null = null;
+  for (const text of sorted) {
+    if (text === last) continue;
+    pieces.add(`${last === null ? '' : ','}${JSON.stringify(text)}`);
+    last = text;
+    if (pieces.isFull) yield pieces.take();
+  }
+  pieces.add(']');
 }
 
 export async function index(
@@ -185,7 +286,8 @@ function findCallOf(setup: FindSetup, request: ApiRequest, parameters: URLSearch
     startNanos: BigInt(Math.min(startSeconds, endSeconds)) * 1_000_000_000n,
     endNanos: BigInt(Math.max(startSeconds, endSeconds)) * 1_000_000_000n + 1n,
   };
-  return { source: setup.source(request, limits, range, work), limits, timeoutMillis, range };
+  const source = setup.source(request, limits, range, work);
+  return { source, limits, timeoutMillis, range, work };
 }
 
 function answer(call: FindCall, value: unknown): ApiAnswer {

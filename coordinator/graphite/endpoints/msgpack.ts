@@ -12,22 +12,29 @@ const code = {
   dictionary: 0xdf,
 } as const;
 
-/** A list of values that are packed one by one. @param count of them */
-export function* packedList(count: number, items: Iterable<Uint8Array>): Iterable<Uint8Array> {
+/** Rows of a column that are packed in one go. */
+const rowsAtOnce = 4096;
+
+/** A list of values that are packed one by one, each of them in parts. @param count of them */
+export function* packedList(
+  count: number,
+  items: Iterable<Iterable<Uint8Array>>,
+): Iterable<Uint8Array> {
   yield headed(code.list, count);
-  yield* items;
+  for (const item of items) yield* item;
 }
 
 /** A dictionary, to be an item of a list. @param column under that name */
-export function packedDictionary(
+export function* packedDictionary(
   fields: { readonly [key: string]: Picklable },
   column: { readonly name: string; readonly of: PickledColumn } | null = null,
-): Uint8Array {
+): Iterable<Uint8Array> {
   const entries = Object.entries(fields);
   const parts = [headed(code.dictionary, entries.length + (column === null ? 0 : 1))];
   for (const [key, value] of entries) parts.push(...packed(key), ...packed(value));
-  if (column !== null) parts.push(...packed(column.name), packedColumn(column.of));
-  return Buffer.concat(parts);
+  if (column !== null) parts.push(...packed(column.name));
+  yield Buffer.concat(parts);
+  if (column !== null) yield* packedColumn(column.of);
 }
 
 function packed(value: Picklable): Uint8Array[] {
@@ -42,7 +49,7 @@ function packed(value: Picklable): Uint8Array[] {
     const items = value as readonly Picklable[];
     return [headed(code.list, items.length), ...items.flatMap(packed)];
   }
-  return [packedDictionary(value as { readonly [key: string]: Picklable })];
+  return [...packedDictionary(value as { readonly [key: string]: Picklable })];
 }
 
 /** Whole ones as integers, others as floats. */
@@ -56,19 +63,22 @@ function packedNumber(value: number): Uint8Array {
 }
 
 /** All of its numbers are floats. */
-function packedColumn({ values, present }: PickledColumn): Uint8Array {
-  const bytes = Buffer.alloc(5 + 9 * values.length);
-  bytes.set(headed(code.list, values.length));
-  let at = 5;
-  for (let row = 0; row < values.length; row++) {
-    if (present[row] === 0) bytes[at++] = code.none;
-    else {
-      bytes[at] = code.float;
-      bytes.writeDoubleBE(values[row]!, at + 1);
-      at += 9;
+function* packedColumn({ values, present }: PickledColumn): Iterable<Uint8Array> {
+  yield headed(code.list, values.length);
+  for (let first = 0; first < values.length; first += rowsAtOnce) {
+    const past = Math.min(values.length, first + rowsAtOnce);
+    const bytes = Buffer.alloc(9 * (past - first));
+    let at = 0;
+    for (let row = first; row < past; row++) {
+      if (present[row] === 0) bytes[at++] = code.none;
+      else {
+        bytes[at] = code.float;
+        bytes.writeDoubleBE(values[row]!, at + 1);
+        at += 9;
+      }
     }
+    yield bytes.subarray(0, at);
   }
-  return bytes.subarray(0, at);
 }
 
 function headed(kind: number, count: number): Uint8Array {

@@ -33,23 +33,27 @@ const opcode = {
   stop: 0x2e,
 } as const;
 
-/** A list of values that are pickled one by one. */
-export function* pickledList(items: Iterable<Uint8Array>): Iterable<Uint8Array> {
+/** Rows of a column that are pickled in one go. */
+const rowsAtOnce = 4096;
+
+/** A list of values that are pickled one by one, each of them in parts. */
+export function* pickledList(items: Iterable<Iterable<Uint8Array>>): Iterable<Uint8Array> {
   yield Buffer.concat([protocol, Uint8Array.of(opcode.emptyList, opcode.mark)]);
-  yield* items;
+  for (const item of items) yield* item;
   yield Uint8Array.of(opcode.appends, opcode.stop);
 }
 
 /** A dictionary, to be an item of a list. @param column under that name */
-export function pickledDictionary(
+export function* pickledDictionary(
   fields: { readonly [key: string]: Picklable },
   column: { readonly name: string; readonly of: PickledColumn } | null = null,
-): Uint8Array {
+): Iterable<Uint8Array> {
   const parts: Uint8Array[] = [Uint8Array.of(opcode.emptyDictionary, opcode.mark)];
   for (const [key, value] of Object.entries(fields)) parts.push(...pickled(key), ...pickled(value));
-  if (column !== null) parts.push(...pickled(column.name), pickledColumn(column.of));
-  parts.push(Uint8Array.of(opcode.setItems));
-  return Buffer.concat(parts);
+  if (column !== null) parts.push(...pickled(column.name));
+  yield Buffer.concat(parts);
+  if (column !== null) yield* pickledColumn(column.of);
+  yield Uint8Array.of(opcode.setItems);
 }
 
 function pickled(value: Picklable): Uint8Array[] {
@@ -67,7 +71,7 @@ function pickled(value: Picklable): Uint8Array[] {
     const items = (value as readonly Picklable[]).flatMap(pickled);
     return [Uint8Array.of(opcode.emptyList, opcode.mark), ...items, Uint8Array.of(opcode.appends)];
   }
-  return [pickledDictionary(value as { readonly [key: string]: Picklable })];
+  return [...pickledDictionary(value as { readonly [key: string]: Picklable })];
 }
 
 /** Whole ones as int, others as float. */
@@ -93,19 +97,21 @@ function pickledFloat(value: number): Uint8Array {
 }
 
 /** All of its numbers are floats. */
-function pickledColumn({ values, present }: PickledColumn): Uint8Array {
-  const bytes = Buffer.alloc(3 + 9 * values.length);
-  bytes[0] = opcode.emptyList;
-  bytes[1] = opcode.mark;
-  let at = 2;
-  for (const [row, value] of values.entries()) {
-    if (present[row] === 0) bytes[at++] = opcode.none;
-    else {
-      bytes[at] = opcode.float;
-      bytes.writeDoubleBE(value, at + 1);
-      at += 9;
+function* pickledColumn({ values, present }: PickledColumn): Iterable<Uint8Array> {
+  yield Uint8Array.of(opcode.emptyList, opcode.mark);
+  for (let first = 0; first < values.length; first += rowsAtOnce) {
+    const past = Math.min(values.length, first + rowsAtOnce);
+    const bytes = Buffer.alloc(9 * (past - first));
+    let at = 0;
+    for (let row = first; row < past; row++) {
+      if (present[row] === 0) bytes[at++] = opcode.none;
+      else {
+        bytes[at] = opcode.float;
+        bytes.writeDoubleBE(values[row]!, at + 1);
+        at += 9;
+      }
     }
+    yield bytes.subarray(0, at);
   }
-  bytes[at++] = opcode.appends;
-  return bytes.subarray(0, at);
+  yield Uint8Array.of(opcode.appends);
 }

@@ -1,7 +1,9 @@
 /** `render`: targets are evaluated and answered. */
 import type { Clock, Random } from '#lib/env/env.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import type { Turning } from '#engine/aside/aside.ts';
+import { inPieces } from '../../http/answer_pieces.ts';
 import type { ApiAnswer, ApiRequest } from '../../http/http_api.ts';
 import { Pacer } from '../../promql/rows/pacer.ts';
 import type { SelectLimits } from '../../select/storage.ts';
@@ -9,19 +11,20 @@ import { answerHeaders } from '../../reads/answer_headers.ts';
 import { type QuerySettings, readOptionsOf } from '../../reads/options.ts';
 import type { FetchedSeries, FetchRequest, FindEvents } from '../evaluate/context.ts';
 import { evaluate } from '../evaluate/evaluate.ts';
+import { templateVariablesMax } from '../parse/template.ts';
+import type { RowMaker } from '../series/making.ts';
 import type { Series } from '../series/series.ts';
 import { parseTime, type TimeContext } from '../time/attime.ts';
 import { Zone } from '../time/zone.ts';
 import { carbonapiContentType, fetchResponse } from './carbonapi.ts';
 import {
-  type AnswerText,
-  csvText,
+  csvBody,
   msgpackContentType,
   packedSeries,
   pickleContentType,
   pickledSeries,
-  rawText,
-  rickshawText,
+  rawBody,
+  rickshawBody,
 } from './formats.ts';
 import { jsonBody } from './json.ts';
 import { pointsOf } from './points.ts';
@@ -86,7 +89,19 @@ export async function render(
     findEvents: setup.findEvents,
   });
   const list = lists.flat();
-  const { contentType, body } = answerOf(format, list, parameters, call.time);
+  const answering: Answering = {
+    list,
+    parameters,
+    zone: call.time.zone,
+    maker: {
+      work,
+      reserve: (rows) => pacer.rowMemory.take(rows),
+      release: (rows) => pacer.rowMemory.give(rows),
+    },
+    // A client may take longer than the evaluation may.
+    sending: setup.turningOf(request.signal).work,
+  };
+  const { contentType, body } = await answerOf(format, answering);
   return {
     status: 200,
     headers: {
@@ -105,62 +120,54 @@ export async function render(
 
 interface AnswerBody {
   readonly contentType: string;
-  readonly body: Iterable<Uint8Array>;
+  readonly body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 }
 
-function answerOf(
-  format: string,
-  list: readonly Series[],
-  parameters: URLSearchParams,
-  time: TimeContext,
-): AnswerBody {
-  if (format === 'json') return jsonAnswerOf(list, parameters);
-  if (format === 'pickle') return { contentType: pickleContentType, body: pickledSeries(list) };
-  if (format === 'msgpack') return { contentType: msgpackContentType, body: packedSeries(list) };
-  if (format === 'protobuf') {
-    const names = list.map(({ name }) => name);
-    const points = pointsOf(list, pointsMaxOf(parameters));
-    return { contentType: carbonapiContentType, body: fetchResponse(names, points) };
+/** What an answer is made of. */
+interface Answering {
+  readonly list: readonly Series[];
+  readonly parameters: URLSearchParams;
+  readonly zone: Zone;
+  /** Of rows for the answer alone. */
+  readonly maker: RowMaker;
+  readonly sending: Work;
+}
+
+async function answerOf(format: string, answering: Answering): Promise<AnswerBody> {
+  const { list, parameters, zone, maker } = answering;
+  switch (format) {
+    case 'json':
+      return await jsonAnswerOf(answering);
+    case 'pickle':
+      return { contentType: pickleContentType, body: pickledSeries(list) };
+    case 'msgpack':
+      return { contentType: msgpackContentType, body: packedSeries(list) };
+    case 'csv':
+      return { contentType: 'text/csv', body: csvBody(list, zone) };
+    case 'raw':
+      return { contentType: 'text/plain', body: rawBody(list) };
+    default: {
+      const points = await pointsOf(list, pointsMaxOf(parameters), maker);
+      if (format === 'rickshaw') {
+        return { contentType: 'application/json', body: rickshawBody(list, points) };
+      }
+      const names = list.map(({ name }) => name);
+      return { contentType: carbonapiContentType, body: inPieces(fetchResponse(names, points)) };
+    }
   }
-  const { contentType, before, between, after, parts } = textOf(format, list, parameters, time);
-  return { contentType, body: joinedText(before, between, after, parts) };
 }
 
-function* joinedText(
-  before: string,
-  between: string,
-  after: string,
-  parts: Iterable<string>,
-): Iterable<Uint8Array> {
-  let opening = before;
-  for (const part of parts) {
-    yield Buffer.from(opening + part);
-    opening = between;
-  }
-  yield Buffer.from((opening === between && opening !== before ? '' : opening) + after);
-}
-
-function textOf(
-  format: string,
-  list: readonly Series[],
-  parameters: URLSearchParams,
-  { zone }: TimeContext,
-): AnswerText {
-  if (format === 'csv') return csvText(list, zone);
-  if (format === 'raw') return rawText(list);
-  return rickshawText(list, pointsOf(list, pointsMaxOf(parameters)));
-}
-
-function jsonAnswerOf(list: readonly Series[], parameters: URLSearchParams): AnswerBody {
+async function jsonAnswerOf({ list, parameters, maker, sending }: Answering): Promise<AnswerBody> {
   const callback = parameters.get('jsonp') ?? '';
   if (callback !== '' && !/^[\w$.]{1,100}$/.test(callback)) {
     throw badRequest(`jsonp: not the name of a function: ${shownText(callback)}`);
   }
   // As in Graphite, a number of points comes first.
   const leavesOutNulls = pointsMaxOf(parameters) === null && isSet(parameters, 'noNullPoints');
+  const points = await pointsOf(list, pointsMaxOf(parameters), maker);
   return {
     contentType: callback === '' ? 'application/json' : 'text/javascript',
-    body: jsonBody(list, pointsOf(list, pointsMaxOf(parameters)), leavesOutNulls, callback),
+    body: jsonBody(list, points, leavesOutNulls, callback, sending),
   };
 }
 
@@ -228,6 +235,9 @@ function variablesOf(parameters: URLSearchParams): ReadonlyMap<string, string> {
   for (const [name, value] of parameters) {
     const variable = /^template\[(.*)\]$/.exec(name)?.[1];
     if (variable !== undefined) variables.set(variable, value);
+  }
+  if (variables.size > templateVariablesMax) {
+    throw badRequest(`template: more than ${templateVariablesMax} variables: ${variables.size}`);
   }
   return variables;
 }

@@ -177,6 +177,12 @@ test('mistakes are told with their reason', async () => {
     ['/render?target=a&format=json&from=now', /range of time is empty/],
     ['/render?target=a&format=json&jsonp=alert(1)', /jsonp: not the name of a function/],
     ['/render?target=a&format=json&xFilesFactor=2', /xFilesFactor: not between 0 and 1/],
+    [
+      `/render?target=a&format=json${Array.from({ length: 101 }, (_, k) => `&template[v${k}]=x`).join('')}`,
+      /template: more than 100 variables: 101/,
+    ],
+    [`/render?target=a&format=json&from=-${'1s'.repeat(101)}`, /cannot read time: longer than 200/],
+    ['/render?target=time("x",1)&format=raw&from=-5000000s', /a series of more than 4194304 rows/],
     ['/metrics/find', /query: missing/],
     ['/metrics/find?query=a&format=xml', /format: none of/],
     ['/metrics/find?query=a{b', /unbalanced/],

@@ -2,6 +2,7 @@
  * `tagSeries`, `tagMultiSeries` and `delSeries`. There is no database of tags beside the series: what has samples has its tags, so
  * nothing is registered, and who deletes a series of it deletes the series.
  */
+import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { nodeTag } from '#lib/series_id/from_tags.ts';
@@ -17,6 +18,16 @@ export interface TagWritesSetup {
   /** @param selectors of PromQL */
   readonly deleteSeries: (request: ApiRequest, selectors: readonly string[]) => Promise<ApiAnswer>;
 }
+
+export interface TagPathsSetup {
+  readonly turningOf: (signal: AbortSignal) => Turning;
+}
+
+/** Of a path, as series have it: no other one is written. */
+const pathLengthMax = 65_535;
+const pathTagsMax = 1_024;
+/** Of a character of a path, in units of work (lib/turns/turns.ts). */
+const characterUnits = 20;
 
 /** Series of one deletion. */
 const deletedMax = 100;
@@ -40,12 +51,18 @@ export function tagSeries(
   return jsonAnswer(canonicalPath(taggedPath(pathsOf(parameters)[0]!)));
 }
 
-export function tagMultiSeries(
-  _setup: null,
-  _request: ApiRequest,
+export async function tagMultiSeries(
+  { turningOf }: TagPathsSetup,
+  { signal }: ApiRequest,
   parameters: URLSearchParams,
-): ApiAnswer {
-  return jsonAnswer(pathsOf(parameters).map((path) => canonicalPath(taggedPath(path))));
+): Promise<ApiAnswer> {
+  const { work } = turningOf(signal);
+  const paths: string[] = [];
+  for (const path of pathsOf(parameters)) {
+    paths.push(canonicalPath(taggedPath(path)));
+    if (work.spend(characterUnits * path.length)) await work.pause();
+  }
+  return jsonAnswer(paths);
 }
 
 /** Answers true also where there was no such series, as Graphite does. */
@@ -58,12 +75,11 @@ export async function delSeries(
   if (paths.length > deletedMax) {
     throw badRequest(`path: more than ${deletedMax}: ${paths.length}`);
   }
-  const tagged = paths.map(taggedPath);
   const signal = setup.clock.deadline(setup.timeoutMillis, request.signal);
   const storage = setup.storageFor(request);
   const selectors: string[] = [];
-  for (const path of tagged) {
-    const matchers = matchersOf(path);
+  for (const path of paths) {
+    const matchers = matchersOf(taggedPath(path));
     const { values } = await storage.labelNames([matchers], range, limits, signal);
     if (values.length > 0) selectors.push(selectorOf(matchers, values));
   }
@@ -81,11 +97,17 @@ function pathsOf(parameters: URLSearchParams): string[] {
 /** Names of tags are made ones as Carbon's lines have them (docs/LINES.md). */
 function taggedPath(text: string): TaggedPath {
   const refused = (reason: string): Error => badRequest(`path: ${reason}: ${shownText(text)}`);
+  if (text.length > pathLengthMax) {
+    throw refused(`has ${text.length} characters, more than ${pathLengthMax}`);
+  }
   // oxlint-disable-next-line no-control-regex -- they end paths
   if (/[\u0000-\u0020\u007f]/.test(text)) throw refused('a space or control character is in it');
   if (text.includes('{') && text.endsWith('"}')) throw refused('not in the form name;tag=value');
   const [metric = '', ...pairs] = text.split(';');
   if (metric === '') throw refused('there is no name');
+  if (pairs.length > pathTagsMax) {
+    throw refused(`has ${pairs.length} tags, more than ${pathTagsMax}`);
+  }
   const tags = new Map<string, string>();
   for (const pair of pairs) {
     const at = pair.indexOf('=');

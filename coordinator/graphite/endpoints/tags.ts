@@ -14,7 +14,7 @@ import { answerHeaders } from '../../reads/answer_headers.ts';
 import { type QuerySettings, readOptionsOf } from '../../reads/options.ts';
 import { wholeNumber } from '../../http/whole_number.ts';
 import type { Matcher, QueryStorage, SelectLimits, SelectRange } from '../../select/storage.ts';
-import { parseTagExpressions, type TagExpression } from '../parse/tag_expression.ts';
+import { type TagExpression, TagExpressions } from '../parse/tag_expression.ts';
 import { namedSeries } from '../storage/series_names.ts';
 import { tagMatchers } from '../storage/tag_matchers.ts';
 
@@ -57,8 +57,7 @@ export async function tagNames(
   parameters: URLSearchParams,
 ): Promise<ApiAnswer> {
   const call = callOf(setup, request, parameters);
-  const filter = filterOf(parameters);
-  const names = (await namesOf(call, [])).filter(filter);
+  const names = await filtered(call, await namesOf(call, []), (name) => name, parameters);
   return answer(
     call,
     names.map((tag, index) => ({ id: index + 1, tag })),
@@ -79,10 +78,8 @@ export async function tagValues(
     counts.set(value, (counts.get(value) ?? 0) + 1);
     if (call.work.spend(seriesUnits)) await call.work.pause();
   }
-  const filter = filterOf(parameters);
-  const values = [...counts]
-    .filter(([value]) => filter(value))
-    .sort(([a], [b]) => compareTexts(a, b));
+  const kept = await filtered(call, [...counts], ([value]) => value, parameters);
+  const values = await sortPaced(kept, ([a], [b]) => compareTexts(a, b), call.work);
   const listed = values.map(([value, count], index) => ({ id: index + 1, value, count }));
   return answer(call, { id: 1, tag, values: listed });
 }
@@ -96,7 +93,7 @@ export async function findSeries(
   const expressions = expressionsOf(parameters);
   if (expressions.length === 0) throw badRequest('expr: missing required parameter');
   const { bundle } = await seriesOf(call, [
-    ...tagMatchers(parseTagExpressions(expressions)),
+    ...tagMatchers(await new TagExpressions(call.work).parse(expressions)),
     noPath,
   ]);
   const names: string[] = [];
@@ -114,7 +111,7 @@ export async function completeTags(
 ): Promise<ApiAnswer> {
   const call = callOf(setup, request, parameters);
   const prefix = parameters.get('tagPrefix') ?? '';
-  const expressions = tagExpressionsOf(parameters);
+  const expressions = await tagExpressionsOf(call, parameters);
   const names = await namesOf(call, tagMatchers(expressions));
   // Who types has these already.
   const used = new Set(expressions.map(({ tag }) => tag));
@@ -131,7 +128,7 @@ export async function completeValues(
   const tag = parameters.get('tag') ?? '';
   if (tag === '') throw badRequest('tag: missing required parameter');
   const { storage, limits, range, work } = call;
-  const matchers = [...tagMatchers(tagExpressionsOf(parameters)), noPath];
+  const matchers = [...tagMatchers(await tagExpressionsOf(call, parameters)), noPath];
   const { values } = await noted(
     call,
     storage.labelValues(labelOf(tag), [matchers], range, limits, work.signal),
@@ -177,9 +174,12 @@ function namedOf(
   return namedSeries(decodeTags(tagsData.subarray(tagsOffset[index]!, tagsOffset[index + 1]!)));
 }
 
-function tagExpressionsOf(parameters: URLSearchParams): readonly TagExpression[] {
+async function tagExpressionsOf(
+  { work }: TagsCall,
+  parameters: URLSearchParams,
+): Promise<readonly TagExpression[]> {
   const expressions = expressionsOf(parameters);
-  return expressions.length === 0 ? [] : parseTagExpressions(expressions);
+  return expressions.length === 0 ? [] : await new TagExpressions(work).parse(expressions);
 }
 
 function expressionsOf(parameters: URLSearchParams): string[] {
@@ -190,12 +190,23 @@ function labelOf(tag: string): string {
   return tag === 'name' ? metricNameTag : tag;
 }
 
-/** A regexp that has to match from the begin. */
-function filterOf(parameters: URLSearchParams): (text: string) => boolean {
-  const text = parameters.get('filter') ?? '';
-  if (text === '') return () => true;
-  const regexp = new SearchRegexp(`^(?:${text})`);
-  return (name) => regexp.test(name);
+/** Those that the parameter `filter` takes: a regexp that has to match from the begin. */
+async function filtered<Item>(
+  { work }: TagsCall,
+  items: readonly Item[],
+  textOf: (item: Item) => string,
+  parameters: URLSearchParams,
+): Promise<readonly Item[]> {
+  const filter = parameters.get('filter') ?? '';
+  if (filter === '') return items;
+  const regexp = new SearchRegexp(`^(?:${filter})`);
+  const kept: Item[] = [];
+  for (const item of items) {
+    const text = textOf(item);
+    if (work.spend(regexp.unitsMax(text.length))) await work.pause();
+    if (regexp.test(text)) kept.push(item);
+  }
+  return kept;
 }
 
 function callOf(setup: TagsSetup, request: ApiRequest, parameters: URLSearchParams): TagsCall {

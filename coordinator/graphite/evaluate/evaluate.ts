@@ -3,22 +3,25 @@
  * one function after the other, the innermost first.
  */
 import { badRequest } from '#lib/errors.ts';
-import type { Work } from '#lib/turns/turns.ts';
+import { ownTurn, type Work } from '#lib/turns/turns.ts';
 import { Arguments, type SeriesSource } from '../calls/arguments.ts';
 import { Call, type Host, plainList, type TargetState } from '../calls/call.ts';
 import type { Result, Window } from '../calls/window.ts';
 import { functions } from '../functions/table.ts';
 import { parseTarget } from '../parse/parser.ts';
 import type { Node } from '../parse/tree.ts';
+import { madeRowsMax } from '../series/making.ts';
 import type { Series } from '../series/series.ts';
 import type { TimeContext } from '../time/attime.ts';
 import type { EvaluationContext, FetchRequest, Language, Tree } from './context.ts';
 import { Fetches } from './fetches.ts';
 import { Planner } from './plan.ts';
-import { rowsOfResult, SharedResults } from './shared_results.ts';
+import { charactersOfResult, rowsOfNames, rowsOfResult, SharedResults } from './shared_results.ts';
 
 /** Calls that are evaluated for one request, with those that a function evaluates again elsewhere. */
 const callsMax = 100_000;
+/** A longer target takes some milliseconds to parse. */
+const ownTurnLength = 8_192;
 /** Targets that functions make of names, inside of each other. */
 const madeTargetsDepthMax = 10;
 
@@ -57,7 +60,11 @@ class Evaluator implements Host {
   readonly #results: SharedResults;
   /** Rows of results that a call which goes on still needs. */
   #heldRows = 0;
-  /** Rows of all results that memory was taken for. */
+  /** Rows that calls which go on make. */
+  #reservedRows = 0;
+  /** Rows that stay to the end. */
+  #keptRows = 0;
+  /** Rows of all that memory was taken for. */
   #takenRows = 0;
   #calls = 0;
   #madeTargetsDepth = 0;
@@ -158,15 +165,41 @@ class Evaluator implements Host {
     return findEvents === null ? [] : await work.outside(findEvents(tags, window, work.signal));
   }
 
-  reserve(rows: number): void {
-    const { rowsMax } = this.#context.limits;
-    if (rows <= rowsMax) return;
-    throw badRequest(`cannot evaluate target: makes more than ${rowsMax} rows`);
+  async reserve(rows: number): Promise<void> {
+    this.#check(rows);
+    if (rows > madeRowsMax) {
+      throw badRequest(
+        `cannot evaluate target: makes a series of more than ${madeRowsMax} rows: ${rows}; ask for less time, or for rows that are further apart`,
+      );
+    }
+    this.#reservedRows += rows;
+    this.#takenRows += rows;
+    await this.#context.memory?.take(rows);
+  }
+
+  async keep(rows: number): Promise<void> {
+    this.#keptRows += rows;
+    this.#takenRows += rows;
+    await this.#context.memory?.take(rows);
+  }
+
+  async reserveNames(characters: number): Promise<void> {
+    const rows = rowsOfNames(characters);
+    this.#reservedRows += rows;
+    this.#takenRows += rows;
+    await this.#context.memory?.take(rows);
+  }
+
+  release(rows: number): void {
+    this.#reservedRows -= rows;
+    this.#takenRows -= rows;
+    this.#context.memory?.give(rows);
   }
 
   async #parse(texts: readonly string[]): Promise<Node[]> {
     const nodes: Node[] = [];
     for (const text of texts) {
+      if (text.length > ownTurnLength) await this.work.outside(ownTurn());
       nodes.push(parseTarget(text, this.#context.variables));
       if (this.work.spend(50 * text.length)) await this.work.pause();
     }
@@ -174,7 +207,7 @@ class Evaluator implements Host {
   }
 
   async #evaluate(node: Node, window: Window): Promise<Result> {
-    const request = this.#planner.requestOf(node, window);
+    const request = await this.#planner.requestOf(node, window);
     if (request !== null) return await this.#fetched(request);
     const known = this.#results.get(node, window);
     if (known !== null) return known;
@@ -187,11 +220,13 @@ class Evaluator implements Host {
     }
     const { row, arguments: args } = this.#planner.bind(node);
     const held = this.#heldRows;
+    const reserved = this.#reservedRows;
     const result = await row.evaluate(new Call(args, window, this));
-    this.#check(result);
+    this.#check(rowsOfResult(result));
     this.#results.keep(node, window, result);
-    // What its arguments came to is needed no more.
-    await this.#hold(held + rowsOfResult(result));
+    // What its arguments came to is needed no more, and what it has made is the result.
+    this.#reservedRows = reserved;
+    await this.#hold(held + rowsOfResult(result) + rowsOfNames(charactersOfResult(result)));
     if (this.work.spend(1_000)) await this.work.pause();
     return result;
   }
@@ -222,13 +257,16 @@ class Evaluator implements Host {
   async #hold(rows: number): Promise<void> {
     this.#heldRows = rows;
     const { memory } = this.#context;
-    const more = rows + this.#results.rows - this.#takenRows;
+    const beside = this.#reservedRows + this.#keptRows + this.#results.rows;
+    const more = rows + beside - this.#takenRows;
     this.#takenRows += more;
     if (more > 0) await memory?.take(more);
     else memory?.give(-more);
   }
 
-  #check(result: Result): void {
-    this.reserve(rowsOfResult(result));
+  #check(rows: number): void {
+    const { rowsMax } = this.#context.limits;
+    if (rows <= rowsMax) return;
+    throw badRequest(`cannot evaluate target: makes more than ${rowsMax} rows`);
   }
 }

@@ -67,11 +67,47 @@ test('memory is taken for rows of results until they are needed no more', async 
   };
   const target = 'absolute(sumSeries(scale(a.*,2),scale(scale(a.*,3),4)))';
   await evaluate([target], testingContext(series, 5, { memory }));
-  // Two series of five rows each; the rows that were read are the reader's.
+  // Two series of five rows each, and names, nine characters a row. The rows that were read are the reader's. Each series is taken
+  // before it is made.
   assert.deepEqual(
     changes.filter((rows) => rows !== 0),
-    [10, 10, -15],
+    [...[5, 5, 3, 5, 5, 3, 5, 5, -8], ...[5, 5, -5, -19], ...[5, -4]],
   );
+});
+
+test('what is stacked takes memory until all targets are evaluated', async () => {
+  let taken = 0;
+  const memory = {
+    take: async (rows: number) => {
+      taken += rows;
+    },
+    give: (rows: number) => {
+      taken -= rows;
+    },
+  };
+  const targets = ['a', 'b', 'a'].map((name) => `limit(stacked(a.*,"${name}"),0)`);
+  await evaluate(targets, testingContext(series, 5, { memory }));
+  assert.equal(taken, 10);
+});
+
+test('names that functions make take memory, too', async () => {
+  const lines = Array.from({ length: 300 }, () => 'constantLine(1)').join();
+  let taken = 0;
+  const memory = {
+    take: async (rows: number) => {
+      taken += rows;
+      if (taken > 800_000) throw new TsdbError('RESOURCE_EXHAUSTED', 'there is no room');
+    },
+    give: (rows: number) => {
+      taken -= rows;
+    },
+  };
+  // Nine megabytes of names have room once, but not in several targets.
+  const target = `upper(substr(alias(group(${lines}),"${'x'.repeat(10_000)}")))`;
+  await evaluate([target], testingContext({}, 5, { memory }));
+  taken = 0;
+  const targets = [target, target, target];
+  await assert.rejects(evaluate(targets, testingContext({}, 5, { memory })), /there is no room/);
 });
 
 test('windows inside of windows are put together', async () => {
@@ -149,6 +185,19 @@ test('what is wrong is said with function, argument, reason and value', async ()
     ['consolidateBy(a.one,"mean")', /consolidationFunc has to be one of sum, average/],
     ['aliasSub(a.one,"a","\\2")', /the pattern has no group 2/],
     ['aliasSub(a.one,"(?=a)","b")', /error parsing regexp/],
+    [
+      `aliasSub(alias(constantLine(1),"${'x'.repeat(15_000)}"),"(?s).*","${'\\0'.repeat(5)}")`,
+      /cannot replace in names: the text becomes longer than 65535 characters: \\0/,
+    ],
+    [
+      `aliasSub(alias(constantLine(1),"${'x'.repeat(15_000)}"),"(y?)","${'\\1'.repeat(100)}")`,
+      /cannot replace in names: 100 references are too many for a name of 15000 characters/,
+    ],
+    [
+      `seriesByTag(${Array.from({ length: 60 }, (_, k) => `"t${k}=~x{0,1000}x{0,1000}x{0,9${k}}"`).join()})`,
+      /tagExpressions have regexps that take too long to compile together: x\{0,1000\}/,
+    ],
+    [`movingAverage(a.one,"${'1s'.repeat(101)}")`, /windowSize/],
     ['template($x, x=3)', /is a number or a string, not series/],
     ['groupByNode(a.*,0,"seriesByTag")', /callback has to name an aggregation/],
     ['reduceSeries(mapSeries(a.*,0),"seriesByTag",1,"one")', /cannot evaluate seriesByTag/],
@@ -177,6 +226,29 @@ test('limits hold for series, rows, and what functions make', async () => {
   await refused(['timeStack(a.one,"1h",0,2000)'], /timeShiftEnd is more than 1000 behind/);
   const nested = `${'timeStack('.repeat(8)}a.one${',"1s",0,900)'.repeat(8)}`;
   await refused([nested], /looks at more than 100000 expressions and windows/);
+});
+
+test('names and targets that functions make have limits over all series', async () => {
+  const lines = Array.from({ length: 300 }, () => 'constantLine(1)').join();
+  const long = 'x'.repeat(60_000);
+  const many = Object.fromEntries(Array.from({ length: 300 }, (_, k) => [`n${k}.a`, [1]]));
+  const cases: readonly (readonly [string, RegExp])[] = [
+    [
+      `aliasSub(group(${lines}),"^.*$","${long}")`,
+      /300 names become longer by more than 16777216 characters: x/,
+    ],
+    [
+      `applyByNode(*,0,"${long}")`,
+      /templateFunction comes to more than 16777216 characters for 300 nodes: x/,
+    ],
+  ];
+  for (const [target, message] of cases) {
+    await assert.rejects(
+      evaluate([target], testingContext(many, 5)),
+      (error) =>
+        error instanceof TsdbError && error.code === 'BAD_REQUEST' && message.test(error.message),
+    );
+  }
 });
 
 test('a cancelled evaluation ends, and a long one gives way', async () => {

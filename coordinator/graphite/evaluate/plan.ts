@@ -8,7 +8,7 @@ import type { Arguments } from '../calls/arguments.ts';
 import { bindArguments } from '../calls/bind.ts';
 import type { FunctionRow } from '../calls/row.ts';
 import type { Window } from '../calls/window.ts';
-import { parseTagExpressions, type TagExpression } from '../parse/tag_expression.ts';
+import { type TagExpression, TagExpressions } from '../parse/tag_expression.ts';
 import type { CallNode, Node } from '../parse/tree.ts';
 import type { TimeContext } from '../time/attime.ts';
 import type { FetchRequest } from './context.ts';
@@ -33,13 +33,15 @@ export class Planner {
   readonly #bound = new WeakMap<CallNode, BoundCall>();
   /** Nodes with the windows for which `requests` has looked at them. */
   readonly #seen = new WeakMap<Node, Set<string>>();
-  readonly #tagExpressions = new WeakMap<CallNode, readonly TagExpression[]>();
+  readonly #tagExpressions: TagExpressions;
+  readonly #expressionsOf = new WeakMap<CallNode, readonly TagExpression[]>();
 
   /** @param functions by their names */
   constructor(time: TimeContext, work: Work, functions: ReadonlyMap<string, FunctionRow>) {
     this.#time = time;
     this.#work = work;
     this.#functions = functions;
+    this.#tagExpressions = new TagExpressions(work);
   }
 
   /** Whether there is a function of this name that combines a list to one series. */
@@ -62,7 +64,7 @@ export class Planner {
   }
 
   /** Null for what reads nothing itself. */
-  requestOf(node: Node, window: Window): FetchRequest | null {
+  async requestOf(node: Node, window: Window): Promise<FetchRequest | null> {
     if (node.kind === 'path') {
       return { pathExpression: node.path, tagExpressions: null, ...window };
     }
@@ -71,10 +73,11 @@ export class Planner {
       return { pathExpression: text, tagExpressions: null, selections, ...window };
     }
     if (node.kind !== 'call' || node.name !== 'seriesByTag') return null;
-    let tagExpressions = this.#tagExpressions.get(node);
+    let tagExpressions = this.#expressionsOf.get(node);
     if (tagExpressions === undefined) {
-      tagExpressions = parseTagExpressions(this.bind(node).arguments.texts('tagExpressions'));
-      this.#tagExpressions.set(node, tagExpressions);
+      const texts = this.bind(node).arguments.texts('tagExpressions');
+      tagExpressions = await this.#tagExpressions.parse(texts);
+      this.#expressionsOf.set(node, tagExpressions);
     }
     return { pathExpression: node.text, tagExpressions, ...window };
   }
@@ -91,7 +94,7 @@ export class Planner {
       this.#count();
       if (this.#work.spend(visitUnits)) await this.#work.pause();
       if (!this.#isNew(visit)) continue;
-      const request = this.requestOf(visit.node, visit.window);
+      const request = await this.requestOf(visit.node, visit.window);
       if (request !== null) found.set(requestKey(request), request);
       else if (visit.node.kind === 'call') {
         for (const next of this.#argumentsOf(visit.node, visit.window).reverse()) {

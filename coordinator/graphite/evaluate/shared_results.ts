@@ -2,7 +2,7 @@
 import { badRequest } from '#lib/errors.ts';
 import type { Result, Window } from '../calls/window.ts';
 import type { Node } from '../parse/tree.ts';
-import { SeriesGroups } from '../series/series.ts';
+import { type Series, SeriesGroups } from '../series/series.ts';
 import { windowKey } from './plan.ts';
 
 export class SharedResults {
@@ -42,8 +42,26 @@ export class SharedResults {
 }
 
 export function rowsOfResult(result: Result): number {
-  const lists = result instanceof SeriesGroups ? result.lists : [result];
   let rows = 0;
-  for (const list of lists) for (const { values } of list) rows += values.length;
+  for (const list of listsOf(result)) for (const { values } of list) rows += values.length;
   return rows;
+}
+
+/** Of the names of all series. */
+export function charactersOfResult(result: Result): number {
+  let characters = 0;
+  for (const list of listsOf(result)) for (const { name } of list) characters += name.length;
+  return characters;
+}
+
+/** Characters that take the memory of a row. */
+const charactersOfRow = 9;
+
+/** Rows that take as much memory. */
+export function rowsOfNames(characters: number): number {
+  return Math.floor(characters / charactersOfRow);
+}
+
+function listsOf(result: Result): readonly (readonly Series[])[] {
+  return result instanceof SeriesGroups ? result.lists : [result];
 }

@@ -33,6 +33,9 @@ export const eventsMax = 1000;
 /** Bytes of one as JSON. */
 export const eventBytesMax = 8192;
 
+/** Tags that are asked for at a time. */
+const askedTagsMax = 100;
+
 /** About what it takes to read one, in units of work (lib/turns/turns.ts). */
 const eventUnits = 3_000;
 /** What an event of an answer takes in memory, by the bytes that are stored of it: as texts, and as JSON. */
@@ -87,6 +90,7 @@ export class EventStore {
    * Those from the one time to the other, both included, by their times.
    * @param tags null for any
    * @param memory of the answer; null when it is dropped at once
+   * @throws {TsdbError} BAD_REQUEST when too many tags are asked for; UNAVAILABLE
    */
   async find(
     { fromSeconds, untilSeconds }: Window,
@@ -95,10 +99,15 @@ export class EventStore {
     work: Work,
     memory: ReadBytes | null,
   ): Promise<readonly Event[]> {
+    // Letters count alike in both cases, as in Graphite.
+    const asked = tags === null ? null : new Set(tags.map((tag) => tag.toLowerCase()));
+    if (asked !== null && asked.size > askedTagsMax) {
+      throw badRequest(`tags: more than ${askedTagsMax}: ${asked.size}`);
+    }
     const isFound = (event: Event): boolean =>
       event.when >= fromSeconds &&
       event.when <= untilSeconds &&
-      (tags === null || takes(event, tags, choice));
+      (asked === null || takes(event, asked, choice));
     return (await this.#events(work, isFound, memory)).sort((a, b) => a.when - b.when);
   }
 
@@ -141,11 +150,10 @@ export class EventStore {
   }
 }
 
-/** Letters count alike in both cases, as in Graphite. */
-function takes(event: Event, tags: readonly string[], choice: TagChoice): boolean {
+/** @param asked in small letters */
+function takes(event: Event, asked: ReadonlySet<string>, choice: TagChoice): boolean {
   const own = new Set(event.tags.map((tag) => tag.toLowerCase()));
-  const isIn = (tag: string): boolean => own.has(tag.toLowerCase());
-  return choice === 'all' ? tags.every(isIn) : tags.some(isIn);
+  return choice === 'all' ? asked.isSubsetOf(own) : !asked.isDisjointFrom(own);
 }
 
 /** For `events()` in targets. */

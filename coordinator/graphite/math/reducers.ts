@@ -34,12 +34,20 @@ const max: Reducer = (values, count) => {
 const range: Reducer = (values, count, total) =>
   count === 0 ? null : max(values, count, total)! - min(values, count, total)!;
 
-const median: Reducer = (values, count) => {
+const median: Reducer = (values, count) => medianOfSorted(values.subarray(0, count).sort());
+
+/** Null when there is none. */
+export function medianOfSorted(sorted: Float64Array): number | null {
+  const count = sorted.length;
   if (count === 0) return null;
-  const sorted = values.subarray(0, count).sort();
   const middle = count >> 1;
   return count % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-};
+}
+
+/** The one that sorts: for many values who calls it has to do that a part at a time. */
+export function isMedian(reducer: Reducer): boolean {
+  return reducer === median;
+}
 
 /** The first less all others. */
 const diff: Reducer = (values, count) =>

@@ -12,7 +12,7 @@
  */
 import { badRequest, shownText } from '#lib/errors.ts';
 import { Scanner } from './scanner.ts';
-import { fillTemplate, type TemplateValues } from './template.ts';
+import { TemplateFiller, templateVariablesMax, type TemplateValues } from './template.ts';
 import type { CallNode, LiteralNode, NamedArgument, Node } from './tree.ts';
 
 /** Longest text of a target. */
@@ -38,6 +38,7 @@ export function parseTarget(text: string, variables: TemplateValues = new Map())
 class Parser {
   readonly #scanner: Scanner;
   readonly #variables: TemplateValues;
+  readonly #templates = new TemplateFiller();
   #depth = 0;
 
   constructor(text: string, variables: TemplateValues) {
@@ -138,10 +139,16 @@ class Parser {
         );
       }
       values.set(name, value.value);
+      if (values.size > templateVariablesMax) {
+        throw this.#scanner.error(
+          `template has more than ${templateVariablesMax} variables`,
+          start,
+        );
+      }
     }
     this.#scanner.expect(')', '"," or ")" in template(…)');
     for (const [name, value] of this.#variables) values.set(name, value);
-    return fillTemplate(body, values);
+    return this.#templates.fill(body, values);
   }
 }
 

@@ -91,3 +91,42 @@ test('parseTarget() bounds length, depth and what templates become', () => {
   const values = `template(${'$x.'.repeat(10_000)}a, x="${'b'.repeat(1_000)}")`;
   assert.throws(() => parseTarget(values), /becomes longer than 65536 characters/);
 });
+
+test('parseTarget() bounds variables of templates, and what all templates of a target take', () => {
+  const variables = (count: number) =>
+    new Map(Array.from({ length: count }, (_, k) => [`x${k}`, 'y'] as const));
+  const given = (count: number) =>
+    Array.from({ length: count }, (_, k) => `, v${k}="w${k}"`).join('');
+  assert.equal(textOf(parseTarget(`template(a.$v99${given(100)})`)), 'a.w99');
+  assert.throws(
+    () => parseTarget(`template(a.$v99${given(101)})`),
+    /template has more than 100 variables at position \d+/,
+  );
+  const paths = (path: string, count: number) =>
+    `group(${Array.from({ length: count }, () => path).join()})`;
+  const around = (depth: number, body: string) =>
+    `${'template('.repeat(depth)}${body}${')'.repeat(depth)}`;
+  // Paths without a variable are not looked at for each of these.
+  const plain = parseTarget(around(3, paths('a', 30_000)), variables(100));
+  assert.equal(plain.kind === 'call' && plain.positional.length, 30_000);
+  for (const [target, count] of [
+    [around(20, paths('a', 30_000)), 0],
+    [around(1, paths('$y', 20_000)), 100],
+    [around(1, paths('$x1.a', 10_000)), 100],
+  ] as const) {
+    assert.throws(
+      () => parseTarget(target, variables(count)),
+      /template takes more than 2000000 steps, which are paths times variables/,
+    );
+  }
+  const long = new Map([['x', 'y'.repeat(60_000)]]);
+  assert.throws(
+    () => parseTarget(around(1, paths('$x.$z', 9_000)), new Map([...long, ['z', '1']])),
+    /template takes more than 2000000 steps/,
+  );
+});
+
+test('templates put in one variable after the other, as Graphite does', () => {
+  const text = 'template(a.$1.$10.$b, "$b", "2", "3", "4", "5", "6", "7", "8", "9", "ten", b="c")';
+  assert.equal(textOf(parseTarget(text)), 'a.c.c0.c');
+});

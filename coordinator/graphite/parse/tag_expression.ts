@@ -1,6 +1,8 @@
 /** Conditions on tags, as `seriesByTag` takes them: `tag=value`, `tag!=value`, `tag=~regexp`, `tag!=~regexp`. */
 import { badRequest, shownText } from '#lib/errors.ts';
+import { engineUnits } from '#lib/regexp/engine_units.ts';
 import { SearchRegexp } from '#lib/regexp/regexp.ts';
+import type { Work } from '#lib/turns/turns.ts';
 
 export interface TagExpression {
   readonly tag: string;
@@ -9,20 +11,50 @@ export interface TagExpression {
   readonly value: string;
 }
 
+/** What the regexps of one request may take to be compiled, in units of work (lib/turns/turns.ts): some tenths of a second. */
+const compileUnitsMax = 50_000_000;
+
 const form = /^([^;!=~^]+)(!?=~?)([^]*)$/;
 
-/**
- * A tag that a series has not counts as empty.
- * @throws {TsdbError} BAD_REQUEST when one is not of that form, or all of them let empty tags pass
- */
-export function parseTagExpressions(texts: readonly string[]): readonly TagExpression[] {
-  const expressions = texts.map(parse);
-  if (!expressions.some(needsTag)) {
+/** Reads the conditions of one request. */
+export class TagExpressions {
+  readonly #work: Work;
+  #compileUnits = 0;
+
+  constructor(work: Work) {
+    this.#work = work;
+  }
+
+  /**
+   * A tag that a series has not counts as empty.
+   * @throws {TsdbError} BAD_REQUEST when one is not of that form, or all of them let empty tags pass, or the regexps of the request
+   *   take too long to compile
+   */
+  async parse(texts: readonly string[]): Promise<readonly TagExpression[]> {
+    const expressions = texts.map(parse);
+    for (const expression of expressions) {
+      if (await this.#needsTag(expression)) return expressions;
+    }
     throw badRequest(
       `cannot evaluate seriesByTag: tagExpressions need one that no empty tag passes: ${shownText(texts.join(', '))}`,
     );
   }
-  return expressions;
+
+  async #needsTag({ operator, value }: TagExpression): Promise<boolean> {
+    if (operator === '=') return value !== '';
+    if (operator === '!=') return value === '';
+    const pattern = `^(?:${value})`;
+    const units = engineUnits(pattern, compileUnitsMax);
+    this.#compileUnits += units;
+    if (this.#compileUnits > compileUnitsMax) {
+      throw badRequest(
+        `cannot evaluate seriesByTag: tagExpressions have regexps that take too long to compile together: ${shownText(value)}`,
+      );
+    }
+    if (this.#work.spend(units)) await this.#work.pause();
+    const matchesEmpty = new SearchRegexp(pattern).test('');
+    return operator === '=~' && !matchesEmpty;
+  }
 }
 
 function parse(text: string): TagExpression {
@@ -37,11 +69,4 @@ function parse(text: string): TagExpression {
     operator: found[2] as TagExpression['operator'],
     value: found[3]!,
   };
-}
-
-function needsTag({ operator, value }: TagExpression): boolean {
-  if (operator === '=') return value !== '';
-  if (operator === '!=') return value === '';
-  const matchesEmpty = new SearchRegexp(`^(?:${value})`).test('');
-  return operator === '=~' ? !matchesEmpty : false;
 }

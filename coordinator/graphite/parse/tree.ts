@@ -12,6 +12,11 @@ export interface Selection {
   readonly matchers: readonly Matcher[];
   /** Whether one that the matchers took is among them: by its name, and whether that is a path of Carbon. */
   readonly takes: (series: { readonly name: string; readonly isPath: boolean }) => boolean;
+  /**
+   * About what that takes for a name of so many characters, in units of work (lib/turns/turns.ts); without it next to nothing.
+   * @throws {TsdbError} BAD_REQUEST when it may hold up others
+   */
+  readonly takesUnits?: (length: number) => number;
 }
 
 /** What another language reads: no target of Graphite's has it. */

@@ -1,8 +1,8 @@
 /** Series become one: each row by a reducer over the same row of all of them. */
-import type { Work } from '#lib/turns/turns.ts';
 import type { Reducer } from '../math/reducers.ts';
 import { reducerNamed } from '../math/reducers.ts';
-import { type Columns, isEnough, newColumns, type Series, setRow } from './series.ts';
+import { inParts, madeColumns, type RowMaker } from './making.ts';
+import { type Columns, isEnough, type Series, setRow } from './series.ts';
 
 /** Rows of all series that are put side by side: a row alone would have each value come from memory with those of other rows. */
 const rowsAtOnceMax = 16;
@@ -31,26 +31,33 @@ export async function reduceAcross(
   list: readonly Series[],
   length: number,
   xFilesFactor: number,
-  work: Work,
+  maker: RowMaker,
 ): Promise<Columns> {
   const fold = folds.get(name);
   if (fold === undefined) {
     const reducer = reducerNamed(name)!;
     const checked: Reducer = (values, count, total) =>
       isEnough(count, total, xFilesFactor) ? reducer(values, count, total) : null;
-    return await reduceEachRow(checked, list, length, work);
+    return await reduceEachRow(checked, list, length, maker);
   }
-  const { values, counts } = await foldColumns(fold, list, length, work);
-  const present = new Uint8Array(length);
+  const columns = await madeColumns(length, maker);
+  const { values, present } = columns;
+  await maker.reserve(length);
+  /** Values of each row. */
+  const counts = new Uint32Array(length);
+  await foldColumns(fold, list, values, counts, maker);
   const isAverage = name === 'average' || name === 'avg';
-  for (let i = 0; i < length; i++) {
-    if (!isEnough(counts[i]!, list.length, xFilesFactor)) values[i] = 0;
-    else {
-      present[i] = 1;
-      if (isAverage) values[i] = values[i]! / counts[i]!;
+  await inParts(length, maker.work, (first, past) => {
+    for (let i = first; i < past; i++) {
+      if (!isEnough(counts[i]!, list.length, xFilesFactor)) values[i] = 0;
+      else {
+        present[i] = 1;
+        if (isAverage) values[i] = values[i]! / counts[i]!;
+      }
     }
-  }
-  return { values, present };
+  });
+  maker.release(length);
+  return columns;
 }
 
 /** As `reduceAcross`, for reducers that need all values of a row. */
@@ -58,9 +65,10 @@ export async function reduceEachRow(
   reducer: Reducer,
   list: readonly Series[],
   length: number,
-  work: Work,
+  maker: RowMaker,
 ): Promise<Columns> {
-  const columns = newColumns(length);
+  const { work } = maker;
+  const columns = await madeColumns(length, maker);
   const total = list.length;
   const rowsAtOnce = Math.max(1, Math.min(rowsAtOnceMax, Math.floor(valuesAtOnce / total)));
   const scratch = new Float64Array(rowsAtOnce * total);
@@ -85,40 +93,45 @@ export async function reduceEachRow(
   return columns;
 }
 
-interface Folded {
-  readonly values: Float64Array<ArrayBuffer>;
-  /** Values of each row. */
-  readonly counts: Uint32Array;
-}
-
+/** Adds up all series. @param counts of the values of each row */
 async function foldColumns(
   fold: Fold,
   list: readonly Series[],
-  length: number,
-  work: Work,
-): Promise<Folded> {
-  const values = new Float64Array(length);
-  const counts = new Uint32Array(length);
+  values: Float64Array,
+  counts: Uint32Array,
+  maker: RowMaker,
+): Promise<void> {
+  const { work } = maker;
   for (const series of list) {
-    if (fold === 'sum') addTo(values, counts, series);
-    else if (fold === 'count') countTo(counts, series);
-    else takeExtremes(values, counts, series, fold === 'min' ? -1 : 1);
+    await inParts(series.values.length, work, (first, past) => {
+      if (fold === 'sum') addTo(values, counts, series, first, past);
+      else if (fold === 'count') countTo(counts, series, first, past);
+      else takeExtremes(values, counts, series, fold === 'min' ? -1 : 1, first, past);
+    });
     if (work.spend(2 * series.values.length)) await work.pause();
   }
-  if (fold === 'count') values.set(counts);
-  return { values, counts };
+  if (fold !== 'count') return;
+  await inParts(counts.length, work, (first, past) => {
+    values.set(counts.subarray(first, past), first);
+  });
 }
 
-function addTo(sums: Float64Array, counts: Uint32Array, { values, present }: Series): void {
-  for (let i = 0; i < values.length; i++) {
+function addTo(
+  sums: Float64Array,
+  counts: Uint32Array,
+  { values, present }: Series,
+  first: number,
+  past: number,
+): void {
+  for (let i = first; i < past; i++) {
     if (present[i] === 0) continue;
     sums[i] = sums[i]! + values[i]!;
     counts[i] = counts[i]! + 1;
   }
 }
 
-function countTo(counts: Uint32Array, { present }: Series): void {
-  for (let i = 0; i < present.length; i++) counts[i] = counts[i]! + present[i]!;
+function countTo(counts: Uint32Array, { present }: Series, first: number, past: number): void {
+  for (let i = first; i < past; i++) counts[i] = counts[i]! + present[i]!;
 }
 
 /** @param sign 1 for the greatest, -1 for the least */
@@ -127,8 +140,10 @@ function takeExtremes(
   counts: Uint32Array,
   { values, present }: Series,
   sign: 1 | -1,
+  first: number,
+  past: number,
 ): void {
-  for (let i = 0; i < values.length; i++) {
+  for (let i = first; i < past; i++) {
     if (present[i] === 0) continue;
     if (counts[i] === 0 || sign * values[i]! > sign * extremes[i]!) extremes[i] = values[i]!;
     counts[i] = counts[i]! + 1;

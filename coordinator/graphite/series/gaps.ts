@@ -1,6 +1,7 @@
 /** Series whose sender is slower than their step: a value, then as many rows without one, and again. */
 import { bucketCount, reduceBuckets } from './buckets.ts';
 import { reducerNamed } from '../math/reducers.ts';
+import { type RowMaker, rowsAtOnce } from './making.ts';
 import type { Series } from './series.ts';
 
 const last = reducerNamed('last')!;
@@ -9,16 +10,19 @@ const last = reducerNamed('last')!;
  * The series with the sender's step, as its first three values tell it; the series itself when they do not.
  * A value of 0 counts as none of these three.
  */
-export function compressPeriodicGaps(series: Series): Series {
+export async function compressPeriodicGaps(series: Series, maker: RowMaker): Promise<Series> {
   const { values, present, stepSeconds } = series;
   const counts = (row: number) => present[row] === 1 && values[row] !== 0;
-  const next = (row: number) => {
+  const next = async (row: number) => {
     let found = row;
-    while (found < values.length && !counts(found)) found += 1;
+    while (found < values.length && !counts(found)) {
+      found += 1;
+      if (found % rowsAtOnce === 0 && maker.work.spend(2 * rowsAtOnce)) await maker.work.pause();
+    }
     return found;
   };
-  const first = next(0);
-  const second = next(first + 1);
+  const first = await next(0);
+  const second = await next(first + 1);
   const period = second - first;
   const third = second + period;
   const isPeriodic =
@@ -33,7 +37,7 @@ export function compressPeriodicGaps(series: Series): Series {
   const count = bucketCount(startSeconds, series.endSeconds, interval);
   return {
     ...series,
-    ...reduceBuckets(series, last, interval, startSeconds, count),
+    ...(await reduceBuckets(series, last, interval, startSeconds, count, maker)),
     startSeconds,
     endSeconds: startSeconds + interval * (count - 1),
     stepSeconds: interval,

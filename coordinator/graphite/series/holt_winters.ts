@@ -2,7 +2,8 @@
  * Triple exponential smoothing (Holt and Winters) with a season: a level, a slope and what each row of the
  * season is apart from the level, each of them going a little towards what the newest value says.
  */
-import { type Columns, newColumns } from './series.ts';
+import { inParts, madeColumns, type RowMaker } from './making.ts';
+import type { Columns } from './series.ts';
 
 const levelWeight = 0.1;
 const slopeWeight = 0.0035;
@@ -18,17 +19,46 @@ export interface Forecast {
 /**
  * @param seasonRows rows of a season, at least 2
  */
-export function holtWinters({ values, present }: Columns, seasonRows: number): Forecast {
-  const { length } = values;
-  const predictions = newColumns(length);
-  const deviations = newColumns(length);
+export async function holtWinters(
+  columns: Columns,
+  seasonRows: number,
+  maker: RowMaker,
+): Promise<Forecast> {
+  const { length } = columns.values;
+  const predictions = await madeColumns(length, maker);
+  const deviations = await madeColumns(length, maker);
+  // Of the seasons, which nobody needs behind the last row.
+  await maker.reserve(length);
   deviations.present.fill(1);
   const seasons = new Float64Array(length);
-  let level = 0;
-  let slope = 0;
-  let hasLevel = false;
-  let next: number | null = null;
-  for (let i = 0; i < length; i++) {
+  const state: State = { level: 0, slope: 0, hasLevel: false, next: null };
+  await inParts(length, maker.work, (first, past) => {
+    smooth(columns, seasonRows, { predictions, deviations }, seasons, state, first, past);
+  });
+  maker.release(length);
+  return { predictions, deviations };
+}
+
+/** What is known behind a row. */
+interface State {
+  level: number;
+  slope: number;
+  hasLevel: boolean;
+  /** What is expected of the next one; null when nothing is. */
+  next: number | null;
+}
+
+function smooth(
+  { values, present }: Columns,
+  seasonRows: number,
+  { predictions, deviations }: Forecast,
+  seasons: Float64Array,
+  state: State,
+  first: number,
+  past: number,
+): void {
+  let { level, slope, hasLevel, next } = state;
+  for (let i = first; i < past; i++) {
     const before = i - seasonRows;
     if (i > 0 && next !== null) {
       predictions.values[i] = next;
@@ -57,5 +87,5 @@ export function holtWinters({ values, present }: Columns, seasonRows: number): F
     deviations.values[i] = seasonWeight * error + (1 - seasonWeight) * lastDeviation;
     next = level + slope + (before + 1 >= 0 ? seasons[before + 1]! : 0);
   }
-  return { predictions, deviations };
+  Object.assign(state, { level, slope, hasLevel, next });
 }

@@ -1,7 +1,7 @@
 /** Series of several steps on one grid. */
 import { badRequest } from '#lib/errors.ts';
-import type { Work } from '#lib/turns/turns.ts';
 import { consolidate } from './consolidation.ts';
+import type { RowMaker } from './making.ts';
 import type { Series } from './series.ts';
 
 /** About 30 000 years. */
@@ -23,7 +23,7 @@ export interface Normalized {
  * @param list not empty
  * @throws {TsdbError} BAD_REQUEST when the steps have no common multiple that is a time
  */
-export async function normalize(list: readonly Series[], work: Work): Promise<Normalized> {
+export async function normalize(list: readonly Series[], maker: RowMaker): Promise<Normalized> {
   const stepSeconds = list.map((series) => series.stepSeconds).reduce(leastCommonMultiple);
   if (stepSeconds > stepSecondsMax) {
     throw badRequest(
@@ -38,9 +38,9 @@ export async function normalize(list: readonly Series[], work: Work): Promise<No
     const count = stepSeconds / each.stepSeconds;
     if (count === 1) series.push(each);
     else {
-      const columns = consolidate(each, count, each.consolidation, each.xFilesFactor);
+      const columns = await consolidate(each, count, each.consolidation, each.xFilesFactor, maker);
       series.push({ ...each, ...columns, stepSeconds });
-      if (work.spend(each.values.length)) await work.pause();
+      if (maker.work.spend(each.values.length)) await maker.work.pause();
     }
     length = Math.max(length, series.at(-1)!.values.length);
   }

@@ -1,5 +1,8 @@
 /** The percentile that Graphite takes: by rank among one more than there are. */
 import { selectRank } from '#engine/window_functions/quickselect.ts';
+import { sortNumbers } from '../math/sorting.ts';
+import { type RowMaker, rowsAtOnce } from './making.ts';
+import { presentValues, withValues } from './reduce.ts';
 import type { Columns } from './series.ts';
 
 /**
@@ -18,6 +21,16 @@ export function percentileOf(
   const numbers = numbersFirst(values, count);
   const valueOfRank = (rank: number) =>
     rank > numbers ? NaN : selectRank(values, numbers, rank - 1);
+  return percentileByRanks(valueOfRank, count, percent, isInterpolated);
+}
+
+/** @param count above 0 */
+function percentileByRanks(
+  valueOfRank: (rank: number) => number,
+  count: number,
+  percent: number,
+  isInterpolated: boolean,
+): number {
   const exact = (percent / 100) * (count + 1);
   const below = Math.trunc(exact);
   const fraction = exact - below;
@@ -41,11 +54,20 @@ function numbersFirst(values: Float64Array, count: number): number {
 }
 
 /** Of all values of a series, the upper one of two ranks. */
-export function percentileOfRows({ values, present }: Columns, percent: number): number | null {
-  const scratch = new Float64Array(values.length);
-  let count = 0;
-  for (let i = 0; i < values.length; i++) {
-    if (present[i] === 1) scratch[count++] = values[i]!;
+export async function percentileOfRows(
+  columns: Columns,
+  percent: number,
+  maker: RowMaker,
+): Promise<number | null> {
+  const { length } = columns.values;
+  if (length <= rowsAtOnce) {
+    const scratch = new Float64Array(length);
+    return percentileOf(scratch, presentValues(columns, 0, length, scratch), percent, false);
   }
-  return percentileOf(scratch, count, percent, false);
+  return await withValues(columns, maker, async (values) => {
+    if (values.length === 0) return null;
+    // What is in order has NaN behind all numbers.
+    const sorted = await sortNumbers(values, maker.work);
+    return percentileByRanks((rank) => sorted[rank - 1]!, values.length, percent, false);
+  });
 }

@@ -1,5 +1,8 @@
 /** All rows of a series, or some of them, become one value. */
-import type { Reducer } from '../math/reducers.ts';
+import type { Work } from '#lib/turns/turns.ts';
+import { isMedian, medianOfSorted, type Reducer } from '../math/reducers.ts';
+import { sortNumbers } from '../math/sorting.ts';
+import { inParts, type RowMaker, rowsAtOnce } from './making.ts';
 import type { Columns } from './series.ts';
 
 /**
@@ -30,8 +33,50 @@ export function presentValues(
   return count;
 }
 
+/** Rows with a value. */
+export async function presentCount({ present }: Columns, work: Work): Promise<number> {
+  let count = 0;
+  await inParts(present.length, work, (first, past) => {
+    let inPart = 0;
+    for (let i = first; i < past; i++) inPart += present[i]!;
+    count += inPart;
+  });
+  return count;
+}
+
 /** Of all rows. */
-export function reduceAll(columns: Columns, reducer: Reducer): number | null {
+export async function reduceAll(
+  columns: Columns,
+  reducer: Reducer,
+  maker: RowMaker,
+): Promise<number | null> {
   const { length } = columns.values;
-  return reduceRows(columns, 0, length, reducer, new Float64Array(length));
+  if (length <= rowsAtOnce) {
+    return reduceRows(columns, 0, length, reducer, new Float64Array(length));
+  }
+  return await withValues(columns, maker, async (values) => {
+    if (!isMedian(reducer)) return reducer(values, values.length, length);
+    return medianOfSorted(await sortNumbers(values, maker.work));
+  });
+}
+
+/** What is made of the values that are there, which are its own to move; for long columns. */
+export async function withValues<Made>(
+  columns: Columns,
+  maker: RowMaker,
+  make: (values: Float64Array) => Promise<Made>,
+): Promise<Made> {
+  const { work } = maker;
+  const count = await presentCount(columns, work);
+  // Twice as much, for what is sorted.
+  await maker.reserve(count);
+  await maker.reserve(count);
+  const values = new Float64Array(count);
+  let place = 0;
+  await inParts(columns.values.length, work, (first, past) => {
+    place += presentValues(columns, first, past, values.subarray(place));
+  });
+  const made = await make(values);
+  maker.release(2 * count);
+  return made;
 }

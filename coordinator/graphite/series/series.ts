@@ -60,14 +60,6 @@ export function newColumns(length: number): Columns {
   };
 }
 
-/** Columns in which every row has this value. */
-export function constantColumns(length: number, value: number): Columns {
-  return {
-    values: new Float64Array(length).fill(value),
-    present: new Uint8Array(length).fill(1),
-  };
-}
-
 /** A row, null where there is no value. */
 export function rowOf({ values, present }: Columns, index: number): number | null {
   return present[index] === 1 ? values[index]! : null;
@@ -130,13 +122,6 @@ export function tagsOfName(name: string): ReadonlyMap<string, string> {
     return new Map([['name', name]]);
   }
   return new Map([...split, ['name', path.replace(/^~+/, '')]]);
-}
-
-/** Rows with a value. */
-export function presentCount({ present }: Columns): number {
-  let count = 0;
-  for (let i = 0; i < present.length; i++) count += present[i]!;
-  return count;
 }
 
 /** The last value, null when there is none. */

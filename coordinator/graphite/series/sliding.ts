@@ -1,9 +1,10 @@
 /** A reducer over the last rows of each row. */
 import type { Work } from '#lib/turns/turns.ts';
-import { reduceRows } from './reduce.ts';
+import { inParts, inSteps, madeColumns, type RowMaker, rowsAtOnce } from './making.ts';
+import { reduceAll, reduceRows } from './reduce.ts';
 import type { Reducer } from '../math/reducers.ts';
 import { reducerNamed } from '../math/reducers.ts';
-import { type Columns, isEnough, newColumns, setRow } from './series.ts';
+import { type Columns, isEnough, setRow } from './series.ts';
 
 /** Reducers that can be put together from those of two parts of the window. */
 type Join = (a: number, b: number) => number;
@@ -25,35 +26,40 @@ export async function reduceSliding(
   windowRows: number,
   first: number,
   xFilesFactor: number,
-  work: Work,
+  maker: RowMaker,
 ): Promise<Columns> {
-  const length = Math.max(0, columns.values.length - first);
+  const { work } = maker;
+  const rowCount = columns.values.length;
+  const length = Math.max(0, rowCount - first);
   const countMin = countMinOf(windowRows, xFilesFactor);
-  const result = newColumns(length);
+  const result = await madeColumns(length, maker);
+  // What stands beside the result for each row: sums or counts, and two columns of what is joined.
+  const besideRows = joins.has(name) ? 3 : 1;
+  for (let k = 0; k < besideRows; k++) await maker.reserve(rowCount);
   if (summing.includes(name)) {
     const isMean = name === 'average' || name === 'avg';
-    slideSums(columns, windowRows, first, countMin, isMean, result);
-    if (work.spend(12 * columns.values.length)) await work.pause();
-    return result;
+    await inSteps(slideSums(columns, windowRows, first, countMin, isMean, result), work);
+  } else {
+    const counts = await slidingCounts(columns.present, windowRows, work);
+    const isRowEnough = (row: number) => counts[row]! >= countMin;
+    const join = joins.get(name);
+    if (name === 'median') {
+      await slideMedian(columns, windowRows, first, isRowEnough, result, work);
+    } else if (join === undefined) {
+      await slideEach(columns, reducerNamed(name)!, windowRows, first, isRowEnough, result, maker);
+    } else {
+      const joined = await joinSliding(columns, join, windowRows, work);
+      await inParts(length, work, (from, past) => {
+        for (let i = from; i < past; i++) {
+          if (!isRowEnough(first + i)) continue;
+          result.values[i] = joined[first + i]!;
+          result.present[i] = 1;
+        }
+      });
+    }
   }
-  const counts = slidingCounts(columns.present, windowRows);
-  const isRowEnough = (row: number) => counts[row]! >= countMin;
-  if (name === 'median') {
-    await slideMedian(columns, windowRows, first, isRowEnough, result, work);
-    return result;
-  }
-  const join = joins.get(name);
-  if (join === undefined) {
-    await slideEach(columns, reducerNamed(name)!, windowRows, first, isRowEnough, result, work);
-    return result;
-  }
-  const joined = joinSliding(columns, join, windowRows);
-  for (let i = 0; i < length; i++) {
-    if (!isRowEnough(first + i)) continue;
-    result.values[i] = joined[first + i]!;
-    result.present[i] = 1;
-  }
-  if (work.spend(12 * columns.values.length)) await work.pause();
+  maker.release(besideRows * rowCount);
+  if (work.spend(12 * rowCount)) await work.pause();
   return result;
 }
 
@@ -66,14 +72,20 @@ function countMinOf(windowRows: number, xFilesFactor: number): number {
 }
 
 /** Rows with a value in the window that ends with each row. */
-function slidingCounts(present: Uint8Array, windowRows: number): Uint32Array {
+async function slidingCounts(
+  present: Uint8Array,
+  windowRows: number,
+  work: Work,
+): Promise<Uint32Array> {
   const counts = new Uint32Array(present.length);
-  let count = 0;
-  for (let i = 0; i < present.length; i++) {
-    count += present[i]!;
-    if (i >= windowRows) count -= present[i - windowRows]!;
-    counts[i] = count;
-  }
+  await inParts(present.length, work, (first, past) => {
+    let count = first === 0 ? 0 : counts[first - 1]!;
+    for (let i = first; i < past; i++) {
+      count += present[i]!;
+      if (i >= windowRows) count -= present[i - windowRows]!;
+      counts[i] = count;
+    }
+  });
   return counts;
 }
 
@@ -82,72 +94,147 @@ function slidingCounts(present: Uint8Array, windowRows: number): Uint32Array {
  * every row there is one join a row, and no value is ever taken out of a sum again, which would lose digits.
  * A row whose window has no value gets anything.
  */
-function joinSliding({ values, present }: Columns, join: Join, windowRows: number): Float64Array {
+async function joinSliding(
+  { values, present }: Columns,
+  join: Join,
+  windowRows: number,
+  work: Work,
+): Promise<Float64Array> {
   const { length } = values;
   /** Of the rows from each one to the end of its stretch; `hasEnd` is 1 where there is a value. */
   const ends = new Float64Array(length);
   const hasEnd = new Uint8Array(length);
-  for (let i = length - 1; i >= 0; i--) {
-    const isLast = i === length - 1 || (i + 1) % windowRows === 0;
-    const isAfter = !isLast && hasEnd[i + 1] === 1;
-    if (present[i] === 1) ends[i] = isAfter ? join(values[i]!, ends[i + 1]!) : values[i]!;
-    else if (isAfter) ends[i] = ends[i + 1]!;
-    hasEnd[i] = present[i] === 1 || isAfter ? 1 : 0;
-  }
+  // From the last row to the first one.
+  await inParts(length, work, (first, past) => {
+    for (let i = length - 1 - first; i >= length - past; i--) {
+      const isLast = i === length - 1 || (i + 1) % windowRows === 0;
+      const isAfter = !isLast && hasEnd[i + 1] === 1;
+      if (present[i] === 1) ends[i] = isAfter ? join(values[i]!, ends[i + 1]!) : values[i]!;
+      else if (isAfter) ends[i] = ends[i + 1]!;
+      hasEnd[i] = present[i] === 1 || isAfter ? 1 : 0;
+    }
+  });
   const joined = new Float64Array(length);
   let begin = 0;
   let hasBegin = false;
-  for (let i = 0; i < length; i++) {
-    if (i % windowRows === 0) hasBegin = false;
-    if (present[i] === 1) {
-      begin = hasBegin ? join(begin, values[i]!) : values[i]!;
-      hasBegin = true;
+  await inParts(length, work, (first, past) => {
+    for (let i = first; i < past; i++) {
+      if (i % windowRows === 0) hasBegin = false;
+      if (present[i] === 1) {
+        begin = hasBegin ? join(begin, values[i]!) : values[i]!;
+        hasBegin = true;
+      }
+      const oldest = i - windowRows + 1;
+      // A window that is a whole stretch is its own beginning.
+      const isOne = oldest < 0 || oldest % windowRows === 0;
+      const hasOlder = !isOne && hasEnd[oldest] === 1;
+      if (hasOlder) joined[i] = hasBegin ? join(ends[oldest]!, begin) : ends[oldest]!;
+      else joined[i] = begin;
     }
-    const oldest = i - windowRows + 1;
-    // A window that is a whole stretch is its own beginning.
-    const isOne = oldest < 0 || oldest % windowRows === 0;
-    const hasOlder = !isOne && hasEnd[oldest] === 1;
-    if (hasOlder) joined[i] = hasBegin ? join(ends[oldest]!, begin) : ends[oldest]!;
-    else joined[i] = begin;
-  }
+  });
   return joined;
 }
 
-/** As `joinSliding` for sums, or means: what is not there adds nothing. */
-function slideSums(
-  { values, present }: Columns,
+/** As `joinSliding` for sums, or means: what is not there adds nothing. Each step goes through some thousand rows. */
+function* slideSums(
+  columns: Columns,
   windowRows: number,
   first: number,
   countMin: number,
   isMean: boolean,
   result: Columns,
-): void {
-  const { length } = values;
-  const { values: sums, present: isThere } = result;
-  /** Of the rows from each one to the end of its stretch, for the one before. */
+): Generator<void, void> {
+  const { length } = columns.values;
   const ends = new Float64Array(Math.min(windowRows, length) + 1);
-  let count = 0;
-  for (let start = 0; start < length; start += windowRows) {
-    const past = Math.min(length, start + windowRows);
-    let sum = 0;
-    for (let i = start; i < past; i++) {
-      if (present[i] === 1) {
-        sum += values[i]!;
-        count += 1;
-      }
-      if (i >= windowRows) count -= present[i - windowRows]!;
-      if (i < first || count < countMin) continue;
-      // A window that is a whole stretch has none of the one before.
-      const older = i + 1 - start === windowRows ? 0 : ends[i + 1 - start]!;
-      sums[i - first] = isMean ? (older + sum) / count : older + sum;
-      isThere[i - first] = 1;
-    }
-    sum = 0;
-    for (let i = past - 1; i >= start; i--) {
-      if (present[i] === 1) sum += values[i]!;
-      ends[i - start] = sum;
-    }
+  const sums = { columns, windowRows, first, countMin, isMean, result, ends, count: 0 };
+  const rowsOfStep = Math.max(1, Math.floor(rowsAtOnce / windowRows)) * windowRows;
+  for (let from = 0; from < length; from += rowsOfStep) {
+    if (from > 0) yield;
+    const past = Math.min(length, from + rowsOfStep);
+    if (windowRows <= rowsAtOnce) sumStretches(sums, from, past);
+    else yield* sumStretch(sums, from, past);
   }
+}
+
+interface SlidingSums {
+  readonly columns: Columns;
+  readonly windowRows: number;
+  readonly first: number;
+  readonly countMin: number;
+  readonly isMean: boolean;
+  readonly result: Columns;
+  /** Of the rows from each one to the end of its stretch, for the one before. */
+  readonly ends: Float64Array;
+  /** Values of the window that ends with the last row. */
+  count: number;
+}
+
+/** Stretches that have few rows. */
+function sumStretches(sums: SlidingSums, from: number, past: number): void {
+  for (let start = from; start < past; start += sums.windowRows) {
+    const end = Math.min(past, start + sums.windowRows);
+    sumForward(sums, start, start, end, 0);
+    sumBackward(sums, start, end, start, 0);
+  }
+}
+
+/** One that has many. */
+function* sumStretch(sums: SlidingSums, start: number, past: number): Generator<void, void> {
+  let sum = 0;
+  for (let from = start; from < past; from += rowsAtOnce) {
+    sum = sumForward(sums, start, from, Math.min(past, from + rowsAtOnce), sum);
+    yield;
+  }
+  sum = 0;
+  for (let end = past; end > start; end -= rowsAtOnce) {
+    sum = sumBackward(sums, start, end, Math.max(start, end - rowsAtOnce), sum);
+    yield;
+  }
+}
+
+/** Rows [from, until) of a stretch. @param before sum of those of its rows before @returns the sum with these */
+function sumForward(
+  sliding: SlidingSums,
+  start: number,
+  from: number,
+  until: number,
+  before: number,
+): number {
+  const { windowRows, first, countMin, isMean, ends } = sliding;
+  const { values, present } = sliding.columns;
+  const { values: sums, present: isThere } = sliding.result;
+  let { count } = sliding;
+  let sum = before;
+  for (let i = from; i < until; i++) {
+    if (present[i] === 1) {
+      sum += values[i]!;
+      count += 1;
+    }
+    if (i >= windowRows) count -= present[i - windowRows]!;
+    if (i < first || count < countMin) continue;
+    // A window that is a whole stretch has none of the one before.
+    const older = i + 1 - start === windowRows ? 0 : ends[i + 1 - start]!;
+    sums[i - first] = isMean ? (older + sum) / count : older + sum;
+    isThere[i - first] = 1;
+  }
+  sliding.count = count;
+  return sum;
+}
+
+/** Rows [downTo, past) from the last one on, as `sumForward`: sums to the end of the stretch. */
+function sumBackward(
+  { columns: { values, present }, ends }: SlidingSums,
+  start: number,
+  past: number,
+  downTo: number,
+  before: number,
+): number {
+  let sum = before;
+  for (let i = past - 1; i >= downTo; i--) {
+    if (present[i] === 1) sum += values[i]!;
+    ends[i - start] = sum;
+  }
+  return sum;
 }
 
 async function slideEach(
@@ -157,17 +244,27 @@ async function slideEach(
   first: number,
   isRowEnough: (row: number) => boolean,
   result: Columns,
-  work: Work,
+  maker: RowMaker,
 ): Promise<void> {
-  const scratch = new Float64Array(Math.min(windowRows, columns.values.length));
+  const { values, present: isThere } = columns;
+  const scratch = new Float64Array(Math.min(windowRows, values.length, rowsAtOnce));
   /** Of the values alone: rows without one are none of the window's. */
   const present: Reducer = (values, count) => reducer(values, count, count);
   for (let i = 0; i < result.values.length; i++) {
     const row = first + i;
     if (!isRowEnough(row)) continue;
     const start = Math.max(0, row - windowRows + 1);
-    setRow(result, i, reduceRows(columns, start, row + 1, present, scratch));
-    if (work.spend(10 * (row + 1 - start))) await work.pause();
+    const past = row + 1;
+    if (past - start <= rowsAtOnce) {
+      setRow(result, i, reduceRows(columns, start, past, present, scratch));
+    } else {
+      const window = {
+        values: values.subarray(start, past),
+        present: isThere.subarray(start, past),
+      };
+      setRow(result, i, await reduceAll(window, present, maker));
+    }
+    if (maker.work.spend(10 * (past - start))) await maker.work.pause();
   }
 }
 

@@ -76,7 +76,7 @@ export class GraphiteFinder {
 
   /** Names of all series of Carbon. */
   async leaves(): Promise<readonly string[]> {
-    const all = { text: '**', nodes: [], across: { node: '.*', path: '.*' } };
+    const all = { text: '**', nodes: [], across: { node: '.*', rest: '.*' } };
     return await sortPaced(await this.#leavesAcross(all), compareTexts, this.#setup.work);
   }
 
@@ -113,7 +113,10 @@ export class GraphiteFinder {
     for (const path of await this.#leavesAcross(pattern)) {
       for (const end of ends(path)) {
         const prefix = path.slice(0, end);
-        if (test(prefix)) (end === path.length ? leaves : branches).add(prefix);
+        // A prefix that others have, too, was looked at with the first of them.
+        if (end < path.length && branches.has(prefix)) continue;
+        if (work.spend(test.units(end))) await work.pause();
+        if (test.takes(prefix)) (end === path.length ? leaves : branches).add(prefix);
       }
       if (work.spend(pathUnits)) await work.pause();
     }

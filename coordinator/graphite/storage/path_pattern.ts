@@ -3,7 +3,7 @@
  * alternatives, and `**`, as at M3, for any characters with dots among them.
  */
 import { badRequest, shownText } from '#lib/errors.ts';
-import { compileAnchored } from '#lib/regexp/regexp.ts';
+import { LightRegexp } from '#lib/regexp/light_regexp.ts';
 import { nodeTag } from '#lib/series_id/from_tags.ts';
 import type { Matcher } from '../../select/storage.ts';
 
@@ -19,10 +19,10 @@ export interface PathPattern {
   /** Those before the first one with `**`. */
   readonly nodes: readonly NodePattern[];
   /**
-   * Where `**` is in the pattern: the begin of the node in which it stands, and whole paths, both as RE2; else null. Then paths
-   * have exactly these nodes.
+   * Where `**` is in the pattern: the begin of the node in which it stands, and what is left of paths from that node on, both as
+   * RE2; else null. Then paths have exactly these nodes.
    */
-  readonly across: { readonly node: string; readonly path: string } | null;
+  readonly across: { readonly node: string; readonly rest: string } | null;
 }
 
 /** Longest pattern. */
@@ -39,8 +39,8 @@ export function parsePathPattern(text: string): PathPattern {
     const node = text.slice(first, end);
     if (node.includes('**')) {
       const before = node.slice(0, node.indexOf('**'));
-      const path = regexpOf(text, text, true);
-      return { text, nodes, across: { node: `${regexpOf(before, text, false)}.*`, path } };
+      const rest = regexpOf(text.slice(first), text, true);
+      return { text, nodes, across: { node: `${regexpOf(before, text, false)}.*`, rest } };
     }
     nodes.push(nodeOf(node, text));
     first = end + 1;
@@ -143,9 +143,39 @@ export function pathMatchers({ nodes, across }: PathPattern): Matcher[] {
   ];
 }
 
-/** Which of these paths the pattern takes; null for all. */
-export function pathTest({ across }: PathPattern): ((path: string) => boolean) | null {
+export interface PathTest {
+  /**
+   * About what a test of a path of so many characters takes, in units of work (lib/turns/turns.ts).
+   * @throws {TsdbError} BAD_REQUEST when it may hold up others
+   */
+  units(length: number): number;
+  /** Of a path whose first nodes are as those of the pattern. */
+  takes(path: string): boolean;
+}
+
+/**
+ * Which of the paths that `pathMatchers` finds the pattern takes; null for all.
+ * @throws {TsdbError} BAD_REQUEST when it takes too long to compile
+ */
+export function pathTest({ nodes, across }: PathPattern): PathTest | null {
   if (across === null) return null;
-  const regexp = compileAnchored(across.path);
-  return (path) => regexp.test(path);
+  const regexp = new LightRegexp(across.rest);
+  return {
+    units: (length) => regexp.units(length),
+    takes(path) {
+      const begin = nodeBegin(path, nodes.length);
+      return begin >= 0 && regexp.test(path.slice(begin));
+    },
+  };
+}
+
+/** Where a node of a path begins; -1 when there is none. */
+function nodeBegin(path: string, node: number): number {
+  let begin = 0;
+  for (let k = 0; k < node; k++) {
+    const dot = path.indexOf('.', begin);
+    if (dot < 0) return -1;
+    begin = dot + 1;
+  }
+  return begin;
 }

@@ -13,7 +13,7 @@ function takes(pattern: string, path: string): boolean {
     const isEqual = kind.endsWith('~') ? compileAnchored(value).test(node) : node === value;
     return kind.startsWith('!') ? !isEqual : isEqual;
   });
-  return isFound && (pathTest(parsed)?.(path) ?? true);
+  return isFound && (pathTest(parsed)?.takes(path) ?? true);
 }
 
 test('a pattern takes paths of as many nodes', () => {
@@ -66,4 +66,21 @@ test('what is no pattern is refused with its reason', () => {
       pattern,
     );
   }
+});
+
+test('tests that would hold up others are refused, whatever stands before them', () => {
+  const testOf = (pattern: string) => pathTest(parsePathPattern(pattern))!;
+  const hosts = `{${Array.from({ length: 300 }, (_, k) => `host${k}`).join()}}`;
+  // Nodes before the first `**` are the index's alone.
+  assert.ok(testOf(`servers.${hosts}.**`).units(500) < 100_000);
+  assert.ok(testOf(`servers.${hosts}.**.cpu`).takes('servers.host7.a.b.cpu'));
+  assert.ok(testOf('servers.**.cpu.*').units(200) > 0);
+  assert.throws(
+    () => testOf(`**a${'?'.repeat(500)}`).units(10_000),
+    /cannot match regexp: takes too long for a text of 10000 characters: \.\*a\[\^\.\]/,
+  );
+  assert.throws(
+    () => testOf(`**a${'?'.repeat(8_000)}`),
+    /cannot compile regexp: takes too long: \.\*a\[\^\.\]/,
+  );
 });

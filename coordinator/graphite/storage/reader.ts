@@ -108,16 +108,17 @@ export class SeriesReader {
     const { pacer, storage, limits, reading } = this.#setup;
     const selections = request.selections ?? [selectionOf(request)];
     const answers = await Promise.all(
-      selections.map(async ({ matchers, takes }) => {
+      selections.map(async (selection) => {
+        const { matchers } = selection;
         const grid = reading.gridOf(storage, request, matchers);
         const { range, column } = grid;
         const found = await storage.selectThroughout(matchers, range, column, limits, signal);
-        return { found, takes, grid };
+        return { found, selection, grid };
       }),
     );
     const list: FetchedSeries[] = [];
-    for (const { found, takes, grid } of answers) {
-      for (const series of await this.#decode(found, takes, grid)) list.push(series);
+    for (const { found, selection, grid } of answers) {
+      for (const series of await this.#decode(found, selection, grid)) list.push(series);
     }
     if (selections.length === 1) return list;
     return await sortPaced(list, (a, b) => compareTexts(a.name, b.name), pacer.work);
@@ -125,13 +126,13 @@ export class SeriesReader {
 
   async #decode(
     found: SelectResult,
-    takes: Selection['takes'],
+    selection: Selection,
     { range, units, gridOfSeries }: ReadGrid,
   ): Promise<readonly FetchedSeries[]> {
     const { pacer, reading } = this.#setup;
     this.isExhaustive &&= found.exhaustive;
     for (const warning of found.warnings) this.warnings.add(warning);
-    const series = await this.#inOrder(found.bundle, takes);
+    const series = await this.#inOrder(found.bundle, selection);
     using decoder = new Decoder();
     const list: FetchedSeries[] = [];
     for (const one of series) {
@@ -158,16 +159,17 @@ export class SeriesReader {
     return list;
   }
 
-  /** Series that `takes` takes, in the order of their names. */
-  async #inOrder(bundle: SeriesBundle, takes: Selection['takes']): Promise<FoundSeries[]> {
+  /** Series that the selection takes, in the order of their names. */
+  async #inOrder(bundle: SeriesBundle, { takes, takesUnits }: Selection): Promise<FoundSeries[]> {
     const { pacer, reading } = this.#setup;
     const found: FoundSeries[] = [];
     for (let index = 0; index < bundle.seriesCount; index++) {
       const [start, end] = [bundle.tagsOffset[index]!, bundle.tagsOffset[index + 1]!];
       const tagBytes = bundle.tagsData.subarray(start, end);
       const named = reading.named(decodeTags(tagBytes));
+      const units = seriesUnits + (takesUnits?.(named.name.length) ?? 0);
+      if (pacer.spend(units)) await pacer.pause();
       if (takes(named)) found.push({ index, tagBytes, ...named });
-      if (pacer.spend(seriesUnits)) await pacer.pause();
     }
     return await sortPaced(found, (a, b) => compareTexts(a.name, b.name), pacer.work);
   }
@@ -181,6 +183,7 @@ function selectionOf({ pathExpression, tagExpressions }: FetchRequest): Selectio
   const test = pathTest(pattern);
   return {
     matchers: pathMatchers(pattern),
-    takes: ({ isPath, name }) => isPath && (test === null || test(name)),
+    takes: ({ isPath, name }) => isPath && (test === null || test.takes(name)),
+    takesUnits: (length) => test?.units(length) ?? 0,
   };
 }

@@ -3,7 +3,7 @@
  * "now-1h", "noon_yesterday", "12:30_20240229", "midnight+1d", "8am", "jan5", "monday".
  */
 import { badRequest, shownText } from '#lib/errors.ts';
-import { intervalSeconds } from './interval.ts';
+import { intervalSeconds, timeLengthMax } from './interval.ts';
 import type { WallTime, Zone } from './zone.ts';
 
 const months = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
@@ -27,6 +27,11 @@ export interface TimeContext {
  * @throws {TsdbError} BAD_REQUEST when it is none
  */
 export function parseTime(text: string, context: TimeContext): number {
+  if (text.length > timeLengthMax) {
+    throw badRequest(
+      `cannot read time: longer than ${timeLengthMax} characters: ${shownText(text)}`,
+    );
+  }
   const plain = text.trim().toLowerCase().replace(/[_, ]/g, '');
   const isDate = /^(?:19[1-9]\d|190[1-9]|[2-9]\d{3})(?:0\d|1[0-2])(?:[0-2]\d|3[01])$/.test(plain);
   if (/^\d+$/.test(plain) && !isDate) {

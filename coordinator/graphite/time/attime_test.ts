@@ -51,3 +51,20 @@ test('what is no time, no interval and no zone is refused with its text', () => 
   }
   refused(() => new Zone('Mars/Olympus'), /no.* of this name: Mars\/Olympus/);
 });
+
+test('texts that are longer than any time are refused before they are read', () => {
+  const at = { nowSeconds: 0, zone: new Zone('UTC') };
+  for (const [read, reason] of [
+    [() => parseTime(`-${'1s'.repeat(1000)}`, at), /cannot read time: longer than 200 characters/],
+    [() => parseTime('_'.repeat(201), at), /cannot read time: longer than 200 characters: _/],
+    [() => parseInterval('1s'.repeat(101)), /cannot read interval: longer than 200 characters: 1/],
+    [() => new Zone('x'.repeat(101)), /cannot read time zone: longer than 100 characters: x/],
+  ] as const) {
+    assert.throws(
+      read,
+      (error) =>
+        error instanceof TsdbError && error.code === 'BAD_REQUEST' && reason.test(error.message),
+    );
+  }
+  assert.equal(parseInterval('1s'.repeat(100)), 100);
+});

@@ -15,6 +15,9 @@ const units: readonly (readonly [string, number])[] = [
 /** Longer ones, about 30 000 years, are refused: no time is so far away. */
 const intervalSecondsMax = 1e12;
 
+/** Longest text of an interval, or of a time. */
+export const timeLengthMax = 200;
+
 const part = /(\d+)([A-Za-z]+)/y;
 
 /**
@@ -22,6 +25,11 @@ const part = /(\d+)([A-Za-z]+)/y;
  * @throws {TsdbError} BAD_REQUEST when it is none
  */
 export function parseInterval(text: string): number {
+  if (text.length > timeLengthMax) {
+    throw badRequest(
+      `cannot read interval: longer than ${timeLengthMax} characters: ${shownText(text)}`,
+    );
+  }
   const seconds = intervalSeconds(text);
   if (seconds === null) {
     throw badRequest(`cannot read interval: not of the form 5min or -1h: ${shownText(text)}`);
@@ -31,6 +39,7 @@ export function parseInterval(text: string): number {
 
 /** As `parseInterval`, null when it is none. */
 export function intervalSeconds(text: string): number | null {
+  if (text.length > timeLengthMax) return null;
   const isSigned = text.startsWith('-') || text.startsWith('+');
   let seconds = 0;
   let at = isSigned ? 1 : 0;

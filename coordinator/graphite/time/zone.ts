@@ -12,6 +12,8 @@ export interface WallTime {
 }
 
 const daySeconds = 86_400;
+/** Longest name. */
+const nameLengthMax = 100;
 
 export class Zone {
   readonly name: string;
@@ -81,6 +83,11 @@ export class Zone {
 }
 
 function formatOf(name: string): Intl.DateTimeFormat {
+  if (name.length > nameLengthMax) {
+    throw badRequest(
+      `cannot read time zone: longer than ${nameLengthMax} characters: ${shownText(name)}`,
+    );
+  }
   try {
     return new Intl.DateTimeFormat('en-US', {
       timeZone: name,

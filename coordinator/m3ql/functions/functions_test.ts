@@ -160,3 +160,17 @@ test('buckets of Prometheus are made to rise, and others are left out', async ()
     'le_bucket{} 1 0.833333 .',
   ]);
 });
+
+test('globs that would hold up others are refused', async () => {
+  const value = 'ab'.repeat(27_000);
+  for (const [glob, reason] of [
+    [`*a${'?'.repeat(8_000)}`, /cannot compile regexp: takes too long: \.\*a/],
+    [`*a${'?'.repeat(500)}`, /cannot match regexp: takes too long for a text of 54000 characters/],
+  ] as const) {
+    await assert.rejects(
+      data.lines(`constantLine 1 | alias "${value}" | excludeByTag name "${glob}"`),
+      (error) =>
+        error instanceof TsdbError && error.code === 'BAD_REQUEST' && reason.test(error.message),
+    );
+  }
+});

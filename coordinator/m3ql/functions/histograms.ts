@@ -3,7 +3,8 @@ import { metricNameTag } from '#lib/tags.ts';
 import type { Call } from '../../graphite/calls/call.ts';
 import { groupByKey } from '../../graphite/series/nodes.ts';
 import { normalize } from '../../graphite/series/normalize.ts';
-import { newColumns, newSeries, type Series } from '../../graphite/series/series.ts';
+import { madeColumns } from '../../graphite/series/making.ts';
+import { newSeries, type Series } from '../../graphite/series/series.ts';
 import {
   bucketFraction,
   bucketQuantile,
@@ -61,7 +62,7 @@ async function estimated(
   const keyOf = (series: Series) => keyWithoutTags(series, bucketTags);
   const results: Series[] = [];
   for (const group of (await groupByKey(list, keyOf, call.work)).values()) {
-    const grid = await normalize(group, call.work);
+    const grid = await normalize(group, call);
     const buckets = grid.series.map(bucketOf).filter((bucket) => bucket !== null);
     if (buckets.length === 0) continue;
     const columns = await estimateRows(call, buckets, grid.length, isCumulative, estimate);
@@ -82,7 +83,7 @@ async function estimateRows(
   isCumulative: boolean,
   estimate: Estimate,
 ) {
-  const columns = newColumns(length);
+  const columns = await madeColumns(length, call);
   const bounds = boundsOf(buckets, isCumulative);
   const placeOf = new Map(Array.from(bounds, (bound, place) => [bound, place]));
   const places = Uint32Array.from(buckets, ({ upper }) => placeOf.get(upper)!);

@@ -1,9 +1,10 @@
 /** Values and series that stay: by a comparison, for how long, or by a tag. */
 import { assert } from '#lib/assert.ts';
-import { compileAnchored } from '#lib/regexp/regexp.ts';
+import { LightRegexp } from '#lib/regexp/light_regexp.ts';
 import type { Call } from '../../graphite/calls/call.ts';
+import { inParts, madeColumns } from '../../graphite/series/making.ts';
 import { mapValues } from '../../graphite/series/map_values.ts';
-import { type Columns, newColumns, type Series } from '../../graphite/series/series.ts';
+import type { Columns, Series } from '../../graphite/series/series.ts';
 import { made } from '../calls/functions.ts';
 import { needs, type ScriptFunction } from '../calls/parameters.ts';
 import { tagKey } from '../series/tags.ts';
@@ -15,9 +16,10 @@ function comparing(
 ): ScriptFunction {
   return made(names, [needs('value', 'number')], async (call) => {
     const than = call.arguments.number('value');
-    return await call.map(await call.list(), (series) => ({
+    const kept = (value: number): number | null => (isRight(value, than) ? value : null);
+    return await call.map(await call.list(), async (series) => ({
       ...series,
-      ...mapValues(series, (value) => (isRight(value, than) ? value : null)),
+      ...(await mapValues(series, kept, call)),
     }));
   });
 }
@@ -25,21 +27,27 @@ function comparing(
 /** Values that have gone on for so long, without a gap. */
 async function sustain(call: Call): Promise<readonly Series[]> {
   const seconds = call.arguments.interval('duration');
-  return await call.map(await call.list(), (series) => ({
+  return await call.map(await call.list(), async (series) => ({
     ...series,
-    ...sustained(series, Math.floor(seconds / series.stepSeconds)),
+    ...(await sustained(call, series, Math.floor(seconds / series.stepSeconds))),
   }));
 }
 
-function sustained({ values, present }: Columns, rowsMin: number): Columns {
-  const columns = newColumns(values.length);
+async function sustained(
+  call: Call,
+  { values, present }: Columns,
+  rowsMin: number,
+): Promise<Columns> {
+  const columns = await madeColumns(values.length, call);
   let rows = 0;
-  for (let i = 0; i < values.length; i++) {
-    rows = present[i] === 1 ? rows + 1 : 0;
-    if (rows === 0 || rows < rowsMin) continue;
-    columns.values[i] = values[i]!;
-    columns.present[i] = 1;
-  }
+  await inParts(values.length, call.work, (first, past) => {
+    for (let i = first; i < past; i++) {
+      rows = present[i] === 1 ? rows + 1 : 0;
+      if (rows === 0 || rows < rowsMin) continue;
+      columns.values[i] = values[i]!;
+      columns.present[i] = 1;
+    }
+  });
   return columns;
 }
 
@@ -50,15 +58,15 @@ async function excludeByTag(call: Call): Promise<readonly Series[]> {
   const kept: Series[] = [];
   for (const series of await call.list()) {
     const value = series.tags.get(tag) ?? '';
-    if (!isTaken.test(value)) kept.push(series);
     if (call.work.spend(isTaken.units(value.length))) await call.work.pause();
+    if (!isTaken.test(value)) kept.push(series);
   }
   return kept;
 }
 
 interface GlobTest {
   test(value: string): boolean;
-  /** Of work, at most. */
+  /** About what it takes, in units of work. @throws {TsdbError} BAD_REQUEST when it may hold up others */
   units(length: number): number;
 }
 
@@ -67,10 +75,10 @@ function globTest(text: string): GlobTest {
   assert(glob.kind !== 'wrong', 'globs are looked at before anything is read');
   if (glob.kind === 'any') return { test: (value) => value !== '', units: () => 100 };
   if (glob.kind === 'text') return { test: (value) => value === text, units: () => 100 };
-  const regexp = compileAnchored(glob.regexp);
+  const regexp = new LightRegexp(glob.regexp);
   return {
     test: (value) => value !== '' && regexp.test(value),
-    units: (length) => 100 + regexp.unitsMax(length),
+    units: (length) => 100 + regexp.units(length),
   };
 }
 

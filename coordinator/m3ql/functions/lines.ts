@@ -3,22 +3,28 @@ import { metricNameTag } from '#lib/tags.ts';
 import type { Arguments } from '../../graphite/calls/arguments.ts';
 import type { Call } from '../../graphite/calls/call.ts';
 import type { Window } from '../../graphite/calls/window.ts';
-import { newColumns, newSeries, type Series } from '../../graphite/series/series.ts';
+import { inParts, madeColumns } from '../../graphite/series/making.ts';
+import { newSeries, type Series } from '../../graphite/series/series.ts';
 import { plainNumber } from '../../graphite/words/number_text.ts';
 import { beginning, made } from '../calls/functions.ts';
 import { needs, type ScriptFunction } from '../calls/parameters.ts';
 import { withTags } from '../series/tags.ts';
 
 /** Rows behind the window's begin, as those of storage. */
-function rowsOfWindow(call: Call, name: string, valueAt: (seconds: number) => number): Series {
+async function rowsOfWindow(
+  call: Call,
+  name: string,
+  valueAt: (seconds: number) => number,
+): Promise<Series> {
   const { fromSeconds, untilSeconds } = call.window;
   const stepSeconds = call.arguments.number('step');
   const length = Math.max(1, Math.floor((untilSeconds - fromSeconds) / stepSeconds));
-  call.host.reserve(length);
   const startSeconds = fromSeconds + stepSeconds;
-  const columns = newColumns(length);
-  columns.present.fill(1);
-  for (let i = 0; i < length; i++) columns.values[i] = valueAt(startSeconds + i * stepSeconds);
+  const columns = await madeColumns(length, call);
+  await inParts(length, call.work, (first, past) => {
+    columns.present.fill(1, first, past);
+    for (let i = first; i < past; i++) columns.values[i] = valueAt(startSeconds + i * stepSeconds);
+  });
   const endSeconds = startSeconds + length * stepSeconds;
   const series = newSeries(name, startSeconds, endSeconds, stepSeconds, columns, 0);
   return withTags(series, new Map([[metricNameTag, name]]));
@@ -26,21 +32,24 @@ function rowsOfWindow(call: Call, name: string, valueAt: (seconds: number) => nu
 
 async function constantLine(call: Call): Promise<readonly Series[]> {
   const value = call.arguments.number('value');
-  return [rowsOfWindow(call, plainNumber(value), () => value)];
+  return [await rowsOfWindow(call, plainNumber(value), () => value)];
 }
 
 async function identity(call: Call): Promise<readonly Series[]> {
-  return [rowsOfWindow(call, call.arguments.text('name'), (seconds) => seconds)];
+  return [await rowsOfWindow(call, call.arguments.text('name'), (seconds) => seconds)];
 }
 
 /** Unix seconds of each row with a value. */
 async function timestamp(call: Call): Promise<readonly Series[]> {
-  return await call.map(await call.list(), (series) => {
+  return await call.map(await call.list(), async (series) => {
     const { startSeconds, stepSeconds, present } = series;
+    await call.reserve(present.length);
     const values = new Float64Array(present.length);
-    for (let i = 0; i < values.length; i++) {
-      if (present[i] === 1) values[i] = startSeconds + i * stepSeconds;
-    }
+    await inParts(values.length, call.work, (first, past) => {
+      for (let i = first; i < past; i++) {
+        if (present[i] === 1) values[i] = startSeconds + i * stepSeconds;
+      }
+    });
     return { ...series, values };
   });
 }

@@ -7,7 +7,8 @@ import { aggregateSeries } from '../../graphite/functions/combine/aggregate.ts';
 import { joinRows } from '../../graphite/series/join_rows.ts';
 import { groupByKey } from '../../graphite/series/nodes.ts';
 import { normalize } from '../../graphite/series/normalize.ts';
-import { type Columns, newColumns, type Series } from '../../graphite/series/series.ts';
+import { inParts, madeColumns } from '../../graphite/series/making.ts';
+import type { Columns, Series } from '../../graphite/series/series.ts';
 import { made } from '../calls/functions.ts';
 import { may, needs, type ScriptFunction, several } from '../calls/parameters.ts';
 import { keyOfTags, keyWithoutTags } from '../series/tags.ts';
@@ -42,11 +43,11 @@ async function joined(
   other: Series,
   join: (a: number, b: number) => number | null,
 ): Promise<Series> {
-  const grid = await normalize([series, other], call.work);
+  const grid = await normalize([series, other], call);
   const [a, b] = grid.series as [Series, Series];
   const { startSeconds, endSeconds, stepSeconds } = grid;
   if (call.work.spend(1_000 + 4 * grid.length)) await call.work.pause();
-  const columns = joinRows(a, b, grid.length, join);
+  const columns = await joinRows(a, b, grid.length, join, call);
   return { ...series, ...columns, startSeconds, endSeconds, stepSeconds };
 }
 
@@ -102,32 +103,42 @@ async function masked(call: Call, isKeptWhere: 0 | 1): Promise<readonly Series[]
   const list = await call.list();
   const others = await call.list('others');
   if (list.length === 0) return [];
-  const { series, length } = await normalize([...list, ...others], call.work);
+  const { series, length } = await normalize([...list, ...others], call);
   const keyOf = matchingKey(call);
   const groups = await groupByKey(series.slice(list.length), keyOf, call.work);
   const masks = new Map<string, Uint8Array>();
   for (const [key, group] of groups) {
+    await call.reserve(length);
     const mask = new Uint8Array(length);
     for (const { present } of group) {
-      for (let i = 0; i < present.length; i++) mask[i] = mask[i]! | present[i]!;
+      await inParts(present.length, call.work, (first, past) => {
+        for (let i = first; i < past; i++) mask[i] = mask[i]! | present[i]!;
+      });
       if (call.work.spend(present.length)) await call.work.pause();
     }
     masks.set(key, mask);
   }
   const none = new Uint8Array(length);
-  return await call.map(series.slice(0, list.length), (each) => ({
+  return await call.map(series.slice(0, list.length), async (each) => ({
     ...each,
-    ...rowsWhere(each, masks.get(keyOf(each)) ?? none, isKeptWhere),
+    ...(await rowsWhere(call, each, masks.get(keyOf(each)) ?? none, isKeptWhere)),
   }));
 }
 
-function rowsWhere({ values, present }: Columns, mask: Uint8Array, wanted: 0 | 1): Columns {
-  const columns = newColumns(values.length);
-  for (let i = 0; i < values.length; i++) {
-    if (present[i] === 0 || mask[i] !== wanted) continue;
-    columns.values[i] = values[i]!;
-    columns.present[i] = 1;
-  }
+async function rowsWhere(
+  call: Call,
+  { values, present }: Columns,
+  mask: Uint8Array,
+  wanted: 0 | 1,
+): Promise<Columns> {
+  const columns = await madeColumns(values.length, call);
+  await inParts(values.length, call.work, (first, past) => {
+    for (let i = first; i < past; i++) {
+      if (present[i] === 0 || mask[i] !== wanted) continue;
+      columns.values[i] = values[i]!;
+      columns.present[i] = 1;
+    }
+  });
   return columns;
 }
 

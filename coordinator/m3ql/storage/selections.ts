@@ -36,7 +36,8 @@ export function selectionsOf(globs: readonly TagGlob[]): readonly Selection[] {
     byTags,
     {
       matchers: [...pathMatchers(pattern), ...others.map(matcherOf), ...others.flatMap(presence)],
-      takes: (series) => series.isPath && (test === null || test(series.name)),
+      takes: (series) => series.isPath && (test === null || test.takes(series.name)),
+      takesUnits: (length) => test?.units(length) ?? 0,
     },
   ];
 }

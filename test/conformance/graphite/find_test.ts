@@ -69,7 +69,7 @@ if (hasSuites(suite)) {
         (error: unknown) => errorAnswer(error),
       );
       const shown = `${id}: ${path}?${decodeURIComponent(`${parameters}`)}`;
-      const text = answerText(answer);
+      const text = await answerText(answer);
       if (answer.status !== status) different.push(`${shown}: ${answer.status} ${text}`);
       if (status === 200) {
         const [actual, expected] = [JSON.parse(text) as unknown, json].map(comparable);
@@ -110,7 +110,9 @@ if (hasSuites(suite)) {
   async function found(paths: readonly string[], query: string, format: string): Promise<unknown> {
     const pairs = [['query', query] as const, ['format', format] as const];
     const parameters = parametersOf(pairs);
-    return JSON.parse(answerText(await find(setupOf(paths), requestOf(parameters), parameters)));
+    return JSON.parse(
+      await answerText(await find(setupOf(paths), requestOf(parameters), parameters)),
+    );
   }
 
   test("paths are cleaned up, matched and found as M3's", async () => {

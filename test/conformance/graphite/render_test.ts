@@ -46,7 +46,7 @@ if (hasSuites(suite)) {
         answer = errorAnswer(error);
       }
       const shown = `${id}: ${parameters}`;
-      const text = answerText(answer);
+      const text = await answerText(answer);
       assert.equal(answer.status, status, `${shown}: ${text}`);
       if (status !== 200) continue;
       assert.equal(answer.headers['Content-Type'], contentType, shown);

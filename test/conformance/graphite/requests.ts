@@ -37,8 +37,10 @@ export function requestOf(parameters: URLSearchParams): ApiRequest {
 }
 
 /** Of an answer that is a text or made in parts. */
-export function answerText({ body }: ApiAnswer): string {
+export async function answerText({ body }: ApiAnswer): Promise<string> {
   if (typeof body === 'string') return body;
   if (body instanceof Uint8Array) return Buffer.from(body).toString();
-  return Buffer.concat([...(body as Iterable<Uint8Array>)]).toString();
+  const parts: Uint8Array[] = [];
+  for await (const part of body) parts.push(part);
+  return Buffer.concat(parts).toString();
 }

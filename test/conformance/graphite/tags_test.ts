@@ -52,7 +52,7 @@ if (hasSuites(suite)) {
       const answer = await handler(setup, request, parameters).catch((error: unknown) =>
         errorAnswer(error),
       );
-      const text = answerText(answer);
+      const text = await answerText(answer);
       const shown = `${id}: ${path}?${parameters}`;
       if (answer.status !== status) different.push(`${shown}: ${answer.status} ${text}`);
       if (status !== 200) continue;

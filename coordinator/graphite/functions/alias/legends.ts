@@ -21,10 +21,10 @@ async function legendValue(call: Call): Promise<readonly Series[]> {
       throw call.arguments.error('valuesTypes', 'has to name an aggregation, as average', type);
     }
   }
-  return await call.map(await call.list(), (series) => {
+  return await call.map(await call.list(), async (series) => {
     let { name } = series;
     for (const type of types) {
-      const value = reduceAll(series, reducerNamed(type)!);
+      const value = await reduceAll(series, reducerNamed(type)!, call);
       const isCount = type === 'count';
       if (system === null) {
         const text = value === null ? 'None' : isCount ? `${value}` : floatText(value);
@@ -54,10 +54,10 @@ async function cactiStyle(call: Call): Promise<readonly Series[]> {
   };
   const max = reducerNamed('max')!;
   const min = reducerNamed('min')!;
-  const columns = await call.keys(list, (series) => [
+  const columns = await call.keys(list, async (series) => [
     lastValue(series),
-    reduceAll(series, max),
-    reduceAll(series, min),
+    await reduceAll(series, max, call),
+    await reduceAll(series, min, call),
   ]);
   const longest = list.reduce((most, { name }) => Math.max(most, name.length), 0);
   const nameWidth = Math.min(longest, nameWidthMax);

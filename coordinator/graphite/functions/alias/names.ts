@@ -13,12 +13,8 @@ async function named(
   nameOf: (series: Series) => string,
   list?: readonly Series[],
 ): Promise<readonly Series[]> {
-  const renamedList: Series[] = [];
-  for (const series of list ?? (await call.list())) {
-    renamedList.push({ ...series, name: nameOf(series) });
-    if (call.work.spend(400)) await call.work.pause();
-  }
-  return renamedList;
+  const rename = (series: Series): Series => ({ ...series, name: nameOf(series) });
+  return await call.map(list ?? (await call.list()), rename, 0);
 }
 
 async function alias(call: Call): Promise<readonly Series[]> {

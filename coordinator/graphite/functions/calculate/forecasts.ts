@@ -6,7 +6,8 @@ import { functionRow, type FunctionRow } from '../../calls/row.ts';
 import type { Window } from '../../calls/window.ts';
 import { holtWinters } from '../../series/holt_winters.ts';
 import { wholeNumber } from '../../words/number_text.ts';
-import { type Columns, newColumns, renamed, type Series, tagged } from '../../series/series.ts';
+import { constantColumns, copiedColumns, inParts, madeColumns } from '../../series/making.ts';
+import { type Columns, renamed, type Series, tagged } from '../../series/series.ts';
 import { parseTime, type TimeContext } from '../../time/attime.ts';
 
 function bootstrapWindow(args: Arguments, window: Window): Window {
@@ -24,30 +25,29 @@ interface Forecasted {
 /** What is made of the forecasts of all series, without the rows that they were learned from. */
 async function forecasts<Made>(
   call: Call,
-  make: (forecasted: Forecasted) => Made,
-): Promise<Made[]> {
+  make: (forecasted: Forecasted) => Made | Promise<Made>,
+): Promise<Awaited<Made>[]> {
   const args = call.arguments;
   const bootstrap = args.interval('bootstrapInterval');
   const list = await call.list('seriesList', bootstrapWindow(args, call.window));
-  const results: Made[] = [];
+  const results: Awaited<Made>[] = [];
   for (const series of list) {
     const seasonRows = Math.floor(args.interval('seasonality') / series.stepSeconds);
-    const { predictions, deviations } = holtWinters(series, Math.max(2, seasonRows));
+    const rows = Math.max(2, seasonRows);
+    const { predictions, deviations } = await holtWinters(series, rows, call);
     const first = Math.floor(bootstrap / series.stepSeconds);
     const forecasted = {
       series,
-      predictions: behind(predictions, first),
-      deviations: behind(deviations, first),
+      predictions: await copiedColumns(predictions, call, first),
+      deviations: await copiedColumns(deviations, call, first),
       startSeconds: series.startSeconds + bootstrap,
     };
-    results.push(make(forecasted));
+    results.push(await make(forecasted));
+    // Without those of the time that they were learned from.
+    call.release(2 * series.values.length);
     if (call.work.spend(500 + 40 * series.values.length)) await call.work.pause();
   }
   return results;
-}
-
-function behind({ values, present }: Columns, first: number): Columns {
-  return { values: values.slice(first), present: present.slice(first) };
 }
 
 async function holtWintersForecast(call: Call): Promise<readonly Series[]> {
@@ -68,16 +68,19 @@ function forecastTags(series: Series): ReadonlyMap<string, string> {
 /** The lower and the upper band of each series. */
 async function bandsOf(call: Call): Promise<(readonly [Series, Series])[]> {
   const delta = call.arguments.number('delta');
-  return await forecasts(call, ({ series, predictions, deviations, startSeconds }) => {
-    const lower = newColumns(predictions.values.length);
-    const upper = newColumns(predictions.values.length);
-    for (let i = 0; i < lower.values.length; i++) {
-      if (predictions.present[i] === 0) continue;
-      const distance = delta * deviations.values[i]!;
-      lower.values[i] = predictions.values[i]! - distance;
-      upper.values[i] = predictions.values[i]! + distance;
-      lower.present[i] = upper.present[i] = 1;
-    }
+  return await forecasts(call, async ({ series, predictions, deviations, startSeconds }) => {
+    const { length } = predictions.values;
+    const lower = await madeColumns(length, call);
+    const upper = await madeColumns(length, call);
+    await inParts(length, call.work, (first, past) => {
+      for (let i = first; i < past; i++) {
+        if (predictions.present[i] === 0) continue;
+        const distance = delta * deviations.values[i]!;
+        lower.values[i] = predictions.values[i]! - distance;
+        upper.values[i] = predictions.values[i]! + distance;
+        lower.present[i] = upper.present[i] = 1;
+      }
+    });
     const rest = { startSeconds, consolidation: 'average' as const };
     const tags = new Map([
       ...forecastTags(series),
@@ -91,7 +94,7 @@ async function bandsOf(call: Call): Promise<(readonly [Series, Series])[]> {
       name: `holtWintersConfidence${end}(${series.name})`,
       tags,
     });
-    return [band('Lower', lower), band('Upper', upper)];
+    return [band('Lower', lower), band('Upper', upper)] as const;
   });
 }
 
@@ -118,21 +121,24 @@ async function holtWintersAberration(call: Call): Promise<readonly Series[]> {
   for (const pair of await bandsOf(call)) {
     bands.set(pair[0].name.slice('holtWintersConfidenceLower('.length, -1), pair);
   }
-  return await call.map(list, (series) => {
-    const values = new Float64Array(series.values.length);
+  return await call.map(list, async (series) => {
+    const columns = await constantColumns(series.values.length, 0, call);
+    const { values } = columns;
     const pair = bands.get(series.name);
-    for (let i = 0; pair !== undefined && i < values.length; i++) {
-      const [lower, upper] = pair;
-      if (series.present[i] === 0) continue;
-      const value = series.values[i]!;
-      if (upper.present[i] === 1 && value > upper.values[i]!) values[i] = value - upper.values[i]!;
-      else if (lower.present[i] === 1 && value < lower.values[i]!) {
-        values[i] = value - lower.values[i]!;
+    await inParts(values.length, call.work, (first, past) => {
+      for (let i = first; pair !== undefined && i < past; i++) {
+        const [lower, upper] = pair;
+        if (series.present[i] === 0) continue;
+        const value = series.values[i]!;
+        if (upper.present[i] === 1 && value > upper.values[i]!) {
+          values[i] = value - upper.values[i]!;
+        } else if (lower.present[i] === 1 && value < lower.values[i]!) {
+          values[i] = value - lower.values[i]!;
+        }
       }
-    }
+    });
     return renamed(series, `holtWintersAberration(${series.name})`, {
-      values,
-      present: new Uint8Array(values.length).fill(1),
+      ...columns,
       consolidation: 'average',
       tags: tagged(series, ['holtWintersAberration', '1']),
     });
@@ -157,16 +163,18 @@ async function linearRegression(call: Call): Promise<readonly Series[]> {
   const times = `${wholeNumber(window.fromSeconds)}, ${wholeNumber(window.untilSeconds)}`;
   for (const [index, series] of list.entries()) {
     const source = sources[index];
-    const line = source === undefined ? null : lineThrough(source);
+    const line = source === undefined ? null : await lineThrough(call, source);
     if (line === null) continue;
-    const values = new Float64Array(series.values.length);
-    for (let i = 0; i < values.length; i++) {
-      values[i] = line.offset + (series.startSeconds + i * series.stepSeconds) * line.slope;
-    }
+    const columns = await constantColumns(series.values.length, 0, call);
+    const { values } = columns;
+    await inParts(values.length, call.work, (first, past) => {
+      for (let i = first; i < past; i++) {
+        values[i] = line.offset + (series.startSeconds + i * series.stepSeconds) * line.slope;
+      }
+    });
     results.push(
       renamed(series, `linearRegression(${series.name}, ${times})`, {
-        values,
-        present: new Uint8Array(values.length).fill(1),
+        ...columns,
         consolidation: 'average',
         tags: tagged(series, ['linearRegressions', times]),
       }),
@@ -184,20 +192,25 @@ interface Line {
 }
 
 /** By least squares; null when the values do not tell one. */
-function lineThrough({ values, present, startSeconds, stepSeconds }: Series): Line | null {
+async function lineThrough(
+  call: Call,
+  { values, present, startSeconds, stepSeconds }: Series,
+): Promise<Line | null> {
   let count = 0;
   let sum = 0;
   let rows = 0;
   let rowSquares = 0;
   let products = 0;
-  for (let i = 0; i < values.length; i++) {
-    if (present[i] === 0) continue;
-    count += 1;
-    sum += values[i]!;
-    rows += i;
-    rowSquares += i * i;
-    products += i * values[i]!;
-  }
+  await inParts(values.length, call.work, (first, past) => {
+    for (let i = first; i < past; i++) {
+      if (present[i] === 0) continue;
+      count += 1;
+      sum += values[i]!;
+      rows += i;
+      rowSquares += i * i;
+      products += i * values[i]!;
+    }
+  });
   const denominator = count * rowSquares - rows * rows;
   if (denominator === 0) return null;
   const slope = (count * products - rows * sum) / denominator / stepSeconds;

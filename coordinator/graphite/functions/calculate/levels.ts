@@ -6,14 +6,8 @@ import { floatText, shortNumber, wholeNumber } from '../../words/number_text.ts'
 import { percentileOfRows } from '../../series/percentile.ts';
 import { reduceAll } from '../../series/reduce.ts';
 import { reducerNamed } from '../../math/reducers.ts';
-import {
-  constantColumns,
-  newColumns,
-  newSeries,
-  renamed,
-  type Series,
-  tagged,
-} from '../../series/series.ts';
+import { constantColumns, inParts, madeColumns } from '../../series/making.ts';
+import { type Columns, newSeries, renamed, type Series, tagged } from '../../series/series.ts';
 
 /** A percentile of each series, as a line; series without values are left out. */
 async function nPercentile(call: Call): Promise<readonly Series[]> {
@@ -21,14 +15,13 @@ async function nPercentile(call: Call): Promise<readonly Series[]> {
   if (percent === 0) throw call.arguments.error('n', 'has to be above 0', percent);
   const results: Series[] = [];
   for (const series of await call.list()) {
-    const value = percentileOfRows(series, percent);
+    const value = await percentileOfRows(series, percent, call);
     if (call.work.spend(50 * series.values.length)) await call.work.pause();
     if (value === null) continue;
     const length = Math.trunc((series.endSeconds - series.startSeconds) / series.stepSeconds);
-    call.host.reserve(length);
     results.push(
       renamed(series, `nPercentile(${series.name}, ${shortNumber(percent)})`, {
-        ...constantColumns(length, value),
+        ...(await constantColumns(length, value, call)),
         tags: tagged(series, ['nPercentile', floatText(percent)]),
       }),
     );
@@ -41,11 +34,12 @@ async function aggregateLine(call: Call): Promise<readonly Series[]> {
   const reducer = reducerNamed(call.arguments.text('func'))!;
   const keepsStep = call.arguments.flag('keepStep');
   const { fromSeconds, untilSeconds } = call.window;
-  return await call.map(await call.list(), (series) => {
-    const value = reduceAll(series, reducer);
+  return await call.map(await call.list(), async (series) => {
+    const value = await reduceAll(series, reducer, call);
     const name = `aggregateLine(${series.name}, ${value === null ? 'None' : shortNumber(value)})`;
     const rows = keepsStep ? series.values.length : 3;
-    const columns = value === null ? newColumns(rows) : constantColumns(rows, value);
+    const columns =
+      value === null ? await madeColumns(rows, call) : await constantColumns(rows, value, call);
     if (keepsStep) return renamed(series, name, columns);
     const step = Math.max(1, Math.trunc((untilSeconds - fromSeconds) / 2));
     const line = newSeries(name, fromSeconds, untilSeconds, step, columns, call.xFilesFactor);
@@ -58,38 +52,45 @@ async function stdev(call: Call): Promise<readonly Series[]> {
   const points = call.arguments.number('points');
   if (points <= 0) throw call.arguments.error('points', 'has to be above 0', points);
   const tolerance = call.arguments.number('windowTolerance');
-  return await call.map(await call.list(), (series) =>
+  return await call.map(await call.list(), async (series) =>
     renamed(series, `stdev(${series.name},${wholeNumber(points)})`, {
-      ...deviations(series, points, tolerance),
+      ...(await deviations(call, series, points, tolerance)),
       tags: tagged(series, ['stdev', wholeNumber(points)]),
     }),
   );
 }
 
-function deviations({ values, present }: Series, points: number, tolerance: number) {
-  const columns = newColumns(values.length);
-  let count = 0;
-  let sum = 0;
-  let squares = 0;
-  for (let i = 0; i < values.length; i++) {
-    const dropped = i - points;
-    if (dropped >= 0 && present[dropped] === 1) {
-      count -= 1;
-      sum -= values[dropped]!;
-      squares -= values[dropped]! ** 2;
+async function deviations(
+  call: Call,
+  { values, present }: Series,
+  points: number,
+  tolerance: number,
+): Promise<Columns> {
+  const columns = await madeColumns(values.length, call);
+  const window = { count: 0, sum: 0, squares: 0 };
+  await inParts(values.length, call.work, (first, past) => {
+    let { count, sum, squares } = window;
+    for (let i = first; i < past; i++) {
+      const dropped = i - points;
+      if (dropped >= 0 && present[dropped] === 1) {
+        count -= 1;
+        sum -= values[dropped]!;
+        squares -= values[dropped]! ** 2;
+      }
+      if (present[i] === 1) {
+        count += 1;
+        sum += values[i]!;
+        squares += values[i]! ** 2;
+      }
+      if (count === 0 || count / points < tolerance) continue;
+      const variance = count * squares - sum ** 2;
+      // Below 0 by lost digits alone.
+      if (variance < 0) continue;
+      columns.values[i] = Math.sqrt(variance) / count;
+      columns.present[i] = 1;
     }
-    if (present[i] === 1) {
-      count += 1;
-      sum += values[i]!;
-      squares += values[i]! ** 2;
-    }
-    if (count === 0 || count / points < tolerance) continue;
-    const variance = count * squares - sum ** 2;
-    // Below 0 by lost digits alone.
-    if (variance < 0) continue;
-    columns.values[i] = Math.sqrt(variance) / count;
-    columns.present[i] = 1;
-  }
+    Object.assign(window, { count, sum, squares });
+  });
   return columns;
 }
 

@@ -6,7 +6,8 @@ import { functionRow, type FunctionRow } from '../../calls/row.ts';
 import type { Window } from '../../calls/window.ts';
 import { wholeNumber } from '../../words/number_text.ts';
 import { roundTo } from '../../math/rounding.ts';
-import { newColumns, renamed, type Series, tagged } from '../../series/series.ts';
+import { inParts, madeColumns } from '../../series/making.ts';
+import { type Columns, renamed, type Series, tagged } from '../../series/series.ts';
 import { reduceSliding } from '../../series/sliding.ts';
 import { parseInterval } from '../../time/interval.ts';
 
@@ -74,8 +75,8 @@ async function moving(call: Call, reducerName: string): Promise<readonly Series[
     const xFilesFactor = factor ?? series.xFilesFactor;
     const columns =
       rows === 0
-        ? newColumns(series.values.length)
-        : await reduceSliding(series, reducerName, rows, rows, xFilesFactor, call.work);
+        ? await madeColumns(series.values.length, call)
+        : await reduceSliding(series, reducerName, rows, rows, xFilesFactor, call);
     results.push(
       renamed(series, `${functionName}(${series.name},${size.text})`, {
         ...columns,
@@ -95,11 +96,11 @@ async function exponential(call: Call): Promise<readonly Series[]> {
   const weight = 2 / ((size.seconds ?? size.rows!) + 1);
   return await call.map(
     list,
-    (series) => {
+    async (series) => {
       const rows = Math.min(rowsOf(preview, series), series.values.length);
       const name = `exponentialMovingAverage(${series.name},${size.text})`;
       return renamed(series, name, {
-        ...exponentialColumns(series, rows, weight),
+        ...(await exponentialColumns(call, series, rows, weight)),
         startSeconds: series.startSeconds + seconds,
         tags: tagged(series, ['exponentialMovingAverage', size.tag]),
       });
@@ -108,24 +109,35 @@ async function exponential(call: Call): Promise<readonly Series[]> {
   );
 }
 
-function exponentialColumns({ values, present }: Series, rows: number, weight: number) {
-  const columns = newColumns(values.length - rows + 1);
+async function exponentialColumns(
+  call: Call,
+  { values, present }: Series,
+  rows: number,
+  weight: number,
+): Promise<Columns> {
+  const columns = await madeColumns(values.length - rows + 1, call);
   let sum = 0;
   let count = 0;
-  for (let i = 0; i < rows; i++) {
-    if (present[i] === 0) continue;
-    sum += values[i]!;
-    count += 1;
-  }
-  let average = count === 0 ? 0 : sum / count;
-  columns.values[0] = roundTo(average, 6);
+  await inParts(rows, call.work, (first, past) => {
+    for (let i = first; i < past; i++) {
+      if (present[i] === 0) continue;
+      sum += values[i]!;
+      count += 1;
+    }
+  });
+  let before = count === 0 ? 0 : sum / count;
+  columns.values[0] = roundTo(before, 6);
   columns.present[0] = 1;
-  for (let i = rows; i < values.length; i++) {
-    if (present[i] === 0) continue;
-    average = weight * values[i]! + (1 - weight) * average;
-    columns.values[i - rows + 1] = roundTo(average, 6);
-    columns.present[i - rows + 1] = 1;
-  }
+  await inParts(values.length - rows, call.work, (first, past) => {
+    let average = before;
+    for (let i = first; i < past; i++) {
+      if (present[rows + i] === 0) continue;
+      average = weight * values[rows + i]! + (1 - weight) * average;
+      columns.values[i + 1] = roundTo(average, 6);
+      columns.present[i + 1] = 1;
+    }
+    before = average;
+  });
   return columns;
 }
 

@@ -8,6 +8,7 @@ import { normalize } from '../../series/normalize.ts';
 import { shortNumber } from '../../words/number_text.ts';
 import { percentileOf } from '../../series/percentile.ts';
 import { plainReducerName } from '../../math/reducers.ts';
+import { constantColumns } from '../../series/making.ts';
 import { newSeries, type Series } from '../../series/series.ts';
 
 /**
@@ -24,8 +25,8 @@ export async function aggregateSeries(
   if (list.length === 0) return null;
   const name = plainReducerName(reducerName);
   const factor = xFilesFactor ?? call.xFilesFactor;
-  const grid = await normalize(list, call.work);
-  const columns = await reduceAcross(name, grid.series, grid.length, factor, call.work);
+  const grid = await normalize(list, call);
+  const columns = await reduceAcross(name, grid.series, grid.length, factor, call);
   const { startSeconds, endSeconds, stepSeconds } = grid;
   const target = `${name}Series(${joinedPathExpressions(list)})`;
   const series = newSeries(target, startSeconds, endSeconds, stepSeconds, columns, factor);
@@ -80,11 +81,8 @@ async function multiplySeries(call: Call): Promise<readonly Series[]> {
 async function countSeries(call: Call): Promise<readonly Series[]> {
   const list = await call.list('seriesLists');
   if (list.length === 0) return [];
-  const grid = await normalize(list, call.work);
-  const columns = {
-    values: new Float64Array(grid.length).fill(list.length),
-    present: new Uint8Array(grid.length).fill(1),
-  };
+  const grid = await normalize(list, call);
+  const columns = await constantColumns(grid.length, list.length, call);
   const name = `countSeries(${joinedPathExpressions(list)})`;
   const { startSeconds, endSeconds, stepSeconds } = grid;
   return [newSeries(name, startSeconds, endSeconds, stepSeconds, columns, call.xFilesFactor)];
@@ -96,12 +94,12 @@ async function percentileOfSeries(call: Call): Promise<readonly Series[]> {
   const isInterpolated = call.arguments.flag('interpolate');
   const list = await call.list();
   if (list.length === 0) return [];
-  const grid = await normalize(list, call.work);
+  const grid = await normalize(list, call);
   const columns = await reduceEachRow(
     (values, count) => percentileOf(values, count, percent, isInterpolated),
     grid.series,
     grid.length,
-    call.work,
+    call,
   );
   const name = `percentileOfSeries(${list[0]!.pathExpression},${shortNumber(percent)})`;
   const { startSeconds, endSeconds, stepSeconds } = grid;

@@ -9,6 +9,9 @@ import { type Series, SeriesGroups, tagsOfName } from '../../series/series.ts';
 import { fillIn } from '../../words/fill_in.ts';
 import { aggregateSeries } from './aggregate.ts';
 
+/** Characters of all targets that `applyByNode` makes. */
+const madeTextsMax = 16_777_216;
+
 /** The series of a group, by a function that combines or by a reducer. */
 async function combined(
   call: Call,
@@ -149,7 +152,21 @@ async function applyByNode(call: Call): Promise<readonly Series[]> {
     prefixes.add(nodes.slice(0, node + 1).join('.'));
   }
   const sorted = [...prefixes].sort(compareTexts);
-  const texts = sorted.map((prefix) => fillIn(template, '%', prefix));
+  const texts: string[] = [];
+  let characters = 0;
+  for (const prefix of sorted) {
+    const text = fillIn(template, '%', prefix);
+    characters += text.length;
+    if (characters > madeTextsMax) {
+      throw args.error(
+        'templateFunction',
+        `comes to more than ${madeTextsMax} characters for ${sorted.length} nodes`,
+        template,
+      );
+    }
+    texts.push(text);
+    if (call.work.spend(500 + text.length)) await call.work.pause();
+  }
   const lists = await call.host.evaluateTexts(texts, call.window);
   const last = list.at(-1);
   return lists.flatMap((series, index) =>

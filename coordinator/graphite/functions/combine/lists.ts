@@ -4,7 +4,9 @@ import { optional, required } from '../../calls/parameters.ts';
 import { badRequest } from '#lib/errors.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
 import { normalize } from '../../series/normalize.ts';
-import { newColumns, newSeries, renamed, type Series } from '../../series/series.ts';
+import { joinRows } from '../../series/join_rows.ts';
+import { madeColumns } from '../../series/making.ts';
+import { newSeries, renamed, type Series } from '../../series/series.ts';
 import { aggregateSeries } from './aggregate.ts';
 
 const pairParameters = [
@@ -50,14 +52,10 @@ const pairwise = (name: string, reducerName: string, description: string): Funct
 
 /** One series divided by another; null in place of the divisor leaves no values. */
 async function quotient(call: Call, dividend: Series, divisor: Series): Promise<Series> {
-  const grid = await normalize([dividend, divisor], call.work);
+  const grid = await normalize([dividend, divisor], call);
   const [above, below] = grid.series as [Series, Series];
-  const columns = newColumns(grid.length);
-  for (let i = 0; i < grid.length; i++) {
-    if (above.present[i] !== 1 || below.present[i] !== 1 || below.values[i] === 0) continue;
-    columns.values[i] = above.values[i]! / below.values[i]!;
-    columns.present[i] = 1;
-  }
+  const divide = (a: number, b: number): number | null => (b === 0 ? null : a / b);
+  const columns = await joinRows(above, below, grid.length, divide, call);
   if (call.work.spend(4 * grid.length)) await call.work.pause();
   const name = `divideSeries(${dividend.name},${divisor.name})`;
   const { startSeconds, endSeconds, stepSeconds } = grid;
@@ -77,7 +75,7 @@ async function divideSeries(call: Call): Promise<readonly Series[]> {
     const [divisor] = divisors;
     if (divisor !== undefined) results.push(await quotient(call, dividend, divisor));
     else {
-      const columns = newColumns(dividend.values.length);
+      const columns = await madeColumns(dividend.values.length, call);
       results.push(renamed(dividend, `divideSeries(${dividend.name},MISSING)`, columns));
     }
   }

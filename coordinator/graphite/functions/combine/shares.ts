@@ -11,13 +11,8 @@ import { groupByKey, joinedPathExpressions, keyOf, type NodeOrTag } from '../../
 import { normalize } from '../../series/normalize.ts';
 import { power } from '../../math/power.ts';
 import { plainNumber } from '../../words/number_text.ts';
-import {
-  type Columns,
-  constantColumns,
-  newColumns,
-  newSeries,
-  type Series,
-} from '../../series/series.ts';
+import { constantColumns, madeColumns } from '../../series/making.ts';
+import { type Columns, newSeries, type Series } from '../../series/series.ts';
 import { aggregateSeries } from './aggregate.ts';
 
 /** Null where there is no share. */
@@ -31,10 +26,12 @@ async function percentSeries(
   total: Series | null,
 ): Promise<Series> {
   const both = [series, total].filter((each) => each !== null);
-  const grid = await normalize(both, call.work);
+  const grid = await normalize(both, call);
   const [a, b] = grid.series;
   const columns =
-    b === undefined ? newColumns(grid.length) : joinRows(a!, b, grid.length, percentOf);
+    b === undefined
+      ? await madeColumns(grid.length, call)
+      : await joinRows(a!, b, grid.length, percentOf, call);
   if (call.work.spend(1_000 + 4 * grid.length)) await call.work.pause();
   const name = `asPercent(${series?.name ?? 'MISSING'},${total?.name ?? 'MISSING'})`;
   const { startSeconds, endSeconds, stepSeconds } = grid;
@@ -44,8 +41,8 @@ async function percentSeries(
 /** The sum, whatever the xFilesFactor; a single series stays itself. */
 async function totalOf(call: Call, list: readonly Series[], isAlways: boolean): Promise<Series> {
   if (list.length === 1 && !isAlways) return list[0]!;
-  const grid = await normalize(list, call.work);
-  const columns = await reduceAcross('sum', grid.series, grid.length, 0, call.work);
+  const grid = await normalize(list, call);
+  const columns = await reduceAcross('sum', grid.series, grid.length, 0, call);
   const name = `sumSeries(${joinedPathExpressions(list)})`;
   const { startSeconds, endSeconds, stepSeconds } = grid;
   return newSeries(name, startSeconds, endSeconds, stepSeconds, columns, call.xFilesFactor);
@@ -74,19 +71,24 @@ async function asPercent(call: Call): Promise<readonly Series[]> {
     return results;
   }
   if (totals !== null && totals.length === 0) checkTotals(list, totals);
-  const grid = await normalize(totals === null ? list : [...list, ...totals], call.work);
+  const grid = await normalize(totals === null ? list : [...list, ...totals], call);
   const onGrid = grid.series.slice(0, list.length);
   const total =
     totals !== null
       ? grid.series.at(-1)!
       : value === null
         ? await totalOf(call, onGrid, true)
-        : constantTotal(call, Number(value), grid.length, onGrid[0]!);
+        : await constantTotal(call, Number(value), grid.length, onGrid[0]!);
   for (const series of onGrid) results.push(await percentSeries(call, series, total));
   return results;
 }
 
-function constantTotal(call: Call, value: number, length: number, like: Series): Series {
+async function constantTotal(
+  call: Call,
+  value: number,
+  length: number,
+  like: Series,
+): Promise<Series> {
   if (Number.isNaN(value)) {
     throw call.arguments.error(
       'total',
@@ -95,7 +97,7 @@ function constantTotal(call: Call, value: number, length: number, like: Series):
     );
   }
   const { startSeconds, endSeconds, stepSeconds } = like;
-  const columns = constantColumns(length, value);
+  const columns = await constantColumns(length, value, call);
   const name = plainNumber(value);
   return newSeries(name, startSeconds, endSeconds, stepSeconds, columns, call.xFilesFactor);
 }
@@ -144,20 +146,21 @@ async function weightedAverage(call: Call): Promise<readonly Series[]> {
     const weight = weightsOf.get(name)?.at(-1);
     if (weight === undefined) continue;
     const average = list.at(-1)!;
-    const grid = await normalize([average, weight], call.work);
+    const grid = await normalize([average, weight], call);
     const [a, b] = grid.series as [Series, Series];
-    const columns = joinRows(a, b, grid.length, (value, factor) => value * factor);
+    const weigh = (value: number, factor: number): number => value * factor;
+    const columns = await joinRows(a, b, grid.length, weigh, call);
     products.push({ ...a, ...columns, name: `product(${weight.name},${average.name})` });
     if (call.work.spend(500 + 4 * grid.length)) await call.work.pause();
   }
   const sum = await aggregateSeries(call, products, 'sum');
   const weightSum = await aggregateSeries(call, weights, 'sum');
   if (sum === null || weightSum === null) return [];
-  const grid = await normalize([sum, weightSum], call.work);
+  const grid = await normalize([sum, weightSum], call);
   const [a, b] = grid.series as [Series, Series];
-  const columns = joinRows(a, b, grid.length, (value, total) =>
-    total === 0 ? null : value / total,
-  );
+  const divide = (value: number, total: number): number | null =>
+    total === 0 ? null : value / total;
+  const columns = await joinRows(a, b, grid.length, divide, call);
   const name = `weightedAverage(${sortedPaths(averages)}, ${sortedPaths(weights)}, ${nodes.join(', ')})`;
   const { startSeconds, endSeconds, stepSeconds } = grid;
   return [newSeries(name, startSeconds, endSeconds, stepSeconds, columns, call.xFilesFactor)];
@@ -172,10 +175,12 @@ function sortedPaths(list: readonly Series[]): string {
 async function powSeries(call: Call): Promise<readonly Series[]> {
   const list = await call.list('seriesLists');
   if (list.length === 0) return [];
-  const grid = await normalize(list, call.work);
+  const grid = await normalize(list, call);
   let columns: Columns = grid.series[0]!;
   for (const next of grid.series.slice(1)) {
-    columns = joinRows(columns, next, grid.length, power);
+    const before = columns === grid.series[0] ? 0 : grid.length;
+    columns = await joinRows(columns, next, grid.length, power, call);
+    call.release(before);
     if (call.work.spend(20 * grid.length)) await call.work.pause();
   }
   const name = `powSeries(${list.map((series) => series.name).join(',')})`;

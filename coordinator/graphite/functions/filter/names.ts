@@ -4,9 +4,9 @@ import type { Call } from '../../calls/call.ts';
 import { required, seriesList, seriesLists } from '../../calls/parameters.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
 import { replaceInNames } from '../../words/substitution.ts';
-import { reduceAll } from '../../series/reduce.ts';
+import { presentCount, reduceAll } from '../../series/reduce.ts';
 import { reducerNamed } from '../../math/reducers.ts';
-import { presentCount, type Series } from '../../series/series.ts';
+import type { Series } from '../../series/series.ts';
 
 async function matching(call: Call, isKept: boolean): Promise<readonly Series[]> {
   const regexp = new SearchRegexp(call.arguments.text('pattern'));
@@ -32,9 +32,9 @@ async function useSeriesAbove(call: Call): Promise<readonly Series[]> {
   const value = args.number('value');
   const max = reducerNamed('max')!;
   // A series with gaps counts as one without values above anything, as it does in Graphite.
-  const above = await call.filter(await call.list(), (series) => {
-    const greatest = reduceAll(series, max);
-    const isWhole = presentCount(series) === series.values.length;
+  const above = await call.filter(await call.list(), async (series) => {
+    const greatest = await reduceAll(series, max, call);
+    const isWhole = (await presentCount(series, call.work)) === series.values.length;
     return isWhole && greatest !== null && greatest > value;
   });
   const names = above.map((series) => series.name);

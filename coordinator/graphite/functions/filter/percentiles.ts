@@ -7,7 +7,8 @@ import { percentileOf, percentileOfRows } from '../../series/percentile.ts';
 import { reduceAll } from '../../series/reduce.ts';
 import { reducerNamed } from '../../math/reducers.ts';
 import { mapValues } from '../../series/map_values.ts';
-import { newColumns, renamed, type Series, tagged } from '../../series/series.ts';
+import { inParts, madeColumns, type RowMaker } from '../../series/making.ts';
+import { renamed, type Series, tagged } from '../../series/series.ts';
 import { intervalSeconds } from '../../time/interval.ts';
 
 /** The percentile that is asked for, and the one as far from the other end; the upper one is at least 50. */
@@ -21,7 +22,7 @@ async function averageOutsidePercentile(call: Call): Promise<readonly Series[]> 
   const [lower, upper] = percentsOf(call);
   const list = await call.list();
   const average = reducerNamed('average')!;
-  const averages = await call.keys(list, (series) => reduceAll(series, average));
+  const averages = await call.keys(list, (series) => reduceAll(series, average, call));
   const values = Float64Array.from(averages.filter((value) => value !== null));
   const low = percentileOf(values, values.length, lower, false);
   const high = percentileOf(values, values.length, upper, false);
@@ -60,7 +61,7 @@ async function removeBetweenPercentile(call: Call): Promise<readonly Series[]> {
 const without = (
   name: string,
   description: string,
-  boundOf: (series: Series, n: number) => number | null,
+  boundOf: (series: Series, n: number, maker: RowMaker) => Promise<number | null>,
   isWrong: (value: number, bound: number) => boolean,
 ): FunctionRow =>
   functionRow(
@@ -73,11 +74,12 @@ const without = (
       const isPercentile = boundOf === percentileOfRows;
       return await call.map(
         await call.list(),
-        (series) => {
-          const bound = boundOf(series, n);
+        async (series) => {
+          const bound = await boundOf(series, n, call);
           const newName = `${name}(${series.name}, ${shortNumber(n)})`;
           if (bound === null) return renamed(series, newName);
-          const columns = mapValues(series, (value) => (isWrong(value, bound) ? null : value));
+          const kept = (value: number): number | null => (isWrong(value, bound) ? null : value);
+          const columns = await mapValues(series, kept, call);
           const tags = isPercentile ? tagged(series, ['nPercentile', floatText(n)]) : series.tags;
           return renamed(series, newName, { ...columns, tags });
         },
@@ -106,17 +108,19 @@ const sustained = (
       const text = call.arguments.text('intervalString');
       const seconds = Math.abs(intervalSeconds(text)!);
       const other = threshold - sign * Math.abs(threshold);
-      return await call.map(await call.list(), (series) => {
+      return await call.map(await call.list(), async (series) => {
         const { values, present, stepSeconds } = series;
-        const columns = newColumns(values.length);
+        const columns = await madeColumns(values.length, call);
         const rowsMin = Math.floor(seconds / stepSeconds);
         let rows = 0;
-        for (let i = 0; i < values.length; i++) {
-          rows = present[i] === 1 && isRight(values[i]!, threshold) ? rows + 1 : 0;
-          const isValue = rows >= rowsMin;
-          columns.values[i] = isValue ? values[i]! : other;
-          columns.present[i] = isValue ? present[i]! : 1;
-        }
+        await inParts(values.length, call.work, (first, past) => {
+          for (let i = first; i < past; i++) {
+            rows = present[i] === 1 && isRight(values[i]!, threshold) ? rows + 1 : 0;
+            const isValue = rows >= rowsMin;
+            columns.values[i] = isValue ? values[i]! : other;
+            columns.present[i] = isValue ? present[i]! : 1;
+          }
+        });
         const newName = `${name}(${series.name}, ${plainNumber(threshold)}, '${text}')`;
         return renamed(series, newName, columns);
       });
@@ -140,7 +144,7 @@ export const byPercentileRows: readonly FunctionRow[] = [
   without(
     'removeAboveValue',
     'Values above a number taken out',
-    (_series, n) => n,
+    async (_series, n) => n,
     (value, bound) => value > bound,
   ),
   without(
@@ -152,7 +156,7 @@ export const byPercentileRows: readonly FunctionRow[] = [
   without(
     'removeBelowValue',
     'Values below a number taken out',
-    (_series, n) => n,
+    async (_series, n) => n,
     (value, bound) => value < bound,
   ),
   functionRow(

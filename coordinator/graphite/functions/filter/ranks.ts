@@ -4,15 +4,15 @@ import { sortPaced } from '#lib/turns/paced.ts';
 import type { Call } from '../../calls/call.ts';
 import { optional, required, seriesList } from '../../calls/parameters.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
-import { reduceAll } from '../../series/reduce.ts';
+import { presentCount, reduceAll } from '../../series/reduce.ts';
 import { reducerNamed } from '../../math/reducers.ts';
-import { presentCount, type Series } from '../../series/series.ts';
+import type { Series } from '../../series/series.ts';
 
 /** In the order of their keys, series of one key as they were; what has none is below all numbers. */
 async function sortedBy(
   call: Call,
   list: readonly Series[],
-  keyOf: (series: Series) => number | null,
+  keyOf: (series: Series) => Promise<number | null>,
   isDescending: boolean,
 ): Promise<Series[]> {
   const keys = (await call.keys(list, keyOf)).map((key) => key ?? -Infinity);
@@ -32,7 +32,8 @@ async function sortedByReducer(
   isDescending: boolean,
 ): Promise<Series[]> {
   const reducer = reducerNamed(reducerName)!;
-  return await sortedBy(call, await call.list(), (each) => reduceAll(each, reducer), isDescending);
+  const keyOf = (series: Series) => reduceAll(series, reducer, call);
+  return await sortedBy(call, await call.list(), keyOf, isDescending);
 }
 
 /** A negative count leaves out so many at the end. */
@@ -71,8 +72,11 @@ const sorting = (name: string, reducerName: string, description: string): Functi
 async function sortByMinima(call: Call): Promise<readonly Series[]> {
   const max = reducerNamed('max')!;
   const min = reducerNamed('min')!;
-  const list = await call.filter(await call.list(), (series) => (reduceAll(series, max) ?? 0) > 0);
-  return await sortedBy(call, list, (series) => reduceAll(series, min), false);
+  const list = await call.filter(
+    await call.list(),
+    async (series) => ((await reduceAll(series, max, call)) ?? 0) > 0,
+  );
+  return await sortedBy(call, list, (series) => reduceAll(series, min, call), false);
 }
 
 async function sortByName(call: Call): Promise<readonly Series[]> {
@@ -92,8 +96,11 @@ function naturalKey(name: string): string {
 
 async function mostDeviant(call: Call): Promise<readonly Series[]> {
   const stddev = reducerNamed('stddev')!;
-  const list = await call.filter(await call.list(), (series) => presentCount(series) > 0);
-  const sorted = await sortedBy(call, list, (series) => reduceAll(series, stddev), true);
+  const list = await call.filter(
+    await call.list(),
+    async (series) => (await presentCount(series, call.work)) > 0,
+  );
+  const sorted = await sortedBy(call, list, (series) => reduceAll(series, stddev, call), true);
   return sorted.slice(0, call.arguments.number('n'));
 }
 

@@ -2,9 +2,9 @@
 import type { Call } from '../../calls/call.ts';
 import { optional, required, seriesList } from '../../calls/parameters.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
-import { reduceAll } from '../../series/reduce.ts';
+import { presentCount, reduceAll } from '../../series/reduce.ts';
 import { reducerNamed } from '../../math/reducers.ts';
-import { isEnough, presentCount, type Series } from '../../series/series.ts';
+import { isEnough, type Series } from '../../series/series.ts';
 
 /** Whether a value, null when there is none, stands in a relation to a number. */
 const operators: Readonly<Record<string, (value: number | null, than: number) => boolean>> = {
@@ -24,8 +24,8 @@ async function filterBy(
 ): Promise<readonly Series[]> {
   const reducer = reducerNamed(reducerName)!;
   const isRight = operators[operator]!;
-  return await call.filter(await call.list(), (series) =>
-    isRight(reduceAll(series, reducer), than),
+  return await call.filter(await call.list(), async (series) =>
+    isRight(await reduceAll(series, reducer, call), than),
   );
 }
 
@@ -41,8 +41,8 @@ const keeping = (
 
 async function removeEmptySeries(call: Call): Promise<readonly Series[]> {
   const factor = call.arguments.optionalNumber('xFilesFactor') ?? 0;
-  return await call.filter(await call.list(), (series) =>
-    isEnough(presentCount(series), series.values.length, factor),
+  return await call.filter(await call.list(), async (series) =>
+    isEnough(await presentCount(series, call.work), series.values.length, factor),
   );
 }
 

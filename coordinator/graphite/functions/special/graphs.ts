@@ -4,6 +4,7 @@ import type { Call } from '../../calls/call.ts';
 import { optional, required, seriesList } from '../../calls/parameters.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
 import { shortNumber, wholeNumber } from '../../words/number_text.ts';
+import { inParts } from '../../series/making.ts';
 import { type GraphOptions, renamed, type Series, tagged } from '../../series/series.ts';
 
 async function drawn(
@@ -40,15 +41,21 @@ const defaultStack = '__DEFAULT__';
 async function stacked(call: Call): Promise<readonly Series[]> {
   const stack = call.arguments.text('stack');
   const { stacks } = call.host.state;
-  return await call.map(await call.list(), (series) => {
-    const totals = grown(stacks.get(stack), series.values.length);
+  return await call.map(await call.list(), async (series) => {
+    const { length } = series.values;
+    await call.reserve(length);
+    const more = length - (stacks.get(stack)?.length ?? 0);
+    if (more > 0) await call.host.keep(more);
+    const totals = grown(stacks.get(stack), length);
     stacks.set(stack, totals);
-    const values = new Float64Array(series.values.length);
-    for (let i = 0; i < values.length; i++) {
-      if (series.present[i] === 0) continue;
-      totals[i] = totals[i]! + series.values[i]!;
-      values[i] = totals[i]!;
-    }
+    const values = new Float64Array(length);
+    await inParts(length, call.work, (first, past) => {
+      for (let i = first; i < past; i++) {
+        if (series.present[i] === 0) continue;
+        totals[i] = totals[i]! + series.values[i]!;
+        values[i] = totals[i]!;
+      }
+    });
     const isDefault = stack === defaultStack;
     return renamed(series, isDefault ? `stacked(${series.name})` : series.name, {
       values,

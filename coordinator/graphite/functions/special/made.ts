@@ -3,17 +3,23 @@ import type { Call } from '../../calls/call.ts';
 import { oneOrMore, optional, required } from '../../calls/parameters.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
 import { floatText } from '../../words/number_text.ts';
+import { inParts, madeColumns } from '../../series/making.ts';
 import { newColumns, newSeries, type Series } from '../../series/series.ts';
 import { parseTime } from '../../time/attime.ts';
 
 /** Rows from the beginning of the window up to its end, by the Unix seconds of each. */
-function rowsOfWindow(call: Call, step: number, valueAt: (seconds: number) => number): Series {
+async function rowsOfWindow(
+  call: Call,
+  step: number,
+  valueAt: (seconds: number) => number,
+): Promise<Series> {
   const { fromSeconds, untilSeconds } = call.window;
   const length = Math.max(0, Math.ceil((untilSeconds - fromSeconds) / step));
-  call.host.reserve(length);
-  const columns = newColumns(length);
-  columns.present.fill(1);
-  for (let i = 0; i < length; i++) columns.values[i] = valueAt(fromSeconds + i * step);
+  const columns = await madeColumns(length, call);
+  await inParts(length, call.work, (first, past) => {
+    columns.present.fill(1, first, past);
+    for (let i = first; i < past; i++) columns.values[i] = valueAt(fromSeconds + i * step);
+  });
   const name = call.arguments.text('name');
   return newSeries(name, fromSeconds, untilSeconds, step, columns, call.xFilesFactor);
 }
@@ -25,23 +31,24 @@ function stepOf(call: Call): number {
 }
 
 async function identity(call: Call): Promise<readonly Series[]> {
-  const series = rowsOfWindow(call, 60, (seconds) => seconds);
+  const series = await rowsOfWindow(call, 60, (seconds) => seconds);
   return [{ ...series, pathExpression: `identity("${series.name}")` }];
 }
 
 async function time(call: Call): Promise<readonly Series[]> {
-  return [rowsOfWindow(call, stepOf(call), (seconds) => Math.floor(seconds))];
+  return [await rowsOfWindow(call, stepOf(call), (seconds) => Math.floor(seconds))];
 }
 
 async function sin(call: Call): Promise<readonly Series[]> {
   const amplitude = call.arguments.number('amplitude');
-  return [rowsOfWindow(call, stepOf(call), (seconds) => Math.sin(Math.floor(seconds)) * amplitude)];
+  const valueAt = (seconds: number): number => Math.sin(Math.floor(seconds)) * amplitude;
+  return [await rowsOfWindow(call, stepOf(call), valueAt)];
 }
 
 async function randomWalk(call: Call): Promise<readonly Series[]> {
   let value = 0;
   return [
-    rowsOfWindow(call, stepOf(call), () => {
+    await rowsOfWindow(call, stepOf(call), () => {
       const current = value;
       value += call.host.random() - 0.5;
       return current;
@@ -97,8 +104,7 @@ async function events(call: Call): Promise<readonly Series[]> {
   const untilSeconds = Math.floor(call.window.untilSeconds);
   const window = { fromSeconds, untilSeconds };
   const length = Math.max(0, untilSeconds - fromSeconds);
-  call.host.reserve(length);
-  const columns = newColumns(length);
+  const columns = await madeColumns(length, call);
   const isAll = tags.length === 1 && tags[0] === '*';
   for (const seconds of await call.host.events(isAll ? null : tags, window)) {
     const row = Math.floor(seconds) - fromSeconds;

@@ -4,12 +4,14 @@ import { optional, seriesList } from '../../calls/parameters.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
 import { compressPeriodicGaps } from '../../series/gaps.ts';
 import { floatText, shortNumber } from '../../words/number_text.ts';
+import {
+  constantColumns,
+  copiedColumns,
+  inParts,
+  inSteps,
+  rowsAtOnce,
+} from '../../series/making.ts';
 import { type Columns, renamed, type Series, tagged } from '../../series/series.ts';
-
-/** Columns of their own with the same rows. */
-function copied({ values, present }: Columns): Columns {
-  return { values: values.slice(), present: present.slice() };
-}
 
 /** A negative limit is none, as M3 has it. */
 function gapLimit(call: Call): number {
@@ -20,42 +22,65 @@ function gapLimit(call: Call): number {
 
 async function keepLastValue(call: Call): Promise<readonly Series[]> {
   const limit = gapLimit(call);
-  return await call.map(await call.list(), (series) => {
-    const columns = copied(series);
-    const { values, present } = columns;
-    let last = -1;
-    for (let i = 0; i <= values.length; i++) {
-      if (i < values.length && series.present[i] === 0) continue;
-      const gap = i - last - 1;
-      if (last >= 0 && gap > 0 && gap <= limit) {
-        values.fill(values[last]!, last + 1, i);
-        present.fill(1, last + 1, i);
-      }
-      last = i;
-    }
+  return await call.map(await call.list(), async (series) => {
+    const columns = await copiedColumns(series, call);
+    // With a row more than there are, what is behind the last value is a gap, too.
+    const length = series.values.length + 1;
+    await inSteps(filled(series, columns, length, limit, false), call.work);
     return renamed(series, `keepLastValue(${series.name})`, columns);
   });
 }
 
+/**
+ * Fills the gaps behind values, a part at a time.
+ * @param isSloped on a line to the value behind the gap; else with the one before it
+ */
+function* filled(
+  { present }: Columns,
+  columns: Columns,
+  length: number,
+  limit: number,
+  isSloped: boolean,
+): Generator<void, void> {
+  const { values } = columns;
+  let last = -1;
+  for (let i = 0; i < length; i++) {
+    if (i > 0 && i % rowsAtOnce === 0) yield;
+    if (i < present.length && present[i] === 0) continue;
+    const gap = i - last - 1;
+    if (last >= 0 && gap > 0 && gap <= limit) {
+      const rise = isSloped ? values[i]! - values[last]! : null;
+      for (let from = last + 1; from < i; from += rowsAtOnce) {
+        if (from > last + 1) yield;
+        fill(columns, last, i, from, Math.min(i, from + rowsAtOnce), rise);
+      }
+    }
+    last = i;
+  }
+}
+
+/** The rows [from, until) of the gap between `last` and `end`. @param rise over the gap; null where it stays as it was */
+function fill(
+  { values, present }: Columns,
+  last: number,
+  end: number,
+  from: number,
+  until: number,
+  rise: number | null,
+): void {
+  const value = values[last]!;
+  for (let i = from; i < until; i++) {
+    values[i] = rise === null ? value : value + ((i - last) * rise) / (end - last);
+    present[i] = 1;
+  }
+}
+
 async function interpolate(call: Call): Promise<readonly Series[]> {
   const limit = gapLimit(call);
-  return await call.map(await call.list(), (series) => {
-    const columns = copied(series);
-    const { values, present } = columns;
-    let last = -1;
-    for (let i = 0; i < values.length; i++) {
-      if (series.present[i] === 0) continue;
-      const gap = i - last - 1;
-      if (last >= 0 && gap > 0 && gap <= limit) {
-        const from = values[last]!;
-        const rise = values[i]! - from;
-        for (let k = 1; k <= gap; k++) {
-          values[last + k] = from + (k * rise) / (gap + 1);
-          present[last + k] = 1;
-        }
-      }
-      last = i;
-    }
+  return await call.map(await call.list(), async (series) => {
+    const columns = await copiedColumns(series, call);
+    const { length } = series.values;
+    await inSteps(filled(series, columns, length, limit, true), call.work);
     return renamed(series, `interpolate(${series.name})`, columns);
   });
 }
@@ -67,16 +92,18 @@ async function transformNull(call: Call): Promise<readonly Series[]> {
   const list = await call.list();
   const references = args.has('referenceSeries') ? await call.list('referenceSeries') : [];
   const isReferenced = references.length > 0;
-  const isWanted = isReferenced ? presentInAny(references) : null;
+  const isWanted = isReferenced ? await presentInAny(call, references) : null;
   const suffix = isReferenced ? ',referenceSeries' : '';
-  return await call.map(list, (series) => {
-    const columns = copied(series);
-    for (let i = 0; i < columns.values.length; i++) {
-      if (columns.present[i] === 1 || isWanted?.[i] === 0) continue;
-      if (isWanted !== null && i >= isWanted.length) continue;
-      columns.values[i] = value;
-      columns.present[i] = 1;
-    }
+  return await call.map(list, async (series) => {
+    const columns = await copiedColumns(series, call);
+    await inParts(columns.values.length, call.work, (first, past) => {
+      for (let i = first; i < past; i++) {
+        if (columns.present[i] === 1 || isWanted?.[i] === 0) continue;
+        if (isWanted !== null && i >= isWanted.length) continue;
+        columns.values[i] = value;
+        columns.present[i] = 1;
+      }
+    });
     const tags = tagged(series, ['transformNull', tag]);
     return renamed(series, `transformNull(${series.name},${shortNumber(value)}${suffix})`, {
       ...columns,
@@ -86,46 +113,55 @@ async function transformNull(call: Call): Promise<readonly Series[]> {
 }
 
 /** 1 for the rows in which one of them has a value. */
-function presentInAny(list: readonly Series[]): Uint8Array {
+async function presentInAny(call: Call, list: readonly Series[]): Promise<Uint8Array> {
   const length = list.reduce((most, { values }) => Math.max(most, values.length), 0);
+  await call.reserve(length);
   const any = new Uint8Array(length);
   for (const { present } of list) {
-    for (let i = 0; i < present.length; i++) any[i] = any[i]! | present[i]!;
+    await inParts(present.length, call.work, (first, past) => {
+      for (let i = first; i < past; i++) any[i] = any[i]! | present[i]!;
+    });
+    if (call.work.spend(present.length)) await call.work.pause();
   }
   return any;
 }
 
 async function isNonNull(call: Call): Promise<readonly Series[]> {
-  return await call.map(await call.list(), (series) =>
-    renamed(series, `isNonNull(${series.name})`, {
-      values: Float64Array.from(series.present),
-      present: new Uint8Array(series.present.length).fill(1),
-      tags: tagged(series, ['isNonNull', '1']),
-    }),
-  );
+  return await call.map(await call.list(), async (series) => {
+    const { present } = series;
+    const columns = await constantColumns(present.length, 0, call);
+    await inParts(present.length, call.work, (first, past) => {
+      for (let i = first; i < past; i++) columns.values[i] = present[i]!;
+    });
+    const tags = tagged(series, ['isNonNull', '1']);
+    return renamed(series, `isNonNull(${series.name})`, { ...columns, tags });
+  });
 }
 
 async function compressed(call: Call): Promise<readonly Series[]> {
-  return await call.map(await call.list(), (series) => {
+  return await call.map(await call.list(), async (series) => {
     const name = `compressPeriodicGaps(${series.name})`;
-    return renamed(compressPeriodicGaps(series), name);
+    return renamed(await compressPeriodicGaps(series, call), name);
   });
 }
 
 /** 1 where the value is another than the last one before it. */
 async function changed(call: Call): Promise<readonly Series[]> {
-  return await call.map(await call.list(), (series) => {
+  return await call.map(await call.list(), async (series) => {
     const { length } = series.values;
-    const values = new Float64Array(length);
+    const columns = await constantColumns(length, 0, call);
     let previous: number | null = null;
-    for (let i = 0; i < length; i++) {
-      if (series.present[i] === 0) continue;
-      const value = series.values[i]!;
-      if (previous !== null && value !== previous) values[i] = 1;
-      previous = value;
-    }
-    const present = new Uint8Array(length).fill(1);
-    return renamed(series, `changed(${series.name})`, { values, present });
+    await inParts(length, call.work, (first, past) => {
+      let before = previous;
+      for (let i = first; i < past; i++) {
+        if (series.present[i] === 0) continue;
+        const value = series.values[i]!;
+        if (before !== null && value !== before) columns.values[i] = 1;
+        before = value;
+      }
+      previous = before;
+    });
+    return renamed(series, `changed(${series.name})`, columns);
   });
 }
 

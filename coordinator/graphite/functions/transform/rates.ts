@@ -4,18 +4,21 @@ import { optional, required, seriesList } from '../../calls/parameters.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
 import { wholeNumber } from '../../words/number_text.ts';
 import { roundTo } from '../../math/rounding.ts';
-import { type Columns, newColumns, renamed, type Series, tagged } from '../../series/series.ts';
+import { constantColumns, inParts, madeColumns } from '../../series/making.ts';
+import { type Columns, renamed, type Series, tagged } from '../../series/series.ts';
 import { intervalSeconds } from '../../time/interval.ts';
 
 async function derivative(call: Call): Promise<readonly Series[]> {
-  return await call.map(await call.list(), (series) => {
+  return await call.map(await call.list(), async (series) => {
     const { values, present } = series;
-    const columns = newColumns(values.length);
-    for (let i = 1; i < values.length; i++) {
-      if (present[i] === 0 || present[i - 1] === 0) continue;
-      columns.values[i] = values[i]! - values[i - 1]!;
-      columns.present[i] = 1;
-    }
+    const columns = await madeColumns(values.length, call);
+    await inParts(values.length, call.work, (first, past) => {
+      for (let i = Math.max(1, first); i < past; i++) {
+        if (present[i] === 0 || present[i - 1] === 0) continue;
+        columns.values[i] = values[i]! - values[i - 1]!;
+        columns.present[i] = 1;
+      }
+    });
     const tags = tagged(series, ['derivative', '1']);
     return renamed(series, `derivative(${series.name})`, { ...columns, tags });
   });
@@ -35,24 +38,33 @@ function boundsOf(call: Call): CounterBounds {
 }
 
 /** What a counter has gone forward in each row; values outside of the bounds count as missing. */
-function increases(series: Series, bounds: CounterBounds, map: (value: number) => number): Columns {
+async function increases(
+  call: Call,
+  series: Series,
+  bounds: CounterBounds,
+  map: (value: number) => number,
+): Promise<Columns> {
   const { values, present } = series;
-  const columns = newColumns(values.length);
+  const columns = await madeColumns(values.length, call);
   let previous: number | null = null;
-  for (let i = 0; i < values.length; i++) {
-    const value = values[i]!;
-    const isOutside =
-      (bounds.max !== null && value > bounds.max) || (bounds.min !== null && value < bounds.min);
-    if (present[i] === 0 || isOutside) {
-      previous = null;
-      continue;
+  await inParts(values.length, call.work, (first, past) => {
+    let before = previous;
+    for (let i = first; i < past; i++) {
+      const value = values[i]!;
+      const isOutside =
+        (bounds.max !== null && value > bounds.max) || (bounds.min !== null && value < bounds.min);
+      if (present[i] === 0 || isOutside) {
+        before = null;
+        continue;
+      }
+      const increase = before === null ? null : increaseOf(value, before, bounds);
+      before = value;
+      if (increase === null) continue;
+      columns.values[i] = map(increase);
+      columns.present[i] = 1;
     }
-    const increase = previous === null ? null : increaseOf(value, previous, bounds);
-    previous = value;
-    if (increase === null) continue;
-    columns.values[i] = map(increase);
-    columns.present[i] = 1;
-  }
+    previous = before;
+  });
   return columns;
 }
 
@@ -65,9 +77,9 @@ function increaseOf(value: number, previous: number, { max, min }: CounterBounds
 
 async function nonNegativeDerivative(call: Call): Promise<readonly Series[]> {
   const bounds = boundsOf(call);
-  return await call.map(await call.list(), (series) =>
+  return await call.map(await call.list(), async (series) =>
     renamed(series, `nonNegativeDerivative(${series.name})`, {
-      ...increases(series, bounds, (value) => value),
+      ...(await increases(call, series, bounds, (value) => value)),
       tags: tagged(series, ['nonNegativeDerivative', '1']),
     }),
   );
@@ -77,9 +89,11 @@ async function perSecond(call: Call): Promise<readonly Series[]> {
   const bounds = boundsOf(call);
   return await call.map(
     await call.list(),
-    (series) =>
+    async (series) =>
       renamed(series, `perSecond(${series.name})`, {
-        ...increases(series, bounds, (value) => roundTo(value / series.stepSeconds, 6)),
+        ...(await increases(call, series, bounds, (value) =>
+          roundTo(value / series.stepSeconds, 6),
+        )),
         tags: tagged(series, ['perSecond', '1']),
       }),
     20,
@@ -87,15 +101,20 @@ async function perSecond(call: Call): Promise<readonly Series[]> {
 }
 
 async function integral(call: Call): Promise<readonly Series[]> {
-  return await call.map(await call.list(), (series) => {
+  return await call.map(await call.list(), async (series) => {
     const { values, present } = series;
+    await call.reserve(values.length);
     const sums = new Float64Array(values.length);
-    let sum = 0;
-    for (let i = 0; i < values.length; i++) {
-      if (present[i] === 0) continue;
-      sum += values[i]!;
-      sums[i] = sum;
-    }
+    let before = 0;
+    await inParts(values.length, call.work, (first, past) => {
+      let sum = before;
+      for (let i = first; i < past; i++) {
+        if (present[i] === 0) continue;
+        sum += values[i]!;
+        sums[i] = sum;
+      }
+      before = sum;
+    });
     const tags = tagged(series, ['integral', '1']);
     return renamed(series, `integral(${series.name})`, { values: sums, tags });
   });
@@ -109,20 +128,23 @@ async function integralByInterval(call: Call): Promise<readonly Series[]> {
     throw call.arguments.error('intervalUnit', 'has to be an interval such as 1d', text);
   }
   const { fromSeconds } = call.window;
-  return await call.map(await call.list(), (series) => {
+  return await call.map(await call.list(), async (series) => {
     const { values, present, stepSeconds } = series;
-    const sums = new Float64Array(values.length);
-    let sum = 0;
-    for (let i = 0; i < values.length; i++) {
-      const since = series.startSeconds + i * stepSeconds - fromSeconds;
-      const isNew = Math.floor(since / interval) !== Math.floor((since - stepSeconds) / interval);
-      if (isNew) sum = 0;
-      if (present[i] === 1) sum += values[i]!;
-      sums[i] = sum;
-    }
+    const columns = await constantColumns(values.length, 0, call);
+    let before = 0;
+    await inParts(values.length, call.work, (first, past) => {
+      let sum = before;
+      for (let i = first; i < past; i++) {
+        const since = series.startSeconds + i * stepSeconds - fromSeconds;
+        const isNew = Math.floor(since / interval) !== Math.floor((since - stepSeconds) / interval);
+        if (isNew) sum = 0;
+        if (present[i] === 1) sum += values[i]!;
+        columns.values[i] = sum;
+      }
+      before = sum;
+    });
     return renamed(series, `integralByInterval(${series.name},'${text}')`, {
-      values: sums,
-      present: new Uint8Array(values.length).fill(1),
+      ...columns,
       tags: tagged(series, ['integralByInterval', text]),
     });
   });
@@ -131,15 +153,15 @@ async function integralByInterval(call: Call): Promise<readonly Series[]> {
 /** Rows later by some steps. */
 async function delay(call: Call): Promise<readonly Series[]> {
   const steps = call.arguments.number('steps');
-  return await call.map(await call.list(), (series) => {
+  return await call.map(await call.list(), async (series) => {
     const { length } = series.values;
-    const columns = newColumns(length);
-    if (Math.abs(steps) < length) {
-      const first = Math.max(0, -steps);
-      const end = Math.min(length, length - steps);
-      columns.values.set(series.values.subarray(first, end), Math.max(0, steps));
-      columns.present.set(series.present.subarray(first, end), Math.max(0, steps));
-    }
+    const columns = await madeColumns(length, call);
+    const from = Math.max(0, -steps);
+    const to = Math.max(0, steps);
+    await inParts(Math.max(0, length - Math.abs(steps)), call.work, (first, past) => {
+      columns.values.set(series.values.subarray(from + first, from + past), to + first);
+      columns.present.set(series.present.subarray(from + first, from + past), to + first);
+    });
     const tags = tagged(series, ['delay', wholeNumber(steps)]);
     return renamed(series, `delay(${series.name},${wholeNumber(steps)})`, { ...columns, tags });
   });

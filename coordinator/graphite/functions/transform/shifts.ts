@@ -5,7 +5,8 @@ import { optional, required, seriesList } from '../../calls/parameters.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
 import type { Window } from '../../calls/window.ts';
 import { wholeNumber } from '../../words/number_text.ts';
-import { newColumns, renamed, type Series, tagged } from '../../series/series.ts';
+import { inParts, madeColumns } from '../../series/making.ts';
+import { renamed, type Series, tagged } from '../../series/series.ts';
 import { parseTime, type TimeContext } from '../../time/attime.ts';
 import { parseInterval } from '../../time/interval.ts';
 
@@ -91,15 +92,17 @@ async function timeSlice(call: Call): Promise<readonly Series[]> {
   const start = parseTime(args.text('startSliceAt'), call.host.time);
   const end = parseTime(args.text('endSliceAt'), call.host.time);
   const { fromSeconds } = call.window;
-  return await call.map(await call.list(), (series) => {
+  return await call.map(await call.list(), async (series) => {
     const { values, present, stepSeconds } = series;
-    const columns = newColumns(values.length);
-    for (let i = 0; i < values.length; i++) {
-      const time = fromSeconds + i * stepSeconds;
-      if (present[i] === 0 || time < start || time > end) continue;
-      columns.values[i] = values[i]!;
-      columns.present[i] = 1;
-    }
+    const columns = await madeColumns(values.length, call);
+    await inParts(values.length, call.work, (first, past) => {
+      for (let i = first; i < past; i++) {
+        const time = fromSeconds + i * stepSeconds;
+        if (present[i] === 0 || time < start || time > end) continue;
+        columns.values[i] = values[i]!;
+        columns.present[i] = 1;
+      }
+    });
     const name = `timeSlice(${series.name}, ${wholeNumber(start)}, ${wholeNumber(end)})`;
     const tags = tagged(
       series,

@@ -6,7 +6,8 @@ import { functionRow, type FunctionRow } from '../../calls/row.ts';
 import type { Window } from '../../calls/window.ts';
 import { bucketCount, reduceBuckets } from '../../series/buckets.ts';
 import { reducerNamed } from '../../math/reducers.ts';
-import { type Columns, newColumns, renamed, type Series, tagged } from '../../series/series.ts';
+import { inSteps, madeColumns, rowsAtOnce } from '../../series/making.ts';
+import { type Columns, renamed, type Series, tagged } from '../../series/series.ts';
 import { alignedStart, isAlignment } from '../../time/alignment.ts';
 import type { TimeContext } from '../../time/attime.ts';
 
@@ -27,16 +28,15 @@ async function summarize(call: Call): Promise<readonly Series[]> {
   const suffix = isAlignedToFrom ? ', true' : '';
   return await call.map(
     await call.list(),
-    (series) => {
+    async (series) => {
       const { startSeconds, endSeconds } = series;
       const start = isAlignedToFrom ? startSeconds : startSeconds - (startSeconds % bucketSeconds);
       const end = isAlignedToFrom
         ? endSeconds
         : endSeconds - (endSeconds % bucketSeconds) + bucketSeconds;
       const count = bucketCount(start, end, bucketSeconds);
-      call.host.reserve(count);
       return renamed(series, `summarize(${series.name}, "${text}", "${functionName}"${suffix})`, {
-        ...reduceBuckets(series, reducer, bucketSeconds, start, count),
+        ...(await reduceBuckets(series, reducer, bucketSeconds, start, count, call)),
         startSeconds: start,
         endSeconds: isAlignedToFrom ? start + count * bucketSeconds : end,
         stepSeconds: bucketSeconds,
@@ -64,12 +64,11 @@ async function smartSummarize(call: Call): Promise<readonly Series[]> {
   const [window] = smartWindows(args, call.window, call.host.time);
   return await call.map(
     await call.list('seriesList', window),
-    (series) => {
+    async (series) => {
       const { startSeconds } = series;
       const count = bucketCount(startSeconds, series.endSeconds, bucketSeconds);
-      call.host.reserve(count);
       return renamed(series, `smartSummarize(${series.name}, "${text}", "${functionName}")`, {
-        ...reduceBuckets(series, reducer, bucketSeconds, startSeconds, count),
+        ...(await reduceBuckets(series, reducer, bucketSeconds, startSeconds, count, call)),
         endSeconds: startSeconds + count * bucketSeconds,
         stepSeconds: bucketSeconds,
         tags: tagged(series, ['smartSummarize', text], ['smartSummarizeFunction', functionName]),
@@ -95,15 +94,17 @@ async function hitcount(call: Call): Promise<readonly Series[]> {
   const [window] = hitcountWindows(args, call.window, call.host.time);
   return await call.map(
     await call.list('seriesList', window),
-    (series) => {
+    async (series) => {
       const length = series.endSeconds - series.startSeconds;
       const aligned = (Math.floor(length / bucketSeconds) + 1) * bucketSeconds;
       const endSeconds = isAligned ? series.startSeconds + aligned : series.endSeconds;
       const count = bucketCount(series.startSeconds, endSeconds, bucketSeconds);
-      call.host.reserve(count);
+      const columns = await madeColumns(count, call);
       const startSeconds = endSeconds - count * bucketSeconds;
+      const hits = spreadHits(series, columns, bucketSeconds, startSeconds);
+      await inSteps(hits, call.work);
       return renamed(series, `hitcount(${series.name}, "${text}"${isAligned ? ', true' : ''})`, {
-        ...hitsOfBuckets(series, bucketSeconds, startSeconds, count),
+        ...columns,
         startSeconds,
         endSeconds,
         stepSeconds: bucketSeconds,
@@ -115,16 +116,21 @@ async function hitcount(call: Call): Promise<readonly Series[]> {
 }
 
 /** Values as rates: each is spread over the buckets that its step is in. */
-function hitsOfBuckets(
+function* spreadHits(
   series: Series,
+  columns: Columns,
   bucketSeconds: number,
   startSeconds: number,
-  count: number,
-): Columns {
-  const columns = newColumns(count);
+): Generator<void, void> {
   const { values, present, stepSeconds } = series;
-  const endSeconds = startSeconds + count * bucketSeconds;
+  const endSeconds = startSeconds + columns.values.length * bucketSeconds;
+  /** Rows and buckets until others have their turn. */
+  let left = rowsAtOnce;
   for (let i = 0; i < values.length; i++) {
+    if (--left <= 0) {
+      yield;
+      left = rowsAtOnce;
+    }
     if (present[i] === 0) continue;
     let from = series.startSeconds + i * stepSeconds;
     const until = Math.min(from + stepSeconds, endSeconds);
@@ -135,9 +141,11 @@ function hitsOfBuckets(
       columns.values[bucket] = columns.values[bucket]! + values[i]! * (next - from);
       columns.present[bucket] = 1;
       from = next;
+      if (--left > 0) continue;
+      yield;
+      left = rowsAtOnce;
     }
   }
-  return columns;
 }
 
 const interval = required('intervalString', 'interval');

@@ -23,9 +23,9 @@ const mapping =
     const { name, tag, map } = mappingOf(call);
     return await call.map(
       await call.list(),
-      (series) =>
+      async (series) =>
         renamed(series, name(series), {
-          ...mapValues(series, map),
+          ...(await mapValues(series, map, call)),
           tags: tag === null ? series.tags : tagged(series, tag),
         }),
       10,
@@ -110,9 +110,13 @@ async function scaleToSeconds(call: Call): Promise<readonly Series[]> {
   const seconds = call.arguments.number('seconds');
   return await call.map(
     await call.list(),
-    (series) =>
+    async (series) =>
       renamed(series, `scaleToSeconds(${series.name},${wholeNumber(seconds)})`, {
-        ...mapValues(series, (value) => roundTo(value * (seconds / series.stepSeconds), 6)),
+        ...(await mapValues(
+          series,
+          (value) => roundTo(value * (seconds / series.stepSeconds), 6),
+          call,
+        )),
         tags: tagged(series, ['scaleToSeconds', floatText(seconds)]),
       }),
     20,
@@ -123,20 +127,21 @@ const least = reducerNamed('min')!;
 const greatest = reducerNamed('max')!;
 
 async function offsetToZero(call: Call): Promise<readonly Series[]> {
-  return await call.map(await call.list(), (series) => {
-    const minimum = reduceAll(series, least);
+  return await call.map(await call.list(), async (series) => {
+    const minimum = await reduceAll(series, least, call);
     return renamed(series, `offsetToZero(${series.name})`, {
-      ...mapValues(series, (value) => value - minimum!),
+      ...(await mapValues(series, (value) => value - minimum!, call)),
       tags: tagged(series, ['offsetToZero', minimum === null ? 'None' : plainNumber(minimum)]),
     });
   });
 }
 
 async function minMax(call: Call): Promise<readonly Series[]> {
-  return await call.map(await call.list(), (series) => {
-    const minimum = reduceAll(series, least) ?? 0;
-    const span = (reduceAll(series, greatest) ?? 0) - minimum;
-    const columns = mapValues(series, (value) => (span === 0 ? 0 : (value - minimum) / span));
+  return await call.map(await call.list(), async (series) => {
+    const minimum = (await reduceAll(series, least, call)) ?? 0;
+    const span = ((await reduceAll(series, greatest, call)) ?? 0) - minimum;
+    const scaled = (value: number): number => (span === 0 ? 0 : (value - minimum) / span);
+    const columns = await mapValues(series, scaled, call);
     return renamed(series, `minMax(${series.name})`, columns);
   });
 }
