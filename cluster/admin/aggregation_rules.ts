@@ -4,13 +4,15 @@
  */
 import type { Clock, Random } from '#lib/env/env.ts';
 import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
+import { withRests } from '#lib/turns/steps.ts';
+import { ownTurn } from '#lib/turns/turns.ts';
 import {
   mappingRuleOfR2,
   mappingRuleToR2,
   rollupRuleOfR2,
   rollupRuleToR2,
   ruleChangeOfR2,
-  ruleSetOfR2,
+  ruleSetOfR2InSteps,
   ruleSetToR2,
 } from '../aggregation_rules/sets/r2_json.ts';
 import {
@@ -23,18 +25,25 @@ import {
   withChanges,
   withoutBefore,
   withRules,
+  withRulesInSteps,
 } from '../aggregation_rules/sets/set.ts';
 import { RuleSetStore } from '../aggregation_rules/sets/store.ts';
 import type { MappingRule, RollupRule, Rules } from '../aggregation_rules/rules.ts';
-import { checkPathRules, rulesOfFile } from '../aggregation_rules/sets/file.ts';
-import { ruleSetToStored } from '../aggregation_rules/sets/json.ts';
+import { checkPatternsInSteps, rulesOfFileInSteps } from '../aggregation_rules/sets/file.ts';
+import { ruleSetToStoredInSteps } from '../aggregation_rules/sets/json.ts';
 import { defaultRuleSet, nextCutoverNanos } from '../aggregation_rules/sets/over_time.ts';
+import {
+  checkSetSize,
+  PathRoom,
+  pathProgramsMax,
+  pathProgramsOf,
+} from '../aggregation_rules/sets/size.ts';
 import { Fields } from '../fields.ts';
 import type { ClusterName } from '../kv/keys.ts';
 import type { Kv } from '../kv/kv.ts';
 import { aggregationOf, type Namespace, type NamespaceRegistry } from '../namespaces/namespaces.ts';
 import { isOfSamples, readySamples } from '../namespaces/samples.ts';
-import { ruleSetBytesMax } from '../limits.ts';
+import { nameLengthMax, ruleSetBytesMax } from '../limits.ts';
 import { NamespaceStore } from '../namespaces/store.ts';
 
 export interface RulesTarget {
@@ -58,10 +67,11 @@ export interface RulesChange {
 
 /** All sets, sorted by name. */
 export async function ruleSetsGet(target: RulesTarget, signal: AbortSignal): Promise<object> {
-  const sets = await storeOf(target).list(signal);
-  const namespaces = [...sets]
-    .filter(([, { isDeleted }]) => !isDeleted)
-    .map(([name, set]) => aboutSet(name, set));
+  const sets = await storeOf(target).each(
+    (name, set) => (set.isDeleted ? null : aboutSet(name, set)),
+    signal,
+  );
+  const namespaces = sets.filter((about) => about !== null);
   return { version: namespaces.length, namespaces };
 }
 
@@ -130,8 +140,8 @@ export async function ruleSetDelete(
 }
 
 /** Body: a set as `ruleSetGet` answers. @throws {TsdbError} BAD_REQUEST naming the field */
-export function ruleSetValidate(name: string, body: unknown): object {
-  const { name: id } = ruleSetOfR2(Fields.of(body, ''));
+export async function ruleSetValidate(name: string, body: unknown): Promise<object> {
+  const { name: id } = await withRests(ruleSetOfR2InSteps(Fields.of(body, '')), ownTurn);
   if (id !== name) throw badRequest(`id: not ${shownText(name)} as of the path: ${shownText(id)}`);
   return { code: 200, message: 'Ruleset is valid' };
 }
@@ -153,10 +163,19 @@ export async function ruleSetUpdate(
   const version = fields.uint('rulesetVersion', 0);
   fields.end();
   const namespace = changes.string('namespace', name);
-  const mappings = changes.list('mappingRuleChanges', (each) =>
-    ruleChangeOfR2(each, mappingRuleOfR2),
+  const room = new PathRoom('rulesetChanges');
+  const mappings = await withRests(
+    changes.listInSteps('mappingRuleChanges', (each) => {
+      const read = ruleChangeOfR2(each, mappingRuleOfR2);
+      if (read.op !== 'delete') room.add(read.rule);
+      return read;
+    }),
+    ownTurn,
   );
-  const rollups = changes.list('rollupRuleChanges', (each) => ruleChangeOfR2(each, rollupRuleOfR2));
+  const rollups = await withRests(
+    changes.listInSteps('rollupRuleChanges', (each) => ruleChangeOfR2(each, rollupRuleOfR2)),
+    ownTurn,
+  );
   changes.end();
   if (namespace !== name) {
     throw badRequest(
@@ -164,6 +183,10 @@ export async function ruleSetUpdate(
     );
   }
   if (mappings.length + rollups.length === 0) throw badRequest('rulesetChanges: no change in it');
+  // No set takes more, whatever else it has.
+  const given = { mappingRules: rulesGiven(mappings), rollupRules: rulesGiven(rollups) };
+  checkSetSize(given, 'rulesetChanges');
+  await withRests(checkPatternsInSteps(given.mappingRules), ownTurn);
   const next = await changed(target, name, change, signal, (set, moment) => {
     refuseMissing(name, set);
     if (set.version !== version) {
@@ -182,6 +205,10 @@ export async function ruleSetUpdate(
   return ruleSetToR2(name, next);
 }
 
+function rulesGiven<R>(changes: readonly RuleChange<R>[]): R[] {
+  return changes.flatMap((change) => (change.op === 'delete' ? [] : [change.rule]));
+}
+
 /**
  * Body: a file of rules (`downsample.rules`), which are all that the set is to have. Makes the set
  * when there is none.
@@ -193,9 +220,9 @@ export async function ruleSetApply(
   change: RulesChange,
   signal: AbortSignal,
 ): Promise<object> {
-  const rules = rulesOfFile(body, '');
-  const next = await changed(target, name, change, signal, (set, moment) => {
-    const applied = withRules(set, rules, moment);
+  const rules = await withRests(rulesOfFileInSteps(body, ''), ownTurn);
+  const next = await changed(target, name, change, signal, async (set, moment) => {
+    const applied = await withRests(withRulesInSteps(set, rules, moment), ownTurn);
     if (isThere(applied)) return applied;
     return { ...applied, version: set.version + 1, isDeleted: false };
   });
@@ -213,8 +240,8 @@ export async function ruleSetPublish(
   signal: AbortSignal,
 ): Promise<number> {
   const change = { dryRun: false, force: true, by: 'configuration', isOfConfiguration: true };
-  const { version } = await changed(target, defaultRuleSet, change, signal, (set, moment) => {
-    const applied = withRules(set, rules, moment);
+  const { version } = await changed(target, defaultRuleSet, change, signal, async (set, moment) => {
+    const applied = await withRests(withRulesInSteps(set, rules, moment), ownTurn);
     if (isThere(applied) && (applied !== set || set.isOfConfiguration)) return applied;
     return { ...applied, version: set.version + 1, isDeleted: false };
   });
@@ -263,7 +290,11 @@ interface Kind<R> {
 export const mappingRules: RulesOfKind = rulesOf<MappingRule>({
   key: 'mappingRules',
   what: 'mapping rule',
-  read: mappingRuleOfR2,
+  read(fields) {
+    const rule = mappingRuleOfR2(fields);
+    rule.path?.check();
+    return rule;
+  },
   toR2: mappingRuleToR2,
   of: (set) => set.mappingRules,
   with: (set, histories) => ({ ...set, mappingRules: histories }),
@@ -329,7 +360,7 @@ async function changed(
   name: string,
   { dryRun, force, by, isOfConfiguration = false }: RulesChange,
   signal: AbortSignal,
-  next: (set: RuleSet, moment: ChangeMoment) => RuleSet,
+  next: (set: RuleSet, moment: ChangeMoment) => RuleSet | Promise<RuleSet>,
 ): Promise<RuleSet> {
   const { kv, cluster, clock, random } = target;
   const registry = (await new NamespaceStore(kv, cluster).get(signal)).value;
@@ -337,30 +368,35 @@ async function changed(
   const moment: ChangeMoment = {
     cutoverNanos: nextCutoverNanos(nowNanos, resolutionsOf(registry), aheadNanos(registry)),
     nowMillis: Math.floor(clock.nowMillis()),
-    by,
+    // It is kept with each version of a rule.
+    by: by.slice(0, nameLengthMax),
     newId: () => Buffer.from(random.bytes(12)).toString('hex'),
   };
   return storeOf(target).update(
     name,
-    (current) => {
+    async (current) => {
       if (current.isOfConfiguration && !force) {
         throw new TsdbError(
           'CONFLICT',
           `the set of rules ${name} comes from the configuration of the coordinators (downsample.rules, and rules of Carbon), which publish it when they start: change it there`,
         );
       }
-      const after = next(current, moment);
+      const after = await next(current, moment);
       if (after === current) return current;
-      checkPathRules(
-        after.mappingRules.flatMap(({ versions }) => versions.at(-1)!.rule ?? []),
-        'mappingRules',
-      );
+      checkSetSize(lastRules(after), '', lastRules(current));
       // By force it is of the API from now on, until a coordinator starts.
-      return { ...keptHistory(after, registry, nowNanos), isOfConfiguration };
+      return { ...(await keptHistory(after, registry, nowNanos)), isOfConfiguration };
     },
     signal,
     dryRun,
   );
+}
+
+/** Those that are to stand. */
+function lastRules({ mappingRules, rollupRules }: RuleSet): Rules {
+  const last = <R>(histories: readonly RuleHistory<R>[]): R[] =>
+    histories.flatMap(({ versions }) => versions.at(-1)!.rule ?? []);
+  return { mappingRules: last(mappingRules), rollupRules: last(rollupRules) };
 }
 
 function resolutionsOf(registry: NamespaceRegistry): bigint[] {
@@ -384,12 +420,18 @@ const readHistoryBytesMax = ruleSetBytesMax / 4;
  * Windows are made by what held while there are samples, and read by what held while there are
  * windows; for these alone a long history is not kept.
  */
-function keptHistory(set: RuleSet, registry: NamespaceRegistry, nowNanos: bigint): RuleSet {
+async function keptHistory(
+  set: RuleSet,
+  registry: NamespaceRegistry,
+  nowNanos: bigint,
+): Promise<RuleSet> {
   const keptFor = (isMeant: (namespace: Namespace) => boolean): RuleSet =>
     withoutBefore(set, nowNanos - longestRetentionNanos(registry, isMeant));
   const ofReads = keptFor(() => true);
-  const bytes = JSON.stringify(ruleSetToStored(ofReads)).length;
-  return bytes <= readHistoryBytesMax ? ofReads : keptFor(isOfSamples);
+  const stored = await withRests(ruleSetToStoredInSteps(ofReads), ownTurn);
+  const bytes = JSON.stringify(stored).length;
+  const isLong = bytes > readHistoryBytesMax || pathProgramsOf(ofReads) > pathProgramsMax;
+  return isLong ? keptFor(isOfSamples) : ofReads;
 }
 
 function longestRetentionNanos(

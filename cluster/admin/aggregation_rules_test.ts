@@ -4,6 +4,7 @@ import { realEnv } from '#lib/env/real.ts';
 import { emptyRuleSet, withRules } from '../aggregation_rules/sets/set.ts';
 import { RuleSetStore } from '../aggregation_rules/sets/store.ts';
 import { rulesOfFile } from '../aggregation_rules/sets/file.ts';
+import { pathPatterns } from '../aggregation_rules/path_patterns.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
 import { ClusterAdmin } from './admin.ts';
 import { plainRequest } from './placement_requests.ts';
@@ -255,21 +256,108 @@ test('rules of the configuration are changed there, or by force', async () => {
   await ruleSetApply(world, 'default', file('c'), plain, signal);
 });
 
-test('a set is checked as a whole', () => {
+test('a set is checked as a whole', async () => {
   const body = (...names: string[]) => ({
     id: 'x',
     mappingRules: names.map((name) => mapping(name)),
   });
-  assert.deepEqual(ruleSetValidate('x', body('a', 'b')), {
+  assert.deepEqual(await ruleSetValidate('x', body('a', 'b')), {
     code: 200,
     message: 'Ruleset is valid',
   });
-  assert.throws(() => ruleSetValidate('x', body('a', 'a')), {
+  await assert.rejects(ruleSetValidate('x', body('a', 'a')), {
     code: 'BAD_REQUEST',
     message: 'mappingRules: two rules have one name: a',
   });
-  assert.throws(() => ruleSetValidate('y', body('a')), {
+  await assert.rejects(ruleSetValidate('y', body('a')), {
     code: 'BAD_REQUEST',
     message: 'id: not y as of the path: x',
   });
+});
+
+/** Of some 2900 instructions each. */
+const withPatterns = (count: number) =>
+  Array.from({ length: count }, (_, i) => ({
+    ...mapping(`r${i}`),
+    path: { pattern: `a{1000}a{1000}a{900}${i}` },
+  }));
+
+test('no request has more patterns compiled than a set may have', async () => {
+  const world = newWorld();
+  await ruleSetCreate(world, { id: 'x' }, plain, signal);
+  const before = pathPatterns.compiledCount;
+  const rules = withPatterns(2_000).map((rule) => ({ ...rule, path: { pattern: 'a' } }));
+  const tooMany = { code: 'BAD_REQUEST', message: /more than 1000 with conditions on paths: 1001/ };
+  await assert.rejects(ruleSetValidate('x', { id: 'x', mappingRules: rules }), tooMany);
+  const update = (added: readonly object[]): Promise<object> => {
+    const mappingRuleChanges = added.map((ruleData) => ({ op: 'add', ruleData }));
+    const body = {
+      rulesetChanges: { namespace: 'x', mappingRuleChanges },
+      rulesetVersion: 1,
+    };
+    return ruleSetUpdate(world, 'x', body, plain, signal);
+  };
+  await assert.rejects(update(rules), tooMany);
+  await assert.rejects(update(withPatterns(40)), {
+    code: 'BAD_REQUEST',
+    message:
+      /^rulesetChanges\.mappingRules: rule r34: \d+ instructions .*, and 100000 is the most$/,
+  });
+  const { storagePolicies } = file('x').mappingRules[0]!;
+  const written = rules.map((rule) => ({ ...rule, storagePolicies }));
+  await assert.rejects(ruleSetApply(world, 'x', { mappingRules: written }, plain, signal), tooMany);
+  assert.equal(pathPatterns.compiledCount, before);
+  // What is added counts with what is there.
+  await update(withPatterns(20));
+  await assert.rejects(
+    mappingRules.add(world, 'x', { ...mapping('y'), path: { pattern: '(' } }, plain, signal),
+    { code: 'BAD_REQUEST', message: /^path\.pattern: error parsing regexp/ },
+  );
+  const more = withPatterns(20).map((rule) => ({ ...rule, name: `more ${rule.name}` }));
+  const body = {
+    rulesetChanges: { mappingRuleChanges: more.map((ruleData) => ({ op: 'add', ruleData })) },
+    rulesetVersion: 2,
+  };
+  await assert.rejects(ruleSetUpdate(world, 'x', body, plain, signal), {
+    message: /^mappingRules: rule more r14: \d+ instructions/,
+  });
+});
+
+/** Turns of the loop that others have meanwhile. */
+async function turnsOf(work: Promise<unknown>): Promise<number> {
+  let turns = 0;
+  let isDone = false;
+  const turn = (): void => {
+    turns += 1;
+    if (!isDone) setImmediate(turn);
+  };
+  setImmediate(turn);
+  await work;
+  isDone = true;
+  return turns;
+}
+
+test('others have their turn between two patterns of a set', async () => {
+  const before = pathPatterns.compiledCount;
+  const body = { id: 'x', mappingRules: withPatterns(20) };
+  const turns = await turnsOf(ruleSetValidate('x', body));
+  assert.equal(pathPatterns.compiledCount, before + 20);
+  assert.ok(turns >= 19, String(turns));
+});
+
+test('others have their turn while many rules are changed', async () => {
+  const world = newWorld();
+  const names = Array.from({ length: 3_000 }, (_, i) => `r${i}`);
+  await ruleSetApply(world, 'x', file(...names), plain, signal);
+  const changed = file(...names).mappingRules.map((rule) => ({ ...rule, filter: 'app:other' }));
+  const turns = await turnsOf(ruleSetApply(world, 'x', { mappingRules: changed }, plain, signal));
+  // Thirty for what is read, and again for what stands, and ten each to compare, to measure and to store.
+  assert.ok(turns >= 80, String(turns));
+});
+
+test('who changes rules has a name that is not kept without an end', async () => {
+  const world = newWorld();
+  await ruleSetApply(world, 'x', file('a'), { ...plain, by: 'x'.repeat(10_000) }, signal);
+  const [rule] = read(await ruleSetGet(world, 'x', signal)).mappingRules;
+  assert.equal(rule.lastUpdatedBy.length, 253);
 });

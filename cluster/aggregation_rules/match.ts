@@ -71,6 +71,10 @@ export interface RuleMatch extends MappingMatch {
 const indexUnits = 1_000;
 /** Pipelines that are known, of all targets, of some 650 bytes each: with more all are forgotten, for they are made anew at no great cost. */
 const pipelinesMax = 100_000;
+/** Patterns of filters that take fewer steps are among the units of the index. */
+const dearStepsMin = 64;
+/** Of a step of a pattern. */
+const stepUnits = 4;
 /** To try the path of a rule on a series; and for each byte of its tags. */
 const pathRuleUnits = 250;
 const pathRuleUnitsAByte = 5;
@@ -111,7 +115,8 @@ export class RuleMatcher {
 
   /** About what that takes at most, in units of work. @param tagBytes of the series, canonical */
   mappingUnits(tagBytes: number): number {
-    return indexUnits + pathRulesUnits(this.#places.pathsCount, tagBytes);
+    const ofPaths = pathRulesUnits(this.#places.pathsCount, tagBytes);
+    return indexUnits + ofPaths + stepUnits * this.#places.dearSteps;
   }
 
   /** What of `match` is about the series itself. */
@@ -163,6 +168,8 @@ class MappingRules {
   readonly #rules: readonly MappingRule[];
   readonly #index: RuleIndex;
   readonly pathsCount: number;
+  /** Of all patterns that take many. */
+  readonly dearSteps: number;
 
   constructor(rules: readonly MappingRule[]) {
     const withPaths = rules
@@ -171,6 +178,9 @@ class MappingRules {
     this.#rules = [...rules.filter(({ path }) => path === null), ...withPaths];
     this.#index = new RuleIndex(this.#rules.map(({ filter }) => filter));
     this.pathsCount = withPaths.length;
+    this.dearSteps = this.#rules
+      .flatMap(({ filter }) => filter.map(({ pattern }) => pattern.steps))
+      .reduce((sum, steps) => (steps < dearStepsMin ? sum : sum + steps), 0);
   }
 
   matching(values: TagValues): MappingRule[] {

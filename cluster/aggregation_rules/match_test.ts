@@ -182,3 +182,12 @@ test('names with zeros in them do not pass for tags of another series', () => {
   assert.equal(nameOf('x\x005 y', 'z'), 'x\x005 y');
   assert.equal(nameOf('x', 'y\x001 z'), 'x');
 });
+
+test('what it takes to match is known, also of patterns that take many steps', () => {
+  const unitsOf = (pattern: string): number =>
+    new RuleMatcher(
+      rulesOfFile({ mappingRules: [{ filter: `app:${pattern}`, storagePolicies }] }, ''),
+    ).mappingUnits(100);
+  assert.equal(unitsOf('a?c*'), unitsOf('abc'));
+  assert.ok(unitsOf(`*${'?'.repeat(4_000)}`) > unitsOf('abc') + 4_000);
+});

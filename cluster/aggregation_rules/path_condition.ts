@@ -3,9 +3,10 @@
  * storage-schemas.conf have them: a regular expression that is looked for anywhere in the path, or a text in it.
  */
 import { badRequest, shownText } from '#lib/errors.ts';
-import { SearchRegexp } from '#lib/regexp/regexp.ts';
+import { programSizeOf } from '#lib/regexp/engine_units.ts';
 import { nodeTag, pathOfTags } from '#lib/series_id/from_tags.ts';
 import type { TagFilter, TagValues } from './filter.ts';
+import { type KeptPattern, pathPatterns } from './path_patterns.ts';
 import type { Pattern } from './pattern.ts';
 
 /** Longest pattern, or text; more is refused. */
@@ -14,8 +15,8 @@ export const conditionCharactersMax = 4096;
 /** Longer paths fulfil no condition: that of each rule is tried on a path, one after the other. */
 export const pathCharactersMax = 1024;
 
-/** A pattern is refused when a test of a path of so many characters may hold up others. */
-const usualPathCharacters = 64;
+/** Larger ones cannot be compiled: how large they are need not be known. */
+const programSizeMax = 1_000_000;
 
 export interface PathCondition {
   readonly kind: 'pattern' | 'contains';
@@ -30,15 +31,31 @@ export interface PathCondition {
   readonly continues: boolean;
   /** Of the tags of all paths that fulfil it; at least one. */
   readonly implied: readonly TagFilter[];
+  /** About how many instructions the pattern is compiled to, told by its text; 0 of a text. */
+  readonly programSize: number;
+  /** The first test of a pattern has it compiled, unless it is `prepare`d. */
   matches(path: string): boolean;
+  /**
+   * Looks whether the pattern can be compiled, and keeps nothing of that.
+   * @returns whether it took the time of a compilation
+   * @throws {TsdbError} BAD_REQUEST naming field, reason and text
+   */
+  check(): boolean;
+  /** Has the pattern compiled before it is needed. Returns, and throws, as `check`. */
+  prepare(): boolean;
 }
 
+/** What a condition says. */
+export type WrittenCondition = Pick<PathCondition, 'kind' | 'text' | 'order' | 'continues'>;
+
 /**
+ * Nothing is compiled here, and of a pattern no more is looked at than its length: `check` does the rest, once it is known that there
+ * are not too many.
  * @param place of the field that has the text, for the error
  * @throws {TsdbError} BAD_REQUEST naming field, reason and text
  */
 export function pathCondition(
-  { kind, text, order, continues }: Pick<PathCondition, 'kind' | 'text' | 'order' | 'continues'>,
+  { kind, text, order, continues }: WrittenCondition,
   place: string,
 ): PathCondition {
   const bad = (reason: string): Error => badRequest(`${place}: ${reason}: ${shownText(text)}`);
@@ -51,25 +68,42 @@ export function pathCondition(
     return {
       ...shared,
       implied: impliedBy(''),
+      programSize: 0,
       matches: (path) => path.length <= pathCharactersMax && path.includes(text),
+      check: () => false,
+      prepare: () => false,
     };
   }
-  const regexp = compiled(text, place);
+  const told = <T>(of: () => T): T => {
+    try {
+      return of();
+    } catch (error) {
+      throw badRequest(`${place}: ${(error as Error).message}`, { cause: error });
+    }
+  };
+  let kept: KeptPattern | null = null;
   return {
     ...shared,
     implied: impliedBy(literalPrefix(text)),
-    matches: (path) => path.length <= pathCharactersMax && regexp.test(path),
+    programSize: programSizeOf(text, programSizeMax),
+    matches: (path) => {
+      if (path.length > pathCharactersMax) return false;
+      if (kept === null || kept.regexp === null) kept = told(() => pathPatterns.of(text));
+      kept.isUsed = true;
+      return kept.regexp!.test(path);
+    },
+    check: () => told(() => pathPatterns.check(text)),
+    prepare: () => {
+      const isNew = !pathPatterns.has(text);
+      kept = told(() => pathPatterns.of(text));
+      return isNew;
+    },
   };
 }
 
-function compiled(pattern: string, place: string): SearchRegexp {
-  try {
-    const regexp = new SearchRegexp(pattern);
-    regexp.unitsMax(usualPathCharacters);
-    return regexp;
-  } catch (error) {
-    throw badRequest(`${place}: ${(error as Error).message}`, { cause: error });
-  }
+/** The same as it is written, which no path fulfils: there is no room for its pattern. */
+export function unfulfilled(condition: PathCondition): PathCondition {
+  return { ...condition, matches: () => false, check: () => false, prepare: () => false };
 }
 
 /** The path of a series; null when it has none. Tags for rules alone are none of a path. */
@@ -88,11 +122,11 @@ function impliedBy(prefix: string): TagFilter[] {
 }
 
 function only(text: string): Pattern {
-  return { matches: (value) => value === text, values: [text], prefix: text };
+  return { matches: (value) => value === text, steps: 1, values: [text], prefix: text };
 }
 
 function beginning(prefix: string): Pattern {
-  return { matches: (value) => value.startsWith(prefix), values: null, prefix };
+  return { matches: (value) => value.startsWith(prefix), steps: 1, values: null, prefix };
 }
 
 /** How all texts begin that a pattern of RE2 matches, as far as it is plain to see; '' when it is not. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { pathCondition } from './path_condition.ts';
+import { pathCondition, unfulfilled } from './path_condition.ts';
+import { pathPatterns } from './path_patterns.ts';
 
 const condition = (kind: 'pattern' | 'contains', text: string) =>
   pathCondition({ kind, text, order: 0, continues: false }, 'path');
@@ -44,6 +45,34 @@ test('what cannot be matched, or in no bounded time, is refused with field and p
     ['x'.repeat(5_000), /^path: longer than 4096 characters/],
     ['(abcdefghij){400}', /^path: cannot (compile|match) regexp: takes too long/],
   ] as const) {
-    assert.throws(() => condition('pattern', text), { code: 'BAD_REQUEST', message: reason });
+    assert.throws(() => condition('pattern', text).check(), {
+      code: 'BAD_REQUEST',
+      message: reason,
+    });
   }
+});
+
+test('a pattern is compiled when it is needed, once for all rules of its text', () => {
+  const text = '^needed\\.once$';
+  const before = pathPatterns.compiledCount;
+  const [one, other] = [condition('pattern', text), condition('pattern', text)];
+  // An escaped dot is one.
+  assert.equal(one.programSize, text.length - 1);
+  assert.equal(pathPatterns.compiledCount, before);
+  assert.equal(one.check(), true);
+  assert.ok(!pathPatterns.has(text), 'who checks keeps nothing');
+  assert.equal(one.prepare(), true);
+  assert.equal(other.prepare(), false);
+  assert.equal(other.check(), false);
+  assert.ok(one.matches('needed.once') && other.matches('needed.once'));
+  assert.equal(pathPatterns.compiledCount, before + 2);
+  assert.equal(condition('contains', 'needed').check(), false);
+});
+
+test('one that there is no room for is kept as it is written, and fulfilled by none', () => {
+  const written = condition('pattern', 'a{10}b');
+  assert.ok(written.matches('aaaaaaaaaab'));
+  const refused = unfulfilled(written);
+  assert.ok(!refused.matches('aaaaaaaaaab') && !refused.check() && !refused.prepare());
+  assert.deepEqual([refused.text, refused.programSize], ['a{10}b', written.programSize]);
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { parsePattern, patternCharactersMax } from './pattern.ts';
+import { mock, test } from 'node:test';
+import { parsePattern, patternCharactersMax, patternStepsMax } from './pattern.ts';
 
 function check(pattern: string, matched: readonly string[], others: readonly string[]): void {
   const parsed = parsePattern(pattern, 'filter');
@@ -76,4 +76,67 @@ test('what an index can look up is known of a pattern', () => {
   assert.deepEqual(known('foo?'), { values: null, prefix: 'foo' });
   assert.deepEqual(known('!foo'), { values: null, prefix: '' });
   assert.deepEqual(known('*foo'), { values: null, prefix: '' });
+});
+
+/** Calls of what looks at a place of a text, while something is done. */
+function countLooks(action: () => void): number {
+  const mocked = (['codePointAt', 'startsWith'] as const).map((name) =>
+    mock.method(String.prototype, name),
+  );
+  try {
+    action();
+    return mocked.reduce((sum, each) => sum + each.mock.callCount(), 0);
+  } finally {
+    for (const each of mocked) each.mock.restore();
+  }
+}
+
+test('a long value is not looked at from each of its characters', () => {
+  const value = 'ab'.repeat(1_000);
+  const pattern = parsePattern(`*${'?'.repeat(500)}[c]`, '');
+  const looks = countLooks(() => assert.equal(pattern.matches(value), false));
+  assert.ok(looks < 10, String(looks));
+  const matching = parsePattern(`*${'?'.repeat(500)}[ab]`, '');
+  const all = countLooks(() => assert.equal(matching.matches(value), true));
+  assert.ok(all < 2_000, String(all));
+});
+
+test('what is behind a "*" begins at any place, also within a character', () => {
+  check('*?', ['a', '😀'], ['']);
+  check('*??', ['ab', 'a😀', '😀😀'], ['', 'a', '😀']);
+  check('*[!😀]', ['a', 'a😀'], ['']);
+  check('a?*?{b,😀}', ['axyb', 'ax😀😀'], ['axb', 'ax😀']);
+  check('{a,aa}*{aa,a}b', ['aaab', 'aab'], ['ab', 'aaa']);
+});
+
+test('a long text is found in a long value with one look at each character', () => {
+  const long = (text: string): string => text.repeat(Math.ceil(4_000 / text.length));
+  for (const inside of [`b${long('a')}`, long('ab'), `${long('a')}b`, `${long('aab')}c`]) {
+    const pattern = parsePattern(`*${inside}*`, '');
+    const filler = 'a'.repeat(30_000) + 'ab'.repeat(10_000) + 'aab'.repeat(5_000);
+    for (const value of [filler, filler + inside, `${inside}${filler}`, `${filler}${inside}b`]) {
+      assert.equal(pattern.matches(value), value.includes(inside), inside.slice(-3));
+    }
+  }
+});
+
+test('what a match may take is known of a pattern', () => {
+  const stepsOf = (pattern: string): number => parsePattern(pattern, '').steps;
+  for (const pattern of ['a', 'a*', '*a', '*a*', 'a*b', '*', '!a', '{a}']) {
+    assert.equal(stepsOf(pattern), 1, pattern);
+  }
+  assert.equal(stepsOf('?'.repeat(4_000)), 4_000);
+  assert.equal(stepsOf('[a-cx-z]?'), 3);
+  assert.equal(stepsOf('{a,b,c}*{d,e}'), 5);
+  // Each of them can begin at one place more than the one before.
+  assert.equal(stepsOf('{,a}'.repeat(3) + '?'), 2 + 4 + 6 + 4);
+  assert.ok(stepsOf('{,a}'.repeat(1_000)) > patternStepsMax);
+  const names = Array.from({ length: 400 }, (_, i) => `app${i}`);
+  assert.equal(stepsOf(`{${names.join()}}-?`), 400 + 3 * 2);
+});
+
+test('many places at which texts to choose from begin are each looked at once', () => {
+  const pattern = parsePattern(`${'{,a}'.repeat(200)}b`, '');
+  const looks = countLooks(() => assert.equal(pattern.matches('a'.repeat(300)), false));
+  assert.ok(looks <= pattern.steps + 10, `${looks} of ${pattern.steps}`);
 });

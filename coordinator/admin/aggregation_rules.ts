@@ -77,9 +77,7 @@ export const ruleSetRemove: RulesPlain = plainCall(({ target, name, change, sign
   ruleSetDelete(target, name, change, signal),
 );
 
-export const ruleSetCheck: RulesJson = jsonCall(({ name }, body) =>
-  Promise.resolve(ruleSetValidate(name, body)),
-);
+export const ruleSetCheck: RulesJson = jsonCall(({ name }, body) => ruleSetValidate(name, body));
 
 export const ruleSetChange: RulesJson = jsonCall(({ target, name, change, signal }, body) =>
   ruleSetUpdate(target, name, body, change, signal),

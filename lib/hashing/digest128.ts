@@ -2,6 +2,6 @@
 import { hash } from 'node:crypto';
 
 /** @returns 32 hexadecimal digits */
-export function digest128(text: string): string {
+export function digest128(text: string | Uint8Array): string {
   return hash('sha256', text, 'hex').slice(0, 32);
 }

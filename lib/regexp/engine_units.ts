@@ -164,3 +164,8 @@ class Estimate {
 export function engineUnits(pattern: string, enough: number): number {
   return new Estimate(pattern).units(enough);
 }
+
+/** About how many instructions a pattern is compiled to. @param enough from where on it need not be known precisely */
+export function programSizeOf(pattern: string, enough: number): number {
+  return Math.ceil(engineUnits(pattern, enough * characterUnits) / characterUnits);
+}

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TsdbError } from '../errors.ts';
+import { programSizeOf } from './engine_units.ts';
 import { compileAnchored, RegexpCompiler, regexpLengthMax, SearchRegexp } from './regexp.ts';
 import { fuzz, fuzzLists } from './regexp_fuzz.ts';
 
@@ -224,4 +225,18 @@ test('SearchRegexp finds and replaces parts of a text, and refuses what takes lo
   isRefused(() => regexp.unitsMax(1_000_000), /takes too long for a text of 1000000 characters/);
   const long = new SearchRegexp('a');
   isRefused(() => long.replaceAll('a'.repeat(1000), () => 'b'.repeat(1000)), /becomes longer than/);
+});
+
+test('the size of a program is told by the text of a pattern', () => {
+  for (const pattern of [
+    '^servers\\.web[0-9]+\\.(cpu|mem)$',
+    'a{1000}b',
+    '(a|b[c-e]+){20}.*d{3,5}',
+    '(x{0,30}){20}',
+  ]) {
+    const real = compileAnchored(pattern).programSize;
+    const told = programSizeOf(pattern, 1_000_000);
+    assert.ok(told > 0.4 * real && told < 3 * real, `${pattern}: ${told} of ${real}`);
+  }
+  assert.ok(programSizeOf('((a{1000}){1000}){1000}', 5_000) >= 5_000);
 });

@@ -14,6 +14,7 @@ import { parsingAttacks } from './parsing.ts';
 import { queryAttacks } from './queries.ts';
 import { regexpAttacks } from './regexps.ts';
 import { requestAttacks } from './requests.ts';
+import { ruleAttacks } from './rules.ts';
 import { senderAttacks } from './senders.ts';
 import { wrongAnswerAttacks } from './wrong_answers.ts';
 
@@ -28,6 +29,7 @@ export const attacks: readonly Attack[] = [
   ...queryAttacks,
   ...graphiteAttacks,
   ...regexpAttacks,
+  ...ruleAttacks,
   ...connectionAttacks,
   ...senderAttacks,
   ...grpcAttacks,

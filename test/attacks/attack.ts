@@ -12,6 +12,7 @@ export const subjects = [
   'answers',
   'queries',
   'regexps',
+  'rules',
   'connections',
   'grpc',
   'wrong answers',

@@ -1,12 +1,12 @@
 /** Mapping rules of paths, as Carbon's rules become (docs/LINES.md, Which resolutions a path has). */
 import { type AggregationType, aggregationTypeOf } from '../aggregation_types.ts';
-import { type PathCondition, pathCondition } from '../path_condition.ts';
+import { pathCondition, type WrittenCondition } from '../path_condition.ts';
 import type { MappingRule, StoragePolicy } from '../rules.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 
 export interface PathRule {
   readonly name: string;
-  readonly condition: Omit<PathCondition, 'implied' | 'matches'>;
+  readonly condition: WrittenCondition;
   /** Empty where the rule says no more than how rows are read. */
   readonly storagePolicies: readonly StoragePolicy[];
   readonly aggregations: readonly AggregationType[];
@@ -21,6 +21,8 @@ export function mappingRuleOfPath(
   place: string,
 ): MappingRule {
   const path = pathCondition(condition, place);
+  // Files of who runs the process are read at its start, where nobody waits.
+  path.check();
   return {
     name,
     filterText: '',

@@ -3,6 +3,9 @@ import { badRequest } from '#lib/errors.ts';
 import { sortTags } from '#lib/tags.ts';
 import type { RollupRule } from '../rules.ts';
 
+/** Of some ten microseconds each. */
+const rulesOfStep = 256;
+
 interface Made {
   /** Of the rule that makes it. */
   readonly name: string;
@@ -15,18 +18,21 @@ interface Made {
  * @param others rules of other sets by the names of these, which are not held against each other
  * @throws {TsdbError} BAD_REQUEST naming both rules
  */
-export function checkDistinctOutputs(
+export function* checkDistinctOutputsInSteps(
   rollupRules: readonly RollupRule[],
   others: ReadonlyMap<string, readonly RollupRule[]> = new Map(),
-): void {
+): Generator<void, void> {
   const seen = new Map<string, Made>();
+  let count = 0;
   for (const [set, rules] of others) {
     for (const rule of rules) {
       const name = `${JSON.stringify(rule.name)} of set ${set}`;
       for (const { key, done } of madeBy(rule)) if (!seen.has(key)) seen.set(key, { name, done });
+      if (++count % rulesOfStep === 0) yield;
     }
   }
   for (const rule of rollupRules) {
+    if (++count % rulesOfStep === 0) yield;
     const name = JSON.stringify(rule.name);
     for (const { key, done, metricName } of madeBy(rule)) {
       const before = seen.get(key);

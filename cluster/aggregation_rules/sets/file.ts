@@ -5,11 +5,13 @@
 import { badRequest, shownText } from '#lib/errors.ts';
 import { fieldPath, shownJson } from '#lib/json_fields.ts';
 import type { Tag } from '#lib/tags.ts';
+import { inOneGo } from '#lib/turns/steps.ts';
 import { Fields } from '../../fields.ts';
 import { type AggregationType, aggregationTypeOf, aggregationTypes } from '../aggregation_types.ts';
 import { parseFilter } from '../filter.ts';
 import { type PathCondition, pathCondition } from '../path_condition.ts';
-import { checkDistinctOutputs } from './distinct_outputs.ts';
+import { checkDistinctOutputsInSteps } from './distinct_outputs.ts';
+import { checkFilter, checkSetSize, PathRoom } from './size.ts';
 import {
   dropPolicies,
   metricNameTemplate,
@@ -26,8 +28,6 @@ import {
 
 /** More rules of one kind are refused. */
 export const rulesMax = 100_000;
-/** Mapping rules of a set with conditions on paths, which are tried one after the other; more are refused. */
-export const pathRulesMax = 1_000;
 /** Operations of a rollup rule; more are refused. */
 export const operationsMax = 16;
 
@@ -37,19 +37,46 @@ export const operationsMax = 16;
  * @throws {TsdbError} BAD_REQUEST naming field, reason and value
  */
 export function rulesOfFile(value: unknown, path: string): Rules {
+  return inOneGo(rulesOfFileInSteps(value, path));
+}
+
+/** As `rulesOfFile`, for who has others to look after: a file of a request has as many rules as a client likes. */
+export function* rulesOfFileInSteps(value: unknown, path: string): Generator<void, Rules> {
   const fields = Fields.of(value, path);
-  const mappingRules = fields.list('mappingRules', mappingRuleOf);
-  const rollupRules = fields.list('rollupRules', rollupRuleOf);
+  const room = new PathRoom(path);
+  const mappingRules = yield* fields.listInSteps('mappingRules', (each) => {
+    const rule = mappingRuleOf(each);
+    room.add(rule);
+    return rule;
+  });
+  const rollupRules = yield* fields.listInSteps('rollupRules', rollupRuleOf);
   fields.end();
-  checkRules({ mappingRules, rollupRules }, path);
+  yield* checkRulesInSteps({ mappingRules, rollupRules }, path);
+  yield* checkPatternsInSteps(mappingRules);
   return { mappingRules, rollupRules };
 }
 
 /**
- * That rules can be those of one set.
+ * That all patterns of paths can be compiled, one in a step. For rules that may stand in one set (`checkSetSize`), or this takes
+ * long.
+ * @throws {TsdbError} BAD_REQUEST naming field, reason and pattern
+ */
+export function* checkPatternsInSteps(rules: readonly MappingRule[]): Generator<void, void> {
+  for (const { path } of rules) if (path?.check() === true) yield;
+}
+
+/**
+ * That rules can be those of one set; their patterns are not looked at.
  * @throws {TsdbError} BAD_REQUEST naming field, reason and value
  */
-export function checkRules({ mappingRules, rollupRules }: Rules, path: string): void {
+export function checkRules(rules: Rules, path: string): void {
+  inOneGo(checkRulesInSteps(rules, path));
+}
+
+function* checkRulesInSteps(
+  { mappingRules, rollupRules }: Rules,
+  path: string,
+): Generator<void, void> {
   for (const [kind, rules] of Object.entries({ mappingRules, rollupRules })) {
     const field = fieldPath(path, kind);
     if (rules.length > rulesMax) {
@@ -66,8 +93,8 @@ export function checkRules({ mappingRules, rollupRules }: Rules, path: string): 
       indexOf.set(name, index);
     }
   }
-  checkPathRules(mappingRules, fieldPath(path, 'mappingRules'));
-  checkDistinctOutputs(rollupRules);
+  checkSetSize({ mappingRules, rollupRules }, path);
+  yield* checkDistinctOutputsInSteps(rollupRules);
 }
 
 /** A mapping rule of a file, or of a stored set. */
@@ -105,13 +132,6 @@ function pathConditionOf(fields: Fields): PathCondition {
   const continues = fields.boolean('continue', false);
   fields.end();
   return pathCondition({ kind, text, order, continues }, `${fields.path}.${kind}`);
-}
-
-/** @throws {TsdbError} BAD_REQUEST when more have conditions on paths than are tried */
-export function checkPathRules(rules: readonly MappingRule[], path: string): void {
-  const count = rules.filter((rule) => rule.path !== null).length;
-  if (count <= pathRulesMax) return;
-  throw badRequest(`${path}: more than ${pathRulesMax} with conditions on paths: ${count}`);
 }
 
 /**
@@ -180,6 +200,8 @@ export function sharedOf(
   const name = fields.string('name', '') || fields.path;
   const filterText = fields.string('filter', '');
   const filter = parseFilter(filterText, `${fields.path}.filter`);
+  // What stands is as it was taken then.
+  if (!fields.isStored) checkFilter(filter, filterText, `${fields.path}.filter`);
   const tags = fields.list('tags', tagOf);
   return { name, filterText, filter, tags };
 }

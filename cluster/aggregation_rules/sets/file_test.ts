@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Fields } from '../../fields.ts';
-import { rulesOfFile } from './file.ts';
+import { pathPatterns } from '../path_patterns.ts';
+import { mappingRuleOf, rulesOfFile } from './file.ts';
 import { ruleSetOfR2 } from './r2_json.ts';
 
 const storagePolicies = [{ resolution: '5m', retention: '90d' }];
@@ -237,4 +238,68 @@ test('as many tags and rules as a request has hold nobody up', () => {
   ruleSetOfR2(Fields.of({ id: 'all', mappingRules }, ''));
   // Each compared with each takes 10 s.
   assert.ok(performance.now() - beganMillis < 5_000);
+});
+
+test('patterns that take too much are refused before one is compiled, with rule and size', () => {
+  const before = pathPatterns.compiledCount;
+  const withPattern = (name: string, pattern: string) => ({
+    name,
+    path: { pattern },
+    storagePolicies,
+  });
+  const large = 'a{1000}a{1000}a{900}';
+  const many = (count: number): object[] =>
+    Array.from({ length: count }, (_, i) => withPattern(`r${i}`, large));
+  assert.throws(() => rulesOfFile({ mappingRules: many(40) }, ''), {
+    code: 'BAD_REQUEST',
+    message:
+      'mappingRules: rule r34: 101605 instructions in the patterns of paths of all up to this one, and 100000 is the most',
+  });
+  const twins = [...many(3), withPattern('r0', '(')];
+  assert.throws(() => rulesOfFile({ mappingRules: twins }, ''), { message: /has the same name/ });
+  const r2 = (mappingRules: readonly object[]) => () =>
+    ruleSetOfR2(
+      Fields.of(
+        {
+          id: 'x',
+          mappingRules: mappingRules.map((rule) => ({ ...rule, storagePolicies: ['1m:30d'] })),
+        },
+        '',
+      ),
+    );
+  assert.throws(r2(many(40)), { message: /^mappingRules: rule r34: 101605 instructions/ });
+  // What comes behind is not read.
+  const behind = { name: 1 };
+  assert.throws(r2([...many(40), behind]), { message: /^mappingRules: rule r34/ });
+  const small = Array.from({ length: 1_001 }, (_, i) => withPattern(`r${i}`, 'a'));
+  assert.throws(() => rulesOfFile({ mappingRules: [...small, behind] }, ''), {
+    message: 'mappingRules: more than 1000 with conditions on paths: 1001',
+  });
+  assert.throws(r2(twins), { message: /two rules have one name: r0/ });
+  assert.equal(pathPatterns.compiledCount, before);
+  assert.throws(r2([withPattern('a', 'b'), withPattern('b', 'a(?!b)')]), {
+    code: 'BAD_REQUEST',
+    message: /^mappingRules\[1\]\.path\.pattern: error parsing regexp/,
+  });
+});
+
+test('patterns of filters whose match takes long are refused when a rule is made', () => {
+  const filter = `app:${'{,a}'.repeat(1_000)}`;
+  assert.throws(() => rulesOfFile({ mappingRules: [{ filter, storagePolicies }] }, ''), {
+    code: 'BAD_REQUEST',
+    message:
+      /^mappingRules\[0\]\.filter: app: a match of the pattern takes up to \d+ steps, and 16384 is the most: app:\{,a\}/,
+  });
+  // What stands is read.
+  const stored = { name: 'x', filter, storagePolicies };
+  assert.equal(mappingRuleOf(Fields.ofStored(stored, '', [])).filterText, filter);
+  const mappingRules = Array.from({ length: 300 }, (_, i) => ({
+    name: `r${i}`,
+    filter: `app:*${'?'.repeat(4_000)}`,
+    storagePolicies,
+  }));
+  assert.throws(() => rulesOfFile({ mappingRules }, ''), {
+    message:
+      'mappingRules: rule r250: 1004000 steps to match the filters of all up to this one on a series, and 1000000 is the most',
+  });
 });

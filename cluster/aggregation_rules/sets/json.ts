@@ -1,5 +1,6 @@
 /** Rules and their history as they are stored: each rule as a file has it, so that there is one reader. */
 import { formatDurationNanos } from '#lib/time.ts';
+import { inOneGo } from '#lib/turns/steps.ts';
 import { Fields } from '../../fields.ts';
 import type { UnreadKeys } from '../../unread_keys.ts';
 import type { RuleHistory, RuleSet, RuleVersion } from './set.ts';
@@ -8,23 +9,50 @@ import type { MappingRule, Operation, RollupRule, StoragePolicy } from '../rules
 import { mappingRuleOf, rollupRuleOf } from './file.ts';
 
 export function ruleSetToStored(set: RuleSet): object {
+  return inOneGo(ruleSetToStoredInSteps(set));
+}
+
+/** As `ruleSetToStored`, for who has others to look after. */
+export function* ruleSetToStoredInSteps(set: RuleSet): Generator<void, object> {
   return {
     version: set.version,
     isDeleted: set.isDeleted,
     isOfConfiguration: set.isOfConfiguration,
-    mappingRules: set.mappingRules.map((history) => historyToJson(history, mappingRuleToJson)),
-    rollupRules: set.rollupRules.map((history) => historyToJson(history, rollupRuleToJson)),
+    mappingRules: yield* historiesToJson(set.mappingRules, mappingRuleToJson),
+    rollupRules: yield* historiesToJson(set.rollupRules, rollupRuleToJson),
   };
 }
 
-/** @throws {TsdbError} BAD_REQUEST naming what is not as `ruleSetToStored` writes it */
-export function ruleSetFromStored(json: unknown, unread: UnreadKeys[]): RuleSet {
+/** Of some ten microseconds each. */
+const historiesOfStep = 256;
+
+function* historiesToJson<R>(
+  histories: readonly RuleHistory<R>[],
+  ruleToJson: (rule: R) => object,
+): Generator<void, object[]> {
+  const all: object[] = [];
+  for (const history of histories) {
+    all.push(historyToJson(history, ruleToJson));
+    if (all.length % historiesOfStep === 0) yield;
+  }
+  return all;
+}
+
+/**
+ * In steps, of many rules.
+ * @throws {TsdbError} BAD_REQUEST naming what is not as `ruleSetToStored` writes it
+ */
+export function* ruleSetFromStored(json: unknown, unread: UnreadKeys[]): Generator<void, RuleSet> {
   const fields = Fields.ofStored(json, '', unread);
   const version = fields.uint('version', 0);
   const isDeleted = fields.boolean('isDeleted', false);
   const isOfConfiguration = fields.boolean('isOfConfiguration', false);
-  const mappingRules = fields.list('mappingRules', (each) => historyOf(each, mappingRuleOf));
-  const rollupRules = fields.list('rollupRules', (each) => historyOf(each, rollupRuleOf));
+  const mappingRules = yield* fields.listInSteps('mappingRules', (each) =>
+    historyOf(each, mappingRuleOf),
+  );
+  const rollupRules = yield* fields.listInSteps('rollupRules', (each) =>
+    historyOf(each, rollupRuleOf),
+  );
   fields.end();
   return { version, isDeleted, isOfConfiguration, mappingRules, rollupRules };
 }

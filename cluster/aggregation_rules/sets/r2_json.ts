@@ -4,6 +4,7 @@
  */
 import { badRequest, shownText } from '#lib/errors.ts';
 import { nanosPerMilli, formatDurationNanos, parseDurationNanos } from '#lib/time.ts';
+import { inOneGo } from '#lib/turns/steps.ts';
 import type { Fields } from '../../fields.ts';
 import { pathToJson } from './json.ts';
 import type { RuleChange, RuleHistory, RuleSet, RuleVersion } from './set.ts';
@@ -23,13 +24,14 @@ import {
   checkMetricName,
   checkOperations,
   checkStoragePolicies,
+  checkPatternsInSteps,
   checkStoragePolicy,
-  checkPathRules,
   checkTagNames,
   seriesOf,
   sharedOf,
   transformOf,
 } from './file.ts';
+import { checkSetSize, PathRoom } from './size.ts';
 
 /** By M3's numbers of them. */
 const dropPolicyOfNumber: readonly DropPolicy[] = ['none', 'must', 'ifOnlyMatch'];
@@ -71,17 +73,32 @@ export function rollupRuleOfR2(fields: Fields): RollupRule {
   return { ...shared, keepOriginal, targets };
 }
 
+interface NamedRules {
+  readonly name: string;
+  readonly rules: Rules;
+}
+
 /**
  * A set as `ruleSetToR2` gives it: its rules as they stand.
  * @throws {TsdbError} BAD_REQUEST naming field, reason and value
  */
-export function ruleSetOfR2(fields: Fields): { readonly name: string; readonly rules: Rules } {
+export function ruleSetOfR2(fields: Fields): NamedRules {
+  return inOneGo(ruleSetOfR2InSteps(fields));
+}
+
+/** As `ruleSetOfR2`, for who has others to look after. */
+export function* ruleSetOfR2InSteps(fields: Fields): Generator<void, NamedRules> {
   const name = fields.string('id', '');
   fields.ignore('version');
   fields.ignore('cutoverMillis');
+  const room = new PathRoom('');
   const rules = {
-    mappingRules: fields.list('mappingRules', mappingRuleOfR2),
-    rollupRules: fields.list('rollupRules', rollupRuleOfR2),
+    mappingRules: yield* fields.listInSteps('mappingRules', (each) => {
+      const rule = mappingRuleOfR2(each);
+      room.add(rule);
+      return rule;
+    }),
+    rollupRules: yield* fields.listInSteps('rollupRules', rollupRuleOfR2),
   };
   fields.end();
   for (const key of ['mappingRules', 'rollupRules'] as const) {
@@ -91,7 +108,8 @@ export function ruleSetOfR2(fields: Fields): { readonly name: string; readonly r
       seen.add(each);
     }
   }
-  checkPathRules(rules.mappingRules, 'mappingRules');
+  checkSetSize(rules, '');
+  yield* checkPatternsInSteps(rules.mappingRules);
   return { name, rules };
 }
 

@@ -3,6 +3,7 @@
  * holds from its cut-over on; one that was deleted has a last version without a rule.
  */
 import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
+import { inOneGo } from '#lib/turns/steps.ts';
 import type { MappingRule, RollupRule, Rules } from '../rules.ts';
 
 export interface RuleVersion<R> {
@@ -72,8 +73,17 @@ export function cutoversOf(set: RuleSet): bigint[] {
  * @returns the same set when nothing changes
  */
 export function withRules(set: RuleSet, rules: Rules, moment: ChangeMoment): RuleSet {
-  const mappingRules = replaced(set.mappingRules, rules.mappingRules, moment);
-  const rollupRules = replaced(set.rollupRules, rules.rollupRules, moment);
+  return inOneGo(withRulesInSteps(set, rules, moment));
+}
+
+/** As `withRules`, for who has others to look after. */
+export function* withRulesInSteps(
+  set: RuleSet,
+  rules: Rules,
+  moment: ChangeMoment,
+): Generator<void, RuleSet> {
+  const mappingRules = yield* replaced(set.mappingRules, rules.mappingRules, moment);
+  const rollupRules = yield* replaced(set.rollupRules, rules.rollupRules, moment);
   if (mappingRules === set.mappingRules && rollupRules === set.rollupRules) return set;
   return { ...set, version: set.version + 1, mappingRules, rollupRules };
 }
@@ -166,23 +176,34 @@ function hasPath({ path }: Named): boolean {
   return path !== undefined && path !== null;
 }
 
-function replaced<R extends Named>(
+/** Of some ten microseconds each. */
+const rulesOfStep = 256;
+
+function* replaced<R extends Named>(
   histories: readonly RuleHistory<R>[],
   rules: readonly R[],
   moment: ChangeMoment,
-): readonly RuleHistory<R>[] {
+): Generator<void, readonly RuleHistory<R>[]> {
   const wanted = new Map(rules.map((rule) => [rule.name, rule]));
   let hasChanged = false;
-  const next = histories.flatMap((history): RuleHistory<R>[] => {
+  const next: RuleHistory<R>[] = [];
+  for (const [index, history] of histories.entries()) {
+    if (index % rulesOfStep === rulesOfStep - 1) yield;
     const last = history.versions.at(-1)!;
     // Who was deleted may come again under its name: as another one.
-    if (last.rule === null) return [history];
+    if (last.rule === null) {
+      next.push(history);
+      continue;
+    }
     const rule = wanted.get(last.rule.name) ?? null;
     wanted.delete(last.rule.name);
-    if (rule !== null && isSameRule(rule, last.rule)) return [history];
+    if (rule !== null && isSameRule(rule, last.rule)) {
+      next.push(history);
+      continue;
+    }
     hasChanged = true;
-    return withVersion(history, rule, moment);
-  });
+    next.push(...withVersion(history, rule, moment));
+  }
   for (const rule of wanted.values()) {
     hasChanged = true;
     next.push({ id: moment.newId(), versions: [versionOf(rule, moment)] });

@@ -2,8 +2,10 @@
  * Sets of rules in the key-value store, one compressed value each: read, and changed by
  * compare-and-set. Ten thousand rules are some 3 MB of JSON, and compressed a tenth of that.
  */
-import { gunzipSync, gzipSync } from 'node:zlib';
-import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
+import { gzipSync } from 'node:zlib';
+import { badRequest } from '#lib/errors.ts';
+import { inOneGo, withRests } from '#lib/turns/steps.ts';
+import { ownTurn } from '#lib/turns/turns.ts';
 import {
   type ClusterName,
   lineageKey,
@@ -15,7 +17,6 @@ import type { KeyValue, Kv } from '../../kv/kv.ts';
 import { refuseUnapproved, storedLineage } from '../../kv/lineage.ts';
 import {
   compareAndSet,
-  decodeStored,
   encodeJson,
   nothingStored,
   type Stored,
@@ -25,9 +26,17 @@ import { ruleSetBytesMax, ruleSetsMax, storedRuleSetBytesMax } from '../../limit
 import { segmentProblem } from '../../names.ts';
 import { withUnreadKeys } from '../../unread_keys.ts';
 import type { RollupRule } from '../rules.ts';
-import { checkDistinctOutputs } from './distinct_outputs.ts';
+import {
+  atOnceBytesMax,
+  decodedInSteps,
+  decodedSet,
+  ofEachSet,
+  setsOfAll,
+} from './decoded_sets.ts';
+import { checkDistinctOutputsInSteps } from './distinct_outputs.ts';
 import { emptyRuleSet, rulesAt, type RuleSet } from './set.ts';
-import { ruleSetFromStored, ruleSetToStored } from './json.ts';
+import { ruleSetToStoredInSteps } from './json.ts';
+import { addsRules, checkAllSets, noSize, type SetsSize, sizeOfSet } from './size.ts';
 
 const afterAllTime = 2n ** 63n - 1n;
 
@@ -49,8 +58,16 @@ export class RuleSetStore {
    * @throws {TsdbError} INTERNAL naming the key of one that is damaged
    */
   async list(signal: AbortSignal): Promise<ReadonlyMap<string, RuleSet>> {
+    return new Map(await this.each((name, set) => [name, set] as const, signal));
+  }
+
+  /**
+   * Something of each set, sorted by their names.
+   * @throws {TsdbError} as `list`
+   */
+  async each<T>(of: (name: string, set: RuleSet) => T, signal: AbortSignal): Promise<T[]> {
     const { items } = await this.kv.list(this.prefix, signal);
-    return new Map(items.map((item) => [this.#nameOf(item), ruleSetOfItem(item)]));
+    return ofEachSet(items, (key, set) => of(this.#nameOf(key), set), signal);
   }
 
   /** An empty one of version 0 when there is none of the name. */
@@ -63,12 +80,12 @@ export class RuleSetStore {
    * @param change gets the current one; returning the same writes nothing
    * @param isDryRun all is checked, and nothing is written
    * @returns the set that stands now
-   * @throws {TsdbError} BAD_REQUEST when the name cannot be one, the set is too large, or its rollups and those of
-   *   another set make one series in different ways; CONFLICT when the store awaits approval
+   * @throws {TsdbError} BAD_REQUEST when the name cannot be one, the set is too large, or all are together, or its
+   *   rollups and those of another set make one series in different ways; CONFLICT when the store awaits approval
    */
   async update(
     name: string,
-    change: (current: RuleSet) => RuleSet,
+    change: (current: RuleSet) => RuleSet | Promise<RuleSet>,
     signal: AbortSignal,
     isDryRun = false,
   ): Promise<RuleSet> {
@@ -78,16 +95,24 @@ export class RuleSetStore {
       async () => {
         const lineage = storedLineage(await this.kv.get(this.#lineageKey, signal));
         const current = await this.#read(key, signal);
-        const next = change(current.value);
+        const next = await change(current.value);
         if (next === current.value) return { compares: [], operations: [], result: next };
         refuseUnapproved(lineage);
         const changes = await this.kv.get(this.#changesKey, signal);
-        const others = new Map(await this.list(signal));
-        if (!others.delete(name) && others.size >= ruleSetsMax) {
+        const { items } = await this.kv.list(this.prefix, signal);
+        const others = items.filter((item) => item.key !== key);
+        if (others.length === items.length && others.length >= ruleSetsMax) {
           throw badRequest(`there are ${ruleSetsMax} sets of rules already, which is the most`);
         }
-        checkDistinctOutputs(rollupsOf(next), mapValues(others, rollupsOf));
-        const value = encoded(next, current);
+        const { sets, size } = await setsOfAll(others, signal);
+        const rollups = [...sets].map(
+          ([each, { set }]) => [this.#nameOf(each), rollupsOf(set)] as const,
+        );
+        await withRests(checkDistinctOutputsInSteps(rollupsOf(next), new Map(rollups)), ownTurn);
+        const { value, plainBytes } = await withRests(encodedInSteps(next, current), ownTurn);
+        if (addsRules(next, current.value)) {
+          checkAllSets(name, sizeOfSet(next, plainBytes), current.size, size);
+        }
         if (isDryRun) return { compares: [], operations: [], result: next };
         const changesRead = { modRevision: changes?.modRevision ?? 0 };
         return {
@@ -107,12 +132,14 @@ export class RuleSetStore {
     );
   }
 
-  async #read(key: string, signal: AbortSignal): Promise<Stored<RuleSet>> {
+  async #read(key: string, signal: AbortSignal): Promise<StoredSet> {
     const item = await this.kv.get(key, signal);
-    return item === null ? nothingStored(emptyRuleSet) : storedRuleSet(item);
+    if (item === null) return { ...nothingStored(emptyRuleSet), size: noSize };
+    const { set, unread, size } = await decodedSet(item);
+    return { value: set, version: item.version, modRevision: item.modRevision, unread, size };
   }
 
-  #nameOf({ key }: KeyValue): string {
+  #nameOf(key: string): string {
     return key.slice(this.prefix.length);
   }
 
@@ -126,16 +153,25 @@ export class RuleSetStore {
 /** All that are not to end. */
 const rollupsOf = (set: RuleSet): readonly RollupRule[] => rulesAt(set, afterAllTime).rollupRules;
 
-const mapValues = <A, B>(map: ReadonlyMap<string, A>, of: (value: A) => B): Map<string, B> =>
-  new Map([...map].map(([key, value]) => [key, of(value)]));
+interface StoredSet extends Stored<RuleSet> {
+  readonly size: SetsSize;
+}
 
-function encoded(next: RuleSet, current: Stored<RuleSet>): Uint8Array {
-  const json = withUnreadKeys(
-    ruleSetToStored(next),
-    ruleSetToStored(current.value),
-    current.unread,
-  );
+interface Encoded {
+  readonly value: Uint8Array;
+  /** Of it before it was compressed. */
+  readonly plainBytes: number;
+}
+
+function* encodedInSteps(next: RuleSet, current: Stored<RuleSet>): Generator<void, Encoded> {
+  const toStored = yield* ruleSetToStoredInSteps(next);
+  // What nobody has put in need not be looked for.
+  const json =
+    current.unread.length === 0
+      ? toStored
+      : withUnreadKeys(toStored, yield* ruleSetToStoredInSteps(current.value), current.unread);
   const plain = encodeJson(json);
+  if (plain.length > atOnceBytesMax) yield;
   const stored = gzipSync(plain);
   for (const [bytes, bytesMax] of [
     [plain.length, ruleSetBytesMax],
@@ -146,22 +182,13 @@ function encoded(next: RuleSet, current: Stored<RuleSet>): Uint8Array {
       `the rules with their history take ${bytes} bytes${bytesMax === storedRuleSetBytesMax ? ' compressed' : ''}, and ${bytesMax} is the most`,
     );
   }
-  return stored;
+  return { value: stored, plainBytes: plain.length };
 }
 
-/** @throws {TsdbError} INTERNAL naming the key when it is damaged */
+/**
+ * In one go, for where nobody waits.
+ * @throws {TsdbError} INTERNAL naming the key when it is damaged
+ */
 export function ruleSetOfItem(item: KeyValue): RuleSet {
-  return storedRuleSet(item).value;
-}
-
-function storedRuleSet(item: KeyValue): Stored<RuleSet> {
-  let value;
-  try {
-    value = gunzipSync(item.value, { maxOutputLength: ruleSetBytesMax });
-  } catch (error) {
-    throw new TsdbError('INTERNAL', `value of key ${item.key} is damaged: ${messageOf(error)}`, {
-      cause: error,
-    });
-  }
-  return decodeStored({ ...item, value }, ruleSetFromStored);
+  return inOneGo(decodedInSteps(item)).set;
 }

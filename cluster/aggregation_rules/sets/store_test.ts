@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { realEnv } from '#lib/env/real.ts';
+import { withRests } from '#lib/turns/steps.ts';
 import { lineageKey, storageService } from '../../kv/keys.ts';
 import { type MemoryKv, MemoryKvStore } from '../../kv/memory.ts';
 import { encodeJson } from '../../kv/stored_json.ts';
+import { decodedInSteps } from './decoded_sets.ts';
 import { emptyRuleSet, rulesAt, type RuleSet, withRules } from './set.ts';
 import { RuleSetStore } from './store.ts';
 import { rulesOfFile } from './file.ts';
@@ -147,4 +149,62 @@ test('ten thousand rules are a value that etcd takes; too many are refused, and 
     message: /the rules with their history take \d+ bytes, and 16777216 is the most/,
   });
   assert.equal((await store.get('default', signal)).version, 1);
+});
+
+/** Of 2903 instructions each. */
+const withPatterns = (count: number): object[] =>
+  Array.from({ length: count }, (_, i) => ({
+    name: `r${i}`,
+    path: { pattern: 'a{1000}a{1000}a{900}' },
+    storagePolicies: [{ resolution: '5m', retention: '90d' }],
+  }));
+
+function replacing(mappingRules: readonly object[], cutoverNanos = 10n) {
+  const rules = rulesOfFile({ mappingRules }, '');
+  let count = 0;
+  const newId = (): string => `${cutoverNanos}-${(count += 1)}`;
+  return (set: RuleSet): RuleSet => withRules(set, rules, { ...moment(cutoverNanos), newId });
+}
+
+test('all sets have limits together, and those that stand beyond them may become smaller', async () => {
+  const kv = newKv();
+  const store = new RuleSetStore(kv, cluster);
+  const thirty = replacing(withPatterns(30));
+  await store.update('a', thirty, signal);
+  await store.update('b', thirty, signal);
+  const tooMany = {
+    code: 'BAD_REQUEST',
+    message:
+      'all sets of rules with their history would have 203210 instructions of patterns of paths, 29030 of them in set c, and 200000 is the most',
+  };
+  for (const isDryRun of [true, false]) {
+    await assert.rejects(store.update('c', replacing(withPatterns(10)), signal, isDryRun), tooMany);
+  }
+  await store.update('c', replacing(withPatterns(5)), signal);
+  // As a release has written it that had no such limits.
+  const value = gzipSync(encodeJson(ruleSetToStored(thirty(emptyRuleSet))));
+  await kv.transact([], [{ kind: 'put', key: `${store.prefix}c`, value }], signal);
+  const more = [...withPatterns(30), { ...withPatterns(1)[0], name: 'one more' }];
+  await assert.rejects(store.update('c', replacing(more, 20n), signal), {
+    message: /would have 264173 instructions of patterns of paths, 89993 of them in set c/,
+  });
+  await store.update('c', replacing(withPatterns(10), 20n), signal);
+});
+
+test('sets that did not change are not decoded again, and others have their turn in between', async () => {
+  const kv = newKv();
+  const store = new RuleSetStore(kv, cluster);
+  const names = Array.from({ length: 2_000 }, (_, i) => `service-${i}`);
+  for (const name of ['one', 'two']) {
+    await store.update(name, changing([...names, name], 10n), signal);
+  }
+  const first = await store.list(signal);
+  await store.update('two', changing(['a'], 20n), signal);
+  const second = await new RuleSetStore(kv, cluster).list(signal);
+  assert.equal(second.get('one'), first.get('one'));
+  assert.notEqual(second.get('two'), first.get('two'));
+  let rests = 0;
+  const item = (await kv.get(`${store.prefix}one`, signal))!;
+  await withRests(decodedInSteps(item), async () => void (rests += 1));
+  assert.ok(rests >= 20, String(rests));
 });
