@@ -156,8 +156,8 @@ export async function writeVolume(
       else await forgetInBlocks(parts, options, extent, slotsOf(namespace, merge.emptied));
       return { volumes: 0, series: 0, bytes: 0 };
     }
-    await files.keepDamage(shard, extent);
     const rest = async (): Promise<void> => options.pace?.rest(signal);
+    await files.keepDamage(shard, extent);
     const digest = await writer.finish(rest, isLong ? undefined : options.takenAs?.());
     const file = new BlockFile(folder, writer.info, writer.seriesCount, digest);
     file.isClosed = isClosed;
