@@ -39,15 +39,6 @@ const millisOfOthers: number = 3 * sliceMillis;
  */
 const acceptMillisMax: number = sliceMillis;
 
-/**
- * Where sockets take long in each turn of the loop, as with bodies in the smallest of pieces, one slice a turn would make a small query
- * wait for a dozen such turns. Of the time that they took small pieces get so much in the same turn, beside the one slice.
- */
-const smallShare = 0.5;
-const smallMillisOfTurnMax = 32;
-/** A piece that has had no more of the loop is a small one. */
-const smallMillis = 20;
-
 /** Of a clock; one object for each process, also for those that are simulated. */
 export interface LoopClock {
   /** Never runs backwards. Fractional milliseconds. */
@@ -104,19 +95,6 @@ class Queue {
 
   takeNext(): Waiting {
     return this.#waiting.splice(this.#choose(), 1)[0]!;
-  }
-
-  /** Of those that have had little the one that has had least, the oldest of them; null when all have had more. */
-  takeSmall(): Waiting | null {
-    let least = -1;
-    for (let i = 0; i < this.#waiting.length; i++) {
-      const { work } = this.#waiting[i]!;
-      if (work.attainedMillis > smallMillis) continue;
-      const before = least < 0 ? null : this.#waiting[least]!.work;
-      const more = before === null ? -1 : levelOf(work) - levelOf(before);
-      if (more < 0 || (more === 0 && work.ordinal < before!.ordinal)) least = i;
-    }
-    return least < 0 ? null : this.#waiting.splice(least, 1)[0]!;
   }
 
   #choose(): number {
@@ -183,7 +161,6 @@ export class Turns {
   /** Place of the kind that had the last turn. */
   #last = 0;
   #isScheduled = false;
-  #scheduledMillis = 0;
   #begun = 0;
   /** A connection has come in this turn of the loop. */
   #hasAccepted = false;
@@ -235,48 +212,19 @@ export class Turns {
   schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    this.#scheduledMillis = this.clock.monotonicMillis();
     setImmediate(() => {
       this.#isScheduled = false;
       if (this.#isAccepting() && this.waiting > 0) {
         this.schedule();
         return;
       }
-      const now = this.clock.monotonicMillis();
-      const socketsMillis = now - this.#scheduledMillis - this.usedMillis;
       this.usedMillis = 0;
       if (this.waiting === 0) return;
       const { resolve } = this.#takeNext();
       // What waits comes in the turns of the loop after this one, when its sockets were looked at.
       this.schedule();
       resolve();
-      const more = Math.min(smallShare * socketsMillis, smallMillisOfTurnMax);
-      if (more >= firstSliceMillis) this.#giveSmallOnes(now + sliceMillis + more);
     });
-  }
-
-  /** Small ones go on in this turn of the loop, one after the other, until it is time for the sockets. */
-  #giveSmallOnes(untilMillis: number): void {
-    // When all is done that the one before does until it gives way.
-    queueMicrotask(() => {
-      process.nextTick(() => {
-        if (this.waiting === 0 || this.clock.monotonicMillis() >= untilMillis) return;
-        const next = this.#takeSmall();
-        if (next === null) return;
-        next.resolve();
-        this.#giveSmallOnes(untilMillis);
-      });
-    });
-  }
-
-  /** Kinds take turns here, too. */
-  #takeSmall(): Waiting | null {
-    for (let tries = 0; tries < workKinds.length; tries++) {
-      this.#last = (this.#last + 1) % workKinds.length;
-      const small = this.#queues[workKinds[this.#last]!].takeSmall();
-      if (small !== null) return small;
-    }
-    return null;
   }
 
   /** For servers: a connection has come, and others may wait behind it. */

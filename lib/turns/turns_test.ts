@@ -243,33 +243,6 @@ test('connections do not wait for a slice each, and slices not for all connectio
   await work;
 });
 
-test('where sockets take long in each turn of the loop, small pieces go on several times in one', async () => {
-  const clock = new WorkClock();
-  const { turns } = clock;
-  let loops = 0;
-  let isOver = false;
-  const sockets = (): void => {
-    loops += 1;
-    clock.millis += 60;
-    if (!isOver) setImmediate(sockets);
-  };
-  setImmediate(sockets);
-  const long = Array.from({ length: 5 }, () => clock.work(turns.begin(never), 400));
-  while (clock.millis < 3_000) await new Promise(setImmediate);
-  const [loopsBefore, begunMillis] = [loops, clock.millis];
-  await clock.work(turns.begin(never), 15);
-  const [loopsThen, millisThen] = [loops, clock.millis];
-  await Promise.race(long);
-  isOver = true;
-  const millisOfLoop = (clock.millis - millisThen) / (loops - loopsThen);
-  await Promise.all(long);
-  // With a slice a turn it would wait for ten of them and more, half a second.
-  assert.ok(loopsThen - loopsBefore <= 4, `${loopsThen - loopsBefore} turns of the loop`);
-  assert.ok(millisThen - begunMillis < 300, `${millisThen - begunMillis}`);
-  // Large ones have a slice in each turn, as ever: sockets come first.
-  assert.ok(millisOfLoop <= 60 + 2 * sliceMillis, `${millisOfLoop} in a turn of the loop`);
-});
-
 test('where the clock stands so much work is a slice', async () => {
   const turns = Turns.of({ monotonicMillis: () => 0 });
   const work = turns.begin(never);
