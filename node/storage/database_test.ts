@@ -11,9 +11,7 @@ import {
 } from '#cluster/namespaces/namespaces.ts';
 import type { Instance, Placement, ShardState } from '#cluster/placement/placement.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { TsdbError } from '#lib/errors.ts';
 import { versionAtMillis } from '#lib/hybrid_clock.ts';
-import { namespaceOrdinalsMax } from './deletions/namespace_removal.ts';
 import {
   batchOf,
   closeDatabases,
@@ -25,7 +23,6 @@ import {
   placementOf,
   readAll,
   samplesOf,
-  truncateByLog,
   writeRows,
 } from './database_testing.ts';
 import type { Database } from './database.ts';
@@ -323,14 +320,6 @@ test('shards that are not owned are refused, and moving ones to writers that do 
   assert.ok([...byReference.outcomes].every((outcome) => outcome === rowOutcome.stalePlacement));
 });
 
-/** The namespace as it was made, or made again, with this number. */
-const metricsOf = (number: number) => registryOf([{ ...namespaceOf('metrics'), number }]);
-/** Says that it was deleted, the last time with this number. */
-const metricsEnded = (number: number) => new Map([['metrics', number]]);
-const rowAt = (seconds: number) => [
-  { series: cpu('a'), nanos: now - BigInt(seconds) * second, value: seconds },
-];
-
 test('a writer that has not heard of a namespace of samples is refused, whoever names one is not', async () => {
   const { database } = await openDatabase(temporaryFolder());
   const nanos = BigInt(Date.now()) * 1_000_000n;
@@ -380,73 +369,6 @@ test('a writer that has not heard of a namespace of samples is refused, whoever 
     { namespacesRevision, lineageId },
     { namespacesRevision: 5, lineageId: 'restored' },
   );
-});
-
-test('a namespace that was made again has none of the old rows, and takes none for the old one', async () => {
-  const folder = temporaryFolder();
-  const { database } = await openDatabase(folder, { registry: metricsOf(7) });
-  await writeRows(database, rowAt(1), { namespaceNumber: 7 });
-  // Its deletion was never seen.
-  await database.applyTopology(onePlacement, 1, metricsOf(8), metricsEnded(7));
-  for (const { id } of database.shards.all()) {
-    database.namespaces.get('metrics')!.readyShards.add(id);
-  }
-  assert.equal((await readAll(database)).size, 0);
-  const stale = await writeRows(database, rowAt(2), { namespaceNumber: 7 });
-  assert.deepEqual([...stale.outcomes], [rowOutcome.stalePlacement]);
-  assert.deepEqual([...stale.references], [0, 0]);
-  assert.equal((await writeRows(database, rowAt(3), { namespaceNumber: 8 })).outcomes.length, 0);
-  // Of a release that does not say.
-  assert.equal((await writeRows(database, rowAt(4))).outcomes.length, 0);
-  const kept = [...(await readAll(database)).values()].flat().map(([, value]) => value);
-  assert.deepEqual(kept, [4, 3]);
-  const pages = database.streamShard(
-    {
-      namespace: 'metrics',
-      namespaceNumber: 7,
-      shard: 0,
-      placementVersion: 1,
-      blockStartsNanos: [],
-      damagedToo: false,
-    },
-    never,
-  );
-  await assert.rejects(pages.next(), /cannot stream: namespace was made again: metrics/);
-  // A restored store gives a lower number: nobody has deleted anything.
-  await database.applyTopology(onePlacement, 1, metricsOf(6), metricsEnded(7));
-  assert.equal([...(await readAll(database)).values()].flat().length, 2);
-  assert.equal((await writeRows(database, rowAt(5), { namespaceNumber: 6 })).outcomes.length, 0);
-});
-
-test('rows for a namespace that was made again wait until the node knows it, and then no longer', async () => {
-  const slept: number[] = [];
-  let isWaiting = true;
-  const sleep = async (millis: number, signal: AbortSignal) => {
-    if (millis !== 2_000) return realEnv.clock.sleep(millis, signal);
-    slept.push(millis);
-    if (isWaiting) await realEnv.clock.sleep(60_000, signal);
-  };
-  const env = { ...realEnv, clock: overriding(realEnv.clock, { sleep }) };
-  const { database } = await openDatabase(temporaryFolder(), { env, registry: metricsOf(7) });
-  await writeRows(database, rowAt(1), { namespaceNumber: 7 });
-  let asked = 0;
-  database.admission.onUnknownNamespace = () => {
-    asked += 1;
-    if (isWaiting) void database.applyTopology(onePlacement, 1, metricsOf(8), metricsEnded(7));
-  };
-  assert.equal((await writeRows(database, rowAt(2), { namespaceNumber: 8 })).outcomes.length, 0);
-  const values = async () =>
-    [...(await readAll(database)).values()].flat().map(([, value]) => value);
-  assert.deepEqual(await values(), [2]);
-  assert.equal(asked, 1);
-  isWaiting = false;
-  const unknown = writeRows(database, rowAt(3), { namespaceNumber: 9 });
-  await assert.rejects(unknown, {
-    code: 'UNAVAILABLE',
-    message: /made again, which is not known here/,
-  });
-  assert.deepEqual([asked, slept.length], [2, 2]);
-  assert.deepEqual(await values(), [2]);
 });
 
 test('a shard that was handed over is forgotten, and the log gives its rows to nobody', async () => {
@@ -512,65 +434,6 @@ test('writes go on while many shards are handed over, and one that comes back is
   assert.equal((await readAll(database)).size, keptSeries);
 });
 
-test('a namespace that was truncated or deleted does not come back from the log', async () => {
-  const folder = temporaryFolder();
-  const both = registryOf([namespaceOf('metrics'), namespaceOf('other')]);
-  const { database } = await openDatabase(folder, { registry: both });
-  const rows = [{ series: cpu('a'), nanos: now, value: 1 }];
-  const { references } = await writeRows(database, rows);
-  await writeRows(database, rows, { namespace: 'other' });
-  assert.equal(await truncateByLog(database, 'metrics'), 1);
-  assert.equal((await readAll(database)).size, 0);
-  const gone = await writeRows(database, [
-    { series: { slot: references[0]!, generation: references[1]! }, nanos: now, value: 1 },
-  ]);
-  assert.deepEqual([...gone.outcomes], [rowOutcome.unknownReference]);
-  await writeRows(database, [{ series: cpu('b'), nanos: now, value: 2 }]);
-  const ended = new Map([['other', 1]]);
-  await database.applyTopology(onePlacement, 1, registryOf([namespaceOf('metrics')]), ended);
-  await assert.rejects(
-    writeRows(database, rows, { namespace: 'other' }),
-    (error) => error instanceof TsdbError && error.code === 'NOT_FOUND',
-  );
-  const { database: again } = await openDatabase(folder, { registry: both });
-  assert.deepEqual([...(await readAll(again)).keys()], ['__name__=cpu,host=b']);
-  assert.equal((await readAll(again, 'other')).size, 0);
-});
-
-test('with sync interval a namespace that was truncated is still so after a power loss', async () => {
-  const disk = new SimulatedDisk({ below: () => 0 });
-  const options = { env: { ...realEnv, disk }, sync: 'interval' } as const;
-  const { database } = await openDatabase('data', options);
-  await writeRows(database, [{ series: cpu('a'), nanos: now, value: 1 }]);
-  await database.sequencer.exclusive(() => {});
-  assert.equal(await truncateByLog(database, 'metrics'), 1);
-  disk.crash();
-  const { database: again } = await openDatabase('data', options);
-  assert.equal((await readAll(again)).size, 0);
-});
-
-test('with sync interval a truncation that the log did not take is not carried out by the next start', async () => {
-  const disk = new SimulatedDisk({ below: () => 0 });
-  const options = { env: { ...realEnv, disk }, sync: 'interval' } as const;
-  const { database } = await openDatabase('data', options);
-  await writeRows(database, [{ series: cpu('a'), nanos: now, value: 1 }]);
-  await database.sequencer.exclusive(() => {});
-  disk.troubles.syncFailures = 1000;
-  await assert.rejects(truncateByLog(database, 'metrics'), { code: 'UNAVAILABLE' });
-  disk.troubles.syncFailures = 0;
-  // A log that failed is not opened again at once.
-  for (let isTaken = false; !isTaken; await realEnv.clock.sleep(10, never)) {
-    const writing = writeRows(database, [{ series: cpu('b'), nanos: now, value: 2 }]);
-    isTaken = await writing.then(() => true).catch(() => false);
-  }
-  await database.sequencer.exclusive(() => {});
-  const before = await readAll(database);
-  assert.equal(before.size, 2);
-  disk.crash();
-  const { database: again } = await openDatabase('data', options);
-  assert.deepEqual(await readAll(again), before);
-});
-
 test('a start whose memory has no room for the series of the log ends, and passes over none', async () => {
   const disk = new SimulatedDisk({ below: () => 0 });
   const env = { ...realEnv, disk };
@@ -589,73 +452,6 @@ test('a start whose memory has no room for the series of the log ends, and passe
   await assert.rejects(small, { code: 'RESOURCE_EXHAUSTED', message: /db\.memoryMax/ });
   const { database: again } = await openDatabase('data', { env });
   assert.deepEqual(await readAll(again), before);
-});
-
-test('a log with more truncations than a store has numbers of namespaces is replayed', async () => {
-  const disk = new SimulatedDisk({ below: () => 0 });
-  const env = { ...realEnv, disk };
-  const { database } = await openDatabase('data', { env });
-  const row = { series: cpu('a'), nanos: now, value: 1 };
-  for (let i = 0; i <= namespaceOrdinalsMax; i += 1) {
-    await writeRows(database, [row]);
-    assert.equal(await truncateByLog(database, 'metrics'), 1);
-    await database.removal.settled();
-  }
-  await writeRows(database, [{ series: cpu('b'), nanos: now, value: 2 }]);
-  disk.crash();
-  const { database: again } = await openDatabase('data', { env });
-  assert.deepEqual([...(await readAll(again)).keys()], ['__name__=cpu,host=b']);
-  assert.equal(again.store.seriesCount, 1);
-});
-
-test('a truncation that is refused for want of a number has changed nothing, also after a restart', async () => {
-  const disk = new SimulatedDisk({ below: () => 0 });
-  const env = { ...realEnv, disk };
-  const { database } = await openDatabase('data', { env });
-  await writeRows(database, [{ series: cpu('a'), nanos: now, value: 1 }]);
-  const before = await readAll(database);
-  // The namespace has one of them.
-  for (let i = 1; i < namespaceOrdinalsMax; i += 1) database.removal.takeOrdinal('delete');
-  const refused = { code: 'RESOURCE_EXHAUSTED', message: /cannot delete a namespace: 1024 are/ };
-  await assert.rejects(truncateByLog(database, 'metrics'), refused);
-  assert.deepEqual(await readAll(database), before);
-  disk.crash();
-  const { database: again } = await openDatabase('data', { env });
-  assert.deepEqual(await readAll(again), before);
-});
-
-test('with as many namespaces as there may be, each can be truncated and dropped', async () => {
-  const { database } = await openDatabase(temporaryFolder());
-  await writeRows(database, [{ series: cpu('a'), nanos: now, value: 1 }]);
-  // As many others as are admitted beside the one that is there.
-  for (let i = 2; i < namespaceOrdinalsMax; i += 1) database.removal.takeOrdinal('add');
-  const more = registryOf([namespaceOf('metrics'), namespaceOf('other')]);
-  await assert.rejects(database.applyTopology(onePlacement, 1, more), {
-    code: 'RESOURCE_EXHAUSTED',
-    message: /cannot add a namespace: 1023 are in memory/,
-  });
-  assert.equal(await truncateByLog(database, 'metrics'), 1);
-  await database.removal.settled();
-  const other = registryOf([namespaceOf('other')]);
-  await database.applyTopology(onePlacement, 1, other, metricsEnded(1));
-  assert.deepEqual([...database.namespaces.keys()], ['other']);
-});
-
-test('a truncation after the end of its namespace does not touch another one of the name', async () => {
-  const { database } = await openDatabase(temporaryFolder());
-  const registry = registryOf([namespaceOf('metrics')]);
-  const dropped = database.applyTopology(onePlacement, 1, registryOf([]), metricsEnded(1));
-  while (database.namespaces.size > 0) await Promise.resolve();
-  await assert.rejects(truncateByLog(database, 'metrics'), { code: 'NOT_FOUND' });
-  await dropped;
-  await database.applyTopology(onePlacement, 1, registry, metricsEnded(1));
-  await database.applyTopology(
-    onePlacement,
-    1,
-    registryOf([...registry.values(), namespaceOf('b')]),
-  );
-  const { namespaces } = database;
-  assert.notEqual(namespaces.get('metrics')!.ordinal, namespaces.get('b')!.ordinal);
 });
 
 test('files of a shard that was handed over are removed at the next try when the disk has failed', async () => {

@@ -1,5 +1,5 @@
 /** MessagePack of plain values, each kind in its longest form: what servers of Graphite answer each other, too. */
-import type { Picklable, PickledColumn } from './pickle.ts';
+import { floatsOrNone, type Picklable, type PickledColumn } from './pickle.ts';
 
 const code = {
   none: 0xc0,
@@ -11,9 +11,6 @@ const code = {
   list: 0xdd,
   dictionary: 0xdf,
 } as const;
-
-/** Rows of a column that are packed in one go. */
-const rowsAtOnce = 4096;
 
 /** A list of values that are packed one by one, each of them in parts. @param count of them */
 export function* packedList(
@@ -63,22 +60,9 @@ function packedNumber(value: number): Uint8Array {
 }
 
 /** All of its numbers are floats. */
-function* packedColumn({ values, present }: PickledColumn): Iterable<Uint8Array> {
-  yield headed(code.list, values.length);
-  for (let first = 0; first < values.length; first += rowsAtOnce) {
-    const past = Math.min(values.length, first + rowsAtOnce);
-    const bytes = Buffer.alloc(9 * (past - first));
-    let at = 0;
-    for (let row = first; row < past; row++) {
-      if (present[row] === 0) bytes[at++] = code.none;
-      else {
-        bytes[at] = code.float;
-        bytes.writeDoubleBE(values[row]!, at + 1);
-        at += 9;
-      }
-    }
-    yield bytes.subarray(0, at);
-  }
+function* packedColumn(column: PickledColumn): Iterable<Uint8Array> {
+  yield headed(code.list, column.values.length);
+  yield* floatsOrNone(column, code);
 }
 
 function headed(kind: number, count: number): Uint8Array {

@@ -97,21 +97,29 @@ function pickledFloat(value: number): Uint8Array {
 }
 
 /** All of its numbers are floats. */
-function* pickledColumn({ values, present }: PickledColumn): Iterable<Uint8Array> {
+function* pickledColumn(column: PickledColumn): Iterable<Uint8Array> {
   yield Uint8Array.of(opcode.emptyList, opcode.mark);
+  yield* floatsOrNone(column, opcode);
+  yield Uint8Array.of(opcode.appends);
+}
+
+/** Rows of a column, each as a byte and the float with its highest byte first, or as a byte where there is none. */
+export function* floatsOrNone(
+  { values, present }: PickledColumn,
+  { float, none }: { readonly float: number; readonly none: number },
+): Iterable<Uint8Array> {
   for (let first = 0; first < values.length; first += rowsAtOnce) {
     const past = Math.min(values.length, first + rowsAtOnce);
     const bytes = Buffer.alloc(9 * (past - first));
     let at = 0;
     for (let row = first; row < past; row++) {
-      if (present[row] === 0) bytes[at++] = opcode.none;
+      if (present[row] === 0) bytes[at++] = none;
       else {
-        bytes[at] = opcode.float;
+        bytes[at] = float;
         bytes.writeDoubleBE(values[row]!, at + 1);
         at += 9;
       }
     }
     yield bytes.subarray(0, at);
   }
-  yield Uint8Array.of(opcode.appends);
 }
