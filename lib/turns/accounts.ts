@@ -8,6 +8,8 @@
 export class Account {
   /** Time of the loop. */
   attainedMillis = 0;
+  /** Of the loop, that it will take at least, as far as is known. */
+  foreseenMillis = 0;
   /** Ascending in the order in which they began to work; null before. */
   ordinal: number | null = null;
 }

@@ -2,7 +2,8 @@
  * Who of those that share the main loop works next. Reads of any size are done in slices of some
  * milliseconds: between two of them the loop looks at its sockets, so writes and new requests never
  * wait longer than that. The one that has had least so far comes next, of several that had about as much the one
- * that came first: so a small query passes large ones, and small ones do not pass each other. What is done for one request counts
+ * that came first: so a small query passes large ones, and small ones do not pass each other. What is known to take long
+ * is a large one before it has had it: fifty that begin would have a slice each before a small one else. What is done for one request counts
  * together (accounts.ts). Now and then it is the oldest of all, so that none starves. Large ones end one after the
  * other, the oldest first: in equal shares all of them would end late, and hold their memory till
  * then. Of writes, reads, what peers are streamed and the key-value store one comes after the other, however many wait of
@@ -24,8 +25,10 @@ const firstMillisMin = 0.25;
 const unitsBetweenLooks = 20_000;
 /** So much is a slice where the clock stands meanwhile, as in the simulator. */
 const unitsOfSlice = 1_000_000;
-/** A piece that has had more of the loop is a large one. */
+/** A piece that has had more of the loop, or will, is a large one. */
 const largeMillis = 100;
+/** Of a series that is read, at least: a count of 20,000 series took 0.1 s. */
+const millisOfSeries = 0.005;
 /**
  * After so much time that was given to others a slice is the oldest piece's; where all are large, it is that of the one that has had
  * least. By time and not by turns: slices of who has just begun are short.
@@ -38,6 +41,24 @@ const millisOfOthers: number = 3 * sliceMillis;
  * the loop turns without one for so long at most, while connections come.
  */
 const acceptMillisMax: number = sliceMillis;
+
+/**
+ * Pieces that are cancelled or out of time only have to end: so many of them do it in a turn of the loop beside the one
+ * that goes on. Were it one a turn, all others would wait for as many turns as clients have left; and were it all of
+ * them, a thousand that leave together would hold up the sockets.
+ */
+const endingOfTurnMax = 8;
+
+/**
+ * Where sockets take long in each turn of the loop, as with bodies of a million rows, one slice a turn would make a small
+ * query wait for a dozen such turns. Of what they took beyond the usual, small pieces get so much in the same turn,
+ * beside the one slice. In shorter turns they do not: what comes in at full speed would pay for it.
+ */
+const socketsMillisUsual = 20;
+const smallShare = 0.5;
+const smallMillisOfTurnMax = 32;
+/** A piece that has had no more of the loop, and as far as is known needs no more, is a small one. */
+const smallMillis = 20;
 
 /** Of a clock; one object for each process, also for those that are simulated. */
 export interface LoopClock {
@@ -81,7 +102,7 @@ export type WorkKind = (typeof workKinds)[number];
 /** Those of one kind that wait for their next slice. */
 class Queue {
   /** In the order in which they began to wait. */
-  readonly #waiting: Waiting[] = [];
+  #waiting: Waiting[] = [];
   /** Given since the last slice of the other choice. */
   #givenMillis = 0;
 
@@ -97,19 +118,38 @@ class Queue {
     return this.#waiting.splice(this.#choose(), 1)[0]!;
   }
 
+  /** Those that are cancelled or out of time do not wait here any more. */
+  moveEnding(to: Waiting[]): void {
+    const isEnding = ({ work }: Waiting): boolean => work.signal.aborted;
+    if (!this.#waiting.some(isEnding)) return;
+    to.push(...this.#waiting.filter(isEnding));
+    this.#waiting = this.#waiting.filter((waiting) => !isEnding(waiting));
+  }
+
+  /** Of those that have had little the one that has had least, the oldest of them; null when all have had more. */
+  takeSmall(): Waiting | null {
+    let least = -1;
+    for (let i = 0; i < this.#waiting.length; i++) {
+      const { work } = this.#waiting[i]!;
+      if (sizeOf(work) > smallMillis) continue;
+      const before = least < 0 ? null : this.#waiting[least]!.work;
+      const more = before === null ? -1 : levelOf(work) - levelOf(before);
+      if (more < 0 || (more === 0 && work.ordinal < before!.ordinal)) least = i;
+    }
+    return least < 0 ? null : this.#waiting.splice(least, 1)[0]!;
+  }
+
   #choose(): number {
     let least = 0;
     let oldest = 0;
     for (let i = 0; i < this.#waiting.length; i++) {
       const { work } = this.#waiting[i]!;
-      // It only has to end.
-      if (work.signal.aborted) return i;
       const more = levelOf(work) - levelOf(this.#waiting[least]!.work);
       const isOlder = work.ordinal < this.#waiting[least]!.work.ordinal;
       if (more < 0 || (more === 0 && isOlder)) least = i;
       if (work.ordinal < this.#waiting[oldest]!.work.ordinal) oldest = i;
     }
-    const isLarge = this.#waiting[least]!.work.attainedMillis > largeMillis;
+    const isLarge = sizeOf(this.#waiting[least]!.work) > largeMillis;
     const [usual, other] = isLarge ? [oldest, least] : [least, oldest];
     if (this.#givenMillis >= millisOfOthers) {
       this.#givenMillis = 0;
@@ -124,12 +164,18 @@ class Queue {
  * Of pieces of one level the oldest comes first. The first one is short: of fifty large ones that have only begun a
  * small one waits for a millisecond each, and for the whole slices of the oldest one between them.
  */
-function levelOf({ attainedMillis }: Work): number {
-  return attainedMillis < firstSliceMillis ? 0 : 1 + Math.floor(attainedMillis / sliceMillis);
+function levelOf(work: Work): number {
+  const millis = sizeOf(work);
+  return millis < firstSliceMillis ? 0 : 1 + Math.floor(millis / sliceMillis);
+}
+
+function sizeOf({ attainedMillis, foreseenMillis }: Work): number {
+  return Math.max(attainedMillis, foreseenMillis);
 }
 
 /** How long the next slice of a piece is that has waited for it. */
-function nextSliceMillis({ attainedMillis }: Work): number {
+function nextSliceMillis({ attainedMillis, signal }: Work): number {
+  if (signal.aborted) return firstMillisMin;
   return attainedMillis < firstSliceMillis ? firstSliceMillis : sliceMillis;
 }
 
@@ -158,9 +204,12 @@ export class Turns {
     stream: new Queue(),
     kv: new Queue(),
   };
+  /** Of all kinds, those that only have to end. */
+  readonly #ending: Waiting[] = [];
   /** Place of the kind that had the last turn. */
   #last = 0;
   #isScheduled = false;
+  #scheduledMillis = 0;
   #begun = 0;
   /** A connection has come in this turn of the loop. */
   #hasAccepted = false;
@@ -168,6 +217,8 @@ export class Turns {
   #acceptingSinceMillis: number | null = null;
   /** Used by all pieces since the loop looked at its sockets. */
   usedMillis = 0;
+  /** How often the loop has looked at its sockets while somebody worked. */
+  turned = 0;
 
   private constructor(clock: LoopClock) {
     this.clock = clock;
@@ -176,7 +227,7 @@ export class Turns {
   /** Pieces that wait for their next slice. */
   get waiting(): number {
     const { write, read, stream, kv } = this.#queues;
-    return write.length + read.length + stream.length + kv.length;
+    return write.length + read.length + stream.length + kv.length + this.#ending.length;
   }
 
   /** @param signal its piece of work ends with it, at the next slice */
@@ -212,19 +263,53 @@ export class Turns {
   schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
+    this.#scheduledMillis = this.clock.monotonicMillis();
     setImmediate(() => {
       this.#isScheduled = false;
+      this.turned += 1;
       if (this.#isAccepting() && this.waiting > 0) {
         this.schedule();
         return;
       }
+      const now = this.clock.monotonicMillis();
+      const socketsMillis = now - this.#scheduledMillis - this.usedMillis;
       this.usedMillis = 0;
       if (this.waiting === 0) return;
-      const { resolve } = this.#takeNext();
+      for (const kind of workKinds) this.#queues[kind].moveEnding(this.#ending);
+      const areLive = this.waiting > this.#ending.length;
+      const next = this.#ending.splice(0, endingOfTurnMax);
+      if (areLive) next.push(this.#takeNext());
       // What waits comes in the turns of the loop after this one, when its sockets were looked at.
       this.schedule();
-      resolve();
+      for (const { resolve } of next) resolve();
+      const more = smallShare * (socketsMillis - socketsMillisUsual);
+      if (more <= 0) return;
+      this.#giveSmallOnes(now + sliceMillis + Math.min(more, smallMillisOfTurnMax));
     });
+  }
+
+  /** Small ones go on in this turn of the loop, one after the other, until it is time for the sockets. */
+  #giveSmallOnes(untilMillis: number): void {
+    // When all is done that the one before does until it gives way.
+    queueMicrotask(() => {
+      process.nextTick(() => {
+        if (this.waiting === 0 || this.clock.monotonicMillis() >= untilMillis) return;
+        const next = this.#takeSmall();
+        if (next === null) return;
+        next.resolve();
+        this.#giveSmallOnes(untilMillis);
+      });
+    });
+  }
+
+  /** Kinds take turns here, too. */
+  #takeSmall(): Waiting | null {
+    for (let tries = 0; tries < workKinds.length; tries++) {
+      this.#last = (this.#last + 1) % workKinds.length;
+      const small = this.#queues[workKinds[this.#last]!].takeSmall();
+      if (small !== null) return small;
+    }
+    return null;
   }
 
   /** For servers: a connection has come, and others may wait behind it. */
@@ -270,6 +355,8 @@ export class Work {
   #sliceMillis: number;
   #startedMillis: number;
   #lookedMillis: number;
+  /** Of the loop, at the last look. */
+  #turned: number;
 
   constructor(
     turns: Turns,
@@ -285,6 +372,7 @@ export class Work {
     this.ordinal = ordinal;
     this.#startedMillis = turns.clock.monotonicMillis();
     this.#lookedMillis = this.#startedMillis;
+    this.#turned = turns.turned;
     this.#sliceMillis = Math.max(firstMillisMin, sliceMillis - turns.usedMillis);
   }
 
@@ -295,6 +383,15 @@ export class Work {
   /** Time of the loop that its request has had. */
   get attainedMillis(): number {
     return this.#account.attainedMillis;
+  }
+
+  get foreseenMillis(): number {
+    return this.#account.foreseenMillis;
+  }
+
+  /** Its request reads so many series. */
+  foreseeSeries(count: number): void {
+    this.#account.foreseenMillis = Math.max(this.#account.foreseenMillis, count * millisOfSeries);
   }
 
   /** Counts work without asking whether it is time. */
@@ -317,10 +414,14 @@ export class Work {
   /** @returns milliseconds of this slice */
   #look(): number {
     const now = this.#turns.clock.monotonicMillis();
-    const millis = now - this.#lookedMillis;
+    // Where the loop has turned it has waited without `outside`: that was the others' time.
+    if (this.#turned === this.#turns.turned) {
+      const millis = now - this.#lookedMillis;
+      this.#account.attainedMillis += millis;
+      this.#turns.usedMillis += millis;
+    }
     this.#lookedMillis = now;
-    this.#account.attainedMillis += millis;
-    this.#turns.usedMillis += millis;
+    this.#turned = this.#turns.turned;
     return now - this.#startedMillis;
   }
 
@@ -358,5 +459,6 @@ export class Work {
     this.#sliceMillis = millis;
     this.#startedMillis = this.#turns.clock.monotonicMillis();
     this.#lookedMillis = this.#startedMillis;
+    this.#turned = this.#turns.turned;
   }
 }

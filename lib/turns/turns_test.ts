@@ -104,6 +104,27 @@ test('what is done for one request counts together, by whatever signal of it', a
   assert.ok(Math.max(...waits) <= 3 + 4 * sliceMillis, waits.join());
 });
 
+test('what is known to take long does not come before a small one that has had more', async () => {
+  const clock = new WorkClock();
+  const { turns } = clock;
+  let isOver = false;
+  // As soon as one ends its client begins another: each has had little.
+  const clients = Array.from({ length: 50 }, async () => {
+    while (!isOver) {
+      const work = turns.begin(never);
+      await clock.work(work, 0.5);
+      work.foreseeSeries(20_000);
+      await clock.work(work, 20);
+    }
+  });
+  while (clock.millis < 200) await new Promise(setImmediate);
+  const begunMillis = clock.millis;
+  const doneMillis = await clock.work(turns.begin(never), 8);
+  isOver = true;
+  assert.ok(doneMillis - begunMillis <= 8 + 6 * sliceMillis, `${doneMillis - begunMillis}`);
+  await Promise.all(clients);
+});
+
 test('none starves while short ones come again and again', async () => {
   const clock = new WorkClock();
   const long = clock.work(clock.turns.begin(never), 100);
@@ -186,6 +207,26 @@ test('who waits for others does not spend its own time', async () => {
   assert.ok(work.attainedMillis <= 4, `${work.attainedMillis}`);
 });
 
+test('who waits for others without saying so does not spend its own time either', async () => {
+  const clock = new WorkClock();
+  const { turns } = clock;
+  const work = turns.begin(never);
+  await clock.work(work, 2);
+  await new Promise<void>((resolve) => {
+    setImmediate(() => {
+      clock.millis += 1000;
+      resolve();
+    });
+  });
+  // It has waited for long: so it gives way at its next look, and holds up nobody as a large one.
+  assert.ok(work.spend(30_000));
+  assert.ok(work.attainedMillis <= 4, `${work.attainedMillis}`);
+  assert.ok(turns.usedMillis <= 4, `${turns.usedMillis}`);
+  await work.pause();
+  await clock.work(work, 2);
+  assert.ok(work.attainedMillis <= 6, `${work.attainedMillis}`);
+});
+
 test('who waits for what settles at once gives way all the same', async () => {
   const clock = new WorkClock();
   const work = clock.turns.begin(never);
@@ -219,6 +260,28 @@ test('work that is cancelled ends with the reason in its next turn, before other
   await Promise.all(others);
 });
 
+test('others do not wait for a turn of each of a thousand that are cancelled together', async () => {
+  const clock = new WorkClock();
+  const { turns } = clock;
+  const cancel = new AbortController();
+  const many = Array.from({ length: 1000 }, async (_, i) => {
+    const work = turns.begin(cancel.signal, i % 2 === 0 ? 'read' : 'kv');
+    await clock.work(work, 0.5);
+    await work.pause();
+  });
+  const settled = Promise.allSettled(many);
+  while (turns.waiting < many.length) await new Promise(setImmediate);
+  cancel.abort(new Error('over'));
+  const begunTurn = turns.turned;
+  const work = turns.begin(never);
+  await work.pause();
+  await clock.work(work, 2);
+  assert.ok(turns.turned - begunTurn <= 4, `${turns.turned - begunTurn} turns of the loop`);
+  assert.ok(turns.waiting > 900, `${turns.waiting} still have to end`);
+  for (const { status } of await settled) assert.equal(status, 'rejected');
+  assert.ok(turns.turned - begunTurn <= 1000 / 8 + 20, `${turns.turned - begunTurn}`);
+});
+
 test('connections do not wait for a slice each, and slices not for all connections', async () => {
   const clock = new WorkClock();
   const count = 200;
@@ -241,6 +304,40 @@ test('connections do not wait for a slice each, and slices not for all connectio
   assert.ok(slices >= 4, `${slices}`);
   server.close();
   await work;
+});
+
+test('where sockets take long in each turn of the loop, small pieces go on several times in one', async () => {
+  for (const [socketsMillis, turnsMax, turnsMin] of [
+    [60, 4, 1],
+    [10, 40, 6],
+  ] as const) {
+    const clock = new WorkClock();
+    const { turns } = clock;
+    let loops = 0;
+    let isOver = false;
+    const sockets = (): void => {
+      loops += 1;
+      clock.millis += socketsMillis;
+      if (!isOver) setImmediate(sockets);
+    };
+    setImmediate(sockets);
+    const long = Array.from({ length: 5 }, () => clock.work(turns.begin(never), 400));
+    while (clock.millis < 200 * socketsMillis) await new Promise(setImmediate);
+    const [loopsBefore, begunMillis] = [loops, clock.millis];
+    await clock.work(turns.begin(never), 15);
+    const loopsOfSmall = loops - loopsBefore;
+    const [loopsThen, millisThen] = [loops, clock.millis];
+    await Promise.race(long);
+    const millisOfLoop = (clock.millis - millisThen) / (loops - loopsThen);
+    isOver = true;
+    await Promise.all(long);
+    const told = `sockets ${socketsMillis}: ${loopsOfSmall} turns of the loop`;
+    assert.ok(loopsOfSmall <= turnsMax && loopsOfSmall >= turnsMin, told);
+    if (socketsMillis > 20)
+      assert.ok(millisThen - begunMillis < 300, `${millisThen - begunMillis}`);
+    // Large ones have a slice in each turn, as ever: sockets come first.
+    assert.ok(millisOfLoop <= socketsMillis + 2 * sliceMillis, `${millisOfLoop} in a turn`);
+  }
 });
 
 test('where the clock stands so much work is a slice', async () => {

@@ -81,12 +81,11 @@ export async function bundleOf(
   work: Work,
 ): Promise<SeriesBundle> {
   const { signal } = work;
+  work.foreseeSeries(slots.length);
   const asked = new AskedSeries(parts.store, namespace, slots);
   const chunkBytes = range === null ? 0 : chunkBytesGuess * slots.length;
-  await reservation.growTo(
-    Math.min(namesBytesGuess(namespace, slots) + chunkBytes, reservation.bytesMax),
-    signal,
-  );
+  const bytesGuess = Math.min(namesBytesGuess(namespace, slots) + chunkBytes, reservation.bytesMax);
+  await work.outside(reservation.growTo(bytesGuess, signal));
   if (range === null) {
     const { names } = await copyMemory(parts, asked, null, Number.POSITIVE_INFINITY, work);
     const chunkOffset = new Uint32Array(names.seriesCount + 1);
@@ -106,11 +105,11 @@ export async function bundleOf(
       // What is foreseen may be more than what comes: it is no reason to refuse.
       const isAll = reservation.bytes === reservation.bytesMax;
       const bytes = isAll ? read : Math.min(read, reservation.bytesMax);
-      await reservation.growTo(bytes, signal);
+      await work.outside(reservation.growTo(bytes, signal));
       continue;
     }
     try {
-      const bundle = await read.run(reservation, signal);
+      const bundle = await work.outside(read.run(reservation, signal));
       if (bundle !== null) {
         await holdOnly(reservation, namesBytes(bundle) + bundle.chunkData.length, signal);
         return bundle;

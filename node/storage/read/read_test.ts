@@ -59,13 +59,12 @@ test('room for an answer is never foreseen beyond what an answer may have', asyn
 /** Gives way after each slice, and then does something in the first of the pauses. */
 function pausing(meanwhile: () => Promise<unknown>): Work {
   let pauses = 0;
-  return {
-    signal: never,
+  return Object.assign(Turns.of(realEnv.clock).begin(never), {
     spend: () => true,
     pause: async () => {
       if (++pauses === 1) await meanwhile();
     },
-  } as unknown as Work;
+  });
 }
 
 test('what is flushed or truncated while a read gives way is neither lost nor half of it', async () => {
