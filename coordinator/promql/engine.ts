@@ -191,7 +191,6 @@ export class PromqlEngine {
     });
     const reads = new Reads(storage, limits, pacer, this.features);
     const fetched = await reads.read(plan.fetches);
-    work.foreseeSeries(reads.seriesCount);
     const annotations = new Annotations(query);
     annotations.tell(plan.notes);
     const context: Context = {

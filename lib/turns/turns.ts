@@ -25,7 +25,7 @@ const firstMillisMin = 0.25;
 const unitsBetweenLooks = 20_000;
 /** So much is a slice where the clock stands meanwhile, as in the simulator. */
 const unitsOfSlice = 1_000_000;
-/** A piece that has had more of the loop, or will, is a large one. */
+/** A piece that has had so much of the loop, or will, is a large one. */
 const largeMillis = 100;
 /** Of a series that is read, at least: a count of 20,000 series took 0.1 s. */
 const millisOfSeries = 0.005;
@@ -149,7 +149,7 @@ class Queue {
       if (more < 0 || (more === 0 && isOlder)) least = i;
       if (work.ordinal < this.#waiting[oldest]!.work.ordinal) oldest = i;
     }
-    const isLarge = sizeOf(this.#waiting[least]!.work) > largeMillis;
+    const isLarge = sizeOf(this.#waiting[least]!.work) >= largeMillis;
     const [usual, other] = isLarge ? [oldest, least] : [least, oldest];
     if (this.#givenMillis >= millisOfOthers) {
       this.#givenMillis = 0;
@@ -208,6 +208,8 @@ export class Turns {
   readonly #ending: Waiting[] = [];
   /** Place of the kind that had the last turn. */
   #last = 0;
+  /** The same of small pieces that went on in a turn of others: were it one place, some kinds would have no turn any more. */
+  #lastSmall = 0;
   #isScheduled = false;
   #scheduledMillis = 0;
   #begun = 0;
@@ -278,7 +280,8 @@ export class Turns {
       for (const kind of workKinds) this.#queues[kind].moveEnding(this.#ending);
       const areLive = this.waiting > this.#ending.length;
       const next = this.#ending.splice(0, endingOfTurnMax);
-      if (areLive) next.push(this.#takeNext());
+      // First, for what the others do until they are over would count as its own.
+      if (areLive) next.unshift(this.#takeNext());
       // What waits comes in the turns of the loop after this one, when its sockets were looked at.
       this.schedule();
       for (const { resolve } of next) resolve();
@@ -305,8 +308,8 @@ export class Turns {
   /** Kinds take turns here, too. */
   #takeSmall(): Waiting | null {
     for (let tries = 0; tries < workKinds.length; tries++) {
-      this.#last = (this.#last + 1) % workKinds.length;
-      const small = this.#queues[workKinds[this.#last]!].takeSmall();
+      this.#lastSmall = (this.#lastSmall + 1) % workKinds.length;
+      const small = this.#queues[workKinds[this.#lastSmall]!].takeSmall();
       if (small !== null) return small;
     }
     return null;
@@ -422,6 +425,7 @@ export class Work {
     }
     this.#lookedMillis = now;
     this.#turned = this.#turns.turned;
+    this.#turns.schedule();
     return now - this.#startedMillis;
   }
 
@@ -436,21 +440,25 @@ export class Work {
     this.signal.throwIfAborted();
   }
 
-  /** Waits for what others do: that is not its own time. */
+  /** Waits for what others do: that is not its own time. What fails is told at once. */
   async outside<T>(promise: Promise<T>): Promise<T> {
     this.#look();
+    let settled: T;
     try {
-      return await promise;
-    } finally {
-      this.#turns.schedule();
-      // What settles at once, as a socket that takes everything, lets nobody else in.
-      if (this.#turns.usedMillis >= sliceMillis) {
-        await this.#turns.next(this);
-        this.#restart(nextSliceMillis(this));
-      } else {
-        this.#restart(Math.max(firstMillisMin, sliceMillis - this.#turns.usedMillis));
-      }
+      settled = await promise;
+    } catch (error) {
+      this.#restart(firstMillisMin);
+      throw error;
     }
+    this.#turns.schedule();
+    // What settles at once, as a socket that takes everything, lets nobody else in.
+    if (this.#turns.usedMillis >= sliceMillis) {
+      await this.#turns.next(this);
+      this.#restart(nextSliceMillis(this));
+    } else {
+      this.#restart(Math.max(firstMillisMin, sliceMillis - this.#turns.usedMillis));
+    }
+    return settled;
   }
 
   #restart(millis: number): void {

@@ -60,6 +60,9 @@ export class Reads {
   /** @throws as `QueryStorage.select` */
   async read(fetches: readonly Fetch[]): Promise<Fetched[]> {
     const results = await this.#pacer.work.outside(this.#selectAll(fetches));
+    this.#pacer.work.foreseeSeries(
+      results.reduce((sum, { bundle }) => sum + bundle.seriesCount, 0),
+    );
     const all: Fetched[] = [];
     for (const [index, { bundle, exhaustive, warnings }] of results.entries()) {
       this.#isExhaustive &&= exhaustive;

@@ -7,6 +7,7 @@ import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { Disk } from '#lib/env/env.ts';
 import { copyOfName, type SeriesName } from '#lib/series_id/series_name.ts';
 import { compareBytes } from '#lib/tags.ts';
+import { type Pausing, sortPaced } from '#lib/turns/paced.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
 import type { BlockFile } from '../filesets/block_file.ts';
 import { VolumeWalk } from '../filesets/volume_walk.ts';
@@ -21,13 +22,17 @@ export interface BlockWalkParts {
 /** Which of the series are read. */
 export interface BlockWalkOptions {
   readonly wants: (id: Uint8Array) => boolean;
-  /** Called now and then while series are passed over: others get their turn. */
+  /** Called now and then while series are looked for, sorted, or passed over: others get their turn. */
   readonly rest: () => Promise<void>;
 }
 
-const everySeries: BlockWalkOptions = { wants: () => true, rest: () => Promise.resolve() };
+export const everySeries = (): boolean => true;
 /** Series that are passed over at a stretch. */
 const seriesAtOnce = 256;
+/** Slots that are looked at in one stretch: a millisecond or two. */
+const slotsOfStretch = 16_384;
+/** Units of work, of a few nanoseconds each, between two rests. */
+const unitsOfStretch = 200_000;
 
 /** A series with all rows that this node has of it in the block. */
 export interface WalkedSeries {
@@ -52,7 +57,8 @@ export class BlockWalk implements AsyncDisposable {
   readonly #shard: number;
   readonly #blockStartNanos: bigint;
   readonly #options: BlockWalkOptions;
-  readonly #memory: readonly MemorySeries[];
+  /** Null until it is looked for. */
+  #memory: readonly MemorySeries[] | null = null;
   readonly #truncations: number;
   #memoryNext = 0;
   #passedOver = 0;
@@ -67,7 +73,7 @@ export class BlockWalk implements AsyncDisposable {
     namespace: NamespaceState,
     shard: number,
     blockStartNanos: bigint,
-    options: BlockWalkOptions = everySeries,
+    options: BlockWalkOptions,
   ) {
     this.#parts = parts;
     this.#namespace = namespace;
@@ -75,23 +81,48 @@ export class BlockWalk implements AsyncDisposable {
     this.#blockStartNanos = blockStartNanos;
     this.#options = options;
     this.#truncations = namespace.truncations;
-    const { generation } = parts.store;
+  }
+
+  /**
+   * Series of the shard with rows of the block in memory, by their IDs, found and sorted a part at a time. Rows that were
+   * here when the walk began and leave memory meanwhile are in the fileset that it goes on in.
+   */
+  async #findMemory(): Promise<readonly MemorySeries[]> {
+    const namespace = this.#namespace;
+    const { store } = this.#parts;
+    const { wants, rest } = this.#options;
+    const found: MemorySeries[] = [];
     // The number of a namespace that was dropped may be nobody's by now, or another one's.
-    const all = namespace.isDropped
-      ? new Uint32Array(0)
-      : parts.store.slotsOfBlock(namespace.ordinal, blockStartNanos);
-    const slots = all.filter((slot) => namespace.index.shard(slot) === shard);
-    this.#memory = Array.from(slots, (slot) => ({
-      slot,
-      generation: generation[slot]!,
-      id: namespace.index.id(slot),
-    }))
-      .filter(({ id }) => options.wants(id))
-      .sort((a, b) => compareBytes(a.id, b.id));
+    if (namespace.isDropped) return found;
+    const start = this.#blockStartNanos;
+    const blocks = store.blocks(namespace.ordinal);
+    if (!blocks.some(({ blockStartNanos }) => blockStartNanos === start)) return found;
+    for (const slots of store.slotsInSteps(namespace.ordinal, start, slotsOfStretch)) {
+      const { generation } = store;
+      for (const slot of slots) {
+        if (namespace.index.shard(slot) !== this.#shard) continue;
+        const id = namespace.index.id(slot);
+        if (wants(id)) found.push({ slot, generation: generation[slot]!, id });
+      }
+      await rest();
+      if (namespace.isDropped || namespace.truncations !== this.#truncations) break;
+    }
+    // A series whose slot went to another one meanwhile may have come again, and be found twice.
+    const here = found.filter((series) => this.#isHere(series));
+    let units = 0;
+    const pausing: Pausing = {
+      spend: (more) => (units += more) >= unitsOfStretch,
+      pause: async () => {
+        units = 0;
+        await rest();
+      },
+    };
+    return sortPaced(here, (a, b) => compareBytes(a.id, b.id), pausing);
   }
 
   /** The next series that has rows; null when there is none. */
   async next(): Promise<WalkedSeries | null> {
+    this.#memory ??= await this.#findMemory();
     for (;;) {
       await this.#useCurrentFile();
       // No wait from here to the copy of memory: its rows are in the fileset that is in use, or

@@ -224,6 +224,7 @@ class ClosedRead {
     entries: Uint32Array,
   ): Promise<ClosedPart> {
     const work = this.#work;
+    work.foreseeSeries(entries.length);
     const hashOf = (name: SeriesName): number => this.#request.namespace.index.hashOfName(name);
     const answer = (this.#names ??= await AnswerNames.of(this.#open, this.#limit, hashOf, work));
     const before = answer.more;

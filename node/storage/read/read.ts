@@ -84,8 +84,10 @@ export async function bundleOf(
   work.foreseeSeries(slots.length);
   const asked = new AskedSeries(parts.store, namespace, slots);
   const chunkBytes = range === null ? 0 : chunkBytesGuess * slots.length;
-  const bytesGuess = Math.min(namesBytesGuess(namespace, slots) + chunkBytes, reservation.bytesMax);
-  await work.outside(reservation.growTo(bytesGuess, signal));
+  await reservation.growTo(
+    Math.min(namesBytesGuess(namespace, slots) + chunkBytes, reservation.bytesMax),
+    signal,
+  );
   if (range === null) {
     const { names } = await copyMemory(parts, asked, null, Number.POSITIVE_INFINITY, work);
     const chunkOffset = new Uint32Array(names.seriesCount + 1);
@@ -105,11 +107,11 @@ export async function bundleOf(
       // What is foreseen may be more than what comes: it is no reason to refuse.
       const isAll = reservation.bytes === reservation.bytesMax;
       const bytes = isAll ? read : Math.min(read, reservation.bytesMax);
-      await work.outside(reservation.growTo(bytes, signal));
+      await reservation.growTo(bytes, signal);
       continue;
     }
     try {
-      const bundle = await work.outside(read.run(reservation, signal));
+      const bundle = await read.run(reservation, signal);
       if (bundle !== null) {
         await holdOnly(reservation, namesBytes(bundle) + bundle.chunkData.length, signal);
         return bundle;
@@ -510,15 +512,29 @@ function generationsOf(store: SampleStore, slots: Uint32Array): Uint32Array {
   return slots.map((slot) => generation[slot]!);
 }
 
+/** By shard: places of its series, ascending. */
 function byShard(namespace: NamespaceState, slots: Uint32Array): Map<number, Uint32Array> {
-  const places = new Map<number, number[]>();
+  const { index } = namespace;
+  const shards = new Uint32Array(slots.length);
+  const counts = new Map<number, number>();
   for (let place = 0; place < slots.length; place += 1) {
-    const shard = namespace.index.shard(slots[place]!);
-    const list = places.get(shard);
-    if (list === undefined) places.set(shard, [place]);
-    else list.push(place);
+    const shard = index.shard(slots[place]!);
+    shards[place] = shard;
+    counts.set(shard, (counts.get(shard) ?? 0) + 1);
   }
-  return new Map([...places].map(([shard, list]) => [shard, Uint32Array.from(list)]));
+  const places = new Map<number, Uint32Array>();
+  const ends = new Map<number, number>();
+  for (const [shard, count] of counts) {
+    places.set(shard, new Uint32Array(count));
+    ends.set(shard, 0);
+  }
+  for (let place = 0; place < slots.length; place += 1) {
+    const shard = shards[place]!;
+    const end = ends.get(shard)!;
+    places.get(shard)![end] = place;
+    ends.set(shard, end + 1);
+  }
+  return places;
 }
 
 export function tooLarge(): Error {

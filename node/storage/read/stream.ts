@@ -7,12 +7,16 @@ import type { StreamShardPage } from '#cluster/node/service.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Work } from '#lib/turns/turns.ts';
-import { BlockWalk, type BlockWalkParts } from './block_walk.ts';
+import { BlockWalk, type BlockWalkParts, everySeries } from './block_walk.ts';
 import { PageBuilder, streamPageBytesTarget } from './page_builder.ts';
 
 /** Series of a page before their size is known. */
 const seriesOfPageFirst = 64;
 const seriesOfPageMax = 16_384;
+/** Of a series, in units of work: about five microseconds. */
+const seriesUnits = 1000;
+/** Of what is done between two rests of a walk, at least: enough for a look at the clock. */
+const restUnits = 50_000;
 
 /** Which blocks are asked for. */
 export interface WantedBlocks {
@@ -48,8 +52,12 @@ export async function* streamPages(
   let blocks = 0;
   for (const start of [...starts].filter(isWanted).sort((a, b) => (a < b ? -1 : 1))) {
     let isEmpty = true;
-    await work.pause();
-    await using walk = new BlockWalk(parts, namespace, shard, start);
+    await using walk = new BlockWalk(parts, namespace, shard, start, {
+      wants: everySeries,
+      rest: async () => {
+        if (work.spend(restUnits)) await work.pause();
+      },
+    });
     for (;;) {
       signal.throwIfAborted();
       const page = new PageBuilder();
@@ -57,6 +65,7 @@ export async function* streamPages(
         const series = await walk.next();
         if (series === null) break;
         page.add(series.name, series.chunks);
+        if (work.spend(seriesUnits)) await work.pause();
       }
       if (page.seriesCount === 0) break;
       const bundle = page.finish();
