@@ -269,6 +269,7 @@ export class Turns {
     setImmediate(() => {
       this.#isScheduled = false;
       this.turned += 1;
+      const areComing = this.#hasAccepted;
       if (this.#isAccepting() && this.waiting > 0) {
         this.schedule();
         return;
@@ -286,7 +287,8 @@ export class Turns {
       this.schedule();
       for (const { resolve } of next) resolve();
       const more = smallShare * (socketsMillis - socketsMillisUsual);
-      if (more <= 0) return;
+      // New clients wait for as many turns as there are before them, so that a turn is not to be longer.
+      if (more <= 0 || areComing) return;
       this.#giveSmallOnes(now + sliceMillis + Math.min(more, smallMillisOfTurnMax));
     });
   }
