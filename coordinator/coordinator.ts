@@ -69,13 +69,13 @@ import { AggregatorsFollower } from '#cluster/rollups/aggregators_follower.ts';
 import { rollupMetrics } from '#cluster/rollups/metrics.ts';
 import { Rollups } from '#cluster/rollups/rollups.ts';
 import { shareCountOf, shareOfCoordinators } from '#cluster/rollups/share.ts';
-import { EventStore, findEventsOf } from './graphite/events/event_store.ts';
+import { EventStore, findEventsOf, refuseEvents } from './graphite/events/event_store.ts';
 import { GraphiteFinder } from './graphite/storage/finder.ts';
 import { PathReadings } from './graphite/storage/path_readings.ts';
 import { SeriesReader } from './graphite/storage/reader.ts';
 import { graphiteReading } from './graphite/storage/reading.ts';
 import type { ApiRequest } from './http/http_api.ts';
-import type { ForcedTags } from './forced_tags/forced_tags.ts';
+import { type ForcedTags, isForcing } from './forced_tags/forced_tags.ts';
 import { forcedTo } from './forced_tags/storage.ts';
 import { forcedTags, forcedTagsOf } from './forced_tags/header.ts';
 import { choiceOf } from './reads/namespace_choice.ts';
@@ -401,7 +401,10 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
               new PathReadings(rules.known.sets, env.clock.nowNanos(), config.graphiteStepSeconds),
             ),
           }),
-        findEvents: findEventsOf(events, (signal) => turningOf(signal).work),
+        eventsFor: (request) =>
+          isForcing(forcedFor(request))
+            ? refuseEvents
+            : findEventsOf(events, (signal) => turningOf(signal).work),
         settings,
         samplesMax: config.querySamplesMax,
         clock: env.clock,

@@ -357,7 +357,7 @@ test('namespace update changes what is mutable and names what is not', async () 
     update({ flushEnabled: false }),
     refused(
       'BAD_REQUEST',
-      /^unable to validate update request: FlushEnabled: namespace option field is immutable$/,
+      /^unable to validate update request: FlushEnabled: namespace option field is immutable; to delete the namespace and add it again removes its rows$/,
     ),
   );
   await assert.rejects(

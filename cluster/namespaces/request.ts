@@ -135,7 +135,7 @@ function refuseImmutable(fields: Fields | null, prefix: string): void {
   if (key === undefined) return;
   const field = prefix + key.charAt(0).toUpperCase() + key.slice(1);
   throw badRequest(
-    `unable to validate update request: ${field}: namespace option field is immutable`,
+    `unable to validate update request: ${field}: namespace option field is immutable; to delete the namespace and add it again removes its rows`,
   );
 }
 

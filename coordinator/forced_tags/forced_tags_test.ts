@@ -215,6 +215,11 @@ test('what tells of all series is refused to who is forced to some', async () =>
     assert.equal(refused.status, 400, path);
     assert.match(refused.json.error, /^header TSDB-Restrict-By-Tags-JSON: not supported here: /);
   }
+  const events = get('/render', { target: 'events("*")', format: 'json', from: '-1min' });
+  assert.equal((await events(test, {})).status, 200);
+  const refused = await events(test, { [header]: ofTenant('a') });
+  assert.equal(refused.status, 400);
+  assert.match(refused.text, /events\(\) tells the events of all, and tags are forced/);
   const write = await test.post(
     '/api/v1/json/write',
     { tags: { __name__: 'm' }, timestamp: nowSeconds(), value: 1 },

@@ -59,14 +59,14 @@ export function readOptionsOf(
   limitNames: readonly string[] = ['seriesLimit', 'limit'],
 ): ReadOptions {
   const said = new Said(request, parameters);
-  checkEqualTimestamps(request);
+  checkEqualTimestamps(said);
   const noWait = ['Limit-Require-No-Wait', 'Limit-Require-NoWait'];
   if (noWait.some((header) => said.flag(header, 'requireNoWait') === true)) {
     request.readMemory.refuseWaits();
   }
   const seriesMax = said.count('Limit-Max-Series', limitNames);
   const docsMax = said.count('Limit-Max-Docs', ['docsLimit']);
-  const consistency = consistencyOf(request);
+  const consistency = consistencyOf(said);
   return {
     timeoutMillis: timeoutMillisOf(said, settings),
     limits: {
@@ -119,6 +119,13 @@ class Said {
       : [...byHeaders, { name: parameter, value: this.#parameters.get(parameter)! }];
   }
 
+  /** As `texts`, but without the parameter where a header is given. */
+  words(header: string, names: readonly string[]): readonly NamedHeader[] {
+    const all = this.texts(header, names);
+    const byHeaders = namedHeaders(this.#request, header).length;
+    return byHeaders === 0 ? all : all.slice(0, byHeaders);
+  }
+
   /** 0 when nothing is said. */
   count(header: string, names: readonly string[]): number {
     return tightest(this.texts(header, names).map(({ name, value }) => wholeNumber(value, name)));
@@ -151,26 +158,29 @@ function timeoutMillisOf(said: Said, settings: QuerySettings): number {
   return asked.length === 0 ? settings.timeoutMillis : Math.min(...asked);
 }
 
-/** Null where the configuration says it. */
-function consistencyOf(request: ApiRequest): ReadConsistency | null {
-  const [first, second] = namedHeaders(request, 'Read-Consistency-Level');
+/** Null where the configuration says it. Headers come before the parameter, as in M3. */
+function consistencyOf(said: Said): ReadConsistency | null {
+  const [first, second] = said.words('Read-Consistency-Level', ['readConsistencyLevel']);
   if (first === undefined) return null;
   if (second !== undefined && second.value !== first.value) {
-    throw badRequest(`headers ${first.name} and ${second.name} differ: ${shownText(second.value)}`);
+    throw badRequest(`${first.name} and ${second.name} differ: ${shownText(second.value)}`);
   }
   const level = readConsistencies.find((each) => each === first.value);
   if (level !== undefined) return level;
   throw badRequest(
-    `header ${first.name}: none of ${readConsistencies.join(', ')}: ${shownText(first.value)}`,
+    `${first.name}: none of ${readConsistencies.join(', ')}: ${shownText(first.value)}`,
   );
 }
 
+/** M3 takes the parameter by the second of these names. */
+const strategyNames = ['iterateEqualTimestampStrategy', 'iterateEqualTimestampStrategyHeader'];
+
 /** Rows of one time are one by an order that all replicas have (docs/STORAGE.md), whoever asks. */
-function checkEqualTimestamps(request: ApiRequest): void {
-  for (const { name, value } of namedHeaders(request, 'Iterate-Equal-Timestamp-Strategy')) {
+function checkEqualTimestamps(said: Said): void {
+  for (const { name, value } of said.texts('Iterate-Equal-Timestamp-Strategy', strategyNames)) {
     if (value === 'iterate_last_pushed') continue;
     throw badRequest(
-      `header ${name}: not supported but iterate_last_pushed: of rows of one time the one that was written last counts: ${shownText(value)}`,
+      `${name}: not supported but iterate_last_pushed: of rows of one time the one that was written last counts: ${shownText(value)}`,
     );
   }
 }

@@ -77,17 +77,24 @@ test('the shortest deadline counts, and the shortest range', () => {
 });
 
 test('levels of consistency are those of the specification, and any other is refused', () => {
-  const of = (headers: Record<string, string>): unknown =>
-    optionsOf('', headers).limits.consistency;
+  const of = (headers: Record<string, string>, url = ''): unknown =>
+    optionsOf(url, headers).limits.consistency;
   assert.equal(of({}), undefined);
+  assert.equal(of({}, 'readConsistencyLevel=one'), 'one');
+  const all = { 'm3-read-consistency-level': 'all' };
+  assert.equal(of(all, 'readConsistencyLevel=one'), 'all', 'headers come first, as in M3');
+  assert.throws(
+    () => of({}, 'readConsistencyLevel=most'),
+    /^TsdbError: readConsistencyLevel: none of none, one, .*: most/,
+  );
   assert.equal(of({ 'm3-read-consistency-level': 'unstrict_all' }), 'unstrict_all');
   assert.throws(
     () => of({ 'm3-read-consistency-level': 'MOST' }),
     /^TsdbError: header M3-Read-Consistency-Level: none of none, one, .*: MOST/,
   );
   assert.throws(
-    () => of({ 'm3-read-consistency-level': 'all', 'tsdb-read-consistency-level': 'one' }),
-    /differ/,
+    () => of({ ...all, 'tsdb-read-consistency-level': 'one' }),
+    /header \S+ and header \S+ differ/,
   );
 });
 
@@ -95,4 +102,11 @@ test('rows of one time are told apart in no other way than the one that replicas
   const of = (value: string) => optionsOf('', { 'm3-iterate-equal-timestamp-strategy': value });
   of('iterate_last_pushed');
   assert.throws(() => of('iterate_highest_value'), /not supported but iterate_last_pushed/);
+  for (const name of ['iterateEqualTimestampStrategy', 'iterateEqualTimestampStrategyHeader']) {
+    optionsOf(`${name}=iterate_last_pushed`, {});
+    assert.throws(
+      () => optionsOf(`${name}=iterate_lowest_value`, {}),
+      new RegExp(`^TsdbError: ${name}: not supported but iterate_last_pushed`),
+    );
+  }
 });

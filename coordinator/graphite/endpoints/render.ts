@@ -42,7 +42,7 @@ export interface GraphiteSource {
 export interface RenderSetup {
   readonly source: (request: ApiRequest, limits: SelectLimits, pacer: Pacer) => GraphiteSource;
   /** Null where there are none. */
-  readonly findEvents: FindEvents | null;
+  readonly eventsFor: (request: ApiRequest) => FindEvents | null;
   readonly settings: QuerySettings;
   /** Rows that one request may hold in memory. */
   readonly samplesMax: number;
@@ -86,7 +86,7 @@ export async function render(
     random: () => setup.random.fraction(),
     fetch: (requests, signal) => source.fetch(requests, signal),
     memory: pacer.rowMemory,
-    findEvents: setup.findEvents,
+    findEvents: setup.eventsFor(request),
   });
   const list = lists.flat();
   const answering: Answering = {

@@ -161,3 +161,8 @@ export function findEventsOf(store: EventStore, workOf: (signal: AbortSignal) =>
   return async (tags, window, signal) =>
     (await store.find(window, tags, 'all', workOf(signal), null)).map(({ when }) => when);
 }
+
+/** The same of who is forced to some series: events are of no series, so that they are all or nothing. */
+export const refuseEvents: FindEvents = () => {
+  throw badRequest('events() tells the events of all, and tags are forced on who asks');
+};

@@ -307,10 +307,13 @@ const clientShape = z.strictObject({
     'shardsLeavingCountTowardsConsistency',
     'shardsLeavingAndInitializingCountTowardsConsistency',
     'useV2BatchAPIs',
-    'iterateEqualTimestampStrategy',
     'asyncWriteWorkerPoolSize',
     'asyncWriteMaxConcurrency',
     'proto',
+  ),
+  iterateEqualTimestampStrategy: notSupported(
+    'a choice among rows of one time but iterate_last_pushed: the one that was written last counts',
+    (value) => value === 'iterate_last_pushed',
   ),
   asyncTopologyInitializers: notSupported('writes to a second cluster', isEmpty),
 });

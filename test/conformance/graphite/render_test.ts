@@ -31,7 +31,7 @@ if (hasSuites(suite)) {
       const setup: RenderSetup = {
         source: () => ({ fetch, warnings: new Set(), isExhaustive: true }),
         formatDefault: 'png' as const,
-        findEvents,
+        eventsFor: () => findEvents,
         settings,
         samplesMax: 10_000_000,
         clock: realEnv.clock,
