@@ -86,9 +86,10 @@ import { statsdMetrics } from './statsd/series/metrics.ts';
 import { Forwarding } from './forwarding/forwarding.ts';
 import { forwardingMetrics } from './forwarding/metrics.ts';
 import { haPairsMetrics, startHaPairs } from './ha_pairs/ha_pairs.ts';
-import { Ingest } from './ingest/ingest.ts';
+import { Ingest, type IngestNotes } from './ingest/ingest.ts';
 import { verdictBy } from './ingest/verdict.ts';
-import type { IngestNamespace } from './ingest/writing/namespaces.ts';
+import type { IngestNamespace, IngestNamespaces } from './ingest/writing/namespaces.ts';
+import type { DroppedRoute } from './ingest/writing/part_writer.ts';
 import { listenOtlp } from './otlp/grpc.ts';
 import { apiMetrics } from './http/metrics.ts';
 import { ingestMetrics } from './ingest/writing/metrics.ts';
@@ -236,46 +237,50 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
           },
           stop.signal,
         );
-  const ingest = new Ingest(
-    decoder,
-    session,
-    {
-      ready: () => readable.list,
-      registry: () => {
-        const { namespacesRevision: revision, lineageId } = topology.view;
-        return { revision, lineageId };
-      },
-      refresh: (signal) => topology.refresh(signal),
+  const ingestNamespaces: IngestNamespaces = {
+    ready: () => readable.list,
+    registry: () => {
+      const { namespacesRevision: revision, lineageId } = topology.view;
+      return { revision, lineageId };
     },
-    {
-      exemplars: new ExemplarWriter(
-        config.exemplars,
-        session,
-        exemplars,
-        noteMetrics,
-        env.clock,
-        stop.signal,
-      ),
-      metadata: new MetadataWriter(
-        config.metadata,
-        session,
-        metadata,
-        noteMetrics,
-        env.clock,
-        config.idScheme,
-        stop.signal,
-      ),
-    },
-    ofIngest,
-    env.clock,
-    log,
-    {
-      rows: new DroppedRows(() => rules.known.sets, env.clock),
-      namespace: () => takerOf(dropped, session),
-    },
-    tagRules,
-    pairs?.pairs ?? null,
-  );
+    refresh: (signal) => topology.refresh(signal),
+  };
+  const notes: IngestNotes = {
+    exemplars: new ExemplarWriter(
+      config.exemplars,
+      session,
+      exemplars,
+      noteMetrics,
+      env.clock,
+      stop.signal,
+    ),
+    metadata: new MetadataWriter(
+      config.metadata,
+      session,
+      metadata,
+      noteMetrics,
+      env.clock,
+      config.idScheme,
+      stop.signal,
+    ),
+  };
+  const ingestOf = (route: DroppedRoute | null): Ingest =>
+    new Ingest(
+      decoder,
+      session,
+      ingestNamespaces,
+      notes,
+      ofIngest,
+      env.clock,
+      log,
+      route,
+      tagRules,
+      pairs?.pairs ?? null,
+    );
+  const ingest = ingestOf({
+    rows: new DroppedRows(() => rules.known.sets, env.clock),
+    namespace: () => takerOf(dropped, session),
+  });
   const ofForwarding = forwardingMetrics(options.metrics, () => forwarding?.heldBytes ?? 0);
   const forwarding =
     config.forwarding === null
@@ -364,6 +369,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       nodeOf: options.nodeOf,
     },
     ingest,
+    undropped: ingestOf(null),
     otlp,
     jsonLines,
     datadog: { ingest, tagRules },

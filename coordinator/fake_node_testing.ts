@@ -37,6 +37,8 @@ export interface FakeSeries {
   readonly rows: Map<bigint, bigint | Uint8Array>;
   /** By time, Unix nanoseconds. */
   readonly startNanos: Map<bigint, bigint>;
+  /** Of its ID, `idSchemeCode`; the quoted one without it. */
+  readonly idScheme?: number;
 }
 
 export class FakeNode implements NodeService {
@@ -73,8 +75,9 @@ export class FakeNode implements NodeService {
     const references = new Uint32Array(batch.seriesCount * 2);
     for (let ordinal = 0; ordinal < batch.seriesCount; ordinal += 1) {
       const tags = new Uint8Array(batch.seriesTags(ordinal));
-      const id = seriesIdOf(batch.seriesIdScheme(ordinal), tags, batch.seriesId(ordinal));
-      references[ordinal * 2] = slotOf(all, tags, Buffer.from(id!).toString());
+      const idScheme = batch.seriesIdScheme(ordinal);
+      const id = seriesIdOf(idScheme, tags, batch.seriesId(ordinal));
+      references[ordinal * 2] = slotOf(all, tags, Buffer.from(id!).toString(), idScheme);
       references[ordinal * 2 + 1] = 1;
     }
     const outcomes: number[] = [];
@@ -201,7 +204,7 @@ function typedValueOf(
   return valueBytes.slice(row === 0 ? 0 : valueEnds[row - 1], valueEnds[row]);
 }
 
-function slotOf(all: FakeSeries[], tags: Uint8Array, id: string): number {
+function slotOf(all: FakeSeries[], tags: Uint8Array, id: string, idScheme: number): number {
   const known = all.findIndex((one) => Buffer.compare(one.tags, tags) === 0);
   if (known >= 0) return known;
   all.push({
@@ -211,6 +214,7 @@ function slotOf(all: FakeSeries[], tags: Uint8Array, id: string): number {
     slot: all.length,
     rows: new Map(),
     startNanos: new Map(),
+    idScheme,
   });
   return all.length - 1;
 }
@@ -255,7 +259,7 @@ function bundleOf(
     seriesCount: all.length,
     tagsData,
     tagsOffset,
-    idScheme: new Uint8Array(all.length).fill(idSchemeCode.quoted),
+    idScheme: Uint8Array.from(all, ({ idScheme = idSchemeCode.quoted }) => idScheme),
     idData: new Uint8Array(0),
     idOffset: new Uint32Array(all.length + 1),
     chunkData,

@@ -23,7 +23,7 @@ export interface LiveLimitsOptions {
   readonly cluster: ClusterName;
   readonly env: Env;
   readonly log: Log;
-  /** Those of the configuration. */
+  /** Those of the configuration; that of new series is of the cluster. */
   readonly configured: RequestLimits;
   readonly shards: ShardTable;
   /** Called with what holds, whenever it may have changed. */
@@ -98,7 +98,7 @@ export class LiveLimits implements AsyncDisposable {
   }
 }
 
-/** What holds: a key of the key-value store where it is set, else the configuration. */
+/** What holds here: a key of the key-value store where it is set, else the configuration. */
 export function limitsOf(
   configured: RequestLimits,
   live: RuntimeLimits,
@@ -109,10 +109,11 @@ export function limitsOf(
   return {
     outstandingWritesMax: live.outstandingWritesMax ?? configured.outstandingWritesMax,
     outstandingReadsMax: live.outstandingReadsMax ?? configured.outstandingReadsMax,
-    newSeriesPerSecondMax:
-      live.clusterNewSeriesPerSecondMax === null
-        ? configured.newSeriesPerSecondMax
-        : shareOf(live.clusterNewSeriesPerSecondMax, placement, ownShards),
+    newSeriesPerSecondMax: shareOf(
+      live.clusterNewSeriesPerSecondMax ?? configured.newSeriesPerSecondMax,
+      placement,
+      ownShards,
+    ),
     ...(query === undefined ? {} : { query }),
   };
 }

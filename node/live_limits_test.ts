@@ -127,6 +127,11 @@ test('a key stands over the configuration, and without it the configuration hold
   };
   const placement = { numShards: 4, replicaFactor: 1 };
   assert.deepEqual(limitsOf(configured, noRuntimeLimits, placement, 4), configured);
+  const ofCluster = { ...configured, newSeriesPerSecondMax: 90 };
+  const shareIn = (replicaFactor: number, ownShards: number): number =>
+    limitsOf(ofCluster, noRuntimeLimits, { numShards: 4, replicaFactor }, ownShards)
+      .newSeriesPerSecondMax;
+  assert.deepEqual([shareIn(1, 4), shareIn(1, 1), shareIn(3, 4), shareIn(3, 2)], [90, 23, 30, 15]);
   const live = { ...noRuntimeLimits, outstandingWritesMax: 0, clusterNewSeriesPerSecondMax: 100 };
   const both = limitsOf(configured, live, placement, 2);
   assert.equal(both.outstandingWritesMax, 0);

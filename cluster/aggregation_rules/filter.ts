@@ -39,6 +39,37 @@ export function parseFilter(text: string, path: string): Filter {
   return [...filters.values()];
 }
 
+/** M3's tags for rules alone that say of which kind a metric is. */
+const kindTag = '__m3_type__';
+const prometheusKindTag = '__m3_prom_type__';
+/** What samples of all series are to M3, whose coordinators take what they are sent for these unless it is said. */
+const kindOfAll = 'gauge';
+
+/**
+ * A filter without what it asks of the kind of a metric, which is the same of all series.
+ * @param path of the field, for the error
+ * @throws {TsdbError} BAD_REQUEST for one that would never match, and as `parseFilter`
+ */
+export function withoutKinds(text: string, path: string): string {
+  if (!text.includes(kindTag) && !text.includes(prometheusKindTag)) return text;
+  const pairs: string[] = [];
+  for (const pair of text.split(/\s+/)) {
+    const bad = (reason: string): Error => badRequest(`${path}: ${reason}: ${shownText(pair)}`);
+    if (pair.startsWith(`${prometheusKindTag}:`)) {
+      throw bad(`no series is told by ${prometheusKindTag} here, and it would match none`);
+    }
+    if (!pair.startsWith(`${kindTag}:`)) {
+      pairs.push(pair);
+      continue;
+    }
+    const [asked] = parseFilter(pair, path);
+    if (!asked!.pattern.matches(kindOfAll)) {
+      throw bad(`${kindTag} of all series is ${kindOfAll} here, and it would match none`);
+    }
+  }
+  return pairs.join(' ');
+}
+
 export function filterMatches(filter: Filter, tags: TagValues): boolean {
   for (const { name, pattern } of filter) {
     const value = tags.get(name) ?? (name === metricNameTag ? '' : null);

@@ -107,7 +107,6 @@ export class RuleMatcher {
     );
   }
 
-  /** @param tags with those for rules alone, as `__m3_type__`, where these are known */
   match(tags: readonly Tag[]): RuleMatch {
     const values = valuesOf(tags);
     return { ...this.#mappingMatch(values), pipelines: this.#pipelines(values) };

@@ -81,19 +81,27 @@ test('of rules with paths the first counts that matches, and those behind one th
   assert.equal(matcher.pathReading(tagsOf({ __g1__: 'x' })).stepNanos, null);
 });
 
-test('tags for rules alone can be asked for, and are in nothing that is made', () => {
+test('every series is a gauge to filters, and tags for rules alone are in nothing that is made', () => {
   const rules = {
-    mappingRules: [{ filter: '__m3_type__:counter', storagePolicies }],
+    mappingRules: [
+      { name: 'a', filter: '__m3_type__:gauge', storagePolicies },
+      { name: 'b', filter: 'pod:a __m3_type__:!{counter,timer}', storagePolicies },
+      { name: 'c', filter: 'pod:b __m3_type__:g*', storagePolicies },
+    ],
     rollupRules: [
       {
-        filter: '__m3_type__:counter',
+        filter: '__m3_type__:* pod:*',
         transforms: [{ rollup: { metricName: 'all', excludeBy: ['pod'] } }],
         storagePolicies,
       },
     ],
   };
-  const { mappings, pipelines } = match(rules, { __name__: 'x', __m3_type__: 'counter', pod: 'a' });
-  assert.equal(mappings.length, 1);
+  const tags = { __name__: 'x', __m3_namespace__: 'default', pod: 'a' };
+  const { mappings, pipelines } = match(rules, tags);
+  assert.deepEqual(
+    mappings.map(({ name }) => name),
+    ['a', 'b'],
+  );
   assert.deepEqual(pipelines[0]!.output, tagsOf({ __name__: 'all', __rollup__: 'true' }));
 });
 

@@ -131,3 +131,50 @@ test('rows that are refused are named, whichever namespace they went to', async 
     of === '_dropped' ? rowOutcome.resourceExhausted : rowOutcome.written;
   assert.equal((await coordinator.post(writePath, body(millis))).status, 503);
 });
+
+test('what is written as samples alone is kept, whatever rules drop', async () => {
+  await using coordinator = await TestCoordinator.openReady();
+  await applyRules(coordinator, rules);
+  const millis =
+    (await writeUntil(
+      coordinator,
+      'they have a namespace of their own',
+      (at) => countOf(coordinator, '_dropped', at) > 0,
+    )) - 1;
+  for (const [at, header] of ['M3-Metrics-Type', 'TSDB-Metrics-Type'].entries()) {
+    const written = await coordinator.post(writePath, body(millis - at), {
+      [header]: 'unaggregated',
+    });
+    assert.equal(written.status, 200, written.text);
+    assert.equal(countOf(coordinator, 'default', millis - at), 4);
+    assert.equal(countOf(coordinator, '_dropped', millis - at), 0);
+  }
+  const unaggregated = { 'M3-Metrics-Type': 'unaggregated' };
+  const query = `/api/v1/query?query=count(requests)&time=${millis / 1000}`;
+  const { json } = await coordinator.get(query, unaggregated);
+  assert.equal(json.data.result[0].value[1], '4');
+  lastMillis = millis - 1;
+  // By other formats, too, and for the one request that says it.
+  const seconds = Math.floor(millis / 1000) - 1;
+  const row = (name: string): string =>
+    JSON.stringify({
+      tags: { __name__: name, env: 'dev', team: 'b' },
+      timestamp: seconds,
+      value: 1,
+    });
+  for (const [at, [path, text]] of (
+    [
+      ['/api/v1/json/write', row('one')],
+      ['/api/v1/json/write', `${row('line')}\n${row('line')}`],
+      ['/api/v1/influxdb/write?precision=s', `influx,env=dev,team=b used=1 ${seconds}`],
+      ['/api/v1/import/prometheus', `text{env="dev",team="b"} 1 ${seconds}000`],
+    ] as const
+  ).entries()) {
+    const send = async (headers: Record<string, string>): Promise<number> => {
+      const answer = await coordinator.post(path, Buffer.from(text), headers);
+      assert.ok(answer.status < 300, answer.text);
+      return countOf(coordinator, 'default', seconds * 1000);
+    };
+    assert.deepEqual([await send({}), await send(unaggregated)], [at, at + 1], path);
+  }
+});

@@ -8,10 +8,11 @@
  *     read    its asker may choose namespaces by hand, and be forced to read some series alone
  *     tagged  may be forced to some series alone
  *     all     tells of all series, and of no part of them
- *     other   everything else
+ *     admin   shows or changes what all data are kept by
+ *     other   everything else: it has nothing of data
  *
- * Headers that an endpoint does not know are refused where they are about data. Of reads a GET costs what its asker likes, so there
- * is none for pages of other sites.
+ * Headers that an endpoint does not know are refused where they are about data, but for `other`: a proxy sends them with all that it
+ * passes on, be it the greeting of a client. Of reads a GET costs what its asker likes, so there is none for pages of other sites.
  *
  * docs/HTTP_API.md lists the same methods and paths; a test compares the two.
  */
@@ -96,6 +97,7 @@ import { frontPage, type FrontPageFacts } from '../http/front_page.ts';
 import {
   type ApiHandler,
   bytes,
+  type BytesHandler,
   form,
   json,
   plain,
@@ -139,6 +141,7 @@ import { type DescribedRoute, openApi, openApiOf } from '../m3/openapi.ts';
 import { queryDag, queryThreshold } from '../m3/parse.ts';
 import { searchSeries, searchTags } from '../m3/search.ts';
 import type { Method, Route } from '../http/server.ts';
+import { choosingHeaders } from '../reads/namespace_choice.ts';
 import {
   runtimeInfo,
   serverFeatures,
@@ -151,11 +154,13 @@ import { type StatusApiSetup, tsdbStatus } from './status.ts';
 import { put, type PutSetup } from '../opentsdb/put.ts';
 import { otlpMetrics, type OtlpSetup } from '../otlp/http.ts';
 import { remoteWrite, type RemoteWriteSetup } from './write.ts';
-import { checkWriteHeaders, mapTagsHeader } from '../ingest/write_headers.ts';
+import { checkWriteHeaders, isDirectWrite, mapTagsHeader } from '../ingest/write_headers.ts';
 
 export interface ApiSetup {
   readonly admin: AdminApiSetup;
   readonly ingest: Ingest;
+  /** The same, but that no rule drops rows of it. */
+  readonly undropped: Ingest;
   readonly otlp: OtlpSetup;
   readonly jsonLines: JsonLinesSetup;
   readonly datadog: DatadogSetup;
@@ -186,20 +191,19 @@ export interface ApiSetup {
   readonly page: FrontPageFacts;
 }
 
-type Kind = 'write' | 'mapped' | 'read' | 'tagged' | 'all' | 'other';
-
-const choosing = ['Restrict-By-Storage-Policies', 'Storage-Policy', 'Metrics-Type'];
+type Kind = 'write' | 'mapped' | 'read' | 'tagged' | 'all' | 'admin' | 'other';
 
 /** Headers about data. */
-const dataHeaders = [forcedTagsHeader, mapTagsHeader, ...choosing];
+const dataHeaders = [forcedTagsHeader, mapTagsHeader, ...choosingHeaders];
 
 /** Headers about data of which endpoints of a kind know nothing. */
 const unknownHeaders: Readonly<Record<Kind, readonly string[]>> = {
-  write: [forcedTagsHeader, mapTagsHeader, ...choosing],
-  mapped: [forcedTagsHeader, ...choosing],
+  write: [forcedTagsHeader, mapTagsHeader, ...choosingHeaders],
+  mapped: [forcedTagsHeader, ...choosingHeaders],
   read: [mapTagsHeader],
-  tagged: [mapTagsHeader, ...choosing],
+  tagged: [mapTagsHeader, ...choosingHeaders],
   all: dataHeaders,
+  admin: dataHeaders,
   other: [],
 };
 
@@ -269,7 +273,7 @@ const databaseCreatePaths = ['/api/v1/database/create', '/api/v1/database/namesp
 
 /** Every endpoint of the coordinator. */
 export function routesOf(setup: ApiSetup): readonly Route[] {
-  const { admin, companions, compat, deletions, info, ingest, labels, messages, ops, page } = setup;
+  const { admin, companions, compat, deletions, info, labels, messages, ops, page } = setup;
   const { query, read, status } = setup;
   const tagWrites: TagWritesSetup = {
     ...setup.graphite.tagWrites,
@@ -282,25 +286,63 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
   };
   const writeBytesMax = setup.writeBodyBytesMax;
   const jsonBytesMax = Math.min(writeBytesMax, jsonWriteBytesMax);
+  // Setups are made once: which of the two it is, each request says.
+  const write = <Setup>(
+    handler: BytesHandler<Setup>,
+    setupOf: (ingest: Ingest) => Setup,
+    bytesMax: number,
+  ): ApiHandler => {
+    const usual = bytes(handler, setupOf(setup.ingest), bytesMax);
+    const unaggregated = bytes(handler, setupOf(setup.undropped), bytesMax);
+    return taking('bytes', (call) => (isDirectWrite(call) ? unaggregated(call) : usual(call)));
+  };
+  const withIngest =
+    <Parts extends object>(parts: Parts) =>
+    (ingest: Ingest): Parts & { readonly ingest: Ingest } => ({ ...parts, ingest });
   const table: readonly Row[] = [
-    ['POST', writePaths, 'mapped', bytes(remoteWrite, setup.remoteWrite, writeBytesMax)],
-    ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, setup.jsonLines, jsonBytesMax)],
-    ['POST', influxWritePaths, 'mapped', bytes(influxWrite, ingest, writeBytesMax)],
-    ['POST', expositionPaths, 'write', bytes(expositionWrite, ingest, writeBytesMax)],
-    ['POST', ['/api/v1/carbon/write'], 'write', bytes(carbonWrite, ingest, writeBytesMax)],
-    ['POST', ['/api/v1/import'], 'write', bytes(jsonLinesWrite, setup.jsonLines, writeBytesMax)],
-    ['POST', datadogSeriesPaths, 'write', bytes(datadogSeries(1), setup.datadog, datadogBytesMax)],
+    [
+      'POST',
+      writePaths,
+      'mapped',
+      write(remoteWrite, withIngest(setup.remoteWrite), writeBytesMax),
+    ],
+    [
+      'POST',
+      ['/api/v1/json/write'],
+      'write',
+      write(jsonWrite, withIngest(setup.jsonLines), jsonBytesMax),
+    ],
+    ['POST', influxWritePaths, 'mapped', write(influxWrite, (ingest) => ingest, writeBytesMax)],
+    ['POST', expositionPaths, 'write', write(expositionWrite, (ingest) => ingest, writeBytesMax)],
+    [
+      'POST',
+      ['/api/v1/carbon/write'],
+      'write',
+      write(carbonWrite, (ingest) => ingest, writeBytesMax),
+    ],
+    [
+      'POST',
+      ['/api/v1/import'],
+      'write',
+      write(jsonLinesWrite, withIngest(setup.jsonLines), writeBytesMax),
+    ],
+    [
+      'POST',
+      datadogSeriesPaths,
+      'write',
+      write(datadogSeries(1), withIngest(setup.datadog), datadogBytesMax),
+    ],
     [
       'POST',
       datadog('/api/v2/series'),
       'write',
-      bytes(datadogSeries(2), setup.datadog, datadogBytesMax),
+      write(datadogSeries(2), withIngest(setup.datadog), datadogBytesMax),
     ],
     ['GET', datadog('/api/v1/validate'), 'other', plain(datadogValidate, null)],
     ['POST', datadogIgnoredPaths, 'other', bytes(datadogIgnored, null, datadogBytesMax)],
     ['POST', datadog('/api/beta/sketches'), 'other', bytes(datadogSketches, null, datadogBytesMax)],
-    ['POST', ['/api/put', '/api/put/'], 'write', bytes(put, setup.put, jsonBytesMax)],
-    ['POST', otlpPaths, 'write', bytes(otlpMetrics, setup.otlp, writeBytesMax)],
+    ['POST', ['/api/put', '/api/put/'], 'write', write(put, withIngest(setup.put), jsonBytesMax)],
+    ['POST', otlpPaths, 'write', write(otlpMetrics, withIngest(setup.otlp), writeBytesMax)],
     ['GET', ['/ping'], 'other', plain(influxPing, null)],
     ['GET POST', ['/query'], 'other', form(influxQuery, null)],
     ['GET POST', ['/api/v1/json/query'], 'tagged', form(queryMessages, messages)],
@@ -402,59 +444,59 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET POST', both('format_query'), 'other', form(queryText, compat)],
     ['GET POST', both('parse_query'), 'other', form(queryTree, compat)],
 
-    ['POST', databaseCreatePaths, 'other', json(databaseCreate, admin)],
-    ['POST', ['/api/v1/kvstore'], 'other', json(kvstore, admin)],
-    ['GET', placement(), 'other', plain(placementGet, admin)],
-    ['POST', placement(), 'other', json(placementAdd, admin)],
-    ['DELETE', placement(), 'other', plain(placementDelete, admin)],
-    ['POST', placement('/approve'), 'other', json(placementApprove, admin)],
-    ['POST', placement('/init'), 'other', json(placementInit, admin)],
-    ['POST', placement('/remove'), 'other', json(placementRemove, admin)],
-    ['POST', placement('/replace'), 'other', json(placementReplace, admin)],
-    ['POST', placement('/reset'), 'other', json(placementReset, admin)],
-    ['POST', placement('/set'), 'other', json(placementSet, admin)],
-    ['DELETE', placement('/{id}'), 'other', plain(placementRemoveInstance, admin)],
-    ['GET', aggregators(), 'other', plain(aggregatorsGet, admin)],
-    ['POST', aggregators(), 'other', json(aggregatorsAdd, admin)],
-    ['DELETE', aggregators(), 'other', plain(aggregatorsDelete, admin)],
-    ['POST', aggregators('/init'), 'other', json(aggregatorsInit, admin)],
-    ['POST', aggregators('/remove'), 'other', json(aggregatorsRemove, admin)],
-    ['POST', aggregators('/replace'), 'other', json(aggregatorsReplace, admin)],
-    ['POST', aggregators('/set'), 'other', json(aggregatorsSet, admin)],
-    ['DELETE', aggregators('/{id}'), 'other', plain(aggregatorsRemoveInstance, admin)],
-    ['GET POST DELETE', coordinators(), 'other', plain(coordinatorPlacement, null)],
-    ['POST', coordinators('/init'), 'other', plain(coordinatorPlacement, null)],
-    ['GET POST PUT DELETE', ['/api/v1/topic'], 'other', plain(topics, null)],
-    ['POST', ['/api/v1/topic/init'], 'other', plain(topics, null)],
-    ['GET', namespace(), 'other', plain(namespaceGet, admin)],
-    ['POST', namespace(), 'other', json(namespaceAdd, admin)],
-    ['PUT', namespace(), 'other', json(namespaceUpdate, admin)],
-    ['POST', namespace('/ready'), 'other', json(namespaceReady, admin)],
-    ['DELETE', namespace('/{id}'), 'other', plain(namespaceDelete, admin)],
-    ['GET', ['/api/v1/services/tsdb/schema'], 'other', plain(schemaGet, admin)],
-    ['POST', ['/api/v1/services/tsdb/schema'], 'other', json(schemaDeploy, admin)],
-    ['DELETE', ['/api/v1/services/tsdb/schema'], 'other', json(schemaReset, admin)],
-    ['GET', ['/api/v1/services/tsdb/health'], 'other', plain(healthGet, admin)],
-    ['GET', ['/api/v1/services/tsdb/upgrade'], 'other', plain(upgradeGet, admin)],
-    ['POST', ['/api/v1/services/tsdb/upgrade/finish'], 'other', plain(upgradeFinish, admin)],
+    ['POST', databaseCreatePaths, 'admin', json(databaseCreate, admin)],
+    ['POST', ['/api/v1/kvstore'], 'admin', json(kvstore, admin)],
+    ['GET', placement(), 'admin', plain(placementGet, admin)],
+    ['POST', placement(), 'admin', json(placementAdd, admin)],
+    ['DELETE', placement(), 'admin', plain(placementDelete, admin)],
+    ['POST', placement('/approve'), 'admin', json(placementApprove, admin)],
+    ['POST', placement('/init'), 'admin', json(placementInit, admin)],
+    ['POST', placement('/remove'), 'admin', json(placementRemove, admin)],
+    ['POST', placement('/replace'), 'admin', json(placementReplace, admin)],
+    ['POST', placement('/reset'), 'admin', json(placementReset, admin)],
+    ['POST', placement('/set'), 'admin', json(placementSet, admin)],
+    ['DELETE', placement('/{id}'), 'admin', plain(placementRemoveInstance, admin)],
+    ['GET', aggregators(), 'admin', plain(aggregatorsGet, admin)],
+    ['POST', aggregators(), 'admin', json(aggregatorsAdd, admin)],
+    ['DELETE', aggregators(), 'admin', plain(aggregatorsDelete, admin)],
+    ['POST', aggregators('/init'), 'admin', json(aggregatorsInit, admin)],
+    ['POST', aggregators('/remove'), 'admin', json(aggregatorsRemove, admin)],
+    ['POST', aggregators('/replace'), 'admin', json(aggregatorsReplace, admin)],
+    ['POST', aggregators('/set'), 'admin', json(aggregatorsSet, admin)],
+    ['DELETE', aggregators('/{id}'), 'admin', plain(aggregatorsRemoveInstance, admin)],
+    ['GET POST DELETE', coordinators(), 'admin', plain(coordinatorPlacement, null)],
+    ['POST', coordinators('/init'), 'admin', plain(coordinatorPlacement, null)],
+    ['GET POST PUT DELETE', ['/api/v1/topic'], 'admin', plain(topics, null)],
+    ['POST', ['/api/v1/topic/init'], 'admin', plain(topics, null)],
+    ['GET', namespace(), 'admin', plain(namespaceGet, admin)],
+    ['POST', namespace(), 'admin', json(namespaceAdd, admin)],
+    ['PUT', namespace(), 'admin', json(namespaceUpdate, admin)],
+    ['POST', namespace('/ready'), 'admin', json(namespaceReady, admin)],
+    ['DELETE', namespace('/{id}'), 'admin', plain(namespaceDelete, admin)],
+    ['GET', ['/api/v1/services/tsdb/schema'], 'admin', plain(schemaGet, admin)],
+    ['POST', ['/api/v1/services/tsdb/schema'], 'admin', json(schemaDeploy, admin)],
+    ['DELETE', ['/api/v1/services/tsdb/schema'], 'admin', json(schemaReset, admin)],
+    ['GET', ['/api/v1/services/tsdb/health'], 'admin', plain(healthGet, admin)],
+    ['GET', ['/api/v1/services/tsdb/upgrade'], 'admin', plain(upgradeGet, admin)],
+    ['POST', ['/api/v1/services/tsdb/upgrade/finish'], 'admin', plain(upgradeFinish, admin)],
 
-    ['GET', rulesOf(), 'other', plain(ruleSets, admin)],
-    ['POST', rulesOf(), 'other', json(ruleSetAdd, admin)],
-    ['GET', rulesOf('/{set}'), 'other', plain(ruleSet, admin)],
-    ['DELETE', rulesOf('/{set}'), 'other', plain(ruleSetRemove, admin)],
-    ['PUT', rulesOf('/{set}/ruleset'), 'other', json(ruleSetPut, admin)],
-    ['POST', rulesOf('/{set}/ruleset/validate'), 'other', json(ruleSetCheck, admin)],
-    ['POST', rulesOf('/{set}/ruleset/update'), 'other', json(ruleSetChange, admin)],
-    ['POST', mappingPaths(), 'other', json(mappingRule.add, admin)],
-    ['GET', mappingPaths('/{rule}'), 'other', plain(mappingRule.get, admin)],
-    ['PUT', mappingPaths('/{rule}'), 'other', json(mappingRule.update, admin)],
-    ['DELETE', mappingPaths('/{rule}'), 'other', plain(mappingRule.remove, admin)],
-    ['GET', mappingPaths('/{rule}/history'), 'other', plain(mappingRule.history, admin)],
-    ['POST', rollupPaths(), 'other', json(rollupRule.add, admin)],
-    ['GET', rollupPaths('/{rule}'), 'other', plain(rollupRule.get, admin)],
-    ['PUT', rollupPaths('/{rule}'), 'other', json(rollupRule.update, admin)],
-    ['DELETE', rollupPaths('/{rule}'), 'other', plain(rollupRule.remove, admin)],
-    ['GET', rollupPaths('/{rule}/history'), 'other', plain(rollupRule.history, admin)],
+    ['GET', rulesOf(), 'admin', plain(ruleSets, admin)],
+    ['POST', rulesOf(), 'admin', json(ruleSetAdd, admin)],
+    ['GET', rulesOf('/{set}'), 'admin', plain(ruleSet, admin)],
+    ['DELETE', rulesOf('/{set}'), 'admin', plain(ruleSetRemove, admin)],
+    ['PUT', rulesOf('/{set}/ruleset'), 'admin', json(ruleSetPut, admin)],
+    ['POST', rulesOf('/{set}/ruleset/validate'), 'admin', json(ruleSetCheck, admin)],
+    ['POST', rulesOf('/{set}/ruleset/update'), 'admin', json(ruleSetChange, admin)],
+    ['POST', mappingPaths(), 'admin', json(mappingRule.add, admin)],
+    ['GET', mappingPaths('/{rule}'), 'admin', plain(mappingRule.get, admin)],
+    ['PUT', mappingPaths('/{rule}'), 'admin', json(mappingRule.update, admin)],
+    ['DELETE', mappingPaths('/{rule}'), 'admin', plain(mappingRule.remove, admin)],
+    ['GET', mappingPaths('/{rule}/history'), 'admin', plain(mappingRule.history, admin)],
+    ['POST', rollupPaths(), 'admin', json(rollupRule.add, admin)],
+    ['GET', rollupPaths('/{rule}'), 'admin', plain(rollupRule.get, admin)],
+    ['PUT', rollupPaths('/{rule}'), 'admin', json(rollupRule.update, admin)],
+    ['DELETE', rollupPaths('/{rule}'), 'admin', plain(rollupRule.remove, admin)],
+    ['GET', rollupPaths('/{rule}/history'), 'admin', plain(rollupRule.history, admin)],
 
     ['GET', ['/'], 'other', plain(frontPage, page)],
     ['GET', ['/health', '/-/healthy'], 'other', plain(health, ops)],
@@ -490,7 +532,7 @@ function routesOfRow(setup: ApiSetup, [methods, paths, kind, handler]: Row): Rou
     path,
     handler: checked,
     isWrite: isWrite(kind),
-    isCostly: !isWrite(kind) && kind !== 'other',
+    isCostly: !isWrite(kind) && kind !== 'admin' && kind !== 'other',
   }));
 }
 

@@ -9,7 +9,7 @@ import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { type ApiRequest, eitherHeader } from '../http/http_api.ts';
 import { Told } from '../ingest/streams/told.ts';
-import { mapTagsHeader } from '../ingest/write_headers.ts';
+import { mapTagsHeader, metricsTypeHeader } from '../ingest/write_headers.ts';
 import type { ForwardingMetrics } from './metrics.ts';
 import { Target } from './target.ts';
 import { Places } from '../http/places.ts';
@@ -22,7 +22,7 @@ const hopsHeader = 'Forwarding-Hops';
 const hopsMax = 4;
 
 /** Headers of writes that say what is made of them; M3's names are known here and there. */
-const passedHeaders = [mapTagsHeader, 'Write-Type'];
+const passedHeaders = [mapTagsHeader, metricsTypeHeader, 'Write-Type'];
 const typeHeader = 'Prometheus-Metric-Type';
 
 export interface ForwardingOptions {

@@ -99,7 +99,11 @@ test('bodies are passed on as they came, with what says how they are meant', asy
   await using test = await TestCoordinator.openReady(settings([target]));
   const first = bodyOf('first');
   const mappers = '{"tagMappers":[{"write":{"tag":"dc","value":"eu"}}]}';
-  const headers = { 'TSDB-Map-Tags-JSON': mappers, 'Prometheus-Metric-Type': 'counter' };
+  const headers = {
+    'TSDB-Map-Tags-JSON': mappers,
+    'TSDB-Metrics-Type': 'unaggregated',
+    'Prometheus-Metric-Type': 'counter',
+  };
   assert.equal((await test.post(path, first, headers)).status, 200);
   const second = bodyOf('second', encodeRemoteWriteV2);
   const ofV2 = 'application/x-protobuf;proto=io.prometheus.write.v2.Request';
@@ -117,6 +121,10 @@ test('bodies are passed on as they came, with what says how they are meant', asy
     [mappers, 'counter', 'Bearer x', 'tsdb/0.0.0'],
   );
   assert.deepEqual(of(two!, 'content-type', 'x-prometheus-remote-write-version'), [ofV2, '2.0.0']);
+  assert.deepEqual(
+    [one!, two!].map((each) => each.headers['m3-metrics-type']),
+    ['unaggregated', undefined],
+  );
   await until(async () => (await counted(test))['sent'] === 2);
 });
 

@@ -244,6 +244,53 @@ test('headers that would change what is read or written are refused under both n
   assert.equal((await query(plain)).status, 200);
 });
 
+test('no path that shows or changes what all data are kept by passes over headers about data', async () => {
+  await using test = await TestCoordinator.openReady();
+  const { paths } = (await test.get('/api/v1/openapi')).json as {
+    paths: Record<string, Record<string, unknown>>;
+  };
+  const isAdmin = /^\/(?:api\/v1\/(?:database|services|placement|namespace|kvstore|topic)|r2)\b/;
+  const calls = Object.entries(paths)
+    .filter(([path]) => isAdmin.test(path))
+    .flatMap(([path, methods]) => Object.keys(methods).map((method) => [method, path] as const));
+  for (const wanted of [
+    'post /api/v1/database/create',
+    'post /api/v1/kvstore',
+    'delete /api/v1/services/m3db/placement',
+    'delete /api/v1/services/tsdb/namespace/{id}',
+    'post /api/v1/services/m3db/schema',
+    'put /r2/v1/namespaces/{set}/ruleset',
+    'get /api/v1/topic',
+  ]) {
+    assert.ok(
+      calls.some((call) => call.join(' ') === wanted),
+      wanted,
+    );
+  }
+  const headers = [
+    ['TSDB-Restrict-By-Tags-JSON', '{"match":[{"name":"a","type":"EQUAL","value":"b"}]}'],
+    ['M3-Restrict-By-Tags-JSON', '{"match":[{"name":"a","type":"EQUAL","value":"b"}]}'],
+    ['M3-Map-Tags-JSON', '{"tagMappers":[]}'],
+    ['M3-Restrict-By-Storage-Policies', '1m:40d'],
+    ['TSDB-Storage-Policy', '1m:40d'],
+    ['M3-Metrics-Type', 'aggregated'],
+  ] as const;
+  for (const [method, template] of calls) {
+    const path = template.replaceAll(/\{\w+\}/g, 'default');
+    for (const [name, value] of headers) {
+      const answer = await test.send(method.toUpperCase(), path, undefined, { [name]: value });
+      assert.equal(answer.status, 400, `${method} ${path}`);
+      assert.match(answer.json.error, new RegExp(`^header ${name}: not supported here: `));
+    }
+  }
+  assert.equal((await test.get('/api/v1/services/m3db/placement')).status, 200);
+  // What has nothing of data is answered: a proxy sends them with everything.
+  const [forced, value] = headers[0];
+  for (const path of ['/api/v1/status/buildinfo', '/health', '/ping', '/api/v1/rules']) {
+    assert.ok((await test.get(path, { [forced]: value })).status < 300, path);
+  }
+});
+
 test('more parameters than anybody needs are refused, before they are read', async () => {
   await using test = await TestCoordinator.openReady();
   const form = { 'content-type': 'application/x-www-form-urlencoded' };

@@ -5,6 +5,8 @@ import type { Ingest } from './ingest.ts';
 import type { TagMapping } from './tag_mapping.ts';
 
 export const mapTagsHeader = 'Map-Tags-JSON';
+/** Of writes `unaggregated`: another value is refused. */
+export const metricsTypeHeader = 'Metrics-Type';
 
 /**
  * What a request makes of its tags; null for nothing.
@@ -34,6 +36,11 @@ const metricTypes = [
   'stateset',
   'summary',
 ];
+
+/** Rows are samples alone, whatever rules say of their series: M3's direct writes, to which no rule is applied. */
+export function isDirectWrite(request: ApiRequest): boolean {
+  return namedHeaders(request, metricsTypeHeader).length > 0;
+}
 
 /**
  * Headers that say where rows go. What they are of is decided by rules, for each series and whoever sends it

@@ -5,8 +5,11 @@ import { decodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
 import { readRequest } from '../remote/requests_testing.ts';
 
-async function opened(timestamp: number = nowSeconds()): Promise<TestCoordinator> {
-  const test = await TestCoordinator.openReady();
+async function opened(
+  timestamp: number = nowSeconds(),
+  settings?: string,
+): Promise<TestCoordinator> {
+  const test = await TestCoordinator.openReady(settings);
   const rows = [
     { __name__: 'cpu', host: 'web1', dc: 'eu' },
     { __name__: 'cpu', host: 'web2', dc: 'us' },
@@ -86,6 +89,28 @@ test("series are found by M3's matchers", async () => {
   assert.equal((await found([matcher(6, '')], '?limit=2&requireExhaustive=false')).length, 2);
   assert.equal((await test.post('/search', { matchers: [matcher(7, 'a')] })).status, 400);
   assert.equal((await test.post('/search', { matchers: [{ type: 0, name: '*' }] })).status, 400);
+});
+
+test('series that are found have the IDs that storage has, by the scheme that is set', async () => {
+  const path = [{ type: 0, name: base64('__g0__'), value: base64('servers') }];
+  for (const [scheme, expected] of [
+    ['quoted', '{__name__="cpu",dc="eu",host="web1"}'],
+    ['prepend_meta', '8,3,2,2,4,4!__name__cpudceuhostweb1'],
+    ['legacy', '__name__=cpu,dc=eu,host=web1,'],
+  ] as const) {
+    await using test = await opened(nowSeconds(), `{tagOptions: {idScheme: ${scheme}}}`);
+    const idsOf = async (matchers: object[]): Promise<string[]> => {
+      const answer = await test.post('/search', { matchers });
+      assert.equal(answer.status, 200, answer.text);
+      return answer.json.Metrics.map(({ ID }: any) => Buffer.from(ID, 'base64').toString());
+    };
+    assert.deepEqual(await idsOf([{ type: 0, name: base64('dc'), value: base64('eu') }]), [
+      expected,
+    ]);
+    const line = Buffer.from(`servers.web1.cpu 1 ${nowSeconds()}\n`);
+    assert.equal((await test.post('/api/v1/carbon/write', line)).status, 204);
+    assert.deepEqual(await idsOf(path), ['servers.web1.cpu']);
+  }
 });
 
 test('parse and threshold tell of the examples that M3 has', async () => {

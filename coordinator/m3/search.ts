@@ -1,6 +1,8 @@
 /** M3's searches: which tags there are with which values, and which series. */
 import { Fields } from '#cluster/fields.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
+import { seriesIdOf } from '#lib/series_id/from_tags.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { decodeTags } from '#lib/tags.ts';
 import { parseBoundNanos } from '#lib/time.ts';
 import type { Turning } from '#engine/aside/aside.ts';
@@ -136,21 +138,21 @@ const partLength = 64 << 10;
 
 /** `{"Metrics":[{ID, Tags}],"Metadata":…}`, in parts. */
 async function* metricsText(
-  {
-    seriesCount,
-    tagsData,
-    tagsOffset,
-  }: Pick<SeriesBundle, 'seriesCount' | 'tagsData' | 'tagsOffset'>,
+  bundle: SeriesBundle,
   metadata: object,
   work: Work,
 ): AsyncGenerator<Uint8Array, void, undefined> {
+  const { seriesCount, tagsData, tagsOffset } = bundle;
   const base64 = (text: string): string => Buffer.from(text).toString('base64');
   let text = '{"Metrics":[';
   for (let i = 0; i < seriesCount; i++) {
-    const tags = decodeTags(tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!));
-    const id = tags.map(({ name, value }) => `${name}=${value},`).join('');
-    const shown = tags.map(({ name, value }) => ({ Name: base64(name), Value: base64(value) }));
-    text += `${i === 0 ? '' : ','}{"ID":"${base64(id)}","Tags":{"Tags":${JSON.stringify(shown)}}}`;
+    const tags = tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!);
+    const id = Buffer.from(idAt(bundle, i, tags)).toString('base64');
+    const shown = decodeTags(tags).map(({ name, value }) => ({
+      Name: base64(name),
+      Value: base64(value),
+    }));
+    text += `${i === 0 ? '' : ','}{"ID":"${id}","Tags":{"Tags":${JSON.stringify(shown)}}}`;
     if (work.spend(seriesUnits)) await work.pause();
     if (text.length >= partLength) {
       yield Buffer.from(text);
@@ -158,6 +160,19 @@ async function* metricsText(
     }
   }
   yield Buffer.from(`${text}],"Metadata":${JSON.stringify(metadata)}}`);
+}
+
+/** As storage has it, but of the tags that are shown. @param tags canonical */
+function idAt(
+  { idScheme, idData, idOffset }: SeriesBundle,
+  index: number,
+  tags: Uint8Array,
+): Uint8Array {
+  const explicit = idData.subarray(idOffset[index]!, idOffset[index + 1]!);
+  const scheme = idScheme[index]!;
+  // A field of messages is a series of answers alone, which has no ID in storage.
+  const isWithout = scheme === idSchemeCode.explicit && explicit.length === 0;
+  return seriesIdOf(isWithout ? idSchemeCode.quoted : scheme, tags, explicit) ?? explicit;
 }
 
 /** About what it takes to tell of a series, in units of work (lib/turns/turns.ts). */

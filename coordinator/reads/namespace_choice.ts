@@ -4,6 +4,13 @@ import { parseDurationNanos } from '#lib/time.ts';
 import { type ApiRequest, eitherHeader } from '../http/http_api.ts';
 import type { NamespaceChoice, StoragePolicy } from '../select/storage.ts';
 
+/** Headers by which a request chooses. */
+export const choosingHeaders: readonly string[] = [
+  'Restrict-By-Storage-Policies',
+  'Storage-Policy',
+  'Metrics-Type',
+];
+
 /** Policies of one request; more are refused. */
 const policiesMax = 64;
 

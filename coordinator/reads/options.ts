@@ -4,12 +4,14 @@
  */
 import { type ReadConsistency, readConsistencies } from '#cluster/session/consistency.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
+import { parseBoundNanos } from '#lib/time.ts';
 import { type ApiRequest, booleanOf, type NamedHeader, namedHeaders } from '../http/http_api.ts';
 import { timeoutMillisMax } from '../http/limits.ts';
 import { durationMillis } from '../http/parameters.ts';
 import { wholeNumber } from '../http/whole_number.ts';
 import { ReadNotes } from '../select/read_notes.ts';
 import type { SelectLimits } from '../select/storage.ts';
+import { choosingHeaders } from './namespace_choice.ts';
 import type { ReturnedLimits } from './returned.ts';
 
 /** Defaults and bounds from the configuration. */
@@ -60,6 +62,7 @@ export function readOptionsOf(
 ): ReadOptions {
   const said = new Said(request, parameters);
   checkEqualTimestamps(said);
+  checkRelatedQueries(request);
   const noWait = ['Limit-Require-No-Wait', 'Limit-Require-NoWait'];
   if (noWait.some((header) => said.flag(header, 'requireNoWait') === true)) {
     request.readMemory.refuseWaits();
@@ -182,5 +185,24 @@ function checkEqualTimestamps(said: Said): void {
     throw badRequest(
       `${name}: not supported but iterate_last_pushed: of rows of one time the one that was written last counts: ${shownText(value)}`,
     );
+  }
+}
+
+/**
+ * Ranges of the other queries of a page, `start:end;start:end` in Unix seconds, by which M3 takes one resolution for all of them. Here
+ * each selector reads the finest that covers it, so that they change nothing; what makes no sense is refused as there.
+ */
+function checkRelatedQueries(request: ApiRequest): void {
+  for (const { name, value } of namedHeaders(request, 'Related-Queries')) {
+    const bad = (reason: string, what: string): Error =>
+      badRequest(`header ${name}: ${reason}: ${shownText(what)}`);
+    for (const pair of value.split(';')) {
+      const times = pair.split(':');
+      if (times.length !== 2) throw bad('not start:end in Unix seconds', pair);
+      const [start, end] = times.map((text) => parseBoundNanos(text.trim(), `header ${name}`));
+      if (start! > end!) throw bad('its start is after its end', pair);
+    }
+    const [other] = choosingHeaders.flatMap((each) => namedHeaders(request, each));
+    if (other !== undefined) throw bad(`${other.name} is given, too`, value);
   }
 }

@@ -98,6 +98,30 @@ test('levels of consistency are those of the specification, and any other is ref
   );
 });
 
+test('related queries are times of others that change nothing, in the form that M3 has', () => {
+  const of = (value: string, more: Record<string, string> = {}) =>
+    optionsOf('', { 'm3-related-queries': value, ...more });
+  const pair = '1635160222:1635166222';
+  assert.deepEqual(of(pair).limits.seriesMax, optionsOf('').limits.seriesMax);
+  of(`${pair};1635161222.5:1635161222.5`);
+  for (const [value, message] of [
+    [
+      '1635160222',
+      /^TsdbError: header M3-Related-Queries: not start:end in Unix seconds: 1635160222/,
+    ],
+    [`${pair};`, /not start:end in Unix seconds/],
+    ['2m:6m', /^TsdbError: header M3-Related-Queries: not unix seconds or .*: "2m"/],
+    ['1635160222:6m', /: "6m"/],
+    ['1635166222:1635160222', /its start is after its end: 1635166222:1635160222/],
+  ] as const) {
+    assert.throws(() => of(value), message, value);
+  }
+  assert.throws(
+    () => of(pair, { 'tsdb-metrics-type': 'unaggregated' }),
+    /header M3-Related-Queries: TSDB-Metrics-Type is given, too/,
+  );
+});
+
 test('rows of one time are told apart in no other way than the one that replicas have', () => {
   const of = (value: string) => optionsOf('', { 'm3-iterate-equal-timestamp-strategy': value });
   of('iterate_last_pushed');

@@ -17,6 +17,14 @@ test('parseConfig() fills the defaults of the combined single node', () => {
   assert.equal(coordinator!.client.writeConsistencyLevel, 'majority');
 });
 
+test('a limit of no series is none given, as in M3', () => {
+  const limitOf = (limits: string): number =>
+    parse(`coordinator: {limits: {perQuery: ${limits}}}\n`).coordinator!.fetchedSeriesMax;
+  assert.equal(limitOf('{maxFetchedSeries: 0}'), limitOf('{}'));
+  assert.equal(limitOf('{}'), 100_000);
+  assert.equal(limitOf('{maxFetchedSeries: 1000000000}'), 1_000_000_000);
+});
+
 test('parseConfig() takes a section with nothing below it as given', () => {
   const config = parse('db:\n');
   assert.equal(config.coordinator, null);

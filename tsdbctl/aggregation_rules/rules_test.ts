@@ -52,6 +52,10 @@ test('a mistake in a file of rules is told with its line', async () => {
     () => read(under('downsample', 'rules').replace('drop: true', 'dropped: true')),
     message(/^rules\.yml:11: unknown field: downsample\.rules\.mappingRules\[1\]\.dropped$/),
   );
+  await assert.rejects(
+    () => read(rulesAlone.replace('env:dev', '__m3_prom_type__:counter')),
+    message(/^rules\.yml:8: mappingRules\[1\]\.filter: no series is told by __m3_prom_type__ here/),
+  );
   await assert.rejects(() => read('mappingRules: ['), message(/^rules\.yml:1: not YAML/));
 });
 

@@ -8,7 +8,7 @@ import type { Tag } from '#lib/tags.ts';
 import { inOneGo } from '#lib/turns/steps.ts';
 import { Fields } from '../../fields.ts';
 import { type AggregationType, aggregationTypeOf, aggregationTypes } from '../aggregation_types.ts';
-import { parseFilter } from '../filter.ts';
+import { parseFilter, withoutKinds } from '../filter.ts';
 import { type PathCondition, pathCondition } from '../path_condition.ts';
 import { checkDistinctOutputsInSteps } from './distinct_outputs.ts';
 import { checkFilter, checkSetSize, PathRoom } from './size.ts';
@@ -198,10 +198,12 @@ export function sharedOf(
 ): Pick<MappingRule, 'name' | 'filterText' | 'filter' | 'tags'> {
   // One without a name is told by its place.
   const name = fields.string('name', '') || fields.path;
-  const filterText = fields.string('filter', '');
-  const filter = parseFilter(filterText, `${fields.path}.filter`);
-  // What stands is as it was taken then.
-  if (!fields.isStored) checkFilter(filter, filterText, `${fields.path}.filter`);
+  const path = `${fields.path}.filter`;
+  const given = fields.string('filter', '');
+  // What stands is as it was taken then: one that asks for a kind of metric has matched nothing, and goes on so.
+  const filterText = fields.isStored ? given : withoutKinds(given, path);
+  const filter = parseFilter(filterText, path);
+  if (!fields.isStored) checkFilter(filter, filterText, path);
   const tags = fields.list('tags', tagOf);
   return { name, filterText, filter, tags };
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Fields } from '../../fields.ts';
+import { filterMatches } from '../filter.ts';
 import { pathPatterns } from '../path_patterns.ts';
 import { mappingRuleOf, rulesOfFile } from './file.ts';
 import { ruleSetOfR2 } from './r2_json.ts';
@@ -302,4 +303,34 @@ test('patterns of filters whose match takes long are refused when a rule is made
     message:
       'mappingRules: rule r250: 1004000 steps to match the filters of all up to this one on a series, and 1000000 is the most',
   });
+});
+
+test('filters that ask for the kind of a metric are decided when a rule is made', () => {
+  const made = (filter: string) =>
+    rulesOfFile({ mappingRules: [{ filter, storagePolicies }] }, '').mappingRules[0]!;
+  // Every series is a gauge; rules as they are kept do not ask for it.
+  assert.equal(made('app:web  __m3_type__:{counter,gauge} env:*').filterText, 'app:web env:*');
+  for (const [filter, message] of [
+    [
+      'app:web __m3_type__:counter',
+      'mappingRules[0].filter: __m3_type__ of all series is gauge here, and it would match none: __m3_type__:counter',
+    ],
+    ['__m3_type__:!gauge', /: __m3_type__ of all series is gauge here/],
+    ['__m3_type__:[g', /^mappingRules\[0\]\.filter: __m3_type__: pattern has "\[" without "\]"/],
+    [
+      '__m3_prom_type__:unknown',
+      /^mappingRules\[0\]\.filter: no series is told by __m3_prom_type__ here/,
+    ],
+  ] as const) {
+    assert.throws(() => made(filter), { code: 'BAD_REQUEST', message }, filter);
+    const asOfR2 = { id: 'x', mappingRules: [{ name: 'a', filter, storagePolicies: ['5m:90d'] }] };
+    assert.throws(() => ruleSetOfR2(Fields.of(asOfR2, '')), { code: 'BAD_REQUEST' }, filter);
+  }
+  // What stands from before is read, and matches nothing, as it has.
+  for (const filter of ['__m3_type__:counter', '__m3_type__:gauge', '__m3_prom_type__:*']) {
+    const stood = mappingRuleOf(Fields.ofStored({ name: 'x', filter, drop: true }, '', []));
+    assert.equal(stood.filterText, filter);
+    const tags = new Map([['__name__', 'x']]);
+    assert.equal(filterMatches(stood.filter, tags), false);
+  }
 });

@@ -1,4 +1,5 @@
 /** `coordinator`: what a coordinator is told, by itself or inside of a node. */
+import { fetchedSeriesDefault } from '../schema/coordinator_schema.ts';
 import type { CoordinatorSection, DbSection } from '../schema/sections.ts';
 import type { CoordinatorConfig, DbConfig } from './types.ts';
 import { hostByDiscovery } from '../schema/values.ts';
@@ -45,7 +46,8 @@ export function resolveCoordinator(
     promqlFeatures: section.query.prometheus.features,
     lookbackMillis: section.lookbackDuration,
     restrictTags: section.query.restrictTags ?? { match: [] },
-    fetchedSeriesMax: perQuery.maxFetchedSeries,
+    // 0 says nothing, as in M3, whose files may have it.
+    fetchedSeriesMax: perQuery.maxFetchedSeries || fetchedSeriesDefault,
     fetchedRangeMillisMax: perQuery.maxFetchedRange,
     requireExhaustive: perQuery.requireExhaustive,
     writeBodyBytesMax: section.limits.maxWriteBodyBytes,

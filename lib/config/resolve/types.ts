@@ -172,7 +172,7 @@ export interface CoordinatorConfig {
   readonly lookbackMillis: number;
   /** What is forced on all that is read. */
   readonly restrictTags: RestrictTags;
-  /** 0 = no limit. */
+  /** At least 1. */
   readonly fetchedSeriesMax: number;
   /** 0 = no limit. */
   readonly fetchedRangeMillisMax: number;
@@ -267,7 +267,7 @@ export interface DbConfig {
   readonly outstandingWritesMax: number;
   /** 0 = no limit. */
   readonly outstandingReadsMax: number;
-  /** 0 = no limit. */
+  /** In the whole cluster; 0 = no limit. */
   readonly newSeriesPerSecondMax: number;
   /** What queries may do over a time. */
   readonly queryLimits: {

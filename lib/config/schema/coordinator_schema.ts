@@ -58,9 +58,12 @@ const tagOptions = z
   })
   .prefault({});
 
+/** Series of a selector that says no limit. */
+export const fetchedSeriesDefault = 100_000;
+
 const perQuery = z
   .strictObject({
-    maxFetchedSeries: count().default(100_000),
+    maxFetchedSeries: count().default(fetchedSeriesDefault),
     maxFetchedRange: durationMillis.default(0),
     requireExhaustive: flag.default(true),
     maxFetchedDocs: notSupported('a limit on documents: use maxFetchedSeries', (v) => v === 0),
