@@ -34,6 +34,8 @@ export interface Options {
   readonly label: readonly string[];
   readonly header: readonly string[];
   readonly skipDamaged: boolean;
+  readonly skipUntagged: boolean;
+  readonly skipUnfinished: boolean;
   readonly leaveOut: readonly string[];
 }
 

@@ -9,7 +9,13 @@ export type SendJson = (
   url: string,
   body?: unknown,
   headers?: Readonly<Record<string, string>>,
-) => Promise<{ readonly status: number; readonly text: string }>;
+) => Promise<CoordinatorAnswer>;
+
+export interface CoordinatorAnswer {
+  readonly status: number;
+  readonly text: string;
+  readonly headers?: Headers;
+}
 
 export interface CoordinatorCall {
   /** URL of a coordinator. */
@@ -35,7 +41,8 @@ export const sendJson: SendJson = async (method, url, body, headers = {}) => {
           body: JSON.stringify(body),
         };
   const response = await fetch(url, { method, ...json });
-  return { status: response.status, text: await response.text() };
+  const { status, headers: answered } = response;
+  return { status, text: await response.text(), headers: answered };
 };
 
 /**
@@ -43,12 +50,23 @@ export const sendJson: SendJson = async (method, url, body, headers = {}) => {
  * @throws {TsdbError} with the coordinator's own words
  */
 export async function callCoordinator(send: SendJson, call: CoordinatorCall): Promise<unknown> {
+  return JSON.parse((await answerOfCoordinator(send, call)).text);
+}
+
+/**
+ * The same with its headers, as it came.
+ * @throws {TsdbError} with the coordinator's own words
+ */
+export async function answerOfCoordinator(
+  send: SendJson,
+  call: CoordinatorCall,
+): Promise<CoordinatorAnswer> {
   const { coordinator, method, path, body, headers, what } = call;
   if (!URL.canParse(coordinator) || !/^https?:/.test(coordinator)) {
     throw badRequest(`--coordinator is not a URL such as http://127.0.0.1:7201: ${coordinator}`);
   }
   const url = new URL(path, coordinator);
-  let answer: Awaited<ReturnType<SendJson>>;
+  let answer: CoordinatorAnswer;
   try {
     answer = await send(method, url.href, body, headers);
   } catch (error) {
@@ -65,7 +83,7 @@ export async function callCoordinator(send: SendJson, call: CoordinatorCall): Pr
     const reason = `${url.host} answers ${status}: ${reasonOf(text)}`;
     throw new TsdbError('UNAVAILABLE', `cannot ${what}: ${reason}`);
   }
-  return JSON.parse(text);
+  return answer;
 }
 
 /** Why a request is refused: an answer's own words, or its begin when it is none of ours. */

@@ -77,6 +77,8 @@ const optionsOfAll = {
   label: { type: 'string', multiple: true, default: [] as string[] },
   header: { type: 'string', multiple: true, default: [] as string[] },
   'skip-damaged': { type: 'boolean', default: false },
+  'skip-untagged': { type: 'boolean', default: false },
+  'skip-unfinished': { type: 'boolean', default: false },
   'leave-out': { type: 'string', multiple: true, default: [] as string[] },
   help: { type: 'boolean', short: 'h', default: false },
   version: { type: 'boolean', default: false },
@@ -102,11 +104,15 @@ async function main(): Promise<number> {
   }
   const { namespace = null, set = null, from = null, to = null, rate = null } = values;
   const { queries = null } = values;
-  const dryRun = values['dry-run'];
-  const skipDamaged = values['skip-damaged'];
-  const leaveOut = values['leave-out'];
+  const hyphened = {
+    dryRun: values['dry-run'],
+    skipDamaged: values['skip-damaged'],
+    skipUntagged: values['skip-untagged'],
+    skipUnfinished: values['skip-unfinished'],
+    leaveOut: values['leave-out'],
+  };
   return command.run({
-    options: { ...values, namespace, set, from, to, rate, queries, dryRun, skipDamaged, leaveOut },
+    options: { ...values, namespace, set, from, to, rate, queries, ...hyphened },
     operands: positionals.slice(named!.split(' ').length),
     usage: command.usage,
     print,

@@ -8,6 +8,12 @@ export interface RangeSeries {
   readonly histograms?: readonly (readonly [seconds: number, histogram: object])[];
 }
 
+/** Of `query_range`. */
+export interface RangeAnswer {
+  readonly data: { readonly result: readonly RangeSeries[] };
+  readonly warnings?: readonly string[];
+}
+
 export interface Difference {
   /** Values that both have, equal or nearly. */
   readonly equal: number;
@@ -62,6 +68,28 @@ export function compareAnswers(a: readonly RangeSeries[], b: readonly RangeSerie
     note(() => `${key} is in the second alone`);
   }
   return { equal, different, onlyInA, onlyInB, first };
+}
+
+/** What M3 and this one say of what they left out, and of their warnings. */
+const limitedHeaders = ['m3-results-limited', 'tsdb-results-limited'];
+/** JSON, which is there whenever a limit was asked for. */
+const returnedHeaders = ['m3-returned-data-limited', 'tsdb-returned-data-limited'];
+
+/** What an engine finds strange about a query, or its values: nothing is left out for that. */
+const noteOfEngine =
+  /^(?:PromQL (?:warning|info): |\d+ more (?:warning|info) annotations omitted$)/;
+
+/** Why an answer is a part of what there is; '' when it is whole. */
+export function partialReasonOf(
+  { warnings = [] }: Pick<RangeAnswer, 'warnings'>,
+  headers: Pick<Headers, 'get'> | undefined,
+): string {
+  const header = (name: string): string => headers?.get(name) ?? '';
+  const said = [...warnings, ...limitedHeaders.flatMap((name) => header(name).split(','))];
+  const reason = said.find((text) => text.trim() !== '' && !noteOfEngine.test(text.trim()));
+  if (reason !== undefined) return reason.trim();
+  const isCut = returnedHeaders.some((name) => /"Limited":\s*true/.test(header(name)));
+  return isCut ? 'fewer series or values are returned than there are' : '';
 }
 
 export function isSame({ different, onlyInA, onlyInB }: Difference): boolean {

@@ -3,8 +3,8 @@ import { realEnv } from '#lib/env/real.ts';
 import { badRequest, messageOf } from '#lib/errors.ts';
 import { parseTimestampNanos } from '#lib/time.ts';
 import { checkIsThere, type Call, type Command, headersOf, operandOf } from '../command.ts';
-import { callCoordinator, sendJson } from '../coordinator.ts';
-import { compareAnswers, isSame, type RangeSeries } from './answers.ts';
+import { answerOfCoordinator, type CoordinatorAnswer, sendJson } from '../coordinator.ts';
+import { compareAnswers, isSame, partialReasonOf, type RangeAnswer } from './answers.ts';
 import { queriesOf, queriesOfText } from './queries.ts';
 
 const rangeDefaultSeconds = 3600;
@@ -15,7 +15,7 @@ export const compareCommands: Readonly<Record<string, Command>> = {
   compare: {
     usage: `tsdbctl compare URL URL [--from TIME] [--to TIME] [--step DURATION] [--queries FILE | --count N] [--rows]
   asks two databases with Prometheus' API, be they M3, Prometheus or this one, the same queries over a range, and tells what differs
-  by more than the last digits; the exit code is 1 when something does, a query is refused, or no value was compared
+  by more than the last digits; the exit code is 1 when something does, a query is refused or answered in part, or no value was compared
   --from TIME        an hour before --to when not given
   --to TIME          now when not given
   --step DURATION    1m when not given
@@ -27,12 +27,13 @@ export const compareCommands: Readonly<Record<string, Command>> = {
       const urls = [operandOf(call, 0, 'URL'), operandOf(call, 1, 'the second URL')] as const;
       const range = rangeOf(call);
       const { queries, countMax } = await queriesFor(call, urls, range);
-      let [asked, same, empty, refused, values] = [0, 0, 0, 0, 0];
+      let [asked, same, empty, refused, inPart, values] = [0, 0, 0, 0, 0, 0];
       let next = queries.next();
       while (next.done !== true && asked < countMax && empty < emptyForEach * countMax) {
         const query = next.value;
         const said = await compared(query, urls, range, headersOf(call.options.header));
-        const isEmpty = said.difference === '' && said.refusal === '' && said.values === 0;
+        const saysNothing = said.refusal !== '' || said.partial !== '';
+        const isEmpty = said.difference === '' && !saysNothing && said.values === 0;
         next = queries.next(!isEmpty);
         values += said.values;
         if (isEmpty) empty += 1;
@@ -40,6 +41,9 @@ export const compareCommands: Readonly<Record<string, Command>> = {
         if (said.refusal !== '') {
           refused += 1;
           call.print(`refused by both  ${query}\n  ${said.refusal}`);
+        } else if (said.partial !== '') {
+          inPart += 1;
+          call.print(`in part  ${query}\n  ${said.partial}`);
         } else if (said.difference !== '') call.print(`differs  ${query}\n  ${said.difference}`);
         else {
           if (!isEmpty) same += 1;
@@ -51,6 +55,7 @@ export const compareCommands: Readonly<Record<string, Command>> = {
       }
       const without =
         (refused === 0 ? '' : `, ${refused} are refused by both`) +
+        (inPart === 0 ? '' : `, ${inPart} are answered in part, which says nothing`) +
         (empty === 0 ? '' : `; ${empty} more have no value in either, which says nothing`);
       call.print(
         `${same} of ${asked} queries have the same answer, ${values} values are equal${without}`,
@@ -98,8 +103,8 @@ async function queriesFor(
   }
   const between = new URLSearchParams({ start: range.start, end: range.end });
   const list = async (url: string, path: string): Promise<readonly string[]> => {
-    const answer = await get(url, `/api/v1/${path}?${between}`, headersOf(options.header));
-    return (answer as { readonly data: readonly string[] | null }).data ?? [];
+    const { text } = await get(url, `/api/v1/${path}?${between}`, headersOf(options.header));
+    return (JSON.parse(text) as { readonly data: readonly string[] | null }).data ?? [];
   };
   const [names, others] = await Promise.all([
     list(urls[0], 'label/__name__/values'),
@@ -116,8 +121,8 @@ async function get(
   url: string,
   path: string,
   headers: Readonly<Record<string, string>>,
-): Promise<unknown> {
-  return await callCoordinator(sendJson, {
+): Promise<CoordinatorAnswer> {
+  return await answerOfCoordinator(sendJson, {
     coordinator: url,
     method: 'GET',
     path,
@@ -131,6 +136,8 @@ interface Compared {
   readonly difference: string;
   /** Why both refuse the query; '' when one of them has an answer. */
   readonly refusal: string;
+  /** Which of them answers a part of what there is, and why; '' when none does. */
+  readonly partial: string;
   readonly values: number;
 }
 
@@ -144,24 +151,33 @@ async function compared(
   const [a, b] = await Promise.all(
     urls.map(async (url) => {
       try {
-        const answer = await get(url, `/api/v1/query_range?${parameters}`, headers);
-        return (answer as { readonly data: { readonly result: readonly RangeSeries[] } }).data
-          .result;
+        const { text, headers: answered } = await get(
+          url,
+          `/api/v1/query_range?${parameters}`,
+          headers,
+        );
+        const answer = JSON.parse(text) as RangeAnswer;
+        const reason = partialReasonOf(answer, answered);
+        return { series: answer.data.result, partial: reason === '' ? '' : `${url}: ${reason}` };
       } catch (error) {
         return messageOf(error);
       }
     }),
   );
   if (typeof a === 'string' && typeof b === 'string') {
-    return { difference: '', refusal: a, values: 0 };
+    return { difference: '', refusal: a, partial: '', values: 0 };
   }
   if (typeof a === 'string' || typeof b === 'string') {
-    return { difference: typeof a === 'string' ? a : (b as string), refusal: '', values: 0 };
+    const difference = typeof a === 'string' ? a : (b as string);
+    return { difference, refusal: '', partial: '', values: 0 };
   }
-  const found = compareAnswers(a!, b!);
+  // What one of them left out would be told as a difference, or hide one.
+  const partial = a!.partial === '' ? b!.partial : a!.partial;
+  if (partial !== '') return { difference: '', refusal: '', partial, values: 0 };
+  const found = compareAnswers(a!.series, b!.series);
   const { equal, different, onlyInA, onlyInB, first } = found;
   const difference = isSame(found)
     ? ''
     : `${equal} values are equal, ${different} differ, ${onlyInA} are in the first alone, ${onlyInB} in the second; ${first}`;
-  return { difference, refusal: '', values: equal };
+  return { difference, refusal: '', partial: '', values: equal };
 }

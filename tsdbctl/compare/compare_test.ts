@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { compareAnswers, isSame } from './answers.ts';
+import type { Options } from '../command.ts';
+import { compareAnswers, isSame, partialReasonOf } from './answers.ts';
+import { compareCommands } from './commands.ts';
 import { queriesOf, queriesOfText } from './queries.ts';
 
 const metric = { __name__: 'up', job: 'a', zone: 'z' };
@@ -64,6 +71,91 @@ test('what differs is counted, and the first of it told', () => {
   });
   assert.ok(!isSame(found));
   assert.equal(compareAnswers([], b).first, 'up{job="a",zone="z"} is in the second alone');
+});
+
+test('an answer says that it is a part, and what an engine notes about a query does not', () => {
+  const reason = (warnings: readonly string[], headers: Record<string, string> = {}) =>
+    partialReasonOf({ warnings }, new Headers(headers));
+  const notes = [
+    'PromQL warning: quantile value should be between 0 and 1, got 2 (1:10)',
+    'PromQL info: metric might not be a counter, name does not end in _total: "up" (1:6)',
+    '3 more warning annotations omitted',
+  ];
+  assert.equal(partialReasonOf({}, undefined), '');
+  assert.equal(
+    reason(notes, { 'TSDB-Results-Limited': notes.join(',').replaceAll(', ', ' ') }),
+    '',
+  );
+  assert.equal(
+    reason([...notes, 'results truncated due to limit']),
+    'results truncated due to limit',
+  );
+  const limited = 'max_fetch_series_limit_applied';
+  assert.equal(reason([], { 'M3-Results-Limited': limited }), limited);
+  assert.equal(
+    reason(notes, { 'TSDB-Results-Limited': `${notes[0]!.replace(',', ' ')},${limited}` }),
+    limited,
+  );
+  const returned = (isCut: boolean) => ({
+    'M3-Returned-Data-Limited': `{"Series":3,"Datapoints":9,"TotalSeries":4,"Limited":${isCut}}`,
+  });
+  assert.equal(reason([], returned(false)), '');
+  assert.match(reason([], returned(true)), /fewer series or values/);
+});
+
+test('a query that one of two answers in part is not the same, and the call is no success', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tsdb-compare-'));
+  const queries = join(folder, 'queries');
+  writeFileSync(queries, 'whole\ncut\n');
+  const open = async (limits: boolean) => {
+    const server = createServer((request, response) => {
+      const isCut = limits && request.url!.includes('query=cut');
+      if (isCut) response.setHeader('M3-Results-Limited', 'max_fetch_series_limit_applied');
+      const data = { resultType: 'matrix', result: [{ metric, values: [[1, '1']] }] };
+      response.end(JSON.stringify({ status: 'success', data }));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  };
+  const all = [await open(false), await open(false), await open(true)] as const;
+  const [one, other, limited] = all;
+  const compare = async (first: string, second: string) => {
+    const lines: string[] = [];
+    const options = {
+      from: '1',
+      to: '2',
+      step: '1m',
+      queries,
+      count: '100',
+      rows: false,
+      header: [],
+    };
+    const code = await compareCommands['compare']!.run({
+      options: options as unknown as Options,
+      operands: [first, second],
+      usage: '',
+      print: (line) => void lines.push(line),
+    });
+    return { code, lines };
+  };
+  assert.deepEqual(await compare(one.url, other.url), {
+    code: 0,
+    lines: ['2 of 2 queries have the same answer, 2 values are equal'],
+  });
+  for (const urls of [
+    [one.url, limited.url],
+    [limited.url, one.url],
+  ] as const) {
+    assert.deepEqual(await compare(...urls), {
+      code: 1,
+      lines: [
+        `in part  cut\n  ${limited.url}: max_fetch_series_limit_applied`,
+        '1 of 2 queries have the same answer, 1 values are equal, 1 are answered in part, which says nothing',
+      ],
+    });
+  }
+  for (const { server } of all) server.close();
+  rmSync(folder, { recursive: true });
 });
 
 test('queries are made of metrics and tags, or stand in a file', () => {

@@ -3,17 +3,25 @@ import type { Clock } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { parseDurationNanos, parseTimestampNanos } from '#lib/time.ts';
-import { type Call, checkIsThere, type Command, headersOf, operandOf } from '../command.ts';
+import {
+  type Call,
+  checkIsThere,
+  type Command,
+  headersOf,
+  operandOf,
+  type Options,
+} from '../command.ts';
 import { Journal, type Progress, sumOf } from './journal.ts';
 import { labelled, labelsOf, leftOutOf, without } from '../sources/labelled.ts';
 import { m3Source } from '../sources/m3/source.ts';
 import { prometheusSource } from '../sources/prometheus/prometheus_source.ts';
-import { remoteSource } from '../sources/remote/source.ts';
-import { runImport } from './run.ts';
+import { choosingHeader, remoteSource } from '../sources/remote/source.ts';
+import { histogramsDropped, runImport } from './run.ts';
 import { allTimes, type ImportPart, type ImportSource } from '../sources/source.ts';
+import { upToDamage } from '../sources/up_to_damage.ts';
 import { problemOf, surveyOf } from './survey.ts';
 import { listedParts } from './taking.ts';
-import { Target } from './target.ts';
+import { Target, type TakingNamespace } from './target.ts';
 import { verifySource } from './verify.ts';
 
 const usage = `tsdbctl data import m3 FOLDER --namespace NAME [--from TIME] [--to TIME] …
@@ -29,7 +37,8 @@ tsdbctl data import remote URL --from TIME [--to TIME] [--slice 30m] [--names RE
   --to TIME          exclusive; now when not given
   --slice DURATION   of time that is asked for at once
   --names REGEXP     of metrics, anchored; all when not given
-  --header NAME=VALUE  of each request to remote read, as of a proxy or a tenant; any number of times
+  --header NAME=VALUE  of each request to remote read, as of a proxy or a tenant; any number of times. An M3 is asked for samples
+                     alone unless one of them is M3-Metrics-Type
   --label NAME=VALUE   a label that all series get that have none of the name, as Prometheus' external labels, which are not in its blocks;
                      without VALUE the label is left out; any number of times
   --leave-out NAME[=VALUE]  series that have the label, or have it with this value, are not taken over; any number of times
@@ -37,6 +46,8 @@ tsdbctl data import remote URL --from TIME [--to TIME] [--slice 30m] [--names RE
   --parallel N       requests at a time; 2 when not given
   --state FILE       how far it has come, one for each source; tsdb-import.json when not given
   --skip-damaged     passes over what is damaged in the source, and names it
+  --skip-untagged    series of M3 whose tags cannot be read are left out in any case; with it that is no failure
+  --skip-unfinished  the same of filesets of M3 that were not written to their ends
   --dry-run          reads everything, writes nothing, and says whether the cluster would take it
   --verify           compares the cluster with the source, row by row, and writes nothing`;
 
@@ -68,11 +79,10 @@ export const importCommands: Readonly<Record<string, Command>> = {
         if (reason !== lastReason) print(`waits: ${reason}`);
         lastReason = reason;
       });
+      const importing = { kind, where, range, source, target, signal: stop.signal };
       try {
-        if (options.verify) {
-          return await verify(source, kind !== 'prometheus', target, stop.signal, print);
-        }
-        return await importInto(call, { kind, where, range, source, target, signal: stop.signal });
+        if (options.verify) return await verify(call, importing);
+        return await importInto(call, importing);
       } finally {
         for (const note of source.notes) print(note);
       }
@@ -127,11 +137,10 @@ interface Importing {
   readonly signal: AbortSignal;
 }
 
-/** @returns the exit code: 1 when rows were refused, or would be */
-async function importInto(
-  { options, print }: Call,
-  { kind, where, range, source, target, signal }: Importing,
-): Promise<number> {
+/** @returns the exit code: 1 when rows were refused or left out, or would be */
+async function importInto(call: Call, importing: Importing): Promise<number> {
+  const { options, print } = call;
+  const { kind, where, range, source, target, signal } = importing;
   const { clock, disk } = realEnv;
   const parts = await listedParts(source);
   const startNanos = parts.reduce<bigint | null>(
@@ -140,25 +149,7 @@ async function importInto(
   );
   if (startNanos === null) return nothingToTake(print);
   const namespaces = await target.namespaces();
-  if (options.dryRun) {
-    const survey = await surveyOf(source, await target.tagRules(), signal, (part, rows) => {
-      if (rows > 0) print(`${part.name}: ${rows} rows`);
-    });
-    const { series, rows, histograms, firstNanos, lastNanos } = survey;
-    if (rows + histograms === 0) return nothingToTake(print);
-    print(
-      `${survey.parts} parts, ${series} series in them, ${rows} rows, ${histograms} native histograms, from ${isoOf(firstNanos)} to ${isoOf(lastNanos)}`,
-    );
-    const problem =
-      firstNanos === null ? null : problemOf(firstNanos, clock.nowNanos(), namespaces);
-    for (const { series: count, example } of survey.refusals) {
-      print(`${count} series would be refused, one of them: ${example}`);
-    }
-    const isTaken = problem === null && survey.refusals.length === 0;
-    if (problem !== null) print(problem);
-    else print(isTaken ? 'the cluster takes them' : 'the cluster takes the others');
-    return isTaken ? 0 : 1;
-  }
+  if (options.dryRun) return await dryRun(call, importing, namespaces);
   // Rows of the first day of a part may be old; whether they are is seen when they are written.
   const latest = parts.reduce((most, part) => (part.endNanos > most ? part.endNanos : most), 0n);
   const problem = problemOf(latest, clock.nowNanos(), namespaces);
@@ -175,6 +166,10 @@ async function importInto(
       options.names,
       ...options.label,
       ...options.leaveOut.map((text) => `without ${text}`),
+      // Others may be secret, and may change while the rows are the same.
+      ...Object.entries(headersOf(options.header))
+        .filter(([name]) => choosingHeader.test(name))
+        .map(([name, value]) => `with ${name}: ${value}`),
     ]),
     coordinator: withoutSlash(options.coordinator),
   };
@@ -190,6 +185,8 @@ async function importInto(
       parallel: numberOf(options.parallel, 'parallel', 64),
       rowsPerSecondMax: options.rate === null ? Infinity : numberOf(options.rate, 'rate', 1e9),
       skipsDamaged: options.skipDamaged,
+      // Files of M3 have none.
+      takesHistograms: kind === 'm3' || (await target.takesHistograms()),
     },
   );
   for (const refusal of outcome.refusals) print(refusal);
@@ -202,9 +199,75 @@ async function importInto(
   if (outcome.rows + outcome.refused === 0 && outcome.damaged.length === 0) {
     return nothingToTake(print);
   }
-  print(`${outcome.parts} parts are taken over: ${outcome.rows} rows, ${outcome.refused} refused`);
+  const leftOut = { untagged: outcome.untagged, unfinished: source.unfinished };
+  print(
+    `${outcome.parts} parts are taken over: ${outcome.rows} rows, ${outcome.refused} refused${leftOutText(leftOut, options)}`,
+  );
   if (outcome.refused > 0) print('parts with refused rows are read again by the next call');
-  return outcome.refused + outcome.damaged.length === 0 ? 0 : 1;
+  const isTaken = outcome.refused + outcome.damaged.length === 0;
+  return isTaken && mayBeLeftOut(leftOut, options) ? 0 : 1;
+}
+
+/** @returns the exit code: 1 when something would be refused or left out */
+async function dryRun(
+  { options, print }: Call,
+  { source: all, target, signal }: Importing,
+  namespaces: readonly TakingNamespace[],
+): Promise<number> {
+  const damaged: string[] = [];
+  const source = options.skipDamaged ? upToDamage(all, (line) => damaged.push(line)) : all;
+  const survey = await surveyOf(source, await target.tagRules(), signal, (part, rows) => {
+    if (rows > 0) print(`${part.name}: ${rows} rows`);
+  });
+  for (const line of damaged) print(line);
+  const { series, rows, histograms, firstNanos, lastNanos, untagged } = survey;
+  if (rows + histograms === 0) return nothingToTake(print);
+  const leftOut = { untagged, unfinished: source.unfinished };
+  print(
+    `${survey.parts} parts, ${series} series in them, ${rows} rows, ${histograms} native histograms, from ${isoOf(firstNanos)} to ${isoOf(lastNanos)}${leftOutText(leftOut, options)}`,
+  );
+  for (const { series: count, example } of survey.refusals) {
+    print(`${count} series would be refused, one of them: ${example}`);
+  }
+  const problems: string[] = [];
+  if (histograms > 0 && !(await target.takesHistograms())) problems.push(histogramsDropped);
+  const tooOld =
+    firstNanos === null ? null : problemOf(firstNanos, realEnv.clock.nowNanos(), namespaces);
+  if (tooOld !== null) problems.push(tooOld);
+  for (const problem of problems) print(problem);
+  const isTaken = problems.length + survey.refusals.length === 0;
+  if (problems.length === 0) {
+    print(isTaken ? 'the cluster takes them' : 'the cluster takes the others');
+  }
+  return isTaken && damaged.length === 0 && mayBeLeftOut(leftOut, options) ? 0 : 1;
+}
+
+interface LeftOutCounts {
+  /** Series. */
+  readonly untagged: number;
+  /** Filesets. */
+  readonly unfinished: number;
+}
+
+/** For the end of a result's line: '' when nothing is left out. */
+function leftOutText(
+  { untagged, unfinished }: LeftOutCounts,
+  { skipUntagged, skipUnfinished }: Options,
+): string {
+  const all: string[] = [];
+  const add = (count: number, what: string, flag: string, isAllowed: boolean): void => {
+    if (count > 0) all.push(`${count} ${what}${isAllowed ? '' : ` (${flag} allows that)`}`);
+  };
+  add(untagged, 'series whose tags cannot be read', '--skip-untagged', skipUntagged);
+  add(unfinished, 'unfinished filesets', '--skip-unfinished', skipUnfinished);
+  return all.length === 0 ? '' : `; left out: ${all.join(', ')}`;
+}
+
+function mayBeLeftOut(
+  { untagged, unfinished }: LeftOutCounts,
+  { skipUntagged, skipUnfinished }: Options,
+): boolean {
+  return (untagged === 0 || skipUntagged) && (unfinished === 0 || skipUnfinished);
 }
 
 /** @returns the exit code: whoever imports expects something to be there */
@@ -242,29 +305,32 @@ function progressPrinter(
   };
 }
 
-/** @returns the exit code: 1 when something is missing or different */
+/** @returns the exit code: 1 when something is missing or different, or was left out of the source */
 async function verify(
-  source: ImportSource,
-  roundsValues: boolean,
-  target: Target,
-  signal: AbortSignal,
-  print: (line: string) => void,
+  { options, print }: Call,
+  { kind, source: all, target, signal }: Importing,
 ): Promise<number> {
+  const damaged: string[] = [];
+  const source = options.skipDamaged ? upToDamage(all, (line) => damaged.push(line)) : all;
+  const roundsValues = kind !== 'prometheus';
   const found = await verifySource(source, roundsValues, target, signal, (part, missing) => {
     if (missing > 0) print(`${part.name}: ${missing} rows are missing`);
   });
+  for (const line of damaged) print(line);
   if (found.rows + found.histogramsNotCompared === 0) return nothingToTake(print);
   for (const difference of found.differences) print(difference);
-  const { series, rows, missing, different, rounded, histogramsNotCompared } = found;
+  const { series, rows, missing, different, rounded, histogramsNotCompared, untagged } = found;
+  const leftOut = { untagged, unfinished: source.unfinished };
   const others =
     (rounded === 0 ? '' : `, ${rounded} but for the last digits, as M3 rounds what it stores`) +
     (histogramsNotCompared === 0
       ? ''
       : `; ${histogramsNotCompared} native histograms were not compared`);
   print(
-    `${series} series of parts, ${rows} rows: ${missing} missing, ${different} with another value${others}`,
+    `${series} series of parts, ${rows} rows: ${missing} missing, ${different} with another value${others}${leftOutText(leftOut, options)}`,
   );
-  return missing + different === 0 ? 0 : 1;
+  const isThere = missing + different + damaged.length === 0;
+  return isThere && mayBeLeftOut(leftOut, options) ? 0 : 1;
 }
 
 function numberOf(text: string, name: string, most: number): number {

@@ -3,12 +3,19 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
+import { finishedFormatsKey } from '#cluster/kv/keys.ts';
+import { finishedLevelValue } from '#cluster/metadata/finished_formats.ts';
 import { rowOutcome } from '#cluster/node/service.ts';
-import { nowSeconds, TestCoordinator } from '#coordinator/coordinator_testing.ts';
+import { nowSeconds, testCluster, TestCoordinator } from '#coordinator/coordinator_testing.ts';
 import { histogramOfValue } from '#engine/typed/histogram.ts';
 import { encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
+import {
+  formatLevelNewest,
+  rowVersionsFormatLevel,
+  typedRowsFormatLevel,
+} from '#lib/format_level.ts';
 import { legacyTagRules } from '#lib/tags.ts';
 import { Journal, nothingDone, type Progress } from './journal.ts';
 import { RateLimit } from './rate_limit.ts';
@@ -29,7 +36,12 @@ import { WriteBodies, bodyRowsMax } from './write_bodies.ts';
 
 const { signal } = new AbortController();
 const { clock } = realEnv;
-const options = { parallel: 2, rowsPerSecondMax: Number.POSITIVE_INFINITY, skipsDamaged: false };
+const options = {
+  parallel: 2,
+  rowsPerSecondMax: Number.POSITIVE_INFINITY,
+  skipsDamaged: false,
+  takesHistograms: true,
+};
 const stale = new Float64Array(BigUint64Array.of(0x7ff0000000000002n).buffer)[0]!;
 
 const seriesOf = (
@@ -63,6 +75,7 @@ function partOf(name: string, all: readonly ImportSeries[]): ImportPart {
 const sourceOf = (...parts: readonly ImportPart[]): ImportSource => ({
   parts: async () => parts,
   notes: [],
+  unfinished: 0,
 });
 
 /** In memory. */
@@ -117,16 +130,32 @@ test('rows come with their bits and their nanoseconds, histograms beside them', 
     },
     options,
   );
-  const nothing = { refused: 0, refusals: [], gone: [], damaged: [] };
+  const nothing = { refused: 0, refusals: [], untagged: 0, gone: [], damaged: [] };
   assert.deepEqual(outcome, { parts: 1, rows: 6, ...nothing });
   const rows = stored(test).get('m ä')!;
   const bits = new BigUint64Array(values.buffer);
   for (const [i, nanos] of times.entries()) assert.equal(rows.get(nanos), bits[i], String(i));
   const typed = rows.get(now + 9_000_000n) as Uint8Array;
   assert.deepEqual(histogramOfValue(typed).positive, histogram.positive);
+  const former = new TestJournal();
+  await assert.rejects(
+    runImport(
+      {
+        source: sourceOf(partOf('p', [seriesOf('other', times, values, { histograms })])),
+        target: targetOf(test),
+        journal: former,
+        clock,
+        signal,
+        onProgress: () => {},
+      },
+      { ...options, skipsDamaged: true, takesHistograms: false },
+    ),
+    /native histograms, which the cluster drops until its upgrade is finished/,
+  );
+  assert.deepEqual([stored(test).has('other ä'), former.progress], [false, nothingDone]);
   assert.deepEqual(journal.progress, {
     ...nothingDone,
-    taken: new Map([['p', { rows: 6, refused: 0, isDamaged: false }]]),
+    taken: new Map([['p', { rows: 6, refused: 0, isDamaged: false, untagged: 0 }]]),
   });
 });
 
@@ -152,6 +181,34 @@ test('paths of Carbon are taken over as paths, to the nanosecond, beside other s
   ];
   assert.equal(carbonPathOf(gap), null);
   assert.equal(carbonPathOf([...path.tags, { name: 'x', value: 'y' }]), null);
+  assert.equal(carbonPathOf([...path.tags, { name: 'x', value: '' }]), 'web.cpu.user');
+});
+
+test('what would be another path as a line of Carbon is refused, and counted', async () => {
+  await using test = await TestCoordinator.openReady();
+  const now = BigInt(nowSeconds()) * 1_000_000_000n;
+  const ofNodes = (...nodes: readonly string[]): ImportSeries => ({
+    ...seriesOf('', [now], Float64Array.of(1)),
+    tags: nodes.map((value, i) => ({ name: `__g${i}__`, value })),
+  });
+  const bad = ['a.b', 'a b', 'a;b=c', 'a\tb', 'a\nb', 'a\u007f', ''].map((node) =>
+    ofNodes('web', node),
+  );
+  for (const { tags } of bad) assert.equal(carbonPathOf(tags), null, JSON.stringify(tags));
+  const twice = ['0', '00'].map((index) => ({ name: `__g${index}__`, value: 'a' }));
+  assert.equal(carbonPathOf(twice), null);
+  assert.equal(carbonPathOf([{ name: '__g0__', value: 'ä-:#' }]), 'ä-:#');
+  const source = sourceOf(partOf('p', [...bad, ofNodes('web', 'cpu')]));
+  const survey = await surveyOf(source, legacyTagRules, signal, () => {});
+  assert.deepEqual(
+    survey.refusals.map(({ series }) => series),
+    [bad.length],
+  );
+  const journal = new TestJournal();
+  const steps = { source, target: targetOf(test), journal, clock, signal, onProgress: () => {} };
+  const outcome = await runImport(steps, options);
+  assert.deepEqual([outcome.rows, outcome.refused], [1, bad.length]);
+  assert.deepEqual([...stored(test).keys()], ['web cpu']);
 });
 
 test('an import that stopped goes on with the series that was not whole', async () => {
@@ -452,7 +509,11 @@ test('parts that a source deletes meanwhile are taken under their new names', as
   });
   const lists = (...all: readonly (readonly ImportPart[])[]): ImportSource => {
     const left = [...all];
-    return { parts: async () => (left.length > 1 ? left.shift()! : left[0]!), notes: [] };
+    return {
+      parts: async () => (left.length > 1 ? left.shift()! : left[0]!),
+      notes: [],
+      unfinished: 0,
+    };
   };
   const moving = () =>
     lists(
@@ -498,8 +559,8 @@ test('the journal goes on with the import that wrote it, and with no other', asy
   const journal = new Journal(disk, 'f', of);
   assert.deepEqual(await journal.read(), nothingDone);
   const taken = new Map([
-    ['x', { rows: 4, refused: 0, isDamaged: false }],
-    ['y', { rows: 5, refused: 2, isDamaged: true }],
+    ['x', { rows: 4, refused: 0, isDamaged: false, untagged: 0 }],
+    ['y', { rows: 5, refused: 2, isDamaged: true, untagged: 3 }],
   ]);
   const progress = { taken, part: 'z', series: 3, rows: 9, refused: 1 };
   await journal.write(progress);
@@ -541,4 +602,17 @@ test('a long series is cut into bodies, of which only the last ends it', () => {
       [10, 5],
     ],
   );
+});
+
+test('a cluster keeps native histograms when its upgrade is finished', async () => {
+  await using test = await TestCoordinator.openReady();
+  for (const [level, isTaken] of [
+    [rowVersionsFormatLevel, false],
+    [typedRowsFormatLevel, true],
+    [formatLevelNewest, true],
+  ] as const) {
+    const key = finishedFormatsKey(testCluster);
+    await test.kv.transact([], [{ kind: 'put', key, value: finishedLevelValue(level) }], signal);
+    assert.equal(await targetOf(test).takesHistograms(), isTaken);
+  }
 });

@@ -19,6 +19,8 @@ export interface TakenRows {
 interface TakenPart extends TakenRows {
   /** Something of it could not be read. */
   readonly isDamaged: boolean;
+  /** Series of it that were left out, since their tags cannot be read. */
+  readonly untagged: number;
 }
 
 export interface Progress {
@@ -53,6 +55,13 @@ export function sumOf({ taken, part, rows, refused }: Progress): TakenRows {
     sum.rows += of.rows;
     sum.refused += of.refused;
   }
+  return sum;
+}
+
+/** Of all parts that were read. */
+export function untaggedOf({ taken }: Progress): number {
+  let sum = 0;
+  for (const { untagged } of taken.values()) sum += untagged;
   return sum;
 }
 
@@ -95,12 +104,13 @@ export class Journal {
     }
     return {
       taken: new Map(
-        Object.entries((taken ?? {}) as Record<string, TakenPart>).map(([name, sum]) => [
+        Object.entries((taken ?? {}) as Record<string, Partial<TakenPart>>).map(([name, sum]) => [
           name,
           {
             rows: Number(sum.rows),
             refused: Number(sum.refused),
             isDamaged: sum.isDamaged === true,
+            untagged: Number(sum.untagged ?? 0),
           },
         ]),
       ),

@@ -1,9 +1,10 @@
 /** An import: parts of a source one after the other, as writes of a running cluster, with its progress in a journal. */
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { isDone, type Journal, nothingDone, type Progress, sumOf } from './journal.ts';
+import { isDone, type Journal, nothingDone, type Progress, sumOf, untaggedOf } from './journal.ts';
 import { RateLimit } from './rate_limit.ts';
 import type { ImportPart, ImportSeries, ImportSource } from '../sources/source.ts';
+import { damageLine, isDamage } from '../sources/up_to_damage.ts';
 import { takeParts } from './taking.ts';
 import type { Target, Written } from './target.ts';
 import { WriteBodies, type WriteBody } from './write_bodies.ts';
@@ -20,6 +21,8 @@ export interface ImportOptions {
   readonly rowsPerSecondMax: number;
   /** Parts that are damaged are passed over, with what follows the damage in them. */
   readonly skipsDamaged: boolean;
+  /** False while the cluster drops native histograms, and says that it took them: a source with one is refused. */
+  readonly takesHistograms: boolean;
 }
 
 export interface ImportOutcome {
@@ -28,6 +31,8 @@ export interface ImportOutcome {
   readonly rows: number;
   readonly refused: number;
   readonly refusals: readonly string[];
+  /** Series of parts that were left out, since their tags cannot be read; of all calls, too. */
+  readonly untagged: number;
   /** Parts that the source deleted meanwhile. */
   readonly gone: readonly string[];
   /** Parts that were passed over, and why. */
@@ -44,9 +49,12 @@ export interface ImportSteps {
   readonly onProgress: (progress: Progress, parts: readonly ImportPart[]) => void;
 }
 
+export const histogramsDropped =
+  'the source has native histograms, which the cluster drops until its upgrade is finished: see "tsdbctl upgrade status"';
+
 export async function runImport(
   { source, target, journal, clock, signal, onProgress }: ImportSteps,
-  { parallel, rowsPerSecondMax, skipsDamaged }: ImportOptions,
+  { parallel, rowsPerSecondMax, skipsDamaged, takesHistograms }: ImportOptions,
 ): Promise<ImportOutcome> {
   let progress = await journal.read();
   const refusals: string[] = [];
@@ -87,6 +95,9 @@ export async function runImport(
     let damage: Damage | null = null;
     try {
       for await (const series of undamaged(part, skip)) {
+        if (!takesHistograms && (series.histograms?.length ?? 0) > 0) {
+          throw new TsdbError('CONFLICT', histogramsDropped);
+        }
         for (const body of bodies.add(series)) await send(body);
         if (signal.aborted) throw new TsdbError('CANCELLED', 'the import was stopped');
       }
@@ -98,10 +109,9 @@ export async function runImport(
     await note(await sent.rest());
     const { rows, refused } = progress;
     const isDamaged = damage !== null;
-    const taken = new Map(progress.taken).set(part.name, { rows, refused, isDamaged });
-    if (damage !== null) {
-      damaged.push(`${part.name} is left from its damage on: ${damage.message}`);
-    }
+    const untagged = part.untagged?.() ?? 0;
+    const taken = new Map(progress.taken).set(part.name, { rows, refused, isDamaged, untagged });
+    if (damage !== null) damaged.push(damageLine(part, damage));
     await advance({ ...nothingDone, taken }, true);
   };
   const gone = await takeParts(
@@ -112,7 +122,8 @@ export async function runImport(
       return take(part);
     },
   );
-  return { parts: progress.taken.size, ...sumOf(progress), refusals, gone, damaged };
+  const untagged = untaggedOf(progress);
+  return { parts: progress.taken.size, ...sumOf(progress), refusals, untagged, gone, damaged };
 }
 
 /** What is wrong with a source, not with the writes of it. */
@@ -122,7 +133,7 @@ async function* undamaged(part: ImportPart, skip: number): AsyncGenerator<Import
   try {
     yield* part.series(skip);
   } catch (error) {
-    if (!(error instanceof TsdbError) || error.code !== 'BAD_REQUEST') throw error;
+    if (!isDamage(error)) throw error;
     throw new Damage('BAD_REQUEST', error.message, { cause: error });
   }
 }

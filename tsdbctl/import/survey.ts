@@ -17,6 +17,8 @@ export interface Survey {
   readonly series: number;
   readonly rows: number;
   readonly histograms: number;
+  /** Series that were left out, since their tags cannot be read. */
+  readonly untagged: number;
   /** Null when there are no rows. */
   readonly firstNanos: bigint | null;
   readonly lastNanos: bigint | null;
@@ -43,14 +45,14 @@ export async function surveyOf(
     series: 0,
     rows: 0,
     histograms: 0,
+    untagged: 0,
     firstNanos: null,
     lastNanos: null,
     refusals: [],
   };
   const refusals = new Map<string, { series: number; example: string }>();
   const check = (tags: readonly Tag[]): void => {
-    const written = tagsWithValues(tags);
-    const problem = carbonPathOf(written) === null ? tagsProblem(written, rules) : null;
+    const problem = carbonPathOf(tags) === null ? tagsProblem(tagsWithValues(tags), rules) : null;
     if (problem === null) return;
     // Without what it says of the one series.
     const kind = problem.replace(/: .*$/s, '');
@@ -82,6 +84,7 @@ export async function surveyOf(
       series,
       rows,
       histograms: histogramCount,
+      untagged: all.untagged + (part.untagged?.() ?? 0),
       firstNanos,
       lastNanos,
       refusals: [],

@@ -1,9 +1,11 @@
 /** The cluster that rows are taken over to: its coordinator's API. */
+import type { UpgradeStatus } from '#cluster/admin/upgrade.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
+import { typedRowsFormatLevel } from '#lib/format_level.ts';
 import { legacyTagRules, type TagRules } from '#lib/tags.ts';
 import { formatDurationNanos } from '#lib/time.ts';
-import { reasonOf } from '../coordinator.ts';
+import { reasonOf, servicePath } from '../coordinator.ts';
 import type { WriteBody } from './write_bodies.ts';
 
 /** What a write of a body has come to. */
@@ -65,7 +67,7 @@ export class Target {
 
   /** The READY ones that take samples. @throws {TsdbError} as `write` */
   async namespaces(): Promise<readonly TakingNamespace[]> {
-    const { status, text } = await this.#send('GET', '/api/v1/services/tsdb/namespace');
+    const { status, text } = await this.#send('GET', `${servicePath}/namespace`);
     if (status !== 200) {
       throw badRequest(`cannot read namespaces: ${this.#url} answers ${status}: ${reasonOf(text)}`);
     }
@@ -86,6 +88,18 @@ export class Target {
         },
       ];
     });
+  }
+
+  /** Whether it keeps native histograms: before the end of an upgrade it drops them. @throws {TsdbError} as `write` */
+  async takesHistograms(): Promise<boolean> {
+    const { status, text } = await this.#send('GET', `${servicePath}/upgrade`);
+    if (status !== 200) {
+      throw badRequest(
+        `cannot read the status of the upgrade: ${this.#url} answers ${status}: ${reasonOf(text)}`,
+      );
+    }
+    const { formatLevel } = JSON.parse(text) as Pick<UpgradeStatus, 'formatLevel'>;
+    return formatLevel.finished >= typedRowsFormatLevel;
   }
 
   /** Which tags it takes. @throws {TsdbError} as `write` */

@@ -29,6 +29,8 @@ export interface Verified {
   /** Rows of which the values differ by no more than M3 rounds what it stores. */
   readonly rounded: number;
   readonly histogramsNotCompared: number;
+  /** Series that were left out, since their tags cannot be read. */
+  readonly untagged: number;
   /** Of the first ones, for people. */
   readonly differences: readonly string[];
 }
@@ -49,6 +51,7 @@ export async function verifySource(
       await check.add(series);
     }
     await check.end();
+    check.untagged += part.untagged?.() ?? 0;
     onPart(part, check.missing - before);
   };
   await takeParts(source, () => false, compare);
@@ -66,6 +69,7 @@ class Check implements Verified {
   different = 0;
   rounded = 0;
   histogramsNotCompared = 0;
+  untagged = 0;
   readonly differences: string[] = [];
 
   constructor(target: Pick<Target, 'read'>, roundsValues: boolean) {

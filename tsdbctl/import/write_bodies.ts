@@ -54,7 +54,7 @@ export class WriteBodies {
   *add(series: ImportSeries): Generator<WriteBody> {
     const { timestampNanos, values, histograms = [] } = series;
     const tags = tagsWithValues(series.tags);
-    const path = carbonPathOf(tags);
+    const path = carbonPathOf(series.tags);
     for (let first = 0; first < timestampNanos.length; first += bodyRowsMax) {
       const past = Math.min(first + bodyRowsMax, timestampNanos.length);
       const times = timestampNanos.subarray(first, past);

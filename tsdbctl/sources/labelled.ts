@@ -45,6 +45,9 @@ export function labelled(source: ImportSource, labels: ReadonlyMap<string, strin
     get notes() {
       return source.notes;
     },
+    get unfinished() {
+      return source.unfinished;
+    },
     parts: async () => (await source.parts()).map(partOf),
   };
 }
@@ -87,6 +90,9 @@ export function without(source: ImportSource, leftOut: readonly Tag[]): ImportSo
   return {
     get notes() {
       return source.notes;
+    },
+    get unfinished() {
+      return source.unfinished;
     },
     parts: async () => (await source.parts()).map(partOf),
   };

@@ -49,6 +49,8 @@ export interface ImportPart {
    * @throws {TsdbError} BAD_REQUEST naming file and reason when it is damaged, NOT_FOUND when files were deleted since
    */
   series(skip: number): AsyncIterable<ImportSeries>;
+  /** Series that were left out when it was read, since their tags cannot be; none where it is not there. */
+  readonly untagged?: () => number;
 }
 
 export interface ImportSource {
@@ -59,20 +61,32 @@ export interface ImportSource {
   parts(): Promise<readonly ImportPart[]>;
   /** What was passed over, for people: a line each. */
   readonly notes: readonly string[];
+  /** Of what would be parts, those that were not written to their ends when they were listed last: they are none yet. */
+  readonly unfinished: number;
 }
 
-const nodeTag = /^__g(\d+)__$/;
+const nodeTag = /^__g(0|[1-9]\d*)__$/;
 
-/** The path of Carbon that tags `__g0__`, `__g1__` and so on are of; null when there are others, or one is missing. */
+/** What a line of Carbon can have between two dots. */
+// oxlint-disable-next-line no-control-regex -- they end paths
+const carbonNode = /^[^\u0000-\u0020\u007f.;]+$/;
+
+/**
+ * The path of Carbon that tags `__g0__`, `__g1__` and so on are of.
+ * @param tags those without a value, too: a node without one is none
+ * @returns null when there are others, one is missing, or one is no node and would make another path
+ */
 export function carbonPathOf(tags: readonly Tag[]): string | null {
   const nodes: string[] = [];
+  let count = 0;
   for (const { name, value } of tags) {
     const [, index] = nodeTag.exec(name) ?? [];
-    if (index === undefined) return null;
+    if (index === undefined && value === '') continue;
+    if (index === undefined || !carbonNode.test(value)) return null;
     nodes[Number(index)] = value;
+    count += 1;
   }
-  const isWhole = nodes.length === tags.length && nodes.every((node) => node !== '');
-  return isWhole && tags.length > 0 ? nodes.join('.') : null;
+  return count > 0 && nodes.length === count ? nodes.join('.') : null;
 }
 
 /** Those that are written: a tag without a value is none, as Prometheus has it. */

@@ -53,14 +53,20 @@ export interface ReadSeries {
   readonly bits: string[];
 }
 
+/** What a part is of: its name tells more, by which another file of that name is another part. */
+export function fileOf(partName: string): string {
+  return partName.replace(/ .*$/, '');
+}
+
 /** What a source has, rows of one series of a part together. */
 export async function readSource(source: ImportSource, skip = 0): Promise<readonly ReadSeries[]> {
   const series = new Map<string, ReadSeries>();
   for (const part of await source.parts()) {
     for await (const { tags, timestampNanos, values } of part.series(skip)) {
       const pairs = sortedPairs(tags.map(({ name, value }: Tag) => [name, value] as const));
-      const key = JSON.stringify([part.name, pairs]);
-      const all = series.get(key) ?? { part: part.name, tags: pairs, times: [], bits: [] };
+      const file = fileOf(part.name);
+      const key = JSON.stringify([file, pairs]);
+      const all = series.get(key) ?? { part: file, tags: pairs, times: [], bits: [] };
       series.set(key, all);
       const bits = new BigUint64Array(values.buffer, values.byteOffset, values.length);
       all.times.push(...Array.from(timestampNanos, String));
@@ -89,8 +95,6 @@ export function fixtureSeries(): readonly ReadSeries[] {
 }
 
 export const logName = 'commitlogs/commitlog-0-0.db';
-/** As a part: it may grow. */
-export const logPartName: string = `${logName} of 3013 bytes`;
 
 /** What it wrote to the commit log for a namespace. */
 export function fixtureLog(namespace: string): readonly ReadSeries[] {
@@ -99,7 +103,7 @@ export function fixtureLog(namespace: string): readonly ReadSeries[] {
   const wanted = written.filter((each) => each.namespace === namespace);
   return sortedSeries(
     wanted.map(({ tags, times, bits }) => {
-      return { part: logPartName, tags: sortedPairs(tags), times, bits };
+      return { part: logName, tags: sortedPairs(tags), times, bits };
     }),
   );
 }

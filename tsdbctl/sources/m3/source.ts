@@ -10,6 +10,7 @@
 import type { Disk } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { allTimes, type ImportPart, type ImportSource, type NanosRange } from '../source.ts';
+import { sumOfEnds } from './bytes/file_bytes.ts';
 import { seriesOfLog } from './commit_log/part.ts';
 import { type FilesetFiles, listFilesets } from './fileset/list.ts';
 import { readFilesetInfo } from './fileset/info.ts';
@@ -33,6 +34,12 @@ const logFolder = 'commitlogs';
 /** What stands beside the namespaces of snapshots. */
 const snapshotFile = /^snapshot-.*\.db$/;
 const logName = /^commitlog-(\d+)-(\d+)\.db$/;
+/** Beside the log that it writes M3 has opened the next one: it has this much at most, and no rows. */
+const emptyLogBytesMax = 64;
+
+/** Digits of sums, by which parts of one name are told apart that are those of another replica, or were damaged. */
+const digitsOf = (...sums: readonly number[]): string =>
+  sums.map((sum) => sum.toString(16).padStart(8, '0')).join('');
 
 /**
  * What a folder of M3 has of a namespace. Filesets come in the order of their blocks, and then the
@@ -46,15 +53,17 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
   const logOptions = { disk, range, rowsHeldMax, leftOut };
 
   async function filesetPart(files: FilesetFiles): Promise<ImportPart | null> {
-    const { name, bytes } = files;
-    const prefix = `${folder}/${name}-`;
+    const { name: file, bytes } = files;
+    const prefix = `${folder}/${file}-`;
     const info = await readFilesetInfo(disk, prefix);
     const startNanos = info.blockStartNanos;
     const endNanos = startNanos + info.blockNanos;
     if (startNanos >= range.endNanos || endNanos <= range.startNanos) return null;
-    const part = { name, namespace, prefix, info };
+    const name = `${file} of ${digitsOf(info.indexSum, info.dataSum)}`;
+    const part = { name: file, namespace, prefix, info };
     const series = (skip: number) => skipping(seriesOfFileset(part, filesetOptions), skip);
-    return { name, startNanos, endNanos, bytes, series };
+    const untagged = () => leftOut.untaggedIn(file);
+    return { name, startNanos, endNanos, bytes, series, untagged };
   }
 
   async function logParts(): Promise<readonly ImportPart[]> {
@@ -63,15 +72,21 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
       return match === null ? [] : [{ name, order: [Number(match[1]), Number(match[2])] as const }];
     });
     names.sort((a, b) => a.order[0] - b.order[0] || a.order[1] - b.order[1]);
+    const logs: { readonly file: string; readonly path: string; readonly bytes: number }[] = [];
+    for (const { name } of names) {
+      const file = `${logFolder}/${name}`;
+      const path = `${folder}/${file}`;
+      logs.push({ file, path, bytes: (await disk.size(path)) ?? 0 });
+    }
+    const newest = logs.findLastIndex(({ bytes }) => bytes > emptyLogBytesMax);
     const parts: ImportPart[] = [];
-    for (const file of names) {
-      const path = `${folder}/${logFolder}/${file.name}`;
-      const bytes = (await disk.size(path)) ?? 0;
+    for (const [at, { file, path, bytes }] of logs.entries()) {
       // A log that grew has new rows: it is another part.
-      const name = `${logFolder}/${file.name} of ${bytes} bytes`;
-      const part = { name, namespace, path };
+      const name = `${file} of ${bytes} bytes, ${digitsOf(await sumOfEnds(disk, path, bytes))}`;
+      const part = { name: file, namespace, path, isNewest: at >= newest };
       const series = (skip: number) => skipping(seriesOfLog(part, logOptions), skip);
-      parts.push({ name, ...range, bytes, series });
+      const untagged = () => leftOut.untaggedIn(file);
+      parts.push({ name, ...range, bytes, series, untagged });
     }
     return parts;
   }
@@ -79,6 +94,9 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
   return {
     get notes() {
       return leftOut.notes;
+    },
+    get unfinished() {
+      return leftOut.unfinished;
     },
     async parts() {
       // A node that runs moves rows from logs to snapshots and from those to data, and deletes last: in the same order they are
@@ -91,7 +109,8 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
           if (!snapshotFile.test(name)) known.add(name);
         }
         const ofKind: ImportPart[] = [];
-        for (const files of await listFilesets(disk, folder, `${kind}/${namespace}`, leftOut)) {
+        const toList = { under: `${kind}/${namespace}`, endNanos: range.endNanos, leftOut };
+        for (const files of await listFilesets(disk, folder, toList)) {
           const part = await filesetPart(files);
           if (part !== null) ofKind.push(part);
         }

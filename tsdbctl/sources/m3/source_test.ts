@@ -7,12 +7,13 @@ import {
   blockNanos,
   diskOf,
   encodedTags,
+  fileOf,
   type Files,
   fixtureFiles,
   fixtureLog,
   fixtureSeries,
   fixtures,
-  logPartName,
+  logName,
   type MadeEntry,
   madeFileset,
   readSource,
@@ -51,13 +52,13 @@ test('filesets, snapshots and commit logs that M3 wrote are what it wrote', asyn
   assert.deepEqual(await readSource(source), expected);
   assert.deepEqual(source.notes, []);
   assert.deepEqual(
-    (await source.parts()).map(({ name }) => name),
+    (await source.parts()).map((part) => fileOf(part.name)),
     [
       'data/default/3/fileset-1699999200000000000-1',
       'data/default/4/fileset-1699999200000000000',
       'data/default/4/fileset-1700006400000000000-0',
       'snapshots/default/3/fileset-1700006400000000000-2',
-      logPartName,
+      logName,
     ],
   );
 });
@@ -100,6 +101,37 @@ test('filesets that are not complete are told, others of the folder are not look
   const source = sourceOf(files);
   assert.deepEqual(await source.parts(), []);
   assert.deepEqual(source.notes, ['1 filesets in data/default were not written to their ends']);
+  assert.equal(source.unfinished, 1);
+  const before = sourceOf(files, { range: { startNanos: 0n, endNanos: startNanos } });
+  await before.parts();
+  assert.equal(before.unfinished, 0, 'it is of a block that is not asked for');
+});
+
+test('a fileset that is written to its end meanwhile is a part then, and not told any more', async () => {
+  const files = madeFileset(name(0), startNanos, [entry('{a="b"}')]);
+  const path = `m3/${name(0)}-checkpoint.db`;
+  const checkpoint = files.get(path)!;
+  files.delete(path);
+  const source = sourceOf(files);
+  await source.parts();
+  files.set(path, checkpoint);
+  assert.equal((await source.parts()).length, 1);
+  assert.deepEqual([source.unfinished, source.notes], [0, []]);
+});
+
+test('files of one name are parts of other names where their rows are others, as those of two replicas', async () => {
+  const namesOf = async (files: Files) => (await sourceOf(files).parts()).map((part) => part.name);
+  const later = rowAt(startNanos + 1_000_000_000n);
+  assert.equal(later.length, stream.length);
+  const made = (...entries: readonly MadeEntry[]) => madeFileset(name(0), startNanos, entries);
+  const all = [
+    ...(await namesOf(made(entry('{a="b"}')))),
+    ...(await namesOf(made(entry('{a="b"}', { stream: later })))),
+    ...(await namesOf(made(entry('{a="c"}')))),
+  ];
+  assert.equal(new Set(all).size, 3);
+  assert.deepEqual(all.map(fileOf), [name(0), name(0), name(0)]);
+  assert.deepEqual(await namesOf(made(entry('{a="b"}'))), all.slice(0, 1));
 });
 
 test('parts come by their blocks, flushed ones first, and tell their times', async () => {
@@ -114,7 +146,7 @@ test('parts come by their blocks, flushed ones first, and tell their times', asy
   );
   const parts = await sourceOf(files).parts();
   assert.deepEqual(
-    parts.map((part) => [part.name, part.startNanos, part.endNanos - part.startNanos]),
+    parts.map((part) => [fileOf(part.name), part.startNanos, part.endNanos - part.startNanos]),
     [
       [name(0, 9), startNanos, blockNanos],
       [name(0, 10), startNanos, blockNanos],
@@ -124,7 +156,7 @@ test('parts come by their blocks, flushed ones first, and tell their times', asy
   );
   assert.ok(parts.every(({ bytes }) => bytes > 20));
   const range = { startNanos: later, endNanos: later + 1n };
-  assert.deepEqual(await idsOf(files, { range }), [`${parts[3]!.name} [["a","b"]]`]);
+  assert.deepEqual(await idsOf(files, { range }), [`${fileOf(parts[3]!.name)} [["a","b"]]`]);
   const after = { startNanos: startNanos + 1n, endNanos: later };
   assert.equal((await sourceOf(files, { range: after }).parts()).length, 3);
   assert.deepEqual(await idsOf(files, { range: after }), []);
@@ -158,6 +190,7 @@ test('tags are those beside the ID, or of the ID, or there are none', async () =
     [{ __g0__: 'servers', __g1__: 'cpu' }, { __g0__: 'x', job: 'y' }, { a: 'b' }],
   );
   await readSource(source);
+  assert.equal((await source.parts())[0]!.untagged!(), 2);
   assert.deepEqual(source.notes, [
     `2 series have no tags that can be read and are left out, in 1 parts, the first in ${name(0)}: "plain"`,
   ]);

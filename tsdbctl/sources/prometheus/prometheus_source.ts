@@ -36,6 +36,7 @@ export function prometheusSource(
   const notes: string[] = [];
   return {
     notes,
+    unfinished: 0,
     async parts() {
       notes.length = 0;
       const blocks = withoutParents(await blocksIn(folder, disk, notes), notes);

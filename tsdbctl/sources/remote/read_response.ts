@@ -5,25 +5,30 @@ import { histogramOfValue } from '#engine/typed/histogram.ts';
 import { badRequest } from '#lib/errors.ts';
 import type { Tag } from '#lib/tags.ts';
 import { nanosPerMilli } from '#lib/time.ts';
-import type { ImportHistogram, ImportSeries } from '../source.ts';
+import type { ImportHistogram, ImportSeries, NanosRange } from '../source.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
+export interface Answer {
+  /** A ReadResponse. */
+  readonly message: Uint8Array;
+  /** Rows of other times are left out. */
+  readonly within: NanosRange;
+  /** Is told of histograms that are none. */
+  readonly histogramsLeftOut: (count: number) => void;
+}
+
 /**
- * Series of a ReadResponse one by one.
- * @param histogramsLeftOut is told of histograms that are none
+ * Its series one by one; some may be without rows.
  * @throws {TsdbError} BAD_REQUEST when the message is malformed
  */
-export function* seriesOfResponse(
-  message: Uint8Array,
-  url: string,
-  histogramsLeftOut: (count: number) => void,
-): Generator<ImportSeries> {
+export function* seriesOfResponse(answer: Answer, url: string): Generator<ImportSeries> {
+  const { message } = answer;
   try {
     const results = new Fields(message, 0, message.length);
     while (results.next()) {
       if (results.number !== 1) results.skip();
-      else yield* seriesOfResult(message, rangeOf(results), histogramsLeftOut);
+      else yield* seriesOfResult(answer, rangeOf(results));
     }
   } catch (error) {
     if (!(error instanceof Malformed || error instanceof TypeError)) throw error;
@@ -33,15 +38,11 @@ export function* seriesOfResponse(
   }
 }
 
-function* seriesOfResult(
-  message: Uint8Array,
-  [start, end]: Range,
-  histogramsLeftOut: (count: number) => void,
-): Generator<ImportSeries> {
-  const all = new Fields(message, start, end);
+function* seriesOfResult(answer: Answer, [start, end]: Range): Generator<ImportSeries> {
+  const all = new Fields(answer.message, start, end);
   while (all.next()) {
     if (all.number !== 1) all.skip();
-    else yield seriesOf(message, rangeOf(all), histogramsLeftOut);
+    else yield seriesOf(answer, rangeOf(all));
   }
 }
 
@@ -51,10 +52,10 @@ function rangeOf(fields: Fields): Range {
 }
 
 function seriesOf(
-  message: Uint8Array,
+  { message, within: { startNanos, endNanos }, histogramsLeftOut }: Answer,
   [start, end]: Range,
-  histogramsLeftOut: (count: number) => void,
 ): ImportSeries {
+  const isWithin = (time: bigint): boolean => time >= startNanos && time < endNanos;
   const tags: Tag[] = [];
   const nanos: bigint[] = [];
   const bits: bigint[] = [];
@@ -65,6 +66,7 @@ function seriesOf(
     if (fields.number === 1) tags.push(tagOf(message, rangeOf(fields)));
     else if (fields.number === 2) {
       const sample = sampleOf(message, rangeOf(fields));
+      if (!isWithin(sample.nanos)) continue;
       // Answers are ascending; what is not is left out, as of several of one time all but the last.
       const last = nanos.at(-1);
       if (last === sample.nanos) bits[bits.length - 1] = sample.bits;
@@ -74,12 +76,11 @@ function seriesOf(
       }
     } else if (fields.number === 4) {
       const wire = readHistogram(message, rangeOf(fields), false);
+      const timestampNanos = BigInt.asIntN(64, wire.timestampMillis) * nanosPerMilli;
+      if (!isWithin(timestampNanos)) continue;
       const value = valueOrNull(wire);
       if (value === null) leftOut += 1;
-      else {
-        const timestampNanos = BigInt.asIntN(64, wire.timestampMillis) * nanosPerMilli;
-        histograms.push({ timestampNanos, histogram: histogramOfValue(value) });
-      }
+      else histograms.push({ timestampNanos, histogram: histogramOfValue(value) });
     } else fields.skip();
   }
   if (leftOut > 0) histogramsLeftOut(leftOut);

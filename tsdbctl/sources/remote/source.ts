@@ -17,7 +17,7 @@ export interface RemoteRange {
   readonly sliceMillis: number;
   /** Anchored, of metrics' names. */
   readonly names: string;
-  /** Of each request, such as a proxy asks for. */
+  /** Of each request, such as a proxy asks for; names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
@@ -28,6 +28,9 @@ const answerMillisMax = 10 * 60_000;
 const equalRegexp = 2;
 /** An answer with one of them is a part of what was asked for. */
 const limitedHeaders = ['m3-results-limited', 'tsdb-results-limited', 'm3-returned-data-limited'];
+/** Headers by which M3, and who takes its headers, is told which namespaces it answers from. */
+export const choosingHeader: RegExp =
+  /^(?:m3|tsdb)-(?:metrics-type|storage-policy|restrict-by-storage-policies)$/;
 
 /** @throws {TsdbError} BAD_REQUEST for a range that makes no sense */
 export function remoteSource(
@@ -52,29 +55,34 @@ export function remoteSource(
   const partOf = (_: unknown, index: number): ImportPart => {
     const first = startMillis + index * sliceMillis;
     const past = Math.min(first + sliceMillis, endMillis);
-    return {
-      name: `${first}-${past}`,
+    const within = {
       startNanos: BigInt(first) * nanosPerMilli,
       endNanos: BigInt(past) * nanosPerMilli,
+    };
+    return {
+      // Slices that are named in another way, in a state of before, lack their last millisecond.
+      name: `${first} to ${past}`,
+      ...within,
       bytes: 1,
       async *series(skip) {
-        const message = await answerOf(range, first, past - 1, clock, signal);
+        const message = await answerOf(range, first, past, clock, signal);
         let at = 0;
-        for (const series of seriesOfResponse(message, url, note)) {
+        const answer = { message, within, histogramsLeftOut: note };
+        for (const series of seriesOfResponse(answer, url)) {
           if (series.timestampNanos.length + (series.histograms?.length ?? 0) === 0) continue;
           if (at++ >= skip) yield series;
         }
       },
     };
   };
-  return { parts: async () => Array.from({ length: slices }, partOf), notes };
+  return { parts: async () => Array.from({ length: slices }, partOf), notes, unfinished: 0 };
 }
 
-/** @param lastMillis inclusive, as both ends of the protocol are */
+/** @param endMillis inclusive to Prometheus, and exclusive to M3: what comes may have rows of that time, or none */
 async function answerOf(
   { url, names, headers }: RemoteRange,
   startMillis: number,
-  lastMillis: number,
+  endMillis: number,
   clock: Pick<Clock, 'deadline'>,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
@@ -85,10 +93,11 @@ async function answerOf(
   matcher.bytesField(3, encoder.encode(names));
   const query = new MessageWriter();
   query.int64Field(1, startMillis);
-  query.int64Field(2, lastMillis);
+  query.int64Field(2, endMillis);
   query.bytesField(3, matcher.finish());
   const request = new MessageWriter();
   request.bytesField(1, query.finish());
+  const isChosen = Object.keys(headers).some((name) => choosingHeader.test(name));
   let response: Response;
   let bytes: Uint8Array;
   try {
@@ -102,6 +111,8 @@ async function answerOf(
         'accept-encoding': 'identity',
         // M3 else may leave series out, with 200.
         'm3-limit-require-exhaustive': 'true',
+        // M3 else answers what is older than its samples from aggregated namespaces, whose windows would become samples here.
+        ...(isChosen ? {} : { 'm3-metrics-type': 'unaggregated' }),
         ...headers,
       },
       body: encodeSnappy(request.finish()),

@@ -26,6 +26,8 @@ export interface Problem {
   readonly text: string;
   /** Bytes of the file before it are good. */
   readonly position: number;
+  /** More should follow where the file ends; else what is there is damaged. */
+  readonly isCutOff: boolean;
 }
 
 export class MessageFile {
@@ -61,7 +63,11 @@ export class MessageFile {
 
   /** The chunk that was read last has something that cannot be read. */
   damagedBy(text: string): void {
-    this.problem = { text, position: this.#chunkAt };
+    this.problem = { text, position: this.#chunkAt, isCutOff: false };
+  }
+
+  #endsWithin(what: string): void {
+    this.problem = { text: `ends within ${what}`, position: this.#chunkAt, isCutOff: true };
   }
 
   async #chunk(): Promise<Uint8Array | null> {
@@ -69,8 +75,8 @@ export class MessageFile {
     const file = this.#file;
     this.#chunkAt = file.position;
     if (!file.holds(headerBytes) && !(await file.reads(headerBytes))) {
-      if (file.next.length > 0) this.damagedBy('ends within the header of a chunk');
-      else if (this.#to > this.#from) this.damagedBy('ends within an entry');
+      if (file.next.length > 0) this.#endsWithin('the header of a chunk');
+      else if (this.#to > this.#from) this.#endsWithin('an entry');
       return null;
     }
     const header = file.next;
@@ -87,7 +93,7 @@ export class MessageFile {
     const sum = words.getUint32(8, true);
     const whole = headerBytes + size;
     if (!file.holds(whole) && !(await file.reads(whole))) {
-      this.damagedBy('ends within a chunk');
+      this.#endsWithin('a chunk');
       return null;
     }
     const bytes = file.next.subarray(headerBytes, whole);

@@ -1,5 +1,6 @@
 /** Series of a file of the commit log of M3. */
 import type { Disk } from '#lib/env/env.ts';
+import { badRequest } from '#lib/errors.ts';
 import type { ImportSeries, NanosRange } from '../../source.ts';
 import { namedError, naming } from '../bytes/file_bytes.ts';
 import type { LeftOut } from '../series/left_out.ts';
@@ -11,6 +12,8 @@ export interface LogPart {
   readonly name: string;
   readonly namespace: string;
   readonly path: string;
+  /** It may be written just now, so that its end may be cut. */
+  readonly isNewest: boolean;
 }
 
 export interface LogOptions {
@@ -23,15 +26,15 @@ export interface LogOptions {
 
 /**
  * By the first rows of series in the file, whose rows are handed on when there are many, so that a
- * series may come more than once. What is damaged ends the file, with a note.
+ * series may come more than once. Where the newest log ends too early there is a note.
  * @throws {TsdbError} BAD_REQUEST naming the file when it has too many series, or values that are no
- * numbers
+ * numbers, and behind what is before it when it is damaged
  */
 export async function* seriesOfLog(
   part: LogPart,
   { disk, range, rowsHeldMax, leftOut }: LogOptions,
 ): AsyncGenerator<ImportSeries> {
-  const { path, name, namespace } = part;
+  const { path, name, namespace, isNewest } = part;
   await using file = await naming(path, () => disk.open(path, 'read'));
   leftOut.begin(name);
   const messages = new MessageFile(file);
@@ -54,6 +57,10 @@ export async function* seriesOfLog(
   const { problem } = messages;
   if (problem !== null) {
     const where = `at byte ${problem.position} of ${await file.size()}`;
+    if (!problem.isCutOff || !isNewest) {
+      const more = problem.isCutOff ? ', and later logs have rows' : '';
+      throw badRequest(`cannot read ${path}: it ${problem.text} ${where}${more}`);
+    }
     leftOut.note(name, `${path} ${problem.text} ${where}: what is after that is left out`);
   } else if (!collector.hasInfo) {
     leftOut.note(name, `${path} is empty`);

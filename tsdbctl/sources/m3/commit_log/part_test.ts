@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TsdbError } from '#lib/errors.ts';
+import type { ImportSource } from '../../source.ts';
+import { upToDamage } from '../../up_to_damage.ts';
 import { MessageReader } from '../bytes/msgpack.ts';
 import {
   diskOf,
   encodedTags,
+  fileOf,
   fixtureFiles,
   fixtureLog,
   logName,
@@ -41,6 +44,16 @@ const rowsOf = (series: readonly ReadSeries[]) =>
     times.map((nanos, row) => [Number(nanos), floatOf(bits[row]!)]),
   ]);
 const floatOf = (bits: string) => Buffer.from(bits, 'hex').readDoubleBE();
+
+/** What a source has before its damage, and what is said of that. */
+async function readToDamage(source: ImportSource) {
+  const damage: string[] = [];
+  const series = await readSource(upToDamage(source, (line) => damage.push(line)));
+  return {
+    series,
+    damage: damage.map((line) => line.replace(/^.* is left from its damage on: /, '')),
+  };
+}
 
 test('rows that came interleaved, late and again are of their series', async () => {
   const rows = [first(1), first(2, { nanos: 5n }), next(1, 30n, 3), next(1, 20n, 2)];
@@ -95,7 +108,7 @@ test('other namespaces are passed over, and series without tags are told', async
   const source = sourceOf(bytes);
   assert.deepEqual(rowsOf(await readSource(source)), [['b=c', [[10, 1]]]]);
   assert.deepEqual(source.notes, [
-    `2 series have no tags that can be read and are left out, in 1 parts, the first in ${logName} of 460 bytes: "plain"`,
+    `2 series have no tags that can be read and are left out, in 1 parts, the first in ${logName}: "plain"`,
   ]);
 });
 
@@ -136,9 +149,21 @@ test('logs are in the order of their numbers', async () => {
   files.set('m3/commitlogs/other.db', new Uint8Array(4));
   const parts = await m3Source('m3', { namespace: 'default' }, diskOf(files)).parts();
   assert.deepEqual(
-    parts.map(({ name }) => name),
-    [9, 10, 100].map((number) => `commitlogs/commitlog-0-${number}.db of 130 bytes`),
+    parts.map(({ name }) => fileOf(name)),
+    [9, 10, 100].map((number) => `commitlogs/commitlog-0-${number}.db`),
   );
+});
+
+test('a log that has other rows is another part, though it is as long', async () => {
+  const nameOf = async (bytes: Uint8Array) => (await sourceOf(bytes).parts())[0]!.name;
+  const one = log(first(1), next(1, 11n, 2));
+  const other = log(first(1), next(1, 11n, 3));
+  assert.equal(one.length, other.length);
+  assert.notEqual(await nameOf(one), await nameOf(other));
+  assert.equal(await nameOf(one), await nameOf(one.slice()));
+  const long = new Uint8Array(300_000);
+  assert.notEqual(await nameOf(long), await nameOf(long.with(299_999, 1)));
+  assert.notEqual(await nameOf(long), await nameOf(long.with(0, 1)));
 });
 
 test('values that are protobuf messages are refused, numbers with annotations are not', async () => {
@@ -159,7 +184,7 @@ test('values that are protobuf messages are refused, numbers with annotations ar
   }
 });
 
-test('what is damaged ends the file with a note', async () => {
+test('a log ends with an error where it is damaged, with a note where the newest is cut, and has its rows before', async () => {
   const one = madeChunk(joined(madeLogInfo, madeLogEntry(first(1))));
   const two = madeChunk(madeLogEntry(next(1, 11n, 2)));
   const three = madeChunk(madeLogEntry(next(1, 12n, 3)));
@@ -168,54 +193,82 @@ test('what is damaged ends the file with a note', async () => {
     [11, 2],
     [12, 3],
   ];
-  const check = async (bytes: Uint8Array, count: number, note: string | null) => {
+  const check = async (
+    bytes: Uint8Array,
+    count: number,
+    said: { readonly note?: string; readonly damage?: string } = {},
+  ) => {
     const source = sourceOf(bytes);
     const expected = count === 0 ? [] : [['a=1', rows.slice(0, count)]];
-    assert.deepEqual(rowsOf(await readSource(source)), expected);
-    assert.deepEqual(source.notes, note === null ? [] : [`${path} ${note}`]);
+    const { series, damage } = await readToDamage(source);
+    assert.deepEqual(rowsOf(series), expected);
+    assert.deepEqual(source.notes, said.note === undefined ? [] : [`${path} ${said.note}`]);
+    const wanted = said.damage === undefined ? [] : [`cannot read ${path}: it ${said.damage}`];
+    assert.deepEqual(damage, wanted);
   };
-  const end = (at: number, of: number) => `at byte ${at} of ${of}: what is after that is left out`;
+  const at = (place: number, of: number) => `at byte ${place} of ${of}`;
+  const cut = (text: string, place: number, of: number) => ({
+    note: `${text} ${at(place, of)}: what is after that is left out`,
+  });
   const whole = joined(one, two, three);
   const size = whole.length;
   const second = one.length;
   const third = one.length + two.length;
-  await check(whole, 3, null);
-  await check(whole.with(third - 1, 9), 1, `has another checksum of a chunk ${end(second, size)}`);
-  await check(
-    whole.with(second, 9),
-    1,
-    `has another checksum of the size of a chunk ${end(second, size)}`,
-  );
+  await check(whole, 3);
+  await check(whole.with(third - 1, 9), 1, {
+    damage: `has another checksum of a chunk ${at(second, size)}`,
+  });
+  await check(whole.with(second, 9), 1, {
+    damage: `has another checksum of the size of a chunk ${at(second, size)}`,
+  });
   await check(
     whole.subarray(0, third + 5),
     2,
-    `ends within the header of a chunk ${end(third, third + 5)}`,
+    cut('ends within the header of a chunk', third, third + 5),
   );
-  await check(whole.subarray(0, size - 1), 2, `ends within a chunk ${end(third, size - 1)}`);
+  await check(whole.subarray(0, size - 1), 2, cut('ends within a chunk', third, size - 1));
   const part = madeChunk(madeLogEntry(next(1, 12n, 3)).subarray(0, 9));
-  await check(
-    joined(one, part),
-    1,
-    `ends within an entry ${end(second + part.length, second + part.length)}`,
-  );
+  const whereCut = second + part.length;
+  await check(joined(one, part), 1, cut('ends within an entry', whereCut, whereCut));
   const bad = madeChunk(joined(madeLogEntry(next(1, 11n, 2)), Uint8Array.of(2, 1, 0x92), two));
-  await check(
-    joined(one, bad, two),
-    2,
-    `has an entry that is damaged (message is cut off) ${end(second, second + bad.length + two.length)}`,
-  );
+  await check(joined(one, bad, two), 2, {
+    damage: `has an entry that is damaged (message is cut off) ${at(second, second + bad.length + two.length)}`,
+  });
   const long = madeChunk(Uint8Array.of(0xff, 0xff, 0xff, 0xff, 0x0f));
-  await check(
-    joined(one, long),
-    1,
-    `has an entry longer than 67108864 bytes ${end(second, second + long.length)}`,
-  );
-  await check(new Uint8Array(), 0, 'is empty');
-  await check(
-    two,
-    0,
-    `has an entry that is damaged (type of object is not 7: 8) ${end(0, two.length)}`,
-  );
+  await check(joined(one, long), 1, {
+    damage: `has an entry longer than 67108864 bytes ${at(second, second + long.length)}`,
+  });
+  await check(new Uint8Array(), 0, { note: 'is empty' });
+  await check(two, 0, {
+    damage: `has an entry that is damaged (type of object is not 7: 8) ${at(0, two.length)}`,
+  });
+});
+
+test('a log that is cut is damaged when a later one has rows, and not when that was only opened', async () => {
+  const whole = log(first(1), next(1, 11n, 2));
+  const cut = whole.subarray(0, whole.length - 1);
+  const later = 'm3/commitlogs/commitlog-0-1.db';
+  const check = async (after: Uint8Array) => {
+    const files = new Map([
+      [path, cut],
+      [later, after],
+    ]);
+    const source = m3Source('m3', { namespace: 'default' }, diskOf(files));
+    const { damage } = await readToDamage(source);
+    return { damage, notes: source.notes };
+  };
+  const damaged = await check(log(first(1)));
+  assert.deepEqual(damaged, {
+    damage: [
+      `cannot read ${path}: it ends within a chunk at byte 0 of ${cut.length}, and later logs have rows`,
+    ],
+    notes: [],
+  });
+  for (const opened of [new Uint8Array(), log()]) {
+    const { damage, notes } = await check(opened);
+    assert.deepEqual(damage, []);
+    assert.match(notes[0]!, /ends within a chunk/);
+  }
 });
 
 /** All rows of the fixture, those that were replaced too. */
@@ -251,20 +304,21 @@ test('each byte of a commit log that is another, and each end of it, leaves rows
   assert.ok(written.size >= fixtureLog('default').flatMap(({ times }) => times).length);
   const check = async (bytes: Uint8Array) => {
     const source = sourceOf(bytes);
-    const got = await readSource(source);
-    for (const { tags, times, bits } of got) {
+    const { series, damage } = await readToDamage(source);
+    for (const { tags, times, bits } of series) {
       const id = `{${tags.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join()}}`;
       times.forEach((nanos, row) => {
         assert.ok(written.has(`${id} ${nanos} ${BigInt(`0x${bits[row]}`)}`), `${id} ${nanos}`);
       });
     }
-    return source.notes.length;
+    return { notes: source.notes.length, damage: damage.length };
   };
   for (let at = 0; at < fixture.length; at += 1) {
-    assert.equal(await check(fixture.with(at, fixture[at]! ^ (1 << (at % 8)))), 1, `byte ${at}`);
-    await check(fixture.subarray(0, at));
+    const other = fixture.with(at, fixture[at]! ^ (1 << (at % 8)));
+    assert.deepEqual(await check(other), { notes: 0, damage: 1 }, `byte ${at}`);
+    assert.equal((await check(fixture.subarray(0, at))).damage, 0, `${at} bytes`);
   }
-  assert.equal(await check(fixture), 0);
+  assert.deepEqual(await check(fixture), { notes: 0, damage: 0 });
 });
 
 test('messages with other bytes and good checksums are rows or a note', async () => {

@@ -20,21 +20,27 @@ interface Volume {
   readonly number: number;
 }
 
+export interface FilesetsToList {
+  /** `KIND/NAMESPACE` in the folder. */
+  readonly under: string;
+  /** Blocks that begin then or later are not asked for: whether their filesets are whole is all the same. */
+  readonly endNanos: bigint;
+  readonly leftOut: LeftOut;
+}
+
 /**
  * Of each block the highest volume that was written to its end, which is when it has a checkpoint.
- * @param under `KIND/NAMESPACE` in the folder
  * @throws {TsdbError} NOT_FOUND when a volume was deleted meanwhile: there is a newer one by then
  */
 export async function listFilesets(
   disk: Disk,
   folder: string,
-  under: string,
-  leftOut: LeftOut,
+  { under, endNanos, leftOut }: FilesetsToList,
 ): Promise<readonly FilesetFiles[]> {
   const filesets: FilesetFiles[] = [];
   const shards = (await disk.list(`${folder}/${under}`)).filter((name) => shardName.test(name));
   shards.sort((a, b) => Number(a) - Number(b));
-  let incomplete = 0;
+  let unfinished = 0;
   for (const shard of shards) {
     const place = `${under}/${shard}`;
     const size = async (name: string) => {
@@ -52,10 +58,10 @@ export async function listFilesets(
       const isWhole = suffix === 'checkpoint' && (await size(file)) === checkpointBytes;
       if (isWhole) volumes.push({ name, number: number === undefined ? -1 : Number(number) });
     }
-    for (const volumes of volumesOfBlock.values()) {
+    for (const [block, volumes] of volumesOfBlock) {
       const [newest] = volumes.sort((a, b) => b.number - a.number);
       if (newest === undefined) {
-        incomplete += 1;
+        if (BigInt(block) < endNanos) unfinished += 1;
         continue;
       }
       const { name } = newest;
@@ -63,8 +69,6 @@ export async function listFilesets(
       filesets.push({ name: `${place}/${name}`, bytes });
     }
   }
-  if (incomplete > 0) {
-    leftOut.note(under, `${incomplete} filesets in ${under} were not written to their ends`);
-  }
+  leftOut.listed(under, unfinished);
   return filesets;
 }

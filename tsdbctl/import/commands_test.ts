@@ -1,0 +1,160 @@
+/** The command from its operands to its exit code, over a folder of M3. */
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, test } from 'node:test';
+import { nowSeconds, TestCoordinator } from '#coordinator/coordinator_testing.ts';
+import type { Options } from '../command.ts';
+import {
+  madeChunk,
+  madeLogEntry,
+  madeLogInfo,
+  type MadeRow,
+} from '../sources/m3/folder_testing.ts';
+import { importCommands } from './commands.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'tsdb-import-'));
+after(() => rmSync(folder, { recursive: true }));
+// Each call listens for the end of its process, and there are many of them in this one.
+process.setMaxListeners(100);
+
+const nanosPerSecond = 1_000_000_000n;
+const now = BigInt(nowSeconds()) * nanosPerSecond;
+const secondsAgo = (seconds: bigint): bigint => now - seconds * nanosPerSecond;
+
+interface Ended {
+  readonly code: number;
+  readonly text: string;
+}
+
+/** Of one folder and one file of state, as it is called again and again. */
+function importerOf(name: string, test: TestCoordinator) {
+  const m3 = join(folder, name);
+  const state = join(folder, `${name}.json`);
+  const write = (path: string, bytes: Uint8Array): void => {
+    mkdirSync(dirname(join(m3, path)), { recursive: true });
+    writeFileSync(join(m3, path), bytes);
+  };
+  const writeLog = (...rows: readonly MadeRow[]): void =>
+    write(
+      'commitlogs/commitlog-0-0.db',
+      madeChunk(Buffer.concat([madeLogInfo, ...rows.map(madeLogEntry)])),
+    );
+  const run = async (more: Partial<Options> = {}): Promise<Ended> => {
+    const lines: string[] = [];
+    const options = {
+      coordinator: test.url('/'),
+      namespace: 'default',
+      from: null,
+      to: null,
+      rate: null,
+      slice: '30m',
+      names: '.+',
+      parallel: '2',
+      state,
+      label: [],
+      header: [],
+      leaveOut: [],
+      verify: false,
+      dryRun: false,
+      skipDamaged: false,
+      skipUntagged: false,
+      skipUnfinished: false,
+      ...more,
+    } as unknown as Options;
+    const print = (line: string): void => void lines.push(line);
+    const call = { options, operands: ['m3', m3], usage: '', print };
+    const code = await importCommands['data import']!.run(call);
+    return { code, text: lines.join('\n') };
+  };
+  return { run, state, write, writeLog };
+}
+
+const first = (index: number, more: Partial<MadeRow> = {}): MadeRow => {
+  return { index, id: `{a="${index}"}`, nanos: secondsAgo(5n), value: 1, ...more };
+};
+const dry: Partial<Options> = { dryRun: true };
+const plain: Partial<Options> = {};
+const verifying: Partial<Options> = { verify: true };
+const storedIn = (test: TestCoordinator) =>
+  test.node.seriesOf('default').map(({ decoded }) => decoded.map(({ value }) => value).join());
+
+test('what is left out of the source is counted, and is a failure unless it is allowed', async () => {
+  await using test = await TestCoordinator.openReady();
+  const { run, write, writeLog } = importerOf('left_out', test);
+  writeLog(first(1), first(2, { id: 'plain' }));
+  write(`data/default/0/fileset-${secondsAgo(3600n)}-0-data.db`, new Uint8Array(4));
+  const allowed = { skipUntagged: true, skipUnfinished: true };
+  const said =
+    /; left out: 1 series whose tags cannot be read \(--skip-untagged allows that\), 1 unfinished filesets \(--skip-unfinished allows that\)$/m;
+  const saidAllowed = /; left out: 1 series whose tags cannot be read, 1 unfinished filesets$/m;
+  // The second import reads nothing any more, and knows it of the first one.
+  for (const kind of [dry, plain, plain, verifying]) {
+    const failed = await run(kind);
+    assert.equal(failed.code, 1, failed.text);
+    assert.match(failed.text, said);
+    assert.match(failed.text, /have no tags that can be read|^goes on after 1 parts/m);
+    const half = await run({ ...kind, skipUntagged: true });
+    assert.equal(half.code, 1, half.text);
+    const passed = await run({ ...kind, ...allowed });
+    assert.equal(passed.code, 0, passed.text);
+    assert.match(passed.text, saidAllowed);
+  }
+  assert.deepEqual(storedIn(test), ['1']);
+});
+
+test('a log that is damaged in its middle ends each kind of call, or is passed over, and is read when it is whole', async () => {
+  await using test = await TestCoordinator.openReady();
+  const { run, write } = importerOf('damaged', test);
+  const chunks = [
+    madeChunk(Buffer.concat([madeLogInfo, madeLogEntry(first(1))])),
+    madeChunk(madeLogEntry(first(2))),
+    madeChunk(madeLogEntry(first(3))),
+  ];
+  const whole = new Uint8Array(Buffer.concat(chunks));
+  const path = 'commitlogs/commitlog-0-0.db';
+  const at = chunks[0]!.length + 20;
+  write(path, whole.with(at, whole[at]! ^ 1));
+  for (const kind of [dry, plain, verifying]) {
+    await assert.rejects(run(kind), /commitlog-0-0\.db: it has another checksum of a chunk/);
+  }
+  for (const kind of [dry, plain, verifying]) {
+    const { code, text } = await run({ ...kind, skipDamaged: true });
+    assert.equal(code, 1, text);
+    assert.match(text, /is left from its damage on: .*it has another checksum of a chunk/);
+  }
+  assert.deepEqual(storedIn(test), ['1']);
+  write(path, whole);
+  const { code, text } = await run();
+  assert.equal(code, 0, text);
+  assert.deepEqual(storedIn(test).toSorted(), ['1', '2', '3']);
+});
+
+test('the folder of another replica at the same path is taken over with the same state', async () => {
+  await using test = await TestCoordinator.openReady();
+  const { run, writeLog } = importerOf('replica', test);
+  writeLog(first(1));
+  assert.equal((await run()).code, 0);
+  writeLog(first(2));
+  assert.equal((await run()).code, 0);
+  assert.deepEqual(storedIn(test).toSorted(), ['1', '2']);
+  const { writeCount } = test.node;
+  assert.equal((await run()).code, 0);
+  assert.equal(test.node.writeCount, writeCount, 'nothing is read twice');
+});
+
+test('parts that a state of before names without checksums are read again', async () => {
+  await using test = await TestCoordinator.openReady();
+  const { run, state, writeLog } = importerOf('former', test);
+  writeLog(first(1));
+  assert.equal((await run()).code, 0);
+  const text = readFileSync(state, 'utf8');
+  const former = text.replace(/( of \d+ bytes), [0-9a-f]{8}/, '$1').replace(/,"untagged":0/, '');
+  assert.notEqual(former, text);
+  writeFileSync(state, former);
+  const { writeCount } = test.node;
+  const ended = await run();
+  assert.equal(ended.code, 0, ended.text);
+  assert.ok(test.node.writeCount > writeCount);
+});
