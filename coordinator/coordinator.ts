@@ -15,23 +15,12 @@ import {
   droppedNamespace,
   exemplarsCompanion,
   exemplarsNamespace,
-  isCompanion,
   metadataCompanion,
   metadataNamespace,
 } from '#cluster/namespaces/companions.ts';
 import { droppedCompanion, droppedRetentionNanos } from '#cluster/namespaces/dropped.ts';
 import { promiseNamespaces, type PromiseTarget } from '#cluster/admin/promises.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
-import {
-  isReady,
-  aggregationOf,
-  isUnaggregated,
-  type Namespace,
-  rowsSinceOf,
-  writeRulesOf,
-} from '#cluster/namespaces/namespaces.ts';
-import { isOfWindows } from '#cluster/namespaces/samples.ts';
-import { schemasOf } from '#cluster/namespaces/schemas.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
 import { proveNamespace } from '#cluster/session/prove.ts';
@@ -63,7 +52,7 @@ import { Companion } from '#cluster/namespaces/companion.ts';
 import { ExemplarWriter } from './companions/exemplar_writer.ts';
 import { MetadataWriter } from './companions/metadata_writer.ts';
 import { companionMetrics } from './companions/metrics.ts';
-import { Fanout, readableNamespace, type WindowsNamespace } from './select/fanout.ts';
+import { Fanout, readableNamespace } from './select/fanout.ts';
 import { DroppedRows } from './ingest/writing/dropped_rows.ts';
 import { AggregatorsFollower } from '#cluster/rollups/aggregators_follower.ts';
 import { rollupMetrics } from '#cluster/rollups/metrics.ts';
@@ -102,6 +91,7 @@ import { routesOf } from './api/routes.ts';
 import { publishRules } from './configured_rules.ts';
 import { openApiServer } from './http/server.ts';
 import { takesWrites } from './readiness.ts';
+import { ingestNamespaceOf, ReadyNamespaces } from './ready_namespaces.ts';
 import { peerClocksOf } from './writer_clock.ts';
 
 export interface CoordinatorOptions {
@@ -657,58 +647,9 @@ function takerOf(dropped: Companion, session: Session): IngestNamespace | null {
   return ingestNamespaceOf(dropped.namespace!);
 }
 
-function ingestNamespaceOf(namespace: Namespace): IngestNamespace {
-  return {
-    name: namespace.name,
-    schemas: schemasOf(namespace),
-    ...rowsSinceOf(namespace),
-    ...writeRulesOf(namespace.options),
-  };
-}
-
 function rulesTargetOf({ kv, cluster, env, topology }: CoordinatorOptions): RulesTarget {
   const own = lookingFirst(kv, (until) => topology.refresh(until));
   return { kv: own, cluster, clock: env.clock, random: env.random };
-}
-
-/** READY unaggregated namespaces of samples, listed anew only when the registry is another one. */
-class ReadyNamespaces {
-  readonly #topology: Pick<Topology, 'view'>;
-  #of: unknown = null;
-  #all: readonly IngestNamespace[] = [];
-  #resolutions: readonly WindowsNamespace[] = [];
-
-  constructor(topology: Pick<Topology, 'view'>) {
-    this.#topology = topology;
-  }
-
-  /** READY aggregated ones; none as long as nothing is known of the cluster. */
-  get resolutions(): readonly WindowsNamespace[] {
-    if (this.#topology.view.isLoaded) void this.list;
-    return this.#resolutions;
-  }
-
-  /** @throws {TsdbError} UNAVAILABLE as long as nothing is known of the cluster */
-  get list(): readonly IngestNamespace[] {
-    const { namespaces, isLoaded } = this.#topology.view;
-    if (!isLoaded) {
-      const problem = 'the key-value store has not been read yet: namespaces are not known';
-      throw new TsdbError('UNAVAILABLE', problem);
-    }
-    if (this.#of === namespaces) return this.#all;
-    this.#of = namespaces;
-    const takes = (namespace: Namespace): boolean =>
-      isReady(namespace) && isUnaggregated(namespace) && !isCompanion(namespace.name);
-    this.#resolutions = [...namespaces.values()].flatMap((namespace) => {
-      if (!isReady(namespace) || !isOfWindows(namespace)) return [];
-      const { name, completeSinceNanos = 0n } = namespace;
-      const { retentionPeriodNanos: retentionNanos } = namespace.options.retentionOptions;
-      const { resolutionNanos, downsampleAll: takesAll } = aggregationOf(namespace)!;
-      return [{ name, retentionNanos, resolutionNanos, completeSinceNanos, takesAll }];
-    });
-    this.#all = [...namespaces.values()].filter(takes).map(ingestNamespaceOf);
-    return this.#all;
-  }
 }
 
 async function isAnswering(node: NodeService, signal: AbortSignal): Promise<boolean> {
