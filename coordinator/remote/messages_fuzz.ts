@@ -4,6 +4,7 @@
  */
 import { TsdbError } from '#lib/errors.ts';
 import { MessageWriter } from '#engine/prometheus_messages/message_writer.ts';
+import { countInputs } from '#test/sim/counts.ts';
 import { decodeReadRequest } from './messages.ts';
 
 /** A small generator of its own, so that a seed says everything. */
@@ -18,6 +19,7 @@ function generator(seed: number): (below: number) => number {
 export function fuzz(seed: number, size: number): void {
   const random = generator(seed);
   for (let round = 0; round < size; round += 1) {
+    countInputs('remote read');
     const bytes = new Uint8Array(request(random));
     for (let damage = random(4); damage > 0; damage -= 1) {
       if (bytes.length > 0) bytes[random(bytes.length)] = random(256);

@@ -1,6 +1,7 @@
 /** Lines of all kinds of numbers and blanks, whole and damaged: the scan reads those of the twin, and as it does. */
 import assert from 'node:assert/strict';
 import { SeededRandom } from '#test/seeded_random.ts';
+import { countInputs } from '#test/sim/counts.ts';
 import { LineScan } from './scan.ts';
 import { lineOf } from './scan_twin.ts';
 
@@ -10,6 +11,7 @@ export function fuzz(seed: number, size: number): void {
   const random = new SeededRandom(seed);
   const scan = new LineScan();
   for (let round = 0; round < size; round++) {
+    countInputs('lines of JSON');
     const text = damaged(random, lineText(random));
     const before = 'x'.repeat(random.below(5));
     const bytes = Buffer.from(`${before}${text}\n{"metric":{}}`);

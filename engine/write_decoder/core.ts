@@ -246,6 +246,8 @@ export interface WriteDecoderCore {
   readonly idScheme: Uint8Array;
   /** View of the canonical tags until the next call; empty for a slot without a series. */
   tags(slot: number): Uint8Array;
+  /** Their length, without a view. */
+  tagBytes(slot: number): number;
   /**
    * A copy of the canonical tags of many slots, one after the other, with the end of each. Rows of
    * the last body stay.

@@ -520,6 +520,10 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     return this.#bytes.subarray(this.#canonicalAt, this.#canonicalAt + length);
   }
 
+  tagBytes(slot: number): number {
+    return this.#kernel.tags(slot);
+  }
+
   tagsOfAll(slots: Uint32Array): { tags: Uint8Array; ends: Uint32Array } {
     const ends = new Uint32Array(slots.length);
     const parts: Uint8Array[] = [];

@@ -363,6 +363,11 @@ export class WriteDecoder {
     return this.#core.tags(slot);
   }
 
+  /** Length of the canonical tags: for many rows, of which a view each would take longer than the rest. */
+  tagBytes(slot: number): number {
+    return this.#core.tagBytes(slot);
+  }
+
   idScheme(slot: number): number {
     return this.#core.idScheme[slot]!;
   }

@@ -8,6 +8,7 @@ import { murmur3 } from '#lib/hashing/hash.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { type Pick, pickOf, randomOf } from '#test/sim/mutate.ts';
+import { countInputs } from '#test/sim/counts.ts';
 import { checkTypedValue } from '../typed/typed_value.ts';
 import { exemplarOfValue } from '../typed/exemplar.ts';
 import { histogramOfValue } from '../typed/histogram.ts';
@@ -382,6 +383,7 @@ function outcomeOf(
     const tags = Buffer.from(core.tags(slot)).toString('latin1');
     const again = all.tags.subarray(row === 0 ? 0 : all.ends[row - 1]!, all.ends[row]!);
     assert.equal(Buffer.from(again).toString('latin1'), tags);
+    assert.equal(core.tagBytes(slot), tags.length);
     lines.push(`${core.refused[slot]} ${tags} ${times[row]} ${bits[row]} ${starts?.[row]}`);
   }
   return lines;
@@ -448,6 +450,7 @@ export function fuzz(seed: number, size: number): void {
   const pool = seriesPool(pick, 60);
   for (let i = 0; i < size; i++) {
     const version = pick(3) === 0 ? 2 : 1;
+    countInputs('remote write');
     const make = version === 2 ? requestV2Of : requestOf;
     const raw = new Uint8Array(make(pick, pool, pick(40), i % 40 < 20));
     const choice = pick(3);

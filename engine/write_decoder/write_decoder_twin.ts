@@ -358,6 +358,10 @@ export class WriteDecoderTwin implements WriteDecoderCore {
     return this.#tags[slot]!;
   }
 
+  tagBytes(slot: number): number {
+    return this.#tags[slot]!.length;
+  }
+
   tagsOfAll(slots: Uint32Array): { tags: Uint8Array; ends: Uint32Array } {
     const all = Array.from(slots, (slot) => this.#tags[slot]!);
     let end = 0;

@@ -87,7 +87,7 @@ function tagBytesOf(slots: Uint32Array, decoder: WriteDecoder): Uint32Array {
   const bytes = new Uint32Array(slots.length);
   for (let row = 0; row < slots.length; row++) {
     const slot = slots[row]!;
-    if (row === 0 || slot !== slots[row - 1]) bytes[row] = decoder.borrowTags(slot).length;
+    if (row === 0 || slot !== slots[row - 1]) bytes[row] = decoder.tagBytes(slot);
   }
   return bytes;
 }

@@ -15,9 +15,9 @@ function partsOf(slots: readonly number[], tagBytes: number, asked: number[] = [
     startNanos: null,
   } as unknown as WriteDecoderRows;
   const decoder = {
-    borrowTags(slot: number) {
+    tagBytes(slot: number) {
       asked.push(slot);
-      return new Uint8Array(tagBytes);
+      return tagBytes;
     },
   } as unknown as WriteDecoder;
   return [...partsOfBody(1 << 20, samples, null, decoder)].flat();

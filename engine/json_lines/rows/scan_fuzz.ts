@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { nanosPerSecond, parseTimestampNanos } from '#lib/time.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
+import { countInputs } from '#test/sim/counts.ts';
 import { RowScan } from './scan.ts';
 import { rowOf } from './scan_twin.ts';
 
@@ -11,6 +12,7 @@ export function fuzz(seed: number, size: number): void {
   const random = new SeededRandom(seed);
   const scan = new RowScan();
   for (let round = 0; round < size; round++) {
+    countInputs('rows of JSON');
     const isUsual = random.below(4) === 0;
     const text = isUsual ? usualText(random) : damaged(random, rowText(random));
     const before = 'x'.repeat(random.below(5));

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { encodeTags, legacyTagRules, type Tag, tagsProblem } from '#lib/tags.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
+import { countInputs } from '#test/sim/counts.ts';
 import { openReader } from '../../otlp/otlp_testing.ts';
 import { LabelSeries } from '../series.ts';
 import { damaged, rowText } from './scan_fuzz.ts';
@@ -15,6 +16,7 @@ export function fuzz(seed: number, size: number): void {
     return new LabelSeries(decoder, legacyTagRules, new SeededRandom(seed), 1 << 20);
   });
   for (let round = 0; round < size; round++) {
+    countInputs('texts of rows of JSON');
     const lines = Array.from({ length: random.below(12) }, () => {
       const text = rowText(random);
       return random.below(3) === 0 ? damaged(random, text) : text;
