@@ -7,6 +7,7 @@ import { KeyTable } from './key_table.ts';
 import {
   type EventType,
   type LineProblem,
+  numberOf,
   parseLine,
   type PartProblem,
   rateMin,
@@ -16,7 +17,7 @@ import type { TagDialects } from './names.ts';
 
 /** A longer line is none. */
 export const lineBytesMax = 8192;
-/** So many digits make a number that is exact. */
+/** So many digits make a number that is exact; one of more is read as a text. */
 const digitsMax = 15;
 const sectionsMax = 4;
 const tens: Float64Array = Float64Array.from({ length: digitsMax + 1 }, (_, i) => 10 ** i);
@@ -56,7 +57,7 @@ export interface EventSink {
   /** @param target of `targetOf` */
   take(target: number, value: number, times: number, isRelative: boolean): void;
   takeMember(target: number, member: string): void;
-  /** A line of one event whose target is of others, from `forwardedTarget` on. */
+  /** A line of one event, or of several values of one metric, whose target is of others, from `forwardedTarget` on. */
   forward(target: number, bytes: Uint8Array, from: number, end: number): void;
   noteLine(): void;
   noteProblem(problem: LineProblem): void;
@@ -68,6 +69,8 @@ export class LineReader {
   readonly #dialects: TagDialects;
   readonly #keys = new KeyTable();
   readonly #key = new Uint8Array(lineBytesMax);
+  /** Of a line of several. */
+  readonly #values = new Float64Array(lineBytesMax);
   readonly #hashSeed: number;
 
   /** @param hashSeed of hashes of keys: senders do not know it */
@@ -103,6 +106,7 @@ export class LineReader {
     if (length === 0 || p === end || byte !== colon) return this.#readSlowly(bytes, from);
     p++;
 
+    const valueFrom = p;
     const sign = p < end ? bytes[p]! : 0;
     const isSigned = sign === plus || sign === minus;
     if (isSigned) p++;
@@ -121,19 +125,33 @@ export class LineReader {
         decimals++;
       }
     }
-    if (digits === 0 || digits > digitsMax) return this.#readSlowly(bytes, from);
-    // Both are exact, so that the quotient is the nearest number.
-    if (decimals > 0) value /= tens[decimals]!;
-    if (sign === minus) value = -value;
+    const isExact = digits > 0 && digits <= digitsMax && p < end && bytes[p] === pipe;
+    if (isExact) {
+      // Both are exact, so that the quotient is the nearest number.
+      if (decimals > 0) value /= tens[decimals]!;
+      if (sign === minus) value = -value;
+    } else {
+      while (p < end && (byte = bytes[p]!) !== pipe && byte !== lineFeed) p++;
+    }
+    const valueEnd = p;
 
     if (p + 1 >= end || bytes[p] !== pipe) return this.#readSlowly(bytes, from);
     const type = bytes[p + 1]!;
     p += 2;
+    const isObserved = type === letterM || type === letterH || type === letterD;
     if (type === letterM) {
       if (p >= end || bytes[p] !== letterS) return this.#readSlowly(bytes, from);
       p++;
-    } else if (type !== letterC && type !== letterG && type !== letterH && type !== letterD) {
+    } else if (!isObserved && type !== letterC && type !== letterG && type !== letterS) {
       return this.#readSlowly(bytes, from);
+    }
+    let count = 1;
+    if (type === letterS) {
+      if (!isMember(bytes, valueFrom, valueEnd)) return this.#readSlowly(bytes, from);
+    } else if (!isExact) {
+      count = this.#readValues(bytes, valueFrom, valueEnd);
+      if (count === 0 || (count > 1 && !isObserved)) return this.#readSlowly(bytes, from);
+      value = this.#values[0]!;
     }
     key[length++] = pipe;
     key[length++] = type;
@@ -146,26 +164,15 @@ export class LineReader {
       }
       const first = bytes[p + 1]!;
       if (first === at) {
-        p += 2;
-        let rateDigits = 0;
-        let rateDecimals = 0;
-        rate = 0;
-        for (let digit = 0; p < end && (digit = bytes[p]! - zero) >= 0 && digit <= 9; p++) {
-          rate = 10 * rate + digit;
-          rateDigits++;
-        }
-        if (p < end && bytes[p] === dot) {
-          p++;
-          for (let digit = 0; p < end && (digit = bytes[p]! - zero) >= 0 && digit <= 9; p++) {
-            rate = 10 * rate + digit;
-            rateDigits++;
-            rateDecimals++;
-          }
-        }
-        if (rateDigits === 0 || rateDigits > digitsMax) return this.#readSlowly(bytes, from);
-        rate = rate === 0 ? 1 : Math.max(rate / tens[rateDecimals]!, rateMin);
+        const rateFrom = p + 2;
+        for (p = rateFrom; p < end && (byte = bytes[p]!) !== pipe && byte !== lineFeed; p++);
+        const known = rateOf(bytes, rateFrom, p);
+        if (known === 0) return this.#readSlowly(bytes, from);
+        rate = known;
       } else if (first === letterT) {
-        for (p += 2; p < end && (byte = bytes[p]!) !== pipe && byte !== lineFeed; p++);
+        for (p += 2; p < end && (byte = bytes[p]!) !== pipe && byte !== lineFeed; p++) {
+          if (byte >= 0x80) return this.#readSlowly(bytes, from);
+        }
       } else if (first === hash || first === letterC || first === letterE) {
         key[length++] = pipe;
         for (p++; p < end && (byte = bytes[p]!) !== pipe && byte !== lineFeed; p++) {
@@ -188,11 +195,27 @@ export class LineReader {
     if (target <= forwardedTarget) sink.forward(target, bytes, from, p);
     else if (type === letterC) sink.take(target, value / rate, 1, false);
     else if (type === letterG) sink.take(target, value, 1, isSigned);
+    else if (type === letterS) sink.takeMember(target, textOf(bytes, valueFrom, valueEnd));
     else {
-      if (type === letterM) value /= sink.timerUnitMillis;
-      sink.take(target, value, Math.max(1, 1 / rate), false);
+      const times = Math.max(1, 1 / rate);
+      const unit = type === letterM ? sink.timerUnitMillis : 1;
+      sink.take(target, value / unit, times, false);
+      for (let i = 1; i < count; i++) sink.take(target, this.#values[i]! / unit, times, false);
     }
     return p + 1;
+  }
+
+  /** Numbers with colons between them. @returns how many; 0 when one of them is none */
+  #readValues(bytes: Uint8Array, from: number, end: number): number {
+    let count = 0;
+    for (let first = from, p = from; p <= end; p++) {
+      if (p < end && bytes[p] !== colon) continue;
+      const value = numberOf(textOf(bytes, first, p));
+      if (value === null) return 0;
+      this.#values[count++] = value;
+      first = p + 1;
+    }
+    return count;
   }
 
   /**
@@ -226,7 +249,7 @@ export class LineReader {
       } else if (event.type === 'set') sink.takeMember(target, event.member);
       else sink.take(target, valueOf(event, sink), event.times, event.isRelative);
     }
-    const isPlain = events.length === 1 && problems.length === 0 && partProblems.length === 0;
+    const isPlain = targets.size === 1 && problems.length === 0 && partProblems.length === 0;
     if (keyLength > 0 && isPlain) {
       this.#keys.add(this.#key, keyLength, keyHash, targets.get(events[0]!.type)!);
     }
@@ -236,4 +259,43 @@ export class LineReader {
 
 function valueOf({ type, value }: StatsdEvent, { timerUnitMillis }: EventSink): number {
   return type === 'timer' ? value / timerUnitMillis : value;
+}
+
+/** Whether a set may have it: a text of which the line says nothing else. */
+function isMember(bytes: Uint8Array, from: number, end: number): boolean {
+  let all = 0;
+  for (let p = from; p < end; p++) {
+    const byte = bytes[p]!;
+    if (byte === colon) return false;
+    all |= byte;
+  }
+  return from < end && (all < 0x80 || isUtf8(bytes.subarray(from, end)));
+}
+
+/** @returns 0 for what is no rate */
+function rateOf(bytes: Uint8Array, from: number, end: number): number {
+  let p = from;
+  let digits = 0;
+  let decimals = 0;
+  let rate = 0;
+  for (let digit = 0; p < end && (digit = bytes[p]! - zero) >= 0 && digit <= 9; p++) {
+    rate = 10 * rate + digit;
+    digits++;
+  }
+  if (p < end && bytes[p] === dot) {
+    p++;
+    for (let digit = 0; p < end && (digit = bytes[p]! - zero) >= 0 && digit <= 9; p++) {
+      rate = 10 * rate + digit;
+      digits++;
+      decimals++;
+    }
+  }
+  if (digits > 0 && digits <= digitsMax && p === end) rate /= tens[decimals]!;
+  else rate = numberOf(textOf(bytes, from, end)) ?? -1;
+  if (rate === 0) return 1;
+  return rate > 0 ? Math.max(rate, rateMin) : 0;
+}
+
+function textOf(bytes: Uint8Array, from: number, end: number): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset + from, end - from).toString();
 }

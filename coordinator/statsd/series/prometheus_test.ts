@@ -159,6 +159,17 @@ test('a series goes when nothing came of it for its time, and begins anew', () =
   assert.deepEqual(statsd.flush(80_000), ['a 1 80000', 'b 2 80000']);
 });
 
+test('a series whose time is shorter than a flush is written before it goes', () => {
+  const statsd = new Statsd({ defaults: { ttl: '1s' } });
+  statsd.send(0, 'a:1|c', 's:x|s', 't:5|ms');
+  assert.deepEqual(statsd.flush(10_000, 'a '), ['a 0 0', 'a 1 10000']);
+  statsd.send(10_500, 'a:1|c');
+  // The others were written, and nothing came of them since.
+  assert.deepEqual(statsd.flush(20_000), ['a 2 20000']);
+  assert.equal(statsd.series.seriesCount, 1);
+  assert.deepEqual(statsd.flush(30_000), []);
+});
+
 test('labels are written as they came, and those of rules win unless it is said otherwise', () => {
   const mappings = [{ match: 'm', name: 'm', labels: { dc: 'rule', empty: '' } }];
   for (const [honor, dc] of [

@@ -143,6 +143,7 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
     }
     this.counts.samples[kind]!++;
     table.updatedMillis[target] = this.nowMillis;
+    table.hasUnwritten[target] = 1;
   }
 
   takeMember(target: number, member: string): void {
@@ -157,6 +158,7 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
     }
     this.counts.samples[setKind]!++;
     this.table.updatedMillis[place] = this.nowMillis;
+    this.table.hasUnwritten[place] = 1;
   }
 
   forward(target: number, bytes: Uint8Array, from: number, end: number): void {
@@ -186,6 +188,7 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
     for (let place = 0; place < end; place++) {
       if (table.isUsed[place] === 0) continue;
       const untilMillis = table.untilMillis[place]!;
+      table.hasUnwritten[place] = 0;
       yield this.linesOf(place, Math.min(now(), untilMillis));
       if (untilMillis !== Infinity) this.#remove(place);
     }
@@ -220,8 +223,9 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
   }
 
   /**
-   * Forgets series that nothing has come of for their time, some at a time. Gives whether there were any since the last time:
-   * who knows them by their places has to forget them before another line comes.
+   * Forgets series that nothing has come of for their time, some at a time; what has not been written stays, however short the
+   * time is. Gives whether there were any since the last time: who knows them by their places has to forget them before another
+   * line comes.
    */
   *forgetIdle(nowMillis: number): Generator<boolean> {
     const { table } = this;
@@ -234,7 +238,7 @@ export abstract class StatsdSeries<Part extends SeriesPart> implements EventSink
       if (table.isUsed[place] === 0) continue;
       const { ttlMillis } = table.parts[place]!;
       if (ttlMillis === 0 || nowMillis - table.updatedMillis[place]! < ttlMillis) continue;
-      if (table.untilMillis[place] !== Infinity) continue;
+      if (table.untilMillis[place] !== Infinity || table.hasUnwritten[place] === 1) continue;
       this.#remove(place);
       isAny = true;
     }

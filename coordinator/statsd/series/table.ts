@@ -14,6 +14,8 @@ export class SeriesTable<Part> {
   createdMillis: Float64Array<ArrayBuffer> = new Float64Array(roomFirst);
   /** It was written before. */
   isWritten: Uint8Array<ArrayBuffer> = new Uint8Array(roomFirst);
+  /** Something came that no row tells yet. */
+  hasUnwritten: Uint8Array<ArrayBuffer> = new Uint8Array(roomFirst);
   isUsed: Uint8Array<ArrayBuffer> = new Uint8Array(roomFirst);
   /** Time of the last row of one that left; infinite for others. */
   untilMillis: Float64Array<ArrayBuffer> = new Float64Array(roomFirst);
@@ -59,6 +61,7 @@ export class SeriesTable<Part> {
     this.createdMillis[place] = nowMillis;
     this.updatedMillis[place] = nowMillis;
     this.isWritten[place] = 0;
+    this.hasUnwritten[place] = 0;
     this.isUsed[place] = 1;
     this.untilMillis[place] = Infinity;
     this.hashes[place] = hash;
@@ -91,6 +94,7 @@ export class SeriesTable<Part> {
     this.updatedMillis = grown(this.updatedMillis, new Float64Array(room));
     this.createdMillis = grown(this.createdMillis, new Float64Array(room));
     this.isWritten = grown(this.isWritten, new Uint8Array(room));
+    this.hasUnwritten = grown(this.hasUnwritten, new Uint8Array(room));
     this.isUsed = grown(this.isUsed, new Uint8Array(room));
     this.untilMillis = grown(this.untilMillis, new Float64Array(room));
     this.hashes = grown(this.hashes, new Int32Array(room));
