@@ -63,6 +63,7 @@ import { GraphiteFinder } from './graphite/storage/finder.ts';
 import { PathReadings } from './graphite/storage/path_readings.ts';
 import { SeriesReader } from './graphite/storage/reader.ts';
 import { graphiteReading } from './graphite/storage/reading.ts';
+import { storedTagNames } from './graphite/storage/tag_matchers.ts';
 import type { ApiRequest } from './http/http_api.ts';
 import { type ForcedTags, isForcing } from './forced_tags/forced_tags.ts';
 import { forcedTo } from './forced_tags/storage.ts';
@@ -162,6 +163,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     nameValidation: config.nameValidation,
     allowed: features.typeAndUnitLabels ? typeAndUnitTags : legacyTagRules.allowed,
   };
+  const storedName = storedTagNames(config.nameValidation);
   const decoder = new WriteDecoder({
     random: env.random,
     memoryBytesMax: config.memoryBytesMax,
@@ -395,6 +397,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
             pacer,
             reading: graphiteReading(
               new PathReadings(rules.known.sets, env.clock.nowNanos(), config.graphiteStepSeconds),
+              storedName,
             ),
           }),
         eventsFor: (request) =>
@@ -418,6 +421,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       tags: {
         storage: storageFor,
         settings,
+        storedName,
         clock: env.clock,
         turningOf,
       },

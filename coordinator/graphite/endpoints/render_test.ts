@@ -192,3 +192,50 @@ test('mistakes are told with their reason', async () => {
     assert.match(answer.text, reason, `${path}: ${answer.text}`);
   }
 });
+
+test('tagged series are asked for by their names, and tags by the names that Carbon was sent', async () => {
+  await using test = await TestCoordinator.openReady(settings);
+  const start = Math.floor(nowSeconds() / 10) * 10 - 60;
+  await send(test, [
+    `cpu;data-center=eu;host=a 1 ${start}`,
+    `cpu;data-center=eu 2 ${start}`,
+    `cpu;data-center=us;host=a 3 ${start}`,
+  ]);
+  const own = 'cpu;data_center=eu;host=a';
+  const window = `from=${start - 1}&until=${start}`;
+  const asked = async (target: string): Promise<readonly (readonly [string, number | null])[]> =>
+    (await render(test, `target=${encodeURIComponent(target)}&${window}`)).map(
+      ({ target: name, datapoints }) => [name, datapoints[0]![0]],
+    );
+  assert.deepEqual(await asked(own), [[own, 1]]);
+  assert.deepEqual(await asked('cpu;host=a;data-center=eu'), [[own, 1]]);
+  // Not those that have other tags besides.
+  assert.deepEqual(await asked('cpu;data-center=eu'), [['cpu;data_center=eu', 2]]);
+  assert.deepEqual(await asked('cpu;data-center=none'), []);
+  assert.deepEqual(await asked('scale(cpu;data-center=us;host=a,2)'), [
+    ['scale(cpu;data_center=us;host=a,2)', 6],
+  ]);
+  const byTag = `seriesByTag('name=cpu','data-center=eu')`;
+  assert.deepEqual(await asked(`aliasByTags(${byTag},'data-center')`), [
+    ['eu', 2],
+    ['eu', 1],
+  ]);
+  assert.deepEqual(await asked(`groupByTags(seriesByTag('name=cpu'),'sum','data-center')`), [
+    ['cpu;data-center=eu', 3],
+    ['cpu;data-center=us', 3],
+  ]);
+  const json = async (path: string): Promise<unknown> => (await test.get(path)).json;
+  assert.deepEqual(await json('/tags/findSeries?expr=data-center=eu&expr=host=a'), [own]);
+  assert.deepEqual(await json('/tags/autoComplete/values?tag=data-center'), ['eu', 'us']);
+  assert.deepEqual(await json('/tags/autoComplete/tags?expr=data-center=eu'), ['host', 'name']);
+  const { values } = (await json('/tags/data-center')) as { values: readonly object[] };
+  assert.deepEqual(values, [
+    { id: 1, value: 'eu', count: 2 },
+    { id: 2, value: 'us', count: 1 },
+  ]);
+  const bad = await test.get(
+    `/render?format=json&target=${encodeURIComponent('cpu;host')}&${window}`,
+  );
+  assert.equal(bad.status, 400);
+  assert.match(bad.text, /a tag is not in the form tag=value: .*cpu;host/);
+});

@@ -16,19 +16,21 @@ import { wholeNumber } from '../../http/whole_number.ts';
 import type { Matcher, QueryStorage, SelectLimits, SelectRange } from '../../select/storage.ts';
 import { type TagExpression, TagExpressions } from '../parse/tag_expression.ts';
 import { namedSeries } from '../storage/series_names.ts';
-import { tagMatchers } from '../storage/tag_matchers.ts';
+import { type StoredTagName, tagMatchers } from '../storage/tag_matchers.ts';
 
 type TagStorage = Pick<QueryStorage, 'labelNames' | 'labelValues' | 'series'>;
 
 export interface TagsSetup {
   readonly storage: (request: ApiRequest) => TagStorage;
   readonly settings: QuerySettings;
+  readonly storedName: StoredTagName;
   readonly clock: Clock;
   readonly turningOf: (signal: AbortSignal) => Turning;
 }
 
 interface TagsCall {
   readonly storage: TagStorage;
+  readonly storedName: StoredTagName;
   readonly limits: SelectLimits;
   readonly range: SelectRange;
   readonly timeoutMillis: number;
@@ -72,9 +74,10 @@ export async function tagValues(
   const call = callOf(setup, request, parameters);
   const tag = request.pathParameters['tag'] ?? '';
   const counts = new Map<string, number>();
-  const { bundle } = await seriesOf(call, [{ name: labelOf(tag), kind: '!=', value: '' }, noPath]);
+  const stored = call.storedName(tag);
+  const { bundle } = await seriesOf(call, [{ name: stored, kind: '!=', value: '' }, noPath]);
   for (let index = 0; index < bundle.seriesCount; index++) {
-    const value = namedOf(bundle, index).tags.get(tag) ?? '';
+    const value = namedOf(bundle, index).tags.get(tag === 'name' ? tag : stored) ?? '';
     counts.set(value, (counts.get(value) ?? 0) + 1);
     if (call.work.spend(seriesUnits)) await call.work.pause();
   }
@@ -93,7 +96,7 @@ export async function findSeries(
   const expressions = expressionsOf(parameters);
   if (expressions.length === 0) throw badRequest('expr: missing required parameter');
   const { bundle } = await seriesOf(call, [
-    ...tagMatchers(await new TagExpressions(call.work).parse(expressions)),
+    ...tagMatchers(await new TagExpressions(call.work).parse(expressions), call.storedName),
     noPath,
   ]);
   const names: string[] = [];
@@ -112,10 +115,10 @@ export async function completeTags(
   const call = callOf(setup, request, parameters);
   const prefix = parameters.get('tagPrefix') ?? '';
   const expressions = await tagExpressionsOf(call, parameters);
-  const names = await namesOf(call, tagMatchers(expressions));
+  const names = await namesOf(call, tagMatchers(expressions, call.storedName));
   // Who types has these already.
-  const used = new Set(expressions.map(({ tag }) => tag));
-  const others = names.filter((name) => !used.has(name));
+  const used = new Set(expressions.map(({ tag }) => call.storedName(tag)));
+  const others = names.filter((name) => !used.has(name === 'name' ? metricNameTag : name));
   return answer(call, begun(others, prefix, parameters));
 }
 
@@ -128,10 +131,13 @@ export async function completeValues(
   const tag = parameters.get('tag') ?? '';
   if (tag === '') throw badRequest('tag: missing required parameter');
   const { storage, limits, range, work } = call;
-  const matchers = [...tagMatchers(await tagExpressionsOf(call, parameters)), noPath];
+  const matchers = [
+    ...tagMatchers(await tagExpressionsOf(call, parameters), call.storedName),
+    noPath,
+  ];
   const { values } = await noted(
     call,
-    storage.labelValues(labelOf(tag), [matchers], range, limits, work.signal),
+    storage.labelValues(call.storedName(tag), [matchers], range, limits, work.signal),
   );
   return answer(call, begun(values, parameters.get('valuePrefix') ?? '', parameters));
 }
@@ -186,10 +192,6 @@ function expressionsOf(parameters: URLSearchParams): string[] {
   return [...parameters.getAll('expr'), ...parameters.getAll('expr[]')];
 }
 
-function labelOf(tag: string): string {
-  return tag === 'name' ? metricNameTag : tag;
-}
-
 /** Those that the parameter `filter` takes: a regexp that has to match from the begin. */
 async function filtered<Item>(
   { work }: TagsCall,
@@ -210,13 +212,14 @@ async function filtered<Item>(
 }
 
 function callOf(setup: TagsSetup, request: ApiRequest, parameters: URLSearchParams): TagsCall {
-  const { settings, clock } = setup;
+  const { settings, clock, storedName } = setup;
   const { timeoutMillis, limits } = readOptionsOf(request, parameters, settings, ['seriesLimit']);
   const { work } = setup.turningOf(clock.deadline(timeoutMillis, request.signal));
   const range = { startNanos: 0n, endNanos: clock.nowNanos() + 1n };
   const storage = setup.storage(request);
   return {
     storage,
+    storedName,
     limits,
     range,
     timeoutMillis,

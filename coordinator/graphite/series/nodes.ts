@@ -1,5 +1,6 @@
 /** Parts of a series' name: its nodes between dots, or the values of its tags. */
 import type { Work } from '#lib/turns/turns.ts';
+import { carbonTagName } from '../words/tag_name.ts';
 import type { Series } from './series.ts';
 
 /** A node by its place, from the end when negative, or a tag by its name. */
@@ -38,7 +39,12 @@ function nodeOrTag(series: Series, path: string, node: NodeOrTag): string {
     const found = path.split(';', 1)[0]!.split('.').at(node);
     if (found !== undefined) return found;
   }
-  return series.tags.get(`${node}`) ?? '';
+  return tagOf(series, `${node}`);
+}
+
+/** Of a tag, which may be asked for by the name that Carbon was sent; '' when there is none. */
+export function tagOf({ tags }: Series, tag: string): string {
+  return tags.get(tag) ?? tags.get(carbonTagName(tag)) ?? '';
 }
 
 /** Of a series' name and tags, in units of work. */

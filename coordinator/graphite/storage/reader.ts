@@ -27,7 +27,8 @@ import type { Columns } from '../series/series.ts';
 import { parsePathPattern, pathMatchers, pathTest } from './path_pattern.ts';
 import type { Steps, StoredRows } from './rows.ts';
 import type { NamedSeries } from './series_names.ts';
-import { tagMatchers } from './tag_matchers.ts';
+import { type StoredTagName, tagMatchers } from './tag_matchers.ts';
+import { canonicalPath, matchersOfPath, taggedPath } from './tagged_path.ts';
 
 export type GraphiteStorage = QueryStorage & ThroughoutStorage & Pick<ChosenStorage, 'hidden'>;
 
@@ -43,6 +44,7 @@ export interface ReaderSetup {
 export interface Reading {
   /** What a series is called, and its tags. @param tags sorted by name */
   readonly named: (tags: Tags) => NamedSeries;
+  readonly storedTag: StoredTagName;
   /** Whether a series of the index counts that has no value in any row of a window. */
   readonly takesEmpty: boolean;
   readonly gridOf: (
@@ -106,7 +108,7 @@ export class SeriesReader {
 
   async #read(request: FetchRequest, signal: AbortSignal): Promise<readonly FetchedSeries[]> {
     const { pacer, storage, limits, reading } = this.#setup;
-    const selections = request.selections ?? [selectionOf(request)];
+    const selections = request.selections ?? [selectionOf(request, reading.storedTag)];
     const answers = await Promise.all(
       selections.map(async (selection) => {
         const { matchers } = selection;
@@ -175,15 +177,29 @@ export class SeriesReader {
   }
 }
 
-function selectionOf({ pathExpression, tagExpressions }: FetchRequest): Selection {
+function selectionOf(
+  { pathExpression, tagExpressions }: FetchRequest,
+  storedTag: StoredTagName,
+): Selection {
   if (tagExpressions !== null) {
-    return { matchers: tagMatchers(tagExpressions), takes: ({ isPath }) => !isPath };
+    return { matchers: tagMatchers(tagExpressions, storedTag), takes: ({ isPath }) => !isPath };
   }
+  if (pathExpression.includes(';')) return selectionOfTagged(pathExpression, storedTag);
   const pattern = parsePathPattern(pathExpression);
   const test = pathTest(pattern);
   return {
     matchers: pathMatchers(pattern),
     takes: ({ isPath, name }) => isPath && (test === null || test.takes(name)),
     takesUnits: (length) => test?.units(length) ?? 0,
+  };
+}
+
+/** The one series of that name, as answers tell it. */
+function selectionOfTagged(text: string, storedTag: StoredTagName): Selection {
+  const path = taggedPath(text, storedTag);
+  const own = canonicalPath(path);
+  return {
+    matchers: matchersOfPath(path),
+    takes: ({ name, isPath }) => !isPath && name === own,
   };
 }

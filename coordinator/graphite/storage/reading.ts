@@ -9,6 +9,7 @@ import type { PathReadings } from './path_readings.ts';
 import type { FoundSeries, GraphiteStorage, ReadGrid, Reading, SeriesGrid } from './reader.ts';
 import { rowsBySteps, type Steps, stepsOf, type WindowRows } from './rows.ts';
 import { namedSeries } from './series_names.ts';
+import type { StoredTagName } from './tag_matchers.ts';
 
 /** What is asked of storage. */
 interface Asked {
@@ -17,9 +18,10 @@ interface Asked {
 }
 
 /** @param readings by which steps, and as what, series are read */
-export function graphiteReading(readings: PathReadings): Reading {
+export function graphiteReading(readings: PathReadings, storedTag: StoredTagName): Reading {
   return {
     named: namedSeries,
+    storedTag,
     takesEmpty: true,
     gridOf: (storage, window, matchers) => gridOf(storage, window, matchers, readings),
   };

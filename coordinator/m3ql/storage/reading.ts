@@ -15,6 +15,7 @@ const nanosOfMilli = 1_000_000n;
 export function scriptReading(stepSeconds: number, lookbackMillis: number): Reading {
   return {
     named: namedByTags,
+    storedTag: (tag) => tag,
     // An index knows series by blocks of time: which of those without rows it tells is by chance.
     takesEmpty: false,
     gridOf: (storage, window) => gridOf(storage, window, stepSeconds, lookbackMillis),

@@ -9,6 +9,7 @@ import {
   type TagsSetup,
   tagValues,
 } from '#coordinator/graphite/endpoints/tags.ts';
+import { storedTagNames } from '#coordinator/graphite/storage/tag_matchers.ts';
 import { errorAnswer } from '#coordinator/http/http_api.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { hasSuites, readSuite } from '../suites.ts';
@@ -40,7 +41,13 @@ if (hasSuites(suite)) {
     assert.ok(cases.length >= 25, `${cases.length}`);
     const { series } = readSuite<Dataset>('graphite/dataset.json');
     const storage = new SeriesInMemory(series.map(({ name }) => name));
-    const setup: TagsSetup = { storage: () => storage, settings, clock: realEnv.clock, turningOf };
+    const setup: TagsSetup = {
+      storage: () => storage,
+      settings,
+      storedName: storedTagNames('legacy'),
+      clock: realEnv.clock,
+      turningOf,
+    };
     const different: string[] = [];
     for (const { id, path, params, status, json } of cases) {
       const parameters = parametersOf(params);

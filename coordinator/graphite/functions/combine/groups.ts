@@ -4,7 +4,7 @@ import { compareTexts } from '#lib/text_order.ts';
 import { type Call, plainList } from '../../calls/call.ts';
 import { oneOrMore, optional, required, seriesList, zeroOrMore } from '../../calls/parameters.ts';
 import { functionRow, type FunctionRow } from '../../calls/row.ts';
-import { groupByKey, keyOf, type NodeOrTag } from '../../series/nodes.ts';
+import { groupByKey, keyOf, type NodeOrTag, tagOf } from '../../series/nodes.ts';
 import { type Series, SeriesGroups, tagsOfName } from '../../series/series.ts';
 import { fillIn } from '../../words/fill_in.ts';
 import { aggregateSeries } from './aggregate.ts';
@@ -60,7 +60,7 @@ async function groupByTags(call: Call): Promise<readonly Series[]> {
   const others = tags.filter((tag) => tag !== 'name');
   const key = (series: Series) => {
     const name = tags.includes('name') ? (series.tags.get('name') ?? '') : common;
-    const pairs = others.map((tag) => `${tag}=${series.tags.get(tag) ?? ''}`);
+    const pairs = others.map((tag) => `${tag}=${tagOf(series, tag)}`);
     return [name, ...pairs.sort(compareTexts)].join(';');
   };
   const results = await combineGroups(call, await groupByKey(list, key, call.work), callback);
