@@ -191,9 +191,14 @@ test('pickles of relays are samples, whatever their cut; what is none is counted
     'servers.web1.cpu __g0__=servers,__g1__=web1,__g2__=cpu 0:12.5 2:12.5',
   ]);
   const tooLong = connect({ host: '127.0.0.1', port: test.coordinator.carbon!.picklePort! });
-  tooLong.write(Buffer.from('7fffffff', 'hex'));
+  // What came before it is whole.
+  tooLong.write(Buffer.concat([framed(pickleOf(now + 4)), Buffer.from('7fffffff', 'hex')]));
   tooLong.resume();
   await once(tooLong, 'close');
+  assert.deepEqual(stored(test, now), [
+    'a.b __g0__=a,__g1__=b 1:3 3:3 5:3',
+    'servers.web1.cpu __g0__=servers,__g1__=web1,__g2__=cpu 0:12.5 2:12.5 4:12.5',
+  ]);
 });
 
 test('datagrams are lines, too', async () => {

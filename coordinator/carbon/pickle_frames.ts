@@ -11,12 +11,15 @@ const messageBytesMax: number = 1 << 20;
 const lengthBytes = 4;
 /** Parts of a message that comes in small pieces; each would cost more than what is in it. */
 const partsMax = 256;
+/** A message of no more bytes may be on its way on every connection for as long as that is open. */
+const smallBytesMax: number = 8 << 10;
 /** A message of more bytes is a large one. */
-const smallBytesMax: number = 64 << 10;
-/** Large messages that come at the same time, of all connections; others wait. */
+const mediumBytesMax: number = 64 << 10;
+/** Those between that come at the same time, of all connections, and large ones; others wait. */
+const mediumMax = 1_024;
 const largeMax = 32;
-/** How long a large one may be on its way. */
-const largeMillisMax = 30_000;
+/** How long one that is not small may be on its way. */
+const arrivalMillisMax = 30_000;
 /** Messages that are values, or lines that nobody has taken yet: they may be many times as long as the message was. */
 const readMax = 8;
 
@@ -25,6 +28,7 @@ const stepUnits = 100_000;
 
 /** What the pickles of all connections have in common. */
 export class Pickles {
+  readonly #medium = new Places(mediumMax);
   readonly #large = new Places(largeMax);
   readonly #read = new Places(readMax);
   readonly #clock: Pick<Clock, 'monotonicMillis' | 'sleep'>;
@@ -41,8 +45,8 @@ export class Pickles {
 
   /**
    * Messages as lines of plaintext, each as a chunk.
-   * @throws {TsdbError} BAD_REQUEST for a message that is too long or empty: where the next one begins is not known; and for a
-   * large one that is too long on its way
+   * @throws {TsdbError} BAD_REQUEST for a message that is too long or empty: where the next one begins is not known; and for one
+   * that is not small and too long on its way
    */
   async *lines(chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const bytes = new Bytes(chunks);
@@ -74,11 +78,12 @@ export class Pickles {
       );
     }
     if (length <= smallBytesMax) return bytes.takeBehind(lengthBytes, length);
-    await this.#large.take(signal);
+    const places = length <= mediumBytesMax ? this.#medium : this.#large;
+    await places.take(signal);
     try {
       return await this.#soon(bytes.takeBehind(lengthBytes, length), length, signal);
     } finally {
-      this.#large.give();
+      places.give();
     }
   }
 
@@ -86,9 +91,9 @@ export class Pickles {
   async #soon<T>(message: Promise<T>, length: number, signal: AbortSignal): Promise<T> {
     const wait = new AbortController();
     const ended = AbortSignal.any([wait.signal, signal]);
-    const late = this.#clock.sleep(largeMillisMax, ended).then(() => {
+    const late = this.#clock.sleep(arrivalMillisMax, ended).then(() => {
       throw badRequest(
-        `cannot read pickles: a message of ${length} bytes is on its way for more than ${largeMillisMax / 1000} s`,
+        `cannot read pickles: a message of ${length} bytes is on its way for more than ${arrivalMillisMax / 1000} s`,
       );
     });
     // Both go on when the other one has come first.

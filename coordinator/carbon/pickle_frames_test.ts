@@ -134,3 +134,24 @@ test('a connection that ends behind a length has a message that is not whole', a
     assert.deepEqual(refused, ['the last message of a connection is not whole']);
   }
 });
+
+test('messages that are not small are not on their way for ever', async () => {
+  const clock = new Clock();
+  const refused: string[] = [];
+  const pickles = new Pickles(clock, (_, problem) => refused.push(problem));
+  const [small, medium] = [new Sender(), new Sender()];
+  small.send(framed(5_000).subarray(0, 1_000));
+  medium.send(framed(20_000).subarray(0, 1_000));
+  const late = assert.rejects(lengths(pickles.lines(medium.chunks(), never)), {
+    code: 'BAD_REQUEST',
+    message: /a message of 20014 bytes is on its way for more than 30 s/,
+  });
+  const patient = lengths(pickles.lines(small.chunks(), never));
+  await new Promise(setImmediate);
+  clock.pass();
+  await late;
+  small.send(framed(5_000).subarray(1_000));
+  small.send(null);
+  assert.deepEqual(await patient, [5_005]);
+  assert.equal(refused.length, 1);
+});

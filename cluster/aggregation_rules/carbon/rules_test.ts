@@ -58,22 +58,23 @@ test("M3's rules: the first that matches, and those behind one that goes on", ()
   assert.throws(() => mappingRulesOfIngester({}, place), { message: /rules: not a list/ });
 });
 
-test('storage-schemas.conf: archives become resolutions, by priority and then by the place in the file', () => {
+test('storage-schemas.conf: archives become resolutions, by the place in the file', () => {
   const rules = mappingRulesOfSchemas(
     `# of a cluster
 [carbon]
 pattern = ^carbon\\.
 retentions = 60:90d
 
+; comes before what takes all servers
+[web]
+pattern = ^servers\\.web
+retentions = 30:2880
 [servers]
 pattern: ^servers\\.
 RETENTIONS = 1m:7d, 10s:6h,1hour:2years
-; comes first
-[web]
-priority = 100
-pattern = ^servers\\.web
-retentions = 30:2880
+priority = -1
 [rest]
+priority = -1
 match-all = true
 retentions = 5min:1w
 `,
@@ -86,7 +87,13 @@ retentions = 5min:1w
   );
   assert.equal(told(rules, 'servers.web1.cpu'), '30s:24h0m0s only null');
   assert.equal(told(rules, 'other'), '5m0s:168h0m0s only null');
-  assert.equal(rules[0]!.name, 'storage-schemas [web]');
+  assert.equal(rules[1]!.name, 'storage-schemas [web]');
+  const section = (name: string, priority: number): string =>
+    `[${name}]\npriority = ${priority}\npattern = ^${name}\nretentions = 1m:1d\n`;
+  assert.throws(() => mappingRulesOfSchemas(section('a', 1) + section('b', 2), 's.conf'), {
+    code: 'BAD_REQUEST',
+    message: /^s\.conf:7: \[b\] pattern: a priority of 2 is more than that of \[a\] before it, 1: /,
+  });
 });
 
 test('storage-aggregation.conf: the first section says as what a path is read', () => {

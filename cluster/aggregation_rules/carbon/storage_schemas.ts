@@ -22,8 +22,7 @@ const archivesMax = 32;
  */
 export function mappingRulesOfSchemas(text: string, path: string): MappingRule[] {
   const schemas = sectionsOf(text, path).map(schemaOf);
-  // Those of one priority stay as they are in the file.
-  schemas.sort((a, b) => b.priority - a.priority);
+  checkPriorities(schemas);
   return schemas.map(({ section, pattern, storagePolicies }, order) =>
     mappingRuleOfPath(
       {
@@ -40,7 +39,7 @@ export function mappingRulesOfSchemas(text: string, path: string): MappingRule[]
 interface Schema {
   readonly section: Section;
   readonly pattern: Option;
-  readonly priority: number;
+  readonly priority: Option | null;
   readonly storagePolicies: readonly StoragePolicy[];
 }
 
@@ -52,7 +51,19 @@ function schemaOf(section: Section): Schema {
   }
   const storagePolicies = archivesOf(section.need('retentions'));
   section.end();
-  return { section, pattern, priority: Number(priority?.value ?? 0), storagePolicies };
+  return { section, pattern, priority, storagePolicies };
+}
+
+/** Carbon 1 goes by the order of the file, and passes priorities over by which old releases went: both have to say the same. */
+function checkPriorities(schemas: readonly Schema[]): void {
+  const priorityOf = ({ priority }: Schema): number => Number(priority?.value ?? 0);
+  for (const [at, schema] of schemas.entries()) {
+    const before = schemas[at - 1];
+    if (before === undefined || priorityOf(schema) <= priorityOf(before)) continue;
+    throw badRequest(
+      `${schema.pattern.place}: a priority of ${priorityOf(schema)} is more than that of [${before.section.name}] before it, ${priorityOf(before)}: sections count in the order of the file, as in Carbon 1; put them in that order`,
+    );
+  }
 }
 
 /** The finest first; each of the others is kept longer than the one before. */

@@ -33,6 +33,7 @@ export class Gathered {
   readonly #text: LineText;
   readonly #all: GatheredBytes;
   #bytes = 0;
+  #failure: { readonly error: unknown } | null = null;
   /** Asked for and not there yet. */
   #next: Promise<IteratorResult<Uint8Array>> | null = null;
 
@@ -52,18 +53,25 @@ export class Gathered {
   }
 
   /**
-   * Waits for a chunk, and takes those that have come with it as far as they are read at once.
+   * Waits for a chunk, and takes those that have come with it as far as they are read at once. A stream that fails has broken off:
+   * what came before is whole.
    * @returns after an end nothing comes any more
-   * @throws what the stream throws, but for CANCELLED
+   * @throws the signal's reason when aborted
    */
   async more(): Promise<Gathering> {
     this.#note(0);
     try {
       return await this.#take();
     } catch (error) {
-      if (error instanceof TsdbError && error.code === 'CANCELLED') return 'broken off';
-      throw error;
+      this.#signal.throwIfAborted();
+      if (!(error instanceof TsdbError && error.code === 'CANCELLED')) this.#failure = { error };
+      return 'broken off';
     }
+  }
+
+  /** @throws what the stream failed with, but for CANCELLED */
+  throwFailure(): void {
+    if (this.#failure !== null) throw this.#failure.error;
   }
 
   /** Nothing of it is held any more. */

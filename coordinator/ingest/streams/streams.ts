@@ -66,7 +66,7 @@ export class Streams {
   /**
    * Writes lines as they come.
    * @param chunks throws CANCELLED where it breaks off
-   * @throws the signal's reason when aborted
+   * @throws the signal's reason when aborted, and what the chunks throw otherwise when all before it is written
    */
   async write(
     format: StreamFormat,
@@ -84,6 +84,7 @@ export class Streams {
         await this.#drain(text, format, work);
         if (gathering === 'more') continue;
         if (text.drop()) this.refuse(format, 1, 'the connection broke off in the middle of a line');
+        gathered.throwFailure();
         return;
       }
     } finally {
