@@ -143,14 +143,15 @@ test('settings of the resource reach the processes, and change nothing of what t
   assert.equal(coordinator!.queryTimeoutMillis, 7_000);
 });
 
-test('coordinators listen for Carbon, statsd and OTLP when the resource has their settings', () => {
+test('coordinators listen for Carbon, statsd, OpenTSDB and OTLP when the resource has their settings', () => {
   const config = {
     carbon: { ingester: { udpEnabled: true } },
     statsd: { ingester: { tcpEnabled: false, flushInterval: '5s' } },
+    opentsdb: { ingester: {} },
     otlp: {},
   };
   const objects = objectsOf(clusterOf({ coordinator: { config } }));
-  const { carbon, statsd, otlp } = configOf(objects, 'coordinator').coordinator!;
+  const { carbon, statsd, opentsdb, otlp } = configOf(objects, 'coordinator').coordinator!;
   assert.deepEqual(carbon!.listenAddress, { host: '0.0.0.0', port: 7204 });
   assert.deepEqual(carbon!.pickleListenAddress, { host: '0.0.0.0', port: 7214 });
   assert.deepEqual(statsd!.listenAddress, { host: '0.0.0.0', port: 8125 });
@@ -159,12 +160,14 @@ test('coordinators listen for Carbon, statsd and OTLP when the resource has thei
     listenAddress: { host: '0.0.0.0', port: 8127 },
     advertiseAddress: { host: '10.0.0.7', port: 8127 },
   });
+  assert.deepEqual(opentsdb!.listenAddress, { host: '0.0.0.0', port: 4242 });
   assert.deepEqual(otlp.grpcListenAddress, { host: '0.0.0.0', port: 4317 });
   const lines = [
     'carbon 7204 TCP',
     'carbon-pickle 7214 TCP',
     'carbon-udp 7204 UDP',
     'statsd 8125 UDP',
+    'opentsdb 4242 TCP',
     'otlp-grpc 4317 TCP',
   ];
   const { ports } = find(objects, 'Service', 'metrics-coordinator').spec;

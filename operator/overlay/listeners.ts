@@ -1,5 +1,5 @@
 /**
- * What coordinators listen for beside HTTP: Carbon, statsd and OTLP over gRPC, each when the resource's settings have its section.
+ * What coordinators listen for beside HTTP: Carbon, statsd, OpenTSDB's puts and OTLP over gRPC, each when the resource's settings have its section.
  * Series of statsd are shared, since the Service gives each packet to any of them.
  */
 import { coordinatorConfig } from './config.ts';
@@ -28,7 +28,7 @@ export const podAddressVariable = {
 } as const;
 
 export function coordinatorListeners(cluster: TsdbCluster): CoordinatorListeners {
-  const { carbon, statsd } = coordinatorConfig(cluster);
+  const { carbon, statsd, opentsdb } = coordinatorConfig(cluster);
   const lines: string[] = [];
   const ports: ListenerPort[] = [];
   const ownPorts: ListenerPort[] = [];
@@ -50,6 +50,10 @@ export function coordinatorListeners(cluster: TsdbCluster): CoordinatorListeners
     if (statsd.udpEnabled) ports.push(udp('statsd', port.statsd));
     if (statsd.tcpEnabled) ports.push(tcp('statsd-tcp', port.statsd));
     ownPorts.push(tcp('statsd-sharing', port.statsdSharing));
+  }
+  if (opentsdb !== null) {
+    lines.push(`opentsdb: {ingester: {listenAddress: ${anywhere(port.opentsdb)}}}`);
+    ports.push(tcp('opentsdb', port.opentsdb));
   }
   if (cluster.spec.coordinator?.config?.['otlp'] !== undefined) {
     lines.push(`otlp: {grpcListenAddress: ${anywhere(port.otlp)}}`);

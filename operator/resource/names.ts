@@ -19,6 +19,7 @@ export const port = {
   statsd: 8125,
   statsdSharing: 8127,
   otlp: 4317,
+  opentsdb: 4242,
   etcdClient: 2379,
   etcdPeer: 2380,
   etcdMetrics: 2381,
