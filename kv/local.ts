@@ -93,10 +93,7 @@ export class LocalClient {
     return this.#perform((core) => {
       if (bytes > kvLimits.requestBytesMax) throw new KvError('requestTooLarge');
       const compare = compares.map(compareOf);
-      return core.txn(
-        { kind: 'txn', compares: compare, success, failure: [] },
-        kvLimits.localTransactionOperationsMax,
-      );
+      return core.txn({ kind: 'txn', compares: compare, success, failure: [] }, 'process');
     });
   }
 

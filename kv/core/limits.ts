@@ -24,6 +24,8 @@ export const kvLimits = {
    * Bytes of keys and values kept, history included. All of it lies in memory as well as on disk.
    */
   storedBytesMax: 536_870_912,
+  /** Beyond it, for callers in this process: placement, namespaces and announcements go on where others have filled the store. */
+  reservedBytes: 16_777_216,
   /** What one key's change takes of memory beside its key and value: some 870 bytes were measured. */
   changeOverheadBytes: 900,
   /** Revisions kept for watches and reads of the past. */

@@ -38,7 +38,11 @@ export interface MvccOptions {
   readonly historyRevisionsSlack: number;
   readonly historyBytesMax: number;
   readonly storedBytesMax: number;
+  readonly reservedBytes: number;
 }
+
+/** Who asks: somebody over the network, or this process itself, for which there is room where the others have none. */
+export type Caller = 'network' | 'process';
 
 /** One request's changes; they all bear the revision `base + 1`. */
 interface Transaction {
@@ -138,7 +142,7 @@ export class Mvcc {
   put(request: PutRequest): PutAnswer {
     checkShape(request);
     this.#checkPut(request);
-    this.#checkSpace(request.key.length + request.value.length);
+    this.#checkSpace(request.key.length + request.value.length, 'network');
     const transaction = this.#begin();
     const answer = this.#putChecked(request, transaction);
     this.#end(transaction);
@@ -156,10 +160,11 @@ export class Mvcc {
 
   /**
    * Comparisons, those of nested transactions too, see the store as it was before the transaction.
-   * @param operationsMax as of `kvLimits`
    */
-  txn(request: TxnRequest, operationsMax?: number): TxnAnswer {
-    checkShape(request, operationsMax);
+  txn(request: TxnRequest, caller: Caller = 'network'): TxnAnswer {
+    const { transactionOperationsMax, localTransactionOperationsMax } = kvLimits;
+    const isOwn = caller === 'process';
+    checkShape(request, isOwn ? localTransactionOperationsMax : transactionOperationsMax);
     const cost = { keys: 0, putBytes: 0, readBytes: 0, reads: 0 };
     const path = choosePath(request, (range) => {
       this.#countKeys(range, cost);
@@ -170,7 +175,7 @@ export class Mvcc {
     if (cost.readBytes + cost.reads * cost.putBytes > kvLimits.transactionAnswerBytesMax) {
       throw new KvError('answerTooLarge');
     }
-    if (cost.putBytes > 0) this.#checkSpace(cost.putBytes);
+    if (cost.putBytes > 0) this.#checkSpace(cost.putBytes, caller);
     const transaction = this.#begin();
     const answer = this.#performPath(path, transaction);
     this.#end(transaction);
@@ -349,9 +354,10 @@ export class Mvcc {
     }
   }
 
-  #checkSpace(bytes: number): void {
-    if (this.#space.storedBytes + bytes > this.#options.storedBytesMax)
-      throw new KvError('noSpace');
+  #checkSpace(bytes: number, caller: Caller): void {
+    const { storedBytesMax, reservedBytes } = this.#options;
+    const bytesMax = caller === 'process' ? storedBytesMax + reservedBytes : storedBytesMax;
+    if (this.#space.storedBytes + bytes > bytesMax) throw new KvError('noSpace');
   }
 
   #countKeys(range: KeyRange, cost: PathCost): void {

@@ -137,6 +137,23 @@ test('a full store refuses puts and takes deletions and compaction', () => {
   assert.deepEqual(keysOf(core), ['b']);
 });
 
+test('this process has room where others have filled the store', () => {
+  const core = new Mvcc(undefined, 0, { storedBytesMax: 3_000, reservedBytes: 2_000 });
+  core.put(put('a', 1_900));
+  const more = (key: string) => ({
+    kind: 'txn' as const,
+    compares: [],
+    success: [put(key, 1_000)],
+    failure: [],
+  });
+  assert.throws(() => core.txn(more('b')), refusedAs('noSpace'));
+  core.txn(more('b'), 'process');
+  assert.deepEqual(keysOf(core), ['a', 'b']);
+  // A start that comes to more than others may have.
+  assert.throws(() => core.put(put('c', 1)), refusedAs('noSpace'));
+  assert.throws(() => core.txn(more('c'), 'process'), refusedAs('noSpace'));
+});
+
 test('autoCompactRevision() keeps the newest revisions, and bytes of history in their limit', () => {
   const byCount = new Mvcc(undefined, 0, { historyRevisionsMax: 10, historyRevisionsSlack: 5 });
   for (let index = 0; index < 15; index += 1) byCount.put(put('a', 'x'));
@@ -249,7 +266,7 @@ test('ranges over more keys than one request may look at are refused', () => {
     const puts = Array.from({ length: 4_000 }, (_, i) =>
       put(`k${String(first + i).padStart(6, '0')}`, ''),
     );
-    core.txn(transaction(puts), 4_096);
+    core.txn(transaction(puts), 'process');
   }
   const { revision } = core;
   const all = { kind: 'deleteRange', key: 'k', rangeEnd: 'l', previous: false } as const;
