@@ -7,7 +7,7 @@ import { deploySchema, type SchemaTarget } from '#cluster/admin/schemas.ts';
 import { hasSchemaOrReset, type SchemaText } from '#cluster/namespaces/schemas.ts';
 import type { Topology, TopologyView } from '#cluster/topology/topology.ts';
 import { readSchema } from '#engine/messages/schema.ts';
-import type { SchemaConfig } from '#lib/config/config.ts';
+import { ConfigError, type SchemaConfig } from '#lib/config/config.ts';
 import type { Clock, Disk } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -20,7 +20,7 @@ const retryMillis = 5_000;
 /**
  * Reads the files, and those that they import, which lie beside them.
  * @returns by namespace
- * @throws {Error} that names the setting, and what is wrong with its file
+ * @throws {ConfigError} that names the setting, and what is wrong with its file
  */
 export async function readConfiguredSchemas(
   configured: readonly SchemaConfig[],
@@ -35,7 +35,7 @@ export async function readConfiguredSchemas(
       texts.set(namespace, { messageName, protoName, protoMap });
     } catch (error) {
       const setting = `db.proto.schema_registry.${namespace}`;
-      throw new Error(`${setting}: ${schemaFilePath}: ${messageOf(error)}`, { cause: error });
+      throw new ConfigError([`${setting}: ${schemaFilePath}: ${messageOf(error)}`]);
     }
   }
   return texts;

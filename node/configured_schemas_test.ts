@@ -76,7 +76,9 @@ test('a configured schema that cannot be read stops the start with the setting a
   const configured = [{ namespace: 'devices', schemaFilePath: path, messageName: 'Reading' }];
   const refused = (message: RegExp) =>
     assert.rejects(readConfiguredSchemas(configured, realEnv.disk), message);
-  await refused(/^Error: db\.proto\.schema_registry\.devices: .*reading\.proto: .*no such file/);
+  await refused(
+    /^ConfigError: .*\n  db\.proto\.schema_registry\.devices: .*reading\.proto: .*no such file/,
+  );
   writeFileSync(path, 'syntax = "proto3"; message Reading { doubl }');
   await refused(/reading\.proto.*line 1/);
   writeFileSync(path, 'syntax = "proto3"; import "other.proto"; message Reading {}');
