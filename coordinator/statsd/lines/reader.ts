@@ -158,6 +158,8 @@ export class LineReader {
     h = Math.imul(h ^ type, fnvPrime);
 
     let rate = 1;
+    let hasTags = false;
+    let hasColon = false;
     for (let sections = 0; p < end && (byte = bytes[p]!) !== lineFeed; sections++) {
       if (byte !== pipe || sections === sectionsMax || p + 1 >= end) {
         return this.#readSlowly(bytes, from);
@@ -171,11 +173,13 @@ export class LineReader {
         rate = known;
       } else if (first === letterT) {
         for (p += 2; p < end && (byte = bytes[p]!) !== pipe && byte !== lineFeed; p++) {
-          if (byte >= 0x80) return this.#readSlowly(bytes, from);
+          if (byte >= 0x80 || byte === colon) return this.#readSlowly(bytes, from);
         }
       } else if (first === hash || first === letterC || first === letterE) {
+        hasTags ||= first === hash;
         key[length++] = pipe;
         for (p++; p < end && (byte = bytes[p]!) !== pipe && byte !== lineFeed; p++) {
+          hasColon ||= byte === colon;
           key[length++] = byte;
           h = Math.imul(h ^ byte, fnvPrime);
         }
@@ -183,6 +187,8 @@ export class LineReader {
         return this.#readSlowly(bytes, from);
       }
     }
+    // Behind a single value, without tags, it begins another sample.
+    if (hasColon && !hasTags && count === 1) return this.#readSlowly(bytes, from);
     if (p === end && end < bytes.length && bytes[end] !== lineFeed) {
       return this.#readSlowly(bytes, from);
     }
