@@ -1,6 +1,6 @@
 /** Endpoints beside queries, held against those of Prometheus over the same series. */
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -9,6 +9,7 @@ import { customSchema, type Histogram, resetHint } from '#engine/typed/histogram
 import { bitsOfDouble } from '#engine/typed/typed_value.ts';
 import type { SeriesToWrite } from '#engine/write_decoder/remote_write_testing.ts';
 import { functions } from '#coordinator/promql/functions/table.ts';
+import { hasSuites, readSuite } from '../conformance/suites.ts';
 import { SeededRandom } from '../seeded_random.ts';
 import { toolOrSkip } from '../tools.ts';
 import { differenceOf } from './answers.ts';
@@ -366,11 +367,9 @@ if (prometheus !== null) {
     for (const word of Object.keys(own.api)) assert.ok(word in their.api, word);
   });
 
-  const suite = new URL('../../../shared/suites/promql-parse.json', import.meta.url);
-
   test('parse_query and format_query answer with the tree and the text of Prometheus', async () => {
     const different: unknown[] = [];
-    for (const query of [...expressions, ...expressionsOf(suite)]) {
+    for (const query of [...expressions, ...expressionsOfPrometheus()]) {
       for (const path of ['/api/v1/parse_query', '/api/v1/format_query']) {
         const body = new URLSearchParams({ query });
         const { theirs, ours } = await peers.send(path, { method: 'POST', body });
@@ -389,9 +388,10 @@ function samplesOf(answer: any): unknown {
   return samples;
 }
 
-/** Of Prometheus' own tests, where they are. */
-function expressionsOf(suite: URL): string[] {
-  if (!existsSync(suite)) return [];
-  const { cases } = JSON.parse(readFileSync(suite, 'utf8')) as { cases: { expr: string }[] };
+/** Of its own tests, where they are. */
+function expressionsOfPrometheus(): string[] {
+  const suite = 'promql-parse.json';
+  if (!hasSuites(suite)) return [];
+  const { cases } = readSuite<{ cases: readonly { readonly expr: string }[] }>(suite);
   return cases.map(({ expr }) => expr);
 }

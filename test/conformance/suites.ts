@@ -1,7 +1,7 @@
 /** Where cases of other programs are: ../shared/suites beside the project, or the folder that `TSDB_TEST_SUITES` names. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { env } from 'node:process';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const named = env['TSDB_TEST_SUITES'];
 const folder =
@@ -9,13 +9,28 @@ const folder =
     ? new URL('../../../shared/suites/', import.meta.url)
     : pathToFileURL(`${named}/`);
 
-/** False after a line that says so. */
+/**
+ * False after a line that says so.
+ * @throws when `TSDB_TEST_REQUIRE_ALL=1`, under which nothing may be left out
+ */
 export function hasSuites(name: string): boolean {
-  if (existsSync(new URL(name, folder))) return true;
-  console.log(`skipped: cases are not here (../shared/suites/${name})`);
+  const url = new URL(name, folder);
+  if (existsSync(url)) return true;
+  const message = `cases are not here: ${fileURLToPath(url)} (TSDB_TEST_SUITES names another folder of suites)`;
+  if (env['TSDB_TEST_REQUIRE_ALL'] === '1') throw new Error(message);
+  console.log(`skipped: ${message}`);
   return false;
 }
 
 export function readSuite<Suite>(name: string): Suite {
-  return JSON.parse(readFileSync(new URL(name, folder), 'utf8')) as Suite;
+  return JSON.parse(readSuiteText(name)) as Suite;
+}
+
+export function readSuiteText(name: string): string {
+  return readFileSync(new URL(name, folder), 'utf8');
+}
+
+/** Names of the files of a folder of suites, in the order of the alphabet. */
+export function filesOfSuites(name: string): string[] {
+  return readdirSync(new URL(name, folder)).toSorted();
 }

@@ -1,6 +1,5 @@
-/** The expressions of Prometheus' parser tests (../shared/suites beside the project). */
+/** The expressions of Prometheus' parser tests. */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { typeOf } from '#coordinator/promql/parse/ast.ts';
 import type { Expr } from '#coordinator/promql/parse/ast.ts';
@@ -12,8 +11,9 @@ import {
 import { PromqlError } from '#coordinator/promql/words/errors.ts';
 import { parseQuery } from '#coordinator/promql/parse/parser.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';
+import { hasSuites, readSuite } from '../suites.ts';
 
-const suite = new URL('../../../../shared/suites/promql-parse.json', import.meta.url);
+const suite = 'promql-parse.json';
 
 interface SuiteCase {
   readonly expr: string;
@@ -26,12 +26,8 @@ interface SuiteCase {
 /** The suite is of Prometheus 3.14: in 3.15 duration expressions need no flag. */
 const graduated = /experimental duration expression is not enabled$/;
 
-if (!existsSync(suite)) {
-  console.log(
-    'skipped: expressions of Prometheus are not here (../shared/suites/promql-parse.json)',
-  );
-} else {
-  const { cases } = JSON.parse(readFileSync(suite, 'utf8')) as { cases: SuiteCase[] };
+if (hasSuites(suite)) {
+  const { cases } = readSuite<{ cases: readonly SuiteCase[] }>(suite);
 
   test("the parser takes and refuses what Prometheus' parser does", async () => {
     let sameMessages = 0;
@@ -45,6 +41,9 @@ if (!existsSync(suite)) {
       compared++;
       if (message === error) sameMessages++;
     }
+    console.log(
+      `promql-parse.json: ${cases.length} expressions, ${sameMessages} of ${compared} errors in the same words`,
+    );
     assert.ok(compared > 90, `${compared}`);
     assert.ok(
       sameMessages >= compared * 0.95,

@@ -1,41 +1,68 @@
 /**
- * Prometheus' own test scripts (../shared/suites beside the project), as far as a default
- * Prometheus 3 passes them.
+ * Prometheus' own test scripts: those of the suites, as far as a Prometheus 3 passes them by default and with its features, and
+ * those of the folder that `TSDB_TEST_PROMQL_SCRIPTS` names, if it does: `promql/promqltest/testdata` of its sources.
  */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
-import { test } from 'node:test';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { env } from 'node:process';
+import { after, test } from 'node:test';
 import { PromqlEngine } from '#coordinator/promql/engine.ts';
-import { allFeatures, noFeatures } from '#coordinator/promql/parse/features.ts';
+import {
+  allFeatures,
+  noFeatures,
+  type PromqlFeatures,
+} from '#coordinator/promql/parse/features.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { filesOfSuites, hasSuites, readSuiteText } from '../suites.ts';
 import { MemoryStorage } from './memory_storage.ts';
 import { runScript } from './run_script.ts';
-
-const suiteFolder = new URL('../../../../shared/suites/promql/', import.meta.url);
 
 /** As promqltest runs them. */
 const scriptFeatures = { ...allFeatures, typeAndUnitLabels: false };
 
-/** Folders below it, and what of the engine has to be on. */
+/** Folders of suites, and what of the engine has to be on. */
 const folders = [
-  { folder: '', features: noFeatures },
-  { folder: 'experimental/', features: scriptFeatures },
-  { folder: 'native_histograms/', features: scriptFeatures },
+  { folder: 'promql/', features: noFeatures },
+  { folder: 'promql/experimental/', features: scriptFeatures },
+  { folder: 'promql/native_histograms/', features: scriptFeatures },
 ] as const;
 
-if (!existsSync(suiteFolder)) {
-  console.log('skipped: Prometheus scripts are not here (../shared/suites/promql)');
-} else {
-  for (const { folder, features } of folders) {
-    const url = new URL(folder, suiteFolder);
-    for (const file of readdirSync(url).filter((name) => name.endsWith('.test'))) {
-      test(`the engine passes Prometheus' ${folder}${file}`, async () => {
-        const storage = new MemoryStorage();
-        const engine = new PromqlEngine(storage, { clock: realEnv.clock, features });
-        const outcome = await runScript(readFileSync(new URL(file, url), 'utf8'), storage, engine);
-        assert.deepEqual(outcome.failures, []);
-        assert.ok(outcome.passed > 0, 'the script has evaluations');
-      });
-    }
+/** Of evaluations, by file. */
+const table: string[] = [];
+
+after(() => {
+  for (const row of table) console.log(row);
+});
+
+function testScript(name: string, read: () => string, features: PromqlFeatures): void {
+  test(`the engine passes Prometheus' ${name}`, async () => {
+    const storage = new MemoryStorage();
+    const engine = new PromqlEngine(storage, { clock: realEnv.clock, features });
+    const { passed, evaluated, failures } = await runScript(read(), storage, engine);
+    table.push(`${name}: ${passed} of ${evaluated}`);
+    assert.deepEqual(failures, []);
+    assert.ok(passed > 0, 'the script has evaluations');
+  });
+}
+
+const isScript = (name: string): boolean => name.endsWith('.test');
+
+for (const { folder, features } of folders) {
+  if (!hasSuites(folder)) continue;
+  for (const file of filesOfSuites(folder).filter(isScript)) {
+    const name = `${folder}${file}`;
+    testScript(name, () => readSuiteText(name), features);
+  }
+}
+
+const scripts = env['TSDB_TEST_PROMQL_SCRIPTS'];
+if (scripts !== undefined) {
+  for (const file of readdirSync(scripts).filter(isScript).toSorted()) {
+    testScript(
+      join(scripts, file),
+      () => readFileSync(join(scripts, file), 'utf8'),
+      scriptFeatures,
+    );
   }
 }
