@@ -22,13 +22,7 @@ interface Row {
   readonly value: number | FloatHistogram;
 }
 
-/** A counter that starts after its row is one of which nobody knows. */
-function knownStart(starts: Float64Array | null, row: number, millis: number): number {
-  const start = starts?.[row] ?? 0;
-  return start > millis ? 0 : start;
-}
-
-/** Whether the counter began anew between two rows. */
+/** Whether the counter began anew between two rows. A start after its own row is none, and the same one again no reset. */
 export function isStartReset(before: Omit<Row, 'value'>, next: Omit<Row, 'value'>): boolean {
   const { startMillis: start } = next;
   // None that is known, or none that can be.
@@ -96,15 +90,13 @@ export class StartWindows {
       this.#rows;
     const all: Row[] = [];
     for (let i = this.#floats.starts[step]!; i < this.#floats.ends[step]!; i++) {
-      const millis = floatMillis[i]!;
-      const startMillis = knownStart(floatStarts, i, millis);
-      all.push({ millis, startMillis, value: floats[i]! });
+      const startMillis = floatStarts?.[i] ?? 0;
+      all.push({ millis: floatMillis[i]!, startMillis, value: floats[i]! });
     }
     const floatCount = all.length;
     for (let i = this.#histograms.starts[step]!; i < this.#histograms.ends[step]!; i++) {
-      const millis = histogramMillis[i]!;
-      const startMillis = knownStart(histogramStarts, i, millis);
-      all.push({ millis, startMillis, value: histograms.at(i) });
+      const startMillis = histogramStarts?.[i] ?? 0;
+      all.push({ millis: histogramMillis[i]!, startMillis, value: histograms.at(i) });
     }
     const isMixed = floatCount > 0 && floatCount < all.length;
     return isMixed ? all.sort((a, b) => a.millis - b.millis) : all;

@@ -16,6 +16,7 @@ import {
 import { realEnv } from '#lib/env/real.ts';
 import { filesOfSuites, hasSuites, readSuiteText } from '../suites.ts';
 import { MemoryStorage } from './memory_storage.ts';
+import { asOf315 } from './of_3_15.ts';
 import { runScript } from './run_script.ts';
 
 /** As promqltest runs them. */
@@ -52,7 +53,7 @@ for (const { folder, features } of folders) {
   if (!hasSuites(folder)) continue;
   for (const file of filesOfSuites(folder).filter(isScript)) {
     const name = `${folder}${file}`;
-    testScript(name, () => readSuiteText(name), features);
+    testScript(name, () => asOf315(name, readSuiteText(name)), features);
   }
 }
 
