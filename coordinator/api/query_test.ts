@@ -63,6 +63,21 @@ test('query answers vectors, scalars and range vectors at one time', async () =>
   ]);
 });
 
+test('a range or a step that comes to less than a millisecond is no failure', async () => {
+  await using test = await TestCoordinator.openReady();
+  const start = await filled(test);
+  const resultOf = async (query: string): Promise<any> => {
+    const parameters = new URLSearchParams({ query, time: String(start + 90) });
+    const answer = await test.get(`/api/v1/query?${parameters}`);
+    assert.equal(answer.status, 200, answer.text);
+    return answer.json.data.result;
+  };
+  const [most] = await resultOf('max_over_time(cpu{host="a"}[2m:(0.0002*1)])');
+  assert.ok(Number(most.value[1]) >= 3, most.value[1]);
+  assert.deepEqual(await resultOf('rate(cpu[0.0002*1])'), []);
+  assert.deepEqual(await resultOf('cpu[0.0002*1]'), []);
+});
+
 test('query takes now when no time is given', async () => {
   await using test = await TestCoordinator.openReady();
   await filled(test);

@@ -101,7 +101,7 @@ function requestOf(random: SeededNumbers, windowFunction: WindowFunction): Windo
     stepCount,
     referenceStartMillis: start,
     referenceStepMillis: random.below(5) === 0 ? 0 : 1 + random.below(60_000),
-    rangeMillis: 1 + random.below(900_000),
+    rangeMillis: random.below(10) === 0 ? 0 : 1 + random.below(900_000),
     evaluationStartMillis: start + 1000,
     evaluationStepMillis: 1000,
     parameters: [parameter(), parameter()],

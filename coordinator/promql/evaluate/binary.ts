@@ -26,6 +26,7 @@ import {
   mergeSameLabels,
   notReady,
   Rows,
+  sameLabelset,
 } from '../rows/rows.ts';
 import { areIncompatible, type CellsOperand, RowOperator } from './row_operator.ts';
 
@@ -182,6 +183,8 @@ interface Pair {
   /** -1: the number that stands for a missing row. */
   readonly many: number;
   readonly one: number;
+  /** Signature by which they match. */
+  readonly group: string;
   /** 1 at the steps at which a partner is missing; null of two rows. */
   readonly isMissing: Uint8Array | null;
 }
@@ -225,28 +228,33 @@ export async function evaluateVectorOperator(
     if (oneIndexes === undefined) continue;
     for (const manyIndex of manyIndexes) {
       for (const oneIndex of oneIndexes) {
-        pairs.push({ many: manyIndex, one: oneIndex, isMissing: null });
+        pairs.push({ many: manyIndex, one: oneIndex, group: key, isMissing: null });
       }
       if (pacer.take(pairBytes * oneIndexes.length)) await pacer.room();
       if (pacer.spend(labelsUnits * oneIndexes.length)) await pacer.pause();
     }
   }
   if (matching.fillRight !== null) {
-    for (const { row, isMissing } of await lonely(many, manyGroups, one, oneGroups, context)) {
-      pairs.push({ many: row, one: -1, isMissing });
+    for (const each of await lonely(many, manyGroups, one, oneGroups, context)) {
+      const { row, group, isMissing } = each;
+      pairs.push({ many: row, one: -1, group, isMissing });
     }
   }
   if (matching.fillLeft !== null) {
-    for (const { row, isMissing } of await lonely(one, oneGroups, many, manyGroups, context)) {
-      pairs.push({ many: -1, one: row, isMissing });
+    for (const each of await lonely(one, oneGroups, many, manyGroups, context)) {
+      const { row, group, isMissing } = each;
+      pairs.push({ many: -1, one: row, group, isMissing });
     }
   }
   const { work } = pacer;
   const sorted = await sortPaced(pairs, (a, b) => a.many - b.many, work);
   const labelsOf = resultLabels(plan, context.features);
+  let areUnique = isOneToOne && !isAmbiguous && !hasFills && keepsLabelsUnique(plan);
   const labels = await mapPaced(
     sorted,
     ({ many: manyIndex, one: oneIndex }) => {
+      // What tells them apart may go with the name.
+      if (areUnique && many.labels[manyIndex]!.hasTypeOrUnit) areUnique = false;
       // What stands for a missing row has the labels by which it would have matched.
       const manyLabels = many.labels[manyIndex] ?? matchGroup(matching, one.labels[oneIndex]!);
       return labelsOf(manyLabels, one.labels[oneIndex] ?? matchGroup(matching, manyLabels));
@@ -254,8 +262,15 @@ export async function evaluateVectorOperator(
     work,
   );
   const rows = new PairRows(plan, labels, sorted, many, one, swapped, context);
-  if (isOneToOne && !isAmbiguous && !hasFills && keepsLabelsUnique(plan)) return rows;
+  if (areUnique) return rows;
   return mergeMatches(rows, sorted, many, one, context);
+}
+
+interface Lonely {
+  readonly row: number;
+  /** Its signature. */
+  readonly group: string;
+  readonly isMissing: Uint8Array;
 }
 
 /** Rows that have no partner at some step, and at which. */
@@ -265,9 +280,9 @@ async function lonely(
   others: Rows,
   otherGroups: RowGroups,
   { pacer }: Context,
-): Promise<{ readonly row: number; readonly isMissing: Uint8Array }[]> {
+): Promise<Lonely[]> {
   const { stepCount } = rows;
-  const found: { readonly row: number; readonly isMissing: Uint8Array }[] = [];
+  const found: Lonely[] = [];
   for (const [key, indexes] of groups) {
     const partners = otherGroups.get(key) ?? [];
     const isMissing = new Uint8Array(stepCount);
@@ -277,7 +292,7 @@ async function lonely(
     }
     if (pacer.spend(stepCount * (1 + partners.length))) await pacer.pause();
     if (!isMissing.includes(1)) continue;
-    for (const row of indexes) found.push({ row, isMissing });
+    for (const row of indexes) found.push({ row, group: key, isMissing });
   }
   return found;
 }
@@ -502,8 +517,8 @@ class PairRows extends Rows {
 }
 
 /**
- * Results whose labels are the same become one row. Two matches at one step are an error even where
- * a comparison filters their values away.
+ * Results whose labels are the same become one row. Two matches of a group at one step are an error even where
+ * a comparison filters their values away, two values of several groups are one.
  */
 async function mergeMatches(
   rows: PairRows,
@@ -527,10 +542,22 @@ async function mergeMatches(
     stepCount,
     context.pacer,
   );
+  const numberOfGroup = new Map<string, number>();
+  const groups = await mapPaced(
+    pairs,
+    ({ group }) => {
+      const number = numberOfGroup.get(group) ?? numberOfGroup.size + 1;
+      numberOfGroup.set(group, number);
+      return number;
+    },
+    context.pacer.work,
+  );
   let target = 0;
   for (const indexes of indexesOfKey.values()) {
-    const matched = new Uint8Array(stepCount);
-    for (const index of indexes) {
+    // The group that has matched last at each step.
+    const matched = new Uint32Array(stepCount);
+    const byGroup = (a: number, b: number): number => groups[a]! - groups[b]!;
+    for (const index of await sortPaced(indexes, byGroup, context.pacer.work)) {
       const pair = pairs[index]!;
       let at = rows.load(index);
       if (at === notReady) at = await loadPrepared(rows, index);
@@ -543,12 +570,13 @@ async function mergeMatches(
         if (!isThere(many, manyAt, step) || !isThere(one, oneAt, step)) continue;
         const bits = rows.buffer.bits[at + step]!;
         if (bits === absentBits && rows.areIncompatible(step)) continue;
-        if (matched[step] === 1) {
+        if (matched[step] === groups[index]) {
           throw executionError(rows.isOneToOne ? severalMatches : sameGroupLabels);
         }
-        matched[step] = 1;
+        matched[step] = groups[index]!;
         if (bits === absentBits) continue;
         const cell = target * stepCount + step;
+        if (result.buffer.bits[cell] !== absentBits) throw sameLabelset();
         result.buffer.bits[cell] = bits;
         copyHistogram(rows.buffer, at + step, result.buffer, cell);
       }

@@ -10,7 +10,7 @@ import type { Expr } from '../parse/ast.ts';
 import { executionError } from '../words/errors.ts';
 import { functions } from '../functions/table.ts';
 import type { Evaluator } from '../rows/evaluator.ts';
-import { withoutNames } from '../rows/names.ts';
+import { withoutNames, withoutNamesAlone } from '../rows/names.ts';
 import { type Cells, copyCells, dropHistograms, histogramOf } from '../rows/cells.ts';
 import { Labels } from '../rows/labels.ts';
 import { labelsUnits, namesUnits, visitPaced } from '../rows/paced.ts';
@@ -120,14 +120,15 @@ function ofHistograms(
   evaluator: Evaluator,
   valueOf: (histogram: FloatHistogram) => number,
 ): Promise<Rows> {
-  return mapAll(plan, evaluator, (row) => {
+  const change = (row: Cells): void => {
     for (let step = 0; step < row.values.length; step++) {
       const histogram = histogramOf(row, step);
       if (histogram === null) setAbsent(row.words, step);
       else row.values[step] = valueOf(histogram);
     }
     row.histograms = null;
-  });
+  };
+  return mapAll(plan, evaluator, change, withoutNamesAlone);
 }
 
 /** To the nearest multiple; halves go up. */
@@ -149,11 +150,12 @@ async function mapAll(
   plan: CallPlan,
   evaluator: Evaluator,
   change: (row: Cells) => void,
+  withoutNamesOf: (rows: Rows, origin: Plan, context: Context) => Promise<Rows> = withoutNames,
 ): Promise<Rows> {
   const input = plan.args[0]!;
   const rows = await evaluator.vector(input);
   const mapped = new MappedRows(rows, rows.labels, change);
-  return withoutNames(mapped, input, evaluator.context);
+  return withoutNamesOf(mapped, input, evaluator.context);
 }
 
 async function clamp(

@@ -43,7 +43,9 @@ function parseBound(text: string): number | null {
   if (/^\+?inf(inity)?$/.test(lower)) return Infinity;
   if (/^-inf(inity)?$/.test(lower)) return -Infinity;
   if (!/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/.test(lower)) return null;
-  return Number(lower);
+  const bound = Number(lower);
+  // What is beyond all numbers is not meant as infinite.
+  return Number.isFinite(bound) ? bound : null;
 }
 
 const le: ReadonlySet<string> = new Set(['le']);

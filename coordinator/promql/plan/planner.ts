@@ -124,9 +124,12 @@ class Planner {
   readonly #fetches = new Fetches();
   /** Of the histograms of what is being planned. */
   #asked: AskedOfHistograms | null = null;
+  /** What is being planned is of the time from a start to another end, be it at one step. */
+  #isOfSpan: boolean;
 
   constructor(options: PlanOptions) {
     this.#options = options;
+    this.#isOfSpan = options.grid.startMillis !== options.endMillis;
   }
 
   get fetches(): readonly Fetch[] {
@@ -234,7 +237,7 @@ class Planner {
     }
     const args = expr.args.map((argument) => this.plan(argument, grid));
     // What is the same at all steps is evaluated at one.
-    if (expr.name.startsWith('sort') && grid.stepCount > 1 && !this.#invariance.isOf(expr)) {
+    if (expr.name.startsWith('sort') && this.#isOfSpan && !this.#invariance.isOf(expr)) {
       this.notes.warnings.set(ineffectiveSort, span);
     }
     return {
@@ -474,7 +477,9 @@ class Planner {
     const { startMillis, stepMillis } = referenceOf(this.#lookOf(expr), grid);
     const endMillis = startMillis + stepMillis * Math.max(0, grid.stepCount - 1);
     const rangeMillis = this.#millis(expr.range, false);
-    const innerStep = expr.step === 0 ? subqueryStepMillisDefault : this.#millis(expr.step, false);
+    // One that comes to less than a millisecond is none.
+    const asked = this.#millis(expr.step, false);
+    const innerStep = asked === 0 ? subqueryStepMillisDefault : asked;
     const opening = startMillis - rangeMillis;
     // Times of a subquery are multiples of its step, whatever the outer times are.
     let innerStart = innerStep * Math.trunc(opening / innerStep);
@@ -486,7 +491,10 @@ class Planner {
       );
     }
     const innerGrid = { startMillis: innerStart, stepMillis: innerStep, stepCount };
+    const isOuterOfSpan = this.#isOfSpan;
+    this.#isOfSpan = innerStart !== endMillis;
     const inner = this.#within('buckets', () => this.plan(expr.expr, innerGrid));
+    this.#isOfSpan = isOuterOfSpan;
     return {
       kind: 'subquery',
       inner,

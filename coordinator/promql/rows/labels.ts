@@ -156,6 +156,11 @@ export class Labels {
     return this.#without(isMetadataLabel);
   }
 
+  /** The same, but its type and unit stay. */
+  withoutNameAlone(): Labels {
+    return this.#without(isMetricName);
+  }
+
   /** The same, of which the metric name is to go at the end of the query or not. */
   losingName(losesName: boolean): Labels {
     if (losesName === this.losesName) return this;

@@ -6,7 +6,8 @@ import { mergeSameLabels, RelabelledRows, type SameLabels } from './rows.ts';
 import type { Rows } from './rows.ts';
 
 /**
- * The same rows without metric names. Series that become the same are merged.
+ * The same rows without metric names, and without the types and units that describe them. Series that become the same are
+ * merged.
  * @param origin what made the rows: when it selects by one name, no two series can become the same
  * @param sameLabels what two series with the same labels may have
  */
@@ -33,6 +34,15 @@ export async function withoutNames(
   const relabelled = new RelabelledRows(rows, labels);
   if (hasOneName(origin) && !hasTypeOrUnit) return relabelled;
   return mergeSameLabels(relabelled, pacer, sameLabels);
+}
+
+/** The same, but types and units stay: Prometheus has it so for statistics of histograms. */
+export async function withoutNamesAlone(rows: Rows, origin: Plan, context: Context): Promise<Rows> {
+  const { pacer, features } = context;
+  if (features.delayedNameRemoval) return withoutNames(rows, origin, context);
+  const labels = await mapPaced(rows.labels, (label) => label.withoutNameAlone(), pacer.work);
+  const relabelled = new RelabelledRows(rows, labels);
+  return hasOneName(origin) ? relabelled : mergeSameLabels(relabelled, pacer);
 }
 
 /** At the end: without the names of those that were to lose them. */

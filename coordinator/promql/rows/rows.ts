@@ -281,6 +281,7 @@ export async function mergeSameLabels(
   return new Matrix(labels, stepCount, buffer);
 }
 
-function sameLabelset(): Error {
+/** Two series have values at one step. */
+export function sameLabelset(): Error {
   return executionError('vector cannot contain metrics with the same labelset');
 }

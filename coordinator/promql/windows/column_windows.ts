@@ -15,6 +15,8 @@ export const rowUnitsMax = 1_000_000;
 /** About how many looks at rows all windows together take. */
 export function windowWork(request: WindowRequest, rowCount: number): number {
   const { stepCount, referenceStepMillis, rangeMillis } = request;
+  // What came to less than a millisecond has no rows.
+  if (rangeMillis === 0) return rowCount;
   const spanMillis = referenceStepMillis * (stepCount - 1) + rangeMillis;
   return rowCount + (stepCount * rowCount * rangeMillis) / spanMillis;
 }

@@ -202,6 +202,70 @@ eval instant at 100d year(vector(time())) + day_of_year() / 1000
 eval instant at 0 absent(y{a="1", b!="2"})
   {a="1"} 1
 `,
+  'durations that come to less than a millisecond are no step, and a range without rows': `
+load 1m
+  x 1 2 3 4 5 6
+
+eval instant at 5m max_over_time(x[3m:(0.0002*1)])
+  {} 6
+
+eval instant at 5m count_over_time(x[3m:(0.0002*1)])
+  {} 3
+
+eval range from 0 to 5m step 1m sum_over_time(x[2m:step()/1e6])
+  {} 1 3 5 7 9 11
+
+eval instant at 5m rate(x[0.0002*1])
+
+eval instant at 5m count_over_time(x[0.0002*1])
+
+eval range from 0 to 5m step 1m count_over_time(x[0.0002*1])
+
+eval instant at 5m absent_over_time(x[0.0002*1])
+  {} 1
+
+eval instant at 5m sum_over_time(x[(0.0002*1):1m])
+`,
+  'bounds of buckets are numbers': `
+load 1m
+  h_bucket{le="1"} 2
+  h_bucket{le="1e400"} 5
+  h_bucket{le="+Inf"} 8
+
+eval instant at 0 histogram_fraction(0, 1, h_bucket)
+  expect warn msg: PromQL warning: bucket label "le" is missing or has a malformed value of "1e400" (1:26)
+  {} 0.25
+
+eval instant at 0 histogram_quantile(0.1, h_bucket)
+  expect warn msg: PromQL warning: bucket label "le" is missing or has a malformed value of "1e400" (1:25)
+  {} 0.4
+
+eval instant at 0 histogram_fraction(0, 1, h_bucket{le!="1e400"})
+  expect no_warn
+  {} 0.25
+
+eval instant at 0 histogram_quantile(0.1, h_bucket{le!="1e400"})
+  expect no_warn
+  {} 0.4
+`,
+  'matches of several groups may not have the same labels at one step': `
+load 1m
+  a{x="1"} 1
+  b{x="1"} 2
+  one{y="2"} 3
+
+eval instant at 0 {__name__=~"a|b"} * on () group_left () one
+  expect fail msg: multiple matches for labels: grouping labels must ensure unique matches
+
+eval instant at 0 {__name__=~"a|b"} * on (__name__) group_left () label_replace(one, "__name__", "a", "", "")
+  {x="1"} 3
+
+eval instant at 0 {__name__=~"a|b"} * on (__name__) group_left () {__name__=~"a|b"}
+  expect fail msg: vector cannot contain metrics with the same labelset
+
+eval instant at 0 {__name__=~"a|b"} > bool on (__name__) group_left () {__name__=~"a|b"}
+  expect fail msg: vector cannot contain metrics with the same labelset
+`,
 };
 
 for (const [name, script] of Object.entries(scripts)) {
@@ -415,6 +479,83 @@ test('with labels of types it is the type that tells a counter', async () => {
   assert.deepEqual(await infosOf('rate(gauges[5m])'), [
     'PromQL info: metric might not be a counter, __type__ label is not set to "counter" or "histogram", got "gauge": "gauges" (1:6)',
   ]);
+});
+
+test('statistics of histograms keep types and units, which other functions take with the name', async () => {
+  const storage = new MemoryStorage();
+  const features = { typeAndUnitLabels: true };
+  const engine = new PromqlEngine(storage, { clock: realEnv.clock, features });
+  const labels = '__type__="histogram", __unit__="seconds"';
+  const script = `
+load 1m
+  h{${labels}} {{schema:0 count:2 sum:4 buckets:[2]}}
+  g{${labels}} {{schema:0 count:2 sum:4 buckets:[2]}}
+  f{${labels}} 3
+
+eval instant at 0 histogram_count(h)
+  {${labels}} 2
+
+eval instant at 0 histogram_sum(h)
+  {${labels}} 4
+
+eval instant at 0 histogram_avg(h)
+  {${labels}} 2
+
+eval instant at 0 histogram_stddev(h)
+  {${labels}} 1.2928932188134525
+
+eval instant at 0 histogram_fraction(0, 1, h)
+  {} 1
+
+eval instant at 0 abs(f)
+  {} 3
+
+eval instant at 0 histogram_count({__name__=~"h|g"})
+  expect fail msg: vector cannot contain metrics with the same labelset
+`;
+  assert.deepEqual((await runScript(script, storage, engine)).failures, []);
+});
+
+test('a match whose types alone differ has the same labels as another one', async () => {
+  const storage = new MemoryStorage();
+  const features = { typeAndUnitLabels: true };
+  const engine = new PromqlEngine(storage, { clock: realEnv.clock, features });
+  const script = `
+load 1m
+  f{__type__="gauge"} 3
+  f{__type__="counter"} 4
+
+eval instant at 0 f * f
+  expect fail msg: vector cannot contain metrics with the same labelset
+
+eval instant at 0 f == f
+  f{__type__="gauge"} 3
+  f{__type__="counter"} 4
+`;
+  assert.deepEqual((await runScript(script, storage, engine)).failures, []);
+});
+
+test('sort warns wherever it is of a time from a start to another end', async () => {
+  const engine = engineOver(storageWithSeries(2));
+  const ineffective = /sort is ineffective for range queries/;
+  const warningsAt = async (query: string, end: number): Promise<string> => {
+    const result =
+      end === 0
+        ? await engine.instantQuery(query, 90_000, options, signal)
+        : await engine.rangeQuery(query, 60_000, end, 60_000, options, signal);
+    return result.warnings.join();
+  };
+  assert.match(await warningsAt('sort(m)', 180_000), ineffective);
+  assert.match(await warningsAt('sort_desc(m)', 90_000), ineffective, 'one step, another end');
+  assert.equal(await warningsAt('sort(m)', 60_000), '');
+  assert.equal(await warningsAt('sort(m)', 0), '');
+  assert.equal(await warningsAt('sort(m @ 60)', 180_000), '');
+  assert.match(await warningsAt('last_over_time(sort(m)[1m:1m])', 0), ineffective);
+  assert.equal(
+    await warningsAt('last_over_time(sort(m)[30s:1m] offset 30s)', 0),
+    '',
+    'at 1m alone',
+  );
 });
 
 test('histogram_quantiles() of minus zero is that of zero', async () => {
