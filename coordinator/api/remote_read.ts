@@ -8,7 +8,6 @@ import { emptyBundle } from '#engine/codec/series_bundle.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
-import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import { Turns, type Work } from '#lib/turns/turns.ts';
 import { readBodyBytesMax } from '../http/limits.ts';
 import { encodeChunkedFrames, encodeReadResult, type ReadRange } from '../remote/answer.ts';
@@ -110,7 +109,14 @@ export async function remoteRead(
           read: limits.read,
         }),
       },
-      body: streamedAnswer(storage, queries, first, limits, request.readMemory, work),
+      body: streamedAnswer(
+        storage,
+        queries,
+        first,
+        limits,
+        // No more of it is in memory than is on its way.
+        new Pacer(work, Number.POSITIVE_INFINITY, request.readMemory),
+      ),
     };
   }
   return await samplesOf(storage, call, request, new Pacer(work, samplesMax, request.readMemory));
@@ -260,11 +266,10 @@ async function* streamedAnswer(
   queries: readonly ReadQuery[],
   first: SelectResult,
   limits: SelectLimits,
-  memory: ReadBytes,
-  work: Work,
+  pacer: Pacer,
 ): AsyncIterable<Uint8Array> {
   for (const [index, query] of queries.entries()) {
-    const found = index === 0 ? first : await selected(storage, query, limits, work);
+    const found = index === 0 ? first : await selected(storage, query, limits, pacer.work);
     if (isWorse(found, first)) {
       // The headers are gone, and an answer in part must not look whole.
       throw new TsdbError(
@@ -272,8 +277,8 @@ async function* streamedAnswer(
         `queries[${index}]: partial after a whole one, send it by itself: ${found.warnings.join('; ')}`,
       );
     }
-    yield* encodeChunkedFrames(found.bundle, rangeOf(query), index, work);
-    memory.give(bundleBytes(found.bundle));
+    yield* encodeChunkedFrames(found.bundle, rangeOf(query), index, pacer);
+    pacer.give(bundleBytes(found.bundle));
   }
 }
 

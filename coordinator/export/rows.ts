@@ -5,7 +5,8 @@ import { hasTyped } from '#engine/store/typed_chunks.ts';
 import type { Tags } from '#lib/tags.ts';
 import { labelsBytesOf } from '../promql/rows/labels.ts';
 import type { Pacer } from '../promql/rows/pacer.ts';
-import { decodeMillis, type ReadRange, seriesInOrder } from '../remote/answer.ts';
+import { type ReadRange, seriesInOrder } from '../remote/answer.ts';
+import { type FloatRows, floatSlices } from '../remote/float_rows.ts';
 import { protocolSlices } from '../remote/mixed_rows.ts';
 
 /** Text that is handed to the connection at once, about. */
@@ -20,15 +21,10 @@ const typedRowUnits = 2000;
 const seriesUnits = 400;
 
 /** Columns hold until the next rows are asked for. */
-export interface ExportRows {
+export interface ExportRows extends FloatRows {
   readonly tags: Tags;
   /** The first rows of the series in the range. */
   readonly isFirst: boolean;
-  readonly rowCount: number;
-  readonly millis: Float64Array;
-  readonly values: Float64Array;
-  /** Low and high word of each value. */
-  readonly valueWords: Uint32Array;
 }
 
 /** What was exported so far. */
@@ -75,21 +71,21 @@ export async function* exportRows(
       }
       continue;
     }
-    const rows = decodeMillis(decoder, bundle, index, range);
-    const { timestampMillis, values, valueWords } = decoder;
-    for (let first = 0; first < rows; first += rowsAtOnce) {
-      const rowCount = Math.min(rowsAtOnce, rows - first);
-      const past = first + rowCount;
-      yield {
-        tags,
-        isFirst,
-        rowCount,
-        millis: timestampMillis.subarray(first, past),
-        values: values.subarray(first, past),
-        valueWords: valueWords.subarray(2 * first, 2 * past),
-      };
-      note(rowCount);
-      if (pacer.spend(rowUnits * rowCount)) await pacer.pause();
+    for (const { rowCount: rows, ...columns } of floatSlices(decoder, chunks, range)) {
+      for (let first = 0; first < rows; first += rowsAtOnce) {
+        const rowCount = Math.min(rowsAtOnce, rows - first);
+        const past = first + rowCount;
+        yield {
+          tags,
+          isFirst,
+          rowCount,
+          millis: columns.millis.subarray(first, past),
+          values: columns.values.subarray(first, past),
+          valueWords: columns.valueWords.subarray(2 * first, 2 * past),
+        };
+        note(rowCount);
+        if (pacer.spend(rowUnits * rowCount)) await pacer.pause();
+      }
     }
   }
 }

@@ -12,6 +12,7 @@ import { decodeTags, type Tags } from '#lib/tags.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import { labelsUnits } from '../promql/rows/paced.ts';
 import type { Pacer } from '../promql/rows/pacer.ts';
+import { type FloatRows, floatSlices } from './float_rows.ts';
 import { histogramChunks, type TimedHistogram } from './histogram_chunk.ts';
 import { HistogramMessages } from '#engine/prometheus_messages/histogram_message.ts';
 import { type MixedRow, protocolSlices } from './mixed_rows.ts';
@@ -35,6 +36,14 @@ const rowUnits = 8;
 const typedRowUnits = 2000;
 /** Of a sample in a message. */
 const sampleBytes = 24;
+/** Memory of a series that is larger than this is not kept for the next one. */
+const keptBytesMax = 1 << 20;
+/** Of a frame, for its checksum: about a millisecond's work. */
+const checkedBytes = 1 << 20;
+/** What it takes to check and copy so many bytes, in units of work. */
+const bytesOfUnit = 4;
+/** What is written of a series is joined to a piece, for which both are there. */
+const joiningFactor = 2;
 
 export interface ReadRange {
   /** Inclusive. */
@@ -75,32 +84,6 @@ export function labelsSortKey(canonical: Uint8Array): string {
 }
 
 /**
- * Decodes a series at the protocol's resolution: of several samples within a millisecond the last
- * stays.
- * @returns the row count
- */
-export function decodeMillis(
-  decoder: Decoder,
-  bundle: SeriesBundle,
-  index: number,
-  range: ReadRange,
-): number {
-  const rows = decoder.decode(bundle, index, range.startNanos, range.endNanos);
-  const { timestampMillis, valueWords } = decoder;
-  let kept = 0;
-  for (let row = 0; row < rows; row += 1) {
-    if (row + 1 < rows && timestampMillis[row] === timestampMillis[row + 1]) continue;
-    if (kept !== row) {
-      timestampMillis[kept] = timestampMillis[row]!;
-      valueWords[kept * 2] = valueWords[row * 2]!;
-      valueWords[kept * 2 + 1] = valueWords[row * 2 + 1]!;
-    }
-    kept += 1;
-  }
-  return kept;
-}
-
-/**
  * What one query adds to a ReadResponse, in pieces; series without samples in the range are left out.
  * @param pacer counts the samples, which are all held until the answer is sent
  * @throws {PromqlError} over its limit
@@ -110,35 +93,23 @@ export async function encodeReadResult(
   range: ReadRange,
   pacer: Pacer,
 ): Promise<readonly Uint8Array[]> {
-  const decoder = new Decoder();
-  const series = new MessageWriter(1 << 12);
-  const sample = new MessageWriter(32);
+  using decoder = new Decoder();
+  let series = new MessageWriter(1 << 12);
   const histograms = new HistogramMessages();
   const pieces: Uint8Array[] = [];
   let piece = new MessageWriter(piecesBytes);
   for (const { index, tags } of await seriesInOrder(bundle, pacer.work)) {
     const chunks = chunksOf(bundle, index);
-    if (hasTyped([chunks])) {
-      const slices = protocolSlices(chunks, range);
-      await writeMixedSeries(piece, series, histograms, tags, slices, pacer);
-      if (piece.byteLength < piecesBytes) continue;
-      pieces.push(piece.finish());
-      piece = new MessageWriter(piecesBytes);
-      continue;
-    }
-    const rows = decodeMillis(decoder, bundle, index, range);
-    if (pacer.hold(rows, sampleBytes)) await pacer.room();
-    if (pacer.spend(rowUnits * rows)) await pacer.pause();
-    if (rows === 0) continue;
     series.clear();
     writeLabels(series, tags);
-    for (let row = 0; row < rows; row += 1) {
-      sample.clear();
-      sample.doubleField(1, decoder.valueWords[row * 2]!, decoder.valueWords[row * 2 + 1]!);
-      sample.int64Field(2, decoder.timestampMillis[row]!);
-      series.bytesField(2, sample.finish());
-    }
-    piece.bytesField(1, series.finish());
+    const labelsBytes = series.byteLength;
+    if (hasTyped([chunks])) {
+      await writeMixedRows(series, histograms, protocolSlices(chunks, range), pacer);
+    } else await writeFloatRows(series, floatSlices(decoder, chunks, range), pacer);
+    const rowsBytes = series.byteLength - labelsBytes;
+    if (rowsBytes > 0) piece.bytesField(1, series.finish());
+    pacer.give(rowsBytes);
+    if (series.byteLength > keptBytesMax) series = new MessageWriter(1 << 12);
     if (piece.byteLength < piecesBytes) continue;
     pieces.push(piece.finish());
     piece = new MessageWriter(piecesBytes);
@@ -156,21 +127,37 @@ function chunksOf({ chunkData, chunkOffset }: SeriesBundle, index: number): Uint
   return chunkData.subarray(chunkOffset[index]!, chunkOffset[index + 1]!);
 }
 
-/** Without rows nothing is written. */
-async function writeMixedSeries(
-  piece: MessageWriter,
+/** @param series its bytes are taken of the pacer's memory, and once more for the piece that they come into */
+async function writeFloatRows(
+  series: MessageWriter,
+  slices: Iterable<FloatRows>,
+  pacer: Pacer,
+): Promise<void> {
+  const sample = new MessageWriter(32);
+  for (const { rowCount, millis, valueWords } of slices) {
+    const expectedBytes = joiningFactor * sampleBytes * rowCount;
+    if (pacer.hold(rowCount, joiningFactor * sampleBytes)) await pacer.room();
+    const before = series.byteLength;
+    for (let row = 0; row < rowCount; row += 1) {
+      sample.clear();
+      sample.doubleField(1, valueWords[row * 2]!, valueWords[row * 2 + 1]!);
+      sample.int64Field(2, millis[row]!);
+      series.bytesField(2, sample.finish());
+    }
+    pacer.give(expectedBytes - joiningFactor * (series.byteLength - before));
+    if (pacer.spend(rowUnits * rowCount)) await pacer.pause();
+  }
+}
+
+/** @param series as of `writeFloatRows` */
+async function writeMixedRows(
   series: MessageWriter,
   histograms: HistogramMessages,
-  tags: Tags,
   slices: Iterable<MixedRow[]>,
   pacer: Pacer,
 ): Promise<void> {
   const sample = new MessageWriter(32);
-  series.clear();
-  writeLabels(series, tags);
-  let rowCount = 0;
   for (const rows of slices) {
-    rowCount += rows.length;
     const before = series.byteLength;
     for (const row of rows) {
       if ('histogram' in row) {
@@ -183,10 +170,9 @@ async function writeMixedSeries(
       series.bytesField(2, sample.finish());
     }
     if (pacer.hold(rows.length, 0)) await pacer.room();
-    if (pacer.take(series.byteLength - before)) await pacer.room();
+    if (pacer.take(joiningFactor * (series.byteLength - before))) await pacer.room();
     if (pacer.spend(typedRowUnits * rows.length)) await pacer.pause();
   }
-  if (rowCount > 0) piece.bytesField(1, series.finish());
 }
 
 interface EncodedChunk {
@@ -235,6 +221,34 @@ function writeChunk(
   return chunk.finish();
 }
 
+/** What comes of a slice of a series. */
+interface EncodedSlice {
+  readonly chunks: Iterable<EncodedChunk>;
+  /** What it takes to make them, in units of work. */
+  readonly units: number;
+}
+
+function* slicesOfMixed(slices: Iterable<readonly MixedRow[]>): Generator<EncodedSlice> {
+  for (const rows of slices) {
+    yield { chunks: mixedChunks(rows), units: typedRowUnits * rows.length };
+  }
+}
+
+function* slicesOfFloats(slices: Iterable<FloatRows>): Generator<EncodedSlice> {
+  for (const rows of slices) {
+    yield { chunks: floatChunks(rows), units: rowUnits * rows.rowCount };
+  }
+}
+
+function* floatChunks({ rowCount, millis, valueWords }: FloatRows): Generator<EncodedChunk> {
+  for (let row = 0; row < rowCount; row += xorChunkRowsMax) {
+    const rowEnd = Math.min(rowCount, row + xorChunkRowsMax);
+    const data = encodeXorChunk(millis, valueWords, row, rowEnd);
+    const [firstMillis, lastMillis] = [millis[row]!, millis[rowEnd - 1]!];
+    yield { firstMillis, lastMillis, encoding: xorEncoding, data };
+  }
+}
+
 /**
  * One query of a streamed answer, in pieces of whole frames: uvarint length, CRC-32C (big-endian),
  * ChunkedReadResponse. The message could hold several series, but Prometheus reads the first one
@@ -244,93 +258,102 @@ export async function* encodeChunkedFrames(
   bundle: SeriesBundle,
   range: ReadRange,
   queryIndex: number,
-  work: Work,
+  pacer: Pacer,
 ): AsyncIterable<Uint8Array> {
-  const decoder = new Decoder();
-  const series = new MessageWriter(1 << 14);
-  const chunk = new MessageWriter(1 << 12);
-  let piece = new MessageWriter(piecesBytes);
-  for (const { index, tags } of await seriesInOrder(bundle, work)) {
+  using decoder = new Decoder();
+  const frames = new Frames(queryIndex, pacer);
+  for (const { index, tags } of await seriesInOrder(bundle, pacer.work)) {
     const chunks = chunksOf(bundle, index);
-    if (hasTyped([chunks])) {
-      const frames = new MixedFrames(tags, series, chunk);
-      for (const rows of protocolSlices(chunks, range)) {
-        for (const frame of frames.of(rows)) writeFrame(piece, frame, queryIndex);
-        if (work.spend(typedRowUnits * rows.length)) await work.pause();
-        if (piece.byteLength < piecesBytes) continue;
-        yield freeWhenSent(piece.finish());
-        piece = new MessageWriter(piecesBytes);
-      }
-      const last = frames.finish();
-      if (last !== null) writeFrame(piece, last, queryIndex);
-      if (piece.byteLength >= piecesBytes) {
-        yield freeWhenSent(piece.finish());
-        piece = new MessageWriter(piecesBytes);
-      }
-      continue;
+    const slices = hasTyped([chunks])
+      ? slicesOfMixed(protocolSlices(chunks, range))
+      : slicesOfFloats(floatSlices(decoder, chunks, range));
+    for (const slice of slices) {
+      for (const encoded of slice.chunks) if (frames.add(tags, encoded)) await frames.close();
+      await frames.takeMemory();
+      if (pacer.spend(slice.units)) await pacer.pause();
+      if (frames.isPieceFull) yield* frames.piece();
     }
-    const rows = decodeMillis(decoder, bundle, index, range);
-    if (work.spend(rowUnits * rows)) await work.pause();
-    const { timestampMillis, valueWords } = decoder;
-    for (let row = 0; row < rows; ) {
-      series.clear();
-      writeLabels(series, tags);
-      for (; row < rows && series.byteLength < frameBytesMax; row += xorChunkRowsMax) {
-        const rowEnd = Math.min(rows, row + xorChunkRowsMax);
-        const data = encodeXorChunk(timestampMillis, valueWords, row, rowEnd);
-        const [firstMillis, lastMillis] = [timestampMillis[row]!, timestampMillis[rowEnd - 1]!];
-        const encoded = { firstMillis, lastMillis, encoding: xorEncoding, data };
-        series.bytesField(2, writeChunk(chunk, encoded));
-      }
-      writeFrame(piece, series.finish(), queryIndex);
-      if (piece.byteLength >= piecesBytes) {
-        yield freeWhenSent(piece.finish());
-        // The piece may still be on its way when the next one is made.
-        piece = new MessageWriter(piecesBytes);
-      }
-    }
+    await frames.close();
+    if (frames.isPieceFull) yield* frames.piece();
   }
-  if (piece.byteLength > 0) yield freeWhenSent(piece.finish());
+  yield* frames.piece();
 }
 
-/** Frames of a series with histograms, slice by slice. */
-class MixedFrames {
-  readonly #tags: Tags;
-  readonly #series: MessageWriter;
-  readonly #chunk: MessageWriter;
-  #isEmpty = true;
+/** The frame that is being made, and those before it that are to be sent. */
+class Frames {
+  readonly #queryIndex: number;
+  readonly #pacer: Pacer;
+  readonly #chunk = new MessageWriter(1 << 12);
+  /** Of the open frame. */
+  #series = new MessageWriter(1 << 14);
+  #isOpen = false;
+  #piece = new MessageWriter(piecesBytes);
+  /** Taken of the memory. */
+  #heldBytes = 0;
 
-  constructor(tags: Tags, series: MessageWriter, chunk: MessageWriter) {
-    this.#tags = tags;
-    this.#series = series;
-    this.#chunk = chunk;
+  constructor(queryIndex: number, pacer: Pacer) {
+    this.#queryIndex = queryIndex;
+    this.#pacer = pacer;
   }
 
-  /** Those that are full with it; each is to be taken before the next one. */
-  *of(rows: readonly MixedRow[]): Generator<Uint8Array> {
-    for (const encoded of mixedChunks(rows)) {
-      if (this.#isEmpty) {
-        this.#series.clear();
-        writeLabels(this.#series, this.#tags);
-      }
-      this.#series.bytesField(2, writeChunk(this.#chunk, encoded));
-      this.#isEmpty = this.#series.byteLength >= frameBytesMax;
-      if (this.#isEmpty) yield this.#series.finish();
+  /** @returns whether the frame is full, and to be closed */
+  add(tags: Tags, encoded: EncodedChunk): boolean {
+    if (!this.#isOpen) {
+      this.#series.clear();
+      writeLabels(this.#series, tags);
+      this.#isOpen = true;
     }
+    this.#series.bytesField(2, writeChunk(this.#chunk, encoded));
+    return this.#series.byteLength >= frameBytesMax;
   }
 
-  /** What is left; null when there is nothing. */
-  finish(): Uint8Array | null {
-    return this.#isEmpty ? null : this.#series.finish();
+  /** Puts the open frame into the piece, if there is one. */
+  async close(): Promise<void> {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    const series = this.#series.finish();
+    const [head, tail] = [new MessageWriter(16), new MessageWriter(16)];
+    head.bytesHead(1, series.length);
+    if (this.#queryIndex > 0) tail.int64Field(2, this.#queryIndex);
+    let checksum = crc32c(head.finish());
+    for (let at = 0; at < series.length; at += checkedBytes) {
+      const end = Math.min(series.length, at + checkedBytes);
+      checksum = crc32c(series, checksum, at, end);
+      if (this.#pacer.spend((end - at) / bytesOfUnit)) await this.#pacer.pause();
+    }
+    this.#piece.uvarint(head.byteLength + series.length + tail.byteLength);
+    this.#piece.uint32BigEndian(crc32c(tail.finish(), checksum));
+    this.#piece.raw(head.finish());
+    this.#piece.raw(series);
+    this.#piece.raw(tail.finish());
+    if (series.length > keptBytesMax) this.#series = new MessageWriter(1 << 14);
   }
-}
 
-function writeFrame(piece: MessageWriter, series: Uint8Array, queryIndex: number): void {
-  const message = new MessageWriter(series.length + 32);
-  message.bytesField(1, series);
-  if (queryIndex > 0) message.int64Field(2, queryIndex);
-  const body = message.finish();
-  piece.uvarint(body.length);
-  piece.uint32BigEndian(crc32c(body));
-  piece.raw(body);
+  get isPieceFull(): boolean {
+    return this.#piece.byteLength >= piecesBytes;
+  }
+
+  /** The open frame is there once more when it has come to a piece. */
+  get #openBytes(): number {
+    return this.#isOpen ? joiningFactor * this.#series.byteLength : 0;
+  }
+
+  /** Of what was added. */
+  async takeMemory(): Promise<void> {
+    const moreBytes = this.#openBytes + this.#piece.byteLength - this.#heldBytes;
+    if (moreBytes <= 0) return;
+    this.#heldBytes += moreBytes;
+    if (this.#pacer.take(moreBytes)) await this.#pacer.room();
+  }
+
+  /** Yields the closed frames, and gives their memory back when they were taken. */
+  *piece(): Generator<Uint8Array> {
+    if (this.#piece.byteLength === 0) return;
+    yield freeWhenSent(this.#piece.finish());
+    // It may still be on its way when the next one is made.
+    this.#piece = new MessageWriter(piecesBytes);
+    const openBytes = this.#openBytes;
+    this.#pacer.give(this.#heldBytes - openBytes);
+    this.#heldBytes = openBytes;
+  }
 }

@@ -1,6 +1,7 @@
 /** Rows of a series that has histograms, at the protocol's resolution: a slice of time after the other. */
+import { unitBegin } from '#engine/store/read/chunk_slices.ts';
 import type { MixedRows } from '#engine/store/read/mixed_rows.ts';
-import { mixedSlices, unitBegin } from '#engine/store/read/mixed_slices.ts';
+import { mixedSlices } from '#engine/store/read/mixed_slices.ts';
 import { type Histogram, histogramOfValue } from '#engine/typed/histogram.ts';
 import { valueKind } from '#engine/typed/typed_value.ts';
 

@@ -1,23 +1,9 @@
 /** Rows of a series of floats and typed values, a slice of time after the other: for who goes through many of them. */
-import { chunkHeaders, kindsAll } from '../../codec/chunk.ts';
+import { chunkSlices, type SliceLimits } from './chunk_slices.ts';
 import { type MixedRows, readMixedRows } from './mixed_rows.ts';
 
-/**
- * Rows of the chunks that a slice begins with, and bytes of them, which matter where values are large; it has more only
- * where chunks overlap. Some milliseconds' work.
- */
-const sliceRowsMax = 480;
-const sliceBytesMax = 16_384;
-
-const int64Max = 2n ** 63n - 1n;
-
-/** A chunk, and the times that it has. */
-interface Part {
-  readonly bytes: Uint8Array;
-  readonly rowCount: number;
-  readonly firstNanos: bigint;
-  readonly lastNanos: bigint;
-}
+/** Some milliseconds' work; bytes matter where values are large. */
+const sliceLimits: SliceLimits = { rowsMax: 480, bytesMax: 16_384 };
 
 /**
  * @param chunks of both kinds, one after the other
@@ -27,63 +13,11 @@ interface Part {
  */
 export function* mixedSlices(
   chunks: Uint8Array,
-  { startNanos, endNanos }: { readonly startNanos: bigint; readonly endNanos: bigint },
+  range: { readonly startNanos: bigint; readonly endNanos: bigint },
   unitNanos: bigint = 1n,
 ): Generator<MixedRows> {
-  const end = clamped(endNanos);
-  const parts = partsOf(chunks).filter(
-    ({ firstNanos, lastNanos }) => firstNanos < end && lastNanos >= startNanos,
-  );
-  let from = clamped(startNanos);
-  let open: Part[] = [];
-  for (let next = 0; next < parts.length; ) {
-    let rowCount = 0;
-    let byteCount = 0;
-    let to = end;
-    for (; next < parts.length; next++) {
-      const part = parts[next]!;
-      const begin = unitBegin(part.firstNanos, unitNanos);
-      // A slice ends where a chunk begins, so that few are read twice.
-      if ((rowCount >= sliceRowsMax || byteCount >= sliceBytesMax) && begin > from) {
-        to = begin;
-        break;
-      }
-      open.push(part);
-      rowCount += part.rowCount;
-      byteCount += part.bytes.length;
-    }
-    const rows = readMixedRows(
-      open.map(({ bytes }) => bytes),
-      [from, to],
-    );
+  for (const { parts, from, to } of chunkSlices(chunks, range, unitNanos, sliceLimits)) {
+    const rows = readMixedRows(parts, [from, to]);
     if (rows.timestampNanos.length > 0) yield rows;
-    open = open.filter(({ lastNanos }) => lastNanos >= to);
-    from = to;
   }
-}
-
-/** In the order of their first rows. */
-function partsOf(chunks: Uint8Array): Part[] {
-  const parts: Part[] = [];
-  let at = 0;
-  for (const { rowCount, firstNanos, lastNanos, end } of chunkHeaders(
-    chunks,
-    0,
-    chunks.length,
-    kindsAll,
-  )) {
-    parts.push({ bytes: chunks.subarray(at, end), rowCount, firstNanos, lastNanos });
-    at = end;
-  }
-  return parts.sort((a, b) => (a.firstNanos < b.firstNanos ? -1 : 1));
-}
-
-/** Where the unit of a time begins. */
-export function unitBegin(nanos: bigint, unitNanos: bigint): bigint {
-  const rest = nanos % unitNanos;
-  return nanos - (rest < 0n ? rest + unitNanos : rest);
-}
-
-function clamped(nanos: bigint): bigint {
-  return nanos > int64Max ? int64Max : nanos < -int64Max ? -int64Max : nanos;
 }
