@@ -35,7 +35,7 @@ export function* queryAnswer(
     readonly schemas: ShownSchemas | null;
   },
 ): Generator<Uint8Array, void, undefined> {
-  const decoder = new Decoder();
+  using decoder = new Decoder();
   let text = '{"results":[';
   for (let i = 0; i < bundle.seriesCount; i += 1) {
     const tags = tagsAt(bundle, i);
@@ -69,7 +69,7 @@ export function* fetchAnswer(
   resultTimeType: TimeType,
   schemas: ShownSchemas | null,
 ): Generator<Uint8Array, void, undefined> {
-  const decoder = new Decoder();
+  using decoder = new Decoder();
   let text = '{"datapoints":[';
   let separator = '';
   for (let i = 0; i < bundle.seriesCount; i += 1) {

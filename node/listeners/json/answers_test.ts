@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bundleOfSeries } from '#cluster/session/fakes_testing.ts';
 import { encodeFloatChunk } from '#engine/codec/codec_twin.ts';
+import { memoriesMade } from '#engine/store/decoders_testing.ts';
 import { aggregateAnswer, fetchAnswer, queryAnswer } from './answers.ts';
 
 const secondNanos = 1_000_000_000n;
@@ -57,6 +58,27 @@ test('a series of many rows is told in parts, and is the same as in one', () => 
   const bundle = bundleOfSeries([{ job: 'a', chunks: new Uint8Array(0) }]);
   const { json } = partsOf(queryAnswer(bundle, false, range, withoutData));
   assert.deepEqual([json.results[0].datapoints, json.exhaustive], [null, false]);
+});
+
+test('an answer that is over, or given up, leaves the memory of its decoder to the next one', async () => {
+  const bundle = bundleOfSeries([{ job: 'a', chunks: chunksOf(8_000) }]);
+  const options = { resultTimeType: 'UNIX_SECONDS', withData: true, schemas: null } as const;
+  const fetched = { bundle, warnings: [] };
+  const made = await memoriesMade(() => {
+    for (let i = 0; i < 20; i++) {
+      for (const answer of [
+        queryAnswer(bundle, true, range, options),
+        fetchAnswer(fetched, range, 'UNIX_SECONDS', null),
+      ]) {
+        if (i % 2 === 0) for (const part of answer) assert.ok(part.length > 0);
+        else {
+          answer.next();
+          answer.return();
+        }
+      }
+    }
+  });
+  assert.ok(made <= 1, `${made} memories`);
 });
 
 test('names and values of tags are told in parts', () => {
