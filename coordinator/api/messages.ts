@@ -7,6 +7,7 @@ import { mixedSlices } from '#engine/store/read/mixed_slices.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { decodeTags } from '#lib/tags.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import { secondsText } from '../ingest/writing/refusals.ts';
 import { type ApiAnswer, type ApiRequest, jsonContentType } from '../http/http_api.ts';
 import { laterSchemaWarning } from '../select/message_source.ts';
@@ -76,7 +77,8 @@ export async function queryMessages(
   const range = { startNanos, endNanos: lastNanos + 1n };
   const found = await source.select(matchers, range, limits, signal);
   const { exhaustive, warnings } = found;
-  const bundle = await withoutTags(found.bundle, storage.hidden, turningOf(signal).work);
+  const { work } = turningOf(signal);
+  const bundle = await withoutTags(found.bundle, storage.hidden, work);
   return {
     status: 200,
     headers: {
@@ -88,7 +90,13 @@ export async function queryMessages(
         seriesCount: bundle.seriesCount,
       }),
     },
-    body: messagesJson({ ...found, bundle }, range, shown, (layout) => schemas.isLater(layout)),
+    body: messagesJson(
+      { ...found, bundle },
+      range,
+      shown,
+      (layout) => schemas.isLater(layout),
+      work,
+    ),
   };
 }
 
@@ -113,14 +121,19 @@ function namespaceOf(all: readonly MessagesOfNamespace[], named: string): Messag
 
 /** Text that is handed to the connection at once. */
 const partLength = 64 * 1024;
+/** About what it takes to decode a row and tell it, in units of work. */
+const rowUnits = 500;
+/** The same of a series. */
+const seriesUnits = 200;
 
 /** Series with a row at least; times in seconds, as in answers of queries. */
-function* messagesJson(
+async function* messagesJson(
   { bundle, warnings }: SelectResult,
   range: SelectRange,
   shown: ShownSchemas,
   isLater: (layout: number) => boolean,
-): Iterable<Uint8Array> {
+  work: Work,
+): AsyncIterable<Uint8Array> {
   let isBehind = false;
   let text = '{"status":"success","data":[';
   let isFirst = true;
@@ -128,8 +141,11 @@ function* messagesJson(
   for (let i = 0; i < bundle.seriesCount; i++) {
     let isOpen = false;
     const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
+    if (work.spend(seriesUnits)) await work.pause();
     for (const { timestampNanos, values, typed } of mixedSlices(chunks, range)) {
       for (const [row, nanos] of timestampNanos.entries()) {
+        // Rows that are not shown take their time, too.
+        if (work.spend(rowUnits)) await work.pause();
         const value = typed[row] ?? null;
         const json = value === null ? floatJson(values[row]!) : typedValueJson(value, shown);
         if (json === null) {

@@ -1,13 +1,25 @@
 /** Namespaces with a schema through the API: messages written as JSON, and their numeric fields read as series. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { bundleOfSeries } from '#cluster/session/fakes_testing.ts';
+import type { Schemas } from '#cluster/namespaces/schemas.ts';
+import { onTheLoop } from '#engine/aside/aside.ts';
+import { assertNotHeld, turnsOf } from '#engine/aside/turning_testing.ts';
 import { BatchBuilder } from '#engine/batch/batch.ts';
 import { MessageEncoder } from '#engine/messages/canonical.ts';
 import { wireFromJson } from '#engine/messages/json.ts';
 import { readSchema } from '#engine/messages/schema.ts';
+import { encodeTypedRows } from '#engine/typed/codec.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
+import { Turns } from '#lib/turns/turns.ts';
 import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
+import { parseSelectors } from '../promql/engine.ts';
+import type { ChosenStorage } from '../select/storage.ts';
+import { type MessagesApiSetup, queryMessages } from './messages.ts';
 
 const { signal } = new AbortController();
 
@@ -338,4 +350,66 @@ test('an answer says that it leaves out rows of a schema that the coordinator ha
   for (const [warning] of await warnings()) {
     assert.match(warning, /messages of a schema that is not known here yet were left out/);
   }
+});
+
+test('a scan over rows that are not shown gives way to others, and ends with its request', async () => {
+  const type = readSchema({ 'r.proto': 'syntax = "proto3"; message R { double x = 1; }' }, 'R');
+  const encoder = new MessageEncoder();
+  const chunkRows = 400;
+  const chunks = Array.from({ length: 500 }, (_, chunk) => {
+    const values = Array.from({ length: chunkRows }, (_, row) =>
+      encoder.encode(wireFromJson({ x: row }, type), type, 1).slice(),
+    );
+    let end = 0;
+    return encodeTypedRows({
+      timestampNanos: BigInt64Array.from(values, (_, row) => BigInt(chunk * chunkRows + row)),
+      valueBytes: Buffer.concat(values),
+      valueEnds: Uint32Array.from(values, ({ length }) => (end += length)),
+      rowVersions: new Float64Array(chunkRows).fill(1),
+      startNanos: new BigInt64Array(chunkRows),
+    });
+  });
+  const bundle = bundleOfSeries([{ job: 'a', chunks: Buffer.concat(chunks) }]);
+  // Their schema was taken back.
+  const schemas = { has: () => false, isLater: () => false, shown: type } as unknown as Schemas;
+  const source = { select: async () => ({ bundle, exhaustive: true, warnings: [] }) };
+  const storage = {
+    hidden: new Set<string>(),
+    messages: () => [{ name: 'devices', schemas, source }],
+  } as unknown as ChosenStorage;
+  const setup: MessagesApiSetup = {
+    storageFor: () => storage,
+    parseSelectors,
+    turningOf: (of) => ({ work: Turns.of(realEnv.clock).begin(of), aside: onTheLoop }),
+    settings: {
+      timeoutMillis: 30_000,
+      lookbackMillis: 300_000,
+      seriesMax: 0,
+      rangeMillisMax: 0,
+      requireExhaustive: true,
+    },
+    clock: realEnv.clock,
+  };
+  const parameters = new URLSearchParams({ 'match[]': 'up' });
+  const answered = async (of: AbortSignal): Promise<string> => {
+    const request = {
+      method: 'GET',
+      pathParameters: {},
+      urlParameters: parameters,
+      header: () => '',
+      signal: of,
+      readMemory: unlimitedReadBytes,
+    };
+    const { body } = await queryMessages(setup, request, parameters);
+    const parts: Uint8Array[] = [];
+    for await (const part of body as AsyncIterable<Uint8Array>) parts.push(part);
+    return Buffer.concat(parts).toString();
+  };
+  const seen = await turnsOf(answered(signal));
+  assert.equal(seen.answer, '{"status":"success","data":[]}');
+  assert.ok(seen.turns >= 10, `${seen.turns}`);
+  assertNotHeld(seen);
+  const left = new AbortController();
+  setImmediate(() => left.abort(new TsdbError('CANCELLED', 'the client left')));
+  await assert.rejects(answered(left.signal), { code: 'CANCELLED' });
 });
