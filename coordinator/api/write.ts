@@ -36,11 +36,12 @@ export async function remoteWrite(
   if (encoding !== '' && encoding.toLowerCase() !== 'snappy') {
     return unsupported(`Content-Encoding: only snappy is served: ${encoding}`);
   }
-  try {
+  const write = async (): Promise<Written> => {
     const mapping = tagMappingOf(setup.ingest, request);
-    const bytes = await body();
-    const write = (): Promise<Written> => writeAndForward(setup, request, bytes, version, mapping);
-    if (version === 2) return await remoteWriteV2(write);
+    return writeAndForward(setup, request, await body(), version, mapping);
+  };
+  try {
+    if (version === 2) return await remoteWriteV2(write, request.signal);
     await write();
     return emptyAnswer;
   } catch (error) {
@@ -89,18 +90,26 @@ function unsupported(reason: string): ApiAnswer {
   return jsonAnswer({ status: 'error', errorType: 'bad_data', error: reason }, {}, 415);
 }
 
+/** Of a body that is to be sent again whole, or of which nothing could be read. */
+const nothingWritten: Written = { samples: 0, histograms: 0, exemplars: 0 };
+
 /**
- * Version 2 says in headers what was written, so that its senders see what a receiver does not
+ * Version 2 says in headers what was written, also where that is nothing, so that its senders see what a receiver does not
  * keep. Its specification asks for 204.
  */
-async function remoteWriteV2(write: () => Promise<Written>): Promise<ApiAnswer> {
+async function remoteWriteV2(
+  write: () => Promise<Written>,
+  signal: AbortSignal,
+): Promise<ApiAnswer> {
   try {
     const written = await write();
     return { ...emptyAnswer, status: 204, headers: writtenHeaders(written) };
   } catch (error) {
-    if (!(error instanceof RowsRefused)) throw error;
-    const answer = errorAnswer(error);
-    return { ...answer, headers: { ...answer.headers, ...writtenHeaders(error.written) } };
+    // Nobody waits for it any more, or it is a defect of ours: both are the server's.
+    if (signal.aborted || !(error instanceof TsdbError)) throw error;
+    const written = error instanceof RowsRefused ? error.written : nothingWritten;
+    const answer = errorAnswer(asUnavailable(error));
+    return { ...answer, headers: { ...answer.headers, ...writtenHeaders(written) } };
   }
 }
 

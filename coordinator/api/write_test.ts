@@ -364,6 +364,31 @@ test('a passing failure of any row asks the client to try again, bad rows or not
   assert.equal(down.headers['retry-after'], '5');
 });
 
+test('remote write 2.0 says in all its failures that nothing was written, version 1 in none', async () => {
+  await using test = await TestCoordinator.openReady(
+    '{clusters: [{client: {writeTimeout: 300ms}}]}',
+  );
+  const samples = [{ timestampMillis: nowSeconds() * 1000, value: 1 }];
+  const good = encodeRemoteWriteV2([{ tags: tagsOf({ __name__: 'm' }), samples }]);
+  const kinds = ['samples', 'histograms', 'exemplars'];
+  const failed = async (status: number, body: Uint8Array, headers: Record<string, string>) => {
+    const answer = await test.post(remotePath, body, headers);
+    assert.equal(answer.status, status, answer.text);
+    return kinds.map((kind) => answer.headers[`x-prometheus-remote-write-${kind}-written`]);
+  };
+  const nothing = ['0', '0', '0'];
+  assert.deepEqual(await failed(400, Uint8Array.of(4, 255, 255), v2), nothing);
+  assert.deepEqual(await failed(400, good, { ...v2, 'M3-Map-Tags-JSON': '{' }), nothing);
+  test.node.outcomeOf = () => rowOutcome.resourceExhausted;
+  assert.deepEqual(await failed(503, good, v2), nothing);
+  test.node.failure = new TsdbError('UNAVAILABLE', 'disk is full');
+  assert.deepEqual(await failed(503, good, v2), nothing);
+  const first = remoteWriteBody([
+    { tags: tagsOf({ __name__: 'm' }), samples: [{ millis: nowSeconds() * 1000, bits: 0n }] },
+  ]);
+  assert.deepEqual(await failed(503, first, {}), [undefined, undefined, undefined]);
+});
+
 test('what nodes refuse for the clock of the coordinator names it, and may be sent again', async () => {
   await using test = await TestCoordinator.openReady(
     '{clusters: [{client: {writeTimeout: 300ms}}]}',
