@@ -468,7 +468,6 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       familiesMax: config.metadata.entriesMax,
       samplesMax: config.querySamplesMax,
       features,
-      parseSelectors,
       turningOf,
       settings,
       clock: env.clock,

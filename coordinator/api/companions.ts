@@ -29,9 +29,8 @@ import {
 } from '../http/http_api.ts';
 import { formatTime } from '../promql/evaluate/json.ts';
 import type { PromqlFeatures } from '../promql/parse/features.ts';
-import { parseQuery } from '../promql/parse/parser.ts';
+import { parseQuery, takesNoLabels } from '../promql/parse/parser.ts';
 import { selectorsOfQuery } from '../promql/parse/selectors.ts';
-import type { ParseSelectors } from './labels.ts';
 import { answerHeaders } from '../reads/answer_headers.ts';
 import { boundParameter, millisOfNanos, ofParameter } from '../http/parameters.ts';
 import { type QuerySettings, readOptionsOf } from '../reads/options.ts';
@@ -45,7 +44,6 @@ export interface CompanionApiSetup {
   /** Families that one answer reads. */
   readonly familiesMax: number;
   readonly features: PromqlFeatures;
-  readonly parseSelectors: ParseSelectors;
   readonly turningOf: (signal: AbortSignal) => Turning;
   readonly settings: QuerySettings;
   /** Rows that an answer holds. */
@@ -169,15 +167,12 @@ export const targetsMetadata: FormHandler<CompanionApiSetup> = async (
   const { work, ...call } = await familiesOf(setup, request, metric);
   let { families } = call;
   if (asked !== '') {
-    const [matchers] = await ofParameter(
-      'match_target',
-      setup.parseSelectors([asked], setup.turningOf(request.signal)),
-    );
     // Targets have no labels here.
-    const takesNone = matchers!.every(({ kind, value }) =>
-      kind === '=' ? value === '' : kind === '!=' ? value !== '' : false,
+    const takesAll = await ofParameter(
+      'match_target',
+      takesNoLabels(asked, setup.turningOf(request.signal)),
     );
-    if (!takesNone) families = [];
+    if (!takesAll) families = [];
   }
   const all = families.flatMap(({ name, entries }) =>
     entries.map(({ type, help, unit }) => ({

@@ -232,7 +232,21 @@ test('metadata of both versions is answered by family', async () => {
     dataOf(await coordinator.get(`/api/v1/targets/metadata${parameters}`));
   assert.deepEqual(await targets('?metric=duration'), [{ target: {}, ...duration }]);
   assert.deepEqual(await targets('?limit=1'), [{ target: {}, metric: 'duration', ...duration }]);
-  assert.deepEqual(await targets(`?match_target=${encodeURIComponent('{job="x"}')}`), []);
+  // Targets are without labels, and some selectors take those.
+  for (const [selector, count] of [
+    ['{job="x"}', 0],
+    ['{job=~".+"}', 0],
+    ['{job!~".*"}', 0],
+    ['{job=~"x?",a!="b"}', 1],
+    ['{job!~"x",a=""}', 1],
+    ['{}', 1],
+  ] as const) {
+    const found = await targets(`?limit=1&match_target=${encodeURIComponent(selector)}`);
+    assert.equal(found.length, count, selector);
+  }
+  const wrong = await coordinator.get('/api/v1/targets/metadata?match_target=sum(up)');
+  assert.equal(wrong.status, 400);
+  assert.match(wrong.json.error, /match_target.*expected type vector selector/);
 
   // What is known already costs no write.
   const before = coordinator.node.writeCount;

@@ -11,7 +11,7 @@ import { QueryRegexps } from '#lib/regexp/regexps.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import type { Matcher } from '../../select/storage.ts';
 import { noFeatures, type PromqlFeatures } from './features.ts';
-import type { Expr } from './ast.ts';
+import type { Expr, VectorSelector } from './ast.ts';
 import { Builder } from './builder.ts';
 import { checkTypes } from './check.ts';
 import { parseError } from '../words/errors.ts';
@@ -34,10 +34,19 @@ const tokenUnits = 400;
  * In turns with others: what takes a part of a query of many tokens is some milliseconds.
  * @throws {PromqlError} bad_data, with line and column; as `Aside.run`
  */
-export async function parseQuery(
+export function parseQuery(
   query: string,
   features: PromqlFeatures,
   turning: Turning,
+): Promise<Expr> {
+  return parsed(query, features, turning, checkTypes);
+}
+
+async function parsed(
+  query: string,
+  features: PromqlFeatures,
+  turning: Turning,
+  check: (query: string, expr: Expr) => void,
 ): Promise<Expr> {
   const tokens = checkLength(query, 0);
   const root = await syntaxTreeOf(query, turning.work);
@@ -49,7 +58,7 @@ export async function parseQuery(
   for (;;) {
     const expr = new Builder(query, features, regexps).expression(children[0]!);
     if (turning.work.spend(tokens * tokenUnits)) await turning.work.pause();
-    checkTypes(query, expr);
+    check(query, expr);
     if (regexps.areFound) return expr;
     await learnRegexps(regexps, turning);
   }
@@ -132,11 +141,23 @@ export async function parseSelectors(
 }
 
 async function parseSelector(text: string, turning: Turning): Promise<Matcher[]> {
-  const expr = await parseQuery(text, noFeatures, turning);
-  if (expr.kind !== 'vectorSelector' || expr.offset !== 0 || expr.at !== null) {
-    throw parseError(text, 0, 'expected type vector selector');
-  }
-  return [...expr.matchers];
+  return [...selectorOf(text, await parseQuery(text, noFeatures, turning)).matchers];
+}
+
+/**
+ * Whether a selector takes what has no labels, which one of series may not.
+ * @throws as `parseSelectors`
+ */
+export async function takesNoLabels(text: string, turning: Turning): Promise<boolean> {
+  const check = (query: string, expr: Expr): void => {
+    selectorOf(query, expr);
+  };
+  return selectorOf(text, await parsed(text, noFeatures, turning, check)).matchesEmpty;
+}
+
+function selectorOf(text: string, expr: Expr): VectorSelector {
+  if (expr.kind === 'vectorSelector' && expr.offset === 0 && expr.at === null) return expr;
+  throw parseError(text, 0, 'expected type vector selector');
 }
 
 const nestingNodes = new Set(['ParenExpr', 'FunctionCallBody', 'SubqueryExpr', 'UnaryExpr']);
