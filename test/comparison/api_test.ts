@@ -74,6 +74,9 @@ function series(): SeriesToWrite[] {
     float({ __name__: 'odd_values', place: 'low' }, [30, -Infinity]),
     float({ __name__: 'odd_values', place: 'maximum' }, [30, Number.MAX_VALUE]),
     float({ __name__: 'job:requests:rate5m', instance: 'a:1', job: 'api' }, [120, 1.5]),
+    ...['0.5', '1', '1e400', '+Inf'].map((le, index) =>
+      float({ __name__: 'bounds_bucket', le }, [30, 2 * (index + 1)]),
+    ),
     float({ __name__: 'ended', job: 'api' }, [60, 1], [30, staleMarker]),
     float({ __name__: 'came_back', job: 'api' }, [60, 1], [40, staleMarker], [30, 2]),
     float({ __name__: 'too_old', job: 'api' }, [600, 1]),
@@ -182,6 +185,28 @@ const ofLabels = [
   'label_replace({"http.requests"}, "a.b", "$1", "http.status", "(.).*")',
   'label_join({"http.requests"}, "größe", ".", "größe", "http.status")',
   'topk(1e20, odd_values)',
+];
+
+/** What a generated query hardly ever has: tiny durations, bounds that are none, labels that become the same, sorting in time. */
+const ofEdges = [
+  'max_over_time(odd_values{place="8"}[3m:(0.0002*1)])',
+  'rate(odd_values[0.0002*1])',
+  'absent_over_time(odd_values[0.0002*1])',
+  'sum_over_time(odd_values[(0.0002*1):1m])',
+  'histogram_quantile(0.1, bounds_bucket)',
+  'histogram_fraction(0, 1, bounds_bucket)',
+  'histogram_count(latency_custom{job="a"})',
+  '{__name__=~"just_within|came_back"} * on () group_left () vector(2)',
+  '{__name__=~"just_within|came_back"} > on () group_left () vector(9)',
+  '{__name__=~"just_within|came_back"} * on (__name__) group_left () {__name__=~"just_within|came_back"}',
+  '{__name__=~"just_within|came_back"} > bool on (__name__) group_left () {__name__=~"just_within|came_back"}',
+  '{__name__=~"just_within|came_back"} > on (__name__) group_left () {__name__=~"just_within|came_back"}',
+  'sort(odd_values)',
+  'sort_desc(odd_values @ end())',
+  'last_over_time(sort(odd_values)[1m:1m])',
+  'last_over_time(sort(odd_values)[1m:1m] @ 60)',
+  'last_over_time(sort(odd_values)[30s:1m] @ 60)',
+  'last_over_time(sort(odd_values)[1m:30s])',
 ];
 
 /** Queries whose samples are counted. */
@@ -355,6 +380,22 @@ if (prometheus !== null) {
     for (const query of ofLabels) {
       const { theirs, ours } = await peers.ask({ query, time });
       assert.equal(differenceOf(theirs, ours, null), null, query);
+    }
+  });
+
+  test('at the edges of the language the answers are those of Prometheus, at one time and over some', async () => {
+    const end = nowMillis / 1000;
+    for (const query of ofEdges) {
+      for (const times of [
+        { time: `${end}` },
+        { start: `${end - 60}`, end: `${end}`, step: '30' },
+        { start: `${end - 20}`, end: `${end}`, step: '30' },
+        { start: `${end}`, end: `${end}`, step: '30' },
+      ]) {
+        const { theirs, ours } = await peers.ask({ query, ...times });
+        const what = `${query} ${JSON.stringify(times)}`;
+        assert.equal(differenceOf(theirs, ours, null), null, what);
+      }
     }
   });
 
