@@ -11,6 +11,7 @@ import { droppedNamespace } from '#cluster/namespaces/companions.ts';
 import { droppedCompanion } from '#cluster/namespaces/dropped.ts';
 import { readySamples } from '#cluster/namespaces/samples.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
+import { PeerClocks } from '#cluster/node/peer_clocks.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
 import { AggregatorsFollower } from '#cluster/rollups/aggregators_follower.ts';
@@ -91,10 +92,14 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
   });
   const stop = new AbortController();
   stack.defer(() => stop.abort());
+  // What time it is by storage nodes: of a pair that disagrees nobody knows who is right.
+  const peerClocks = new PeerClocks(env, log, '');
+  const placement = () => topology.view.placement;
+  void peerClocks.follow({ placement, nodeServiceOf: options.nodeOf }, stop.signal);
   const rules = stack.use(new RulesFollower({ kv, cluster, env, log }).start());
   const aggregators = stack.use(new AggregatorsFollower({ kv, cluster, env, log }).start());
   const maker = new PartsMaker({
-    rows: new RollupRows({ session, topology, clock: env.clock }),
+    rows: new RollupRows({ session, topology, clock: env.clock, time: peerClocks }),
     rules,
     topology,
     clock: env.clock,
@@ -114,6 +119,7 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
     kv,
     cluster,
     env,
+    time: peerClocks,
     log,
     topology,
     session,

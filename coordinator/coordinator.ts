@@ -541,6 +541,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       kv,
       cluster,
       env,
+      time: peerClocks,
       log,
       topology,
       session,

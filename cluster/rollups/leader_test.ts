@@ -85,7 +85,9 @@ class Process implements AsyncDisposable {
   fails = false;
   share: RollupShare | null = ofAll;
 
-  constructor(kv: MemoryKv) {
+  /** @param aheadNanos of the machine's clock, which storage nodes know better */
+  constructor(kv: MemoryKv, aheadNanos = 0n) {
+    const nowNanos = (): bigint => realEnv.clock.nowNanos() + aheadNanos;
     const view = { isLoaded: true, awaitsApproval: false, namespaces: namespaces(), placement: {} };
     const session = {
       formatLevel: 4,
@@ -99,7 +101,8 @@ class Process implements AsyncDisposable {
     this.rollups = new Rollups({
       kv,
       cluster,
-      env,
+      env: { ...env, clock: { ...env.clock, nowNanos } },
+      time: { earliestNanos: () => realEnv.clock.nowNanos() },
       log: silentLog,
       topology: { view },
       session,
@@ -156,6 +159,15 @@ test('one process makes rollups, and another one when that ends; what fails is t
     items.map(({ key }) => key.slice(prefix.length)),
     ['final/60000000000:2592000000000000', 'leader'],
   );
+});
+
+test('windows are due and final by the clocks of storage nodes, not by one that is ahead of them', async () => {
+  await using kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  await using process = new Process(kv, 3_600_000_000_000n);
+  await until('it makes windows', () => process.says(/rollup_windows_total [1-9]/));
+  const policy = { resolutionNanos: 60_000_000_000n, retentionNanos: 2_592_000_000_000_000n };
+  const finalEnd = await new RollupMarks(kv, cluster).read(policy, ofAll, never);
+  assert.ok(finalEnd! < realEnv.clock.nowNanos());
 });
 
 test('who is asked to resign lets another one lead', async () => {

@@ -16,13 +16,15 @@ import {
 } from '../aggregation_rules/rules.ts';
 import type { RuleSetsOverTime } from '../aggregation_rules/sets/over_time.ts';
 import type { Clock } from '#lib/env/env.ts';
-import { TsdbError } from '#lib/errors.ts';
+import { shownText, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { encodeTags, type Tags } from '#lib/tags.ts';
+import { encodeTags, metricNameTag, type Tags } from '#lib/tags.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { latenessNanos } from './parts/lateness.ts';
 import type { RollupParts } from './parts/parts.ts';
 import type { RowsRange } from './parts/rows.ts';
+import { namesOfRulesThatMake } from './rivals.ts';
+import { WrittenWindows } from './written_windows.ts';
 
 const secondNanos = 1_000_000_000n;
 const minuteNanos = 60n * secondNanos;
@@ -42,6 +44,10 @@ const urgentFraction = 8n;
 const clocksNanos = 5n * secondNanos;
 /** About what it takes to make the value of an output, in units of work (lib/turns/turns.ts). */
 const outputUnits = 1_000;
+/** How often windows may become final by a clock that is ahead until it is not known which were before. */
+const finalsKnownMax = 64;
+/** Names of series that are told to be made in different ways. */
+const rivalsToldMax = 16;
 
 /** Where values go, and marks. */
 export interface RollupStorage {
@@ -68,7 +74,7 @@ export interface RollupMoment {
   readonly rulesKnownNanos: bigint;
   /** How late rows may come. */
   readonly bufferPastNanos: bigint;
-  /** Rows of before may be gone. */
+  /** Rows of before may be gone: of a window that begins earlier some are, and it is not made. */
   readonly keptFromNanos: bigint;
 }
 
@@ -101,6 +107,8 @@ export class PolicyRollups {
   readonly #log: Log;
   #final: Frontier | null = null;
   #early: Frontier | null = null;
+  /** Up to where windows became final, and when; the last ones. */
+  #finals: { readonly nowNanos: bigint; readonly endNanos: bigint }[] = [];
   #windowsAtOnce = windowsFirst;
   /** Of a window. */
   #partsMost = 1n;
@@ -108,8 +116,10 @@ export class PolicyRollups {
   #isBehind = false;
   /** Up to this time somebody else may have written, and may still write what was made of fewer rows. */
   #othersNanos = 0n;
-  /** Of windows that are not final: values by their series, which are objects that stay while rules do. */
-  readonly #written = new Map<bigint, ReadonlyMap<Tags, number>>();
+  /** Of windows that are not final. */
+  readonly #written: WrittenWindows;
+  /** Names of series that were told to be made in different ways. */
+  readonly #rivalsTold = new Set<string>();
   /** Zeros of `Reset` whose time has not come, of windows that are not final. */
   readonly #ahead = new Map<Tags, ReducedRow>();
   readonly counts: RollupCounts = { windows: 0, rows: 0, corrections: 0 };
@@ -120,7 +130,9 @@ export class PolicyRollups {
     storage: RollupStorage,
     clock: Pick<Clock, 'monotonicMillis' | 'sleep'>,
     log: Log,
+    written: WrittenWindows = new WrittenWindows(),
   ) {
+    this.#written = written;
     this.#clock = clock;
     this.policy = policy;
     this.#parts = parts;
@@ -155,24 +167,41 @@ export class PolicyRollups {
   }
 
   async #advance(moment: RollupMoment, signal: AbortSignal): Promise<boolean> {
-    const { resolutionNanos, retentionNanos } = this.policy;
+    const { resolutionNanos } = this.policy;
     const lateness = latenessNanos(resolutionNanos);
-    // Storage takes no windows that are past retention: nothing would be made after them.
-    const pastNanos = moment.nowNanos - retentionNanos;
-    const isPast = (this.#final?.endNanos ?? pastNanos) < pastNanos - resolutionNanos;
-    if (this.#final === null || this.#early === null || isPast) {
-      await this.#takeOver(moment, signal);
-    }
-    await this.#writeAhead(moment, signal);
-    const dueNanos = this.#knownEnd(moment, floorTo(moment.nowNanos - lateness, resolutionNanos));
-    const isEarly = await this.#advanceEarly(dueNanos, moment, signal);
     const aheadNanos = this.#has(['Reset'], moment.sets) ? resolutionNanos / 2n + clocksNanos : 0n;
     const settleNanos = greater(moment.bufferPastNanos, aheadNanos) + lateness;
     const finalNanos = floorTo(moment.nowNanos - settleNanos, resolutionNanos);
+    if (this.#isAnewDue(moment, finalNanos)) await this.#takeOver(moment, signal);
+    await this.#writeAhead(moment, signal);
+    const dueNanos = this.#knownEnd(moment, floorTo(moment.nowNanos - lateness, resolutionNanos));
+    const isEarly = await this.#advanceEarly(dueNanos, moment, signal);
     const least = settleNanos / 2n > resolutionNanos ? settleNanos / 2n : resolutionNanos;
-    if (finalNanos - this.#final!.endNanos >= least)
+    const isUrgent = this.#final!.endNanos - moment.keptFromNanos < least;
+    if (isUrgent || finalNanos - this.#final!.endNanos >= least) {
       await this.#advanceFinal(finalNanos, moment, signal);
+    }
     return isEarly;
+  }
+
+  /** Whether what is known here is not what can be gone on from. */
+  #isAnewDue(moment: RollupMoment, finalNanos: bigint): boolean {
+    const [final, early] = [this.#final, this.#early];
+    if (final === null || early === null) return true;
+    const { nowNanos } = moment;
+    const { resolutionNanos, retentionNanos } = this.policy;
+    // Storage takes no windows that are past retention: nothing would be made after them.
+    const isPast = final.endNanos < nowNanos - retentionNanos - resolutionNanos;
+    const isGone = final.endNanos < lesser(this.#wholeFrom(moment), finalNanos);
+    // The clock was ahead: windows of which there are no rows yet are taken for made, and perhaps for final.
+    const dueNanos = floorTo(nowNanos - latenessNanos(resolutionNanos), resolutionNanos);
+    return isPast || isGone || early.endNanos > dueNanos + minuteNanos;
+  }
+
+  /** Windows that begin then or later have all their rows, as they are kept. */
+  #wholeFrom({ keptFromNanos }: RollupMoment): bigint {
+    const { resolutionNanos } = this.policy;
+    return floorTo(keptFromNanos + resolutionNanos - 1n, resolutionNanos);
   }
 
   /** A window is of the rules of its begin. */
@@ -190,19 +219,27 @@ export class PolicyRollups {
     const settled = moment.nowNanos - settleNanos;
     // The first window of which all rows are there, whatever is left of those before it, and which is kept until it is final.
     const keptNanos = retentionNanos - lesser(settleNanos, retentionNanos / 4n);
-    const from = greater(moment.keptFromNanos, moment.nowNanos - keptNanos);
-    const oldest = floorTo(from, resolutionNanos) + resolutionNanos;
+    const storable = floorTo(moment.nowNanos - keptNanos, resolutionNanos) + resolutionNanos;
+    const whole = floorTo(moment.keptFromNanos, resolutionNanos) + resolutionNanos;
+    const oldest = greater(whole, storable);
     let endNanos = floorTo(settled, resolutionNanos);
-    if (stored !== null && stored > endNanos + minuteNanos) {
+    // What is not to be final yet may still be passed over when it is.
+    const missedToNanos = greater(storable, lesser(whole, endNanos));
+    const isAhead = stored !== null && stored > endNanos + minuteNanos;
+    if (isAhead) {
+      // Those that became final by a clock that was ahead lack rows that came late since.
+      const before = this.#finals.findLast(({ nowNanos }) => nowNanos <= moment.nowNanos);
+      if (before !== undefined) endNanos = lesser(endNanos, before.endNanos);
       const fields = { from: String(endNanos), to: String(stored) };
       this.#log.warn(
         fields,
         'rollups are final by their mark that cannot be by this clock: they are made again',
       );
     } else if (stored !== null) endNanos = stored;
-    const missedFromNanos = endNanos < oldest ? endNanos : null;
-    if (missedFromNanos !== null) endNanos = oldest;
-    if (stored === null) await this.#storage.noteFinalEnd(endNanos, signal);
+    const missedFromNanos = endNanos < missedToNanos ? endNanos : null;
+    if (missedFromNanos !== null) endNanos = missedToNanos;
+    // Whoever takes over before one is final would begin later, or where this clock was.
+    if (stored === null || isAhead) await this.#storage.noteFinalEnd(endNanos, signal);
     const reduce = new RollupReduce(resolutionNanos);
     if (this.#has(changeTransforms, moment.sets)) {
       const reach = floorTo(endNanos - lookBackNanos(resolutionNanos), resolutionNanos);
@@ -216,14 +253,15 @@ export class PolicyRollups {
     }
     reduce.beginSums(await this.#sumsAt(endNanos, moment, signal));
     if (missedFromNanos !== null) {
-      const fields = { from: String(missedFromNanos), to: String(oldest) };
+      const fields = { from: String(missedFromNanos), to: String(missedToNanos) };
       this.#log.warn(
         fields,
-        'rollups were not made for so long that their rows are gone, or nobody keeps them',
+        'rollups of these windows are not made for good: some of their rows are gone, or nobody keeps what they come to',
       );
     }
     this.#written.clear();
     this.#ahead.clear();
+    this.#finals = this.#finals.filter(({ nowNanos }) => nowNanos <= moment.nowNanos);
     this.#othersNanos = moment.nowNanos;
     this.#final = { endNanos, reduce };
     this.#early = { endNanos, reduce: reduce.copy() };
@@ -269,21 +307,27 @@ export class PolicyRollups {
     signal: AbortSignal,
   ): Promise<boolean> {
     const early = this.#early!;
+    const wholeNanos = lesser(this.#wholeFrom(moment), dueNanos);
+    if (early.endNanos < wholeNanos) {
+      // Of what is left of their rows they would come to less: they are told of when they would be final.
+      this.#early = { endNanos: wholeNanos, reduce: early.reduce };
+      return wholeNanos < dueNanos;
+    }
     const most = early.endNanos + this.#windowsAtOnce * this.policy.resolutionNanos;
     const endNanos = dueNanos < most ? dueNanos : most;
     if (endNanos <= early.endNanos) return false;
     // A copy, for what fails is made again.
     const reduce = early.reduce.copy();
-    const made: ReducedRow[][] = [];
-    const values: [bigint, ReadonlyMap<Tags, number>][] = [];
-    const keep = (end: bigint, rows: ReducedRow[]): void => {
-      made.push(rows);
-      values.push([end, valuesOf(end, rows)]);
-    };
+    const made: [bigint, ReducedRow[]][] = [];
+    const keep = (end: bigint, rows: ReducedRow[]): void => void made.push([end, rows]);
     const windows = { fromNanos: early.endNanos, toNanos: endNanos, isFinal: false };
     await this.#reduced(windows, reduce, moment, signal, keep);
-    await this.#write(made.flat(), moment, signal);
-    for (const [end, written] of values) this.#written.set(end, written);
+    await this.#write(
+      made.flatMap(([, rows]) => rows),
+      moment,
+      signal,
+    );
+    for (const [end, rows] of made) this.#written.note(end, rows);
     this.#early = { endNanos, reduce };
     this.counts.windows += made.length;
     return endNanos < dueNanos;
@@ -303,7 +347,7 @@ export class PolicyRollups {
     if (isCorrected) this.#isBehind = true;
     if (this.#isBehind) {
       const again = reduce.copy();
-      for (let from = endNanos; from < early.endNanos; ) {
+      for (let from = greater(endNanos, this.#wholeFrom(moment)); from < early.endNanos; ) {
         const to = from + this.#windowsAtOnce * resolutionNanos;
         const past = to < early.endNanos ? to : early.endNanos;
         const some = { fromNanos: from, toNanos: past, isFinal: false };
@@ -314,8 +358,10 @@ export class PolicyRollups {
       this.#isBehind = false;
     }
     await this.#storage.noteFinalEnd(endNanos, signal);
-    for (const end of [...this.#written.keys()]) if (end <= endNanos) this.#written.delete(end);
+    this.#written.forget(endNanos);
     this.#final = { endNanos, reduce };
+    const { nowNanos } = moment;
+    this.#finals = [...this.#finals, { nowNanos, endNanos }].slice(-finalsKnownMax);
   }
 
   /**
@@ -330,21 +376,17 @@ export class PolicyRollups {
   ): Promise<boolean> {
     const due: ReducedRow[] = [];
     let otherCount = 0;
-    const made: [bigint, ReadonlyMap<Tags, number>][] = [];
+    const made: [bigint, ReducedRow[]][] = [];
     await this.#reduced(windows, reduce, moment, signal, (end, rows) => {
-      const before = this.#written.get(end);
-      const now = valuesOf(end, rows);
-      made.push([end, now]);
+      made.push([end, rows]);
+      const others = this.#written.differing(end, rows);
+      otherCount += others.length;
       const isUnsure = windows.isFinal && end <= this.#othersNanos;
-      for (const row of rows) {
-        const isOther = !Object.is(before?.get(row.tags), now.get(row.tags));
-        if (isOther) otherCount += 1;
-        if (isOther || isUnsure) due.push(row);
-      }
+      for (const row of isUnsure ? rows : others) due.push(row);
     });
     await this.#write(due, moment, signal);
     if (otherCount === 0) return false;
-    for (const [end, now] of made) this.#written.set(end, now);
+    for (const [end, rows] of made) this.#written.note(end, rows);
     this.counts.corrections += otherCount;
     return true;
   }
@@ -395,7 +437,9 @@ export class PolicyRollups {
           yield part;
         }
       };
-      const steps = reduce.windowInSteps(endNanos, counted());
+      const onRivals = (leftOut: Output): void =>
+        this.#tellRivals(leftOut, endNanos - resolutionNanos, sets);
+      const steps = reduce.windowInSteps(endNanos, counted(), onRivals);
       let step = steps.next();
       for (; step.done !== true; step = steps.next()) {
         if (work.spend(outputUnits)) await work.pause();
@@ -404,14 +448,19 @@ export class PolicyRollups {
       onWindow(endNanos, step.value);
     }
   }
+
+  #tellRivals({ series }: Output, beginNanos: bigint, sets: RuleSetsOverTime): void {
+    const name = series[0]!.find((tag) => tag.name === metricNameTag)?.value ?? '';
+    if (this.#rivalsTold.has(name) || this.#rivalsTold.size >= rivalsToldMax) return;
+    this.#rivalsTold.add(name);
+    const rules = namesOfRulesThatMake(name, this.policy, beginNanos, sets);
+    this.#log.warn(
+      { series: shownText(JSON.stringify(series[0])), rules },
+      'rollup rules make the same series in different ways: the values of one of them are left out',
+    );
+  }
 }
 
 const floorTo = (nanos: bigint, step: bigint): bigint => nanos - (nanos % step);
 const lesser = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 const greater = (a: bigint, b: bigint): bigint => (a > b ? a : b);
-
-/** What follows a value in its window, as the 0 of `Reset`, follows from it. */
-function valuesOf(endNanos: bigint, rows: readonly ReducedRow[]): ReadonlyMap<Tags, number> {
-  const ofWindow = rows.filter(({ nanos }) => nanos === endNanos);
-  return new Map(ofWindow.map(({ tags, value }) => [tags, value]));
-}

@@ -5,6 +5,7 @@ import { ruleSetsOf } from '../aggregation_rules/sets/sets_testing.ts';
 import { latenessNanos } from './parts/lateness.ts';
 import { StoredParts } from './parts/parts.ts';
 import { PolicyRollups } from './policy_rollups.ts';
+import { WrittenWindows } from './written_windows.ts';
 import {
   advanceAll,
   assertFinal,
@@ -21,13 +22,14 @@ import {
 
 const beganNanos = start + bufferPastNanos + latenessNanos(minute);
 
-const rollupsOf = (storage: MemoryRollups): PolicyRollups =>
+const rollupsOf = (storage: MemoryRollups, written = new WrittenWindows()): PolicyRollups =>
   new PolicyRollups(
     policy,
     new StoredParts(policy, storage, realEnv.random),
     storage,
     realEnv.clock,
     log,
+    written,
   );
 
 function advance(rollups: PolicyRollups, storage: MemoryRollups, nowNanos: bigint): Promise<void> {
@@ -236,4 +238,146 @@ test('windows that are past their own retention are no reason to make none after
     for (let minutes = 200; minutes < 300; minutes++) await advanceTo(minutes);
     assert.ok((await storage.finalEnd())! > beganNanos + 270n * minute, `same: ${isSame}`);
   }
+});
+
+test('a clock that was ahead for a while leaves no gap and no window without its late rows', async () => {
+  // Who takes over does not know how long the clock was ahead: late rows wait a minute longer than they may come.
+  for (const [isSame, aheadMinutes] of [
+    [true, 5],
+    [false, 1],
+  ] as const) {
+    const storage = new MemoryRollups();
+    fill(storage, 90, 4);
+    let rollups = rollupsOf(storage);
+    for (let step = 0; step <= 80 * 3; step++) {
+      const past = step - 60;
+      if (past === 3 * aheadMinutes && !isSame) rollups = rollupsOf(storage);
+      storage.nowNanos = beganNanos + BigInt(step) * 20n * second;
+      const isAhead = past >= 0 && past < 3 * aheadMinutes;
+      await advanceAll(rollups, storage.nowNanos + (isAhead ? 60n * minute : 0n));
+      if (past !== 3 * aheadMinutes + 3) continue;
+      // Not an hour later only, and marked so for others.
+      const due = storage.nowNanos - 2n * minute;
+      assert.ok([...storage.stored.values()].some(({ row }) => row.nanos >= due));
+      assert.ok((await storage.finalEnd())! < storage.nowNanos);
+    }
+    const finalEnd = (await storage.finalEnd())!;
+    assert.ok(finalEnd >= start + 70n * minute, `${(finalEnd - start) / minute} minutes`);
+    assertFinal(storage, finalEnd);
+  }
+});
+
+test('windows some of whose rows are gone are told of, and not made of the others', async () => {
+  const hour = 60n * minute;
+  const hourly = { resolutionNanos: hour, retentionNanos: 40n * 24n * hour };
+  const sets = ruleSetsOf([
+    1n,
+    {
+      rollupRules: [
+        {
+          name: 'count',
+          filter: 'app:*',
+          transforms: [
+            { rollup: { metricName: 'rows', groupBy: ['app'], aggregations: ['Count'] } },
+          ],
+          storagePolicies: [{ resolution: '1h', retention: '40d' }],
+        },
+      ],
+    },
+  ]);
+  const storage = new MemoryRollups();
+  fill(storage, 600, 0);
+  const told: string[] = [];
+  const rollups = new PolicyRollups(
+    hourly,
+    new StoredParts(hourly, storage, realEnv.random),
+    storage,
+    realEnv.clock,
+    { ...log, warn: (_, message) => told.push(message) },
+  );
+  const first = (start / hour + 1n) * hour;
+  // Rows are kept for three quarters of an hour, and for longer from a time on.
+  const longerNanos = first + 4n * hour + 20n * minute;
+  const short = 45n * minute;
+  for (let nowNanos = first; nowNanos < first + 9n * hour; nowNanos += minute) {
+    storage.nowNanos = nowNanos;
+    const keptFromNanos = (nowNanos < longerNanos ? nowNanos : longerNanos) - short;
+    const moment = { nowNanos, sets, rulesKnownNanos: nowNanos, bufferPastNanos, keptFromNanos };
+    while (await rollups.advance(moment, new AbortController().signal));
+    if (nowNanos === longerNanos) {
+      assert.equal(storage.stored.size, 0);
+      assert.equal(told.length, 5, told.join());
+    }
+  }
+  assert.match(told[0]!, /not made for good: some of their rows are gone/);
+  const ends = new Set([...storage.stored.values()].map(({ row }) => row.nanos));
+  assert.deepEqual(
+    [...ends],
+    [5n, 6n, 7n, 8n].map((hours) => first + hours * hour),
+  );
+  for (const { row } of storage.stored.values()) {
+    const app = row.tags.find(({ name }) => name === 'app')!.value;
+    const rows = storage.series
+      .filter(({ tags }) => tags.some(({ name, value }) => name === 'app' && value === app))
+      .flatMap((each) => each.rows)
+      .filter(({ nanos }) => nanos > row.nanos - hour && nanos <= row.nanos);
+    assert.equal(row.value, rows.length);
+  }
+});
+
+test('windows whose values there is no room for are written anew when they differ, and only then', async () => {
+  for (const lateOneIn of [0, 6]) {
+    const storage = new MemoryRollups();
+    fill(storage, 60, lateOneIn);
+    const written = new WrittenWindows(40);
+    const rollups = rollupsOf(storage, written);
+    for (let step = 0; step <= 50 * 3; step++) {
+      await advance(rollups, storage, beganNanos + BigInt(step) * 20n * second);
+      assert.ok(written.valuesCount <= 40, `${written.valuesCount} values`);
+    }
+    assertFinal(storage, (await storage.finalEnd())!);
+    if (lateOneIn === 0) assert.equal(rollups.counts.corrections, 0);
+    else assert.ok(rollups.counts.corrections > 20);
+  }
+});
+
+test('rules that make one series in different ways are told of once, and one of them makes it', async () => {
+  const ruleOf = (name: string, metricName: string, type: string): object => ({
+    name,
+    filter: 'app:*',
+    transforms: [{ rollup: { metricName, groupBy: ['app'], aggregations: [type] } }],
+    storagePolicies: [{ resolution: '1m', retention: '40h' }],
+  });
+  const rollupRules = [
+    ruleOf('by its name', 'requests_by_app', 'Count'),
+    ruleOf('by a template', '{{ .MetricName }}_by_app', 'Max'),
+    ruleOf('of something else', 'all', 'Max'),
+  ];
+  const sets = ruleSetsOf([1n, { rollupRules }]);
+  const storage = new MemoryRollups();
+  fill(storage, 60, 0);
+  const told: object[] = [];
+  const rollups = new PolicyRollups(
+    policy,
+    new StoredParts(policy, storage, realEnv.random),
+    storage,
+    realEnv.clock,
+    { ...log, warn: (fields) => told.push(fields) },
+  );
+  for (let nowNanos = beganNanos; nowNanos < beganNanos + 40n * minute; nowNanos += minute) {
+    storage.nowNanos = nowNanos;
+    const moment = {
+      nowNanos,
+      sets,
+      rulesKnownNanos: nowNanos,
+      bufferPastNanos,
+      keptFromNanos: 1n,
+    };
+    while (await rollups.advance(moment, new AbortController().signal));
+  }
+  assert.deepEqual(
+    told.map((fields) => (fields as { rules: unknown }).rules),
+    [['by its name', 'by a template']],
+  );
+  assert.equal(rollups.counts.corrections, 0);
 });

@@ -6,6 +6,7 @@ import type { ClusterName } from '../kv/keys.ts';
 import type { Kv } from '../kv/kv.ts';
 import { aggregationOf, isReady } from '../namespaces/namespaces.ts';
 import { isOfWindows, readySamples } from '../namespaces/samples.ts';
+import type { PeerClocks } from '../node/peer_clocks.ts';
 import type { Session } from '../session/session.ts';
 import type { Topology } from '../topology/topology.ts';
 import type { Env } from '#lib/env/env.ts';
@@ -28,6 +29,8 @@ export interface RollupsOptions {
   readonly kv: Kv;
   readonly cluster: ClusterName;
   readonly env: Env;
+  /** Which windows are due, and final, is told by this: a clock that is ahead makes some whose rows are still to come. */
+  readonly time: Pick<PeerClocks, 'earliestNanos'>;
   readonly log: Log;
   readonly topology: Pick<Topology, 'view'>;
   readonly session: Pick<Session, 'fetch' | 'write' | 'formatLevel'>;
@@ -143,7 +146,7 @@ export class Rollups implements AsyncDisposable {
 
   /** @returns when somebody else leads, or when this process does no longer; whether it has led */
   async #lead(share: RollupShare, stop: AbortSignal): Promise<boolean> {
-    const { kv, log, metrics, env } = this.#options;
+    const { kv, log, metrics, time } = this.#options;
     const key = share.leaderKey;
     if ((await kv.get(key, stop)) !== null) return false;
     const { promise: ended, resolve: onEnd } = Promise.withResolvers<void>();
@@ -160,9 +163,9 @@ export class Rollups implements AsyncDisposable {
       metrics.leads.set(1);
       const leadership = { share, createRevision: revision };
       const replaced = new AbortController();
-      const sinceNanos = env.clock.nowNanos();
+      const sinceNanos = time.earliestNanos();
       const policies = new Map<string, PolicyRollups>();
-      const kept = new KeptWindows();
+      const kept = new KeptWindows(() => time.earliestNanos());
       const leading = { policies, kept, sinceNanos, leadership, replaced, ended };
       this.#leading = leading;
       await this.#makeAll(leading, AbortSignal.any([stop, lease.lost, replaced.signal]));
@@ -200,9 +203,9 @@ export class Rollups implements AsyncDisposable {
   /** @returns whether more is due */
   async #advance({ name, policy }: Target, call: Leading, signal: AbortSignal): Promise<boolean> {
     const { policies } = call;
-    const { env, log, topology, rules, session, metrics } = this.#options;
+    const { env, time, log, topology, rules, session, metrics } = this.#options;
     const { sets, knownNanos } = rules.known;
-    const rows = new RollupRows({ session, topology, clock: env.clock });
+    const rows = new RollupRows({ session, topology, clock: env.clock, time });
     const { keptFromNanos } = rows;
     if (knownNanos === null || keptFromNanos === null) return false;
     const key = `${name} ${policy.resolutionNanos}:${policy.retentionNanos}`;
@@ -216,7 +219,7 @@ export class Rollups implements AsyncDisposable {
       policies.set(key, (rollups = new PolicyRollups(policy, parts, storage, env.clock, log)));
     }
     const before = { ...rollups.counts };
-    const nowNanos = env.clock.nowNanos();
+    const nowNanos = time.earliestNanos();
     const buffers = readySamples(topology.view.namespaces).map(
       ({ options }) => options.retentionOptions.bufferPastNanos,
     );
@@ -242,7 +245,7 @@ export class Rollups implements AsyncDisposable {
         rollups.endNanos === null
           ? call.sinceNanos
           : rollups.endNanos + resolutionNanos + latenessNanos(resolutionNanos);
-      const lagSeconds = Number((env.clock.nowNanos() - dueNanos) / secondNanos);
+      const lagSeconds = Number((time.earliestNanos() - dueNanos) / secondNanos);
       metrics.lagSeconds.set(Math.max(0, lagSeconds), { namespace: name });
     }
   }

@@ -15,6 +15,7 @@ test('series that can be none are left out, and told once; what passes fails all
   const stored = new StoredRollups(session, 'minutes', 'quoted', log);
   const rows = ['a', 'b'].map((value) => ({
     tags: [{ name: 'app', value }],
+    seriesHash: 0,
     nanos: 60n,
     value: 1,
   }));

@@ -25,6 +25,8 @@ export interface Output {
    * so that who makes all of a hash needs no others.
    */
   readonly hash: number;
+  /** Others that are stored as a series of this one, made in another way: rules that nobody told apart. */
+  readonly rivals: readonly Output[];
 }
 
 /** How a series goes into an output. */
@@ -44,6 +46,8 @@ const typeByDefault: AggregationType = 'Last';
 /** Outputs by their keys, as long as somebody has use for them. */
 export class Outputs {
   readonly #byKey = new Map<string, Output>();
+  /** Of those that are stored the first one of each series, by its canonical tags, a character for each byte. */
+  readonly #bySeries = new Map<string, KnownOutput>();
   /** By output, type and transforms: each series has as many as rules that match it. */
   readonly #routes = new Map<string, Route>();
 
@@ -122,11 +126,34 @@ export class Outputs {
   ): Output {
     const series = types.map((type) => tagsOfType(tags, types, type));
     const hash = next === null ? murmur3(encoded) : next.hash;
-    const output = { key, types, series, transforms, next, hash };
+    const output: KnownOutput = { key, types, series, transforms, next, hash, rivals: noRivals };
     this.#byKey.set(key, output);
+    if (next === null) for (const of of series) this.#addSeries(of, output);
     return output;
   }
+
+  #addSeries(series: Tags, output: KnownOutput): void {
+    const text = textOf(series);
+    const first = this.#bySeries.get(text);
+    if (first === undefined) {
+      this.#bySeries.set(text, output);
+      return;
+    }
+    const others = first.rivals.filter((other) => other.series.some((of) => textOf(of) === text));
+    for (const other of [first, ...others]) {
+      other.rivals = [...other.rivals, output];
+      output.rivals = [...output.rivals, other];
+    }
+  }
 }
+
+interface KnownOutput extends Output {
+  rivals: readonly KnownOutput[];
+}
+
+const noRivals: readonly KnownOutput[] = [];
+
+const textOf = (tags: Tags): string => Buffer.from(encodeTags(tags)).toString('latin1');
 
 interface KeyParts {
   /** Canonical tags, a character for each byte. */

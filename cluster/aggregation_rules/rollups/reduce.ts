@@ -15,6 +15,8 @@ import type { Output } from './outputs.ts';
 
 export interface ReducedRow {
   readonly tags: Tags;
+  /** Of the series: others have another one, as a rule. */
+  readonly seriesHash: number;
   readonly nanos: bigint;
   readonly value: number;
 }
@@ -29,14 +31,21 @@ interface Carried {
   readonly sums: number[];
 }
 
-/** What an output has come to is kept for so long after its last row. */
-const carriedNanosMax = 86_400_000_000_000n;
+/** What an output has come to is kept for so long after its last row, and for so many windows, whichever is longer. */
+const carriedNanosMin = 86_400_000_000_000n;
+const carriedWindowsMin = 3n;
 
 const nothingBefore = (): number => 0;
+
+/** @param instead makes the series that `leftOut` would make, too */
+export type OnRivals = (leftOut: Output, instead: Output) => void;
+
+const nobodyTold: OnRivals = () => {};
 
 export class RollupReduce {
   readonly #resolutionNanos: bigint;
   readonly #reachNanos: bigint;
+  readonly #carriedNanosMax: bigint;
   /** By output and type. */
   readonly #carried = new Map<string, Carried>();
   /** When it was looked for outputs that are gone. */
@@ -49,6 +58,8 @@ export class RollupReduce {
   constructor(resolutionNanos: bigint) {
     this.#resolutionNanos = resolutionNanos;
     this.#reachNanos = lookBackNanos(resolutionNanos);
+    const windows = carriedWindowsMin * resolutionNanos;
+    this.#carriedNanosMax = windows > carriedNanosMin ? windows : carriedNanosMin;
   }
 
   copy(): RollupReduce {
@@ -72,9 +83,14 @@ export class RollupReduce {
   /**
    * The rows of the window that comes after those before.
    * @param partsOf what the parts of all series came to in the window, by outputs
+   * @param onRivals told of an output that is left out, and the one that makes its series
    */
-  window(endNanos: bigint, partsOf: Iterable<readonly [Output, WindowPart]>): ReducedRow[] {
-    const steps = this.windowInSteps(endNanos, partsOf);
+  window(
+    endNanos: bigint,
+    partsOf: Iterable<readonly [Output, WindowPart]>,
+    onRivals: OnRivals = nobodyTold,
+  ): ReducedRow[] {
+    const steps = this.windowInSteps(endNanos, partsOf, onRivals);
     for (;;) {
       const step = steps.next();
       if (step.done === true) return step.value;
@@ -85,6 +101,7 @@ export class RollupReduce {
   *windowInSteps(
     endNanos: bigint,
     partsOf: Iterable<readonly [Output, WindowPart]>,
+    onRivals: OnRivals = nobodyTold,
   ): Generator<void, ReducedRow[]> {
     this.#forget(endNanos);
     this.#sumsNanos ??= endNanos;
@@ -101,12 +118,18 @@ export class RollupReduce {
       for (const [output, part] of stages[depth] ?? []) {
         if (isEmpty(part.numbers, 0)) continue;
         yield;
+        const instead = rivalOf(output, stages[depth]!);
+        if (instead !== null) {
+          onRivals(output, instead);
+          continue;
+        }
         for (const [at, type] of output.types.entries()) {
           const tags = output.series[at]!;
           const value = valueOfPart(part, type);
           const made = this.#transformed(output, type, tags, endNanos, value);
           if (output.next === null) {
-            for (const row of made) rows.push({ tags, ...row });
+            const seriesHash = output.hash + at;
+            for (const row of made) rows.push({ tags, seriesHash, ...row });
           } else {
             const target = partIn(stageOf(output.next), output.next);
             for (const { nanos, value: of } of made) {
@@ -122,13 +145,13 @@ export class RollupReduce {
   /** Outputs that have had no rows for long: what comes then begins again. */
   #forget(endNanos: bigint): void {
     // They may have come to more since.
-    if (this.#sumsNanos !== null && endNanos - this.#sumsNanos > carriedNanosMax) {
+    if (this.#sumsNanos !== null && endNanos - this.#sumsNanos > this.#carriedNanosMax) {
       this.#sumBefore = nothingBefore;
     }
-    if (endNanos < this.#lookedNanos + carriedNanosMax / 4n) return;
+    if (endNanos < this.#lookedNanos + this.#carriedNanosMax / 4n) return;
     this.#lookedNanos = endNanos;
     for (const [key, carried] of this.#carried) {
-      if (carried.endNanos < endNanos - carriedNanosMax) this.#carried.delete(key);
+      if (carried.endNanos < endNanos - this.#carriedNanosMax) this.#carried.delete(key);
     }
   }
 
@@ -138,7 +161,7 @@ export class RollupReduce {
     tags: Tags,
     endNanos: bigint,
     asked: number,
-  ): Omit<ReducedRow, 'tags'>[] {
+  ): Pick<ReducedRow, 'nanos' | 'value'>[] {
     let value = asked;
     for (const [place, transform] of output.transforms.entries()) {
       if (transform === 'Reset') {
@@ -186,6 +209,18 @@ export class RollupReduce {
     if (transform === 'Increase') return change;
     return change / (Number(endNanos - before.endNanos) / 1e9);
   }
+}
+
+/**
+ * Of those of one window that make the same series in different ways the one whose values stay, whoever makes them and in
+ * whatever order; null for an output that is that itself.
+ */
+function rivalOf(output: Output, ofWindow: ReadonlyMap<Output, WindowPart>): Output | null {
+  for (const rival of output.rivals) {
+    const part = ofWindow.get(rival);
+    if (rival.key < output.key && part !== undefined && !isEmpty(part.numbers, 0)) return rival;
+  }
+  return null;
 }
 
 function partIn(of: Map<Output, WindowPart>, output: Output): WindowPart {

@@ -109,6 +109,8 @@ export function rollupTwin(
     for (const one of series) {
       const rules = sets.of(one.tags);
       if (rules === null) continue;
+      /** What of the series itself has gone somewhere: once, whichever rules ask for it. */
+      const gone = new Set<string>();
       for (const pipeline of rules.at(end - resolutionNanos).match(one.tags).pipelines) {
         const isOf = pipeline.target.storagePolicies.some(
           (each) =>
@@ -127,10 +129,14 @@ export function rollupTwin(
         }
         const place = pipeline.stages.findIndex(({ type }) => type === 'rollup');
         if (place < 0) continue;
+        const aggregation = pipeline.aggregations[0] ?? 'Last';
+        const way = JSON.stringify([aggregation, pipeline.stages]);
+        if (gone.has(way)) continue;
+        gone.add(way);
         const transforms = pipeline.stages
           .slice(0, place)
           .flatMap((each) => (each.type === 'transform' ? [each.transform] : []));
-        const value = valueOfSeries(one, pipeline.aggregations[0] ?? 'Last', transforms, end);
+        const value = valueOfSeries(one, aggregation, transforms, end);
         if (!Number.isNaN(value)) into(stage, pipeline, place, [{ nanos: end, value }]);
       }
     }

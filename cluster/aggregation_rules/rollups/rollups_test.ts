@@ -206,6 +206,59 @@ test('a window at a time comes to the same as many, but for changes over gaps th
   );
 });
 
+test('a series goes into what rules make of it once, whichever of them ask for that, and each row as often as they do', () => {
+  const overlapping = (...transforms: readonly object[]): RuleSetsOverTime =>
+    setsOf([
+      -1_000,
+      ['app:*', 'zone:*'].map((filter, at) => rule(`rule ${at}`, filter, ...transforms)),
+    ]);
+  const single = (...transforms: readonly object[]): RuleSetsOverTime =>
+    setsOf([-1_000, [rule('alone', 'zone:*', ...transforms)]]);
+  const series = someSeries(20);
+  const ends = Array.from({ length: 20 }, (_, i) => start + BigInt(i + 1) * minute);
+  const counter = [transform('Increase'), rollup('total', ['zone'], 'Sum'), transform('Add')];
+  const once = reduced(series, single(...counter), 20, 1, 20);
+  assert.ok(once.size > 20);
+  assertAlike(reduced(series, overlapping(...counter), 20, 3, 20), once);
+  assertAlike(once, rollupTwin(series, overlapping(...counter), policy, ends));
+  const rows = [rollup('rows', ['zone'], 'Count')];
+  const twice = new Map(
+    [...reduced(series, single(...rows), 20, 1, 20)].map(([key, count]) => [key, 2 * count]),
+  );
+  assertAlike(reduced(series, overlapping(...rows), 20, 3, 20), twice);
+  assertAlike(twice, rollupTwin(series, overlapping(...rows), policy, ends));
+});
+
+test('of rules that nobody told apart and that make one series in different ways one makes it', () => {
+  const literal = rule('literal', 'app:*', rollup('requests_by_app', ['app'], 'Sum'));
+  const named = '{{ .MetricName }}_by_app';
+  const template = rule('template', 'app:*', rollup(named, ['app'], 'Max'), transform('Increase'));
+  const excluding = rule('excluding', 'app:*', {
+    rollup: { metricName: named, excludeBy: ['pod', 'zone'], aggregations: ['Count'] },
+  });
+  const typed = {
+    ...rule('typed', 'app:a', rollup(named, ['app'], 'Min')),
+    tags: [{ name: 'agg', value: '.max' }],
+  };
+  const several = rule('several', 'app:a', rollup('requests_by_app', ['app'], 'Max', 'Last'));
+  const series = someSeries(20);
+  for (const rivals of [
+    [literal, template],
+    [template, excluding],
+    [typed, several],
+  ]) {
+    const sets = setsOf([-1_000, rivals]);
+    const [a, b] = rivals.map((one) => reduced(series, setsOf([-1_000, [one]]), 20, 1, 20));
+    // `reduced` refuses two values of one series and time.
+    const got = reduced(series, sets, 20, 1, 20);
+    assert.ok(got.size >= 15, `${got.size} values`);
+    const isOf = (wanted: ReadonlyMap<string, number>): boolean =>
+      [...got].every(([key, value]) => Object.is(wanted.get(key), value));
+    assert.equal([a!, b!].filter(isOf).length, 1);
+    assertAlike(reduced(series, sets, 20, 5, 7), reduced(series, sets, 20, 1, 7));
+  }
+});
+
 test('stale markers count for nothing, and other policies are others', () => {
   const sets = setsOf([-1_000, [rule('sums', 'app:a', rollup('sums', ['app'], 'Count'))]]);
   const range = { resolutionNanos: minute, firstEndNanos: start + minute, windowCount: 1 };
@@ -245,4 +298,37 @@ test('a sum that is forgotten begins again with nothing, not with what it had co
   assert.equal(at(40, 1), 5_006);
   for (let hours = 41; hours < 100; hours++) at(hours, null);
   assert.equal(at(100, 1), 1);
+});
+
+test('what windows of a day and more come to depends on those before, also over a gap', () => {
+  const day = 1_440n * minute;
+  for (const days of [1n, 7n]) {
+    const resolution = days * day;
+    const tags = Buffer.from(encodeTags([{ name: 'app', value: 'a' }])).toString('latin1');
+    const outputs = new Outputs();
+    const values = (name: string, transforms: readonly string[]): (number | undefined)[] => {
+      const output = outputs.ofKey(JSON.stringify([tags, ['Sum'], transforms, null]));
+      const reduce = new RollupReduce(resolution);
+      reduce.beginSums(() => 1_000);
+      // Nothing is in the third.
+      return [10, 30, null, 70, 75].map((value, at) => {
+        const part = emptyPart(['Sum']);
+        if (value !== null) addValue(part, 0, value);
+        const end = (start / resolution + BigInt(at)) * resolution;
+        const [row] = reduce.window(end, [[output, part]]);
+        assert.ok(row === undefined || row.nanos === end, name);
+        return row?.value;
+      });
+    };
+    const seconds = Number(resolution / second);
+    assert.deepEqual(values('sum', ['Add']), [1_010, 1_040, undefined, 1_110, 1_185]);
+    assert.deepEqual(values('increase', ['Increase']), [undefined, 20, undefined, 40, 5]);
+    assert.deepEqual(values('rate', ['PerSecond']), [
+      undefined,
+      20 / seconds,
+      undefined,
+      40 / (2 * seconds),
+      5 / seconds,
+    ]);
+  }
 });

@@ -95,7 +95,8 @@ export class SeriesRoutes {
     const routes = matcher
       .matchRollups(decodeTags(tags))
       .map((pipeline) => this.#routeOf(pipeline))
-      .filter((route) => route !== null);
+      .filter((route) => route !== null)
+      .filter(countsOf);
     let at = this.#matchers.indexOf(matcher);
     if (at < 0) at = this.#matchers.push(matcher) - 1;
     const key = `${at}:${routes.map(({ number }) => number).join()}`;
@@ -127,4 +128,12 @@ export class SeriesRoutes {
     }
     return route;
   }
+}
+
+/**
+ * As in M3: what a series comes to before it is rolled up goes into an output once, whichever rules ask for it; each row of it as
+ * often as rules do.
+ */
+function countsOf(route: Route, at: number, all: readonly Route[]): boolean {
+  return route.type === null || all.indexOf(route) === at;
 }

@@ -190,6 +190,8 @@ function targetOf(fields: Fields): RollupTarget {
   const resendEnabled = fields.boolean('resendEnabled', false);
   checkStoragePolicies(storagePolicies, `${fields.path}.storagePolicies`);
   checkOperations(operations, `${fields.path}.transforms`);
+  // What stands is as it was taken then.
+  if (!fields.isStored) checkSums(operations, `${fields.path}.transforms`);
   return { operations, storagePolicies, resendEnabled };
 }
 
@@ -366,6 +368,20 @@ export function checkOperations(
       );
     }
     before = new Set(operation.tags);
+  }
+}
+
+/**
+ * Whoever makes a rollup next goes on from the sum that is stored, and none is that something else is done with.
+ * @throws {TsdbError} BAD_REQUEST
+ */
+export function checkSums(operations: readonly Operation[], path: string): void {
+  for (const [index, operation] of operations.entries()) {
+    if (operation.type !== 'transform' || operation.transform !== 'Add') continue;
+    if (index === operations.length - 1) continue;
+    throw badRequest(
+      `${path}[${index}].transform: Add can only be the last, for it goes on from what is stored`,
+    );
   }
 }
 

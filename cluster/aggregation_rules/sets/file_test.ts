@@ -133,6 +133,10 @@ test('rules that nothing can be made of are refused with field, reason and value
       'rollupRules[0].transforms[0].transform: Add is of what a rollup makes, and comes after one',
     ],
     [
+      rolling({ rollup }, { transform: { type: 'Add' } }, { rollup }),
+      'rollupRules[0].transforms[1].transform: Add can only be the last, for it goes on from what is stored',
+    ],
+    [
       rolling({ rollup }, { transform: { type: 'Reset' } }, { transform: { type: 'Absolute' } }),
       'rollupRules[0].transforms[1].transform: Reset is of what a rollup makes, and can only be the last',
     ],

@@ -23,6 +23,7 @@ import {
   checkMapping,
   checkMetricName,
   checkOperations,
+  checkSums,
   checkStoragePolicies,
   checkPatternsInSteps,
   checkStoragePolicy,
@@ -142,6 +143,7 @@ function targetOf(fields: Fields): RollupTarget {
   fields.end();
   checkStoragePolicies(storagePolicies, `${fields.path}.storagePolicies`);
   checkOperations(operations, `${fields.path}.pipeline`, 'tags');
+  checkSums(operations, `${fields.path}.pipeline`);
   return { operations, storagePolicies, resendEnabled };
 }
 

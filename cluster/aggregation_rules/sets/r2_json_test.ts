@@ -202,6 +202,26 @@ const refused: readonly [what: string, read: () => unknown, message: string][] =
     'rule.targets[0].pipeline[0]: not one of aggregation, transformation and rollup: 2 of them',
   ],
   [
+    'a sum that is rolled up once more',
+    () =>
+      rollupRuleOfR2(
+        fieldsOf({
+          ...rollup,
+          targets: [
+            {
+              pipeline: [
+                { rollup: { newName: 'a', tags: ['app'] } },
+                { transformation: 'Add' },
+                { rollup: { newName: 'b', tags: ['app'] } },
+              ],
+              storagePolicies: ['1m:2d'],
+            },
+          ],
+        }),
+      ),
+    'rule.targets[0].pipeline[1].transform: Add can only be the last, for it goes on from what is stored',
+  ],
+  [
     'a field that there is not',
     () => mappingRuleOfR2(fieldsOf({ ...mapping, drop: true })),
     'unknown field: rule.drop',

@@ -224,3 +224,17 @@ test('rules are stored as a file has them', () => {
     assert.deepEqual(texts(rollupRuleOf(again(rollupRuleToJson(rule)))), texts(rule));
   }
 });
+
+test('a sum in the middle of a rule that stands is read, though no new one is taken', () => {
+  const rule = {
+    ...rollup('a'),
+    transforms: [
+      { rollup: { metricName: 'x', groupBy: ['app', 'zone'] } },
+      { transform: { type: 'Add' } },
+      { rollup: { metricName: 'y', groupBy: ['app'] } },
+    ],
+  };
+  assert.throws(() => rollupRuleOf(Fields.of(rule, '')), { code: 'BAD_REQUEST' });
+  const { targets } = rollupRuleOf(Fields.ofStored(rule, '', []));
+  assert.equal(targets[0]!.operations.length, 3);
+});

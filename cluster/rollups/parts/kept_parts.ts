@@ -27,15 +27,33 @@ interface KeptWindow {
   readonly bytes: number;
 }
 
+/** So far back a clock may be set without having been wrong before. */
+const setBackNanosMax = 60_000_000_000n;
+
 /** Windows of several makers. */
 export class KeptWindows {
+  readonly #nowNanos: () => bigint;
   readonly #bytesMax: number;
+  /** When it was asked last. */
+  #askedNanos = 0n;
   /** The ones that were made last come last. */
   readonly #all = new Map<string, KeptWindow>();
   #bytes = 0;
 
-  constructor(bytesMax: number = keptBytesMaxDefault) {
+  /** @param nowNanos by the clock that says which windows are due */
+  constructor(nowNanos: () => bigint, bytesMax: number = keptBytesMaxDefault) {
+    this.#nowNanos = nowNanos;
     this.#bytesMax = bytesMax;
+  }
+
+  /** Before windows are asked for: those of a time that had not come, as the clock was ahead, are made anew. */
+  begin(): void {
+    const nowNanos = this.#nowNanos();
+    if (nowNanos < this.#askedNanos - setBackNanosMax) {
+      this.#all.clear();
+      this.#bytes = 0;
+    }
+    this.#askedNanos = nowNanos;
   }
 
   get(key: string): KeptWindow | undefined {
@@ -83,6 +101,7 @@ export class KeptParts implements RollupParts {
   /** What is to be final is made once more, unless it was. */
   async of(asked: PartsAsked, signal: AbortSignal): Promise<PartsOfWindows> {
     const { windows, isFinal } = asked;
+    this.#kept.begin();
     const found: (KeptWindow | undefined)[] = Array.from(
       { length: windows.windowCount },
       (_, window) => {

@@ -35,6 +35,8 @@ class Making implements RollupParts {
   }
 }
 
+let nowNanos = 10n * minute;
+
 const asked = (first: number, windowCount: number, isFinal = false): PartsAsked => ({
   windows: { resolutionNanos: minute, firstEndNanos: BigInt(first) * minute, windowCount },
   sets: noRuleSets,
@@ -43,7 +45,7 @@ const asked = (first: number, windowCount: number, isFinal = false): PartsAsked 
 
 test('a window is made once, and once more when it is to be final', async () => {
   const making = new Making();
-  const parts = new KeptParts(making, realEnv.clock, new KeptWindows(), 'one');
+  const parts = new KeptParts(making, realEnv.clock, new KeptWindows(() => nowNanos), 'one');
   const made = async (of: PartsAsked): Promise<string[]> => {
     making.made.length = 0;
     const partsOf = await parts.of(of, never);
@@ -61,7 +63,7 @@ test('a window is made once, and once more when it is to be final', async () => 
 
 test('of more than there is room for the oldest are made again', async () => {
   const making = new Making();
-  const parts = new KeptParts(making, realEnv.clock, new KeptWindows(2_500), 'one');
+  const parts = new KeptParts(making, realEnv.clock, new KeptWindows(() => nowNanos, 2_500), 'one');
   await parts.of(asked(1, 10), never);
   making.made.length = 0;
   await parts.of(asked(8, 3), never);
@@ -76,9 +78,31 @@ test('what a sketch has counted takes room, too', async () => {
     for (let i = 0; i < 400; i++) addValue(part, 0, 1.1 ** i);
     return part;
   });
-  const parts = new KeptParts(making, realEnv.clock, new KeptWindows(30_000), 'one');
+  const parts = new KeptParts(
+    making,
+    realEnv.clock,
+    new KeptWindows(() => nowNanos, 30_000),
+    'one',
+  );
   await parts.of(asked(1, 4), never);
   making.made.length = 0;
   await parts.of(asked(1, 1), never);
   assert.deepEqual(making.made, ['1']);
+});
+
+test('what was made by a clock that was ahead is made again when it is right', async () => {
+  const making = new Making();
+  const parts = new KeptParts(making, realEnv.clock, new KeptWindows(() => nowNanos), 'one');
+  const made = async (): Promise<string[]> => {
+    making.made.length = 0;
+    await parts.of(asked(3, 1, true), never);
+    return [...making.made];
+  };
+  nowNanos = 70n * minute;
+  assert.deepEqual(await made(), ['3 final']);
+  nowNanos = 69n * minute;
+  assert.deepEqual(await made(), []);
+  nowNanos = 10n * minute;
+  assert.deepEqual(await made(), ['3 final']);
+  assert.deepEqual(await made(), []);
 });

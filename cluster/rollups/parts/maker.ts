@@ -65,10 +65,12 @@ export class PartsMaker implements PartsService {
   /** The ones that were asked for last come last. */
   readonly #groups = new Map<string, Group>();
   #lastGroup = 0;
-  readonly #kept = new KeptWindows();
+  readonly #kept: KeptWindows;
 
   constructor(options: PartsMakerOptions) {
     this.#options = options;
+    const { clock } = options;
+    this.#kept = new KeptWindows(() => clock.nowNanos());
   }
 
   async parts(request: PartsRequest, signal: AbortSignal): Promise<readonly OutputParts[]> {

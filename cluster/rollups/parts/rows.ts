@@ -1,7 +1,13 @@
 /** Rows of which rollups are made: samples and what rules drop, as a majority of replicas has them, a part of the shards at a time. */
 import { droppedNamespace } from '../../namespaces/companions.ts';
-import { isReady, rowsSinceOf } from '../../namespaces/namespaces.ts';
-import { readySamples, samplesParts } from '../../namespaces/samples.ts';
+import { isReady, type Namespace, rowsSinceOf } from '../../namespaces/namespaces.ts';
+import {
+  type ReadSamples,
+  readySamples,
+  samplesParts,
+  samplesSince,
+} from '../../namespaces/samples.ts';
+import type { PeerClocks } from '../../node/peer_clocks.ts';
 import { mergeBundles } from '../../session/bundle_merge.ts';
 import type { Session } from '../../session/session.ts';
 import type { Topology } from '../../topology/topology.ts';
@@ -26,7 +32,9 @@ const seriesUnits = 5_000;
 export interface RowsParts {
   readonly session: Pick<Session, 'fetch'>;
   readonly topology: Pick<Topology, 'view'>;
-  readonly clock: Pick<Clock, 'nowNanos' | 'monotonicMillis' | 'sleep'>;
+  readonly clock: Pick<Clock, 'monotonicMillis' | 'sleep'>;
+  /** Which rows are past retention is told by this. */
+  readonly time: Pick<PeerClocks, 'earliestNanos'>;
 }
 
 /** Of the shards that are meant, one of some parts. */
@@ -57,17 +65,21 @@ export class RollupRows {
     this.#parts = parts;
   }
 
-  /** Since when all rows are kept that rollups may be made of; null while there is no namespace of samples. */
+  /**
+   * Since when all rows are kept that rollups may be made of, of samples in one namespace at least, and those that are dropped;
+   * null while there is no namespace of samples.
+   */
   get keptFromNanos(): bigint | null {
-    const { topology, clock } = this.#parts;
+    const { topology, time } = this.#parts;
     const { namespaces } = topology.view;
-    const dropped = namespaces.get(droppedNamespace);
-    const samples = readySamples(namespaces);
-    const retentions = [...samples, ...(dropped === undefined ? [] : [dropped])].map(
-      ({ options }) => options.retentionOptions.retentionPeriodNanos,
-    );
+    const samples = readySamples(namespaces).map(readOf);
     if (samples.length === 0) return null;
-    return clock.nowNanos() - retentions.reduce((a, b) => (b < a ? b : a));
+    const nowNanos = time.earliestNanos();
+    const since = samplesSince(samples, nowNanos);
+    const dropped = namespaces.get(droppedNamespace);
+    if (dropped === undefined || !isReady(dropped)) return since;
+    const droppedSince = samplesSince([readOf(dropped)], nowNanos);
+    return droppedSince > since ? droppedSince : since;
   }
 
   /**
@@ -110,8 +122,8 @@ export class RollupRows {
   }
 
   /**
-   * Without the time of which some namespace has let its rows go: those that others have of it say nothing, and may not be
-   * there to be read.
+   * Without the time of which rows are gone: those that are left of it say nothing, and may not be there to be read. No window
+   * that is made begins in it, only what is looked back at.
    */
   #keptOf(range: RowsRange): RowsRange {
     const startNanos = this.keptFromNanos;
@@ -126,17 +138,13 @@ export class RollupRows {
     { part, divided, shards }: PartOfShards,
     signal: AbortSignal,
   ): Promise<SeriesBundle> {
-    const { session, topology, clock } = this.#parts;
+    const { session, topology, clock, time } = this.#parts;
     const { namespaces } = topology.view;
-    const samples = readySamples(namespaces).map((namespace) => ({
-      ...rowsSinceOf(namespace),
-      name: namespace.name,
-      retentionNanos: namespace.options.retentionOptions.retentionPeriodNanos,
-    }));
+    const samples = readySamples(namespaces).map(readOf);
     if (samples.length === 0) {
       throw new TsdbError('UNAVAILABLE', 'there is no namespace of samples');
     }
-    const asked = samplesParts(samples, range, clock.nowNanos()).map(
+    const asked = samplesParts(samples, range, time.earliestNanos()).map(
       ({ namespace, startNanos, endNanos }) => ({
         namespace: namespace.name,
         startNanos,
@@ -201,4 +209,10 @@ export class RollupRows {
       if (work.spend(seriesUnits)) await work.pause();
     }
   }
+}
+
+function readOf(namespace: Namespace): ReadSamples & { readonly name: string } {
+  const { name, options } = namespace;
+  const retentionNanos = options.retentionOptions.retentionPeriodNanos;
+  return { ...rowsSinceOf(namespace), name, retentionNanos };
 }

@@ -4,7 +4,8 @@ import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { advanceStaging } from '../../namespaces/changes.ts';
-import { registryOf } from '../../namespaces/namespaces.ts';
+import { droppedNamespace } from '../../namespaces/companions.ts';
+import { type Namespace, type NamespaceRegistry, registryOf } from '../../namespaces/namespaces.ts';
 import { namespaceOfAddRequest } from '../../namespaces/request.ts';
 import type { FetchOptions } from '../../session/types.ts';
 import { RollupRows, type RowsParts } from './rows.ts';
@@ -31,21 +32,30 @@ class Shards {
   }
 }
 
-function rowsOf(session: Shards): RollupRows {
-  const samples = namespaceOfAddRequest({
-    name: 'samples',
+const readyOf = (name: string, retentionPeriodDuration: string): Namespace => {
+  const namespace = namespaceOfAddRequest({
+    name,
     options: {
       flushEnabled: true,
-      retentionOptions: { retentionPeriodDuration: '48h', blockSizeDuration: '2h' },
+      retentionOptions: { retentionPeriodDuration, blockSizeDuration: '2h' },
     },
   });
-  const namespaces = advanceStaging(registryOf([samples]), 'samples', 'READY', 1n);
+  return advanceStaging(registryOf([namespace]), name, 'READY', 1n).get(name)!;
+};
+
+const nowNanos = realEnv.clock.nowNanos();
+
+function rowsOf(
+  session: object,
+  namespaces: NamespaceRegistry = registryOf([readyOf('samples', '48h')]),
+): RollupRows {
   const view = { namespaces, placement: { numShards } };
-  const parts = { session, topology: { view }, clock: realEnv.clock };
+  const time = { earliestNanos: () => nowNanos };
+  const parts = { session, topology: { view }, clock: realEnv.clock, time };
   return new RollupRows(parts as unknown as RowsParts);
 }
 
-const range = { startNanos: realEnv.clock.nowNanos() - 60_000_000_000n, endNanos: 2n ** 62n };
+const range = { startNanos: nowNanos - 60_000_000_000n, endNanos: 2n ** 62n };
 
 test('what is too much is read in smaller parts, down to a shard, and in larger ones again later', async () => {
   const session = new Shards();
@@ -73,4 +83,37 @@ test('what is too much is read in smaller parts, down to a shard, and in larger 
   for (let i = 0; i < 6; i++) counts.push(await readAll());
   assert.deepEqual(counts, [64, 32, 16, 8, 4, 4]);
   await readAll(new Set([3, 9]));
+});
+
+test('rows are kept for as long as one namespace of samples has all, and dropped ones are', async () => {
+  const hour = 3_600_000_000_000n;
+  const short = readyOf('short', '12h');
+  const long = readyOf('long', '720h');
+  const both = registryOf([short, long]);
+  assert.equal(rowsOf({}, both).keptFromNanos, nowNanos - 720n * hour);
+  const dropped = { ...readyOf('dropped', '72h'), name: droppedNamespace };
+  const all = registryOf([short, long, dropped]);
+  assert.equal(rowsOf({}, all).keptFromNanos, nowNanos - 72n * hour);
+  assert.equal(rowsOf({}, registryOf([dropped])).keptFromNanos, null);
+  // Before it had all, somebody else may have had more.
+  const since = { completeSinceNanos: nowNanos - 100n * hour };
+  const some = registryOf([short, { ...long, ...since, goneBeforeNanos: nowNanos - 90n * hour }]);
+  assert.equal(rowsOf({}, some).keptFromNanos, nowNanos - 90n * hour);
+
+  const asked: string[] = [];
+  const session = {
+    fetch: async ({ namespace, startNanos, shardsOf }: FetchOptions) => {
+      if (shardsOf!(numShards).includes(0)) {
+        asked.push(`${namespace} ${(nowNanos - startNanos) / hour}`);
+      }
+      return { bundle: emptyBundle };
+    },
+  };
+  // Of a day that ended a while ago, and what is looked back at.
+  const day = { startNanos: nowNanos - 76n * hour, endNanos: nowNanos - 26n * hour };
+  await rowsOf(session, both).each({ kind: 'all' }, day, () => {}, never);
+  assert.deepEqual(asked, ['long 76']);
+  asked.length = 0;
+  await rowsOf(session, all).each({ kind: 'all' }, day, () => {}, never);
+  assert.deepEqual(asked, ['long 72', `${droppedNamespace} 72`]);
 });

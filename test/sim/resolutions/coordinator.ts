@@ -67,6 +67,7 @@ export class ResolutionsCoordinator {
     const share = shareOfCoordinators(cluster, { placement: null, modRevision: 0 });
     void new Rollups({
       ...{ kv, cluster, env, log, topology, session },
+      time: { earliestNanos: () => env.clock.nowNanos() },
       rules: this.rules,
       idScheme: 'quoted',
       metrics: rollupMetrics(new Metrics()),
