@@ -26,6 +26,8 @@ const finalMillisMax = 300_000;
 /** Rows that a window of an output is made of. */
 interface Group {
   readonly tags: Tags;
+  /** Whether it is how many there were up to then, those of windows before among them. */
+  readonly isTotal: boolean;
   /** Acknowledged before windows are final, and never deleted. */
   readonly sure: number[];
   /** Written somehow. */
@@ -39,6 +41,8 @@ export class RollupChecks {
   readonly #shape: WindowsShape;
   /** Up to where somebody said first that windows are final; null before. */
   #beginMillis: number | null = null;
+  /** What series of totals had come to, by the last of their windows. */
+  readonly #totals = new Map<string, { readonly endMillis: number; readonly value: number }>();
 
   constructor(cluster: SimulatedCluster, rules: StoredRules, reads: ReadLog, shape: WindowsShape) {
     this.#cluster = cluster;
@@ -73,7 +77,10 @@ export class RollupChecks {
     const seen = new Set<string>();
     const first = (Math.floor(fromMillis / windowMillis) + 1) * windowMillis;
     for (let end = first; end <= untilMillis; end += windowMillis) {
-      for (const group of this.#groupsOf(sets, end)) this.#compare(group, end, stored, seen);
+      for (const group of this.#groupsOf(sets, end)) {
+        if (group.isTotal) this.#compareTotal(group, end, stored, seen);
+        else this.#compare(group, end, stored, seen);
+      }
     }
     for (const [series, rows] of stored) {
       for (const nanos of rows.keys()) {
@@ -95,12 +102,7 @@ export class RollupChecks {
       seen.add(`${series} ${endMillis}`);
       return stored.get(series)?.get(BigInt(endMillis) * nanosPerMilli);
     });
-    // Of final windows nobody could read the rows before they expired.
-    const expiryMillis = endMillis - this.#shape.windowMillis + retentionMillis;
-    if (!this.#reads.wereAnswered(endMillis + bufferPastMillis, expiryMillis)) {
-      this.#cluster.note('windows of rollups that a quorum was away from');
-      return;
-    }
+    if (!this.#couldBeRead(endMillis)) return;
     const name = this.#name(textOf(tags), endMillis);
     this.#cluster.note('windows of rollups checked');
     const most = sure.length + perhaps.length;
@@ -113,6 +115,46 @@ export class RollupChecks {
     if (sum !== sumOf || max !== maxOf) {
       this.#cluster.fail(`${name} comes to ${sum}, at most ${max}, not ${sumOf} and ${maxOf}`);
     }
+  }
+
+  /** Each window has as many more than the one before as it has rows, whoever has made them. */
+  #compareTotal(
+    { tags, sure, perhaps }: Group,
+    endMillis: number,
+    stored: ReadonlyMap<string, ReadonlyMap<bigint, number>>,
+    seen: Set<string>,
+  ): void {
+    const series = textOf(tags);
+    seen.add(`${series} ${endMillis}`);
+    const value = stored.get(series)?.get(BigInt(endMillis) * nanosPerMilli);
+    const before = this.#totals.get(series);
+    if (value !== undefined) this.#totals.set(series, { endMillis, value });
+    if (!this.#couldBeRead(endMillis)) return;
+    const most = sure.length + perhaps.length;
+    const isSo = (count: number): boolean => count >= sure.length && count <= most;
+    if (value === undefined) {
+      if (sure.length > 0) this.#cluster.fail(`${this.#name(series, endMillis)} is missing`);
+      return;
+    }
+    if (before === undefined) return;
+    this.#cluster.note('totals of rollups checked');
+    const by = value - before.value;
+    // What it had come to has expired.
+    const mayBegin =
+      endMillis - before.endMillis > this.#shape.retentionMillis - expiryMarginMillis;
+    if (isSo(by) || (mayBegin && isSo(value))) return;
+    const of = `${sure.length} rows were acknowledged in time, ${most} may be in it`;
+    this.#cluster.fail(
+      `${this.#name(series, endMillis)} is ${value}, and was ${before.value} up to ${before.endMillis}: ${of}`,
+    );
+  }
+
+  /** Else nobody could read the rows of a final window before they expired. */
+  #couldBeRead(endMillis: number): boolean {
+    const expiryMillis = endMillis - this.#shape.windowMillis + retentionMillis;
+    if (this.#reads.wereAnswered(endMillis + bufferPastMillis, expiryMillis)) return true;
+    this.#cluster.note('windows of rollups that a quorum was away from');
+    return false;
   }
 
   /** Rows of a window by what they are rolled up to. */
@@ -128,13 +170,16 @@ export class RollupChecks {
     for (const [series, rows] of rowsOfAll(histories, fromMillis, endMillis)) {
       const tags = tagsOfSeries(series);
       const match = sets.of(tags)?.at(beginNanos).match(tags);
-      for (const { output, target } of match?.pipelines ?? []) {
+      for (const { output: first, stages, target } of match?.pipelines ?? []) {
         const isOf = target.storagePolicies.some((each) => isSamePolicy(each, policy));
-        if (!isOf || output === null) continue;
+        if (!isOf || first === null) continue;
+        const again = stages.find((stage) => stage.type === 'rollup');
+        const output = again?.output ?? first;
         const key = textOf(output);
         let group = groups.get(key);
         if (group === undefined) {
-          groups.set(key, (group = { tags: output, sure: [], perhaps: [] }));
+          const isTotal = again !== undefined;
+          groups.set(key, (group = { tags: output, isTotal, sure: [], perhaps: [] }));
         }
         for (const [millis, writes] of rows) {
           const [{ value }] = writes as [Written];

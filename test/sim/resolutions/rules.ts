@@ -39,7 +39,16 @@ export function randomRules(random: SeededRandom): object {
     const storagePolicies = policies();
     rollupRules.push({ name, filter: some(2), transforms: [{ rollup }], storagePolicies });
   }
+  if (random.below(3) > 0) rollupRules.push(totalRule(some(2), policies()));
   return { mappingRules, rollupRules };
+}
+
+/** Counts all rows: those of each series in a window, these of all series, and these of all windows. */
+function totalRule(filter: string, storagePolicies: readonly object[]): object {
+  const ofSeries = { metricName: 'rollup_parts', groupBy: ['s'], aggregations: ['Count'] };
+  const ofAll = { metricName: 'rollup_total', groupBy: [], aggregations: ['Sum'] };
+  const transforms = [{ rollup: ofSeries }, { rollup: ofAll }, { transform: { type: 'Add' } }];
+  return { name: 'total', filter, transforms, storagePolicies };
 }
 
 /** Rules as they are stored, which are asked for far more often than they change. */

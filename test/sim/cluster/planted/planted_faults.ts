@@ -46,6 +46,13 @@ export const plantedFaults: readonly PlantedFault[] = [
     isOfResolutions: true,
   },
   {
+    name: 'sums-that-begin-anew-with-each-leader',
+    file: 'cluster/rollups/policy_rollups.ts',
+    right: '    reduce.beginSums(await this.#sumsAt(endNanos, moment, signal));',
+    wrong: '    reduce.beginSums(() => 0);',
+    isOfResolutions: true,
+  },
+  {
     name: 'windows-without-dropped-rows',
     file: 'node/storage/aggregation/aggregator.ts',
     right: 'hasRowsOf(dropped, slice.shard, range) ? [dropped] : [];',
