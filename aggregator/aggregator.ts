@@ -4,6 +4,7 @@
  * nothing, and what it knows another one reads anew.
  */
 import { RulesFollower } from '#cluster/aggregation_rules/sets/follower.ts';
+import { ruleSetTag } from '#cluster/aggregation_rules/sets/over_time.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import { Companion } from '#cluster/namespaces/companion.ts';
@@ -161,6 +162,8 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
     session,
     companion: dropped,
     idScheme: config.idScheme,
+    // As coordinators have them.
+    tagRules: { nameValidation: config.nameValidation, allowed: new Set([ruleSetTag]) },
     clock: env.clock,
     metrics: options.metrics,
   });

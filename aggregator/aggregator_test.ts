@@ -30,8 +30,8 @@ const env: Env = {
 const warnings: string[] = [];
 const log: Log = { ...silentLog, warn: (_, message) => warnings.push(message) };
 
-async function startOf(test: TestCoordinator, id: string): Promise<Aggregator> {
-  const text = `aggregator: {hostID: {resolver: config, value: ${id}}}`;
+async function startOf(test: TestCoordinator, id: string, more = ''): Promise<Aggregator> {
+  const text = `aggregator: {hostID: {resolver: config, value: ${id}}${more}}`;
   const config = parseConfig([{ path: 'test.yml', text }], 'aggregator', {}).aggregator!;
   const any = { host: '127.0.0.1', port: 0 };
   return startAggregator({
@@ -225,6 +225,34 @@ test('rows that clients send to an aggregator are kept for rollups alone', async
   for (const query of ['requests', 'requests[5m]']) {
     assert.deepEqual(await at(query), [], 'which are not read as they are');
   }
+});
+
+test('an aggregator takes the names that it is told to, and the one that chooses rules', async () => {
+  await using test = await TestCoordinator.openReady();
+  await makeAggregated(test, 'minutes', '1m', false);
+  const proto = loadProto(new URL('../lib/proto/aggregator.proto', import.meta.url));
+  const refusedBy = async (one: Aggregator): Promise<unknown[]> => {
+    using client = connectGrpc({ target: `127.0.0.1:${one.grpc.port}`, answerBytesMax: 1 << 20 });
+    const bytes = new Uint8Array(8);
+    const series = ['app', 'http.status', '__m3_namespace__', '__address__'].map((name) => ({
+      tags: [
+        { name: '__name__', value: 'requests' },
+        { name, value: 'x' },
+      ],
+      timestampsNanos: new Uint8Array(
+        BigInt64Array.of(BigInt(nowSeconds()) * 1_000_000_000n).buffer,
+      ),
+      values: bytes,
+    }));
+    const request = proto.codec('tsdb.aggregator.v1.WriteRequest').encode({ series });
+    const answer = await client.unary('/tsdb.aggregator.v1.Aggregator/Write', request, never);
+    const decoded = proto.codec('tsdb.aggregator.v1.WriteResponse').decode(answer);
+    return (decoded['refused'] as { series: number }[]).map(({ series: place }) => place);
+  };
+  await using plain = await startOf(test, 'a0');
+  assert.deepEqual(await refusedBy(plain), [1, 3]);
+  await using utf8 = await startOf(test, 'a1', ', tagOptions: {nameValidation: utf8}');
+  assert.deepEqual(await refusedBy(utf8), [3]);
 });
 
 test('what an aggregator is not asked for it refuses plainly', async () => {

@@ -15,7 +15,7 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 import { resolutionsFormatLevel } from '#lib/format_level.ts';
 import type { CounterMetric, Metrics } from '#lib/metrics.ts';
 import type { IdScheme } from '#lib/series_id/scheme.ts';
-import { sortTags, type Tag, tagsProblem } from '#lib/tags.ts';
+import { sortTags, type Tag, type TagRules, tagsProblem } from '#lib/tags.ts';
 import { type RefusedSeries, rowsMax, type SeriesRows } from './write_wire.ts';
 
 /** Until it is READY where it was not: nodes take a new namespace up within seconds. */
@@ -26,6 +26,7 @@ export interface AsideRowsOptions {
   /** `_dropped`. */
   readonly companion: Pick<Companion, 'name' | 'prepare' | 'becomesReady'>;
   readonly idScheme: IdScheme;
+  readonly tagRules: TagRules;
   readonly clock: Clock;
   readonly metrics: Metrics;
 }
@@ -50,7 +51,7 @@ export class AsideRows {
 
   /** @throws {TsdbError} BAD_REQUEST, and what passes: all of them are to be sent again then */
   async write(list: readonly SeriesRows[], signal: AbortSignal): Promise<RefusedSeries[]> {
-    const { session, companion, idScheme } = this.#options;
+    const { session, companion, idScheme, tagRules } = this.#options;
     const rowCount = list.reduce((sum, { values }) => sum + values.length, 0);
     if (rowCount > rowsMax) {
       throw badRequest(`series: there are ${rowCount} rows of ${rowsMax} at most`);
@@ -61,7 +62,7 @@ export class AsideRows {
     /** Of each series that is written its place in the request. */
     const places: number[] = [];
     for (const [place, { tags, values }] of list.entries()) {
-      const reason = tagsProblem(tags);
+      const reason = tagsProblem(tags, tagRules);
       if (reason === null && values.length > 0) {
         places.push(place);
         series.push(seriesOfTags(sortTags(tags as Tag[]), idScheme));

@@ -133,6 +133,25 @@ test('a namespace with a resolution has windows, in blocks of whole ones', async
   assert.deepEqual(['coarse', 'daily'].map(blockMinutesOf), [206 * 7, 12 * 60]);
 });
 
+test('a namespace with a resolution may have the windows alone that rules name', async () => {
+  const world = await settledWorld();
+  await world.finishFormats();
+  world.addClaim('named', { resolution: '5m', retentionTime: '60d', downsampleAll: false });
+  await world.settle();
+  assert.equal(readyOf(world, 'named').status, 'True');
+  const { registry } = await world.admin.namespaceGet(false, new AbortController().signal);
+  const { aggregations } = (registry.namespaces as Json).named.aggregationOptions;
+  assert.deepEqual(aggregations[0].attributes.downsampleOptions, { all: false });
+  // A server without the definition's rules would let it pass.
+  const claim = structuredClone(world.kube.find('TSDBNamespace', 'named'));
+  claim.spec.downsampleAll = true;
+  world.kube.store(claim);
+  await world.settle();
+  const { reason, message } = readyOf(world, 'named');
+  assert.equal(reason, 'ImmutableChange');
+  assert.match(message, /downsampleAll is false and cannot become true/);
+});
+
 test('what has samples cannot have windows, nor the other way round', async () => {
   const world = await settledWorld();
   await world.finishFormats();

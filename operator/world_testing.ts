@@ -446,6 +446,9 @@ export class World {
               resolutionNanos:
                 options.aggregationOptions?.aggregations.find((one: Json) => one.aggregated)
                   ?.attributes.resolutionNanos ?? null,
+              downsampleAll:
+                options.aggregationOptions?.aggregations.find((one: Json) => one.aggregated)
+                  ?.attributes.downsampleOptions?.all ?? true,
             },
           ]),
         );

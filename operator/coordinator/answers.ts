@@ -50,6 +50,8 @@ export interface NamespaceView {
   readonly coldWritesEnabled: boolean;
   /** Of an aggregated one; null for samples. */
   readonly resolutionNanos: string | null;
+  /** Whether that one has windows of all series. */
+  readonly downsampleAll: boolean;
 }
 
 export interface RegistryView {
@@ -124,18 +126,23 @@ function namespaceOf(options: unknown): NamespaceView {
     bufferPastNanos: nanosIn(retention, 'bufferPastNanos'),
     bufferFutureNanos: nanosIn(retention, 'bufferFutureNanos'),
     coldWritesEnabled: memberOf(options, 'coldWritesEnabled') === true,
-    resolutionNanos: resolutionOf(memberOf(options, 'aggregationOptions')),
+    ...aggregationOf(memberOf(options, 'aggregationOptions')),
   };
 }
 
-function resolutionOf(aggregationOptions: unknown): string | null {
-  if (!isRecord(aggregationOptions)) return null;
-  const aggregated = listIn(aggregationOptions, 'aggregations').find(
-    (one) => memberOf(one, 'aggregated') === true,
-  );
-  return aggregated === undefined
-    ? null
-    : nanosIn(objectIn(aggregated, 'attributes'), 'resolutionNanos');
+function aggregationOf(
+  aggregationOptions: unknown,
+): Pick<NamespaceView, 'resolutionNanos' | 'downsampleAll'> {
+  const aggregated = isRecord(aggregationOptions)
+    ? listIn(aggregationOptions, 'aggregations').find((one) => memberOf(one, 'aggregated') === true)
+    : undefined;
+  if (aggregated === undefined) return { resolutionNanos: null, downsampleAll: false };
+  const attributes = objectIn(aggregated, 'attributes');
+  return {
+    resolutionNanos: nanosIn(attributes, 'resolutionNanos'),
+    // Where it is not said it is all.
+    downsampleAll: memberOf(memberOf(attributes, 'downsampleOptions'), 'all') !== false,
+  };
 }
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>

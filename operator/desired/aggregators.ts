@@ -21,7 +21,7 @@ import {
 } from './common.ts';
 import { graceSecondsOf, livenessProbes } from './probes.ts';
 import { discoveryYaml, etcdTlsMount } from './discovery.ts';
-import { idSchemeOf } from '../overlay/config.ts';
+import { tagOptionsOf } from '../overlay/config.ts';
 import { overlaidTemplate } from '../overlay/pod_template.ts';
 import { Names, port } from '../resource/names.ts';
 
@@ -39,8 +39,8 @@ export function aggregatorObjects(cluster: TsdbCluster, images: ImageDefaults): 
     `  httpListenAddress: 0.0.0.0:${port.aggregatorHttp}`,
     `  metrics: {prometheus: {listenAddress: "0.0.0.0:${port.aggregatorMetrics}"}}`,
     '  hostID: {resolver: environment, envVarName: POD_NAME}',
-    // Rollups have IDs as what coordinators write.
-    `  tagOptions: {idScheme: ${idSchemeOf(cluster)}}`,
+    // Rollups have IDs as what coordinators write, and clients may write the names that these take.
+    `  tagOptions: ${tagOptionsOf(cluster)}`,
     ...discoveryYaml(cluster).map((line) => `  ${line}`),
   ];
   const config = configMap(cluster, 'aggregator', `${lines.join('\n')}\n`);

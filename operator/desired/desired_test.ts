@@ -143,6 +143,26 @@ test('settings of the resource reach the processes, and change nothing of what t
   assert.equal(coordinator!.queryTimeoutMillis, 7_000);
 });
 
+test('aggregators make IDs as coordinators do, and take the names that these take', () => {
+  const tagOptionsOf = (tagOptions: Json): Json => {
+    const coordinator = { config: { tagOptions } };
+    const map = find(
+      objectsOf(clusterOf({ coordinator, aggregator: {} })),
+      'ConfigMap',
+      /^metrics-aggregator-/,
+    );
+    const [text] = Object.values(map.data as Record<string, string>);
+    const { aggregator } = parseConfig([{ path: 'a.yml', text: text! }], 'aggregator', {
+      POD_NAME: 'a-0',
+      TSDB_LISTEN_HOST: '0.0.0.0',
+    });
+    return [aggregator!.idScheme, aggregator!.nameValidation];
+  };
+  assert.deepEqual(tagOptionsOf({}), ['quoted', 'legacy']);
+  assert.deepEqual(tagOptionsOf({ idScheme: 'prepend_meta' }), ['prepend_meta', 'legacy']);
+  assert.deepEqual(tagOptionsOf({ nameValidation: 'utf8' }), ['quoted', 'utf8']);
+});
+
 test('coordinators listen for Carbon, statsd, OpenTSDB and OTLP when the resource has their settings', () => {
   const config = {
     carbon: { ingester: { udpEnabled: true } },

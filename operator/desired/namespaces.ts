@@ -73,7 +73,7 @@ export function changeRefused(spec: NamespaceSpec, live: NamespaceView): string 
     if (wanted === undefined || parseDurationNanos(wanted, field) === BigInt(nanos)) continue;
     return `${field} is ${formatDurationNanos(BigInt(nanos))} and cannot become ${wanted}`;
   }
-  const { coldWritesEnabled, resolution } = spec;
+  const { coldWritesEnabled, resolution, downsampleAll } = spec;
   const resolutionNanos =
     resolution === undefined ? null : String(parseDurationNanos(resolution, 'resolution'));
   if (resolutionNanos !== live.resolutionNanos) {
@@ -86,6 +86,9 @@ export function changeRefused(spec: NamespaceSpec, live: NamespaceView): string 
       ? ''
       : '; it was never ready: with reclaimPolicy: Delete it goes with this resource, and can be applied anew';
     return `${is} and cannot have ${resolution === undefined ? 'samples' : `windows of ${resolution}`}${way}`;
+  }
+  if (resolution !== undefined && (downsampleAll ?? live.downsampleAll) !== live.downsampleAll) {
+    return `downsampleAll is ${live.downsampleAll} and cannot become ${downsampleAll}`;
   }
   if (coldWritesEnabled === undefined || coldWritesEnabled === live.coldWritesEnabled) return null;
   return `coldWritesEnabled is ${live.coldWritesEnabled} and cannot become ${coldWritesEnabled}`;
@@ -162,12 +165,12 @@ export function namespaceOptions(spec: NamespaceSpec): object {
       blockDataExpiryAfterNotAccessPeriodDuration: '5m',
     },
     indexOptions: { enabled: true, blockSizeDuration },
-    aggregationOptions: { aggregations: [aggregationOf(resolution)] },
+    aggregationOptions: { aggregations: [aggregationOf(spec)] },
   };
 }
 
-function aggregationOf(resolution: string | undefined): object {
+function aggregationOf({ resolution, downsampleAll = true }: NamespaceSpec): object {
   if (resolution === undefined) return { aggregated: false };
-  const attributes = { resolutionDuration: resolution, downsampleOptions: { all: true } };
+  const attributes = { resolutionDuration: resolution, downsampleOptions: { all: downsampleAll } };
   return { aggregated: true, attributes };
 }

@@ -194,9 +194,12 @@ export function queryMillisMax(cluster: TsdbCluster): number {
   return coordinatorConfig(cluster).queryTimeoutMillis;
 }
 
-/** How coordinators make IDs. */
-export function idSchemeOf(cluster: TsdbCluster): CoordinatorConfig['idScheme'] {
-  return coordinatorConfig(cluster).idScheme;
+/** How coordinators make IDs, and which names they take, as a setting of aggregators. */
+export function tagOptionsOf(cluster: TsdbCluster): string {
+  const { idScheme, nameValidation } = coordinatorConfig(cluster);
+  // The default is not named, so that nobody is rolled for it.
+  const names = nameValidation === 'legacy' ? '' : `, nameValidation: ${nameValidation}`;
+  return `{idScheme: ${idScheme}${names}}`;
 }
 
 /** As the resource's settings say it, or the process's own defaults where they cannot be read. */

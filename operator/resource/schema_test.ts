@@ -29,6 +29,7 @@ const namespace = {
   bufferFuture: true,
   coldWritesEnabled: true,
   resolution: true,
+  downsampleAll: true,
 } as const;
 
 /** The compiler holds these equal to the types, the tests to the schemas. */

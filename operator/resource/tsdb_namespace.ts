@@ -12,6 +12,8 @@ export interface NamespaceSpec {
   readonly coldWritesEnabled?: boolean;
   /** Of windows, which are kept in the place of samples. */
   readonly resolution?: string;
+  /** Whether it has those of all series, or of those alone that rules name. */
+  readonly downsampleAll?: boolean;
 }
 
 export interface TsdbNamespace extends KubeObject {

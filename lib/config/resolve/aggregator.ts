@@ -40,6 +40,7 @@ export function resolveAggregator(
         ? { resolver: 'hostname' }
         : resolveHostId(section.hostID, discovery),
     idScheme: section.tagOptions.idScheme,
+    nameValidation: section.tagOptions.nameValidation,
     discovery,
     client: resolveClient(section.client),
   };

@@ -15,6 +15,7 @@ test('parseConfig() reads the file of an aggregator with and without its section
     assert.deepEqual(aggregator!.metricsListenAddress, { host: '0.0.0.0', port: 6002 });
     assert.deepEqual(aggregator!.hostId, { resolver: 'hostname' });
     assert.equal(aggregator!.idScheme, 'quoted');
+    assert.equal(aggregator!.nameValidation, 'legacy');
     assert.equal(aggregator!.client.writeConsistencyLevel, 'majority');
     assert.deepEqual(aggregator!.discovery, {
       type: 'tsdb_cluster',
@@ -24,6 +25,16 @@ test('parseConfig() reads the file of an aggregator with and without its section
       tls: null,
     });
   }
+  const utf8 = parse('tagOptions: {nameValidation: utf8}', {}, 'aggregator').aggregator!;
+  assert.equal(utf8.nameValidation, 'utf8');
+  assert.match(
+    problemsOf(
+      'aggregator: {tagOptions: {idScheme: legacy, nameValidation: utf8}}',
+      {},
+      'aggregator',
+    )[0]!,
+    /aggregator\.tagOptions\.nameValidation: must be legacy with the ID scheme legacy/,
+  );
   assert.deepEqual(problemsOf('aggregator:\n  listenAdress: x\n', {}, 'aggregator'), [
     'file1.yml:2: aggregator.listenAdress: unknown key; did you mean listenAddress?',
   ]);

@@ -222,6 +222,7 @@ export interface AggregatorConfig {
   readonly tracing: TracingConfig | null;
   readonly hostId: HostIdConfig;
   readonly idScheme: IdScheme;
+  readonly nameValidation: NameValidation;
   readonly discovery: DiscoveryConfig;
   readonly client: ClientConfig;
 }

@@ -7,18 +7,12 @@ import {
   hostId,
   logging,
   metrics,
+  namesFitIds,
+  seriesNames,
   service,
   tracing,
 } from './shared_schema.ts';
-import {
-  address,
-  addressByDiscovery,
-  hostNames,
-  notSupported,
-  oneOf,
-  tuning,
-  tunings,
-} from './values.ts';
+import { address, addressByDiscovery, hostNames, notSupported, tuning, tunings } from './values.ts';
 
 const prefix = notSupported('prefixes of names', (value) => value === '');
 
@@ -31,9 +25,7 @@ export const aggregatorSchema: z.ZodType<AggregatorSection> = z.strictObject({
   logging,
   tracing,
   hostID: hostId.optional(),
-  tagOptions: z
-    .strictObject({ idScheme: oneOf(['quoted', 'prepend_meta', 'legacy']).default('quoted') })
-    .prefault({}),
+  tagOptions: z.strictObject(seriesNames).superRefine(namesFitIds).prefault({}),
   client: aggregatorClient,
   discovery: discovery.optional(),
   // As M3's files have it.

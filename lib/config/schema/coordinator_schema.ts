@@ -1,9 +1,18 @@
 /** Section `coordinator:` of the configuration, as a schema with its defaults. */
 import * as z from 'zod';
-import { haReplicaTag, nameValidations } from '../../tags.ts';
+import { haReplicaTag } from '../../tags.ts';
 import { promqlFeatureNames } from './promql_features.ts';
 import type { CoordinatorSection } from './sections.ts';
-import { clientGiven, discovery, logging, metrics, service, tracing } from './shared_schema.ts';
+import {
+  clientGiven,
+  discovery,
+  logging,
+  metrics,
+  namesFitIds,
+  seriesNames,
+  service,
+  tracing,
+} from './shared_schema.ts';
 import {
   address,
   addressByDiscovery,
@@ -38,8 +47,7 @@ const isLocalOnly = (value: unknown): boolean =>
 
 const tagOptions = z
   .strictObject({
-    idScheme: oneOf(['quoted', 'prepend_meta', 'legacy']).default('quoted'),
-    nameValidation: oneOf(nameValidations).default('legacy'),
+    ...seriesNames,
     metricName: z
       .literal('__name__', 'not supported: another name than __name__ for the metric name')
       .optional(),
@@ -48,14 +56,7 @@ const tagOptions = z
     allowTagNameDuplicates: notSupported('tag names that appear twice', isFalse),
     allowTagValueEmpty: notSupported('empty tag values', isFalse),
   })
-  .superRefine(({ idScheme, nameValidation }, context) => {
-    if (idScheme !== 'legacy' || nameValidation === 'legacy') return;
-    context.addIssue({
-      code: 'custom',
-      path: ['nameValidation'],
-      message: 'must be legacy with the ID scheme legacy, whose IDs are told by their names',
-    });
-  })
+  .superRefine(namesFitIds)
   .prefault({});
 
 /** Series of a selector that says no limit. */

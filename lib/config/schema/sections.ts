@@ -275,7 +275,10 @@ export interface AggregatorSection {
   readonly logging: LoggingSection;
   readonly tracing?: TracingSection | undefined;
   readonly hostID?: HostIdSection | undefined;
-  readonly tagOptions: { readonly idScheme: 'quoted' | 'prepend_meta' | 'legacy' };
+  readonly tagOptions: {
+    readonly idScheme: 'quoted' | 'prepend_meta' | 'legacy';
+    readonly nameValidation: 'legacy' | 'utf8';
+  };
   readonly client: ClientSection;
   readonly discovery?: DiscoverySection | undefined;
 }

@@ -3,6 +3,7 @@
  * the cluster.
  */
 import * as z from 'zod';
+import { type NameValidation, nameValidations } from '../../tags.ts';
 import type {
   ClientSection,
   DiscoveryConfigSection,
@@ -27,6 +28,28 @@ import {
   tuning,
   tunings,
 } from './values.ts';
+
+/** How IDs are made, and which names may be written. */
+export const seriesNames: {
+  readonly idScheme: z.ZodDefault<z.ZodType<'quoted' | 'prepend_meta' | 'legacy'>>;
+  readonly nameValidation: z.ZodDefault<z.ZodType<NameValidation>>;
+} = {
+  idScheme: oneOf(['quoted', 'prepend_meta', 'legacy']).default('quoted'),
+  nameValidation: oneOf(nameValidations).default('legacy'),
+};
+
+/** That an ID of the scheme tells its tags from others, whatever their names are. */
+export function namesFitIds(
+  { idScheme, nameValidation }: { readonly idScheme: string; readonly nameValidation: string },
+  context: { addIssue(issue: { code: 'custom'; path: string[]; message: string }): void },
+): void {
+  if (idScheme !== 'legacy' || nameValidation === 'legacy') return;
+  context.addIssue({
+    code: 'custom',
+    path: ['nameValidation'],
+    message: 'must be legacy with the ID scheme legacy, whose IDs are told by their names',
+  });
+}
 
 /** Logs of the process. */
 export const logging: z.ZodType<LoggingSection> = documented(
