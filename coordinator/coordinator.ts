@@ -19,7 +19,12 @@ import {
   metadataNamespace,
 } from '#cluster/namespaces/companions.ts';
 import { droppedCompanion, droppedRetentionNanos } from '#cluster/namespaces/dropped.ts';
-import { promiseNamespaces, type PromiseTarget } from '#cluster/admin/promises.ts';
+import {
+  keepDroppedLongEnough,
+  promiseNamespaces,
+  type PromiseTarget,
+} from '#cluster/admin/promises.ts';
+import { isReady } from '#cluster/namespaces/namespaces.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
@@ -445,9 +450,15 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     },
     status: {
       clock: env.clock,
-      statistics: (limit, signal) => {
-        const { name } = readableNamespace(readable.list);
-        return session.statistics({ namespace: name, limit, metricName: '__name__' }, signal);
+      namespaces: () => {
+        // Says when none is known yet.
+        void readable.list;
+        const { namespaces } = topology.view;
+        return [...namespaces.values()].filter(isReady).map(({ name }) => name);
+      },
+      statistics: (named, limit, signal) => {
+        const namespace = named ?? readableNamespace(readable.list).name;
+        return session.statistics({ namespace, limit, metricName: '__name__' }, signal);
       },
     },
     deletions: {
@@ -641,6 +652,13 @@ function keepPromises(options: CoordinatorOptions, signal: AbortSignal): void {
     async () => void (await promiseNamespaces(target, clock.deadline(proofMillisMax, signal))),
     (error) =>
       log.debug({ error: messageOf(error) }, 'cannot promise since when namespaces are whole'),
+    signal,
+  );
+  clock.every(
+    promisesMillis,
+    () => keepDroppedLongEnough(target, clock.deadline(proofMillisMax, signal)),
+    (error) =>
+      log.debug({ error: messageOf(error) }, 'cannot have dropped samples be kept for longer'),
     signal,
   );
 }

@@ -1,6 +1,7 @@
 /**
- * Promises of since when a namespace of samples has every row (../namespaces/samples.ts), made when every node refuses
- * writers that have not heard of all of them.
+ * What coordinators see to in the registry: promises of since when a namespace of samples has every row
+ * (../namespaces/samples.ts), made when every node refuses writers that have not heard of all of them; and that dropped
+ * samples are kept for long enough.
  */
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -8,7 +9,9 @@ import { resolutionsFormatLevel } from '#lib/format_level.ts';
 import type { NodeService } from '../node/service.ts';
 import type { Instance } from '../placement/placement.ts';
 import type { TopologySource, TopologyView } from '../topology/topology.ts';
+import { withDroppedLongEnough } from '../namespaces/dropped.ts';
 import { readySamples, withPromises } from '../namespaces/samples.ts';
+import type { NamespaceRegistry } from '../namespaces/namespaces.ts';
 import type { NamespaceStore } from '../namespaces/store.ts';
 
 export interface PromiseTarget {
@@ -41,6 +44,18 @@ export async function promiseNamespaces(
     return isSame ? withPromises(registry, clock.nowNanos()) : registry;
   }, signal);
   return !isMissing(await topology.refresh(signal));
+}
+
+/** Has dropped samples be kept for as long as windows need them that came later; whoever does it at the same time is as good. */
+export async function keepDroppedLongEnough(
+  { topology, namespaces, clock }: Pick<PromiseTarget, 'topology' | 'namespaces' | 'clock'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { view } = topology;
+  const longEnough = (registry: NamespaceRegistry): NamespaceRegistry =>
+    withDroppedLongEnough(registry, clock.nowNanos());
+  if (view.awaitsApproval || longEnough(view.namespaces) === view.namespaces) return;
+  await namespaces.update(longEnough, signal);
 }
 
 function isMissing({ namespaces }: TopologyView): boolean {

@@ -5,9 +5,11 @@ import { TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
 import { Topology } from '../topology/topology.ts';
+import { addNamespace, advanceStaging } from '../namespaces/changes.ts';
+import { droppedCompanion } from '../namespaces/dropped.ts';
 import { ClusterAdmin } from './admin.ts';
 import { plainRequest } from './placement_requests.ts';
-import { promiseNamespaces } from './promises.ts';
+import { keepDroppedLongEnough, promiseNamespaces } from './promises.ts';
 
 const never = new AbortController().signal;
 const cluster = { environment: 'default_env', zone: 'embedded' };
@@ -76,4 +78,47 @@ test('a promise is made when every node has heard of all namespaces of samples, 
   const since = sinceOf('second')!;
   assert.ok(since >= before + 720_000_000_000n && since <= clock.nowNanos() + 720_000_000_000n);
   assert.equal(sinceOf('first'), 0n);
+});
+
+test('dropped samples are kept for longer when a coarser resolution comes', async () => {
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const { clock, random } = realEnv;
+  const admin = new ClusterAdmin({ kv, cluster, clock, random });
+  const create = { type: 'local', namespaceName: 'default', retentionTime: '480h' };
+  await admin.databaseCreate(create, plainRequest, never);
+  await admin.namespaceReady({ name: 'default', force: true }, plainRequest, async () => {}, never);
+  await admin.namespaces.update((registry) => {
+    const companion = droppedCompanion(registry);
+    return advanceStaging(
+      addNamespace(registry, companion),
+      companion.name,
+      'READY',
+      clock.nowNanos(),
+    );
+  }, never);
+  await using topology = new Topology({ kv, cluster, env: realEnv, log: silentLog }).start();
+  await topology.whenLoaded(never);
+  const target = { namespaces: admin.namespaces, topology, clock };
+  const hours = async (): Promise<number> => {
+    await keepDroppedLongEnough(target, never);
+    const { namespaces } = await topology.refresh(never);
+    const { retentionPeriodNanos } = namespaces.get('_dropped')!.options.retentionOptions;
+    return Number(retentionPeriodNanos / 3_600_000_000_000n);
+  };
+  assert.equal(await hours(), 72);
+  const attributes = { resolutionDuration: '168h' };
+  const options = {
+    flushEnabled: true,
+    retentionOptions: { retentionPeriodDuration: '9000h', blockSizeDuration: '168h' },
+    aggregationOptions: { aggregations: [{ aggregated: true, attributes }] },
+  };
+  await admin.namespaceAdd({ name: 'weeks', options }, plainRequest, never);
+  await topology.refresh(never);
+  assert.equal(await hours(), 72);
+  await admin.namespaces.update(
+    (registry) => advanceStaging(registry, 'weeks', 'READY', clock.nowNanos()),
+    never,
+  );
+  await topology.refresh(never);
+  assert.equal(await hours(), 504);
 });

@@ -3,8 +3,15 @@
  * (docs/AGGREGATION.md, Rules).
  */
 import { blockSizeForRetention } from './block_size.ts';
+import { updateNamespace } from './changes.ts';
 import { companion, droppedNamespace } from './companions.ts';
-import { aggregationOf, type Namespace, type NamespaceRegistry } from './namespaces.ts';
+import {
+  aggregationOf,
+  isReady,
+  type Namespace,
+  type NamespaceRegistry,
+  registryOf,
+} from './namespaces.ts';
 import { readySamples } from './samples.ts';
 
 const hourNanos = 3_600_000_000_000n;
@@ -53,4 +60,34 @@ export function droppedCompanion(registry: NamespaceRegistry): Namespace {
     bufferPastNanos,
     bufferFutureNanos,
   });
+}
+
+/**
+ * The registry with dropped samples kept for as long as windows of READY namespaces need them, which may have come later than
+ * these, as those of a coarser resolution. They are never kept for less than they were, since others may have chosen that.
+ * @returns the registry itself when they are
+ */
+export function withDroppedLongEnough(
+  registry: NamespaceRegistry,
+  nowNanos: bigint,
+): NamespaceRegistry {
+  const dropped = registry.get(droppedNamespace);
+  if (dropped === undefined || !isReady(dropped)) return registry;
+  // What cannot be made ready asks for nothing.
+  const ready = registryOf([...registry.values()].filter(isReady));
+  const retentionPeriodNanos = droppedRetentionNanos(ready);
+  if (dropped.options.retentionOptions.retentionPeriodNanos >= retentionPeriodNanos)
+    return registry;
+  const nothingElse = {
+    repairEnabled: null,
+    runtimeOptions: null,
+    aggregations: null,
+    extendedOptions: null,
+  };
+  return updateNamespace(
+    registry,
+    droppedNamespace,
+    { ...nothingElse, retentionPeriodNanos },
+    nowNanos,
+  );
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addNamespace, advanceStaging } from './changes.ts';
-import { droppedCompanion } from './dropped.ts';
+import { droppedCompanion, withDroppedLongEnough } from './dropped.ts';
 import { type NamespaceRegistry, registryOf } from './namespaces.ts';
 import { namespaceOfAddRequest } from './request.ts';
 
@@ -49,4 +49,40 @@ test('dropped rows are kept until windows of them are made, in blocks that hold 
     assert.equal(blockSizeNanos / hour, blockHours, JSON.stringify(retention));
     assert.ok(addNamespace(registry, companion).has(companion.name), 'it can be made');
   }
+});
+
+test('dropped rows are kept for longer once windows come that need it, but for those that are gone', () => {
+  const retention = {
+    retentionPeriodDuration: '480h',
+    blockSizeDuration: '2h',
+    bufferPastDuration: '10m',
+    bufferFutureDuration: '10m',
+  };
+  const registry = registryWith(retention, '5m');
+  const companion = droppedCompanion(registry);
+  const made = addNamespace(registry, companion);
+  const ready = advanceStaging(made, companion.name, 'READY', now);
+  assert.equal(withDroppedLongEnough(registry, now), registry);
+  assert.equal(withDroppedLongEnough(ready, now), ready);
+  const withCoarser = (of: NamespaceRegistry): NamespaceRegistry => {
+    const attributes = { resolutionDuration: '168h' };
+    const options = {
+      flushEnabled: true,
+      retentionOptions: { retentionPeriodDuration: '9000h', blockSizeDuration: '168h' },
+      aggregationOptions: { aggregations: [{ aggregated: true, attributes }] },
+    };
+    return addNamespace(of, namespaceOfAddRequest({ name: 'weeks', options }));
+  };
+  const coarser = withCoarser(ready);
+  assert.equal(withDroppedLongEnough(coarser, now), coarser, 'it is not ready yet');
+  const longer = withDroppedLongEnough(advanceStaging(coarser, 'weeks', 'READY', now), now);
+  const { options, goneBeforeNanos } = longer.get(companion.name)!;
+  assert.equal(options.retentionOptions.retentionPeriodNanos, 3n * 168n * hour);
+  assert.equal(
+    options.retentionOptions.blockSizeNanos,
+    companion.options.retentionOptions.blockSizeNanos,
+  );
+  // Three days were kept until then.
+  assert.equal(goneBeforeNanos, now - 72n * hour);
+  assert.equal(withDroppedLongEnough(longer, now + hour), longer);
 });

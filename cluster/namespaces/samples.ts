@@ -2,7 +2,7 @@
  * Namespaces of samples, of which every READY one gets every row, and since when each has every one
  * (docs/AGGREGATION.md, Reads over namespaces of samples).
  */
-import { isCompanion } from './companions.ts';
+import { droppedNamespace, isCompanion } from './companions.ts';
 import {
   aggregationOf,
   isReady,
@@ -118,10 +118,12 @@ export function withoutPromises(registry: NamespaceRegistry): NamespaceRegistry 
   );
 }
 
-/** After a longer retention, of samples or of windows: what had expired before it stays away. */
+/** After a longer retention, of samples, dropped ones or windows: what had expired before it stays away. */
 export function keepingFloor(before: Namespace, after: Namespace, nowNanos: bigint): Namespace {
   const isSame =
-    (isOfSamples(before) && isOfSamples(after)) || (isOfWindows(before) && isOfWindows(after));
+    before.name === droppedNamespace ||
+    (isOfSamples(before) && isOfSamples(after)) ||
+    (isOfWindows(before) && isOfWindows(after));
   if (!isSame) return withoutPromise(after);
   const [had, has] = [before, after].map(
     (one) => one.options.retentionOptions.retentionPeriodNanos,

@@ -8,16 +8,33 @@ import { millisOfNanos } from '../http/parameters.ts';
 
 export interface StatusApiSetup {
   readonly clock: Clock;
-  /** Of the namespace that queries read. @param limit most rows of each list */
-  readonly statistics: (limit: number, signal: AbortSignal) => Promise<ClusterStatistics>;
+  /** READY ones, also those that no query reads. @throws {TsdbError} UNAVAILABLE while they are not known */
+  readonly namespaces: () => readonly string[];
+  /** @param namespace null for that of the samples that are kept for longest @param limit most rows of each list */
+  readonly statistics: (
+    namespace: string | null,
+    limit: number,
+    signal: AbortSignal,
+  ) => Promise<ClusterStatistics>;
 }
 
 export async function tsdbStatus(
-  { statistics, clock }: StatusApiSetup,
+  { namespaces, statistics, clock }: StatusApiSetup,
   { urlParameters, signal }: ApiRequest,
 ): Promise<ApiAnswer> {
-  const found = await statistics(limitOf(urlParameters), signal);
+  const limit = limitOf(urlParameters);
+  const namespace = urlParameters.get('namespace') ?? '';
+  if (namespace !== '') checkReady(namespace, namespaces());
+  const found = await statistics(namespace === '' ? null : namespace, limit, signal);
   return jsonAnswer({ status: 'success', data: dataOf(found, clock.nowMillis()) });
+}
+
+/** @throws {TsdbError} BAD_REQUEST naming those that there are */
+function checkReady(namespace: string, ready: readonly string[]): void {
+  if (ready.includes(namespace)) return;
+  throw badRequest(
+    `namespace: none of those that are READY (${ready.toSorted().join(', ')}): ${shownText(namespace)}`,
+  );
 }
 
 function limitOf(parameters: URLSearchParams): number {

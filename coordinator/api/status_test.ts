@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { NodeService, StatisticsRequest, StatisticsResponse } from '#cluster/node/service.ts';
 import { TestCoordinator } from '../coordinator_testing.ts';
+import { makeAggregated } from '../windows_testing.ts';
 
 const none = new Uint32Array(0);
 const row = (name: string, count: number, value = '') => ({ name, value, count, sketch: none });
@@ -83,6 +84,17 @@ test('status/tsdb takes a limit, and refuses what is none by name', async () => 
     assert.equal(status, 400);
     assert.equal(json.error, `limit: not a whole number from 1 to 1000: ${limit}`);
   }
+});
+
+test('status/tsdb is about the namespace that is named, whatever it has', async () => {
+  const asked: StatisticsRequest[] = [];
+  await using test = await opened(asked);
+  await makeAggregated(test, 'coarse', '1h', true);
+  assert.equal((await test.get('/api/v1/status/tsdb?namespace=coarse')).status, 200);
+  assert.equal(asked[0]!.namespace, 'coarse');
+  const { status, json } = await test.get('/api/v1/status/tsdb?namespace=fine');
+  assert.equal(status, 400);
+  assert.equal(json.error, 'namespace: none of those that are READY (coarse, default): fine');
 });
 
 test('status/tsdb is not available while no replica gives it', async () => {

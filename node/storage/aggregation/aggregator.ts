@@ -330,7 +330,7 @@ export class Aggregator {
       const hasLostSamples = completeFromNanos !== null && startNanos < completeFromNanos;
       const hasLostDropped =
         dropped !== null &&
-        startNanos < dropped.expiredBeforeNanos &&
+        startNanos < completeFrom([dropped])! &&
         isMadeOf(note.madeOf, dropped.namespace);
       if (note.isFrozen !== true && (hasLostSamples || hasLostDropped)) {
         this.#notes.set(key, { ...note, isFrozen: true });
@@ -411,7 +411,7 @@ export class Aggregator {
       completeFromNanos,
       isPastElsewhere,
       dropped:
-        aside === undefined ? null : { of: aside.namespace, fromNanos: aside.expiredBeforeNanos },
+        aside === undefined ? null : { of: aside.namespace, fromNanos: completeFrom([aside])! },
       deletions,
       sets,
       rules,
