@@ -80,7 +80,7 @@ test('rollups are made of samples and of what rules drop, and are found beside w
   assert.deepEqual(await at('increase(requests_by_app[4m])'), { a: '24', b: '60' });
   assert.deepEqual(await at('rows'), {
     '.count': '9',
-    '.max': String((await maxOf(test, lastEnd)) ?? ''),
+    '.upper': String((await maxOf(test, lastEnd)) ?? ''),
   });
   assert.deepEqual(await at('sum_over_time(rows{agg=".count"}[4m])'), { '.count': '36' });
   assert.deepEqual(await at('count_over_time(rows{agg=".count"}[4m])'), { '.count': '4' });

@@ -191,7 +191,12 @@ function transformsOf(stages: readonly Stage[]): TransformType[] {
   return stages.flatMap((stage) => (stage.type === 'transform' ? [stage.transform] : []));
 }
 
-const suffixes: Readonly<Partial<Record<AggregationType, string>>> = { SumSq: 'sum_sq' };
+/** As M3 names them, where that is not the type in lower case. */
+const suffixes: Readonly<Partial<Record<AggregationType, string>>> = {
+  SumSq: 'sum_sq',
+  Min: 'lower',
+  Max: 'upper',
+};
 
 /** Tags of the series of one of the types. */
 function tagsOfType(tags: Tags, types: readonly AggregationType[], type: AggregationType): Tags {

@@ -185,7 +185,12 @@ function rollupAt(
 
 function typed(tags: Tags, types: readonly AggregationType[], type: AggregationType): Tags {
   if (types.length === 1) return tags;
-  const suffix = type === 'SumSq' ? 'sum_sq' : type.toLowerCase();
+  const ofM3 = new Map<AggregationType, string>([
+    ['SumSq', 'sum_sq'],
+    ['Min', 'lower'],
+    ['Max', 'upper'],
+  ]);
+  const suffix = ofM3.get(type) ?? type.toLowerCase();
   return sortTags([...tags, { name: 'agg', value: `.${suffix}` }]);
 }
 

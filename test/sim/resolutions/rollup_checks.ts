@@ -97,7 +97,7 @@ export class RollupChecks {
     stored: ReadonlyMap<string, ReadonlyMap<bigint, number>>,
     seen: Set<string>,
   ): void {
-    const [count, sum, max] = ['.count', '.sum', '.max'].map((agg) => {
+    const [count, sum, max] = ['.count', '.sum', '.upper'].map((agg) => {
       const series = textOf([...tags, { name: 'agg', value: agg }]);
       seen.add(`${series} ${endMillis}`);
       return stored.get(series)?.get(BigInt(endMillis) * nanosPerMilli);
