@@ -275,7 +275,11 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       pairs?.pairs ?? null,
     );
   const ingest = ingestOf({
-    rows: new DroppedRows(() => rules.known.sets, env.clock),
+    rows: new DroppedRows(
+      () => rules.known.sets,
+      () => readable.resolutions,
+      env.clock,
+    ),
     namespace: () => takerOf(dropped, session),
   });
   const ofForwarding = forwardingMetrics(options.metrics, () => forwarding?.heldBytes ?? 0);

@@ -5,7 +5,7 @@ import { rowOutcome } from '#cluster/node/service.ts';
 import { encodeRemoteWrite } from '#engine/write_decoder/remote_write_testing.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
-import { applyRules } from '../windows_testing.ts';
+import { applyRules, makeAggregated } from '../windows_testing.ts';
 
 const writePath = '/api/v1/compat/remote/write';
 const never = new AbortController().signal;
@@ -24,7 +24,7 @@ const rules = {
     {
       name: 'slow',
       filter: 'env:dev team:a',
-      storagePolicies: [{ resolution: '5m', retention: '90d' }],
+      storagePolicies: [{ resolution: '5m', retention: '720h' }],
     },
   ],
 };
@@ -69,13 +69,17 @@ async function writeUntil(
 test('what rules drop is kept aside where windows are made of it, and else not at all', async () => {
   await using coordinator = await TestCoordinator.openReady();
   await applyRules(coordinator, rules);
-  // Until there is a namespace for them, rows that windows are made of stay with the others.
+  // Until there is a namespace that their windows go to, rows stay with the others.
   const first = await writeUntil(
     coordinator,
     'rules are followed',
     (millis) => countOf(coordinator, 'default', millis) < 4,
   );
-  assert.ok(countOf(coordinator, 'default', first) + countOf(coordinator, '_dropped', first) === 3);
+  assert.equal(countOf(coordinator, 'default', first), 3);
+  const next = await writeUntil(coordinator, 'another body', () => true);
+  assert.equal(countOf(coordinator, 'default', next), 3);
+  assert.equal(coordinator.topology.view.namespaces.has('_dropped'), false);
+  await makeAggregated(coordinator, 'slow', '5m', true);
   const millis = await writeUntil(
     coordinator,
     'they have a namespace of their own',
@@ -104,6 +108,7 @@ test('what rules drop is kept aside where windows are made of it, and else not a
 
 test('rows that are refused are named, whichever namespace they went to', async () => {
   await using coordinator = await TestCoordinator.openReady();
+  await makeAggregated(coordinator, 'slow', '5m', true);
   await applyRules(coordinator, rules);
   const millis = await writeUntil(
     coordinator,
@@ -134,6 +139,7 @@ test('rows that are refused are named, whichever namespace they went to', async 
 
 test('what is written as samples alone is kept, whatever rules drop', async () => {
   await using coordinator = await TestCoordinator.openReady();
+  await makeAggregated(coordinator, 'slow', '5m', true);
   await applyRules(coordinator, rules);
   const millis =
     (await writeUntil(
@@ -177,4 +183,26 @@ test('what is written as samples alone is kept, whatever rules drop', async () =
     };
     assert.deepEqual([await send({}), await send(unaggregated)], [at, at + 1], path);
   }
+});
+
+test('what rules drop is kept for longer once a coarser resolution needs it', async () => {
+  await using coordinator = await TestCoordinator.openReady();
+  const create = { type: 'local', namespaceName: 'long', retentionTime: '240h' };
+  await coordinator.post('/api/v1/database/create', create);
+  const ready = await coordinator.post('/api/v1/services/tsdb/namespace/ready', { name: 'long' });
+  assert.equal(ready.status, 200, ready.text);
+  await makeAggregated(coordinator, 'slow', '5m', true);
+  await applyRules(coordinator, rules);
+  await writeUntil(
+    coordinator,
+    'they have a namespace of their own',
+    (at) => countOf(coordinator, '_dropped', at) > 0,
+  );
+  const hours = (): bigint => {
+    const { options } = coordinator.topology.view.namespaces.get('_dropped')!;
+    return options.retentionOptions.retentionPeriodNanos / 3_600_000_000_000n;
+  };
+  assert.equal(hours(), 72n);
+  await makeAggregated(coordinator, 'coarse', '48h', true);
+  await until('they are kept for three of these windows', () => hours() === 144n);
 });

@@ -1,7 +1,9 @@
 /**
  * Rows that aggregation rules drop (docs/AGGREGATION.md, Rules): those of which windows or rollups are made go to a namespace
  * of their own, which no query reads, and others nowhere. By the rules of a row's time, which are asked once for each series.
+ * What rules name, and nobody would make, stays with the others: it would be gone with that namespace's retention.
  */
+import { isSamePolicy, type StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
 import type { RuleSetsOverTime, RulesOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
 import type { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { Clock } from '#lib/env/env.ts';
@@ -11,6 +13,11 @@ import type { BodyRows } from './parts.ts';
 /** What becomes of a series' rows. */
 export const rowPlace = { kept: 1, aside: 2, nowhere: 3 } as const;
 type RowPlace = (typeof rowPlace)[keyof typeof rowPlace];
+
+/** Of its samples, and `histogramBits` further of its histograms, which are in no rollup. */
+type RowPlaces = number;
+const histogramBits = 2;
+const placeMask = 3;
 
 export interface DividedRows {
   /** Places of the rows that stay, among all of them. */
@@ -26,6 +33,7 @@ type Series = Pick<WriteDecoder, 'borrowTags' | 'generation' | 'refused'>;
 /** Rules that hold at one time, for as long as they do. */
 interface Era {
   readonly sets: RuleSetsOverTime;
+  readonly policies: readonly StoragePolicy[];
   readonly startNanos: bigint;
   readonly endNanos: bigint;
   /** Some drop now. */
@@ -39,6 +47,7 @@ const afterAllTime = 2n ** 63n - 1n;
 
 export class DroppedRows {
   readonly #setsOf: () => RuleSetsOverTime;
+  readonly #policiesOf: () => readonly StoragePolicy[];
   readonly #clock: Pick<Clock, 'nowNanos'>;
   #era: Era | null = null;
   /** Of the era, by slot: 0 for what has not been asked. */
@@ -46,8 +55,14 @@ export class DroppedRows {
   /** To whom the slot belonged then. */
   #generations = new Uint32Array(0);
 
-  constructor(setsOf: () => RuleSetsOverTime, clock: Pick<Clock, 'nowNanos'>) {
+  /** @param policiesOf of the READY aggregated namespaces; the same list for as long as they are the same */
+  constructor(
+    setsOf: () => RuleSetsOverTime,
+    policiesOf: () => readonly StoragePolicy[],
+    clock: Pick<Clock, 'nowNanos'>,
+  ) {
     this.#setsOf = setsOf;
+    this.#policiesOf = policiesOf;
     this.#clock = clock;
   }
 
@@ -70,16 +85,18 @@ export class DroppedRows {
     let others = 0;
     let found: Uint8Array | null = null;
     let isAsideThere: boolean | null = null;
-    const earlier = new EarlierPlaces(sets, series);
+    const earlier = new EarlierPlaces(era, series);
+    const bits = 'valueEnds' in rows ? histogramBits : 0;
     for (let row = 0; row < rowCount; row++) {
       const slot = slots[row]!;
       // It belongs to another series by now, so that nobody can tell, and the row is refused for that.
       if (series.generation[slot] !== generations[row]) continue;
       const time = words[2 * row + 1]! * 2 ** 32 + (words[2 * row]! >>> 0);
-      const place =
+      const places =
         time > first && time <= past
           ? this.#placeNow(era, slot, generations[row]!, series)
           : earlier.of(slot, timestamps[row]! * unit);
+      const place = (places >> bits) & placeMask;
       if (place === rowPlace.kept) continue;
       if (place === rowPlace.aside && !(isAsideThere ??= hasAside())) continue;
       found ??= new Uint8Array(rowCount);
@@ -92,10 +109,12 @@ export class DroppedRows {
 
   #eraOf(sets: RuleSetsOverTime): Era {
     const nowNanos = this.#clock.nowNanos();
+    const policies = this.#policiesOf();
     const known = this.#era;
     const isSame =
       known !== null &&
       known.sets === sets &&
+      known.policies === policies &&
       nowNanos >= known.startNanos &&
       nowNanos < known.endNanos;
     if (isSame) return known;
@@ -111,18 +130,18 @@ export class DroppedRows {
       hasEverDropped ||= rules.hasDrops;
     }
     this.#places.fill(0);
-    return (this.#era = { sets, startNanos, endNanos, hasDrops, hasEverDropped });
+    return (this.#era = { sets, policies, startNanos, endNanos, hasDrops, hasEverDropped });
   }
 
-  #placeNow(era: Era, slot: number, generation: number, series: Series): RowPlace {
-    if (!era.hasDrops) return rowPlace.kept;
+  #placeNow(era: Era, slot: number, generation: number, series: Series): RowPlaces {
+    if (!era.hasDrops) return allKept;
     if (slot >= this.#places.length) this.#grow(slot);
     const known = this.#places[slot]!;
-    if (known !== 0 && this.#generations[slot] === generation) return known as RowPlace;
-    const place = placeAt(era.sets, era.startNanos + 1n, slot, series);
-    this.#places[slot] = place;
+    if (known !== 0 && this.#generations[slot] === generation) return known;
+    const places = placesAt(era, era.startNanos + 1n, slot, series);
+    this.#places[slot] = places;
     this.#generations[slot] = generation;
-    return place;
+    return places;
   }
 
   #grow(slot: number): void {
@@ -137,46 +156,63 @@ export class DroppedRows {
 
 /** Places of rows of other times than now: those of one body, of each series those of one stretch of rules. */
 class EarlierPlaces {
-  readonly #sets: RuleSetsOverTime;
+  /** Of now. */
+  readonly #era: Era;
   readonly #series: Series;
   readonly #known = new Map<
     number,
-    { readonly startNanos: bigint; readonly endNanos: bigint; readonly place: RowPlace }
+    { readonly startNanos: bigint; readonly endNanos: bigint; readonly places: RowPlaces }
   >();
 
-  constructor(sets: RuleSetsOverTime, series: Series) {
-    this.#sets = sets;
+  constructor(era: Era, series: Series) {
+    this.#era = era;
     this.#series = series;
   }
 
-  of(slot: number, nanos: bigint): RowPlace {
+  of(slot: number, nanos: bigint): RowPlaces {
     const known = this.#known.get(slot);
     if (known !== undefined && nanos > known.startNanos && nanos <= known.endNanos) {
-      return known.place;
+      return known.places;
     }
     let startNanos = beforeAllTime;
     let endNanos = afterAllTime;
-    for (const rules of this.#sets.all) {
+    for (const rules of this.#era.sets.all) {
       const era = rules.around(nanos - 1n);
       if (era.startNanos > startNanos) startNanos = era.startNanos;
       if (era.endNanos < endNanos) endNanos = era.endNanos;
     }
-    const place = placeAt(this.#sets, nanos, slot, this.#series);
-    this.#known.set(slot, { startNanos, endNanos, place });
-    return place;
+    const places = placesAt(this.#era, nanos, slot, this.#series);
+    this.#known.set(slot, { startNanos, endNanos, places });
+    return places;
   }
 }
 
+function placesOf(samples: RowPlace, histograms: RowPlace): RowPlaces {
+  return samples | (histograms << histogramBits);
+}
+
+const allKept: RowPlaces = placesOf(rowPlace.kept, rowPlace.kept);
+
 /** A row is of the window that ends at its time or later, and that of the rules of its begin: those of just before the row. */
-function placeAt(sets: RuleSetsOverTime, nanos: bigint, slot: number, series: Series): RowPlace {
+function placesAt({ sets, policies }: Era, nanos: bigint, slot: number, series: Series): RowPlaces {
   // It is refused for another reason.
-  if (series.refused[slot] !== 0) return rowPlace.kept;
+  if (series.refused[slot] !== 0) return allKept;
   const tags = decodeTags(series.borrowTags(slot));
   const rules: RulesOverTime | null = sets.of(tags);
-  if (rules === null) return rowPlace.kept;
+  if (rules === null) return allKept;
   const { drops, mappings, pipelines } = rules.at(nanos - 1n).match(tags);
-  if (drops.length === 0) return rowPlace.kept;
-  return mappings.length + pipelines.length > 0 ? rowPlace.aside : rowPlace.nowhere;
+  if (drops.length === 0) return allKept;
+  const placeFor = (named: readonly StoragePolicy[]): RowPlace =>
+    named.some((policy) => policies.some((each) => isSamePolicy(each, policy)))
+      ? rowPlace.aside
+      : rowPlace.kept;
+  if (mappings.length > 0) {
+    const place = placeFor(mappings.flatMap(({ storagePolicies }) => storagePolicies));
+    return placesOf(place, place);
+  }
+  if (pipelines.length === 0) return placesOf(rowPlace.nowhere, rowPlace.nowhere);
+  const rolledUp = pipelines.flatMap(({ target }) => target.storagePolicies);
+  return placesOf(placeFor(rolledUp), rowPlace.kept);
 }
 
 function divide(found: Uint8Array, keptCount: number): DividedRows {

@@ -11,6 +11,9 @@ const start = 1_700_000_000n * second;
 const storagePolicies = [{ resolution: '5m', retention: '90d' }];
 const drop = (filter: string): object => ({ name: `drop ${filter}`, filter, drop: true });
 const keep = (filter: string): object => ({ name: `keep ${filter}`, filter, storagePolicies });
+const minute = 60n * second;
+const day = 1440n * minute;
+const policies = [{ resolutionNanos: 5n * minute, retentionNanos: 90n * day }];
 
 type Change = readonly [seconds: bigint, mappingRules: readonly object[]];
 
@@ -50,6 +53,12 @@ const clockAt = (seconds: bigint) => {
   return clock;
 };
 
+const newDropped = (
+  sets: () => RuleSetsOverTime,
+  clock: { nowNanos(): bigint },
+  there = () => policies,
+): DroppedRows => new DroppedRows(sets, there, clock);
+
 test('each row is kept, kept aside or nowhere by the rules of its time', () => {
   const sets = setsOf(
     [0n, [drop('app:{a,b}'), keep('app:a')]],
@@ -61,7 +70,7 @@ test('each row is kept, kept aside or nowhere by the rules of its time', () => {
   const random = (n: number): number => (seed = (seed * 48_271) % 2_147_483_647) % n;
   for (const at of [-50n, 50n, 150n, 250n]) {
     const clock = clockAt(at);
-    const dropped = new DroppedRows(() => sets, clock);
+    const dropped = newDropped(() => sets, clock);
     for (let round = 0; round < 30; round++) {
       const slots = Array.from({ length: 40 }, () => random(apps.length));
       const startMillis = Number(start / 1_000_000n);
@@ -96,7 +105,7 @@ test('each row is kept, kept aside or nowhere by the rules of its time', () => {
 
 test('rows stay with the others while there is nowhere to keep them aside, and where no rule drops', () => {
   const sets = setsOf([0n, [drop('app:{a,b}'), keep('app:a')]]);
-  const dropped = new DroppedRows(() => sets, clockAt(50n));
+  const dropped = newDropped(() => sets, clockAt(50n));
   const millis = Number(start / 1_000_000n) + 40_000;
   const rows = rowsOf([0, 1, 2], [millis, millis, millis]);
   const found = dropped.divided(rows, series, () => false)!;
@@ -110,7 +119,7 @@ test('rows stay with the others while there is nowhere to keep them aside, and w
     ],
   );
   const asked = (some: RuleSetsOverTime): unknown =>
-    new DroppedRows(() => some, clockAt(50n)).divided(rows, series, () => assert.fail());
+    newDropped(() => some, clockAt(50n)).divided(rows, series, () => assert.fail());
   assert.equal(asked(noRuleSets), null);
   assert.equal(asked(setsOf([0n, [keep('app:a')]])), null);
 });
@@ -118,7 +127,7 @@ test('rows stay with the others while there is nowhere to keep them aside, and w
 test('what is remembered of a slot is forgotten with its series, with a cut-over and with other rules', () => {
   const clock = clockAt(50n);
   let sets = setsOf([0n, [drop('app:a')]], [100n, [drop('app:b')]]);
-  const dropped = new DroppedRows(() => sets, clock);
+  const dropped = newDropped(() => sets, clock);
   const asked: number[] = [];
   let names = apps;
   const counting = {
@@ -153,6 +162,70 @@ test('what is remembered of a slot is forgotten with its series, with a cut-over
   );
   names = 'ab';
   assert.deepEqual([nowhere(3), asked.length], [2, 10]);
+});
+
+/** Where rows of each kind go, of the series in the order of slots. */
+function placesOf(dropped: DroppedRows, count: number): string[] {
+  const millis = Number(start / 1_000_000n) + 40_000;
+  const slots = Array.from({ length: count }, (_, slot) => slot);
+  const samples = rowsOf(
+    slots,
+    slots.map(() => millis),
+  );
+  const histograms = {
+    ...samples,
+    valueEnds: Uint32Array.from(slots, (slot) => slot + 1),
+    valueBytes: new Uint8Array(count),
+  } as unknown as BodyRows;
+  return [samples, histograms].map((rows) => {
+    const found = dropped.divided(rows, series, () => true);
+    if (found === null) return 'kept';
+    const { kept, aside } = found;
+    return slots
+      .map((slot) => (kept.includes(slot) ? 'kept' : aside.includes(slot) ? 'aside' : 'nowhere'))
+      .join();
+  });
+}
+
+test('dropped rows stay where nobody would make what rules name for them', () => {
+  const rollup = (filter: string, retention: string): object => ({
+    name: `rollup ${filter}`,
+    filter,
+    transforms: [{ rollup: { metricName: 'all', groupBy: [] } }],
+    storagePolicies: [{ resolution: '5m', retention }],
+  });
+  const misspelt = {
+    ...keep('app:{b,d}'),
+    storagePolicies: [{ resolution: '5m', retention: '60d' }],
+  };
+  const sets = ruleSetsOf([
+    start,
+    {
+      mappingRules: [drop('app:[a-e]'), keep('app:a'), misspelt],
+      rollupRules: [rollup('app:{c,d}', '90d')],
+    },
+  ]);
+  let there = policies;
+  const dropped = newDropped(
+    () => sets,
+    clockAt(50n),
+    () => there,
+  );
+  // Of a: windows; b: none that are there; c: a rollup, in which no histogram is; d: both; e: nothing.
+  assert.deepEqual(placesOf(dropped, 5), [
+    'aside,kept,aside,kept,nowhere',
+    'aside,kept,kept,kept,nowhere',
+  ]);
+  there = [{ resolutionNanos: 5n * minute, retentionNanos: 60n * day }];
+  assert.deepEqual(placesOf(dropped, 5), [
+    'kept,aside,kept,aside,nowhere',
+    'kept,aside,kept,aside,nowhere',
+  ]);
+  there = [];
+  assert.deepEqual(placesOf(dropped, 5), [
+    'kept,kept,kept,kept,nowhere',
+    'kept,kept,kept,kept,nowhere',
+  ]);
 });
 
 test('typed rows are picked with their values', () => {

@@ -144,7 +144,8 @@ export class PartWriter {
     const { aside, nowhere } = divided;
     if (aside.length > 0) this.#metrics.droppedSamples.increase(aside.length, { kept: 'windows' });
     if (nowhere > 0) this.#metrics.droppedSamples.increase(nowhere, { kept: 'nothing' });
-    return { ...divided, asideNamespace: dropped.namespace() };
+    // It is made when it is asked for.
+    return { ...divided, asideNamespace: aside.length > 0 ? dropped.namespace() : null };
   }
 
   /** All at once: their columns are the write decoder's. */

@@ -45,8 +45,12 @@ export class ResolutionsCoordinator {
     const cluster = clusterName;
     this.#topology = topology;
     this.rules = new RulesFollower({ kv, cluster, env, log }).start();
-    this.#dropped = new DroppedRows(() => this.rules.known.sets, env.clock);
     const namespaces = (): readonly Namespace[] => [...topology.view.namespaces.values()];
+    this.#dropped = new DroppedRows(
+      () => this.rules.known.sets,
+      () => namespaces().flatMap(windowsOf),
+      env.clock,
+    );
     this.storage = new Fanout(
       session,
       {
