@@ -5,9 +5,9 @@
 import { type RulesTarget, ruleSetPublish } from '#cluster/admin/aggregation_rules.ts';
 import type { Rules } from '#cluster/aggregation_rules/rules.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
+import { ruleWarnings } from '#cluster/admin/rule_warnings.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { missingPolicies } from './missing_policies.ts';
 
 const attemptMillisMax = 10_000;
 /** Between two attempts, while the store is away or awaits approval. */
@@ -27,7 +27,7 @@ export async function publishRules(
       const until = clock.deadline(attemptMillisMax, signal);
       const version = await ruleSetPublish(target, rules, until);
       log.info({ version }, 'the aggregation rules of the configuration hold');
-      await tellMissing(target, rules, log, until);
+      await tellInVain(target, rules, log, until);
       return;
     } catch (error) {
       if (signal.aborted) return;
@@ -41,18 +41,15 @@ export async function publishRules(
   }
 }
 
-/** A policy that no namespace has is no mistake: the namespace may come later. */
-async function tellMissing(
+/** What does nothing is no mistake: a namespace may come later, and rules of M3 may have more. */
+async function tellInVain(
   { kv, cluster }: RulesTarget,
   rules: Rules,
   log: Log,
   signal: AbortSignal,
 ): Promise<void> {
   const registry = (await new NamespaceStore(kv, cluster).get(signal)).value;
-  const missing = missingPolicies(rules, registry);
-  if (missing.length === 0) return;
-  log.warn(
-    { policies: missing },
-    'aggregation rules name resolutions for longer than samples are kept, which no namespace has: nothing is kept there',
-  );
+  const warnings = ruleWarnings(rules, registry);
+  if (warnings.length === 0) return;
+  log.warn({ warnings }, 'aggregation rules of the configuration have parts that do nothing');
 }

@@ -6,10 +6,10 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { ruleWarnings } from '#cluster/admin/rule_warnings.ts';
 import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { nowSeconds, TestCoordinator } from './coordinator_testing.ts';
-import { missingPolicies } from './missing_policies.ts';
 import { holdSinceEver, makeAggregated } from './windows_testing.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tsdb-carbon-rules-'));
@@ -161,6 +161,10 @@ test('resolutions that no namespace has are told, but those that samples are the
   const policy = (resolution: string, retention: string) => ({ resolution, retention });
   const storagePolicies = [policy('10s', '12h'), policy('1h', '720h'), policy('1h', '721h')];
   const { namespaces } = test.topology.view;
-  const rules = rulesOfFile({ mappingRules: [{ filter: '', storagePolicies }] }, '');
-  assert.deepEqual(missingPolicies(rules, namespaces), ['1h0m0s:721h0m0s']);
+  const rules = rulesOfFile({ mappingRules: [{ name: 'a', filter: '', storagePolicies }] }, '');
+  assert.deepEqual(ruleWarnings(rules, namespaces), [
+    'mapping rule "a": no READY namespace has 1h0m0s:721h0m0s: nothing is kept there',
+  ]);
+  // Of a file alone nobody knows which there are.
+  assert.deepEqual(ruleWarnings(rules, null), []);
 });

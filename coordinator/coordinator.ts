@@ -6,6 +6,7 @@ import { configuredRules } from '#cluster/aggregation_rules/carbon/configured.ts
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { RulesTarget } from '#cluster/admin/aggregation_rules.ts';
 import { RulesFollower } from '#cluster/aggregation_rules/sets/follower.ts';
+import { ruleSetTag } from '#cluster/aggregation_rules/sets/over_time.ts';
 import { lookingFirst } from '#cluster/kv/looking_first.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import { LiveLevels } from '#cluster/metadata/live_levels.ts';
@@ -50,7 +51,7 @@ import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import type { Tracing } from '#lib/tracing/tracing.ts';
 import { Turns } from '#lib/turns/turns.ts';
-import { legacyTagRules, type TagRules, typeAndUnitTags } from '#lib/tags.ts';
+import { type TagRules, typeAndUnitTags } from '#lib/tags.ts';
 import type { NamespaceReadiness } from './api/ops.ts';
 import type { QuerySettings } from './reads/options.ts';
 import { Companion } from '#cluster/namespaces/companion.ts';
@@ -166,7 +167,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   const features = featuresOf(config.promqlFeatures);
   const tagRules: TagRules = {
     nameValidation: config.nameValidation,
-    allowed: features.typeAndUnitLabels ? typeAndUnitTags : legacyTagRules.allowed,
+    allowed: new Set([ruleSetTag, ...(features.typeAndUnitLabels ? typeAndUnitTags : [])]),
   };
   const storedName = storedTagNames(config.nameValidation);
   const decoder = new WriteDecoder({
@@ -637,7 +638,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   }
 }
 
-/** How often it is looked whether promises of namespaces are missing. */
+/** How often it is looked whether promises of namespaces are missing, and dropped samples are kept for long enough. */
 const promisesMillis = 5_000;
 
 /** Promises since when namespaces have every row, which reads go by (#cluster/namespaces/samples.ts). */

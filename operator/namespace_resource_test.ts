@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { plainRequest } from '#cluster/admin/placement_requests.ts';
+import { changedRuleSet } from '#cluster/aggregation_rules/sets/sets_testing.ts';
+import { RuleSetStore } from '#cluster/aggregation_rules/sets/store.ts';
 import { resource } from './resource/kube_objects.ts';
 import { namespaceOptions } from './desired/namespaces.ts';
 import { specOf, World, settledWorld } from './world_testing.ts';
@@ -193,6 +195,45 @@ test('windows that the database refuses are told by their resource, and leave th
   world.addClaim('huge', { resolution: '1h', retentionTime: '300d' });
   await world.settle();
   assert.equal(readyOf(world, 'huge').status, 'True');
+});
+
+test('a retention by which rules name a namespace stays, and its resource says why', async () => {
+  const world = await settledWorld();
+  await world.finishFormats();
+  world.addClaim('coarse', { resolution: '5m', retentionTime: '60d' });
+  await world.settle();
+  const storagePolicies = [{ resolution: '5m', retention: '60d' }];
+  const file = { mappingRules: [{ name: 'web', filter: 'app:web', storagePolicies }] };
+  const { signal } = new AbortController();
+  const { namespaces, cluster } = world.admin;
+  await new RuleSetStore(namespaces.kv, cluster).update(
+    'default',
+    (set) => changedRuleSet(set, [1n, file], () => '1'),
+    signal,
+  );
+  const claim = structuredClone(world.kube.find('TSDBNamespace', 'coarse'));
+  claim.spec.retentionTime = '90d';
+  world.kube.store(claim);
+  for (let pass = 0; pass < 10; pass++) {
+    await world.reconcile();
+    await world.clock.pass(2_000);
+    await world.advance();
+  }
+  const { reason, message } = readyOf(world, 'coarse');
+  assert.equal(reason, 'Refused');
+  assert.match(
+    message,
+    /from 1440h0m0s to 2160h0m0s: .*mapping rule "web" of set default; add another namespace of 5m0s:2160h0m0s/,
+  );
+  assert.equal(world.condition('Ready').status, 'True');
+  const options = { retentionOptions: { retentionPeriodDuration: '90d' } };
+  await world.admin.namespaceUpdate(
+    { name: 'coarse', options },
+    { ...plainRequest, force: true },
+    signal,
+  );
+  await world.settle();
+  assert.equal(readyOf(world, 'coarse').status, 'True');
 });
 
 test('windows wait for samples, and it is told that none are taken', async () => {

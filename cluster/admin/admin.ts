@@ -5,7 +5,9 @@
  */
 import type { Clock, Random } from '#lib/env/env.ts';
 import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
+import { RuleSetStore } from '../aggregation_rules/sets/store.ts';
 import { approvePlacement } from './approve.ts';
+import { checkNoRulesDetached } from './detached_rules.ts';
 import { databaseCreate } from './database_create.ts';
 import { DeletionLog } from '../metadata/deletion_log.ts';
 import { allTime } from '../metadata/deletions.ts';
@@ -26,6 +28,7 @@ import {
   aggregationOf,
   isReady,
   type Namespace,
+  namespaceOf,
   type NamespaceRegistry,
 } from '../namespaces/namespaces.ts';
 import { type RegistryJson, registryToJson, withDurations } from '../namespaces/json.ts';
@@ -403,18 +406,35 @@ export class ClusterAdmin {
     return this.#changeRegistry((registry) => addNamespace(registry, namespace), options, signal);
   }
 
-  /** PUT namespace: `{name, options}` with mutable options. Answers with all namespaces. */
+  /**
+   * PUT namespace: `{name, options}` with mutable options. Answers with all namespaces.
+   * @throws {TsdbError} BAD_REQUEST, also for a retention by which rules of aggregation name it, but by force
+   */
   async namespaceUpdate(
     body: unknown,
     options: AdminOptions,
     signal: AbortSignal,
   ): Promise<RegistryAnswer> {
     const { name, update } = updateOfRequest(body);
-    return this.#changeRegistry(
-      (registry) => updateNamespace(registry, name, update, this.#clock.nowNanos()),
-      options,
+    const { namespaces, cluster } = this;
+    const kv = this.#kv;
+    const rules = new RuleSetStore(kv, cluster);
+    const updated = await compareAndSet(
+      kv,
+      async () => {
+        const current = await namespaces.get(signal);
+        const next = updateNamespace(current.value, name, update, this.#clock.nowNanos());
+        const [before, after] = [current.value, next].map((one) => namespaceOf(one, name));
+        const sameRules = options.force
+          ? []
+          : await checkNoRulesDetached(rules, before!, after!, signal);
+        if (options.dryRun) return { compares: [], operations: [], result: next };
+        const { compares, operations } = namespaces.writing(current, next);
+        return { compares: [...compares, ...sameRules], operations, result: next };
+      },
       signal,
     );
+    return registryAnswer(updated, false);
   }
 
   /**

@@ -45,6 +45,7 @@ import { aggregationOf, type Namespace, type NamespaceRegistry } from '../namesp
 import { isOfSamples, readySamples } from '../namespaces/samples.ts';
 import { nameLengthMax, ruleSetBytesMax } from '../limits.ts';
 import { NamespaceStore } from '../namespaces/store.ts';
+import { ruleWarningsInSteps } from './rule_warnings.ts';
 
 export interface RulesTarget {
   readonly kv: Kv;
@@ -115,7 +116,7 @@ export async function ruleSetCreate(
   }
   fields.end();
   if (name === '') throw badRequest('missing required field: id');
-  const created = await changed(target, name, change, signal, (set) => {
+  const { set: created } = await changed(target, name, change, signal, (set) => {
     if (isThere(set)) {
       throw new TsdbError('CONFLICT', `a set of rules has this name already: ${name}`);
     }
@@ -139,11 +140,24 @@ export async function ruleSetDelete(
   return { code: 200, message: `Deleted namespace ${name}` };
 }
 
-/** Body: a set as `ruleSetGet` answers. @throws {TsdbError} BAD_REQUEST naming the field */
-export async function ruleSetValidate(name: string, body: unknown): Promise<object> {
-  const { name: id } = await withRests(ruleSetOfR2InSteps(Fields.of(body, '')), ownTurn);
+/**
+ * Body: a set as `ruleSetGet` answers, which is checked as if it were to be written.
+ * @throws {TsdbError} BAD_REQUEST naming the field, or the rules of another set that it contradicts
+ */
+export async function ruleSetValidate(
+  target: RulesTarget,
+  name: string,
+  body: unknown,
+  signal: AbortSignal,
+): Promise<object> {
+  const { name: id, rules } = await withRests(ruleSetOfR2InSteps(Fields.of(body, '')), ownTurn);
   if (id !== name) throw badRequest(`id: not ${shownText(name)} as of the path: ${shownText(id)}`);
-  return { code: 200, message: 'Ruleset is valid' };
+  // Whose set it is says nothing of the rules.
+  const change = { dryRun: true, force: true, by: '' };
+  const { registry } = await changed(target, name, change, signal, (set, moment) =>
+    withRests(withRulesInSteps(set, rules, moment), ownTurn),
+  );
+  return withWarnings({ code: 200, message: 'Ruleset is valid' }, rules, registry);
 }
 
 /**
@@ -187,7 +201,7 @@ export async function ruleSetUpdate(
   const given = { mappingRules: rulesGiven(mappings), rollupRules: rulesGiven(rollups) };
   checkSetSize(given, 'rulesetChanges');
   await withRests(checkPatternsInSteps(given.mappingRules), ownTurn);
-  const next = await changed(target, name, change, signal, (set, moment) => {
+  const { set: next, registry } = await changed(target, name, change, signal, (set, moment) => {
     refuseMissing(name, set);
     if (set.version !== version) {
       throw new TsdbError(
@@ -202,7 +216,7 @@ export async function ruleSetUpdate(
       rollupRules: withChanges(set.rollupRules, rollups, moment),
     };
   });
-  return ruleSetToR2(name, next);
+  return withWarnings(ruleSetToR2(name, next), lastRules(next), registry);
 }
 
 function rulesGiven<R>(changes: readonly RuleChange<R>[]): R[] {
@@ -221,12 +235,18 @@ export async function ruleSetApply(
   signal: AbortSignal,
 ): Promise<object> {
   const rules = await withRests(rulesOfFileInSteps(body, ''), ownTurn);
-  const next = await changed(target, name, change, signal, async (set, moment) => {
-    const applied = await withRests(withRulesInSteps(set, rules, moment), ownTurn);
-    if (isThere(applied)) return applied;
-    return { ...applied, version: set.version + 1, isDeleted: false };
-  });
-  return ruleSetToR2(name, next);
+  const { set: next, registry } = await changed(
+    target,
+    name,
+    change,
+    signal,
+    async (set, moment) => {
+      const applied = await withRests(withRulesInSteps(set, rules, moment), ownTurn);
+      if (isThere(applied)) return applied;
+      return { ...applied, version: set.version + 1, isDeleted: false };
+    },
+  );
+  return withWarnings(ruleSetToR2(name, next), rules, registry);
 }
 
 /**
@@ -240,12 +260,12 @@ export async function ruleSetPublish(
   signal: AbortSignal,
 ): Promise<number> {
   const change = { dryRun: false, force: true, by: 'configuration', isOfConfiguration: true };
-  const { version } = await changed(target, defaultRuleSet, change, signal, async (set, moment) => {
-    const applied = await withRests(withRulesInSteps(set, rules, moment), ownTurn);
-    if (isThere(applied) && (applied !== set || set.isOfConfiguration)) return applied;
-    return { ...applied, version: set.version + 1, isDeleted: false };
+  const { set } = await changed(target, defaultRuleSet, change, signal, async (before, moment) => {
+    const applied = await withRests(withRulesInSteps(before, rules, moment), ownTurn);
+    if (isThere(applied) && (applied !== before || before.isOfConfiguration)) return applied;
+    return { ...applied, version: before.version + 1, isDeleted: false };
   });
-  return version;
+  return set.version;
 }
 
 /** What the API does with rules of one kind. */
@@ -284,6 +304,8 @@ interface Kind<R> {
   read(fields: Fields): R;
   toR2(id: string, version: RuleVersion<R>, last?: R | null): object[];
   of(set: RuleSet): readonly RuleHistory<R>[];
+  /** The rule alone. */
+  alone(rule: R): Rules;
   with(set: RuleSet, histories: readonly RuleHistory<R>[]): RuleSet;
 }
 
@@ -297,6 +319,7 @@ export const mappingRules: RulesOfKind = rulesOf<MappingRule>({
   },
   toR2: mappingRuleToR2,
   of: (set) => set.mappingRules,
+  alone: (rule) => ({ mappingRules: [rule], rollupRules: [] }),
   with: (set, histories) => ({ ...set, mappingRules: histories }),
 });
 
@@ -306,6 +329,7 @@ export const rollupRules: RulesOfKind = rulesOf<RollupRule>({
   read: rollupRuleOfR2,
   toR2: rollupRuleToR2,
   of: (set) => set.rollupRules,
+  alone: (rule) => ({ mappingRules: [], rollupRules: [rule] }),
   with: (set, histories) => ({ ...set, rollupRules: histories }),
 });
 
@@ -316,7 +340,7 @@ function rulesOf<R extends { readonly name: string }>(kind: Kind<R>): RulesOfKin
     ofRule: RuleChange<R>,
     change: RulesChange,
     signal: AbortSignal,
-  ): Promise<RuleSet> =>
+  ): Promise<Changed> =>
     changed(target, name, change, signal, (set, moment) => {
       refuseMissing(name, set);
       const next = withChanges(kind.of(set), [ofRule], moment);
@@ -340,12 +364,14 @@ function rulesOf<R extends { readonly name: string }>(kind: Kind<R>): RulesOfKin
     },
     async add(target, name, body, change, signal) {
       const rule = kind.read(Fields.of(body, ''));
-      const set = await written(target, name, { op: 'add', rule }, change, signal);
-      return shown(set, kind.of(set).at(-1)!.id);
+      const { set, registry } = await written(target, name, { op: 'add', rule }, change, signal);
+      return withWarnings(shown(set, kind.of(set).at(-1)!.id), kind.alone(rule), registry);
     },
     async update(target, name, id, body, change, signal) {
       const rule = kind.read(Fields.of(body, ''));
-      return shown(await written(target, name, { op: 'change', id, rule }, change, signal), id);
+      const ofRule = { op: 'change', id, rule } as const;
+      const { set, registry } = await written(target, name, ofRule, change, signal);
+      return withWarnings(shown(set, id), kind.alone(rule), registry);
     },
     async remove(target, name, id, change, signal) {
       await written(target, name, { op: 'delete', id }, change, signal);
@@ -354,14 +380,30 @@ function rulesOf<R extends { readonly name: string }>(kind: Kind<R>): RulesOfKin
   };
 }
 
-/** @returns the set as it stands now; with `dryRun` as it would */
+interface Changed {
+  /** As it stands now; of a dry run as it would. */
+  readonly set: RuleSet;
+  /** By which its cut-over was chosen. */
+  readonly registry: NamespaceRegistry;
+}
+
+/** An answer, with what of the rules does nothing where there is something. */
+async function withWarnings(
+  answer: object,
+  rules: Rules,
+  registry: NamespaceRegistry,
+): Promise<object> {
+  const warnings = await withRests(ruleWarningsInSteps(rules, registry), ownTurn);
+  return warnings.length === 0 ? answer : { ...answer, warnings };
+}
+
 async function changed(
   target: RulesTarget,
   name: string,
   { dryRun, force, by, isOfConfiguration = false }: RulesChange,
   signal: AbortSignal,
   next: (set: RuleSet, moment: ChangeMoment) => RuleSet | Promise<RuleSet>,
-): Promise<RuleSet> {
+): Promise<Changed> {
   const { kv, cluster, clock, random } = target;
   const registry = (await new NamespaceStore(kv, cluster).get(signal)).value;
   const nowNanos = clock.nowNanos();
@@ -372,7 +414,7 @@ async function changed(
     by: by.slice(0, nameLengthMax),
     newId: () => Buffer.from(random.bytes(12)).toString('hex'),
   };
-  return storeOf(target).update(
+  const set = await storeOf(target).update(
     name,
     async (current) => {
       if (current.isOfConfiguration && !force) {
@@ -390,6 +432,7 @@ async function changed(
     signal,
     dryRun,
   );
+  return { set, registry };
 }
 
 /** Those that are to stand. */

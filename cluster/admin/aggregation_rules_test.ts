@@ -5,7 +5,9 @@ import { emptyRuleSet, withRules } from '../aggregation_rules/sets/set.ts';
 import { RuleSetStore } from '../aggregation_rules/sets/store.ts';
 import { rulesOfFile } from '../aggregation_rules/sets/file.ts';
 import { pathPatterns } from '../aggregation_rules/path_patterns.ts';
+import { lookingFirst } from '../kv/looking_first.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
+import { advanceStaging } from '../namespaces/changes.ts';
 import { ClusterAdmin } from './admin.ts';
 import { plainRequest } from './placement_requests.ts';
 import {
@@ -49,7 +51,8 @@ function newWorld(): World {
   return world;
 }
 
-async function withAggregated(world: World): Promise<void> {
+/** Samples, and windows of an hour for a year, both READY. */
+async function withAggregated(world: World): Promise<ClusterAdmin> {
   const admin = new ClusterAdmin(world);
   const create = { type: 'local', namespaceName: 'default', retentionTime: '48h' };
   await admin.databaseCreate(create, plainRequest, signal);
@@ -60,6 +63,13 @@ async function withAggregated(world: World): Promise<void> {
     aggregationOptions: { aggregations: [{ aggregated: true, attributes }] },
   };
   await admin.namespaceAdd({ name: 'year', options }, plainRequest, signal);
+  for (const name of ['default', 'year']) {
+    await admin.namespaces.update(
+      (registry) => advanceStaging(registry, name, 'READY', world.clock.nowNanos()),
+      signal,
+    );
+  }
+  return admin;
 }
 
 const mapping = (name: string, filter = 'app:web') => ({
@@ -257,22 +267,164 @@ test('rules of the configuration are changed there, or by force', async () => {
 });
 
 test('a set is checked as a whole', async () => {
+  const world = newWorld();
+  await withAggregated(world);
   const body = (...names: string[]) => ({
     id: 'x',
     mappingRules: names.map((name) => mapping(name)),
   });
-  assert.deepEqual(await ruleSetValidate('x', body('a', 'b')), {
+  const validate = (name: string, set: object): Promise<object> =>
+    ruleSetValidate(world, name, set, signal);
+  assert.deepEqual(await validate('x', body('a', 'b')), {
     code: 200,
     message: 'Ruleset is valid',
   });
-  await assert.rejects(ruleSetValidate('x', body('a', 'a')), {
+  await assert.rejects(validate('x', body('a', 'a')), {
     code: 'BAD_REQUEST',
     message: 'mappingRules: two rules have one name: a',
   });
-  await assert.rejects(ruleSetValidate('y', body('a')), {
+  await assert.rejects(validate('y', body('a')), {
     code: 'BAD_REQUEST',
     message: 'id: not y as of the path: x',
   });
+  // What an update would refuse, of one set and beside others; nothing is written for that.
+  const other = rollup('other');
+  const [target] = other.targets;
+  const { newName, tags } = target!.pipeline[0]!.rollup;
+  const least = { pipeline: [{ rollup: { newName, tags, aggregation: ['Min'] } }] };
+  const contradicting = { ...other, targets: [{ ...target!, ...least }] };
+  await assert.rejects(validate('x', { id: 'x', rollupRules: [rollup('r'), contradicting] }), {
+    code: 'BAD_REQUEST',
+    message: 'rollup rules "r" and "other" make the same series in different ways: all',
+  });
+  await ruleSetCreate(world, { id: 'x' }, plain, signal);
+  await rollupRules.add(world, 'x', rollup('r'), plain, signal);
+  await assert.rejects(validate('y', { id: 'y', rollupRules: [contradicting] }), {
+    code: 'BAD_REQUEST',
+    message: 'rollup rules "r" of set x and "other" make the same series in different ways: all',
+  });
+  await validate('x', { id: 'x', rollupRules: [contradicting] });
+  const standing = read(await ruleSetGet(world, 'x', signal));
+  assert.deepEqual([standing.version, standing.rollupRules[0].name], [2, 'r']);
+  // A set is checked as it was answered, and one of the configuration, too.
+  await validate('x', { ...standing, warnings: ['a'] });
+  await ruleSetPublish(world, rulesOfFile(file('a'), ''), signal);
+  await validate('default', read(await ruleSetGet(world, 'default', signal)));
+});
+
+test('who writes rules is told what of them does nothing', async () => {
+  const world = newWorld();
+  const policies = (retention: string) => [{ resolution: '1h', retention }];
+  const inVain = {
+    mappingRules: [
+      ...['a', 'b', 'c'].map((name) => ({
+        name,
+        filter: `app:${name}`,
+        storagePolicies: policies('8000h'),
+      })),
+      // What is kept for less than samples is there all the same.
+      { name: 'd', filter: 'app:d', storagePolicies: policies('48h') },
+      { name: 'e', filter: 'app:e', drop: true, tags: [{ name: 'x', value: 'y' }] },
+      {
+        name: 'f',
+        filter: 'app:f',
+        aggregations: ['Max', 'Last'],
+        storagePolicies: policies('8760h'),
+      },
+      { name: 'g', path: { contains: 'g' }, aggregations: ['Max'] },
+    ],
+    rollupRules: [
+      {
+        name: 'r',
+        filter: 'app:*',
+        transforms: [{ rollup: { metricName: 'all', groupBy: ['app'] } }],
+        storagePolicies: policies('8760h'),
+        tags: [
+          { name: '__m3_drop_timestamp__', value: 'true' },
+          { name: 'team', value: 'x' },
+        ],
+      },
+    ],
+  };
+  await withAggregated(world);
+  const warnings = [
+    'mapping rule "a" and 2 more: no READY namespace has 1h0m0s:8000h0m0s: nothing is kept there',
+    'mapping rule "e": tags do nothing: a mapping rule makes no series',
+    'mapping rule "f": aggregations Max, Last do nothing without a path: windows have all of these, and functions of queries choose',
+    'rollup rule "r": tag __m3_drop_timestamp__ does nothing: no series is stored with such a tag',
+  ];
+  const dry = await ruleSetApply(world, 'default', inVain, { ...plain, dryRun: true }, signal);
+  assert.deepEqual(read(dry).warnings, warnings);
+  const set = read(await ruleSetApply(world, 'default', inVain, plain, signal));
+  assert.deepEqual(set.warnings, warnings);
+  assert.deepEqual(read(await ruleSetValidate(world, 'default', set, signal)).warnings, warnings);
+  const update = (): Promise<object> => {
+    const mappingRuleChanges = [{ op: 'add', ruleData: mapping('h') }];
+    const body = { rulesetChanges: { mappingRuleChanges }, rulesetVersion: set.version };
+    return ruleSetUpdate(world, 'default', body, { ...plain, dryRun: true }, signal);
+  };
+  assert.deepEqual(read(await update()).warnings, warnings);
+  // Of one rule what it has; what is as it should be has none.
+  const missing = { ...mapping('i'), storagePolicies: ['1h:9000h'] };
+  const added = read(await mappingRules.add(world, 'default', missing, plain, signal));
+  assert.deepEqual(added.warnings, [
+    'mapping rule "i": no READY namespace has 1h0m0s:9000h0m0s: nothing is kept there',
+  ]);
+  const mended = { ...added, storagePolicies: ['1h:8760h'] };
+  const changed = await mappingRules.update(world, 'default', added.id, mended, plain, signal);
+  assert.equal('warnings' in changed, false);
+});
+
+test('a retention by which rules name a namespace is changed by force alone', async () => {
+  const world = newWorld();
+  const admin = await withAggregated(world);
+  const change = (hours: number, force = false): Promise<unknown> => {
+    const options = { retentionOptions: { retentionPeriodDuration: `${hours}h` } };
+    return admin.namespaceUpdate({ name: 'year', options }, { dryRun: false, force }, signal);
+  };
+  const refused = (rules: string) => ({
+    code: 'BAD_REQUEST',
+    message: `options.retentionOptions: cannot change the retention of namespace year from 8760h0m0s to 9000h0m0s: aggregation rules name it by 1h0m0s:8760h0m0s, or have named it so, and would find it no more: ${rules}; add another namespace of 1h0m0s:9000h0m0s and name it in them, too; by force it is changed all the same`,
+  });
+  await ruleSetApply(world, 'default', file('a', 'b', 'c', 'd'), plain, signal);
+  await ruleSetCreate(world, { id: 'other' }, plain, signal);
+  await rollupRules.add(world, 'other', rollup('r'), plain, signal);
+  const ofDefault = (name: string): string => `mapping rule "${name}" of set default`;
+  await assert.rejects(
+    change(9000),
+    refused(`${['a', 'b', 'c'].map(ofDefault).join(', ')} and 2 more`),
+  );
+  await change(8760);
+  // What is stored is read by the rules of its time.
+  world.nowMillis += 7_200_000;
+  await ruleSetDelete(world, 'other', plain, signal);
+  await ruleSetApply(world, 'default', file(), plain, signal);
+  world.nowMillis += 7_200_000;
+  await assert.rejects(change(9000), { code: 'BAD_REQUEST' });
+  await change(9000, true);
+  const { registry } = await admin.namespaceGet(false, signal);
+  const year = read(registry).namespaces.year;
+  assert.equal(year.retentionOptions.retentionPeriodNanos, String(9000n * 3_600_000_000_000n));
+  await change(9001);
+});
+
+test('rules that come to name a namespace while its retention is changed are seen', async () => {
+  const world = newWorld();
+  const admin = await withAggregated(world);
+  let isLate = true;
+  const kv = lookingFirst(world.kv, async () => {
+    if (!isLate) return;
+    isLate = false;
+    await ruleSetApply(world, 'default', file('a'), plain, signal);
+  });
+  const options = { retentionOptions: { retentionPeriodDuration: '9000h' } };
+  const late = new ClusterAdmin({ ...world, kv });
+  await assert.rejects(late.namespaceUpdate({ name: 'year', options }, plainRequest, signal), {
+    code: 'BAD_REQUEST',
+    message: /mapping rule "a" of set default/,
+  });
+  assert.ok(!isLate);
+  assert.ok((await admin.namespaces.get(signal)).value.has('year'));
 });
 
 /** Of some 2900 instructions each. */
@@ -288,7 +440,10 @@ test('no request has more patterns compiled than a set may have', async () => {
   const before = pathPatterns.compiledCount;
   const rules = withPatterns(2_000).map((rule) => ({ ...rule, path: { pattern: 'a' } }));
   const tooMany = { code: 'BAD_REQUEST', message: /more than 1000 with conditions on paths: 1001/ };
-  await assert.rejects(ruleSetValidate('x', { id: 'x', mappingRules: rules }), tooMany);
+  await assert.rejects(
+    ruleSetValidate(world, 'x', { id: 'x', mappingRules: rules }, signal),
+    tooMany,
+  );
   const update = (added: readonly object[]): Promise<object> => {
     const mappingRuleChanges = added.map((ruleData) => ({ op: 'add', ruleData }));
     const body = {
@@ -338,9 +493,10 @@ async function turnsOf(work: Promise<unknown>): Promise<number> {
 }
 
 test('others have their turn between two patterns of a set', async () => {
+  const world = newWorld();
   const before = pathPatterns.compiledCount;
   const body = { id: 'x', mappingRules: withPatterns(20) };
-  const turns = await turnsOf(ruleSetValidate('x', body));
+  const turns = await turnsOf(ruleSetValidate(world, 'x', body, signal));
   assert.equal(pathPatterns.compiledCount, before + 20);
   assert.ok(turns >= 19, String(turns));
 });

@@ -17,7 +17,10 @@ import { alreadyExists, type PlacementStore } from '../placement/store.ts';
 export interface AdminOptions {
   /** Compute the answer and write nothing. */
   readonly dryRun: boolean;
-  /** Change a placement although shards are still on their way; ready a namespace without proof. */
+  /**
+   * Change a placement although shards are still on their way; ready a namespace without proof; change a retention by which
+   * rules name a namespace.
+   */
   readonly force: boolean;
 }
 

@@ -90,7 +90,7 @@ export interface RollupTarget {
   /** At least one; `aggregate` is the first or nowhere. */
   readonly operations: readonly Operation[];
   readonly storagePolicies: readonly StoragePolicy[];
-  /** Rows that come late have what they change made again. */
+  /** As M3 has it: rows that come late have what they change made again here, whatever it says. */
   readonly resendEnabled: boolean;
 }
 

@@ -77,7 +77,9 @@ export const ruleSetRemove: RulesPlain = plainCall(({ target, name, change, sign
   ruleSetDelete(target, name, change, signal),
 );
 
-export const ruleSetCheck: RulesJson = jsonCall(({ name }, body) => ruleSetValidate(name, body));
+export const ruleSetCheck: RulesJson = jsonCall(({ target, name, signal }, body) =>
+  ruleSetValidate(target, name, body, signal),
+);
 
 export const ruleSetChange: RulesJson = jsonCall(({ target, name, change, signal }, body) =>
   ruleSetUpdate(target, name, body, change, signal),

@@ -5,7 +5,10 @@ import {
   encodeRemoteWrite,
   encodeRemoteWriteV2,
 } from '#engine/write_decoder/remote_write_testing.ts';
-import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
+import { changedRuleSet } from '#cluster/aggregation_rules/sets/sets_testing.ts';
+import { RuleSetStore } from '#cluster/aggregation_rules/sets/store.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { nowSeconds, TestCoordinator, testCluster } from '../coordinator_testing.ts';
 
 const v2 = { 'Content-Type': 'application/x-protobuf;proto=io.prometheus.write.v2.Request' };
 const utf8 = '{tagOptions: {nameValidation: utf8}}';
@@ -84,4 +87,38 @@ test('without it such names are refused, and what is beside them is written', as
   );
   const found = await test.get('/api/v1/series?match[]={job="a"}');
   assert.deepEqual(found.json.data, [{ __name__: 'dotted.name', job: 'a' }]);
+});
+
+test('the one reserved name that chooses rules is written like others, and chooses them', async () => {
+  await using test = await TestCoordinator.openReady();
+  const chosen = { __name__: 'up', __m3_namespace__: 'other', app: 'a' };
+  const write = async (): Promise<void> => {
+    const body = encodeRemoteWrite([
+      seriesOf({ __name__: 'up', app: 'a' }, 1),
+      seriesOf(chosen, 2),
+    ]);
+    const answer = await test.post('/api/v1/compat/remote/write', body);
+    assert.equal(answer.status, 200, answer.text);
+  };
+  await write();
+  const found = await test.get('/api/v1/series?match[]={__m3_namespace__="other"}');
+  assert.deepEqual(found.json.data, [chosen]);
+  // Of another set than that of series that name none; it holds since ever.
+  const file = { mappingRules: [{ name: 'all', filter: 'app:*', drop: true }] };
+  const never = new AbortController().signal;
+  await new RuleSetStore(test.kv, testCluster).update(
+    'other',
+    (set) => changedRuleSet(set, [1n, file], () => '1'),
+    never,
+  );
+  const dropped = async (): Promise<boolean> => {
+    await write();
+    const { host, port } = test.coordinator.metricsServer;
+    const metrics = await (await fetch(`http://${host}:${port}/metrics`)).text();
+    return /tsdb_coordinator_dropped_samples_total\{kept="nothing"\} [1-9]/.test(metrics);
+  };
+  for (let attempt = 0; !(await dropped()); attempt++) {
+    assert.ok(attempt < 400, 'rows of the set are dropped');
+    await realEnv.clock.sleep(25, never);
+  }
 });

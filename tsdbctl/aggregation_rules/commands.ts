@@ -6,7 +6,7 @@ import { checkIsThere, type Call, type Command, operandOf, saying } from '../com
 import { sendJson } from '../coordinator.ts';
 import { explainSeries, rulesText, tagsOfPairs } from './explain.ts';
 import { readRuleFile } from './read.ts';
-import { applyRules, historyText, rulesOfSet, setsText } from './sets.ts';
+import { applyRules, historyText, policiesOfCluster, rulesOfSet, setsText } from './sets.ts';
 
 /** The set that rules without a name of one are in. */
 const defaultSet = 'default';
@@ -27,8 +27,8 @@ const ofCoordinator = `  --coordinator URL  http://127.0.0.1:7201 when not given
 export const aggregationRulesCommands: Readonly<Record<string, Command>> = {
   'aggregation-rules check': saying(
     `tsdbctl aggregation-rules check FILE
-  says whether the mapping and rollup rules of a file can be used; FILE has them alone, or is the configuration of a
-  coordinator, of which the rules of Carbon are read, too`,
+  says whether the mapping and rollup rules of a file can be used, and what of them does nothing; FILE has them alone, or
+  is the configuration of a coordinator, of which the rules of Carbon are read, too`,
     async (call) => rulesText((await fileRules(call, 0)).rules),
   ),
   'aggregation-rules explain': saying(
@@ -40,11 +40,10 @@ ${ofCoordinator}`,
     async (call) => {
       const { set } = call.options;
       const series = tagsOfPairs(call.operands.slice(set === null ? 1 : 0));
-      const rules =
-        set === null
-          ? (await fileRules(call, 0)).rules
-          : await rulesOfSet(sendJson, { ...call.options, set });
-      return explainSeries(rules, series);
+      if (set === null) return explainSeries((await fileRules(call, 0)).rules, series);
+      const rules = await rulesOfSet(sendJson, { ...call.options, set });
+      const there = await policiesOfCluster(sendJson, call.options.coordinator);
+      return explainSeries(rules, series, there);
     },
   ),
   'aggregation-rules list': saying(

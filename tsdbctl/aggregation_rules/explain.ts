@@ -1,6 +1,7 @@
 /** What aggregation rules say of a series, in words. */
+import { ruleWarnings } from '#cluster/admin/rule_warnings.ts';
 import { type Pipeline, RuleMatcher, type Stage } from '#cluster/aggregation_rules/match.ts';
-import type { Rules, StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
+import { isSamePolicy, type Rules, type StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { nodeTag } from '#lib/series_id/from_tags.ts';
 import { metricNameTag, sortTags, type Tag, type Tags } from '#lib/tags.ts';
@@ -32,22 +33,55 @@ export function tagsOfPairs(pairs: readonly string[]): Tags {
   return [...values].map(([name, value]) => ({ name, value }));
 }
 
-/** That all can be used, and how many there are. */
-export function rulesText({ mappingRules, rollupRules }: Rules): string {
-  return `${mappingRules.length} mapping rules and ${rollupRules.length} rollup rules: all can be used`;
+/** That all can be used, how many there are, and what of them does nothing. */
+export function rulesText(rules: Rules): string {
+  const { mappingRules, rollupRules } = rules;
+  return [
+    `${mappingRules.length} mapping rules and ${rollupRules.length} rollup rules: all can be used`,
+    ...warningLines(ruleWarnings(rules, null)),
+  ].join('\n');
 }
 
-export function explainSeries(rules: Rules, tags: readonly Tag[]): string {
+export function warningLines(warnings: readonly string[]): string[] {
+  return warnings.map((warning) => `  ! ${warning}`);
+}
+
+/** @param there policies of the READY namespaces of the cluster; null where they are not known */
+export function explainSeries(
+  rules: Rules,
+  tags: readonly Tag[],
+  there: readonly StoragePolicy[] | null = null,
+): string {
   const matcher = new RuleMatcher(rules);
   const { mappings, drops, pipelines } = matcher.match(tags);
   const lines = [seriesText(tags)];
-  for (const { name, aggregations, storagePolicies } of mappings) {
+  const isThere = (policy: StoragePolicy): boolean =>
+    there === null || there.some((each) => isSamePolicy(each, policy));
+  const policiesText = (policies: readonly StoragePolicy[]): string =>
+    policies
+      .map((policy) => {
+        const { resolutionNanos, retentionNanos } = policy;
+        const text = `${formatDurationNanos(resolutionNanos)} for ${formatDurationNanos(retentionNanos)}`;
+        return isThere(policy) ? text : `${text} (no READY namespace has this)`;
+      })
+      .join(', ');
+  for (const { name, path, aggregations, storagePolicies } of mappings) {
+    // Other types are read of paths alone.
+    const read = path === null ? aggregations.filter((type) => type === 'Last') : aggregations;
     lines.push(
-      `  kept at ${policiesText(storagePolicies)}${typesText(aggregations)}: mapping rule ${quoted(name)}`,
+      `  kept at ${policiesText(storagePolicies)}${typesText(read)}: mapping rule ${quoted(name)}`,
     );
   }
+  const named = mappings.length > 0 ? mappings : pipelines.map(({ target }) => target);
+  const isInVain =
+    named.length > 0 &&
+    !named.some(({ storagePolicies }) => storagePolicies.some((policy) => isThere(policy)));
   for (const { name } of drops) {
-    lines.push(`  its rows are not kept as they come: mapping rule ${quoted(name)} drops`);
+    lines.push(
+      isInVain
+        ? `  its rows are kept as they come all the same, though mapping rule ${quoted(name)} drops: else they would be kept nowhere`
+        : `  its rows are not kept as they come: mapping rule ${quoted(name)} drops`,
+    );
   }
   if (drops.length === 0 && mappings.some(({ onlyNamed }) => onlyNamed)) {
     lines.push('  its rows are kept as they come, and at no other resolution');
@@ -60,14 +94,20 @@ export function explainSeries(rules: Rules, tags: readonly Tag[]): string {
   if (step !== '' || aggregation !== null) {
     lines.push(`  read by Graphite${step}${typesText(aggregation === null ? [] : [aggregation])}`);
   }
-  for (const pipeline of pipelines) lines.push(...pipelineLines(pipeline));
+  for (const pipeline of pipelines) {
+    const { rule, target } = pipeline;
+    const policies = policiesText(target.storagePolicies);
+    lines.push(
+      `  rolled up at ${policies}: rollup rule ${quoted(rule.name)}`,
+      ...pipelineLines(pipeline),
+    );
+  }
   return lines.join('\n');
 }
 
-function pipelineLines({ rule, target, aggregations, output, stages }: Pipeline): string[] {
+function pipelineLines({ aggregations, output, stages }: Pipeline): string[] {
   const from = output === null ? 'its own windows' : seriesText(output);
   return [
-    `  rolled up at ${policiesText(target.storagePolicies)}: rollup rule ${quoted(rule.name)}`,
     `    ${from}${typesText(aggregations)}`,
     ...stages.map((stage) => `    then ${stageText(stage)}`),
   ];
@@ -80,15 +120,6 @@ function stageText(stage: Stage): string {
 
 function typesText(types: readonly string[]): string {
   return types.length === 0 ? '' : ` as ${types.join(', ')}`;
-}
-
-function policiesText(policies: readonly StoragePolicy[]): string {
-  return policies
-    .map(
-      ({ resolutionNanos, retentionNanos }) =>
-        `${formatDurationNanos(resolutionNanos)} for ${formatDurationNanos(retentionNanos)}`,
-    )
-    .join(', ');
 }
 
 function seriesText(tags: Tags): string {

@@ -42,6 +42,20 @@ test('rules stand alone in a file, or in the configuration of a coordinator', as
   }
 });
 
+test('a check tells what of the rules does nothing', async () => {
+  const { rules } = await read(
+    rulesAlone
+      .replace('    drop: true', '    drop: true\n    tags: [{name: team, value: x}]')
+      .concat('    tags: [{name: __m3_graphite_prefix__, value: x}, {name: team, value: x}]\n'),
+  );
+  assert.equal(
+    rulesText(rules),
+    `2 mapping rules and 1 rollup rules: all can be used
+  ! mapping rule "no raw": tags do nothing: a mapping rule makes no series
+  ! rollup rule "by app": tag __m3_graphite_prefix__ does nothing: no series is stored with such a tag`,
+  );
+});
+
 test('a mistake in a file of rules is told with its line', async () => {
   const message = (text: RegExp): object => ({ code: 'BAD_REQUEST', message: text });
   await assert.rejects(

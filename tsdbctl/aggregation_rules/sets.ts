@@ -1,10 +1,13 @@
 /** Sets of rules of a cluster, in words: what they are, were, and come to be. */
 import { realEnv } from '#lib/env/real.ts';
+import { readyPolicies } from '#cluster/admin/rule_warnings.ts';
 import { ruleSetOfR2 } from '#cluster/aggregation_rules/sets/r2_json.ts';
-import type { Rules } from '#cluster/aggregation_rules/rules.ts';
+import type { Rules, StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
 import { Fields } from '#cluster/fields.ts';
+import { registryFromJson } from '#cluster/namespaces/json.ts';
 import { shownText, TsdbError } from '#lib/errors.ts';
-import { callCoordinator, type SendJson } from '../coordinator.ts';
+import { callCoordinator, type SendJson, servicePath } from '../coordinator.ts';
+import { warningLines } from './explain.ts';
 
 export interface SetOptions {
   /** URL of a coordinator. */
@@ -45,6 +48,8 @@ interface RuleSet {
   readonly cutoverMillis: number;
   readonly mappingRules: readonly Rule[];
   readonly rollupRules: readonly Rule[];
+  /** Of a change: what of the rules does nothing. */
+  readonly warnings?: readonly string[];
 }
 
 const setsPath = '/r2/v1/namespaces';
@@ -93,6 +98,18 @@ export async function rulesOfSet(send: SendJson, options: SetOptions): Promise<R
   return ruleSetOfR2(Fields.of(await setOf(send, options), '')).rules;
 }
 
+/** By which rules name the READY aggregated namespaces of the cluster. */
+export async function policiesOfCluster(
+  send: SendJson,
+  coordinator: string,
+): Promise<StoragePolicy[]> {
+  const path = `${servicePath}/namespace`;
+  const what = 'list the namespaces';
+  const answer = await callCoordinator(send, { coordinator, method: 'GET', path, what });
+  const { registry } = answer as { readonly registry: unknown };
+  return readyPolicies(registryFromJson(registry, []));
+}
+
 /**
  * Has the rules of a file be all that a set has.
  * @param body the rules as the file has them
@@ -116,13 +133,14 @@ export async function applyRules(
     what: `apply the rules to the set ${set}`,
   })) as RuleSet;
   const lines = changeLines(before, after);
-  if (lines.length === 0) return `set ${set}: nothing changes`;
+  const warnings = warningLines(after.warnings ?? []);
+  if (lines.length === 0) return [`set ${set}: nothing changes`, ...warnings].join('\n');
   const changes = lines.length === 1 ? '1 change' : `${lines.length} changes`;
   const head = dryRun
     ? `set ${set}: ${changes} would be made`
     : `set ${set}, version ${after.version}: ${changes} made`;
   // The latest cut-over of all that a set has had is that of its last change.
-  return [`${head}${fromText(after.cutoverMillis)}`, ...lines].join('\n');
+  return [`${head}${fromText(after.cutoverMillis)}`, ...lines, ...warnings].join('\n');
 }
 
 function fromText(millis: number): string {

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TestCoordinator } from '#coordinator/coordinator_testing.ts';
+import { makeAggregated } from '#coordinator/windows_testing.ts';
 import { sendJson } from '../coordinator.ts';
 import { explainSeries } from './explain.ts';
-import { applyRules, historyText, rulesOfSet, setsText } from './sets.ts';
+import { applyRules, historyText, policiesOfCluster, rulesOfSet, setsText } from './sets.ts';
 
 const time = /\d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+Z/g;
 const id = /[0-9a-f]{24}/g;
@@ -17,7 +18,7 @@ const web = {
 const quiet = { name: 'quiet', filter: 'env:dev', drop: true };
 
 test('rules of a file are applied, listed, and followed through their history', async () => {
-  await using coordinator = await TestCoordinator.open();
+  await using coordinator = await TestCoordinator.openReady();
   const { host, port } = coordinator.coordinator.api;
   const url = `http://${host}:${port}`;
   const options = { coordinator: url, set: 'default', dryRun: false, force: false, by: 'ann' };
@@ -27,7 +28,9 @@ test('rules of a file are applied, listed, and followed through their history', 
     plain(await setsText(sendJson, { coordinator: url, set }));
 
   assert.equal(await list(), 'there are no rules');
-  const first = ['  + mapping rule "web" (ID): app:web -> 5m0s:2160h0m0s'];
+  const missing =
+    '  ! mapping rule "web": no READY namespace has 5m0s:2160h0m0s: nothing is kept there';
+  const first = ['  + mapping rule "web" (ID): app:web -> 5m0s:2160h0m0s', missing];
   assert.equal(
     await apply([web], true),
     ['set default: 1 change would be made, from TIME on', ...first].join('\n'),
@@ -37,13 +40,14 @@ test('rules of a file are applied, listed, and followed through their history', 
     await apply([web]),
     ['set default, version 1: 1 change made, from TIME on', ...first].join('\n'),
   );
-  assert.equal(await apply([web]), 'set default: nothing changes');
+  assert.equal(await apply([web]), `set default: nothing changes\n${missing}`);
   const [webId] = (await setsText(sendJson, { coordinator: url, set: null })).match(id)!;
   assert.equal(
     await apply([{ ...web, filter: 'app:{web,api}' }, quiet]),
     `set default, version 2: 2 changes made, from TIME on
   + mapping rule "quiet" (ID): env:dev -> drop
-  ~ mapping rule "web" (ID): app:{web,api} -> 5m0s:2160h0m0s`,
+  ~ mapping rule "web" (ID): app:{web,api} -> 5m0s:2160h0m0s
+${missing}`,
   );
   assert.equal(
     await list('default'),
@@ -62,10 +66,29 @@ test('rules of a file are applied, listed, and followed through their history', 
   assert.deepEqual(dry.split('\n').slice(1), [
     '  + mapping rule "paths" (ID): path ~ ^a -> 5m0s:2160h0m0s only',
     '  + mapping rule "read" (ID): path with a.b -> Sum',
+    missing.replace('"web"', '"web" and 1 more'),
   ]);
   const rules = await rulesOfSet(sendJson, options);
   const series = [{ name: 'env', value: 'dev' }];
   assert.match(explainSeries(rules, series), /not kept as they come: mapping rule "quiet" drops/);
+  const both = [{ name: 'app', value: 'web' }, ...series];
+  const policies = await policiesOfCluster(sendJson, url);
+  assert.equal(
+    explainSeries(rules, both, policies),
+    `{app="web", env="dev"}
+  kept at 5m0s for 2160h0m0s (no READY namespace has this): mapping rule "web"
+  its rows are kept as they come all the same, though mapping rule "quiet" drops: else they would be kept nowhere`,
+  );
+  await makeAggregated(coordinator, 'windows', '5m', true);
+  const there = await policiesOfCluster(sendJson, url);
+  assert.deepEqual(there, [
+    { resolutionNanos: 300_000_000_000n, retentionNanos: 720n * 3_600_000_000_000n },
+  ]);
+  const known = [{ ...there[0]!, retentionNanos: 3n * there[0]!.retentionNanos }];
+  assert.match(
+    explainSeries(rules, both, known),
+    /kept at 5m0s for 2160h0m0s: [^]*not kept as they come: mapping rule "quiet" drops/,
+  );
   const history = async (rule: string): Promise<string> =>
     plain(await historyText(sendJson, rule, options));
   const webNow = `from TIME on (written TIME by ann)

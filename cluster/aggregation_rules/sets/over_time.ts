@@ -203,7 +203,7 @@ function digestOf({ mappingRules }: Rules): string {
   return digest128(JSON.stringify(places.map(mappingRuleToJson)));
 }
 
-/** Names the set of a series; without it that is `defaultRuleSet`. */
+/** Names the set of a series, of which it is a tag like others, and may be written; without it that is `defaultRuleSet`. */
 export const ruleSetTag = '__m3_namespace__';
 export const defaultRuleSet = 'default';
 

@@ -40,6 +40,7 @@ const dropPolicyOfNumber: readonly DropPolicy[] = ['none', 'must', 'ifOnlyMatch'
 /** What a rule of an answer says beside the rule; of a request nothing of it counts. */
 const answeredFields = [
   'id',
+  'warnings',
   'tombstoned',
   'cutoverMillis',
   'lastUpdatedBy',
@@ -90,8 +91,7 @@ export function ruleSetOfR2(fields: Fields): NamedRules {
 /** As `ruleSetOfR2`, for who has others to look after. */
 export function* ruleSetOfR2InSteps(fields: Fields): Generator<void, NamedRules> {
   const name = fields.string('id', '');
-  fields.ignore('version');
-  fields.ignore('cutoverMillis');
+  for (const key of ['version', 'cutoverMillis', 'warnings']) fields.ignore(key);
   const room = new PathRoom('');
   const rules = {
     mappingRules: yield* fields.listInSteps('mappingRules', (each) => {

@@ -13,7 +13,7 @@ import {
   ruleSetsPrefix,
   storageService,
 } from '../../kv/keys.ts';
-import type { KeyValue, Kv } from '../../kv/kv.ts';
+import type { Compare, KeyValue, Kv } from '../../kv/kv.ts';
 import { refuseUnapproved, storedLineage } from '../../kv/lineage.ts';
 import {
   compareAndSet,
@@ -68,6 +68,12 @@ export class RuleSetStore {
   async each<T>(of: (name: string, set: RuleSet) => T, signal: AbortSignal): Promise<T[]> {
     const { items } = await this.kv.list(this.prefix, signal);
     return ofEachSet(items, (key, set) => of(this.#nameOf(key), set), signal);
+  }
+
+  /** The condition that no set has changed since now, for who writes something else by what they say. */
+  async unchangedSince(signal: AbortSignal): Promise<Compare> {
+    const changes = await this.kv.get(this.#changesKey, signal);
+    return unchanged(this.#changesKey, { modRevision: changes?.modRevision ?? 0 });
   }
 
   /** An empty one of version 0 when there is none of the name. */
