@@ -110,6 +110,8 @@ async function startM3(): Promise<Program> {
         bufferPastDuration: '10m',
       },
       indexOptions: { enabled: true, blockSizeDuration: '2h' },
+      // Its coordinator reads and writes no other one.
+      aggregationOptions: { aggregations: [{ aggregated: false }] },
     },
   });
   await eventually('the namespace of the M3 is ready', async () => {
