@@ -21,9 +21,10 @@ export const kvLimits = {
   /** Keys of a range that are looked at in one go. */
   rangeKeysAtOnce: 10_000,
   /**
-   * Bytes of keys and values kept, history included. All of it lies in memory as well as on disk.
+   * Bytes of keys and values kept, history included. All of it lies in memory as well as on disk: in the heap, which may hold
+   * as much again that is garbage.
    */
-  storedBytesMax: 536_870_912,
+  storedBytesMax: 268_435_456,
   /** Beyond it, for callers in this process: placement, namespaces and announcements go on where others have filled the store. */
   reservedBytes: 16_777_216,
   /** What one key's change takes of memory beside its key and value: some 870 bytes were measured. */
@@ -33,7 +34,7 @@ export const kvLimits = {
   /** Compaction runs when this many more have come together, so that it is rare. */
   historyRevisionsSlack: 1_000,
   /** Bytes of history beyond which the older half of it goes early. */
-  historyBytesMax: 134_217_728,
+  historyBytesMax: 67_108_864,
   /** Changes that are dropped after a compaction before others have their turn. */
   droppedChangesAtOnce: 2_000,
   leasesMax: 100_000,

@@ -35,8 +35,8 @@ const configured = {
 export const rssBytesMax: number =
   // Program, heap of V8 with its garbage, compiled kernels.
   384 * mebibyte +
-  // The embedded key-value store, which attacks fill in an hour.
-  512 * mebibyte +
+  // The embedded key-value store, which attacks fill in an hour, and as much garbage of the heap that it lies in.
+  2 * 256 * mebibyte +
   configured.storageBytesMax +
   configured.identityBytesMax +
   2 * configured.writeBytesInFlightMax +

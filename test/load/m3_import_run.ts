@@ -55,8 +55,10 @@ const killedAt = [1 / 3, 2 / 3];
 /** The M3 has written what it had when its files are the same for so long. */
 const settledMillis = 30_000;
 const settledMillisMax = 900_000;
-/** Queries look back five minutes, and rows come to both a moment apart. */
-const [beginMillis, endMillis] = [330_000, 60_000];
+/** Queries look back so long: counters that begin in a range are extrapolated otherwise by Prometheus 3. */
+const lookBackMillis = 1_230_000;
+/** The same of the present, whose queries are few; rows come to both a moment apart. */
+const [presentMillis, apartMillis] = [330_000, 60_000];
 
 const folder = freshFolder('m3-import');
 const usage = new ProcessUsage();
@@ -273,10 +275,14 @@ async function imported(node: NodeServer, toMillis: number): Promise<object> {
     rowsPerSecond: Math.round(sent / seconds),
     clientCpuSecondsPerMillion: perMillion(usage.all().get('import')!.cpuSeconds),
     nodeCpuSecondsPerMillion: perMillion(nodeCpu),
-    dryRun: dryRun.lines.slice(-2),
+    dryRun: summary,
     goesOn: runs.map(({ lines }) => lines.find((line) => line.startsWith('goes on'))),
-    result: last.lines.at(-1),
-    verify: { code: verify.code, result: verify.lines.at(-1), seconds: verify.seconds },
+    result: last.lines.find((line) => line.includes('parts are taken over')),
+    verify: {
+      code: verify.code,
+      result: verify.lines.find((line) => line.includes('missing')),
+      seconds: Number(verify.seconds.toFixed(1)),
+    },
   };
 }
 
@@ -316,13 +322,14 @@ async function main(): Promise<void> {
     const doubleMillis = Date.now();
     const doubleWrite = values.prometheus === undefined ? null : await doubleWritten(node);
     const doubleEndMillis = Date.now();
+    const presentFrom = doubleMillis + presentMillis;
+    const presentTo = doubleEndMillis - apartMillis;
     const present =
-      doubleWrite === null
-        ? null
-        : await compared(node, doubleMillis + beginMillis, doubleEndMillis - endMillis, '100');
+      presentFrom < presentTo ? await compared(node, presentFrom, presentTo, '100') : null;
     const files = { ...(await settled()), bytes: bytesOf(join(folder, 'm3')) };
     const taken = await imported(node, doubleMillis);
-    const past = await compared(node, day.startMillis + beginMillis, day.endMillis, values.queries);
+    const pastFrom = day.startMillis + lookBackMillis;
+    const past = await compared(node, pastFrom, day.endMillis, values.queries);
     console.log(JSON.stringify({ loaded, files, doubleWrite, present, import: taken, past }));
   } finally {
     await node.program.stop('SIGKILL');

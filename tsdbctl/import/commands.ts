@@ -175,8 +175,8 @@ async function importInto(call: Call, importing: Importing): Promise<number> {
   };
   const journal = new Journal(disk, options.state, of);
   const before = await journal.read();
-  if (before.part !== '' || before.taken.size > 0) {
-    const { rows } = sumOf(before);
+  const { rows } = sumOf(before);
+  if (rows > 0 || before.taken.size > 0) {
     print(`goes on after ${before.taken.size} parts and ${rows} rows (${options.state})`);
   }
   const outcome = await runImport(

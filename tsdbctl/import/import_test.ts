@@ -152,7 +152,8 @@ test('rows come with their bits and their nanoseconds, histograms beside them', 
     ),
     /native histograms, which the cluster drops until its upgrade is finished/,
   );
-  assert.deepEqual([stored(test).has('other ä'), former.progress], [false, nothingDone]);
+  assert.equal(stored(test).has('other ä'), false);
+  assert.deepEqual(former.progress, { ...nothingDone, part: 'p' }, 'it is begun, and nothing more');
   assert.deepEqual(journal.progress, {
     ...nothingDone,
     taken: new Map([['p', { rows: 6, refused: 0, isDamaged: false, untagged: 0 }]]),
@@ -255,6 +256,33 @@ test('an import that stopped goes on with the series that was not whole', async 
   );
   const none = await runImport({ ...steps, target: { write: async () => assert.fail() } }, options);
   assert.equal(none.rows, rest.rows);
+});
+
+test('the journal of many small parts is written now and then, and knows all of them in the end', async () => {
+  await using test = await TestCoordinator.openReady();
+  const now = BigInt(nowSeconds()) * 1_000_000_000n;
+  const parts = Array.from({ length: 200 }, (_, i) =>
+    partOf(`p${i}`, [seriesOf('m', [now + BigInt(i) * 1_000_000n], Float64Array.of(i))]),
+  );
+  const journal = new TestJournal();
+  let writes = 0;
+  const counted = {
+    read: () => journal.read(),
+    write: (progress: Progress) => {
+      writes += 1;
+      return journal.write(progress);
+    },
+  };
+  const still = { ...clock, monotonicMillis: () => 0 };
+  const target = targetOf(test);
+  const steps = { target, journal: counted, clock: still, signal, onProgress: () => {} };
+  await runImport({ ...steps, source: sourceOf(...parts) }, options);
+  assert.deepEqual([writes, journal.progress.taken.size], [1, 200]);
+  // What ended it comes after what it had done.
+  const failing = { write: () => Promise.reject(new TsdbError('UNAVAILABLE', 'away')) };
+  const more = sourceOf(...parts, partOf('q', [seriesOf('m', [now], Float64Array.of(1))]));
+  await assert.rejects(runImport({ ...steps, source: more, target: failing }, options), /away/);
+  assert.deepEqual([writes, journal.progress.taken.size], [2, 200]);
 });
 
 test('rows that are refused are counted and named, and the others are written', async () => {

@@ -9,8 +9,12 @@ import { takeParts } from './taking.ts';
 import type { Target, Written } from './target.ts';
 import { WriteBodies, type WriteBody } from './write_bodies.ts';
 
-/** The journal is written after so long, and at the end of each part. */
+/**
+ * The journal is written after so long, and at the end; where it has many parts, so that writing it takes long, after so many
+ * times what that took: what is written beyond it is written once more by a call that goes on.
+ */
 const journalMillis = 1_000;
+const journalPauses = 20;
 /** Refusals that are named; the others are counted. */
 const refusalsMax = 20;
 
@@ -57,17 +61,19 @@ export async function runImport(
   { parallel, rowsPerSecondMax, skipsDamaged, takesHistograms }: ImportOptions,
 ): Promise<ImportOutcome> {
   let progress = await journal.read();
+  const taken = new Map(progress.taken);
   const refusals: string[] = [];
   const damaged: string[] = [];
   const limit = new RateLimit(rowsPerSecondMax, clock);
-  let writtenMillis = clock.monotonicMillis();
+  let dueMillis = clock.monotonicMillis() + journalMillis;
   let parts: readonly ImportPart[] = [];
-  const advance = async (next: Progress, isDue: boolean): Promise<void> => {
+  const advance = async (next: Progress): Promise<void> => {
     progress = next;
-    const now = clock.monotonicMillis();
-    if (!isDue && now - writtenMillis < journalMillis) return;
-    writtenMillis = now;
+    const beganMillis = clock.monotonicMillis();
+    if (beganMillis < dueMillis) return;
     await journal.write(progress);
+    const endMillis = clock.monotonicMillis();
+    dueMillis = endMillis + Math.max(journalMillis, journalPauses * (endMillis - beganMillis));
     onProgress(progress, parts);
   };
   const take = async (part: ImportPart): Promise<void> => {
@@ -84,7 +90,7 @@ export async function runImport(
         const rows = progress.rows + body.rows - written.refused;
         const refused = progress.refused + written.refused;
         const { seriesDone: series } = body;
-        await advance({ ...progress, series, rows, refused }, false);
+        await advance({ ...progress, series, rows, refused });
       }
     };
     const bodies = new WriteBodies(skip);
@@ -110,18 +116,25 @@ export async function runImport(
     const { rows, refused } = progress;
     const isDamaged = damage !== null;
     const untagged = part.untagged?.() ?? 0;
-    const taken = new Map(progress.taken).set(part.name, { rows, refused, isDamaged, untagged });
+    taken.set(part.name, { rows, refused, isDamaged, untagged });
     if (damage !== null) damaged.push(damageLine(part, damage));
-    await advance({ ...nothingDone, taken }, true);
+    await advance({ ...nothingDone, taken });
   };
-  const gone = await takeParts(
-    source,
-    ({ name }) => isDone(progress, name),
-    (part, listed) => {
-      parts = listed;
-      return take(part);
-    },
-  );
+  const takeAll = (): Promise<readonly string[]> =>
+    takeParts(
+      source,
+      ({ name }) => isDone(progress, name),
+      (part, listed) => {
+        parts = listed;
+        return take(part);
+      },
+    );
+  const gone = await takeAll().catch(async (error: unknown) => {
+    // Why it ended says more than why that could not be noted.
+    await journal.write(progress).catch(() => {});
+    throw error;
+  });
+  await journal.write(progress);
   const untagged = untaggedOf(progress);
   return { parts: progress.taken.size, ...sumOf(progress), refusals, untagged, gone, damaged };
 }

@@ -238,7 +238,7 @@ test('of rules that nobody told apart and that make one series in different ways
   });
   const typed = {
     ...rule('typed', 'app:a', rollup(named, ['app'], 'Min')),
-    tags: [{ name: 'agg', value: '.max' }],
+    tags: [{ name: 'agg', value: '.upper' }],
   };
   const several = rule('several', 'app:a', rollup('requests_by_app', ['app'], 'Max', 'Last'));
   const series = someSeries(20);
