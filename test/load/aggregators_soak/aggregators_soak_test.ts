@@ -36,7 +36,7 @@ const stored: readonly StoredRow[] = [1, 2, 3].flatMap((window) => {
   return [
     { series: tags('soak_requests_total'), millis, value: 30 * window },
     { series: tags('soak_rows', 'agg=.count,'), millis, value: 2 },
-    { series: tags('soak_rows', 'agg=.max,'), millis, value: 20 * (window + 1) },
+    { series: tags('soak_rows', 'agg=.upper,'), millis, value: 20 * (window + 1) },
     // Of the window before there is nothing to compare the first one with: rules hold from there on.
     ...(window === 1 ? [] : [{ series: tags('soak_requests_rate'), millis, value: 3 }]),
   ];
