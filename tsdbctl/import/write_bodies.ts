@@ -31,8 +31,8 @@ export interface WriteBody {
 }
 
 export class WriteBodies {
-  readonly #request = new MessageWriter(1 << 20);
-  readonly #series = new MessageWriter(1 << 16);
+  readonly #request = new MessageWriter(1 << 14);
+  readonly #series = new MessageWriter(1 << 12);
   readonly #sample = new MessageWriter(32);
   readonly #histograms = new HistogramMessages();
   #lines: string[] = [];

@@ -4,7 +4,10 @@ import { badRequest, type ErrorCode, TsdbError } from '#lib/errors.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import { adler32 } from './adler32.ts';
 
-/** Bytes that are read at a time. */
+/**
+ * Bytes that are read at a time; of a shorter file no more than it has, for a folder has files by the hundred thousand, and what
+ * is made for each of them is garbage at once.
+ */
 const readBytes = 1 << 20;
 
 /**
@@ -48,7 +51,7 @@ export function readSmallFile(
   const { bytesMin, bytesMax, sum } = expected;
   return naming(path, async () => {
     await using file = await disk.open(path, 'read');
-    const bytes = await file.read(0, bytesMax + 1);
+    const bytes = await file.read(0, Math.min(bytesMax, await file.size()) + 1);
     if (bytes.length > bytesMax) throw badRequest(`file is longer than ${bytesMax} bytes`);
     if (bytes.length < bytesMin) throw badRequest(`file is shorter than ${bytesMin} bytes`);
     if (sum !== null) checkSum(adler32(bytes), sum);
@@ -67,8 +70,9 @@ const hex = (sum: number): string => `0x${sum.toString(16)}`;
 /** @throws {TsdbError} BAD_REQUEST when the sum of the whole file is another */
 export async function checkFile(file: DiskFile, sum: number): Promise<void> {
   let actual = adler32(new Uint8Array());
-  for (let at = 0; ; ) {
-    const bytes = await file.read(at, readBytes);
+  const size = await file.size();
+  for (let at = 0; at < size; ) {
+    const bytes = await file.read(at, Math.min(readBytes, size - at));
     if (bytes.length === 0) break;
     actual = adler32(bytes, actual);
     at += bytes.length;
@@ -127,8 +131,11 @@ export class FileBytes {
     if (this.holds(count)) return true;
     if (this.#isAtEnd) return false;
     const rest = this.next;
-    const wanted = Math.max(readBytes, count - rest.length);
-    const read = await this.#file.read(this.#from + this.#bytes.length, wanted);
+    const at = this.#from + this.#bytes.length;
+    // One more than there is tells that it is the end.
+    const left = Math.max(0, (await this.#file.size()) - at) + 1;
+    const wanted = Math.max(Math.min(readBytes, left), count - rest.length);
+    const read = await this.#file.read(at, wanted);
     this.#isAtEnd = read.length < wanted;
     this.#from += this.#used;
     this.#used = 0;
