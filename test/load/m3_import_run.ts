@@ -55,8 +55,8 @@ const killedAt = [1 / 3, 2 / 3];
 /** The M3 has written what it had when its files are the same for so long. */
 const settledMillis = 30_000;
 const settledMillisMax = 900_000;
-/** Queries look back so long: counters that begin in a range are extrapolated otherwise by Prometheus 3. */
-const lookBackMillis = 1_230_000;
+/** Queries look back so long, an hour: counters that begin in a range are extrapolated otherwise by Prometheus 3. */
+const lookBackMillis = 3_690_000;
 /** The same of the present, whose queries are few; rows come to both a moment apart. */
 const [presentMillis, apartMillis] = [330_000, 60_000];
 
