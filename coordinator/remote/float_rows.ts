@@ -40,8 +40,7 @@ export function* floatSlices(
     return;
   }
   for (const { parts, from, to } of chunkSlices(chunks, range, nanosPerMilli, sliceLimits)) {
-    const part = new Uint8Array(Buffer.concat(parts));
-    const rows = decodeMillis(decoder, part, { startNanos: from, endNanos: to });
+    const rows = decodeMillis(decoder, Buffer.concat(parts), { startNanos: from, endNanos: to });
     if (rows.rowCount > 0) yield rows;
   }
 }

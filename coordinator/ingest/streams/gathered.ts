@@ -56,15 +56,19 @@ export class Gathered {
    * Waits for a chunk, and takes those that have come with it as far as they are read at once. A stream that fails has broken off:
    * what came before is whole.
    * @returns after an end nothing comes any more
-   * @throws the signal's reason when aborted
+   * @throws the signal's reason when aborted, unless the stream was cancelled: what is there may still be written
    */
   async more(): Promise<Gathering> {
     this.#note(0);
     try {
       return await this.#take();
     } catch (error) {
-      this.#signal.throwIfAborted();
-      if (!(error instanceof TsdbError && error.code === 'CANCELLED')) this.#failure = { error };
+      // Others are of this program, not of the stream.
+      if (!(error instanceof TsdbError)) throw error;
+      if (error.code !== 'CANCELLED') {
+        this.#signal.throwIfAborted();
+        this.#failure = { error };
+      }
       return 'broken off';
     }
   }
