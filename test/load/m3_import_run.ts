@@ -16,10 +16,8 @@ import {
   call,
   createLocalDatabase,
   eventually,
-  namespaceReady,
   NodeServer,
   Program,
-  shardsAvailable,
 } from '../integration/process.ts';
 import { freePorts } from '../ports.ts';
 import { type BackfillSource, fileSource } from './backfill_data.ts';
@@ -308,8 +306,6 @@ async function main(): Promise<void> {
     const day = await rowsOfRwbench();
     await node.start();
     await createLocalDatabase(node, namespace, { coldWritesEnabled: true });
-    await shardsAvailable(node.url);
-    await namespaceReady(node.url, namespace);
     const m3Before = cpuOf('m3', m3.pid);
     const { seconds, samples } = await send(`${m3Url}/api/v1/prom/remote/write`, day, 0);
     const loaded = {
