@@ -144,13 +144,17 @@ export class Target {
           method,
           headers,
           signal,
+          // Elsewhere a write would be asked for without its rows, and answered with 200.
+          redirect: 'manual',
           ...(body === undefined ? {} : { body: body }),
         });
         const text = await response.text();
         const { status } = response;
         if (status !== 429 && status < 500) return { status, text };
         reason = `${status}: ${reasonOf(text)}`;
-        askedMillis = 1000 * Number(response.headers.get('retry-after') ?? 0);
+        const asked = 1000 * Number(response.headers.get('retry-after') ?? 0);
+        // Proxies may say it as a date.
+        askedMillis = asked > 0 ? Math.min(asked, requestMillisMax) : 0;
       } catch (error) {
         if (this.#signal.aborted) throw error;
         // What fetch throws says the reason in its cause.

@@ -198,6 +198,7 @@ test('tagged series are asked for by their names, and tags by the names that Car
   const start = Math.floor(nowSeconds() / 10) * 10 - 60;
   await send(test, [
     `cpu;data-center=eu;host=a 1 ${start}`,
+    `m;ip=x;ip2=y 4 ${start}`,
     `cpu;data-center=eu 2 ${start}`,
     `cpu;data-center=us;host=a 3 ${start}`,
   ]);
@@ -209,6 +210,10 @@ test('tagged series are asked for by their names, and tags by the names that Car
     );
   assert.deepEqual(await asked(own), [[own, 1]]);
   assert.deepEqual(await asked('cpu;host=a;data-center=eu'), [[own, 1]]);
+  // In whatever order tags stand whose names begin alike.
+  for (const name of ['m;ip=x;ip2=y', 'm;ip2=y;ip=x']) {
+    assert.deepEqual(await asked(name), [['m;ip=x;ip2=y', 4]]);
+  }
   // Not those that have other tags besides.
   assert.deepEqual(await asked('cpu;data-center=eu'), [['cpu;data_center=eu', 2]]);
   assert.deepEqual(await asked('cpu;data-center=none'), []);

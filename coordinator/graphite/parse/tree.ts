@@ -10,8 +10,12 @@ export interface PathNode {
 /** Series of storage, all of whose conditions hold. */
 export interface Selection {
   readonly matchers: readonly Matcher[];
-  /** Whether one that the matchers took is among them: by its name, and whether that is a path of Carbon. */
-  readonly takes: (series: { readonly name: string; readonly isPath: boolean }) => boolean;
+  /** Whether one that the matchers took is among them: by its name, whether that is a path of Carbon, and its tags. */
+  readonly takes: (series: {
+    readonly name: string;
+    readonly isPath: boolean;
+    readonly tags: ReadonlyMap<string, string>;
+  }) => boolean;
   /**
    * About what that takes for a name of so many characters, in units of work (lib/turns/turns.ts); without it next to nothing.
    * @throws {TsdbError} BAD_REQUEST when it may hold up others

@@ -28,7 +28,7 @@ import { parsePathPattern, pathMatchers, pathTest } from './path_pattern.ts';
 import type { Steps, StoredRows } from './rows.ts';
 import type { NamedSeries } from './series_names.ts';
 import { type StoredTagName, tagMatchers } from './tag_matchers.ts';
-import { canonicalPath, matchersOfPath, taggedPath } from './tagged_path.ts';
+import { matchersOfPath, taggedPath } from './tagged_path.ts';
 
 export type GraphiteStorage = QueryStorage & ThroughoutStorage & Pick<ChosenStorage, 'hidden'>;
 
@@ -197,9 +197,9 @@ function selectionOf(
 /** The one series of that name, as answers tell it. */
 function selectionOfTagged(text: string, storedTag: StoredTagName): Selection {
   const path = taggedPath(text, storedTag);
-  const own = canonicalPath(path);
   return {
     matchers: matchersOfPath(path),
-    takes: ({ name, isPath }) => !isPath && name === own,
+    // Its tags are these and the name.
+    takes: ({ tags, isPath }) => !isPath && tags.size === path.tags.size + 1,
   };
 }
