@@ -8,7 +8,7 @@ import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { HistogramMetric } from '#lib/metrics.ts';
 import { loopTurn } from '#lib/turns/turns.ts';
-import { bytesOf } from './core/keyspace.ts';
+import { bytesOf } from './core/change_table.ts';
 import { kvLimits } from './core/limits.ts';
 import { Mvcc, type MvccOptions } from './core/mvcc.ts';
 import { KvError, type Write } from './core/requests.ts';

@@ -12,9 +12,12 @@
  * whether it is there yet or not.
  */
 import { assert } from '#lib/assert.ts';
-import { kvLimits } from './limits.ts';
-import type { Change, KeyRange, LiveChange } from './requests.ts';
+import { ChangeTable } from './change_table.ts';
+import type { Change, ChangeName, KeyRange, LiveChange } from './requests.ts';
 import { SortedNames } from './sorted_names.ts';
+
+/** Slots of a key's changes; most keys have one. */
+type History = number | number[];
 
 export class Keyspace {
   compactRevision = 0;
@@ -22,8 +25,10 @@ export class Keyspace {
   storedBytes = 0;
   liveBytes = 0;
   #names = new SortedNames();
-  #histories = new Map<string, Change[]>();
-  #log: Change[] = [];
+  readonly #table = new ChangeTable();
+  readonly #histories = new Map<string, History>();
+  /** Slots of changes. */
+  readonly #log: number[] = [];
   /** So many changes at the log's begin are of the compact revision, and nothing older of their keys is left. */
   #dropped = 0;
 
@@ -33,17 +38,16 @@ export class Keyspace {
     space.compactRevision = compactRevision;
     for (const change of changes) {
       const history = space.#histories.get(change.key);
-      if (history === undefined) space.#histories.set(change.key, [change]);
-      else history.push(change);
-      space.storedBytes += bytesOf(change);
+      const slot = space.#addTo(history, change);
       // Before the compact revision: it or what was before it should be gone, and the process ended too early.
-      const hasToDrop = history !== undefined || !isLive(change);
-      if (change.modRevision >= compactRevision || hasToDrop) space.#log.push(change);
+      const hasToDrop = history !== undefined || change.value === null;
+      if (change.modRevision >= compactRevision || hasToDrop) space.#log.push(slot);
+      else space.#table.release(slot, 'log');
     }
     space.#names = SortedNames.of([...space.#histories.keys()].sort(compareText));
     for (const history of space.#histories.values()) {
-      const last = history.at(-1)!;
-      if (last.value !== null) space.liveBytes += bytesOf(last);
+      const last = lastOf(history);
+      if (space.#table.isLive(last)) space.liveBytes += space.#table.bytesOf(last);
     }
     return space;
   }
@@ -52,18 +56,25 @@ export class Keyspace {
     return this.#names.count;
   }
 
+  /** Whether the key is there now. */
+  has(key: string): boolean {
+    const history = this.#histories.get(key);
+    return history !== undefined && this.#table.isLive(lastOf(history));
+  }
+
   /** The key as it is now, or null. */
   get(key: string): LiveChange | null {
-    const last = this.#histories.get(key)?.at(-1);
-    return last === undefined || !isLive(last) ? null : last;
+    const history = this.#histories.get(key);
+    return history === undefined ? null : this.#table.liveAt(lastOf(history));
   }
 
   /** The key as it was at the revision, or null. */
   getAt(key: string, revision: number): LiveChange | null {
     const history = this.#histories.get(key);
     if (history === undefined) return null;
-    const change = history[countUpTo(history, revision) - 1];
-    return change === undefined || !isLive(change) ? null : change;
+    const slot = typeof history === 'number' ? history : history[this.#upTo(history, revision) - 1];
+    if (slot === undefined || this.#table.modRevisionOf(slot) > revision) return null;
+    return this.#table.liveAt(slot);
   }
 
   /** Living keys of the range at the revision, sorted by key. */
@@ -95,19 +106,29 @@ export class Keyspace {
 
   /** Takes a change that is newer than all others. */
   append(change: Change): void {
+    const table = this.#table;
     const history = this.#histories.get(change.key);
     if (history === undefined) {
-      this.#histories.set(change.key, [change]);
       this.#names.add(change.key);
     } else {
-      const last = history.at(-1)!;
-      assert(last.modRevision < change.modRevision, 'a revision changes a key once');
-      if (last.value !== null) this.liveBytes -= bytesOf(last);
-      history.push(change);
+      const last = lastOf(history);
+      assert(table.modRevisionOf(last) < change.modRevision, 'a revision changes a key once');
+      if (table.isLive(last)) this.liveBytes -= table.bytesOf(last);
     }
-    this.#log.push(change);
-    this.storedBytes += bytesOf(change);
-    if (change.value !== null) this.liveBytes += bytesOf(change);
+    const slot = this.#addTo(history, change);
+    this.#log.push(slot);
+    if (change.value !== null) this.liveBytes += table.bytesOf(slot);
+  }
+
+  /** @param history of its key, undefined when there is none @returns the change's slot */
+  #addTo(history: History | undefined, change: Change): number {
+    // All changes of a key share its text.
+    const key = history === undefined ? change.key : this.#table.keyOf(lastOf(history));
+    const slot = this.#table.add(change, key);
+    this.storedBytes += this.#table.bytesOf(slot);
+    if (typeof history === 'object') history.push(slot);
+    else this.#histories.set(change.key, history === undefined ? slot : [history, slot]);
+    return slot;
   }
 
   /** From now on nobody reads before the revision. */
@@ -120,40 +141,43 @@ export class Keyspace {
   /** Whether something may be kept that nobody can see since a compaction. */
   get isDropping(): boolean {
     const next = this.#log[this.#dropped];
-    return next !== undefined && next.modRevision <= this.compactRevision;
+    return next !== undefined && this.#table.modRevisionOf(next) <= this.compactRevision;
   }
 
   /**
    * Drops some of what nobody can see: of so many changes, and to the end of what is dropped of one key.
    * @returns the changes dropped
    */
-  dropPart(changesMax: number): Change[] {
-    const dropped: Change[] = [];
-    const past = Math.min(countUpTo(this.#log, this.compactRevision), this.#dropped + changesMax);
+  dropPart(changesMax: number): ChangeName[] {
+    const dropped: ChangeName[] = [];
+    const past = Math.min(this.#upTo(this.#log, this.compactRevision), this.#dropped + changesMax);
     let index = this.#dropped;
     for (; index < past && dropped.length < changesMax; index += 1) {
-      this.#dropOf(this.#log[index]!.key, dropped);
+      this.#dropOf(this.#table.keyOf(this.#log[index]!), dropped);
     }
     const gone = Math.min(index, this.logIndexOf(this.compactRevision));
-    this.#log.splice(0, gone);
+    for (const slot of this.#log.splice(0, gone)) this.#table.release(slot, 'log');
     this.#dropped = index - gone;
     return dropped;
   }
 
-  #dropOf(key: string, dropped: Change[]): void {
-    const history = this.#histories.get(key);
-    if (history === undefined) return;
-    let count = countUpTo(history, this.compactRevision);
+  #dropOf(key: string, dropped: ChangeName[]): void {
+    const known = this.#histories.get(key);
+    if (known === undefined) return;
+    const table = this.#table;
+    const history = typeof known === 'number' ? [known] : known;
+    let count = this.#upTo(history, this.compactRevision);
     // The last change up to the revision stays, unless it is a deletion that no watch can ask for.
     const base = history[count - 1];
-    if (base !== undefined && (isLive(base) || base.modRevision === this.compactRevision)) {
-      count -= 1;
-    }
+    if (base === undefined) return;
+    if (table.isLive(base) || table.modRevisionOf(base) === this.compactRevision) count -= 1;
     if (count === 0) return;
-    for (const change of history.splice(0, count)) {
-      this.storedBytes -= bytesOf(change);
-      dropped.push(change);
+    for (const slot of history.splice(0, count)) {
+      this.storedBytes -= table.bytesOf(slot);
+      dropped.push(table.nameOf(slot));
+      table.release(slot, 'history');
     }
+    if (history.length === 1) this.#histories.set(key, history[0]!);
     if (history.length > 0) return;
     this.#histories.delete(key);
     this.#names.remove(key);
@@ -161,14 +185,31 @@ export class Keyspace {
 
   /** The index in the log of the first change at or after the revision. */
   logIndexOf(revision: number): number {
-    return countUpTo(this.#log, revision - 1);
+    return this.#upTo(this.#log, revision - 1);
   }
 
   /**
    * The change at that index of the log, or undefined after its end. Indexes move when changes are dropped.
    */
   logAt(index: number): Change | undefined {
-    return this.#log[index];
+    const slot = this.#log[index];
+    return slot === undefined ? undefined : this.#table.changeAt(slot);
+  }
+
+  /** How many of the changes, which are sorted by revision, are of the revision or before. */
+  #upTo(slots: readonly number[], revision: number): number {
+    const table = this.#table;
+    const last = slots.at(-1);
+    // Most reads are of what is newest.
+    if (last === undefined || table.modRevisionOf(last) <= revision) return slots.length;
+    let low = 0;
+    let high = slots.length - 1;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (table.modRevisionOf(slots[middle]!) <= revision) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   *#namesIn(range: KeyRange): Generator<string> {
@@ -196,29 +237,8 @@ export function isInRange(key: string, range: KeyRange): boolean {
   return key >= range.key && (range.rangeEnd === '\0' || key < range.rangeEnd);
 }
 
-export function isLive(change: Change): change is LiveChange {
-  return change.value !== null;
-}
-
-/** How many of the changes, which are sorted by revision, are of the revision or before. */
-function countUpTo(changes: readonly Change[], revision: number): number {
-  const last = changes.at(-1);
-  // Most reads are of what is newest.
-  if (last === undefined || last.modRevision <= revision) return changes.length;
-  let low = 0;
-  let high = changes.length - 1;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (changes[middle]!.modRevision <= revision) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-/** Memory and disk that a change is counted for. */
-export function bytesOf(change: Change): number {
-  return change.key.length + (change.value?.length ?? 0) + kvLimits.changeOverheadBytes;
-}
+const lastOf = (history: History): number =>
+  typeof history === 'number' ? history : history.at(-1)!;
 
 /** The order of the bytes, since every character is one. */
 export function compareText(left: string, right: string): number {

@@ -344,7 +344,7 @@ export class Mvcc {
 
   #checkPut(request: PutRequest): void {
     if (request.ignoreValue || request.ignoreLease) {
-      if (this.#space.get(request.key) === null) throw new KvError('keyNotFound');
+      if (!this.#space.has(request.key)) throw new KvError('keyNotFound');
     }
     if (request.leaseId === 0n) return;
     if (!this.#leases.has(request.leaseId)) throw new KvError('leaseNotFound');

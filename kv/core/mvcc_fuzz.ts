@@ -5,7 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { assert } from '#lib/assert.ts';
-import { bytesOf } from './keyspace.ts';
+import { kvLimits } from './limits.ts';
 import { Mvcc } from './mvcc.ts';
 import {
   type Change,
@@ -487,6 +487,9 @@ function checkHistory(core: Mvcc, twin: Twin, where: string): void {
     same(got, item ? { key, ...item } : null, `${where}: before ${modRevision}`);
   }
 }
+
+const bytesOf = ({ key, value }: Change): number =>
+  key.length + (value?.length ?? 0) + kvLimits.changeOverheadBytes;
 
 /** Of what nobody can see nothing is left. */
 function checkDropped({ changes, compactRevision }: StoredState, core: Mvcc, where: string): void {

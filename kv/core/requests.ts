@@ -19,6 +19,9 @@ export interface Change {
   readonly leaseId: bigint;
 }
 
+/** What tells a change from all others. */
+export type ChangeName = Pick<Change, 'modRevision' | 'sub'>;
+
 export interface LiveChange extends Change {
   readonly value: Uint8Array;
 }
@@ -146,7 +149,7 @@ export type Write =
   | { readonly kind: 'change'; readonly change: Change }
   | { readonly kind: 'compact'; readonly revision: number }
   /** Of changes that nobody can see any more since a compaction before; there may be more of them. */
-  | { readonly kind: 'drop'; readonly dropped: readonly Change[] }
+  | { readonly kind: 'drop'; readonly dropped: readonly ChangeName[] }
   | { readonly kind: 'lease'; readonly id: bigint; readonly ttlSeconds: number }
   | { readonly kind: 'leaseGone'; readonly id: bigint };
 
