@@ -27,6 +27,11 @@ const unitsBetweenLooks = 20_000;
 const unitsOfSlice = 1_000_000;
 /** A piece that has had so much of the loop, or will, is a large one. */
 const largeMillis = 100;
+/**
+ * Of the time between two looks at the clock a piece is counted so much at most. Where it took longer the collector had it, mostly: a
+ * small query would be a large one for as long as it lives, and wait seconds for the large ones before it. It stays a small one by this.
+ */
+const countedMillisMax: number = 4 * sliceMillis;
 /** Of a series that is read, at least: a count of 20,000 series took 0.1 s. */
 const millisOfSeries = 0.005;
 /**
@@ -422,7 +427,7 @@ export class Work {
     // Where the loop has turned it has waited without `outside`: that was the others' time.
     if (this.#turned === this.#turns.turned) {
       const millis = now - this.#lookedMillis;
-      this.#account.attainedMillis += millis;
+      this.#account.attainedMillis += Math.min(millis, countedMillisMax);
       this.#turns.usedMillis += millis;
     }
     this.#lookedMillis = now;

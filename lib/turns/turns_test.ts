@@ -125,6 +125,25 @@ test('what is known to take long does not come before a small one that has had m
   await Promise.all(clients);
 });
 
+test('a short piece in whose time the collector works is still a short one', async () => {
+  const clock = new WorkClock();
+  const { turns } = clock;
+  let isOver = false;
+  const clients = Array.from({ length: 20 }, async () => {
+    while (!isOver) await clock.work(turns.begin(never), 400);
+  });
+  while (clock.millis < 8000) await new Promise(setImmediate);
+  const begunMillis = clock.millis;
+  const work = turns.begin(never);
+  await clock.work(work, 1);
+  clock.millis += 500;
+  await clock.work(work, 3);
+  const waitedMillis = clock.millis - begunMillis - 500;
+  isOver = true;
+  await Promise.all(clients);
+  assert.ok(waitedMillis <= 4 + 8 * sliceMillis, `${waitedMillis}`);
+});
+
 test('none starves while short ones come again and again', async () => {
   const clock = new WorkClock();
   const long = clock.work(clock.turns.begin(never), 100);
