@@ -105,6 +105,17 @@ test('a body in the smallest of pieces takes the memory that is counted for it, 
   socket.destroy();
 });
 
+test('bodies that announce much and bring little are counted by V8 for what they brought', async () => {
+  const inFlight = new BytesInFlight(64 * mebibyte);
+  await using server = await open(inFlight, 16 * mebibyte);
+  const before = process.memoryUsage().arrayBuffers;
+  const head = `Content-Length: ${15 * mebibyte}`;
+  const all = await Promise.all(Array.from({ length: 50 }, () => begun(server.port, head, xs(2))));
+  while (inFlight.bytes < 100) await delay(5);
+  assert.ok(process.memoryUsage().arrayBuffers - before < 16 * mebibyte);
+  for (const { socket } of all) socket.destroy();
+});
+
 test('bodies that stand still give their room to those that come', async () => {
   const inFlight = new BytesInFlight(16 * mebibyte);
   await using server = await open(inFlight, 8 * mebibyte);
