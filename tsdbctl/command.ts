@@ -36,6 +36,7 @@ export interface Options {
   readonly skipDamaged: boolean;
   readonly skipUntagged: boolean;
   readonly skipUnfinished: boolean;
+  readonly skipDeleted: boolean;
   readonly leaveOut: readonly string[];
 }
 
@@ -52,6 +53,27 @@ export interface Command {
   readonly usage: string;
   /** @returns the exit code */
   run(call: Call): Promise<number>;
+}
+
+/** Of every command. */
+const optionsOfEach: readonly string[] = ['help', 'version'];
+
+/** Names of the options that a command has: those that its usage tells of. */
+export function optionsOf(usage: string): ReadonlySet<string> {
+  const names = [...usage.matchAll(/--([a-z][a-z-]*)/g)].map(([, name]) => name!);
+  if (/[[\s]-o\b/.test(usage)) names.push('output');
+  return new Set([...names, ...optionsOfEach]);
+}
+
+/**
+ * What a command passes over may be what its user counts on, as on --dry-run.
+ * @param given names without dashes
+ * @throws {TsdbError} BAD_REQUEST with the usage
+ */
+export function checkOptions(usage: string, given: readonly string[]): void {
+  const has = optionsOf(usage);
+  const other = given.find((name) => !has.has(name));
+  if (other !== undefined) throw badRequest(`it has no option --${other}\n\n${usage}`);
 }
 
 /** A command that says something when it is done. */

@@ -1,29 +1,36 @@
 /** Scripts by which shells complete commands and options. */
 import { badRequest, shownText } from '#lib/errors.ts';
+import { optionsOf } from './command.ts';
 
 /**
- * @param commands names of all, of one or two words
- * @param options names of all, without dashes
+ * @param commands names of all, of one or two words, with their usages
  * @throws {TsdbError} BAD_REQUEST for another shell
  */
 export function completionScript(
   shell: string,
-  commands: readonly string[],
-  options: readonly string[],
+  commands: readonly (readonly [name: string, usage: string])[],
 ): string {
-  const flags = options.map((name) => `--${name}`).join(' ');
-  const firsts = [...new Set(commands.map((name) => name.split(' ')[0]!))];
+  const names = commands.map(([name]) => name);
+  const firsts = [...new Set(names.map((name) => name.split(' ')[0]!))];
   const seconds = (first: string): string[] =>
-    commands.flatMap((name) =>
-      name.startsWith(`${first} `) ? [name.slice(first.length + 1)] : [],
-    );
+    names.flatMap((name) => (name.startsWith(`${first} `) ? [name.slice(first.length + 1)] : []));
   const cases = firsts
     .filter((first) => seconds(first).length > 0)
     .map((first) => `      ${first}) words="${seconds(first).join(' ')}" ;;`)
     .join('\n');
+  const flags = commands
+    .map(([name, usage]) => {
+      const pattern = name.includes(' ') ? `"${name}"` : `${name}" "*`;
+      const options = [...optionsOf(usage)].map((option) => `--${option}`).join(' ');
+      return `      ${pattern}) words="${options}" ;;`;
+    })
+    .join('\n');
   const bash = `_tsdbctl() {
   local word="\${COMP_WORDS[COMP_CWORD]}" words=""
-  if [[ $word == -* ]]; then words="${flags}"
+  if [[ $word == -* ]]; then
+    case "\${COMP_WORDS[1]} \${COMP_WORDS[2]}" in
+${flags}
+    esac
   elif (( COMP_CWORD == 1 )); then words="${firsts.join(' ')}"
   elif (( COMP_CWORD == 2 )); then
     case "\${COMP_WORDS[1]}" in
@@ -49,7 +56,14 @@ complete -F _tsdbctl tsdbctl`;
                 `complete -c tsdbctl -n "__fish_seen_subcommand_from ${first}" -a "${seconds(first).join(' ')}"`,
               ],
         ),
-        ...options.map((name) => `complete -c tsdbctl -l ${name}`),
+        ...commands.flatMap(([name, usage]) => {
+          const [first, second] = name.split(' ');
+          const seen = `__fish_seen_subcommand_from`;
+          const when = `${seen} ${first}${second === undefined ? '' : `; and ${seen} ${second}`}`;
+          return [...optionsOf(usage)].map(
+            (option) => `complete -c tsdbctl -n "${when}" -l ${option}`,
+          );
+        }),
       ].join('\n');
     }
     default:

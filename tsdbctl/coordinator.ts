@@ -40,7 +40,9 @@ export const sendJson: SendJson = async (method, url, body, headers = {}) => {
           headers: { ...headers, 'content-type': 'application/json' },
           body: JSON.stringify(body),
         };
-  const response = await fetch(url, { method, ...json });
+  // Elsewhere a change would be asked for without its body, as a GET, and answered with 200.
+  const redirect = method === 'GET' ? 'follow' : 'manual';
+  const response = await fetch(url, { method, redirect, ...json });
   const { status, headers: answered } = response;
   return { status, text: await response.text(), headers: answered };
 };
@@ -62,10 +64,7 @@ export async function answerOfCoordinator(
   call: CoordinatorCall,
 ): Promise<CoordinatorAnswer> {
   const { coordinator, method, path, body, headers, what } = call;
-  if (!URL.canParse(coordinator) || !/^https?:/.test(coordinator)) {
-    throw badRequest(`--coordinator is not a URL such as http://127.0.0.1:7201: ${coordinator}`);
-  }
-  const url = new URL(path, coordinator);
+  const url = urlBelow(coordinator, path);
   let answer: CoordinatorAnswer;
   try {
     answer = await send(method, url.href, body, headers);
@@ -78,12 +77,27 @@ export async function answerOfCoordinator(
       { cause: error },
     );
   }
-  const { status, text } = answer;
+  const { status, text, headers: answered } = answer;
   if (status !== 200) {
-    const reason = `${url.host} answers ${status}: ${reasonOf(text)}`;
-    throw new TsdbError('UNAVAILABLE', `cannot ${what}: ${reason}`);
+    const elsewhere = answered?.get('location') ?? '';
+    const said = elsewhere === '' ? reasonOf(text) : `it is at ${elsewhere}: name that address`;
+    const reason = `${url.host} answers ${status}: ${said}`;
+    throw new TsdbError(status === 404 ? 'NOT_FOUND' : 'UNAVAILABLE', `cannot ${what}: ${reason}`);
   }
   return answer;
+}
+
+/**
+ * An endpoint of a coordinator, which may be below a path of a proxy.
+ * @param path with its query
+ * @throws {TsdbError} BAD_REQUEST
+ */
+export function urlBelow(coordinator: string, path: string): URL {
+  const isUrl = URL.canParse(coordinator) && /^https?:/.test(coordinator);
+  if (!isUrl || /[?#]/.test(coordinator)) {
+    throw badRequest(`not the URL of a coordinator, such as http://127.0.0.1:7201: ${coordinator}`);
+  }
+  return new URL(`${new URL(coordinator).href.replace(/\/+$/, '')}${path}`);
 }
 
 /** Why a request is refused: an answer's own words, or its begin when it is none of ours. */

@@ -5,7 +5,7 @@ import { terminalText } from '#lib/log_text.ts';
 import { version } from '#lib/version.ts';
 import { aggregationRulesCommands } from './aggregation_rules/commands.ts';
 import { clusterCommands } from './cluster/commands.ts';
-import { type Command, operandOf, saying } from './command.ts';
+import { checkOptions, type Command, operandOf, saying } from './command.ts';
 import { compareCommands } from './compare/commands.ts';
 import { completionScript } from './completion.ts';
 import { dataCommands } from './data/commands.ts';
@@ -29,8 +29,7 @@ const commands: Readonly<Record<string, Command>> = {
     async (call) =>
       completionScript(
         operandOf(call, 0, 'shell'),
-        Object.keys(commands),
-        Object.keys(optionsOfAll),
+        Object.entries(commands).map(([name, { usage }]) => [name, usage]),
       ),
   ),
 };
@@ -79,6 +78,7 @@ const optionsOfAll = {
   'skip-damaged': { type: 'boolean', default: false },
   'skip-untagged': { type: 'boolean', default: false },
   'skip-unfinished': { type: 'boolean', default: false },
+  'skip-deleted': { type: 'boolean', default: false },
   'leave-out': { type: 'string', multiple: true, default: [] as string[] },
   help: { type: 'boolean', short: 'h', default: false },
   version: { type: 'boolean', default: false },
@@ -86,7 +86,11 @@ const optionsOfAll = {
 
 /** @returns the exit code */
 async function main(): Promise<number> {
-  const { values, positionals } = parseArgs({ allowPositionals: true, options: optionsOfAll });
+  const { values, positionals, tokens } = parseArgs({
+    allowPositionals: true,
+    options: optionsOfAll,
+    tokens: true,
+  });
   const print = (line: string): void => console.log(terminalText(line));
   const [first = '', second = ''] = positionals;
   // Of two words, or one.
@@ -102,6 +106,8 @@ async function main(): Promise<number> {
     const what = said === '' ? 'no command is given' : `unknown command: ${said}`;
     throw badRequest(`${what}\n\n${callsOf(first)}\n\n${more}`);
   }
+  const given = tokens.flatMap((token) => (token.kind === 'option' ? [token.name] : []));
+  checkOptions(command.usage, given);
   const { namespace = null, set = null, from = null, to = null, rate = null } = values;
   const { queries = null } = values;
   const hyphened = {
@@ -109,6 +115,7 @@ async function main(): Promise<number> {
     skipDamaged: values['skip-damaged'],
     skipUntagged: values['skip-untagged'],
     skipUnfinished: values['skip-unfinished'],
+    skipDeleted: values['skip-deleted'],
     leaveOut: values['leave-out'],
   };
   return command.run({

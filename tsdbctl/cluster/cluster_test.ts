@@ -197,10 +197,20 @@ up{job="a"}   1970-01-01T00:02:00.500Z  0.5
 });
 
 test('shells complete commands of one and two words', () => {
-  const script = completionScript('bash', ['status', 'placement get', 'placement add'], ['force']);
+  const commands = [
+    ['status', 'tsdbctl status [-o json]'],
+    ['placement get', 'tsdbctl placement get'],
+    ['placement add', 'tsdbctl placement add FILE [--force]'],
+  ] as const;
+  const script = completionScript('bash', commands);
   assert.match(script, /words="status placement"/);
   assert.match(script, /placement\) words="get add" ;;/);
-  assert.match(completionScript('zsh', ['status'], []), /bashcompinit/);
-  assert.match(completionScript('fish', ['a b'], ['x']), /complete -c tsdbctl -l x/);
-  assert.throws(() => completionScript('tcsh', [], []), /none of bash, zsh and fish: tcsh/);
+  assert.match(script, /"placement add"\) words="--force --help --version" ;;/);
+  assert.match(script, /status" "\*\) words="--output --help --version" ;;/);
+  assert.match(completionScript('zsh', commands), /bashcompinit/);
+  assert.match(
+    completionScript('fish', commands),
+    /-n "__fish_seen_subcommand_from placement; and __fish_seen_subcommand_from add" -l force/,
+  );
+  assert.throws(() => completionScript('tcsh', []), /none of bash, zsh and fish: tcsh/);
 });

@@ -1,6 +1,6 @@
 /** Commands about a cluster: its state, placement, namespaces, and M3's files that change them. */
 import type { HealthReport } from '#cluster/admin/instance_health.ts';
-import { badRequest, shownText } from '#lib/errors.ts';
+import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import { type Call, type Command, operandOf, saying } from '../command.ts';
 import { callCoordinator, sendJson } from '../coordinator.ts';
 import { readMapping } from '../file.ts';
@@ -53,6 +53,17 @@ function shown<Answer>(call: Call, answer: unknown, table: (answer: Answer) => s
   return table(answer as Answer);
 }
 
+/** Of no instance while there is no placement. */
+async function healthOf(call: Call): Promise<HealthReport> {
+  try {
+    const health = await ask(call, '/api/v1/services/tsdb/health', 'tell the status');
+    return health as HealthReport;
+  } catch (error) {
+    if (!(error instanceof TsdbError) || error.code !== 'NOT_FOUND') throw error;
+    return { instances: {} };
+  }
+}
+
 const placementShown = (call: Call, answer: unknown): string =>
   shown<PlacementAnswer>(call, answer, placementTable);
 
@@ -63,11 +74,7 @@ export const clusterCommands: Readonly<Record<string, Command>> = {
 ${ofCoordinator}
 ${ofOutput}`,
     async run(call) {
-      const health = (await ask(
-        call,
-        '/api/v1/services/tsdb/health',
-        'tell the status',
-      )) as HealthReport;
+      const health = await healthOf(call);
       const registry = await ask(
         call,
         '/api/v1/services/tsdb/namespace?debug=true',
@@ -173,6 +180,7 @@ ${ofCoordinator}`,
     async (call) => {
       const body = await bodyOf(call);
       await change(call, 'POST', '/api/v1/services/tsdb/namespace', 'add the namespace', body);
+      if (call.options.dryRun) return 'it would be added';
       return 'it is added; "tsdbctl namespace ready NAME" has it written and read';
     },
   ),

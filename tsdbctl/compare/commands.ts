@@ -3,7 +3,7 @@ import { realEnv } from '#lib/env/real.ts';
 import { badRequest, messageOf } from '#lib/errors.ts';
 import { parseTimestampNanos } from '#lib/time.ts';
 import { checkIsThere, type Call, type Command, headersOf, operandOf } from '../command.ts';
-import { answerOfCoordinator, type CoordinatorAnswer, sendJson } from '../coordinator.ts';
+import { answerOfCoordinator, type CoordinatorAnswer, sendJson, urlBelow } from '../coordinator.ts';
 import { compareAnswers, isSame, partialReasonOf, type RangeAnswer } from './answers.ts';
 import { queriesOf, queriesOfText } from './queries.ts';
 
@@ -25,6 +25,9 @@ export const compareCommands: Readonly<Record<string, Command>> = {
   --header NAME=VALUE  of each request, as of a proxy or a tenant; any number of times`,
     async run(call) {
       const urls = [operandOf(call, 0, 'URL'), operandOf(call, 1, 'the second URL')] as const;
+      if (urlBelow(urls[0], '').href === urlBelow(urls[1], '').href) {
+        throw badRequest(`both are the same database: ${urls[0]}`);
+      }
       const range = rangeOf(call);
       const { queries, countMax } = await queriesFor(call, urls, range);
       let [asked, same, empty, refused, inPart, values] = [0, 0, 0, 0, 0, 0];

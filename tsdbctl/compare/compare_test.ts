@@ -178,4 +178,5 @@ test('queries are made of metrics and tags, or stand in a file', () => {
   assert.deepEqual(some.slice(0, 2), ['old', 'sum(a)']);
   assert.ok(some.slice(1).every((query) => !query.includes('old')));
   assert.deepEqual(queriesOfText('# note\none\tup == 1\n\nsum(x)\n'), ['up == 1', 'sum(x)']);
+  assert.deepEqual(queriesOfText('name\t3600\t15\tup ==\t1'), ['up ==\t1']);
 });

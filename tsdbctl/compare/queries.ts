@@ -58,10 +58,12 @@ export function* queriesOf(
   }
 }
 
-/** Lines of a file: a query, or a name, a tab and a query; those that begin with # are not. */
+/**
+ * Lines of a file: a query, or a name, a tab and a query, with numbers between them perhaps; those that begin with # are not.
+ */
 export function queriesOfText(text: string): readonly string[] {
   return text.split('\n').flatMap((line) => {
-    const query = line.slice(line.lastIndexOf('\t') + 1).trim();
+    const query = line.replace(/^[^\t]*\t(?:\d+\t)*/, '').trim();
     return query === '' || line.startsWith('#') ? [] : [query];
   });
 }

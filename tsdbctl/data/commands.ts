@@ -10,7 +10,7 @@ async function answerOf(
   method: 'GET' | 'POST',
   url: string,
 ): Promise<{ status: number; text: string }> {
-  const response = await fetch(url, { method });
+  const response = await fetch(url, { method, redirect: method === 'GET' ? 'follow' : 'manual' });
   return { status: response.status, text: await response.text() };
 }
 

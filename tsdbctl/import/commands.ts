@@ -11,7 +11,7 @@ import {
   operandOf,
   type Options,
 } from '../command.ts';
-import { Journal, type Progress, sumOf } from './journal.ts';
+import { Journal, notTakenOf, type Progress, rowsOf } from './journal.ts';
 import { labelled, labelsOf, leftOutOf, without } from '../sources/labelled.ts';
 import { m3Source } from '../sources/m3/source.ts';
 import { prometheusSource } from '../sources/prometheus/prometheus_source.ts';
@@ -34,7 +34,7 @@ tsdbctl data import remote URL --from TIME [--to TIME] [--slice 30m] [--names RE
   --coordinator URL  where they go; http://127.0.0.1:7201 when not given
   --namespace NAME   of M3
   --from TIME        2026-01-01T00:00:00Z or Unix seconds; inclusive
-  --to TIME          exclusive; now when not given
+  --to TIME          exclusive; all that a folder has, and of remote what is there now, when not given
   --slice DURATION   of time that is asked for at once
   --names REGEXP     of metrics, anchored; all when not given
   --header NAME=VALUE  of each request to remote read, as of a proxy or a tenant; any number of times. An M3 is asked for samples
@@ -48,11 +48,14 @@ tsdbctl data import remote URL --from TIME [--to TIME] [--slice 30m] [--names RE
   --skip-damaged     passes over what is damaged in the source, and names it
   --skip-untagged    series of M3 whose tags cannot be read are left out in any case; with it that is no failure
   --skip-unfinished  the same of filesets of M3 that were not written to their ends
+  --skip-deleted     the same of what the source deleted before it was read, since its retention was over
   --dry-run          reads everything, writes nothing, and says whether the cluster would take it
   --verify           compares the cluster with the source, row by row, and writes nothing`;
 
 /** How often progress is printed. */
 const progressMillis = 5_000;
+/** Parts that are lost and named; the others are counted. */
+const lostNamedMax = 20;
 
 interface ImportRange {
   readonly startNanos: bigint | null;
@@ -70,7 +73,7 @@ export const importCommands: Readonly<Record<string, Command>> = {
       );
       const kind = operandOf(call, 0, 'm3, prometheus or remote');
       const where = operandOf(call, 1, kind === 'remote' ? 'URL' : 'FOLDER');
-      const range = rangeOf(call, realEnv.clock);
+      const range = rangeOf(call, kind, realEnv.clock);
       const labels = labelsOf(options.label);
       const all = await sourceOf(kind, where, range, call, stop.signal);
       const source = labelled(without(all, leftOutOf(options.leaveOut)), labels);
@@ -90,9 +93,11 @@ export const importCommands: Readonly<Record<string, Command>> = {
   },
 };
 
-function rangeOf({ options }: Call, clock: Clock): ImportRange {
+function rangeOf({ options }: Call, kind: string, clock: Clock): ImportRange {
   const { from, to } = options;
-  const endNanos = to === null ? clock.nowNanos() : parseTimestampNanos(to, '--to');
+  // A part of a folder that is cut at now would have more rows at the next call, and the same name.
+  const last = kind === 'remote' ? clock.nowNanos() : allTimes.endNanos;
+  const endNanos = to === null ? last : parseTimestampNanos(to, '--to');
   return { startNanos: from === null ? null : parseTimestampNanos(from, '--from'), endNanos };
 }
 
@@ -175,7 +180,7 @@ async function importInto(call: Call, importing: Importing): Promise<number> {
   };
   const journal = new Journal(disk, options.state, of);
   const before = await journal.read();
-  const { rows } = sumOf(before);
+  const rows = rowsOf(before);
   if (rows > 0 || before.taken.size > 0) {
     print(`goes on after ${before.taken.size} parts and ${rows} rows (${options.state})`);
   }
@@ -190,16 +195,18 @@ async function importInto(call: Call, importing: Importing): Promise<number> {
     },
   );
   for (const refusal of outcome.refusals) print(refusal);
-  if (outcome.gone.length > 0) {
+  const { replaced, lost } = outcome;
+  if (replaced.length > 0) {
     print(
-      `${outcome.gone.length} parts were deleted by the source meanwhile, as ${outcome.gone[0]}; what it made of them is taken over`,
+      `${replaced.length} parts were deleted by the source meanwhile, as ${replaced[0]}; what it made of them is taken over`,
     );
   }
   for (const damaged of outcome.damaged) print(damaged);
-  if (outcome.rows + outcome.refused === 0 && outcome.damaged.length === 0) {
+  for (const line of lostLines(lost)) print(line);
+  if (outcome.rows + outcome.refused + lost.length === 0 && outcome.damaged.length === 0) {
     return nothingToTake(print);
   }
-  const leftOut = { untagged: outcome.untagged, unfinished: source.unfinished };
+  const leftOut = leftOutCounts(outcome, source);
   print(
     `${outcome.parts} parts are taken over: ${outcome.rows} rows, ${outcome.refused} refused${leftOutText(leftOut, options)}`,
   );
@@ -219,15 +226,15 @@ async function dryRun(
   const survey = await surveyOf(source, await target.tagRules(), signal, (part, rows) => {
     if (rows > 0) print(`${part.name}: ${rows} rows`);
   });
-  for (const line of damaged) print(line);
-  const { series, rows, histograms, firstNanos, lastNanos, untagged } = survey;
+  for (const line of [...damaged, ...lostLines(survey.lost)]) print(line);
+  const { series, rows, histograms, firstNanos, lastNanos } = survey;
   if (rows + histograms === 0) return nothingToTake(print);
-  const leftOut = { untagged, unfinished: source.unfinished };
+  const leftOut = leftOutCounts(survey, source);
   print(
     `${survey.parts} parts, ${series} series in them, ${rows} rows, ${histograms} native histograms, from ${isoOf(firstNanos)} to ${isoOf(lastNanos)}${leftOutText(leftOut, options)}`,
   );
   for (const { series: count, example } of survey.refusals) {
-    print(`${count} series would be refused, one of them: ${example}`);
+    print(`${count} series would be refused, or rows of them, one of them: ${example}`);
   }
   const problems: string[] = [];
   if (histograms > 0 && !(await target.takesHistograms())) problems.push(histogramsDropped);
@@ -247,12 +254,28 @@ interface LeftOutCounts {
   readonly untagged: number;
   /** Filesets. */
   readonly unfinished: number;
+  /** Parts. */
+  readonly deleted: number;
+}
+
+function leftOutCounts(
+  { untagged, lost }: { readonly untagged: number; readonly lost: readonly string[] },
+  { unfinished }: ImportSource,
+): LeftOutCounts {
+  return { untagged, unfinished, deleted: lost.length };
+}
+
+/** Of the first ones. */
+function lostLines(lost: readonly string[]): readonly string[] {
+  return lost
+    .slice(0, lostNamedMax)
+    .map((name) => `${name} was deleted by the source before all of it was read, and is lost`);
 }
 
 /** For the end of a result's line: '' when nothing is left out. */
 function leftOutText(
-  { untagged, unfinished }: LeftOutCounts,
-  { skipUntagged, skipUnfinished }: Options,
+  { untagged, unfinished, deleted }: LeftOutCounts,
+  { skipUntagged, skipUnfinished, skipDeleted }: Options,
 ): string {
   const all: string[] = [];
   const add = (count: number, what: string, flag: string, isAllowed: boolean): void => {
@@ -260,14 +283,19 @@ function leftOutText(
   };
   add(untagged, 'series whose tags cannot be read', '--skip-untagged', skipUntagged);
   add(unfinished, 'unfinished filesets', '--skip-unfinished', skipUnfinished);
+  add(deleted, 'parts that the source deleted', '--skip-deleted', skipDeleted);
   return all.length === 0 ? '' : `; left out: ${all.join(', ')}`;
 }
 
 function mayBeLeftOut(
-  { untagged, unfinished }: LeftOutCounts,
-  { skipUntagged, skipUnfinished }: Options,
+  { untagged, unfinished, deleted }: LeftOutCounts,
+  { skipUntagged, skipUnfinished, skipDeleted }: Options,
 ): boolean {
-  return (untagged === 0 || skipUntagged) && (unfinished === 0 || skipUnfinished);
+  return (
+    (untagged === 0 || skipUntagged) &&
+    (unfinished === 0 || skipUnfinished) &&
+    (deleted === 0 || skipDeleted)
+  );
 }
 
 /** @returns the exit code: whoever imports expects something to be there */
@@ -285,13 +313,14 @@ function progressPrinter(
 ): (progress: Progress, parts: readonly ImportPart[]) => void {
   const startMillis = clock.monotonicMillis();
   let saidMillis = startMillis;
-  const rowsBefore = sumOf(before).rows;
+  const rowsBefore = rowsOf(before);
   return (progress, parts) => {
     const now = clock.monotonicMillis();
     if (now - saidMillis < progressMillis) return;
     saidMillis = now;
     const { taken } = progress;
-    const { rows, refused } = sumOf(progress);
+    const rows = rowsOf(progress);
+    const { refused } = notTakenOf(progress, parts);
     const perSecond = Math.round(Math.max(0, rows - rowsBefore) / ((now - startMillis) / 1000));
     const all = parts.reduce((sum, { bytes }) => sum + bytes, 0);
     // Those of earlier lists that are not there any more are not counted.
@@ -316,11 +345,11 @@ async function verify(
   const found = await verifySource(source, roundsValues, target, signal, (part, missing) => {
     if (missing > 0) print(`${part.name}: ${missing} rows are missing`);
   });
-  for (const line of damaged) print(line);
+  for (const line of [...damaged, ...lostLines(found.lost)]) print(line);
   if (found.rows + found.histogramsNotCompared === 0) return nothingToTake(print);
   for (const difference of found.differences) print(difference);
-  const { series, rows, missing, different, rounded, histogramsNotCompared, untagged } = found;
-  const leftOut = { untagged, unfinished: source.unfinished };
+  const { series, rows, missing, different, rounded, histogramsNotCompared } = found;
+  const leftOut = leftOutCounts(found, source);
   const others =
     (rounded === 0 ? '' : `, ${rounded} but for the last digits, as M3 rounds what it stores`) +
     (histogramsNotCompared === 0

@@ -61,6 +61,7 @@ function importerOf(name: string, test: TestCoordinator) {
       skipDamaged: false,
       skipUntagged: false,
       skipUnfinished: false,
+      skipDeleted: false,
       ...more,
     } as unknown as Options;
     const print = (line: string): void => void lines.push(line);
@@ -129,6 +130,27 @@ test('a log that is damaged in its middle ends each kind of call, or is passed o
   const { code, text } = await run();
   assert.equal(code, 0, text);
   assert.deepEqual(storedIn(test).toSorted(), ['1', '2', '3']);
+});
+
+test('what has no end is taken whole, and what is gone from the source is a failure unless it is allowed', async () => {
+  await using test = await TestCoordinator.openReady();
+  const { run, state, writeLog } = importerOf('gone', test);
+  writeLog(first(1), first(2, { nanos: secondsAgo(-600n) }));
+  assert.equal((await run()).code, 0);
+  assert.deepEqual(storedIn(test).toSorted(), ['1', '2'], 'rows of later than now');
+  const waiting = { 'data/default/3/fileset-7-0 of 0011': ['3/7'], 'commitlogs/former': [] };
+  const stored = JSON.parse(readFileSync(state, 'utf8')) as object;
+  writeFileSync(state, JSON.stringify({ ...stored, waiting }));
+  for (const [options, code] of [
+    [{}, 1],
+    [{}, 1],
+    [{ skipDeleted: true }, 0],
+  ] as const) {
+    const ended = await run(options);
+    assert.equal(ended.code, code, ended.text);
+    assert.match(ended.text, /^data\/default\/3\/fileset-7-0 of 0011 was deleted by the source/m);
+    assert.match(ended.text, /; left out: 1 parts that the source deleted/);
+  }
 });
 
 test('the folder of another replica at the same path is taken over with the same state', async () => {

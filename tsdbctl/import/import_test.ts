@@ -66,6 +66,7 @@ function partOf(name: string, all: readonly ImportSeries[]): ImportPart {
     startNanos: times.reduce((a, b) => (b < a ? b : a), 2n ** 62n),
     endNanos: times.reduce((a, b) => (b > a ? b : a), 0n) + 1n,
     bytes: 100,
+    contents: [name],
     async *series(skip) {
       yield* all.slice(skip);
     },
@@ -130,7 +131,7 @@ test('rows come with their bits and their nanoseconds, histograms beside them', 
     },
     options,
   );
-  const nothing = { refused: 0, refusals: [], untagged: 0, gone: [], damaged: [] };
+  const nothing = { refused: 0, refusals: [], untagged: 0, replaced: [], lost: [], damaged: [] };
   assert.deepEqual(outcome, { parts: 1, rows: 6, ...nothing });
   const rows = stored(test).get('m ä')!;
   const bits = new BigUint64Array(values.buffer);
@@ -153,7 +154,12 @@ test('rows come with their bits and their nanoseconds, histograms beside them', 
     /native histograms, which the cluster drops until its upgrade is finished/,
   );
   assert.equal(stored(test).has('other ä'), false);
-  assert.deepEqual(former.progress, { ...nothingDone, part: 'p' }, 'it is begun, and nothing more');
+  const waiting = new Map([['p', ['p']]]);
+  assert.deepEqual(
+    former.progress,
+    { ...nothingDone, part: 'p', waiting },
+    'it is begun, and nothing more',
+  );
   assert.deepEqual(journal.progress, {
     ...nothingDone,
     taken: new Map([['p', { rows: 6, refused: 0, isDamaged: false, untagged: 0 }]]),
@@ -277,12 +283,13 @@ test('the journal of many small parts is written now and then, and knows all of 
   const target = targetOf(test);
   const steps = { target, journal: counted, clock: still, signal, onProgress: () => {} };
   await runImport({ ...steps, source: sourceOf(...parts) }, options);
-  assert.deepEqual([writes, journal.progress.taken.size], [1, 200]);
+  // First what is listed, and last what was taken.
+  assert.deepEqual([writes, journal.progress.taken.size], [2, 200]);
   // What ended it comes after what it had done.
   const failing = { write: () => Promise.reject(new TsdbError('UNAVAILABLE', 'away')) };
   const more = sourceOf(...parts, partOf('q', [seriesOf('m', [now], Float64Array.of(1))]));
   await assert.rejects(runImport({ ...steps, source: more, target: failing }, options), /away/);
-  assert.deepEqual([writes, journal.progress.taken.size], [2, 200]);
+  assert.deepEqual([writes, journal.progress.taken.size], [4, 200]);
 });
 
 test('rows that are refused are counted and named, and the others are written', async () => {
@@ -449,6 +456,20 @@ test('a survey counts, and says what the cluster would not take', async () => {
     { series: 2, example: 'tag name does not match [a-zA-Z_][a-zA-Z0-9_]*: "a.b"' },
     { series: 1, example: 'tag names that begin with "__" are reserved: "__x__"' },
   ]);
+  const noNumber: ImportSeries = {
+    ...seriesOf('', [day, 2n * day], Float64Array.of(1, Number.NaN)),
+    tags: [{ name: '__g0__', value: 'web' }],
+  };
+  const ofPath = await surveyOf(
+    sourceOf(partOf('p', [noNumber])),
+    legacyTagRules,
+    signal,
+    () => {},
+  );
+  assert.deepEqual(
+    ofPath.refusals.map(({ example }) => example),
+    ['rows of a path of Carbon that are no number, which its lines cannot say: web'],
+  );
   const utf8 = { ...legacyTagRules, nameValidation: 'utf8' } as const;
   assert.equal((await surveyOf(odd, utf8, signal, () => {})).refusals.length, 1);
   assert.deepEqual([survey.firstNanos, survey.lastNanos], [day, 2n * day]);
@@ -497,6 +518,22 @@ test('a source that answers remote read is taken over slice by slice', async () 
   }, /it answers 404/);
 });
 
+test('slices that rows may still come to are asked for again by the next call', async () => {
+  const range = { url: 'http://127.0.0.1:1/', startMillis: 0, sliceMillis: 600_000, names: '.+' };
+  const namesAt = async (nowMillis: number, endMillis: number): Promise<readonly string[]> => {
+    const at = { ...clock, nowMillis: () => nowMillis };
+    const source = remoteSource({ ...range, endMillis, headers: {} }, at, signal);
+    return (await source.parts()).map(({ name }) => name);
+  };
+  assert.deepEqual(await namesAt(1_500_000, 3_600_000), [
+    '0 to 600000',
+    '600000 to 1200000 at 1500000',
+    '1200000 to 1500000 at 1500000',
+  ]);
+  assert.deepEqual(await namesAt(3_600_000, 1_200_000), ['0 to 600000', '600000 to 1200000']);
+  await assert.rejects(namesAt(-1, 1), /--from is not before --to and before now/);
+});
+
 test('an answer to remote read that is a part of what was asked for is refused', async () => {
   const server = createServer((request, response) => {
     const isAsked = request.headers['x-tenant'] === 'a';
@@ -524,35 +561,43 @@ test('an answer to remote read that is a part of what was asked for is refused',
   server.close();
 });
 
+/** A part of one row, and one whose files are deleted before it is read, or behind so many of its series. */
+const now = BigInt(nowSeconds()) * 1_000_000_000n;
+const one = (name: string, ...contents: readonly string[]): ImportPart => ({
+  ...partOf(name, [seriesOf(name, [now], Float64Array.of(1))]),
+  contents,
+});
+const gone = (part: ImportPart, whole = 0): ImportPart => ({
+  ...part,
+  async *series() {
+    const begin = seriesOf(`begin of ${part.name}`, [now], Float64Array.of(1));
+    yield* [begin].slice(0, whole);
+    throw new TsdbError('NOT_FOUND', `cannot read ${part.name}: file is missing`);
+  },
+});
+/** Listed one way after the other, and then as it was last. */
+function listedAs(...all: readonly (readonly ImportPart[])[]): ImportSource {
+  const left = [...all];
+  return {
+    parts: async () => (left.length > 1 ? left.shift()! : left[0]!),
+    notes: [],
+    unfinished: 0,
+  };
+}
+
 test('parts that a source deletes meanwhile are taken under their new names', async () => {
   await using test = await TestCoordinator.openReady();
-  const now = BigInt(nowSeconds()) * 1_000_000_000n;
-  const one = (name: string) => partOf(name, [seriesOf(name, [now], Float64Array.of(1))]);
-  const gone = (name: string, whole = 0): ImportPart => ({
-    ...one(name),
-    async *series() {
-      yield* [seriesOf(`begin of ${name}`, [now], Float64Array.of(1))].slice(0, whole);
-      throw new TsdbError('NOT_FOUND', `cannot read ${name}: file is missing`);
-    },
-  });
-  const lists = (...all: readonly (readonly ImportPart[])[]): ImportSource => {
-    const left = [...all];
-    return {
-      parts: async () => (left.length > 1 ? left.shift()! : left[0]!),
-      notes: [],
-      unfinished: 0,
-    };
-  };
   const moving = () =>
-    lists(
-      [one('a'), gone('log1'), gone('log2', 1), one('b')],
-      [one('a'), gone('snapshot1'), one('b')],
-      [one('a'), one('b'), one('snapshot2')],
+    listedAs(
+      [one('a'), gone(one('log1')), gone(one('log2'), 1), one('b')],
+      [one('a'), gone(one('snapshot1', '0/7')), one('b')],
+      [one('a'), one('b'), one('snapshot2', '0/7')],
     );
   const steps = { target: targetOf(test), clock, signal, onProgress: () => {} };
   const journal = new TestJournal();
   const outcome = await runImport({ ...steps, source: moving(), journal }, options);
-  assert.deepEqual(outcome.gone, ['log1', 'log2', 'snapshot1']);
+  assert.deepEqual(outcome.replaced, ['log1', 'log2', 'snapshot1']);
+  assert.deepEqual(outcome.lost, []);
   assert.deepEqual([...journal.progress.taken.keys()], ['a', 'b', 'snapshot2']);
   assert.deepEqual(
     [...stored(test).keys()].toSorted(),
@@ -563,17 +608,72 @@ test('parts that a source deletes meanwhile are taken under their new names', as
   assert.deepEqual([survey.parts, survey.rows], [3, 3]);
   const found = await verifySource(moving(), false, steps.target, signal, () => {});
   assert.deepEqual([found.rows, found.missing], [4, 1]);
-  const torn = lists([one('a'), gone('torn')]);
+  const torn = listedAs([one('a'), gone(one('torn'))]);
+  const take = async (part: ImportPart): Promise<boolean> => {
+    for await (const _ of part.series(0));
+    return true;
+  };
   await assert.rejects(
-    takeParts(
-      torn,
-      () => false,
-      async (part) => {
-        for await (const _ of part.series(0));
-      },
-    ),
+    takeParts(torn, { isDone: () => false, take }),
     /cannot read torn: file is missing/,
   );
+});
+
+test('parts that a source deletes since their retention is over are told, and no later call forgets them', async () => {
+  await using test = await TestCoordinator.openReady();
+  const journal = new TestJournal();
+  const steps = { target: targetOf(test), journal, clock, signal, onProgress: () => {} };
+  const expiring = () =>
+    listedAs(
+      [gone(one('old', '0/6')), gone(one('merged', 'x', 'y')), one('new', '0/8')],
+      [one('new', '0/8'), one('both', 'x', 'y', 'z')],
+    );
+  const outcome = await runImport({ ...steps, source: expiring() }, options);
+  assert.deepEqual([outcome.replaced, outcome.lost], [['merged'], ['old']]);
+  const again = await runImport({ ...steps, source: sourceOf(one('new', '0/8')) }, options);
+  assert.deepEqual([again.rows, again.replaced, again.lost], [2, [], ['old']]);
+  // As a restored copy has it.
+  const restored = sourceOf(one('old', '0/6'), one('new', '0/8'));
+  const whole = await runImport({ ...steps, source: restored }, options);
+  assert.deepEqual([whole.rows, whole.lost, journal.progress.waiting.size], [3, [], 0]);
+  // A call that was ended knows what it had not come to.
+  const ended = { ...steps, journal: new TestJournal() };
+  const away = { write: () => Promise.reject(new TsdbError('UNAVAILABLE', 'away')) };
+  const two = sourceOf(one('first', '0/1'), one('second', '0/2'));
+  await assert.rejects(runImport({ ...ended, source: two, target: away }, options), /away/);
+  const rest = await runImport({ ...ended, source: sourceOf(one('second', '0/2')) }, options);
+  assert.deepEqual([rest.rows, rest.lost], [1, ['first']]);
+  const survey = await surveyOf(expiring(), legacyTagRules, signal, () => {});
+  assert.deepEqual([survey.rows, survey.lost], [2, ['old']]);
+  const found = await verifySource(expiring(), false, steps.target, signal, () => {});
+  assert.deepEqual(found.lost, ['old']);
+});
+
+test('rows that were refused count as long as the source has their part', async () => {
+  await using test = await TestCoordinator.openReady();
+  const journal = new TestJournal();
+  const steps = { target: targetOf(test), journal, clock, signal, onProgress: () => {} };
+  test.node.outcomeOf = () => rowOutcome.tooFarPast;
+  const log = await runImport({ ...steps, source: sourceOf(one('log')) }, options);
+  assert.deepEqual([log.rows, log.refused], [0, 1]);
+  test.node.outcomeOf = () => rowOutcome.written;
+  const moved = await runImport({ ...steps, source: sourceOf(one('fileset', '0/7')) }, options);
+  assert.deepEqual([moved.rows, moved.refused, moved.lost], [1, 0, []]);
+  test.node.outcomeOf = () => rowOutcome.tooFarPast;
+  const both = sourceOf(one('fileset', '0/7'), one('refused', '0/8'));
+  assert.equal((await runImport({ ...steps, source: both }, options)).refused, 1);
+  const left = await runImport({ ...steps, source: sourceOf(one('fileset', '0/7')) }, options);
+  assert.deepEqual([left.refused, left.lost], [0, ['refused']]);
+});
+
+test('a part that may be other when it is read again is begun anew', async () => {
+  await using test = await TestCoordinator.openReady();
+  const all = ['a', 'b'].map((name) => seriesOf(name, [now], Float64Array.of(1)));
+  const journal = new TestJournal();
+  journal.progress = { ...nothingDone, part: 'p', series: 1, rows: 1 };
+  const source = sourceOf({ ...partOf('p', all), changes: true });
+  const steps = { source, target: targetOf(test), journal, clock, signal, onProgress: () => {} };
+  assert.equal((await runImport(steps, options)).rows, 2);
 });
 
 test('the journal goes on with the import that wrote it, and with no other', async () => {
@@ -590,7 +690,8 @@ test('the journal goes on with the import that wrote it, and with no other', asy
     ['x', { rows: 4, refused: 0, isDamaged: false, untagged: 0 }],
     ['y', { rows: 5, refused: 2, isDamaged: true, untagged: 3 }],
   ]);
-  const progress = { taken, part: 'z', series: 3, rows: 9, refused: 1 };
+  const waiting = new Map([['z', ['0/7']]]);
+  const progress = { taken, waiting, part: 'z', series: 3, rows: 9, refused: 1 };
   await journal.write(progress);
   assert.deepEqual(await journal.read(), progress);
   await assert.rejects(

@@ -11,12 +11,9 @@ export interface ImportOf {
   readonly coordinator: string;
 }
 
-export interface TakenRows {
+interface TakenPart {
   readonly rows: number;
   readonly refused: number;
-}
-
-interface TakenPart extends TakenRows {
   /** Something of it could not be read. */
   readonly isDamaged: boolean;
   /** Series of it that were left out, since their tags cannot be read. */
@@ -26,6 +23,8 @@ interface TakenPart extends TakenRows {
 export interface Progress {
   /** Parts that were read, by their names. One of which rows were refused, or that is damaged, is read again by the next call. */
   readonly taken: ReadonlyMap<string, TakenPart>;
+  /** Names and contents of parts that were listed, and of which not all was taken: the source may delete them meanwhile. */
+  readonly waiting: ReadonlyMap<string, readonly string[]>;
   /** The part that was begun, how many of its series are whole, and its rows so far. */
   readonly part: string;
   readonly series: number;
@@ -35,6 +34,7 @@ export interface Progress {
 
 export const nothingDone: Progress = {
   taken: new Map(),
+  waiting: new Map(),
   part: '',
   series: 0,
   rows: 0,
@@ -46,22 +46,35 @@ export function isDone({ taken }: Progress, part: string): boolean {
   return found !== undefined && found.refused === 0 && !found.isDamaged;
 }
 
-/** Of all parts. */
-export function sumOf({ taken, part, rows, refused }: Progress): TakenRows {
-  const sum = { rows, refused };
+/** Rows that were written, those of parts that are gone too. */
+export function rowsOf({ taken, part, rows }: Progress): number {
+  let sum = rows;
   for (const [name, of] of taken) {
     // It was begun once more.
-    if (name === part) continue;
-    sum.rows += of.rows;
-    sum.refused += of.refused;
+    if (name !== part) sum += of.rows;
   }
   return sum;
 }
 
-/** Of all parts that were read. */
-export function untaggedOf({ taken }: Progress): number {
-  let sum = 0;
-  for (const { untagged } of taken.values()) sum += untagged;
+export interface NotTaken {
+  /** Rows. */
+  readonly refused: number;
+  /** Series. */
+  readonly untagged: number;
+}
+
+/** Of parts that the source has: what was not taken of others is in these, or is told of them. */
+export function notTakenOf(
+  { taken, part, refused }: Progress,
+  listed: readonly { readonly name: string }[],
+): NotTaken {
+  const sum = { refused, untagged: 0 };
+  for (const { name } of listed) {
+    const of = taken.get(name);
+    if (of === undefined || name === part) continue;
+    sum.refused += of.refused;
+    sum.untagged += of.untagged;
+  }
   return sum;
 }
 
@@ -96,7 +109,7 @@ export class Journal {
         cause: error,
       });
     }
-    const { of, taken, part, series, rows, refused } = stored;
+    const { of, taken, waiting, part, series, rows, refused } = stored;
     if (!isSame(of, this.#of)) {
       throw badRequest(
         `--state ${this.#path}: of another import, ${JSON.stringify(of)}: name another file`,
@@ -114,6 +127,7 @@ export class Journal {
           },
         ]),
       ),
+      waiting: new Map(Object.entries((waiting ?? {}) as Record<string, readonly string[]>)),
       part: typeof part === 'string' ? part : '',
       series: Number(series ?? 0),
       rows: Number(rows ?? 0),
@@ -123,7 +137,13 @@ export class Journal {
 
   /** All or nothing. */
   async write(progress: Progress): Promise<void> {
-    const stored = { of: this.#of, ...progress, taken: Object.fromEntries(progress.taken) };
+    const { taken, waiting, ...begun } = progress;
+    const stored = {
+      of: this.#of,
+      ...begun,
+      taken: Object.fromEntries(taken),
+      waiting: Object.fromEntries(waiting),
+    };
     await this.#disk.writeFileAtomic(this.#path, Buffer.from(`${JSON.stringify(stored)}\n`));
   }
 }

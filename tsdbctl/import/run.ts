@@ -1,11 +1,16 @@
 /** An import: parts of a source one after the other, as writes of a running cluster, with its progress in a journal. */
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { isDone, type Journal, nothingDone, type Progress, sumOf, untaggedOf } from './journal.ts';
+import { isDone, type Journal, notTakenOf, nothingDone, type Progress, rowsOf } from './journal.ts';
 import { RateLimit } from './rate_limit.ts';
-import type { ImportPart, ImportSeries, ImportSource } from '../sources/source.ts';
-import { damageLine, isDamage } from '../sources/up_to_damage.ts';
-import { takeParts } from './taking.ts';
+import {
+  type ImportPart,
+  type ImportSeries,
+  type ImportSource,
+  isDamage,
+} from '../sources/source.ts';
+import { damageLine } from '../sources/up_to_damage.ts';
+import { type TakenParts, takeParts } from './taking.ts';
 import type { Target, Written } from './target.ts';
 import { WriteBodies, type WriteBody } from './write_bodies.ts';
 
@@ -33,12 +38,15 @@ export interface ImportOutcome {
   /** Of all calls that went on with the same journal, as the rows. */
   readonly parts: number;
   readonly rows: number;
+  /** Of parts that the source has, whichever call read them. */
   readonly refused: number;
   readonly refusals: readonly string[];
-  /** Series of parts that were left out, since their tags cannot be read; of all calls, too. */
+  /** Series of parts that were left out, since their tags cannot be read; of those that the source has, too. */
   readonly untagged: number;
-  /** Parts that the source deleted meanwhile. */
-  readonly gone: readonly string[];
+  /** Parts that the source deleted meanwhile, and has under other names. */
+  readonly replaced: readonly string[];
+  /** Parts that it deleted before all of their rows were taken, and has no more. */
+  readonly lost: readonly string[];
   /** Parts that were passed over, and why. */
   readonly damaged: readonly string[];
 }
@@ -62,6 +70,7 @@ export async function runImport(
 ): Promise<ImportOutcome> {
   let progress = await journal.read();
   const taken = new Map(progress.taken);
+  const waiting = new Map(progress.waiting);
   const refusals: string[] = [];
   const damaged: string[] = [];
   const limit = new RateLimit(rowsPerSecondMax, clock);
@@ -76,8 +85,8 @@ export async function runImport(
     dueMillis = endMillis + Math.max(journalMillis, journalPauses * (endMillis - beganMillis));
     onProgress(progress, parts);
   };
-  const take = async (part: ImportPart): Promise<void> => {
-    const isBegun = progress.part === part.name;
+  const take = async (part: ImportPart): Promise<boolean> => {
+    const isBegun = progress.part === part.name && part.changes === undefined;
     const skip = isBegun ? progress.series : 0;
     if (!isBegun) progress = { ...progress, part: part.name, series: 0, rows: 0, refused: 0 };
     const sent = new InOrder(parallel, (body) => target.write(body));
@@ -118,25 +127,34 @@ export async function runImport(
     const untagged = part.untagged?.() ?? 0;
     taken.set(part.name, { rows, refused, isDamaged, untagged });
     if (damage !== null) damaged.push(damageLine(part, damage));
-    await advance({ ...nothingDone, taken });
+    await advance({ ...nothingDone, taken, waiting });
+    return isDone(progress, part.name);
   };
-  const takeAll = (): Promise<readonly string[]> =>
-    takeParts(
-      source,
-      ({ name }) => isDone(progress, name),
-      (part, listed) => {
-        parts = listed;
-        return take(part);
+  const takeAll = (): Promise<TakenParts> =>
+    takeParts(source, {
+      waiting,
+      isDone: (name) => isDone(progress, name),
+      async take(part, listed) {
+        if (parts !== listed) {
+          parts = listed;
+          progress = { ...progress, waiting };
+          // What is listed now may be gone when a call goes on after this one was ended.
+          await journal.write(progress);
+        }
+        return await take(part);
       },
-    );
-  const gone = await takeAll().catch(async (error: unknown) => {
+    });
+  const { listed, replaced, lost } = await takeAll().catch(async (error: unknown) => {
     // Why it ended says more than why that could not be noted.
     await journal.write(progress).catch(() => {});
     throw error;
   });
+  // What was begun last may be gone: its rows are in other parts.
+  progress = { ...nothingDone, taken, waiting };
   await journal.write(progress);
-  const untagged = untaggedOf(progress);
-  return { parts: progress.taken.size, ...sumOf(progress), refusals, untagged, gone, damaged };
+  const notTaken = notTakenOf(progress, listed);
+  const rows = rowsOf(progress);
+  return { parts: progress.taken.size, rows, ...notTaken, refusals, replaced, lost, damaged };
 }
 
 /** What is wrong with a source, not with the writes of it. */

@@ -19,10 +19,12 @@ export interface Survey {
   readonly histograms: number;
   /** Series that were left out, since their tags cannot be read. */
   readonly untagged: number;
+  /** Parts that the source deleted before they were read, and has no more. */
+  readonly lost: readonly string[];
   /** Null when there are no rows. */
   readonly firstNanos: bigint | null;
   readonly lastNanos: bigint | null;
-  /** Series whose tags are refused, by the reason without its values. */
+  /** Series that are refused, or have rows that are, by the reason without its values. */
   readonly refusals: readonly Refusal[];
 }
 
@@ -46,13 +48,16 @@ export async function surveyOf(
     rows: 0,
     histograms: 0,
     untagged: 0,
+    lost: [],
     firstNanos: null,
     lastNanos: null,
     refusals: [],
   };
   const refusals = new Map<string, { series: number; example: string }>();
-  const check = (tags: readonly Tag[]): void => {
-    const problem = carbonPathOf(tags) === null ? tagsProblem(tagsWithValues(tags), rules) : null;
+  const check = (tags: readonly Tag[], values: Float64Array): void => {
+    const path = carbonPathOf(tags);
+    const problem =
+      path === null ? tagsProblem(tagsWithValues(tags), rules) : pathProblem(path, values);
     if (problem === null) return;
     // Without what it says of the one series.
     const kind = problem.replace(/: .*$/s, '');
@@ -60,11 +65,11 @@ export async function surveyOf(
     if (known === undefined) refusals.set(kind, { series: 1, example: problem });
     else known.series += 1;
   };
-  const take = async (part: ImportPart): Promise<void> => {
+  const take = async (part: ImportPart): Promise<boolean> => {
     let { series, rows, histograms: histogramCount, firstNanos, lastNanos } = all;
-    for await (const { tags, timestampNanos, histograms = [] } of part.series(0)) {
+    for await (const { tags, timestampNanos, values, histograms = [] } of part.series(0)) {
       signal.throwIfAborted();
-      check(tags);
+      check(tags, values);
       series += 1;
       rows += timestampNanos.length;
       histogramCount += histograms.length;
@@ -85,13 +90,20 @@ export async function surveyOf(
       rows,
       histograms: histogramCount,
       untagged: all.untagged + (part.untagged?.() ?? 0),
+      lost: [],
       firstNanos,
       lastNanos,
       refusals: [],
     };
+    return true;
   };
-  await takeParts(source, () => false, take);
-  return { ...all, refusals: [...refusals.values()] };
+  const { lost } = await takeParts(source, { isDone: () => false, take });
+  return { ...all, lost, refusals: [...refusals.values()] };
+}
+
+function pathProblem(path: string, values: Float64Array): string | null {
+  if (!values.some((value) => Number.isNaN(value))) return null;
+  return `rows of a path of Carbon that are no number, which its lines cannot say: ${path}`;
 }
 
 /** Why the cluster would refuse old rows; null when it takes them. */

@@ -5,7 +5,7 @@ import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import { typedRowsFormatLevel } from '#lib/format_level.ts';
 import { legacyTagRules, type TagRules } from '#lib/tags.ts';
 import { formatDurationNanos } from '#lib/time.ts';
-import { reasonOf, servicePath } from '../coordinator.ts';
+import { reasonOf, servicePath, urlBelow } from '../coordinator.ts';
 import type { WriteBody } from './write_bodies.ts';
 
 /** What a write of a body has come to. */
@@ -43,9 +43,7 @@ export class Target {
     signal: AbortSignal,
     onRetry: (reason: string) => void,
   ) {
-    if (!URL.canParse(url) || !/^https?:/.test(url)) {
-      throw badRequest(`--coordinator is not a URL such as http://127.0.0.1:7201: ${url}`);
-    }
+    urlBelow(url, '');
     this.#url = url;
     this.#clock = clock;
     this.#signal = signal;
@@ -140,7 +138,7 @@ export class Target {
       try {
         const signal = this.#clock.deadline(requestMillisMax, this.#signal);
         const { body, headers = {} } = more;
-        const response = await fetch(new URL(path, this.#url), {
+        const response = await fetch(urlBelow(this.#url, path), {
           method,
           headers,
           signal,

@@ -31,6 +31,8 @@ export interface Verified {
   readonly histogramsNotCompared: number;
   /** Series that were left out, since their tags cannot be read. */
   readonly untagged: number;
+  /** Parts that the source deleted before they were read, and has no more. */
+  readonly lost: readonly string[];
   /** Of the first ones, for people. */
   readonly differences: readonly string[];
 }
@@ -44,7 +46,7 @@ export async function verifySource(
   onPart: (part: ImportPart, missing: number) => void,
 ): Promise<Verified> {
   const check = new Check(target, roundsValues);
-  const compare = async (part: ImportPart): Promise<void> => {
+  const compare = async (part: ImportPart): Promise<boolean> => {
     const before = check.missing;
     for await (const series of part.series(0)) {
       signal.throwIfAborted();
@@ -53,8 +55,9 @@ export async function verifySource(
     await check.end();
     check.untagged += part.untagged?.() ?? 0;
     onPart(part, check.missing - before);
+    return true;
   };
-  await takeParts(source, () => false, compare);
+  check.lost = (await takeParts(source, { isDone: () => false, take: compare })).lost;
   return check;
 }
 
@@ -70,6 +73,7 @@ class Check implements Verified {
   rounded = 0;
   histogramsNotCompared = 0;
   untagged = 0;
+  lost: readonly string[] = [];
   readonly differences: string[] = [];
 
   constructor(target: Pick<Target, 'read'>, roundsValues: boolean) {

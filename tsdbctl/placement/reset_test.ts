@@ -30,6 +30,6 @@ test('a refusal is told in the words of the coordinator, and a wrong address as 
   await assert.rejects(resetInstances(nobody, options), /no coordinator answers.*ECONNREFUSED/);
   await assert.rejects(
     resetInstances(refused, { ...options, coordinator: 'here' }),
-    /--coordinator is not a URL.*here/,
+    /not the URL of a coordinator.*here/,
   );
 });

@@ -3,6 +3,7 @@
  * them; whoever writes them does not know where they come from.
  */
 import type { Histogram } from '#engine/typed/histogram.ts';
+import { TsdbError } from '#lib/errors.ts';
 import type { Tag } from '#lib/tags.ts';
 
 /** Times to take over, Unix nanoseconds. */
@@ -44,7 +45,14 @@ export interface ImportPart {
   /** About how much of the source it is. */
   readonly bytes: number;
   /**
-   * In the same order each time; series without rows are left out.
+   * What it has, by names that are also those of parts which the source makes of it: when it is gone, its rows are in parts
+   * with all of these. Empty where what is gone is in others in any case.
+   */
+  readonly contents: readonly string[];
+  /** What it has may be other, or in another order, when it is read again: one that was begun is begun anew. */
+  readonly changes?: true;
+  /**
+   * In the same order each time, unless it changes; series without rows are left out.
    * @param skip so many of the first ones are left out, too
    * @throws {TsdbError} BAD_REQUEST naming file and reason when it is damaged, NOT_FOUND when files were deleted since
    */
@@ -63,6 +71,17 @@ export interface ImportSource {
   readonly notes: readonly string[];
   /** Of what would be parts, those that were not written to their ends when they were listed last: they are none yet. */
   readonly unfinished: number;
+}
+
+/** Whether it says that something of a source cannot be read. */
+export function isDamage(error: unknown): error is TsdbError {
+  return error instanceof TsdbError && error.code === 'BAD_REQUEST';
+}
+
+/** Series of a part of which nothing can be read. */
+// oxlint-disable-next-line require-yield -- there are none
+export async function* failing(damage: Error): AsyncGenerator<never> {
+  throw damage;
 }
 
 const nodeTag = /^__g(0|[1-9]\d*)__$/;

@@ -1,6 +1,5 @@
 /** Parts as far as they can be read. */
-import { TsdbError } from '#lib/errors.ts';
-import type { ImportPart, ImportSource } from './source.ts';
+import { type ImportPart, type ImportSource, isDamage } from './source.ts';
 
 /** The source, of which a part that is damaged ends at its damage. @param onDamage is told of it, in a line */
 export function upToDamage(source: ImportSource, onDamage: (line: string) => void): ImportSource {
@@ -24,10 +23,6 @@ export function upToDamage(source: ImportSource, onDamage: (line: string) => voi
     },
     parts: async () => (await source.parts()).map(partOf),
   };
-}
-
-export function isDamage(error: unknown): error is TsdbError {
-  return error instanceof TsdbError && error.code === 'BAD_REQUEST';
 }
 
 export function damageLine({ name }: ImportPart, { message }: Error): string {

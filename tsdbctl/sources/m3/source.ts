@@ -9,11 +9,18 @@
  */
 import type { Disk } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import { allTimes, type ImportPart, type ImportSource, type NanosRange } from '../source.ts';
+import {
+  allTimes,
+  failing,
+  type ImportPart,
+  type ImportSource,
+  isDamage,
+  type NanosRange,
+} from '../source.ts';
 import { sumOfEnds } from './bytes/file_bytes.ts';
 import { seriesOfLog } from './commit_log/part.ts';
 import { type FilesetFiles, listFilesets } from './fileset/list.ts';
-import { readFilesetInfo } from './fileset/info.ts';
+import { type FilesetInfo, readFilesetInfo } from './fileset/info.ts';
 import { seriesOfFileset } from './fileset/part.ts';
 import { LeftOut } from './series/left_out.ts';
 
@@ -52,18 +59,41 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
   const filesetOptions = { disk, range, wholes: intOptimized, leftOut };
   const logOptions = { disk, range, rowsHeldMax, leftOut };
 
+  /** Of a fileset of which it cannot be read what it has: whoever takes it is told why. */
+  function damagedPart(
+    { name: file, blockStartNanos, bytes }: FilesetFiles,
+    damage: Error,
+  ): ImportPart {
+    return {
+      name: `${file}, damaged`,
+      startNanos: blockStartNanos,
+      endNanos: blockStartNanos + 1n,
+      bytes,
+      contents: [contentOf(file, blockStartNanos)],
+      series: () => failing(damage),
+    };
+  }
+
   async function filesetPart(files: FilesetFiles): Promise<ImportPart | null> {
     const { name: file, bytes } = files;
     const prefix = `${folder}/${file}-`;
-    const info = await readFilesetInfo(disk, prefix);
+    let info: FilesetInfo;
+    try {
+      info = await readFilesetInfo(disk, prefix);
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      // How long its block is stands in what is damaged.
+      return files.blockStartNanos >= range.endNanos ? null : damagedPart(files, error);
+    }
     const startNanos = info.blockStartNanos;
     const endNanos = startNanos + info.blockNanos;
     if (startNanos >= range.endNanos || endNanos <= range.startNanos) return null;
     const name = `${file} of ${digitsOf(info.indexSum, info.dataSum)}`;
     const part = { name: file, namespace, prefix, info };
+    const contents = [contentOf(file, startNanos)];
     const series = (skip: number) => skipping(seriesOfFileset(part, filesetOptions), skip);
     const untagged = () => leftOut.untaggedIn(file);
-    return { name, startNanos, endNanos, bytes, series, untagged };
+    return { name, startNanos, endNanos, bytes, contents, series, untagged };
   }
 
   async function logParts(): Promise<readonly ImportPart[]> {
@@ -86,7 +116,8 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
       const part = { name: file, namespace, path, isNewest: at >= newest };
       const series = (skip: number) => skipping(seriesOfLog(part, logOptions), skip);
       const untagged = () => leftOut.untaggedIn(file);
-      parts.push({ name, ...range, bytes, series, untagged });
+      // It is deleted when filesets have all of it: lists of later have these.
+      parts.push({ name, ...range, bytes, contents: [], series, untagged });
     }
     return parts;
   }
@@ -129,6 +160,10 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
     },
   };
 }
+
+/** Of a shard and block, which are first in snapshots, each of which has what the one before has, and then in data. */
+const contentOf = (file: string, startNanos: bigint): string =>
+  `${file.split('/').at(-2)}/${startNanos}`;
 
 async function* skipping<T>(items: AsyncIterable<T>, skip: number): AsyncGenerator<T> {
   let left = skip;

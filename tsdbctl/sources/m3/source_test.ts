@@ -18,6 +18,7 @@ import {
   madeFileset,
   readSource,
 } from './folder_testing.ts';
+import { upToDamage } from '../up_to_damage.ts';
 import { m3Source, type M3Options } from './source.ts';
 
 const startNanos = 1_700_006_400_000_000_000n;
@@ -155,11 +156,34 @@ test('parts come by their blocks, flushed ones first, and tell their times', asy
     ],
   );
   assert.ok(parts.every(({ bytes }) => bytes > 20));
+  assert.deepEqual(
+    parts.map(({ contents }) => contents[0]!.replace(/^\d+\//, '')),
+    [startNanos, startNanos, startNanos, later].map(String),
+  );
   const range = { startNanos: later, endNanos: later + 1n };
   assert.deepEqual(await idsOf(files, { range }), [`${fileOf(parts[3]!.name)} [["a","b"]]`]);
   const after = { startNanos: startNanos + 1n, endNanos: later };
   assert.equal((await sourceOf(files, { range: after }).parts()).length, 3);
   assert.deepEqual(await idsOf(files, { range: after }), []);
+});
+
+test('a fileset of which it cannot be read what it has leaves the others to be read', async () => {
+  const files = merged(
+    madeFileset(name(0, 1), startNanos, [entry('{a="b"}')]),
+    madeFileset(name(0, 2), startNanos, [entry('{a="c"}')]),
+  );
+  const [path, bytes] = [...files].find(([each]) => each.includes(`${name(0, 1)}-digest`))!;
+  const damaged = new Map(files).set(path, bytes.with(0, bytes[0]! ^ 1));
+  await assert.rejects(readSource(sourceOf(damaged)), /cannot read .*-digest\.db: /);
+  const lines: string[] = [];
+  const found = await readSource(upToDamage(sourceOf(damaged), (line) => lines.push(line)));
+  assert.equal(found.length, 1);
+  assert.match(
+    lines.join('\n'),
+    /, damaged is left from its damage on: cannot read .*-digest\.db: /,
+  );
+  const before = { startNanos: startNanos - 10n, endNanos: startNanos };
+  assert.deepEqual(await sourceOf(damaged, { range: before }).parts(), []);
 });
 
 test('series that were there before are passed over', async () => {

@@ -34,6 +34,7 @@ export interface BlockToWrite {
   /** Default: from the first row to the last one. */
   readonly times?: readonly [start: number, end: number];
   readonly parents?: readonly string[];
+  readonly sources?: readonly string[];
   /** Place of the series in the list, first and last millisecond. */
   readonly tombstones?: readonly (readonly [series: number, first: bigint, last: bigint])[];
 }
@@ -106,7 +107,7 @@ class Bytes {
 
 /** Files of a block by their names in its folder. */
 export function blockFiles(block: BlockToWrite): Map<string, Uint8Array> {
-  const { ulid, series, version = 2, parents, tombstones = [] } = block;
+  const { ulid, series, version = 2, parents, sources, tombstones = [] } = block;
   const files = new Map<string, Uint8Array>();
   const segments: Bytes[] = [];
   const references = series.map(({ chunks }) =>
@@ -194,6 +195,7 @@ export function blockFiles(block: BlockToWrite): Map<string, Uint8Array> {
   const compaction = {
     level: 1,
     ...(parents === undefined ? {} : { parents: parents.map((each) => ({ ulid: each })) }),
+    ...(sources === undefined ? {} : { sources }),
   };
   const meta = JSON.stringify({ ulid, minTime, maxTime, compaction, version: 1 });
   files.set('meta.json', new TextEncoder().encode(meta));

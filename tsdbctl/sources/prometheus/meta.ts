@@ -18,7 +18,16 @@ export interface BlockMeta {
   readonly times: MillisRange;
   /** ULIDs of the blocks out of which it was made. */
   readonly parents: readonly string[];
+  /** ULIDs of the blocks that were written first, whose rows it has; its own alone when it is one of them. */
+  readonly sources: readonly string[];
+  /** Of all of its series, which the index does not have: as Thanos and Mimir keep them, sorted; '' for none. */
+  readonly labels: string;
+  /** It has a share of the series of its parents, as Mimir's compactor makes it. */
+  readonly isShare: boolean;
 }
+
+/** What Mimir's compactor says of a block, beside its labels. */
+const shareLabel = '__compactor_shard_id__';
 
 /** @throws {TsdbError} BAD_REQUEST */
 export async function readMeta(disk: Disk, path: string): Promise<BlockMeta> {
@@ -49,15 +58,26 @@ export async function readMeta(disk: Disk, path: string): Promise<BlockMeta> {
   };
   const times = { start: millisOf('minTime'), end: millisOf('maxTime') };
   if (times.end < times.start) throw fail(`maxTime is before minTime: ${times.end}`);
-  const parents = fieldsOf(meta['compaction'])['parents'];
+  const { parents, sources } = fieldsOf(meta['compaction']);
+  const sourcesNamed = textsOf(listOf(sources));
+  const { [shareLabel]: share, ...labels } = fieldsOf(fieldsOf(meta['thanos'])['labels']);
   return {
     ulid,
     times,
-    parents: (Array.isArray(parents) ? parents : [])
-      .map((parent) => fieldsOf(parent)['ulid'])
-      .filter((each) => typeof each === 'string'),
+    parents: textsOf(listOf(parents).map((parent) => fieldsOf(parent)['ulid'])),
+    sources: sourcesNamed.length > 0 ? sourcesNamed : [ulid],
+    labels: Object.entries(labels)
+      .map(([name, value]) => `${name}=${JSON.stringify(value)}`)
+      .sort()
+      .join(','),
+    isShare: share !== undefined,
   };
 }
+
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+const textsOf = (values: readonly unknown[]): readonly string[] =>
+  values.filter((value) => typeof value === 'string');
 
 type Fields = Readonly<Record<string, unknown>>;
 

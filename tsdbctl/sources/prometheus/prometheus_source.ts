@@ -12,7 +12,14 @@
 import type { Disk } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { nanosPerMilli } from '#lib/time.ts';
-import { allTimes, type ImportPart, type ImportSource, type NanosRange } from '../source.ts';
+import {
+  allTimes,
+  failing,
+  type ImportPart,
+  type ImportSource,
+  isDamage,
+  type NanosRange,
+} from '../source.ts';
 import { seriesOfBlock } from './block.ts';
 import { type BlockMeta, isUlid, readMeta } from './meta.ts';
 import type { MillisRange } from './rows.ts';
@@ -39,8 +46,10 @@ export function prometheusSource(
     unfinished: 0,
     async parts() {
       notes.length = 0;
-      const blocks = withoutParents(await blocksIn(folder, disk, notes), notes);
-      const parts: ImportPart[] = [];
+      const found = await blocksIn(folder, disk, notes);
+      checkLabels(found.blocks);
+      const blocks = withoutParents(found.blocks, notes);
+      const parts = found.damaged.map(([ulid, damage]) => damagedPart(ulid, damage, range));
       for (const block of blocks.sort(byTimes)) {
         const part = await partOf(block, disk, range, (note) => notes.push(note));
         if (part !== null) parts.push(part);
@@ -54,11 +63,36 @@ function byTimes(a: Block, b: Block): number {
   return a.times.start - b.times.start || (a.ulid < b.ulid ? -1 : 1);
 }
 
-async function blocksIn(folder: string, disk: Disk, notes: string[]): Promise<Block[]> {
+interface FoundBlocks {
+  readonly blocks: readonly Block[];
+  /** Those of which it cannot be read what they are, and why. */
+  readonly damaged: readonly (readonly [ulid: string, damage: Error])[];
+}
+
+/** A block of which it is not known what it has: whoever takes it is told why. */
+function damagedPart(ulid: string, damage: Error, range: NanosRange): ImportPart {
+  return { name: ulid, ...range, bytes: 0, contents: [ulid], series: () => failing(damage) };
+}
+
+/**
+ * Series of blocks with different labels would become the same ones.
+ * @throws {TsdbError} BAD_REQUEST
+ */
+function checkLabels(blocks: readonly Block[]): void {
+  const [first] = blocks;
+  const other = blocks.find(({ labels }) => labels !== first?.labels);
+  if (first === undefined || other === undefined) return;
+  throw badRequest(
+    `blocks of different labels, which are not in their series: ${first.ulid} {${first.labels}}, ${other.ulid} {${other.labels}}: take each kind from a folder of its own, with --label`,
+  );
+}
+
+async function blocksIn(folder: string, disk: Disk, notes: string[]): Promise<FoundBlocks> {
   const fail = (reason: string) => badRequest(`cannot read ${folder}: ${reason}`);
   if ((await disk.size(folder)) === null) throw fail('folder is missing');
   if ((await disk.size(`${folder}/meta.json`)) !== null) {
-    return [{ folder, ...(await readMeta(disk, `${folder}/meta.json`)) }];
+    const meta = await readMeta(disk, `${folder}/meta.json`);
+    return { blocks: [{ folder, ...meta }], damaged: [] };
   }
   const names = await disk.list(folder);
   const others = names.filter((name) => !isUlid(name));
@@ -70,24 +104,33 @@ async function blocksIn(folder: string, disk: Disk, notes: string[]): Promise<Bl
     notes.push(`passed over ${others.join(', ')}: ${hint ?? 'these are no blocks'}`);
   }
   const blocks: Block[] = [];
+  const damaged: (readonly [string, Error])[] = [];
   for (const name of names.filter(isUlid)) {
     const path = `${folder}/${name}`;
-    const meta = await readMeta(disk, `${path}/meta.json`);
-    if (meta.ulid !== name) {
-      throw badRequest(
-        `cannot read ${path}/meta.json: ulid is not that of its folder: ${meta.ulid}`,
-      );
+    try {
+      const meta = await readMeta(disk, `${path}/meta.json`);
+      if (meta.ulid !== name) {
+        throw badRequest(
+          `cannot read ${path}/meta.json: ulid is not that of its folder: ${meta.ulid}`,
+        );
+      }
+      blocks.push({ folder: path, ...meta });
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      // A Prometheus that runs deletes blocks meanwhile.
+      if ((await disk.size(path)) !== null) damaged.push([name, error]);
     }
-    blocks.push({ folder: path, ...meta });
   }
-  return blocks;
+  return { blocks, damaged };
 }
 
-/** A block is made after its parents, so one of two is left whatever they say. */
+/** A block is made after its parents, so one of two is left whatever they say. Of shares others may be on their way. */
 function withoutParents(blocks: readonly Block[], notes: string[]): Block[] {
   const childOf = new Map(
-    blocks.flatMap(({ ulid, parents }) =>
-      parents.filter((parent) => parent < ulid).map((parent) => [parent, ulid] as const),
+    blocks.flatMap(({ ulid, parents, isShare }) =>
+      parents
+        .filter((parent) => parent < ulid && !isShare)
+        .map((parent) => [parent, ulid] as const),
     ),
   );
   return blocks.filter(({ ulid }) => {
@@ -100,7 +143,7 @@ function withoutParents(blocks: readonly Block[], notes: string[]): Block[] {
 
 /** Null when there is nothing of it in the range. */
 async function partOf(
-  { ulid, folder, times }: Block,
+  { ulid, folder, times, sources }: Block,
   disk: Disk,
   { startNanos, endNanos }: NanosRange,
   note: (line: string) => void,
@@ -116,6 +159,7 @@ async function partOf(
     startNanos: BigInt(range.start) * nanosPerMilli,
     endNanos: BigInt(range.end) * nanosPerMilli,
     bytes: indexBytes + (await segmentsBytes(disk, `${folder}/chunks`)),
+    contents: sources,
     series: (skip) => {
       const onOutside = (): void => note(`left out rows of block ${ulid}: outside of its times`);
       return seriesOfBlock(disk, { folder, times, range, onOutside }, skip);

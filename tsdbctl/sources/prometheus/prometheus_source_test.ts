@@ -17,6 +17,7 @@ import {
   seriesIn,
 } from './block_testing.ts';
 import { allTimes } from '../source.ts';
+import { upToDamage } from '../up_to_damage.ts';
 import { prometheusSource } from './prometheus_source.ts';
 
 const ulids = ['0', '1', '2', '3'].map((digit) => `01HZZZZZZZZZZZZZZZZZZZZZZ${digit}`);
@@ -239,18 +240,24 @@ test('rows outside of the times of the block are left out with a note', async ()
 });
 
 test('a data folder has its blocks by their times; parents and what is no block are passed over', async () => {
-  const blockOf = (place: number, first: number, parents?: string[]): [string, BlockToWrite] => [
+  const blockOf = (
+    place: number,
+    first: number,
+    parents: string[] = [],
+    sources: string[] = [],
+  ): [string, BlockToWrite] => [
     `data/${ulids[place]}`,
     {
       ulid: ulids[place]!,
       series: [{ tags: tagsOf(`from_${place}`), chunks: [floatChunk(rowsFrom(first, 3))] }],
-      ...(parents === undefined ? {} : { parents }),
+      parents,
+      sources,
     },
   ];
   const blocks = [
     blockOf(0, 100),
     blockOf(1, 50, ['01GGGGGGGGGGGGGGGGGGGGGGG0']),
-    blockOf(2, 200, [ulids[0]!, ulids[2]!]),
+    blockOf(2, 200, [ulids[0]!, ulids[2]!], [ulids[0]!, 'x']),
     blockOf(3, 0),
   ];
   const files = filesIn(
@@ -271,6 +278,10 @@ test('a data folder has its blocks by their times; parents and what is no block 
       parts.map(({ name }) => name),
       [ulids[3], ulids[1], ulids[2]],
     );
+    assert.deepEqual(
+      parts.map(({ contents }) => contents),
+      [[ulids[3]], [ulids[1]], [ulids[0], 'x']],
+    );
     assert.deepEqual(source.notes, notes);
   }
   assert.deepEqual(
@@ -281,7 +292,7 @@ test('a data folder has its blocks by their times; parents and what is no block 
 
 test('folders without blocks, and blocks that do not say what they are, are refused', async () => {
   const refuse = async (files: Map<string, Uint8Array>, message: string, folder = 'data') => {
-    await assert.rejects(prometheusSource(folder, diskOf(files)).parts(), {
+    await assert.rejects(seriesIn(prometheusSource(folder, diskOf(files))), {
       code: 'BAD_REQUEST',
       message,
     });
@@ -313,10 +324,50 @@ test('folders without blocks, and blocks that do not say what they are, are refu
     await refuse(new Map([[path, bytes]]), `cannot read ${path}: ${reason}`);
   }
   const cut = new TextEncoder().encode('{"ulid":');
-  await assert.rejects(prometheusSource('data', diskOf(new Map([[path, cut]]))).parts(), {
+  await assert.rejects(seriesIn(prometheusSource('data', diskOf(new Map([[path, cut]])))), {
     code: 'BAD_REQUEST',
     message: /meta\.json: file is not JSON: /,
   });
+});
+
+test('a block that does not say what it is leaves the others to be read', async () => {
+  const series = [{ tags: tagsOf('m'), chunks: [floatChunk(rowsFrom(0, 3))] }];
+  const files = filesIn({ [`data/${ulids[1]}`]: blockFiles({ ulid: ulids[1]!, series }) });
+  // As an upload that was broken off leaves it.
+  files.set(`data/${ulids[0]}/index`, new Uint8Array(0));
+  const lines: string[] = [];
+  const source = upToDamage(prometheusSource('data', diskOf(files)), (line) => lines.push(line));
+  assert.equal((await seriesIn(source)).length, 1);
+  assert.match(
+    lines.join('\n'),
+    /^01HZ\w*0 is left from its damage on: .*meta.json: file is missing$/,
+  );
+  // It has its name when it is whole, so that it is read then.
+  const names = (await source.parts()).map(({ name }) => name);
+  assert.deepEqual(names, [ulids[0], ulids[1]]);
+});
+
+test('labels that blocks have beside their series, and shares of parents, lose no series', async () => {
+  const metaOf = (place: number, parents: readonly string[], labels: object) => {
+    const times = { minTime: 0, maxTime: 1 };
+    const compaction = { parents: parents.map((ulid) => ({ ulid })) };
+    const meta = { ulid: ulids[place], ...times, version: 1, compaction, thanos: { labels } };
+    return [
+      `data/${ulids[place]}/meta.json`,
+      new TextEncoder().encode(JSON.stringify(meta)),
+    ] as const;
+  };
+  const partsOf = async (...metas: readonly ReturnType<typeof metaOf>[]) =>
+    (await prometheusSource('data', diskOf(new Map(metas))).parts()).map(({ name }) => name);
+  const replica = { replica: 'a' };
+  await assert.rejects(partsOf(metaOf(0, [], replica), metaOf(1, [], { replica: 'b' })), {
+    code: 'BAD_REQUEST',
+    message: `blocks of different labels, which are not in their series: ${ulids[0]} {replica="a"}, ${ulids[1]} {replica="b"}: take each kind from a folder of its own, with --label`,
+  });
+  const merged = metaOf(1, [ulids[0]!], replica);
+  assert.deepEqual(await partsOf(metaOf(0, [], replica), merged), [ulids[1]]);
+  const share = metaOf(1, [ulids[0]!], { ...replica, __compactor_shard_id__: '1_of_2' });
+  assert.deepEqual(await partsOf(metaOf(0, [], replica), share), [ulids[0], ulids[1]]);
 });
 
 test('encodings that are not read are refused by their names', async () => {

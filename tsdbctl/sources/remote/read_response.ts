@@ -57,8 +57,7 @@ function seriesOf(
 ): ImportSeries {
   const isWithin = (time: bigint): boolean => time >= startNanos && time < endNanos;
   const tags: Tag[] = [];
-  const nanos: bigint[] = [];
-  const bits: bigint[] = [];
+  const rows: Row[] = [];
   const histograms: ImportHistogram[] = [];
   let leftOut = 0;
   const fields = new Fields(message, start, end);
@@ -67,13 +66,7 @@ function seriesOf(
     else if (fields.number === 2) {
       const sample = sampleOf(message, rangeOf(fields));
       if (!isWithin(sample.nanos)) continue;
-      // Answers are ascending; what is not is left out, as of several of one time all but the last.
-      const last = nanos.at(-1);
-      if (last === sample.nanos) bits[bits.length - 1] = sample.bits;
-      else if (last === undefined || last < sample.nanos) {
-        nanos.push(sample.nanos);
-        bits.push(sample.bits);
-      }
+      rows.push(sample);
     } else if (fields.number === 4) {
       const wire = readHistogram(message, rangeOf(fields), false);
       const timestampNanos = BigInt.asIntN(64, wire.timestampMillis) * nanosPerMilli;
@@ -84,12 +77,26 @@ function seriesOf(
     } else fields.skip();
   }
   if (leftOut > 0) histogramsLeftOut(leftOut);
+  const ascending = ascendingOf(rows);
   return {
     tags,
-    timestampNanos: BigInt64Array.from(nanos),
-    values: new Float64Array(BigUint64Array.from(bits).buffer),
+    timestampNanos: BigInt64Array.from(ascending, ({ nanos }) => nanos),
+    values: new Float64Array(BigUint64Array.from(ascending, ({ bits }) => bits).buffer),
     histograms,
   };
+}
+
+interface Row {
+  readonly nanos: bigint;
+  readonly bits: bigint;
+}
+
+/** Whatever puts answers together may have them in another order. Of several of one time the last one is taken. */
+function ascendingOf(rows: readonly Row[]): readonly Row[] {
+  const isAscending = rows.every(({ nanos }, i) => i === 0 || rows[i - 1]!.nanos < nanos);
+  if (isAscending) return rows;
+  const byTime = new Map(rows.map((row) => [row.nanos, row]));
+  return [...byTime.values()].sort((a, b) => (a.nanos < b.nanos ? -1 : 1));
 }
 
 function tagOf(message: Uint8Array, [start, end]: Range): Tag {
@@ -106,7 +113,7 @@ function tagOf(message: Uint8Array, [start, end]: Range): Tag {
   return { name, value };
 }
 
-function sampleOf(message: Uint8Array, [start, end]: Range): { nanos: bigint; bits: bigint } {
+function sampleOf(message: Uint8Array, [start, end]: Range): Row {
   let [nanos, bits] = [0n, 0n];
   const fields = new Fields(message, start, end);
   while (fields.next()) {

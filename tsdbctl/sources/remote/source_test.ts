@@ -7,6 +7,7 @@ import { decodeReadRequest } from '#coordinator/remote/messages.ts';
 import { MessageWriter, writeLabels } from '#engine/prometheus_messages/message_writer.ts';
 import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { seriesOfResponse } from './read_response.ts';
 import { remoteSource } from './source.ts';
 
 const { signal } = new AbortController();
@@ -76,6 +77,16 @@ test('a slice has the rows of its last millisecond, and none of the next, whatev
     undefined,
   ]);
   server.close();
+});
+
+test('rows that are not in the order of their times are put into it, of one time the last one', () => {
+  const answer = {
+    message: readResponseOf([2, 1, 3, 1]),
+    within: { startNanos: 0n, endNanos: 10_000_000n },
+    histogramsLeftOut: () => {},
+  };
+  const [series] = seriesOfResponse(answer, 'http://x');
+  assert.deepEqual([...series!.timestampNanos], [1_000_000n, 2_000_000n, 3_000_000n]);
 });
 
 /** An answer with one series that has a row at each of these times. */

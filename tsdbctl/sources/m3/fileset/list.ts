@@ -7,6 +7,8 @@ import { checkpointBytes } from './info.ts';
 export interface FilesetFiles {
   /** `KIND/NAMESPACE/SHARD/fileset-BLOCK-VOLUME`, and without the volume in the first releases. */
   readonly name: string;
+  /** By its name. */
+  readonly blockStartNanos: bigint;
   /** Of those with series and rows. */
   readonly bytes: number;
 }
@@ -66,7 +68,7 @@ export async function listFilesets(
       }
       const { name } = newest;
       const bytes = (await size(`${name}-index.db`)) + (await size(`${name}-data.db`));
-      filesets.push({ name: `${place}/${name}`, bytes });
+      filesets.push({ name: `${place}/${name}`, blockStartNanos: BigInt(block), bytes });
     }
   }
   leftOut.listed(under, unfinished);
