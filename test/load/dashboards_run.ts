@@ -1,10 +1,10 @@
 /**
  * Dashboards while samples come in, on the single node and on VictoriaMetrics, one after the other: so many samples a second of
- * 10,000 series by remote write, and viewers who have as many requests under way at a time, each a panel of an hour or less over
- * one host or a few. Prints one JSON line a server. Writers, viewers and server share the machine, so figures compare in one run
- * alone.
+ * 10,000 series by remote write, and viewers who each ask for the panels of a dashboard of their own one after the other, without a
+ * pause: five minutes of one host or a few. Prints one JSON line a server, with milliseconds of panels and of whole dashboards.
+ * Writers, viewers and server share the machine, so figures compare in one run alone.
  *
- *     node test/load/dashboards_run.ts [--victoria PATH] [--viewers 50] [--samples 200000] [--seconds 30]
+ *     node test/load/dashboards_run.ts [--victoria PATH] [--viewers 50] [--panels 20] [--samples 200000] [--seconds 30]
  */
 import { rmSync } from 'node:fs';
 import http from 'node:http';
@@ -20,11 +20,13 @@ const { values } = parseArgs({
   options: {
     victoria: { type: 'string' },
     viewers: { type: 'string', default: '50' },
+    panels: { type: 'string', default: '20' },
     samples: { type: 'string', default: '200000' },
     seconds: { type: 'string', default: '30' },
   },
 });
 const viewers = Number(values.viewers);
+const panels = Number(values.panels);
 const samplesPerSecond = Number(values.samples);
 const seconds = Number(values.seconds);
 
@@ -71,6 +73,20 @@ interface Target {
   readonly pid: number;
 }
 
+interface Load {
+  /** Samples. */
+  readonly written: number;
+  /** Of each panel, and of each dashboard. */
+  readonly millis: number[];
+  readonly dashboardMillis: number[];
+}
+
+function sharesOf(millis: readonly number[]): object {
+  const sorted = millis.toSorted((a, b) => a - b);
+  const at = (share: number): number => Math.round(sorted[Math.floor(sorted.length * share)]!);
+  return { p50: at(0.5), p99: at(0.99), max: Math.round(sorted.at(-1)!) };
+}
+
 class Dashboards {
   readonly #target: Target;
   readonly #agent = new http.Agent({ keepAlive: true, maxSockets: viewers + 4 });
@@ -92,27 +108,25 @@ class Dashboards {
     await this.#load(warmSeconds);
     const before = this.#cpuSeconds();
     this.#errors = 0;
-    const { written, millis } = await this.#load(seconds);
+    const { written, millis, dashboardMillis } = await this.#load(seconds);
     const cpu = this.#cpuSeconds() - before;
     this.#agent.destroy();
-    const sorted = millis.sort((a, b) => a - b);
-    const at = (share: number): number => Math.round(sorted[Math.floor(sorted.length * share)]!);
     return {
       name,
       samplesPerSecond: Math.round(written / seconds),
-      requestsPerSecond: Math.round(sorted.length / seconds),
-      p50Millis: at(0.5),
-      p99Millis: at(0.99),
-      maxMillis: Math.round(sorted.at(-1)!),
+      panelsPerSecond: Math.round(millis.length / seconds),
+      panelMillis: sharesOf(millis),
+      dashboardMillis: sharesOf(dashboardMillis),
       errors: this.#errors,
       cpuSeconds: Number(cpu.toFixed(1)),
     };
   }
 
-  async #load(forSeconds: number): Promise<{ written: number; millis: number[] }> {
+  async #load(forSeconds: number): Promise<Load> {
     const began = Date.now();
     const isOver = (): boolean => Date.now() - began > forSeconds * 1000;
     const millis: number[] = [];
+    const dashboardMillis: number[] = [];
     let written = 0;
     const write = async (): Promise<void> => {
       for (let [first, time] = [0, began]; !isOver(); ) {
@@ -128,23 +142,28 @@ class Dashboards {
         time += 1;
       }
     };
+    const see = async (ordinal: number): Promise<void> => {
+      const end = Math.floor(Date.now() / 1000);
+      const parameters = new URLSearchParams({
+        query: panelOf(ordinal),
+        start: String(end - 300),
+        end: String(end),
+        step: '15',
+      });
+      const sent = performance.now();
+      await this.#send('GET', `${this.#target.queryPath}?${parameters}`);
+      millis.push(performance.now() - sent);
+    };
     const view = async (viewer: number): Promise<void> => {
-      for (let ordinal = viewer * 13; !isOver(); ordinal += 7) {
-        const end = Math.floor(Date.now() / 1000);
-        const parameters = new URLSearchParams({
-          query: panelOf(ordinal),
-          start: String(end - 300),
-          end: String(end),
-          step: '15',
-        });
-        const sent = performance.now();
-        await this.#send('GET', `${this.#target.queryPath}?${parameters}`);
-        millis.push(performance.now() - sent);
+      while (!isOver()) {
+        const opened = performance.now();
+        for (let panel = 0; panel < panels; panel++) await see(viewer * 13 + panel * 7);
+        dashboardMillis.push(performance.now() - opened);
       }
     };
     const all = Array.from({ length: viewers }, (_, viewer) => view(viewer));
     await Promise.all([write(), ...all]);
-    return { written, millis };
+    return { written, millis, dashboardMillis };
   }
 
   #write(first: number, timestampMillis: number): Promise<void> {

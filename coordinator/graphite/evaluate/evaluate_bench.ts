@@ -44,6 +44,7 @@ const targets = [
   'highestAverage(servers.*.*.cpu.user,10)',
   'asPercent(servers.*.*.cpu.user)',
   'perSecond(servers.*.*.cpu.user)',
+  'interpolate(servers.*.*.cpu.user)',
 ] as const;
 
 export async function bench(size: BenchSize): Promise<BenchResult[]> {
