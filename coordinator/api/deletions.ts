@@ -14,7 +14,7 @@ import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import type { AnchoredRegexp } from '#lib/regexp/regexp.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import { clampNanos } from '#lib/time.ts';
-import { forcedLists, type ForcedTags, withForced } from '../forced_tags/forced_tags.ts';
+import { forcedLists, type ForcedTags, isForcing, withForced } from '../forced_tags/forced_tags.ts';
 import { fieldLabel } from '../select/field_series.ts';
 import { queryOfMatcherLists } from '../select/matcher_query.ts';
 import { type ApiAnswer, type ApiRequest, bothNames } from '../http/http_api.ts';
@@ -94,6 +94,12 @@ async function deletionCallOf(
   checkOrder(startNanos, lastNanos);
   const turning = turningOf(clock.deadline(selectorsMillisMax, request.signal));
   const forced = forcedFor(request);
+  const namespaces = [...new Set(parameters.getAll('namespace'))];
+  if (isForcing(forced) && namespaces.includes(metadataNamespace)) {
+    throw badRequest(
+      `namespace: ${metadataNamespace} is about all series, and tags are forced on who asks`,
+    );
+  }
   const asked = await ofParameter('match[]', parseSelectors(selectors, turning));
   const lists = forcedLists(asked, forced);
   if (lists.flat().some(({ name }) => name === fieldLabel)) {
@@ -111,7 +117,7 @@ async function deletionCallOf(
   // The end of such a request is inclusive.
   const endNanos = clampNanos(lastNanos + 1n);
   return {
-    namespaces: [...new Set(parameters.getAll('namespace'))],
+    namespaces,
     deletion: { query, startNanos, endNanos, selectors: withForced(selectors, forced) },
   };
 }

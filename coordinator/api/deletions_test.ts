@@ -131,6 +131,11 @@ test('a deletion is of the series alone to which a request is forced', async () 
     ],
   });
   assert.deepEqual(selectors, ['up and {tenant="a"}']);
+  // Metadata are about all series, whatever tags these have.
+  const ofMetadata = new URLSearchParams({ 'match[]': 'up', namespace: '_metadata' });
+  await assert.rejects(deleteSeries(setup, request, ofMetadata), {
+    message: 'namespace: _metadata is about all series, and tags are forced on who asks',
+  });
 });
 
 test('delete_series refuses regexps that take long to compare with each series', async () => {

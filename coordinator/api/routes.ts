@@ -3,13 +3,15 @@
  * endpoint it is, and its handler with the form of the body: `plain` (none), `form` (parameters of
  * the URL and of a form), `json` or `bytes`, the last two with the longest body.
  *
- *     write   found before express; its bodies count against the limit on writes in flight
- *     mapped  the same, and may want its tags written otherwise
- *     read    its asker may choose namespaces by hand, and be forced to read some series alone
- *     tagged  may be forced to some series alone
- *     all     tells of all series, and of no part of them
- *     admin   shows or changes what all data are kept by
- *     other   everything else: it has nothing of data
+ *     write     found before express; its bodies count against the limit on writes in flight
+ *     mapped    the same, and may want its tags written otherwise
+ *     read      its asker may choose namespaces by hand, and be forced to read some series alone
+ *     tagged    may be forced to some series alone
+ *     delete    the same, and is made in all namespaces but where it names them
+ *     all       tells of all series, and of no part of them
+ *     allWrite  changes what is of all series, and tells nothing of them
+ *     admin     shows or changes what all data are kept by
+ *     other     everything else: it has nothing of data
  *
  * Headers that an endpoint does not know are refused where they are about data, but for `other`: a proxy sends them with all that it
  * passes on, be it the greeting of a client. Of reads a GET costs what its asker likes, so there is none for pages of other sites.
@@ -102,6 +104,7 @@ import {
   json,
   plain,
   refuseBareHeaders,
+  refuseEmptyHeader,
   refuseHeaders,
   taking,
 } from '../http/http_api.ts';
@@ -191,7 +194,16 @@ export interface ApiSetup {
   readonly page: FrontPageFacts;
 }
 
-type Kind = 'write' | 'mapped' | 'read' | 'tagged' | 'all' | 'admin' | 'other';
+type Kind =
+  | 'write'
+  | 'mapped'
+  | 'read'
+  | 'tagged'
+  | 'delete'
+  | 'all'
+  | 'allWrite'
+  | 'admin'
+  | 'other';
 
 /** Headers about data. */
 const dataHeaders = [forcedTagsHeader, mapTagsHeader, ...choosingHeaders];
@@ -202,7 +214,9 @@ const unknownHeaders: Readonly<Record<Kind, readonly string[]>> = {
   mapped: [forcedTagsHeader, ...choosingHeaders],
   read: [mapTagsHeader],
   tagged: [mapTagsHeader, ...choosingHeaders],
+  delete: [mapTagsHeader, ...choosingHeaders],
   all: dataHeaders,
+  allWrite: dataHeaders,
   admin: dataHeaders,
   other: [],
 };
@@ -388,10 +402,10 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ],
     ['POST', graphite('tags/tagSeries'), 'other', form(tagSeries, null)],
     ['POST', graphite('tags/tagMultiSeries'), 'other', form(tagMultiSeries, setup.graphite.tags)],
-    ['POST', graphite('tags/delSeries'), 'tagged', form(delSeries, tagWrites)],
+    ['POST', graphite('tags/delSeries'), 'delete', form(delSeries, tagWrites)],
     ['GET', graphite('tags/{tag}'), 'read', form(tagValues, setup.graphite.tags)],
     ['GET', graphite('events', 'events/'), 'all', form(getEvents, setup.graphite.events)],
-    ['POST', graphite('events', 'events/'), 'all', json(postEvent, setup.graphite.events)],
+    ['POST', graphite('events', 'events/'), 'allWrite', json(postEvent, setup.graphite.events)],
     [
       'GET POST',
       graphite('events/get_data', 'events/get_data/'),
@@ -423,8 +437,13 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['GET', both('metadata'), 'all', form(metadata, companions)],
     ['GET', both('targets/metadata'), 'all', form(targetsMetadata, companions)],
     ['GET', both('status/tsdb'), 'all', plain(tsdbStatus, status)],
-    ['POST PUT', both('admin/tsdb/delete_series'), 'tagged', form(deleteSeries, deletions)],
-    ['POST PUT', both('admin/tsdb/clean_tombstones'), 'all', plain(cleanTombstones, deletions)],
+    ['POST PUT', both('admin/tsdb/delete_series'), 'delete', form(deleteSeries, deletions)],
+    [
+      'POST PUT',
+      both('admin/tsdb/clean_tombstones'),
+      'allWrite',
+      plain(cleanTombstones, deletions),
+    ],
 
     ['GET', both('status/buildinfo'), 'other', plain(buildInfo, compat)],
     ['GET', both('status/config'), 'other', plain(statusConfig, info)],
@@ -541,9 +560,10 @@ const isWrite = (kind: Kind): boolean => kind === 'write' || kind === 'mapped';
 function withCheckedHeaders(handler: ApiHandler, kind: Kind, ofAll: ForcedTags): ApiHandler {
   return taking(handler.takes, (call) => {
     refuseBareHeaders(call, dataHeaders);
-    refuseHeaders(call, unknownHeaders[kind]);
+    refuseEmptyHeader(call, forcedTagsHeader);
+    refuseHeaders(call, unknownHeaders[kind], kind !== 'delete');
     if (isWrite(kind)) checkWriteHeaders(call);
-    if (kind === 'all' && call.method !== 'POST' && isForcing(ofAll)) {
+    if (kind === 'all' && isForcing(ofAll)) {
       throw badRequest(
         'this tells of all series, and query.restrictTags of the coordinator forces some alone on who reads',
       );

@@ -10,6 +10,7 @@ import { readRequest } from '../remote/requests_testing.ts';
 
 const header = 'TSDB-Restrict-By-Tags-JSON';
 const carbon = 'carbon: {ingester: {listenAddress: "127.0.0.1:0"}}';
+const restrictTags = 'query: {restrictTags: {match: [{name: tenant, type: EQUAL, value: a}]}}';
 
 const ofTenant = (tenant: string, strip?: readonly string[]): string =>
   JSON.stringify({ match: [{ name: 'tenant', type: 'EQUAL', value: tenant }], strip });
@@ -63,6 +64,8 @@ async function opened(settings = `{${carbon}}`): Promise<TestCoordinator> {
     value: { load: 1.5 },
   }));
   assert.equal((await test.post('/api/v1/json/write', messages)).status, 200);
+  const event = { what: secret, tags: [secret], data: secret };
+  assert.equal((await test.post('/events', event)).status, 200);
   if (test.coordinator.carbon !== null) {
     const socket = connect({ host: '127.0.0.1', port: test.coordinator.carbon.tcpPort });
     await once(socket, 'connect');
@@ -104,6 +107,26 @@ const form = (parameters: Record<string, string | readonly string[]>): string =>
 const soon = (): string => `${nowSeconds() + 1}`;
 const before = (): string => `${nowSeconds() - 300}`;
 const range = () => ({ start: before(), end: soon(), step: '10' });
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
+
+/** Series by M3's search, whose answers have all texts in base64. */
+const searched: Ask = async (test, headers) => {
+  const matchers = [{ type: 2, name: base64('animal'), value: base64('.+') }];
+  const answer = await test.post('/search', { matchers }, headers);
+  const text = answer.text.replace(/"([A-Za-z0-9+/]+={0,2})"/g, (_, word: string) =>
+    JSON.stringify(Buffer.from(word, 'base64').toString()),
+  );
+  return { ...answer, text };
+};
+
+const readByQuery =
+  (more: Record<string, string> = {}): Ask =>
+  (test, headers) => {
+    const query = 'rate({animal=~".+"}[5m]) or shared{tenant="b"}';
+    const asked = { query, start: before(), end: soon(), ...more };
+    return get('/api/v1/prom/remote/read', asked)(test, headers);
+  };
 
 /** Attempts to read what is of the other tenant; each finds it when nothing is forced. */
 const attempts: readonly (readonly [what: string, ask: Ask])[] = [
@@ -170,17 +193,26 @@ const attempts: readonly (readonly [what: string, ask: Ask])[] = [
   ['tags that are completed', get('/tags/autoComplete/tags', { tagPrefix: 'tag_' })],
   ['values that are completed', get('/tags/autoComplete/values', { tag: 'animal' })],
   ['series of tags', get('/tags/findSeries', { expr: 'animal=~.+' })],
+  ['search for tags', get('/api/v1/search', { query: 'animal:.+' })],
+  [
+    'search for names of tags',
+    get('/api/v1/search', { query: 'animal:.+', result: 'tagNamesOnly' }),
+  ],
+  ['search for series', searched],
   ['remote read', remoteRead([])],
   ['remote read of chunks', remoteRead([1])],
+  ['remote read as JSON', remoteRead([], '?format=json')],
+  ['remote read of a query', readByQuery()],
+  ['remote read of a query as JSON', readByQuery({ format: 'json' })],
 ];
 
-function remoteRead(types: readonly number[]): Ask {
+function remoteRead(types: readonly number[], more = ''): Ask {
   const [startMillis, endMillis] = [(nowSeconds() - 300) * 1000, (nowSeconds() + 300) * 1000];
   const matchers = [[2, 'animal', '.+']] as const;
   const asked = { startMillis, endMillis, matchers };
   const other = { startMillis, endMillis, matchers: [[0, 'tenant', 'b']] as const };
   return (test, headers) =>
-    test.post('/api/v1/compat/remote/read', readRequest([asked, other], types), headers);
+    test.post(`/api/v1/compat/remote/read${more}`, readRequest([asked, other], types), headers);
 }
 
 test('a forced tag holds wherever something is read', { timeout: 60_000 }, async () => {
@@ -195,7 +227,10 @@ test('a forced tag holds wherever something is read', { timeout: 60_000 }, async
     const said = forced.text.replaceAll(`"target":"metric_${secret}`, '');
     assert.ok(!said.includes(secret) && !said.includes('4242.5'), `${what}: ${forced.text}`);
     // Under either name, and beside each other.
-    const byM3 = await ask(test, { 'M3-Restrict-By-Tags-JSON': ofTenant('a'), [header]: '{}' });
+    const byM3 = await ask(test, {
+      'M3-Restrict-By-Tags-JSON': ofTenant('a'),
+      [header]: '{"strip":["none"]}',
+    });
     assert.ok(!byM3.text.includes(secret), `${what} by both names: ${byM3.text}`);
   }
   assert.ok(attempts.length >= 40);
@@ -292,6 +327,10 @@ test('a header that makes no sense is refused, never passed over', async () => {
     ['{"match":[{"name":"t","type":"EQUAL","value":1}]}', /match\[0\]\.value: not a string: 1/],
     ['{"strip":"t"}', /strip: not a list/],
     [`${ofTenant('a')}, ${ofTenant('b')}`, /not JSON/],
+    ['{}', /^header TSDB-Restrict-By-Tags-JSON: it forces nothing, without match and strip: \{\}$/],
+    ['{"match":[]}', /it forces nothing/],
+    ['{"match":[],"strip":[]}', /it forces nothing/],
+    ['', /^header TSDB-Restrict-By-Tags-JSON: it is empty, and forces nothing$/],
   ] as const) {
     const answer = await get('/api/v1/query', { query: 'up' })(test, { [header]: value });
     assert.equal(answer.status, 400, value);
@@ -300,7 +339,6 @@ test('a header that makes no sense is refused, never passed over', async () => {
 });
 
 test('query.restrictTags holds for all, and a header may only tighten it', async () => {
-  const restrictTags = 'query: {restrictTags: {match: [{name: tenant, type: EQUAL, value: a}]}}';
   await using test = await opened(`{${carbon}, ${restrictTags}}`);
   for (const [what, ask] of attempts) {
     const { text } = await ask(test, {});
@@ -310,7 +348,131 @@ test('query.restrictTags holds for all, and a header may only tighten it', async
   }
   const own = await get('/api/v1/query', { query: 'shared' })(test, {});
   assert.equal(own.json.data.result.length, 1);
-  const metadata = await test.get('/api/v1/metadata');
-  assert.equal(metadata.status, 400);
-  assert.match(metadata.json.error, /query\.restrictTags/);
+});
+
+test('a header that is there with nothing in it is refused wherever there is something of data', async () => {
+  await using test = await TestCoordinator.openReady();
+  const row = { tags: { __name__: 'm' }, timestamp: nowSeconds(), value: 1 };
+  const calls: readonly ((headers: Record<string, string>) => Promise<TestAnswer>)[] = [
+    (headers) => test.get('/api/v1/labels', headers),
+    (headers) => test.get('/api/v1/metadata', headers),
+    (headers) => test.get('/api/v1/export?match[]=m', headers),
+    (headers) => test.post('/api/v1/json/write', row, headers),
+    (headers) => test.post('/api/v1/admin/tsdb/delete_series?match[]=m', '', headers),
+    (headers) => test.get('/api/v1/services/m3db/placement', headers),
+  ];
+  for (const call of calls) {
+    for (const name of [header, 'M3-Restrict-By-Tags-JSON']) {
+      const answer = await call({ [name]: '' });
+      assert.equal(answer.status, 400, answer.text);
+      assert.equal(answer.json.error, `header ${name}: it is empty, and forces nothing`);
+    }
+    // Without its prefix it would force nothing, whatever is in it.
+    const bare = await call({ 'Restrict-By-Tags-JSON': '' });
+    assert.equal(bare.status, 400, bare.text);
+    assert.match(bare.json.error, /its name is TSDB-Restrict-By-Tags-JSON or M3-/);
+  }
+  assert.equal((await test.get('/health', { [header]: '' })).status, 200);
+});
+
+interface Call {
+  readonly method: string;
+  readonly path: string;
+}
+
+/** All that the API has, by what it says of itself; parts of paths are the name of a tag. */
+async function callsOf(test: TestCoordinator): Promise<readonly Call[]> {
+  const { paths } = (await test.get('/api/v1/openapi')).json as {
+    paths: Record<string, Record<string, unknown>>;
+  };
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => ({
+      method: method.toUpperCase(),
+      path: path.replaceAll(/\{\w+\}/g, 'animal'),
+    })),
+  );
+}
+
+/** What shows or changes what all data are kept by. */
+const isAdmin = ({ path }: Call): boolean =>
+  /^\/(?:api\/v1\/(?:database|services|placement|namespace|kvstore|topic)|r2)\b/.test(path);
+
+/** What brings rows or events, or cleans up behind deletions. */
+const isWrite = ({ method, path }: Call): boolean =>
+  method !== 'GET' &&
+  /(?:\/write|\/put\/?|\/import|\/import\/prometheus|\/v1\/metrics|\/datadog\/api\/v1\/series|\/v2\/series|\/events\/?|\/clean_tombstones)$/.test(
+    path,
+  );
+
+test('what tells of all series is refused by each of its methods where the configuration forces tags', async () => {
+  await using free = await opened();
+  await using forced = await opened(`{${carbon}, ${restrictTags}}`);
+  const found: string[] = [];
+  for (const call of await callsOf(free)) {
+    if (isAdmin(call) || isWrite(call)) continue;
+    const { method, path } = call;
+    const byHeader = await free.send(method, path, undefined, { [header]: ofTenant('a') });
+    // It knows of no part of the series.
+    if (!byHeader.text.includes('not supported here')) continue;
+    found.push(`${method} ${path}`);
+    for (const each of method === 'GET' ? ['GET', 'HEAD'] : [method]) {
+      const refused = await forced.send(each, path, undefined);
+      assert.equal(refused.status, 400, `${each} ${path}`);
+      if (each !== 'HEAD') assert.match(refused.json.error, /query\.restrictTags/, path);
+    }
+  }
+  for (const wanted of [
+    'GET /events',
+    'GET /api/v1/graphite/events/',
+    'GET /events/get_data',
+    'POST /events/get_data',
+    'POST /api/v1/graphite/events/get_data/',
+    'GET /api/v1/metadata',
+    'GET /prometheus/api/v1/targets/metadata',
+    'GET /api/v1/status/tsdb',
+  ]) {
+    assert.ok(found.includes(wanted), wanted);
+  }
+  // What changes them, and tells nothing, is taken.
+  assert.equal((await forced.post('/events', { what: 'deploy' })).status, 200);
+  for (const method of ['POST', 'PUT']) {
+    const cleaned = await forced.send(method, '/api/v1/admin/tsdb/clean_tombstones', undefined);
+    assert.equal(cleaned.status, 204, cleaned.text);
+  }
+});
+
+test('no endpoint tells of the other tenant, whatever it is asked', {
+  timeout: 120_000,
+}, async () => {
+  await using free = await opened();
+  await using forced = await opened(`{${carbon}, ${restrictTags}}`);
+  const asked = {
+    'match[]': '{animal=~".+"}',
+    target: 'seriesByTag("animal=~.+")',
+    expr: 'animal=~.+',
+    tag: 'animal',
+    format: 'json',
+    ...range(),
+    from: '-10min',
+    until: 'now',
+  };
+  const queries = ['{animal=~".+"}', 'fetch animal:*', 'animal:.+', '**'];
+  const telling = new Set<string>();
+  for (const { method, path } of (await callsOf(free)).filter(
+    (call) => !isAdmin(call) && !isWrite(call) && !call.path.endsWith('/delete_series'),
+  )) {
+    for (const query of queries) {
+      const ask = method === 'GET' ? get : method === 'POST' ? post : null;
+      assert.ok(ask !== null, `${method} ${path}: only what is written or kept has other methods`);
+      const ofAll = await ask(path, { ...asked, query })(free, {});
+      if (ofAll.text.includes(secret)) telling.add(`${method} ${path}`);
+      for (const { text } of [
+        await ask(path, { ...asked, query })(forced, {}),
+        await ask(path, { ...asked, query })(free, { [header]: ofTenant('a') }),
+      ]) {
+        assert.ok(!text.includes(secret) && !text.includes('4242.5'), `${method} ${path}: ${text}`);
+      }
+    }
+  }
+  assert.ok(telling.size >= 90, `${telling.size} tell something`);
 });

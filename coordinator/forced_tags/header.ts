@@ -1,10 +1,10 @@
 /** What requests and the configuration say of forced tags, in M3's words. */
 import { Fields } from '#cluster/fields.ts';
-import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
+import { badRequest, messageOf, shownText, TsdbError } from '#lib/errors.ts';
 import { parseJson } from '#lib/json/text.ts';
 import { type ApiRequest, namedHeaders } from '../http/http_api.ts';
 import type { Matcher } from '../select/storage.ts';
-import { forcedByBoth, type ForcedTags, nothingForced } from './forced_tags.ts';
+import { forcedByBoth, type ForcedTags, isForcing, nothingForced } from './forced_tags.ts';
 
 export const forcedTagsHeader = 'Restrict-By-Tags-JSON';
 
@@ -17,7 +17,7 @@ const kinds = ['EQUAL', 'NOTEQUAL', 'REGEXP', 'NOTREGEXP', 'EXISTS', 'NOTEXISTS'
 /**
  * What the headers of a request force on it, beside what is forced on all: a request that could loosen it would read what it may
  * not, so that each of several stands beside the others.
- * @throws {TsdbError} BAD_REQUEST for a header that makes no sense
+ * @throws {TsdbError} BAD_REQUEST for a header that makes no sense, or that forces nothing
  */
 export function forcedTagsOf(request: ApiRequest, ofAll: ForcedTags): ForcedTags {
   return namedHeaders(request, forcedTagsHeader).reduce(
@@ -30,11 +30,15 @@ function forcedByHeader(name: string, text: string): ForcedTags {
   try {
     // Bytes of headers come as characters of Latin-1.
     const value = parseJson(Buffer.from(text, 'latin1'), { valuesMax: 10 * matchersMax });
-    return forcedTags(value);
+    const forced = forcedTags(value);
+    if (isForcing(forced)) return forced;
   } catch (error) {
     if (!(error instanceof TsdbError)) throw error;
     throw badRequest(`header ${name}: ${messageOf(error)}`, { cause: error });
   }
+  throw badRequest(
+    `header ${name}: it forces nothing, without match and strip: ${shownText(text)}`,
+  );
 }
 
 /**

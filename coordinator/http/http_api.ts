@@ -40,6 +40,8 @@ export interface ApiRequest {
 
 /** A request as the server hands it to a route: its body can still be read. */
 export interface ApiCall extends ApiRequest {
+  /** Whether a header is there, be it empty; the name in lower case. */
+  hasHeader(name: string): boolean;
   /** The whole body. Bytes are the request's own. @throws {TsdbError} BAD_REQUEST when too large */
   body(bytesMax: number): Promise<Uint8Array>;
 }
@@ -259,11 +261,16 @@ export function namedHeaders(request: ApiRequest, name: string): NamedHeader[] {
  * Of headers that say which data are read or written: an endpoint that passed one over would answer something else than it was
  * asked for.
  * @param names of those that the endpoint does not know
+ * @param isOfSamples samples are what it reads or writes in any case, so that asking for them alone changes nothing
  * @throws {TsdbError} BAD_REQUEST when the request has one of them
  */
-export function refuseHeaders(request: ApiRequest, names: readonly string[]): void {
+export function refuseHeaders(
+  request: ApiRequest,
+  names: readonly string[],
+  isOfSamples: boolean,
+): void {
   for (const { name, value } of names.flatMap((each) => namedHeaders(request, each))) {
-    if (value === 'unaggregated' && name.endsWith('-Metrics-Type')) continue;
+    if (isOfSamples && value === 'unaggregated' && name.endsWith('-Metrics-Type')) continue;
     throw badRequest(`header ${name}: not supported here: ${shownText(value.slice(0, 100))}`);
   }
 }
@@ -273,11 +280,24 @@ export function refuseHeaders(request: ApiRequest, names: readonly string[]): vo
  * @param names of headers about data
  * @throws {TsdbError} BAD_REQUEST when the request has one of them without a prefix
  */
-export function refuseBareHeaders(request: ApiRequest, names: readonly string[]): void {
+export function refuseBareHeaders(call: ApiCall, names: readonly string[]): void {
   for (const name of names) {
-    if (request.header(name.toLowerCase()) === '') continue;
+    if (!call.hasHeader(name.toLowerCase())) continue;
     const full = Object.keys(bothNames(name, '')).join(' or ');
     throw badRequest(`header ${name}: its name is ${full}`);
+  }
+}
+
+/**
+ * Of a header that keeps who asks from data: a proxy that fills it in from nothing would open all of them.
+ * @param name a constant
+ * @throws {TsdbError} BAD_REQUEST when the request has it with nothing in it
+ */
+export function refuseEmptyHeader(call: ApiCall, name: string): void {
+  for (const { full, lower } of fullNamesOf(name)) {
+    if (call.hasHeader(lower) && call.header(lower) === '') {
+      throw badRequest(`header ${full}: it is empty, and forces nothing`);
+    }
   }
 }
 

@@ -22,6 +22,7 @@ function request(
     pathParameters: {},
     urlParameters: new URLSearchParams(url),
     header: (name) => all[name] ?? '',
+    hasHeader: (name) => all[name] !== undefined,
     body: async () => Buffer.from(form ?? ''),
     signal: new AbortController().signal,
     readMemory: unlimitedReadBytes,

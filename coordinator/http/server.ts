@@ -447,6 +447,10 @@ class ServedRequest implements ApiCall {
     return Array.isArray(value) ? value.join(', ') : (value ?? '');
   }
 
+  hasHeader(name: string): boolean {
+    return this.#request.headers[name] !== undefined;
+  }
+
   async body(bytesMax: number): Promise<Uint8Array> {
     const { signal } = this;
     const held = this.#held;

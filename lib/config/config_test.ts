@@ -162,6 +162,19 @@ test('parseConfig() refuses bodies of writes that the write decoder or the bytes
   assert.equal(coordinator!.writeBytesInFlightMax, 2 ** 21);
 });
 
+test('parseConfig() refuses tags to force that force nothing, which would let everybody in', () => {
+  for (const empty of ['{}', '{match: []}', '{match: [], strip: []}']) {
+    assert.match(
+      problemsOf(`coordinator: {query: {restrictTags: ${empty}}}`)[0]!,
+      /coordinator\.query\.restrictTags: forces nothing, without match and strip/,
+      empty,
+    );
+  }
+  const stripped = parse('coordinator: {query: {restrictTags: {strip: [a]}}}');
+  assert.deepEqual(stripped.coordinator!.restrictTags, { match: [], strip: ['a'] });
+  assert.deepEqual(parse('coordinator: {}').coordinator!.restrictTags, { match: [] });
+});
+
 test('parseConfig() takes names of any text, but not with IDs that are told by their names', () => {
   const utf8 = parse('coordinator: {tagOptions: {nameValidation: utf8}}');
   assert.equal(utf8.coordinator!.nameValidation, 'utf8');

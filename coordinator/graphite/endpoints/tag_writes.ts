@@ -6,11 +6,12 @@ import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../../http/http_api.ts';
-import type { Matcher, StorageFor } from '../../select/storage.ts';
+import type { Matcher, QueryStorage } from '../../select/storage.ts';
 import { canonicalPath, matchersOfPath, taggedPath } from '../storage/tagged_path.ts';
 
 export interface TagWritesSetup {
-  readonly storageFor: StorageFor<ApiRequest>;
+  /** The series that a request may delete, with all of their tags, also those that answers leave out. */
+  readonly storageFor: (request: ApiRequest) => Pick<QueryStorage, 'labelNames'>;
   readonly clock: Clock;
   readonly timeoutMillis: number;
   /** @param selectors of PromQL */
@@ -28,7 +29,8 @@ const characterUnits = 20;
 const deletedMax = 100;
 /** Of all time. */
 const range = { startNanos: 0n, endNanos: 2n ** 63n - 1n };
-const limits = { seriesMax: 0, requireExhaustive: true };
+/** Of a majority, whatever queries are content with: a tag that is not known of would not keep its series from being deleted. */
+const limits = { seriesMax: 0, requireExhaustive: true, consistency: 'majority' } as const;
 
 export function tagSeries(
   _setup: null,

@@ -13,12 +13,19 @@ import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../../http/http_api
 import { answerHeaders } from '../../reads/answer_headers.ts';
 import { type QuerySettings, readOptionsOf } from '../../reads/options.ts';
 import { wholeNumber } from '../../http/whole_number.ts';
-import type { Matcher, QueryStorage, SelectLimits, SelectRange } from '../../select/storage.ts';
+import type {
+  ChosenStorage,
+  Matcher,
+  QueryStorage,
+  SelectLimits,
+  SelectRange,
+} from '../../select/storage.ts';
 import { type TagExpression, TagExpressions } from '../parse/tag_expression.ts';
 import { namedSeries } from '../storage/series_names.ts';
 import { type StoredTagName, tagMatchers } from '../storage/tag_matchers.ts';
 
-type TagStorage = Pick<QueryStorage, 'labelNames' | 'labelValues' | 'series'>;
+type TagStorage = Pick<QueryStorage, 'labelNames' | 'labelValues' | 'series'> &
+  Pick<ChosenStorage, 'hidden'>;
 
 export interface TagsSetup {
   readonly storage: (request: ApiRequest) => TagStorage;
@@ -75,6 +82,8 @@ export async function tagValues(
   const tag = request.pathParameters['tag'] ?? '';
   const counts = new Map<string, number>();
   const stored = call.storedName(tag);
+  // Names of series have all of their tags, but no list has what is left out.
+  if (call.storage.hidden.has(stored)) return answer(call, { id: 1, tag, values: [] });
   const { bundle } = await seriesOf(call, [{ name: stored, kind: '!=', value: '' }, noPath]);
   for (let index = 0; index < bundle.seriesCount; index++) {
     const value = namedOf(bundle, index).tags.get(tag === 'name' ? tag : stored) ?? '';

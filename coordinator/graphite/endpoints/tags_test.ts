@@ -26,6 +26,27 @@ test('an answer that a limit has cut says so', async () => {
   }
 });
 
+test('values of a tag that answers leave out are in no list', async () => {
+  await using test = await opened();
+  const headers = { 'M3-Restrict-By-Tags-JSON': '{"strip":["rack"]}' };
+  for (const [path, whole, left] of [
+    [
+      '/tags/rack',
+      { id: 1, tag: 'rack', values: [{ id: 1, value: 'r1', count: 3 }] },
+      { id: 1, tag: 'rack', values: [] },
+    ],
+    ['/tags/autoComplete/values?tag=rack', ['r1'], []],
+    ['/tags/autoComplete/tags', ['host', 'name', 'rack'], ['host', 'name']],
+  ] as const) {
+    assert.deepEqual((await test.get(path)).json, whole);
+    const answer = await test.get(path, headers);
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual(answer.json, left, path);
+  }
+  const host = await test.get('/tags/host', headers);
+  assert.equal(host.json.values.length, 3);
+});
+
 test('tags that the conditions have already are not offered again', async () => {
   await using test = await opened();
   for (const [query, tags] of [

@@ -72,19 +72,25 @@ const perQuery = z
   })
   .prefault({});
 
-const restrictTags = z.strictObject({
-  match: z
-    .array(
-      z.strictObject({
-        name: text,
-        type: oneOf(['EQUAL', 'NOTEQUAL', 'REGEXP', 'NOTREGEXP', 'EXISTS', 'NOTEXISTS']),
-        value: documented(z.string(), { kind: 'value', type: 'text' }).default(''),
-      }),
-    )
-    .max(64)
-    .default([]),
-  strip: z.array(text).optional(),
-});
+/** One that is there and forces nothing was to keep somebody out, and would let everybody in. */
+const restrictTags = z
+  .strictObject({
+    match: z
+      .array(
+        z.strictObject({
+          name: text,
+          type: oneOf(['EQUAL', 'NOTEQUAL', 'REGEXP', 'NOTREGEXP', 'EXISTS', 'NOTEXISTS']),
+          value: documented(z.string(), { kind: 'value', type: 'text' }).default(''),
+        }),
+      )
+      .max(64)
+      .default([]),
+    strip: z.array(text).optional(),
+  })
+  .refine(
+    ({ match, strip = [] }) => match.length + strip.length > 0,
+    'forces nothing, without match and strip',
+  );
 
 const query = z
   .strictObject({

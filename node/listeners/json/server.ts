@@ -113,7 +113,7 @@ const prefixes = ['tsdb', 'm3'];
 function refuseForced(request: HttpRequest): void {
   for (const prefix of prefixes) {
     const name = `${prefix}-restrict-by-tags-json`;
-    if ((request.headers[name] ?? '') === '') continue;
+    if (request.headers[name] === undefined) continue;
     throw badRequest(`header ${name}: not supported here: ask a coordinator`);
   }
 }

@@ -637,6 +637,23 @@ test('a flush on demand answers when rows are in filesets and the commit log is 
   assert.equal((await call(node, '/flush', { what: 1 })).status, 400);
 });
 
+test('tags are forced by coordinators: their header is refused, be it empty', async () => {
+  const backend = new Proxy({} as JsonBackend, {
+    get: () => () => Promise.resolve(null),
+  });
+  for (const kind of ['node', 'cluster'] as const) {
+    await using server = await listen(backend, kind);
+    for (const name of ['tsdb-restrict-by-tags-json', 'm3-restrict-by-tags-json']) {
+      for (const value of ['{"match":[]}', '']) {
+        const { status, json } = await call(server, '/health', undefined, { [name]: value });
+        assert.equal(status, 400, value);
+        assert.match(json.error.data.message, new RegExp(`^header ${name}: not supported here`));
+      }
+    }
+    assert.equal((await call(server, '/health')).status, 200);
+  }
+});
+
 test('web pages of other sites call no method that changes something or costs much', async () => {
   const calls: string[] = [];
   const backend = new Proxy({} as JsonBackend, {

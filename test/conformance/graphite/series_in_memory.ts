@@ -6,6 +6,7 @@ import { encodeTags, type Tag } from '#lib/tags.ts';
 
 /** Names of series as an index has their tags. */
 export class SeriesInMemory {
+  readonly hidden: ReadonlySet<string> = new Set();
   readonly #all: readonly (readonly Tag[])[];
 
   constructor(names: readonly string[]) {
