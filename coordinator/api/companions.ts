@@ -32,7 +32,7 @@ import type { PromqlFeatures } from '../promql/parse/features.ts';
 import { parseQuery, takesNoLabels } from '../promql/parse/parser.ts';
 import { selectorsOfQuery } from '../promql/parse/selectors.ts';
 import { answerHeaders } from '../reads/answer_headers.ts';
-import { boundParameter, millisOfNanos, ofParameter } from '../http/parameters.ts';
+import { boundParameter, checkRange, millisOfNanos, ofParameter } from '../http/parameters.ts';
 import { type QuerySettings, readOptionsOf } from '../reads/options.ts';
 import type { SelectLimits } from '../select/storage.ts';
 
@@ -65,7 +65,11 @@ export const queryExemplars: FormHandler<CompanionApiSetup> = async (
   if (endNanos < startNanos) {
     throw badRequest('end timestamp must not be before start timestamp');
   }
-  const { timeoutMillis, limits } = readOptionsOf(request, parameters, settings, ['seriesLimit']);
+  const options = readOptionsOf(request, parameters, settings, ['seriesLimit']);
+  const { timeoutMillis, limits, rangeMillisMax } = options;
+  const isGiven = (name: string): boolean => (parameters.get(name) ?? '') !== '';
+  // Without a start everything is asked for, which is no range that a limit is about.
+  if (isGiven('start')) checkRange(startNanos, isGiven('end') ? endNanos : now, rangeMillisMax);
   const signal = clock.deadline(timeoutMillis, request.signal);
   const turning = setup.turningOf(signal);
   const query = parameters.get('query') ?? '';

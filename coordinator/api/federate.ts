@@ -22,7 +22,7 @@ import type { SelectRange } from '../select/storage.ts';
 import type { LabelsApiSetup } from './labels.ts';
 import { answerHeaders } from '../reads/answer_headers.ts';
 import { lookbackMillisOf, readOptionsOf } from '../reads/options.ts';
-import { millisOfNanos, ofParameter, selectorsOf } from '../http/parameters.ts';
+import { checkRangeMillis, millisOfNanos, ofParameter, selectorsOf } from '../http/parameters.ts';
 
 /** About what it takes to decode the rows of a series and to write one, in units of work. */
 const seriesUnits = 400;
@@ -36,10 +36,12 @@ export async function federate(
 ): Promise<ApiAnswer> {
   const selectors = selectorsOf(parameters, 0);
   const exposition = expositionOf(request.header('accept'));
-  const { timeoutMillis, limits } = readOptionsOf(request, parameters, settings);
+  const { timeoutMillis, limits, rangeMillisMax } = readOptionsOf(request, parameters, settings);
   const nowMillis = millisOfNanos(clock.nowNanos());
+  const lookbackMillis = lookbackMillisOf(parameters, null, settings);
+  checkRangeMillis(lookbackMillis, rangeMillisMax);
   const range: SelectRange = {
-    startNanos: BigInt(nowMillis - lookbackMillisOf(parameters, null, settings)) * nanosPerMilli,
+    startNanos: BigInt(nowMillis - lookbackMillis) * nanosPerMilli,
     endNanos: BigInt(nowMillis + 1) * nanosPerMilli,
   };
   const signal = clock.deadline(timeoutMillis, request.signal);

@@ -142,6 +142,9 @@ test('a range over the limit is refused with both lengths', async () => {
     assert.equal(tighter.status, 400);
     assert.match(tighter.json.error, /range of 30m0s is longer than 10m0s/);
   }
+  const read = await test.get('/api/v1/query?query=cpu[2h]');
+  assert.equal(read.status, 400);
+  assert.match(read.json.error, /a selector reads 2h0m0s, with what it looks back, .* 1h0m0s/);
 });
 
 test('a range query has at most 11000 steps between its ends, so that one request cannot take the process down', async () => {

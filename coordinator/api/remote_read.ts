@@ -23,18 +23,19 @@ import {
   jsonContentType,
 } from '../http/http_api.ts';
 import {
+  checkOrder,
+  checkRangeMillis,
   millisOfNanos,
   ofParameter,
   requiredText,
   timestampParameter,
 } from '../http/parameters.ts';
-import { millisOfDuration } from '../promql/parse/durations.ts';
 import type { PromqlFeatures } from '../promql/parse/features.ts';
 import { parseQuery } from '../promql/parse/parser.ts';
-import { readsOfQuery } from '../promql/parse/selectors.ts';
+import { readsOfQuery, timeOfRead } from '../promql/parse/selectors.ts';
 import { type ReadFound, readJson } from '../m3/read_json.ts';
 import { answerHeaders } from '../reads/answer_headers.ts';
-import { type QuerySettings, readOptionsOf } from '../reads/options.ts';
+import { type QuerySettings, type ReadOptions, readOptionsOf } from '../reads/options.ts';
 
 export interface RemoteReadSetup {
   readonly storageFor: StorageFor<ApiRequest>;
@@ -69,7 +70,9 @@ async function readCallOf(
   const bytes = await decodeSnappyInTurns(compressed, readBodyBytesMax, work);
   const message = decodeReadRequest(bytes);
   const { queries, acceptedResponseTypes } = message;
-  const { limits, timeoutMillis } = readOptionsOf(request, request.urlParameters, settings);
+  const options = readOptionsOf(request, request.urlParameters, settings);
+  const { limits, timeoutMillis } = options;
+  checkRanges(queries, options);
   const chosen = acceptedResponseTypes.find(
     (type) => type === 'samples' || type === 'streamedXorChunks',
   );
@@ -91,7 +94,7 @@ export async function remoteRead(
   const storage = setup.storageFor(request);
   const call = await readCallOf(setup, request, body);
   const format = request.urlParameters.get('format') ?? '';
-  if (format === 'json') return jsonOf(setup, request, storage, call);
+  if (format === 'json') return await jsonOf(setup, request, storage, call);
   const { queries, streamed, limits, timeoutMillis, signal } = call;
   const work = Turns.of(clock).begin(signal);
   if (streamed) {
@@ -165,25 +168,29 @@ export const remoteReadByQuery: FormHandler<RemoteReadSetup> = async (
 ) => {
   const { clock, features, settings, turningOf, samplesMax } = setup;
   const storage = setup.storageFor(request);
-  const { limits, timeoutMillis } = readOptionsOf(request, parameters, settings);
+  const options = readOptionsOf(request, parameters, settings);
+  const { limits, timeoutMillis } = options;
   const signal = clock.deadline(timeoutMillis, request.signal);
   const text = requiredText(parameters, 'query');
   const now = clock.nowNanos();
-  const startMillis = millisOfNanos(timestampParameter(parameters, 'start', now, null));
-  const endMillis = millisOfNanos(timestampParameter(parameters, 'end', now, null));
+  const startNanos = timestampParameter(parameters, 'start', now, null);
+  const endNanos = timestampParameter(parameters, 'end', now, null);
+  checkOrder(startNanos, endNanos);
+  const times = {
+    startMillis: millisOfNanos(startNanos),
+    endMillis: millisOfNanos(endNanos),
+    stepMillis: 0,
+  };
   const expr = await ofParameter('query', parseQuery(text, features, turningOf(signal)));
-  const context = { stepMillis: 0, rangeMillis: endMillis - startMillis };
-  const queries = readsOfQuery(expr).map(({ selector, range }) => {
-    const offset = millisOfDuration(selector.offset, context, true);
-    return {
-      startMillis: startMillis - offset - millisOfDuration(range, context, false),
-      endMillis: endMillis - offset,
-      matchers: selector.matchers,
-      function: '',
-    };
-  });
+  // Rows before the start that only the look-back of a query finds are not asked for.
+  const queries = readsOfQuery(expr).map((read) => ({
+    ...timeOfRead(read, times, 0),
+    matchers: read.selector.matchers,
+    function: '',
+  }));
+  checkRanges(queries, options);
   const call = { queries, streamed: false, limits, timeoutMillis, signal };
-  if (parameters.get('format') === 'json') return jsonOf(setup, request, storage, call);
+  if (parameters.get('format') === 'json') return await jsonOf(setup, request, storage, call);
   return await samplesOf(
     storage,
     call,
@@ -192,28 +199,49 @@ export const remoteReadByQuery: FormHandler<RemoteReadSetup> = async (
   );
 };
 
-function jsonOf(
+/** Everything is read before the headers are made, which say whether it is whole. */
+async function jsonOf(
   { clock, samplesMax }: RemoteReadSetup,
   { readMemory }: ApiRequest,
   storage: ChosenStorage,
   { queries, limits, timeoutMillis, signal }: ReadCall,
-): ApiAnswer {
+): Promise<ApiAnswer> {
   const work = Turns.of(clock).begin(signal);
-  async function* found(): AsyncGenerator<ReadFound> {
-    for (const query of queries) {
-      const { bundle, warnings } = await selected(storage, query, limits, work);
-      yield { query, range: rangeOf(query), bundle, warnings };
-      readMemory.give(bundleBytes(bundle));
+  const all: ReadFound[] = [];
+  const warnings = new Set<string>();
+  let exhaustive = true;
+  for (const query of queries) {
+    const found = await selected(storage, query, limits, work);
+    all.push({ query, range: rangeOf(query), bundle: found.bundle });
+    exhaustive &&= found.exhaustive;
+    for (const warning of found.warnings) warnings.add(warning);
+  }
+  async function* given(): AsyncGenerator<ReadFound> {
+    for (let found = all.shift(); found !== undefined; found = all.shift()) {
+      yield found;
+      readMemory.give(bundleBytes(found.bundle));
     }
   }
   return {
     status: 200,
     headers: {
       'Content-Type': jsonContentType,
-      ...answerHeaders({ timeoutMillis, seriesLimited: false, warnings: [] }),
+      ...answerHeaders({
+        timeoutMillis,
+        seriesLimited: !exhaustive,
+        warnings: [...warnings],
+        read: limits.read,
+      }),
     },
-    body: readJson(found(), new Pacer(work, samplesMax, readMemory)),
+    body: readJson(given(), [...warnings], new Pacer(work, samplesMax, readMemory)),
   };
+}
+
+/** @throws {TsdbError} BAD_REQUEST when one is of a longer time than it may be */
+function checkRanges(queries: readonly ReadQuery[], { rangeMillisMax }: ReadOptions): void {
+  for (const { startMillis, endMillis } of queries) {
+    checkRangeMillis(endMillis - startMillis, rangeMillisMax);
+  }
 }
 
 /** The protocol's range is inclusive on both ends. */

@@ -118,7 +118,11 @@ export function checkRange(
   endNanos: UnixNanos,
   rangeMillisMax: number,
 ): void {
-  const rangeMillis = Number(endNanos - startNanos) / 1e6;
+  checkRangeMillis(Number(endNanos - startNanos) / 1e6, rangeMillisMax);
+}
+
+/** @throws as `checkRange` */
+export function checkRangeMillis(rangeMillis: number, rangeMillisMax: number): void {
   if (rangeMillisMax === 0 || rangeMillis <= rangeMillisMax) return;
   const shown = (millis: number) => formatDurationNanos(BigInt(Math.round(millis * 1e6)));
   throw badRequest(

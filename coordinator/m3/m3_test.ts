@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decodeSnappy } from '#engine/write_decoder/snappy.ts';
-import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
+import { nowSeconds, type TestAnswer, TestCoordinator } from '../coordinator_testing.ts';
 import { readRequest } from '../remote/requests_testing.ts';
 
 async function opened(
@@ -197,6 +197,119 @@ test('remote read is asked by GET, too, and answers people in JSON', async () =>
   const posted = await test.post('/api/v1/prom/remote/read?format=json', readRequest([asked], []));
   assert.deepEqual(values(posted.json.queries[0]), ['2', '2.5']);
   assert.equal((await test.get('/api/v1/prom/remote/read?query=up&start=1')).status, 400);
+});
+
+test('remote read by GET has the time that selectors with @ and in subqueries read', async () => {
+  const now = nowSeconds();
+  await using test = await opened(now);
+  const [start, end] = [now - 100, now - 40];
+  const read = async (query: string): Promise<unknown> => {
+    const parameters = new URLSearchParams({
+      query,
+      start: `${start}`,
+      end: `${end}`,
+      format: 'json',
+    });
+    const answer = await test.get(`/api/v1/prom/remote/read?${parameters}`);
+    assert.equal(answer.status, 200, answer.text);
+    return answer.json.queries.map((each: any) => [
+      Date.parse(each.start) / 1000 - now,
+      Date.parse(each.end) / 1000 - now,
+      each.series.flatMap(({ datapoints }: any) => datapoints.map(({ val }: any) => val)),
+    ]);
+  };
+  const rows = ['2', '2.5'];
+  assert.deepEqual(await read('mem'), [[-100, -40, []]]);
+  assert.deepEqual(await read(`mem @ ${now - 10}`), [[-10, -10, ['2.5']]]);
+  assert.deepEqual(await read(`mem[30s] @ ${now}`), [[-30, 0, rows]]);
+  assert.deepEqual(await read(`mem[30s] @ ${now} offset 15s`), [[-45, -15, ['2']]]);
+  assert.deepEqual(await read('rate(mem[5s] @ start()) or mem @ end()'), [
+    [-105, -100, []],
+    [-40, -40, []],
+  ]);
+  assert.deepEqual(await read('max_over_time(mem[1m:5s] offset -40s)'), [[-120, 0, rows]]);
+  assert.deepEqual(await read(`max_over_time(rate(mem[5s])[10s:5s] @ ${now})`), [
+    [-15, 0, rows.slice(1)],
+  ]);
+  // Of a subquery in another one each moves what is in it; what is pinned inside of it stays.
+  assert.deepEqual(
+    await read('max_over_time(max_over_time(mem[10s:5s] offset 10s)[20s:5s] offset -60s)'),
+    [[-80, 10, rows]],
+  );
+  assert.deepEqual(await read(`max_over_time((mem @ ${now - 20})[1h:1m])`), [[-20, -20, ['2']]]);
+  const turned = await test.get(
+    `/api/v1/prom/remote/read?query=mem+%40+${now}&start=${end}&end=${start}`,
+  );
+  assert.equal(turned.status, 400);
+  assert.match(turned.json.error, /^end: end timestamp must not be before start time/);
+});
+
+test('remote read as JSON says in its headers what the others say', async () => {
+  const now = nowSeconds();
+  await using test = await opened(now);
+  const times = `start=${now - 60}&end=${now}`;
+  const path = `/api/v1/prom/remote/read?query=mem+or+cpu&${times}`;
+  const whole = await test.get(`${path}&format=json`);
+  assert.equal(whole.status, 200, whole.text);
+  assert.equal(whole.headers['tsdb-results-limited'], undefined);
+  const told = (answer: TestAnswer): unknown[] =>
+    ['results-limited', 'namespaces', 'unaggregated-series-count', 'metadata-count', 'timeout'].map(
+      (name) => answer.headers[`m3-${name}`],
+    );
+  const asked = {
+    startMillis: (now - 60) * 1000,
+    endMillis: now * 1000,
+  };
+  const body = readRequest(
+    [
+      { ...asked, matchers: [[0, '__name__', 'mem']] },
+      { ...asked, matchers: [[0, '__name__', 'cpu']] },
+    ],
+    [],
+  );
+  // The second one of its queries finds more than it may.
+  const more = 'limit=1&requireExhaustive=false';
+  for (const [json, others] of [
+    [whole, await test.get(path)],
+    [await test.get(`${path}&${more}&format=json`), await test.get(`${path}&${more}`)],
+    [
+      await test.post(`/api/v1/read?${more}&format=json`, body),
+      await test.post(`/api/v1/read?${more}`, body),
+    ],
+  ] as const) {
+    assert.equal(json.status, 200, json.text);
+    assert.deepEqual(told(json), told(others));
+    assert.equal(json.headers['m3-namespaces'], 'default');
+  }
+  const cut = await test.get(`${path}&${more}&format=json`);
+  assert.match(String(cut.headers['tsdb-results-limited']), /^max_fetch_series_limit_applied,/);
+  assert.match(cut.json.warnings.join(), /partial/);
+  assert.equal(cut.json.queries[1].series.length, 1);
+});
+
+test('a search for series finds a thousand, unless the request says how many, by a header, too', async () => {
+  await using test = await TestCoordinator.openReady();
+  const rows = Array.from({ length: 1_010 }, (_, i) => ({
+    tags: { __name__: 'many', i: `${i}` },
+    timestamp: nowSeconds(),
+    value: 1,
+  }));
+  assert.equal((await test.post('/api/v1/json/write', rows)).status, 200);
+  const found = async (more: string, headers: Record<string, string>): Promise<unknown> => {
+    const matchers = [{ type: 0, name: base64('__name__'), value: base64('many') }];
+    const answer = await test.post(`/search${more}`, { matchers }, headers);
+    assert.equal(answer.status, 200, answer.text);
+    return [answer.json.Metrics.length, answer.json.Metadata.Exhaustive];
+  };
+  assert.deepEqual(await found('', {}), [1_000, false]);
+  assert.deepEqual(await found('?limit=', {}), [1_000, false]);
+  assert.deepEqual(await found('?limit=5000', {}), [1_010, true]);
+  assert.deepEqual(await found('?docsLimit=5000', {}), [1_010, true]);
+  for (const name of ['M3-Limit-Max-Series', 'TSDB-Limit-Max-Series', 'M3-Limit-Max-Docs']) {
+    assert.deepEqual(await found('', { [name]: '5000' }), [1_010, true], name);
+    const few = { [name]: '7', 'M3-Limit-Require-Exhaustive': 'false' };
+    assert.deepEqual(await found('?limit=5000', few), [7, false], name);
+  }
 });
 
 test('the end of a range can be left out', async () => {

@@ -14,23 +14,23 @@ export interface ReadFound {
   readonly query: ReadQuery;
   readonly range: ReadRange;
   readonly bundle: SeriesBundle;
-  /** Why it may be less than whole. */
-  readonly warnings: readonly string[];
 }
 
 /** Text that is handed to the connection at once. */
 const pieceCharacters = 64 << 10;
 
-/** `{queries: [{query: {matchers}, start, end, series: [{start, end, tags, datapoints: [{val, ts}]}]}], warnings?}`. */
+/**
+ * `{queries: [{query: {matchers}, start, end, series: [{start, end, tags, datapoints: [{val, ts}]}]}], warnings?}`.
+ * @param warnings why it may be less than whole
+ */
 export async function* readJson(
   all: AsyncIterable<ReadFound>,
+  warnings: readonly string[],
   pacer: Pacer,
 ): AsyncGenerator<Uint8Array> {
   let text = '{"queries":[';
   let isFirst = true;
-  const said = new Set<string>();
-  for await (const { query, range, bundle, warnings } of all) {
-    for (const warning of warnings) said.add(warning);
+  for await (const { query, range, bundle } of all) {
     const matchers = query.matchers.map(({ kind, name, value }) => ({
       type: typeOfKind[kind],
       name,
@@ -58,8 +58,8 @@ export async function* readJson(
     }
     text += open === null ? ']}' : ']}]}';
   }
-  const warnings = said.size === 0 ? '' : `,"warnings":${JSON.stringify([...said])}`;
-  yield Buffer.from(`${text}]${warnings}}\n`);
+  const said = warnings.length === 0 ? '' : `,"warnings":${JSON.stringify(warnings)}`;
+  yield Buffer.from(`${text}]${said}}\n`);
 }
 
 function isoOf(millis: number): string {

@@ -17,9 +17,14 @@ import {
   jsonAnswer,
   jsonContentType,
 } from '../http/http_api.ts';
-import { boundParameter, checkOrder } from '../http/parameters.ts';
+import { boundParameter, checkOrder, checkRange } from '../http/parameters.ts';
 import { answerHeaders } from '../reads/answer_headers.ts';
-import { type QuerySettings, type ReadOptions, readOptionsOf } from '../reads/options.ts';
+import {
+  limitsSeries,
+  type QuerySettings,
+  type ReadOptions,
+  readOptionsOf,
+} from '../reads/options.ts';
 import { returnedNamesHeaders } from '../reads/returned.ts';
 import type { Matcher, SelectRange, StorageFor } from '../select/storage.ts';
 
@@ -51,9 +56,12 @@ export const searchTags: FormHandler<SearchSetup> = async (setup, request, param
   }
   const now = clock.nowNanos();
   const startNanos = boundParameter(parameters, 'start', now, 0n);
-  const range = rangeOf(startNanos, boundParameter(parameters, 'end', now, now));
+  const endNanos = boundParameter(parameters, 'end', now, now);
+  const range = rangeOf(startNanos, endNanos);
   const options = readOptionsOf(request, parameters, settings);
-  const { timeoutMillis, limits, returned } = options;
+  const { timeoutMillis, limits, rangeMillisMax, returned } = options;
+  // Without a start everything is asked for, which is no range that a limit is about.
+  if ((parameters.get('start') ?? '') !== '') checkRange(startNanos, endNanos, rangeMillisMax);
   const signal = clock.deadline(timeoutMillis, request.signal);
   const storage = storageFor(request);
   const found = await storage.labelNames(lists, range, limits, signal);
@@ -109,17 +117,18 @@ export const searchSeries: JsonHandler<SearchSetup> = async (setup, request, bod
   const fields = Fields.of(body, '');
   const matchers = fields.list('matchers', matcherOfJson).filter((each) => each !== null);
   const now = clock.nowNanos();
-  const startNanos = boundOf(fields, 'start', 0n);
-  const range = rangeOf(startNanos, boundOf(fields, 'end', now));
+  const startNanos = boundOf(fields, 'start');
+  const endNanos = boundOf(fields, 'end') ?? now;
+  const range = rangeOf(startNanos ?? 0n, endNanos);
   fields.ignore('raw');
   fields.end();
   const parameters = new URLSearchParams(request.urlParameters);
-  const isLimited = parameters.has('limit') || parameters.has('seriesLimit');
-  if (!isLimited) {
+  if (!limitsSeries(request, parameters)) {
     parameters.set('limit', `${seriesDefault}`);
     if (!parameters.has('requireExhaustive')) parameters.set('requireExhaustive', 'false');
   }
   const options = readOptionsOf(request, parameters, settings);
+  if (startNanos !== null) checkRange(startNanos, endNanos, options.rangeMillisMax);
   const signal = clock.deadline(options.timeoutMillis, request.signal);
   const storage = storageFor(request);
   const found = await storage.series([matchers], range, options.limits, signal);
@@ -195,9 +204,10 @@ function textOf(fields: Fields, key: string): string {
   return Buffer.from(text, 'base64').toString();
 }
 
-function boundOf(fields: Fields, key: string, absent: bigint): bigint {
+/** Null when it is not given. */
+function boundOf(fields: Fields, key: string): bigint | null {
   const value = fields.any(key);
-  if (value === undefined || value === '') return absent;
+  if (value === undefined || value === '') return null;
   if (typeof value === 'number' || typeof value === 'string') {
     return parseBoundNanos(String(value), key);
   }

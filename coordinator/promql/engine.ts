@@ -12,11 +12,13 @@ import {
 import type { FloatHistogram } from '#engine/histograms/float_histogram.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { ChildSignal } from '#lib/env/wait.ts';
+import { badRequest } from '#lib/errors.ts';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
+import { formatDurationNanos } from '#lib/time.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import type { QueryStorage, SelectLimits } from '../select/storage.ts';
 import { Annotations } from './rows/annotations.ts';
-import { documentedType, typeOf } from './parse/ast.ts';
+import { documentedType, type Expr, typeOf } from './parse/ast.ts';
 import type { Context } from './rows/context.ts';
 import { executionError, PromqlError } from './words/errors.ts';
 import { Executor } from './evaluate/execute.ts';
@@ -25,6 +27,7 @@ import { bytesOfHistogram, copyCells } from './rows/cells.ts';
 import { Pacer } from './rows/pacer.ts';
 import { noFeatures, type PromqlFeatures } from './parse/features.ts';
 import { ParsedQueries } from './parse/parsed_queries.ts';
+import { readsOfQuery, timeOfRead, type TimesOfQuery } from './parse/selectors.ts';
 import { planQuery } from './plan/planner.ts';
 import { withoutLostNames } from './rows/names.ts';
 import type { Grid, QueryPlan, RangeVectorPlan, Source } from './plan/plan.ts';
@@ -54,6 +57,8 @@ export interface QueryOptions {
   readonly timeoutMillis?: number;
   /** Samples that the query may hold in memory at once. */
   readonly samplesMax: number;
+  /** Longest time that a selector may read, with what it looks back; 0, and without one, there is no limit. */
+  readonly rangeMillisMax?: number;
   /** Whether it is told how many samples each step reads, which takes about as long as the query. */
   readonly countsSamples?: boolean;
   /** What the query takes until its answer has left is `limits.memory`. */
@@ -177,6 +182,7 @@ export class PromqlEngine {
       );
     }
     deadline.throwIfAborted();
+    checkReads(expr, { ...grid, endMillis: endMillis ?? grid.startMillis }, options);
     const { limits, storage = this.#storage } = options;
     const pacer = new Pacer(work, options.samplesMax, limits.memory ?? unlimitedReadBytes);
     if (pacer.hold(grid.stepCount)) await pacer.room();
@@ -258,6 +264,23 @@ export class PromqlEngine {
     const matrix = await sortByLabels(rows, pacer);
     const sortMillis = this.#clock.monotonicMillis() - begunMillis;
     return { value: { kind: 'matrix', grid, matrix }, sortMillis };
+  }
+}
+
+/** @throws {TsdbError} BAD_REQUEST when a selector reads a longer time than it may */
+function checkReads(
+  expr: Expr,
+  times: TimesOfQuery,
+  { rangeMillisMax = 0, lookbackMillis }: QueryOptions,
+): void {
+  if (rangeMillisMax === 0) return;
+  for (const read of readsOfQuery(expr)) {
+    const { startMillis, endMillis } = timeOfRead(read, times, lookbackMillis);
+    if (endMillis - startMillis <= rangeMillisMax) continue;
+    const shown = (millis: number): string => formatDurationNanos(BigInt(Math.round(millis * 1e6)));
+    throw badRequest(
+      `query exceeded limit: a selector reads ${shown(endMillis - startMillis)}, with what it looks back, which is longer than ${shown(rangeMillisMax)}`,
+    );
   }
 }
 

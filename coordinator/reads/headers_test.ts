@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TsdbError } from '#lib/errors.ts';
 import { nowSeconds, type TestAnswer, TestCoordinator } from '../coordinator_testing.ts';
+import { readRequest } from '../remote/requests_testing.ts';
 
 async function opened(settings?: string): Promise<TestCoordinator> {
   const test = await TestCoordinator.openReady(settings);
@@ -107,6 +108,71 @@ test('answers say what was fetched for them', async () => {
   assert.equal(told(answer, 'waited'), undefined);
   const values = await test.get('/api/v1/label/host/values');
   assert.equal(told(values, 'metadata-count'), '4');
+});
+
+test('the longest range is that of each read, with what it looks back, wherever something is read', async () => {
+  await using test = await opened();
+  const now = nowSeconds();
+  const minutes = (count: number): number => now - 60 * count;
+  const posted = (path: string, body: object | Uint8Array) => (headers: Record<string, string>) =>
+    test.post(path, body, headers);
+  const got = (path: string) => (headers: Record<string, string>) =>
+    test.get(`/${path.replaceAll('+', '%2B').replaceAll(' ', '+')}`, headers);
+  const matchers = [[0, '__name__', 'cpu']] as const;
+  const asked = { startMillis: minutes(61) * 1000, endMillis: now * 1000, matchers };
+  const target = 'seriesByTag("name=cpu")';
+  const steps = `end=${now}&step=60`;
+  for (const [what, ask] of [
+    ['range of a selector', got('api/v1/query?query=cpu[61m]')],
+    ['range in a function', got('api/v1/query?query=rate(cpu[61m])')],
+    ['subquery', got('api/v1/query?query=max_over_time(rate(cpu[2m])[59m:1m])')],
+    ['look-back', got('api/v1/query?query=cpu&lookback=61m')],
+    ['second selector', got('api/v1/query?query=cpu or cpu offset 1d or sum(rate(cpu[2h]))')],
+    ['range query', got(`api/v1/query_range?query=cpu&start=${minutes(56)}&${steps}`)],
+    ['range of its selector', got(`api/v1/query_range?query=rate(cpu[2h])&start=${now}&${steps}`)],
+    ['M3QL', got('m3ql/api/v1/query?query=fetch name:cpu&lookback=61m')],
+    ['M3QL that looks back', got('m3ql/api/v1/query?query=fetch name:cpu | moving 2h avg')],
+    ['render', got(`render?format=json&target=${target}&from=-61min`)],
+    [
+      'render that looks back',
+      got(`render?format=json&target=movingAverage(${target},"2h")&from=-1min`),
+    ],
+    ['find', got('metrics/find?query=*&from=-61min')],
+    ['federation', got('federate?match[]=cpu&lookback=61m')],
+    ['exemplars', got(`api/v1/query_exemplars?query=cpu&start=${minutes(61)}`)],
+    ['search', got(`api/v1/search?query=host:.*&start=${minutes(61)}`)],
+    ['search for series', posted('/search', { matchers: [], start: minutes(61) })],
+    ['read', posted('/api/v1/read', readRequest([asked], []))],
+    ['read of chunks', posted('/api/v1/read', readRequest([asked], [1]))],
+    ['read as JSON', posted('/api/v1/read?format=json', readRequest([asked], []))],
+    ['read by GET', got(`api/v1/read?query=cpu&start=${minutes(61)}&end=${now}`)],
+    ['read of a range', got(`api/v1/read?query=cpu[2h]&start=${now}&end=${now}&format=json`)],
+    ['labels', got(`api/v1/labels?start=${minutes(61)}`)],
+    ['export', got(`api/v1/export?match[]=cpu&start=${minutes(61)}`)],
+  ] as const) {
+    const whole = await ask({});
+    assert.equal(whole.status, 200, `${what}: ${whole.text}`);
+    for (const name of ['M3-Limit-Max-Range', 'TSDB-Limit-Max-Range']) {
+      const refused = await ask({ [name]: '1h' });
+      assert.equal(refused.status, 400, `${what}: ${refused.text}`);
+      assert.match(refused.json.error, /^query exceeded limit: .* longer than 1h0m0s$/, what);
+    }
+    assert.equal((await ask({ 'M3-Limit-Max-Range': '3h' })).status, 200, what);
+  }
+  for (const path of [
+    'api/v1/query?query=cpu or rate(cpu[1h])',
+    `api/v1/query_range?query=cpu&start=${minutes(55)}&${steps}`,
+    `render?format=json&target=${target}&from=-1h`,
+    'metrics/find?query=*&from=-1h',
+    `api/v1/query_exemplars?query=cpu&start=${minutes(60)}&end=${now}`,
+    'api/v1/query_exemplars?query=cpu',
+    'api/v1/search?query=host:.*',
+    'metrics/find?query=*',
+    'api/v1/labels',
+  ]) {
+    const answer = await got(path)({ 'M3-Limit-Max-Range': '1h' });
+    assert.equal(answer.status, 200, `${path}: ${answer.text}`);
+  }
 });
 
 test('a read that would wait for memory waits, and tells; one that may not is refused', async () => {

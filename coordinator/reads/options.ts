@@ -42,11 +42,16 @@ export function lookbackMillisOf(
   return millis;
 }
 
+const seriesLimitNames = ['seriesLimit', 'limit'];
+const docsLimitNames = ['docsLimit'];
+
 /** What every request that reads data may say about how it is answered. */
 export interface ReadOptions {
   /** Until the request is given up. */
   readonly timeoutMillis: number;
   readonly limits: SelectLimits;
+  /** Longest time of one read; 0 = no limit. */
+  readonly rangeMillisMax: number;
   readonly returned: ReturnedLimits;
 }
 
@@ -58,7 +63,7 @@ export function readOptionsOf(
   request: ApiRequest,
   parameters: URLSearchParams,
   settings: QuerySettings,
-  limitNames: readonly string[] = ['seriesLimit', 'limit'],
+  limitNames: readonly string[] = seriesLimitNames,
 ): ReadOptions {
   const said = new Said(request, parameters);
   checkEqualTimestamps(said);
@@ -68,7 +73,7 @@ export function readOptionsOf(
     request.readMemory.refuseWaits();
   }
   const seriesMax = said.count('Limit-Max-Series', limitNames);
-  const docsMax = said.count('Limit-Max-Docs', ['docsLimit']);
+  const docsMax = said.count('Limit-Max-Docs', docsLimitNames);
   const consistency = consistencyOf(said);
   return {
     timeoutMillis: timeoutMillisOf(said, settings),
@@ -81,6 +86,7 @@ export function readOptionsOf(
       read: new ReadNotes(request.readMemory),
       ...(consistency === null ? {} : { consistency }),
     },
+    rangeMillisMax: rangeMillisMaxOf(request, parameters, settings),
     returned: {
       seriesMax: said.count('Limit-Max-Returned-Series', ['returnedSeriesLimit']),
       rowsMax: said.count('Limit-Max-Returned-Datapoints', ['returnedDatapointsLimit']),
@@ -89,7 +95,15 @@ export function readOptionsOf(
   };
 }
 
-/** Longest range that the request may ask for; 0 = no limit. */
+/** Whether the request itself says how many series there may be. */
+export function limitsSeries(request: ApiRequest, parameters: URLSearchParams): boolean {
+  const said = new Said(request, parameters);
+  const bySeries = said.texts('Limit-Max-Series', seriesLimitNames);
+  const byDocs = said.texts('Limit-Max-Docs', docsLimitNames);
+  return bySeries.length + byDocs.length > 0;
+}
+
+/** Longest time that a read of the request may be of; 0 = no limit. */
 export function rangeMillisMaxOf(
   request: ApiRequest,
   parameters: URLSearchParams,

@@ -13,6 +13,7 @@ import {
   jsonAnswer,
   jsonContentType,
 } from '../../http/http_api.ts';
+import { checkRangeMillis } from '../../http/parameters.ts';
 import type { SelectLimits, SelectRange } from '../../select/storage.ts';
 import { type FoundNode, lastNode, type NodeOrder } from '../storage/finder.ts';
 import { parsePathPattern, type PathPattern } from '../storage/path_pattern.ts';
@@ -269,7 +270,8 @@ export async function index(
 
 function findCallOf(setup: FindSetup, request: ApiRequest, parameters: URLSearchParams): FindCall {
   const { settings, clock } = setup;
-  const { timeoutMillis, limits } = readOptionsOf(request, parameters, settings, ['limit']);
+  const options = readOptionsOf(request, parameters, settings, ['limit']);
+  const { timeoutMillis, limits, rangeMillisMax } = options;
   const { work } = setup.turningOf(clock.deadline(timeoutMillis, request.signal));
   const time = {
     nowSeconds: Math.floor(clock.nowMillis() / 1000),
@@ -280,8 +282,13 @@ function findCallOf(setup: FindSetup, request: ApiRequest, parameters: URLSearch
     // As some clients say that there is no bound.
     return text === '' || text === '0' || text === '-1' ? null : parseTime(text, time);
   };
-  const startSeconds = bound('from') ?? 0;
-  const endSeconds = bound('until') ?? time.nowSeconds + 1;
+  const [from, until] = [bound('from'), bound('until')];
+  // Without a begin everything is asked for, which is no range that a limit is about.
+  if (from !== null) {
+    checkRangeMillis(1_000 * Math.abs((until ?? time.nowSeconds) - from), rangeMillisMax);
+  }
+  const startSeconds = from ?? 0;
+  const endSeconds = until ?? time.nowSeconds + 1;
   const range = {
     startNanos: BigInt(Math.min(startSeconds, endSeconds)) * 1_000_000_000n,
     endNanos: BigInt(Math.max(startSeconds, endSeconds)) * 1_000_000_000n + 1n,

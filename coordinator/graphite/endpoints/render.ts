@@ -5,6 +5,7 @@ import type { Work } from '#lib/turns/turns.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import { inPieces } from '../../http/answer_pieces.ts';
 import type { ApiAnswer, ApiRequest } from '../../http/http_api.ts';
+import { checkRangeMillis } from '../../http/parameters.ts';
 import { Pacer } from '../../promql/rows/pacer.ts';
 import type { SelectLimits } from '../../select/storage.ts';
 import { answerHeaders } from '../../reads/answer_headers.ts';
@@ -74,7 +75,8 @@ export async function render(
 ): Promise<ApiAnswer> {
   const call = renderCallOf(setup, parameters);
   const format = formatOf(parameters, setup.formatDefault);
-  const { timeoutMillis, limits } = readOptionsOf(request, parameters, setup.settings, ['limit']);
+  const options = readOptionsOf(request, parameters, setup.settings, ['limit']);
+  const { timeoutMillis, limits, rangeMillisMax } = options;
   const { work } = setup.turningOf(setup.clock.deadline(timeoutMillis, request.signal));
   const pacer = new Pacer(work, setup.samplesMax, request.readMemory);
   const source = setup.source(request, limits, pacer);
@@ -84,7 +86,12 @@ export async function render(
     limits: { seriesMax, rowsMax: setup.samplesMax },
     work,
     random: () => setup.random.fraction(),
-    fetch: (requests, signal) => source.fetch(requests, signal),
+    fetch: async (requests, signal) => {
+      for (const { fromSeconds, untilSeconds } of requests) {
+        checkRangeMillis(1_000 * (untilSeconds - fromSeconds), rangeMillisMax);
+      }
+      return await source.fetch(requests, signal);
+    },
     memory: pacer.rowMemory,
     findEvents: setup.eventsFor(request),
   });

@@ -14,7 +14,7 @@ import {
 import { answerHeaders } from '../../reads/answer_headers.ts';
 import { lookbackMillisOf, type QuerySettings, readOptionsOf } from '../../reads/options.ts';
 import { returnedPart, toldOfPart } from '../../reads/returned.ts';
-import { requiredText, stepParameter } from '../../http/parameters.ts';
+import { checkRangeMillis, requiredText, stepParameter } from '../../http/parameters.ts';
 import { checkSteps, rangeTimesOf, timeMillisOf } from '../../reads/query_times.ts';
 import { QueryResult, writeResultJson } from '../../promql/engine.ts';
 import type { QueryValue } from '../../promql/evaluate/result.ts';
@@ -122,7 +122,8 @@ async function answer(
   { script, grid, lookbackMillis, isInstant }: ScriptCall,
 ): Promise<ApiAnswer> {
   const { clock, samplesMax, settings } = setup;
-  const { timeoutMillis, limits, returned } = readOptionsOf(request, parameters, settings);
+  const options = readOptionsOf(request, parameters, settings);
+  const { timeoutMillis, limits, rangeMillisMax, returned } = options;
   const { work } = setup.turningOf(clock.deadline(timeoutMillis, request.signal));
   const pacer = new Pacer(work, samplesMax, request.readMemory);
   const reading = scriptReading(grid.stepSeconds, lookbackMillis);
@@ -135,6 +136,10 @@ async function answer(
     work,
     random: () => setup.random.fraction(),
     fetch: async (requests, signal) => {
+      for (const { fromSeconds, untilSeconds } of requests) {
+        const stepsMillis = 1_000 * (untilSeconds - fromSeconds - grid.stepSeconds);
+        checkRangeMillis(stepsMillis + lookbackMillis, rangeMillisMax);
+      }
       const lists = await source.fetch(requests, signal);
       for (const read of lists) seriesCount += read.length;
       return lists;
