@@ -16,7 +16,7 @@ import {
 } from '../typed/histogram_window.ts';
 import { valueKind } from '../typed/typed_value.ts';
 import type { WindowColumn } from '../typed/window.ts';
-import { isAbsent } from '../window_functions/row.ts';
+import { isAbsent, setAbsent } from '../window_functions/row.ts';
 import { WindowColumnsReader, type WindowRows } from './columns.ts';
 import { CounterRows } from './counter_rows.ts';
 import { WindowFold } from './fold.ts';
@@ -32,6 +32,16 @@ export type ReadColumn =
   | 'counter'
   | 'mean'
   | 'summed';
+
+/**
+ * What windows are, for who asks for their values and for no function over their rows: a column of them. Of windows of
+ * histograms it is the last row whatever the column is, since there is no greatest histogram, and the series is there.
+ */
+export interface ValueColumn {
+  readonly value: 'min' | 'max' | 'sum' | 'count' | 'mean';
+  /** A stale marker where `last` is one, so that the series ends there; else windows without numbers are left out. */
+  readonly ends: boolean;
+}
 
 interface Readers {
   readonly reader: WindowColumnsReader;
@@ -53,7 +63,7 @@ function sharedReaders(): Readers {
  */
 export function floatsOfWindows(
   chunks: readonly Uint8Array[],
-  column: ReadColumn,
+  column: ReadColumn | ValueColumn,
   resolutionNanos: bigint,
   range: readonly [startNanos: bigint, endNanos: bigint] = allTimes,
 ): Uint8Array<ArrayBuffer>[] {
@@ -66,22 +76,18 @@ export function floatsOfWindows(
  */
 export function* eachFloatsOfWindows(
   chunks: readonly Uint8Array[],
-  column: ReadColumn,
+  column: ReadColumn | ValueColumn,
   range: readonly [startNanos: bigint, endNanos: bigint],
   counter: CounterRows,
 ): Generator<Uint8Array<ArrayBuffer>> {
   const { reader, fold } = sharedReaders();
   for (const chunk of eachTypedInOrder(chunks, range)) {
     const { endNanos, values } =
-      column === 'last'
-        ? read(reader, chunk, [column], range)[0]!
-        : column === 'number'
-          ? numbers(reader, chunk, [], range)[0]!
-          : column === 'counter'
-            ? counter.of(numbers(reader, chunk, ['min', 'resets', 'first'], range))
-            : column === 'mean'
-              ? means(reader, chunk, range)
-              : rowsWithSamples(read(reader, chunk, [ofFloats(column), 'count'], range))[0]!;
+      typeof column !== 'string'
+        ? valuesOf(reader, chunk, column, range)
+        : column === 'counter'
+          ? counter.of(numbers(reader, chunk, ['min', 'resets', 'first'], range))
+          : columnOf(reader, chunk, column, range);
     // Before somebody else has a turn, whose chunk it would be of.
     const { hasHistograms } = reader;
     if (endNanos.length > 0) yield fold.floats(endNanos, values);
@@ -142,7 +148,8 @@ function histogramWindows(
 }
 
 /** Null where a window has none that is asked for: there is no smallest histogram. */
-function histogramOf(window: HistogramWindow, column: ReadColumn): Uint8Array | null {
+function histogramOf(window: HistogramWindow, column: ReadColumn | ValueColumn): Uint8Array | null {
+  if (typeof column !== 'string') return column.ends ? lastRowOf(window) : window.last;
   switch (column) {
     case 'last':
       return lastRowOf(window);
@@ -198,6 +205,40 @@ function read(
   }));
 }
 
+function columnOf(
+  reader: WindowColumnsReader,
+  chunk: Uint8Array,
+  column: Exclude<ReadColumn, 'counter'>,
+  range: readonly [bigint, bigint],
+): WindowRows {
+  switch (column) {
+    case 'last':
+      return read(reader, chunk, [column], range)[0]!;
+    case 'number':
+      return numbers(reader, chunk, [], range)[0]!;
+    case 'mean':
+      return means(reader, chunk, range);
+    default:
+      return rowsWithSamples(read(reader, chunk, [ofFloats(column), 'count'], range))[0]!;
+  }
+}
+
+function valuesOf(
+  reader: WindowColumnsReader,
+  chunk: Uint8Array,
+  { value, ends }: ValueColumn,
+  range: readonly [bigint, bigint],
+): WindowRows {
+  if (!ends) return columnOf(reader, chunk, value, range);
+  const columns = value === 'mean' ? (['sum', 'count'] as const) : [value];
+  const [last, rows, counts] = read(reader, chunk, ['last', ...columns], range);
+  const { values } = rows!;
+  for (let i = 0; counts !== undefined && i < values.length; i++) values[i]! /= counts.values[i]!;
+  const [lastWords, words] = [wordsOf(last!.values), wordsOf(values)];
+  for (let i = 0; i < values.length; i++) if (isAbsent(lastWords, i)) setAbsent(words, i);
+  return rows!;
+}
+
 /** The last numbers of windows, and other columns of theirs. */
 function numbers(
   reader: WindowColumnsReader,
@@ -207,7 +248,7 @@ function numbers(
 ): readonly WindowRows[] {
   const columns = read(reader, chunk, ['last', ...others], range);
   const { endNanos, values } = columns[0]!;
-  const words = new Uint32Array(values.buffer, values.byteOffset, 2 * values.length);
+  const words = wordsOf(values);
   let i = 0;
   while (i < values.length && !isAbsent(words, i)) i++;
   // Of few windows the last row is a stale marker, and of these alone more is asked.
@@ -216,6 +257,10 @@ function numbers(
   for (; i < values.length; i++) if (isAbsent(words, i)) values[i] = lastNumber!.values[i]!;
   const kept = rowsWithSamples([{ endNanos, values }, count!, ...columns.slice(1)]);
   return [kept[0]!, ...kept.slice(2)];
+}
+
+function wordsOf({ buffer, byteOffset, length }: Float64Array): Uint32Array {
+  return new Uint32Array(buffer, byteOffset, 2 * length);
 }
 
 /** Of the windows that have numbers. */

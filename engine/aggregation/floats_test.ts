@@ -4,7 +4,7 @@ import { readFloats } from '../store/chunk_merge.ts';
 import { allTimes } from '../store/workshop.ts';
 import { bitsOfDouble } from '../typed/typed_value.ts';
 import { WindowFold } from './fold.ts';
-import { floatsOfWindows, type ReadColumn } from './floats.ts';
+import { floatsOfWindows, type ReadColumn, type ValueColumn } from './floats.ts';
 
 const minute = 60_000_000_000n;
 const begin = 1_700_000_040_000_000_000n;
@@ -26,7 +26,10 @@ function windowsOf(rows: readonly (readonly [seconds: number, value: number])[])
   return fold.chunks();
 }
 
-function samplesOf(chunks: readonly Uint8Array[], column: ReadColumn): [number, number][] {
+function samplesOf(
+  chunks: readonly Uint8Array[],
+  column: ReadColumn | ValueColumn,
+): [number, number][] {
   const { timestampNanos, values } = readFloats(floatsOfWindows(chunks, column, minute), allTimes);
   return Array.from(timestampNanos, (nanos, i) => [Number(nanos - begin) / 1e9, values[i]!]);
 }
@@ -133,6 +136,38 @@ test('of a window that ends with a stale marker the number before it is read whe
     [179.999, 0],
     [180, 0],
   ]);
+});
+
+test('values of windows are a column of theirs, but for stale markers where a series ends', () => {
+  const chunks = [
+    windowsOf([
+      [10, 3],
+      [20, 5],
+      [30, 1],
+      [70, 8],
+      [80, stale],
+      [130, stale],
+      [190, 2],
+    ]),
+  ];
+  const wanted = { min: [1, 2], max: [5, 2], sum: [9, 2], count: [3, 1], mean: [3, 2] };
+  for (const value of ['min', 'max', 'sum', 'count', 'mean'] as const) {
+    const [first, other] = wanted[value];
+    assert.deepEqual(samplesOf(chunks, { value, ends: true }), [
+      [60, first],
+      [120, Number.NaN],
+      [180, Number.NaN],
+      [240, other],
+    ]);
+    const bits = readFloats(floatsOfWindows(chunks, { value, ends: true }, minute), allTimes);
+    assert.equal(bitsOfDouble(stale), 0x7ff0000000000002n);
+    assert.equal(new BigUint64Array(bits.values.slice().buffer)[1], 0x7ff0000000000002n, value);
+    // Without them, numbers alone, as the plain column has them.
+    assert.deepEqual(samplesOf(chunks, { value, ends: false }), samplesOf(chunks, value));
+  }
+  const ends = begin + 120_000_000_000n;
+  const cut = floatsOfWindows(chunks, { value: 'max', ends: true }, minute, [ends, ends + 1n]);
+  assert.equal(readFloats(cut, allTimes).values.length, 1);
 });
 
 test('a counter that has passed what it had come to before grows by both, at times that no other row has', () => {

@@ -1,7 +1,9 @@
-/** Rows of twelve hours to windows of five minutes, in CPU time and bytes. */
+/** Rows of twelve hours to windows of five minutes, and a column of these, in CPU time and bytes. */
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { cpuNanosOf } from '../codec/codec_bench.ts';
 import { codecSamples } from '../codec/samples_testing.ts';
+import { apart } from '../store/typed_chunks.ts';
+import { floatsOfWindows, type ReadColumn, type ValueColumn } from './floats.ts';
 import { WindowFold } from './fold.ts';
 
 const rowCount = 2_880;
@@ -23,6 +25,9 @@ export function bench(size: BenchSize): Promise<BenchResult[]> {
       cpuNanosOf(runs, () => {
         for (let i = 0; i < rounds; i++) work();
       }) / rounds;
+    const { typed } = apart([fold.chunks()]);
+    const readNanosOf = (column: ReadColumn | ValueColumn): number =>
+      nanosOf(() => void floatsOfWindows(typed, column, resolutionNanos)) / windows;
     results.push(
       { name: `${label}, fold`, unit: 'ns/row', value: nanosOf(folded) / rowCount },
       {
@@ -31,6 +36,12 @@ export function bench(size: BenchSize): Promise<BenchResult[]> {
         value: nanosOf(() => void fold.chunks()) / windows,
       },
       { name: label, unit: 'bytes/window', value: fold.chunks().length / windows },
+      { name: `${label}, read last`, unit: 'ns/window', value: readNanosOf('last') },
+      {
+        name: `${label}, read max and where the series ends`,
+        unit: 'ns/window',
+        value: readNanosOf({ value: 'max', ends: true }),
+      },
     );
   }
   return Promise.resolve(results);

@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { codecSample, randomRows, SeededNumbers } from '../codec/samples_testing.ts';
-import { readTyped } from '../store/typed_chunks.ts';
+import { readFloats } from '../store/chunk_merge.ts';
+import { apart, readTyped } from '../store/typed_chunks.ts';
 import { allTimes } from '../store/workshop.ts';
-import { bitsOfDouble } from '../typed/typed_value.ts';
-import { windowOfValue } from '../typed/window.ts';
+import { bitsOfDouble, doubleOf } from '../typed/typed_value.ts';
+import { countOf, windowOfValue } from '../typed/window.ts';
+import { floatsOfWindows, type ValueColumn } from './floats.ts';
 import { type FoldedWindow, foldTwin } from './fold_twin.ts';
 import { WindowFold } from './fold.ts';
 
@@ -41,8 +43,46 @@ function someRows(numbers: SeededNumbers): {
 /** Of numbers the bits: a NaN has one form here. */
 function plain(window: FoldedWindow): object {
   const { min, max, sum, lastNumber, first } = window;
+  const isNaN = window.lastBits !== staleBits && Number.isNaN(doubleOf(window.lastBits));
+  const lastBits = isNaN ? bitsOfDouble(Number.NaN) : window.lastBits;
   const numbers = { min: `${min}`, max: `${max}`, sum: `${sum}`, lastNumber: `${lastNumber}` };
-  return { ...window, ...numbers, first: `${first}` };
+  return { ...window, ...numbers, first: `${first}`, lastBits };
+}
+
+/** What a window is where its value is asked for; null where it is left out. */
+function valueOf(window: FoldedWindow, { value, ends }: ValueColumn): string | null {
+  const { lastBits, min, max, sum } = window;
+  const count = countOf(window);
+  if (ends && lastBits === staleBits) return 'stale';
+  if (count === 0) return null;
+  return `${{ min, max, sum, count, mean: sum / count }[value]}`;
+}
+
+function checkValues(
+  numbers: SeededNumbers,
+  chunks: Uint8Array,
+  wanted: readonly FoldedWindow[],
+  resolution: bigint,
+  label: string,
+): void {
+  const value = (['min', 'max', 'sum', 'count', 'mean'] as const)[numbers.below(5)]!;
+  const column = { value, ends: numbers.below(2) === 0 };
+  const end = (at: number): bigint => wanted[Math.min(at, wanted.length - 1)]!.endNanos;
+  const first = numbers.below(wanted.length);
+  const isPart = numbers.below(2) === 0;
+  const range = isPart ? ([end(first), end(first + numbers.below(9)) + 1n] as const) : allTimes;
+  const parts = floatsOfWindows(apart([chunks]).typed, column, resolution, range);
+  const { timestampNanos, values } = readFloats(parts, allTimes);
+  const bits = new BigUint64Array(values.slice().buffer);
+  const got = Array.from(timestampNanos, (nanos, i) => {
+    return `${nanos} ${bits[i] === staleBits ? 'stale' : values[i]}`;
+  });
+  const expected = wanted.flatMap((window) => {
+    const text = valueOf(window, column);
+    const isInside = window.endNanos >= range[0] && window.endNanos < range[1];
+    return text === null || !isInside ? [] : [`${window.endNanos} ${text}`];
+  });
+  assert.deepEqual(got, expected, `${label}: ${value}, ends ${column.ends}`);
 }
 
 export function fuzz(seed: number, size: number): void {
@@ -73,7 +113,9 @@ export function fuzz(seed: number, size: number): void {
       return numbers.below(2) * numbers.below(1 << 30) * 2 ** numbers.below(23);
     });
     const isWhole = numbers.below(2) === 0;
-    const read = readTyped([isWhole ? fold.chunks() : fold.chunks(deletions)], allTimes);
+    const chunks = isWhole ? fold.chunks() : fold.chunks(deletions);
+    checkValues(new SeededNumbers(seed ^ round), chunks, wanted, resolution, label);
+    const read = readTyped([chunks], allTimes);
     const got = read.values.map((value, i): FoldedWindow => {
       const { deletions: of, last, ...window } = windowOfValue(value);
       assert.equal(Number(of), isWhole ? 0 : deletions[i], label);

@@ -17,7 +17,7 @@ import {
 import { histogramWindowOfValue } from '../typed/histogram_window.ts';
 import { bitsOfDouble, checkTypedValue, doubleOf } from '../typed/typed_value.ts';
 import { windowOfValue } from '../typed/window.ts';
-import { floatsOfWindows, type ReadColumn } from './floats.ts';
+import { floatsOfWindows, type ReadColumn, type ValueColumn } from './floats.ts';
 import { WindowFold } from './fold.ts';
 import { windowEndOf } from './window_end.ts';
 import { SeriesFold } from './series_fold.ts';
@@ -325,7 +325,7 @@ test('columns of windows of histograms are rows of histograms, and counts of the
     { nanos: start + 601n * second, value: 7 },
   ];
   const { chunks, ends } = windowsOf(rows);
-  const read = (column: ReadColumn): unknown[] => {
+  const read = (column: ReadColumn | ValueColumn): unknown[] => {
     const made = readMixedRows(
       floatsOfWindows(apart([chunks]).typed, column, 300n * second),
       allTimes,
@@ -342,6 +342,12 @@ test('columns of windows of histograms are rows of histograms, and counts of the
     [2, 7],
   ]);
   assert.deepEqual(read('counter'), read('number'));
+  // There is no greatest of them: whatever the column is, their value is the last one.
+  for (const value of ['min', 'max', 'sum', 'count', 'mean'] as const) {
+    const number = [2, value === 'count' ? 1 : 7];
+    assert.deepEqual(read({ value, ends: false }), [...read('number').slice(0, 2), number]);
+    assert.deepEqual(read({ value, ends: true }), [...read('last').slice(0, 2), number]);
+  }
   assert.deepEqual(read('last'), [
     [0, b],
     [1, staleHistogram],
