@@ -31,6 +31,15 @@ export type AggregationType = (typeof names)[number];
 
 export const aggregationTypes: readonly AggregationType[] = names;
 
+/** Those that every window tells. */
+export const windowTypes = ['Mean', 'Last', 'Min', 'Max', 'Sum', 'Count'] as const;
+
+export type WindowType = (typeof windowTypes)[number];
+
+export function isWindowType(type: AggregationType): type is WindowType {
+  return (windowTypes as readonly AggregationType[]).includes(type);
+}
+
 const byLowerName = new Map(aggregationTypes.map((name) => [name.toLowerCase(), name]));
 
 /** By its name in any case; null when there is no such type. */

@@ -7,13 +7,15 @@ import {
   tagsBytesMax,
   tagsCountMax,
 } from '#lib/tags.ts';
-import type { AggregationType } from './aggregation_types.ts';
+import type { AggregationType, WindowType } from './aggregation_types.ts';
 import { filterMatches, type TagValues } from './filter.ts';
 import { RuleIndex } from './index.ts';
 import { pathCharactersMax, pathOfValues } from './path_condition.ts';
 import {
   metricNameTemplate,
+  namesPolicy,
   saysWhere,
+  windowTypeOf,
   type MappingRule,
   type RollupOperation,
   type RollupRule,
@@ -216,15 +218,21 @@ function matching<R extends MappingRule | RollupRule>(
 
 /** Whether a series has windows in an aggregated namespace, by the rules that match it. */
 export function keepsWindows({ mappings, drops }: MappingMatch, target: MappingTarget): boolean {
-  const isNamed = mappings.some(({ storagePolicies }) =>
-    storagePolicies.some(
-      ({ resolutionNanos, retentionNanos }) =>
-        resolutionNanos === target.policy.resolutionNanos &&
-        retentionNanos === target.policy.retentionNanos,
-    ),
-  );
+  const isNamed = mappings.some((rule) => namesPolicy(rule, target.policy));
   const isException = drops.length > 0 || mappings.some(({ onlyNamed }) => onlyNamed);
   return isNamed || (target.takesAll && !isException);
+}
+
+/**
+ * As what windows of an aggregated namespace are read where their values are asked for, by the rules that match their series:
+ * what the first of these says that names its policy and has a type that windows have.
+ */
+export function valueTypeOf({ mappings }: MappingMatch, policy: StoragePolicy): WindowType {
+  for (const rule of mappings) {
+    const type = namesPolicy(rule, policy) ? windowTypeOf(rule) : null;
+    if (type !== null) return type;
+  }
+  return 'Last';
 }
 
 /** An aggregated namespace, as rules see it. */

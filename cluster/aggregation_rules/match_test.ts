@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Tag } from '#lib/tags.ts';
-import { keepsWindows, type RuleMatch, RuleMatcher } from './match.ts';
+import { keepsWindows, type RuleMatch, RuleMatcher, valueTypeOf } from './match.ts';
 import { rulesOfFile } from './sets/file.ts';
 
 const storagePolicies = [{ resolution: '1m', retention: '30d' }];
@@ -79,6 +79,57 @@ test('of rules with paths the first counts that matches, and those behind one th
   });
   assert.equal(matcher.pathReading(tags('db.mem')).aggregation, 'Min');
   assert.equal(matcher.pathReading(tagsOf({ __g1__: 'x' })).stepNanos, null);
+});
+
+test('values of windows are what the first rule says that names their policy and a type that they have', () => {
+  const minute = { resolutionNanos: 60_000_000_000n, retentionNanos: 2_592_000_000_000_000n };
+  const hour = { resolutionNanos: 3_600_000_000_000n, retentionNanos: 31_104_000_000_000_000n };
+  const hours = [{ resolution: '1h', retention: '360d' }];
+  const rule = (name: string, aggregations: string[], policies: object = storagePolicies) => ({
+    name,
+    filter: '__name__:*',
+    aggregations,
+    storagePolicies: policies,
+  });
+  const typesOf = (...mappingRules: object[]): string[] => {
+    const found = match({ mappingRules }, { __name__: 'x' });
+    return [valueTypeOf(found, minute), valueTypeOf(found, hour)];
+  };
+  assert.deepEqual(typesOf(), ['Last', 'Last']);
+  assert.deepEqual(typesOf(rule('a', ['Max'])), ['Max', 'Last']);
+  assert.deepEqual(typesOf(rule('a', ['Max']), rule('b', ['Sum'], hours)), ['Max', 'Sum']);
+  assert.deepEqual(typesOf(rule('a', ['Max']), rule('b', ['Sum'])), ['Max', 'Last']);
+  assert.deepEqual(typesOf(rule('b', ['Sum']), rule('a', ['Max'])), ['Sum', 'Last']);
+  // What says nothing wins against nobody; `Last` is a type like others.
+  assert.deepEqual(typesOf(rule('a', []), rule('b', ['Mean'])), ['Mean', 'Last']);
+  assert.deepEqual(typesOf(rule('a', ['Last']), rule('b', ['Mean'])), ['Last', 'Last']);
+  assert.deepEqual(typesOf(rule('a', ['P99', 'Count', 'Min'])), ['Count', 'Last']);
+  assert.deepEqual(typesOf(rule('a', ['P99'])), ['Last', 'Last']);
+  assert.deepEqual(typesOf(rule('a', ['P99']), rule('b', ['Min'])), ['Min', 'Last']);
+  const other = { ...rule('a', ['Max']), filter: '__name__:y' };
+  assert.deepEqual(typesOf(other), ['Last', 'Last']);
+});
+
+test('of rules with paths those that count say as what windows are read, behind rules without', () => {
+  const policy = { resolutionNanos: 60_000_000_000n, retentionNanos: 2_592_000_000_000_000n };
+  const path = (name: string, pattern: string, order: number, more: object) => ({
+    name,
+    path: { pattern, order },
+    storagePolicies,
+    ...more,
+  });
+  const max = path('max', 'cpu', 2, { aggregations: ['Max'] });
+  const goesOn = path('first', '^web', 1, { path: { pattern: '^web', order: 1, continue: true } });
+  const inTheWay = path('first', '^web', 1, {});
+  const ofAll = { name: 'all', filter: '__g0__:*', aggregations: ['Min'], storagePolicies };
+  const readingAlone = { name: 'read', path: { pattern: 'cpu' }, aggregations: ['Sum'] };
+  const typeOf = (...mappingRules: object[]): string =>
+    valueTypeOf(match({ mappingRules }, { __g0__: 'web', __g1__: 'cpu' }), policy);
+  assert.equal(typeOf(max), 'Max');
+  assert.equal(typeOf(goesOn, max), 'Max');
+  assert.equal(typeOf(inTheWay, max), 'Last');
+  assert.equal(typeOf(max, ofAll), 'Min');
+  assert.equal(typeOf(readingAlone), 'Last', 'it is about how Graphite reads');
 });
 
 test('every series is a gauge to filters, and tags for rules alone are in nothing that is made', () => {

@@ -3,7 +3,7 @@
  * resolutions series are kept, or that they are not; rollup rules make other series of them.
  */
 import type { Tag } from '#lib/tags.ts';
-import type { AggregationType } from './aggregation_types.ts';
+import { type AggregationType, isWindowType, type WindowType } from './aggregation_types.ts';
 import type { Filter } from './filter.ts';
 import type { PathCondition } from './path_condition.ts';
 
@@ -79,6 +79,15 @@ export interface MappingRule extends Rule {
 /** Whether it says where rows are kept, and not only how they are read. */
 export function saysWhere({ drop, storagePolicies }: MappingRule): boolean {
   return drop !== 'none' || storagePolicies.length > 0;
+}
+
+/** As what windows of its policies are read where their values are asked for; null where it does not say. */
+export function windowTypeOf({ aggregations }: MappingRule): WindowType | null {
+  return aggregations.find(isWindowType) ?? null;
+}
+
+export function namesPolicy({ storagePolicies }: MappingRule, policy: StoragePolicy): boolean {
+  return storagePolicies.some((each) => isSamePolicy(each, policy));
 }
 
 /** Whether a series that matches may lack where all are that no rule says something of. */

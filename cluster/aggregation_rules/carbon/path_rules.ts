@@ -1,5 +1,11 @@
 /** Mapping rules of paths, as Carbon's rules become (docs/LINES.md, Which resolutions a path has). */
-import { type AggregationType, aggregationTypeOf } from '../aggregation_types.ts';
+import {
+  type AggregationType,
+  aggregationTypeOf,
+  isWindowType,
+  type WindowType,
+  windowTypes,
+} from '../aggregation_types.ts';
 import { pathCondition, type WrittenCondition } from '../path_condition.ts';
 import type { MappingRule, StoragePolicy } from '../rules.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
@@ -37,14 +43,11 @@ export function mappingRuleOfPath(
   };
 }
 
-/** Those that every window tells. */
-const typesOfWindows: readonly AggregationType[] = ['Mean', 'Last', 'Min', 'Max', 'Sum', 'Count'];
-
 /** @throws {TsdbError} BAD_REQUEST naming place, reason and name */
-export function typeOfWindows(name: string, place: string): AggregationType {
+export function typeOfWindows(name: string, place: string): WindowType {
   const type = aggregationTypeOf(name);
-  if (type !== null && typesOfWindows.includes(type)) return type;
+  if (type !== null && isWindowType(type)) return type;
   throw badRequest(
-    `${place}: not one of ${typesOfWindows.join(', ').toLowerCase()}, which windows have: ${shownText(name)}`,
+    `${place}: not one of ${windowTypes.join(', ').toLowerCase()}, which windows have: ${shownText(name)}`,
   );
 }

@@ -1,7 +1,7 @@
 /** Which windows of a range a series has, by the rules that hold when each of them begins. */
 import { decodeTags } from '#lib/tags.ts';
-import { keepsWindows, type MappingTarget, type RuleMatcher } from '../match.ts';
-import type { RulesOverTime, RuleSetsOverTime } from './over_time.ts';
+import { keepsWindows, type MappingTarget } from '../match.ts';
+import type { RulesOverTime, RuleSetsOverTime, RulesStretch } from './over_time.ts';
 
 /** Of ends of windows. */
 export interface EndsRange {
@@ -15,9 +15,30 @@ export interface KeptTarget extends MappingTarget {
   readonly resolutionNanos: bigint;
 }
 
-/** Windows of the range of which the same rules of a set say whether a series has them. */
-interface Part extends EndsRange {
-  readonly matcher: RuleMatcher;
+/** Windows that are of the same rules of a set. */
+export interface RulesPart extends EndsRange {
+  readonly stretch: RulesStretch;
+}
+
+/** The windows of a range by the rules that hold when they begin, the first ones first. */
+export function partsByRules(
+  rules: RulesOverTime,
+  resolutionNanos: bigint,
+  { startNanos, endNanos }: EndsRange,
+): RulesPart[] {
+  // A window is of the rules of its begin, whatever comes to hold before its end; times are after 1970.
+  const begins = rules.between(startNanos - resolutionNanos, endNanos - resolutionNanos);
+  const endOf = (beginNanos: bigint): bigint => {
+    const windows = (beginNanos + resolutionNanos - 1n) / resolutionNanos;
+    return (windows + 1n) * resolutionNanos;
+  };
+  return begins
+    .map((stretch) => ({
+      startNanos: endOf(stretch.startNanos),
+      endNanos: endOf(stretch.endNanos),
+      stretch,
+    }))
+    .filter((part) => part.startNanos < part.endNanos);
 }
 
 export class KeptWindows {
@@ -25,7 +46,7 @@ export class KeptWindows {
   readonly #target: KeptTarget;
   readonly #range: EndsRange;
   readonly #all: readonly EndsRange[];
-  readonly #parts = new Map<RulesOverTime, readonly Part[]>();
+  readonly #parts = new Map<RulesOverTime, readonly RulesPart[]>();
 
   constructor(sets: RuleSetsOverTime, target: KeptTarget, range: EndsRange) {
     this.#sets = sets;
@@ -53,9 +74,9 @@ export class KeptWindows {
     const rules = this.#sets.of(decoded);
     if (rules === null) return this.#all;
     const kept: EndsRange[] = [];
-    for (const { startNanos, endNanos, matcher } of this.#partsOf(rules)) {
+    for (const { startNanos, endNanos, stretch } of this.#partsOf(rules)) {
       yield;
-      if (!keepsWindows(matcher.matchMappings(decoded), this.#target)) continue;
+      if (!keepsWindows(stretch.matcher.matchMappings(decoded), this.#target)) continue;
       const last = kept.at(-1);
       if (last?.endNanos === startNanos) kept[kept.length - 1] = { ...last, endNanos };
       else kept.push({ startNanos, endNanos });
@@ -66,30 +87,20 @@ export class KeptWindows {
   /** About what `of` takes at most, in units of work (lib/turns/turns.ts). @param tagBytes of the series */
   units(tagBytes: number): number {
     const all = this.#sets.all.map((rules) =>
-      this.#partsOf(rules).reduce((sum, part) => sum + part.matcher.mappingUnits(tagBytes), 0),
+      this.#partsOf(rules).reduce(
+        (sum, { stretch }) => sum + stretch.matcher.mappingUnits(tagBytes),
+        0,
+      ),
     );
     return Math.max(0, ...all);
   }
 
-  #partsOf(rules: RulesOverTime): readonly Part[] {
-    const known = this.#parts.get(rules);
-    if (known !== undefined) return known;
-    const { resolutionNanos } = this.#target;
-    const { startNanos, endNanos } = this.#range;
-    // A window is of the rules of its begin, whatever comes to hold before its end; times are after 1970.
-    const begins = rules.between(startNanos - resolutionNanos, endNanos - resolutionNanos);
-    const endOf = (beginNanos: bigint): bigint => {
-      const windows = (beginNanos + resolutionNanos - 1n) / resolutionNanos;
-      return (windows + 1n) * resolutionNanos;
-    };
-    const parts = begins
-      .map((stretch) => ({
-        startNanos: endOf(stretch.startNanos),
-        endNanos: endOf(stretch.endNanos),
-        matcher: stretch.matcher,
-      }))
-      .filter((part) => part.startNanos < part.endNanos);
-    this.#parts.set(rules, parts);
+  #partsOf(rules: RulesOverTime): readonly RulesPart[] {
+    let parts = this.#parts.get(rules);
+    if (parts === undefined) {
+      parts = partsByRules(rules, this.#target.resolutionNanos, this.#range);
+      this.#parts.set(rules, parts);
+    }
     return parts;
   }
 }

@@ -12,6 +12,7 @@ import {
   saysWhere,
   type StoragePolicy,
   type TransformType,
+  windowTypeOf,
 } from '../rules.ts';
 import { mappingRuleToJson } from './json.ts';
 
@@ -73,6 +74,7 @@ export class RulesOverTime {
   readonly #matchers: (RuleMatcher | undefined)[] = [];
   readonly #rules: (Rules | undefined)[] = [];
   readonly #digests: (string | undefined)[] = [];
+  #hasValueTypes: boolean | undefined;
 
   constructor(set: RuleSet) {
     this.#set = set;
@@ -87,6 +89,13 @@ export class RulesOverTime {
   /** Whether one of them has ever kept a series from where all are of which no rule says something else. */
   get hasExceptions(): boolean {
     return this.#hasEver(isException);
+  }
+
+  /** Whether windows have ever been something else than their last values where these are asked for. Every read asks. */
+  get hasValueTypes(): boolean {
+    return (this.#hasValueTypes ??= this.#hasEver(
+      (rule) => rule.storagePolicies.length > 0 && (windowTypeOf(rule) ?? 'Last') !== 'Last',
+    ));
   }
 
   #hasEver(is: (rule: MappingRule) => boolean): boolean {
