@@ -256,8 +256,8 @@ function rangeOf({ startMillis, endMillis }: ReadQuery): ReadRange {
 }
 
 /**
- * Whoever asks says in a hint which function comes next. Of others the last values of windows are samples of the time
- * in which they end: of functions over ranges those that are numbers.
+ * Whoever asks says in a hint which function comes next. Of other functions over ranges the last numbers of windows are samples
+ * of the time in which they end, and without one their values.
  */
 const columnOfFunction: ReadonlyMap<string, ReadColumn> = new Map([
   ['max_over_time', 'max'],
@@ -275,7 +275,7 @@ async function selected(
   work: Work,
 ): Promise<SelectResult> {
   const isOfRange = (functions.get(query.function)?.window ?? null) !== null;
-  const column = columnOfFunction.get(query.function) ?? (isOfRange ? 'number' : 'last');
+  const column = columnOfFunction.get(query.function) ?? (isOfRange ? 'number' : 'value');
   const found = await work.outside(
     storage.selectThroughout(query.matchers, rangeOf(query), column, limits, work.signal),
   );

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
+import { realEnv } from '#lib/env/real.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
 import { type AskedQuery, readRequest } from '../remote/requests_testing.ts';
-import { makeWindows } from '../windows_testing.ts';
+import { applyRules, makeWindows } from '../windows_testing.ts';
 
 const path = '/api/v1/compat/remote/read';
 
@@ -160,6 +161,46 @@ test('remote read has the last number of a window that ends with a stale marker 
     const read = [{ labels: '__name__=m', samples: [[0, wanted]] }];
     assert.deepEqual(samplesOf(result!, windowMillis), read, hinted);
   }
+});
+
+test('remote read without a function over a range has the values that aggregation rules say', async () => {
+  await using test = await TestCoordinator.openReady();
+  const hourMillis = 3_600_000;
+  const windowMillis = Math.floor((nowSeconds() * 1_000) / hourMillis - 120) * hourMillis;
+  const windows = [
+    { endNanos: BigInt(windowMillis) * 1_000_000n, last: 7, max: 9 },
+    { endNanos: BigInt(windowMillis + hourMillis) * 1_000_000n, last: Number.NaN, max: 8 },
+  ];
+  await makeWindows(test, [{ tags: [{ name: '__name__', value: 'm' }], windows }]);
+  const storagePolicies = [{ resolution: '1h', retention: '720h' }];
+  const rule = { name: 'max', filter: '__name__:m', aggregations: ['Max'], storagePolicies };
+  await applyRules(test, { mappingRules: [rule] });
+  const valuesOf = async (hinted: string): Promise<number[]> => {
+    const range = { startMillis: windowMillis - 1, endMillis: windowMillis + hourMillis };
+    const query = { ...range, matchers: [[0, '__name__', 'm']], function: hinted } as const;
+    const answer = await test.post(path, readRequest([query], []));
+    assert.equal(answer.status, 200, answer.text);
+    const [result] = messages(parse(decodeSnappy(answer.bytes, 1 << 20)), 1);
+    return samplesOf(result!, windowMillis)[0]!.samples.map(([, value]) => value!);
+  };
+  // Until the rule is known it is the last value.
+  for (let attempt = 0; (await valuesOf(''))[0] === 7; attempt++) {
+    assert.ok(attempt < 400);
+    await realEnv.clock.sleep(25, new AbortController().signal);
+  }
+  for (const [hinted, ...wanted] of [
+    ['', 9, Number.NaN],
+    ['sum', 9, Number.NaN],
+    ['last_over_time', 7, 8],
+    ['irate', 7, 8],
+    ['max_over_time', 9, 8],
+    ['sum_over_time', 16, 8],
+  ] as const) {
+    assert.deepEqual(await valuesOf(hinted), wanted, hinted);
+  }
+  const times = `start=${windowMillis / 1000}&end=${windowMillis / 1000 + 1}`;
+  const { json } = await test.get(`${path}?query=m&${times}&format=json`);
+  assert.equal(json.queries[0].series[0].datapoints[0].val, '9');
 });
 
 test('remote read tells functions of counters what windows know of one that began again', async () => {

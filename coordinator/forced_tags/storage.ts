@@ -1,6 +1,6 @@
 /** A storage of which only some series are there, for who is forced to read no others. */
-import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import type {
+  AskedColumn,
   ChosenStorage,
   ColumnBySeries,
   LabelResult,
@@ -120,7 +120,7 @@ class ForcedStorage extends ForcedSource implements ChosenStorage {
   selectThroughout(
     matchers: readonly Matcher[],
     range: SelectRange,
-    column: ReadColumn | ColumnBySeries,
+    column: AskedColumn | ColumnBySeries,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {

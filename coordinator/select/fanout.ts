@@ -6,7 +6,6 @@
 import { noRuleSets, type RuleSetsOverTime } from '#cluster/aggregation_rules/sets/over_time.ts';
 import { samplesSince } from '#cluster/namespaces/samples.ts';
 import type { Schemas } from '#cluster/namespaces/schemas.ts';
-import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
@@ -24,6 +23,7 @@ import {
 import { PlacesByRules } from './places_by_rules.ts';
 import { greater } from './recent_windows.ts';
 import {
+  type AskedColumn,
   type ChoosableStorage,
   type ChosenStorage,
   type ColumnBySeries,
@@ -224,7 +224,7 @@ export class Fanout implements ChosenStorage, ChoosableStorage {
   selectThroughout(
     matchers: readonly Matcher[],
     range: SelectRange,
-    column: ReadColumn | ColumnBySeries,
+    column: AskedColumn | ColumnBySeries,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
@@ -341,9 +341,10 @@ export class Fanout implements ChosenStorage, ChoosableStorage {
     if (all.length === 0) readableNamespace(all);
     if (ofFloats.length > 0) {
       const samples = new SamplesSource(this.#setup, ofFloats, this.#clock);
+      const timeline = this.#timeline();
       const recentRows = (namespace: string, restriction: Restriction | null): RecentRows | null =>
-        this.#recentRows(namespace, restriction);
-      sources.push(new ThroughoutSource(this.#setup, samples, this.#timeline(), recentRows));
+        this.#recentRows(timeline, namespace, restriction);
+      sources.push(new ThroughoutSource(this.#setup, samples, timeline, recentRows));
     }
     for (const { source, schemas } of this.messages()) {
       sources.push(new MessageSource(source, schemas, this.#setup.turningOf));
@@ -354,7 +355,7 @@ export class Fanout implements ChosenStorage, ChoosableStorage {
   async #windowsThroughout(
     matchers: readonly Matcher[],
     range: SelectRange,
-    column: ReadColumn | ColumnBySeries,
+    column: AskedColumn | ColumnBySeries,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
@@ -378,15 +379,20 @@ export class Fanout implements ChosenStorage, ChoosableStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    const recent = this.#recentRows(windows.namespace, restriction);
-    const source = new WindowsSource(this.#setup, windows, restriction, recent);
+    const timeline = this.#timeline();
+    const recent = this.#recentRows(timeline, windows.namespace, restriction);
+    const places = timeline?.places ?? null;
+    const source = new WindowsSource(this.#setup, windows, restriction, recent, places);
     return this.#noted('select', () => source.select(matchers, range, limits, signal));
   }
 
   /** Whatever windows are read: what is so recent that nodes have not made it is made of rows. */
-  #recentRows(namespace: string, restriction: Restriction | null): RecentRows | null {
+  #recentRows(
+    timeline: Timeline | null,
+    namespace: string,
+    restriction: Restriction | null,
+  ): RecentRows | null {
     const ofFloats = this.#stored.samples().filter(({ schemas }) => schemas === null);
-    const timeline = this.#timeline();
     const of = timeline?.resolutions.find((each) => each.namespace === namespace);
     if (ofFloats.length === 0 || timeline === null || of === undefined) return null;
     const { places, samplesFromMillis } = timeline;

@@ -2,6 +2,7 @@
  * Which namespace a series is read from, by the rules of the time (docs/AGGREGATION.md, Series that are not everywhere):
  * samples and what takes all have each one that no rule drops, an aggregated one those that rules name its policy for.
  */
+import type { WindowType } from '#cluster/aggregation_rules/aggregation_types.ts';
 import type { TagValues } from '#cluster/aggregation_rules/filter.ts';
 import { queryOfFilter } from '#cluster/aggregation_rules/filter_query.ts';
 import { typeTag } from '#cluster/aggregation_rules/rollups/outputs.ts';
@@ -15,17 +16,20 @@ import {
 import {
   isException,
   metricNameTemplate,
+  namesPolicy,
   type MappingRule,
   type RollupRule,
   type RollupTarget,
   type Rules,
   saysWhere,
+  windowTypeOf,
 } from '#cluster/aggregation_rules/rules.ts';
 import type {
   RulesOverTime,
   RuleSetsOverTime,
   RulesStretch,
 } from '#cluster/aggregation_rules/sets/over_time.ts';
+import { TypesOfWindows } from '#cluster/aggregation_rules/sets/window_types.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { isNodeTag } from '#lib/series_id/from_tags.ts';
 import { decodeTags, metricNameTag } from '#lib/tags.ts';
@@ -41,6 +45,7 @@ import type {
   SeriesPlaces,
   StoragePolicy,
   WindowsKept,
+  WindowTypes,
 } from './storage.ts';
 
 /** A query is cut at so many changes of rules at most: the last ones. */
@@ -138,6 +143,36 @@ export class PlacesByRules implements SeriesPlaces {
     if (takesAll && !this.#sets.all.some(({ hasExceptions }) => hasExceptions)) return null;
     const { resolutionNanos } = policy;
     return new KeptWindows(this.#sets, { policy, takesAll, resolutionNanos }, range);
+  }
+
+  types(
+    { namespace }: Pick<Resolution, 'namespace'>,
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+  ): WindowTypes | null {
+    const sets = this.#sets.all.filter(({ hasValueTypes }) => hasValueTypes);
+    const policy = this.#byName.get(namespace)?.policy;
+    if (sets.length === 0 || policy === undefined) return null;
+    const { resolutionNanos } = policy;
+    const begins = [range.startNanos - resolutionNanos, range.endNanos - resolutionNanos] as const;
+    const all = new Set<WindowType>();
+    const seen = new Set<MappingRule>();
+    for (const { rules } of sets.flatMap((set) => set.between(...begins))) {
+      for (const rule of rules.mappingRules) {
+        if (seen.has(rule)) continue;
+        seen.add(rule);
+        const type = windowTypeOf(rule);
+        if (type === null || type === 'Last' || !namesPolicy(rule, policy)) continue;
+        if (mayTake(rule, matcherLists)) all.add(type);
+      }
+    }
+    if (all.size === 0) return null;
+    const types = new TypesOfWindows(this.#sets, policy, range);
+    return {
+      all,
+      of: (tags) => types.of(tags),
+      units: (tagBytes) => seriesUnits + types.units(tagBytes),
+    };
   }
 
   #relevant(matcherLists: readonly (readonly Matcher[])[], asked: readonly Asked[]): RelevantRules {

@@ -273,6 +273,57 @@ test('a path whose rule names all of its resolutions is read from these alone', 
   assert.deepEqual(kept.of(encodeTags(tags)), []);
 });
 
+test('types of windows are asked of rules that may be about the series, the policy and the time alone', () => {
+  const typed = (filter: string, aggregations: string[], of: PlacedResolution) => ({
+    name: `${filter} ${of.namespace}`,
+    filter,
+    aggregations,
+    storagePolicies: [policy(of)],
+  });
+  const places = placesOf(
+    [
+      10,
+      {
+        mappingRules: [
+          typed('app:a', ['Max'], fine),
+          typed('app:b', ['Sum'], fine),
+          typed('app:c', ['Last'], coarse),
+          typed('app:d', [], coarse),
+        ],
+      },
+    ],
+    [20, { mappingRules: [] }],
+  );
+  const range = (from: number, to: number) => ({
+    startNanos: BigInt(from * hour) * nanosPerMilli + 1n,
+    endNanos: BigInt(to * hour) * nanosPerMilli + 1n,
+  });
+  const types = (of: PlacedResolution, [from, to]: [number, number], ...matchers: Matcher[]) =>
+    places.types(of, [matchers], range(from, to));
+  const all = (...asked: Parameters<typeof types>) => [...(types(...asked)?.all ?? [])];
+  assert.deepEqual(all(fine, [12, 18]), ['Max', 'Sum']);
+  assert.deepEqual(all(fine, [12, 18], equal('app', 'a')), ['Max']);
+  for (const asked of [
+    types(fine, [12, 18], equal('app', 'd')),
+    types(coarse, [12, 18]),
+    types(some, [12, 18]),
+    types(fine, [2, 10]),
+    types(fine, [21, 30]),
+    types(resolution('gone', 5, 100, true), [12, 18]),
+    placesOf([0, { mappingRules: [typed('app:a', ['Last'], fine)] }]).types(fine, [], range(1, 9)),
+  ]) {
+    assert.equal(asked, null);
+  }
+  const tags = (app: string) => encodeTags([{ name: 'app', value: app }]);
+  const told = (app: string): string[] =>
+    types(fine, [5, 25])!
+      .of(tags(app))
+      .map(({ startNanos, type }) => `${type} ${startNanos / (60_000n * nanosPerMilli)}`);
+  assert.deepEqual(told('a'), ['Last 300', 'Max 605', 'Last 1205']);
+  assert.deepEqual(told('d'), ['Last 300']);
+  assert.ok(types(fine, [5, 25])!.units(100) > 0);
+});
+
 test('to try the paths of many rules on a series counts as the work that it is', () => {
   const unitsBy = (rulesCount: number, path: string): number => {
     const mappingRules = Array.from({ length: rulesCount }, (_, order) => ({

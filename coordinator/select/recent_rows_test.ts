@@ -51,7 +51,7 @@ test('what rules drop is found in windows of its newest rows, by value and by na
     const storagePolicies = [{ resolution: '1h', retention: '720h' }];
     const mappingRules = [
       { name: 'noise', filter, drop: true },
-      { name: 'kept', filter: `${filter} kept:yes`, storagePolicies },
+      { name: 'kept', filter: `${filter} kept:yes`, storagePolicies, aggregations: ['Sum'] },
     ];
     return applyRules(test, { mappingRules }, BigInt(cutoverSeconds) * 1_000_000_000n);
   };
@@ -99,6 +99,9 @@ test('what rules drop is found in windows of its newest rows, by value and by na
   assert.deepEqual(await values('sum_over_time(m{probe=""}[10h])'), { yes: '24', no: '3' });
   assert.deepEqual(await values('sum_over_time(m{probe=""}[10h] offset 1h)'), { yes: '21' });
   assert.deepEqual(await values('m{probe=""} offset 1h'), { yes: '5' });
+  // The value of a window is what the rule says.
+  assert.deepEqual(await values('m{probe=""} offset 2h'), { yes: '16' });
+  assert.deepEqual(await values('last_over_time(m{probe=""}[4h] offset 2h)'), { yes: '7' });
   assert.deepEqual(await values('m{probe=""}'), { yes: '3', no: '3' });
   const chosen = { 'tsdb-metrics-type': 'aggregated', 'tsdb-storage-policy': '1h:720h' };
   assert.deepEqual(await values('sum_over_time(m{probe=""}[10h])', chosen), { yes: '24', no: '3' });

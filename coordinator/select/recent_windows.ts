@@ -1,6 +1,10 @@
 /** Windows of samples of late, of which nodes make theirs hours later: a column of them, made when it is asked for. */
 import { CounterRows } from '#engine/aggregation/counter_rows.ts';
-import { eachFloatsOfWindows, type ReadColumn } from '#engine/aggregation/floats.ts';
+import {
+  eachFloatsOfWindows,
+  type ReadColumn,
+  type ValueColumn,
+} from '#engine/aggregation/floats.ts';
 import { foldWindowsMax } from '#engine/aggregation/fold.ts';
 import { SeriesFold } from '#engine/aggregation/series_fold.ts';
 import { chunkHeaders, kindsAll } from '#engine/codec/chunk.ts';
@@ -25,7 +29,7 @@ export async function recentWindows(
   chunks: Uint8Array,
   range: SelectRange,
   resolutionNanos: bigint,
-  column: ReadColumn,
+  column: ReadColumn | ValueColumn,
   work: Work,
 ): Promise<Uint8Array[]> {
   const made: Uint8Array[] = [];

@@ -3,6 +3,7 @@
  * labels and series ask it; the session with its quorums answers, from the namespace that fanout.ts
  * chooses.
  */
+import type { WindowType } from '#cluster/aggregation_rules/aggregation_types.ts';
 import type { ReadConsistency } from '#cluster/session/consistency.ts';
 import type { Schemas } from '#cluster/namespaces/schemas.ts';
 import type { ReadColumn } from '#engine/aggregation/floats.ts';
@@ -34,14 +35,21 @@ export interface ColumnBySeries {
   units(tagBytes: number): number;
 }
 
+/**
+ * What is asked of windows: a column, or their values, for who asks for no function over a time. Those are what aggregation rules
+ * say, by series and time, and the last values where they say nothing: `value` with the stale markers by which series end,
+ * `numericValue` of windows with numbers alone.
+ */
+export type AskedColumn = ReadColumn | 'value' | 'numericValue';
+
 /** Windows in the place of samples: those of an aggregated namespace, of which a column is read. */
 export interface SelectWindows {
   readonly namespace: string;
   readonly resolutionMillis: number;
-  readonly column: ReadColumn;
+  readonly column: AskedColumn;
 }
 
-export function windowsOf<Column extends ReadColumn | ColumnBySeries>(
+export function windowsOf<Column extends AskedColumn | ColumnBySeries>(
   { namespace, resolutionMillis }: Omit<SelectWindows, 'column'>,
   column: Column,
 ): Omit<SelectWindows, 'column'> & { readonly column: Column } {
@@ -120,6 +128,24 @@ export interface SeriesPlaces {
    * @param range of ends of windows
    */
   kept(of: Resolution, range: SelectRange): WindowsKept | null;
+  /**
+   * As what the windows of a range are read where their values are asked for; null when all are read as their last values.
+   * @param range of ends of windows
+   */
+  types(
+    of: Pick<Resolution, 'namespace'>,
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+  ): WindowTypes | null;
+}
+
+export interface WindowTypes {
+  /** Others than `Last` that rules say of series that matchers may take. */
+  readonly all: ReadonlySet<WindowType>;
+  /** All windows of the range, ascending. @param tags canonical */
+  of(tags: Uint8Array): readonly (SelectRange & { readonly type: WindowType })[];
+  /** About what it takes to say them, in units of work. @param tagBytes of the series */
+  units(tagBytes: number): number;
 }
 
 export interface WindowsKept {
@@ -255,7 +281,7 @@ export interface ThroughoutStorage {
   selectThroughout(
     matchers: readonly Matcher[],
     range: SelectRange,
-    column: ReadColumn | ColumnBySeries,
+    column: AskedColumn | ColumnBySeries,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult>;

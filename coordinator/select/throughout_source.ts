@@ -2,7 +2,6 @@
  * Samples, and of the time before them windows, as one source: for those who ask for no function over a time, but for
  * names, or for all rows that there are (docs/AGGREGATION.md, One answer over several resolutions).
  */
-import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import { rowsInRange } from '#engine/store/read/rows_in_range.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import { joinedLabels, joinedRows, withChunks } from './join.ts';
@@ -10,6 +9,7 @@ import { NamespaceSource, type SourceSetup, within64Bits } from './namespace_sou
 import { greater, lesser } from './recent_windows.ts';
 import type { SamplesSource } from './samples_source.ts';
 import {
+  type AskedColumn,
   type ColumnBySeries,
   type LabelResult,
   type Matcher,
@@ -229,7 +229,7 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
     return this.#samples.restrictedTo(restriction).select(matchers, range, limits, signal);
   }
 
-  /** Of the newest time; what no samples are kept of has the last values of its windows. */
+  /** Of the newest time; what no samples are kept of has the values of its windows. */
   selectAny(
     matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
@@ -249,7 +249,7 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
         const source =
           of === null
             ? this.#samples.restrictedTo(restriction)
-            : this.#windows(of, 'last', restriction);
+            : this.#windows(of, 'value', restriction);
         return source.selectAny(matcherLists, range, limits, signal);
       }),
     );
@@ -259,7 +259,7 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
   selectThroughout(
     matchers: readonly Matcher[],
     range: SelectRange,
-    column: ReadColumn | ColumnBySeries,
+    column: AskedColumn | ColumnBySeries,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
@@ -281,11 +281,12 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
 
   #windows(
     of: Resolution,
-    column: ReadColumn | ColumnBySeries,
+    column: AskedColumn | ColumnBySeries,
     restriction: Restriction | null,
   ): WindowsSource {
     const recent = this.#recentRows(of.namespace, restriction);
-    return new WindowsSource(this.#setup, windowsOf(of, column), restriction, recent);
+    const places = this.#timeline?.places ?? null;
+    return new WindowsSource(this.#setup, windowsOf(of, column), restriction, recent, places);
   }
 
   /** Without rows of the time before, which are in windows. */

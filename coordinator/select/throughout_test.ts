@@ -165,6 +165,7 @@ test('with rules a range is cut where they changed, and whoever may have some of
         return [{ of: sources[0]!.of, restriction: null }];
       },
       kept: () => assert.fail(),
+      types: () => assert.fail(),
     },
   };
   const nanosOf = (hours: number) => BigInt(hours * hour) * 1_000_000n;

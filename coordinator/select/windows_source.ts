@@ -1,9 +1,11 @@
-/** A namespace of windows as a source of samples: a column of theirs (docs/AGGREGATION.md). */
+/** A namespace of windows as a source of samples: a column of theirs, or their values (docs/AGGREGATION.md). */
+import type { WindowType } from '#cluster/aggregation_rules/aggregation_types.ts';
 import { CounterRows } from '#engine/aggregation/counter_rows.ts';
 import {
   eachFloatsOfWindows,
   floatsInPlaceOfWindows,
   type ReadColumn,
+  type ValueColumn,
 } from '#engine/aggregation/floats.ts';
 import { apart } from '#engine/store/typed_chunks.ts';
 import type { Work } from '#lib/turns/turns.ts';
@@ -12,6 +14,7 @@ import { NamespaceSource, type SourceSetup, within64Bits } from './namespace_sou
 import { floorTo, greater, lesser, recentWindows } from './recent_windows.ts';
 import type { SamplesSource } from './samples_source.ts';
 import type {
+  AskedColumn,
   ColumnBySeries,
   Matcher,
   Restriction,
@@ -19,8 +22,10 @@ import type {
   SelectRange,
   SelectResult,
   SelectWindows,
+  SeriesPlaces,
   SeriesSource,
   WindowsKept,
+  WindowTypes,
 } from './storage.ts';
 
 /** About what it takes to make a byte of samples of windows, in units of work (lib/turns/turns.ts). */
@@ -29,7 +34,7 @@ const nanosPerMilli = 1_000_000n;
 
 /** Windows, of which a column is read, or that of each series. */
 export type ReadWindows = Omit<SelectWindows, 'column'> & {
-  readonly column: ReadColumn | ColumnBySeries;
+  readonly column: AskedColumn | ColumnBySeries;
 };
 
 /** Rows of which windows are made when they are asked for: nodes make theirs hours later. */
@@ -83,23 +88,54 @@ export class RowsOfWindows implements Pick<SeriesSource, 'selectAny'> {
   }
 }
 
+/** What one reading asks of its parts. */
+interface Asked {
+  readonly matcherLists: readonly (readonly Matcher[])[];
+  readonly limits: SelectLimits;
+  readonly signal: AbortSignal;
+  /** As what values of windows are read; null where all are in one way. */
+  readonly types: WindowTypes | null;
+}
+
+/** What is read of a series. */
+interface SeriesColumns {
+  readonly ofWindows: readonly {
+    readonly range: SelectRange;
+    readonly column: ReadColumn | ValueColumn;
+  }[];
+  /** Of floats in the place of windows: where values are asked for, these are what somebody has written. */
+  readonly ofFloats: ReadColumn;
+}
+
+const columnOfType: Readonly<Record<Exclude<WindowType, 'Last'>, ValueColumn['value']>> = {
+  Mean: 'mean',
+  Min: 'min',
+  Max: 'max',
+  Sum: 'sum',
+  Count: 'count',
+};
+
 export class WindowsSource {
   readonly #setup: SourceSetup;
   readonly #windows: ReadWindows;
   readonly #source: NamespaceSource;
   readonly #recent: RecentRows | null;
+  readonly #places: SeriesPlaces | null;
 
   /**
    * @param restriction to some of its series
    * @param recent null for what nodes have made alone
+   * @param places null where no rule says as what windows are read
    */
   constructor(
     setup: SourceSetup,
     windows: ReadWindows,
     restriction: Restriction | null = null,
     recent: RecentRows | null = null,
+    places: SeriesPlaces | null = null,
   ) {
     this.#setup = setup;
+    this.#places = places;
     this.#windows = windows;
     this.#source = new NamespaceSource(setup, windows.namespace, 'windows', restriction);
     this.#recent = recent;
@@ -121,7 +157,12 @@ export class WindowsSource {
     signal: AbortSignal,
   ): Promise<SelectResult> {
     const recent = this.#recent;
-    const { startNanos, endNanos } = within64Bits(range);
+    const whole = within64Bits(range);
+    const { startNanos, endNanos } = whole;
+    const types = isOfValues(this.#windows.column)
+      ? (this.#places?.types(this.#windows, matcherLists, whole) ?? null)
+      : null;
+    const asked: Asked = { matcherLists, limits, signal, types };
     const cutNanos = recent === null ? endNanos : firstWindowEnd(recent);
     const made =
       startNanos < cutNanos ? { startNanos, endNanos: lesser(endNanos, cutNanos) } : null;
@@ -129,12 +170,10 @@ export class WindowsSource {
       endNanos > cutNanos ? { startNanos: greater(startNanos, cutNanos), endNanos } : null;
     const folded = late === null || recent === null ? null : endedOf(late, recent);
     const parts = await Promise.all([
-      made === null ? null : this.#made(matcherLists, made, 'all', limits, signal),
+      made === null ? null : this.#made(made, 'all', asked),
       // Rollups are there at once, and what somebody has written by its name.
-      late === null ? null : this.#made(matcherLists, late, 'floats', limits, signal),
-      folded === null || recent === null
-        ? null
-        : this.#folded(recent, matcherLists, folded, limits, signal),
+      late === null ? null : this.#made(late, 'floats', { ...asked, types: null }),
+      folded === null || recent === null ? null : this.#folded(recent, folded, asked),
     ]);
     const results = parts.filter((part) => part !== null);
     return joinedRows(results, limits, () => this.#setup.turningOf(signal).work);
@@ -142,11 +181,9 @@ export class WindowsSource {
 
   /** @param which windows, and floats in their place; or these alone */
   async #made(
-    matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
     which: 'all' | 'floats',
-    limits: SelectLimits,
-    signal: AbortSignal,
+    { matcherLists, limits, signal, types }: Asked,
   ): Promise<SelectResult> {
     const { resolutionMillis } = this.#windows;
     const resolutionNanos = BigInt(resolutionMillis) * nanosPerMilli;
@@ -154,14 +191,19 @@ export class WindowsSource {
     const inside = [range.startNanos, range.endNanos] as const;
     return withChunks(this.#setup, result, limits, signal, async (chunks, work, tags) => {
       const { floats, typed } = apart([chunks]);
-      const column = await this.#columnOf(tags, work);
+      // What rules say is about windows.
+      const said = typed.length === 0 ? null : types;
+      const { ofFloats, ofWindows } = await this.#columnsOf(tags, range, said, work);
       // Floats are there where somebody has written into it by its name, and those of rollups.
-      const made = floats.map((chunk) => floatsInPlaceOfWindows(chunk, column, inside));
+      const made = floats.map((chunk) => floatsInPlaceOfWindows(chunk, ofFloats, inside));
       if (which === 'floats') return made;
       const counter = new CounterRows(resolutionNanos);
-      for (const part of eachFloatsOfWindows(typed, column, inside, counter)) {
-        made.push(part);
-        if (work.spend(unitsAByte * part.length)) await work.pause();
+      for (const { range: some, column } of ofWindows) {
+        const ends = [some.startNanos, some.endNanos] as const;
+        for (const part of eachFloatsOfWindows(typed, column, ends, counter)) {
+          made.push(part);
+          if (work.spend(unitsAByte * part.length)) await work.pause();
+        }
       }
       return made;
     });
@@ -170,34 +212,63 @@ export class WindowsSource {
   /** @param range of ends of windows */
   async #folded(
     recent: RecentRows,
-    matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
-    limits: SelectLimits,
-    signal: AbortSignal,
+    { matcherLists, limits, signal, types }: Asked,
   ): Promise<SelectResult> {
     const { resolutionNanos } = recent;
     const { rows, kept } = recent.within(range);
-    const asked = rowsOfEnds(range, resolutionNanos);
-    const result = await rows.selectAny(matcherLists, asked, limits, signal);
+    const ofEnds = rowsOfEnds(range, resolutionNanos);
+    const result = await rows.selectAny(matcherLists, ofEnds, limits, signal);
     return withChunks(this.#setup, result, limits, signal, async (chunks, work, tags) => {
       const made: Uint8Array[] = [];
-      const column = await this.#columnOf(tags, work);
+      const { ofWindows } = await this.#columnsOf(tags, range, types, work);
       if (kept !== null && work.spend(kept.units(tags.length))) await work.pause();
       for (const some of kept === null ? [range] : kept.of(tags)) {
-        const of = rowsOfEnds(some, resolutionNanos);
-        if (of.startNanos >= of.endNanos) continue;
-        made.push(...(await recentWindows(chunks, of, resolutionNanos, column, work)));
+        for (const { range: part, column } of ofWindows) {
+          const of = rowsOfEnds(common(some, part), resolutionNanos);
+          if (of.startNanos >= of.endNanos) continue;
+          made.push(...(await recentWindows(chunks, of, resolutionNanos, column, work)));
+        }
       }
       return made;
     });
   }
 
-  async #columnOf(tags: Uint8Array, work: Work): Promise<ReadColumn> {
+  async #columnsOf(
+    tags: Uint8Array,
+    range: SelectRange,
+    types: WindowTypes | null,
+    work: Work,
+  ): Promise<SeriesColumns> {
     const { column } = this.#windows;
-    if (typeof column === 'string') return column;
-    if (work.spend(column.units(tags.length))) await work.pause();
-    return column.of(tags);
+    if (!isOfValues(column)) {
+      const isBySeries = typeof column !== 'string';
+      if (isBySeries && work.spend(column.units(tags.length))) await work.pause();
+      const read = isBySeries ? column.of(tags) : column;
+      return { ofWindows: [{ range, column: read }], ofFloats: read };
+    }
+    const last: 'last' | 'number' = column === 'value' ? 'last' : 'number';
+    if (types === null) return { ofWindows: [{ range, column: last }], ofFloats: last };
+    if (work.spend(types.units(tags.length))) await work.pause();
+    const parts = types.of(tags).map(({ type, ...part }) => ({
+      range: common(part, range),
+      column: type === 'Last' ? last : { value: columnOfType[type], ends: column === 'value' },
+    }));
+    const ofWindows = parts.filter((part) => part.range.startNanos < part.range.endNanos);
+    return { ofWindows, ofFloats: last };
   }
+}
+
+function isOfValues(column: AskedColumn | ColumnBySeries): column is 'value' | 'numericValue' {
+  return column === 'value' || column === 'numericValue';
+}
+
+/** What two ranges have in common; it ends before it starts where they have nothing. */
+function common(a: SelectRange, b: SelectRange): SelectRange {
+  return {
+    startNanos: greater(a.startNanos, b.startNanos),
+    endNanos: lesser(a.endNanos, b.endNanos),
+  };
 }
 
 /** Without windows that have not ended; null when there are no others. */

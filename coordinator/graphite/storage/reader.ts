@@ -3,7 +3,6 @@
  * or of another language, and their rows are put on steps.
  */
 import { bundleBytes } from '#cluster/node/bundle_pages.ts';
-import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import { decodeTags, type Tags } from '#lib/tags.ts';
@@ -11,6 +10,7 @@ import { compareTexts } from '#lib/text_order.ts';
 import { sortPaced } from '#lib/turns/paced.ts';
 import { markedRowBytes, type Pacer } from '../../promql/rows/pacer.ts';
 import type {
+  AskedColumn,
   ChosenStorage,
   ColumnBySeries,
   Matcher,
@@ -59,7 +59,7 @@ export interface ReadGrid {
   /** All that they are made of. */
   readonly range: SelectRange;
   /** Of windows in the place of samples. */
-  readonly column: ReadColumn | ColumnBySeries;
+  readonly column: AskedColumn | ColumnBySeries;
   readonly gridOfSeries: (series: FoundSeries) => SeriesGrid;
   /** About what it takes to say that of a series, in units of work. @param tagBytes of it */
   readonly units: (tagBytes: number) => number;

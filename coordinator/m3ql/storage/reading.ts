@@ -42,7 +42,7 @@ function gridOf(
   const samples = { beforeMillis: -Infinity, lookbackMillis };
   const gridOver = (read: SelectRange, older: OlderRows): ReadGrid => ({
     range: read,
-    column: 'number',
+    column: 'numericValue',
     units: () => 0,
     gridOfSeries: () => ({
       steps,

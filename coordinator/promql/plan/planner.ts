@@ -428,7 +428,7 @@ class Planner {
     { of, restriction }: SeriesPart,
   ): SelectPlan {
     const lookbackMillis = lookbackOverWindows(this.#options.lookbackMillis, of);
-    const windows = of === null ? null : windowsOf(of, 'last');
+    const windows = of === null ? null : windowsOf(of, 'value');
     const { span } = selector;
     // What is anchored is an edge of a range; times are those of rows.
     const extension: WindowExtension | null =

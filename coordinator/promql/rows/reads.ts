@@ -102,7 +102,7 @@ export class Reads {
     const { matchers, range, windows, restriction, isThroughout } = fetch;
     const storage = this.#storage;
     if (isThroughout && storage.selectThroughout !== undefined) {
-      return storage.selectThroughout(matchers, range, 'number', this.#limits, signal);
+      return storage.selectThroughout(matchers, range, 'numericValue', this.#limits, signal);
     }
     return storage.select(matchers, range, this.#limits, signal, windows, restriction);
   }

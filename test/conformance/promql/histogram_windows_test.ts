@@ -17,7 +17,7 @@ import { counterHint, FloatHistogram } from '#engine/histograms/float_histogram.
 import { apart } from '#engine/store/typed_chunks.ts';
 import { allTimes } from '#engine/store/workshop.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { OverMemory, withChunks } from './memory_storage.ts';
+import { columnWithoutRules, OverMemory, withChunks } from './memory_storage.ts';
 
 const never = new AbortController().signal;
 const minute = 60_000;
@@ -48,7 +48,7 @@ class Windows extends OverMemory {
       fold.end();
       return floatsOfWindows(
         apart([fold.chunks()]).typed,
-        windows!.column,
+        columnWithoutRules(windows!.column),
         BigInt(resolutionMillis) * 1_000_000n,
       );
     });

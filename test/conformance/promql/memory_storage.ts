@@ -1,10 +1,12 @@
 /** A storage of a handful of series in memory, behind the same seam as the real one. */
 import type {
+  AskedColumn,
   Matcher,
   QueryStorage,
   SelectRange,
   SelectResult,
 } from '#coordinator/select/storage.ts';
+import type { ReadColumn } from '#engine/aggregation/floats.ts';
 import { compileAnchored } from '#lib/regexp/regexp.ts';
 import { encodeRawChunk } from '#engine/codec/chunk.ts';
 import { encodeFloatStartsChunk } from '#engine/codec/codec_twin.ts';
@@ -171,6 +173,12 @@ function bundleOf(series: readonly MemorySeries[]): SeriesBundle {
     chunkData: new Uint8Array(Buffer.concat(chunks)),
     chunkOffset: offsets(chunks),
   };
+}
+
+/** What is read of windows where no rule says as what. */
+export function columnWithoutRules(column: AskedColumn): ReadColumn {
+  if (column === 'value') return 'last';
+  return column === 'numericValue' ? 'number' : column;
 }
 
 /** The same series with other chunks. @param change told a series' chunks and its canonical tags */

@@ -24,7 +24,7 @@ import { apart } from '#engine/store/typed_chunks.ts';
 import { allTimes } from '#engine/store/workshop.ts';
 import { realEnv } from '#lib/env/real.ts';
 import type { Tag } from '#lib/tags.ts';
-import { OverMemory, withChunks } from './memory_storage.ts';
+import { columnWithoutRules, OverMemory, withChunks } from './memory_storage.ts';
 
 const never = new AbortController().signal;
 const minute = 60_000;
@@ -132,7 +132,7 @@ class Sources extends OverMemory {
       fold.add(times, numbers).end();
       return floatsOfWindows(
         apart([fold.chunks()]).typed,
-        windows.column,
+        columnWithoutRules(windows.column),
         BigInt(resolutionMillis) * nanosPerMilli,
       );
     });

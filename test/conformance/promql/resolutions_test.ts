@@ -11,12 +11,12 @@ import type {
 } from '#coordinator/select/storage.ts';
 import { PromqlEngine } from '#coordinator/promql/engine.ts';
 import { noFeatures } from '#coordinator/promql/parse/features.ts';
-import { floatsOfWindows } from '#engine/aggregation/floats.ts';
+import { floatsOfWindows, type ValueColumn } from '#engine/aggregation/floats.ts';
 import { WindowFold } from '#engine/aggregation/fold.ts';
 import { readFloats } from '#engine/store/chunk_merge.ts';
 import { apart } from '#engine/store/typed_chunks.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { OverMemory, withChunks } from './memory_storage.ts';
+import { columnWithoutRules, OverMemory, withChunks } from './memory_storage.ts';
 
 const never = new AbortController().signal;
 const minute = 60_000;
@@ -39,6 +39,8 @@ class Resolutions extends OverMemory {
   readonly asked: string[] = [];
   /** By what was asked. */
   readonly ranges: [of: string, range: SelectRange][] = [];
+  /** What their values are; null for the last ones. */
+  valueOfWindows: ValueColumn['value'] | null = null;
   #timeline: Timeline = { samplesFromMillis, resolutions: [fine, coarse], places: null };
 
   timeline(): Timeline {
@@ -69,7 +71,9 @@ class Resolutions extends OverMemory {
       fold.add(timestampNanos, values).end();
       return floatsOfWindows(
         apart([fold.chunks()]).typed,
-        windows.column,
+        windows.column === 'value' && this.valueOfWindows !== null
+          ? { value: this.valueOfWindows, ends: true }
+          : columnWithoutRules(windows.column),
         BigInt(resolutionMillis) * 1_000_000n,
       );
     });
@@ -392,13 +396,65 @@ test('what windows do not keep is told of the last samples, with a warning', asy
 test('instant queries at the seams are of one resolution', async () => {
   for (const [millis, of] of [
     [samplesFromMillis + 5 * minute, 'samples'],
-    [samplesFromMillis + 5 * minute - 1, '5m last'],
-    [fine.fromMillis + 10 * minute, '5m last'],
-    [fine.fromMillis + 10 * minute - 1, '1h last'],
+    [samplesFromMillis + 5 * minute - 1, '5m value'],
+    [fine.fromMillis + 10 * minute, '5m value'],
+    [fine.fromMillis + 10 * minute - 1, '1h value'],
   ] as const) {
     storage.asked.length = 0;
     const { value } = await over.instantQuery('c_total', millis, options, never);
     assert.deepEqual(storage.asked, [of]);
     assert.equal((value as unknown as { matrix: { count: number } }).matrix.count, 1);
+  }
+});
+
+test('what windows are as values is read by instant selectors, and by no function over a range', async () => {
+  const withValue = async <Result>(
+    value: ValueColumn['value'] | null,
+    ask: () => Promise<Result>,
+  ): Promise<Result> => {
+    storage.valueOfWindows = value;
+    try {
+      return await ask();
+    } finally {
+      storage.valueOfWindows = null;
+    }
+  };
+  for (const query of [
+    'max_over_time(g[4h])',
+    'min_over_time(g[4h])',
+    'sum_over_time(g[4h])',
+    'count_over_time(g[4h])',
+    'avg_over_time(g[4h])',
+    'present_over_time(g[4h])',
+    'absent_over_time(g[4h])',
+    'last_over_time(g[4h])',
+    'rate(c_total[4h])',
+    'increase(c_total[4h])',
+    'resets(c_total[4h])',
+    'irate(c_total[4h])',
+    'delta(g[4h])',
+    'idelta(g[4h])',
+    'deriv(g[4h])',
+    'changes(g[4h])',
+    'quantile_over_time(0.5, g[4h])',
+    'stddev_over_time(g[4h])',
+    'timestamp(g)',
+    'info(here)',
+  ]) {
+    const [plain, found] = [
+      await answerOf(over, query),
+      await withValue('max', () => answerOf(over, query)),
+    ];
+    assert.deepEqual(found, plain, query);
+  }
+  // Of the hour that ends at each step, of a time that has windows of an hour alone.
+  const greatest = await answerOf(whole, 'max_over_time(g[1h])');
+  for (const query of ['g', 'max_over_time(g[1h:1h])', 'sum by (host) (g)']) {
+    const { values } = await withValue('max', () => answerOf(over, query));
+    for (const [at, row] of [...values.values()].entries()) {
+      const wanted = [...greatest.values.values()][at]!;
+      // At eight o'clock the first one; after the second day there are finer windows.
+      for (let step = 0; step < 12; step++) assert.equal(row[step], wanted[step], query);
+    }
   }
 });

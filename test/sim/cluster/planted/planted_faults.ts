@@ -76,8 +76,7 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'series-that-are-looked-for-in-samples-alone',
     file: 'coordinator/select/fanout.ts',
-    right:
-      '      sources.push(new ThroughoutSource(this.#setup, samples, this.#timeline(), recentRows));',
+    right: '      sources.push(new ThroughoutSource(this.#setup, samples, timeline, recentRows));',
     wrong: '      sources.push(new ThroughoutSource(this.#setup, samples, null, recentRows));',
     isOfResolutions: true,
   },
