@@ -328,7 +328,20 @@ test('who writes rules is told what of them does nothing', async () => {
       {
         name: 'f',
         filter: 'app:f',
-        aggregations: ['Max', 'Last'],
+        aggregations: ['P99', 'Max', 'Last'],
+        storagePolicies: policies('8760h'),
+      },
+      // What windows are read as is something.
+      {
+        name: 'max',
+        filter: 'app:f',
+        aggregations: ['Max'],
+        storagePolicies: policies('8760h'),
+      },
+      {
+        name: 'median',
+        filter: 'app:f',
+        aggregations: ['Median'],
         storagePolicies: policies('8760h'),
       },
       { name: 'g', path: { contains: 'g' }, aggregations: ['Max'] },
@@ -350,7 +363,9 @@ test('who writes rules is told what of them does nothing', async () => {
   const warnings = [
     'mapping rule "a" and 2 more: no READY namespace has 1h0m0s:8000h0m0s: nothing is kept there',
     'mapping rule "e": tags do nothing: a mapping rule makes no series',
-    'mapping rule "f": aggregations Max, Last do nothing without a path: windows have all of these, and functions of queries choose',
+    'mapping rule "f": aggregations P99 do nothing: windows do not have them, and are read as Max',
+    'mapping rule "f": of aggregations Max, Last windows are read as Max: they have all of these, and functions of queries choose',
+    'mapping rule "median": aggregations Median do nothing: windows do not have them',
     'rollup rule "r": tag __m3_drop_timestamp__ does nothing: no series is stored with such a tag',
   ];
   const dry = await ruleSetApply(world, 'default', inVain, { ...plain, dryRun: true }, signal);

@@ -4,8 +4,14 @@
  */
 import { inOneGo } from '#lib/turns/steps.ts';
 import { formatDurationNanos } from '#lib/time.ts';
+import { isWindowType } from '../aggregation_rules/aggregation_types.ts';
 import { ruleTagPrefix } from '../aggregation_rules/match.ts';
-import type { Rules, StoragePolicy } from '../aggregation_rules/rules.ts';
+import {
+  type MappingRule,
+  type Rules,
+  type StoragePolicy,
+  windowTypeOf,
+} from '../aggregation_rules/rules.ts';
 import {
   aggregationOf,
   isReady,
@@ -84,13 +90,12 @@ export function* ruleWarningsInSteps(
   const mappingTypes = new Named();
   const ruleTags = new Named();
   let count = 0;
-  for (const { name, tags, path, aggregations, storagePolicies } of mappingRules) {
+  for (const mappingRule of mappingRules) {
+    const { name, tags, storagePolicies } = mappingRule;
     if (++count % rulesOfStep === 0) yield;
     const rule = `mapping rule ${JSON.stringify(name)}`;
     if (tags.length > 0) mappingTags.add('', rule);
-    // Without a function queries read the last value.
-    const isUnread = path === null && aggregations.some((type) => type !== 'Last');
-    if (isUnread) mappingTypes.add(aggregations.join(', '), rule);
+    for (const what of typesInVain(mappingRule)) mappingTypes.add(what, rule);
     for (const policy of storagePolicies) {
       // As long as samples are kept what matches is there all the same.
       if (policy.retentionNanos > samplesNanos) missingOf(rule, policy);
@@ -110,10 +115,7 @@ export function* ruleWarningsInSteps(
         `${rule}: no READY namespace has ${policyText(policies.get(key)!)}: nothing is kept there`,
     ),
     ...mappingTags.texts((rule) => `${rule}: tags do nothing: a mapping rule makes no series`),
-    ...mappingTypes.texts(
-      (rule, types) =>
-        `${rule}: aggregations ${types} do nothing without a path: windows have all of these, and functions of queries choose`,
-    ),
+    ...mappingTypes.texts((rule, what) => `${rule}: ${what}`),
     ...ruleTags.texts(
       (rule, tag) => `${rule}: tag ${tag} does nothing: no series is stored with such a tag`,
     ),
@@ -121,6 +123,27 @@ export function* ruleWarningsInSteps(
   if (warnings.length <= warningsMax) return warnings;
   const left = warnings.length - (warningsMax - 1);
   return [...warnings.slice(0, warningsMax - 1), `and ${left} more of this kind`];
+}
+
+/** What of the types of a rule no reader of windows sees. */
+function typesInVain(rule: MappingRule): string[] {
+  const { aggregations, storagePolicies } = rule;
+  // Without policies they are about rows of paths, as Graphite reads them.
+  if (storagePolicies.length === 0) return [];
+  const type = windowTypeOf(rule);
+  const there = aggregations.filter(isWindowType);
+  const missing = aggregations.filter((each) => !isWindowType(each));
+  const what: string[] = [];
+  if (missing.length > 0) {
+    const read = type === null ? '' : `, and are read as ${type}`;
+    what.push(`aggregations ${missing.join(', ')} do nothing: windows do not have them${read}`);
+  }
+  if (there.length > 1) {
+    what.push(
+      `of aggregations ${there.join(', ')} windows are read as ${type}: they have all of these, and functions of queries choose`,
+    );
+  }
+  return what;
 }
 
 function keyOf({ resolutionNanos, retentionNanos }: StoragePolicy): string {

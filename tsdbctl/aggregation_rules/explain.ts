@@ -1,7 +1,17 @@
 /** What aggregation rules say of a series, in words. */
 import { ruleWarnings } from '#cluster/admin/rule_warnings.ts';
-import { type Pipeline, RuleMatcher, type Stage } from '#cluster/aggregation_rules/match.ts';
-import { isSamePolicy, type Rules, type StoragePolicy } from '#cluster/aggregation_rules/rules.ts';
+import {
+  type Pipeline,
+  RuleMatcher,
+  type Stage,
+  valueTypeOf,
+} from '#cluster/aggregation_rules/match.ts';
+import {
+  isSamePolicy,
+  type Rules,
+  type StoragePolicy,
+  windowTypeOf,
+} from '#cluster/aggregation_rules/rules.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { nodeTag } from '#lib/series_id/from_tags.ts';
 import { metricNameTag, sortTags, type Tag, type Tags } from '#lib/tags.ts';
@@ -53,24 +63,27 @@ export function explainSeries(
   there: readonly StoragePolicy[] | null = null,
 ): string {
   const matcher = new RuleMatcher(rules);
-  const { mappings, drops, pipelines } = matcher.match(tags);
+  const match = matcher.match(tags);
+  const { mappings, drops, pipelines } = match;
   const lines = [seriesText(tags)];
   const isThere = (policy: StoragePolicy): boolean =>
     there === null || there.some((each) => isSamePolicy(each, policy));
+  const policyText = (policy: StoragePolicy): string => {
+    const { resolutionNanos, retentionNanos } = policy;
+    const text = `${formatDurationNanos(resolutionNanos)} for ${formatDurationNanos(retentionNanos)}`;
+    return isThere(policy) ? text : `${text} (no READY namespace has this)`;
+  };
   const policiesText = (policies: readonly StoragePolicy[]): string =>
-    policies
-      .map((policy) => {
-        const { resolutionNanos, retentionNanos } = policy;
-        const text = `${formatDurationNanos(resolutionNanos)} for ${formatDurationNanos(retentionNanos)}`;
-        return isThere(policy) ? text : `${text} (no READY namespace has this)`;
-      })
-      .join(', ');
-  for (const { name, path, aggregations, storagePolicies } of mappings) {
-    // Other types are read of paths alone.
-    const read = path === null ? aggregations.filter((type) => type === 'Last') : aggregations;
-    lines.push(
-      `  kept at ${policiesText(storagePolicies)}${typesText(read)}: mapping rule ${quoted(name)}`,
-    );
+    policies.map(policyText).join(', ');
+  for (const mapping of mappings) {
+    const type = windowTypeOf(mapping);
+    const kept = mapping.storagePolicies.map((policy) => {
+      const read = valueTypeOf(match, policy);
+      const text = policyText(policy);
+      if (read !== (type ?? 'Last')) return `${text} (read as ${read}, which another rule says)`;
+      return `${text}${typesText(type === null ? [] : [type])}`;
+    });
+    lines.push(`  kept at ${kept.join(', ')}: mapping rule ${quoted(mapping.name)}`);
   }
   const named = mappings.length > 0 ? mappings : pipelines.map(({ target }) => target);
   const isInVain =

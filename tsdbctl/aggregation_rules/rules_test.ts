@@ -103,6 +103,19 @@ mappingRules:
   its rows are kept as they come, and at no other resolution
   read by Graphite every 10s as Sum`,
   );
+  const ofTypes = `
+mappingRules:
+  - {name: max, filter: "app:web", aggregations: [P99, Max], storagePolicies: [{resolution: 5m, retention: 90d}]}
+  - {name: none, filter: "app:*", storagePolicies: [{resolution: 5m, retention: 90d}, {resolution: 1h, retention: 8760h}]}
+  - {name: sum, filter: "app:*", aggregations: [Sum], storagePolicies: [{resolution: 5m, retention: 90d}]}`;
+  assert.equal(
+    explainSeries((await read(ofTypes)).rules, tagsOfPairs(['m', 'app=web'])),
+    `m{app="web"}
+  kept at 5m0s for 2160h0m0s as Max: mapping rule "max"
+  kept at 5m0s for 2160h0m0s (read as Max, which another rule says), 1h0m0s for 8760h0m0s: mapping rule "none"
+  kept at 5m0s for 2160h0m0s (read as Max, which another rule says): mapping rule "sum"
+  its rows are kept as they come, and at every resolution that takes all, but for those of the resolutions above`,
+  );
   assert.throws(() => tagsOfPairs(['path:a..b']), { message: 'not a path as path:a.b: path:a..b' });
   assert.throws(() => explain('up', 'app='), { message: 'not a tag as job=api: app=' });
   assert.throws(() => explain('up', 'a=1', 'a=2'), { message: 'a tag is given twice: a' });
