@@ -21,11 +21,14 @@ import {
 } from '#coordinator/select/fanout.ts';
 import { selectMetrics } from '#coordinator/select/metrics.ts';
 import { onTheLoop } from '#engine/aside/aside.ts';
+import type { Clock } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import type { SimulatedRow, SimulatedSeries } from '../cluster/series.ts';
+import type { WindowsShape } from '../cluster/windows/shape.ts';
 import { clusterName, type SimulatedCoordinator } from '../cluster/world.ts';
+import { policyOf } from './shape.ts';
 
 export interface DividedBatch {
   readonly kept: readonly SimulatedRow[];
@@ -35,6 +38,7 @@ export interface DividedBatch {
 
 export class ResolutionsCoordinator {
   readonly #topology: SimulatedCoordinator['topology'];
+  readonly #clock: Clock;
   readonly rules: RulesFollower;
   readonly storage: Fanout;
   readonly engine: PromqlEngine;
@@ -44,6 +48,7 @@ export class ResolutionsCoordinator {
     const { env } = process;
     const cluster = clusterName;
     this.#topology = topology;
+    this.#clock = env.clock;
     this.rules = new RulesFollower({ kv, cluster, env, log }).start();
     const namespaces = (): readonly Namespace[] => [...topology.view.namespaces.values()];
     this.#dropped = new DroppedRows(
@@ -78,6 +83,12 @@ export class ResolutionsCoordinator {
       share: () => share,
       shareCount: () => 1,
     }).start();
+  }
+
+  /** Of windows of one namespace, as a request chooses them by its headers. */
+  engineOf(shape: WindowsShape): PromqlEngine {
+    const storage = this.storage.chosen({ kind: 'windows', policies: [policyOf(shape)] });
+    return new PromqlEngine(storage, { clock: this.#clock });
   }
 
   /** Where it puts rows, by the rules that it knows. */

@@ -1,4 +1,6 @@
 /** Rules of a run: others each time, of series by the last digit of their number; and what stored ones say. */
+import { isWindowType, type WindowType } from '#cluster/aggregation_rules/aggregation_types.ts';
+import { isSamePolicy } from '#cluster/aggregation_rules/rules.ts';
 import {
   noRuleSets,
   RulesOverTime,
@@ -17,6 +19,8 @@ import { policyOf, policyTextOf, resolutions } from './shape.ts';
 export const ruleSet = 'default';
 const digits = Array.from({ length: 10 }, (_, digit) => digit);
 const nanosPerMilli = 1_000_000n;
+/** As what a rule has windows read. */
+const readAs = [[], ['Last'], ['Min'], ['Max'], ['Mean'], ['Sum'], ['Count'], ['P99', 'Max']];
 
 /** A file of rules, as `tsdbctl aggregation-rules apply` takes it. */
 export function randomRules(random: SeededRandom): object {
@@ -28,7 +32,12 @@ export function randomRules(random: SeededRandom): object {
   const mappingRules: object[] = [];
   if (random.below(3) > 0) {
     const onlyNamed = random.below(3) === 0;
-    mappingRules.push({ name: 'chosen', filter: some(2), storagePolicies: policies(), onlyNamed });
+    const kept = { filter: some(2), storagePolicies: policies(), onlyNamed };
+    mappingRules.push({ name: 'chosen', ...kept, aggregations: random.pick(readAs) });
+  }
+  if (random.below(3) > 0) {
+    const read = { filter: some(2), storagePolicies: policies() };
+    mappingRules.push({ name: 'read', ...read, aggregations: random.pick(readAs) });
   }
   if (random.below(2) > 0) mappingRules.push({ name: 'dropped', filter: some(3), drop: true });
   const rollupRules: object[] = [];
@@ -89,6 +98,18 @@ export class StoredRules {
       rules === null ||
       rules.at(BigInt(timeMillis) * nanosPerMilli - 1n).match(tags).drops.length === 0
     );
+  }
+
+  /** As what the window of a series that ends then is read. */
+  typeOf(shape: WindowsShape, series: string, endMillis: number): WindowType {
+    const tags = tagsOfSeries(series);
+    const beginNanos = BigInt(endMillis - shape.windowMillis) * nanosPerMilli;
+    const policy = policyOf(shape);
+    const match = this.sets.of(tags)?.at(beginNanos).match(tags);
+    const types = (match?.mappings ?? [])
+      .filter(({ storagePolicies }) => storagePolicies.some((each) => isSamePolicy(each, policy)))
+      .flatMap((rule) => rule.aggregations);
+    return types.find(isWindowType) ?? 'Last';
   }
 
   /** Whether rules keep the window of a series that ends then. */

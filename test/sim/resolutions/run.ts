@@ -158,8 +158,7 @@ class Run {
     this.#every(rowMillis / 2, () => this.#write());
     this.#every(2_000, () => this.#read());
     this.#every(10_000, () => this.#readAll());
-    const engineOf = (of: SimulatedCoordinator) => this.#coordinators.get(of.process)!.engine;
-    const queries = new QueryChecks(cluster, rules, engineOf);
+    const queries = new QueryChecks(cluster, rules, (of) => this.#coordinators.get(of.process)!);
     this.#every(10_000, () => found.look(this.#coordinator(), random));
     this.#every(10_000, () => queries.look(this.#coordinator(), random));
     this.#every(coordinatorMillis, async () => world.killCoordinator(this.#coordinator()));
