@@ -45,11 +45,11 @@ async function answerOf(
   path: string,
   parameters: Readonly<Record<string, string | number>>,
   headers: Readonly<Record<string, string>> = {},
-): Promise<{ readonly result: readonly Found[] }> {
+): Promise<{ readonly result: readonly Found[]; readonly infos: readonly string[] }> {
   const texts = Object.entries(parameters).map(([name, value]) => [name, String(value)]);
   const answer = await test.get(`${path}?${new URLSearchParams(texts)}`, headers);
   assert.equal(answer.status, 200, answer.text);
-  return { result: answer.json.data.result };
+  return { result: answer.json.data.result, infos: answer.json.infos ?? [] };
 }
 
 /** Of the only series at a time; undefined where there is none. */
@@ -173,6 +173,22 @@ test('a rule says as what windows of its policies are read, as the tests of M3 h
   await until('the rule is known', async () => (await values('1h:720h'))[0] === '30');
   assert.deepEqual(await values('1h:720h'), ['30', '0']);
   assert.deepEqual(await values('30m:720h'), ['0', '0']);
+});
+
+test('a graph says where windows are sums, and the samples after them are not', async () => {
+  await using test = await TestCoordinator.openReady();
+  await filled(test);
+  const infosAt = async (query: string, time: number): Promise<readonly string[]> =>
+    (await answerOf(test, '/api/v1/query', { query, time })).infos;
+  const text =
+    'PromQL info: windows of 3600 s are read as their sums where aggregation rules say so, and samples are not (1:1)';
+  await applyRules(test, rulesOf('Sum'));
+  await until('the rule is known', async () => (await valueAt(test, 'm', old)) === '16');
+  assert.deepEqual(await infosAt('m', old), [text]);
+  assert.deepEqual(await infosAt('m', fullHour), [], 'of a time with samples');
+  assert.deepEqual(await infosAt('timestamp(m)', old), []);
+  assert.deepEqual(await infosAt('{__name__="other"}', old), [], 'no rule is about it');
+  assert.deepEqual(await infosAt('sum_over_time(m[4h])', old), []);
 });
 
 test('federation and export have the values of what is kept in windows alone', async () => {

@@ -6,6 +6,7 @@
  */
 import type { WindowExtension } from '#engine/histograms/windows/extended_windows.ts';
 import type { WindowFunction } from '#engine/window_functions/windows.ts';
+import { nanosPerMilli } from '#lib/time.ts';
 import {
   type Matcher,
   type Resolution,
@@ -107,6 +108,12 @@ const askedOfHistograms: ReadonlyMap<string, AskedOfHistograms> = new Map([
 
 const ineffectiveSort =
   'sort is ineffective for range queries since results are always ordered by labels';
+
+/** Types by which windows are on another scale than their samples. */
+const wordOfScale = [
+  ['Sum', 'sums'],
+  ['Count', 'counts'],
+] as const;
 
 const allOfSamples: SeriesPart = { of: null, restriction: null };
 
@@ -437,7 +444,24 @@ class Planner {
         : null;
     const rows = { windows, restriction, isThroughout: false };
     const source = this.#source(selector, grid, lookbackMillis, extension, span, rows);
+    if (of !== null && output === 'value') this.#noteScale(of, source);
     return { kind: 'select', grid, span, source, output };
+  }
+
+  /** Where samples begin there is a step in a graph, if the windows before them are of another scale. */
+  #noteScale(of: Resolution, { fetch, matchers, span }: Source): void {
+    const { samplesFromMillis, places } = this.#options.timeline!;
+    const { range } = this.#fetches.all[fetch]!;
+    // Of a time with samples windows are of series that have none, or those that were asked for by hand.
+    const isBehindSamples = Number(range.startNanos / nanosPerMilli) >= samplesFromMillis;
+    if (isBehindSamples || samplesFromMillis === Number.POSITIVE_INFINITY) return;
+    const types = places?.types(of, [matchers], range) ?? null;
+    const words = wordOfScale.flatMap(([type, word]) => (types?.all.has(type) ? [word] : []));
+    if (words.length === 0) return;
+    this.notes.infos.set(
+      `windows of ${of.resolutionMillis / 1000} s are read as their ${words.join(' or ')} where aggregation rules say so, and samples are not`,
+      span,
+    );
   }
 
   #extensionOfRange(
