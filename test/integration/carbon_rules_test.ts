@@ -155,6 +155,10 @@ test('a path has the windows of its rule, and Graphite goes on with them by its 
     return ((await answer.json()) as any[]).every(({ datapoints }) => datapoints.length === 0);
   });
   assert.deepEqual(await rendered(from, until), expected);
+  // What storage-aggregation.conf says is about Graphite: others have the last value of a window.
+  const query = encodeURIComponent('{__g0__="web",__g2__="count"}');
+  const plain = await call('GET', `${server.url}/api/v1/query?query=${query}&time=${from}`);
+  assert.equal(Number((plain.json as any).data.result[0].value[1]), valueOf(from));
   // No more than these: that of an hour is for what no rule names.
   assert.ok((await windowsOf()) < least + 100);
 });

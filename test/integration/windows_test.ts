@@ -8,7 +8,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
+import { withRules } from '#cluster/aggregation_rules/sets/set.ts';
+import { RuleSetStore } from '#cluster/aggregation_rules/sets/store.ts';
+import { openEtcdKv } from '#cluster/kv/etcd.ts';
 import { encodeRemoteWrite } from '#engine/write_decoder/remote_write_testing.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { silentLog } from '#lib/log.ts';
 import { call, createLocalDatabase, eventually, namespaceReady, NodeServer } from './process.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tsdb-resolutions-'));
@@ -75,6 +81,32 @@ const expected: Record<string, (name: string, from: number, to: number) => numbe
   },
   last_over_time: (...of) => samples(...of).at(-1)!,
 };
+
+/** Has rules of gauges hold from times on that are long past: an API of rules changes none of these. */
+async function holdRules(changes: readonly (readonly [seconds: number, ...types: string[]])[]) {
+  await using kv = openEtcdKv({
+    endpoints: [`127.0.0.1:${server.ports.kv}`],
+    env: realEnv,
+    log: silentLog,
+  });
+  const store = new RuleSetStore(kv, { environment: 'default_env', zone: 'embedded' });
+  const storagePolicies = [{ resolution: '5m', retention: '720h' }];
+  for (const [seconds, ...aggregations] of changes) {
+    const rule = { name: 'gauges', filter: '__name__:gauge', aggregations, storagePolicies };
+    const file = { mappingRules: aggregations.length === 0 ? [] : [rule] };
+    const moment = {
+      cutoverNanos: BigInt(seconds) * 1_000_000_000n,
+      nowMillis: realEnv.clock.nowMillis(),
+      by: '',
+      newId: () => 'gauges',
+    };
+    await store.update(
+      'default',
+      (set) => withRules(set, rulesOfFile(file, ''), moment),
+      new AbortController().signal,
+    );
+  }
+}
 
 test('what was written before is in windows, and graphs go on with them when samples are gone', async () => {
   await server.start();
@@ -188,6 +220,39 @@ test('what was written before is in windows, and graphs go on with them when sam
     for (let i = 1; i < all.length; i++) sum += all[i]! - (all[i]! < all[i - 1]! ? 0 : all[i - 1]!);
     assert.ok(Math.abs(value - sum) <= 1e-9 * sum, `increase at ${at} is ${value}, not ${sum}`);
   }
+});
+
+test('windows are read as the rules say that held when they began, after a start, too', async () => {
+  const [first, second, third] = [4, 6, 8].map((hours) => start + hours * hour) as [
+    number,
+    number,
+    number,
+  ];
+  const typeOf = (end: number): string => {
+    const begin = end - 300;
+    return begin < first ? 'Last' : begin < second ? 'Max' : begin < third ? 'Sum' : 'Last';
+  };
+  const plain = (end: number): number => {
+    const rows = samples('gauge', end - 300, end);
+    const type = typeOf(end);
+    if (type === 'Max') return Math.max(...rows);
+    return type === 'Sum' ? rows.reduce((a, b) => a + b, 0) : rows.at(-1)!;
+  };
+  const range = `start=${first - hour}&end=${third + hour}&step=300`;
+  const check = async (): Promise<boolean> => {
+    const { data } = await answerOf('gauge', range);
+    const values: [number, string][] = data.result[0].values;
+    assert.equal(values.length, (6 * hour) / 300 + 1);
+    for (const [at, value] of values) assert.equal(Number(value), plain(at), `at ${at - first}`);
+    return true;
+  };
+  await holdRules([[first, 'Max'], [second, 'Sum'], [third]]);
+  await eventually('the rules are known', check);
+  const ranged = await valuesOf('last_over_time(gauge[1h])', first, third);
+  for (const [at, value] of ranged) assert.equal(value, samples('gauge', at - hour, at).at(-1)!);
+  await server.program.stop();
+  await server.start();
+  await eventually('the same after a start', check);
 });
 
 test('windows stay over a start', async () => {
