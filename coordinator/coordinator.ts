@@ -71,7 +71,7 @@ import { SeriesReader } from './graphite/storage/reader.ts';
 import { graphiteReading } from './graphite/storage/reading.ts';
 import { storedTagNames } from './graphite/storage/tag_matchers.ts';
 import type { ApiRequest } from './http/http_api.ts';
-import { type ForcedTags, isForcing, withAllTags } from './forced_tags/forced_tags.ts';
+import { type ForcedTags, forcedLists, isForcing } from './forced_tags/forced_tags.ts';
 import { forcedTo } from './forced_tags/storage.ts';
 import { forcedTags, forcedTagsOf } from './forced_tags/header.ts';
 import { choiceOf } from './reads/namespace_choice.ts';
@@ -436,7 +436,10 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         turningOf,
       },
       tagWrites: {
-        storageFor: (request) => forcedTo(storage.chosen(null), withAllTags(forcedFor(request))),
+        storageFor: (request) => ({
+          labelNames: (lists, ...of) =>
+            storage.storedLabelNames(forcedLists(lists, forcedFor(request)), ...of),
+        }),
         clock: env.clock,
         timeoutMillis: settings.timeoutMillis,
       },

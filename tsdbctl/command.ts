@@ -44,6 +44,8 @@ export interface Call {
   readonly options: Options;
   /** What stands behind the names of the command. */
   readonly operands: readonly string[];
+  /** Names of the options that were given. */
+  readonly given: readonly string[];
   readonly usage: string;
   /** Prints a line. */
   readonly print: (line: string) => void;

@@ -97,7 +97,11 @@ export function urlBelow(coordinator: string, path: string): URL {
   if (!isUrl || /[?#]/.test(coordinator)) {
     throw badRequest(`not the URL of a coordinator, such as http://127.0.0.1:7201: ${coordinator}`);
   }
-  return new URL(`${new URL(coordinator).href.replace(/\/+$/, '')}${path}`);
+  const url = new URL(coordinator);
+  if (url.username !== '' || url.password !== '') {
+    throw badRequest('the URL of a coordinator has a user or a password, which cannot be sent');
+  }
+  return new URL(`${url.href.replace(/\/+$/, '')}${path}`);
 }
 
 /** Why a request is refused: an answer's own words, or its begin when it is none of ours. */

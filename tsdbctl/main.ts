@@ -121,6 +121,7 @@ async function main(): Promise<number> {
   return command.run({
     options: { ...values, namespace, set, from, to, rate, queries, ...hyphened },
     operands: positionals.slice(named!.split(' ').length),
+    given,
     usage: command.usage,
     print,
   });

@@ -27,11 +27,6 @@ export function isForcing({ matchers, hidden }: ForcedTags): boolean {
   return matchers.length > 0 || hidden.size > 0;
 }
 
-/** The same series, with all of their tags: for what is not answered. */
-export function withAllTags({ matchers }: ForcedTags): ForcedTags {
-  return { matchers, hidden: new Set() };
-}
-
 /** Lists that are joined by OR, of which none means all series. */
 export function forcedLists(
   lists: readonly (readonly Matcher[])[],

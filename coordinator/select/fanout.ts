@@ -292,6 +292,32 @@ export class Fanout implements ChosenStorage, ChoosableStorage {
     );
   }
 
+  /**
+   * Names of tags in whatever is stored of series: samples, what rules drop, and windows, whether these are read for their times or not.
+   * For who deletes: a series that is in one of them alone has its tags, too.
+   */
+  async storedLabelNames(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult> {
+    const { samples, windows, dropped } = this.#stored;
+    const names = [...samples(), ...windows()].map(({ name }) => name);
+    const ofDropped = dropped();
+    if (ofDropped !== null) names.push(ofDropped.name);
+    return await this.#noted('labelNames', async () =>
+      joinedLabels(
+        await Promise.all(
+          names.map((name) =>
+            new NamespaceSource(this.#setup, name).labelNames(matcherLists, range, limits, signal),
+          ),
+        ),
+        () => this.#setup.turningOf(signal).work,
+      ),
+    );
+  }
+
   labelValues(
     name: string,
     matcherLists: readonly (readonly Matcher[])[],

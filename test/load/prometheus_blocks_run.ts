@@ -144,7 +144,7 @@ async function importHere(
 ): Promise<Imported & { readonly verified: string }> {
   const args = ['tsdbctl/main.ts', 'data', 'import', 'prometheus', snapshot];
   const state = join(folder, 'import.json');
-  const target = ['--namespace', namespace, '--coordinator', node.url, '--state', state];
+  const target = ['--coordinator', node.url, '--state', state];
   const server = {
     name: 'tsdb',
     pid: node.program.pid,

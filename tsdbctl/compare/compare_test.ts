@@ -132,6 +132,7 @@ test('a query that one of two answers in part is not the same, and the call is n
     };
     const code = await compareCommands['compare']!.run({
       options: options as unknown as Options,
+      given: [],
       operands: [first, second],
       usage: '',
       print: (line) => void lines.push(line),

@@ -21,6 +21,7 @@ import { allTimes, type ImportPart, type ImportSource } from '../sources/source.
 import { upToDamage } from '../sources/up_to_damage.ts';
 import { problemOf, surveyOf } from './survey.ts';
 import { listedParts } from './taking.ts';
+import { urlBelow } from '../coordinator.ts';
 import { Target, type TakingNamespace } from './target.ts';
 import { verifySource } from './verify.ts';
 
@@ -36,7 +37,7 @@ tsdbctl data import remote URL --from TIME [--to TIME] [--slice 30m] [--names RE
   --from TIME        2026-01-01T00:00:00Z or Unix seconds; inclusive
   --to TIME          exclusive; all that a folder has, and of remote what is there now, when not given
   --slice DURATION   of time that is asked for at once
-  --names REGEXP     of metrics, anchored; all when not given
+  --names REGEXP     of metrics of remote, anchored; all when not given
   --header NAME=VALUE  of each request to remote read, as of a proxy or a tenant; any number of times. An M3 is asked for samples
                      alone unless one of them is M3-Metrics-Type
   --label NAME=VALUE   a label that all series get that have none of the name, as Prometheus' external labels, which are not in its blocks;
@@ -57,6 +58,28 @@ const progressMillis = 5_000;
 /** Parts that are lost and named; the others are counted. */
 const lostNamedMax = 20;
 
+/** Options that are about some kinds of sources alone. */
+const kindsOfOptions: Readonly<Record<string, readonly string[]>> = {
+  namespace: ['m3'],
+  'skip-untagged': ['m3'],
+  'skip-unfinished': ['m3'],
+  'skip-deleted': ['m3', 'prometheus'],
+  slice: ['remote'],
+  names: ['remote'],
+  header: ['remote'],
+};
+
+/** @throws {TsdbError} BAD_REQUEST for an option that would be passed over */
+function checkKind(kind: string, { given, options }: Call): void {
+  for (const name of given) {
+    const kinds = kindsOfOptions[name];
+    if (kinds !== undefined && !kinds.includes(kind)) {
+      throw badRequest(`--${name} is about ${kinds.join(' and ')}, not about ${kind}`);
+    }
+  }
+  if (options.verify && options.dryRun) throw badRequest('--verify and --dry-run: one of them');
+}
+
 interface ImportRange {
   readonly startNanos: bigint | null;
   readonly endNanos: bigint;
@@ -73,6 +96,13 @@ export const importCommands: Readonly<Record<string, Command>> = {
       );
       const kind = operandOf(call, 0, 'm3, prometheus or remote');
       const where = operandOf(call, 1, kind === 'remote' ? 'URL' : 'FOLDER');
+      checkKind(kind, call);
+      if (kind === 'remote' && URL.canParse(where)) {
+        const { origin } = new URL(where);
+        if (origin === urlBelow(options.coordinator, '').origin) {
+          throw badRequest(`it would be taken over into itself: ${origin} (--coordinator)`);
+        }
+      }
       const range = rangeOf(call, kind, realEnv.clock);
       const labels = labelsOf(options.label);
       const all = await sourceOf(kind, where, range, call, stop.signal);
@@ -152,12 +182,16 @@ async function importInto(call: Call, importing: Importing): Promise<number> {
     (least, part) => (least === null || part.startNanos < least ? part.startNanos : least),
     null,
   );
-  if (startNanos === null) return nothingToTake(print);
   const namespaces = await target.namespaces();
-  if (options.dryRun) return await dryRun(call, importing, namespaces);
+  if (options.dryRun) {
+    if (startNanos === null) return nothingToTake(print);
+    return await dryRun(call, importing, namespaces);
+  }
+  const now = clock.nowNanos();
   // Rows of the first day of a part may be old; whether they are is seen when they are written.
   const latest = parts.reduce((most, part) => (part.endNanos > most ? part.endNanos : most), 0n);
-  const problem = problemOf(latest, clock.nowNanos(), namespaces);
+  const problem =
+    startNanos === null ? null : problemOf(latest < now ? latest : now, now, namespaces);
   if (problem !== null) throw badRequest(problem);
   const { startNanos: from } = range;
   const of = {
@@ -180,6 +214,7 @@ async function importInto(call: Call, importing: Importing): Promise<number> {
   };
   const journal = new Journal(disk, options.state, of);
   const before = await journal.read();
+  if (startNanos === null && before.waiting.size === 0) return nothingToTake(print);
   const rows = rowsOf(before);
   if (rows > 0 || before.taken.size > 0) {
     print(`goes on after ${before.taken.size} parts and ${rows} rows (${options.state})`);
@@ -198,7 +233,7 @@ async function importInto(call: Call, importing: Importing): Promise<number> {
   const { replaced, lost } = outcome;
   if (replaced.length > 0) {
     print(
-      `${replaced.length} parts were deleted by the source meanwhile, as ${replaced[0]}; what it made of them is taken over`,
+      `${replaced.length} parts are not there any more, as ${replaced[0]}; what the source made of them is taken over`,
     );
   }
   for (const damaged of outcome.damaged) print(damaged);

@@ -41,7 +41,10 @@ function importerOf(name: string, test: TestCoordinator) {
       'commitlogs/commitlog-0-0.db',
       madeChunk(Buffer.concat([madeLogInfo, ...rows.map(madeLogEntry)])),
     );
-  const run = async (more: Partial<Options> = {}): Promise<Ended> => {
+  const run = async (
+    more: Partial<Options> = {},
+    given: readonly string[] = [],
+  ): Promise<Ended> => {
     const lines: string[] = [];
     const options = {
       coordinator: test.url('/'),
@@ -65,7 +68,7 @@ function importerOf(name: string, test: TestCoordinator) {
       ...more,
     } as unknown as Options;
     const print = (line: string): void => void lines.push(line);
-    const call = { options, operands: ['m3', m3], usage: '', print };
+    const call = { options, given, operands: ['m3', m3], usage: '', print };
     const code = await importCommands['data import']!.run(call);
     return { code, text: lines.join('\n') };
   };
@@ -151,6 +154,30 @@ test('what has no end is taken whole, and what is gone from the source is a fail
     assert.match(ended.text, /^data\/default\/3\/fileset-7-0 of 0011 was deleted by the source/m);
     assert.match(ended.text, /; left out: 1 parts that the source deleted/);
   }
+});
+
+test('options that are about another kind of source are refused, and so is a source that is the target', async () => {
+  await using test = await TestCoordinator.openReady();
+  const { run, writeLog } = importerOf('kinds', test);
+  writeLog(first(1));
+  await assert.rejects(
+    run({ names: 'a.*' }, ['namespace', 'names']),
+    /--names is about remote, not about m3/,
+  );
+  await assert.rejects(run({ slice: '1h' }, ['slice']), /--slice is about remote, not about m3/);
+  await assert.rejects(run({ verify: true, dryRun: true }), /--verify and --dry-run: one of them/);
+  const secret = test.url('/').replace('//', '//a:b@');
+  await assert.rejects(run({ coordinator: secret }), /has a user or a password/);
+  await assert.rejects(run({ coordinator: 'http://127.0.0.1:1' }), /no coordinator answers at/);
+  assert.deepEqual(storedIn(test), []);
+  const remote = {
+    options: { coordinator: test.url('/'), label: [], leaveOut: [], header: [] },
+    given: [],
+    operands: ['remote', test.url('/api/v1/read')],
+    usage: '',
+    print: () => {},
+  } as unknown as Parameters<(typeof importCommands)[string]['run']>[0];
+  await assert.rejects(importCommands['data import']!.run(remote), /taken over into itself/);
 });
 
 test('the folder of another replica at the same path is taken over with the same state', async () => {

@@ -304,13 +304,17 @@ test('rows that are refused are counted and named, and the others are written', 
   const other = partOf('other', [seriesOf('other', [now], Float64Array.of(4))]);
   let otherReads = 0;
   const steps = {
-    source: sourceOf(partOf('p', [old]), {
-      ...other,
-      series: (skip) => {
-        otherReads += 1;
-        return other.series(skip);
+    source: sourceOf(
+      { ...partOf('p', [old]), shard: '1' },
+      {
+        ...other,
+        shard: '2',
+        series: (skip) => {
+          otherReads += 1;
+          return other.series(skip);
+        },
       },
-    }),
+    ),
     target: targetOf(test),
     journal: new TestJournal(),
     clock,
@@ -405,7 +409,8 @@ test('series are left out by a label, and a part goes on behind those that were 
 test('verify finds rows that are missing or have another value', async () => {
   await using test = await TestCoordinator.openReady();
   const now = BigInt(nowSeconds()) * 1_000_000_000n;
-  const times = [now, now + 1_000_000n, now + 2_000_000n];
+  // The last one lies between two milliseconds.
+  const times = [now, now + 1_000_000n, now + 2_345_678n];
   const all = [
     seriesOf('same', times, Float64Array.of(1, stale, Number.NaN)),
     seriesOf('other', times, Float64Array.of(1, 2, Number.POSITIVE_INFINITY)),
@@ -615,7 +620,8 @@ test('parts that a source deletes meanwhile are taken under their new names', as
   };
   await assert.rejects(
     takeParts(torn, { isDone: () => false, take }),
-    /cannot read torn: file is missing/,
+    { code: 'BAD_REQUEST', message: 'cannot read torn: file is missing' },
+    'what is listed and lacks a file is damaged',
   );
 });
 
@@ -664,6 +670,68 @@ test('rows that were refused count as long as the source has their part', async 
   assert.equal((await runImport({ ...steps, source: both }, options)).refused, 1);
   const left = await runImport({ ...steps, source: sourceOf(one('fileset', '0/7')) }, options);
   assert.deepEqual([left.refused, left.lost], [0, ['refused']]);
+});
+
+test('of rows of one time those of the last part win, also when one before it comes late', async () => {
+  await using test = await TestCoordinator.openReady();
+  const valueOf = (value: number, more: readonly ImportSeries[] = []) => [
+    seriesOf('m', [now], Float64Array.of(value)),
+    ...more,
+  ];
+  const bad = seriesOf('old', [now - 5_000_000_000n], Float64Array.of(0));
+  const parts = [
+    { ...partOf('log0', valueOf(1, [bad])), shard: '1' },
+    { ...partOf('of another shard', [seriesOf('other', [now], Float64Array.of(1))]), shard: '2' },
+    partOf('log1', valueOf(2)),
+  ];
+  let reads = 0;
+  const counted = parts.map(
+    (part): ImportPart => ({
+      ...part,
+      series: (skip) => {
+        reads += 1;
+        return part.series(skip);
+      },
+    }),
+  );
+  const source = sourceOf(...counted);
+  const journal = new TestJournal();
+  const steps = { source, target: targetOf(test), journal, clock, signal, onProgress: () => {} };
+  test.node.outcomeOf = (nanos) => (nanos < now ? rowOutcome.tooFarPast : rowOutcome.written);
+  assert.equal((await runImport(steps, options)).refused, 1);
+  const bits = (value: number) => new BigUint64Array(Float64Array.of(value).buffer)[0];
+  assert.equal(stored(test).get('m ä')!.get(now), bits(2));
+  test.node.outcomeOf = () => rowOutcome.written;
+  reads = 0;
+  assert.equal((await runImport(steps, options)).refused, 0);
+  assert.equal(stored(test).get('m ä')!.get(now), bits(2));
+  assert.equal(reads, 2, 'that of another shard is not read again');
+});
+
+test('rows that come again in a part are sent when those of before have been written', async () => {
+  const events: string[] = [];
+  let bodies = 0;
+  const target = {
+    write: async () => {
+      const body = `body ${++bodies}`;
+      events.push(`${body} is sent`);
+      // The first one has to be sent again, the others have not.
+      await new Promise((resolve) => setTimeout(resolve, body === 'body 1' ? 50 : 1));
+      events.push(`${body} is written`);
+      return { refused: 0, reason: '' };
+    },
+  };
+  const series = seriesOf('m', [now], Float64Array.of(1));
+  const part = partOf('log', [series, { ...series, comesAgain: true }]);
+  const journal = new TestJournal();
+  const source = sourceOf(part);
+  await runImport({ source, target, journal, clock, signal, onProgress: () => {} }, options);
+  assert.deepEqual(events, [
+    'body 1 is sent',
+    'body 1 is written',
+    'body 2 is sent',
+    'body 2 is written',
+  ]);
 });
 
 test('a part that may be other when it is read again is begun anew', async () => {

@@ -68,9 +68,10 @@ export async function runImport(
   { source, target, journal, clock, signal, onProgress }: ImportSteps,
   { parallel, rowsPerSecondMax, skipsDamaged, takesHistograms }: ImportOptions,
 ): Promise<ImportOutcome> {
-  let progress = await journal.read();
-  const taken = new Map(progress.taken);
-  const waiting = new Map(progress.waiting);
+  const before = await journal.read();
+  const taken = new Map(before.taken);
+  const waiting = new Map(before.waiting);
+  let progress: Progress = { ...before, taken, waiting };
   const refusals: string[] = [];
   const damaged: string[] = [];
   const limit = new RateLimit(rowsPerSecondMax, clock);
@@ -110,6 +111,11 @@ export async function runImport(
     let damage: Damage | null = null;
     try {
       for await (const series of undamaged(part, skip)) {
+        if (series.comesAgain) {
+          // A body that has to be sent again would come after the next one.
+          for (const body of bodies.end()) await send(body);
+          await note(await sent.rest());
+        }
         if (!takesHistograms && (series.histograms?.length ?? 0) > 0) {
           throw new TsdbError('CONFLICT', histogramsDropped);
         }
@@ -134,6 +140,7 @@ export async function runImport(
     takeParts(source, {
       waiting,
       isDone: (name) => isDone(progress, name),
+      undo: (name) => taken.delete(name),
       async take(part, listed) {
         if (parts !== listed) {
           parts = listed;
@@ -149,6 +156,11 @@ export async function runImport(
     await journal.write(progress).catch(() => {});
     throw error;
   });
+  // Of slices that were asked for once more the last answer counts.
+  const names = new Set(listed.map(({ name }) => name));
+  if (listed.some(({ changes }) => changes)) {
+    for (const name of taken.keys()) if (!names.has(name)) taken.delete(name);
+  }
   // What was begun last may be gone: its rows are in other parts.
   progress = { ...nothingDone, taken, waiting };
   await journal.write(progress);

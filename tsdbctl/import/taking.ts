@@ -3,8 +3,8 @@
  * compactions do, so that what is gone when it is its turn is found under other names. What it deletes since their retention
  * is over is nowhere: these parts are told apart by their contents.
  */
-import { TsdbError } from '#lib/errors.ts';
-import type { ImportPart, ImportSource } from '../sources/source.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import { failing, type ImportPart, type ImportSource } from '../sources/source.ts';
 
 /** After so many lists whatever is missing is an error: it is damage, or the source is faster than its reader. */
 const listsMax = 20;
@@ -28,6 +28,11 @@ export interface PartsToTake {
    * @returns whether all of it was taken, so that it may be deleted
    */
   readonly take: (part: ImportPart, listed: readonly ImportPart[]) => Promise<boolean>;
+  /**
+   * A part that was taken is to be taken once more: one that was to come before it comes after it. Not where it is not given, as
+   * the order is all the same.
+   */
+  readonly undo?: (name: string) => void;
   /** Names of parts that were listed and of which not all was taken, with their contents; it is kept up to date. */
   readonly waiting?: Map<string, readonly string[]>;
 }
@@ -42,29 +47,48 @@ export interface TakenParts {
 }
 
 /**
- * Takes each part once, and lists them again when some were gone.
- * @throws {TsdbError} NOT_FOUND for a part that is listed, and has files that are missing
+ * Takes each part once, and lists them again when some were gone. Of rows of one time those of later parts win, so that the
+ * order stays that of the list: behind a part that comes late, as one of which rows were refused before, those with other
+ * rows of its series are taken once more. A part that is listed, and has files that are missing, is damaged.
  */
 export async function takeParts(
   source: ImportSource,
-  { isDone, take, waiting = new Map() }: PartsToTake,
+  { isDone, take, undo, waiting = new Map() }: PartsToTake,
 ): Promise<TakenParts> {
   const taken = new Set<string>();
-  const gone = new Set<string>();
+  const gone = new Map<string, Error>();
   for (const name of waiting.keys()) if (isDone(name)) waiting.delete(name);
+  const isTaken = ({ name }: ImportPart): boolean => taken.has(name) || isDone(name);
+  const wait = ({ name, contents, changes }: ImportPart): void => {
+    if (changes === undefined) waiting.set(name, contents);
+  };
   for (let lists = 1; ; lists += 1) {
     const listed = await listedParts(source);
-    const left = listed.filter(({ name }) => !taken.has(name) && !isDone(name));
-    for (const { name, contents } of left) waiting.set(name, contents);
+    const before: number[] = [];
+    for (const [place, part] of listed.entries()) {
+      if (isTaken(part)) before.push(place);
+      else wait(part);
+    }
     let isWhole = true;
-    for (const part of left) {
+    for (const [place, part] of listed.entries()) {
       const { name } = part;
+      if (isTaken(part)) continue;
+      for (const behind of undo === undefined ? [] : before) {
+        const other = listed[behind]!;
+        if (behind <= place || !mayMeet(part, other)) continue;
+        taken.delete(other.name);
+        undo!(other.name);
+        wait(other);
+      }
+      const missing = gone.get(name);
       try {
-        if (await take(part, listed)) waiting.delete(name);
+        if (await take(missing === undefined ? part : damagedBy(part, missing), listed)) {
+          waiting.delete(name);
+        }
         taken.add(name);
       } catch (error) {
-        if (!isGone(error) || gone.has(name) || lists === listsMax) throw error;
-        gone.add(name);
+        if (!isGone(error) || lists === listsMax) throw error;
+        gone.set(name, error);
         isWhole = false;
       }
     }
@@ -72,22 +96,33 @@ export async function takeParts(
   }
 }
 
+/** Whether they may have rows of one series and time. */
+function mayMeet(a: ImportPart, b: ImportPart): boolean {
+  if (a.shard !== undefined && b.shard !== undefined && a.shard !== b.shard) return false;
+  return a.startNanos < b.endNanos && b.startNanos < a.endNanos;
+}
+
+const damagedBy = (part: ImportPart, { message }: Error): ImportPart => ({
+  ...part,
+  series: () => failing(badRequest(message)),
+});
+
 function withoutReplaced(
   waiting: Map<string, readonly string[]>,
   listed: readonly ImportPart[],
 ): Omit<TakenParts, 'listed'> {
   const names = new Set(listed.map(({ name }) => name));
-  const there = new Set(listed.flatMap(({ contents }) => contents));
+  const there = new Set(listed.flatMap(({ contents, madeOf = [] }) => [...contents, ...madeOf]));
   const replaced: string[] = [];
   const lost: string[] = [];
   for (const [name, contents] of waiting) {
     if (names.has(name)) continue;
-    if (contents.every((each) => there.has(each))) replaced.push(name);
+    if (there.has(name) || contents.every((each) => there.has(each))) replaced.push(name);
     else lost.push(name);
   }
   for (const name of replaced) waiting.delete(name);
   return { replaced, lost };
 }
 
-const isGone = (error: unknown): boolean =>
+const isGone = (error: unknown): error is TsdbError =>
   error instanceof TsdbError && error.code === 'NOT_FOUND';

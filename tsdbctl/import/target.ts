@@ -35,6 +35,8 @@ export class Target {
   readonly #clock: Pick<Clock, 'deadline' | 'sleep' | 'monotonicMillis'>;
   readonly #signal: AbortSignal;
   readonly #onRetry: (reason: string) => void;
+  /** Before that a wrong address is more likely than one that is away. */
+  #hasAnswered = false;
 
   /** @param onRetry is told why a request is sent again */
   constructor(
@@ -148,15 +150,25 @@ export class Target {
         });
         const text = await response.text();
         const { status } = response;
+        const elsewhere = response.headers.get('location');
+        if (status >= 300 && status < 400 && elsewhere !== null) {
+          throw badRequest(
+            `${this.#url} answers ${status}: it is at ${elsewhere}: name that address`,
+          );
+        }
+        this.#hasAnswered = true;
         if (status !== 429 && status < 500) return { status, text };
         reason = `${status}: ${reasonOf(text)}`;
         const asked = 1000 * Number(response.headers.get('retry-after') ?? 0);
         // Proxies may say it as a date.
         askedMillis = asked > 0 ? Math.min(asked, requestMillisMax) : 0;
       } catch (error) {
-        if (this.#signal.aborted) throw error;
+        if (this.#signal.aborted || error instanceof TsdbError) throw error;
         // What fetch throws says the reason in its cause.
         reason = messageOf((error as { readonly cause?: unknown }).cause ?? error);
+      }
+      if (!this.#hasAnswered && method === 'GET' && askedMillis === 0) {
+        throw new TsdbError('UNAVAILABLE', `no coordinator answers at ${this.#url}: ${reason}`);
       }
       if (this.#clock.monotonicMillis() - startMillis > retryMillisMax) {
         throw new TsdbError(

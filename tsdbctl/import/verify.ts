@@ -101,7 +101,8 @@ class Check implements Verified {
     const form = new URLSearchParams([
       ...held.map(({ tags }) => ['match[]', selectorOf(tags)]),
       ['start', secondsOf(times.reduce((a, b) => (b < a ? b : a)))],
-      ['end', secondsOf(times.reduce((a, b) => (b > a ? b : a)))],
+      // To the end of the millisecond that the last row is in.
+      ['end', secondsOf(times.reduce((a, b) => (b > a ? b : a)) + nanosPerMilli)],
     ]);
     const found = rowsOf(await this.#target.read('/api/v1/export', form));
     for (const series of held) this.#compare(series, found.get(keyOf(series.tags)) ?? new Map());

@@ -80,10 +80,13 @@ export function without(source: ImportSource, leftOut: readonly Tag[]): ImportSo
     // So many as were written, which are fewer than were read.
     async *series(skip) {
       let left = skip;
+      let comesAgain: true | undefined;
       for await (const series of part.series(0)) {
+        comesAgain ??= series.comesAgain;
         if (isLeftOut(series.tags)) continue;
         if (left > 0) left -= 1;
-        else yield series;
+        else yield comesAgain === undefined ? series : { ...series, comesAgain };
+        comesAgain = undefined;
       }
     },
   });

@@ -27,6 +27,8 @@ export interface ImportSeries {
   readonly values: Float64Array;
   /** Native histograms, beside the floats. */
   readonly histograms?: readonly ImportHistogram[];
+  /** From it on series of the part come again, with rows that are to win over those of before. */
+  readonly comesAgain?: true;
 }
 
 export interface ImportHistogram {
@@ -49,7 +51,11 @@ export interface ImportPart {
    * with all of these. Empty where what is gone is in others in any case.
    */
   readonly contents: readonly string[];
-  /** What it has may be other, or in another order, when it is read again: one that was begun is begun anew. */
+  /** What else it has the rows of: names of parts of which it was made, and contents that it has together with parts beside it. */
+  readonly madeOf?: readonly string[];
+  /** Parts of two shards have no series in common; those without one may have any. */
+  readonly shard?: string;
+  /** What it has may be other, or in another order, when it is read again: one that was begun is begun anew. It is never deleted. */
   readonly changes?: true;
   /**
    * In the same order each time, unless it changes; series without rows are left out.

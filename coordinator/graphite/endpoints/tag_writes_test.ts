@@ -4,6 +4,7 @@ import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import { turningOf } from '#engine/aside/turning_testing.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
+import { encodeTags } from '#lib/tags.ts';
 import { tagMatcher } from '#node/storage/tombstones/tag_matcher.ts';
 import {
   nowSeconds,
@@ -11,6 +12,7 @@ import {
   TestCoordinator,
   testCluster,
 } from '../../coordinator_testing.ts';
+import { makeAggregated } from '../../windows_testing.ts';
 import { tagMultiSeries, tagSeries } from './tag_writes.ts';
 
 const request = {
@@ -136,6 +138,32 @@ test('delSeries deletes nothing while it is not known which other tags there are
   assert.equal(answer.status, 503, answer.text);
   deleting.test.node.failure = null;
   assert.deepEqual(await deleting.with('cpu;host=a'), ['__name__=cpu;host=a']);
+});
+
+test('delSeries knows the tags of series that are in windows alone', async () => {
+  await using deleting = await Deleting.open();
+  const { test: coordinator } = deleting;
+  await makeAggregated(coordinator, 'metrics_10m_2y', '10m', true);
+  // Its samples are gone since their retention is over.
+  const tags = [
+    { name: '__name__', value: 'cpu' },
+    { name: 'host', value: 'a' },
+    { name: 'rack', value: '7' },
+  ];
+  const stored = coordinator.node.seriesOf('metrics_10m_2y');
+  stored.push({
+    id: 'x',
+    tags: encodeTags(tags),
+    decoded: tags,
+    slot: stored.length,
+    rows: new Map([[BigInt(nowSeconds() - 3 * 86_400) * 1_000_000_000n, 1n]]),
+    startNanos: new Map(),
+    idScheme: 0,
+  });
+  await deleting.with('cpu;host=a');
+  const { deletions } = await new DeletionLog(coordinator.kv, testCluster).list(signal);
+  assert.ok(deletions.some(({ namespace }) => namespace === 'metrics_10m_2y'));
+  for (const { query } of deletions) assert.equal(tagMatcher(query)(encodeTags(tags)), false);
 });
 
 test('a deletion is of all kinds of rows: a header that chooses some is refused, not passed over', async () => {

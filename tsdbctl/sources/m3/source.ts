@@ -8,7 +8,7 @@
  * A part is a fileset, the newest of a block that is complete, or a file of the commit log.
  */
 import type { Disk } from '#lib/env/env.ts';
-import { badRequest } from '#lib/errors.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
 import {
   allTimes,
   failing,
@@ -56,6 +56,10 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
   const { namespace, range = allTimes, intOptimized = true } = options;
   const { rowsHeldMax = rowsHeldDefault } = options;
   const leftOut = new LeftOut();
+  /** Of a fileset that was read: of those that were not, it is the length, too. */
+  let blockNanos = 0n;
+  /** Filesets that lacked a file when they were listed before: a node that runs deletes such ones. */
+  const lacking = new Set<string>();
   const filesetOptions = { disk, range, wholes: intOptimized, leftOut };
   const logOptions = { disk, range, rowsHeldMax, leftOut };
 
@@ -70,7 +74,8 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
       endNanos: blockStartNanos + 1n,
       bytes,
       contents: [contentOf(file, blockStartNanos)],
-      series: () => failing(damage),
+      shard: shardOf(file),
+      series: () => failing(badRequest(damage.message)),
     };
   }
 
@@ -79,12 +84,17 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
     const prefix = `${folder}/${file}-`;
     let info: FilesetInfo;
     try {
+      if (files.missing !== null) throw files.missing;
       info = await readFilesetInfo(disk, prefix);
     } catch (error) {
-      if (!isDamage(error)) throw error;
+      if (!(error instanceof TsdbError) || (!isDamage(error) && !lacking.has(file))) {
+        lacking.add(file);
+        throw error;
+      }
       // How long its block is stands in what is damaged.
       return files.blockStartNanos >= range.endNanos ? null : damagedPart(files, error);
     }
+    blockNanos = info.blockNanos;
     const startNanos = info.blockStartNanos;
     const endNanos = startNanos + info.blockNanos;
     if (startNanos >= range.endNanos || endNanos <= range.startNanos) return null;
@@ -93,7 +103,8 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
     const contents = [contentOf(file, startNanos)];
     const series = (skip: number) => skipping(seriesOfFileset(part, filesetOptions), skip);
     const untagged = () => leftOut.untaggedIn(file);
-    return { name, startNanos, endNanos, bytes, contents, series, untagged };
+    const shard = shardOf(file);
+    return { name, startNanos, endNanos, bytes, contents, shard, series, untagged };
   }
 
   async function logParts(): Promise<readonly ImportPart[]> {
@@ -133,20 +144,36 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
       // A node that runs moves rows from logs to snapshots and from those to data, and deletes last: in the same order they are
       // listed, so that all are seen.
       const logs = await logParts();
-      const filesets: ImportPart[] = [];
+      let filesets: ImportPart[] = [];
       const known = new Set<string>();
+      const unfinished = new Map<string, bigint>();
+      let missing: Error | null = null;
       for (const kind of filesetFolders) {
         for (const name of await disk.list(`${folder}/${kind}`)) {
           if (!snapshotFile.test(name)) known.add(name);
         }
         const ofKind: ImportPart[] = [];
-        const toList = { under: `${kind}/${namespace}`, endNanos: range.endNanos, leftOut };
-        for (const files of await listFilesets(disk, folder, toList)) {
-          const part = await filesetPart(files);
-          if (part !== null) ofKind.push(part);
+        const found = await listFilesets(disk, folder, `${kind}/${namespace}`);
+        for (const files of found.filesets) {
+          try {
+            const part = await filesetPart(files);
+            if (part !== null) ofKind.push(part);
+          } catch (error) {
+            if (!(error instanceof TsdbError) || error.code !== 'NOT_FOUND') throw error;
+            missing ??= error;
+          }
+          unfinished.delete(contentOf(files.name, files.blockStartNanos));
         }
-        filesets.unshift(...ofKind);
+        for (const { place, blockStartNanos } of found.unfinished) {
+          unfinished.set(contentOf(`${place}/`, blockStartNanos), blockStartNanos);
+        }
+        filesets = [...ofKind, ...filesets];
       }
+      // Listed once more, those are there under other names, or damaged.
+      if (missing !== null) throw missing;
+      const isWithin = (start: bigint): boolean =>
+        start < range.endNanos && start + blockNanos > range.startNanos;
+      leftOut.listed(namespace, [...unfinished.values()].filter(isWithin).length);
       if (!known.has(namespace)) {
         const others = [...known].sort().join(', ') || 'none';
         const text = `${folder}: there are no filesets of M3 of the namespace ${JSON.stringify(namespace)}; namespaces that are there: ${others}`;
@@ -162,8 +189,9 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
 }
 
 /** Of a shard and block, which are first in snapshots, each of which has what the one before has, and then in data. */
-const contentOf = (file: string, startNanos: bigint): string =>
-  `${file.split('/').at(-2)}/${startNanos}`;
+const contentOf = (file: string, startNanos: bigint): string => `${shardOf(file)}/${startNanos}`;
+
+const shardOf = (file: string): string => file.split('/').at(-2)!;
 
 async function* skipping<T>(items: AsyncIterable<T>, skip: number): AsyncGenerator<T> {
   let left = skip;

@@ -101,7 +101,7 @@ test('filesets that are not complete are told, others of the folder are not look
   files.set(`m3/data/default/lost/fileset-1-0-checkpoint.db`, new Uint8Array(4));
   const source = sourceOf(files);
   assert.deepEqual(await source.parts(), []);
-  assert.deepEqual(source.notes, ['1 filesets in data/default were not written to their ends']);
+  assert.deepEqual(source.notes, ['1 filesets in default were not written to their ends']);
   assert.equal(source.unfinished, 1);
   const before = sourceOf(files, { range: { startNanos: 0n, endNanos: startNanos } });
   await before.parts();
@@ -165,6 +165,46 @@ test('parts come by their blocks, flushed ones first, and tell their times', asy
   const after = { startNanos: startNanos + 1n, endNanos: later };
   assert.equal((await sourceOf(files, { range: after }).parts()).length, 3);
   assert.deepEqual(await idsOf(files, { range: after }), []);
+});
+
+test('a fileset that lacks a file is gone, or damaged when it lacks it again', async () => {
+  const files = merged(
+    madeFileset(name(0, 1), startNanos, [entry('{a="b"}')]),
+    madeFileset(name(0, 2), startNanos, [entry('{a="c"}')]),
+    madeFileset(name(0, 3), startNanos, [entry('{a="d"}')]),
+  );
+  for (const [shard, file] of [
+    [1, 'data'],
+    [2, 'info'],
+  ] as const) {
+    const [path] = [...files].find(([each]) => each.includes(`${name(0, shard)}-${file}`))!;
+    files.delete(path);
+  }
+  const source = sourceOf(files);
+  await assert.rejects(source.parts(), { code: 'NOT_FOUND' });
+  const lines: string[] = [];
+  const found = await readSource(upToDamage(source, (line) => lines.push(line)));
+  assert.equal(found.length, 1);
+  assert.match(lines.join('\n'), /shard|default\/1.*-data\.db: file is missing/s);
+  assert.match(lines.join('\n'), /default\/2.*-info\.db: file is missing/s);
+});
+
+test('what was not written to its end counts where there is no whole one of its block, within the range', async () => {
+  const unfinished = (path: string): Files => new Map([[`m3/${path}-data.db`, new Uint8Array(1)]]);
+  const files = merged(
+    madeFileset(name(0, 1), startNanos, [entry('{a="b"}')]),
+    unfinished(name(7, 1, 'snapshots')),
+    unfinished(name(7, 2, 'snapshots')),
+  );
+  const countIn = async (range?: M3Options['range']): Promise<number> => {
+    const source = sourceOf(files, range === undefined ? {} : { range });
+    await source.parts();
+    return source.unfinished;
+  };
+  assert.equal(await countIn(), 1);
+  assert.equal(await countIn({ startNanos: startNanos + 1n, endNanos: startNanos + 2n }), 1);
+  const after = startNanos + blockNanos;
+  assert.equal(await countIn({ startNanos: after, endNanos: after + 1n }), 0);
 });
 
 test('a fileset of which it cannot be read what it has leaves the others to be read', async () => {

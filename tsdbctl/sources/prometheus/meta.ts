@@ -22,8 +22,16 @@ export interface BlockMeta {
   readonly sources: readonly string[];
   /** Of all of its series, which the index does not have: as Thanos and Mimir keep them, sorted; '' for none. */
   readonly labels: string;
-  /** It has a share of the series of its parents, as Mimir's compactor makes it. */
-  readonly isShare: boolean;
+  /** Which share of the series of its parents it has, as Mimir's compactor makes it; null when it has all. */
+  readonly share: BlockShare | null;
+  /** Its rows are windows of so many milliseconds, as Thanos makes them; 0 for samples. */
+  readonly windowMillis: number;
+}
+
+export interface BlockShare {
+  /** From 1 on. */
+  readonly place: number;
+  readonly of: number;
 }
 
 /** What Mimir's compactor says of a block, beside its labels. */
@@ -60,7 +68,8 @@ export async function readMeta(disk: Disk, path: string): Promise<BlockMeta> {
   if (times.end < times.start) throw fail(`maxTime is before minTime: ${times.end}`);
   const { parents, sources } = fieldsOf(meta['compaction']);
   const sourcesNamed = textsOf(listOf(sources));
-  const { [shareLabel]: share, ...labels } = fieldsOf(fieldsOf(meta['thanos'])['labels']);
+  const thanos = fieldsOf(meta['thanos']);
+  const { [shareLabel]: share, ...labels } = fieldsOf(thanos['labels']);
   return {
     ulid,
     times,
@@ -70,8 +79,14 @@ export async function readMeta(disk: Disk, path: string): Promise<BlockMeta> {
       .map(([name, value]) => `${name}=${JSON.stringify(value)}`)
       .sort()
       .join(','),
-    isShare: share !== undefined,
+    share: shareOf(share),
+    windowMillis: Number(fieldsOf(thanos['downsample'])['resolution'] ?? 0),
   };
+}
+
+function shareOf(label: unknown): BlockShare | null {
+  const [, place, of] = /^(\d+)_of_(\d+)$/.exec(String(label)) ?? [];
+  return of === undefined ? null : { place: Number(place), of: Number(of) };
 }
 
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);

@@ -47,12 +47,13 @@ export function prometheusSource(
     async parts() {
       notes.length = 0;
       const found = await blocksIn(folder, disk, notes);
-      checkLabels(found.blocks);
-      const blocks = withoutParents(found.blocks, notes);
+      const inRange = found.blocks.filter((block) => rangeOf(block, range) !== null);
+      checkLabels(inRange, notes);
+      const blocks = withoutWindows(withoutParents(inRange, notes), notes);
+      const whole = wholeSources(blocks);
       const parts = found.damaged.map(([ulid, damage]) => damagedPart(ulid, damage, range));
       for (const block of blocks.sort(byTimes)) {
-        const part = await partOf(block, disk, range, (note) => notes.push(note));
-        if (part !== null) parts.push(part);
+        parts.push(await partOf(block, disk, range, whole, (note) => notes.push(note)));
       }
       return parts;
     },
@@ -78,9 +79,12 @@ function damagedPart(ulid: string, damage: Error, range: NanosRange): ImportPart
  * Series of blocks with different labels would become the same ones.
  * @throws {TsdbError} BAD_REQUEST
  */
-function checkLabels(blocks: readonly Block[]): void {
+function checkLabels(blocks: readonly Block[], notes: string[]): void {
   const [first] = blocks;
   const other = blocks.find(({ labels }) => labels !== first?.labels);
+  if (first !== undefined && first.labels !== '') {
+    notes.push(`blocks have labels that are not in their series, for --label: ${first.labels}`);
+  }
   if (first === undefined || other === undefined) return;
   throw badRequest(
     `blocks of different labels, which are not in their series: ${first.ulid} {${first.labels}}, ${other.ulid} {${other.labels}}: take each kind from a folder of its own, with --label`,
@@ -124,12 +128,45 @@ async function blocksIn(folder: string, disk: Disk, notes: string[]): Promise<Fo
   return { blocks, damaged };
 }
 
+/** Windows that were made of samples are none; where the samples are not there they are told as what cannot be read. */
+function withoutWindows(blocks: readonly Block[], notes: string[]): Block[] {
+  const samples = new Set(
+    blocks.flatMap(({ windowMillis, sources }) => (windowMillis === 0 ? sources : [])),
+  );
+  return blocks.filter(({ ulid, windowMillis, sources }) => {
+    if (windowMillis === 0 || !sources.every((each) => samples.has(each))) return true;
+    notes.push(
+      `passed over block ${ulid}: windows of ${windowMillis} ms of samples that are there`,
+    );
+    return false;
+  });
+}
+
+/** What is there as a whole, if only in shares: of a source all of them have to be there. */
+function wholeSources(blocks: readonly Block[]): ReadonlySet<string> {
+  const places = new Map<string, Set<number>>();
+  const whole = new Set<string>();
+  for (const { share, sources } of blocks) {
+    for (const source of sources) {
+      if (share === null) {
+        whole.add(source);
+        continue;
+      }
+      const key = `${source} ${share.of}`;
+      const known = places.get(key) ?? new Set();
+      places.set(key, known.add(share.place));
+      if (known.size === share.of) whole.add(source);
+    }
+  }
+  return whole;
+}
+
 /** A block is made after its parents, so one of two is left whatever they say. Of shares others may be on their way. */
 function withoutParents(blocks: readonly Block[], notes: string[]): Block[] {
   const childOf = new Map(
-    blocks.flatMap(({ ulid, parents, isShare }) =>
+    blocks.flatMap(({ ulid, parents, share }) =>
       parents
-        .filter((parent) => parent < ulid && !isShare)
+        .filter((parent) => parent < ulid && share === null)
         .map((parent) => [parent, ulid] as const),
     ),
   );
@@ -142,24 +179,31 @@ function withoutParents(blocks: readonly Block[], notes: string[]): Block[] {
 }
 
 /** Null when there is nothing of it in the range. */
+function rangeOf({ times }: Block, { startNanos, endNanos }: NanosRange): MillisRange | null {
+  const start = Math.max(times.start, millisFrom(startNanos));
+  const end = Math.min(times.end, millisFrom(endNanos));
+  return start >= end ? null : { start, end };
+}
+
+/** @param whole sources of which all is there */
 async function partOf(
-  { ulid, folder, times, sources }: Block,
+  block: Block,
   disk: Disk,
-  { startNanos, endNanos }: NanosRange,
+  of: NanosRange,
+  whole: ReadonlySet<string>,
   note: (line: string) => void,
-): Promise<ImportPart | null> {
-  const range: MillisRange = {
-    start: Math.max(times.start, millisFrom(startNanos)),
-    end: Math.min(times.end, millisFrom(endNanos)),
-  };
-  if (range.start >= range.end) return null;
+): Promise<ImportPart> {
+  const { ulid, folder, times, sources, parents, share } = block;
+  const range = rangeOf(block, of)!;
   const indexBytes = (await disk.size(`${folder}/index`)) ?? 0;
+  const shareText = share === null ? '' : ` ${share.place} of ${share.of}`;
   return {
     name: ulid,
     startNanos: BigInt(range.start) * nanosPerMilli,
     endNanos: BigInt(range.end) * nanosPerMilli,
     bytes: indexBytes + (await segmentsBytes(disk, `${folder}/chunks`)),
-    contents: sources,
+    contents: sources.map((source) => `${source}${shareText}`),
+    madeOf: share === null ? parents : sources.filter((source) => whole.has(source)),
     series: (skip) => {
       const onOutside = (): void => note(`left out rows of block ${ulid}: outside of its times`);
       return seriesOfBlock(disk, { folder, times, range, onOutside }, skip);

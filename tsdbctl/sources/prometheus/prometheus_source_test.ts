@@ -348,10 +348,18 @@ test('a block that does not say what it is leaves the others to be read', async 
 });
 
 test('labels that blocks have beside their series, and shares of parents, lose no series', async () => {
-  const metaOf = (place: number, parents: readonly string[], labels: object) => {
-    const times = { minTime: 0, maxTime: 1 };
-    const compaction = { parents: parents.map((ulid) => ({ ulid })) };
-    const meta = { ulid: ulids[place], ...times, version: 1, compaction, thanos: { labels } };
+  const metaOf = (
+    place: number,
+    parents: readonly string[],
+    labels: object,
+    sources: readonly string[] = [],
+    minTime = 0,
+    resolution = 0,
+  ) => {
+    const times = { minTime, maxTime: minTime + 1 };
+    const compaction = { parents: parents.map((ulid) => ({ ulid })), sources };
+    const thanos = { labels, downsample: { resolution } };
+    const meta = { ulid: ulids[place], ...times, version: 1, compaction, thanos };
     return [
       `data/${ulids[place]}/meta.json`,
       new TextEncoder().encode(JSON.stringify(meta)),
@@ -366,8 +374,38 @@ test('labels that blocks have beside their series, and shares of parents, lose n
   });
   const merged = metaOf(1, [ulids[0]!], replica);
   assert.deepEqual(await partsOf(metaOf(0, [], replica), merged), [ulids[1]]);
-  const share = metaOf(1, [ulids[0]!], { ...replica, __compactor_shard_id__: '1_of_2' });
+  const shareOf = (place: number, text: string) =>
+    metaOf(place, [ulids[0]!], { ...replica, __compactor_shard_id__: text }, [ulids[0]!]);
+  const share = shareOf(1, '1_of_2');
   assert.deepEqual(await partsOf(metaOf(0, [], replica), share), [ulids[0], ulids[1]]);
+  const contentsOf = async (...metas: readonly ReturnType<typeof metaOf>[]) =>
+    (await prometheusSource('data', diskOf(new Map(metas))).parts()).map(({ contents, madeOf }) => [
+      contents,
+      madeOf,
+    ]);
+  // A share is not there with its sister, and what they were made of is there with both.
+  assert.deepEqual(await contentsOf(share), [[[`${ulids[0]} 1 of 2`], []]]);
+  assert.deepEqual(await contentsOf(share, shareOf(2, '2_of_2')), [
+    [[`${ulids[0]} 1 of 2`], [ulids[0]]],
+    [[`${ulids[0]} 2 of 2`], [ulids[0]]],
+  ]);
+  // As a cleaning of tombstones makes it: of itself, out of another one.
+  assert.deepEqual(await contentsOf(metaOf(1, [ulids[0]!], {}, [ulids[1]!])), [
+    [[ulids[1]], [ulids[0]]],
+  ]);
+  // Others are in the way where they are asked for alone.
+  const early = { startNanos: 0n, endNanos: 1n };
+  const late = metaOf(2, [], { replica: 'b' }, [], 5);
+  const source = prometheusSource('data', diskOf(new Map([metaOf(0, [], replica), late])), early);
+  assert.deepEqual(
+    (await source.parts()).map(({ name }) => name),
+    [ulids[0]],
+  );
+  assert.match(source.notes.join(), /blocks have labels .*: replica="a"/);
+  // Windows of samples that are there are passed over.
+  const windows = metaOf(3, [], replica, [ulids[0]!], 0, 300_000);
+  assert.deepEqual(await partsOf(metaOf(0, [], replica), windows), [ulids[0]]);
+  assert.deepEqual(await partsOf(windows), [ulids[3]]);
 });
 
 test('encodings that are not read are refused by their names', async () => {

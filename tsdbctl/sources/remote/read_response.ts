@@ -77,12 +77,12 @@ function seriesOf(
     } else fields.skip();
   }
   if (leftOut > 0) histogramsLeftOut(leftOut);
-  const ascending = ascendingOf(rows);
+  const ascending = inOrder(rows, ({ nanos }) => nanos);
   return {
     tags,
     timestampNanos: BigInt64Array.from(ascending, ({ nanos }) => nanos),
     values: new Float64Array(BigUint64Array.from(ascending, ({ bits }) => bits).buffer),
-    histograms,
+    histograms: inOrder(histograms, ({ timestampNanos }) => timestampNanos),
   };
 }
 
@@ -92,11 +92,10 @@ interface Row {
 }
 
 /** Whatever puts answers together may have them in another order. Of several of one time the last one is taken. */
-function ascendingOf(rows: readonly Row[]): readonly Row[] {
-  const isAscending = rows.every(({ nanos }, i) => i === 0 || rows[i - 1]!.nanos < nanos);
-  if (isAscending) return rows;
-  const byTime = new Map(rows.map((row) => [row.nanos, row]));
-  return [...byTime.values()].sort((a, b) => (a.nanos < b.nanos ? -1 : 1));
+function inOrder<T>(rows: readonly T[], timeOf: (row: T) => bigint): readonly T[] {
+  if (rows.every((row, i) => i === 0 || timeOf(rows[i - 1]!) < timeOf(row))) return rows;
+  const byTime = new Map(rows.map((row) => [timeOf(row), row]));
+  return [...byTime.values()].sort((a, b) => (timeOf(a) < timeOf(b) ? -1 : 1));
 }
 
 function tagOf(message: Uint8Array, [start, end]: Range): Tag {

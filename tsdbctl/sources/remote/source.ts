@@ -142,5 +142,13 @@ async function answerOf(
       `cannot read ${url}: it answers a part of what was asked for (${name}: ${said}): ask for less at once, by --names or --slice`,
     );
   }
-  return decodeSnappy(bytes, answerBytesMax);
+  try {
+    return decodeSnappy(bytes, answerBytesMax);
+  } catch (error) {
+    const type = response.headers.get('content-type') ?? 'none';
+    throw badRequest(
+      `cannot read ${url}: its answer is none of remote read (content-type ${type}): ${messageOf(error)}`,
+      { cause: error },
+    );
+  }
 }

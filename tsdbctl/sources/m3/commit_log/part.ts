@@ -39,6 +39,7 @@ export async function* seriesOfLog(
   leftOut.begin(name);
   const messages = new MessageFile(file);
   const collector = new Collector(namespace, (id) => leftOut.untagged(name, id));
+  let takes = 0;
   try {
     for (let isEnd = false; !isEnd; ) {
       const next = await messages.next();
@@ -46,9 +47,13 @@ export async function* seriesOfLog(
       if (damage !== null) messages.damagedBy(`has an entry that is damaged (${damage})`);
       isEnd = next === null;
       if (collector.count < rowsHeldMax && !isEnd) continue;
+      let again = takes > 0;
+      takes += 1;
       for (const { tags, ...rows } of collector.take()) {
         const within = rowsWithin(rows, range);
-        if (within.timestampNanos.length > 0) yield { tags, ...within };
+        if (within.timestampNanos.length === 0) continue;
+        yield again ? { tags, ...within, comesAgain: true } : { tags, ...within };
+        again = false;
       }
     }
   } catch (error) {

@@ -1,7 +1,6 @@
 /** Filesets in the folder of a namespace of M3. */
 import type { Disk } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
-import type { LeftOut } from '../series/left_out.ts';
 import { checkpointBytes } from './info.ts';
 
 export interface FilesetFiles {
@@ -11,6 +10,14 @@ export interface FilesetFiles {
   readonly blockStartNanos: bigint;
   /** Of those with series and rows. */
   readonly bytes: number;
+  /** That one of these is not there; null when they are. */
+  readonly missing: TsdbError | null;
+}
+
+export interface ListedFilesets {
+  readonly filesets: readonly FilesetFiles[];
+  /** Blocks of which no volume was written to its end. */
+  readonly unfinished: readonly { readonly place: string; readonly blockStartNanos: bigint }[];
 }
 
 const shardName = /^\d+$/;
@@ -22,27 +29,20 @@ interface Volume {
   readonly number: number;
 }
 
-export interface FilesetsToList {
-  /** `KIND/NAMESPACE` in the folder. */
-  readonly under: string;
-  /** Blocks that begin then or later are not asked for: whether their filesets are whole is all the same. */
-  readonly endNanos: bigint;
-  readonly leftOut: LeftOut;
-}
-
 /**
  * Of each block the highest volume that was written to its end, which is when it has a checkpoint.
+ * @param under `KIND/NAMESPACE` in the folder
  * @throws {TsdbError} NOT_FOUND when a volume was deleted meanwhile: there is a newer one by then
  */
 export async function listFilesets(
   disk: Disk,
   folder: string,
-  { under, endNanos, leftOut }: FilesetsToList,
-): Promise<readonly FilesetFiles[]> {
+  under: string,
+): Promise<ListedFilesets> {
   const filesets: FilesetFiles[] = [];
+  const unfinished: { place: string; blockStartNanos: bigint }[] = [];
   const shards = (await disk.list(`${folder}/${under}`)).filter((name) => shardName.test(name));
   shards.sort((a, b) => Number(a) - Number(b));
-  let unfinished = 0;
   for (const shard of shards) {
     const place = `${under}/${shard}`;
     const size = async (name: string) => {
@@ -63,14 +63,21 @@ export async function listFilesets(
     for (const [block, volumes] of volumesOfBlock) {
       const [newest] = volumes.sort((a, b) => b.number - a.number);
       if (newest === undefined) {
-        if (BigInt(block) < endNanos) unfinished += 1;
+        unfinished.push({ place, blockStartNanos: BigInt(block) });
         continue;
       }
       const { name } = newest;
-      const bytes = (await size(`${name}-index.db`)) + (await size(`${name}-data.db`));
-      filesets.push({ name: `${place}/${name}`, blockStartNanos: BigInt(block), bytes });
+      let bytes = 0;
+      let missing: TsdbError | null = null;
+      try {
+        bytes = (await size(`${name}-index.db`)) + (await size(`${name}-data.db`));
+      } catch (error) {
+        if (!(error instanceof TsdbError)) throw error;
+        missing = error;
+      }
+      const blockStartNanos = BigInt(block);
+      filesets.push({ name: `${place}/${name}`, blockStartNanos, bytes, missing });
     }
   }
-  leftOut.listed(under, unfinished);
-  return filesets;
+  return { filesets, unfinished };
 }
