@@ -125,7 +125,7 @@ test('a restored store has its keys, revisions and leases, which start anew', ()
 });
 
 test('a full store refuses puts and takes deletions and compaction', () => {
-  const core = new Mvcc(undefined, 0, { storedBytesMax: 3_000 });
+  const core = new Mvcc(undefined, 0, { storedBytesMax: 2_500 });
   core.put(put('a', 1_500));
   assert.throws(() => core.put(put('b', 1_000)), refusedAs('noSpace'));
   assert.deepEqual(keysOf(core), ['a']);
@@ -138,7 +138,7 @@ test('a full store refuses puts and takes deletions and compaction', () => {
 });
 
 test('this process has room where others have filled the store', () => {
-  const core = new Mvcc(undefined, 0, { storedBytesMax: 3_000, reservedBytes: 2_000 });
+  const core = new Mvcc(undefined, 0, { storedBytesMax: 3_000, reservedBytes: 1_000 });
   core.put(put('a', 1_900));
   const more = (key: string) => ({
     kind: 'txn' as const,
