@@ -70,14 +70,17 @@ export async function takeParts(
       else wait(part);
     }
     let isWhole = true;
+    // Of what was taken before: most of it is at the begin of the list, as when a call goes on.
+    let next = 0;
     for (const [place, part] of listed.entries()) {
       const { name } = part;
+      while (next < before.length && before[next]! <= place) next += 1;
       if (isTaken(part)) continue;
-      for (const behind of undo === undefined ? [] : before) {
-        const other = listed[behind]!;
-        if (behind <= place || !mayMeet(part, other)) continue;
+      for (let at = next; undo !== undefined && at < before.length; at += 1) {
+        const other = listed[before[at]!]!;
+        if (!mayMeet(part, other)) continue;
         taken.delete(other.name);
-        undo!(other.name);
+        undo(other.name);
         wait(other);
       }
       const missing = gone.get(name);
