@@ -17,7 +17,7 @@ import {
   textOf,
   unitsOfPair,
 } from './messages.ts';
-import { type Change, KvError, type KeyRange } from './core/requests.ts';
+import { type Change, isDeletion, KvError, type KeyRange } from './core/requests.ts';
 import type { Store } from './store.ts';
 
 /** Of a watch that has nothing to send, and of a change that is looked at for one: lib/turns/turns.ts. */
@@ -246,8 +246,8 @@ export class WatchStream {
         through,
         kvLimits.watchAnswerBytes,
         (change) =>
-          (change.value === null ? watcher.withDeletes : watcher.withPuts) &&
-          isInRange(change.key, watcher.range),
+          isInRange(change.key, watcher.range) &&
+          (isDeletion(change) ? watcher.withDeletes : watcher.withPuts),
         watcher.withPrevious,
       );
     } catch (error) {
@@ -285,7 +285,7 @@ export class WatchStream {
   }
 
   #eventOf(change: Change, watcher: Watcher): ProtoMessage {
-    const deleted = change.value === null;
+    const deleted = isDeletion(change);
     return {
       kind: deleted ? 1 : 0,
       pair: deleted

@@ -94,9 +94,25 @@ export class ChangeTable {
 
   /** As of the change. */
   bytesOf(slot: number): number {
+    return this.sizeOf(slot) + kvLimits.changeOverheadBytes;
+  }
+
+  /** Bytes of its key and its value, which is not made for that. */
+  sizeOf(slot: number): number {
     const page = this.#pageOf(slot);
     const row = slot & slotMask;
-    return page.keys[row]!.length + (page.values[row]?.length ?? 0) + kvLimits.changeOverheadBytes;
+    return page.keys[row]!.length + (page.values[row]?.length ?? 0);
+  }
+
+  /** As `Buffer.compare` of its value and another one; no more of it is looked at than the other one has. */
+  compareValue(slot: number, other: Uint8Array): number {
+    const text = this.#pageOf(slot).values[slot & slotMask]!;
+    const length = Math.min(text.length, other.length);
+    for (let at = 0; at < length; at += 1) {
+      const difference = text.charCodeAt(at) - other[at]!;
+      if (difference !== 0) return difference;
+    }
+    return text.length - other.length;
   }
 
   changeAt(slot: number): Change {

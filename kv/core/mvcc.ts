@@ -166,9 +166,12 @@ export class Mvcc {
     const isOwn = caller === 'process';
     checkShape(request, isOwn ? localTransactionOperationsMax : transactionOperationsMax);
     const cost = { keys: 0, putBytes: 0, readBytes: 0, reads: 0 };
-    const path = choosePath(request, (range) => {
-      this.#countKeys(range, cost);
-      return this.#space.range(range, this.#currentRevision);
+    const path = choosePath(request, {
+      range: (range) => {
+        this.#countKeys(range, cost);
+        return this.#space.range(range, this.#currentRevision);
+      },
+      compareValue: (key, other) => this.#space.compareValue(key, other),
     });
     this.#checkPath(path, cost);
     // What is read may be what is put before it.
@@ -312,9 +315,9 @@ export class Mvcc {
       lookedAt += 1;
       lastRevision = change.modRevision;
       if (!wanted(change)) continue;
-      bytes += change.key.length + (change.value?.length ?? 0);
-      if (withPrevious) {
-        bytes += this.before(change.key, change.modRevision)?.value.length ?? 0;
+      bytes += this.#space.logSizeAt(index);
+      if (withPrevious && change.modRevision > this.compactRevision) {
+        bytes += this.#space.sizeAt(change.key, change.modRevision - 1);
       }
       changes.push(change);
     }
@@ -368,8 +371,7 @@ export class Mvcc {
   /** Of the keys of a range as they are before the transaction. */
   #countRead(range: KeyRange, revision: number, limit: number, cost: PathCost): void {
     cost.reads += 1;
-    const found = this.#space.range(range, revision || this.#currentRevision);
-    const bytes = found.map(({ key, value }) => key.length + value.length);
+    const bytes = this.#space.sizesIn(range, revision || this.#currentRevision);
     // Which ones they are is not known before they are sorted.
     if (limit > 0 && bytes.length > limit) bytes.sort((a, b) => b - a).length = limit;
     for (const each of bytes) cost.readBytes += each;

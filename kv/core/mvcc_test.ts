@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import { kvLimits } from './limits.ts';
 import { Mvcc } from './mvcc.ts';
 import { fuzz } from './mvcc_fuzz.ts';
@@ -8,6 +8,7 @@ import {
   type Compare,
   type DeleteRangeRequest,
   everything,
+  isDeletion,
   KvError,
   type KvErrorKind,
   type LiveChange,
@@ -258,6 +259,24 @@ test('a transaction that would answer with too much is refused before anything i
   const first: RangeRequest = { ...everything, limit: 1 };
   assert.equal(core.txn(transaction(repeated(15, first))).answers.length, 15);
   refused(repeated(15, everything));
+});
+
+test('values that a transaction would answer with are not made to count them, nor those that watches pass over', () => {
+  const core = new Mvcc();
+  core.put(put('big', 1 << 20));
+  const read: RangeRequest = { ...everything, key: 'big', rangeEnd: '' };
+  const wide = repeated(50, transaction(repeated(50, read)));
+  const made = mock.method(Buffer, 'from');
+  try {
+    assert.throws(() => core.txn(transaction(wide)), refusedAs('answerTooLarge'));
+    const target = { kind: 'value', value: Uint8Array.of(1) } as const;
+    const compares = [{ key: 'big', rangeEnd: '', result: 'less', target } as const];
+    assert.equal(core.txn({ ...transaction([]), compares }).succeeded, true);
+    core.history(2, 2, 1, isDeletion);
+    assert.equal(made.mock.callCount(), 0);
+  } finally {
+    made.mock.restore();
+  }
 });
 
 test('ranges over more keys than one request may look at are refused', () => {

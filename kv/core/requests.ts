@@ -19,6 +19,11 @@ export interface Change {
   readonly leaseId: bigint;
 }
 
+/** Without its value, which is made when it is asked for. */
+export function isDeletion({ version }: Pick<Change, 'version'>): boolean {
+  return version === 0;
+}
+
 /** What tells a change from all others. */
 export type ChangeName = Pick<Change, 'modRevision' | 'sub'>;
 

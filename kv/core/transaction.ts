@@ -63,29 +63,37 @@ function checkTransaction(request: TxnRequest, operationsMax: number): void {
   }
 }
 
-/** Decides all comparisons on the state before the transaction, as `read` shows it. */
-export function choosePath(request: TxnRequest, read: (range: KeyRange) => LiveChange[]): Path {
-  const succeeded = request.compares.every((compare) => holds(compare, read(compare)));
+/** The state before a transaction. */
+export interface StateBefore {
+  range(range: KeyRange): LiveChange[];
+  /** Of the value of a key that is there: below 0 when it comes before the other one. */
+  compareValue(key: string, other: Uint8Array): number;
+}
+
+/** Decides all comparisons. */
+export function choosePath(request: TxnRequest, before: StateBefore): Path {
+  const succeeded = request.compares.every((compare) => holds(compare, before));
   const operations = (succeeded ? request.success : request.failure).map((operation) =>
-    operation.kind === 'txn' ? choosePath(operation, read) : operation,
+    operation.kind === 'txn' ? choosePath(operation, before) : operation,
   );
   return { kind: 'path', succeeded, operations };
 }
 
 /** Every key of the range must fulfil it. A key that is not there has numbers 0 and no value. */
-function holds(compare: Compare, found: readonly LiveChange[]): boolean {
+function holds(compare: Compare, before: StateBefore): boolean {
+  const found = before.range(compare);
   if (found.length === 0) {
     return compare.target.kind === 'value'
       ? false
       : holdsFor(compare.result, compareNumbers(0n, compare.target.number));
   }
-  return found.every((item) => holdsFor(compare.result, differenceOf(item, compare)));
+  return found.every((item) => holdsFor(compare.result, differenceOf(item, compare, before)));
 }
 
-function differenceOf(item: LiveChange, { target }: Compare): number {
+function differenceOf(item: LiveChange, { target }: Compare, before: StateBefore): number {
   switch (target.kind) {
     case 'value':
-      return Buffer.compare(item.value, target.value);
+      return before.compareValue(item.key, target.value);
     case 'version':
       return compareNumbers(BigInt(item.version), target.number);
     case 'create':
