@@ -4,6 +4,7 @@
  */
 import { badRequest, shownText } from '#lib/errors.ts';
 import { programSizeOf } from '#lib/regexp/engine_units.ts';
+import { literalRegexp } from '#lib/regexp/literal.ts';
 import { nodeTag, pathOfTags } from '#lib/series_id/from_tags.ts';
 import type { TagFilter, TagValues } from './filter.ts';
 import { type KeptPattern, pathPatterns } from './path_patterns.ts';
@@ -122,11 +123,14 @@ function impliedBy(prefix: string): TagFilter[] {
 }
 
 function only(text: string): Pattern {
-  return { matches: (value) => value === text, steps: 1, values: [text], prefix: text };
+  const matches = (value: string): boolean => value === text;
+  return { matches, steps: 1, values: [text], prefix: text, widerRegexp: literalRegexp(text) };
 }
 
 function beginning(prefix: string): Pattern {
-  return { matches: (value) => value.startsWith(prefix), steps: 1, values: null, prefix };
+  const matches = (value: string): boolean => value.startsWith(prefix);
+  const widerRegexp = prefix === '' ? null : `${literalRegexp(prefix)}.*`;
+  return { matches, steps: 1, values: null, prefix, widerRegexp };
 }
 
 /** How all texts begin that a pattern of RE2 matches, as far as it is plain to see; '' when it is not. */

@@ -9,6 +9,7 @@
  *     {ab,cde}     one of these texts
  */
 import { badRequest, shownText } from '#lib/errors.ts';
+import { literalRegexp } from '#lib/regexp/literal.ts';
 
 /** Longest pattern; more is refused. */
 export const patternCharactersMax = 4096;
@@ -27,6 +28,8 @@ export interface Pattern {
   readonly values: readonly string[] | null;
   /** How all that it matches begins; '' when nothing is known of that. */
   readonly prefix: string;
+  /** A regular expression that takes all that it matches, and more, and is light; null when nothing is known of that. */
+  readonly widerRegexp: string | null;
 }
 
 type Atom =
@@ -58,6 +61,7 @@ export function parsePattern(text: string, path: string): Pattern {
     steps: positive.steps,
     values: null,
     prefix: '',
+    widerRegexp: null,
   };
 }
 
@@ -72,25 +76,45 @@ function positivePattern(text: string, bad: (reason: string) => Error): Pattern 
     throw bad('pattern has more than one "*", not one at each end of a text');
   }
   if (/[?[{]/.test(inside)) throw bad('pattern has "?", "[" or "{" between two "*"');
-  return { matches: (value) => includesText(value, inside), steps: 1, values: null, prefix: '' };
+  return {
+    matches: (value) => includesText(value, inside),
+    steps: 1,
+    values: null,
+    prefix: '',
+    widerRegexp: `.*${literalRegexp(Array.from(inside).slice(0, insideCharactersMax).join(''))}.*`,
+  };
+}
+
+/** Longer texts between two gaps need an engine (lib/regexp/glob_parser.ts). */
+const insideCharactersMax = 32;
+
+/** What begins and ends with these. */
+function widerRegexpOf(prefix: string, suffix: string): string | null {
+  if (prefix === '' && suffix === '') return null;
+  return `${literalRegexp(prefix)}.*${literalRegexp(suffix)}`;
 }
 
 function wholePattern(atoms: readonly Atom[]): Pattern {
   const values = valuesOf(atoms);
   const prefix = prefixOf(atoms);
   const only = values?.length === 1 ? values[0]! : null;
-  if (only !== null) return { matches: (value) => value === only, steps: 1, values, prefix };
+  if (only !== null) {
+    const widerRegexp = literalRegexp(only);
+    return { matches: (value) => value === only, steps: 1, values, prefix, widerRegexp };
+  }
   return {
     matches: (value) => value.startsWith(prefix) && endsOf(atoms, value).has(value.length),
     steps: stepsOf(atoms),
     values,
     prefix,
+    widerRegexp: widerRegexpOf(prefix, suffixOf(atoms)),
   };
 }
 
 /** Begins and ends as these say, with anything between them. */
 function splitPattern(first: readonly Atom[], last: readonly Atom[]): Pattern {
   const prefix = prefixOf(first);
+  const widerRegexp = widerRegexpOf(prefix, suffixOf(last));
   const endText = plainText(last);
   const beginText = plainText(first);
   if (beginText !== null && endText !== null) {
@@ -101,6 +125,7 @@ function splitPattern(first: readonly Atom[], last: readonly Atom[]): Pattern {
       steps: 1,
       values: null,
       prefix,
+      widerRegexp,
     };
   }
   const fromEnd = last.toReversed();
@@ -113,6 +138,7 @@ function splitPattern(first: readonly Atom[], last: readonly Atom[]): Pattern {
     steps: stepsOf(first) + stepsOf(last),
     values: null,
     prefix,
+    widerRegexp,
   };
 }
 
@@ -380,4 +406,9 @@ function valuesOf(atoms: readonly Atom[]): readonly string[] | null {
 function prefixOf(atoms: readonly Atom[]): string {
   const [first] = atoms;
   return first?.type === 'text' ? first.text : '';
+}
+
+function suffixOf(atoms: readonly Atom[]): string {
+  const last = atoms.at(-1);
+  return last?.type === 'text' ? last.text : '';
 }

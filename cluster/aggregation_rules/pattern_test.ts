@@ -78,6 +78,21 @@ test('what an index can look up is known of a pattern', () => {
   assert.deepEqual(known('*foo'), { values: null, prefix: '' });
 });
 
+test('an expression that is light takes all that a pattern matches', () => {
+  const wider = (pattern: string): string | null => parsePattern(pattern, 'filter').widerRegexp;
+  assert.equal(wider('a.b'), 'a\\.b');
+  assert.equal(wider('http_*'), 'http_.*');
+  assert.equal(wider('*_total'), '.*_total');
+  assert.equal(wider('http_*_total'), 'http_.*_total');
+  assert.equal(wider('*a+b*'), '.*a\\+b.*');
+  assert.equal(wider(`*${'😀'.repeat(40)}*`), `.*${'😀'.repeat(32)}.*`);
+  assert.equal(wider('a[bc]?*{d,e}f'), 'a.*f');
+  assert.equal(wider('a[bc]d'), 'a.*d');
+  assert.equal(wider('*'), null);
+  assert.equal(wider('[ab]*{c,d}'), null);
+  assert.equal(wider('!a*'), null);
+});
+
 /** Calls of what looks at a place of a text, while something is done. */
 function countLooks(action: () => void): number {
   const mocked = (['codePointAt', 'startsWith'] as const).map((name) =>

@@ -4,6 +4,8 @@ import type { Tag } from '#lib/tags.ts';
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { RuleMatcher } from './match.ts';
 import { rulesOfFile } from './sets/file.ts';
+import { RulesOverTime } from './sets/over_time.ts';
+import { ruleSetOf } from './sets/sets_testing.ts';
 
 const storagePolicies = [{ resolution: '1m', retention: '30d' }];
 const apps = 500;
@@ -15,6 +17,7 @@ export async function bench(size: BenchSize): Promise<BenchResult[]> {
   const pathRulesCount = size === 'full' ? 100 : 10;
   return [
     ...measured(`${rulesCount} rules`, rulesOf(rulesCount), seriesCount, tagsOf),
+    ...changed(rulesCount, seriesCount / 10),
     ...measured(
       `${pathRulesCount} of paths by their beginning`,
       pathRulesOf(pathRulesCount, (at) => `^app${at}\\.web[0-9]+\\.cpu`),
@@ -61,6 +64,30 @@ function measured(
   ];
 }
 
+/** Another tenth of the rules holds from a time on: who comes first then waits for their index. */
+function changed(rulesCount: number, seriesCount: number): BenchResult[] {
+  const before = rulesOf(rulesCount);
+  const after = rulesOf(rulesCount, rulesCount / 10);
+  const rules = new RulesOverTime(ruleSetOf([0n, before], [1_000n, after]));
+  for (let at = 0; at < seriesCount; at += 1) rules.at(999n).match(tagsOf(at));
+  const micros = new Float64Array(seriesCount);
+  for (let at = 0; at < seriesCount; at += 1) {
+    const tags = tagsOf(at);
+    const startMillis = realEnv.clock.monotonicMillis();
+    rules.at(1_000n).match(tags);
+    micros[at] = (realEnv.clock.monotonicMillis() - startMillis) * 1000;
+  }
+  const firstMillis = micros[0]! / 1000;
+  const others = micros.subarray(1).sort();
+  const name = (what: string): string =>
+    `cluster/aggregation_rules: ${what} after a live change, ${rulesCount} rules`;
+  return [
+    { name: name('match the first series'), unit: 'ms', value: firstMillis },
+    { name: name('match others, median'), unit: 'us', value: others[others.length >> 1]! },
+    { name: name('match others, worst'), unit: 'us', value: others.at(-1)! },
+  ];
+}
+
 /** Of which the last one takes what no other does. */
 function pathRulesOf(rulesCount: number, patternOf: (at: number) => string): unknown {
   const mappingRules = Array.from({ length: rulesCount }, (_, order) => ({
@@ -75,11 +102,14 @@ function pathOf(at: number): Tag[] {
   return nodes.map((value, node) => ({ name: `__g${node}__`, value }));
 }
 
-/** Half map, half roll up; a tenth names no value of any tag wholly. */
-function rulesOf(rulesCount: number): unknown {
+/**
+ * Half map, half roll up; a tenth names no value of any tag wholly.
+ * @param from rules before it are left out, and as many more are at the end
+ */
+function rulesOf(rulesCount: number, from: number = 0): object {
   const mappingRules: unknown[] = [];
   const rollupRules: unknown[] = [];
-  for (let at = 0; at < rulesCount; at += 1) {
+  for (let at = from; at < from + rulesCount; at += 1) {
     const app = `app-${at % apps}`;
     const metric = `metric_${at % metrics}`;
     const filter =

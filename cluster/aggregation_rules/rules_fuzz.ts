@@ -3,9 +3,13 @@
  * finds, whose patterns are regular expressions.
  */
 import assert from 'node:assert/strict';
+import type { IndexQuery } from '#lib/index_query.ts';
+import { compileAnchored } from '#lib/regexp/regexp.ts';
 import { metricNameTag } from '#lib/tags.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
 import { count } from '#test/sim/counts.ts';
+import { filterMatches, parseFilter } from './filter.ts';
+import { queryOfFilter } from './filter_query.ts';
 import { RuleMatcher } from './match.ts';
 import { rulesOfFile } from './sets/file.ts';
 
@@ -36,9 +40,44 @@ export async function fuzz(seed: number, size: number): Promise<void> {
     const what = `${JSON.stringify(tags)} by ${JSON.stringify(mappingRules)}`;
     assert.deepEqual(found, names, what);
     assert.equal(matcher.pathReading(tags).aggregation, aggregation, what);
+    checkQueries(
+      mappingRules.map(({ filter }) => filter),
+      values,
+    );
     count('rules that match', found.length);
     count('rules that do not', rules.length - found.length);
     if (path !== null) count('paths that rules say how to read', aggregation === null ? 0 : 1);
+  }
+}
+
+/** By the query of a filter all series are found that it matches. */
+function checkQueries(filters: readonly string[], values: ReadonlyMap<string, string>): void {
+  for (const text of filters) {
+    const filter = parseFilter(text, 'filter');
+    const query = queryOfFilter(filter);
+    const isFound = isFoundBy(query, values);
+    if (filterMatches(filter, values))
+      assert.ok(isFound, `${text}, ${JSON.stringify([...values])}`);
+    else if (query.kind !== 'all') count(isFound ? 'others that are found' : 'others', 1);
+  }
+}
+
+function isFoundBy(query: IndexQuery, values: ReadonlyMap<string, string>): boolean {
+  switch (query.kind) {
+    case 'term':
+      return values.get(query.field) === query.term;
+    case 'regexp':
+      return (
+        values.has(query.field) && compileAnchored(query.regexp).test(values.get(query.field)!)
+      );
+    case 'field':
+      return values.has(query.field);
+    case 'conjunction':
+      return query.queries.every((each) => isFoundBy(each, values));
+    case 'disjunction':
+      return query.queries.some((each) => isFoundBy(each, values));
+    default:
+      return query.kind === 'all';
   }
 }
 

@@ -2,6 +2,7 @@
  * Globs of whole values: `*` is any characters, `?` one, `[a-c]` one of a set, `[^a]` and `[!a]` one that is not in it,
  * `{a,b}` one of several globs. A backslash before one of these makes it an ordinary character.
  */
+import { literalRegexp } from '#lib/regexp/literal.ts';
 
 /** Braces inside of each other, at most. */
 const braceDepthMax = 20;
@@ -29,7 +30,7 @@ export function parseGlob(text: string): Glob {
       case '\\': {
         const next = text[at + 1] ?? '';
         const isEscape = next !== '' && '*?[]{},\\'.includes(next);
-        regexp += escaped(isEscape ? next : character);
+        regexp += literalRegexp(isEscape ? next : character);
         if (isEscape) at += 1;
         break;
       }
@@ -70,7 +71,7 @@ export function parseGlob(text: string): Glob {
         regexp += '|';
         break;
       default:
-        regexp += escaped(character);
+        regexp += literalRegexp(character);
     }
   }
   return depth > 0 ? wrong('has a "{" without a "}"') : { kind: 'regexp', regexp };
@@ -78,8 +79,4 @@ export function parseGlob(text: string): Glob {
 
 function wrong(reason: string): Glob {
   return { kind: 'wrong', reason };
-}
-
-function escaped(character: string): string {
-  return character.replace(/[\\^$.|?*+()[\]{}]/, '\\$&');
 }

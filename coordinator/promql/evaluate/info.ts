@@ -10,6 +10,7 @@
  */
 import { withRegexps } from '#engine/aside/regexps.ts';
 import { absentBits } from '#engine/window_functions/row.ts';
+import { literalRegexp } from '#lib/regexp/literal.ts';
 import { isDear, regexpLengthMax } from '#lib/regexp/regexp.ts';
 import type { Tag } from '#lib/tags.ts';
 import { sortPaced } from '#lib/turns/paced.ts';
@@ -208,12 +209,8 @@ async function matcherOf(
   }
   // The same regexp whenever a query is made again: nodes keep those of late.
   const sorted = await sortPaced(values, (a, b) => (a < b ? -1 : 1), work);
-  const quoted = await mapPaced(sorted, quotedForRegexp, work);
+  const quoted = await mapPaced(sorted, literalRegexp, work);
   return { name, kind: '=~', value: quoted.join('|') };
-}
-
-function quotedForRegexp(text: string): string {
-  return text.replace(/[\\.+*?()|[\]{}^$]/g, '\\$&');
 }
 
 interface Found {
