@@ -32,6 +32,7 @@ import {
   type NamespaceRegistry,
 } from '../namespaces/namespaces.ts';
 import { type RegistryJson, registryToJson, withDurations } from '../namespaces/json.ts';
+import { namespaceNumber } from '../namespaces/numbers.ts';
 import {
   type Instance,
   type InstanceInfo,
@@ -85,6 +86,8 @@ import {
 
 export interface RegistryAnswer {
   readonly registry: RegistryJson;
+  /** By name: of no other namespace, also of none of the same name; of GET, for who asks. */
+  readonly numbers?: Readonly<Record<string, number>>;
   /** As of `PlacementAnswer`; of GET alone. */
   readonly awaitsApproval?: true;
 }
@@ -390,10 +393,17 @@ export class ClusterAdmin {
   }
 
   /** GET namespace. With `debug`, durations as text under `…Duration` keys. */
-  async namespaceGet(debug: boolean, signal: AbortSignal): Promise<RegistryAnswer> {
+  async namespaceGet(
+    debug: boolean,
+    signal: AbortSignal,
+    withNumbers: boolean = false,
+  ): Promise<RegistryAnswer> {
     const { value, lineage } = await this.namespaces.get(signal);
-    const answered = registryAnswer(value, debug);
-    return lineage.awaitsApproval ? { ...answered, awaitsApproval: true } : answered;
+    return {
+      ...registryAnswer(value, debug),
+      ...(withNumbers ? { numbers: numbersOf(value) } : {}),
+      ...(lineage.awaitsApproval ? { awaitsApproval: true } : {}),
+    };
   }
 
   /** POST namespace: `{name, options}`. Answers with all namespaces. */
@@ -572,6 +582,11 @@ export class ClusterAdmin {
     return registryAnswer(step((await this.namespaces.get(signal)).value), false);
   }
 }
+
+const numbersOf = (registry: NamespaceRegistry): Record<string, number> =>
+  Object.fromEntries(
+    [...registry.values()].map((namespace) => [namespace.name, namespaceNumber(namespace)]),
+  );
 
 function registryAnswer(registry: NamespaceRegistry, debug: boolean): RegistryAnswer {
   const json = registryToJson(registry);

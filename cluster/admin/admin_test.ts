@@ -164,6 +164,19 @@ const fullOptions = {
   aggregationOptions: { aggregations: [{ aggregated: false }] },
 };
 
+test('a namespace that is made again has another number', async () => {
+  const { admin } = newAdmin();
+  const body = { name: 'ns', options: fullOptions };
+  const numberOf = async (): Promise<number> =>
+    (await admin.namespaceGet(false, signal, true)).numbers!['ns']!;
+  await admin.namespaceAdd(body, plainRequest, signal);
+  const first = await numberOf();
+  assert.equal(await numberOf(), first);
+  await admin.namespaceDelete('ns', plainRequest, signal);
+  await admin.namespaceAdd(body, plainRequest, signal);
+  assert.ok((await numberOf()) > first);
+});
+
 test('namespace add answers with the registry in the exact shape, and debug with durations', async () => {
   const { admin } = newAdmin();
   assert.deepEqual(await admin.namespaceGet(false, signal), { registry: { namespaces: {} } });

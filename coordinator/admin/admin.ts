@@ -66,7 +66,11 @@ export const placementRemoveInstance: AdminPlain = plainCall(({ admin, id, optio
 );
 
 export const namespaceGet: AdminPlain = plainCall(({ admin, urlParameters, signal }) =>
-  admin.namespaceGet(isTrue(urlParameters.get('debug') ?? ''), signal),
+  admin.namespaceGet(
+    isTrue(urlParameters.get('debug') ?? ''),
+    signal,
+    isTrue(urlParameters.get('numbers') ?? ''),
+  ),
 );
 
 export const namespaceAdd: AdminJson = jsonCall(({ admin, options, signal }, body) =>

@@ -135,4 +135,31 @@ const packets: Attack = {
   },
 };
 
-export const senderAttacks: readonly Attack[] = [streams, packets];
+/** More than a listener takes: the newest ones have the places of those that have sent nothing for longest. */
+const begunConnections = 5_500;
+const openedAtOnce = 100;
+
+const begun: Attack = {
+  name: 'thousands of lines that are begun',
+  subject: 'connections',
+  async run({ listeners }, seed, seconds) {
+    const answers = new Answers();
+    const span = new Span(seconds);
+    const random = new SeededRandom(seed);
+    const listener = random.pick(['carbon', 'carbonPickle', 'openTsdb', 'statsd'] as const);
+    const held: RawConnection[] = [];
+    while (held.length < begunConnections && !span.isOver) {
+      const opened = await RawConnection.openMany(listeners[listener], openedAtOnce);
+      for (const connection of opened) connection.write('put attacked.a');
+      held.push(...opened);
+    }
+    await delay(span.leftMillis);
+    for (const connection of held) {
+      answers.note(`${listener} ${connection.outcome}`);
+      connection.leave();
+    }
+    return answers;
+  },
+};
+
+export const senderAttacks: readonly Attack[] = [streams, packets, begun];

@@ -18,7 +18,6 @@ import { prometheusSource } from '../sources/prometheus/prometheus_source.ts';
 import { choosingHeader, remoteSource } from '../sources/remote/source.ts';
 import { histogramsDropped, runImport } from './run.ts';
 import { allTimes, type ImportPart, type ImportSource } from '../sources/source.ts';
-import { upToDamage } from '../sources/up_to_damage.ts';
 import { problemOf, surveyOf } from './survey.ts';
 import { listedParts } from './taking.ts';
 import { urlBelow } from '../coordinator.ts';
@@ -116,6 +115,10 @@ export const importCommands: Readonly<Record<string, Command>> = {
       try {
         if (options.verify) return await verify(call, importing);
         return await importInto(call, importing);
+      } catch (error) {
+        // A pause that was cut short does not say why.
+        if (error instanceof Error && error.name === 'AbortError') stop.signal.throwIfAborted();
+        throw error;
       } finally {
         for (const note of source.notes) print(note);
       }
@@ -212,7 +215,10 @@ async function importInto(call: Call, importing: Importing): Promise<number> {
     ]),
     coordinator: withoutSlash(options.coordinator),
   };
-  const journal = new Journal(disk, options.state, of);
+  const numbered = namespaces.flatMap(({ name, number }): [string, number][] =>
+    number === 0 ? [] : [[name, number]],
+  );
+  const journal = new Journal(disk, options.state, of, new Map(numbered));
   const before = await journal.read();
   if (startNanos === null && before.waiting.size === 0) return nothingToTake(print);
   const rows = rowsOf(before);
@@ -253,14 +259,15 @@ async function importInto(call: Call, importing: Importing): Promise<number> {
 /** @returns the exit code: 1 when something would be refused or left out */
 async function dryRun(
   { options, print }: Call,
-  { source: all, target, signal }: Importing,
+  { source, target, signal }: Importing,
   namespaces: readonly TakingNamespace[],
 ): Promise<number> {
   const damaged: string[] = [];
-  const source = options.skipDamaged ? upToDamage(all, (line) => damaged.push(line)) : all;
-  const survey = await surveyOf(source, await target.tagRules(), signal, (part, rows) => {
+  const onPart = (part: ImportPart, rows: number): void => {
     if (rows > 0) print(`${part.name}: ${rows} rows`);
-  });
+  };
+  const onDamage = options.skipDamaged ? (line: string) => damaged.push(line) : undefined;
+  const survey = await surveyOf(source, await target.tagRules(), signal, onPart, onDamage);
   for (const line of [...damaged, ...lostLines(survey.lost)]) print(line);
   const { series, rows, histograms, firstNanos, lastNanos } = survey;
   if (rows + histograms === 0) return nothingToTake(print);
@@ -372,14 +379,17 @@ function progressPrinter(
 /** @returns the exit code: 1 when something is missing or different, or was left out of the source */
 async function verify(
   { options, print }: Call,
-  { kind, source: all, target, signal }: Importing,
+  { kind, source, target, signal }: Importing,
 ): Promise<number> {
+  // A wrong address is told at once by it.
+  await target.namespaces();
   const damaged: string[] = [];
-  const source = options.skipDamaged ? upToDamage(all, (line) => damaged.push(line)) : all;
-  const roundsValues = kind !== 'prometheus';
-  const found = await verifySource(source, roundsValues, target, signal, (part, missing) => {
+  const onPart = (part: ImportPart, missing: number): void => {
     if (missing > 0) print(`${part.name}: ${missing} rows are missing`);
-  });
+  };
+  const onDamage = options.skipDamaged ? (line: string) => damaged.push(line) : undefined;
+  const roundsValues = kind !== 'prometheus';
+  const found = await verifySource(source, roundsValues, target, signal, onPart, onDamage);
   for (const line of [...damaged, ...lostLines(found.lost)]) print(line);
   if (found.rows + found.histogramsNotCompared === 0) return nothingToTake(print);
   for (const difference of found.differences) print(difference);

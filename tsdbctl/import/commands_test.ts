@@ -168,7 +168,10 @@ test('options that are about another kind of source are refused, and so is a sou
   await assert.rejects(run({ verify: true, dryRun: true }), /--verify and --dry-run: one of them/);
   const secret = test.url('/').replace('//', '//a:b@');
   await assert.rejects(run({ coordinator: secret }), /has a user or a password/);
-  await assert.rejects(run({ coordinator: 'http://127.0.0.1:1' }), /no coordinator answers at/);
+  for (const more of [plain, dry, verifying]) {
+    const away = { ...more, coordinator: 'http://127.0.0.1:1' };
+    await assert.rejects(run(away), /no coordinator answers at/);
+  }
   assert.deepEqual(storedIn(test), []);
   const remote = {
     options: { coordinator: test.url('/'), label: [], leaveOut: [], header: [] },

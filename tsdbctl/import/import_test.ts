@@ -308,7 +308,9 @@ test('labels are added to series that have none of the name, or taken away', asy
     { name: 'cluster', value: '' },
   ];
   const series = { ...seriesOf('m', [1n], Float64Array.of(1)), tags };
-  const [part] = await labelled(sourceOf(partOf('p', [series])), labels).parts();
+  const ofShard = { ...partOf('p', [series]), shard: '1' };
+  const [part] = await labelled(sourceOf(ofShard), labels).parts();
+  assert.equal(part!.shard, undefined, 'series of two shards may become one');
   const found: string[] = [];
   for await (const each of part!.series(0)) {
     found.push(each.tags.map(({ name, value }) => `${name}=${value}`).join(' '));
@@ -385,6 +387,23 @@ test('verify finds rows that are missing or have another value', async () => {
   assert.deepEqual([ended.different, ended.rounded], [1, 0], 'a mark of an end is no infinity');
 });
 
+test('verify does not read the tree below a path', async () => {
+  const asked: string[] = [];
+  const target = {
+    async read(_: string, form: URLSearchParams) {
+      asked.push(...form.getAll('match[]'));
+      return '';
+    },
+  };
+  const path = [
+    { name: '__g0__', value: 'a' },
+    { name: '__g1__', value: 'b' },
+  ];
+  const series = { ...seriesOf('', [1n], Float64Array.of(1)), tags: path };
+  await verifySource(sourceOf(partOf('p', [series])), false, target, signal, () => {});
+  assert.deepEqual(asked, ['{__g0__="a",__g1__="b",__g2__=""}']);
+});
+
 test('a survey counts, and says what the cluster would not take', async () => {
   const day = 86_400_000_000_000n;
   const parts = [partOf('p', [seriesOf('m', [day, 2n * day], Float64Array.of(1, 2))])];
@@ -418,7 +437,13 @@ test('a survey counts, and says what the cluster would not take', async () => {
   const utf8 = { ...legacyTagRules, nameValidation: 'utf8' } as const;
   assert.equal((await surveyOf(odd, utf8, signal, () => {})).refusals.length, 1);
   assert.deepEqual([survey.firstNanos, survey.lastNanos], [day, 2n * day]);
-  const namespace = { name: 'n', coldWrites: true, retentionNanos: 3n * day, bufferPastNanos: 1n };
+  const namespace = {
+    name: 'n',
+    number: 1,
+    coldWrites: true,
+    retentionNanos: 3n * day,
+    bufferPastNanos: 1n,
+  };
   assert.equal(problemOf(day, 4n * day, [namespace]), null);
   assert.match(
     problemOf(day, 5n * day, [namespace])!,
@@ -514,7 +539,7 @@ test('the journal goes on with the import that wrote it, and with no other', asy
     writeFileAtomic: async (path: string, bytes: Uint8Array) => void files.set(path, bytes),
   };
   const of = { kind: 'm3', source: '/data', coordinator: 'http://a' };
-  const journal = new Journal(disk, 'f', of);
+  const journal = new Journal(disk, 'f', of, new Map([['n', 5]]));
   assert.deepEqual(await journal.read(), nothingDone);
   const taken = new Map([
     ['x', { rows: 4, refused: 0, isDamaged: false, untagged: 0 }],
@@ -525,9 +550,17 @@ test('the journal goes on with the import that wrote it, and with no other', asy
   await journal.write(progress);
   assert.deepEqual(await journal.read(), progress);
   await assert.rejects(
-    new Journal(disk, 'f', { ...of, kind: 'remote' }).read(),
+    new Journal(disk, 'f', { ...of, kind: 'remote' }, new Map()).read(),
     /of another import/,
   );
+  const readWith = (...now: readonly [string, number][]) =>
+    new Journal(disk, 'f', of, new Map(now)).read();
+  const madeAgain = { message: /--state f: its rows went into n, deleted since: remove the file/ };
+  await assert.rejects(readWith(['n', 6]), madeAgain);
+  await assert.rejects(readWith(['other', 1]), madeAgain);
+  // As a backup of the key-value store has it, and beside one that is new.
+  assert.deepEqual(await readWith(['n', 4], ['other', 9]), progress);
+  assert.deepEqual(await readWith(), progress, 'a coordinator of before does not say it');
   files.set('f', Buffer.from('{'));
   await assert.rejects(journal.read(), /not the state of an import/);
 });

@@ -85,23 +85,35 @@ function isSame(stored: unknown, of: ImportOf): boolean {
   return JSON.stringify(known) === JSON.stringify(of);
 }
 
+/** Number by name of the namespaces that rows are written into. */
+export type Namespaces = ReadonlyMap<string, number>;
+
+/** Those that were there before, and are still. A lower number is that of a key-value store that was restored. */
+function standing(before: Namespaces, now: Namespaces): Namespaces {
+  return new Map([...before].filter(([name, number]) => (now.get(name) ?? Infinity) <= number));
+}
+
 type JournalDisk = Pick<Disk, 'readFile' | 'size' | 'writeFileAtomic'>;
 
 export class Journal {
   readonly #disk: JournalDisk;
   readonly #path: string;
   readonly #of: ImportOf;
+  /** Those that have all rows. */
+  #namespaces: Namespaces;
 
-  constructor(disk: JournalDisk, path: string, of: ImportOf) {
+  /** @param namespaces that take rows now; none when that is not known */
+  constructor(disk: JournalDisk, path: string, of: ImportOf, namespaces: Namespaces) {
     this.#disk = disk;
     this.#path = path;
     this.#of = of;
+    this.#namespaces = namespaces;
   }
 
-  /** @throws {TsdbError} BAD_REQUEST when the file is none, or of another import */
+  /** @throws {TsdbError} BAD_REQUEST when the file is none, of another import, or its rows are not there any more */
   async read(): Promise<Progress> {
     if ((await this.#disk.size(this.#path)) === null) return nothingDone;
-    let stored: Partial<Record<keyof Progress | 'of', unknown>>;
+    let stored: Partial<Record<keyof Progress | 'of' | 'namespaces', unknown>>;
     try {
       stored = JSON.parse(Buffer.from(await this.#disk.readFile(this.#path)).toString()) as object;
     } catch (error) {
@@ -115,6 +127,7 @@ export class Journal {
         `--state ${this.#path}: of another import, ${JSON.stringify(of)}: name another file`,
       );
     }
+    this.#checkNamespaces((stored.namespaces ?? {}) as Record<string, number>);
     return {
       taken: new Map(
         Object.entries((taken ?? {}) as Record<string, Partial<TakenPart>>).map(([name, sum]) => [
@@ -135,11 +148,28 @@ export class Journal {
     };
   }
 
+  #checkNamespaces(stored: Readonly<Record<string, number>>): void {
+    const before = new Map(Object.entries(stored));
+    if (before.size === 0) return;
+    if (this.#namespaces.size === 0) {
+      this.#namespaces = before;
+      return;
+    }
+    const left = standing(before, this.#namespaces);
+    if (left.size === 0) {
+      throw badRequest(
+        `--state ${this.#path}: its rows went into ${[...before.keys()].join(', ')}, deleted since: remove the file, and all is taken over anew`,
+      );
+    }
+    this.#namespaces = left;
+  }
+
   /** All or nothing. */
   async write(progress: Progress): Promise<void> {
     const { taken, waiting, ...begun } = progress;
     const stored = {
       of: this.#of,
+      namespaces: Object.fromEntries(this.#namespaces),
       ...begun,
       taken: Object.fromEntries(taken),
       waiting: Object.fromEntries(waiting),

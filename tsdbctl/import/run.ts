@@ -123,7 +123,11 @@ export async function runImport(
         if (signal.aborted) throw new TsdbError('CANCELLED', 'the import was stopped');
       }
     } catch (error) {
-      if (!(error instanceof Damage) || !skipsDamaged) throw error;
+      if (!(error instanceof Damage) || !skipsDamaged) {
+        // What comes late would be written over rows of later parts.
+        await sent.settled();
+        throw error;
+      }
       damage = error;
     }
     for (const body of bodies.end()) await send(body);
@@ -139,6 +143,7 @@ export async function runImport(
   const takeAll = (): Promise<TakenParts> =>
     takeParts(source, {
       waiting,
+      signal,
       isDone: (name) => isDone(progress, name),
       undo: (name) => taken.delete(name),
       async take(part, listed) {
@@ -210,5 +215,10 @@ class InOrder {
 
   async rest(): Promise<readonly Answered[]> {
     return await Promise.all(this.#waiting.splice(0));
+  }
+
+  /** When none is under way, whatever has become of them. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#waiting);
   }
 }

@@ -34,12 +34,18 @@ export interface Refusal {
   readonly example: string;
 }
 
-/** Reads everything and writes nothing. @param rules of the coordinator for tags. @param onPart is told of each part */
+/**
+ * Reads everything and writes nothing.
+ * @param rules of the coordinator for tags
+ * @param onPart is told of each part
+ * @param onDamage of what is damaged, which is passed over then
+ */
 export async function surveyOf(
   source: ImportSource,
   rules: TagRules,
   signal: AbortSignal,
   onPart: (part: ImportPart, rows: number) => void,
+  onDamage?: (line: string) => void,
 ): Promise<Survey> {
   let all: Survey = {
     parts: 0,
@@ -97,7 +103,7 @@ export async function surveyOf(
     };
     return true;
   };
-  const { lost } = await takeParts(source, { isDone: () => false, take });
+  const { lost } = await takeParts(source, { isDone: () => false, take, onDamage, signal });
   return { ...all, lost, refusals: [...refusals.values()] };
 }
 

@@ -3,11 +3,15 @@
  * compactions do, so that what is gone when it is its turn is found under other names. What it deletes since their retention
  * is over is nowhere: these parts are told apart by their contents.
  */
+import { realEnv } from '#lib/env/real.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
-import { failing, type ImportPart, type ImportSource } from '../sources/source.ts';
+import type { ImportPart, ImportSeries, ImportSource } from '../sources/source.ts';
+import { upToDamage } from '../sources/up_to_damage.ts';
 
 /** After so many lists whatever is missing is an error: it is damage, or the source is faster than its reader. */
 const listsMax = 20;
+/** A source that is deleting the files of a part has ended by then, so that what is still listed is damaged. */
+const pauseMillis = 500;
 
 /** @throws {TsdbError} NOT_FOUND when files were missing each time */
 export async function listedParts(source: ImportSource): Promise<readonly ImportPart[]> {
@@ -33,8 +37,11 @@ export interface PartsToTake {
    * the order is all the same.
    */
   readonly undo?: (name: string) => void;
+  /** Parts that are damaged are taken up to their damage, of which it is told in a line; not where it is not given. */
+  readonly onDamage?: ((line: string) => void) | undefined;
   /** Names of parts that were listed and of which not all was taken, with their contents; it is kept up to date. */
   readonly waiting?: Map<string, readonly string[]>;
+  readonly signal: AbortSignal;
 }
 
 export interface TakenParts {
@@ -53,10 +60,10 @@ export interface TakenParts {
  */
 export async function takeParts(
   source: ImportSource,
-  { isDone, take, undo, waiting = new Map() }: PartsToTake,
+  { isDone, take, undo, onDamage, waiting = new Map(), signal }: PartsToTake,
 ): Promise<TakenParts> {
   const taken = new Set<string>();
-  const gone = new Map<string, Error>();
+  const gone = new Set<string>();
   for (const name of waiting.keys()) if (isDone(name)) waiting.delete(name);
   const isTaken = ({ name }: ImportPart): boolean => taken.has(name) || isDone(name);
   const wait = ({ name, contents, changes }: ImportPart): void => {
@@ -64,38 +71,37 @@ export async function takeParts(
   };
   for (let lists = 1; ; lists += 1) {
     const listed = await listedParts(source);
-    const before: number[] = [];
+    const before = new PlacesByShard();
     for (const [place, part] of listed.entries()) {
-      if (isTaken(part)) before.push(place);
+      if (isTaken(part)) before.add(place, part);
       else wait(part);
     }
     let isWhole = true;
-    // Of what was taken before: most of it is at the begin of the list, as when a call goes on.
-    let next = 0;
     for (const [place, part] of listed.entries()) {
       const { name } = part;
-      while (next < before.length && before[next]! <= place) next += 1;
       if (isTaken(part)) continue;
-      for (let at = next; undo !== undefined && at < before.length; at += 1) {
-        const other = listed[before[at]!]!;
-        if (!mayMeet(part, other)) continue;
-        taken.delete(other.name);
-        undo(other.name);
-        wait(other);
-      }
-      const missing = gone.get(name);
-      try {
-        if (await take(missing === undefined ? part : damagedBy(part, missing), listed)) {
-          waiting.delete(name);
+      const undoOthers = (): void => {
+        for (const at of undo === undefined ? [] : before.behind(place, part)) {
+          const other = listed[at]!;
+          if (!isTaken(other) || !mayMeet(part, other)) continue;
+          taken.delete(other.name);
+          undo?.(other.name);
+          wait(other);
         }
+      };
+      const whole = gone.has(name) ? damagedWhereGone(part) : part;
+      const read = onDamage === undefined ? whole : upToDamage(whole, onDamage);
+      try {
+        if (await take(withFirst(read, undoOthers), listed)) waiting.delete(name);
         taken.add(name);
       } catch (error) {
         if (!isGone(error) || lists === listsMax) throw error;
-        gone.set(name, error);
+        gone.add(name);
         isWhole = false;
       }
     }
     if (isWhole) return { listed, ...withoutReplaced(waiting, listed) };
+    await realEnv.clock.sleep(pauseMillis, signal);
   }
 }
 
@@ -105,9 +111,66 @@ function mayMeet(a: ImportPart, b: ImportPart): boolean {
   return a.startNanos < b.endNanos && b.startNanos < a.endNanos;
 }
 
-const damagedBy = (part: ImportPart, { message }: Error): ImportPart => ({
+/** Places in a list, by the shards of their parts. */
+class PlacesByShard {
+  readonly #all: number[] = [];
+  readonly #byShard = new Map<string | undefined, number[]>();
+
+  /** In the order of the places. */
+  add(place: number, { shard }: ImportPart): void {
+    this.#all.push(place);
+    const places = this.#byShard.get(shard);
+    if (places === undefined) this.#byShard.set(shard, [place]);
+    else places.push(place);
+  }
+
+  /** Those behind a place whose parts may have series of this one. */
+  *behind(place: number, { shard }: ImportPart): Iterable<number> {
+    const lists =
+      shard === undefined
+        ? [this.#all]
+        : [this.#byShard.get(shard) ?? [], this.#byShard.get(undefined) ?? []];
+    for (const places of lists) {
+      // Most of what was taken before is at the begin of the list, as when a call goes on.
+      for (let at = firstAbove(places, place); at < places.length; at += 1) yield places[at]!;
+    }
+  }
+}
+
+function firstAbove(ascending: readonly number[], place: number): number {
+  let low = 0;
+  for (let high = ascending.length; low < high; ) {
+    const middle = (low + high) >> 1;
+    if (ascending[middle]! <= place) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** With something to do before its first series: of one that cannot be read nothing is written, so nothing is behind it. */
+const withFirst = (part: ImportPart, act: () => void): ImportPart => ({
   ...part,
-  series: () => failing(badRequest(message)),
+  async *series(skip): AsyncGenerator<ImportSeries> {
+    let isFirst = true;
+    for await (const series of part.series(skip)) {
+      if (isFirst) act();
+      isFirst = false;
+      yield series;
+    }
+  },
+});
+
+/** What it lacks is not on its way to other parts. */
+const damagedWhereGone = (part: ImportPart): ImportPart => ({
+  ...part,
+  async *series(skip): AsyncGenerator<ImportSeries> {
+    try {
+      yield* part.series(skip);
+    } catch (error) {
+      if (!isGone(error)) throw error;
+      throw badRequest(error.message, { cause: error });
+    }
+  },
 });
 
 function withoutReplaced(

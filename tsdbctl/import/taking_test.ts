@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rowOutcome } from '#cluster/node/service.ts';
 import { nowSeconds, TestCoordinator } from '#coordinator/coordinator_testing.ts';
-import { TsdbError } from '#lib/errors.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
 import { legacyTagRules } from '#lib/tags.ts';
 import {
   clock,
@@ -18,10 +18,16 @@ import {
 } from './import_testing.ts';
 import { nothingDone } from './journal.ts';
 import { runImport } from './run.ts';
-import type { ImportPart, ImportSeries, ImportSource } from '../sources/source.ts';
+import {
+  failing,
+  type ImportPart,
+  type ImportSeries,
+  type ImportSource,
+} from '../sources/source.ts';
 import { surveyOf } from './survey.ts';
 import { takeParts } from './taking.ts';
 import { verifySource } from './verify.ts';
+import { bodyRowsMax } from './write_bodies.ts';
 
 /** A part of one row, and one whose files are deleted before it is read, or behind so many of its series. */
 const now = BigInt(nowSeconds()) * 1_000_000_000n;
@@ -76,10 +82,26 @@ test('parts that a source deletes meanwhile are taken under their new names', as
     return true;
   };
   await assert.rejects(
-    takeParts(torn, { isDone: () => false, take }),
+    takeParts(torn, { isDone: () => false, take, signal }),
     { code: 'BAD_REQUEST', message: 'cannot read torn: file is missing' },
     'what is listed and lacks a file is damaged',
   );
+});
+
+test('a part whose files are being deleted one after the other is no damaged one', async () => {
+  const begin = performance.now();
+  const source: ImportSource = {
+    parts: async () =>
+      performance.now() - begin < 300 ? [one('a'), gone(one('old', '0/6'))] : [one('a')],
+    notes: [],
+    unfinished: 0,
+  };
+  const take = async (part: ImportPart): Promise<boolean> => {
+    for await (const _ of part.series(0));
+    return true;
+  };
+  const { lost } = await takeParts(source, { isDone: () => false, take, signal });
+  assert.deepEqual(lost, ['old'], 'as what is deleted at once');
 });
 
 test('parts that a source deletes since their retention is over are told, and no later call forgets them', async () => {
@@ -110,6 +132,73 @@ test('parts that a source deletes since their retention is over are told, and no
   assert.deepEqual([survey.rows, survey.lost], [2, ['old']]);
   const found = await verifySource(expiring(), false, steps.target, signal, () => {});
   assert.deepEqual(found.lost, ['old']);
+});
+
+test('a part that cannot be read takes nothing back of what was taken behind it', async () => {
+  await using test = await TestCoordinator.openReady();
+  const journal = new TestJournal();
+  const steps = { target: targetOf(test), journal, clock, signal, onProgress: () => {} };
+  const whole = [one('a'), one('b')];
+  await runImport({ ...steps, source: sourceOf(...whole) }, options);
+  const torn: ImportPart = { ...one('0 torn'), series: () => failing(badRequest('torn')) };
+  await assert.rejects(runImport({ ...steps, source: sourceOf(torn, ...whole) }, options), /torn/);
+  assert.deepEqual([...journal.progress.taken.keys()], ['a', 'b']);
+  const mended = sourceOf(one('0 torn'), ...whole);
+  await runImport({ ...steps, source: mended }, options);
+  assert.deepEqual([...journal.progress.taken.keys()], ['0 torn', 'a', 'b']);
+});
+
+test('a part that lacks a file is taken up to there where damage is passed over, by each kind of call', async () => {
+  await using test = await TestCoordinator.openReady();
+  const target = targetOf(test);
+  const lacking = () => sourceOf(gone(one('a'), 1), one('b'));
+  const steps = { target, journal: new TestJournal(), clock, signal, onProgress: () => {} };
+  const skipping = { ...options, skipsDamaged: true };
+  const outcome = await runImport({ ...steps, source: lacking() }, skipping);
+  assert.deepEqual([...stored(test).keys()].toSorted(), ['b ä', 'begin of a ä']);
+  const left = ['a is left from its damage on: cannot read a: file is missing'];
+  assert.deepEqual([outcome.rows, outcome.damaged], [2, left]);
+  const lines: string[] = [];
+  const onDamage = (line: string) => void lines.push(line);
+  const survey = await surveyOf(lacking(), legacyTagRules, signal, () => {}, onDamage);
+  const found = await verifySource(lacking(), false, target, signal, () => {}, onDamage);
+  assert.deepEqual([survey.rows, found.rows, found.missing], [2, 3, 0]);
+  assert.deepEqual(lines, [...left, ...left]);
+});
+
+test('what is under way of a part that ends early is waited for before another is read', async () => {
+  const events: string[] = [];
+  const target = {
+    async write() {
+      events.push('sent');
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      events.push('written');
+      return { refused: 0, reason: '' };
+    },
+  };
+  const begun: ImportPart = {
+    ...one('log'),
+    async *series() {
+      yield seriesOf(
+        'long',
+        [...Array(bodyRowsMax + 1).keys()].map(BigInt),
+        new Float64Array(bodyRowsMax + 1),
+      );
+      throw new TsdbError('NOT_FOUND', 'gone');
+    },
+  };
+  const next: ImportPart = {
+    ...one('next'),
+    async *series() {
+      events.push('next is read');
+      yield seriesOf('m', [now], Float64Array.of(1));
+    },
+  };
+  const source = listedAs([begun, next], [next]);
+  const journal = new TestJournal();
+  await runImport({ source, target, journal, clock, signal, onProgress: () => {} }, options);
+  const underWay = ['sent', 'sent', 'written', 'written'];
+  assert.deepEqual(events, [...underWay, 'next is read', 'sent', 'written']);
 });
 
 test('rows that were refused count as long as the source has their part', async () => {

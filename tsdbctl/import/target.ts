@@ -25,6 +25,8 @@ const requestMillisMax = 120_000;
 /** A namespace that takes rows. */
 export interface TakingNamespace {
   readonly name: string;
+  /** Of no other one of its name; 0 when the coordinator does not say it. */
+  readonly number: number;
   readonly coldWrites: boolean;
   readonly retentionNanos: bigint;
   readonly bufferPastNanos: bigint;
@@ -67,12 +69,13 @@ export class Target {
 
   /** The READY ones that take samples. @throws {TsdbError} as `write` */
   async namespaces(): Promise<readonly TakingNamespace[]> {
-    const { status, text } = await this.#send('GET', `${servicePath}/namespace`);
+    const { status, text } = await this.#send('GET', `${servicePath}/namespace?numbers=1`);
     if (status !== 200) {
       throw badRequest(`cannot read namespaces: ${this.#url} answers ${status}: ${reasonOf(text)}`);
     }
-    const { registry } = JSON.parse(text) as {
+    const { registry, numbers = {} } = JSON.parse(text) as {
       registry: { namespaces: Record<string, Registered> };
+      numbers?: Readonly<Record<string, number>>;
     };
     return Object.entries(registry.namespaces).flatMap(([name, options]) => {
       const { stagingState, aggregationOptions, retentionOptions, coldWritesEnabled } = options;
@@ -82,6 +85,7 @@ export class Target {
       return [
         {
           name,
+          number: numbers[name] ?? 0,
           coldWrites: coldWritesEnabled === true,
           retentionNanos: BigInt(retentionOptions.retentionPeriodNanos),
           bufferPastNanos: BigInt(retentionOptions.bufferPastNanos),

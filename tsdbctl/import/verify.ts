@@ -1,7 +1,9 @@
 /** Whether a cluster has what a source has: every row of every series, bit for bit. Native histograms are counted, not compared. */
+import { nodeTag } from '#lib/series_id/from_tags.ts';
 import type { Tag } from '#lib/tags.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import {
+  carbonPathOf,
   type ImportPart,
   type ImportSeries,
   type ImportSource,
@@ -37,13 +39,17 @@ export interface Verified {
   readonly differences: readonly string[];
 }
 
-/** @param roundsValues the source is an M3, or may be one: its values are those that were written to it but for the last digits */
+/**
+ * @param roundsValues the source is an M3, or may be one: its values are those that were written to it but for the last digits
+ * @param onDamage is told of what is damaged, which is passed over then
+ */
 export async function verifySource(
   source: ImportSource,
   roundsValues: boolean,
   target: Pick<Target, 'read'>,
   signal: AbortSignal,
   onPart: (part: ImportPart, missing: number) => void,
+  onDamage?: (line: string) => void,
 ): Promise<Verified> {
   const check = new Check(target, roundsValues);
   const compare = async (part: ImportPart): Promise<boolean> => {
@@ -57,7 +63,9 @@ export async function verifySource(
     onPart(part, check.missing - before);
     return true;
   };
-  check.lost = (await takeParts(source, { isDone: () => false, take: compare })).lost;
+  const toTake = { isDone: () => false, take: compare, onDamage, signal };
+  const { lost } = await takeParts(source, toTake);
+  check.lost = lost;
   return check;
 }
 
@@ -154,9 +162,11 @@ function secondsOf(nanos: bigint): string {
   return `${millis / 1000n}.${String(millis % 1000n).padStart(3, '0')}`;
 }
 
-/** A selector of exactly these tags, and perhaps of series that have more. */
+/** A selector of exactly these tags, and perhaps of series that have more; but not of the tree below a path. */
 function selectorOf(tags: readonly Tag[]): string {
-  return `{${tags.map(({ name, value }) => `${labelName(name)}=${JSON.stringify(value)}`).join(',')}}`;
+  const path = carbonPathOf(tags);
+  const all = path === null ? tags : [...tags, { name: nodeTag(tags.length), value: '' }];
+  return `{${all.map(({ name, value }) => `${labelName(name)}=${JSON.stringify(value)}`).join(',')}}`;
 }
 
 const labelName = (name: string): string =>

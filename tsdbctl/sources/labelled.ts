@@ -33,14 +33,18 @@ export function labelled(source: ImportSource, labels: ReadonlyMap<string, strin
     const own = kept.filter(({ name, value }) => value !== '' || !labels.has(name));
     return [...own, ...added.filter(({ name }) => !names.has(name))];
   };
-  const partOf = (part: ImportPart): ImportPart => ({
-    ...part,
-    async *series(skip) {
-      for await (const series of part.series(skip)) {
-        yield { ...series, tags: tagsOf(series.tags) };
-      }
-    },
-  });
+  const partOf = (part: ImportPart): ImportPart => {
+    // Series of two shards may be one with other labels.
+    const { shard: _, ...unsharded } = part;
+    return {
+      ...unsharded,
+      async *series(skip) {
+        for await (const series of part.series(skip)) {
+          yield { ...series, tags: tagsOf(series.tags) };
+        }
+      },
+    };
+  };
   return {
     get notes() {
       return source.notes;

@@ -1,9 +1,9 @@
 /** Parts as far as they can be read. */
-import { type ImportPart, type ImportSource, isDamage } from './source.ts';
+import { type ImportPart, isDamage } from './source.ts';
 
-/** The source, of which a part that is damaged ends at its damage. @param onDamage is told of it, in a line */
-export function upToDamage(source: ImportSource, onDamage: (line: string) => void): ImportSource {
-  const partOf = (part: ImportPart): ImportPart => ({
+/** The part, which ends at its damage. @param onDamage is told of it, in a line */
+export function upToDamage(part: ImportPart, onDamage: (line: string) => void): ImportPart {
+  return {
     ...part,
     async *series(skip) {
       try {
@@ -13,15 +13,6 @@ export function upToDamage(source: ImportSource, onDamage: (line: string) => voi
         onDamage(damageLine(part, error));
       }
     },
-  });
-  return {
-    get notes() {
-      return source.notes;
-    },
-    get unfinished() {
-      return source.unfinished;
-    },
-    parts: async () => (await source.parts()).map(partOf),
   };
 }
 

@@ -18,7 +18,7 @@ import {
   madeFileset,
   readSource,
 } from './folder_testing.ts';
-import { upToDamage } from '../up_to_damage.ts';
+import { sourceUpToDamage } from '../up_to_damage_testing.ts';
 import { m3Source, type M3Options } from './source.ts';
 
 const startNanos = 1_700_006_400_000_000_000n;
@@ -183,7 +183,7 @@ test('a fileset that lacks a file is gone, or damaged when it lacks it again', a
   const source = sourceOf(files);
   await assert.rejects(source.parts(), { code: 'NOT_FOUND' });
   const lines: string[] = [];
-  const found = await readSource(upToDamage(source, (line) => lines.push(line)));
+  const found = await readSource(sourceUpToDamage(source, (line) => lines.push(line)));
   assert.equal(found.length, 1);
   assert.match(lines.join('\n'), /shard|default\/1.*-data\.db: file is missing/s);
   assert.match(lines.join('\n'), /default\/2.*-info\.db: file is missing/s);
@@ -216,7 +216,7 @@ test('a fileset of which it cannot be read what it has leaves the others to be r
   const damaged = new Map(files).set(path, bytes.with(0, bytes[0]! ^ 1));
   await assert.rejects(readSource(sourceOf(damaged)), /cannot read .*-digest\.db: /);
   const lines: string[] = [];
-  const found = await readSource(upToDamage(sourceOf(damaged), (line) => lines.push(line)));
+  const found = await readSource(sourceUpToDamage(sourceOf(damaged), (line) => lines.push(line)));
   assert.equal(found.length, 1);
   assert.match(
     lines.join('\n'),

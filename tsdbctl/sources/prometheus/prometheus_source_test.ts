@@ -17,7 +17,7 @@ import {
   seriesIn,
 } from './block_testing.ts';
 import { allTimes } from '../source.ts';
-import { upToDamage } from '../up_to_damage.ts';
+import { sourceUpToDamage } from '../up_to_damage_testing.ts';
 import { prometheusSource } from './prometheus_source.ts';
 
 const ulids = ['0', '1', '2', '3'].map((digit) => `01HZZZZZZZZZZZZZZZZZZZZZZ${digit}`);
@@ -336,7 +336,9 @@ test('a block that does not say what it is leaves the others to be read', async 
   // As an upload that was broken off leaves it.
   files.set(`data/${ulids[0]}/index`, new Uint8Array(0));
   const lines: string[] = [];
-  const source = upToDamage(prometheusSource('data', diskOf(files)), (line) => lines.push(line));
+  const source = sourceUpToDamage(prometheusSource('data', diskOf(files)), (line) =>
+    lines.push(line),
+  );
   assert.equal((await seriesIn(source)).length, 1);
   assert.match(
     lines.join('\n'),

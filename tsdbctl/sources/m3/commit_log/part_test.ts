@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TsdbError } from '#lib/errors.ts';
 import type { ImportSource } from '../../source.ts';
-import { upToDamage } from '../../up_to_damage.ts';
+import { sourceUpToDamage } from '../../up_to_damage_testing.ts';
 import { MessageReader } from '../bytes/msgpack.ts';
 import {
   diskOf,
@@ -48,7 +48,7 @@ const floatOf = (bits: string) => Buffer.from(bits, 'hex').readDoubleBE();
 /** What a source has before its damage, and what is said of that. */
 async function readToDamage(source: ImportSource) {
   const damage: string[] = [];
-  const series = await readSource(upToDamage(source, (line) => damage.push(line)));
+  const series = await readSource(sourceUpToDamage(source, (line) => damage.push(line)));
   return {
     series,
     damage: damage.map((line) => line.replace(/^.* is left from its damage on: /, '')),
