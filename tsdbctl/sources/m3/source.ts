@@ -19,7 +19,7 @@ import {
 } from '../source.ts';
 import { sumOfEnds } from './bytes/file_bytes.ts';
 import { seriesOfLog } from './commit_log/part.ts';
-import { type FilesetFiles, listFilesets } from './fileset/list.ts';
+import { type FilesetFiles, listFilesets, listShards } from './fileset/list.ts';
 import { type FilesetInfo, readFilesetInfo } from './fileset/info.ts';
 import { seriesOfFileset } from './fileset/part.ts';
 import { LeftOut } from './series/left_out.ts';
@@ -32,15 +32,20 @@ export interface M3Options {
   readonly intOptimized?: boolean;
   /** Rows of a commit log that are in memory; 48 bytes each. */
   readonly rowsHeldMax?: number;
+  /** Series of the namespace in a commit log, whose tags are in memory. */
+  readonly logSeriesMax?: number;
 }
 
 const rowsHeldDefault = 1 << 21;
+const logSeriesDefault = 1 << 23;
 
 const filesetFolders = ['snapshots', 'data'] as const;
 const logFolder = 'commitlogs';
 /** What stands beside the namespaces of snapshots. */
 const snapshotFile = /^snapshot-.*\.db$/;
 const logName = /^commitlog-(\d+)-(\d+)\.db$/;
+/** A shard is listed so many times while what it has is deleted. */
+const shardListsMax = 5;
 /** Beside the log that it writes M3 has opened the next one: it has this much at most, and no rows. */
 const emptyLogBytesMax = 64;
 
@@ -54,14 +59,14 @@ const digitsOf = (...sums: readonly number[]): string =>
  */
 export function m3Source(folder: string, options: M3Options, disk: Disk): ImportSource {
   const { namespace, range = allTimes, intOptimized = true } = options;
-  const { rowsHeldMax = rowsHeldDefault } = options;
+  const { rowsHeldMax = rowsHeldDefault, logSeriesMax: seriesMax = logSeriesDefault } = options;
   const leftOut = new LeftOut();
   /** Of a fileset that was read: of those that were not, it is the length, too. */
   let blockNanos = 0n;
   /** Filesets that lacked a file when they were listed before: a node that runs deletes such ones. */
   const lacking = new Set<string>();
   const filesetOptions = { disk, range, wholes: intOptimized, leftOut };
-  const logOptions = { disk, range, rowsHeldMax, leftOut };
+  const logOptions = { disk, range, rowsHeldMax, seriesMax, leftOut };
 
   /** Of a fileset of which it cannot be read what it has: whoever takes it is told why. */
   function damagedPart(
@@ -73,12 +78,13 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
       startNanos: blockStartNanos,
       endNanos: blockStartNanos + 1n,
       bytes,
-      contents: [contentOf(file, blockStartNanos)],
+      contents: contentsOf(file, blockStartNanos),
       shard: shardOf(file),
       series: () => failing(badRequest(damage.message)),
     };
   }
 
+  /** @throws {TsdbError} NOT_FOUND when it lacks a file, and did not when it was listed before */
   async function filesetPart(files: FilesetFiles): Promise<ImportPart | null> {
     const { name: file, bytes } = files;
     const prefix = `${folder}/${file}-`;
@@ -87,10 +93,7 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
       if (files.missing !== null) throw files.missing;
       info = await readFilesetInfo(disk, prefix);
     } catch (error) {
-      if (!(error instanceof TsdbError) || (!isDamage(error) && !lacking.has(file))) {
-        lacking.add(file);
-        throw error;
-      }
+      if (!isDamage(error) && !(isGone(error) && lacking.has(file))) throw error;
       // How long its block is stands in what is damaged.
       return files.blockStartNanos >= range.endNanos ? null : damagedPart(files, error);
     }
@@ -100,11 +103,41 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
     if (startNanos >= range.endNanos || endNanos <= range.startNanos) return null;
     const name = `${file} of ${digitsOf(info.indexSum, info.dataSum)}`;
     const part = { name: file, namespace, prefix, info };
-    const contents = [contentOf(file, startNanos)];
+    const contents = contentsOf(file, startNanos);
     const series = (skip: number) => skipping(seriesOfFileset(part, filesetOptions), skip);
     const untagged = () => leftOut.untaggedIn(file);
     const shard = shardOf(file);
     return { name, startNanos, endNanos, bytes, contents, shard, series, untagged };
+  }
+
+  /** Listed again by itself when something of it is gone, as there are many shards, and listing them all takes minutes. */
+  async function shardParts(place: string): Promise<ShardParts> {
+    for (let lists = 1; ; lists += 1) {
+      const parts: ImportPart[] = [];
+      const whole: bigint[] = [];
+      const missing: TsdbError[] = [];
+      let unfinished: readonly bigint[] = [];
+      const isLast = lists === shardListsMax;
+      try {
+        const found = await listFilesets(disk, folder, place);
+        ({ unfinished } = found);
+        for (const files of found.filesets) {
+          whole.push(files.blockStartNanos);
+          try {
+            const part = await filesetPart(files);
+            if (part !== null) parts.push(part);
+          } catch (error) {
+            if (!isGone(error)) throw error;
+            missing.push(error);
+            if (isLast) lacking.add(files.name);
+          }
+        }
+      } catch (error) {
+        if (!isGone(error)) throw error;
+        missing.push(error);
+      }
+      if (missing.length === 0 || isLast) return { parts, whole, unfinished, missing };
+    }
   }
 
   async function logParts(): Promise<readonly ImportPart[]> {
@@ -153,19 +186,13 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
           if (!snapshotFile.test(name)) known.add(name);
         }
         const ofKind: ImportPart[] = [];
-        const found = await listFilesets(disk, folder, `${kind}/${namespace}`);
-        for (const files of found.filesets) {
-          try {
-            const part = await filesetPart(files);
-            if (part !== null) ofKind.push(part);
-          } catch (error) {
-            if (!(error instanceof TsdbError) || error.code !== 'NOT_FOUND') throw error;
-            missing ??= error;
-          }
-          unfinished.delete(contentOf(files.name, files.blockStartNanos));
-        }
-        for (const { place, blockStartNanos } of found.unfinished) {
-          unfinished.set(contentOf(`${place}/`, blockStartNanos), blockStartNanos);
+        for (const place of await listShards(disk, folder, `${kind}/${namespace}`)) {
+          const found = await shardParts(place);
+          missing ??= found.missing[0] ?? null;
+          for (const part of found.parts) ofKind.push(part);
+          for (const block of found.whole) unfinished.delete(contentOf(`${place}/`, block));
+          for (const block of found.unfinished)
+            unfinished.set(contentOf(`${place}/`, block), block);
         }
         filesets = [...ofKind, ...filesets];
       }
@@ -188,8 +215,30 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
   };
 }
 
-/** Of a shard and block, which are first in snapshots, each of which has what the one before has, and then in data. */
+/** Of a shard. */
+interface ShardParts {
+  readonly parts: readonly ImportPart[];
+  /** Begins of blocks of which there is a fileset, and of those of which there is none that was written to its end. */
+  readonly whole: readonly bigint[];
+  readonly unfinished: readonly bigint[];
+  /** What was gone when it was listed for the last time. */
+  readonly missing: readonly TsdbError[];
+}
+
+const isGone = (error: unknown): error is TsdbError =>
+  error instanceof TsdbError && error.code === 'NOT_FOUND';
+
+/** Of a shard and block. */
 const contentOf = (file: string, startNanos: bigint): string => `${shardOf(file)}/${startNanos}`;
+
+/**
+ * Rows of a block are first in snapshots, each of which has what the one before has, and then in data. A snapshot stands for no
+ * data: of a block that was flushed it has what came since.
+ */
+function contentsOf(file: string, startNanos: bigint): readonly string[] {
+  const content = contentOf(file, startNanos);
+  return file.startsWith('data/') ? [content, `data ${content}`] : [content];
+}
 
 const shardOf = (file: string): string => file.split('/').at(-2)!;
 

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Disk } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { takeParts } from '../../import/taking.ts';
 import { adler32 } from './bytes/adler32.ts';
 import {
   blockNanos,
@@ -187,6 +189,63 @@ test('a fileset that lacks a file is gone, or damaged when it lacks it again', a
   assert.equal(found.length, 1);
   assert.match(lines.join('\n'), /shard|default\/1.*-data\.db: file is missing/s);
   assert.match(lines.join('\n'), /default\/2.*-info\.db: file is missing/s);
+});
+
+test('a shard of which a fileset is replaced while it is listed is listed again, and no other one', async () => {
+  const files = merged(
+    madeFileset(name(0, 1), startNanos, [entry('{a="b"}')]),
+    madeFileset(name(0, 2), startNanos, [entry('{a="c"}')]),
+  );
+  const disk = diskOf(files);
+  const listed: string[] = [];
+  let isReplaced = false;
+  const racing: Disk = {
+    ...disk,
+    list(path) {
+      listed.push(path);
+      return disk.list(path);
+    },
+    open(path, mode) {
+      if (!isReplaced && path.includes(`${name(0, 1)}-`)) {
+        isReplaced = true;
+        const former = [...files.keys()].filter((each) => each.includes(`${name(0, 1)}-`));
+        for (const each of former) files.delete(each);
+        const newer = madeFileset(name(1, 1), startNanos, [entry('{a="b"}')]);
+        for (const [each, bytes] of newer) files.set(each, bytes);
+      }
+      return disk.open(path, mode);
+    },
+  };
+  const parts = await m3Source('m3', { namespace: 'default' }, racing).parts();
+  assert.deepEqual(
+    parts.map((part) => fileOf(part.name)),
+    [name(1, 1), name(0, 2)],
+  );
+  const listsOf = (shard: number) =>
+    listed.filter((path) => path === `m3/data/default/${shard}`).length;
+  assert.deepEqual([listsOf(1), listsOf(2)], [2, 1]);
+});
+
+test('a flushed block that is gone is in another volume of it, and in no snapshot', async () => {
+  const flushed = madeFileset(name(0), startNanos, [entry('{a="b"}')]);
+  const snapshot = madeFileset(name(3, 0, 'snapshots'), startNanos, [entry('{a="c"}')]);
+  const later = madeFileset(name(1), startNanos, [entry('{a="b"}'), entry('{a="c"}')]);
+  const goneFrom = async (files: Files, now: Files) => {
+    const [part] = await sourceOf(files).parts();
+    const waiting = new Map([[part!.name, part!.contents]]);
+    const steps = { isDone: () => false, take: async () => true, waiting };
+    const { replaced, lost } = await takeParts(sourceOf(now), steps);
+    return [replaced.map(fileOf), lost.map(fileOf)];
+  };
+  assert.deepEqual(await goneFrom(flushed, later), [[name(0)], []]);
+  assert.deepEqual(await goneFrom(flushed, snapshot), [[], [name(0)]]);
+  const [path] = [...flushed.keys()].filter((each) => each.endsWith('-digest.db'));
+  const damaged = new Map(flushed).set(path!, new Uint8Array(20));
+  assert.deepEqual(await goneFrom(damaged, snapshot), [[], [`${name(0)},`]]);
+  const newer = madeFileset(name(4, 0, 'snapshots'), startNanos, [entry('{a="c"}')]);
+  for (const now of [flushed, newer]) {
+    assert.deepEqual(await goneFrom(snapshot, now), [[name(3, 0, 'snapshots')], []]);
+  }
 });
 
 test('what was not written to its end counts where there is no whole one of its block, within the range', async () => {

@@ -15,27 +15,30 @@ import { HeldRows } from './held_rows.ts';
 import type { Messages } from './messages.ts';
 import { ProtobufWatch } from './protobuf.ts';
 
-/** A map holds not many more. */
-const seriesMax = 1 << 23;
+/** One holds 2^24 numbers. */
+const mapsOfPlaces = 16;
 
 /** Of series whose rows are not wanted. */
 const unwanted = -1;
 
 export class Collector {
   readonly #namespace: string;
+  readonly #seriesMax: number;
   readonly #onUntagged: (id: Uint8Array) => void;
   readonly #rows = new HeldRows();
   readonly #protobuf = new ProtobufWatch();
-  /** Places of series by their number in the file. */
-  readonly #places = new Map<number, number>();
+  /** Places of series by their number in the file, of which each map has those of a remainder: other namespaces have many. */
+  readonly #places = Array.from({ length: mapsOfPlaces }, () => new Map<number, number>());
   /** By place, as tags themselves are larger. */
   readonly #metadata: Pick<LogMetadata, 'id' | 'encodedTags'>[] = [];
   readonly #entry = emptyEntry();
   /** Whether the first message of the file was read. */
   hasInfo = false;
 
-  constructor(namespace: string, onUntagged: (id: Uint8Array) => void) {
+  /** @param seriesMax of the namespace: they are in memory */
+  constructor(namespace: string, seriesMax: number, onUntagged: (id: Uint8Array) => void) {
     this.#namespace = namespace;
+    this.#seriesMax = seriesMax;
     this.#onUntagged = onUntagged;
   }
 
@@ -46,8 +49,7 @@ export class Collector {
 
   /**
    * Holds the rows of messages.
-   * @returns why the first one that is damaged is, after which none is read; null for none
-   * @throws {TsdbError} BAD_REQUEST when there are too many series
+   * @returns what the file has that ends the reading, behind which none is read; null for nothing
    */
   add({ bytes, bounds }: Messages): string | null {
     const reader = new MessageReader(bytes);
@@ -64,10 +66,14 @@ export class Collector {
         readLogEntry(reader, entry);
         if (entry.metadata.length > 0) metadata = readLogMetadata(entry.metadata);
       } catch (error) {
-        return messageOf(error);
+        return `has an entry that is damaged (${messageOf(error)})`;
       }
       const place = this.#placeOf(entry.index, metadata);
       if (place === unwanted) continue;
+      if (place >= this.#seriesMax) {
+        const namespace = JSON.stringify(this.#namespace);
+        return `has more than ${this.#seriesMax} series of the namespace ${namespace}`;
+      }
       this.#protobuf.see(place, entry);
       this.#rows.add(place, entry);
     }
@@ -75,15 +81,13 @@ export class Collector {
   }
 
   #placeOf(index: number, metadata: LogMetadata | null): number {
+    const places = this.#places[Math.abs(index % mapsOfPlaces)]!;
     if (metadata === null) {
-      const known = this.#places.get(index);
+      const known = places.get(index);
       if (known !== undefined) return known;
     }
-    if (this.#places.size >= seriesMax || this.#metadata.length >= seriesMax) {
-      throw badRequest(`commit log has more than ${seriesMax} series`);
-    }
     const place = metadata === null ? this.#untagged(new Uint8Array()) : this.#newPlace(metadata);
-    this.#places.set(index, place);
+    places.set(index, place);
     return place;
   }
 

@@ -112,6 +112,28 @@ test('other namespaces are passed over, and series without tags are told', async
   ]);
 });
 
+test('a log has at most so many series of the namespace, and rows of those before are handed on', async () => {
+  const others = Array.from({ length: 20 }, (_, i) => first(100 + i, { namespace: 'metrics' }));
+  const options = { logSeriesMax: 2 };
+  const few = log(...others, first(1), first(2), next(1, 11n, 2));
+  const one = ['a=1', [[10, 1]]];
+  const two = ['a=2', [[10, 1]]];
+  const longer = [
+    'a=1',
+    [
+      [10, 1],
+      [11, 2],
+    ],
+  ];
+  assert.deepEqual(rowsOf(await read(few, options)), [longer, two]);
+  const many = log(...others, first(1), first(2), first(3), next(1, 11n, 2));
+  const { series, damage } = await readToDamage(sourceOf(many, options));
+  assert.deepEqual(rowsOf(series), [one, two]);
+  assert.deepEqual(damage, [
+    `cannot read ${path}: it has more than 2 series of the namespace "default" at byte 0 of ${many.length}`,
+  ]);
+});
+
 test('rows of other times than those of the range are left out', async () => {
   const bytes = log(first(1), next(1, 20n, 2), next(1, 30n, 3), first(2));
   const range = { startNanos: 20n, endNanos: 30n };

@@ -4,7 +4,8 @@
  */
 import type { Disk } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import { naming, readSmallFile } from '../bytes/file_bytes.ts';
+import { naming } from '../../naming.ts';
+import { readSmallFile } from '../bytes/file_bytes.ts';
 import { MessageReader, objectTypes } from '../bytes/msgpack.ts';
 
 /** Bytes of a checkpoint that was written to its end. */

@@ -1,8 +1,9 @@
 /** Series of a fileset of M3. */
 import type { Disk } from '#lib/env/env.ts';
 import { badRequest, messageOf } from '#lib/errors.ts';
+import { namedError, naming } from '../../naming.ts';
 import type { ImportSeries, NanosRange } from '../../source.ts';
-import { checkFile, namedError, naming } from '../bytes/file_bytes.ts';
+import { checkFile } from '../bytes/file_bytes.ts';
 import { decodeM3tsz } from '../m3tsz/decode.ts';
 import type { LeftOut } from '../series/left_out.ts';
 import { type Rows, rowsWithin, sortedRows } from '../series/rows.ts';
