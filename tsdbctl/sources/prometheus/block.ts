@@ -1,6 +1,6 @@
 /** Series of a block with their rows, one series after the other. */
 import type { Disk } from '#lib/env/env.ts';
-import { badRequest } from '#lib/errors.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
 import type { ImportSeries } from '../source.ts';
 import { type ChunkPlace, IndexFile } from './index_file.ts';
 import { type ChunkRows, type JoinedRows, joinedRows, type MillisRange } from './rows.ts';
@@ -14,36 +14,33 @@ const cellsOfPartMax = 1 << 26;
 
 export interface BlockToRead {
   readonly folder: string;
-  /** All that it says to have. */
-  readonly times: MillisRange;
-  /** Those that are wanted of them. */
+  /** Rows of other times are left out. */
   readonly range: MillisRange;
-  /** Called once when there are rows that are not within `times`; they are left out. */
-  readonly onOutside: () => void;
+  /** As of `tombstonesDigits` when it was listed. */
+  readonly tombstones: string;
 }
 
 /**
  * In the order of the index. A series of more than 2048 chunks comes several times, with later rows each time; what has no rows
  * in the range that are not deleted is left out.
  * @param skip so many of the first ones are left out, too
- * @throws {TsdbError} BAD_REQUEST naming the file, the reason and the place when it is damaged
+ * @throws {TsdbError} BAD_REQUEST naming the file, the reason and the place when it is damaged, NOT_FOUND when something of it was
+ * deleted since it was listed: it has another name by then
  */
 export async function* seriesOfBlock(
   disk: Disk,
-  { folder, times, range, onOutside }: BlockToRead,
+  { folder, range, tombstones }: BlockToRead,
   skip: number,
 ): AsyncGenerator<ImportSeries> {
-  const tombstones = await readTombstones(disk, `${folder}/tombstones`);
+  const { intervals, digits } = await readTombstones(disk, `${folder}/tombstones`);
+  if (digits !== tombstones) {
+    throw new TsdbError('NOT_FOUND', `cannot read ${folder}: rows of it were deleted meanwhile`);
+  }
   await using index = await IndexFile.open(disk, `${folder}/index`);
   await using segments = new Segments(disk, `${folder}/chunks`);
   let left = skip;
-  let isOutsideTold = false;
   for await (const { number, chunks, tags } of index.series()) {
-    if (!isOutsideTold && !chunks.every((chunk) => isInside(chunk, times))) {
-      isOutsideTold = true;
-      onOutside();
-    }
-    const deleted = tombstones.get(number) ?? [];
+    const deleted = intervals.get(number) ?? [];
     const wanted = chunks.filter(
       ({ firstMillis, lastMillis }) => firstMillis < range.end && lastMillis >= range.start,
     );

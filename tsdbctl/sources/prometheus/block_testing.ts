@@ -209,14 +209,17 @@ export function diskOf(files: ReadonlyMap<string, Uint8Array>): Disk {
     return [...new Set(inside.map((path) => path.slice(folder.length + 1).split('/')[0]!))].sort();
   };
   const disk: Pick<Disk, 'open' | 'readFile' | 'list' | 'size'> = {
-    open(path) {
-      const bytes = files.get(path)!;
+    async open(path) {
+      const bytes = files.get(path);
+      if (bytes === undefined) {
+        throw Object.assign(new Error(`no file ${path}`), { code: 'ENOENT' });
+      }
       const file: Pick<DiskFile, 'read' | 'size' | 'close'> = {
         read: async (position, length) => bytes.slice(position, position + length),
         size: async () => bytes.length,
         close: async () => {},
       };
-      return Promise.resolve(file as DiskFile);
+      return file as DiskFile;
     },
     readFile: async (path) => files.get(path)!,
     list: async (path) => list(path),

@@ -1,7 +1,7 @@
 /** Ranges of a file, out of pieces that are read ahead, since most of them follow each other. */
 import type { Disk, DiskFile } from '#lib/env/env.ts';
-import { TsdbError } from '#lib/errors.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
+import { naming } from '../naming.ts';
 import { type Damage, damageOf } from './damage.ts';
 
 /** Read at once after a range that does not follow the one before. */
@@ -25,10 +25,7 @@ export class FileRanges implements AsyncDisposable {
 
   /** @throws {TsdbError} NOT_FOUND when it is not there */
   static async open(disk: Disk, path: string): Promise<FileRanges> {
-    if ((await disk.size(path)) === null) {
-      throw new TsdbError('NOT_FOUND', `cannot read ${path}: file is missing`);
-    }
-    const file = await disk.open(path, 'read');
+    const file = await naming(path, () => disk.open(path, 'read'));
     return new FileRanges(file, await file.size(), path);
   }
 

@@ -20,9 +20,11 @@ export interface BlockMeta {
   readonly parents: readonly string[];
   /** ULIDs of the blocks that were written first, whose rows it has; its own alone when it is one of them. */
   readonly sources: readonly string[];
-  /** Of all of its series, which the index does not have: as Thanos and Mimir keep them, sorted; '' for none. */
+  /** Of all of its series, which the index does not have: as Thanos keeps them, sorted; '' for none. */
   readonly labels: string;
-  /** Which share of the series of its parents it has, as Mimir's compactor makes it; null when it has all. */
+  /** Whose it is, as blocks of Cortex say, and first ones of Mimir; '' when it does not say. */
+  readonly tenant: string;
+  /** Which share of the series of its parents it has, as the compactors of Mimir and Cortex make them; null when it has all. */
   readonly share: BlockShare | null;
   /** Its rows are windows of so many milliseconds, as Thanos makes them; 0 for samples. */
   readonly windowMillis: number;
@@ -36,6 +38,9 @@ export interface BlockShare {
 
 /** What Mimir's compactor says of a block, beside its labels. */
 const shareLabel = '__compactor_shard_id__';
+const tenantLabel = '__org_id__';
+/** Who wrote the block, as Cortex says: blocks of one tenant have several. */
+const writerLabels: ReadonlySet<string> = new Set(['__ingester_id__', '__shard_id__']);
 
 /** @throws {TsdbError} BAD_REQUEST */
 export async function readMeta(disk: Disk, path: string): Promise<BlockMeta> {
@@ -69,17 +74,20 @@ export async function readMeta(disk: Disk, path: string): Promise<BlockMeta> {
   const { parents, sources } = fieldsOf(meta['compaction']);
   const sourcesNamed = textsOf(listOf(sources));
   const thanos = fieldsOf(meta['thanos']);
-  const { [shareLabel]: share, ...labels } = fieldsOf(thanos['labels']);
+  const { [shareLabel]: share, [tenantLabel]: tenant, ...labels } = fieldsOf(thanos['labels']);
+  const partition = fieldsOf(fieldsOf(thanos['extensions'])['partition_info']);
   return {
     ulid,
     times,
     parents: textsOf(listOf(parents).map((parent) => fieldsOf(parent)['ulid'])),
     sources: sourcesNamed.length > 0 ? sourcesNamed : [ulid],
     labels: Object.entries(labels)
+      .filter(([name]) => !writerLabels.has(name))
       .map(([name, value]) => `${name}=${JSON.stringify(value)}`)
       .sort()
       .join(','),
-    share: shareOf(share),
+    tenant: typeof tenant === 'string' ? tenant : '',
+    share: shareOf(share) ?? shareOfPartition(partition),
     windowMillis: Number(fieldsOf(thanos['downsample'])['resolution'] ?? 0),
   };
 }
@@ -87,6 +95,12 @@ export async function readMeta(disk: Disk, path: string): Promise<BlockMeta> {
 function shareOf(label: unknown): BlockShare | null {
   const [, place, of] = /^(\d+)_of_(\d+)$/.exec(String(label)) ?? [];
   return of === undefined ? null : { place: Number(place), of: Number(of) };
+}
+
+/** As Cortex has it: partitions count from 0, and a block that was not parted is the only one of one. */
+function shareOfPartition(partition: Fields): BlockShare | null {
+  const { partition_id: id, partition_count: of } = partition;
+  return Number.isInteger(id) && Number(of) > 1 ? { place: Number(id) + 1, of: Number(of) } : null;
 }
 
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);

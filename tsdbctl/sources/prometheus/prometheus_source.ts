@@ -1,6 +1,6 @@
 /**
  * What Prometheus keeps on its disk, as a source: a data folder with its blocks, a snapshot of one, or a single block. Blocks of
- * Thanos, Cortex and Mimir are alike, but for downsampled ones.
+ * Thanos, Cortex and Mimir are alike, but for downsampled ones, and say more in their meta.json.
  *
  *     01…/meta.json       ULID, times, parents (meta.ts)
  *     01…/index           series and where their chunks are (index_file.ts)
@@ -24,6 +24,7 @@ import { seriesOfBlock } from './block.ts';
 import { type BlockMeta, isUlid, readMeta } from './meta.ts';
 import type { MillisRange } from './rows.ts';
 import { segmentsBytes } from './segments.ts';
+import { tombstonesDigits } from './tombstones.ts';
 
 /** Logs of rows that are in no block: what comes in order, what comes late, and chunks of the head. */
 const newestRowsPattern = /^(w[ab]l|chunks_head)$/;
@@ -49,12 +50,11 @@ export function prometheusSource(
       const found = await blocksIn(folder, disk, notes);
       const inRange = found.blocks.filter((block) => rangeOf(block, range) !== null);
       checkLabels(inRange, notes);
-      const blocks = withoutWindows(withoutParents(inRange, notes), notes);
+      // Windows may reach over the range, beyond which their samples are, too.
+      const blocks = withoutParents(withoutWindows(inRange, found.blocks, notes), notes);
       const whole = wholeSources(blocks);
       const parts = found.damaged.map(([ulid, damage]) => damagedPart(ulid, damage, range));
-      for (const block of blocks.sort(byTimes)) {
-        parts.push(await partOf(block, disk, range, whole, (note) => notes.push(note)));
-      }
+      for (const block of blocks.sort(byTimes)) parts.push(await partOf(block, disk, range, whole));
       return parts;
     },
   };
@@ -80,6 +80,13 @@ function damagedPart(ulid: string, damage: Error, range: NanosRange): ImportPart
  * @throws {TsdbError} BAD_REQUEST
  */
 function checkLabels(blocks: readonly Block[], notes: string[]): void {
+  const owned = blocks.filter(({ tenant }) => tenant !== '');
+  const foreign = owned.find(({ tenant }) => tenant !== owned[0]!.tenant);
+  if (foreign !== undefined) {
+    throw badRequest(
+      `blocks of different tenants: ${owned[0]!.ulid} of ${owned[0]!.tenant}, ${foreign.ulid} of ${foreign.tenant}: take each from a folder of its own`,
+    );
+  }
   const [first] = blocks;
   const other = blocks.find(({ labels }) => labels !== first?.labels);
   if (first !== undefined && first.labels !== '') {
@@ -128,11 +135,16 @@ async function blocksIn(folder: string, disk: Disk, notes: string[]): Promise<Fo
   return { blocks, damaged };
 }
 
-/** Windows that were made of samples are none; where the samples are not there they are told as what cannot be read. */
-function withoutWindows(blocks: readonly Block[], notes: string[]): Block[] {
-  const samples = new Set(
-    blocks.flatMap(({ windowMillis, sources }) => (windowMillis === 0 ? sources : [])),
-  );
+/**
+ * Windows that were made of samples are none; where the samples are not there they are told as what cannot be read.
+ * @param found those of other times, too
+ */
+function withoutWindows(
+  blocks: readonly Block[],
+  found: readonly Block[],
+  notes: string[],
+): Block[] {
+  const samples = wholeSources(found.filter(({ windowMillis }) => windowMillis === 0));
   return blocks.filter(({ ulid, windowMillis, sources }) => {
     if (windowMillis === 0 || !sources.every((each) => samples.has(each))) return true;
     notes.push(
@@ -161,13 +173,16 @@ function wholeSources(blocks: readonly Block[]): ReadonlySet<string> {
   return whole;
 }
 
-/** A block is made after its parents, so one of two is left whatever they say. Of shares others may be on their way. */
+/**
+ * A block is made after its parents, so one of two is left whatever they say. Of shares others may be on their way, and windows
+ * have the parents of the samples that they were made of.
+ */
 function withoutParents(blocks: readonly Block[], notes: string[]): Block[] {
   const childOf = new Map(
-    blocks.flatMap(({ ulid, parents, share }) =>
-      parents
-        .filter((parent) => parent < ulid && share === null)
-        .map((parent) => [parent, ulid] as const),
+    blocks.flatMap(({ ulid, parents, share, windowMillis }) =>
+      share === null && windowMillis === 0
+        ? parents.filter((parent) => parent < ulid).map((parent) => [parent, ulid] as const)
+        : [],
     ),
   );
   return blocks.filter(({ ulid }) => {
@@ -179,36 +194,44 @@ function withoutParents(blocks: readonly Block[], notes: string[]): Block[] {
 }
 
 /** Null when there is nothing of it in the range. */
-function rangeOf({ times }: Block, { startNanos, endNanos }: NanosRange): MillisRange | null {
-  const start = Math.max(times.start, millisFrom(startNanos));
-  const end = Math.min(times.end, millisFrom(endNanos));
+function rangeOf({ times }: Block, within: NanosRange): MillisRange | null {
+  const range = millisOf(within);
+  const start = Math.max(times.start, range.start);
+  const end = Math.min(times.end, range.end);
   return start >= end ? null : { start, end };
 }
 
-/** @param whole sources of which all is there */
+/**
+ * What was deleted of a block is in its name: a call that goes on with it knows how many of its series were written, and has to pass
+ * over the same ones. One that was taken before something was deleted is taken once more; what was deleted stays where it went.
+ * Rows that are outside of the times that a block says to have are its rows, as they are to queries of Prometheus that reach it.
+ * @param whole sources of which all is there
+ */
 async function partOf(
   block: Block,
   disk: Disk,
-  of: NanosRange,
+  within: NanosRange,
   whole: ReadonlySet<string>,
-  note: (line: string) => void,
 ): Promise<ImportPart> {
-  const { ulid, folder, times, sources, parents, share } = block;
-  const range = rangeOf(block, of)!;
+  const { ulid, folder, sources, parents, share } = block;
+  const { start, end } = rangeOf(block, within)!;
+  const tombstones = await tombstonesDigits(disk, `${folder}/tombstones`);
   const indexBytes = (await disk.size(`${folder}/index`)) ?? 0;
   const shareText = share === null ? '' : ` ${share.place} of ${share.of}`;
   return {
-    name: ulid,
-    startNanos: BigInt(range.start) * nanosPerMilli,
-    endNanos: BigInt(range.end) * nanosPerMilli,
+    name: tombstones === '' ? ulid : `${ulid} with tombstones ${tombstones}`,
+    startNanos: BigInt(start) * nanosPerMilli,
+    endNanos: BigInt(end) * nanosPerMilli,
     bytes: indexBytes + (await segmentsBytes(disk, `${folder}/chunks`)),
     contents: sources.map((source) => `${source}${shareText}`),
-    madeOf: share === null ? parents : sources.filter((source) => whole.has(source)),
-    series: (skip) => {
-      const onOutside = (): void => note(`left out rows of block ${ulid}: outside of its times`);
-      return seriesOfBlock(disk, { folder, times, range, onOutside }, skip);
-    },
+    // It may be known by its number alone: of before something was deleted, or of when it did not say what it is.
+    madeOf: [ulid, ...(share === null ? parents : sources.filter((source) => whole.has(source)))],
+    series: (skip) => seriesOfBlock(disk, { folder, range: millisOf(within), tombstones }, skip),
   };
+}
+
+function millisOf({ startNanos, endNanos }: NanosRange): MillisRange {
+  return { start: millisFrom(startNanos), end: millisFrom(endNanos) };
 }
 
 /** The first millisecond that is not before the time. */

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { SeededNumbers } from '#engine/codec/samples_testing.ts';
 import { histogramOfValue, resetHint } from '#engine/typed/histogram.ts';
 import { customHistogramValues, histogramValues } from '#engine/typed/samples_testing.ts';
+import type { Disk } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Tag } from '#lib/tags.ts';
 import {
@@ -114,6 +115,27 @@ for (const version of [1, 2]) {
     }
   });
 }
+
+test('a file that is gone when it is opened is told by its name', async () => {
+  const block = {
+    ulid: ulids[0]!,
+    series: [{ tags: tagsOf('a'), chunks: [floatChunk(rowsFrom(0, 3))] }],
+  };
+  const files = filesIn({ block: blockFiles(block) });
+  const disk = diskOf(files);
+  for (const name of ['index', 'chunks/000001', 'tombstones']) {
+    // It was there when its size was asked for.
+    const racing: Disk = {
+      ...disk,
+      open: (path, mode) => disk.open(path === `block/${name}` ? 'none' : path, mode),
+    };
+    const reading = async () => seriesIn(prometheusSource('block', racing));
+    await assert.rejects(reading, {
+      code: 'NOT_FOUND',
+      message: `cannot read block/${name}: file is missing`,
+    });
+  }
+});
 
 test('a block without series has none', async () => {
   const times = [start, start + 1] as const;
@@ -228,15 +250,19 @@ test('a range takes the rows in it, and the parts that have some', async () => {
   );
 });
 
-test('rows outside of the times of the block are left out with a note', async () => {
-  const source = sourceOf({
+test('rows outside of the times that a block says to have are taken, as Prometheus shows them', async () => {
+  const block: BlockToWrite = {
     ulid: ulids[0]!,
     times: [start, start + 5000],
-    series: [{ tags: tagsOf('a'), chunks: [floatChunk(rowsFrom(0, 6))] }],
-  });
+    series: [{ tags: tagsOf('a'), chunks: [floatChunk(rowsFrom(-2, 9))] }],
+  };
+  const source = sourceOf(block);
   const [series] = await seriesIn(source);
-  assert.equal(series!.floats.length, 5);
-  assert.deepEqual(source.notes, [`left out rows of block ${ulids[0]}: outside of its times`]);
+  assert.deepEqual(series!.floats, floatsOf(rowsFrom(-2, 9)));
+  assert.deepEqual(source.notes, []);
+  const range = { startNanos: nanosOf(start - 1000), endNanos: nanosOf(start + 5001) };
+  const [within] = await seriesIn(sourceOf(block, range));
+  assert.deepEqual(within!.floats, floatsOf(rowsFrom(-1, 7, 1)));
 });
 
 test('a data folder has its blocks by their times; parents and what is no block are passed over', async () => {
@@ -347,67 +373,6 @@ test('a block that does not say what it is leaves the others to be read', async 
   // It has its name when it is whole, so that it is read then.
   const names = (await source.parts()).map(({ name }) => name);
   assert.deepEqual(names, [ulids[0], ulids[1]]);
-});
-
-test('labels that blocks have beside their series, and shares of parents, lose no series', async () => {
-  const metaOf = (
-    place: number,
-    parents: readonly string[],
-    labels: object,
-    sources: readonly string[] = [],
-    minTime = 0,
-    resolution = 0,
-  ) => {
-    const times = { minTime, maxTime: minTime + 1 };
-    const compaction = { parents: parents.map((ulid) => ({ ulid })), sources };
-    const thanos = { labels, downsample: { resolution } };
-    const meta = { ulid: ulids[place], ...times, version: 1, compaction, thanos };
-    return [
-      `data/${ulids[place]}/meta.json`,
-      new TextEncoder().encode(JSON.stringify(meta)),
-    ] as const;
-  };
-  const partsOf = async (...metas: readonly ReturnType<typeof metaOf>[]) =>
-    (await prometheusSource('data', diskOf(new Map(metas))).parts()).map(({ name }) => name);
-  const replica = { replica: 'a' };
-  await assert.rejects(partsOf(metaOf(0, [], replica), metaOf(1, [], { replica: 'b' })), {
-    code: 'BAD_REQUEST',
-    message: `blocks of different labels, which are not in their series: ${ulids[0]} {replica="a"}, ${ulids[1]} {replica="b"}: take each kind from a folder of its own, with --label`,
-  });
-  const merged = metaOf(1, [ulids[0]!], replica);
-  assert.deepEqual(await partsOf(metaOf(0, [], replica), merged), [ulids[1]]);
-  const shareOf = (place: number, text: string) =>
-    metaOf(place, [ulids[0]!], { ...replica, __compactor_shard_id__: text }, [ulids[0]!]);
-  const share = shareOf(1, '1_of_2');
-  assert.deepEqual(await partsOf(metaOf(0, [], replica), share), [ulids[0], ulids[1]]);
-  const contentsOf = async (...metas: readonly ReturnType<typeof metaOf>[]) =>
-    (await prometheusSource('data', diskOf(new Map(metas))).parts()).map(({ contents, madeOf }) => [
-      contents,
-      madeOf,
-    ]);
-  // A share is not there with its sister, and what they were made of is there with both.
-  assert.deepEqual(await contentsOf(share), [[[`${ulids[0]} 1 of 2`], []]]);
-  assert.deepEqual(await contentsOf(share, shareOf(2, '2_of_2')), [
-    [[`${ulids[0]} 1 of 2`], [ulids[0]]],
-    [[`${ulids[0]} 2 of 2`], [ulids[0]]],
-  ]);
-  // As a cleaning of tombstones makes it: of itself, out of another one.
-  assert.deepEqual(await contentsOf(metaOf(1, [ulids[0]!], {}, [ulids[1]!])), [
-    [[ulids[1]], [ulids[0]]],
-  ]);
-  // Others are in the way where they are asked for alone.
-  const early = { startNanos: 0n, endNanos: 1n };
-  const late = metaOf(2, [], { replica: 'b' }, [], 5);
-  const source = prometheusSource('data', diskOf(new Map([metaOf(0, [], replica), late])), early);
-  assert.deepEqual(
-    (await source.parts()).map(({ name }) => name),
-    [ulids[0]],
-  );
-  assert.match(source.notes.join(), /blocks have labels .*: replica="a"/);
-  // Windows of samples that are there are passed over.
-  const windows = metaOf(3, [], replica, [ulids[0]!], 0, 300_000);
-  assert.deepEqual(await partsOf(metaOf(0, [], replica), windows), [ulids[0]]);
-  assert.deepEqual(await partsOf(windows), [ulids[3]]);
 });
 
 test('encodings that are not read are refused by their names', async () => {

@@ -12,6 +12,7 @@ import { Varints } from './varints.ts';
 const magic = 0x0130ba30;
 const version = 1;
 const headerBytes = 5;
+const sumBytes = 4;
 const fileBytesMax = 256 << 20;
 
 /** Unix milliseconds, both inclusive. */
@@ -20,8 +21,28 @@ export interface Interval {
   readonly last: number;
 }
 
-/** By the number of the series in the index. */
-export type Tombstones = ReadonlyMap<number, readonly Interval[]>;
+export interface Tombstones {
+  /** By the number of the series in the index. */
+  readonly intervals: ReadonlyMap<number, readonly Interval[]>;
+  /** As of `tombstonesDigits`. */
+  readonly digits: string;
+}
+
+/**
+ * Digits by which the file is told from what it was before something was deleted: those of its checksum, '' for nothing that is
+ * deleted, or when it is not there.
+ * @throws {TsdbError} BAD_REQUEST
+ */
+export async function tombstonesDigits(disk: Disk, path: string): Promise<string> {
+  if ((await disk.size(path)) === null) return '';
+  await using file = await FileRanges.open(disk, path);
+  return digitsOf(file);
+}
+
+async function digitsOf(file: FileRanges): Promise<string> {
+  if (file.size <= headerBytes + sumBytes) return '';
+  return (await file.u32(file.size - sumBytes)).toString(16).padStart(8, '0');
+}
 
 /**
  * None when the file is not there.
@@ -29,15 +50,15 @@ export type Tombstones = ReadonlyMap<number, readonly Interval[]>;
  */
 export async function readTombstones(disk: Disk, path: string): Promise<Tombstones> {
   const intervals = new Map<number, Interval[]>();
-  if ((await disk.size(path)) === null) return intervals;
+  if ((await disk.size(path)) === null) return { intervals, digits: '' };
   await using file = await FileRanges.open(disk, path);
   if (file.size > fileBytesMax) throw file.damage(`has more than ${fileBytesMax} bytes`, 0);
-  if (file.size < headerBytes + 4) throw file.damage('file is cut off', file.size);
+  if (file.size < headerBytes + sumBytes) throw file.damage('file is cut off', file.size);
   const bytes = await file.bytes(0, file.size);
   if (u32At(bytes, 0) !== magic) throw file.damage('this is no file of tombstones:', 0);
   if (bytes[4] !== version) throw file.damage(`version is not ${version}: ${bytes[4]}`, 4);
   checkCrc(bytes, headerBytes, 'the tombstones', file.damage);
-  const reader = new Varints(bytes, headerBytes, bytes.length - 4, file.damage);
+  const reader = new Varints(bytes, headerBytes, bytes.length - sumBytes, file.damage);
   while (reader.left > 0) {
     const series = reader.unsigned();
     // Deleted for all times is up to the ends of 64 bits, which need not be exact.
@@ -46,5 +67,5 @@ export async function readTombstones(disk: Disk, path: string): Promise<Tombston
     if (ofSeries === undefined) intervals.set(series, [interval]);
     else ofSeries.push(interval);
   }
-  return intervals;
+  return { intervals, digits: await digitsOf(file) };
 }
