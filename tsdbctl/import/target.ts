@@ -4,8 +4,8 @@ import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import { typedRowsFormatLevel } from '#lib/format_level.ts';
 import { legacyTagRules, type TagRules } from '#lib/tags.ts';
-import { formatDurationNanos } from '#lib/time.ts';
 import { reasonOf, servicePath, urlBelow } from '../coordinator.ts';
+import { askedMillisOf, elsewhereOf, isPassing, Pauses, retryText } from '../retry.ts';
 import type { WriteBody } from './write_bodies.ts';
 
 /** What a write of a body has come to. */
@@ -16,10 +16,6 @@ export interface Written {
   readonly reason: string;
 }
 
-/** A request that fails for a passing reason is sent again for so long. */
-const retryMillisMax = 15 * 60_000;
-const pauseMillisMin = 500;
-const pauseMillisMax = 30_000;
 const requestMillisMax = 120_000;
 
 /** A namespace that takes rows. */
@@ -133,12 +129,8 @@ export class Target {
       body?: Uint8Array<ArrayBuffer> | string;
     } = {},
   ): Promise<{ status: number; text: string }> {
-    const startMillis = this.#clock.monotonicMillis();
-    for (
-      let pauseMillis = pauseMillisMin;
-      ;
-      pauseMillis = Math.min(2 * pauseMillis, pauseMillisMax)
-    ) {
+    const pauses = new Pauses(this.#clock, this.#signal);
+    for (;;) {
       let reason: string;
       let askedMillis = 0;
       try {
@@ -154,18 +146,16 @@ export class Target {
         });
         const text = await response.text();
         const { status } = response;
-        const elsewhere = response.headers.get('location');
-        if (status >= 300 && status < 400 && elsewhere !== null) {
+        const elsewhere = elsewhereOf(response);
+        if (elsewhere !== null) {
           throw badRequest(
             `${this.#url} answers ${status}: it is at ${elsewhere}: name that address`,
           );
         }
         this.#hasAnswered = true;
-        if (status !== 429 && status < 500) return { status, text };
+        if (!isPassing(status)) return { status, text };
         reason = `${status}: ${reasonOf(text)}`;
-        const asked = 1000 * Number(response.headers.get('retry-after') ?? 0);
-        // Proxies may say it as a date.
-        askedMillis = asked > 0 ? Math.min(asked, requestMillisMax) : 0;
+        askedMillis = askedMillisOf(response);
       } catch (error) {
         if (this.#signal.aborted || error instanceof TsdbError) throw error;
         // What fetch throws says the reason in its cause.
@@ -174,14 +164,14 @@ export class Target {
       if (!this.#hasAnswered && method === 'GET' && askedMillis === 0) {
         throw new TsdbError('UNAVAILABLE', `no coordinator answers at ${this.#url}: ${reason}`);
       }
-      if (this.#clock.monotonicMillis() - startMillis > retryMillisMax) {
+      if (pauses.isOver) {
         throw new TsdbError(
           'UNAVAILABLE',
-          `${this.#url} has not taken a request for ${formatDurationNanos(BigInt(retryMillisMax) * 1_000_000n)}: ${reason}; the import goes on from here when it is called again`,
+          `${this.#url} has not taken a request for ${retryText}: ${reason}; the import goes on from here when it is called again`,
         );
       }
       this.#onRetry(reason);
-      await this.#clock.sleep(Math.max(pauseMillis, askedMillis), this.#signal);
+      await pauses.wait(askedMillis);
     }
   }
 }

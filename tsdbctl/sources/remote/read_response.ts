@@ -1,21 +1,26 @@
 /** Answers of remote read with samples, as series. */
 import { Fields, Malformed, type Range, wireBytes } from '#engine/write_decoder/wire_fields.ts';
-import { readHistogram, valueOrNull } from '#engine/write_decoder/wire_histogram.ts';
+import {
+  histogramProblem,
+  readHistogram,
+  valueOrNull,
+} from '#engine/write_decoder/wire_histogram.ts';
 import { histogramOfValue } from '#engine/typed/histogram.ts';
 import { badRequest } from '#lib/errors.ts';
 import type { Tag } from '#lib/tags.ts';
 import { nanosPerMilli } from '#lib/time.ts';
 import type { ImportHistogram, ImportSeries, NanosRange } from '../source.ts';
 
-const decoder = new TextDecoder('utf-8', { fatal: true });
+/** Keeps a byte order mark at the start of a text, so that texts with and without one stay apart. */
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 export interface Answer {
   /** A ReadResponse. */
   readonly message: Uint8Array;
   /** Rows of other times are left out. */
   readonly within: NanosRange;
-  /** Is told of histograms that are none. */
-  readonly histogramsLeftOut: (count: number) => void;
+  /** Is told of each histogram that is left out, and why. */
+  readonly onBroken: (problem: string) => void;
 }
 
 /**
@@ -52,14 +57,13 @@ function rangeOf(fields: Fields): Range {
 }
 
 function seriesOf(
-  { message, within: { startNanos, endNanos }, histogramsLeftOut }: Answer,
+  { message, within: { startNanos, endNanos }, onBroken }: Answer,
   [start, end]: Range,
 ): ImportSeries {
   const isWithin = (time: bigint): boolean => time >= startNanos && time < endNanos;
   const tags: Tag[] = [];
   const rows: Row[] = [];
   const histograms: ImportHistogram[] = [];
-  let leftOut = 0;
   const fields = new Fields(message, start, end);
   while (fields.next()) {
     if (fields.number === 1) tags.push(tagOf(message, rangeOf(fields)));
@@ -68,15 +72,15 @@ function seriesOf(
       if (!isWithin(sample.nanos)) continue;
       rows.push(sample);
     } else if (fields.number === 4) {
-      const wire = readHistogram(message, rangeOf(fields), false);
+      const range = rangeOf(fields);
+      const wire = readHistogram(message, range, false);
       const timestampNanos = BigInt.asIntN(64, wire.timestampMillis) * nanosPerMilli;
       if (!isWithin(timestampNanos)) continue;
       const value = valueOrNull(wire);
-      if (value === null) leftOut += 1;
+      if (value === null) onBroken(histogramProblem(message, range) ?? 'histogram breaks a rule');
       else histograms.push({ timestampNanos, histogram: histogramOfValue(value) });
     } else fields.skip();
   }
-  if (leftOut > 0) histogramsLeftOut(leftOut);
   const ascending = inOrder(rows, ({ nanos }) => nanos);
   return {
     tags,

@@ -1,12 +1,14 @@
 /** What is asked of a database that answers remote read, and what is taken of its answers. */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { decodeReadRequest } from '#coordinator/remote/messages.ts';
 import { MessageWriter, writeLabels } from '#engine/prometheus_messages/message_writer.ts';
 import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { badRequest } from '#lib/errors.ts';
+import { upToDamage } from '../up_to_damage.ts';
 import { seriesOfResponse } from './read_response.ts';
 import { remoteSource } from './source.ts';
 
@@ -83,16 +85,160 @@ test('rows that are not in the order of their times are put into it, of one time
   const answer = {
     message: readResponseOf([2, 1, 3, 1]),
     within: { startNanos: 0n, endNanos: 10_000_000n },
-    histogramsLeftOut: () => {},
+    onBroken: () => {},
   };
   const [series] = seriesOfResponse(answer, 'http://x');
   assert.deepEqual([...series!.timestampNanos], [1_000_000n, 2_000_000n, 3_000_000n]);
 });
 
-/** An answer with one series that has a row at each of these times. */
-function readResponseOf(timesMillis: readonly number[]): Uint8Array {
+test('a byte order mark at the begin of a label is a part of it', () => {
+  const answer = {
+    message: readResponseOf([1], { name: '\ufeffm' }),
+    within: { startNanos: 0n, endNanos: 10_000_000n },
+    onBroken: () => {},
+  };
+  const [series] = seriesOfResponse(answer, 'http://x');
+  assert.deepEqual(series!.tags, [{ name: '__name__', value: '\ufeffm' }]);
+});
+
+const whole: RequestListener = (_, response) =>
+  void response.end(encodeSnappy(readResponseOf([1500])));
+const answering =
+  (status: number, headers: Readonly<Record<string, string>> = {}): RequestListener =>
+  (_, response) =>
+    void response.writeHead(status, headers).end('not now');
+const reset: RequestListener = (request) => void request.socket.destroy();
+
+/** A source that answers one way after the other, and then as it did last, with what is asked of it and waited for. */
+async function answeringSource(...answers: readonly RequestListener[]) {
+  const left = [...answers];
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    (left.length > 1 ? left.shift()! : left[0]!)(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const pauses: number[] = [];
+  const reasons: string[] = [];
+  let nowMillis = 0;
+  const fastClock = {
+    ...clock,
+    monotonicMillis: () => nowMillis,
+    sleep: async (millis: number) => {
+      pauses.push(millis);
+      nowMillis += millis;
+    },
+  };
+  const range = {
+    url: `http://127.0.0.1:${port}/read`,
+    startMillis: 1000,
+    endMillis: 2000,
+    sliceMillis: 1000,
+    names: '.+',
+    headers: {},
+  };
+  const source = remoteSource(range, fastClock, signal, (reason) => reasons.push(reason));
+  /** Rows of its slice. */
+  const read = async (): Promise<number> => {
+    const [part] = await source.parts();
+    let rows = 0;
+    for await (const { timestampNanos } of part!.series(0)) rows += timestampNanos.length;
+    return rows;
+  };
+  const close = async (): Promise<void> => {
+    server.closeAllConnections();
+    server.close();
+  };
+  return { source, read, asked, pauses, reasons, [Symbol.asyncDispose]: close };
+}
+
+test('a source that is away for a while is asked again, after the pause that it asks for', async () => {
+  const busy = answering(429, { 'retry-after': '7' });
+  await using remote = await answeringSource(whole, answering(503), busy, reset, whole);
+  assert.equal(await remote.read(), 1);
+  assert.deepEqual(remote.pauses, []);
+  assert.equal(await remote.read(), 1);
+  assert.deepEqual(remote.pauses, [500, 7000, 2000]);
+  assert.deepEqual(remote.reasons.slice(0, 2), [
+    'it answers 503: not now',
+    'it answers 429: not now',
+  ]);
+  assert.equal(remote.asked.length, 5);
+});
+
+test('a source that stays away, or refuses what is asked, is no damage', async () => {
+  for (const [answer, reason, requests] of [
+    [answering(503), /it answers 503: not now, for 15m/, 30],
+    [answering(401), /it answers 401: not now$/, 1],
+  ] as const) {
+    await using remote = await answeringSource(answer);
+    await assert.rejects(remote.read(), { code: 'UNAVAILABLE', message: reason });
+    assert.ok(remote.asked.length >= requests, String(remote.asked.length));
+    const [part] = await upToDamage(remote.source, assert.fail).parts();
+    await assert.rejects(Array.fromAsync(part!.series(0)), { code: 'UNAVAILABLE' });
+  }
+  // Nobody is there, or has been.
+  await using nobody = await answeringSource(reset);
+  await assert.rejects(nobody.read(), { code: 'UNAVAILABLE' });
+  assert.deepEqual([nobody.asked.length, nobody.pauses], [1, []]);
+});
+
+test('what is asked is not asked of another address, which is named', async () => {
+  await using remote = await answeringSource(
+    answering(301, { location: 'http://other:9090/read' }),
+    whole,
+  );
+  await assert.rejects(remote.read(), {
+    code: 'UNAVAILABLE',
+    message:
+      /^cannot read http:.*: it answers 301: it is at http:\/\/other:9090\/read: name that address$/,
+  });
+  assert.deepEqual(remote.asked, ['POST /read']);
+});
+
+test('a call that is stopped is no damage of the slice that it reads', async () => {
+  const stop = new AbortController();
+  const range = { url: 'http://127.0.0.1:1/', startMillis: 0, endMillis: 1, sliceMillis: 1 };
+  const source = remoteSource({ ...range, names: '.+', headers: {} }, clock, stop.signal);
+  stop.abort(badRequest('stopped'));
+  const [part] = await source.parts();
+  await assert.rejects(Array.fromAsync(part!.series(0)), { code: 'CANCELLED', message: 'stopped' });
+});
+
+test('native histograms that break their rules are damage behind all else of the slice', async () => {
+  const message = readResponseOf([1500], { histogramMillis: [1500, 1600, 2500] });
+  await using remote = await answeringSource(
+    (_, response) => void response.end(encodeSnappy(message)),
+  );
+  await assert.rejects(remote.read(), {
+    code: 'BAD_REQUEST',
+    message:
+      /: 2 native histograms break their rules, one of them: histogram has 0 observations in its buckets, count 5 /,
+  });
+  const lines: string[] = [];
+  const [part] = await upToDamage(remote.source, (line) => lines.push(line)).parts();
+  const all = await Array.fromAsync(part!.series(0));
+  assert.deepEqual([all.length, lines.length], [1, 1]);
+});
+
+/**
+ * An answer with one series that has a row at each of these times.
+ * @param more times of native histograms that have observations, and buckets for none
+ */
+function readResponseOf(
+  timesMillis: readonly number[],
+  more: { readonly name?: string; readonly histogramMillis?: readonly number[] } = {},
+): Uint8Array {
+  const { name = 'm', histogramMillis = [] } = more;
   const series = new MessageWriter();
-  writeLabels(series, [{ name: '__name__', value: 'm' }]);
+  writeLabels(series, [{ name: '__name__', value: name }]);
+  for (const millis of histogramMillis) {
+    const histogram = new MessageWriter();
+    histogram.uvarintField(1, 5n);
+    histogram.int64Field(15, millis);
+    series.bytesField(4, histogram.finish());
+  }
   for (const millis of timesMillis) {
     const sample = new MessageWriter();
     sample.doubleField(1, 0, 0x3ff00000);
