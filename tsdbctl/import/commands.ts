@@ -104,13 +104,14 @@ export const importCommands: Readonly<Record<string, Command>> = {
       }
       const range = rangeOf(call, kind, realEnv.clock);
       const labels = labelsOf(options.label);
-      const all = await sourceOf(kind, where, range, call, stop.signal);
-      const source = labelled(without(all, leftOutOf(options.leaveOut)), labels);
       let lastReason = '';
-      const target = new Target(options.coordinator, realEnv.clock, stop.signal, (reason) => {
+      const onRetry = (reason: string): void => {
         if (reason !== lastReason) print(`waits: ${reason}`);
         lastReason = reason;
-      });
+      };
+      const all = await sourceOf(kind, where, range, call, { onRetry, signal: stop.signal });
+      const source = labelled(without(all, leftOutOf(options.leaveOut)), labels);
+      const target = new Target(options.coordinator, realEnv.clock, stop.signal, onRetry);
       const importing = { kind, where, range, source, target, signal: stop.signal };
       try {
         if (options.verify) return await verify(call, importing);
@@ -139,7 +140,7 @@ async function sourceOf(
   where: string,
   { startNanos, endNanos }: ImportRange,
   { options }: Call,
-  signal: AbortSignal,
+  { onRetry, signal }: { readonly onRetry: (reason: string) => void; readonly signal: AbortSignal },
 ): Promise<ImportSource> {
   if (kind === 'remote') {
     if (startNanos === null) throw badRequest('--from is not given');
@@ -154,6 +155,7 @@ async function sourceOf(
       },
       realEnv.clock,
       signal,
+      onRetry,
     );
   }
   await checkIsThere('folder', where);

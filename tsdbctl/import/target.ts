@@ -52,7 +52,11 @@ export class Target {
 
   /** @throws {TsdbError} UNAVAILABLE when it was tried for a quarter of an hour, BAD_REQUEST for what is no refusal of rows */
   async write({ path, headers, bytes, rows }: WriteBody): Promise<Written> {
-    const { status, text } = await this.#send('POST', path, { headers, body: bytes });
+    const { status, text } = await this.#send('POST', path, {
+      headers,
+      body: bytes,
+      isWrite: true,
+    });
     if (status < 300) return { refused: 0, reason: '' };
     const counted = /(\d+) of (\d+) samples were refused/.exec(text);
     if (status === 400 && counted !== null) {
@@ -127,6 +131,7 @@ export class Target {
     more: {
       headers?: Readonly<Record<string, string>>;
       body?: Uint8Array<ArrayBuffer> | string;
+      isWrite?: true;
     } = {},
   ): Promise<{ status: number; text: string }> {
     const pauses = new Pauses(this.#clock, this.#signal);
@@ -157,7 +162,10 @@ export class Target {
         reason = `${status}: ${reasonOf(text)}`;
         askedMillis = askedMillisOf(response);
       } catch (error) {
-        if (this.#signal.aborted || error instanceof TsdbError) throw error;
+        const { code } = error as { readonly code?: unknown };
+        if (this.#signal.aborted || code === 'BAD_REQUEST') throw error;
+        // Of an answer that is too long as a text each attempt is.
+        if (code === 'ERR_STRING_TOO_LONG') throw error;
         // What fetch throws says the reason in its cause.
         reason = messageOf((error as { readonly cause?: unknown }).cause ?? error);
       }
@@ -167,7 +175,7 @@ export class Target {
       if (pauses.isOver) {
         throw new TsdbError(
           'UNAVAILABLE',
-          `${this.#url} has not taken a request for ${retryText}: ${reason}; the import goes on from here when it is called again`,
+          `${this.#url} has not taken a request for ${retryText}: ${reason}${more.isWrite ? '; the import goes on from here when it is called again' : ''}`,
         );
       }
       this.#onRetry(reason);

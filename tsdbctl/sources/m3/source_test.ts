@@ -233,7 +233,8 @@ test('a flushed block that is gone is in another volume of it, and in no snapsho
   const goneFrom = async (files: Files, now: Files) => {
     const [part] = await sourceOf(files).parts();
     const waiting = new Map([[part!.name, part!.contents]]);
-    const steps = { isDone: () => false, take: async () => true, waiting };
+    const { signal } = new AbortController();
+    const steps = { isDone: () => false, take: async () => true, waiting, signal };
     const { replaced, lost } = await takeParts(sourceOf(now), steps);
     return [replaced.map(fileOf), lost.map(fileOf)];
   };

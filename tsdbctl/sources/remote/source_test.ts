@@ -8,7 +8,7 @@ import { MessageWriter, writeLabels } from '#engine/prometheus_messages/message_
 import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { badRequest } from '#lib/errors.ts';
-import { upToDamage } from '../up_to_damage.ts';
+import { sourceUpToDamage } from '../up_to_damage_testing.ts';
 import { seriesOfResponse } from './read_response.ts';
 import { remoteSource } from './source.ts';
 
@@ -175,7 +175,7 @@ test('a source that stays away, or refuses what is asked, is no damage', async (
     await using remote = await answeringSource(answer);
     await assert.rejects(remote.read(), { code: 'UNAVAILABLE', message: reason });
     assert.ok(remote.asked.length >= requests, String(remote.asked.length));
-    const [part] = await upToDamage(remote.source, assert.fail).parts();
+    const [part] = await sourceUpToDamage(remote.source, assert.fail).parts();
     await assert.rejects(Array.fromAsync(part!.series(0)), { code: 'UNAVAILABLE' });
   }
   // Nobody is there, or has been.
@@ -217,7 +217,7 @@ test('native histograms that break their rules are damage behind all else of the
       /: 2 native histograms break their rules, one of them: histogram has 0 observations in its buckets, count 5 /,
   });
   const lines: string[] = [];
-  const [part] = await upToDamage(remote.source, (line) => lines.push(line)).parts();
+  const [part] = await sourceUpToDamage(remote.source, (line) => lines.push(line)).parts();
   const all = await Array.fromAsync(part!.series(0));
   assert.deepEqual([all.length, lines.length], [1, 1]);
 });
