@@ -31,6 +31,34 @@ class Page {
   readonly values: (string | null)[] = new Array<string | null>(pageSlots).fill(null);
 }
 
+/** As the columns had it when it was asked for; the value's bytes are made when somebody wants them: most do not. */
+class TableChange implements Change {
+  readonly key: string;
+  readonly modRevision: number;
+  readonly sub: number;
+  readonly createRevision: number;
+  readonly version: number;
+  readonly leaseId: bigint;
+  readonly #text: string | null;
+  #value: Uint8Array | null = null;
+
+  constructor(page: Page, row: number) {
+    this.key = page.keys[row]!;
+    this.modRevision = page.modRevisions[row]!;
+    this.sub = page.subs[row]!;
+    this.createRevision = page.createRevisions[row]!;
+    this.version = page.versions[row]!;
+    this.leaseId = page.leaseIds[row]!;
+    this.#text = page.values[row]!;
+  }
+
+  get value(): Uint8Array | null {
+    if (this.#value === null && this.#text !== null)
+      this.#value = Buffer.from(this.#text, 'latin1');
+    return this.#value;
+  }
+}
+
 export class ChangeTable {
   readonly #pages: Page[] = [];
   #freeSlot = none;
@@ -116,23 +144,7 @@ export class ChangeTable {
   }
 
   changeAt(slot: number): Change {
-    const page = this.#pageOf(slot);
-    const row = slot & slotMask;
-    const text = page.values[row]!;
-    let value: Uint8Array | null = null;
-    return {
-      key: page.keys[row]!,
-      /** Most are asked for something else. */
-      get value() {
-        if (value === null && text !== null) value = Buffer.from(text, 'latin1');
-        return value;
-      },
-      modRevision: page.modRevisions[row]!,
-      sub: page.subs[row]!,
-      createRevision: page.createRevisions[row]!,
-      version: page.versions[row]!,
-      leaseId: page.leaseIds[row]!,
-    };
+    return new TableChange(this.#pageOf(slot), slot & slotMask);
   }
 
   /** Null for a deletion. */
