@@ -17,7 +17,7 @@ const statsd: readonly Client[] = [
   },
   {
     name: 'datadog (Python, DogStatsD)',
-    origin: { kind: 'pip', packages: ['datadog==0.52.1'] },
+    origin: { kind: 'pip', packages: ['datadog==0.56.0'] },
     program: 'datadog.py',
     expected: {
       'py_datadog_hits{dc="eu",app="a"}': 3,
@@ -30,7 +30,7 @@ const statsd: readonly Client[] = [
   },
   {
     name: 'hot-shots (Node, DogStatsD)',
-    origin: { kind: 'npm', packages: ['hot-shots@11.2.0'] },
+    origin: { kind: 'npm', packages: ['hot-shots@17.1.1'] },
     program: 'hot_shots.mjs',
     expected: {
       'hot_shots_hits{env="prod"}': 7,
@@ -49,7 +49,7 @@ const statsd: readonly Client[] = [
   },
   {
     name: 'datadog-go (DogStatsD, aggregated by the client)',
-    origin: { kind: 'go', module: 'github.com/DataDog/datadog-go/v5@v5.6.0' },
+    origin: { kind: 'go', module: 'github.com/DataDog/datadog-go/v5@v5.9.1' },
     program: 'datadog.go',
     expected: {
       'go_datadog_hits{dc="eu",app="a"}': 100,
@@ -57,12 +57,6 @@ const statsd: readonly Client[] = [
       'go_datadog_took_count{app="a"}': 50,
       'go_datadog_spread_count{app="a"}': 50,
     },
-  },
-  {
-    name: 'go-statsd of smira (Influx tags)',
-    origin: { kind: 'go', module: 'github.com/smira/go-statsd@v1.3.3' },
-    program: 'smira_statsd.go',
-    expected: { 'smira_hits{dc="eu"}': 5, 'smira_depth{dc="eu"}': 8, smira_took_count: 1 },
   },
   {
     name: 'go-statsd-client of cactus',
@@ -86,16 +80,16 @@ function recorded(name: string): Readonly<Record<string, number>> {
 }
 
 const nodeSdk = [
-  '@opentelemetry/sdk-metrics@2.2.0',
-  '@opentelemetry/resources@2.2.0',
-  '@opentelemetry/exporter-metrics-otlp-proto@0.208.0',
-  '@opentelemetry/exporter-metrics-otlp-http@0.208.0',
-  '@opentelemetry/exporter-metrics-otlp-grpc@0.208.0',
+  '@opentelemetry/sdk-metrics@3.1.1',
+  '@opentelemetry/resources@3.1.1',
+  '@opentelemetry/exporter-metrics-otlp-proto@0.301.0',
+  '@opentelemetry/exporter-metrics-otlp-http@0.301.0',
+  '@opentelemetry/exporter-metrics-otlp-grpc@0.301.0',
 ];
 const pythonSdk = [
-  'opentelemetry-sdk==1.38.0',
-  'opentelemetry-exporter-otlp-proto-http==1.38.0',
-  'opentelemetry-exporter-otlp-proto-grpc==1.38.0',
+  'opentelemetry-sdk==1.45.2',
+  'opentelemetry-exporter-otlp-proto-http==1.45.2',
+  'opentelemetry-exporter-otlp-proto-grpc==1.45.2',
 ];
 
 const otlp: readonly Client[] = [
@@ -116,7 +110,7 @@ const otlp: readonly Client[] = [
 const influx: readonly Client[] = [
   {
     name: 'influxdb-client (Python, version 2)',
-    origin: { kind: 'pip', packages: ['influxdb-client==1.49.0'] },
+    origin: { kind: 'pip', packages: ['influxdb-client==1.50.0'] },
     program: 'influxdb_client.py',
     expected: {
       'py_influx_used{host="web 1"}': 0.5,
@@ -178,7 +172,7 @@ const graphite: readonly Client[] = [
     expected: {},
   },
   {
-    name: "Debian's collectd, write_graphite by TCP and write_http",
+    name: "Debian's collectd, write_graphite by TCP",
     origin: { kind: 'system', programs: ['collectd'] },
     program: 'collectd.sh',
     expected: {
