@@ -29,7 +29,7 @@ cat > "$CLIENT_FOLDER/telegraf.conf" <<CONF
   prefix = "opentsdb_"
 [[outputs.datadog]]
   apikey = "k"
-  url = "$TSDB_URL/api/v1/series"
+  url = "$TSDB_URL/datadog/api/v1/series"
   name_prefix = "datadog_"
 [[outputs.opentelemetry]]
   service_address = "127.0.0.1:$OTLP_GRPC_PORT"
