@@ -276,6 +276,8 @@ test('text shows what is not empty', () => {
     textOf(histogram),
     '{count:1e+06, sum:-0.5, [-1,-0.5):3, [-0.001,0.001]:2, (2,4]:1.5}',
   );
+  const less = histogram.scale(-1);
+  assert.match(textOf(less), /, \[-0\.001,0\.001\]:-2, /, 'what is below 0 too');
 });
 
 test('the benchmark runs', async () => {

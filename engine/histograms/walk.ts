@@ -18,12 +18,19 @@ export class BucketWalk {
   readonly #negative: number;
   readonly #zero: number;
 
-  /** @param overlap what part of a bucket lies within the zero bucket is cut off, or kept */
-  constructor(histogram: FloatHistogram, overlap: 'cut' | 'kept') {
+  /**
+   * @param overlap what part of a bucket lies within the zero bucket is cut off, or kept
+   * @param hasZero whether the zero bucket is one of them; a count below 0 is none to who computes with it
+   */
+  constructor(
+    histogram: FloatHistogram,
+    overlap: 'cut' | 'kept',
+    hasZero: boolean = histogram.zeroCount > 0,
+  ) {
     this.#histogram = histogram;
     this.#isCut = overlap === 'cut';
     this.#negative = histogram.negative.indexes.length;
-    this.#zero = histogram.zeroCount > 0 ? 1 : 0;
+    this.#zero = hasZero ? 1 : 0;
     this.size = this.#negative + this.#zero + histogram.positive.indexes.length;
   }
 
