@@ -345,6 +345,8 @@ test('who writes rules is told what of them does nothing', async () => {
         storagePolicies: policies('8760h'),
       },
       { name: 'g', path: { contains: 'g' }, aggregations: ['Max'] },
+      { name: 'read', path: { contains: 'r' }, aggregations: ['P99', 'Max', 'Sum'] },
+      { name: 'unread', path: { contains: 'u' }, aggregations: ['P99'] },
     ],
     rollupRules: [
       {
@@ -366,6 +368,9 @@ test('who writes rules is told what of them does nothing', async () => {
     'mapping rule "f": aggregations P99 do nothing: windows do not have them, and are read as Max',
     'mapping rule "f": of aggregations Max, Last windows are read as Max: they have all of these, and functions of queries choose',
     'mapping rule "median": aggregations Median do nothing: windows do not have them',
+    'mapping rule "read": aggregations P99 do nothing: Graphite reads no rows as these, but as Max',
+    'mapping rule "read": of aggregations Max, Sum Graphite reads rows as Max alone',
+    'mapping rule "unread": aggregations P99 do nothing: Graphite reads no rows as these',
     'rollup rule "r": tag __m3_drop_timestamp__ does nothing: no series is stored with such a tag',
   ];
   const dry = await ruleSetApply(world, 'default', inVain, { ...plain, dryRun: true }, signal);

@@ -125,22 +125,25 @@ export function* ruleWarningsInSteps(
   return [...warnings.slice(0, warningsMax - 1), `and ${left} more of this kind`];
 }
 
-/** What of the types of a rule no reader of windows sees. */
+/** What of the types of a rule no reader sees. */
 function typesInVain(rule: MappingRule): string[] {
   const { aggregations, storagePolicies } = rule;
   // Without policies they are about rows of paths, as Graphite reads them.
-  if (storagePolicies.length === 0) return [];
+  const isOfWindows = storagePolicies.length > 0;
   const type = windowTypeOf(rule);
   const there = aggregations.filter(isWindowType);
   const missing = aggregations.filter((each) => !isWindowType(each));
   const what: string[] = [];
   if (missing.length > 0) {
-    const read = type === null ? '' : `, and are read as ${type}`;
-    what.push(`aggregations ${missing.join(', ')} do nothing: windows do not have them${read}`);
+    const why = isOfWindows ? 'windows do not have them' : 'Graphite reads no rows as these';
+    const read = type === null ? '' : `, ${isOfWindows ? 'and are read' : 'but'} as ${type}`;
+    what.push(`aggregations ${missing.join(', ')} do nothing: ${why}${read}`);
   }
   if (there.length > 1) {
     what.push(
-      `of aggregations ${there.join(', ')} windows are read as ${type}: they have all of these, and functions of queries choose`,
+      isOfWindows
+        ? `of aggregations ${there.join(', ')} windows are read as ${type}: they have all of these, and functions of queries choose`
+        : `of aggregations ${there.join(', ')} Graphite reads rows as ${type} alone`,
     );
   }
   return what;

@@ -12,6 +12,7 @@ import { filterMatches, type TagValues } from './filter.ts';
 import { RuleIndex } from './index.ts';
 import { pathCharactersMax, pathOfValues } from './path_condition.ts';
 import {
+  inOrderOfNames,
   metricNameTemplate,
   namesPolicy,
   saysWhere,
@@ -51,7 +52,7 @@ export interface Pipeline {
 }
 
 export interface MappingMatch {
-  /** Those that match and are followed, those with paths last: none where one that matches must drop. */
+  /** Those that match and are followed, by their names, those with paths last: none where one that matches must drop. */
   readonly mappings: readonly MappingRule[];
   /** Those that match and drop: with one the rows are not kept as they came. */
   readonly drops: readonly MappingRule[];
@@ -61,8 +62,8 @@ export interface MappingMatch {
 export interface PathReading {
   /** The finest resolution that rules name for it; null where none does. */
   readonly stepNanos: bigint | null;
-  /** What rows of a step come to; null where no rule says it. */
-  readonly aggregation: AggregationType | null;
+  /** What rows of a step come to: the first type that windows have; null where no rule says one. */
+  readonly aggregation: WindowType | null;
 }
 
 export interface RuleMatch extends MappingMatch {
@@ -140,7 +141,7 @@ export class RuleMatcher {
     const said = [...this.#readings.matching(values), ...kept];
     return {
       stepNanos: steps.length === 0 ? null : steps.reduce((a, b) => (b < a ? b : a)),
-      aggregation: said.flatMap(({ aggregations }) => aggregations)[0] ?? null,
+      aggregation: said.map(windowTypeOf).find((type) => type !== null) ?? null,
     };
   }
 
@@ -173,9 +174,9 @@ class MappingRules {
   readonly dearSteps: number;
 
   constructor(rules: readonly MappingRule[]) {
-    const withPaths = rules
-      .filter(({ path }) => path !== null)
-      .sort((a, b) => a.path!.order - b.path!.order || (a.name < b.name ? -1 : 1));
+    const withPaths = inOrderOfNames(rules.filter(({ path }) => path !== null)).sort(
+      (a, b) => a.path!.order - b.path!.order,
+    );
     this.#rules = [...rules.filter(({ path }) => path === null), ...withPaths];
     this.#index = new RuleIndex(this.#rules.map(({ filter }) => filter));
     this.pathsCount = withPaths.length;
@@ -184,20 +185,24 @@ class MappingRules {
       .reduce((sum, steps) => (steps < dearStepsMin ? sum : sum + steps), 0);
   }
 
+  /** Those without paths by their names, then the others in their order. */
   matching(values: TagValues): MappingRule[] {
-    const found: MappingRule[] = [];
+    const plain: MappingRule[] = [];
+    const ofPaths: MappingRule[] = [];
     let path: string | null = null;
     for (const rule of matching(this.#index, this.#rules, values)) {
       const condition = rule.path;
-      if (condition !== null) {
-        path ??= pathOfValues(values);
-        if (path === null) break;
-        if (!condition.matches(path)) continue;
+      if (condition === null) {
+        plain.push(rule);
+        continue;
       }
-      found.push(rule);
-      if (condition !== null && !condition.continues) break;
+      path ??= pathOfValues(values);
+      if (path === null) break;
+      if (!condition.matches(path)) continue;
+      ofPaths.push(rule);
+      if (!condition.continues) break;
     }
-    return found;
+    return [...(plain.length > 1 ? inOrderOfNames(plain) : plain), ...ofPaths];
   }
 }
 

@@ -41,7 +41,7 @@ test('mapping rules that match are named, and those that drop beside them', () =
     const { mappings, drops } = match(rules, tags);
     return [mappings.map(({ name }) => name), drops.map(({ name }) => name)];
   };
-  assert.deepEqual(names({ __name__: 'up', app: 'web', env: 'dev' }), [['web', 'all'], ['no dev']]);
+  assert.deepEqual(names({ __name__: 'up', app: 'web', env: 'dev' }), [['all', 'web'], ['no dev']]);
   assert.deepEqual(names({ __name__: 'up' }), [['all'], []]);
 });
 
@@ -78,6 +78,15 @@ test('of rules with paths the first counts that matches, and those behind one th
     aggregation: 'Sum',
   });
   assert.equal(matcher.pathReading(tags('db.mem')).aggregation, 'Min');
+  const readAs = (...lists: string[][]): string | null => {
+    const mappingRules = lists.map((aggregations, order) => {
+      return { path: { pattern: 'x', order, continue: true }, aggregations };
+    });
+    return new RuleMatcher(rulesOfFile({ mappingRules }, '')).pathReading(tags('x')).aggregation;
+  };
+  assert.equal(readAs(['P99', 'Max']), 'Max', 'as PromQL reads windows');
+  assert.equal(readAs(['P99'], ['Max']), 'Max');
+  assert.equal(readAs(['P99']), null);
   assert.equal(matcher.pathReading(tagsOf({ __g1__: 'x' })).stepNanos, null);
 });
 
@@ -99,7 +108,8 @@ test('values of windows are what the first rule says that names their policy and
   assert.deepEqual(typesOf(rule('a', ['Max'])), ['Max', 'Last']);
   assert.deepEqual(typesOf(rule('a', ['Max']), rule('b', ['Sum'], hours)), ['Max', 'Sum']);
   assert.deepEqual(typesOf(rule('a', ['Max']), rule('b', ['Sum'])), ['Max', 'Last']);
-  assert.deepEqual(typesOf(rule('b', ['Sum']), rule('a', ['Max'])), ['Sum', 'Last']);
+  assert.deepEqual(typesOf(rule('b', ['Sum']), rule('a', ['Max'])), ['Max', 'Last']);
+  assert.deepEqual(typesOf(rule('a10', ['Sum']), rule('a9', ['Max'])), ['Max', 'Last']);
   // What says nothing wins against nobody; `Last` is a type like others.
   assert.deepEqual(typesOf(rule('a', []), rule('b', ['Mean'])), ['Mean', 'Last']);
   assert.deepEqual(typesOf(rule('a', ['Last']), rule('b', ['Mean'])), ['Last', 'Last']);

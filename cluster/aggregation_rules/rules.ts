@@ -76,6 +76,33 @@ export interface MappingRule extends Rule {
   readonly storagePolicies: readonly StoragePolicy[];
 }
 
+interface Named {
+  readonly name: string;
+}
+
+/** Numbers in names, as texts of so many digits. */
+const digitsOfNumber = 20;
+/** By which they are compared: matches of series are sorted all the time. */
+const nameKeys = new WeakMap<Named, string>();
+
+function nameKeyOf(rule: Named): string {
+  let key = nameKeys.get(rule);
+  if (key === undefined) {
+    key = rule.name.replace(/\d+/g, (digits) => digits.padStart(digitsOfNumber, '0'));
+    nameKeys.set(rule, key);
+  }
+  return key;
+}
+
+/**
+ * By their names, whenever they came into their set: where the order of rules counts it is this one. Numbers in names count as
+ * such, so that rules that are called by their places in a file stand as they do there.
+ */
+export function inOrderOfNames<R extends Named>(rules: readonly R[]): R[] {
+  const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+  return rules.toSorted((a, b) => compare(nameKeyOf(a), nameKeyOf(b)) || compare(a.name, b.name));
+}
+
 /** Whether it says where rows are kept, and not only how they are read. */
 export function saysWhere({ drop, storagePolicies }: MappingRule): boolean {
   return drop !== 'none' || storagePolicies.length > 0;

@@ -103,6 +103,16 @@ mappingRules:
   its rows are kept as they come, and at no other resolution
   read by Graphite every 10s as Sum`,
   );
+  const ofPathTypes = `
+mappingRules:
+  - {name: web, path: {pattern: ^web}, aggregations: [P99, Max], storagePolicies: [{resolution: 1m, retention: 40d}]}`;
+  assert.equal(
+    explainSeries((await read(ofPathTypes)).rules, tagsOfPairs(['path:web.count'])),
+    `{__g0__="web", __g1__="count"}
+  kept at 1m0s for 960h0m0s as Max: mapping rule "web"
+  its rows are kept as they come, and at every resolution that takes all, but for those of the resolutions above
+  read by Graphite every 1m0s as Max`,
+  );
   const ofTypes = `
 mappingRules:
   - {name: max, filter: "app:web", aggregations: [P99, Max], storagePolicies: [{resolution: 5m, retention: 90d}]}

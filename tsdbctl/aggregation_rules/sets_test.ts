@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { rulesOfFile } from '#cluster/aggregation_rules/sets/file.ts';
 import { TestCoordinator } from '#coordinator/coordinator_testing.ts';
 import { makeAggregated } from '#coordinator/windows_testing.ts';
 import { sendJson } from '../coordinator.ts';
@@ -101,4 +102,30 @@ ${missing}`,
   });
   assert.match(await apply([web]), /2 changes made[^]*\n {2}- mapping rule "quiet"/);
   await assert.rejects(list('other'), /answers 404: .*no set of rules of this name: other/);
+});
+
+test('which of several rules counts is told alike of a file and of a set that has a history', async () => {
+  await using coordinator = await TestCoordinator.openReady();
+  const { host, port } = coordinator.coordinator.api;
+  const options = { coordinator: `http://${host}:${port}`, set: 'default' };
+  const apply = (...mappingRules: object[]): Promise<string> => {
+    const more = { dryRun: false, force: false, by: '' };
+    return applyRules(sendJson, { mappingRules }, { ...options, ...more });
+  };
+  const { storagePolicies } = web;
+  const sum = { name: 'rule 10', filter: 'app:*', aggregations: ['Sum'], storagePolicies };
+  const max = { name: 'rule 9', filter: 'app:nginx', aggregations: ['Max'], storagePolicies };
+  await apply(sum);
+  await apply(max, sum);
+  const series = [{ name: 'app', value: 'nginx' }];
+  const ofSet = explainSeries(await rulesOfSet(sendJson, options), series);
+  assert.match(ofSet, /as Max: mapping rule "rule 9"\n.*\(read as Max, which another rule says\)/);
+  for (const mappingRules of [
+    [sum, max],
+    [max, sum],
+  ]) {
+    assert.equal(explainSeries(rulesOfFile({ mappingRules }, ''), series), ofSet);
+  }
+  const listed = await setsText(sendJson, options);
+  assert.match(listed, /"rule 9"[^]*"rule 10"/, 'as they are asked');
 });

@@ -8,14 +8,15 @@ import { inOneGo } from '#lib/turns/steps.ts';
 import type { Fields } from '../../fields.ts';
 import { pathToJson } from './json.ts';
 import type { RuleChange, RuleHistory, RuleSet, RuleVersion } from './set.ts';
-import type {
-  DropPolicy,
-  MappingRule,
-  Operation,
-  RollupRule,
-  RollupTarget,
-  Rules,
-  StoragePolicy,
+import {
+  type DropPolicy,
+  inOrderOfNames,
+  type MappingRule,
+  type Operation,
+  type RollupRule,
+  type RollupTarget,
+  type Rules,
+  type StoragePolicy,
 } from '../rules.ts';
 import {
   aggregationOf,
@@ -199,10 +200,16 @@ function policiesOf(fields: Fields): StoragePolicy[] {
  * @param name of the set
  */
 export function ruleSetToR2(name: string, set: RuleSet): object {
-  const standing = <R>(
+  const standing = <R extends MappingRule | RollupRule>(
     histories: readonly RuleHistory<R>[],
     toR2: (id: string, version: RuleVersion<R>) => object[],
-  ): object[] => histories.flatMap(({ id, versions }) => toR2(id, versions.at(-1)!));
+  ): object[] => {
+    const named = histories.flatMap(({ id, versions }) => {
+      const version = versions.at(-1)!;
+      return version.rule === null ? [] : [{ name: version.rule.name, id, version }];
+    });
+    return inOrderOfNames(named).flatMap(({ id, version }) => toR2(id, version));
+  };
   const cutovers = [...set.mappingRules, ...set.rollupRules].map(({ versions }) =>
     cutoverMillisOf(versions.at(-1)!),
   );
@@ -210,14 +217,9 @@ export function ruleSetToR2(name: string, set: RuleSet): object {
     id: name,
     version: set.version,
     cutoverMillis: cutovers.reduce((a, b) => Math.max(a, b), 0),
-    mappingRules: byName(standing(set.mappingRules, mappingRuleToR2)),
-    rollupRules: byName(standing(set.rollupRules, rollupRuleToR2)),
+    mappingRules: standing(set.mappingRules, mappingRuleToR2),
+    rollupRules: standing(set.rollupRules, rollupRuleToR2),
   };
-}
-
-function byName(rules: object[]): object[] {
-  const nameOf = (rule: object): string => (rule as { name: string }).name;
-  return rules.sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
 }
 
 /**

@@ -2,7 +2,7 @@
  * How rows of series are read: how far apart they are, and what several of one step come to, by the rules with paths that hold
  * now (docs/GRAPHITE.md, Rows of storage).
  */
-import type { AggregationType } from '#cluster/aggregation_rules/aggregation_types.ts';
+import type { WindowType } from '#cluster/aggregation_rules/aggregation_types.ts';
 import { pathRulesUnits, type RuleMatcher } from '#cluster/aggregation_rules/match.ts';
 import {
   defaultRuleSet,
@@ -21,8 +21,7 @@ export interface SeriesReading {
   readonly reduction: Reduction | null;
 }
 
-/** Those of a window alone, for one has no more columns. */
-const reductionOf: Partial<Record<AggregationType, Reduction>> = {
+const reductionOf: Readonly<Record<WindowType, Reduction>> = {
   Last: 'last',
   Mean: 'mean',
   Min: 'min',
@@ -77,7 +76,7 @@ export class PathReadings implements ColumnBySeries {
       const { stepNanos, aggregation } = this.#matcher.pathReading(nodes);
       reading = {
         stepSeconds: stepNanos === null ? this.#default.stepSeconds : secondsOf(stepNanos),
-        reduction: aggregation === null ? null : (reductionOf[aggregation] ?? null),
+        reduction: aggregation === null ? null : reductionOf[aggregation],
       };
       this.#known.set(path, reading);
     }

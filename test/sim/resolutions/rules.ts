@@ -106,7 +106,8 @@ export class StoredRules {
     const beginNanos = BigInt(endMillis - shape.windowMillis) * nanosPerMilli;
     const policy = policyOf(shape);
     const match = this.sets.of(tags)?.at(beginNanos).match(tags);
-    const types = (match?.mappings ?? [])
+    const types = [...(match?.mappings ?? [])]
+      .sort((a, b) => (a.name < b.name ? -1 : 1))
       .filter(({ storagePolicies }) => storagePolicies.some((each) => isSamePolicy(each, policy)))
       .flatMap((rule) => rule.aggregations);
     return types.find(isWindowType) ?? 'Last';
