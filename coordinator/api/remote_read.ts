@@ -186,7 +186,7 @@ export const remoteReadByQuery: FormHandler<RemoteReadSetup> = async (
   const queries = readsOfQuery(expr).map((read) => ({
     ...timeOfRead(read, times, 0),
     matchers: read.selector.matchers,
-    function: '',
+    function: read.function,
   }));
   checkRanges(queries, options);
   const call = { queries, streamed: false, limits, timeoutMillis, signal };

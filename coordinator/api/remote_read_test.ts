@@ -175,9 +175,10 @@ test('remote read without a function over a range has the values that aggregatio
   const storagePolicies = [{ resolution: '1h', retention: '720h' }];
   const rule = { name: 'max', filter: '__name__:m', aggregations: ['Max'], storagePolicies };
   await applyRules(test, { mappingRules: [rule] });
-  const valuesOf = async (hinted: string): Promise<number[]> => {
+  const valuesOf = async (hinted: string, rangeMillis = 60_000): Promise<number[]> => {
     const range = { startMillis: windowMillis - 1, endMillis: windowMillis + hourMillis };
-    const query = { ...range, matchers: [[0, '__name__', 'm']], function: hinted } as const;
+    const matchers = [[0, '__name__', 'm']] as const;
+    const query = { ...range, matchers, function: hinted, rangeMillis };
     const answer = await test.post(path, readRequest([query], []));
     assert.equal(answer.status, 200, answer.text);
     const [result] = messages(parse(decodeSnappy(answer.bytes, 1 << 20)), 1);
@@ -198,9 +199,20 @@ test('remote read without a function over a range has the values that aggregatio
   ] as const) {
     assert.deepEqual(await valuesOf(hinted), wanted, hinted);
   }
+  // Prometheus hints a function around a subquery, too: `sum_over_time(m[1d:5m])` is of values.
+  assert.deepEqual(await valuesOf('sum_over_time', 0), [9, Number.NaN]);
   const times = `start=${windowMillis / 1000}&end=${windowMillis / 1000 + 1}`;
-  const { json } = await test.get(`${path}?query=m&${times}&format=json`);
-  assert.equal(json.queries[0].series[0].datapoints[0].val, '9');
+  for (const [query, value] of [
+    ['m', '9'],
+    ['m[1d]', '9'],
+    ['sum(sum_over_time(m[1d]))', '16'],
+    ['last_over_time((m[1d]))', '7'],
+    ['sum_over_time(m[1d:5m])', '9'],
+  ] as const) {
+    const text = encodeURIComponent(query);
+    const { json } = await test.get(`${path}?query=${text}&${times}&format=json`);
+    assert.equal(json.queries[0].series[0].datapoints[0].val, value, query);
+  }
 });
 
 test('remote read tells functions of counters what windows know of one that began again', async () => {

@@ -10,7 +10,7 @@ export interface ReadQuery {
   readonly startMillis: number;
   readonly endMillis: number;
   readonly matchers: readonly Matcher[];
-  /** What is made of the rows, as the client hints; '' when it does not say. */
+  /** What comes next of a range of rows, as the client hints; '' for none, or when it does not say. */
   readonly function: string;
 }
 
@@ -68,12 +68,15 @@ function decodeQuery(bytes: Uint8Array, count: FieldCount): ReadQuery {
   return { startMillis, endMillis, matchers, function: hinted };
 }
 
+/** Without a range of the selector itself the function is around a subquery, or of a vector: it looks at values. */
 function functionOfHints(bytes: Uint8Array, count: FieldCount): string {
   let name = '';
+  let rangeMillis = 0;
   for (const field of fieldsOf(bytes, count)) {
     if (field.number === 2 && field.bytes !== null) name = textOf(field.bytes);
+    else if (field.number === 7) rangeMillis = millisOf(field.value);
   }
-  return name;
+  return rangeMillis > 0 ? name : '';
 }
 
 function millisOf(value: bigint): number {

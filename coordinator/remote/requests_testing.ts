@@ -6,8 +6,10 @@ export interface AskedQuery {
   readonly startMillis: number;
   readonly endMillis: number;
   readonly matchers: readonly (readonly [type: number, name: string, value: string])[];
-  /** Hinted. */
+  /** Hinted, of a range of five minutes where nothing else is said. */
   readonly function?: string;
+  /** Of the selector; 0 around a subquery. */
+  readonly rangeMillis?: number;
 }
 
 const utf8 = new TextEncoder();
@@ -15,7 +17,7 @@ const utf8 = new TextEncoder();
 /** @param types of answers that are accepted, by their numbers */
 export function readRequest(queries: readonly AskedQuery[], types: readonly number[]): Uint8Array {
   const request = new MessageWriter();
-  for (const { startMillis, endMillis, matchers, function: hinted } of queries) {
+  for (const { startMillis, endMillis, matchers, function: hinted, rangeMillis } of queries) {
     const query = new MessageWriter();
     query.int64Field(1, startMillis);
     query.int64Field(2, endMillis);
@@ -29,6 +31,7 @@ export function readRequest(queries: readonly AskedQuery[], types: readonly numb
     if (hinted !== undefined) {
       const hints = new MessageWriter();
       hints.bytesField(2, utf8.encode(hinted));
+      hints.int64Field(7, rangeMillis ?? 300_000);
       query.bytesField(4, hints.finish());
     }
     request.bytesField(1, query.finish());

@@ -8,6 +8,8 @@ export interface SelectorOfQuery {
   readonly selector: VectorSelector;
   /** 0 for the newest row alone. */
   readonly range: Duration;
+  /** Its name, where one is called with the range; '' for none. */
+  readonly function: string;
   /** Those around it, the outermost first. */
   readonly subqueries: readonly Subquery[];
 }
@@ -28,26 +30,26 @@ export function selectorsOfQuery(expr: Expr): readonly (readonly Matcher[])[] {
 /** In the order of the text. Queries are nested at most `nestingMax` deep. */
 export function readsOfQuery(expr: Expr): readonly SelectorOfQuery[] {
   const found: SelectorOfQuery[] = [];
-  const walk = (each: Expr, subqueries: readonly Subquery[]): void => {
+  const walk = (each: Expr, subqueries: readonly Subquery[], call = ''): void => {
     switch (each.kind) {
       case 'number':
       case 'string':
         return;
       case 'vectorSelector':
-        found.push({ selector: each, range: 0, subqueries });
+        found.push({ selector: each, range: 0, function: '', subqueries });
         return;
       case 'matrixSelector':
-        found.push({ selector: each.selector, range: each.range, subqueries });
+        found.push({ selector: each.selector, range: each.range, function: call, subqueries });
         return;
       case 'subquery':
         walk(each.expr, [...subqueries, each]);
         return;
       case 'unary':
       case 'paren':
-        walk(each.expr, subqueries);
+        walk(each.expr, subqueries, call);
         return;
       case 'call':
-        for (const argument of each.args) walk(argument, subqueries);
+        for (const argument of each.args) walk(argument, subqueries, each.name);
         return;
       case 'aggregate':
         if (each.parameter !== null) walk(each.parameter, subqueries);
