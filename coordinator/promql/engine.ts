@@ -199,6 +199,10 @@ export class PromqlEngine {
     const fetched = await reads.read(plan.fetches);
     const annotations = new Annotations(query);
     annotations.tell(plan.notes);
+    annotations.tellScales(
+      plan.values,
+      fetched.map(({ scales }) => scales),
+    );
     const context: Context = {
       query,
       pacer,

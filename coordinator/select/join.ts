@@ -8,7 +8,7 @@ import { unitePaced } from '#lib/turns/paced.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import { partialWarning, type SourceSetup } from './namespace_source.ts';
 import { cutTo, pickedSeries, refuseCut } from './picked_series.ts';
-import type { LabelResult, SelectLimits, SelectResult } from './storage.ts';
+import type { LabelResult, ReadScales, SelectLimits, SelectResult } from './storage.ts';
 
 /** Of tags, IDs and chunks together. */
 const bytesMax = 2 ** 32 - 1;
@@ -38,6 +38,29 @@ export async function joinedRows(
     bundle,
     exhaustive: !isCut && results.every(({ exhaustive }) => exhaustive),
     warnings: [...new Set(warnings)],
+    ...joinedScales(results),
+  };
+}
+
+/** What the rows of a result are for who asked for values. */
+export function scalesOf({ bundle, scales }: SelectResult): ReadScales {
+  if (scales !== undefined) return scales;
+  return { ofSamples: new Set(hasRows(bundle) ? ['samples'] : []), others: new Set() };
+}
+
+export function hasRows({ seriesCount, chunkOffset }: SeriesBundle): boolean {
+  return chunkOffset[seriesCount]! > chunkOffset[0]!;
+}
+
+/** Nothing where values of windows were asked for in none of them. */
+function joinedScales(results: readonly SelectResult[]): Pick<SelectResult, 'scales'> {
+  if (results.every(({ scales }) => scales === undefined)) return {};
+  const all = results.map(scalesOf);
+  return {
+    scales: {
+      ofSamples: new Set(all.flatMap(({ ofSamples }) => [...ofSamples])),
+      others: new Set(all.flatMap(({ others }) => [...others])),
+    },
   };
 }
 
@@ -65,6 +88,7 @@ export async function joinedSeries(
     bundle: cut,
     exhaustive: !isCut && results.every(({ exhaustive }) => exhaustive),
     warnings: isCut ? [...new Set([...warnings, partialWarning])] : [...new Set(warnings)],
+    ...joinedScales(results),
   };
 }
 

@@ -2,7 +2,6 @@
  * Which namespace a series is read from, by the rules of the time (docs/AGGREGATION.md, Series that are not everywhere):
  * samples and what takes all have each one that no rule drops, an aggregated one those that rules name its policy for.
  */
-import type { WindowType } from '#cluster/aggregation_rules/aggregation_types.ts';
 import type { TagValues } from '#cluster/aggregation_rules/filter.ts';
 import { queryOfFilter } from '#cluster/aggregation_rules/filter_query.ts';
 import { typeTag } from '#cluster/aggregation_rules/rollups/outputs.ts';
@@ -16,15 +15,13 @@ import {
 import {
   isException,
   metricNameTemplate,
-  namesPolicy,
   type MappingRule,
   type RollupRule,
   type RollupTarget,
-  type Rules,
   saysWhere,
-  windowTypeOf,
 } from '#cluster/aggregation_rules/rules.ts';
 import type {
+  HeldRule,
   RulesOverTime,
   RuleSetsOverTime,
   RulesStretch,
@@ -86,14 +83,21 @@ export class PlacesByRules implements SeriesPlaces {
     untilMillis: number,
   ): readonly number[] {
     const changes = new Set<number>();
+    const [after, until] = [nanosOf(afterMillis), nanosOf(untilMillis)];
+    const note = <R>(
+      { rule, startNanos, endNanos }: HeldRule<R>,
+      isAbout: (rule: R) => boolean,
+    ): void => {
+      const times = [startNanos, endNanos].filter((nanos) => nanos > after && nanos < until);
+      if (times.length === 0 || !isAbout(rule)) return;
+      for (const nanos of times) changes.add(Number(nanos / nanosPerMilli));
+    };
     for (const rules of this.#sets.all) {
-      const stretches = rules.between(nanosOf(afterMillis), nanosOf(untilMillis));
-      let before = stretches[0]?.rules;
-      for (const { startNanos, rules: after } of stretches.slice(1)) {
-        if (isChangeFor(before!, after, matcherLists)) {
-          changes.add(Number(startNanos / nanosPerMilli));
-        }
-        before = after;
+      for (const held of rules.mappingRulesWithin(after, until)) {
+        note(held, (rule) => saysWhere(rule) && mayTake(rule, matcherLists));
+      }
+      for (const held of rules.rollupRulesWithin(after, until)) {
+        note(held, ({ targets }) => targets.some((target) => mayMake(target, matcherLists)));
       }
     }
     return [...changes].sort((a, b) => a - b).slice(-changesMax);
@@ -145,42 +149,22 @@ export class PlacesByRules implements SeriesPlaces {
     return new KeptWindows(this.#sets, { policy, takesAll, resolutionNanos }, range);
   }
 
-  types(
+  *types(
     { namespace }: Pick<Resolution, 'namespace'>,
     matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
-  ): WindowTypes | null {
-    const sets = this.#sets.all.filter(({ hasValueTypes }) => hasValueTypes);
+  ): Generator<void, WindowTypes | null> {
     const policy = this.#byName.get(namespace)?.policy;
-    if (sets.length === 0 || policy === undefined) return null;
-    const { resolutionNanos } = policy;
-    const begins = [range.startNanos - resolutionNanos, range.endNanos - resolutionNanos] as const;
-    const all = new Set<WindowType>();
-    const seen = new Set<MappingRule>();
-    for (const { rules } of sets.flatMap((set) => set.between(...begins))) {
-      for (const rule of rules.mappingRules) {
-        if (seen.has(rule)) continue;
-        seen.add(rule);
-        const type = windowTypeOf(rule);
-        if (type === null || type === 'Last' || !namesPolicy(rule, policy)) continue;
-        if (mayTake(rule, matcherLists)) all.add(type);
-      }
-    }
-    if (all.size === 0) return null;
-    const types = new TypesOfWindows(this.#sets, policy, range);
-    return {
-      all,
-      of: (tags) => types.of(tags),
-      units: (tagBytes) => seriesUnits + types.units(tagBytes),
-    };
+    if (policy === undefined) return null;
+    return yield* TypesOfWindows.inSteps(this.#sets, policy, range, (rule) =>
+      mayTake(rule, matcherLists),
+    );
   }
 
   #relevant(matcherLists: readonly (readonly Matcher[])[], asked: readonly Asked[]): RelevantRules {
     const fromNanos = asked.reduce((least, each) => lesser(least, each.fromNanos), afterAll);
     const pastNanos = asked.reduce((most, each) => greater(most, each.pastNanos), fromNanos);
-    const stretches = new Map<RulesOverTime, readonly RulesStretch[]>();
-    for (const rules of this.#sets.all) stretches.set(rules, rules.between(fromNanos, pastNanos));
-    return new RelevantRules(stretches, matcherLists);
+    return new RelevantRules(this.#sets, [fromNanos, pastNanos], matcherLists);
   }
 }
 
@@ -204,22 +188,18 @@ class RelevantRules {
   readonly #exceptions: MappingRule[] = [];
 
   constructor(
-    stretches: ReadonlyMap<RulesOverTime, readonly RulesStretch[]>,
+    sets: RuleSetsOverTime,
+    range: readonly [fromNanos: bigint, pastNanos: bigint],
     matcherLists: readonly (readonly Matcher[])[],
   ) {
-    this.stretches = stretches;
-    const seen = new Set<MappingRule | RollupRule>();
-    for (const { rules } of [...stretches.values()].flat()) {
-      for (const rule of rules.mappingRules) {
-        if (seen.has(rule)) continue;
-        seen.add(rule);
+    this.stretches = new Map(sets.all.map((rules) => [rules, rules.between(...range)]));
+    for (const rules of sets.all) {
+      for (const { rule } of rules.mappingRulesWithin(...range)) {
         if (!mayTake(rule, matcherLists)) continue;
         if (isException(rule)) this.#exceptions.push(rule);
         for (const policy of rule.storagePolicies) this.#policies.add(keyOf(policy));
       }
-      for (const rule of rules.rollupRules) {
-        if (seen.has(rule)) continue;
-        seen.add(rule);
+      for (const { rule } of rules.rollupRulesWithin(...range)) {
         for (const target of rule.targets) {
           if (!mayMake(target, matcherLists)) continue;
           for (const policy of target.storagePolicies) this.#policies.add(keyOf(policy));
@@ -294,23 +274,6 @@ function isNameOf(template: string, name: string): boolean {
   const [before, after] = [template.slice(0, at), template.slice(at + metricNameTemplate.length)];
   const isLongEnough = name.length >= before.length + after.length;
   return isLongEnough && name.startsWith(before) && name.endsWith(after);
-}
-
-function isChangeFor(
-  before: Rules,
-  after: Rules,
-  matcherLists: readonly (readonly Matcher[])[],
-): boolean {
-  const mappings = changed(before.mappingRules, after.mappingRules);
-  if (mappings.some((rule) => saysWhere(rule) && mayTake(rule, matcherLists))) return true;
-  const rollups = changed(before.rollupRules, after.rollupRules);
-  return rollups.some(({ targets }) => targets.some((target) => mayMake(target, matcherLists)));
-}
-
-/** Those that are in one of two lists alone. */
-function changed<Rule>(before: readonly Rule[], after: readonly Rule[]): Rule[] {
-  const [a, b] = [new Set(before), new Set(after)];
-  return [...a.symmetricDifference(b)];
 }
 
 /** Which of some sources each series is read from. */

@@ -131,21 +131,22 @@ export interface SeriesPlaces {
   /**
    * As what the windows of a range are read where their values are asked for; null when all are read as their last values.
    * @param range of ends of windows
+   * @returns steps (lib/turns/steps.ts): there may be many rules
    */
   types(
     of: Pick<Resolution, 'namespace'>,
     matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
-  ): WindowTypes | null;
+  ): Generator<void, WindowTypes | null>;
 }
 
 export interface WindowTypes {
-  /** Others than `Last` that rules say of series that matchers may take. */
-  readonly all: ReadonlySet<WindowType>;
-  /** All windows of the range, ascending. @param tags canonical */
-  of(tags: Uint8Array): readonly (SelectRange & { readonly type: WindowType })[];
-  /** About what it takes to say them, in units of work. @param tagBytes of the series */
-  units(tagBytes: number): number;
+  /**
+   * All windows of the range, ascending.
+   * @param tags canonical
+   * @returns steps, each of which says about what the next one takes, in units of work (lib/turns/turns.ts)
+   */
+  of(tags: Uint8Array): Generator<number, readonly (SelectRange & { readonly type: WindowType })[]>;
 }
 
 export interface WindowsKept {
@@ -173,6 +174,16 @@ export interface SelectResult {
   readonly bundle: SeriesBundle;
   readonly exhaustive: boolean;
   readonly warnings: readonly string[];
+  /** Set where values of windows were asked for. */
+  readonly scales?: ReadScales;
+}
+
+/** What rows are that were found, in words. */
+export interface ReadScales {
+  /** Those that are as samples are: these, and windows by a value of a sample. */
+  readonly ofSamples: ReadonlySet<string>;
+  /** Sums and counts of windows, by how long these are. */
+  readonly others: ReadonlySet<string>;
 }
 
 export interface QueryStorage {

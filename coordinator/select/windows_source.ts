@@ -7,9 +7,10 @@ import {
   type ReadColumn,
   type ValueColumn,
 } from '#engine/aggregation/floats.ts';
-import { apart } from '#engine/store/typed_chunks.ts';
+import { apart, hasTyped } from '#engine/store/typed_chunks.ts';
+import { withRests } from '#lib/turns/steps.ts';
 import type { Work } from '#lib/turns/turns.ts';
-import { joinedRows, withChunks } from './join.ts';
+import { hasRows, joinedRows, withChunks } from './join.ts';
 import { NamespaceSource, type SourceSetup, within64Bits } from './namespace_source.ts';
 import { floorTo, greater, lesser, recentWindows } from './recent_windows.ts';
 import type { SamplesSource } from './samples_source.ts';
@@ -17,6 +18,7 @@ import type {
   AskedColumn,
   ColumnBySeries,
   Matcher,
+  ReadScales,
   Restriction,
   SelectLimits,
   SelectRange,
@@ -30,6 +32,8 @@ import type {
 
 /** About what it takes to make a byte of samples of windows, in units of work (lib/turns/turns.ts). */
 const unitsAByte = 4;
+/** The same of a step of what rules say of all series. */
+const unitsOfRules = 20_000;
 const nanosPerMilli = 1_000_000n;
 
 /** Windows, of which a column is read, or that of each series. */
@@ -95,6 +99,8 @@ interface Asked {
   readonly signal: AbortSignal;
   /** As what values of windows are read; null where all are in one way. */
   readonly types: WindowTypes | null;
+  /** Of what is found by these. */
+  readonly scales: FoundScales;
 }
 
 /** What is read of a series. */
@@ -114,6 +120,41 @@ const columnOfType: Readonly<Record<Exclude<WindowType, 'Last'>, ValueColumn['va
   Sum: 'sum',
   Count: 'count',
 };
+
+const wordOfScale: ReadonlyMap<string, string> = new Map([
+  ['sum', 'sums'],
+  ['count', 'counts'],
+]);
+
+/** What values of windows are that were found. */
+class FoundScales {
+  /** In words. */
+  readonly #windows: string;
+  readonly #others = new Set<string>();
+  /** One series has values of both kinds. */
+  #isMixed = false;
+
+  constructor({ resolutionMillis }: Pick<SelectWindows, 'resolutionMillis'>) {
+    this.#windows = `windows of ${resolutionMillis / 1000} s`;
+  }
+
+  /** @param columns of one series, in which there were rows */
+  add(columns: readonly (ReadColumn | ValueColumn)[]): void {
+    const words = columns.map((column) =>
+      typeof column === 'string' ? undefined : wordOfScale.get(column.value),
+    );
+    const others = words.filter((word) => word !== undefined);
+    for (const word of others) this.#others.add(`${word} of ${this.#windows}`);
+    if (others.length > 0 && others.length < words.length) this.#isMixed = true;
+  }
+
+  /** Series of one scale beside series of another one have no step, as far as these windows tell. */
+  of({ bundle }: SelectResult): ReadScales {
+    const hasOfSamples = this.#others.size === 0 ? hasRows(bundle) : this.#isMixed;
+    const ofSamples = new Set(hasOfSamples ? [`values of ${this.#windows}`] : []);
+    return { ofSamples, others: this.#others };
+  }
+}
 
 export class WindowsSource {
   readonly #setup: SourceSetup;
@@ -159,10 +200,10 @@ export class WindowsSource {
     const recent = this.#recent;
     const whole = within64Bits(range);
     const { startNanos, endNanos } = whole;
-    const types = isOfValues(this.#windows.column)
-      ? (this.#places?.types(this.#windows, matcherLists, whole) ?? null)
-      : null;
-    const asked: Asked = { matcherLists, limits, signal, types };
+    const asksValues = isOfValues(this.#windows.column);
+    const types = asksValues ? await this.#types(matcherLists, whole, signal) : null;
+    const scales = new FoundScales(this.#windows);
+    const asked: Asked = { matcherLists, limits, signal, types, scales };
     const cutNanos = recent === null ? endNanos : firstWindowEnd(recent);
     const made =
       startNanos < cutNanos ? { startNanos, endNanos: lesser(endNanos, cutNanos) } : null;
@@ -176,14 +217,27 @@ export class WindowsSource {
       folded === null || recent === null ? null : this.#folded(recent, folded, asked),
     ]);
     const results = parts.filter((part) => part !== null);
-    return joinedRows(results, limits, () => this.#setup.turningOf(signal).work);
+    const joined = await joinedRows(results, limits, () => this.#setup.turningOf(signal).work);
+    return asksValues ? { ...joined, scales: scales.of(joined) } : joined;
+  }
+
+  async #types(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    signal: AbortSignal,
+  ): Promise<WindowTypes | null> {
+    if (this.#places === null) return null;
+    const { work } = this.#setup.turningOf(signal);
+    return withRests(this.#places.types(this.#windows, matcherLists, range), async () => {
+      if (work.spend(unitsOfRules)) await work.pause();
+    });
   }
 
   /** @param which windows, and floats in their place; or these alone */
   async #made(
     range: SelectRange,
     which: 'all' | 'floats',
-    { matcherLists, limits, signal, types }: Asked,
+    { matcherLists, limits, signal, types, scales }: Asked,
   ): Promise<SelectResult> {
     const { resolutionMillis } = this.#windows;
     const resolutionNanos = BigInt(resolutionMillis) * nanosPerMilli;
@@ -198,13 +252,16 @@ export class WindowsSource {
       const made = floats.map((chunk) => floatsInPlaceOfWindows(chunk, ofFloats, inside));
       if (which === 'floats') return made;
       const counter = new CounterRows(resolutionNanos);
+      const found: (ReadColumn | ValueColumn)[] = [];
       for (const { range: some, column } of ofWindows) {
         const ends = [some.startNanos, some.endNanos] as const;
         for (const part of eachFloatsOfWindows(typed, column, ends, counter)) {
           made.push(part);
+          if (said !== null && !hasTyped([part])) found.push(column);
           if (work.spend(unitsAByte * part.length)) await work.pause();
         }
       }
+      scales.add(found);
       return made;
     });
   }
@@ -213,7 +270,7 @@ export class WindowsSource {
   async #folded(
     recent: RecentRows,
     range: SelectRange,
-    { matcherLists, limits, signal, types }: Asked,
+    { matcherLists, limits, signal, types, scales }: Asked,
   ): Promise<SelectResult> {
     const { resolutionNanos } = recent;
     const { rows, kept } = recent.within(range);
@@ -221,15 +278,19 @@ export class WindowsSource {
     const result = await rows.selectAny(matcherLists, ofEnds, limits, signal);
     return withChunks(this.#setup, result, limits, signal, async (chunks, work, tags) => {
       const made: Uint8Array[] = [];
+      const found: (ReadColumn | ValueColumn)[] = [];
       const { ofWindows } = await this.#columnsOf(tags, range, types, work);
       if (kept !== null && work.spend(kept.units(tags.length))) await work.pause();
       for (const some of kept === null ? [range] : kept.of(tags)) {
         for (const { range: part, column } of ofWindows) {
           const of = rowsOfEnds(common(some, part), resolutionNanos);
           if (of.startNanos >= of.endNanos) continue;
-          made.push(...(await recentWindows(chunks, of, resolutionNanos, column, work)));
+          const parts = await recentWindows(chunks, of, resolutionNanos, column, work);
+          made.push(...parts);
+          if (types !== null && parts.some((each) => !hasTyped([each]))) found.push(column);
         }
       }
+      scales.add(found);
       return made;
     });
   }
@@ -249,8 +310,12 @@ export class WindowsSource {
     }
     const last: 'last' | 'number' = column === 'value' ? 'last' : 'number';
     if (types === null) return { ofWindows: [{ range, column: last }], ofFloats: last };
-    if (work.spend(types.units(tags.length))) await work.pause();
-    const parts = types.of(tags).map(({ type, ...part }) => ({
+    const steps = types.of(tags);
+    let step = steps.next();
+    for (; step.done !== true; step = steps.next()) {
+      if (work.spend(step.value)) await work.pause();
+    }
+    const parts = step.value.map(({ type, ...part }) => ({
       range: common(part, range),
       column: type === 'Last' ? last : { value: columnOfType[type], ends: column === 'value' },
     }));

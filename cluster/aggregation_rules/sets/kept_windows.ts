@@ -16,26 +16,28 @@ export interface KeptTarget extends MappingTarget {
 }
 
 /** Windows that are of the same rules of a set. */
-export interface RulesPart extends EndsRange {
+interface RulesPart extends EndsRange {
   readonly stretch: RulesStretch;
 }
 
+/** The end of the first window that begins at a time or behind it, which is after 1970. */
+export function firstEndFrom(nanos: bigint, resolutionNanos: bigint): bigint {
+  const windows = (nanos + resolutionNanos - 1n) / resolutionNanos;
+  return (windows + 1n) * resolutionNanos;
+}
+
 /** The windows of a range by the rules that hold when they begin, the first ones first. */
-export function partsByRules(
+function partsByRules(
   rules: RulesOverTime,
   resolutionNanos: bigint,
   { startNanos, endNanos }: EndsRange,
 ): RulesPart[] {
-  // A window is of the rules of its begin, whatever comes to hold before its end; times are after 1970.
+  // A window is of the rules of its begin, whatever comes to hold before its end.
   const begins = rules.between(startNanos - resolutionNanos, endNanos - resolutionNanos);
-  const endOf = (beginNanos: bigint): bigint => {
-    const windows = (beginNanos + resolutionNanos - 1n) / resolutionNanos;
-    return (windows + 1n) * resolutionNanos;
-  };
   return begins
     .map((stretch) => ({
-      startNanos: endOf(stretch.startNanos),
-      endNanos: endOf(stretch.endNanos),
+      startNanos: firstEndFrom(stretch.startNanos, resolutionNanos),
+      endNanos: firstEndFrom(stretch.endNanos, resolutionNanos),
       stretch,
     }))
     .filter((part) => part.startNanos < part.endNanos);

@@ -2,12 +2,13 @@
 import { digest128 } from '#lib/hashing/digest128.ts';
 import type { Tags } from '#lib/tags.ts';
 import { RuleMatcher } from '../match.ts';
-import { cutoversOf, rulesAt, type RuleSet } from './set.ts';
+import { cutoversOf, type RuleHistory, rulesAt, type RuleSet } from './set.ts';
 import {
   hasTransform,
   isException,
   isSamePolicy,
   type MappingRule,
+  type RollupRule,
   type Rules,
   saysWhere,
   type StoragePolicy,
@@ -63,6 +64,14 @@ export interface RulesStretch {
   readonly endNanos: bigint;
   readonly rules: Rules;
   readonly matcher: RuleMatcher;
+}
+
+/** A version of a rule, and when it holds. */
+export interface HeldRule<R> {
+  readonly rule: R;
+  readonly startNanos: bigint;
+  /** Exclusive. */
+  readonly endNanos: bigint;
 }
 
 /** The rules of one set between its cut-overs; an index is made when it is first asked for. */
@@ -155,6 +164,16 @@ export class RulesOverTime {
     return stretches;
   }
 
+  /** Versions of rules that hold somewhere in a range: for who asks when a few of many changed. */
+  mappingRulesWithin(startNanos: bigint, endNanos: bigint): Generator<HeldRule<MappingRule>> {
+    return heldWithin(this.#set.mappingRules, startNanos, endNanos);
+  }
+
+  /** As `mappingRulesWithin`. */
+  rollupRulesWithin(startNanos: bigint, endNanos: bigint): Generator<HeldRule<RollupRule>> {
+    return heldWithin(this.#set.rollupRules, startNanos, endNanos);
+  }
+
   /** Tells the mapping rules of a range from others; '' when there are none in it. */
   mappingDigest(startNanos: bigint, endNanos: bigint): string {
     const parts: string[] = [];
@@ -169,13 +188,16 @@ export class RulesOverTime {
     return isNone ? '' : digest128(parts.join(' '));
   }
 
-  /** Its matcher is made when it is first asked for: many only look at the rules, and there may be hundreds of stretches. */
+  /** What it has is made when it is first asked for: there may be hundreds of stretches, of which a few are looked at. */
   #stretch(number: number, startNanos: bigint, endNanos: bigint): RulesStretch {
+    const rulesOf = (): Rules => this.#rulesOf(number);
     const matcherOf = (): RuleMatcher => this.#matcherOf(number);
     return {
       startNanos,
       endNanos,
-      rules: this.#rulesOf(number),
+      get rules() {
+        return rulesOf();
+      },
       get matcher() {
         return matcherOf();
       },
@@ -205,6 +227,20 @@ export class RulesOverTime {
 
 const beforeAllRules = -(2n ** 63n);
 const afterAllRules = 2n ** 63n - 1n;
+
+function* heldWithin<R>(
+  histories: readonly RuleHistory<R>[],
+  startNanos: bigint,
+  endNanos: bigint,
+): Generator<HeldRule<R>> {
+  for (const { versions } of histories) {
+    for (const [at, { rule, cutoverNanos }] of versions.entries()) {
+      const pastNanos = versions[at + 1]?.cutoverNanos ?? afterAllRules;
+      if (rule === null || cutoverNanos >= endNanos || pastNanos <= startNanos) continue;
+      yield { rule, startNanos: cutoverNanos, endNanos: pastNanos };
+    }
+  }
+}
 
 function digestOf({ mappingRules }: Rules): string {
   const places = mappingRules.filter(saysWhere);

@@ -185,10 +185,15 @@ export interface PlanNotes {
   readonly infos: ReadonlyMap<string, Span>;
 }
 
+/** A fetch of values, and not of rows for a function over them. */
+export type ValuesRead = Pick<Source, 'fetch' | 'span'>;
+
 export interface QueryPlan {
   readonly root: Plan;
   readonly fetches: readonly Fetch[];
   readonly notes: PlanNotes;
+  /** Those of one selector have one span. */
+  readonly values: readonly ValuesRead[];
 }
 
 /** A string node's text. */

@@ -6,7 +6,6 @@
  */
 import type { WindowExtension } from '#engine/histograms/windows/extended_windows.ts';
 import type { WindowFunction } from '#engine/window_functions/windows.ts';
-import { nanosPerMilli } from '#lib/time.ts';
 import {
   type Matcher,
   type Resolution,
@@ -45,6 +44,7 @@ import type {
   SelectPlan,
   Source,
   SubquerySource,
+  ValuesRead,
   WindowPlan,
 } from './plan.ts';
 import { StepInvariance, worthRepeating } from './step_invariance.ts';
@@ -72,8 +72,8 @@ export const subqueryStepMillisDefault = 60_000;
 export function planQuery(expr: Expr, options: PlanOptions): QueryPlan {
   const planner = new Planner(options);
   const root = planner.plan(expr, options.grid);
-  const { fetches, notes } = planner;
-  return { root, fetches, notes };
+  const { fetches, notes, values } = planner;
+  return { root, fetches, notes, values };
 }
 
 /** Functions that know what to make of rows around their windows, in the order of the alphabet. */
@@ -109,12 +109,6 @@ const askedOfHistograms: ReadonlyMap<string, AskedOfHistograms> = new Map([
 const ineffectiveSort =
   'sort is ineffective for range queries since results are always ordered by labels';
 
-/** Types by which windows are on another scale than their samples. */
-const wordOfScale = [
-  ['Sum', 'sums'],
-  ['Count', 'counts'],
-] as const;
-
 const allOfSamples: SeriesPart = { of: null, restriction: null };
 
 const newNotes = (): Record<keyof PlanNotes, Map<string, Span>> => ({
@@ -126,6 +120,7 @@ class Planner {
   readonly #options: PlanOptions;
   /** Of the part that is being planned. */
   notes = newNotes();
+  readonly values: ValuesRead[] = [];
   readonly #looks = new Looks((of) => this.#lookOf(of));
   readonly #invariance = new StepInvariance(this.#looks);
   readonly #fetches = new Fetches();
@@ -444,24 +439,8 @@ class Planner {
         : null;
     const rows = { windows, restriction, isThroughout: false };
     const source = this.#source(selector, grid, lookbackMillis, extension, span, rows);
-    if (of !== null && output === 'value') this.#noteScale(of, source);
+    if (output === 'value') this.values.push(source);
     return { kind: 'select', grid, span, source, output };
-  }
-
-  /** Where samples begin there is a step in a graph, if the windows before them are of another scale. */
-  #noteScale(of: Resolution, { fetch, matchers, span }: Source): void {
-    const { samplesFromMillis, places } = this.#options.timeline!;
-    const { range } = this.#fetches.all[fetch]!;
-    // Of a time with samples windows are of series that have none, or those that were asked for by hand.
-    const isBehindSamples = Number(range.startNanos / nanosPerMilli) >= samplesFromMillis;
-    if (isBehindSamples || samplesFromMillis === Number.POSITIVE_INFINITY) return;
-    const types = places?.types(of, [matchers], range) ?? null;
-    const words = wordOfScale.flatMap(([type, word]) => (types?.all.has(type) ? [word] : []));
-    if (words.length === 0) return;
-    this.notes.infos.set(
-      `windows of ${of.resolutionMillis / 1000} s are read as their ${words.join(' or ')} where aggregation rules say so, and samples are not`,
-      span,
-    );
   }
 
   #extensionOfRange(
@@ -480,7 +459,9 @@ class Planner {
     const rangeMillis = this.#millis(expr.range, false);
     const extension = this.#extensionOfRange(selector, this.#options.lookbackMillis);
     const rows = { windows: null, restriction: null, isThroughout: true };
-    return this.#source(selector, grid, rangeMillis, extension, span, rows);
+    const source = this.#source(selector, grid, rangeMillis, extension, span, rows);
+    this.values.push(source);
+    return source;
   }
 
   #rangeSource(

@@ -1,5 +1,6 @@
 /** Warnings and infos of a query, worded as Prometheus words them: each text once, at the place that tells it last. */
-import type { PlanNotes } from '../plan/plan.ts';
+import type { ReadScales } from '../../select/storage.ts';
+import type { PlanNotes, ValuesRead } from '../plan/plan.ts';
 import { Positions, type Span } from '../words/position.ts';
 
 /** Of a kind; what else a query has to tell is counted. */
@@ -42,6 +43,31 @@ export class Annotations {
   tell({ warnings, infos }: PlanNotes): void {
     for (const [message, span] of warnings) this.warn(message, span);
     for (const [message, span] of infos) this.info(message, span);
+  }
+
+  /**
+   * Tells of each selector whose values have steps that are none of what was written: sums or counts of windows beside anything
+   * else.
+   * @param scales of what each fetch has found
+   */
+  tellScales(values: readonly ValuesRead[], scales: readonly ReadScales[]): void {
+    const bySelector = new Map<number, ValuesRead[]>();
+    for (const read of values) {
+      const known = bySelector.get(read.span.start);
+      if (known === undefined) bySelector.set(read.span.start, [read]);
+      else known.push(read);
+    }
+    for (const reads of bySelector.values()) {
+      const found = reads.map(({ fetch }) => scales[fetch]!);
+      const others = new Set(found.flatMap((each) => [...each.others]));
+      const ofSamples = new Set(found.flatMap((each) => [...each.ofSamples]));
+      if (others.size === 0 || others.size + ofSamples.size === 1) continue;
+      const beside = ofSamples.size === 0 ? '' : `, and ${[...ofSamples].join(' and ')}`;
+      this.info(
+        `values of different scales: ${[...others].join(' and ')}, as aggregation rules say${beside}`,
+        reads[0]!.span,
+      );
+    }
   }
 
   warnings(): string[] {

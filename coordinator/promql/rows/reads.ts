@@ -2,7 +2,8 @@
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { type ChunkKind, chunkKind } from '#engine/codec/chunk.ts';
 import { hasKind } from '#engine/store/typed_chunks.ts';
-import type { QueryStorage, SelectLimits, SelectResult } from '../../select/storage.ts';
+import { scalesOf } from '../../select/join.ts';
+import type { QueryStorage, ReadScales, SelectLimits, SelectResult } from '../../select/storage.ts';
 import type { PromqlFeatures } from '../parse/features.ts';
 import type { Fetch } from '../plan/plan.ts';
 import { Labels, labelsBytesOf } from './labels.ts';
@@ -16,6 +17,8 @@ export interface Fetched {
   readonly isTyped: Uint8Array | null;
   /** By series, 1 where floats say when they started; null where none does, and unless somebody may ask. */
   readonly hasStarts: Uint8Array | null;
+  /** For who asked for values. */
+  readonly scales: ReadScales;
 }
 
 /** Selectors of a query that are read at the same time: a text may have thousands, and each asks all shards. */
@@ -64,7 +67,8 @@ export class Reads {
       results.reduce((sum, { bundle }) => sum + bundle.seriesCount, 0),
     );
     const all: Fetched[] = [];
-    for (const [index, { bundle, exhaustive, warnings }] of results.entries()) {
+    for (const [index, result] of results.entries()) {
+      const { bundle, exhaustive, warnings } = result;
       this.#isExhaustive &&= exhaustive;
       this.#seriesCount += bundle.seriesCount;
       this.#warnings.push(...warnings);
@@ -73,7 +77,8 @@ export class Reads {
       const hasStarts = this.#asksStarts
         ? await seriesWith(chunkKind.floatStarts, bundle, this.#pacer)
         : null;
-      all.push({ fetch: fetches[index]!, bundle, labels, isTyped, hasStarts });
+      const scales = scalesOf(result);
+      all.push({ fetch: fetches[index]!, bundle, labels, isTyped, hasStarts, scales });
     }
     return all;
   }

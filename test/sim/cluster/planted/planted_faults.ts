@@ -20,8 +20,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'windows-by-the-rules-of-their-end',
     file: 'cluster/aggregation_rules/sets/kept_windows.ts',
-    right: '    return (windows + 1n) * resolutionNanos;',
-    wrong: '    return windows * resolutionNanos;',
+    right: '  return (windows + 1n) * resolutionNanos;',
+    wrong: '  return windows * resolutionNanos;',
     isOfResolutions: true,
   },
   {
@@ -34,8 +34,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'values-of-windows-by-rules-of-one-time',
     file: 'cluster/aggregation_rules/sets/window_types.ts',
-    right: '      if (before !== undefined && areSame(before.deciding, deciding)) continue;',
-    wrong: '      if (before !== undefined) continue;',
+    right: '    if (before !== undefined && areSame(before.deciding, deciding)) continue;',
+    wrong: '    if (before !== undefined) continue;',
     isOfResolutions: true,
   },
   {
