@@ -60,14 +60,18 @@ export async function applyRules(
   );
 }
 
-/** As an aggregated namespace of a time in which the samples of before were still there. */
-export async function sayComplete(test: TestCoordinator, name: string): Promise<void> {
+/** As an aggregated namespace of a time in which the samples of before were still there, as far as they go back. */
+export async function sayComplete(
+  test: TestCoordinator,
+  name: string,
+  completeSinceNanos = 0n,
+): Promise<void> {
   await new NamespaceStore(test.kv, testCluster).update(
-    (registry) => new Map(registry).set(name, { ...registry.get(name)!, completeSinceNanos: 0n }),
+    (registry) => new Map(registry).set(name, { ...registry.get(name)!, completeSinceNanos }),
     signal,
   );
   await test.topology.until(
-    ({ namespaces }) => namespaces.get(name)?.completeSinceNanos === 0n,
+    ({ namespaces }) => namespaces.get(name)?.completeSinceNanos === completeSinceNanos,
     signal,
   );
 }

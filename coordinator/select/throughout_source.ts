@@ -123,7 +123,8 @@ function partsByRules(
   }
   if (seamNanos < endNanos) {
     const whole = { startNanos: seamNanos, endNanos };
-    asked.push({ sources: [null, ...resolutions], whole });
+    // Of what has no samples here all of it is asked for, too, and not what its finest windows have kept.
+    asked.push({ sources: [null, ...inOrderFrom(seamNanos, resolutions)], whole });
   }
   const pieces = asked.flatMap(({ sources, whole }) =>
     betweenChanges(places, matcherLists, whole).map((range) => ({ sources, range })),
@@ -229,30 +230,14 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
     return this.#samples.restrictedTo(restriction).select(matchers, range, limits, signal);
   }
 
-  /** Of the newest time; what no samples are kept of has the values of its windows. */
+  /** What no samples are kept of has the values of its windows. */
   selectAny(
     matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    const timeline = this.#timeline;
-    if (timeline === null || timeline.places === null) {
-      return this.#samples.selectAny(matcherLists, range, limits, signal);
-    }
-    const sources = [null, ...timeline.resolutions];
-    const parts = timeline.places.parts(matcherLists, askedIn(within64Bits(range), sources));
-    return this.#joined(
-      limits,
-      signal,
-      parts.map(({ of, restriction }) => {
-        const source =
-          of === null
-            ? this.#samples.restrictedTo(restriction)
-            : this.#windows(of, 'value', restriction);
-        return source.selectAny(matcherLists, range, limits, signal);
-      }),
-    );
+    return this.#throughout(matcherLists, range, 'value', limits, signal);
   }
 
   /** @param column what windows give in the place of samples */
@@ -263,18 +248,29 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    const parts = partsThroughout(this.#timeline, [matchers], within64Bits(range));
+    return this.#throughout([matchers], range, column, limits, signal);
+  }
+
+  #throughout(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    column: AskedColumn | ColumnBySeries,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    const parts = partsThroughout(this.#timeline, matcherLists, within64Bits(range));
     return this.#joined(
       limits,
       signal,
       parts.map(({ of, restriction, range: part, isBehindSeam }) => {
         if (of !== null) {
-          return this.#windows(of, column, restriction).select(matchers, part, limits, signal);
+          const windows = this.#windows(of, column, restriction);
+          return windows.selectAny(matcherLists, part, limits, signal);
         }
         const samples = this.#samples.restrictedTo(restriction);
         return isBehindSeam
-          ? this.#inside(samples, matchers, part, limits, signal)
-          : samples.select(matchers, part, limits, signal);
+          ? this.#inside(samples, matcherLists, part, limits, signal)
+          : samples.selectAny(matcherLists, part, limits, signal);
       }),
     );
   }
@@ -292,12 +288,12 @@ export class ThroughoutSource implements SeriesSource, ThroughoutStorage {
   /** Without rows of the time before, which are in windows. */
   async #inside(
     samples: SamplesSource,
-    matchers: readonly Matcher[],
+    matcherLists: readonly (readonly Matcher[])[],
     range: SelectRange,
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    const result = await samples.select(matchers, range, limits, signal);
+    const result = await samples.selectAny(matcherLists, range, limits, signal);
     const inside = [range.startNanos, range.endNanos] as const;
     return withChunks(this.#setup, result, limits, signal, async (chunks, work) => {
       if (work.spend(cutUnitsAByte * chunks.length)) await work.pause();

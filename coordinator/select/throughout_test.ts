@@ -206,4 +206,11 @@ test('with rules a range is cut where they changed, and whoever may have some of
     'short 100-120',
     'long 100-120',
   ]);
+  // Behind the samples' begin, too, windows that go back so far come before finer ones that do not.
+  const late = { ...timeline, resolutions: [resolutionOf('late', 1, 110, false), long] };
+  const behind = partsThroughout({ ...late, places }, [], range);
+  assert.deepEqual(
+    behind.map(({ of }) => of?.namespace ?? 'samples'),
+    ['long', 'samples', 'long', 'late'],
+  );
 });

@@ -34,6 +34,18 @@ const rulesOf = (...aggregations: string[]) => ({
   mappingRules: [{ name: 'typed', filter: '__name__:m', aggregations, storagePolicies }],
 });
 
+/** Rows of the series, by seconds from the last full hour. */
+async function writeRows(
+  test: TestCoordinator,
+  rows: readonly (readonly [seconds: number, value: number])[],
+): Promise<void> {
+  for (const [seconds, value] of rows) {
+    const row = { tags: { __name__: 'm' }, timestamp: fullHour + seconds, value };
+    const { status, text } = await test.post('/api/v1/json/write', row);
+    assert.equal(status, 200, text);
+  }
+}
+
 interface Found {
   readonly metric: Readonly<Record<string, string>>;
   readonly value: readonly [number, string];
@@ -137,13 +149,10 @@ test('windows of before a rule changed or ended stay what they were', async () =
 test('windows of recent time that are asked for by hand are what rules say, too', async () => {
   await using test = await TestCoordinator.openReady();
   await filled(test);
-  for (const [seconds, value] of [
-    [fullHour - 1_800, 5],
-    [fullHour - 1_200, 3],
-  ] as const) {
-    const row = { tags: { __name__: 'm' }, timestamp: seconds, value };
-    assert.equal((await test.post('/api/v1/json/write', row)).status, 200);
-  }
+  await writeRows(test, [
+    [-1_800, 5],
+    [-1_200, 3],
+  ]);
   const byHand = { 'TSDB-Metrics-Type': 'aggregated', 'TSDB-Storage-Policy': '1h:720h' };
   assert.equal(await valueAt(test, 'm', fullHour, byHand), '3');
   await applyRules(test, rulesOf('P99', 'Mean', 'Max'));
@@ -175,20 +184,94 @@ test('a rule says as what windows of its policies are read, as the tests of M3 h
   assert.deepEqual(await values('30m:720h'), ['0', '0']);
 });
 
-test('a graph says where windows are sums, and the samples after them are not', async () => {
+test('of rules without paths the first by its name counts, whichever was there first', async () => {
   await using test = await TestCoordinator.openReady();
   await filled(test);
-  const infosAt = async (query: string, time: number): Promise<readonly string[]> =>
-    (await answerOf(test, '/api/v1/query', { query, time })).infos;
-  const text =
-    'PromQL info: windows of 3600 s are read as their sums where aggregation rules say so, and samples are not (1:1)';
+  const [sum] = rulesOf('Sum').mappingRules;
+  const [max] = rulesOf('Max').mappingRules;
+  await applyRules(test, { mappingRules: [{ ...sum, name: 'rule 10' }] });
+  await applyRules(
+    test,
+    {
+      mappingRules: [
+        { ...sum, name: 'rule 10' },
+        { ...max, name: 'rule 9' },
+      ],
+    },
+    nanosOf(old + hour),
+  );
+  const time = old + 4 * hour;
+  await until('the rules are known', async () => (await valueAt(test, 'm', time)) === '8');
+  assert.equal(await valueAt(test, 'm', old), '16');
+});
+
+test('a graph says where sums of windows stand beside samples', async () => {
+  await using test = await TestCoordinator.openReady();
+  await filled(test);
+  await writeRows(test, [[-60, 5]]);
+  const infosOf = async (query: string, start = old, end = fullHour): Promise<readonly string[]> =>
+    (await answerOf(test, '/api/v1/query_range', { query, start, end, step: hour })).infos;
   await applyRules(test, rulesOf('Sum'));
   await until('the rule is known', async () => (await valueAt(test, 'm', old)) === '16');
-  assert.deepEqual(await infosAt('m', old), [text]);
-  assert.deepEqual(await infosAt('m', fullHour), [], 'of a time with samples');
-  assert.deepEqual(await infosAt('timestamp(m)', old), []);
-  assert.deepEqual(await infosAt('{__name__="other"}', old), [], 'no rule is about it');
-  assert.deepEqual(await infosAt('sum_over_time(m[4h])', old), []);
+  const text = (others: string, place: string): string =>
+    `PromQL info: values of different scales: ${others} (${place})`;
+  const sums = 'sums of windows of 3600 s, as aggregation rules say';
+  assert.deepEqual(await infosOf('m'), [text(`${sums}, and samples`, '1:1')]);
+  assert.deepEqual(await infosOf('1 + sum(m)'), [text(`${sums}, and samples`, '1:9')]);
+  const answer = await answerOf(test, '/api/v1/query', { query: 'm[500h]', time: fullHour });
+  assert.deepEqual(answer.infos, [text(`${sums}, and samples`, '1:1')]);
+  // One kind of values has no step, and functions over ranges have none.
+  assert.deepEqual(await infosOf('m', old, old + 4 * hour), []);
+  assert.deepEqual(await infosOf('m', fullHour - hour), []);
+  for (const query of ['timestamp(m)', 'sum_over_time(m[4h])', 'other']) {
+    assert.deepEqual(await infosOf(query), [], query);
+  }
+  await applyRules(test, { mappingRules: [] }, nanosOf(old + 2 * hour));
+  await until('the rule has ended', async () => {
+    return (await valueAt(test, 'm', old + 4 * hour)) === '3';
+  });
+  assert.deepEqual(await infosOf('m', old, old + 4 * hour), [
+    text(`${sums}, and values of windows of 3600 s`, '1:1'),
+  ]);
+});
+
+test('what a rule says of others than are found is not told', async () => {
+  await using test = await TestCoordinator.openReady();
+  await filled(test);
+  await writeRows(test, [[-60, 5]]);
+  const rule = { ...rulesOf('Sum').mappingRules[0]!, filter: 'app:billing*' };
+  const last = { ...rulesOf('Max').mappingRules[0]!, name: 'known' };
+  await applyRules(test, { mappingRules: [rule, last] });
+  await until('the rules are known', async () => (await valueAt(test, 'm', old)) === '9');
+  const range = { query: 'm', start: old, end: fullHour, step: hour };
+  assert.deepEqual((await answerOf(test, '/api/v1/query_range', range)).infos, []);
+});
+
+test('sums of windows of two lengths are told, with samples or without', async () => {
+  await using test = await TestCoordinator.openReady();
+  await filled(test);
+  await makeAggregated(test, 'halves', '30m', true);
+  await sayComplete(test, 'halves', nanosOf(fullHour - 6 * hour));
+  const ofBoth = [...storagePolicies, { resolution: '30m', retention: '720h' }];
+  const mappingRules = [
+    { ...rulesOf('Sum').mappingRules[0]!, storagePolicies: ofBoth },
+    { name: 'dropped', filter: '__name__:m', drop: true },
+  ];
+  await applyRules(test, { mappingRules });
+  await writeRows(test, [
+    [-2_000, 5],
+    [-1_000, 3],
+  ]);
+  await until('the rules are known', async () => (await valueAt(test, 'm', old)) === '16');
+  const byHand = (policies: string) => ({ 'TSDB-Restrict-By-Storage-Policies': policies });
+  const range = { query: 'm', start: old, end: fullHour, step: hour };
+  const infosOf = async (headers: Readonly<Record<string, string>>): Promise<readonly string[]> =>
+    (await answerOf(test, '/api/v1/query_range', range, headers)).infos;
+  const text =
+    'PromQL info: values of different scales: sums of windows of 3600 s and sums of windows of 1800 s, as aggregation rules say (1:1)';
+  assert.deepEqual(await infosOf({}), [text]);
+  assert.deepEqual(await infosOf(byHand('30m:720h;1h:720h')), [text]);
+  assert.deepEqual(await infosOf(byHand('1h:720h')), []);
 });
 
 test('federation and export have the values of what is kept in windows alone', async () => {
@@ -218,4 +301,55 @@ test('federation and export have the values of what is kept in windows alone', a
   const [line] = exported.text.split('\n');
   assert.deepEqual(JSON.parse(line!).values, [8]);
   assert.equal(await valueAt(test, 'm{probe=""}', fullHour), '8');
+});
+
+test('an export has windows where samples are no more, and samples where rules had not dropped them', async () => {
+  await using test = await TestCoordinator.openReady();
+  await filled(test);
+  await writeRows(test, [
+    [-2.5 * hour, 1],
+    [-1_800, 5],
+    [-1_200, 3],
+  ]);
+  const exported = async (more = ''): Promise<unknown[]> => {
+    const { text } = await test.get(`/api/v1/export?match[]=m${more}`);
+    const [line] = text.split('\n');
+    return JSON.parse(line!).values;
+  };
+  const stale = 'NaN:7ff0000000000002';
+  assert.deepEqual(await exported(), [7, stale, 2, 1, 3, 1, 5, 3]);
+  const { mappingRules } = rulesOf('Sum');
+  const drop = { name: 'dropped', filter: '__name__:m', drop: true };
+  await applyRules(test, { mappingRules: [...mappingRules, drop] }, nanosOf(fullHour - 2 * hour));
+  await until('the rules are known', async () => (await valueAt(test, 'm', fullHour)) === '8');
+  const range = `start=${fullHour - 3 * hour}&end=${fullHour}`;
+  assert.deepEqual(await exported(`&${range}`), [1, 8]);
+  assert.deepEqual(await exported(), [7, stale, 2, 1, 3, 1, 8]);
+  const read = await test.get(`/api/v1/read?query=m&${range}&format=json`);
+  const points: { readonly val: string }[] = read.json.queries[0].series[0].datapoints;
+  assert.deepEqual(
+    points.map(({ val }) => val),
+    ['1', '8'],
+  );
+});
+
+test('M3QL has the newest window in each row where a series has windows alone', async () => {
+  await using test = await TestCoordinator.openReady();
+  await filled(test);
+  const { mappingRules } = rulesOf('Sum');
+  const drop = { name: 'dropped', filter: '__name__:m', drop: true };
+  await applyRules(test, { mappingRules: [...mappingRules, drop] });
+  await writeRows(test, [
+    [-1.5 * hour, 5],
+    [-0.5 * hour, 3],
+  ]);
+  await until('the rules are known', async () => (await valueAt(test, 'm', old)) === '16');
+  const rowsOf = async (start: number, end: number): Promise<readonly string[]> => {
+    const range = { query: 'fetch name:m', start, end, step: 600 };
+    const { result } = await answerOf(test, '/m3ql/api/v1/query_range', range);
+    return result[0]!.values.map(([, value]) => value);
+  };
+  // A window that ended before the first row is in it, too.
+  const values = ['5', '5', '5', '5', '5', '3'];
+  assert.deepEqual(await rowsOf(fullHour - hour + 600, fullHour), values);
 });

@@ -1,12 +1,12 @@
 /** What M3QL sees of storage: rows on the steps of the request, each with the newest sample of its time and some before. */
+import { nanosPerMilli } from '#lib/time.ts';
 import type { Window } from '../../graphite/calls/window.ts';
 import type { GraphiteStorage, ReadGrid, Reading } from '../../graphite/storage/reader.ts';
-import type { SelectRange } from '../../select/storage.ts';
-import { dividedRange } from '../../select/throughout_source.ts';
+import { within64Bits } from '../../select/namespace_source.ts';
+import type { Matcher } from '../../select/storage.ts';
+import { type AskedPart, partsThroughout } from '../../select/throughout_source.ts';
 import { namedByTags } from '../series/tags.ts';
 import { type OlderRows, rowsAtSteps } from './rows.ts';
-
-const nanosOfMilli = 1_000_000n;
 
 /**
  * @param stepSeconds whole, of the request
@@ -18,7 +18,8 @@ export function scriptReading(stepSeconds: number, lookbackMillis: number): Read
     storedTag: (tag) => tag,
     // An index knows series by blocks of time: which of those without rows it tells is by chance.
     takesEmpty: false,
-    gridOf: (storage, window) => gridOf(storage, window, stepSeconds, lookbackMillis),
+    gridOf: (storage, window, matchers) =>
+      gridOf(storage, window, matchers, stepSeconds, lookbackMillis),
   };
 }
 
@@ -26,34 +27,51 @@ export function scriptReading(stepSeconds: number, lookbackMillis: number): Read
 function gridOf(
   storage: GraphiteStorage,
   { fromSeconds, untilSeconds }: Window,
+  matchers: readonly Matcher[],
   stepSeconds: number,
   lookbackMillis: number,
 ): ReadGrid {
   const startSeconds = fromSeconds + stepSeconds;
   const length = Math.max(1, Math.floor((untilSeconds - startSeconds) / stepSeconds) + 1);
   const steps = { startSeconds, stepSeconds, length };
-  const endNanos = BigInt(startSeconds + stepSeconds * (length - 1)) * 1_000n * nanosOfMilli + 1n;
-  const rangeBack = (millis: number) => ({
-    startNanos: BigInt(startSeconds * 1_000 - millis) * nanosOfMilli + 1n,
-    endNanos,
-  });
-  const range = rangeBack(lookbackMillis);
-  const divided = dividedRange(storage.timeline?.() ?? null, range);
-  const samples = { beforeMillis: -Infinity, lookbackMillis };
-  const gridOver = (read: SelectRange, older: OlderRows): ReadGrid => ({
-    range: read,
-    column: 'numericValue',
-    units: () => 0,
-    gridOfSeries: () => ({
-      steps,
-      rowsOf: (rows) => rowsAtSteps(rows, steps, lookbackMillis, older),
-    }),
-  });
-  if (divided === null) return gridOver(range, samples);
-  const windows = {
-    beforeMillis:
-      divided.samples === null ? Infinity : Number(divided.samples.startNanos / nanosOfMilli),
-    lookbackMillis: Math.max(lookbackMillis, divided.of.resolutionMillis),
+  const endNanos = BigInt(startSeconds + stepSeconds * (length - 1)) * 1_000n * nanosPerMilli + 1n;
+  const timeline = storage.timeline?.() ?? null;
+  const askedBack = (millis: number) => {
+    const startNanos = BigInt(startSeconds * 1_000 - millis) * nanosPerMilli + 1n;
+    const range = { startNanos, endNanos };
+    return { range, parts: partsThroughout(timeline, [matchers], within64Bits(range)) };
   };
-  return gridOver(rangeBack(windows.lookbackMillis), windows);
+  const near = askedBack(lookbackMillis);
+  const coarsestMillis = Math.max(0, ...near.parts.map(({ of }) => of?.resolutionMillis ?? 0));
+  const { range, parts } = coarsestMillis > lookbackMillis ? askedBack(coarsestMillis) : near;
+  return {
+    range,
+    column: 'numericValue',
+    units: (tagBytes) =>
+      parts.reduce((sum, { restriction }) => sum + (restriction?.units(tagBytes) ?? 0), 0),
+    gridOfSeries: ({ tagBytes }) => {
+      const older = olderRows(tagBytes, parts, lookbackMillis);
+      return { steps, rowsOf: (rows) => rowsAtSteps(rows, steps, lookbackMillis, older) };
+    },
+  };
+}
+
+/** Windows of a series that are longer than the look-back. */
+function olderRows(
+  tags: Uint8Array,
+  parts: readonly AskedPart[],
+  lookbackMillis: number,
+): OlderRows[] {
+  return parts.flatMap(({ of, range, restriction }) => {
+    if (of === null || of.resolutionMillis <= lookbackMillis) return [];
+    if (!(restriction?.takes(tags) ?? true)) return [];
+    const { startNanos, endNanos } = range;
+    return [
+      {
+        fromMillis: Number(startNanos / nanosPerMilli),
+        beforeMillis: Number(endNanos / nanosPerMilli),
+        lookbackMillis: of.resolutionMillis,
+      },
+    ];
+  });
 }

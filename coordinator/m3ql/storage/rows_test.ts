@@ -13,7 +13,7 @@ function rowsTwin(
   { count, timestampMillis, values }: StoredRows,
   { startSeconds, stepSeconds, length }: Steps,
   lookbackMillis: number,
-  older: OlderRows,
+  older: readonly OlderRows[],
 ): (number | null)[] {
   return Array.from({ length }, (_, step) => {
     const atMillis = 1_000 * (startSeconds + step * stepSeconds);
@@ -21,7 +21,8 @@ function rowsTwin(
     for (let row = 0; row < count; row++) if (timestampMillis[row]! <= atMillis) newest = row;
     if (newest === null || Number.isNaN(values[newest])) return null;
     const millis = timestampMillis[newest]!;
-    const ageMax = millis < older.beforeMillis ? older.lookbackMillis : lookbackMillis;
+    const ages = older.filter((each) => millis >= each.fromMillis && millis < each.beforeMillis);
+    const ageMax = ages.length === 0 ? lookbackMillis : ages[0]!.lookbackMillis;
     return atMillis - millis < ageMax ? values[newest]! : null;
   });
 }
@@ -42,8 +43,14 @@ test('rowsAtSteps() has the newest row of each step, as its definition has', () 
       length: 1 + random.below(8),
     };
     const lookbackMillis = 250 * (1 + random.below(20));
-    const beforeMillis = random.below(2) === 0 ? -Infinity : random.below(60) * 250;
-    const older = { beforeMillis, lookbackMillis: lookbackMillis + 250 * random.below(20) };
+    const older = Array.from({ length: random.below(3) }, () => {
+      const fromMillis = random.below(60) * 250;
+      return {
+        fromMillis,
+        beforeMillis: fromMillis + random.below(30) * 250,
+        lookbackMillis: lookbackMillis + 250 * random.below(20),
+      };
+    });
     const columns = rowsAtSteps(stored, steps, lookbackMillis, older);
     assert.deepEqual(
       Array.from(columns.values, (_, row) => rowOf(columns, row)),
