@@ -37,7 +37,8 @@ export function randomRules(random: SeededRandom): object {
   }
   if (random.below(3) > 0) {
     const read = { filter: some(2), storagePolicies: policies() };
-    mappingRules.push({ name: 'read', ...read, aggregations: random.pick(readAs) });
+    // Not in the order of names, by which they count.
+    mappingRules.unshift({ name: 'read', ...read, aggregations: random.pick(readAs) });
   }
   if (random.below(2) > 0) mappingRules.push({ name: 'dropped', filter: some(3), drop: true });
   const rollupRules: object[] = [];

@@ -32,6 +32,13 @@ export const plantedFaults: readonly PlantedFault[] = [
     isOfResolutions: true,
   },
   {
+    name: 'values-of-windows-by-the-order-of-a-file',
+    file: 'cluster/aggregation_rules/match.ts',
+    right: '(plain.length > 1 ? inOrderOfNames(plain) : plain)',
+    wrong: 'plain',
+    isOfResolutions: true,
+  },
+  {
     name: 'values-of-windows-by-rules-of-one-time',
     file: 'cluster/aggregation_rules/sets/window_types.ts',
     right: '    if (before !== undefined && areSame(before.deciding, deciding)) continue;',
