@@ -144,7 +144,10 @@ test('who is named by no rule about what matchers take is not asked', () => {
   const [, second] = places.parts([[equal('__name__', 'debug_x')]], rows(sources, 1, 2));
   assert.deepEqual(second!.restriction!.within, {
     kind: 'disjunction',
-    queries: [{ kind: 'term', field: '__rollup__', term: 'true' }, { kind: 'all' }],
+    queries: [
+      { kind: 'term', field: '__rollup__', term: 'true' },
+      { kind: 'regexp', field: '__name__', regexp: 'debug_.*' },
+    ],
   });
 });
 
