@@ -4,8 +4,13 @@
  * is over is nowhere: these parts are told apart by their contents.
  */
 import { realEnv } from '#lib/env/real.ts';
-import { badRequest, TsdbError } from '#lib/errors.ts';
-import type { ImportPart, ImportSeries, ImportSource } from '../sources/source.ts';
+import { badRequest } from '#lib/errors.ts';
+import {
+  type ImportPart,
+  type ImportSeries,
+  type ImportSource,
+  isGone,
+} from '../sources/source.ts';
 import { upToDamage } from '../sources/up_to_damage.ts';
 
 /** After so many lists whatever is missing is an error: it is damage, or the source is faster than its reader. */
@@ -189,6 +194,3 @@ function withoutReplaced(
   for (const name of replaced) waiting.delete(name);
   return { replaced, lost };
 }
-
-const isGone = (error: unknown): error is TsdbError =>
-  error instanceof TsdbError && error.code === 'NOT_FOUND';

@@ -84,6 +84,11 @@ export function isDamage(error: unknown): error is TsdbError {
   return error instanceof TsdbError && error.code === 'BAD_REQUEST';
 }
 
+/** Whether it says that something of a source was deleted. */
+export function isGone(error: unknown): error is TsdbError {
+  return error instanceof TsdbError && error.code === 'NOT_FOUND';
+}
+
 /** Series of a part of which nothing can be read. */
 // oxlint-disable-next-line require-yield -- there are none
 export async function* failing(damage: Error): AsyncGenerator<never> {

@@ -15,6 +15,7 @@ import {
   type ImportPart,
   type ImportSource,
   isDamage,
+  isGone,
   type NanosRange,
 } from '../source.ts';
 import { sumOfEnds } from './bytes/file_bytes.ts';
@@ -224,9 +225,6 @@ interface ShardParts {
   /** What was gone when it was listed for the last time. */
   readonly missing: readonly TsdbError[];
 }
-
-const isGone = (error: unknown): error is TsdbError =>
-  error instanceof TsdbError && error.code === 'NOT_FOUND';
 
 /** Of a shard and block. */
 const contentOf = (file: string, startNanos: bigint): string => `${shardOf(file)}/${startNanos}`;
