@@ -50,17 +50,21 @@ export function specifiersOf(text: string): string[] {
   return [...text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*'([^']+)'/g)].map((match) => match[1]!);
 }
 
-/** The imports between the given files; what lies elsewhere is left out. Kernels write no `.ts`. */
+/** Where what a file imports lies, from the root, as it is written: kernels write no `.ts`; null when it is a package. */
+export function targetOf(path: string, specifier: string): string | null {
+  if (specifier.startsWith('#')) return specifier.slice(1);
+  return specifier.startsWith('.') ? join(dirname(path), specifier) : null;
+}
+
+/** The imports between the given files; what lies elsewhere is left out. */
 export function importGraph(files: readonly SourceFile[]): ImportGraph {
   const paths = new Set(files.map(({ path }) => path));
   const graph = new Map<string, Map<string, number>>();
   for (const { path, text } of files) {
     const imported = new Map<string, number>();
     for (const specifier of specifiersOf(text)) {
-      let target: string;
-      if (specifier.startsWith('#')) target = specifier.slice(1);
-      else if (specifier.startsWith('.')) target = join(dirname(path), specifier);
-      else continue;
+      let target = targetOf(path, specifier);
+      if (target === null) continue;
       if (!paths.has(target)) target += '.ts';
       if (paths.has(target)) imported.set(target, (imported.get(target) ?? 0) + 1);
     }

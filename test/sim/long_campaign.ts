@@ -5,6 +5,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { globSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { codeOf } from './code.ts';
 import {
   added,
   emptySummary,
@@ -26,6 +27,8 @@ const deathsMax = 20;
 
 export interface LongCampaign {
   readonly campaign: string;
+  /** Its module, from the root. */
+  readonly file: string;
   readonly size: number;
   readonly seeds: SeedRange;
   readonly processes: number;
@@ -37,13 +40,13 @@ export interface LongCampaign {
 
 /**
  * Runs the seeds that the summary lacks.
- * @throws {Error} when the file is of another campaign, size or commit
+ * @throws {Error} when the file is of another campaign, size or code
  */
 export async function runLong(options: LongCampaign): Promise<Summary> {
   const { campaign, size, seeds, processes, path } = options;
-  const begun = emptySummary(campaign, size, commitNow());
+  const begun = emptySummary(campaign, size, commitNow(), codeOf(root, options.file));
   let summary = readSummary(path) ?? begun;
-  for (const field of ['campaign', 'size', 'commits'] as const) {
+  for (const field of ['campaign', 'size', 'codes'] as const) {
     if (String(summary[field]) === String(begun[field])) continue;
     throw new Error(`${path} is of another ${field}: ${summary[field]}, not ${begun[field]}`);
   }

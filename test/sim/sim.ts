@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { messageOf } from '#lib/errors.ts';
 import { toolOptions } from '../command_line.ts';
+import { codeOf } from './code.ts';
 import { inputsSoFar, takeCounts } from './counts.ts';
 import { againOf, commitNow, runLong, tellFailure } from './long_campaign.ts';
 import { added, emptySummary, readSummary, type Summary, writeSummary } from './summary.ts';
@@ -107,7 +108,7 @@ async function runPart(campaign: Campaign, options: RunOptions, path: string): P
   const { name } = campaign;
   const { seed: first, runs, size, endMillis } = options;
   const fuzz = await fuzzOf(campaign);
-  const empty = emptySummary(name, size, commitNow());
+  const empty = emptySummary(name, size, commitNow(), codeOf(root, campaign.file));
   let summary = empty;
   for (let seed = first; seed < first + runs && Date.now() < endMillis; seed += 1) {
     await turn();
@@ -141,13 +142,16 @@ function addUp(path: string, paths: readonly string[]): Summary {
   return sum!;
 }
 
-function printSummary({ campaign, runs, failures, cpuSeconds, counts, commits }: Summary): void {
+function printSummary(summary: Summary): void {
+  const { campaign, runs, failures, cpuSeconds, counts, commits, codes } = summary;
   for (const [what, number] of Object.entries(counts)) {
     console.log(`#   ${campaign}: ${what} ${number}`);
   }
   for (const failure of failures) tellFailure(campaign, failure);
   const each = (cpuSeconds / Math.max(runs, 1)).toFixed(1);
-  console.log(`# runs ${runs}, CPU seconds a run ${each}, commits ${commits.join(', ')}`);
+  console.log(
+    `# runs ${runs}, CPU seconds a run ${each}, commits ${commits.join(', ')}, code ${codes.join(', ')}`,
+  );
   console.log(`# fail ${failures.length}`);
 }
 
@@ -216,6 +220,7 @@ async function main(): Promise<number> {
     const { seed, runs, size, endMillis } = options;
     const summary = await runLong({
       campaign: campaign!.name,
+      file: campaign!.file,
       size,
       seeds: [seed, seed + runs - 1],
       processes: wholeNumber('processes', values.processes, 1),

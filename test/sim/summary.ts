@@ -20,6 +20,8 @@ export interface Summary {
   readonly size: number;
   /** Of git; `-changed` behind it when files differed from it. */
   readonly commits: readonly string[];
+  /** What was run (`code.ts`): the same one for all commits that change nothing of it. */
+  readonly codes: readonly string[];
   /** Ascending, with gaps between them. */
   readonly seeds: readonly SeedRange[];
   /** Those that failed are among them. */
@@ -31,11 +33,17 @@ export interface Summary {
   readonly counts: Readonly<Record<string, number>>;
 }
 
-export function emptySummary(campaign: string, size: number, commit: string): Summary {
+export function emptySummary(
+  campaign: string,
+  size: number,
+  commit: string,
+  code: string,
+): Summary {
   return {
     campaign,
     size,
     commits: [commit],
+    codes: [code],
     seeds: [],
     runs: 0,
     failures: [],
@@ -44,16 +52,16 @@ export function emptySummary(campaign: string, size: number, commit: string): Su
   };
 }
 
-/** @throws {Error} when they are of other campaigns or sizes, or have a seed of one commit in common */
+/** @throws {Error} when they are of other campaigns or sizes, or have a seed of one code in common */
 export function added(one: Summary, other: Summary): Summary {
   for (const field of ['campaign', 'size'] as const) {
     if (one[field] !== other[field]) {
       throw new Error(`summaries of another ${field}: ${one[field]} and ${other[field]}`);
     }
   }
-  const isOfSameCommit = other.commits.some((commit) => one.commits.includes(commit));
+  const isOfSameCode = other.codes.some((code) => one.codes.includes(code));
   const twice = other.seeds.find((range) => one.seeds.some((each) => overlap(each, range)));
-  if (isOfSameCommit && twice !== undefined) {
+  if (isOfSameCode && twice !== undefined) {
     throw new Error(`seeds ${twice[0]} to ${twice[1]} are in both summaries, or some of them are`);
   }
   const counts = new Map(Object.entries(one.counts));
@@ -64,6 +72,7 @@ export function added(one: Summary, other: Summary): Summary {
     campaign: one.campaign,
     size: one.size,
     commits: [...new Set([...one.commits, ...other.commits])],
+    codes: [...new Set([...one.codes, ...other.codes])],
     seeds: joined([...one.seeds, ...other.seeds]),
     runs: one.runs + other.runs,
     failures: [...one.failures, ...other.failures].sort((a, b) => a.seed - b.seed),

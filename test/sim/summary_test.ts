@@ -2,13 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { added, emptySummary, missingSeeds, type SeedRange, type Summary } from './summary.ts';
 
-function summaryOf(
-  seeds: readonly SeedRange[],
-  commit = 'c',
-  more: Partial<Summary> = {},
-): Summary {
+function summaryOf(seeds: readonly SeedRange[], code = 'c', more: Partial<Summary> = {}): Summary {
   const runs = seeds.reduce((sum, [first, last]) => sum + last - first + 1, 0);
-  return { ...emptySummary('x', 20, commit), seeds, runs, ...more };
+  return { ...emptySummary('x', 20, `commit of ${code}`, code), seeds, runs, ...more };
 }
 
 test('summaries add up what they counted, and join their seeds', () => {
@@ -32,12 +28,13 @@ test('summaries add up what they counted, and join their seeds', () => {
     sum.failures.map(({ seed }) => seed),
     [2, 7],
   );
-  assert.deepEqual([sum.runs, sum.commits], [13, ['c', 'd']]);
+  assert.deepEqual([sum.runs, sum.codes], [13, ['c', 'd']]);
 });
 
-test('a seed counts once for a commit, and again for another one', () => {
+test('a seed counts once for what is run, whatever the commit, and again for another code', () => {
   const one = summaryOf([[1, 10]]);
   assert.throws(() => added(one, summaryOf([[10, 11]])), /seeds 10 to 11 are in both/);
+  assert.throws(() => added(one, summaryOf([[10, 11]], 'c', { commits: ['e'] })), /in both/);
   assert.equal(added(one, summaryOf([[10, 11]], 'd')).runs, 12);
   assert.throws(() => added(one, { ...one, size: 4 }), /another size: 20 and 4/);
 });
