@@ -246,7 +246,11 @@ async function mergeTags(
   let left = limit === 0 ? Number.POSITIVE_INFINITY : limit;
   let isCut = false;
   const tags: { name: string; values: readonly string[] }[] = [];
-  for (const name of await sortPaced([...valuesOfName.keys()], compareTexts, work)) {
+  // Each answer is sorted.
+  const names = [...valuesOfName.keys()];
+  const sorted = answers.length === 1 ? names : await sortPaced(names, compareTexts, work);
+  for (const name of sorted) {
+    if (work.spend(nameUnits)) await work.pause();
     if (left === 0) {
       isCut = true;
       break;

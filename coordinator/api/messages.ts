@@ -5,7 +5,7 @@ import { type ShownSchemas, typedValueJson, withFields } from '#engine/messages/
 import { valueKind, valueLayout } from '#engine/typed/typed_value.ts';
 import { mixedSlices } from '#engine/store/read/mixed_slices.ts';
 import type { Clock } from '#lib/env/env.ts';
-import { badRequest, TsdbError } from '#lib/errors.ts';
+import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import { decodeTags } from '#lib/tags.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import { secondsText } from '../ingest/writing/refusals.ts';
@@ -56,10 +56,7 @@ export async function queryMessages(
   if ((parameters.get('start') ?? '') !== '') {
     checkRange(startNanos, lastNanos, rangeMillisMaxOf(request, parameters, settings));
   }
-  const paths = parameters
-    .getAll('fields')
-    .flatMap((each) => each.split(','))
-    .filter(Boolean);
+  const paths = fieldPathsOf(parameters);
   const shown: ShownSchemas = {
     has: (layout) => schemas.has(layout),
     shown: paths.length === 0 ? schemas.shown : withFields(schemas.shown, paths),
@@ -98,6 +95,27 @@ export async function queryMessages(
       work,
     ),
   };
+}
+
+/** Of one request: a schema has no more fields than may be asked for, and no deeper ones. */
+const fieldPathsMax = 4096;
+const fieldPathLengthMax = 1024;
+
+/** @throws {TsdbError} BAD_REQUEST naming the parameter */
+function fieldPathsOf(parameters: URLSearchParams): string[] {
+  const paths: string[] = [];
+  for (const each of parameters.getAll('fields')) {
+    for (const path of each.split(',', fieldPathsMax + 1)) {
+      if (path === '') continue;
+      if (path.length > fieldPathLengthMax) {
+        throw badRequest(
+          `fields: one has more than ${fieldPathLengthMax} characters: ${shownText(path)}`,
+        );
+      }
+      if (paths.push(path) > fieldPathsMax) throw badRequest(`fields: more than ${fieldPathsMax}`);
+    }
+  }
+  return paths;
 }
 
 function namespaceOf(all: readonly MessagesOfNamespace[], named: string): MessagesOfNamespace {

@@ -45,7 +45,7 @@ const seriesDefault = 1_000;
  * with `result=tagNamesOnly` their values are not.
  */
 export const searchTags: FormHandler<SearchSetup> = async (setup, request, parameters) => {
-  const { clock, settings, storageFor } = setup;
+  const { clock, settings, storageFor, turningOf } = setup;
   const lists = parameters.getAll('query').map(matchersOf);
   if (lists.length === 0) throw badRequest('missing required parameter: query');
   if (lists.length > queriesMax)
@@ -69,22 +69,23 @@ export const searchTags: FormHandler<SearchSetup> = async (setup, request, param
   const names = found.values.filter((name) => wanted.size === 0 || wanted.has(name));
   const warnings = new Set(found.warnings);
   let { exhaustive } = found;
+  const { namesMax } = returned;
+  const most = namesMax > 0 ? namesMax : Number.POSITIVE_INFINITY;
+  const { work } = turningOf(signal);
   const tags: { readonly key: string; readonly values: readonly string[] }[] = [];
-  for (const key of result === 'default' ? names : []) {
-    const { values, ...of } = await storage.labelValues(key, lists, range, limits, signal);
+  for (const key of result === 'default' ? names.slice(0, most) : []) {
+    const read = storage.labelValues(key, lists, range, limits, signal);
+    const { values, ...of } = await work.outside(read);
     for (const warning of of.warnings) warnings.add(warning);
     exhaustive &&= of.exhaustive;
     tags.push({ key, values });
   }
-  const { namesMax } = returned;
-  const most = namesMax > 0 ? namesMax : Number.POSITIVE_INFINITY;
-  const shown = tags.slice(0, most);
   const headers = {
     ...headersOf(options, exhaustive, [...warnings]),
     ...returnedNamesHeaders(Math.min(most, names.length), names.length, returned),
   };
   return result === 'default'
-    ? jsonAnswer({ hits: names.length, tags: shown }, headers)
+    ? jsonAnswer({ hits: names.length, tags }, headers)
     : jsonAnswer(names.slice(0, most), headers);
 };
 

@@ -21,6 +21,29 @@ export function sketchOf(hashes: Uint32Array): Uint32Array {
   return kept.subarray(0, count);
 }
 
+/** Hashes that are taken before those that are not kept are left out. */
+const takenMax = 16 * sketchHashes;
+
+/** A sketch of texts that come one after the other. */
+export class DistinctSketch {
+  readonly #hashes: Uint32Array = new Uint32Array(takenMax);
+  #count = 0;
+
+  add(hash: number): void {
+    if (this.#count === takenMax) {
+      const kept = sketchOf(this.#hashes);
+      this.#hashes.set(kept);
+      this.#count = kept.length;
+    }
+    this.#hashes[this.#count++] = hash;
+  }
+
+  /** As `sketchOf` gives it. */
+  kept(): Uint32Array {
+    return sketchOf(this.#hashes.slice(0, this.#count));
+  }
+}
+
 /** The sketch of all texts of several sketches. */
 export function mergedSketch(sketches: readonly Uint32Array[]): Uint32Array {
   const all = new Uint32Array(sketches.reduce((sum, { length }) => sum + length, 0));

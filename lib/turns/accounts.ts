@@ -12,6 +12,8 @@ export class Account {
   foreseenMillis = 0;
   /** Ascending in the order in which they began to work; null before. */
   ordinal: number | null = null;
+  /** Turn of the loop in which it worked last. */
+  turned = -1;
 }
 
 const accounts = new WeakMap<AbortSignal, Account>();

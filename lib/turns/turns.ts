@@ -399,6 +399,21 @@ export class Work {
     return this.#account.foreseenMillis;
   }
 
+  /**
+   * Whether the slice of this turn of the loop is used up. Who comes to what cannot be divided and is more than a small query
+   * needs waits for its own turn then: of many that begin together all would do their first step in the same turn.
+   */
+  get isLate(): boolean {
+    this.#look();
+    return this.#turns.usedMillis >= sliceMillis;
+  }
+
+  /** The same of a request of which another piece has worked in this turn: a query reads many selectors at a time. */
+  get isLateAgain(): boolean {
+    const isAgain = this.#account.turned === this.#turns.turned;
+    return this.isLate && isAgain;
+  }
+
   /** Its request reads so many series. */
   foreseeSeries(count: number): void {
     this.#account.foreseenMillis = Math.max(this.#account.foreseenMillis, count * millisOfSeries);
@@ -432,6 +447,7 @@ export class Work {
     }
     this.#lookedMillis = now;
     this.#turned = this.#turns.turned;
+    this.#account.turned = this.#turned;
     this.#turns.schedule();
     return now - this.#startedMillis;
   }

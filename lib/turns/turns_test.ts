@@ -104,6 +104,34 @@ test('what is done for one request counts together, by whatever signal of it', a
   assert.ok(Math.max(...waits) <= 3 + 4 * sliceMillis, waits.join());
 });
 
+test('of many reads of a request that begin together few do in one turn of the loop what cannot be divided', async () => {
+  const clock = new WorkClock();
+  const { turns } = clock;
+  const { signal } = new AbortController();
+  openAccount(signal);
+  let longestMillis = 0;
+  let isOver = false;
+  const watching = (async () => {
+    for (let last = clock.millis; !isOver; last = clock.millis) {
+      await loopTurn();
+      longestMillis = Math.max(longestMillis, clock.millis - last);
+    }
+  })();
+  const undivided = async (): Promise<void> => {
+    const work = turns.begin(signal);
+    if (work.isLateAgain) await work.pause();
+    clock.millis += 2;
+    work.spend(20_000);
+  };
+  await Promise.all(Array.from({ length: 30 }, undivided));
+  // A request of its own does not wait for these.
+  const other = turns.begin(new AbortController().signal);
+  assert.ok(!other.isLateAgain);
+  isOver = true;
+  await watching;
+  assert.ok(longestMillis <= sliceMillis + 2, `${longestMillis}`);
+});
+
 test('what is known to take long does not come before a small one that has had more', async () => {
   const clock = new WorkClock();
   const { turns } = clock;

@@ -6,7 +6,7 @@ import { assertNotHeld, countedAside, turningOf, turnsOf } from '#engine/aside/t
 import type { IndexQuery } from '#lib/index_query.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
-import { Turns } from '#lib/turns/turns.ts';
+import { loopTurn, Turns } from '#lib/turns/turns.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
 import { NamespaceIndex } from './namespace_index.ts';
 
@@ -361,4 +361,72 @@ test('values that go meanwhile are not in the answer', async () => {
   await new Promise(setImmediate);
   index.remove(Uint32Array.from({ length: 30_000 }, (_, i) => i));
   assert.deepEqual((await answer).tags, [{ name: 'v', values: many.slice(30_000).sort() }]);
+});
+
+/** Each of the first series has tags of its own. */
+function indexOfNames(count: number): { index: NamespaceIndex; names: string[] } {
+  const index = indexOf(['a', 'b', 'c']);
+  const names = ['g', 'v'];
+  for (let slot = 3; slot < count + 3; slot++) {
+    const name = `n${slot}`;
+    names.push(name);
+    index.insert(slot, encodeTags([{ name, value: '1' }]), idSchemeCode.quoted, noId, 1);
+    index.markLive([slot], 0n);
+  }
+  return { index, names: names.sort() };
+}
+
+test('names of tags are sorted in turns, once, and those that come later are among them', async () => {
+  const { index, names } = indexOfNames(30_000);
+  const options = { tagNames: [], namesOnly: true, ...unlimited };
+  const all: IndexQuery = { kind: 'all' };
+  const told = async () => {
+    // What the index took to make was no work of others, who would be given their time back.
+    await loopTurn();
+    const { answer, ...seen } = await turnsOf(
+      index.aggregateInTurns(all, range, options, turningOf()),
+    );
+    return { names: answer.tags.map(({ name }) => name), ...seen };
+  };
+  const first = await told();
+  assert.deepEqual(first.names, names);
+  assert.ok(first.turns > 1, `${first.turns}`);
+  const second = await told();
+  assert.deepEqual(second.names, names);
+  assert.ok(second.turns < first.turns, `what was sorted is remembered: ${second.turns}`);
+  index.insert(40_000, encodeTags([{ name: 'm', value: '1' }]), idSchemeCode.quoted, noId, 1);
+  index.markLive([40_000], 0n);
+  assert.deepEqual((await told()).names, [...names, 'm'].sort());
+  index.remove(Uint32Array.of(40_000));
+  assert.deepEqual((await told()).names, names);
+});
+
+test('names of a few series are told without those of all others', async () => {
+  const { index } = indexOfNames(30_000);
+  const options = { tagNames: [], namesOnly: true, ...unlimited };
+  const few: IndexQuery = { kind: 'term', field: 'v', term: 'b' };
+  const { answer, turns } = await turnsOf(index.aggregateInTurns(few, range, options, turningOf()));
+  assert.deepEqual(answer.tags, [
+    { name: 'g', values: [] },
+    { name: 'v', values: [] },
+  ]);
+  assert.ok(turns <= 1, `${turns}`);
+});
+
+test('cardinality is counted in turns', async () => {
+  const { index } = indexOfNames(30_000);
+  await loopTurn();
+  const options = { limit: 3, metricName: 'v', withSketches: true };
+  const { answer, turns } = await turnsOf(index.statisticsInTurns(options, turningOf().work));
+  assert.ok(turns > 3, `${turns}`);
+  assert.deepEqual(answer, index.statistics(options));
+  assert.deepEqual(answer.valuesByName.slice(0, 2), [
+    { name: 'g', count: 3 },
+    { name: 'v', count: 3 },
+  ]);
+  // Where terms go meanwhile it is that of what is left.
+  const later = index.statisticsInTurns(options, turningOf().work);
+  await new Promise(setImmediate);
+  index.remove(Uint32Array.from({ length: 10_000 }, (_, i) => i + 3));
+  assert.deepEqual(await later, index.statistics(options));
 });

@@ -17,6 +17,8 @@ import type { UnixNanos } from '#lib/time.ts';
 import type { AggregatedTags, TagAggregate } from './query/aggregate.ts';
 import { Churn, type SeriesChurn } from './churn.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
+import { inOneGo } from '#lib/turns/steps.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import { equalBytes, IdentityTable } from './tables/identity_table.ts';
 import { checkLayout, pairEndWithin, tagBytesMin } from './tables/layout.ts';
 import { LiveBlocks } from './tables/live_blocks.ts';
@@ -34,7 +36,12 @@ import { Removal, removalStepCost } from './removal.ts';
 import { IndexSave, type SaveLimits, saveLimits } from './saved/save.ts';
 import type { IndexSection, IndexSectionSource } from './saved/section.ts';
 import { idSchemesEnd, SeriesTable, shardsMax } from './tables/series_table.ts';
-import { type IndexStatistics, type StatisticsOptions, statisticsOf } from './query/statistics.ts';
+import {
+  type IndexStatistics,
+  type StatisticsOptions,
+  statisticsInTurns,
+  statisticsSteps,
+} from './query/statistics.ts';
 import type { IndexTables } from './tables/tables.ts';
 import { noTerm, TermDictionary } from './tables/term_dictionary.ts';
 import { textBytesMax, viewOf } from './tables/text_arena.ts';
@@ -557,7 +564,12 @@ export class NamespaceIndex {
 
   /** Cardinality of names, values and pairs; cost is linear in the number of terms. */
   statistics(options: StatisticsOptions): IndexStatistics {
-    return statisticsOf(this.#tables, options);
+    return inOneGo(statisticsSteps(this.#tables, options));
+  }
+
+  /** As `statistics`, in turns with others. */
+  statisticsInTurns(options: StatisticsOptions, work: Work): Promise<IndexStatistics> {
+    return statisticsInTurns(this.#tables, options, work);
   }
 
   /** Series created and removed. @param nowMillis of a clock that never runs backwards */

@@ -2,7 +2,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { SeededRandom } from '../seeded_random.ts';
 import { Answers, type Attack, keepDoing, Span } from './attack.ts';
-import { ask, askQuery, headOf, jsonWritePath, queryByHand, RawConnection } from './http.ts';
+import { remoteWriteBody } from '../integration/remote_write_body.ts';
+import {
+  ask,
+  askForm,
+  askQuery,
+  headOf,
+  jsonWritePath,
+  queryByHand,
+  RawConnection,
+  remoteWritePath,
+} from './http.ts';
 
 /** A row each so many: an answer of 200 MB. */
 const largeMatrix = 'vector(1)[9000000s:1s]';
@@ -147,6 +157,71 @@ const catalogues: Attack = {
   },
 };
 
+/** Tags whose names are made of IDs, as a client writes them by mistake, and lists of what there is. */
+const names: Attack = {
+  name: 'names of tags without number',
+  subject: 'answers',
+  async run({ ports: { coordinator } }, seed, seconds) {
+    const answers = new Answers();
+    const random = new SeededRandom(seed);
+    const span = new Span(seconds);
+    const timestamp = Date.now() / 1000;
+    const tagsOf = (k: number): Record<string, string> => ({
+      ...{ __name__: 'named', k: String(k) },
+      ...Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`id_${seed}_${k}_${i}`, 'v'])),
+    });
+    const rows = Array.from({ length: 200 }, (_, k) => ({ tags: tagsOf(k), timestamp, value: k }));
+    await ask(coordinator, jsonWritePath, { body: JSON.stringify(rows) });
+    const deleted = Array.from({ length: 100 }, (_, i) => `path=nope%3Bk%3D${i}`).join('&');
+    await keepDoing(span, 8, async () => {
+      const path = random.pick([
+        '/api/v1/labels?limit=1',
+        '/api/v1/labels?match[]=marker',
+        '/tags',
+        '/tags/autoComplete/tags?tagPrefix=id',
+        '/api/v1/status/tsdb',
+        '/api/v1/search?query=__name__:.*',
+      ]);
+      answers.note((await ask(coordinator, path)).status);
+      answers.note((await askForm(coordinator, '/tags/delSeries', deleted)).status);
+    });
+    return answers;
+  },
+};
+
+/** Much of memory behind few series, and many selectors of many series. */
+const heavySelectors: Attack = {
+  name: 'selectors of many rows and series',
+  subject: 'answers',
+  async run({ ports }, seed, seconds) {
+    const answers = new Answers();
+    const random = new SeededRandom(seed);
+    const span = new Span(seconds);
+    await loadSeries(ports.coordinator);
+    const now = Date.now();
+    const series = Array.from({ length: 50 }, (_, k) => ({
+      labels: { __name__: 'rows', k: String(k) },
+      samples: Array.from({ length: 5_000 }, (_, i) => ({
+        ...{ timestampMillis: now - 100 * i, value: random.below(2 ** 30) / 7 },
+      })),
+    }));
+    const headers = { 'content-encoding': 'snappy' };
+    const body = remoteWriteBody(series);
+    answers.note((await ask(ports.coordinator, remoteWritePath, { body, headers })).status);
+    const chained = (selector: string): string =>
+      Array.from({ length: 60 }, (_, i) => `(${selector} offset ${i}s)`).join(' or ');
+    await keepDoing(span, 20, async () => {
+      const query = random.pick([
+        chained('load'),
+        chained('count(rows)'),
+        'count(count_over_time(rows[1h]))',
+      ]);
+      answers.note((await askQuery(ports, query)).status);
+    });
+    return answers;
+  },
+};
+
 export const answerAttacks: readonly Attack[] = [
   notRead,
   leftBehind,
@@ -154,4 +229,6 @@ export const answerAttacks: readonly Attack[] = [
   crowds,
   dumps,
   catalogues,
+  names,
+  heavySelectors,
 ];

@@ -5,6 +5,7 @@
 import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
+import { Turns } from '#lib/turns/turns.ts';
 import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../../http/http_api.ts';
 import type { Matcher, QueryStorage } from '../../select/storage.ts';
 import { canonicalPath, matchersOfPath, taggedPath } from '../storage/tagged_path.ts';
@@ -66,10 +67,12 @@ export async function delSeries(
   }
   const signal = setup.clock.deadline(setup.timeoutMillis, request.signal);
   const storage = setup.storageFor(request);
+  const work = Turns.of(setup.clock).begin(signal);
   const selectors: string[] = [];
   for (const path of paths) {
     const matchers = matchersOfPath(taggedPath(path));
-    const { values } = await storage.labelNames([matchers], range, limits, signal);
+    const names = storage.labelNames([matchers], range, limits, signal);
+    const { values } = await work.outside(names);
     if (values.length > 0) selectors.push(selectorOf(matchers, values));
   }
   if (selectors.length === 0) return jsonAnswer(true);

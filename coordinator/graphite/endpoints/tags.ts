@@ -9,7 +9,12 @@ import { decodeTags, metricNameTag } from '#lib/tags.ts';
 import { compareTexts } from '#lib/text_order.ts';
 import { sortPaced } from '#lib/turns/paced.ts';
 import type { Work } from '#lib/turns/turns.ts';
-import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../../http/http_api.ts';
+import {
+  type ApiAnswer,
+  type ApiRequest,
+  jsonAnswer,
+  jsonContentType,
+} from '../../http/http_api.ts';
 import { answerHeaders } from '../../reads/answer_headers.ts';
 import { type QuerySettings, readOptionsOf } from '../../reads/options.ts';
 import { wholeNumber } from '../../http/whole_number.ts';
@@ -56,6 +61,10 @@ interface Whole {
 const completionsDefault = 100;
 /** About what it takes to name a series, in units of work (lib/turns/turns.ts). */
 const seriesUnits = 500;
+/** The same of a look at a name. */
+const nameUnits = 20;
+/** Items that are told in one part of an answer. */
+const itemsPerPart = 5_000;
 const isNodeTag = /^__g\d+__$/;
 /** No path of Carbon. */
 const noPath: Matcher = { name: nodeTag(0), kind: '=', value: '' };
@@ -67,10 +76,7 @@ export async function tagNames(
 ): Promise<ApiAnswer> {
   const call = callOf(setup, request, parameters);
   const names = await filtered(call, await namesOf(call, []), (name) => name, parameters);
-  return answer(
-    call,
-    names.map((tag, index) => ({ id: index + 1, tag })),
-  );
+  return listAnswer(call, names, (tag, index) => ({ id: index + 1, tag }));
 }
 
 export async function tagValues(
@@ -92,8 +98,13 @@ export async function tagValues(
   }
   const kept = await filtered(call, [...counts], ([value]) => value, parameters);
   const values = await sortPaced(kept, ([a], [b]) => compareTexts(a, b), call.work);
-  const listed = values.map(([value, count], index) => ({ id: index + 1, value, count }));
-  return answer(call, { id: 1, tag, values: listed });
+  const listed = ([value, count]: readonly [string, number], index: number): object => {
+    return { id: index + 1, value, count };
+  };
+  return listAnswer(call, values, listed, [
+    `{"id":1,"tag":${JSON.stringify(tag)},"values":[`,
+    ']}',
+  ]);
 }
 
 export async function findSeries(
@@ -113,7 +124,7 @@ export async function findSeries(
     names.push(namedOf(bundle, index).name);
     if (call.work.spend(seriesUnits)) await call.work.pause();
   }
-  return answer(call, await sortPaced(names, compareTexts, call.work));
+  return listAnswer(call, await sortPaced(names, compareTexts, call.work), (name) => name);
 }
 
 export async function completeTags(
@@ -127,8 +138,8 @@ export async function completeTags(
   const names = await namesOf(call, tagMatchers(expressions, call.storedName));
   // Who types has these already.
   const used = new Set(expressions.map(({ tag }) => call.storedName(tag)));
-  const others = names.filter((name) => !used.has(name === 'name' ? metricNameTag : name));
-  return answer(call, begun(others, prefix, parameters));
+  const isOther = (name: string): boolean => !used.has(name === 'name' ? metricNameTag : name);
+  return answer(call, await begun(call, names, prefix, parameters, isOther));
 }
 
 export async function completeValues(
@@ -148,22 +159,38 @@ export async function completeValues(
     call,
     storage.labelValues(call.storedName(tag), [matchers], range, limits, work.signal),
   );
-  return answer(call, begun(values, parameters.get('valuePrefix') ?? '', parameters));
+  const prefix = parameters.get('valuePrefix') ?? '';
+  return answer(call, await begun(call, values, prefix, parameters, () => true));
 }
 
-function begun(all: readonly string[], prefix: string, parameters: URLSearchParams): string[] {
+/** The first ones that begin so and are wanted. */
+async function begun(
+  { work }: TagsCall,
+  all: readonly string[],
+  prefix: string,
+  parameters: URLSearchParams,
+  isWanted: (text: string) => boolean,
+): Promise<string[]> {
   const limit = wholeNumber(parameters.get('limit') || String(completionsDefault), 'limit');
-  return all.filter((text) => text.startsWith(prefix)).slice(0, limit);
+  const found: string[] = [];
+  for (const text of all) {
+    if (found.length >= limit) break;
+    if (text.startsWith(prefix) && isWanted(text)) found.push(text);
+    if (work.spend(nameUnits)) await work.pause();
+  }
+  return found;
 }
 
 async function namesOf(call: TagsCall, matchers: readonly Matcher[]): Promise<string[]> {
   const { storage, limits, range, work } = call;
   const lists = matchers.length === 0 ? [] : [[...matchers, noPath]];
   const { values } = await noted(call, storage.labelNames(lists, range, limits, work.signal));
-  return values
-    .filter((name) => !isNodeTag.test(name))
-    .map((name) => (name === metricNameTag ? 'name' : name))
-    .sort(compareTexts);
+  const names: string[] = [];
+  for (const name of values) {
+    if (!isNodeTag.test(name)) names.push(name === metricNameTag ? 'name' : name);
+    if (work.spend(nameUnits)) await work.pause();
+  }
+  return await sortPaced(names, compareTexts, work);
 }
 
 async function seriesOf(
@@ -239,6 +266,33 @@ function callOf(setup: TagsSetup, request: ApiRequest, parameters: URLSearchPara
 }
 
 function answer(call: TagsCall, value: unknown): ApiAnswer {
+  return jsonAnswer(value, headersOf(call));
+}
+
+/** A list of any length, told in parts. @param around what is before it and behind it */
+function listAnswer<Item>(
+  call: TagsCall,
+  items: readonly Item[],
+  shown: (item: Item, index: number) => unknown,
+  [opening, end]: readonly [string, string] = ['[', ']'],
+): ApiAnswer {
+  function* parts(): Iterable<Uint8Array> {
+    let before = opening;
+    for (let from = 0; from < items.length; from += itemsPerPart) {
+      const some = items.slice(from, from + itemsPerPart);
+      const text = JSON.stringify(some.map((item, i) => shown(item, from + i)));
+      yield Buffer.from(before + text.slice(1, -1));
+      before = ',';
+    }
+    yield Buffer.from(items.length === 0 ? opening + end : end);
+  }
+  const headers = { 'Content-Type': jsonContentType, ...headersOf(call) };
+  const [only, ...others] = items.length <= itemsPerPart ? parts() : [];
+  if (only === undefined) return { status: 200, headers, body: parts() };
+  return { status: 200, headers, body: Buffer.concat([only, ...others]) };
+}
+
+function headersOf(call: TagsCall): Record<string, string> {
   const { limits, timeoutMillis, warnings, isExhaustive } = call;
   const outcome = {
     timeoutMillis,
@@ -246,5 +300,5 @@ function answer(call: TagsCall, value: unknown): ApiAnswer {
     warnings: [...warnings],
     read: limits.read,
   };
-  return jsonAnswer(value, answerHeaders(outcome));
+  return answerHeaders(outcome);
 }

@@ -34,6 +34,11 @@ export interface AggregatedTags {
 /** Terms that are looked at in one step, and what that takes in units of work (lib/turns/turns.ts). */
 const termsOfStep = 512;
 const termUnits = 100;
+/** The same of names. */
+const namesOfStep = 512;
+const nameUnits = 40;
+/** Names are sorted for one answer where they are fewer than this of all, whose order is kept. */
+const shareOfFewNames = 1 / 8;
 
 /**
  * Names and values that occur in the set; the limit counts both, in the order of the answer. Yields units of work that were
@@ -45,12 +50,21 @@ export function* aggregateSteps(
   wanted: Wanted,
 ): Generator<number, AggregatedTags> {
   const { dictionary } = tables;
-  const fields = wantedFields(dictionary, wanted.tagNames);
-  const occurs = occurrenceTest(set, tables, wanted.namesOnly, fields);
+  const { tagNames, namesOnly } = wanted;
+  const fieldsNamed = tagNames.length === 0 ? null : indexesOf(tagNames, dictionary);
+  // Before the first wait: a slot may be another series' after it.
+  const occurs = occurrenceTest(set, tables, namesOnly, fieldsNamed);
+  const names =
+    fieldsNamed === null
+      ? yield* namesOfAll(dictionary, occurs.fields)
+      : yield* sortedNames(dictionary, fieldsNamed);
   const tags: TagAggregate[] = [];
   let room = wanted.limit > 0 ? wanted.limit : Number.POSITIVE_INFINITY;
-  for (const [name, fieldIndex] of fields) {
-    if (!occurs.field(fieldIndex)) continue;
+  for (let place = 0; place < names.length; place++) {
+    if (place % namesOfStep === namesOfStep - 1) yield namesOfStep * nameUnits;
+    const name = names[place]!;
+    const fieldIndex = dictionary.fieldIndex(name);
+    if (fieldIndex === -1 || !occurs.field(fieldIndex)) continue;
     if (room === 0) return { tags, exhaustive: false };
     room--;
     if (wanted.namesOnly) {
@@ -75,22 +89,48 @@ export function* aggregateSteps(
   return { tags, exhaustive: true };
 }
 
-function wantedFields(
+function indexesOf(tagNames: readonly string[], dictionary: TermDictionary): Set<number> {
+  const indexes = new Set(tagNames.map((name) => dictionary.fieldIndex(name)));
+  indexes.delete(-1);
+  return indexes;
+}
+
+/** Sorted names of dictionaries, and of which they are: names come and go seldom, and there may be a million of them. */
+const namesOf = new WeakMap<TermDictionary, { revision: number; names: readonly string[] }>();
+
+function* sortedNames(
   dictionary: TermDictionary,
-  tagNames: readonly string[],
-): [name: string, fieldIndex: number][] {
-  const indexOfName = new Map<string, number>();
-  if (tagNames.length === 0) {
-    for (const [name, index] of dictionary.fieldNames()) indexOfName.set(name, index);
+  fields: ReadonlySet<number>,
+): Generator<number, readonly string[]> {
+  return yield* sortSteps([...fields].map((index) => dictionary.field(index).name));
+}
+
+/**
+ * @param fields that occur; null where nobody knows yet
+ * @returns names sorted by bytes: all that occur, maybe among others, also such as there are no more
+ */
+function* namesOfAll(
+  dictionary: TermDictionary,
+  fields: ReadonlySet<number> | null,
+): Generator<number, readonly string[]> {
+  if (fields !== null && fields.size <= dictionary.fieldCount * shareOfFewNames) {
+    return yield* sortedNames(dictionary, fields);
   }
-  for (const name of tagNames) {
-    const index = dictionary.fieldIndex(name);
-    if (index >= 0) indexOfName.set(name, index);
+  const known = namesOf.get(dictionary);
+  const { fieldsRevision: revision } = dictionary;
+  if (known?.revision === revision) return known.names;
+  const unsorted: string[] = [];
+  for (const [name] of dictionary.fieldNames()) {
+    if (unsorted.push(name) % namesOfStep === 0) yield namesOfStep * nameUnits;
   }
-  return sortByBytes([...indexOfName.keys()]).map((name) => [name, indexOfName.get(name)!]);
+  const names = yield* sortSteps(unsorted);
+  namesOf.set(dictionary, { revision, names });
+  return names;
 }
 
 interface Occurrence {
+  /** Those that occur; null where nobody knows yet. */
+  readonly fields: ReadonlySet<number> | null;
   field(fieldIndex: number): boolean;
   term(term: number): boolean;
 }
@@ -99,28 +139,31 @@ interface Occurrence {
  * Whether a name or term occurs in the set, in the cheaper of two ways: looking for one common
  * series in its postings, which ends early when the set is large, or marking the terms of each
  * series of the set.
+ * @param fieldsNamed null for all
  */
 function occurrenceTest(
   set: SlotSet,
   tables: Tables,
   namesOnly: boolean,
-  fields: readonly (readonly [string, number])[],
+  fieldsNamed: ReadonlySet<number> | null,
 ): Occurrence {
   const { dictionary, series, termPostings, fieldPostings } = tables;
   const count = countOf(set);
-  if (count === 0) return { field: () => false, term: () => false };
-  let lists = fields.length;
-  if (!namesOnly) for (const [, index] of fields) lists += dictionary.field(index).termCount;
+  if (count === 0) return { fields: new Set(), field: () => false, term: () => false };
+  let lists = fieldsNamed?.size ?? dictionary.fieldCount;
+  if (!namesOnly && fieldsNamed === null) lists += dictionary.termCount;
+  else if (!namesOnly) for (const index of fieldsNamed!) lists += dictionary.field(index).termCount;
   const stepsPerList = series.count / count;
   if (lists * stepsPerList < count * tagsPerSeries) {
     const words = set.words ?? bitsOf(set, series.slotsEnd);
     return {
+      fields: null,
       field: (fieldIndex) => fieldPostings.intersects(fieldIndex, words),
       term: (term) => termPostings.intersects(term, words),
     };
   }
   const slots = set.words === null ? set.values : enumerateBits(set.words, count);
-  const only = fields.length === 1 ? fields[0]![1] : -1;
+  const [only = -1] = fieldsNamed?.size === 1 ? fieldsNamed : [];
   return markedTerms(slots, dictionary, series, only);
 }
 
@@ -163,6 +206,7 @@ function markedTerms(
     }
   }
   return {
+    fields,
     field: (fieldIndex) => fields.has(fieldIndex),
     term: (term) => hasBit(terms, term),
   };

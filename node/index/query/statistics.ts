@@ -1,6 +1,8 @@
 /** Cardinality: which names and values the series of an index have, and what they cost. */
-import { sketchOf } from '#lib/hashing/distinct_sketch.ts';
+import { DistinctSketch } from '#lib/hashing/distinct_sketch.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
+import { inOneGo } from '#lib/turns/steps.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import { bitCount, hasBit, type PostingsStore, wordsFor } from '../tables/postings.ts';
 import type { IndexTables } from '../tables/tables.ts';
 import { noTerm } from '../tables/term_dictionary.ts';
@@ -64,11 +66,19 @@ export interface StatisticsOptions {
 const listRowBytes = 9;
 const forwardTermBytes = 4;
 
+/** Terms and names that are looked at in one step, and what that takes in units of work (lib/turns/turns.ts). */
+const termsOfStep = 512;
+const termUnits = 60;
+
 /**
  * One walk over the terms; with shards, over the postings too. Numbers are exact, but that series
- * whose removal is under way may still count for their names and pairs.
+ * whose removal is under way may still count for their names and pairs, and those that come between two steps may not. Yields
+ * units of work that were done; no term is to be removed meanwhile.
  */
-export function statisticsOf(tables: IndexTables, options: StatisticsOptions): IndexStatistics {
+export function* statisticsSteps(
+  tables: IndexTables,
+  options: StatisticsOptions,
+): Generator<number, IndexStatistics> {
   const { dictionary, series, termPostings, fieldPostings } = tables;
   const { limit } = options;
   const members = options.shards ? membersOf(tables, options.shards) : null;
@@ -76,15 +86,19 @@ export function statisticsOf(tables: IndexTables, options: StatisticsOptions): I
     members === null ? postings.count(list) : countIn(postings, list, members);
   const pairs = new Largest(limit);
   const metrics = new Largest(limit);
-  const bytesByName: NamedCount[] = [];
-  const valuesByName: NamedCount[] = [];
-  const seriesByName: NamedCount[] = [];
+  const bytesByName = new Largest(limit);
+  const valuesByName = new Largest(limit);
+  const seriesByName = new Largest(limit);
+  let nameCount = 0;
   let pairCount = 0;
+  let looked = 0;
   for (const [name, index] of dictionary.fieldNames()) {
+    if (++looked % termsOfStep === 0) yield termsOfStep * termUnits;
     const { terms, positionsEnd } = dictionary.field(index);
     let bytes = fieldPostings.bytesOf(index) + 4 * terms.length;
     let values = 0;
     for (let i = 0; i < positionsEnd; i++) {
+      if (++looked % termsOfStep === 0) yield termsOfStep * termUnits;
       const term = terms[i]!;
       if (term === noTerm) continue;
       bytes += bytesOfTerm(tables, termPostings, term);
@@ -94,38 +108,64 @@ export function statisticsOf(tables: IndexTables, options: StatisticsOptions): I
       pairs.offer(term, count);
       if (name === options.metricName) metrics.offer(term, count);
     }
-    bytesByName.push({ name, count: bytes });
+    bytesByName.offer(index, bytes);
     if (values === 0) continue;
+    nameCount += 1;
     pairCount += values;
-    valuesByName.push({ name, count: values });
-    seriesByName.push({ name, count: countOf(fieldPostings, index) });
+    valuesByName.offer(index, values);
+    seriesByName.offer(index, countOf(fieldPostings, index));
   }
-  const nameOf = (term: number) => dictionary.field(dictionary.fieldOfTerm(term)).name;
+  const nameOf = (term: number): string => dictionary.field(dictionary.fieldOfTerm(term)).name;
   const pairOf = ({ key, count }: Ranked): PairCount => ({
     name: nameOf(key),
     value: dictionary.value(key),
     count,
   });
-  const nameCount = valuesByName.length;
-  const topValues = topNames(valuesByName, limit);
+  const namesOf = (largest: Largest): NamedCount[] =>
+    largest
+      .ranked((index) => dictionary.field(index).name)
+      .map(({ key, count }) => ({ name: dictionary.field(key).name, count }));
+  const topValues = namesOf(valuesByName);
   const statistics: IndexStatistics = {
     seriesCount: members === null ? series.count : bitsIn(members),
     nameCount,
     pairCount,
     valuesByName: topValues,
-    seriesByName: topNames(seriesByName, limit),
+    seriesByName: namesOf(seriesByName),
     seriesByPair: pairs
       .ranked((term) => `${nameOf(term)}\u0000${dictionary.value(term)}`)
       .map(pairOf),
     seriesByMetric: metrics
       .ranked((term) => dictionary.value(term))
       .map(({ key, count }) => ({ name: dictionary.value(key), count })),
-    bytesByName: topNames(bytesByName, limit),
+    bytesByName: namesOf(bytesByName),
   };
   if (options.withSketches !== true) return statistics;
   const hasSeries = (term: number): boolean => countOf(termPostings, term) > 0;
   const wanted = new Set(topValues.map(({ name }) => name));
-  return { ...statistics, sketches: sketchesOf(tables, hasSeries, wanted) };
+  return { ...statistics, sketches: yield* sketchSteps(tables, hasSeries, wanted) };
+}
+
+/** Where terms are removed all the time it begins anew so often, and is made in one go then. */
+const pacedRoundsMax = 4;
+
+/** As `statisticsSteps`, in turns with others. */
+export async function statisticsInTurns(
+  tables: IndexTables,
+  options: StatisticsOptions,
+  work: Work,
+): Promise<IndexStatistics> {
+  const { dictionary } = tables;
+  for (let round = 0; round < pacedRoundsMax; round++) {
+    const { removals } = dictionary;
+    const steps = statisticsSteps(tables, options);
+    while (dictionary.removals === removals) {
+      const step = steps.next();
+      if (step.done === true) return step.value;
+      if (work.spend(step.value)) await work.pause();
+    }
+  }
+  return inOneGo(statisticsSteps(tables, options));
 }
 
 /** Bits of the slots whose shard is one of these. */
@@ -165,45 +205,43 @@ function countIn(postings: PostingsStore, list: number, members: Uint32Array): n
  * Hashes of the texts of terms: the names are in them, so those of one name are as good as its
  * values.
  */
-function sketchesOf(
+function* sketchSteps(
   { dictionary }: IndexTables,
   hasSeries: (term: number) => boolean,
   wanted: ReadonlySet<string>,
-): StatisticsSketches {
-  const names: number[] = [];
+): Generator<number, StatisticsSketches> {
+  const names = new DistinctSketch();
+  const pairs = new DistinctSketch();
   const values = new Map<string, Uint32Array>();
-  const allPairs = new Uint32Array(dictionary.termCount);
-  let pairsEnd = 0;
+  let looked = 0;
   let text = new Uint8Array(1024);
   for (const [name, index] of dictionary.fieldNames()) {
+    if (++looked % termsOfStep === 0) yield termsOfStep * termUnits;
     const { terms, positionsEnd } = dictionary.field(index);
-    const start = pairsEnd;
+    const ofName = wanted.has(name) ? new DistinctSketch() : null;
+    let count = 0;
     for (let i = 0; i < positionsEnd; i++) {
+      if (++looked % termsOfStep === 0) yield termsOfStep * termUnits;
       const term = terms[i]!;
       if (term === noTerm || !hasSeries(term)) continue;
       const length = dictionary.textLength(term);
       if (length > text.length) text = new Uint8Array(2 * length);
       dictionary.copyTextTo(term, text, 0);
-      allPairs[pairsEnd++] = murmur3(text.subarray(0, length));
+      const hash = murmur3(text.subarray(0, length));
+      pairs.add(hash);
+      ofName?.add(hash);
+      count += 1;
     }
-    if (pairsEnd === start) continue;
-    names.push(murmur3(Buffer.from(name)));
-    if (wanted.has(name)) values.set(name, sketchOf(allPairs.slice(start, pairsEnd)));
+    if (count === 0) continue;
+    names.add(murmur3(Buffer.from(name)));
+    if (ofName !== null) values.set(name, ofName.kept());
   }
-  return {
-    names: sketchOf(Uint32Array.from(names)),
-    pairs: sketchOf(allPairs.subarray(0, pairsEnd)),
-    values,
-  };
+  return { names: names.kept(), pairs: pairs.kept(), values };
 }
 
 function bytesOfTerm(tables: IndexTables, postings: PostingsStore, term: number): number {
   const ofLists = listRowBytes + postings.bytesOf(term);
   return tables.dictionary.bytesOf(term) + ofLists + forwardTermBytes * postings.count(term);
-}
-
-function topNames(rows: NamedCount[], limit: number): NamedCount[] {
-  return rows.sort((a, b) => b.count - a.count || compareTexts(a.name, b.name)).slice(0, limit);
 }
 
 function compareTexts(a: string, b: string): number {

@@ -79,6 +79,8 @@ export class TermDictionary {
   #fieldBytes: number;
   /** Terms that were removed so far: while it stays, a number of a term means what it did. */
   removals = 0;
+  /** Fields that came and went so far: while it stays, their names are the same. */
+  fieldsRevision = 0;
 
   constructor(seed: number) {
     this.#texts = new TextArena();
@@ -168,6 +170,7 @@ export class TermDictionary {
   #newField(name: string): Field {
     const isOdd = name === '' || name.includes('=');
     if (isOdd) this.#oddNames++;
+    this.fieldsRevision++;
     const terms = new Uint32Array(4);
     this.#fieldBytes += fieldBytesAbout + terms.byteLength;
     return {
@@ -312,6 +315,7 @@ export class TermDictionary {
     field.termCount--;
     if (field.termCount === 0) {
       if (field.isOdd) this.#oddNames--;
+      this.fieldsRevision++;
       this.#fieldBytes -= fieldBytesAbout + field.terms.byteLength;
       this.#fieldByName.delete(field.name);
       this.#fields[fieldIndex] = null;
@@ -434,6 +438,10 @@ export class TermDictionary {
   /** Names of all fields with their index, in no order. */
   fieldNames(): IterableIterator<[string, number]> {
     return this.#fieldByName.entries();
+  }
+
+  get fieldCount(): number {
+    return this.#fieldByName.size;
   }
 
   /** Term of a name and value given as text, or -1. */

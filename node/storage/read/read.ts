@@ -28,10 +28,15 @@ import type { DatedFile } from '../tombstones/tombstones.ts';
 /** Bytes of tags, IDs and chunks of one answer, so that a read cannot take the process down. */
 export const fetchBytesMax: number = 1024 * 1024 * 1024;
 
-/** Series that are copied in one go: a few milliseconds. */
-const seriesAtOnce = 2048;
-/** About what it takes to copy one, in units of work (lib/turns/turns.ts). */
-const seriesUnits = 100;
+/** Series that are copied in one go, first and at most. They may have a row each or a day of rows: how many it is goes by what the last ones took. */
+const seriesAtOnceFirst = 64;
+const seriesAtOnceMax = 2048;
+/** What they take, about. */
+const copyMillis = 1;
+/** So many are copied also where others have used up this turn of the loop: a small query does not wait. */
+const seriesOfSmall = 256;
+/** Each of these copies is worth a look at the clock (units of work, lib/turns/turns.ts). */
+const copyUnits = 20_000;
 /** Filesets that are read at a time for one answer. */
 export const filesAtOnce = 8;
 
@@ -88,6 +93,7 @@ export async function bundleOf(
     Math.min(namesBytesGuess(namespace, slots) + chunkBytes, reservation.bytesMax),
     signal,
   );
+  if (slots.length > seriesOfSmall && work.isLate) await work.pause();
   if (range === null) {
     const { names } = await copyMemory(parts, asked, null, Number.POSITIVE_INFINITY, work);
     const chunkOffset = new Uint32Array(names.seriesCount + 1);
@@ -213,8 +219,10 @@ async function copyMemory(
   const target = new ByteCollector();
   let bytesOfNames = 0;
   let foreseenBytes: number | null = null;
-  for (let first = 0; foreseenBytes === null; first += seriesAtOnce) {
-    const past = Math.min(first + seriesAtOnce, all.length);
+  let atOnce = seriesAtOnceFirst;
+  for (let first = 0, past = 0; foreseenBytes === null; first = past) {
+    const startedMillis = work.clock.monotonicMillis();
+    past = Math.min(first + atOnce, all.length);
     const some = asked.here(first, past);
     const ofSome = namespace.index.tagsOf(some);
     slots.push(some);
@@ -232,8 +240,12 @@ async function copyMemory(
     if (bytes > bytesMax) {
       foreseenBytes = Math.ceil((foreseenFactor * bytes * all.length) / past);
     }
+    const isDue = work.spend(copyUnits);
     if (past === all.length) break;
-    if (work.spend(seriesUnits * some.length)) await work.pause();
+    const millis = work.clock.monotonicMillis() - startedMillis;
+    if (millis > 2 * copyMillis) atOnce = Math.max(1, atOnce >>> 1);
+    else if (millis < copyMillis / 2) atOnce = Math.min(2 * atOnce, seriesAtOnceMax);
+    if (isDue) await work.pause();
   }
   const chunks = target.view();
   return {

@@ -101,6 +101,7 @@ export class Reads {
       const range = request.fetchData ? request : null;
       const { index } = namespace;
       const turning = this.#turning(signal);
+      if (turning.work.isLateAgain) await turning.work.pause();
       const found = await index.inTurns(turning, (attempts) => {
         const { slots, exhaustive } = index.query(request.query, request, limits, attempts);
         if (range === null) queries.add('metadata', slots.length);
@@ -138,6 +139,7 @@ export class Reads {
       const { truncations } = namespace;
       const turning = this.#turning(signal);
       const { work } = turning;
+      if (work.isLateAgain) await work.pause();
       if (request.ids.length > idsMax) {
         throw badRequest(`cannot read: ids are more than ${idsMax}: ${request.ids.length}`);
       }
@@ -181,6 +183,7 @@ export class Reads {
       const { truncations } = namespace;
       const { tagNames, namesOnly, joined = false, limit } = request;
       const turning = this.#turning(signal);
+      if (turning.work.isLateAgain) await turning.work.pause();
       const served = shards.served(null);
       const open = await namespace.index.aggregateInTurns(
         request.query,
@@ -226,9 +229,9 @@ export class Reads {
       await admission.placementVersion(request.placementVersion, signal);
       // Each shard is asked of one replica only.
       const whole = new WholeShards(namespace, shards, null, request.shards, 0).atEnd();
-      const millis = clock.monotonicMillis();
       const served = { ...request, shards: shards.served(request.shards) };
-      return statisticsResponse(namespace, store, served, whole, millis);
+      const work = Turns.of(clock).begin(signal);
+      return statisticsResponse(namespace, store, served, whole, work);
     });
   }
 

@@ -6,6 +6,7 @@ import type {
 } from '#cluster/node/service.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import { badRequest } from '#lib/errors.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import type { NamedCount } from '../../index/query/statistics.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 
@@ -16,22 +17,22 @@ const none = new Uint32Array(0);
 
 /**
  * @param whole shards for which this node's answer is whole
- * @param nowMillis of a clock that never runs backwards
+ * @param work gives way to others
  * @throws {TsdbError} BAD_REQUEST when the limit is too large
  */
-export function statisticsResponse(
+export async function statisticsResponse(
   namespace: NamespaceState,
   store: SampleStore,
   request: StatisticsRequest,
   whole: Uint32Array,
-  nowMillis: number,
-): StatisticsResponse {
+  work: Work,
+): Promise<StatisticsResponse> {
   const { limit, metricName, shards, withSketches } = request;
   if (limit > statisticsRowsMax) {
     throw badRequest(`limit: must be at most ${statisticsRowsMax}: ${limit}`);
   }
   const { index } = namespace;
-  const found = index.statistics({ limit, metricName, shards, withSketches });
+  const found = await index.statisticsInTurns({ limit, metricName, shards, withSketches }, work);
   const { sketches } = found;
   const rowsOf = (rows: readonly (NamedCount & { readonly value?: string })[]) =>
     rows.map(({ name, value = '', count }): StatisticsCount => {
@@ -49,7 +50,7 @@ export function statisticsResponse(
   // Memory is not kept by shard: of some shards it is their part of the series.
   const share = index.seriesCount === 0 ? 0 : found.seriesCount / index.seriesCount;
   const pairs = blocks.reduce((sum, { seriesCount }) => sum + seriesCount, 0);
-  const churn = index.churn(nowMillis);
+  const churn = index.churn(work.clock.monotonicMillis());
   return {
     seriesCount: found.seriesCount,
     nameCount: found.nameCount,
