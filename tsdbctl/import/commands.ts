@@ -195,8 +195,11 @@ async function importInto(call: Call, importing: Importing): Promise<number> {
   const now = clock.nowNanos();
   // Rows of the first day of a part may be old; whether they are is seen when they are written.
   const latest = parts.reduce((most, part) => (part.endNanos > most ? part.endNanos : most), 0n);
+  const newest = latest < now ? latest : now;
   const problem =
-    startNanos === null ? null : problemOf(latest < now ? latest : now, now, namespaces);
+    startNanos === null
+      ? null
+      : problemOf({ firstNanos: newest, lastNanos: newest }, now, namespaces);
   if (problem !== null) throw badRequest(problem);
   const { startNanos: from } = range;
   const of = {
@@ -217,18 +220,24 @@ async function importInto(call: Call, importing: Importing): Promise<number> {
     ]),
     coordinator: withoutSlash(options.coordinator),
   };
-  const numbered = namespaces.flatMap(({ name, number }): [string, number][] =>
-    number === 0 ? [] : [[name, number]],
-  );
-  const journal = new Journal(disk, options.state, of, new Map(numbered));
+  const journal = new Journal(disk, options.state, of, namespaces);
   const before = await journal.read();
   if (startNanos === null && before.waiting.size === 0) return nothingToTake(print);
   const rows = rowsOf(before);
   if (rows > 0 || before.taken.size > 0) {
     print(`goes on after ${before.taken.size} parts and ${rows} rows (${options.state})`);
   }
+  const onProgress = progressPrinter(before, clock, print);
+  const steps = { source, target, journal, clock, signal };
   const outcome = await runImport(
-    { source, target, journal, clock, signal, onProgress: progressPrinter(before, clock, print) },
+    {
+      ...steps,
+      async onProgress(progress, listed) {
+        // A call of days is told when what it has written is gone.
+        journal.checkNamespaces(await target.namespaces());
+        onProgress(progress, listed);
+      },
+    },
     {
       parallel: numberOf(options.parallel, 'parallel', 64),
       rowsPerSecondMax: options.rate === null ? Infinity : numberOf(options.rate, 'rate', 1e9),
@@ -237,6 +246,7 @@ async function importInto(call: Call, importing: Importing): Promise<number> {
       takesHistograms: kind === 'm3' || (await target.takesHistograms()),
     },
   );
+  journal.checkNamespaces(await target.namespaces());
   for (const refusal of outcome.refusals) print(refusal);
   const { replaced, lost } = outcome;
   if (replaced.length > 0) {
@@ -283,7 +293,9 @@ async function dryRun(
   const problems: string[] = [];
   if (histograms > 0 && !(await target.takesHistograms())) problems.push(histogramsDropped);
   const tooOld =
-    firstNanos === null ? null : problemOf(firstNanos, realEnv.clock.nowNanos(), namespaces);
+    firstNanos === null || lastNanos === null
+      ? null
+      : problemOf({ firstNanos, lastNanos }, realEnv.clock.nowNanos(), namespaces);
   if (tooOld !== null) problems.push(tooOld);
   for (const problem of problems) print(problem);
   const isTaken = problems.length + survey.refusals.length === 0;
@@ -383,8 +395,10 @@ async function verify(
   { options, print }: Call,
   { kind, source, target, signal }: Importing,
 ): Promise<number> {
-  // A wrong address is told at once by it.
-  await target.namespaces();
+  // A wrong address is told at once by it, and what would be waited for: nobody makes a namespace to read back from it.
+  if ((await target.namespaces()).length === 0) {
+    throw badRequest('there is nothing to read back: no namespace of samples is READY');
+  }
   const damaged: string[] = [];
   const onPart = (part: ImportPart, missing: number): void => {
     if (missing > 0) print(`${part.name}: ${missing} rows are missing`);

@@ -1,6 +1,8 @@
 /** The command from its operands to its exit code, over a folder of M3. */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
@@ -209,4 +211,49 @@ test('parts that a state of before names without checksums are read again', asyn
   const ended = await run();
   assert.equal(ended.code, 0, ended.text);
   assert.ok(test.node.writeCount > writeCount);
+});
+
+test('a namespace that is made again while rows come is told by the call itself, and none is not waited for', async () => {
+  await using test = await TestCoordinator.openReady();
+  const { run, writeLog } = importerOf('remade', test);
+  writeLog(first(1));
+  const remake = async (): Promise<void> => {
+    const path = '/api/v1/services/tsdb/namespace';
+    const { status } = await test.send('DELETE', `${path}/default`, undefined);
+    assert.equal(status, 200);
+    const create = { type: 'local', namespaceName: 'default', retentionTime: '12h' };
+    assert.equal((await test.post('/api/v1/database/create', create)).status, 200);
+    assert.equal((await test.post(`${path}/ready`, { name: 'default' })).status, 200);
+  };
+  let isRemade = false;
+  const between = createServer((request, response) => {
+    const bytes: Uint8Array[] = [];
+    request.on('data', (some: Uint8Array) => bytes.push(some));
+    request.on('end', async () => {
+      const { method = 'GET', url = '/' } = request;
+      const headers = Object.fromEntries(
+        ['content-type', 'content-encoding'].flatMap((name) => {
+          const value = request.headers[name];
+          return typeof value === 'string' ? [[name, value] as const] : [];
+        }),
+      );
+      const body = method === 'GET' ? undefined : Buffer.concat(bytes);
+      const answer = await test.send(method, url, body, headers);
+      if (method === 'POST' && !isRemade) {
+        isRemade = true;
+        await remake();
+      }
+      response.writeHead(answer.status).end(answer.bytes);
+    });
+  });
+  await new Promise<void>((resolve) => between.listen(0, '127.0.0.1', resolve));
+  const { port } = between.address() as AddressInfo;
+  const coordinator = `http://127.0.0.1:${port}`;
+  const gone = /its rows went into default, deleted since: remove the file/;
+  await assert.rejects(run({ coordinator }), gone);
+  assert.equal(isRemade, true);
+  await assert.rejects(run({ coordinator }), gone);
+  between.close();
+  await test.send('DELETE', '/api/v1/services/tsdb/namespace/default', undefined);
+  await assert.rejects(run(verifying), /nothing to read back: no namespace of samples is READY/);
 });

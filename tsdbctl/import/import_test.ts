@@ -9,6 +9,7 @@ import { rowOutcome } from '#cluster/node/service.ts';
 import { nowSeconds, testCluster, TestCoordinator } from '#coordinator/coordinator_testing.ts';
 import { histogramOfValue } from '#engine/typed/histogram.ts';
 import { encodeSnappy } from '#engine/write_decoder/snappy.ts';
+import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import {
   formatLevelNewest,
@@ -444,13 +445,41 @@ test('a survey counts, and says what the cluster would not take', async () => {
     retentionNanos: 3n * day,
     bufferPastNanos: 1n,
   };
-  assert.equal(problemOf(day, 4n * day, [namespace]), null);
+  const at = (nanos: bigint) => ({ firstNanos: nanos, lastNanos: nanos });
+  assert.equal(problemOf(at(day), 4n * day, [namespace]), null);
   assert.match(
-    problemOf(day, 5n * day, [namespace])!,
+    problemOf(at(day), 5n * day, [namespace])!,
     /1970-01-02T00:00:00.000Z.*n \(retention 72h0m0s, cold writes on\)/,
   );
-  assert.match(problemOf(day, 2n * day, [{ ...namespace, coldWrites: false }])!, /cold writes off/);
-  assert.match(problemOf(day, 2n * day, [])!, /there is none/);
+  const hot = { ...namespace, coldWrites: false };
+  assert.match(problemOf(at(day), 2n * day, [hot])!, /^no READY .*cold writes off/);
+  assert.match(problemOf(at(day), 2n * day, [])!, /there is none/);
+});
+
+test('rows have to be taken by each namespace that they go into', () => {
+  const day = 86_400_000_000_000n;
+  const long = {
+    name: 'long',
+    number: 1,
+    coldWrites: true,
+    retentionNanos: 90n * day,
+    bufferPastNanos: 1n,
+  };
+  const short = { ...long, name: 'short', retentionNanos: 2n * day };
+  const hot = { ...short, name: 'hot', coldWrites: false };
+  const problem = (first: bigint, last: bigint, ...all: readonly (typeof long)[]) =>
+    problemOf({ firstNanos: first * day, lastNanos: last * day }, 100n * day, [long, ...all]);
+  assert.equal(problem(50n, 100n, short), null, 'what one keeps no more is in the other one');
+  assert.equal(problem(50n, 97n, hot), null);
+  assert.equal(problem(100n, 100n, hot), null);
+  for (const [first, last] of [
+    [50n, 99n],
+    [99n, 99n],
+    [99n, 100n],
+  ] as const) {
+    const said = /^not each READY namespace takes .*: hot \(retention 48h0m0s, cold writes off\);/;
+    assert.match(problem(first, last, short, hot)!, said);
+  }
 });
 
 test('a source that answers remote read is taken over slice by slice', async () => {
@@ -539,7 +568,10 @@ test('the journal goes on with the import that wrote it, and with no other', asy
     writeFileAtomic: async (path: string, bytes: Uint8Array) => void files.set(path, bytes),
   };
   const of = { kind: 'm3', source: '/data', coordinator: 'http://a' };
-  const journal = new Journal(disk, 'f', of, new Map([['n', 5]]));
+  const namespace = (name: string, number: number, retentionNanos = 9n) => {
+    return { name, number, retentionNanos };
+  };
+  const journal = new Journal(disk, 'f', of, [namespace('n', 5)]);
   assert.deepEqual(await journal.read(), nothingDone);
   const taken = new Map([
     ['x', { rows: 4, refused: 0, isDamaged: false, untagged: 0 }],
@@ -550,19 +582,56 @@ test('the journal goes on with the import that wrote it, and with no other', asy
   await journal.write(progress);
   assert.deepEqual(await journal.read(), progress);
   await assert.rejects(
-    new Journal(disk, 'f', { ...of, kind: 'remote' }, new Map()).read(),
+    new Journal(disk, 'f', { ...of, kind: 'remote' }, []).read(),
     /of another import/,
   );
-  const readWith = (...now: readonly [string, number][]) =>
-    new Journal(disk, 'f', of, new Map(now)).read();
+  const readWith = (...now: readonly (readonly [name: string, number: number])[]) =>
+    new Journal(
+      disk,
+      'f',
+      of,
+      now.map((each) => namespace(...each)),
+    ).read();
   const madeAgain = { message: /--state f: its rows went into n, deleted since: remove the file/ };
   await assert.rejects(readWith(['n', 6]), madeAgain);
   await assert.rejects(readWith(['other', 1]), madeAgain);
   // As a backup of the key-value store has it, and beside one that is new.
   assert.deepEqual(await readWith(['n', 4], ['other', 9]), progress);
-  assert.deepEqual(await readWith(), progress, 'a coordinator of before does not say it');
+  assert.deepEqual(await readWith(['n', 0]), progress, 'a coordinator of before does not say it');
+  await assert.rejects(readWith(), madeAgain);
+  const former = Buffer.from(files.get('f')!).toString();
+  files.set('f', Buffer.from(former.replace('{"number":5,"retentionNanos":"9"}', '5')));
+  assert.deepEqual(await readWith(['n', 5]), progress, 'a state of before has numbers alone');
+  await assert.rejects(readWith(['n', 6]), madeAgain);
   files.set('f', Buffer.from('{'));
   await assert.rejects(journal.read(), /not the state of an import/);
+});
+
+test('rows that are in several namespaces are there while each stands, or what is left keeps them as long', () => {
+  const namespace = (name: string, number: number, retentionNanos: bigint) => {
+    return { name, number, retentionNanos };
+  };
+  const [long, short, equal] = [
+    namespace('long', 1, 90n),
+    namespace('short', 2, 2n),
+    namespace('equal', 3, 90n),
+  ];
+  const check = (before: readonly (typeof long)[], now: readonly (typeof long)[]) => () =>
+    new Journal(
+      realEnv.disk,
+      'f',
+      { kind: 'm3', source: '', coordinator: '' },
+      before,
+    ).checkNamespaces(now);
+  for (const now of [[long], [long, short], [long, namespace('other', 9, 90n)]]) {
+    assert.doesNotThrow(check([long, short], now));
+  }
+  assert.doesNotThrow(check([long, equal], [equal]));
+  const gone = (name: string) => ({ message: new RegExp(`went into ${name}, deleted since`) });
+  assert.throws(check([long, short], [short]), gone('long'));
+  assert.throws(check([long, short], [namespace('long', 7, 90n), short]), gone('long'));
+  assert.throws(check([long, short], [long, namespace('short', 7, 2n)]), gone('short'));
+  assert.throws(check([long, short], []), gone('long, short'));
 });
 
 test('rows come no faster than a limit', async () => {

@@ -85,12 +85,24 @@ function isSame(stored: unknown, of: ImportOf): boolean {
   return JSON.stringify(known) === JSON.stringify(of);
 }
 
-/** Number by name of the namespaces that rows are written into. */
-export type Namespaces = ReadonlyMap<string, number>;
+/** A namespace that rows are written into. */
+export interface WrittenNamespace {
+  readonly name: string;
+  /** Of no other one of its name; 0 when the coordinator does not say it. */
+  readonly number: number;
+  readonly retentionNanos: bigint;
+}
 
-/** Those that were there before, and are still. A lower number is that of a key-value store that was restored. */
-function standing(before: Namespaces, now: Namespaces): Namespaces {
-  return new Map([...before].filter(([name, number]) => (now.get(name) ?? Infinity) <= number));
+/** Number and retention by name, as they are stored; a state of before has numbers alone. */
+type StoredNamespaces = Readonly<
+  Record<string, number | { readonly number: number; readonly retentionNanos: string }>
+>;
+
+function namespacesOf(stored: StoredNamespaces): readonly WrittenNamespace[] {
+  return Object.entries(stored).map(([name, known]) => {
+    if (typeof known === 'number') return { name, number: known, retentionNanos: 0n };
+    return { name, number: known.number, retentionNanos: BigInt(known.retentionNanos) };
+  });
 }
 
 type JournalDisk = Pick<Disk, 'readFile' | 'size' | 'writeFileAtomic'>;
@@ -100,10 +112,15 @@ export class Journal {
   readonly #path: string;
   readonly #of: ImportOf;
   /** Those that have all rows. */
-  #namespaces: Namespaces;
+  #namespaces: readonly WrittenNamespace[];
 
-  /** @param namespaces that take rows now; none when that is not known */
-  constructor(disk: JournalDisk, path: string, of: ImportOf, namespaces: Namespaces) {
+  /** @param namespaces that take rows now */
+  constructor(
+    disk: JournalDisk,
+    path: string,
+    of: ImportOf,
+    namespaces: readonly WrittenNamespace[],
+  ) {
     this.#disk = disk;
     this.#path = path;
     this.#of = of;
@@ -127,7 +144,10 @@ export class Journal {
         `--state ${this.#path}: of another import, ${JSON.stringify(of)}: name another file`,
       );
     }
-    this.#checkNamespaces((stored.namespaces ?? {}) as Record<string, number>);
+    const now = this.#namespaces;
+    this.#namespaces = namespacesOf((stored.namespaces ?? {}) as StoredNamespaces);
+    if (this.#namespaces.length === 0) this.#namespaces = now;
+    else this.checkNamespaces(now);
     return {
       taken: new Map(
         Object.entries((taken ?? {}) as Record<string, Partial<TakenPart>>).map(([name, sum]) => [
@@ -148,17 +168,27 @@ export class Journal {
     };
   }
 
-  #checkNamespaces(stored: Readonly<Record<string, number>>): void {
-    const before = new Map(Object.entries(stored));
-    if (before.size === 0) return;
-    if (this.#namespaces.size === 0) {
-      this.#namespaces = before;
-      return;
-    }
-    const left = standing(before, this.#namespaces);
-    if (left.size === 0) {
+  /**
+   * Rows are in all namespaces that took them, and are read from any of these. One that was deleted is passed over where another
+   * one keeps rows as long; not one that was made again, which answers for times of which it has nothing.
+   * @param now those that take rows now. A lower number is that of a key-value store that was restored
+   * @throws {TsdbError} BAD_REQUEST when rows that were written are gone
+   */
+  checkNamespaces(now: readonly WrittenNamespace[]): void {
+    const numbers = new Map(now.map(({ name, number }) => [name, number]));
+    const left = this.#namespaces.filter(
+      ({ name, number }) => number === 0 || (numbers.get(name) ?? Infinity) <= number,
+    );
+    const gone = this.#namespaces.filter(
+      (each) =>
+        !left.includes(each) &&
+        (numbers.has(each.name) ||
+          !left.some(({ retentionNanos }) => retentionNanos >= each.retentionNanos)),
+    );
+    if (gone.length > 0) {
+      const names = gone.map(({ name }) => name).join(', ');
       throw badRequest(
-        `--state ${this.#path}: its rows went into ${[...before.keys()].join(', ')}, deleted since: remove the file, and all is taken over anew`,
+        `--state ${this.#path}: its rows went into ${names}, deleted since: remove the file, and all is taken over anew`,
       );
     }
     this.#namespaces = left;
@@ -169,7 +199,12 @@ export class Journal {
     const { taken, waiting, ...begun } = progress;
     const stored = {
       of: this.#of,
-      namespaces: Object.fromEntries(this.#namespaces),
+      namespaces: Object.fromEntries(
+        this.#namespaces.map(({ name, number, retentionNanos }) => [
+          name,
+          { number, retentionNanos: String(retentionNanos) },
+        ]),
+      ),
       ...begun,
       taken: Object.fromEntries(taken),
       waiting: Object.fromEntries(waiting),

@@ -57,8 +57,8 @@ export interface ImportSteps {
   readonly journal: Pick<Journal, 'read' | 'write'>;
   readonly clock: Pick<Clock, 'monotonicMillis' | 'sleep'>;
   readonly signal: AbortSignal;
-  /** Told now and then. */
-  readonly onProgress: (progress: Progress, parts: readonly ImportPart[]) => void;
+  /** Told now and then, and waited for: what it throws ends the import. */
+  readonly onProgress: (progress: Progress, parts: readonly ImportPart[]) => Promise<void> | void;
 }
 
 export const histogramsDropped =
@@ -84,7 +84,7 @@ export async function runImport(
     await journal.write(progress);
     const endMillis = clock.monotonicMillis();
     dueMillis = endMillis + Math.max(journalMillis, journalPauses * (endMillis - beganMillis));
-    onProgress(progress, parts);
+    await onProgress(progress, parts);
   };
   const take = async (part: ImportPart): Promise<boolean> => {
     const isBegun = progress.part === part.name && part.changes === undefined;

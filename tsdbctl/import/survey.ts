@@ -112,26 +112,38 @@ function pathProblem(path: string, values: Float64Array): string | null {
   return `rows of a path of Carbon that are no number, which its lines cannot say: ${path}`;
 }
 
-/** Why the cluster would refuse old rows; null when it takes them. */
+/**
+ * Why the cluster would refuse rows of their age; null when it takes them. They go into all namespaces, and one that refuses a row
+ * is enough, but for those past its retention, where another one keeps rows longer.
+ * @param ends of the rows, inclusive
+ */
 export function problemOf(
-  firstNanos: bigint,
+  { firstNanos, lastNanos }: { readonly firstNanos: bigint; readonly lastNanos: bigint },
   nowNanos: bigint,
   namespaces: readonly TakingNamespace[],
 ): string | null {
+  const [oldestNanos, youngestNanos] = [nowNanos - firstNanos, nowNanos - lastNanos];
+  const longestNanos = namespaces.reduce((a, { retentionNanos: b }) => (b > a ? b : a), 0n);
+  const refusing = namespaces.filter(({ coldWrites, retentionNanos, bufferPastNanos }) => {
+    const takenNanos = coldWrites ? retentionNanos : bufferPastNanos;
+    if (oldestNanos <= takenNanos) return false;
+    return retentionNanos === longestNanos || (!coldWrites && youngestNanos <= retentionNanos);
+  });
+  if (namespaces.length > 0 && refusing.length === 0) return null;
   const from = new Date(Number(firstNanos / nanosPerMilli)).toISOString();
-  const ageNanos = nowNanos - firstNanos;
-  const asked = `rows from ${from} on (${formatDurationNanos(ageNanos - (ageNanos % 60_000_000_000n))} ago)`;
-  const all = namespaces.map(
-    ({ name, coldWrites, retentionNanos }) =>
-      `${name} (retention ${formatDurationNanos(retentionNanos)}, cold writes ${coldWrites ? 'on' : 'off'})`,
-  );
-  const takes = namespaces.some(
-    ({ coldWrites, retentionNanos, bufferPastNanos }) =>
-      ageNanos <= (coldWrites ? retentionNanos : bufferPastNanos),
-  );
-  if (takes) return null;
+  const asked = `rows from ${from} on (${formatDurationNanos(oldestNanos - (oldestNanos % 60_000_000_000n))} ago)`;
+  const shown = (all: readonly TakingNamespace[]): string =>
+    all
+      .map(
+        ({ name, coldWrites, retentionNanos }) =>
+          `${name} (retention ${formatDurationNanos(retentionNanos)}, cold writes ${coldWrites ? 'on' : 'off'})`,
+      )
+      .join(', ');
+  if (refusing.length < namespaces.length) {
+    return `not each READY namespace takes ${asked}, and rows go into all of them: ${shown(refusing)}; make such a namespace when the history is here, or with "coldWritesEnabled": true`;
+  }
   return (
-    `no READY namespace takes ${asked}: ${all.length === 0 ? 'there is none' : all.join(', ')}; ` +
+    `no READY namespace takes ${asked}: ${namespaces.length === 0 ? 'there is none' : shown(namespaces)}; ` +
     `one is needed with "coldWritesEnabled": true and a retention that reaches back that far, or --from leaves older rows out`
   );
 }
