@@ -18,6 +18,7 @@ import {
   isGone,
   type NanosRange,
 } from '../source.ts';
+import { namesIn } from '../folders.ts';
 import { sumOfEnds } from './bytes/file_bytes.ts';
 import { seriesOfLog } from './commit_log/part.ts';
 import { type FilesetFiles, listFilesets, listShards } from './fileset/list.ts';
@@ -142,7 +143,7 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
   }
 
   async function logParts(): Promise<readonly ImportPart[]> {
-    const names = (await disk.list(`${folder}/${logFolder}`)).flatMap((name) => {
+    const names = (await namesIn(disk, `${folder}/${logFolder}`)).flatMap((name) => {
       const match = logName.exec(name);
       return match === null ? [] : [{ name, order: [Number(match[1]), Number(match[2])] as const }];
     });
@@ -178,12 +179,19 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
       // A node that runs moves rows from logs to snapshots and from those to data, and deletes last: in the same order they are
       // listed, so that all are seen.
       const logs = await logParts();
+      leftOut.begin(logFolder);
+      if (logs.length === 0) {
+        leftOut.note(
+          logFolder,
+          `${folder}: there are no commit logs, which have what came since the last snapshots`,
+        );
+      }
       let filesets: ImportPart[] = [];
       const known = new Set<string>();
       const unfinished = new Map<string, bigint>();
       let missing: Error | null = null;
       for (const kind of filesetFolders) {
-        for (const name of await disk.list(`${folder}/${kind}`)) {
+        for (const name of await namesIn(disk, `${folder}/${kind}`)) {
           if (!snapshotFile.test(name)) known.add(name);
         }
         const ofKind: ImportPart[] = [];

@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Disk } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -45,6 +48,7 @@ const sourceOf = (files: Files, options: Partial<M3Options> = {}) =>
   m3Source('m3', { namespace: 'default', ...options }, diskOf(files));
 const read = (files: Files, options: Partial<M3Options> = {}) =>
   readSource(sourceOf(files, options));
+const withoutLogs = 'm3: there are no commit logs, which have what came since the last snapshots';
 const idsOf = async (files: Files, options: Partial<M3Options> = {}) =>
   (await read(files, options)).map(({ part, tags }) => `${part} ${JSON.stringify(tags)}`);
 
@@ -103,7 +107,10 @@ test('filesets that are not complete are told, others of the folder are not look
   files.set(`m3/data/default/lost/fileset-1-0-checkpoint.db`, new Uint8Array(4));
   const source = sourceOf(files);
   assert.deepEqual(await source.parts(), []);
-  assert.deepEqual(source.notes, ['1 filesets in default were not written to their ends']);
+  assert.deepEqual(source.notes, [
+    withoutLogs,
+    '1 filesets in default were not written to their ends',
+  ]);
   assert.equal(source.unfinished, 1);
   const before = sourceOf(files, { range: { startNanos: 0n, endNanos: startNanos } });
   await before.parts();
@@ -119,7 +126,7 @@ test('a fileset that is written to its end meanwhile is a part then, and not tol
   await source.parts();
   files.set(path, checkpoint);
   assert.equal((await source.parts()).length, 1);
-  assert.deepEqual([source.unfinished, source.notes], [0, []]);
+  assert.deepEqual([source.unfinished, source.notes], [0, [withoutLogs]]);
 });
 
 test('files of one name are parts of other names where their rows are others, as those of two replicas', async () => {
@@ -316,6 +323,7 @@ test('tags are those beside the ID, or of the ID, or there are none', async () =
   await readSource(source);
   assert.equal((await source.parts())[0]!.untagged!(), 2);
   assert.deepEqual(source.notes, [
+    withoutLogs,
     `2 series have no tags that can be read and are left out, in 1 parts, the first in ${name(0)}: "plain"`,
   ]);
 });
@@ -392,7 +400,7 @@ test('each byte of a fileset that is another, and each file that is cut, is an e
     try {
       const got = await readSource(source);
       // Without a whole checkpoint it is no fileset.
-      if (path.endsWith('checkpoint.db') && got.length === 0) assert.equal(source.notes.length, 1);
+      if (path.endsWith('checkpoint.db') && got.length === 0) assert.equal(source.unfinished, 1);
       else assert.deepEqual([isUnread(path), got], [true, good], path);
     } catch (error) {
       assert.ok(error instanceof TsdbError, String(error));
@@ -437,5 +445,31 @@ test('without checksums damage of index and data is still an error, or other row
         });
       }
     }
+  }
+});
+
+test('a folder that is a link to what is not there is no empty one, and commit logs that are not there are a note', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tsdb-m3-'));
+  const partsOf = () => m3Source(folder, { namespace: 'default' }, realEnv.disk).parts();
+  try {
+    for (const name of ['commitlogs', 'snapshots', 'data', 'data/default', 'data/default/3']) {
+      cpSync(`${fixtures}/node`, folder, { recursive: true });
+      assert.ok((await partsOf()).length > 0);
+      const link = join(folder, name);
+      rmSync(link, { recursive: true });
+      symlinkSync(join(folder, 'not mounted'), link);
+      await assert.rejects(partsOf(), {
+        code: 'BAD_REQUEST',
+        message: `cannot read ${link}: it is a link to what is not there`,
+      });
+      rmSync(link);
+    }
+    cpSync(`${fixtures}/node`, folder, { recursive: true });
+    rmSync(join(folder, 'commitlogs'), { recursive: true });
+    const source = m3Source(folder, { namespace: 'default' }, realEnv.disk);
+    await source.parts();
+    assert.deepEqual(source.notes, [withoutLogs.replace('m3', folder)]);
+  } finally {
+    rmSync(folder, { recursive: true });
   }
 });

@@ -20,16 +20,21 @@ import {
   isDamage,
   type NanosRange,
 } from '../source.ts';
+import { isLinkToNothing, linkToNothing } from '../folders.ts';
 import { seriesOfBlock } from './block.ts';
 import { type BlockMeta, isUlid, readMeta } from './meta.ts';
 import type { MillisRange } from './rows.ts';
 import { segmentsBytes } from './segments.ts';
 import { tombstonesDigits } from './tombstones.ts';
 
-/** Logs of rows that are in no block: what comes in order, what comes late, and chunks of the head. */
-const newestRowsPattern = /^(w[ab]l|chunks_head)$/;
+/** Of rows that are in no block: the log of what comes in order, and chunks of the head. */
+const newestRowsPattern = /^(wal|chunks_head)$/;
 const newestRowsHint =
   'the newest rows are in the write-ahead log: take a snapshot by the admin API, or wait until a block is written';
+/** The log of rows that came out of order, which are in no snapshot either. */
+const lateRowsFolder = 'wbl';
+const lateRowsHint =
+  'rows that came out of order are in wbl, and in no snapshot: wait until they are in a block, about two hours, or take them by data import remote';
 
 interface Block extends BlockMeta {
   readonly folder: string;
@@ -107,12 +112,15 @@ async function blocksIn(folder: string, disk: Disk, notes: string[]): Promise<Fo
   }
   const names = await disk.list(folder);
   const others = names.filter((name) => !isUlid(name));
-  const hint = others.some((name) => newestRowsPattern.test(name)) ? newestRowsHint : null;
+  const hints: string[] = [];
+  if (others.some((name) => newestRowsPattern.test(name))) hints.push(newestRowsHint);
+  if (await hasBytes(disk, `${folder}/${lateRowsFolder}`)) hints.push(lateRowsHint);
   if (others.length === names.length) {
-    throw fail(`there are no blocks of Prometheus${hint === null ? '' : `; ${hint}`}`);
+    throw fail(['there are no blocks of Prometheus', ...hints].join('; '));
   }
   if (others.length > 0) {
-    notes.push(`passed over ${others.join(', ')}: ${hint ?? 'these are no blocks'}`);
+    const [first = 'these are no blocks', ...more] = hints;
+    notes.push(`passed over ${others.join(', ')}: ${first}`, ...more);
   }
   const blocks: Block[] = [];
   const damaged: (readonly [string, Error])[] = [];
@@ -130,9 +138,20 @@ async function blocksIn(folder: string, disk: Disk, notes: string[]): Promise<Fo
       if (!isDamage(error)) throw error;
       // A Prometheus that runs deletes blocks meanwhile.
       if ((await disk.size(path)) !== null) damaged.push([name, error]);
+      else if (await isLinkToNothing(disk, path)) {
+        damaged.push([name, badRequest(`cannot read ${path}: ${linkToNothing}`)]);
+      }
     }
   }
   return { blocks, damaged };
+}
+
+/** Whether a file in a folder has something; not where there is no folder. */
+async function hasBytes(disk: Disk, folder: string): Promise<boolean> {
+  for (const name of await disk.list(folder)) {
+    if (((await disk.size(`${folder}/${name}`)) ?? 0) > 0) return true;
+  }
+  return false;
 }
 
 /**

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { SeededNumbers } from '#engine/codec/samples_testing.ts';
 import { histogramOfValue, resetHint } from '#engine/typed/histogram.ts';
 import { customHistogramValues, histogramValues } from '#engine/typed/samples_testing.ts';
 import type { Disk } from '#lib/env/env.ts';
+import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Tag } from '#lib/tags.ts';
 import {
@@ -293,9 +297,11 @@ test('a data folder has its blocks by their times; parents and what is no block 
   for (const name of ['lock', 'queries.active', 'chunks_head/000001', 'wbl/00000000']) {
     files.set(`data/${name}`, nothing);
   }
+  files.set('data/wbl/00000001', Uint8Array.of(1));
   const source = prometheusSource('data', diskOf(files));
   const notes = [
     'passed over chunks_head, lock, queries.active, wbl: the newest rows are in the write-ahead log: take a snapshot by the admin API, or wait until a block is written',
+    'rows that came out of order are in wbl, and in no snapshot: wait until they are in a block, about two hours, or take them by data import remote',
     `passed over block ${ulids[0]}: its rows are in block ${ulids[2]}, which was made of it`,
   ];
   for (let time = 0; time < 2; time++) {
@@ -316,6 +322,33 @@ test('a data folder has its blocks by their times; parents and what is no block 
   );
 });
 
+test('a block that is a link to what is not there is damaged, not deleted', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tsdb-blocks-'));
+  try {
+    for (const ulid of ulids.slice(0, 2)) {
+      const series = [{ tags: tagsOf(ulid), chunks: [floatChunk(rowsFrom(0, 3))] }];
+      for (const [name, bytes] of blockFiles({ ulid, series })) {
+        mkdirSync(dirname(join(folder, ulid, name)), { recursive: true });
+        writeFileSync(join(folder, ulid, name), bytes);
+      }
+    }
+    const link = join(folder, ulids[2]!);
+    symlinkSync(join(folder, 'not mounted'), link);
+    const lines: string[] = [];
+    const source = prometheusSource(folder, realEnv.disk);
+    const message = `cannot read ${link}: it is a link to what is not there`;
+    await assert.rejects(seriesIn(source), { code: 'BAD_REQUEST', message });
+    const found = await seriesIn(sourceUpToDamage(source, (line) => lines.push(line)));
+    assert.deepEqual(
+      found.map(({ tags }) => tags[0]!.value),
+      ulids.slice(0, 2),
+    );
+    assert.deepEqual(lines, [`${ulids[2]} is left from its damage on: ${message}`]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
 test('folders without blocks, and blocks that do not say what they are, are refused', async () => {
   const refuse = async (files: Map<string, Uint8Array>, message: string, folder = 'data') => {
     await assert.rejects(seriesIn(prometheusSource(folder, diskOf(files))), {
@@ -331,6 +364,14 @@ test('folders without blocks, and blocks that do not say what they are, are refu
   );
   await refuse(
     new Map([['data/wbl/00000000', nothing]]),
+    'cannot read data: there are no blocks of Prometheus',
+  );
+  await refuse(
+    new Map([['data/wbl/00000000', Uint8Array.of(1)]]),
+    'cannot read data: there are no blocks of Prometheus; rows that came out of order are in wbl, and in no snapshot: wait until they are in a block, about two hours, or take them by data import remote',
+  );
+  await refuse(
+    new Map([['data/wal/00000000', nothing]]),
     'cannot read data: there are no blocks of Prometheus; the newest rows are in the write-ahead log: take a snapshot by the admin API, or wait until a block is written',
   );
   const folder = `data/${ulids[0]}`;

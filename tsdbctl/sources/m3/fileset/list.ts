@@ -1,6 +1,7 @@
 /** Filesets in the folders of a namespace of M3. */
 import type { Disk } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { namesIn } from '../../folders.ts';
 import { checkpointBytes } from './info.ts';
 
 export interface FilesetFiles {
@@ -35,7 +36,7 @@ export async function listShards(
   folder: string,
   under: string,
 ): Promise<readonly string[]> {
-  const shards = (await disk.list(`${folder}/${under}`)).filter((name) => shardName.test(name));
+  const shards = (await namesIn(disk, `${folder}/${under}`)).filter((name) => shardName.test(name));
   shards.sort((a, b) => Number(a) - Number(b));
   return shards.map((shard) => `${under}/${shard}`);
 }
@@ -59,7 +60,7 @@ export async function listFilesets(
     return bytes;
   };
   const volumesOfBlock = new Map<string, Volume[]>();
-  for (const file of await disk.list(`${folder}/${place}`)) {
+  for (const file of await namesIn(disk, `${folder}/${place}`)) {
     const [, name, block, number, suffix] = fileName.exec(file) ?? [];
     if (name === undefined || block === undefined) continue;
     const volumes = volumesOfBlock.get(block) ?? [];
