@@ -634,6 +634,36 @@ test('rows that are in several namespaces are there while each stands, or what i
   assert.throws(check([long, short], []), gone('long, short'));
 });
 
+test('a call that goes on counts rows once that were written before it was stopped', async () => {
+  const times = (count: number) => Array.from({ length: count }, (_, i) => BigInt(i) * 1_000_000n);
+  const series = (name: string, count: number) =>
+    seriesOf(name, times(count), new Float64Array(count));
+  const short = Array.from({ length: 5 }, (_, i) => series(`s${i}`, bodyRowsMax / 4));
+  const all = [...short, series('long', 3 * bodyRowsMax + 5), series('last', 7)];
+  const source = sourceOf(partOf('a', all));
+  const rows = all.reduce((sum, { values }) => sum + values.length, 0);
+  let bodies = 0;
+  const whole = { write: async () => (bodies++, { refused: 0, reason: '' }) };
+  const steps = { source, clock, signal, onProgress: () => {} };
+  await runImport({ ...steps, target: whole, journal: new TestJournal() }, options);
+  const count = bodies;
+  assert.ok(count >= 6);
+  for (let stopped = 1; stopped < count; stopped += 1) {
+    const journal = new TestJournal();
+    let left = stopped;
+    const target = {
+      async write() {
+        if (left-- === 0) throw new TsdbError('UNAVAILABLE', 'away');
+        return { refused: 0, reason: '' };
+      },
+    };
+    const one = { ...options, parallel: 1 };
+    await assert.rejects(runImport({ ...steps, target, journal }, one), /away/);
+    const rest = await runImport({ ...steps, target: whole, journal }, one);
+    assert.equal(rest.rows, rows, `stopped at body ${stopped}`);
+  }
+});
+
 test('rows come no faster than a limit', async () => {
   let millis = 0;
   const slow = {

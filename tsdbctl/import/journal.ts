@@ -25,7 +25,7 @@ export interface Progress {
   readonly taken: ReadonlyMap<string, TakenPart>;
   /** Names and contents of parts that were listed, and of which not all was taken: the source may delete them meanwhile. */
   readonly waiting: ReadonlyMap<string, readonly string[]>;
-  /** The part that was begun, how many of its series are whole, and its rows so far. */
+  /** The part that was begun, how many of its series are whole, and the rows of these: others are sent again by a call that goes on. */
   readonly part: string;
   readonly series: number;
   readonly rows: number;

@@ -77,19 +77,21 @@ export async function runImport(
   const limit = new RateLimit(rowsPerSecondMax, clock);
   let dueMillis = clock.monotonicMillis() + journalMillis;
   let parts: readonly ImportPart[] = [];
-  const advance = async (next: Progress): Promise<void> => {
+  /** @param begun rows of the part that was begun, those of the series that is not whole, too */
+  const advance = async (next: Progress, begun: BegunRows): Promise<void> => {
     progress = next;
     const beganMillis = clock.monotonicMillis();
     if (beganMillis < dueMillis) return;
     await journal.write(progress);
     const endMillis = clock.monotonicMillis();
     dueMillis = endMillis + Math.max(journalMillis, journalPauses * (endMillis - beganMillis));
-    await onProgress(progress, parts);
+    await onProgress({ ...progress, ...begun }, parts);
   };
   const take = async (part: ImportPart): Promise<boolean> => {
     const isBegun = progress.part === part.name && part.changes === undefined;
     const skip = isBegun ? progress.series : 0;
     if (!isBegun) progress = { ...progress, part: part.name, series: 0, rows: 0, refused: 0 };
+    let begun: BegunRows = { rows: progress.rows, refused: progress.refused };
     const sent = new InOrder(parallel, (body) => target.write(body));
     const note = async (all: readonly Answered[]): Promise<void> => {
       for (const { body, written } of all) {
@@ -97,10 +99,13 @@ export async function runImport(
         if (reason !== '' && refusals.length < refusalsMax && !refusals.includes(reason)) {
           refusals.push(reason);
         }
-        const rows = progress.rows + body.rows - written.refused;
-        const refused = progress.refused + written.refused;
+        begun = {
+          rows: begun.rows + body.rows - written.refused,
+          refused: begun.refused + written.refused,
+        };
         const { seriesDone: series } = body;
-        await advance({ ...progress, series, rows, refused });
+        const isWhole = series > progress.series;
+        await advance(isWhole ? { ...progress, series, ...begun } : progress, begun);
       }
     };
     const bodies = new WriteBodies(skip);
@@ -132,12 +137,11 @@ export async function runImport(
     }
     for (const body of bodies.end()) await send(body);
     await note(await sent.rest());
-    const { rows, refused } = progress;
     const isDamaged = damage !== null;
     const untagged = part.untagged?.() ?? 0;
-    taken.set(part.name, { rows, refused, isDamaged, untagged });
+    taken.set(part.name, { ...begun, isDamaged, untagged });
     if (damage !== null) damaged.push(damageLine(part, damage));
-    await advance({ ...nothingDone, taken, waiting });
+    await advance({ ...nothingDone, taken, waiting }, { rows: 0, refused: 0 });
     return isDone(progress, part.name);
   };
   const takeAll = (): Promise<TakenParts> =>
@@ -173,6 +177,8 @@ export async function runImport(
   const rows = rowsOf(progress);
   return { parts: progress.taken.size, rows, ...notTaken, refusals, replaced, lost, damaged };
 }
+
+type BegunRows = Pick<Progress, 'rows' | 'refused'>;
 
 /** What is wrong with a source, not with the writes of it. */
 class Damage extends TsdbError {}

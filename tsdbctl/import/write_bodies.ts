@@ -26,7 +26,10 @@ export interface WriteBody {
   readonly headers: Readonly<Record<string, string>>;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly rows: number;
-  /** Series of the part that are whole when it is written, counted from its begin. */
+  /**
+   * Series of the part that are whole when it is written, counted from its begin. Where it is more than that of the body before,
+   * all rows up to here are of whole ones.
+   */
   readonly seriesDone: number;
 }
 
@@ -55,18 +58,25 @@ export class WriteBodies {
     const { timestampNanos, values, histograms = [] } = series;
     const tags = tagsWithValues(series.tags);
     const path = carbonPathOf(series.tags);
+    const histogramsMax = bodyRowsMax / 20;
+    let pieces =
+      Math.ceil(timestampNanos.length / bodyRowsMax) + Math.ceil(histograms.length / histogramsMax);
+    // Nothing but itself is in bodies that end within it.
+    if (pieces > 1) yield* this.#take();
+    if (pieces === 0) this.#seriesDone += 1;
     for (let first = 0; first < timestampNanos.length; first += bodyRowsMax) {
       const past = Math.min(first + bodyRowsMax, timestampNanos.length);
       const times = timestampNanos.subarray(first, past);
       if (path === null) this.#addSamples(tags, times, values.subarray(first, past));
       else this.#addPath(path, times, values.subarray(first, past));
+      if (--pieces === 0) this.#seriesDone += 1;
       yield* this.#full();
     }
-    for (let first = 0; first < histograms.length; first += bodyRowsMax / 20) {
-      this.#addHistograms(tags, histograms.slice(first, first + bodyRowsMax / 20));
+    for (let first = 0; first < histograms.length; first += histogramsMax) {
+      this.#addHistograms(tags, histograms.slice(first, first + histogramsMax));
+      if (--pieces === 0) this.#seriesDone += 1;
       yield* this.#full();
     }
-    this.#seriesDone += 1;
   }
 
   /** What is left. */
