@@ -20,7 +20,7 @@ import { WriteBodies, type WriteBody } from './write_bodies.ts';
  */
 const journalMillis = 1_000;
 const journalPauses = 20;
-/** Refusals that are named; the others are counted. */
+/** Kinds of refusals that are named; the others are counted. */
 const refusalsMax = 20;
 
 export interface ImportOptions {
@@ -40,6 +40,7 @@ export interface ImportOutcome {
   readonly rows: number;
   /** Of parts that the source has, whichever call read them. */
   readonly refused: number;
+  /** One of each kind. */
   readonly refusals: readonly string[];
   /** Series of parts that were left out, since their tags cannot be read; of those that the source has, too. */
   readonly untagged: number;
@@ -72,7 +73,7 @@ export async function runImport(
   const taken = new Map(before.taken);
   const waiting = new Map(before.waiting);
   let progress: Progress = { ...before, taken, waiting };
-  const refusals: string[] = [];
+  const refusals = new Map<string, string>();
   const damaged: string[] = [];
   const limit = new RateLimit(rowsPerSecondMax, clock);
   let dueMillis = clock.monotonicMillis() + journalMillis;
@@ -95,9 +96,10 @@ export async function runImport(
     const sent = new InOrder(parallel, (body) => target.write(body));
     const note = async (all: readonly Answered[]): Promise<void> => {
       for (const { body, written } of all) {
-        const { reason } = written;
-        if (reason !== '' && refusals.length < refusalsMax && !refusals.includes(reason)) {
-          refusals.push(reason);
+        if (written.reason !== '') {
+          const first = firstRefusal(written.reason);
+          const kind = first.replace(valuesPattern, '');
+          if (refusals.size < refusalsMax && !refusals.has(kind)) refusals.set(kind, first);
         }
         begun = {
           rows: begun.rows + body.rows - written.refused,
@@ -175,7 +177,26 @@ export async function runImport(
   await journal.write(progress);
   const notTaken = notTakenOf(progress, listed);
   const rows = rowsOf(progress);
-  return { parts: progress.taken.size, rows, ...notTaken, refusals, replaced, lost, damaged };
+  return {
+    parts: progress.taken.size,
+    rows,
+    ...notTaken,
+    refusals: [...refusals.values()],
+    replaced,
+    lost,
+    damaged,
+  };
+}
+
+/** What two refusals of a kind differ by: values of tags, and times. */
+const valuesPattern = /"(?:[^"\\]|\\.)*"|\d+/g;
+/** An answer says how many rows of its request were refused, and then of each of the first ones why. */
+const countsPattern = /^\d+ of \d+ samples were refused[^:]*: /;
+const firstPattern = /^(?:"(?:[^"\\]|\\.)*"|[^";])+/;
+
+function firstRefusal(reason: string): string {
+  const all = reason.replace(countsPattern, '');
+  return `refused: ${firstPattern.exec(all)?.[0] ?? all}`;
 }
 
 type BegunRows = Pick<Progress, 'rows' | 'refused'>;

@@ -27,6 +27,8 @@ const answerBytesMax = 2 ** 31 - 1;
 const slicesMax = 1_000_000;
 /** So long rows of a time come late, as M3 takes them by default: slices that end later are asked for again by a later call. */
 const lateMillis = 10 * 60_000;
+/** So much may the clock of a source be behind the one of this machine. */
+const behindMillisMax = 60_000;
 const answerMillisMax = 10 * 60_000;
 const equalRegexp = 2;
 /** An answer with one of them is a part of what was asked for. */
@@ -64,16 +66,16 @@ export function remoteSource(
       startNanos: BigInt(first) * nanosPerMilli,
       endNanos: BigInt(past) * nanosPerMilli,
     };
-    const asked = past + lateMillis > nowMillis ? ` at ${nowMillis}` : '';
+    const isOver = past + lateMillis <= nowMillis;
     return {
       // Slices that are named in another way, in a state of before, lack their last millisecond.
-      name: `${first} to ${past}${asked}`,
+      name: `${first} to ${past}${isOver ? '' : ` at ${nowMillis}`}`,
       ...within,
       bytes: 1,
       contents: [],
       changes: true,
       async *series(skip) {
-        const message = await messageOfSlice(range, first, past, asking);
+        const message = await messageOfSlice(range, first, past, isOver, asking);
         let at = 0;
         let [broken, example] = [0, ''];
         const onBroken = (problem: string): void => {
@@ -112,17 +114,30 @@ interface Answered {
 /**
  * A ReadResponse.
  * @param endMillis inclusive to Prometheus, and exclusive to M3: what comes may have rows of that time, or none
- * @throws {TsdbError} UNAVAILABLE when there is no answer, or a refusal, and BAD_REQUEST for an answer that is not whole
+ * @param isOver no rows of the slice come any more, and it is not asked for again
+ * @throws {TsdbError} UNAVAILABLE when there is no answer, or a refusal, CONFLICT when the slice is not over to who answers, and
+ * BAD_REQUEST for an answer that is not whole
  */
 async function messageOfSlice(
   range: RemoteRange,
   startMillis: number,
   endMillis: number,
+  isOver: boolean,
   asking: Asking,
 ): Promise<Uint8Array> {
   const { url } = range;
   const body = requestOf(range.names, startMillis, endMillis);
   const { response, bytes } = await answerOf(range, body, asking);
+  const thereMillis = Date.parse(response.headers.get('date') ?? '');
+  if (isOver && thereMillis < endMillis + lateMillis - behindMillisMax) {
+    const [there, here] = [thereMillis, asking.clock.nowMillis()].map((millis) =>
+      new Date(millis).toISOString(),
+    );
+    throw new TsdbError(
+      'CONFLICT',
+      `cannot read ${url}: rows of a slice may still come by its clock, which says ${there}, and not by that of this machine, which says ${here}: set the clocks`,
+    );
+  }
   for (const name of limitedHeaders) {
     const said = response.headers.get(name);
     if (said === null) continue;

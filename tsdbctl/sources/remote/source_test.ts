@@ -251,3 +251,34 @@ function readResponseOf(
   response.bytesField(1, result.finish());
   return response.finish();
 }
+
+test('a source whose clock is behind is told where a slice is not over to it', async () => {
+  const server = createServer((_, response) => {
+    response.setHeader('Date', new Date(7_200_000).toUTCString());
+    response.end(encodeSnappy(readResponseOf([1000])));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const rowsAt = async (nowMillis: number): Promise<number> => {
+    const range = {
+      url: `http://127.0.0.1:${port}/`,
+      startMillis: 0,
+      endMillis: 7_000_000,
+      sliceMillis: 7_000_000,
+      names: '.+',
+      headers: {},
+    };
+    const at = { ...clock, nowMillis: () => nowMillis };
+    let rows = 0;
+    for (const part of await remoteSource(range, at, signal).parts()) {
+      for await (const { values } of part.series(0)) rows += values.length;
+    }
+    return rows;
+  };
+  assert.equal(await rowsAt(7_200_000), 1, 'it is asked for again');
+  await assert.rejects(rowsAt(10_800_000), {
+    code: 'CONFLICT',
+    message: /its clock, which says 1970-01-01T02:00:00.000Z, .* 1970-01-01T03:00:00.000Z: set/,
+  });
+  server.close();
+});
