@@ -13,6 +13,7 @@ import {
 } from '../command.ts';
 import { Journal, notTakenOf, type Progress, rowsOf } from './journal.ts';
 import { labelled, labelsOf, leftOutOf, without } from '../sources/labelled.ts';
+import { readableDisk } from '../sources/readable_disk.ts';
 import { m3Source } from '../sources/m3/source.ts';
 import { prometheusSource } from '../sources/prometheus/prometheus_source.ts';
 import { choosingHeader, remoteSource } from '../sources/remote/source.ts';
@@ -160,10 +161,11 @@ async function sourceOf(
   }
   await checkIsThere('folder', where);
   const within = { startNanos: startNanos ?? allTimes.startNanos, endNanos };
-  if (kind === 'prometheus') return prometheusSource(where, realEnv.disk, within);
+  const disk = readableDisk(realEnv.disk);
+  if (kind === 'prometheus') return prometheusSource(where, disk, within);
   if (kind === 'm3') {
     if (options.namespace === null) throw badRequest('--namespace is not given: that of M3');
-    return m3Source(where, { namespace: options.namespace, range: within }, realEnv.disk);
+    return m3Source(where, { namespace: options.namespace, range: within }, disk);
   }
   throw badRequest(`neither m3, prometheus nor remote: ${shownText(kind)}\n\n${usage}`);
 }

@@ -1,12 +1,13 @@
 /** The command from its operands to its exit code, over a folder of M3. */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { nowSeconds, TestCoordinator } from '#coordinator/coordinator_testing.ts';
+import { realEnv } from '#lib/env/real.ts';
 import type { Options } from '../command.ts';
 import {
   madeChunk,
@@ -15,6 +16,7 @@ import {
   type MadeRow,
 } from '../sources/m3/folder_testing.ts';
 import { importCommands } from './commands.ts';
+import { Journal, nothingDone } from './journal.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tsdb-import-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -135,6 +137,38 @@ test('a log that is damaged in its middle ends each kind of call, or is passed o
   const { code, text } = await run();
   assert.equal(code, 0, text);
   assert.deepEqual(storedIn(test).toSorted(), ['1', '2', '3']);
+});
+
+test('a log that cannot be read is damage, and two calls with one state are told', async () => {
+  await using test = await TestCoordinator.openReady();
+  const { run, state, writeLog } = importerOf('unreadable', test);
+  writeLog(first(1));
+  const link = join(folder, 'unreadable', 'commitlogs', 'commitlog-0-1.db');
+  symlinkSync(link, link);
+  for (const kind of [dry, plain, verifying]) {
+    await assert.rejects(run(kind), /cannot read .*commitlog-0-1\.db: ELOOP/);
+    const { code, text } = await run({ ...kind, skipDamaged: true });
+    assert.equal(code, 1, text);
+    assert.match(text, /commitlog-0-1\.db, damaged is left from its damage on: cannot read/);
+  }
+  assert.deepEqual(storedIn(test), ['1']);
+  rmSync(link);
+  const journal = new Journal(
+    {
+      ...realEnv.disk,
+      writeFileAtomic: async (path, bytes) => {
+        await realEnv.disk.writeFileAtomic(path, bytes);
+        await realEnv.disk.rename(`${path}.tmp`, path);
+      },
+    },
+    state,
+    { kind: 'm3', source: '', coordinator: '' },
+    [],
+  );
+  await assert.rejects(journal.write(nothingDone), {
+    code: 'CONFLICT',
+    message: `--state ${state}: another call writes it at the same time: wait for its end, or name another file`,
+  });
 });
 
 test('what has no end is taken whole, and what is gone from the source is a failure unless it is allowed', async () => {

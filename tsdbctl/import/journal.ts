@@ -1,6 +1,6 @@
 /** How far an import has come, in a file: one that was stopped goes on there. */
 import type { Disk } from '#lib/env/env.ts';
-import { badRequest, messageOf } from '#lib/errors.ts';
+import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 
 /** What an import is of; another one does not go on with its file. */
 export interface ImportOf {
@@ -194,7 +194,7 @@ export class Journal {
     this.#namespaces = left;
   }
 
-  /** All or nothing. */
+  /** All or nothing. @throws {TsdbError} CONFLICT when another call writes it at the same time */
   async write(progress: Progress): Promise<void> {
     const { taken, waiting, ...begun } = progress;
     const stored = {
@@ -209,6 +209,17 @@ export class Journal {
       taken: Object.fromEntries(taken),
       waiting: Object.fromEntries(waiting),
     };
-    await this.#disk.writeFileAtomic(this.#path, Buffer.from(`${JSON.stringify(stored)}\n`));
+    try {
+      await this.#disk.writeFileAtomic(this.#path, Buffer.from(`${JSON.stringify(stored)}\n`));
+    } catch (error) {
+      const { code, syscall } = error as NodeJS.ErrnoException;
+      if (code !== 'ENOENT' || syscall !== 'rename') throw error;
+      // It has put in place what both have written.
+      throw new TsdbError(
+        'CONFLICT',
+        `--state ${this.#path}: another call writes it at the same time: wait for its end, or name another file`,
+        { cause: error },
+      );
+    }
   }
 }

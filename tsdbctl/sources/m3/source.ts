@@ -142,28 +142,43 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
     }
   }
 
+  async function logSize(path: string): Promise<Pick<LogFile, 'bytes' | 'digits' | 'damage'>> {
+    try {
+      const bytes = (await disk.size(path)) ?? 0;
+      return { bytes, digits: digitsOf(await sumOfEnds(disk, path, bytes)), damage: null };
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      return { bytes: 0, digits: '', damage: error };
+    }
+  }
+
   async function logParts(): Promise<readonly ImportPart[]> {
     const names = (await namesIn(disk, `${folder}/${logFolder}`)).flatMap((name) => {
       const match = logName.exec(name);
       return match === null ? [] : [{ name, order: [Number(match[1]), Number(match[2])] as const }];
     });
     names.sort((a, b) => a.order[0] - b.order[0] || a.order[1] - b.order[1]);
-    const logs: { readonly file: string; readonly path: string; readonly bytes: number }[] = [];
+    const logs: LogFile[] = [];
     for (const { name } of names) {
       const file = `${logFolder}/${name}`;
       const path = `${folder}/${file}`;
-      logs.push({ file, path, bytes: (await disk.size(path)) ?? 0 });
+      logs.push({ file, path, ...(await logSize(path)) });
     }
     const newest = logs.findLastIndex(({ bytes }) => bytes > emptyLogBytesMax);
     const parts: ImportPart[] = [];
-    for (const [at, { file, path, bytes }] of logs.entries()) {
+    for (const [at, { file, path, bytes, digits, damage }] of logs.entries()) {
+      // It is deleted when filesets have all of it: lists of later have these.
+      const common = { ...range, bytes, contents: [] };
+      if (damage !== null) {
+        parts.push({ ...common, name: `${file}, damaged`, series: () => failing(damage) });
+        continue;
+      }
       // A log that grew has new rows: it is another part.
-      const name = `${file} of ${bytes} bytes, ${digitsOf(await sumOfEnds(disk, path, bytes))}`;
+      const name = `${file} of ${bytes} bytes, ${digits}`;
       const part = { name: file, namespace, path, isNewest: at >= newest };
       const series = (skip: number) => skipping(seriesOfLog(part, logOptions), skip);
       const untagged = () => leftOut.untaggedIn(file);
-      // It is deleted when filesets have all of it: lists of later have these.
-      parts.push({ name, ...range, bytes, contents: [], series, untagged });
+      parts.push({ ...common, name, series, untagged });
     }
     return parts;
   }
@@ -222,6 +237,17 @@ export function m3Source(folder: string, options: M3Options, disk: Disk): Import
       return [...filesets, ...logs];
     },
   };
+}
+
+/** Of the commit log. */
+interface LogFile {
+  readonly file: string;
+  readonly path: string;
+  readonly bytes: number;
+  /** Of its ends. */
+  readonly digits: string;
+  /** Why it cannot be read; null when it can be. */
+  readonly damage: Error | null;
 }
 
 /** Of a shard. */

@@ -2,6 +2,7 @@
 import type { Disk } from '#lib/env/env.ts';
 import { badRequest, messageOf } from '#lib/errors.ts';
 import { shownJson } from '#lib/json_fields.ts';
+import { naming } from '../naming.ts';
 import { type MillisRange, millisMax } from './rows.ts';
 
 const version = 1;
@@ -42,15 +43,16 @@ const tenantLabel = '__org_id__';
 /** Who wrote the block, as Cortex says: blocks of one tenant have several. */
 const writerLabels: ReadonlySet<string> = new Set(['__ingester_id__', '__shard_id__']);
 
-/** @throws {TsdbError} BAD_REQUEST */
+/** @throws {TsdbError} BAD_REQUEST, or NOT_FOUND when it was deleted meanwhile */
 export async function readMeta(disk: Disk, path: string): Promise<BlockMeta> {
   const fail = (reason: string) => badRequest(`cannot read ${path}: ${reason}`);
   const size = await disk.size(path);
   if (size === null) throw fail('file is missing');
   if (size > fileBytesMax) throw fail(`file has more than ${fileBytesMax} bytes: ${size}`);
+  const bytes = await naming(path, () => disk.readFile(path));
   let meta: Fields;
   try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(await disk.readFile(path));
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     meta = fieldsOf(JSON.parse(text));
   } catch (error) {
     throw fail(`file is not JSON: ${messageOf(error)}`);

@@ -59,7 +59,14 @@ export function prometheusSource(
       const blocks = withoutParents(withoutWindows(inRange, found.blocks, notes), notes);
       const whole = wholeSources(blocks);
       const parts = found.damaged.map(([ulid, damage]) => damagedPart(ulid, damage, range));
-      for (const block of blocks.sort(byTimes)) parts.push(await partOf(block, disk, range, whole));
+      for (const block of blocks.sort(byTimes)) {
+        try {
+          parts.push(await partOf(block, disk, range, whole));
+        } catch (error) {
+          if (!isDamage(error)) throw error;
+          parts.push(damagedPart(block.ulid, error, range));
+        }
+      }
       return parts;
     },
   };

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
@@ -23,6 +23,7 @@ import {
 } from './block_testing.ts';
 import { allTimes } from '../source.ts';
 import { sourceUpToDamage } from '../up_to_damage_testing.ts';
+import { readableDisk } from '../readable_disk.ts';
 import { prometheusSource } from './prometheus_source.ts';
 
 const ulids = ['0', '1', '2', '3'].map((digit) => `01HZZZZZZZZZZZZZZZZZZZZZZ${digit}`);
@@ -322,7 +323,7 @@ test('a data folder has its blocks by their times; parents and what is no block 
   );
 });
 
-test('a block that is a link to what is not there is damaged, not deleted', async () => {
+test('a block that is a link to what is not there is damaged, not deleted, and so is one with a file that cannot be read', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tsdb-blocks-'));
   try {
     for (const ulid of ulids.slice(0, 2)) {
@@ -335,7 +336,7 @@ test('a block that is a link to what is not there is damaged, not deleted', asyn
     const link = join(folder, ulids[2]!);
     symlinkSync(join(folder, 'not mounted'), link);
     const lines: string[] = [];
-    const source = prometheusSource(folder, realEnv.disk);
+    const source = prometheusSource(folder, readableDisk(realEnv.disk));
     const message = `cannot read ${link}: it is a link to what is not there`;
     await assert.rejects(seriesIn(source), { code: 'BAD_REQUEST', message });
     const found = await seriesIn(sourceUpToDamage(source, (line) => lines.push(line)));
@@ -344,6 +345,25 @@ test('a block that is a link to what is not there is damaged, not deleted', asyn
       ulids.slice(0, 2),
     );
     assert.deepEqual(lines, [`${ulids[2]} is left from its damage on: ${message}`]);
+    // Files that cannot be read at all are passed over, too, each by itself: of a link to itself the disk says so to everybody.
+    rmSync(link);
+    for (const [i, name] of ['meta.json', 'index', 'chunks/000001', 'tombstones'].entries()) {
+      const path = join(folder, ulids[i % 2]!, name);
+      const bytes = name === 'tombstones' ? null : readFileSync(path);
+      rmSync(path, { force: true });
+      symlinkSync(path, path);
+      lines.length = 0;
+      const rest = await seriesIn(sourceUpToDamage(source, (line) => lines.push(line)));
+      assert.deepEqual(
+        rest.map(({ tags }) => tags[0]!.value),
+        [ulids[1 - (i % 2)]],
+      );
+      const [line = '', ...others] = lines;
+      assert.ok(line.includes(`cannot read ${path}: ELOOP`), line);
+      assert.deepEqual(others, []);
+      rmSync(path);
+      if (bytes !== null) writeFileSync(path, bytes);
+    }
   } finally {
     rmSync(folder, { recursive: true });
   }
