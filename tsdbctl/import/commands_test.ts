@@ -1,7 +1,7 @@
 /** The command from its operands to its exit code, over a folder of M3. */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -260,25 +260,29 @@ test('a namespace that is made again while rows come is told by the call itself,
     assert.equal((await test.post(`${path}/ready`, { name: 'default' })).status, 200);
   };
   let isRemade = false;
+  const answer = async (
+    request: IncomingMessage,
+    response: ServerResponse,
+    body: Uint8Array,
+  ): Promise<void> => {
+    const { method = 'GET', url = '/' } = request;
+    const headers = Object.fromEntries(
+      ['content-type', 'content-encoding'].flatMap((name) => {
+        const value = request.headers[name];
+        return typeof value === 'string' ? [[name, value] as const] : [];
+      }),
+    );
+    const answered = await test.send(method, url, method === 'GET' ? undefined : body, headers);
+    if (method === 'POST' && !isRemade) {
+      isRemade = true;
+      await remake();
+    }
+    response.writeHead(answered.status).end(answered.bytes);
+  };
   const between = createServer((request, response) => {
     const bytes: Uint8Array[] = [];
     request.on('data', (some: Uint8Array) => bytes.push(some));
-    request.on('end', async () => {
-      const { method = 'GET', url = '/' } = request;
-      const headers = Object.fromEntries(
-        ['content-type', 'content-encoding'].flatMap((name) => {
-          const value = request.headers[name];
-          return typeof value === 'string' ? [[name, value] as const] : [];
-        }),
-      );
-      const body = method === 'GET' ? undefined : Buffer.concat(bytes);
-      const answer = await test.send(method, url, body, headers);
-      if (method === 'POST' && !isRemade) {
-        isRemade = true;
-        await remake();
-      }
-      response.writeHead(answer.status).end(answer.bytes);
-    });
+    request.on('end', () => void answer(request, response, Buffer.concat(bytes)));
   });
   await new Promise<void>((resolve) => between.listen(0, '127.0.0.1', resolve));
   const { port } = between.address() as AddressInfo;

@@ -27,11 +27,11 @@ import type { MillisRange } from './rows.ts';
 import { segmentsBytes } from './segments.ts';
 import { tombstonesDigits } from './tombstones.ts';
 
-/** Of rows that are in no block: the log of what comes in order, and chunks of the head. */
-const newestRowsPattern = /^(wal|chunks_head)$/;
+/** Logs of rows that are in no block, and chunks of the head. */
+const newestRowsPattern = /^(w[ab]l|chunks_head)$/;
 const newestRowsHint =
   'the newest rows are in the write-ahead log: take a snapshot by the admin API, or wait until a block is written';
-/** The log of rows that came out of order, which are in no snapshot either. */
+/** That of rows that came out of order, which are in no snapshot either. */
 const lateRowsFolder = 'wbl';
 const lateRowsHint =
   'rows that came out of order are in wbl, and in no snapshot: wait until they are in a block, about two hours, or take them by data import remote';
@@ -120,7 +120,9 @@ async function blocksIn(folder: string, disk: Disk, notes: string[]): Promise<Fo
   const names = await disk.list(folder);
   const others = names.filter((name) => !isUlid(name));
   const hints: string[] = [];
-  if (others.some((name) => newestRowsPattern.test(name))) hints.push(newestRowsHint);
+  if (others.some((name) => newestRowsPattern.test(name) && name !== lateRowsFolder)) {
+    hints.push(newestRowsHint);
+  }
   if (await hasBytes(disk, `${folder}/${lateRowsFolder}`)) hints.push(lateRowsHint);
   if (others.length === names.length) {
     throw fail(['there are no blocks of Prometheus', ...hints].join('; '));

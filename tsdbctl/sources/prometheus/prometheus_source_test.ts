@@ -391,7 +391,7 @@ test('folders without blocks, and blocks that do not say what they are, are refu
     'cannot read data: there are no blocks of Prometheus; rows that came out of order are in wbl, and in no snapshot: wait until they are in a block, about two hours, or take them by data import remote',
   );
   await refuse(
-    new Map([['data/wal/00000000', nothing]]),
+    new Map([['data/chunks_head/000001', nothing]]),
     'cannot read data: there are no blocks of Prometheus; the newest rows are in the write-ahead log: take a snapshot by the admin API, or wait until a block is written',
   );
   const folder = `data/${ulids[0]}`;
