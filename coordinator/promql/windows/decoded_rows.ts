@@ -61,7 +61,9 @@ export class DecodedRows extends Rows {
 /** Of `anchored` and `smoothed`. */
 export function extendedRows(request: WindowRequest, source: Source, context: Context): Rows {
   const extension = source.extension!;
-  const windowsOf = (rows: SeriesRows) => new ExtendedWindows(request, extension, rows);
+  const { startTimestamps } = context.features;
+  const windowsOf = (rows: SeriesRows) =>
+    new ExtendedWindows(request, extension, rows, startTimestamps);
   return new DecodedRows(request, source, windowsOf, context);
 }
 

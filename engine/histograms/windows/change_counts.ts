@@ -1,5 +1,6 @@
 /** How many rows of a window are other than the ones before them, or reset: `changes` and `resets`. */
 import type { SeriesRows } from './series_rows.ts';
+import { isStartReset } from './start_windows.ts';
 
 /** The rows of a window: floats [a, b), histograms [c, d). */
 export interface RowWindow {
@@ -12,12 +13,15 @@ export interface RowWindow {
 export class ChangeCounts {
   readonly #rows: SeriesRows;
   readonly #isOfResets: boolean;
+  readonly #asksStarts: boolean;
   /** Places up to which so many histograms are other than the one before them, or reset; null until they are asked for. */
   #counts: Int32Array | null = null;
 
-  constructor(rows: SeriesRows, name: 'changes' | 'resets') {
+  /** @param asksStarts a start after the row before is a reset, too */
+  constructor(rows: SeriesRows, name: 'changes' | 'resets', asksStarts = false) {
     this.#rows = rows;
     this.#isOfResets = name === 'resets';
+    this.#asksStarts = asksStarts && this.#isOfResets;
   }
 
   /** Of histograms [c, d) alone, at least one, by counts up to each of them. */
@@ -36,13 +40,23 @@ export class ChangeCounts {
 
   /** Whether a histogram is other than the one before, or reset. */
   #isChange(place: number): boolean {
-    const { histograms } = this.#rows;
-    return this.#isOfResets ? histograms.isReset(place) : histograms.isOther(place);
+    const { histogramMillis, histograms, histogramStarts } = this.#rows;
+    if (!this.#isOfResets) return histograms.isOther(place);
+    return histograms.isReset(place) || this.#isStarted(histogramMillis, histogramStarts, place);
+  }
+
+  /** Whether a row says that it has started after the one before. */
+  #isStarted(millis: Float64Array, starts: Float64Array | null, row: number): boolean {
+    if (!this.#asksStarts || starts === null) return false;
+    return isStartReset(
+      { millis: millis[row - 1]!, startMillis: starts[row - 1]! },
+      { millis: millis[row]!, startMillis: starts[row]! },
+    );
   }
 
   /** From a float to a histogram, and back, is a change and a reset. */
   ofAll({ a, b, c, d }: RowWindow): number {
-    const { floatMillis, floats, histogramMillis } = this.#rows;
+    const { floatMillis, floats, floatStarts, histogramMillis } = this.#rows;
     let count = 0;
     let last: 'float' | 'histogram' | null = null;
     for (let float = a, histogram = c; float < b || histogram < d; ) {
@@ -53,7 +67,8 @@ export class ChangeCounts {
       else if (last !== null && isFloat) {
         const [before, value] = [floats[float - 1]!, floats[float]!];
         const isChange = before !== value && (before === before || value === value);
-        if (this.#isOfResets ? value < before : isChange) count += 1;
+        const isReset = value < before || this.#isStarted(floatMillis, floatStarts, float);
+        if (this.#isOfResets ? isReset : isChange) count += 1;
       } else if (last !== null && this.#isChange(histogram)) count += 1;
       last = next;
       if (isFloat) float++;

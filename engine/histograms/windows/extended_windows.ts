@@ -49,8 +49,14 @@ export class ExtendedWindows {
    * @param request of `rate`, `increase` and `delta`; anchored also of `changes` and `resets`, smoothed also of `instant`,
    *   whose range is how far it looks back
    * @param rows of all windows with what is around them
+   * @param asksStarts `resets` looks at start times; no other function of such windows does
    */
-  constructor(request: WindowRequest, extension: WindowExtension, rows: SeriesRows) {
+  constructor(
+    request: WindowRequest,
+    extension: WindowExtension,
+    rows: SeriesRows,
+    asksStarts = false,
+  ) {
     const { kind, beforeMillis, afterMillis } = extension;
     const { function: name } = request;
     this.#request = request;
@@ -64,7 +70,8 @@ export class ExtendedWindows {
     const { floatMillis, histogramMillis } = rows;
     this.#floats = new WindowIndex().locate(extended, floatMillis, floatMillis.length);
     this.#histograms = new WindowIndex().locate(extended, histogramMillis, histogramMillis.length);
-    this.#changes = name === 'changes' || name === 'resets' ? new ChangeCounts(rows, name) : null;
+    this.#changes =
+      name === 'changes' || name === 'resets' ? new ChangeCounts(rows, name, asksStarts) : null;
   }
 
   #window(step: number): RowWindow {

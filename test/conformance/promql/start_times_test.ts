@@ -46,12 +46,45 @@ eval instant at 2m resets(c_total[5m])
 eval instant at 1m irate(c_total[5m])
   {} 0.03333333333333333
 `,
+  'an anchored window counts starts as resets, from the row that it is anchored at': `
+load 1m
+  c_total@st 1ms -30s -90s -10s
+  c_total 1 2 3 4
+  h@st 1ms -30s -90s -10s
+  h {{schema:0 sum:1 count:1 buckets:[1]}}+{{schema:0 sum:1 count:1 buckets:[1]}}x3
+  both@st 1ms -30s _ -10s
+  both 1 2 {{schema:0 sum:1 count:1 buckets:[1]}} {{schema:0 sum:2 count:2 buckets:[2]}}
+
+eval instant at 1m resets(c_total[1m] anchored)
+  {} 1
+
+eval instant at 2m resets(c_total[1m] anchored)
+  {} 0
+
+eval instant at 3m resets(c_total[5m] anchored)
+  {} 2
+
+eval instant at 3m resets(h[5m] anchored)
+  {} 2
+
+eval instant at 2m resets(h[1m] anchored)
+  {} 0
+
+eval instant at 3m resets(both[5m] anchored)
+  {} 3
+
+eval instant at 3m changes(c_total[5m] anchored)
+  {} 3
+
+eval instant at 3m increase(c_total[5m] anchored)
+  {} 3
+`,
 };
 
 for (const [name, script] of Object.entries(scripts)) {
   test(name, async () => {
     const storage = new MemoryStorage();
-    const features = { startTimestamps: true };
+    const features = { startTimestamps: true, extendedRangeSelectors: true };
     const engine = new PromqlEngine(storage, { clock: realEnv.clock, features });
     const { failures } = await runScript(script, storage, engine);
     assert.deepEqual(failures, []);
