@@ -94,6 +94,47 @@ test('the cluster headers name another environment and zone', async () => {
   assert.deepEqual(Object.keys(there.json.registry.namespaces), ['there']);
 });
 
+test('headers of admin requests may have a prefix as all others, and say yes or no', async () => {
+  await using test = await TestCoordinator.open();
+  const path = '/api/v1/services/tsdb/namespace';
+  const body = {
+    name: 'there',
+    options: {
+      retentionOptions: { retentionPeriodDuration: '2h', blockSizeDuration: '1h' },
+      indexOptions: { enabled: true, blockSizeDuration: '1h' },
+    },
+  };
+  const namesOf = async (headers: Readonly<Record<string, string>> = {}): Promise<string[]> =>
+    Object.keys((await test.get(path, headers)).json.registry.namespaces);
+  for (const prefix of ['', 'TSDB-', 'M3-']) {
+    const dry = await test.post(path, body, { [`${prefix}Dry-Run`]: 'true' });
+    assert.equal(dry.status, 200, dry.text);
+    assert.deepEqual(await namesOf(), [], `${prefix}Dry-Run writes nothing`);
+    const other = {
+      [`${prefix}Cluster-Environment-Name`]: `other${prefix.length}`,
+      [`${prefix}Cluster-Zone-Name`]: 'z2',
+    };
+    assert.equal((await test.post(path, body, other)).status, 200);
+    assert.deepEqual([await namesOf(), await namesOf(other)], [[], ['there']]);
+    const reset = JSON.stringify({ name: 'there' });
+    const forced = await test.send('DELETE', '/api/v1/services/tsdb/schema', reset, {
+      ...other,
+      'Content-Length': String(reset.length),
+      [`${prefix}Force`]: 'true',
+    });
+    assert.equal(forced.status, 200, forced.text);
+  }
+  const unclear = await test.post(path, body, { 'TSDB-Dry-Run': 'yes' });
+  assert.deepEqual(
+    [unclear.status, unclear.json.error],
+    [400, 'header TSDB-Dry-Run: neither true nor false: yes'],
+  );
+  const both = await test.post(path, body, { 'Dry-Run': 'false', 'M3-Dry-Run': 'true' });
+  assert.equal(both.status, 400);
+  assert.match(both.json.error, /header M3-Dry-Run: other than Dry-Run: true and false/);
+  assert.deepEqual(await namesOf(), []);
+});
+
 test('a namespace that the nodes do not have is readied only by force', async () => {
   await using test = await TestCoordinator.openReady();
   const options = {

@@ -15,6 +15,7 @@ import {
 } from '#cluster/admin/aggregation_rules.ts';
 import {
   type ApiRequest,
+  eitherHeader,
   jsonAnswer,
   type JsonHandler,
   type PlainHandler,
@@ -41,7 +42,7 @@ function rulesCallOf(setup: AdminApiSetup, request: ApiRequest): RulesCall {
   return {
     target: { kv, cluster: admin.cluster, clock, random },
     // Nobody is authenticated here: a proxy in front says who it is.
-    change: { ...options, by: request.header('tsdb-user') },
+    change: { ...options, by: eitherHeader(request, 'User') },
     name: request.pathParameters['set'] ?? '',
     id: request.pathParameters['rule'] ?? '',
     signal,

@@ -6,7 +6,14 @@ import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
 import type { Clock, Random } from '#lib/env/env.ts';
-import { type ApiRequest, isTrue } from '../http/http_api.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
+import {
+  type ApiRequest,
+  booleanOf,
+  isTrue,
+  type NamedHeader,
+  namedHeaders,
+} from '../http/http_api.ts';
 
 export interface AdminApiSetup {
   readonly kv: Kv;
@@ -69,14 +76,36 @@ export function isOwn({ cluster }: AdminApiSetup, { environment, zone }: Cluster
 
 function clusterOf(request: ApiRequest, own: ClusterName): ClusterName {
   return {
-    environment: request.header('cluster-environment-name') || own.environment,
-    zone: request.header('cluster-zone-name') || own.zone,
+    environment: adminHeader(request, 'Cluster-Environment-Name').value || own.environment,
+    zone: adminHeader(request, 'Cluster-Zone-Name').value || own.zone,
   };
 }
 
 function optionsOf(request: ApiRequest): AdminOptions {
   return {
-    dryRun: isTrue(request.header('dry-run')),
-    force: isTrue(request.header('force')) || isTrue(request.urlParameters.get('force') ?? ''),
+    dryRun: flagOf(request, 'Dry-Run'),
+    force: flagOf(request, 'Force') || isTrue(request.urlParameters.get('force') ?? ''),
   };
+}
+
+/** What is meant to say yes, and does not, would have a change made that nobody wanted. */
+function flagOf(request: ApiRequest, header: string): boolean {
+  const { name, value } = adminHeader(request, header);
+  return value !== '' && booleanOf(value, `header ${name}`);
+}
+
+/**
+ * M3 has these headers without a prefix; with one they are passed over by nobody who has read how all others are called.
+ * @returns an empty value where the request does not have it
+ * @throws {TsdbError} BAD_REQUEST when it has several that say different things
+ */
+function adminHeader(request: ApiRequest, name: string): NamedHeader {
+  const bare = { name, value: request.header(name.toLowerCase()) };
+  const given = [bare, ...namedHeaders(request, name)].filter(({ value }) => value !== '');
+  const [first = bare, ...others] = given;
+  const other = others.find(({ value }) => value !== first.value);
+  if (other === undefined) return first;
+  throw badRequest(
+    `header ${other.name}: other than ${first.name}: ${shownText(other.value)} and ${shownText(first.value)}`,
+  );
 }
