@@ -178,6 +178,42 @@ test('rows of the wrong shape are refused by row with the path of the field, and
   assert.equal(data.result[0].value[1], '1');
 });
 
+test('a message may have as many numbers as fit into it, and one with too many values is a bad row alone', async () => {
+  await using test = await TestCoordinator.openReady();
+  await makeReady(test, 'devices');
+  const schema = schemaOf('repeated double bins = 1; repeated bool flags = 2;');
+  assert.equal((await test.post('/api/v1/services/tsdb/schema', schema)).status, 200);
+  const now = nowSeconds();
+  const bins = Array.from({ length: 131_000 }, (_, i) => i / 2);
+  const flags = Array.from({ length: 150_000 }, () => true);
+  const rows = [
+    reading('a', now, { bins: [1] }),
+    reading('b', now, { bins }),
+    reading('c', now, { flags }),
+    reading('d', now, { bins: [2] }),
+  ];
+  const listed = await test.post('/api/v1/json/write', rows);
+  assert.equal(listed.status, 400);
+  assert.match(
+    listed.json.error,
+    /^1 of 4 samples were refused, the others were written: row 2: it has more than 150000 values: 150006$/,
+  );
+  const read = await test.get('/api/v1/json/query?match[]=reading');
+  const found = Object.fromEntries(
+    read.json.data.map((each: { metric: { device: string }; values: [number, object][] }) => [
+      each.metric.device,
+      each.values[0]![1],
+    ]),
+  );
+  assert.deepEqual(found, { a: { bins: [1] }, b: { bins }, d: { bins: [2] } });
+  const lines = rows.map((row) => JSON.stringify({ ...row, timestamp: now - 1 })).join('\n');
+  const written = await test.post('/api/v1/json/write', Buffer.from(lines));
+  assert.match(
+    written.json.error,
+    /^1 of 4 samples were refused, .*: line 3: it has more than 150000 values/,
+  );
+});
+
 test('objects need a namespace with a schema, which is named when there are several; floats go to the others', async () => {
   await using test = await TestCoordinator.openReady();
   const now = nowSeconds();

@@ -140,10 +140,10 @@ async function pointsOf(
   const listed = new Listed();
   const problems: string[] = [];
   const { isList, parts } = readJsonList(body, jsonRowsMax, work);
-  for await (const { firstIndex, values, twice } of parts) {
+  for await (const { firstIndex, values, twice, refusal } of parts) {
     for (const [at, datapoint] of values.entries()) {
       const key = twice.get(at);
-      const point = key === undefined ? pointOf(datapoint, rules) : keyTwiceText(key);
+      const point = refusal ?? (key === undefined ? pointOf(datapoint, rules) : keyTwiceText(key));
       if (typeof point === 'string') {
         const place = isList ? `row ${firstIndex + at}: ` : '';
         const problem = `${place}${point}`;

@@ -169,7 +169,7 @@ function writeField(
     }
     case 'bytes': {
       if (typeof json === 'string' && json.length > 2 * typedBytesMax) throw tooLong();
-      if (typeof json !== 'string' || !/^[A-Za-z0-9+/_-]*={0,2}$/.test(json)) {
+      if (typeof json !== 'string' || !isBase64(json)) {
         throw refused(path, 'it must be a string of base64', json);
       }
       return writeBytes(out, number, Buffer.from(json, 'base64'));
@@ -203,6 +203,12 @@ function writeField(
     default:
       return writeInteger(out, number, kind, integerFrom(json, kind, path));
   }
+}
+
+/** With its padding or without it, of either alphabet; a character alone at the end has no byte. */
+function isBase64(text: string): boolean {
+  if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(text)) return false;
+  return text.endsWith('=') ? text.length % 4 === 0 : text.length % 4 !== 1;
 }
 
 const numberView = new DataView(new ArrayBuffer(8));

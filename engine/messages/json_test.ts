@@ -122,7 +122,12 @@ test('what does not fit is refused with the path, the reason and the value', () 
   refused({ aBool: 1 }, 'aBool: it must be true or false: 1');
   refused({ aText: 5 }, 'aText: it must be a string: 5');
   refused({ aText: '\ud800' }, 'aText: it is no Unicode text: "\\ud800"');
-  refused({ someBytes: '%' }, 'someBytes: it must be a string of base64: "%"');
+  for (const text of ['%', 'A', 'AAAAA', 'AA=', 'AAAA=', 'AAAA==', '=', 'AAA==']) {
+    refused(
+      { someBytes: text },
+      `someBytes: it must be a string of base64: ${JSON.stringify(text)}`,
+    );
+  }
   refused({ state: 'GONE' }, 'state: A.State has no such name: "GONE"');
   refused({ texts: 'a' }, 'texts: it must be an array: "a"');
   refused(

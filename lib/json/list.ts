@@ -13,16 +13,18 @@ import {
   quote,
   readJson,
   stringEnd,
-  tooManyValues,
 } from './text.ts';
 import type { Work } from '../turns/turns.ts';
 
 /** Text that is parsed at once, when no element is longer. */
 const partBytes = 32 * 1024;
-/** Elements and members of one part; one element has no more. */
+/** Elements and members that are parsed at once, when no element has more. */
 const partValuesMax = 10_000;
-/** Of one element, which is parsed in one go. */
+/** Of one element, which is parsed in one go. A list of as many numbers as a message can hold has 131,072. */
+export const elementValuesMax = 150_000;
 const elementBytesMax = 4 << 20;
+/** Elements and members between two looks at the clock. */
+const lookValues = 16_384;
 /** About what it takes to find, parse and check a byte, in units of work (lib/turns/turns.ts). */
 const byteUnits = 4;
 
@@ -32,6 +34,8 @@ export interface JsonPart {
   readonly values: readonly unknown[];
   /** As of `JsonBody`, by the index in `values`. */
   readonly twice: ReadonlyMap<number, string>;
+  /** Why the only one of `values` was not read: null is in its place. */
+  readonly refusal: string | null;
 }
 
 export interface JsonList {
@@ -49,9 +53,10 @@ export function readJsonList(body: Uint8Array, elementsMax: number, work: Work):
 }
 
 async function* onePart(body: Uint8Array): AsyncGenerator<JsonPart> {
-  checkElement(body.length, 0);
-  const { value, twice } = readJson(body, { valuesMax: partValuesMax });
-  yield { firstIndex: 0, values: [value], twice };
+  const refusal = refusalOf(body.length, 0);
+  if (refusal !== null) throw badRequest(`cannot read the request body: ${refusal}`);
+  const { value, twice } = readJson(body, { valuesMax: elementValuesMax });
+  yield { firstIndex: 0, values: [value], twice, refusal };
 }
 
 /** @throws {TsdbError} BAD_REQUEST where the list is no JSON, or too long */
@@ -68,6 +73,20 @@ async function* listParts(
   let elements = 1;
   let values = 0;
   let valuesOfElement = 0;
+  let spentTo = start;
+  const spend = (at: number): boolean => {
+    const bytes = at - spentTo;
+    spentTo = at;
+    return work.spend(byteUnits * bytes);
+  };
+  /** Of the elements that end at `past`, of which the last one is refused, or not. */
+  const partsTo = function* (past: number, refusal: string | null): Generator<JsonPart> {
+    if (refusal === null) yield partOf(body, from, past, firstIndex);
+    else {
+      if (elementFrom > from) yield partOf(body, from, elementFrom - 1, firstIndex);
+      yield { firstIndex: elements - 1, values: [null], twice: new Map(), refusal };
+    }
+  };
   for (let at = start; at < body.length; at += 1) {
     switch (body[at]) {
       case quote:
@@ -81,50 +100,52 @@ async function* listParts(
             `the request body is nested more than ${jsonDepthMax} deep: at byte ${at}`,
           );
         }
-        if (++valuesOfElement > partValuesMax) throw tooManyValues(partValuesMax, at);
+        valuesOfElement += 1;
         break;
       case closeList:
       case closeObject:
         depth -= 1;
         if (depth === 0) {
-          checkElement(at - elementFrom, elementFrom);
           checkEnd(body, at);
-          const part = partOf(body, from, at, firstIndex);
-          if (part.values.length > 0) yield part;
+          const refusal = refusalOf(at - elementFrom, valuesOfElement);
+          for (const part of partsTo(at, refusal)) if (part.values.length > 0) yield part;
           return;
         }
         break;
-      case comma:
+      case comma: {
         if (depth > 1) {
-          if (++valuesOfElement > partValuesMax) throw tooManyValues(partValuesMax, at);
+          valuesOfElement += 1;
+          if (valuesOfElement % lookValues === 0 && spend(at)) await work.pause();
           break;
         }
-        checkElement(at - elementFrom, elementFrom);
-        elementFrom = at + 1;
-        values += valuesOfElement;
-        valuesOfElement = 0;
         if (elements === elementsMax) {
           throw badRequest(`the list has more than ${elementsMax} elements`);
         }
-        if (at - from >= partBytes || values >= partValuesMax) {
-          if (work.spend(byteUnits * (at - from))) await work.pause();
-          yield partOf(body, from, at, firstIndex);
+        const refusal = refusalOf(at - elementFrom, valuesOfElement);
+        values += valuesOfElement;
+        valuesOfElement = 0;
+        if (refusal !== null || at - from >= partBytes || values >= partValuesMax) {
+          if (spend(at)) await work.pause();
+          yield* partsTo(at, refusal);
           from = at + 1;
           firstIndex = elements;
           values = 0;
         }
+        elementFrom = at + 1;
         elements += 1;
         break;
+      }
       default:
     }
   }
   throw notJson(body.length, 'it ends within a list');
 }
 
-function checkElement(bytes: number, at: number): void {
-  if (bytes > elementBytesMax) {
-    throw badRequest(`the element at byte ${at} is longer than ${elementBytesMax} bytes: ${bytes}`);
-  }
+/** Why an element is not read; null where it is. */
+function refusalOf(bytes: number, values: number): string | null {
+  if (bytes > elementBytesMax) return `it is longer than ${elementBytesMax} bytes: ${bytes}`;
+  if (values > elementValuesMax) return `it has more than ${elementValuesMax} values: ${values}`;
+  return null;
 }
 
 /** Elements of the list in [from, past). */
@@ -133,11 +154,11 @@ function partOf(body: Uint8Array, from: number, past: number, firstIndex: number
   text[0] = openList;
   text.set(body.subarray(from, past), 1);
   text[text.length - 1] = closeList;
-  const { value, twice } = readJson(text, { valuesMax: 4 * partValuesMax });
+  const { value, twice } = readJson(text, { valuesMax: 2 * elementValuesMax });
   const values = value as unknown[];
   // A comma stands before it.
   if (values.length === 0 && firstIndex > 0) throw notJson(past, 'an element is missing');
-  return { firstIndex, values, twice };
+  return { firstIndex, values, twice, refusal: null };
 }
 
 function checkEnd(body: Uint8Array, closedAt: number): void {

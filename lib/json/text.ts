@@ -120,7 +120,7 @@ function countMembers(body: Uint8Array, valuesMax: number): number {
   return members;
 }
 
-export function tooManyValues(valuesMax: number, at: number): Error {
+function tooManyValues(valuesMax: number, at: number): Error {
   return badRequest(`the request body has more than ${valuesMax} values: at byte ${at}`);
 }
 

@@ -1,5 +1,6 @@
 /** JSON writes of many rows, an object on each line. */
 import { TsdbError } from '#lib/errors.ts';
+import { elementValuesMax } from '#lib/json/list.ts';
 import { readJson } from '#lib/json/text.ts';
 import { tagsProblem, type TagRules } from '#lib/tags.ts';
 import type { Work } from '#lib/turns/turns.ts';
@@ -10,8 +11,6 @@ import { seriesText } from '../../ingest/writing/refusals.ts';
 import type { JsonLinesSetup } from '../lines/json_lines.ts';
 import { rowOfJson } from './row.ts';
 
-/** Lists and members in a line. */
-const lineValuesMax = 10_000;
 const lineFeed = 0x0a;
 const openObject = 0x7b;
 const closeObject = 0x7d;
@@ -52,7 +51,7 @@ export async function writeRowLines(
 /** A row whose tags are checked, or why it is none. */
 function rowOfLine(line: Uint8Array, tagRules: TagRules): IngestRow | IngestMessage | string {
   try {
-    const { value, twice } = readJson(line, { valuesMax: lineValuesMax });
+    const { value, twice } = readJson(line, { valuesMax: elementValuesMax });
     const row = rowOfJson(value, twice.get(0));
     const problem = tagsProblem(row.tags, tagRules);
     return problem === null ? row : `${seriesText(row.tags)}: ${problem}`;

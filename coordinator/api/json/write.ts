@@ -79,7 +79,11 @@ export async function rowsOfJson(
   const messages: IngestMessage[] = [];
   const problems: string[] = [];
   const { isList, parts } = readJsonList(body, jsonRowsMax, work);
-  for await (const { firstIndex, values, twice } of parts) {
+  for await (const { firstIndex, values, twice, refusal } of parts) {
+    if (refusal !== null) {
+      problems.push(`row ${firstIndex}: ${refusal}`);
+      continue;
+    }
     for (const [at, item] of values.entries()) {
       try {
         const row = rowOfJson(item, twice.get(at));

@@ -125,9 +125,9 @@ export function tagsOf(fields: JsonFields): Uint8Array {
   return encodeTags(tags);
 }
 
-/** A number, a message in protobuf's JSON, or one in its wire form. */
+/** A number, a message in protobuf's JSON, or one in its wire form: where no field is set its bytes are none. */
 export type DatapointValue =
-  | { readonly float: number }
+  | { readonly float: number; readonly hasAnnotation: boolean }
   | { readonly json: JsonValue }
   | { readonly wire: Uint8Array };
 
@@ -140,13 +140,14 @@ export function datapointOf(fields: JsonFields): { nanos: UnixNanos; value: Data
   const type = timeTypeOf(datapoint, 'timestampTimeType');
   const nanos = nanosOf(datapoint, 'timestamp', type);
   const json = datapoint.rawObject('value');
+  const hasAnnotation = datapoint.has('annotation');
   const annotation = datapoint.textOr('annotation', '');
   let value: DatapointValue;
   if (json !== null) {
     if (annotation !== '')
       throw datapoint.bad('annotation', 'is given beside an object', annotation);
     value = { json };
-  } else if (annotation === '') value = { float: datapoint.sample('value') };
+  } else if (annotation === '') value = { float: datapoint.sample('value'), hasAnnotation };
   else {
     // M3's clients send any number with it.
     datapoint.sample('value');

@@ -266,6 +266,9 @@ test('messages come in as JSON and as annotations, and go out as JSON, by both l
     const annotation = wire.toString('base64');
     const second = await write('b', { timestamp: at, value: 0, annotation });
     assert.equal(second.status, 200, second.text);
+    // A message of which no field is set has no bytes.
+    const third = await write('d', { timestamp: at, value: 0, annotation: '' });
+    assert.equal(third.status, 200, third.text);
     const refused = async (datapoint: object) => {
       const answer = await write('c', { timestamp: at, ...datapoint });
       return [answer.status, answer.json.error.data.message];
@@ -295,7 +298,7 @@ test('messages come in as JSON and as annotations, and go out as JSON, by both l
       results
         .toSorted((x: { id: string }, y: { id: string }) => (x.id < y.id ? -1 : 1))
         .map(({ datapoints }: { datapoints: object[] }) => datapoints),
-      [[{ timestamp: at, value: JSON.parse(json) }], [{ timestamp: at, value: { load: 2.5 } }]],
+      [JSON.parse(json), { load: 2.5 }, {}].map((value) => [{ timestamp: at, value }]),
     );
     const fetched = await call(server, '/fetch', {
       namespace: 'metrics',

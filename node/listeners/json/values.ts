@@ -33,8 +33,9 @@ function valueBy(
   namespace: string,
   value: DatapointValue,
 ): number | Uint8Array {
-  if ('float' in value) {
-    if (schemas === null) return value.float;
+  const isNumber = 'float' in value;
+  if (isNumber && schemas === null) return value.float;
+  if (isNumber && !value.hasAnnotation) {
     throw badRequest(
       `cannot write: datapoint.value: not an object, and namespace ${namespace} has a schema`,
     );
@@ -44,6 +45,7 @@ function valueBy(
     throw badRequest(`cannot write: datapoint.${what}, and namespace ${namespace} has no schema`);
   }
   const { number, type } = schemas.current;
+  if (isNumber) return encoder.encode(new Uint8Array(0), type, number);
   const wire = 'json' in value ? wireFromJson(value.json, type) : value.wire;
   return encoder.encode(wire, type, number);
 }
