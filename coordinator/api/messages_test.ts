@@ -250,6 +250,50 @@ test('objects need a namespace with a schema, which is named when there are seve
   assert.deepEqual((await write(row, '?namespace=nobody'))[0], 503);
 });
 
+test('a series that several namespaces have is one with the rows of all, of one time those of the namespace that was made ready last', async () => {
+  await using test = await TestCoordinator.openReady();
+  await makeReady(test, 'devices');
+  const now = nowSeconds();
+  // Before there is a schema floats go to both namespaces.
+  const plain = { tags: { __name__: 'plain' }, timestamp: now - 10, value: 3 };
+  assert.equal((await test.post('/api/v1/json/write', plain)).status, 200);
+  await makeReady(test, 'next');
+  for (const name of ['devices', 'next']) {
+    const deployed = await test.post('/api/v1/services/tsdb/schema', schemaOf(fields, name));
+    assert.equal(deployed.status, 200, deployed.text);
+  }
+  const write = async (namespace: string, timestamp: number, load: number) => {
+    const row = reading('a', timestamp, { load });
+    const answer = await test.post(`/api/v1/json/write?namespace=${namespace}`, row);
+    assert.equal(answer.status, 200, answer.text);
+  };
+  await write('devices', now - 30, 5);
+  await write('devices', now - 20, 7);
+  await write('next', now - 20, 6);
+  await write('next', now - 10, 8);
+  const load = 'reading{__field__="load"}';
+  const query = async (text: string) => {
+    const answer = await test.get(`/api/v1/query?time=${now}&query=${encodeURIComponent(text)}`);
+    assert.equal(answer.status, 200, answer.text);
+    return answer.json.data.result.map(
+      ({ value, values = [value] }: { value: unknown; values?: unknown[] }) => values,
+    );
+  };
+  const rows = [
+    [now - 30, '5'],
+    [now - 20, '6'],
+    [now - 10, '8'],
+  ];
+  assert.deepEqual(await query(`${load}[5m]`), [rows]);
+  assert.deepEqual(await query(`sum_over_time(${load}[5m])`), [[[now, '19']]]);
+  assert.deepEqual(await query(load), [[[now, '8']]]);
+  assert.deepEqual(await query('plain[5m]'), [[[now - 10, '3']]]);
+  assert.deepEqual(await query('count({__name__=~".+"})'), [[[now, '2']]]);
+  const path = `/api/v1/series?match[]=${encodeURIComponent(load)}&match[]=plain`;
+  const series = (await test.get(path)).json.data.map((each: object) => JSON.stringify(each));
+  assert.equal(new Set(series).size, series.length);
+});
+
 test('a schema that is deployed is written by at once, and what was written before is absent where it had no such field', async () => {
   await using test = await openWithSchema();
   const now = nowSeconds();

@@ -10,7 +10,7 @@ import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { formatDurationNanos, nanosPerMilli } from '#lib/time.ts';
-import { joinedLabels, joinedRows, joinedSeries } from './join.ts';
+import { joinedLabels, joinedRows } from './join.ts';
 import { MessageSource } from './message_source.ts';
 import { type SamplesNamespace, SamplesSource } from './samples_source.ts';
 import type { SelectMetrics } from './metrics.ts';
@@ -211,7 +211,7 @@ export class Fanout implements ChosenStorage, ChoosableStorage {
       return this.#ofWindows({ windows, restriction }, matchers, range, limits, signal);
     }
     return this.#counted('select', async (sources) =>
-      joinedSeries(
+      this.#joined(
         await Promise.all(
           sources.map((each) => each.select(matchers, range, limits, signal, null, restriction)),
         ),
@@ -230,7 +230,7 @@ export class Fanout implements ChosenStorage, ChoosableStorage {
   ): Promise<SelectResult> {
     if (this.#isOfWindows) return this.#windowsThroughout(matchers, range, column, limits, signal);
     return this.#counted('select', async (sources) =>
-      joinedSeries(
+      this.#joined(
         await Promise.all(
           sources.map((each) =>
             each instanceof ThroughoutSource
@@ -251,7 +251,7 @@ export class Fanout implements ChosenStorage, ChoosableStorage {
     signal: AbortSignal,
   ): Promise<SelectResult> {
     return this.#counted('select', async (sources) =>
-      joinedSeries(
+      this.#joined(
         await Promise.all(
           sources.map((each) => each.selectAny(matcherLists, range, limits, signal)),
         ),
@@ -268,7 +268,7 @@ export class Fanout implements ChosenStorage, ChoosableStorage {
     signal: AbortSignal,
   ): Promise<SelectResult> {
     return this.#counted('series', async (sources) =>
-      joinedSeries(
+      this.#joined(
         await Promise.all(sources.map((each) => each.series(matcherLists, range, limits, signal))),
         limits,
         signal,
@@ -359,6 +359,15 @@ export class Fanout implements ChosenStorage, ChoosableStorage {
     });
   }
 
+  /** Of all sources: namespaces may have the same series, and the same field of it. */
+  #joined(
+    results: readonly SelectResult[],
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    return joinedRows(results, limits, () => this.#setup.turningOf(signal).work);
+  }
+
   /** @throws {TsdbError} UNAVAILABLE when there is none */
   #sources(): readonly SeriesSource[] {
     const all = this.#stored.samples();
@@ -372,8 +381,8 @@ export class Fanout implements ChosenStorage, ChoosableStorage {
         this.#recentRows(timeline, namespace, restriction);
       sources.push(new ThroughoutSource(this.#setup, samples, timeline, recentRows));
     }
-    for (const { source, schemas } of this.messages()) {
-      sources.push(new MessageSource(source, schemas, this.#setup.turningOf));
+    for (const [rank, { source, schemas }] of this.messages().entries()) {
+      sources.push(new MessageSource(source, schemas, rank, this.#setup.turningOf));
     }
     return sources;
   }

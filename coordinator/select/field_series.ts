@@ -8,6 +8,7 @@ import type { MessageType } from '#engine/messages/schema.ts';
 import { FloatsBeside } from '#engine/store/read/decided.ts';
 import { apart, eachTypedInOrder } from '#engine/store/typed_chunks.ts';
 import { badRequest } from '#lib/errors.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { decodeTags, encodeTags } from '#lib/tags.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import { within64Bits } from './namespace_source.ts';
@@ -36,10 +37,16 @@ const arrayBytes = 100;
 
 /** Rows of a field of a series, as they come. */
 class Rows {
+  readonly #version: number;
   #timestampNanos = new BigInt64Array(0);
   #values = new Float64Array(0);
   #count = 0;
   readonly #chunks: Uint8Array[] = [];
+
+  /** @param version of all of them, where several have one time */
+  constructor(version: number) {
+    this.#version = version;
+  }
 
   /**
    * @param count of the rows of both columns
@@ -72,7 +79,8 @@ class Rows {
     const before = 16 * this.#values.length + 2 * arrayBytes;
     const timestampNanos = this.#timestampNanos.subarray(0, this.#count);
     const values = this.#values.subarray(0, this.#count);
-    const bytes = this.addChunk(encodeRawChunk({ timestampNanos, values, version: 0 }));
+    const version = this.#version;
+    const bytes = this.addChunk(encodeRawChunk({ timestampNanos, values, version }));
     this.#timestampNanos = new BigInt64Array(0);
     this.#values = new Float64Array(0);
     this.#count = 0;
@@ -94,11 +102,21 @@ function grownTo<Column extends BigInt64Array | Float64Array>(
   return larger;
 }
 
+/** By which a series is told from others with its tags. */
+interface SeriesId {
+  readonly scheme: number;
+  readonly bytes: Uint8Array;
+}
+
+/** Of a field: no series that is stored is one. */
+const noId: SeriesId = { scheme: idSchemeCode.explicit, bytes: new Uint8Array(0) };
+
 /** Series as they come, in parts that are put together once; what they take is taken of the read's memory. */
 class Parts {
   readonly #limits: SelectLimits;
   readonly #work: Work;
   readonly #tags: Uint8Array[] = [];
+  readonly #ids: SeriesId[] = [];
   readonly #chunks: (readonly Uint8Array[])[] = [];
   #held = 0;
   /** There were more than the limit. */
@@ -136,10 +154,11 @@ class Parts {
     this.#held += bytes;
   }
 
-  async add(tags: Uint8Array, chunks: readonly Uint8Array[]): Promise<void> {
+  async add(tags: Uint8Array, chunks: readonly Uint8Array[], id: SeriesId = noId): Promise<void> {
     this.#tags.push(tags);
+    this.#ids.push(id);
     this.#chunks.push(chunks);
-    await this.hold(tags.length + arrayBytes);
+    await this.hold(tags.length + id.bytes.length + arrayBytes);
     if (this.#work.spend(seriesUnits)) await this.#work.pause();
   }
 
@@ -148,7 +167,9 @@ class Parts {
     const { memory } = this.#limits;
     const seriesCount = this.#tags.length;
     const tagsOffset = new Uint32Array(seriesCount + 1);
+    const idOffset = new Uint32Array(seriesCount + 1);
     const chunkOffset = new Uint32Array(seriesCount + 1);
+    for (const [i, { bytes }] of this.#ids.entries()) idOffset[i + 1] = idOffset[i]! + bytes.length;
     for (const [i, tags] of this.#tags.entries()) tagsOffset[i + 1] = tagsOffset[i]! + tags.length;
     for (const [i, chunks] of this.#chunks.entries()) {
       chunkOffset[i + 1] = chunks.reduce((sum, { length }) => sum + length, chunkOffset[i]!);
@@ -157,16 +178,16 @@ class Parts {
       seriesCount,
       tagsData: new Uint8Array(tagsOffset[seriesCount]!),
       tagsOffset,
-      // Who reads fields needs no IDs, and none of these series has one.
-      idScheme: new Uint8Array(seriesCount),
-      idData: new Uint8Array(0),
-      idOffset: new Uint32Array(seriesCount + 1),
+      idScheme: Uint8Array.from(this.#ids, ({ scheme }) => scheme),
+      idData: new Uint8Array(idOffset[seriesCount]!),
+      idOffset,
       chunkData: new Uint8Array(chunkOffset[seriesCount]!),
       chunkOffset,
     };
     await memory?.grow(bundleBytes(bundle), this.#work.signal);
     for (const [i, tags] of this.#tags.entries()) {
       bundle.tagsData.set(tags, tagsOffset[i]);
+      bundle.idData.set(this.#ids[i]!.bytes, idOffset[i]);
       let at = chunkOffset[i]!;
       for (const chunk of this.#chunks[i]!) {
         bundle.chunkData.set(chunk, at);
@@ -185,21 +206,29 @@ const othersPlace = -1;
 interface Expanding {
   readonly selection: FieldSelection;
   readonly columns: FieldColumns;
+  readonly version: number;
   readonly range: readonly [startNanos: bigint, endNanos: bigint];
   readonly parts: Parts;
   readonly work: Work;
 }
 
+/** How the rows of a namespace are read. */
+export interface FieldReading {
+  /** The schema of rows with a layout, null when they are not to be read. */
+  readonly typeOf: (layout: number) => MessageType | null;
+  /** Of what other namespaces have of the same field and time the highest one counts. */
+  readonly version: number;
+}
+
 /**
  * @param bundle series of a namespace with a schema; its chunks are given back to the memory of the read
- * @param typeOf the schema of rows with a layout, null when they are not to be read
  * @returns series with at least a row; cut at the limit, unless that has to be kept
  * @throws {TsdbError} BAD_REQUEST over the limit on series, RESOURCE_EXHAUSTED
  */
 export async function fieldSeries(
   bundle: SeriesBundle,
   selection: FieldSelection,
-  typeOf: (layout: number) => MessageType | null,
+  { typeOf, version }: FieldReading,
   range: SelectRange,
   limits: SelectLimits,
   work: Work,
@@ -207,10 +236,11 @@ export async function fieldSeries(
   const { startNanos, endNanos } = within64Bits(range);
   const parts = new Parts(limits, work);
   const columns = new FieldColumns(selection.fields, typeOf);
-  const expanding = { selection, columns, range: [startNanos, endNanos], parts, work } as const;
+  const within = [startNanos, endNanos] as const;
+  const expanding = { selection, columns, version, range: within, parts, work };
   for (let i = 0; i < bundle.seriesCount && !parts.isCut; i++) {
     const chunks = bundle.chunkData.subarray(bundle.chunkOffset[i]!, bundle.chunkOffset[i + 1]!);
-    await expand(tagsAt(bundle, i), chunks, expanding);
+    await expand(tagsAt(bundle, i), idAt(bundle, i), chunks, expanding);
   }
   return { bundle: await parts.end(bundle), isCut: parts.isCut };
 }
@@ -227,18 +257,18 @@ export async function allFieldSeries(
   work: Work,
 ): Promise<{ readonly bundle: SeriesBundle; readonly isCut: boolean }> {
   const parts = new Parts(limits, work);
-  const add = async (tags: Uint8Array): Promise<void> => {
+  const add = async (tags: Uint8Array, id?: SeriesId): Promise<void> => {
     const key = Buffer.from(tags.buffer, tags.byteOffset, tags.length).toString('latin1');
     if (known.has(key) || !parts.hasRoom(0)) return;
     known.add(key);
     await parts.hold(key.length);
-    await parts.add(tags, []);
+    await parts.add(tags, [], id);
   };
   for (let i = 0; i < bundle.seriesCount && !parts.isCut; i++) {
     const tags = tagsAt(bundle, i);
     const withField = taggerOf(tags);
     // A series without a message would be known by its rows alone: it is one of messages as long as these are asked for.
-    if (withOthers && fields.length === 0) await add(tags.slice());
+    if (withOthers && fields.length === 0) await add(tags.slice(), idAt(bundle, i));
     for (const { path } of fields) {
       if (parts.isCut) break;
       await add(withField(path));
@@ -250,10 +280,15 @@ export async function allFieldSeries(
 const tagsAt = ({ tagsData, tagsOffset }: SeriesBundle, i: number): Uint8Array =>
   tagsData.subarray(tagsOffset[i]!, tagsOffset[i + 1]!);
 
+function idAt({ idScheme, idData, idOffset }: SeriesBundle, i: number): SeriesId {
+  return { scheme: idScheme[i]!, bytes: idData.slice(idOffset[i]!, idOffset[i + 1]!) };
+}
+
 async function expand(
   tags: Uint8Array,
+  id: SeriesId,
   chunks: Uint8Array,
-  { selection, columns, range, parts, work }: Expanding,
+  { selection, columns, version, range, parts, work }: Expanding,
 ): Promise<void> {
   const { fields, withOthers } = selection;
   const { floats, typed } = apart([chunks]);
@@ -264,7 +299,7 @@ async function expand(
     let rows = open.get(place);
     if (rows === undefined) {
       if (!parts.hasRoom(open.size)) return null;
-      rows = new Rows();
+      rows = new Rows(version);
       open.set(place, rows);
     }
     return rows;
@@ -292,7 +327,8 @@ async function expand(
   for (const [place, rows] of [...open].sort(([a], [b]) => a - b)) {
     const { chunks: made, bytes } = rows.end();
     await parts.hold(bytes);
-    await parts.add(place === othersPlace ? tags.slice() : withField(fields[place]!.path), made);
+    if (place === othersPlace) await parts.add(tags.slice(), made, id);
+    else await parts.add(withField(fields[place]!.path), made);
   }
 }
 

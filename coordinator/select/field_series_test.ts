@@ -76,7 +76,14 @@ test('fields that are zero in all rows are counted as they are made, and a read 
   const work = Turns.of(realEnv.clock).begin(signal);
   const heapBefore = process.memoryUsage().arrayBuffers;
   await assert.rejects(
-    fieldSeries(bundle, { fields, withOthers: true }, () => wide, everything, limits, work),
+    fieldSeries(
+      bundle,
+      { fields, withOthers: true },
+      { typeOf: () => wide, version: 0 },
+      everything,
+      limits,
+      work,
+    ),
     {
       code: 'BAD_REQUEST',
       message: /the answer takes \d+ bytes.*ask for fewer series or less time/,
@@ -92,7 +99,14 @@ test('what is taken for fields is what their series take, and nothing holds the 
   const limits = { seriesMax: 0, requireExhaustive: true, memory: reservation };
   const work = Turns.of(realEnv.clock).begin(signal);
   const seen = await turnsOf(
-    fieldSeries(bundle, { fields, withOthers: true }, () => wide, everything, limits, work),
+    fieldSeries(
+      bundle,
+      { fields, withOthers: true },
+      { typeOf: () => wide, version: 0 },
+      everything,
+      limits,
+      work,
+    ),
   );
   const { bundle: made } = seen.answer;
   assert.equal(made.seriesCount, 500);
@@ -109,7 +123,7 @@ test('more fields than series are allowed end a read at the limit', async () => 
     fieldSeries(
       bundle,
       selection,
-      () => wide,
+      { typeOf: () => wide, version: 0 },
       everything,
       { seriesMax: 10, requireExhaustive, memory: reservation },
       Turns.of(realEnv.clock).begin(signal),
@@ -149,7 +163,7 @@ test('a message that a float was written over is no row of its fields, and a flo
   const { bundle } = await fieldSeries(
     bundleOf(chunks),
     { fields: numericFieldsOf(type), withOthers: true },
-    () => type,
+    { typeOf: () => type, version: 0 },
     everything,
     { seriesMax: 0, requireExhaustive: true },
     Turns.of(realEnv.clock).begin(signal),

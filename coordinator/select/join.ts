@@ -24,8 +24,9 @@ export async function joinedRows(
 ): Promise<SelectResult> {
   const [only, ...others] = results;
   if (only !== undefined && others.length === 0) return only;
+  // The series of one that has all of them stay where they are.
   const { bundle, seriesMatched } = await mergeBundles(
-    results.map((result) => result.bundle),
+    results.map((result) => result.bundle).filter(({ seriesCount }) => seriesCount > 0),
     { seriesMax, bytesMax },
     workOf(),
     memory,

@@ -45,12 +45,22 @@ const testUnits = 100;
 export class MessageSource implements SeriesSource {
   readonly #stored: SeriesSource;
   readonly #schemas: Schemas;
+  readonly #rank: number;
   readonly #turningOf: (signal: AbortSignal) => Turning;
 
-  /** @param stored the namespace as it is stored */
-  constructor(stored: SeriesSource, schemas: Schemas, turningOf: (signal: AbortSignal) => Turning) {
+  /**
+   * @param stored the namespace as it is stored
+   * @param rank of two namespaces that have a field of a series at one time the higher one counts
+   */
+  constructor(
+    stored: SeriesSource,
+    schemas: Schemas,
+    rank: number,
+    turningOf: (signal: AbortSignal) => Turning,
+  ) {
     this.#stored = stored;
     this.#schemas = schemas;
+    this.#rank = rank;
     this.#turningOf = turningOf;
   }
 
@@ -80,7 +90,8 @@ export class MessageSource implements SeriesSource {
       return this.#schemas.typeOf(layout);
     };
     const { bundle } = found;
-    const fields = await fieldSeries(bundle, selection, typeOf, range, limits, work);
+    const reading = { typeOf, version: this.#rank };
+    const fields = await fieldSeries(bundle, selection, reading, range, limits, work);
     const result = cutResult(found, fields);
     if (!isBehind) return result;
     return { ...result, warnings: [...result.warnings, laterSchemaWarning] };
