@@ -5,7 +5,7 @@ import type { DeletionRequest } from '#cluster/metadata/deletions.ts';
 import { allTime } from '#cluster/metadata/deletions.ts';
 import { publishDeletions, type PublishingParts } from '#cluster/metadata/publish_deletions.ts';
 import { deletionCleanMillisMax } from '#cluster/limits.ts';
-import { metadataNamespace } from '#cluster/namespaces/companions.ts';
+import { exemplarsNamespace, metadataNamespace } from '#cluster/namespaces/companions.ts';
 import { isReady, type Namespace } from '#cluster/namespaces/namespaces.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
 import type { Turning } from '#engine/aside/aside.ts';
@@ -13,7 +13,7 @@ import { withRegexps } from '#engine/aside/regexps.ts';
 import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import type { AnchoredRegexp } from '#lib/regexp/regexp.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
-import { clampNanos } from '#lib/time.ts';
+import { clampNanos, nanosPerMilli } from '#lib/time.ts';
 import { forcedLists, type ForcedTags, isForcing, withForced } from '../forced_tags/forced_tags.ts';
 import { fieldLabel } from '../select/field_series.ts';
 import { queryOfMatcherLists } from '../select/matcher_query.ts';
@@ -66,7 +66,11 @@ export async function deleteSeries(
   if (names.length === 0) {
     throw new TsdbError('UNAVAILABLE', 'cannot delete series: no namespace is ready');
   }
-  const requests = names.map((namespace): DeletionRequest => ({ namespace, ...call.deletion }));
+  const requests = names.map((namespace): DeletionRequest => {
+    const { deletion } = call;
+    const range = isOfMillis(namespace) ? wholeMillis(deletion) : {};
+    return { namespace, ...deletion, ...range };
+  });
   const { unconfirmed } = await publishDeletions(setup, requests, view, signal);
   // It stands: those that are away apply it before they serve.
   return noContent(
@@ -74,6 +78,25 @@ export async function deleteSeries(
       ? {}
       : bothNames('Unconfirmed-Instances', headerText(unconfirmed.join(',')).slice(0, 2000)),
   );
+}
+
+/** Below its millisecond the time of a row is a hash there (docs/EXEMPLARS.md). */
+function isOfMillis(namespace: string): boolean {
+  return namespace === exemplarsNamespace || namespace === metadataNamespace;
+}
+
+type NanosRange = Pick<DeletionRequest, 'startNanos' | 'endNanos'>;
+
+/** All of the milliseconds that lie in a range. */
+function wholeMillis({ startNanos, endNanos }: NanosRange): NanosRange {
+  const upwards = (nanos: bigint): bigint => {
+    const below = nanos % nanosPerMilli;
+    return below > 0n ? nanos - below + nanosPerMilli : nanos - below;
+  };
+  return {
+    startNanos: startNanos === allTime.startNanos ? startNanos : upwards(startNanos),
+    endNanos: clampNanos(upwards(endNanos)),
+  };
 }
 
 /** Exemplars go with their series; metadata is not about some of them. */

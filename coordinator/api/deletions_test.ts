@@ -92,6 +92,61 @@ test('delete_series holds its range inside of 64 bits, so that every entry can b
   assert.deepEqual((await log.list(signal)).head, before);
 });
 
+test('a deletion takes the exemplars of all milliseconds that are in its range, whatever their rows have below them', async () => {
+  const kv = new MemoryKvStore({ clock }).client();
+  const names = ['default', '_exemplars', '_metadata'];
+  const [first] = names;
+  const create = { type: 'local', namespaceName: first, retentionTime: '48h' };
+  const admin = new ClusterAdmin({ kv, cluster, clock, random });
+  await admin.databaseCreate(create, plainRequest, signal);
+  const made = (await new NamespaceStore(kv, cluster).get(signal)).value.get('default')!;
+  const namespaces = new Map(names.map((name) => [name, { ...made, name }]));
+  const log = new DeletionLog(kv, cluster);
+  const setup = {
+    log,
+    topology: { refresh: async () => ({ namespaces, placement: null }) as unknown as TopologyView },
+    parseSelectors,
+    turningOf: () => turningOf(),
+    clock,
+    forcedFor: () => nothingForced,
+    checkClock: () => {},
+    noteDeletion: () => {},
+  };
+  const ranges = async (range: Record<string, string>): Promise<bigint[][]> => {
+    const parameters = new URLSearchParams({ 'match[]': 'up', ...range });
+    for (const name of names) parameters.append('namespace', name);
+    const request = {
+      method: 'POST',
+      pathParameters: {},
+      urlParameters: parameters,
+      header,
+      signal,
+      readMemory: unlimitedReadBytes,
+    };
+    assert.equal((await deleteSeries(setup, request, parameters)).status, 204);
+    const { deletions } = await log.list(signal);
+    return names.map((name) => {
+      const { startNanos, endNanos } = deletions.findLast(({ namespace }) => namespace === name)!;
+      return [startNanos, endNanos];
+    });
+  };
+  const ofMillis = [5_000_000_000n, 7_001_000_000n];
+  assert.deepEqual(await ranges({ start: '5', end: '7' }), [
+    [5_000_000_000n, 7_000_000_001n],
+    ofMillis,
+    ofMillis,
+  ]);
+  assert.deepEqual((await ranges({ start: '4.999000001', end: '7.000999999' })).slice(1), [
+    ofMillis,
+    ofMillis,
+  ]);
+  const { startNanos, endNanos } = allTime;
+  assert.deepEqual(
+    await ranges({}),
+    names.map(() => [startNanos, endNanos]),
+  );
+});
+
 test('a deletion is of the series alone to which a request is forced', async () => {
   const kv = new MemoryKvStore({ clock }).client();
   const create = { type: 'local', namespaceName: 'default', retentionTime: '48h' };
