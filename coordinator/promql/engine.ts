@@ -43,7 +43,7 @@ import { QueryResult } from './evaluate/result.ts';
 import { columnsOf } from './windows/subquery.ts';
 import type { QueryValue, RawSeries } from './evaluate/result.ts';
 import { rowsOfScalar } from './rows/row_values.ts';
-import { Matrix, hasValue, materialize } from './rows/rows.ts';
+import { Matrix, hasValue, materialize, type Rows } from './rows/rows.ts';
 
 export { parseSelectors } from './parse/parser.ts';
 export { PromqlError } from './words/errors.ts';
@@ -342,7 +342,8 @@ async function rawSeries(plan: RangeVectorPlan, executor: Executor): Promise<Raw
   const { pacer, fetched } = executor.context;
   const series: RawSeries[] = [];
   if (source.kind === 'subquery') {
-    for (const column of await columnsOf(source, executor)) {
+    const changed = (rows: Rows): Promise<Rows> => withoutLostNames(rows, executor.context);
+    for (const column of await columnsOf(source, executor, changed)) {
       const { labels, times, values, count, histogramTimes, histograms } = column;
       const floats = { timestampMillis: times, values, count };
       series.push({ labels, floats, histograms: { timestampMillis: histogramTimes, histograms } });

@@ -150,17 +150,21 @@ export interface Column {
 const sharedColumn = (rows: number): Float64Array =>
   new Float64Array(new SharedArrayBuffer(rows * 8));
 
-/** All values of a subquery that is too long for one go. */
+/**
+ * All values of a subquery that is too long for one go, or is the query.
+ * @param changed what is to be the columns in the place of the rows of the expression
+ */
 export async function columnsOf(
   source: SubquerySource,
   evaluator: Evaluator,
+  changed: (rows: Rows) => Promise<Rows> = async (rows) => rows,
 ): Promise<readonly Column[]> {
   const { pacer } = evaluator.context;
   const { stepCount } = source.inner.grid;
   const columns = new Map<string, ColumnParts>();
   for (let from = 0; from < stepCount; from += stepsAtOnce) {
     const part = sliced(source.inner, from, Math.min(stepsAtOnce, stepCount - from));
-    const rows = await evaluator.vector(part);
+    const rows = await changed(await evaluator.vector(part));
     for (const [index, labels] of rows.labels.entries()) {
       let at = rows.load(index);
       if (at === notReady) at = await loadPrepared(rows, index);

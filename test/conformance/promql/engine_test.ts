@@ -535,6 +535,40 @@ eval instant at 0 f == f
   assert.deepEqual((await runScript(script, storage, engine)).failures, []);
 });
 
+test('a subquery that is the query takes names away at its end, where they stay until then', async () => {
+  const storage = new MemoryStorage();
+  const features = { delayedNameRemoval: true };
+  const engine = new PromqlEngine(storage, { clock: realEnv.clock, features });
+  const script = `
+load 1m
+  z1 1 2 3 4
+  z2 5 6 7 8
+  x1 1 2 stale _
+  x2 _ _ 3 4
+
+eval instant at 3m (-z1)[2m:1m]
+  expect range vector from 2m to 3m step 1m
+  {} -3 -4
+
+eval instant at 3m avg_over_time(z1[1m])[2m:1m]
+  expect range vector from 2m to 3m step 1m
+  {} 3 4
+
+eval instant at 3m (-{__name__=~"x1|x2"})[4m:1m]
+  expect range vector from 0 to 3m step 1m
+  {} -1 -2 -3 -4
+
+eval instant at 3m (-{__name__=~"z1|z2"})[2m:1m]
+  expect fail msg: vector cannot contain metrics with the same labelset
+
+eval instant at 3m last_over_time({__name__=~"z1|z2"}[2m])[2m:1m]
+  expect range vector from 2m to 3m step 1m
+  z1 3 4
+  z2 7 8
+`;
+  assert.deepEqual((await runScript(script, storage, engine)).failures, []);
+});
+
 test('sort warns wherever it is of a time from a start to another end', async () => {
   const engine = engineOver(storageWithSeries(2));
   const ineffective = /sort is ineffective for range queries/;
