@@ -76,13 +76,22 @@ async function writeAndForward(
 
 /**
  * By the content type's parameter `proto`; without one it is version 1, as without a content type. Null: neither of the
- * two.
+ * two, or parameters that cannot be read, of which one may say that it is another message: as version 1 it would have no rows.
  */
 function versionOf(contentType: string): RemoteWriteVersion | null {
-  const mediaType = contentType.split(';')[0]!.trim().toLowerCase();
+  const [type, ...parameters] = contentType.split(';').map((part) => part.trim());
+  const mediaType = type!.toLowerCase();
   if (mediaType !== '' && mediaType !== 'application/x-protobuf') return null;
-  const message = /;\s*proto="?([^;"\s]*)/i.exec(contentType)?.[1]?.toLowerCase();
-  if (message === undefined || message === 'prometheus.writerequest') return 1;
+  if (parameters.at(-1) === '') parameters.pop();
+  let message: string | null = null;
+  for (const parameter of parameters) {
+    const [, name, value] = /^([^\s="]+)\s*=\s*"?([^"]*)"?$/.exec(parameter) ?? [];
+    if (name === undefined) return null;
+    if (name.toLowerCase() !== 'proto') continue;
+    if (message !== null) return null;
+    message = value!.toLowerCase();
+  }
+  if (message === null || message === 'prometheus.writerequest') return 1;
   return message === 'io.prometheus.write.v2.request' ? 2 : null;
 }
 

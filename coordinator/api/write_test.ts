@@ -465,6 +465,34 @@ test('remote write refuses what it cannot read', async () => {
   assert.match(garbage.json.error, /cannot read remote write body/);
 });
 
+test('however the message of remote write is spelled, it is that one, or none', async () => {
+  await using test = await TestCoordinator.openReady();
+  const message = 'io.prometheus.write.v2.Request';
+  const samples = [{ timestampMillis: nowSeconds() * 1000, value: 1 }];
+  const send = async (parameters: string): Promise<[number, unknown]> => {
+    const body = encodeRemoteWriteV2([{ tags: tagsOf({ __name__: 'up' }), samples }]);
+    const type = { 'Content-Type': `application/x-protobuf${parameters}` };
+    const { status, headers } = await test.post(remotePath, body, type);
+    return [status, headers['x-prometheus-remote-write-samples-written']];
+  };
+  for (const parameters of [
+    `;proto=${message}`,
+    ` ; proto = ${message}`,
+    `; PROTO="${message}"`,
+    `;x=y;proto=${message};`,
+  ]) {
+    assert.deepEqual(await send(parameters), [204, '1'], parameters);
+  }
+  for (const parameters of [
+    ';;',
+    `;proto:${message}`,
+    `;proto=${message};proto=prometheus.WriteRequest`,
+    ';proto=',
+  ]) {
+    assert.deepEqual(await send(parameters), [415, undefined], parameters);
+  }
+});
+
 test('every write goes to every ready namespace', async () => {
   await using test = await TestCoordinator.openReady();
   await test.post('/api/v1/database/create', { namespaceName: 'long', retentionTime: '48h' });
