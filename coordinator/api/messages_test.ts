@@ -385,6 +385,13 @@ test('messages come back as they were written, whole or some of their fields', a
     await refused('match[]=a&fields=lod'),
     /fields: telemetry\.Reading has no field "lod"/,
   );
+  for (const many of [','.repeat(4_096), 'load,'.repeat(4_096)]) {
+    assert.match(await refused(`match[]=a&fields=${many}load`), /fields: more than 4096/);
+  }
+  assert.match(
+    await refused(`match[]=a&fields=load,latency${'.p99'.repeat(300)}`),
+    /fields: one has more than 1024 characters: "?latency\.p99/,
+  );
   assert.match(
     await refused('match[]={__field__="a"}'),
     /match\[\]: fields are named by the parameter/,

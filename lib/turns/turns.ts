@@ -403,15 +403,15 @@ export class Work {
    * Whether the slice of this turn of the loop is used up. Who comes to what cannot be divided and is more than a small query
    * needs waits for its own turn then: of many that begin together all would do their first step in the same turn.
    */
-  get isLate(): boolean {
+  isLate(): boolean {
     this.#look();
     return this.#turns.usedMillis >= sliceMillis;
   }
 
   /** The same of a request of which another piece has worked in this turn: a query reads many selectors at a time. */
-  get isLateAgain(): boolean {
+  isLateAgain(): boolean {
     const isAgain = this.#account.turned === this.#turns.turned;
-    return this.isLate && isAgain;
+    return this.isLate() && isAgain;
   }
 
   /** Its request reads so many series. */

@@ -119,14 +119,14 @@ test('of many reads of a request that begin together few do in one turn of the l
   })();
   const undivided = async (): Promise<void> => {
     const work = turns.begin(signal);
-    if (work.isLateAgain) await work.pause();
+    if (work.isLateAgain()) await work.pause();
     clock.millis += 2;
     work.spend(20_000);
   };
   await Promise.all(Array.from({ length: 30 }, undivided));
   // A request of its own does not wait for these.
   const other = turns.begin(new AbortController().signal);
-  assert.ok(!other.isLateAgain);
+  assert.ok(!other.isLateAgain());
   isOver = true;
   await watching;
   assert.ok(longestMillis <= sliceMillis + 2, `${longestMillis}`);

@@ -1,15 +1,11 @@
 /** History into a cluster: what is written, in which order it is told, and what a second call does. */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { finishedFormatsKey } from '#cluster/kv/keys.ts';
 import { finishedLevelValue } from '#cluster/metadata/finished_formats.ts';
 import { rowOutcome } from '#cluster/node/service.ts';
 import { nowSeconds, testCluster, TestCoordinator } from '#coordinator/coordinator_testing.ts';
 import { histogramOfValue } from '#engine/typed/histogram.ts';
-import { encodeSnappy } from '#engine/write_decoder/snappy.ts';
-import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import {
   formatLevelNewest,
@@ -17,13 +13,13 @@ import {
   typedRowsFormatLevel,
 } from '#lib/format_level.ts';
 import { legacyTagRules } from '#lib/tags.ts';
-import { Journal, nothingDone, type Progress } from './journal.ts';
+import { nothingDone, type Progress } from './journal.ts';
 import { RateLimit } from './rate_limit.ts';
 import { labelled, labelsOf, leftOutOf, without } from '../sources/labelled.ts';
 import { remoteSource } from '../sources/remote/source.ts';
 import { runImport } from './run.ts';
 import { carbonPathOf, type ImportPart, type ImportSeries } from '../sources/source.ts';
-import { problemOf, surveyOf } from './survey.ts';
+import { surveyOf } from './survey.ts';
 import { Target } from './target.ts';
 import { verifySource } from './verify.ts';
 import { WriteBodies, bodyRowsMax } from './write_bodies.ts';
@@ -409,83 +405,6 @@ test('verify does not read the tree below a path', async () => {
   assert.deepEqual(asked, ['{__g0__="a",__g1__="b",__g2__=""}']);
 });
 
-test('a survey counts, and says what the cluster would not take', async () => {
-  const day = 86_400_000_000_000n;
-  const parts = [partOf('p', [seriesOf('m', [day, 2n * day], Float64Array.of(1, 2))])];
-  const survey = await surveyOf(sourceOf(...parts), legacyTagRules, signal, () => {});
-  assert.deepEqual([survey.series, survey.rows], [1, 2]);
-  assert.deepEqual(survey.refusals, []);
-  const tagged = (name: string): ImportSeries => ({
-    ...seriesOf('m', [day], Float64Array.of(1)),
-    tags: [{ name, value: 'x' }],
-  });
-  const odd = sourceOf(partOf('p', [tagged('a.b'), tagged('c.d'), tagged('__x__')]));
-  const { refusals } = await surveyOf(odd, legacyTagRules, signal, () => {});
-  assert.deepEqual(refusals, [
-    { series: 2, example: 'tag name does not match [a-zA-Z_][a-zA-Z0-9_]*: "a.b"' },
-    { series: 1, example: 'tag names that begin with "__" are reserved: "__x__"' },
-  ]);
-  const noNumber: ImportSeries = {
-    ...seriesOf('', [day, 2n * day], Float64Array.of(1, Number.NaN)),
-    tags: [{ name: '__g0__', value: 'web' }],
-  };
-  const ofPath = await surveyOf(
-    sourceOf(partOf('p', [noNumber])),
-    legacyTagRules,
-    signal,
-    () => {},
-  );
-  assert.deepEqual(
-    ofPath.refusals.map(({ example }) => example),
-    ['rows of a path of Carbon that are no number, which its lines cannot say: web'],
-  );
-  const utf8 = { ...legacyTagRules, nameValidation: 'utf8' } as const;
-  assert.equal((await surveyOf(odd, utf8, signal, () => {})).refusals.length, 1);
-  assert.deepEqual([survey.firstNanos, survey.lastNanos], [day, 2n * day]);
-  const namespace = {
-    name: 'n',
-    number: 1,
-    coldWrites: true,
-    retentionNanos: 3n * day,
-    bufferPastNanos: 1n,
-  };
-  const at = (nanos: bigint) => ({ firstNanos: nanos, lastNanos: nanos });
-  assert.equal(problemOf(at(day), 4n * day, [namespace]), null);
-  assert.match(
-    problemOf(at(day), 5n * day, [namespace])!,
-    /1970-01-02T00:00:00.000Z.*n \(retention 72h0m0s, cold writes on\)/,
-  );
-  const hot = { ...namespace, coldWrites: false };
-  assert.match(problemOf(at(day), 2n * day, [hot])!, /^no READY .*cold writes off/);
-  assert.match(problemOf(at(day), 2n * day, [])!, /there is none/);
-});
-
-test('rows have to be taken by each namespace that they go into', () => {
-  const day = 86_400_000_000_000n;
-  const long = {
-    name: 'long',
-    number: 1,
-    coldWrites: true,
-    retentionNanos: 90n * day,
-    bufferPastNanos: 1n,
-  };
-  const short = { ...long, name: 'short', retentionNanos: 2n * day };
-  const hot = { ...short, name: 'hot', coldWrites: false };
-  const problem = (first: bigint, last: bigint, ...all: readonly (typeof long)[]) =>
-    problemOf({ firstNanos: first * day, lastNanos: last * day }, 100n * day, [long, ...all]);
-  assert.equal(problem(50n, 100n, short), null, 'what one keeps no more is in the other one');
-  assert.equal(problem(50n, 97n, hot), null);
-  assert.equal(problem(100n, 100n, hot), null);
-  for (const [first, last] of [
-    [50n, 99n],
-    [99n, 99n],
-    [99n, 100n],
-  ] as const) {
-    const said = /^not each READY namespace takes .*: hot \(retention 48h0m0s, cold writes off\);/;
-    assert.match(problem(first, last, short, hot)!, said);
-  }
-});
-
 test('a source that answers remote read is taken over slice by slice', async () => {
   await using from = await TestCoordinator.openReady();
   await using to = await TestCoordinator.openReady();
@@ -519,123 +438,6 @@ test('a source that answers remote read is taken over slice by slice', async () 
   await assert.rejects(async () => {
     for await (const _ of part!.series(0)) assert.fail();
   }, /it answers 404/);
-});
-
-test('slices that rows may still come to are asked for again by the next call', async () => {
-  const range = { url: 'http://127.0.0.1:1/', startMillis: 0, sliceMillis: 600_000, names: '.+' };
-  const namesAt = async (nowMillis: number, endMillis: number): Promise<readonly string[]> => {
-    const at = { ...clock, nowMillis: () => nowMillis };
-    const source = remoteSource({ ...range, endMillis, headers: {} }, at, signal);
-    return (await source.parts()).map(({ name }) => name);
-  };
-  assert.deepEqual(await namesAt(1_500_000, 3_600_000), [
-    '0 to 600000',
-    '600000 to 1200000 at 1500000',
-    '1200000 to 1500000 at 1500000',
-  ]);
-  assert.deepEqual(await namesAt(3_600_000, 1_200_000), ['0 to 600000', '600000 to 1200000']);
-  await assert.rejects(namesAt(-1, 1), /--from is not before --to and before now/);
-});
-
-test('an answer to remote read that is a part of what was asked for is refused', async () => {
-  const server = createServer((request, response) => {
-    const isAsked = request.headers['x-tenant'] === 'a';
-    response.setHeader('M3-Results-Limited', 'max_fetch_series_limit_applied');
-    response.writeHead(isAsked ? 200 : 401).end(encodeSnappy(new Uint8Array(0)));
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  const range = {
-    url: `http://127.0.0.1:${port}/`,
-    startMillis: 0,
-    endMillis: 1000,
-    sliceMillis: 1000,
-    names: '.+',
-  };
-  for (const [headers, expected] of [
-    [{ 'x-tenant': 'a' }, /answers a part of what was asked for \(m3-results-limited: max_fetch/],
-    [{}, /it answers 401/],
-  ] as const) {
-    const [part] = await remoteSource({ ...range, headers }, clock, signal).parts();
-    await assert.rejects(async () => {
-      for await (const _ of part!.series(0)) assert.fail();
-    }, expected);
-  }
-  server.close();
-});
-
-test('the journal goes on with the import that wrote it, and with no other', async () => {
-  const files = new Map<string, Uint8Array>();
-  const disk = {
-    size: async (path: string) => files.get(path)?.length ?? null,
-    readFile: async (path: string) => files.get(path)!,
-    writeFileAtomic: async (path: string, bytes: Uint8Array) => void files.set(path, bytes),
-  };
-  const of = { kind: 'm3', source: '/data', coordinator: 'http://a' };
-  const namespace = (name: string, number: number, retentionNanos = 9n) => {
-    return { name, number, retentionNanos };
-  };
-  const journal = new Journal(disk, 'f', of, [namespace('n', 5)]);
-  assert.deepEqual(await journal.read(), nothingDone);
-  const taken = new Map([
-    ['x', { rows: 4, refused: 0, isDamaged: false, untagged: 0 }],
-    ['y', { rows: 5, refused: 2, isDamaged: true, untagged: 3 }],
-  ]);
-  const waiting = new Map([['z', ['0/7']]]);
-  const progress = { taken, waiting, part: 'z', series: 3, rows: 9, refused: 1 };
-  await journal.write(progress);
-  assert.deepEqual(await journal.read(), progress);
-  await assert.rejects(
-    new Journal(disk, 'f', { ...of, kind: 'remote' }, []).read(),
-    /of another import/,
-  );
-  const readWith = (...now: readonly (readonly [name: string, number: number])[]) =>
-    new Journal(
-      disk,
-      'f',
-      of,
-      now.map((each) => namespace(...each)),
-    ).read();
-  const madeAgain = { message: /--state f: its rows went into n, deleted since: remove the file/ };
-  await assert.rejects(readWith(['n', 6]), madeAgain);
-  await assert.rejects(readWith(['other', 1]), madeAgain);
-  // As a backup of the key-value store has it, and beside one that is new.
-  assert.deepEqual(await readWith(['n', 4], ['other', 9]), progress);
-  assert.deepEqual(await readWith(['n', 0]), progress, 'a coordinator of before does not say it');
-  await assert.rejects(readWith(), madeAgain);
-  const former = Buffer.from(files.get('f')!).toString();
-  files.set('f', Buffer.from(former.replace('{"number":5,"retentionNanos":"9"}', '5')));
-  assert.deepEqual(await readWith(['n', 5]), progress, 'a state of before has numbers alone');
-  await assert.rejects(readWith(['n', 6]), madeAgain);
-  files.set('f', Buffer.from('{'));
-  await assert.rejects(journal.read(), /not the state of an import/);
-});
-
-test('rows that are in several namespaces are there while each stands, or what is left keeps them as long', () => {
-  const namespace = (name: string, number: number, retentionNanos: bigint) => {
-    return { name, number, retentionNanos };
-  };
-  const [long, short, equal] = [
-    namespace('long', 1, 90n),
-    namespace('short', 2, 2n),
-    namespace('equal', 3, 90n),
-  ];
-  const check = (before: readonly (typeof long)[], now: readonly (typeof long)[]) => () =>
-    new Journal(
-      realEnv.disk,
-      'f',
-      { kind: 'm3', source: '', coordinator: '' },
-      before,
-    ).checkNamespaces(now);
-  for (const now of [[long], [long, short], [long, namespace('other', 9, 90n)]]) {
-    assert.doesNotThrow(check([long, short], now));
-  }
-  assert.doesNotThrow(check([long, equal], [equal]));
-  const gone = (name: string) => ({ message: new RegExp(`went into ${name}, deleted since`) });
-  assert.throws(check([long, short], [short]), gone('long'));
-  assert.throws(check([long, short], [namespace('long', 7, 90n), short]), gone('long'));
-  assert.throws(check([long, short], [long, namespace('short', 7, 2n)]), gone('short'));
-  assert.throws(check([long, short], []), gone('long, short'));
 });
 
 test('a call that goes on counts rows once that were written before it was stopped', async () => {

@@ -287,9 +287,8 @@ function listAnswer<Item>(
     yield Buffer.from(items.length === 0 ? opening + end : end);
   }
   const headers = { 'Content-Type': jsonContentType, ...headersOf(call) };
-  const [only, ...others] = items.length <= itemsPerPart ? parts() : [];
-  if (only === undefined) return { status: 200, headers, body: parts() };
-  return { status: 200, headers, body: Buffer.concat([only, ...others]) };
+  const isShort = items.length <= itemsPerPart;
+  return { status: 200, headers, body: isShort ? Buffer.concat([...parts()]) : parts() };
 }
 
 function headersOf(call: TagsCall): Record<string, string> {

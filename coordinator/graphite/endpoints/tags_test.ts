@@ -58,3 +58,24 @@ test('tags that the conditions have already are not offered again', async () => 
     assert.deepEqual((await test.get(`/tags/autoComplete/tags?${query}`)).json, tags, query);
   }
 });
+
+test('lists that are told in parts have each entry once, in order', async () => {
+  await using test = await TestCoordinator.openReady();
+  const hosts = Array.from({ length: 10_003 }, (_, i) => `h${String(i).padStart(5, '0')}`);
+  const rows = hosts.map((host) => ({
+    tags: { __name__: 'cpu', host },
+    timestamp: nowSeconds(),
+    value: 1,
+  }));
+  assert.equal((await test.post('/api/v1/json/write', rows)).status, 200);
+  assert.deepEqual((await test.get('/tags/host')).json, {
+    id: 1,
+    tag: 'host',
+    values: hosts.map((value, i) => ({ id: i + 1, value, count: 1 })),
+  });
+  assert.deepEqual(
+    (await test.get('/tags/findSeries?expr=name=cpu')).json,
+    hosts.map((host) => `cpu;host=${host}`),
+  );
+  assert.deepEqual((await test.get('/tags/findSeries?expr=name=nothing')).json, []);
+});

@@ -2,8 +2,8 @@
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { type ChunkKind, chunkKind } from '#engine/codec/chunk.ts';
 import { hasKind } from '#engine/store/typed_chunks.ts';
-import { scalesOf } from '../../select/join.ts';
 import { Turns } from '#lib/turns/turns.ts';
+import { scalesOf } from '../../select/join.ts';
 import type { QueryStorage, ReadScales, SelectLimits, SelectResult } from '../../select/storage.ts';
 import type { PromqlFeatures } from '../parse/features.ts';
 import type { Fetch } from '../plan/plan.ts';

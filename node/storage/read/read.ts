@@ -93,7 +93,7 @@ export async function bundleOf(
     Math.min(namesBytesGuess(namespace, slots) + chunkBytes, reservation.bytesMax),
     signal,
   );
-  if (slots.length > seriesOfSmall && work.isLate) await work.pause();
+  if (slots.length > seriesOfSmall && work.isLate()) await work.pause();
   if (range === null) {
     const { names } = await copyMemory(parts, asked, null, Number.POSITIVE_INFINITY, work);
     const chunkOffset = new Uint32Array(names.seriesCount + 1);

@@ -101,7 +101,7 @@ export class Reads {
       const range = request.fetchData ? request : null;
       const { index } = namespace;
       const turning = this.#turning(signal);
-      if (turning.work.isLateAgain) await turning.work.pause();
+      if (turning.work.isLateAgain()) await turning.work.pause();
       const found = await index.inTurns(turning, (attempts) => {
         const { slots, exhaustive } = index.query(request.query, request, limits, attempts);
         if (range === null) queries.add('metadata', slots.length);
@@ -139,7 +139,7 @@ export class Reads {
       const { truncations } = namespace;
       const turning = this.#turning(signal);
       const { work } = turning;
-      if (work.isLateAgain) await work.pause();
+      if (work.isLateAgain()) await work.pause();
       if (request.ids.length > idsMax) {
         throw badRequest(`cannot read: ids are more than ${idsMax}: ${request.ids.length}`);
       }
@@ -183,7 +183,7 @@ export class Reads {
       const { truncations } = namespace;
       const { tagNames, namesOnly, joined = false, limit } = request;
       const turning = this.#turning(signal);
-      if (turning.work.isLateAgain) await turning.work.pause();
+      if (turning.work.isLateAgain()) await turning.work.pause();
       const served = shards.served(null);
       const open = await namespace.index.aggregateInTurns(
         request.query,

@@ -282,3 +282,46 @@ test('a source whose clock is behind is told where a slice is not over to it', a
   });
   server.close();
 });
+
+test('slices that rows may still come to are asked for again by the next call', async () => {
+  const range = { url: 'http://127.0.0.1:1/', startMillis: 0, sliceMillis: 600_000, names: '.+' };
+  const namesAt = async (nowMillis: number, endMillis: number): Promise<readonly string[]> => {
+    const at = { ...clock, nowMillis: () => nowMillis };
+    const source = remoteSource({ ...range, endMillis, headers: {} }, at, signal);
+    return (await source.parts()).map(({ name }) => name);
+  };
+  assert.deepEqual(await namesAt(1_500_000, 3_600_000), [
+    '0 to 600000',
+    '600000 to 1200000 at 1500000',
+    '1200000 to 1500000 at 1500000',
+  ]);
+  assert.deepEqual(await namesAt(3_600_000, 1_200_000), ['0 to 600000', '600000 to 1200000']);
+  await assert.rejects(namesAt(-1, 1), /--from is not before --to and before now/);
+});
+
+test('an answer to remote read that is a part of what was asked for is refused', async () => {
+  const server = createServer((request, response) => {
+    const isAsked = request.headers['x-tenant'] === 'a';
+    response.setHeader('M3-Results-Limited', 'max_fetch_series_limit_applied');
+    response.writeHead(isAsked ? 200 : 401).end(encodeSnappy(new Uint8Array(0)));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const range = {
+    url: `http://127.0.0.1:${port}/`,
+    startMillis: 0,
+    endMillis: 1000,
+    sliceMillis: 1000,
+    names: '.+',
+  };
+  for (const [headers, expected] of [
+    [{ 'x-tenant': 'a' }, /answers a part of what was asked for \(m3-results-limited: max_fetch/],
+    [{}, /it answers 401/],
+  ] as const) {
+    const [part] = await remoteSource({ ...range, headers }, clock, signal).parts();
+    await assert.rejects(async () => {
+      for await (const _ of part!.series(0)) assert.fail();
+    }, expected);
+  }
+  server.close();
+});
