@@ -11,9 +11,10 @@ export class ByteCollector {
     this.length = 0;
   }
 
-  /** Says how many bytes are to come in all, as far as one can tell. */
+  /** Says how many bytes are to come in all, as far as one can tell. What is said again and again, a little more each time, is not copied as often. */
   expect(bytes: number): void {
-    if (bytes > this.#bytes.length) this.#grow(Math.ceil(bytes));
+    if (bytes <= this.#bytes.length) return;
+    this.#grow(Math.ceil(this.length === 0 ? bytes : Math.max(bytes, 1.5 * this.#bytes.length)));
   }
 
   /** Takes a copy. */

@@ -15,3 +15,16 @@ test('parts stand one after the other, foreseen or not', () => {
     assert.equal(collector.length, 5);
   }
 });
+
+test('expectations that rise with each part do not copy all that is there each time', () => {
+  const collector = new ByteCollector();
+  const buffers = new Set<ArrayBuffer>();
+  for (let part = 0; part < 1000; part++) {
+    collector.expect(collector.length + 3000);
+    collector.append(new Uint8Array(1000).fill(part));
+    buffers.add(collector.view().buffer);
+  }
+  assert.equal(collector.length, 1_000_000);
+  assert.ok(buffers.size < 20, `${buffers.size} copies`);
+  assert.ok(collector.view().every((byte, i) => byte === Math.floor(i / 1000) % 256));
+});

@@ -41,7 +41,7 @@ const answerNoMemory = 2 ** 32;
 const readRoomBytesMin = 256 << 10;
 /** A series that needs more gets what it needs: twice that may not be there. */
 const readRoomBytesDoubled = 8 << 20;
-/** Rows of a batch at once; a longer one is taken in parts. */
+/** Rows of a batch at once; a longer one is taken in parts. The kernel has numbers of 16 bits for them. */
 const stageRowsMax = 65_536;
 /** The stage of rows has room for so many at least. */
 const stageRowsMin = 8192;
@@ -195,6 +195,7 @@ export class Store implements SampleStore {
           stage.startsAt,
           stage.values.byteOffset,
           stage.outcomes.byteOffset,
+          stage.lateAt,
           stage.rowCount,
           BigInt(rows.timeUnitNanos),
           BigInt(version),
@@ -642,7 +643,7 @@ function partOf<Column extends { length: number; subarray(from: number, end: num
   return from === 0 && end === column.length ? column : column.subarray(from, end);
 }
 
-const rowStageBytes = 33;
+const rowStageBytes = 37;
 
 /** Columns in the stage, with room for `capacity` rows. */
 class RowStage {
@@ -657,6 +658,8 @@ class RowStage {
   readonly values: Float64Array;
   readonly slots: Uint32Array;
   readonly generations: Uint32Array;
+  /** Address of room for two u16 a row. */
+  readonly lateAt: number;
   readonly outcomes: Uint8Array;
 
   constructor(buffer: ArrayBuffer, at: number, capacity: number) {
@@ -670,6 +673,7 @@ class RowStage {
     this.startsAt = 0;
     this.slots = new Uint32Array(buffer, at + capacity * 24, capacity);
     this.generations = new Uint32Array(buffer, at + capacity * 28, capacity);
-    this.outcomes = new Uint8Array(buffer, at + capacity * 32, capacity);
+    this.lateAt = at + capacity * 32;
+    this.outcomes = new Uint8Array(buffer, at + capacity * 36, capacity);
   }
 }

@@ -119,9 +119,47 @@ export function bench(size: BenchSize): Promise<BenchResult[]> {
       value: nanosPerSample,
     });
   }
+  results.push(...unordered(size === 'full' ? 32 : 4));
   results.push(...busySeries(seriesCount, size === 'full' ? 1440 : 300));
   results.push(...idleSeries(size === 'full' ? 1_000_000 : 2000));
   return Promise.resolve(results);
+}
+
+/** Batches of 512 rows a series over times of which there are rows already, with versions derived from the times. */
+function unordered(seriesCount: number): BenchResult[] {
+  const orders = {
+    'newest first': (row: number) => 511 - row,
+    'in any order': (row: number) => (row * 197) % 512,
+    'the same rows again': (row: number) => row,
+  };
+  return Object.entries(orders).map(([name, placeOf]) => {
+    const feed = new Feed(seriesCount, 0, false);
+    const { store } = feed;
+    const { slots, generations, timeUnitNanos } = feed.rows;
+    const rowCount = 512 * seriesCount;
+    const outcomes = new Uint8Array(rowCount);
+    let nanos = 0;
+    for (let batch = 0; batch < 20; batch++) {
+      const apart = name === 'the same rows again' ? 0 : batch;
+      const millisOf = (i: number): number =>
+        startMillis + 3_600_000 + placeOf(i >> Math.log2(seriesCount)) * 1000 + apart;
+      const rows: StoreRows = {
+        rowCount,
+        slots: Uint32Array.from({ length: rowCount }, (_, i) => slots[i % seriesCount]!),
+        generations: new Uint32Array(rowCount).fill(generations[0]!),
+        timestamps: BigInt64Array.from({ length: rowCount }, (_, i) => BigInt(millisOf(i))),
+        timeUnitNanos,
+        values: Float64Array.from({ length: rowCount }, (_, i) => i % 100),
+      };
+      outcomes.fill(0);
+      nanos += cpuNanosOf(1, () => store.append(rows, startMillis * 1000, outcomes, true));
+    }
+    return {
+      name: `engine/store: append where rows are, ${name}`,
+      unit: 'ns/sample',
+      value: nanos / (20 * rowCount),
+    };
+  });
 }
 
 /** What series cost that have been written to for a block, and their flush. */

@@ -15,8 +15,11 @@ export interface StoreExports {
   answer(): number;
   /**
    * Applies the rows whose outcome is 0. Those that another value supersedes get that outcome;
-   * gives how many.
+   * gives how many. Late ones come after the others, in an order of their own: which row of a time
+   * stays does not go by when it came.
    * @param starts i64 nanoseconds, 0 for none; 0 for a column of none
+   * @param late room for two u16 a row
+   * @param rowCount at most 65,536
    * @param isDerived versions of rows are derived from their times
    */
   append(
@@ -26,6 +29,7 @@ export interface StoreExports {
     starts: number,
     values: number,
     outcomes: number,
+    late: number,
     rowCount: number,
     unitNanos: bigint,
     version: bigint,

@@ -418,12 +418,12 @@ function orderOfWindows(a: Uint8Array, b: Uint8Array): number {
   return 0;
 }
 
-/** The first fields of a window (window.ts), up to lags. */
+/** The first fields of a window (window.ts), up to lags; behind one that no window has there is nothing to be found. */
 function orderFields(value: Uint8Array): bigint[] {
   const fields = [0n, 0n, 0n];
   const reader = new TypedValueReader().open(value);
-  while (reader.next() && reader.number <= fields.length) {
-    if (reader.type === fieldType.uint) fields[reader.number - 1] = reader.integer;
+  while (reader.next() && reader.number <= fields.length && reader.type === fieldType.uint) {
+    fields[reader.number - 1] = reader.integer;
   }
   return fields;
 }

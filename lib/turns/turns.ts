@@ -34,6 +34,8 @@ const largeMillis = 100;
 const countedMillisMax: number = 4 * sliceMillis;
 /** Of a series that is read, at least: a count of 20,000 series took 0.1 s. */
 const millisOfSeries = 0.005;
+/** Of a read, at least, be it of one series: the asking, the look at the index, the labels. */
+const millisOfRead = 0.25;
 /**
  * After so much time that was given to others a slice is the oldest piece's; where all are large, it is that of the one that has had
  * least. By time and not by turns: slices of who has just begun are short.
@@ -416,7 +418,16 @@ export class Work {
 
   /** Its request reads so many series. */
   foreseeSeries(count: number): void {
-    this.#account.foreseenMillis = Math.max(this.#account.foreseenMillis, count * millisOfSeries);
+    this.#foresee(count * millisOfSeries);
+  }
+
+  /** Its request makes so many reads. */
+  foreseeReads(count: number): void {
+    this.#foresee(count * millisOfRead);
+  }
+
+  #foresee(millis: number): void {
+    this.#account.foreseenMillis = Math.max(this.#account.foreseenMillis, millis);
   }
 
   /** Counts work without asking whether it is time. */

@@ -24,6 +24,10 @@ export interface Fetched {
 
 /** Selectors of a query that are read at the same time: a text may have thousands, and each asks all shards. */
 export const selectsAtOnceMax = 32;
+/** The same while nothing has told yet how much they bring. */
+const selectsAtFirst = 4;
+/** Those under way bring about so much, going by those before: 32 of one series each, but one or two of 20,000. */
+const bytesAtOnceMax: number = 4 << 20;
 
 export class Reads {
   readonly #storage: QueryStorage;
@@ -63,6 +67,7 @@ export class Reads {
 
   /** @throws as `QueryStorage.select` */
   async read(fetches: readonly Fetch[]): Promise<Fetched[]> {
+    this.#pacer.work.foreseeReads(fetches.length);
     const results = await this.#pacer.work.outside(this.#selectAll(fetches));
     this.#pacer.work.foreseeSeries(
       results.reduce((sum, { bundle }) => sum + bundle.seriesCount, 0),
@@ -84,26 +89,36 @@ export class Reads {
     return all;
   }
 
-  async #selectAll(fetches: readonly Fetch[]): Promise<SelectResult[]> {
+  /** Rejects with the first error: nobody waits for the others. */
+  #selectAll(fetches: readonly Fetch[]): Promise<SelectResult[]> {
     const { signal, clock } = this.#pacer.work;
     const results: SelectResult[] = [];
+    const width = new Width();
     let next = 0;
-    const lane = async (_: unknown, index: number): Promise<void> => {
-      // Each begins in a turn of its own: twenty queries would do the first steps of all their reads in one.
-      if (index > 0) await Turns.of(clock).begin(signal).pause();
-      while (next < fetches.length) {
-        const place = next++;
+    let underWay = 0;
+    return new Promise((resolve, reject) => {
+      const one = async (place: number, isOfOwnTurn: boolean): Promise<void> => {
         try {
+          if (isOfOwnTurn) await Turns.of(clock).begin(signal).pause();
           results[place] = await this.#select(fetches[place]!, signal);
+          width.note(results[place]);
         } catch (error) {
-          // Nobody waits for the others.
           next = fetches.length;
-          throw error;
+          reject(error);
         }
-      }
-    };
-    await Promise.all(Array.from({ length: Math.min(fetches.length, selectsAtOnceMax) }, lane));
-    return results;
+        underWay -= 1;
+        goOn();
+      };
+      const goOn = (): void => {
+        // Others begin in a turn of their own each: twenty queries would do the first steps of all their reads in one.
+        for (let begun = 0; next < fetches.length && underWay < width.selects; begun++) {
+          underWay += 1;
+          void one(next++, begun > 0);
+        }
+        if (underWay === 0) resolve(results);
+      };
+      goOn();
+    });
   }
 
   #select(fetch: Fetch, signal: AbortSignal): Promise<SelectResult> {
@@ -118,6 +133,23 @@ export class Reads {
   /** Gives back the memory of what nobody reads any more. Labels may still lie in the bytes of the tags. */
   release({ bundle }: Fetched): void {
     this.#pacer.give(bundle.chunkData.length);
+  }
+}
+
+/** How many selectors are read at the same time, by what those that were read have brought. */
+class Width {
+  #read = 0;
+  #bytes = 0;
+
+  get selects(): number {
+    if (this.#read === 0) return selectsAtFirst;
+    const fitting = Math.floor((bytesAtOnceMax * this.#read) / Math.max(1, this.#bytes));
+    return Math.max(1, Math.min(selectsAtOnceMax, fitting));
+  }
+
+  note({ bundle: { chunkData, tagsData } }: SelectResult): void {
+    this.#read += 1;
+    this.#bytes += chunkData.length + tagsData.length;
   }
 }
 

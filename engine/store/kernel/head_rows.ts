@@ -191,6 +191,8 @@ export function readRows(
   lags: usize,
   starts: usize = 0,
 ): usize {
+  // What was read before may lie in these columns.
+  state().lookedNode = 0;
   const found = changetype<RowsFound>(foundAt);
   const version = baseVersionOf(head);
   const at = rowsOf(head);

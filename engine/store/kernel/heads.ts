@@ -28,7 +28,7 @@ import {
   writeRow,
   writeStart,
 } from './head_rows';
-import { compareWithHeld, isHeldAlready, isSuperseded } from './held';
+import { compareWithHeld, isHeldAlready, isSuperseded, noteLate } from './held';
 import { allocate, release, roomAt, roomOf, state, stateAt } from './memory/pages';
 import {
   blockSizeOf,
@@ -419,4 +419,5 @@ function appendLate(
   store<i64>(at, version - versionAt(nanos), 16);
   store<i64>(at, start, 24);
   node.lateCount++;
+  noteLate(node, nanos);
 }

@@ -17,7 +17,7 @@ import {
   isStarted,
   readRows,
 } from './head_rows';
-import { deskOf, stateAt, tablesAt } from './memory/pages';
+import { deskOf, state, stateAt, tablesAt } from './memory/pages';
 import { lateRowBytes, Node, Series } from './memory/series';
 
 export const isNew: u32 = 0;
@@ -33,6 +33,53 @@ export class Held {
   isSome: u32;
 }
 export const heldAt: usize = stateAt + 1600;
+
+/**
+ * What was found when the last row was compared. Late rows come as runs, and to decode a chunk for each of them took fifteen times
+ * as long as all else that is done for it. It is of the state's `lookedNode`, and holds until the desk or the
+ * columns of a head are used for something else (`deskOf`, `readRows`).
+ */
+@unmanaged
+class Looked {
+  /** The head that lies in the columns, with so many rows; 0 for none. */
+  head: usize;
+  headCount: u32;
+  /** 1 when the chunk's rows lie on the desk. */
+  isDecoded: u32;
+  /** No late row is earlier or later. */
+  lateFirstNanos: i64;
+  lateLastNanos: i64;
+  /** Times from and to, inclusive, of which no chunk of the area knows anything but the one. */
+  firstNanos: i64;
+  lastNanos: i64;
+  /** The chunk; 0 for none. */
+  chunk: usize;
+  version: i64;
+  /** On the desk, where they are decoded; 0 for a column that there is not. */
+  times: usize;
+  values: usize;
+  lags: usize;
+  starts: usize;
+  rowCount: u32;
+  /** 1 where rows without a lag of their own have that of the last one, 0 where they have its version. */
+  hasOneLag: u32;
+  lag: i64;
+}
+const lookedAt: usize = stateAt + 1664;
+
+/** Before the rows of a batch: what changes the memory in other ways says nothing of it. */
+export function forgetLooked(): void {
+  state().lookedNode = 0;
+}
+
+/** A late row comes to the node. */
+@inline
+export function noteLate(node: Node, nanos: i64): void {
+  if (state().lookedNode != changetype<usize>(node)) return;
+  const looked = changetype<Looked>(lookedAt);
+  looked.lateFirstNanos = min(looked.lateFirstNanos, nanos);
+  looked.lateLastNanos = max(looked.lateLastNanos, nanos);
+}
 
 @inline
 function offerHeld(held: Held, lag: i64, bits: u64, start: i64): void {
@@ -77,36 +124,132 @@ export function compareWithHeld(
 export function findHeld(series: Series, nanos: i64, version: i64): bool {
   const node = changetype<Node>(series.current);
   const held = changetype<Held>(heldAt);
+  const looked = changetype<Looked>(lookedAt);
   held.isSome = 0;
+  const isKnown = state().lookedNode == changetype<usize>(node);
+  state().lookedNode = 0;
+  if (!isKnown) looked.head = 0;
   const count = <u32>series.headCount;
   if (count != 0 && nanos <= series.lastNanos && nanos >= firstNanosOf(series.head, series.blockStart)) {
     const starts: usize = isStarted(series.head) ? headStartsAt : 0;
-    readRows(series.head, series.blockStart, count, headTimesAt, headValuesAt, headLagsAt, starts);
+    if (looked.head != series.head || looked.headCount != count) {
+      readRows(series.head, series.blockStart, count, headTimesAt, headValuesAt, headLagsAt, starts);
+      looked.head = series.head;
+      looked.headCount = count;
+    }
     offerRowAt(held, nanos, headTimesAt, headValuesAt, headLagsAt, starts, count, 0);
   }
+  if (!isKnown) lookAtLate(looked, node);
+  if (nanos >= looked.lateFirstNanos && nanos <= looked.lateLastNanos) {
+    const lateEnd = node.late + <usize>node.lateCount * lateRowBytes;
+    for (let at = node.late; at < lateEnd; at += lateRowBytes) {
+      if (load<i64>(at) != nanos) continue;
+      offerHeld(held, load<i64>(at, 16), load<u64>(at, 8), load<i64>(at, 24));
+    }
+  }
+  const isNear = isKnown && nanos >= looked.firstNanos && nanos <= looked.lastNanos;
+  if (!isNear && !lookAtArea(looked, node, nanos)) {
+    if (!offerOverlapping(held, looked, node, nanos, version)) return false;
+  } else if (looked.chunk != 0 && looked.version >= version) {
+    if (looked.isDecoded == 0 && !decodeLooked(looked, node)) return false;
+    offerLooked(held, looked, nanos);
+  }
+  state().lookedNode = changetype<usize>(node);
+  return true;
+}
+
+function lookAtLate(looked: Looked, node: Node): void {
+  looked.lateFirstNanos = i64.MAX_VALUE;
+  looked.lateLastNanos = i64.MIN_VALUE;
   const lateEnd = node.late + <usize>node.lateCount * lateRowBytes;
   for (let at = node.late; at < lateEnd; at += lateRowBytes) {
-    if (load<i64>(at) != nanos) continue;
-    offerHeld(held, load<i64>(at, 16), load<u64>(at, 8), load<i64>(at, 24));
+    looked.lateFirstNanos = min(looked.lateFirstNanos, load<i64>(at));
+    looked.lateLastNanos = max(looked.lateLastNanos, load<i64>(at));
   }
+}
+
+/** Looks for the chunk that spans a time; false when several do, and then nothing is kept in mind. */
+function lookAtArea(looked: Looked, node: Node, nanos: i64): bool {
+  looked.chunk = 0;
+  looked.isDecoded = 0;
+  let firstNanos = i64.MIN_VALUE;
+  let lastNanos = i64.MAX_VALUE;
   const areaEnd = node.area + node.areaLength;
   for (let at = node.area; at < areaEnd; ) {
     const chunk = headerAt(at, areaEnd);
-    at = chunk.end;
-    // A chunk of lower versions holds nothing that the row does not replace.
-    if (nanos < chunk.firstNanos || nanos > chunk.lastNanos || chunk.version < version) continue;
-    const column = (<usize>chunk.rowCount << 3) + columnSlackBytes;
-    const work = deskOf(column * 4);
-    if (work == 0) return false;
-    const starts = chunk.kind == kindFloatStarts ? work + 3 * column : 0;
-    const hasRowLags = chunk.hasRowVersions != 0;
-    const chunkLag = hasLagsOfRows(chunk) ? lagOfLast(chunk) : chunk.version - versionAt(nanos);
-    const rows = chunk.rowCount;
-    if (!decodeChunk(chunk, tablesAt, work, work + column, work + 2 * column, starts)) {
-      unreachable();
+    if (chunk.lastNanos < nanos) {
+      firstNanos = max(firstNanos, chunk.lastNanos + 1);
+    } else if (chunk.firstNanos > nanos) {
+      lastNanos = min(lastNanos, chunk.firstNanos - 1);
+    } else if (looked.chunk == 0) {
+      looked.chunk = at;
+      looked.version = chunk.version;
+    } else {
+      looked.chunk = 0;
+      looked.firstNanos = i64.MAX_VALUE;
+      return false;
     }
-    const lags = hasRowLags ? work + 2 * column : 0;
-    offerRowAt(held, nanos, work, work + column, lags, starts, rows, chunkLag);
+    at = chunk.end;
+  }
+  looked.firstNanos = firstNanos;
+  looked.lastNanos = lastNanos;
+  return true;
+}
+
+/** False without work space. */
+function decodeLooked(looked: Looked, node: Node): bool {
+  const chunk = headerAt(looked.chunk, node.area + node.areaLength);
+  const column = (<usize>chunk.rowCount << 3) + columnSlackBytes;
+  const work = deskOf(column * 4);
+  if (work == 0) return false;
+  looked.rowCount = chunk.rowCount;
+  looked.times = work;
+  looked.values = work + column;
+  looked.lags = chunk.hasRowVersions ? work + 2 * column : 0;
+  looked.starts = chunk.kind == kindFloatStarts ? work + 3 * column : 0;
+  looked.hasOneLag = hasLagsOfRows(chunk) ? 1 : 0;
+  looked.lag = lagOfLast(chunk);
+  if (!decodeChunk(chunk, tablesAt, work, work + column, work + 2 * column, looked.starts)) {
+    unreachable();
+  }
+  looked.isDecoded = 1;
+  return true;
+}
+
+function offerLooked(held: Held, looked: Looked, nanos: i64): void {
+  const lag = looked.hasOneLag != 0 ? looked.lag : looked.version - versionAt(nanos);
+  offerRowAt(
+    held,
+    nanos,
+    looked.times,
+    looked.values,
+    looked.lags,
+    looked.starts,
+    looked.rowCount,
+    lag,
+  );
+}
+
+/** Offers what each of the chunks that span a time has for it; false without work space. */
+function offerOverlapping(
+  held: Held,
+  looked: Looked,
+  node: Node,
+  nanos: i64,
+  version: i64,
+): bool {
+  const areaEnd = node.area + node.areaLength;
+  for (let at = node.area; at < areaEnd; ) {
+    const chunk = headerAt(at, areaEnd);
+    const next = chunk.end;
+    // A chunk of lower versions holds nothing that the row does not replace.
+    if (nanos >= chunk.firstNanos && nanos <= chunk.lastNanos && chunk.version >= version) {
+      looked.chunk = at;
+      looked.version = chunk.version;
+      if (!decodeLooked(looked, node)) return false;
+      offerLooked(held, looked, nanos);
+    }
+    at = next;
   }
   return true;
 }

@@ -3,7 +3,7 @@
 import { versionAt } from '../../codec/kernel/codec';
 import { fieldsOf, notCanonical } from '../../typed/kernel/check';
 import { placed } from '../../typed/kernel/fields';
-import { findHeld, Held, heldAt, isHeldAlready, isNew, isSuperseded } from './held';
+import { findHeld, forgetLooked, Held, heldAt, isHeldAlready, isNew, isSuperseded } from './held';
 import { state, usedBytes } from './memory/pages';
 import { isMergeableTyped, orderOfTyped } from './typed/desk';
 import {
@@ -176,6 +176,7 @@ export function appendTyped(
   const s = state();
   s.batchVersion = version;
   s.batchVersionHighest = max(s.batchVersionHighest, version);
+  forgetLooked();
   let superseded: u32 = 0;
   let valueAt = bytes;
   for (let row: usize = 0; row < rowCount; row++) {

@@ -12,6 +12,8 @@ import {
   isFull,
   isInBlock,
 } from './heads';
+import { forgetLooked } from './held';
+import { sortLate } from './late_order';
 import { state, usedBytes } from './memory/pages';
 import { findNode, hasStartedHead, lateRowBytes, Node, Series, seriesAt, typedOf } from './memory/series';
 
@@ -199,8 +201,10 @@ export function derivedVersion(version: i64, atTime: i64): i64 {
 
 /**
  * Applies the rows whose outcome is 0. Those that another value supersedes get that outcome; gives
- * how many.
+ * how many. Late ones come after the others, in an order of their own: which row of a time stays does not go by when it came.
  * @param starts i64 nanoseconds, 0 for none; 0 for a column of none
+ * @param late room for two u16 a row
+ * @param rowCount at most 65,536
  * @param isDerived versions of rows are derived from their times
  */
 export function append(
@@ -210,6 +214,7 @@ export function append(
   starts: usize,
   values: usize,
   outcomes: usize,
+  late: usize,
   rowCount: usize,
   unitNanos: i64,
   version: i64,
@@ -219,12 +224,14 @@ export function append(
   const seriesEnd = s.seriesEnd;
   s.batchVersion = version;
   s.batchVersionHighest = max(s.batchVersionHighest, version);
+  forgetLooked();
   // 0 where a unit is less than a step of versions.
   const versionsPerUnit = unitNanos % versionNanos == 0 ? unitNanos / versionNanos : 0;
   const recentFiles = s.versionRecentFiles;
   const otherFiles = max(recentFiles, s.versionOtherFiles);
   let appended: u64 = 0;
   let superseded: u32 = 0;
+  let lateCount: u32 = 0;
   let rowTouched: usize = 0;
   for (let row: usize = 0; row < rowCount; row++) {
     if (row == rowTouched) {
@@ -249,13 +256,27 @@ export function append(
         superseded++;
         continue;
       }
+      if (nanos < series.lastNanos && isInBlock(series, nanos)) {
+        store<u16>(late + (<usize>(lateCount++) << 1), <u16>row);
+        continue;
+      }
     }
     const start = starts == 0 ? 0 : load<i64>(starts + (row << 3));
-    const isAppended =
-      start == 0
-        ? appendRow(series, nanos, bits, rowVersion, isDerived)
-        : appendStarted(series, nanos, bits, rowVersion, isDerived, start);
-    if (isAppended) {
+    if (appendAny(series, nanos, bits, rowVersion, isDerived, start)) {
+      appended++;
+    } else {
+      store<u8>(outcomes + row, <u8>outcomeSuperseded);
+      superseded++;
+    }
+  }
+  const sorted = sortLate(late, late + (rowCount << 1), lateCount, slots, times);
+  for (let i: u32 = 0; i < lateCount; i++) {
+    const row = <usize>load<u16>(sorted + (<usize>i << 1));
+    const series = seriesAt(load<u32>(slots + (row << 2)));
+    const nanos = load<i64>(times + (row << 3)) * unitNanos;
+    const bits = load<u64>(values + (row << 3));
+    const start = starts == 0 ? 0 : load<i64>(starts + (row << 3));
+    if (appendAny(series, nanos, bits, derivedVersion(version, versionAt(nanos)), true, start)) {
       appended++;
     } else {
       store<u8>(outcomes + row, <u8>outcomeSuperseded);
@@ -266,3 +287,17 @@ export function append(
   return superseded;
 }
 
+/** @param start 0 for a row that has none */
+@inline
+function appendAny(
+  series: Series,
+  nanos: i64,
+  bits: u64,
+  version: i64,
+  isDerived: bool,
+  start: i64,
+): bool {
+  return start == 0
+    ? appendRow(series, nanos, bits, version, isDerived)
+    : appendStarted(series, nanos, bits, version, isDerived, start);
+}

@@ -19,10 +19,12 @@ import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Sequencer } from '../write/sequencer.ts';
 import type { Pace } from './pace.ts';
 import { type SavedIndexParts, saveIndex } from './saved_index.ts';
-import { seriesWithRows, type StoreWalkParts } from './store_walks.ts';
+import { type FoundSeries, seriesWithRows, type StoreWalkParts } from './store_walks.ts';
 
 /** Series that are copied in one stretch of the main loop, fewer of them when they are long. */
 const seriesAtOnceMax = 256;
+/** So many are read at once, whatever they have: a stretch ends behind those that make it full. */
+const seriesOfRead = 32;
 /** Bytes of chunks that are copied in one stretch, and that share a record. */
 const chunkBytesTarget = 8 * 1024 * 1024;
 /** Bytes of the log from which on a snapshot is worth its work. */
@@ -244,33 +246,20 @@ export class Snapshots {
     pace: Pace,
     signal: AbortSignal,
   ): Promise<Copied> {
-    const { store } = this.#parts;
     const { truncations } = namespace;
     const sum = { series: 0, entries: 0, chunkBytes: 0 };
-    let seriesAtOnce = seriesAtOnceMax;
     // Rows that had come when the log went on in a new segment are here all the while, or in filesets.
     const found = seriesWithRows(this.#parts, namespace, null, pace, signal);
-    for await (const { slots, generations } of found) {
-      for (let first = 0, end = 0; first < slots.length; first = end) {
+    for await (const some of found) {
+      for (let first = 0; first < some.slots.length; ) {
         signal.throwIfAborted();
         // What was deleted is told by the log after the snapshot; there is nothing left to copy.
         if (namespace.truncations !== truncations) return sum;
-        const { generation } = store;
-        end = first + seriesAtOnce;
-        const some = slots
-          .subarray(first, end)
-          .filter((slot, i) => generation[slot] === generations[first + i])
-          // One that leaves with its shard is out of the index before its slot is given back.
-          .filter((slot) => namespace.index.has(slot));
-        const copied = this.#copySeries(namespace, some, writer);
+        const copied = this.#copySeries(namespace, some, first, writer);
+        first = copied.end;
         sum.series += copied.series;
         sum.entries += copied.entries;
         sum.chunkBytes += copied.chunkBytes;
-        const { chunkBytes } = copied;
-        if (chunkBytes > chunkBytesTarget) seriesAtOnce = Math.max(seriesAtOnce >>> 1, 1);
-        else if (end <= slots.length && chunkBytes < chunkBytesTarget / 2) {
-          seriesAtOnce = Math.min(seriesAtOnce * 2, seriesAtOnceMax);
-        }
         await writer.drain();
         await pace.rest(signal);
       }
@@ -278,37 +267,55 @@ export class Snapshots {
     return sum;
   }
 
-  #copySeries(namespace: NamespaceState, slots: Uint32Array, { buffer }: SnapshotWriter): Copied {
+  /** Copies series from one on, as many as make a stretch; `end` is where to go on. */
+  #copySeries(
+    namespace: NamespaceState,
+    { slots, generations }: FoundSeries,
+    first: number,
+    { buffer }: SnapshotWriter,
+  ): Copied & { readonly end: number } {
     const { store } = this.#parts;
     const { index } = namespace;
     const { generation } = store;
-    const { chunkData, chunkOffset } = packChunks(
-      store.read(slots, anyStart, anyEnd),
-      store.keepsRowVersions,
-    );
     const ordinal = namespace.ordinalIn(buffer);
     const copied: SeriesChunks[] = [];
-    for (let i = 0; i < slots.length; i += 1) {
-      const slot = slots[i]!;
-      const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
-      if (chunks.length === 0) continue;
-      copied.push({ slot, generation: generation[slot]!, chunks });
-      const head = {
-        slot,
-        generation: generation[slot]!,
-        idScheme: index.idScheme(slot),
-        explicitId: index.explicitId(slot),
-      };
-      buffer.addSeriesOf(ordinal, head, index.tagsLength(slot), (target, at) =>
-        index.copyTags(slot, target, at),
+    let chunkBytes = 0;
+    let end = first;
+    const past = Math.min(first + seriesAtOnceMax, slots.length);
+    while (end < past && chunkBytes < chunkBytesTarget) {
+      const from = end;
+      end = Math.min(end + seriesOfRead, past);
+      const some = slots
+        .subarray(from, end)
+        .filter((slot, i) => generation[slot] === generations[from + i])
+        // One that leaves with its shard is out of the index before its slot is given back.
+        .filter((slot) => index.has(slot));
+      const { chunkData, chunkOffset } = packChunks(
+        store.read(some, anyStart, anyEnd),
+        store.keepsRowVersions,
       );
+      chunkBytes += chunkData.length;
+      for (const [i, slot] of some.entries()) {
+        const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
+        if (chunks.length === 0) continue;
+        copied.push({ slot, generation: generation[slot]!, chunks });
+        const head = {
+          slot,
+          generation: generation[slot]!,
+          idScheme: index.idScheme(slot),
+          explicitId: index.explicitId(slot),
+        };
+        buffer.addSeriesOf(ordinal, head, index.tagsLength(slot), (target, at) =>
+          index.copyTags(slot, target, at),
+        );
+      }
     }
     let entries = 0;
     for (const record of recordsOf(copied)) {
       buffer.addChunks(ordinal, record);
       entries += record.length;
     }
-    return { series: copied.length, entries, chunkBytes: chunkData.length };
+    return { series: copied.length, entries, chunkBytes, end };
   }
 
   /**

@@ -48,6 +48,8 @@ export class State {
   /** Work space for merges. */
   desk: usize;
   deskBytes: usize;
+  /** The node of which `findHeld` (held.ts) knows something still; 0 for none. */
+  lookedNode: usize;
   /** Where callers leave columns and fetch answers. */
   stage: usize;
   stageBytes: usize;
@@ -278,6 +280,7 @@ export function release(address: usize): void {
 /** A region of at least so many bytes that keeps its place until a larger one is asked for. */
 export function deskOf(bytes: usize): usize {
   const s = state();
+  s.lookedNode = 0;
   if (bytes <= s.deskBytes) return s.desk;
   if (s.desk != 0) release(s.desk);
   s.deskBytes = 0;
