@@ -26,6 +26,7 @@ import type {
 } from './types.ts';
 import type { TopologyView } from '../topology/topology.ts';
 import type { TargetRows, Unwritten } from './outcomes/acknowledgements.ts';
+import { ReplacedRows } from './outcomes/replaced_rows.ts';
 import { Attempt, type AttemptParts, errorsKeptMax, Work } from './attempt.ts';
 import { isRetryable, writeOutcome, type WriteResult } from './outcomes/write_result.ts';
 
@@ -167,6 +168,14 @@ export class SessionWriter {
     let staleRetries = 0;
     let before: Attempt | null = null;
     let { derivesVersions } = work;
+    let replaced: ReplacedRows | null = null;
+    if (!derivesVersions) {
+      replaced = new ReplacedRows(copy);
+      if (replaced.isSome) {
+        outcomes ??= new Uint8Array(copy.rowCount);
+        picked = replaced.without(picked);
+      }
+    }
     while (picked === null || picked.length > 0) {
       const { ownership } = view;
       assert(ownership !== null, 'rows are sent to owners of a placement');
@@ -208,7 +217,8 @@ export class SessionWriter {
         derivesVersions = false;
         work.version = this.#versions.next();
         before = null;
-        picked = stillKnown(copy, picked, series);
+        replaced = new ReplacedRows(copy);
+        picked = stillKnown(copy, replaced.without(picked), series);
         clearOutcomes(outcomes, picked);
         continue;
       }
@@ -228,6 +238,7 @@ export class SessionWriter {
       picked = stillKnown(copy, picked, series);
       clearOutcomes(outcomes, picked);
     }
+    if (outcomes !== null) replaced?.tell(outcomes);
     return resultOf(copy, outcomes, [...errors]);
   }
 

@@ -128,6 +128,50 @@ test('a row that others supersede is sent to all owners with a later version of 
   assert.deepEqual(cluster.stored('j'), { a1: '1=1', b1: '1=1', c1: '1=1' });
 });
 
+test('of rows of one series and time the last one counts, whatever has to be sent again', async () => {
+  // Others are in the way, none is, or rows have versions of the write's own from the beginning.
+  for (const kind of ['superseded', 'derived', 'own'] as const) {
+    await using cluster = await startDeriving();
+    if (kind === 'superseded') cluster.node('a1').supersedes.add(keyOfJob('j'));
+    if (kind === 'own') {
+      const deletion = versionAtMillis(realEnv.clock.nowMillis());
+      cluster.node('a1').deletionVersion = deletion;
+      await cluster.write([['k', 1, 1]]);
+      await until(() => three.every((id) => cluster.node(id).writes.length === 2));
+      await turn();
+    }
+    const { outcomes, writtenCount } = await cluster.write([
+      ['j', 1, 766],
+      ['j', 2, 5],
+      ['k', 1, 3],
+      ['j', 1, 680],
+      ['k', 1, 3],
+    ]);
+    assert.equal(outcomes, null);
+    assert.equal(writtenCount, 5);
+    await turn();
+    const last = cluster.node('b1').writes.at(-1)!;
+    assert.equal(last.rowCount, { superseded: 2, derived: 5, own: 3 }[kind], kind);
+    assert.equal(last.derivesVersions, kind === 'derived');
+    assert.deepEqual(cluster.stored('j')['b1']!.split(' ').sort(), ['1=680', '2=5']);
+  }
+});
+
+test('a row that another one of the write replaces fails when that one does', async () => {
+  await using cluster = await startDeriving();
+  for (const id of ['a1', 'b1']) cluster.node(id).supersedes.add(keyOfJob('j'));
+  const rows = [
+    ['j', 1, 766],
+    ['k', 1, 1],
+    ['j', 1, 680],
+  ] as const;
+  const writing = cluster.write([...rows]);
+  for (const id of three) cluster.node(id).refuses.set(keyOfJob('j'), rowOutcome.tooFarPast);
+  const { outcomes } = await writing;
+  const { tooFarPast, written } = writeOutcome;
+  assert.deepEqual([...outcomes!], [tooFarPast, written, tooFarPast]);
+});
+
 test('a row that one owner supersedes before it is written is sent again, after it nothing is', async () => {
   await using cluster = await startDeriving('all');
   cluster.node('c1').supersedes.add(keyOfJob('j'));

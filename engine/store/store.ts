@@ -273,6 +273,7 @@ export class Store implements SampleStore {
           stage.ends,
           stage.bytes,
           stage.outcomes,
+          stage.late,
           rowEnd - row,
           BigInt(rows.timeUnitNanos),
           BigInt(version),
@@ -526,15 +527,16 @@ export class Store implements SampleStore {
     const count = rowEnd - row;
     const first = row === 0 ? 0 : rows.valueEnds[row - 1]!;
     const byteLength = rows.valueEnds[rowEnd - 1]! - first;
-    const at = this.#stageBytes(count * 29 + byteLength + 64);
+    const at = this.#stageBytes(count * 33 + byteLength + 64);
     const stage: TypedStage = {
       times: at,
       starts: at + count * 8,
       slots: at + count * 16,
       generations: at + count * 20,
       ends: at + count * 24,
-      outcomes: at + count * 28,
-      bytes: at + count * 29,
+      late: at + count * 28,
+      outcomes: at + count * 32,
+      bytes: at + count * 33,
     };
     const { buffer } = this.#memory;
     new BigInt64Array(buffer, stage.times, count).set(rows.timestamps.subarray(row, rowEnd));
@@ -601,6 +603,8 @@ interface TypedStage {
   readonly slots: number;
   readonly generations: number;
   readonly ends: number;
+  /** Room for two u16 a row. */
+  readonly late: number;
   readonly outcomes: number;
   readonly bytes: number;
 }

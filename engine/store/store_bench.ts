@@ -1,9 +1,10 @@
 /** What a sample costs on its way into a store, and what a series costs that holds few. */
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { SeededNumbers } from '../codec/samples_testing.ts';
+import { histogramValues } from '../typed/samples_testing.ts';
 import { cpuNanosOf } from '../codec/codec_bench.ts';
 import { resultOf } from './rows.ts';
-import { Store, type StoreNamespace, type StoreRows } from './store.ts';
+import { Store, type StoreNamespace, type StoreRows, type StoreTypedRows } from './store.ts';
 
 const second = 1_000_000_000n;
 const startMillis = 1_699_999_200_000;
@@ -120,6 +121,7 @@ export function bench(size: BenchSize): Promise<BenchResult[]> {
     });
   }
   results.push(...unordered(size === 'full' ? 32 : 4));
+  results.push(unorderedTyped(size === 'full' ? 1000 : 100));
   results.push(...busySeries(seriesCount, size === 'full' ? 1440 : 300));
   results.push(...idleSeries(size === 'full' ? 1_000_000 : 2000));
   return Promise.resolve(results);
@@ -160,6 +162,39 @@ function unordered(seriesCount: number): BenchResult[] {
       value: nanos / (20 * rowCount),
     };
   });
+}
+
+/** Histograms over times of which there are some already. */
+function unorderedTyped(rowCount: number): BenchResult {
+  const numbers = new SeededNumbers(1);
+  const store = new Store({ random, memoryBytesMax: 2 ** 31 });
+  store.setNamespace(0, namespace);
+  store.keepRowVersions(true);
+  const slots = new Uint32Array(rowCount).fill(store.createSeries(0));
+  let nanos = 0;
+  const batches = 6;
+  for (let batch = 0; batch < batches; batch++) {
+    const values = histogramValues(numbers, rowCount, { perRow: 20, schema: 1 });
+    const newest = startMillis + 3_600_000 + batch;
+    let end = 0;
+    const rows: StoreTypedRows = {
+      rowCount,
+      slots,
+      generations: new Uint32Array(rowCount).fill(1),
+      timestamps: BigInt64Array.from(slots, (_, row) => BigInt(newest - 1000 * row)),
+      timeUnitNanos: 1_000_000,
+      startNanos: new BigInt64Array(rowCount),
+      valueEnds: Uint32Array.from(values, ({ length }) => (end += length)),
+      valueBytes: new Uint8Array(Buffer.concat(values)),
+    };
+    const outcomes = new Uint8Array(rowCount);
+    nanos += cpuNanosOf(1, () => store.appendTyped(rows, startMillis * 1000, outcomes, true));
+  }
+  return {
+    name: 'engine/store: append of histograms where some are, newest first',
+    unit: 'ns/row',
+    value: nanos / (batches * rowCount),
+  };
 }
 
 /** What series cost that have been written to for a block, and their flush. */

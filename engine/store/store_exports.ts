@@ -47,6 +47,7 @@ export interface StoreExports {
     ends: number,
     bytes: number,
     outcomes: number,
+    late: number,
     rowCount: number,
     unitNanos: bigint,
     version: bigint,

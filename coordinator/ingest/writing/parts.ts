@@ -9,8 +9,9 @@ import type {
 export const rowsAtOnce = 16_384;
 /** Bytes of their tags: storage nodes name what is new of them in one go, and other writes wait for it. */
 export const tagBytesAtOnce: number = 1 << 20;
-/** Bytes of typed values. */
-const valueBytesAtOnce = 4 << 20;
+/** Typed rows, and bytes of their values: a late one takes up to 20 µs. */
+const typedRowsAtOnce = 4096;
+const valueBytesAtOnce = 1 << 20;
 /** A remote-write body of so few compressed bytes, with no more than the above, has nothing that would take long. */
 const smallBodyBytes = 256 * 1024;
 
@@ -23,7 +24,7 @@ export type BodyRows = WriteDecoderRows | BodyTypedRows;
 
 /** Up to this row rows are written at once, from the first one on. @param bytesOf tags of a row */
 export function partEnd(first: number, rowCount: number, bytesOf: (row: number) => number): number {
-  return endWithin(first, rowCount, bytesOf, tagBytesAtOnce);
+  return endWithin(first, Math.min(first + rowsAtOnce, rowCount), bytesOf, tagBytesAtOnce);
 }
 
 /** The same of typed rows, by their values. @param bytesOf value of a row */
@@ -32,16 +33,15 @@ export function typedPartEnd(
   rowCount: number,
   bytesOf: (row: number) => number,
 ): number {
-  return endWithin(first, rowCount, bytesOf, valueBytesAtOnce);
+  return endWithin(first, Math.min(first + typedRowsAtOnce, rowCount), bytesOf, valueBytesAtOnce);
 }
 
 function endWithin(
   first: number,
-  rowCount: number,
+  most: number,
   bytesOf: (row: number) => number,
   bytesMax: number,
 ): number {
-  const most = Math.min(first + rowsAtOnce, rowCount);
   let bytes = bytesOf(first);
   let past = first + 1;
   while (past < most && bytes < bytesMax) bytes += bytesOf(past++);
@@ -62,7 +62,10 @@ export function partsOfBody(
   const rowCount = all.reduce((sum, rows) => sum + rows.rowCount, 0);
   const valueBytes = histograms?.valueEnds[histograms.rowCount - 1] ?? 0;
   const isSmall =
-    bodyBytes <= smallBodyBytes && rowCount <= rowsAtOnce && valueBytes <= valueBytesAtOnce;
+    bodyBytes <= smallBodyBytes &&
+    rowCount <= rowsAtOnce &&
+    (histograms?.rowCount ?? 0) <= typedRowsAtOnce &&
+    valueBytes <= valueBytesAtOnce;
   return isSmall ? [all] : copiedParts(samples, histograms, decoder);
 }
 

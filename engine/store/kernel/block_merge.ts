@@ -142,6 +142,7 @@ function extentOf(series: Series, node: Node, withHead: bool): Extent {
  * versions decide first. False without memory for it: then all stays as it is.
  */
 export function mergeBlock(series: Series, node: Node, withHead: bool): bool {
+  state().lookedNode = 0;
   const extent = extentOf(series, node, withHead);
   if (extent.rowCount > deskRowsMax) return false;
   const hasStarts = extent.hasStarts != 0;

@@ -304,6 +304,7 @@ export function addToArea(
   rows: u32,
   lastNanos: i64,
 ): void {
+  state().lookedNode = 0;
   const lengthNew = node.areaLength + length;
   if (node.area == 0 || lengthNew > roomAt(node.area)) {
     // A quarter more than needed once there is something: few copies, little room unused.

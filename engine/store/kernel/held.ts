@@ -17,7 +17,7 @@ import {
   isStarted,
   readRows,
 } from './head_rows';
-import { deskOf, state, stateAt, tablesAt } from './memory/pages';
+import { lookedOf, state, stateAt, tablesAt } from './memory/pages';
 import { lateRowBytes, Node, Series } from './memory/series';
 
 export const isNew: u32 = 0;
@@ -36,15 +36,15 @@ export const heldAt: usize = stateAt + 1600;
 
 /**
  * What was found when the last row was compared. Late rows come as runs, and to decode a chunk for each of them took fifteen times
- * as long as all else that is done for it. It is of the state's `lookedNode`, and holds until the desk or the
- * columns of a head are used for something else (`deskOf`, `readRows`).
+ * as long as all else that is done for it. It is of the state's `lookedNode`, and holds until the area of the node changes or the
+ * columns of a head are used for something else (`mergeBlock`, `addToArea`, `readRows`).
  */
 @unmanaged
 class Looked {
   /** The head that lies in the columns, with so many rows; 0 for none. */
   head: usize;
   headCount: u32;
-  /** 1 when the chunk's rows lie on the desk. */
+  /** 1 when the chunk's rows are decoded. */
   isDecoded: u32;
   /** No late row is earlier or later. */
   lateFirstNanos: i64;
@@ -55,7 +55,7 @@ class Looked {
   /** The chunk; 0 for none. */
   chunk: usize;
   version: i64;
-  /** On the desk, where they are decoded; 0 for a column that there is not. */
+  /** Decoded columns; 0 for one that there is not. */
   times: usize;
   values: usize;
   lags: usize;
@@ -66,11 +66,6 @@ class Looked {
   lag: i64;
 }
 const lookedAt: usize = stateAt + 1664;
-
-/** Before the rows of a batch: what changes the memory in other ways says nothing of it. */
-export function forgetLooked(): void {
-  state().lookedNode = 0;
-}
 
 /** A late row comes to the node. */
 @inline
@@ -200,7 +195,7 @@ function lookAtArea(looked: Looked, node: Node, nanos: i64): bool {
 function decodeLooked(looked: Looked, node: Node): bool {
   const chunk = headerAt(looked.chunk, node.area + node.areaLength);
   const column = (<usize>chunk.rowCount << 3) + columnSlackBytes;
-  const work = deskOf(column * 4);
+  const work = lookedOf(column * 4);
   if (work == 0) return false;
   looked.rowCount = chunk.rowCount;
   looked.times = work;

@@ -3,8 +3,9 @@
 import { versionAt } from '../../codec/kernel/codec';
 import { fieldsOf, notCanonical } from '../../typed/kernel/check';
 import { placed } from '../../typed/kernel/fields';
-import { findHeld, forgetLooked, Held, heldAt, isHeldAlready, isNew, isSuperseded } from './held';
-import { state, usedBytes } from './memory/pages';
+import { findHeld, Held, heldAt, isHeldAlready, isNew, isSuperseded } from './held';
+import { sortLate } from './late_order';
+import { forgetLooked, state, usedBytes } from './memory/pages';
 import { isMergeableTyped, orderOfTyped } from './typed/desk';
 import {
   blockSizeOf,
@@ -168,6 +169,7 @@ export function appendTyped(
   ends: usize,
   bytes: usize,
   outcomes: usize,
+  late: usize,
   rowCount: usize,
   unitNanos: i64,
   version: i64,
@@ -178,10 +180,8 @@ export function appendTyped(
   s.batchVersionHighest = max(s.batchVersionHighest, version);
   forgetLooked();
   let superseded: u32 = 0;
-  let valueAt = bytes;
+  let lateCount: u32 = 0;
   for (let row: usize = 0; row < rowCount; row++) {
-    const at = valueAt;
-    valueAt = bytes + <usize>load<u32>(ends + (row << 2));
     if (load<u8>(outcomes + row) != outcomeWritten) continue;
     const slot = load<u32>(slots + (row << 2));
     if (slot >= s.seriesEnd) continue;
@@ -189,7 +189,6 @@ export function appendTyped(
     if (series.generation != load<u32>(generations + (row << 2)) || !series.isLive) continue;
     const nanos = load<i64>(times + (row << 3)) * unitNanos;
     let rowVersion = version;
-    let isAppended = true;
     if (isDerived) {
       const atTime = versionAt(nanos);
       rowVersion = derivedVersion(version, atTime);
@@ -198,29 +197,55 @@ export function appendTyped(
         s.versionRecentFiles,
         rowVersion == atTime ? 0 : s.versionOtherFiles,
       );
-      isAppended = rowVersion > ofFiles;
+      if (rowVersion <= ofFiles) {
+        store<u8>(outcomes + row, <u8>outcomeSuperseded);
+        superseded++;
+        continue;
+      }
+      if (isLateTyped(series, nanos)) {
+        store<u16>(late + (<usize>(lateCount++) << 1), <u16>row);
+        continue;
+      }
     }
-    if (isAppended) {
-      isAppended = appendTypedRow(
-        series,
-        nanos,
-        load<i64>(starts + (row << 3)),
-        placed(at, valueAt - at),
-        fieldsOf(at, valueAt),
-        rowVersion,
-        isDerived,
-      );
-    }
-    if (isAppended) continue;
+    const value = valueOf(bytes, ends, row);
+    const start = load<i64>(starts + (row << 3));
+    if (appendTypedRow(series, nanos, start, value, rowVersion, isDerived)) continue;
+    store<u8>(outcomes + row, <u8>outcomeSuperseded);
+    superseded++;
+  }
+  const sorted = sortLate(late, late + (rowCount << 1), lateCount, slots, times);
+  for (let i: u32 = 0; i < lateCount; i++) {
+    const row = <usize>load<u16>(sorted + (<usize>i << 1));
+    const series = seriesAt(load<u32>(slots + (row << 2)));
+    const nanos = load<i64>(times + (row << 3)) * unitNanos;
+    const rowVersion = derivedVersion(version, versionAt(nanos));
+    const value = valueOf(bytes, ends, row);
+    const start = load<i64>(starts + (row << 3));
+    if (appendTypedRow(series, nanos, start, value, rowVersion, true)) continue;
     store<u8>(outcomes + row, <u8>outcomeSuperseded);
     superseded++;
   }
   return superseded;
 }
 
+/** Whether a row is compared with what its block holds. */
+function isLateTyped(series: Series, nanos: i64): bool {
+  const found = findNode(series, nanos);
+  if (found == null) return false;
+  const node = found!;
+  const part = typedOf(node);
+  return (part != null && nanos <= part.lastNanos) || floatRowsOf(node) != 0;
+}
+
+/** Value of a row, `placed`. */
+@inline
+function valueOf(bytes: usize, ends: usize, row: usize): u64 {
+  const first = row == 0 ? 0 : <usize>load<u32>(ends + (row << 2) - 4);
+  return placed(bytes + first, <usize>load<u32>(ends + (row << 2)) - first);
+}
+
 /**
  * Appends one typed row, and counts it. Traps as `appendRow` does.
- * @param fields that the value has
  * @returns false when its version is derived, and another value stands at that time that it cannot replace
  */
 function appendTypedRow(
@@ -228,7 +253,6 @@ function appendTypedRow(
   nanos: i64,
   start: i64,
   value: u64,
-  fields: u32,
   version: i64,
   isDerived: bool,
 ): bool {
@@ -240,7 +264,8 @@ function appendTypedRow(
     const standing = compareTypedWithHeld(series, node!, nanos, lag, value, start);
     if (standing != isNew) return standing == isHeldAlready;
   }
-  addTyped(node!, nanos, lag, start, value, fields);
+  const at = <usize>(value & 0xffffffff);
+  addTyped(node!, nanos, lag, start, value, fieldsOf(at, at + <usize>(value >> 32)));
   return true;
 }
 

@@ -12,9 +12,8 @@ import {
   isFull,
   isInBlock,
 } from './heads';
-import { forgetLooked } from './held';
 import { sortLate } from './late_order';
-import { state, usedBytes } from './memory/pages';
+import { forgetLooked, state, usedBytes } from './memory/pages';
 import { findNode, hasStartedHead, lateRowBytes, Node, Series, seriesAt, typedOf } from './memory/series';
 
 export const outcomeWritten: u32 = 0;
@@ -256,7 +255,7 @@ export function append(
         superseded++;
         continue;
       }
-      if (nanos < series.lastNanos && isInBlock(series, nanos)) {
+      if (isLate(series, nanos)) {
         store<u16>(late + (<usize>(lateCount++) << 1), <u16>row);
         continue;
       }
@@ -285,6 +284,14 @@ export function append(
   }
   s.sampleCount += appended;
   return superseded;
+}
+
+/** Whether a row is compared with what its block holds: where it is not the last one, or the block has typed rows. */
+@inline
+function isLate(series: Series, nanos: i64): bool {
+  if (isInBlock(series, nanos)) return nanos < series.lastNanos;
+  const node = findNode(series, nanos);
+  return node != null && typedOf(node!) != null;
 }
 
 /** @param start 0 for a row that has none */

@@ -48,8 +48,12 @@ export class State {
   /** Work space for merges. */
   desk: usize;
   deskBytes: usize;
-  /** The node of which `findHeld` (held.ts) knows something still; 0 for none. */
+  /** The node of whose typed rows some lie on the desk (`heldTyped`); 0 for none. */
+  lookedTyped: usize;
+  /** The node of which `findHeld` (held.ts) knows something still, 0 for none, and work space for it. */
   lookedNode: usize;
+  looked: usize;
+  lookedBytes: usize;
   /** Where callers leave columns and fetch answers. */
   stage: usize;
   stageBytes: usize;
@@ -280,13 +284,38 @@ export function release(address: usize): void {
 /** A region of at least so many bytes that keeps its place until a larger one is asked for. */
 export function deskOf(bytes: usize): usize {
   const s = state();
-  s.lookedNode = 0;
+  s.lookedTyped = 0;
   if (bytes <= s.deskBytes) return s.desk;
   if (s.desk != 0) release(s.desk);
   s.deskBytes = 0;
   s.desk = allocate(bytes);
   if (s.desk != 0) s.deskBytes = roomOf(bytes);
   return s.desk;
+}
+
+/** What was looked at last is kept up to this size when the next batch begins. */
+const lookedBytesKept: usize = 64 << 10;
+
+/** The same for the chunk that rows are compared with: it stays while the desk is used for others. */
+export function lookedOf(bytes: usize): usize {
+  const s = state();
+  if (bytes <= s.lookedBytes) return s.looked;
+  if (s.looked != 0) release(s.looked);
+  s.lookedBytes = 0;
+  s.looked = allocate(bytes);
+  if (s.looked != 0) s.lookedBytes = roomOf(bytes);
+  return s.looked;
+}
+
+/** Before the rows of a batch: what changes the memory in other ways says nothing of it. */
+export function forgetLooked(): void {
+  const s = state();
+  s.lookedTyped = 0;
+  s.lookedNode = 0;
+  if (s.lookedBytes <= lookedBytesKept) return;
+  release(s.looked);
+  s.looked = 0;
+  s.lookedBytes = 0;
 }
 
 /** A stage above this is not kept when less is asked for. */
@@ -308,6 +337,7 @@ export function stageOf(bytes: usize): usize {
 export function trimDesk(bytesMax: usize): void {
   const s = state();
   if (s.deskBytes <= bytesMax) return;
+  s.lookedTyped = 0;
   release(s.desk);
   s.desk = 0;
   s.deskBytes = 0;

@@ -75,6 +75,7 @@ export function addTyped(
   if (length > headValueMax) addLarge(node, part, nanos, lag, start, value, fields);
   else addToHead(node, part, nanos, lag, start, value, fields);
   part.lastNanos = max(part.lastNanos, nanos);
+  noteAdded(node, nanos);
   state().sampleCount++;
 }
 
@@ -280,6 +281,29 @@ export class HeldTyped {
 const heldAt: usize = stateAt + 2688;
 
 /**
+ * What lies on the desk of the state's `lookedTyped`: late rows come one after the other by time, and to decode a chunk for each of
+ * them takes thirty times as long as all else that is done for it.
+ */
+@unmanaged
+class LookedTyped {
+  /** Times from and to, inclusive, that the same chunks span: their rows are on the desk, and those of the head. */
+  firstNanos: i64;
+  lastNanos: i64;
+  /** Rows of times from and to came after that. */
+  addedFirstNanos: i64;
+  addedLastNanos: i64;
+}
+const lookedAt: usize = stateAt + 2880;
+
+/** A row comes to the part of a node, and is the last one of its head. */
+function noteAdded(node: Node, nanos: i64): void {
+  if (state().lookedTyped != changetype<usize>(node)) return;
+  const looked = changetype<LookedTyped>(lookedAt);
+  looked.addedFirstNanos = min(looked.addedFirstNanos, nanos);
+  looked.addedLastNanos = max(looked.addedLastNanos, nanos);
+}
+
+/**
  * Looks for the row of a part at a time; its value is good until the next use of work space. Null without work space.
  */
 export function heldTyped(node: Node, part: TypedPart, nanos: i64): HeldTyped | null {
@@ -295,18 +319,8 @@ export function heldTyped(node: Node, part: TypedPart, nanos: i64): HeldTyped | 
     offer(held, part.rowLag, part.rowStart, part.rowValue);
     return held;
   }
-  const rows = part.areaRows + part.headCount;
-  const work = deskOfPart(part, 0);
-  if (work == 0) return null;
-  const desk = openTypedDesk(work, rows, <usize>part.valueBytes);
-  const areaEnd = part.area + part.areaLength;
-  for (let at = part.area; at < areaEnd; ) {
-    const chunk = typedHeaderAt(at, areaEnd);
-    at = chunk.end;
-    if (nanos < chunk.firstNanos || nanos > chunk.lastNanos) continue;
-    if (!addTypedChunk(desk, chunk)) unreachable();
-  }
-  addTypedHead(desk, part.head, part.headCount, node.blockStart);
+  if (!isLookedAt(node, nanos) && !lookAtTyped(node, part, nanos)) return null;
+  const desk = changetype<TypedDesk>(state().desk);
   for (let place: usize = 0; place < <usize>desk.rowCount << 3; place += 8) {
     if (load<i64>(desk.times + place) != nanos) continue;
     offer(
@@ -317,6 +331,45 @@ export function heldTyped(node: Node, part: TypedPart, nanos: i64): HeldTyped | 
     );
   }
   return held;
+}
+
+/** Whether all that a part has of a time is on the desk. */
+function isLookedAt(node: Node, nanos: i64): bool {
+  if (state().lookedTyped != changetype<usize>(node)) return false;
+  const looked = changetype<LookedTyped>(lookedAt);
+  if (nanos < looked.firstNanos || nanos > looked.lastNanos) return false;
+  return nanos < looked.addedFirstNanos || nanos > looked.addedLastNanos;
+}
+
+/** Puts what a part has of a time on the desk; false without work space. */
+function lookAtTyped(node: Node, part: TypedPart, nanos: i64): bool {
+  const work = deskOfPart(part, 0);
+  if (work == 0) return false;
+  const looked = changetype<LookedTyped>(lookedAt);
+  const desk = openTypedDesk(work, part.areaRows + part.headCount, <usize>part.valueBytes);
+  let firstNanos = i64.MIN_VALUE;
+  let lastNanos = i64.MAX_VALUE;
+  const areaEnd = part.area + part.areaLength;
+  for (let at = part.area; at < areaEnd; ) {
+    const chunk = typedHeaderAt(at, areaEnd);
+    at = chunk.end;
+    if (chunk.lastNanos < nanos) {
+      firstNanos = max(firstNanos, chunk.lastNanos + 1);
+    } else if (chunk.firstNanos > nanos) {
+      lastNanos = min(lastNanos, chunk.firstNanos - 1);
+    } else {
+      firstNanos = max(firstNanos, chunk.firstNanos);
+      lastNanos = min(lastNanos, chunk.lastNanos);
+      if (!addTypedChunk(desk, chunk)) unreachable();
+    }
+  }
+  addTypedHead(desk, part.head, part.headCount, node.blockStart);
+  looked.firstNanos = firstNanos;
+  looked.lastNanos = lastNanos;
+  looked.addedFirstNanos = i64.MAX_VALUE;
+  looked.addedLastNanos = i64.MIN_VALUE;
+  state().lookedTyped = changetype<usize>(node);
+  return true;
 }
 
 function offer(held: HeldTyped, lag: i64, start: i64, value: u64): void {
