@@ -168,14 +168,8 @@ export class SessionWriter {
     let staleRetries = 0;
     let before: Attempt | null = null;
     let { derivesVersions } = work;
-    let replaced: ReplacedRows | null = null;
-    if (!derivesVersions) {
-      replaced = new ReplacedRows(copy);
-      if (replaced.isSome) {
-        outcomes ??= new Uint8Array(copy.rowCount);
-        picked = replaced.without(picked);
-      }
-    }
+    let replaced = derivesVersions ? null : new ReplacedRows(copy);
+    if (replaced !== null) picked = replaced.without(picked);
     while (picked === null || picked.length > 0) {
       const { ownership } = view;
       assert(ownership !== null, 'rows are sent to owners of a placement');

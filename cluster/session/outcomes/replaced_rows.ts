@@ -7,16 +7,15 @@ import type { TargetRows } from './acknowledgements.ts';
 interface RowKeys {
   readonly rowCount: number;
   readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
   readonly timestamps: BigInt64Array;
 }
 
 export class ReplacedRows {
-  /** The last row of its series and time, by row that it replaces. */
-  readonly #lastOf = new Map<number, number>();
-  readonly #rowCount: number;
+  /** Of a row that is replaced the last one of its series and time, + 1; null when none is, as usual. */
+  #lastOf: Uint32Array | null = null;
 
-  constructor({ rowCount, slots, timestamps }: RowKeys) {
-    this.#rowCount = rowCount;
+  constructor({ rowCount, slots, generations, timestamps }: RowKeys) {
     const words = new Uint32Array(timestamps.buffer, timestamps.byteOffset, 2 * rowCount);
     // Twice as many places as rows: rows + 1 by hash, 0 where none is.
     const mask = 2 ** Math.ceil(Math.log2(2 * rowCount + 1)) - 1;
@@ -25,34 +24,38 @@ export class ReplacedRows {
       const slot = slots[row]!;
       const low = words[2 * row]!;
       const high = words[2 * row + 1]!;
-      for (let place = mixed(slot, low, high) & mask; ; place = (place + 1) & mask) {
+      let place = mixed(slot, low, high) & mask;
+      for (; places[place] !== 0; place = (place + 1) & mask) {
         const last = places[place]! - 1;
-        if (last < 0) {
-          places[place] = row + 1;
+        if (
+          slots[last] === slot &&
+          words[2 * last] === low &&
+          words[2 * last + 1] === high &&
+          generations[last] === generations[row]
+        ) {
           break;
         }
-        if (slots[last] === slot && words[2 * last] === low && words[2 * last + 1] === high) {
-          this.#lastOf.set(row, last);
-          break;
-        }
+      }
+      if (places[place] === 0) places[place] = row + 1;
+      else {
+        this.#lastOf ??= new Uint32Array(rowCount);
+        this.#lastOf[row] = places[place]!;
       }
     }
   }
 
-  /** Whether there is one. */
-  get isSome(): boolean {
-    return this.#lastOf.size > 0;
-  }
-
-  /** Those that stay. */
-  without(rows: TargetRows): Uint32Array {
-    const all = rows ?? Uint32Array.from({ length: this.#rowCount }, (_, row) => row);
-    return all.filter((row) => !this.#lastOf.has(row));
+  /** Those that stay: the given ones themselves when none is replaced. */
+  without<Rows extends TargetRows>(rows: Rows): Rows | Uint32Array {
+    const lastOf = this.#lastOf;
+    if (lastOf === null) return rows;
+    return (rows ?? lastOf.map((_, row) => row)).filter((row) => lastOf[row] === 0);
   }
 
   /** What is told of a row that was replaced is what became of the one that did it. */
   tell(outcomes: Uint8Array): void {
-    for (const [row, last] of this.#lastOf) outcomes[row] = outcomes[last]!;
+    for (const [row, last] of this.#lastOf?.entries() ?? []) {
+      if (last !== 0) outcomes[row] = outcomes[last - 1]!;
+    }
   }
 }
 

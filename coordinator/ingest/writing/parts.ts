@@ -10,8 +10,8 @@ export const rowsAtOnce = 16_384;
 /** Bytes of their tags: storage nodes name what is new of them in one go, and other writes wait for it. */
 export const tagBytesAtOnce: number = 1 << 20;
 /** Typed rows, and bytes of their values: a late one takes up to 20 µs. */
-const typedRowsAtOnce = 4096;
-const valueBytesAtOnce = 1 << 20;
+export const typedRowsAtOnce = 4096;
+export const valueBytesAtOnce: number = 1 << 20;
 /** A remote-write body of so few compressed bytes, with no more than the above, has nothing that would take long. */
 const smallBodyBytes = 256 * 1024;
 

@@ -1,7 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { WriteDecoder, WriteDecoderRows } from '#engine/write_decoder/write_decoder.ts';
-import { type BodyRows, partsOfBody, rowsAtOnce, tagBytesAtOnce } from './parts.ts';
+import type {
+  WriteDecoder,
+  WriteDecoderHistograms,
+  WriteDecoderRows,
+} from '#engine/write_decoder/write_decoder.ts';
+import {
+  type BodyRows,
+  partsOfBody,
+  rowsAtOnce,
+  tagBytesAtOnce,
+  typedRowsAtOnce,
+  valueBytesAtOnce,
+} from './parts.ts';
 
 /** Rows of series with tags of so many bytes, by slot. @param asked gets each slot that is asked for */
 function partsOf(slots: readonly number[], tagBytes: number, asked: number[] = []): BodyRows[] {
@@ -57,4 +68,28 @@ test('tags count once for rows of a series that follow each other, which are not
     [2_000],
   );
   assert.deepEqual(asked, [0, 1]);
+});
+
+/** Rows of the parts of a body that has histograms alone. */
+function histogramParts(rowCount: number, valueBytes: number): number[] {
+  const columns = { slots: new Uint32Array(rowCount), generations: new Uint32Array(rowCount) };
+  const none = { rowCount: 0, ...columns, timestamps: new BigInt64Array(0), startNanos: null };
+  const histograms = {
+    ...columns,
+    rowCount,
+    timestamps: new BigInt64Array(rowCount),
+    startNanos: null,
+    valueEnds: Uint32Array.from({ length: rowCount }, (_, row) => (row + 1) * valueBytes),
+    valueBytes: new Uint8Array(rowCount * valueBytes),
+  } as unknown as WriteDecoderHistograms;
+  const samples = { ...none, values: new Float64Array(0) } as unknown as WriteDecoderRows;
+  const decoder = { tagBytes: () => 10 } as unknown as WriteDecoder;
+  const parts = [...partsOfBody(1000, samples, histograms, decoder)].flat();
+  return parts.map((part) => part.rowCount).filter((count) => count > 0);
+}
+
+test('histograms are divided by their rows and the bytes of their values, in a small body too', () => {
+  assert.deepEqual(histogramParts(typedRowsAtOnce, 20), [typedRowsAtOnce]);
+  assert.deepEqual(histogramParts(typedRowsAtOnce + 3, 20), [typedRowsAtOnce, 3]);
+  assert.deepEqual(histogramParts(10, valueBytesAtOnce / 4), [4, 4, 2]);
 });

@@ -162,6 +162,21 @@ export function appendStarted(
   return true;
 }
 
+/** The one or the other. @param start 0 for a row that has none */
+@inline
+export function appendAny(
+  series: Series,
+  nanos: i64,
+  bits: u64,
+  version: i64,
+  isDerived: bool,
+  start: i64,
+): bool {
+  return start == 0
+    ? appendRow(series, nanos, bits, version, isDerived)
+    : appendStarted(series, nanos, bits, version, isDerived, start);
+}
+
 /** Makes the time's block the current one; false when it has typed rows. */
 function switchBlock(series: Series, nanos: i64): bool {
   park(series);
@@ -189,10 +204,7 @@ function appendMixed(
     if (held.isSome && held.lag >= version - versionAt(nanos)) return false;
   }
   makeCurrent(series, node);
-  const isAppended =
-    start == 0
-      ? appendRow(series, nanos, bits, version, isDerived)
-      : appendStarted(series, nanos, bits, version, isDerived, start);
+  const isAppended = appendAny(series, nanos, bits, version, isDerived, start);
   park(series);
   return isAppended;
 }

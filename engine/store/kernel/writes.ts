@@ -3,8 +3,7 @@ import { versionAt } from '../../codec/kernel/codec';
 import { versionNanos } from '../../codec/kernel/rows';
 import { headRowsMax, isStarted } from './head_rows';
 import {
-  appendRow,
-  appendStarted,
+  appendAny,
   hasRoom,
   hasRoomForStarted,
   headCapacityAfter,
@@ -292,19 +291,4 @@ function isLate(series: Series, nanos: i64): bool {
   if (isInBlock(series, nanos)) return nanos < series.lastNanos;
   const node = findNode(series, nanos);
   return node != null && typedOf(node!) != null;
-}
-
-/** @param start 0 for a row that has none */
-@inline
-function appendAny(
-  series: Series,
-  nanos: i64,
-  bits: u64,
-  version: i64,
-  isDerived: bool,
-  start: i64,
-): bool {
-  return start == 0
-    ? appendRow(series, nanos, bits, version, isDerived)
-    : appendStarted(series, nanos, bits, version, isDerived, start);
 }
