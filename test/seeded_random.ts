@@ -17,7 +17,9 @@ export class SeededRandom implements Random {
   }
 
   bytes(length: number): Uint8Array {
-    return Uint8Array.from({ length }, () => this.u32() & 255);
+    const bytes = new Uint8Array(length);
+    for (let i = 0; i < length; i += 1) bytes[i] = this.u32() & 255;
+    return bytes;
   }
 
   fraction(): number {

@@ -361,21 +361,24 @@ export async function fuzz(seed: number, size: number): Promise<void> {
   const { decoder, reader } = openReader(setting, false, 2 << 20, cacheBytes);
   for (let i = 0; i < size; i++) {
     const where = `seed ${seed}, body ${i}`;
-    const json = pick(12) === 0 ? longBodyOf(pick) : bodyOf(pick);
+    const json = pick(60) === 0 ? longBodyOf(pick) : bodyOf(pick);
     const plain = wireFromOtlpJson(json);
     const body = pick(2) === 0 ? plain : reordered(pick, plain, request, pick(2) === 0);
     countInputs('OTLP bodies');
     assert.deepEqual(await outcomeOf(reader, decoder, body), outcomeOfTwin(json, setting), where);
-    const damaged = new Uint8Array(body);
-    if (damaged.length === 0) continue;
-    for (let changes = 1 + pick(3); changes > 0; changes--)
-      changeFixed(pick, damaged, pick(damaged.length), 1);
-    const cut = pick(4) === 0 ? damaged.subarray(0, pick(damaged.length)) : damaged;
-    const fresh = openReader(setting, true);
-    assert.deepEqual(
-      await outcomeOf(reader, decoder, cut),
-      await outcomeOf(fresh.reader, fresh.decoder, cut),
-      `${where}, damaged`,
-    );
+    if (body.length === 0) continue;
+    for (let copies = 1 + pick(4); copies > 0; copies--) {
+      const damaged = new Uint8Array(body);
+      for (let changes = 1 + pick(3); changes > 0; changes--)
+        changeFixed(pick, damaged, pick(damaged.length), 1);
+      const cut = pick(4) === 0 ? damaged.subarray(0, pick(damaged.length)) : damaged;
+      const fresh = openReader(setting, true);
+      countInputs('damaged OTLP bodies');
+      assert.deepEqual(
+        await outcomeOf(reader, decoder, cut),
+        await outcomeOf(fresh.reader, fresh.decoder, cut),
+        `${where}, damaged`,
+      );
+    }
   }
 }

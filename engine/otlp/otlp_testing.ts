@@ -26,6 +26,17 @@ const verdict: SeriesVerdict = {
   problem: null,
 };
 
+const bytesOfReaders = new Map<number, Uint8Array>();
+
+/** Gives readers the bytes that they begin with, which are the same for all, without making them anew. */
+class SameRandom extends SeededRandom {
+  override bytes(length: number): Uint8Array {
+    const known = bytesOfReaders.get(length) ?? super.bytes(length);
+    bytesOfReaders.set(length, known);
+    return known;
+  }
+}
+
 /**
  * @param withTwin the slow decoder, which forgets no series
  * @param cacheBytesMax of what is known of series
@@ -36,7 +47,7 @@ export function openReader(
   memoryBytesMax: number = 64 << 20,
   cacheBytesMax: number = memoryBytesMax,
 ): { readonly decoder: WriteDecoder; readonly reader: OtlpReader } {
-  const random = new SeededRandom(1);
+  const random = new SameRandom(1);
   const options = { random, memoryBytesMax, verdictOf: () => verdict, plainQuoted: true };
   const decoder = withTwin
     ? new WriteDecoder(options, new WriteDecoderTwin())

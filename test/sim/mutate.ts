@@ -18,7 +18,9 @@ export function pickOf(seed: number): Pick {
 }
 
 export function bytesOf(pick: Pick, length: number): Uint8Array {
-  return Uint8Array.from({ length }, () => pick(256));
+  const bytes = new Uint8Array(length);
+  for (let i = 0; i < length; i += 1) bytes[i] = pick(256);
+  return bytes;
 }
 
 /** The randomness that the write decoder takes, as a seed decides it. */

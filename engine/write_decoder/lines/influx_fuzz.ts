@@ -1,5 +1,6 @@
 /** The kernel must read texts of Influx's line protocol, whole, cut and damaged, as its twin does, and any decimal as `Number`. */
 import assert from 'node:assert/strict';
+import { countInputs } from '#test/sim/counts.ts';
 import type { Pick } from '#test/sim/mutate.ts';
 import type { WriteDecoderCore } from '../core.ts';
 import { formatInflux } from './layout.ts';
@@ -152,6 +153,7 @@ function fuzzDecimals(pick: Pick, kernel: WriteDecoderCore, where: string): void
     unitNanos: 1n,
     nowNanos: 0n,
   };
+  countInputs('Influx lines of numbers');
   assert.equal(kernel.lines([bytes], options), bytes.length, where);
   if (kernel.lineProblems.count > 0) {
     // Of more than 19 digits the kernel refuses some that are next to the largest number.
