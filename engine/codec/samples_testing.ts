@@ -26,6 +26,13 @@ export class SeededNumbers {
     return this.u32() / 2 ** 32;
   }
 
+  shuffle(items: unknown[]): void {
+    for (let i = items.length - 1; i > 0; i--) {
+      const other = this.below(i + 1);
+      [items[i], items[other]] = [items[other], items[i]];
+    }
+  }
+
   /** Standard normal. */
   normal(): number {
     const radius = Math.sqrt(-2 * Math.log((this.u32() + 1) / (2 ** 32 + 1)));

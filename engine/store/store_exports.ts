@@ -15,8 +15,8 @@ export interface StoreExports {
   answer(): number;
   /**
    * Applies the rows whose outcome is 0. Those that another value supersedes get that outcome;
-   * gives how many. Late ones come after the others, in an order of their own: which row of a time
-   * stays does not go by when it came.
+   * gives how many. Late ones come after the others, in an order of their own, those of one time as
+   * they came: a later one that does not replace the other is superseded.
    * @param starts i64 nanoseconds, 0 for none; 0 for a column of none
    * @param late room for two u16 a row
    * @param rowCount at most 65,536

@@ -216,7 +216,10 @@ function valueOf(numbers: SeededNumbers): number {
   return kind < 9 ? numbers.normal() : [NaN, -0, 0, Infinity, 5e-324][numbers.below(5)]!;
 }
 
-/** A batch in which every series has one row for a time, so that versions decide alone. */
+/**
+ * A batch in which every series has one row for a time, so that versions decide alone; where rows keep theirs some have times that
+ * come again with another value, and any order.
+ */
 function batchOf(
   numbers: SeededNumbers,
   pair: Pair,
@@ -249,6 +252,12 @@ function batchOf(
     }
   }
   if (numbers.below(10) === 0) rows.push([numbers.below(100), 1, nowNanos, 1, 0n]);
+  if (pair.keepsRowVersions && numbers.below(4) === 0) {
+    for (const [slot, generation, nanos, , start] of [...rows]) {
+      if (numbers.below(4) === 0) rows.push([slot, generation, nanos, valueOf(numbers), start]);
+    }
+    numbers.shuffle(rows);
+  }
   return {
     ...(hasStarts ? { startNanos: BigInt64Array.from(rows, (row) => row[4]) } : {}),
     rowCount: rows.length,

@@ -435,6 +435,25 @@ for (const [where, rowsAfter] of [
   });
 }
 
+test('of two rows of one time in a batch the later one is superseded, whatever block the rows between them are of', () => {
+  const store = newStore();
+  store.keepRowVersions(true);
+  const slot = store.createSeries(0);
+  const before = now - 2n * hour;
+  const rows: [number, bigint, number][] = [
+    [slot, now, 1],
+    [slot, now - second, 5],
+    [slot, before, 1],
+    [slot, now - second, 4],
+  ];
+  const expected = [isWritten, isWritten, isWritten, isSuperseded];
+  assert.deepEqual(writeDerived(store, rows, versionAfter(8_000)), expected);
+  assert.deepEqual(
+    read(store, slot).map(([, value]) => value),
+    [1, 5, 1],
+  );
+});
+
 test('a row that may meet another one in a file is superseded until its version tells them apart', () => {
   const store = newStore();
   store.keepRowVersions(true);

@@ -206,8 +206,11 @@ function typedBatch(
     for (const [i, nanos] of times.entries()) {
       const start = hasStarts && numbers.below(4) > 0 ? startNanos - second : 0n;
       rows.push([slot, nanos, values[i]!, start]);
+      // Some times again, with another value.
+      if (numbers.below(12) === 0) rows.push([slot, nanos, values[numbers.below(i + 1)]!, start]);
     }
   }
+  if (numbers.below(4) === 0) numbers.shuffle(rows);
   let end = 0;
   return {
     rowCount: rows.length,
@@ -248,8 +251,12 @@ function floatBatch(
   const rows: [slot: number, nanos: bigint][] = [];
   for (const slot of pair.slots.slice(2)) {
     const count = 1 + numbers.below(numbers.below(5) === 0 ? 100 : 4);
-    for (const nanos of timesOf(numbers, writers[slot]!, count, nowNanos)) rows.push([slot, nanos]);
+    for (const nanos of timesOf(numbers, writers[slot]!, count, nowNanos)) {
+      rows.push([slot, nanos]);
+      if (numbers.below(12) === 0) rows.push([slot, nanos]);
+    }
   }
+  if (numbers.below(4) === 0) numbers.shuffle(rows);
   return {
     rowCount: rows.length,
     slots: Uint32Array.from(rows, (row) => row[0]),

@@ -199,7 +199,8 @@ export function derivedVersion(version: i64, atTime: i64): i64 {
 
 /**
  * Applies the rows whose outcome is 0. Those that another value supersedes get that outcome; gives
- * how many. Late ones come after the others, in an order of their own: which row of a time stays does not go by when it came.
+ * how many. Late ones come after the others, in an order of their own, those of one time as they came: a later one that does not
+ * replace the other is superseded.
  * @param starts i64 nanoseconds, 0 for none; 0 for a column of none
  * @param late room for two u16 a row
  * @param rowCount at most 65,536
@@ -285,10 +286,13 @@ export function append(
   return superseded;
 }
 
-/** Whether a row is compared with what its block holds: where it is not the last one, or the block has typed rows. */
+/**
+ * Whether a row is compared with what its block holds: where it is not the last one, or the block has typed rows. It does not go by
+ * which block the row before was of: of two rows of one time the later one comes after the other, whatever is between them.
+ */
 @inline
 function isLate(series: Series, nanos: i64): bool {
   if (isInBlock(series, nanos)) return nanos < series.lastNanos;
   const node = findNode(series, nanos);
-  return node != null && typedOf(node!) != null;
+  return node != null && (nanos < node!.lastNanos || typedOf(node!) != null);
 }
