@@ -77,6 +77,17 @@ export interface SampleStore {
   append(rows: StoreRows, version: number, outcomes: Uint8Array, isDerived?: boolean): number;
 
   /**
+   * `append` in steps of some milliseconds at most where rows are late; rows of the steps before are readable between them. The columns
+   * stay as they are meanwhile, and nothing else is checked or appended.
+   */
+  appendInSteps(
+    rows: StoreRows,
+    version: number,
+    outcomes: Uint8Array,
+    isDerived: boolean,
+  ): Generator<void, number>;
+
+  /**
    * `check` of typed rows; a value that is not canonical has the outcome `badValue`. Typed rows need
    * `keepRowVersions`.
    */
@@ -106,6 +117,14 @@ export interface SampleStore {
     outcomes: Uint8Array,
     isDerived?: boolean,
   ): number;
+
+  /** `appendTyped`, as `appendInSteps`. */
+  appendTypedInSteps(
+    rows: StoreTypedRows,
+    version: number,
+    outcomes: Uint8Array,
+    isDerived: boolean,
+  ): Generator<void, number>;
 
   /**
    * Copies of the chunks that overlap [startNanos, endNanos). Rows that are not sealed yet come as
@@ -208,15 +227,15 @@ export interface SampleStore {
   readonly sampleCount: number;
 }
 
-/** `append` or `appendTyped`, by the kind of the rows. */
+/** `appendInSteps` or `appendTypedInSteps`, by the kind of the rows. */
 export function appendRows(
   store: SampleStore,
   { kind, rows }: RowsOfKind,
   version: number,
   outcomes: Uint8Array,
   isDerived: boolean,
-): number {
+): Generator<void, number> {
   return kind === 'float'
-    ? store.append(rows, version, outcomes, isDerived)
-    : store.appendTyped(rows, version, outcomes, isDerived);
+    ? store.appendInSteps(rows, version, outcomes, isDerived)
+    : store.appendTypedInSteps(rows, version, outcomes, isDerived);
 }

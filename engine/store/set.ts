@@ -7,7 +7,7 @@
 import { assert } from '#lib/assert.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { ByteCollector } from './byte_collector.ts';
-import { BlockSums, joinSlots } from './rows.ts';
+import { BlockSums, joinSlots, resultOf } from './rows.ts';
 import type { SampleStore, WriteGroup } from './sample_store.ts';
 import type {
   HeldBlock,
@@ -194,11 +194,12 @@ export class StoreSet implements SampleStore {
   }
 
   check(rows: StoreRows, namespaceOrdinal: number, nowNanos: bigint, outcomes: Uint8Array): number {
-    let refused = 0;
-    this.#byRows(rows, outcomes, 'check', (store, some, theirs) => {
-      refused += store.check(some, namespaceOrdinal, nowNanos, theirs);
-    });
-    return refused;
+    return resultOf(
+      // oxlint-disable-next-line require-yield
+      this.#byRows(rows, outcomes, 'check', function* (store, some, theirs) {
+        return store.check(some, namespaceOrdinal, nowNanos, theirs);
+      }),
+    );
   }
 
   keepRowVersions(keeps: boolean): void {
@@ -212,11 +213,18 @@ export class StoreSet implements SampleStore {
   }
 
   append(rows: StoreRows, version: number, outcomes: Uint8Array, isDerived = false): number {
-    let superseded = 0;
-    this.#byRows(rows, outcomes, 'append', (store, some, theirs) => {
-      superseded += store.append(some, version, theirs, isDerived);
-    });
-    return superseded;
+    return resultOf(this.appendInSteps(rows, version, outcomes, isDerived));
+  }
+
+  appendInSteps(
+    rows: StoreRows,
+    version: number,
+    outcomes: Uint8Array,
+    isDerived: boolean,
+  ): Generator<void, number> {
+    return this.#byRows(rows, outcomes, 'append', (store, some, theirs) =>
+      store.appendInSteps(some, version, theirs, isDerived),
+    );
   }
 
   checkTyped(
@@ -225,11 +233,12 @@ export class StoreSet implements SampleStore {
     nowNanos: bigint,
     outcomes: Uint8Array,
   ): number {
-    let refused = 0;
-    this.#byTypedRows(rows, outcomes, (store, some, theirs) => {
-      refused += store.checkTyped(some, namespaceOrdinal, nowNanos, theirs);
-    });
-    return refused;
+    return resultOf(
+      // oxlint-disable-next-line require-yield
+      this.#byTypedRows(rows, outcomes, function* (store, some, theirs) {
+        return store.checkTyped(some, namespaceOrdinal, nowNanos, theirs);
+      }),
+    );
   }
 
   beginGroup(group: WriteGroup): void {
@@ -247,19 +256,27 @@ export class StoreSet implements SampleStore {
     outcomes: Uint8Array,
     isDerived = false,
   ): number {
-    let superseded = 0;
-    this.#byTypedRows(rows, outcomes, (store, some, theirs) => {
-      superseded += store.appendTyped(some, version, theirs, isDerived);
-    });
-    return superseded;
+    return resultOf(this.appendTypedInSteps(rows, version, outcomes, isDerived));
   }
 
-  #byTypedRows(
+  appendTypedInSteps(
+    rows: StoreTypedRows,
+    version: number,
+    outcomes: Uint8Array,
+    isDerived: boolean,
+  ): Generator<void, number> {
+    return this.#byTypedRows(rows, outcomes, (store, some, theirs) =>
+      store.appendTypedInSteps(some, version, theirs, isDerived),
+    );
+  }
+
+  *#byTypedRows(
     rows: StoreTypedRows,
     outcomes: Uint8Array,
-    call: (store: Store, rows: StoreTypedRows, outcomes: Uint8Array) => void,
-  ): void {
-    if (this.#stores.length === 1) return call(this.#stores[0]!, rows, outcomes);
+    call: (store: Store, rows: StoreTypedRows, outcomes: Uint8Array) => Generator<void, number>,
+  ): Generator<void, number> {
+    if (this.#stores.length === 1) return yield* call(this.#stores[0]!, rows, outcomes);
+    let count = 0;
     const placesOf = this.#stores.map((): number[] => []);
     for (let place = 0; place < rows.rowCount; place++) {
       placesOf[this.#storeOrFirst(rows.slots[place]!)]!.push(place);
@@ -268,13 +285,14 @@ export class StoreSet implements SampleStore {
       const places = placesOf[index]!;
       if (places.length === 0) continue;
       const theirs = Uint8Array.from(places, (place) => outcomes[place]!);
-      call(
+      count += yield* call(
         store,
         typedRowsAt(rows, places, (slot) => this.#inner(slot)),
         theirs,
       );
       for (const [i, place] of places.entries()) outcomes[place] = theirs[i]!;
     }
+    return count;
   }
 
   read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks {
@@ -398,16 +416,17 @@ export class StoreSet implements SampleStore {
   }
 
   /**
-   * Calls each store with its rows and their outcomes, which a check may set. Rows of slots that
-   * were never given go to the first, which refuses them.
+   * Calls each store with its rows and their outcomes, which it may set; comes to the sum of what the calls come to. Rows of slots
+   * that were never given go to the first, which refuses them.
    */
-  #byRows(
+  *#byRows(
     rows: StoreRows,
     outcomes: Uint8Array,
     purpose: 'check' | 'append',
-    call: (store: Store, rows: StoreRows, outcomes: Uint8Array) => void,
-  ): void {
-    if (this.#stores.length === 1) return call(this.#stores[0]!, rows, outcomes);
+    call: (store: Store, rows: StoreRows, outcomes: Uint8Array) => Generator<void, number>,
+  ): Generator<void, number> {
+    if (this.#stores.length === 1) return yield* call(this.#stores[0]!, rows, outcomes);
+    let count = 0;
     const part = this.#part;
     const storeOf = (slot: number): number => this.#storeOrFirst(slot);
     for (let row = 0; row < rows.rowCount; row += partRowsMax) {
@@ -416,10 +435,11 @@ export class StoreSet implements SampleStore {
       for (const [index, store] of this.#stores.entries()) {
         const some = part.take(index, (slot) => this.#inner(slot), outcomes, purpose === 'append');
         if (some === null) continue;
-        call(store, some.rows, some.outcomes);
+        count += yield* call(store, some.rows, some.outcomes);
         part.putOutcomes(index, some.outcomes, outcomes);
       }
     }
+    return count;
   }
 
   /** The stores that have some of the slots; all slots as they are while there is one store. */

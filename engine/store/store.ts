@@ -182,9 +182,19 @@ export class Store implements SampleStore {
   }
 
   append(rows: StoreRows, version: number, outcomes: Uint8Array, isDerived = false): number {
+    return resultOf(this.appendInSteps(rows, version, outcomes, isDerived));
+  }
+
+  *appendInSteps(
+    rows: StoreRows,
+    version: number,
+    outcomes: Uint8Array,
+    isDerived: boolean,
+  ): Generator<void, number> {
     assert(Number.isSafeInteger(version) && version >= 0, 'a version is an exact number');
     let superseded = 0;
-    for (let row = 0; row < rows.rowCount; row += stageRowsMax) {
+    for (let row = 0; row < rows.rowCount; ) {
+      if (row > 0) yield;
       const stage = this.#stageRows(rows, row, outcomes, true);
       const { byteOffset } = stage.outcomes;
       const count = this.#run(() =>
@@ -202,11 +212,11 @@ export class Store implements SampleStore {
           isDerived ? 1 : 0,
         ),
       );
+      const done = this.#kernel.answer();
       // The memory may have grown.
-      if (count > 0) {
-        outcomes.set(new Uint8Array(this.#memory.buffer, byteOffset, stage.rowCount), row);
-      }
+      if (count > 0) outcomes.set(new Uint8Array(this.#memory.buffer, byteOffset, done), row);
       superseded += count;
+      row += done;
     }
     return superseded;
   }
@@ -221,7 +231,8 @@ export class Store implements SampleStore {
     let refused = 0;
     const group = this.#writeGroup ?? 0;
     if (this.#writeGroup === null) this.#kernel.clearTypedGroup(group);
-    for (const [row, rowEnd] of typedParts(rows)) {
+    for (let row = 0, rowEnd = 0; row < rows.rowCount; row = rowEnd) {
+      rowEnd = typedPartEnd(rows, row);
       const stage = this.#stageTyped(rows, row, rowEnd, outcomes);
       refused += this.#run(() =>
         this.#kernel.checkTyped(
@@ -260,9 +271,20 @@ export class Store implements SampleStore {
     outcomes: Uint8Array,
     isDerived = false,
   ): number {
+    return resultOf(this.appendTypedInSteps(rows, version, outcomes, isDerived));
+  }
+
+  *appendTypedInSteps(
+    rows: StoreTypedRows,
+    version: number,
+    outcomes: Uint8Array,
+    isDerived: boolean,
+  ): Generator<void, number> {
     assert(Number.isSafeInteger(version) && version >= 0, 'a version is an exact number');
     let superseded = 0;
-    for (const [row, rowEnd] of typedParts(rows)) {
+    for (let row = 0; row < rows.rowCount; ) {
+      if (row > 0) yield;
+      const rowEnd = typedPartEnd(rows, row);
       const stage = this.#stageTyped(rows, row, rowEnd, outcomes);
       const count = this.#run(() =>
         this.#kernel.appendTyped(
@@ -280,11 +302,11 @@ export class Store implements SampleStore {
           isDerived ? 1 : 0,
         ),
       );
+      const done = this.#kernel.answer();
       // The memory may have grown.
-      if (count > 0) {
-        outcomes.set(new Uint8Array(this.#memory.buffer, stage.outcomes, rowEnd - row), row);
-      }
+      if (count > 0) outcomes.set(new Uint8Array(this.#memory.buffer, stage.outcomes, done), row);
       superseded += count;
+      row += done;
     }
     return superseded;
   }
@@ -612,24 +634,18 @@ interface TypedStage {
 /** Typed rows of a batch at once, and bytes of their values but for the last one's. */
 const typedStageBytesMax: number = 4 << 20;
 
-/** Rows from and up to, so many as are staged at once. */
-function* typedParts({
-  rowCount,
-  valueEnds,
-}: StoreTypedRows): Generator<[row: number, rowEnd: number]> {
-  for (let row = 0; row < rowCount; ) {
-    const first = row === 0 ? 0 : valueEnds[row - 1]!;
-    let rowEnd = row + 1;
-    while (
-      rowEnd < rowCount &&
-      rowEnd - row < stageRowsMax &&
-      valueEnds[rowEnd]! - first <= typedStageBytesMax
-    ) {
-      rowEnd++;
-    }
-    yield [row, rowEnd];
-    row = rowEnd;
+/** End of the rows from one on that are staged at once. */
+function typedPartEnd({ rowCount, valueEnds }: StoreTypedRows, row: number): number {
+  const first = row === 0 ? 0 : valueEnds[row - 1]!;
+  let rowEnd = row + 1;
+  while (
+    rowEnd < rowCount &&
+    rowEnd - row < stageRowsMax &&
+    valueEnds[rowEnd]! - first <= typedStageBytesMax
+  ) {
+    rowEnd++;
   }
+  return rowEnd;
 }
 
 function noMemoryToRead(slot: number): TsdbError {

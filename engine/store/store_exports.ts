@@ -15,7 +15,8 @@ export interface StoreExports {
   answer(): number;
   /**
    * Applies the rows whose outcome is 0. Those that another value supersedes get that outcome;
-   * gives how many. Late ones come after the others, in an order of their own, those of one time as
+   * gives how many. The answer is how many rows were looked at: it ends before the others after so
+   * many late ones. Late ones come after the others, in an order of their own, those of one time as
    * they came: a later one that does not replace the other is superseded.
    * @param starts i64 nanoseconds, 0 for none; 0 for a column of none
    * @param late room for two u16 a row
@@ -36,7 +37,7 @@ export interface StoreExports {
     isDerived: number,
   ): number;
   /**
-   * `append` of typed rows whose values `checkTyped` has looked at.
+   * `append` of typed rows whose values `checkTyped` has looked at; the answer is as there.
    * @param starts i64 nanoseconds, 0 for none
    */
   appendTyped(

@@ -15,6 +15,7 @@ import { appendRows, type SampleStore, TooManyValues } from '#engine/store/sampl
 import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
+import { inOneGo } from '#lib/turns/steps.ts';
 import { type Commitlog, commitlogFolder, listSegments } from '../persist/commitlog/commitlog.ts';
 import {
   anyNamespace,
@@ -421,7 +422,9 @@ class SegmentReplay {
     if (rowCount === 0) return;
     if (this.#outcomes.length < rowCount) this.#outcomes = new Uint8Array(rowCount);
     // Who was superseded then was sent again, and whoever is now has lost against a row that is here.
-    const superseded = appendRows(store, part.taken, version, this.#outcomes, derivesVersions);
+    const superseded = inOneGo(
+      appendRows(store, part.taken, version, this.#outcomes, derivesVersions),
+    );
     if (superseded > 0) this.#outcomes.fill(0);
     report.rows += rowCount;
   }

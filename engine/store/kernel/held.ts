@@ -64,6 +64,10 @@ class Looked {
   /** 1 where rows without a lag of their own have that of the last one, 0 where they have its version. */
   hasOneLag: u32;
   lag: i64;
+  /** 1 when each chunk of the area begins after the one before: those before `nextAt` end before `firstNanos`. */
+  isInOrder: u32;
+  /** The chunk, or the first one after `lastNanos`; the area's end where there is none. */
+  nextAt: usize;
 }
 const lookedAt: usize = stateAt + 1664;
 
@@ -143,7 +147,9 @@ export function findHeld(series: Series, nanos: i64, version: i64): bool {
     }
   }
   const isNear = isKnown && nanos >= looked.firstNanos && nanos <= looked.lastNanos;
-  if (!isNear && !lookAtArea(looked, node, nanos)) {
+  const isAfter = isKnown && looked.isInOrder != 0 && nanos > looked.lastNanos;
+  if (isAfter) goOnInArea(looked, node, nanos);
+  if (!isNear && !isAfter && !lookAtArea(looked, node, nanos)) {
     if (!offerOverlapping(held, looked, node, nanos, version)) return false;
   } else if (looked.chunk != 0 && looked.version >= version) {
     if (looked.isDecoded == 0 && !decodeLooked(looked, node)) return false;
@@ -167,28 +173,69 @@ function lookAtLate(looked: Looked, node: Node): void {
 function lookAtArea(looked: Looked, node: Node, nanos: i64): bool {
   looked.chunk = 0;
   looked.isDecoded = 0;
+  looked.isInOrder = 0;
   let firstNanos = i64.MIN_VALUE;
   let lastNanos = i64.MAX_VALUE;
+  let before = i64.MIN_VALUE;
+  let isInOrder: u32 = 1;
+  let nextAt: usize = 0;
   const areaEnd = node.area + node.areaLength;
   for (let at = node.area; at < areaEnd; ) {
     const chunk = headerAt(at, areaEnd);
+    if (chunk.firstNanos <= before) isInOrder = 0;
+    before = chunk.lastNanos;
     if (chunk.lastNanos < nanos) {
       firstNanos = max(firstNanos, chunk.lastNanos + 1);
-    } else if (chunk.firstNanos > nanos) {
-      lastNanos = min(lastNanos, chunk.firstNanos - 1);
-    } else if (looked.chunk == 0) {
-      looked.chunk = at;
-      looked.version = chunk.version;
     } else {
-      looked.chunk = 0;
-      looked.firstNanos = i64.MAX_VALUE;
-      return false;
+      if (nextAt == 0) nextAt = at;
+      if (chunk.firstNanos > nanos) {
+        lastNanos = min(lastNanos, chunk.firstNanos - 1);
+      } else if (looked.chunk == 0) {
+        looked.chunk = at;
+        looked.version = chunk.version;
+      } else {
+        looked.chunk = 0;
+        looked.firstNanos = i64.MAX_VALUE;
+        return false;
+      }
     }
     at = chunk.end;
   }
   looked.firstNanos = firstNanos;
   looked.lastNanos = lastNanos;
+  looked.isInOrder = isInOrder;
+  looked.nextAt = nextAt == 0 ? areaEnd : nextAt;
   return true;
+}
+
+/**
+ * `lookAtArea` of an area in order, for a time after those that are known: late rows come by ascending time, and to walk all headers
+ * for each of them grew with the square of a long block.
+ */
+function goOnInArea(looked: Looked, node: Node, nanos: i64): void {
+  looked.chunk = 0;
+  looked.isDecoded = 0;
+  looked.firstNanos = looked.lastNanos + 1;
+  looked.lastNanos = i64.MAX_VALUE;
+  const areaEnd = node.area + node.areaLength;
+  let at = looked.nextAt;
+  for (; at < areaEnd; ) {
+    const chunk = headerAt(at, areaEnd);
+    if (chunk.lastNanos >= nanos) {
+      if (chunk.firstNanos > nanos) {
+        looked.lastNanos = chunk.firstNanos - 1;
+      } else {
+        looked.chunk = at;
+        looked.version = chunk.version;
+        looked.firstNanos = chunk.firstNanos;
+        looked.lastNanos = chunk.lastNanos;
+      }
+      break;
+    }
+    looked.firstNanos = chunk.lastNanos + 1;
+    at = chunk.end;
+  }
+  looked.nextAt = at;
 }
 
 /** False without work space. */

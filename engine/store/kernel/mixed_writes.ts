@@ -157,8 +157,11 @@ function isOf(series: Series, generation: u32, namespaceOrdinal: u32): bool {
   );
 }
 
+/** As `lateRowsAtOnce` of floats, of which one is a tenth of the work. */
+const lateTypedAtOnce: u32 = 256;
+
 /**
- * `append` of typed rows whose values `checkTyped` has looked at.
+ * `append` of typed rows whose values `checkTyped` has looked at; the answer is as there.
  * @param starts i64 nanoseconds, 0 for none
  */
 export function appendTyped(
@@ -181,7 +184,9 @@ export function appendTyped(
   forgetLooked();
   let superseded: u32 = 0;
   let lateCount: u32 = 0;
-  for (let row: usize = 0; row < rowCount; row++) {
+  let lateSeen: u32 = 0;
+  let row: usize = 0;
+  for (; row < rowCount && lateSeen < lateTypedAtOnce; row++) {
     if (load<u8>(outcomes + row) != outcomeWritten) continue;
     const slot = load<u32>(slots + (row << 2));
     if (slot >= s.seriesEnd) continue;
@@ -202,7 +207,10 @@ export function appendTyped(
         superseded++;
         continue;
       }
-      if (isLateTyped(series, nanos)) {
+    }
+    if (isLateTyped(series, nanos)) {
+      lateSeen++;
+      if (isDerived) {
         store<u16>(late + (<usize>(lateCount++) << 1), <u16>row);
         continue;
       }
@@ -215,16 +223,17 @@ export function appendTyped(
   }
   const sorted = sortLate(late, late + (rowCount << 1), lateCount, slots, times);
   for (let i: u32 = 0; i < lateCount; i++) {
-    const row = <usize>load<u16>(sorted + (<usize>i << 1));
-    const series = seriesAt(load<u32>(slots + (row << 2)));
-    const nanos = load<i64>(times + (row << 3)) * unitNanos;
+    const lateRow = <usize>load<u16>(sorted + (<usize>i << 1));
+    const series = seriesAt(load<u32>(slots + (lateRow << 2)));
+    const nanos = load<i64>(times + (lateRow << 3)) * unitNanos;
     const rowVersion = derivedVersion(version, versionAt(nanos));
-    const value = valueOf(bytes, ends, row);
-    const start = load<i64>(starts + (row << 3));
+    const value = valueOf(bytes, ends, lateRow);
+    const start = load<i64>(starts + (lateRow << 3));
     if (appendTypedRow(series, nanos, start, value, rowVersion, true)) continue;
-    store<u8>(outcomes + row, <u8>outcomeSuperseded);
+    store<u8>(outcomes + lateRow, <u8>outcomeSuperseded);
     superseded++;
   }
+  s.answer = row;
   return superseded;
 }
 

@@ -1,6 +1,7 @@
 // Writes of floats: admission of rows before the commit log has them, and their application after it.
 import { versionAt } from '../../codec/kernel/codec';
 import { versionNanos } from '../../codec/kernel/rows';
+import { mergeRowsUsual } from './block_merge';
 import { headRowsMax, isStarted } from './head_rows';
 import {
   appendAny,
@@ -13,7 +14,7 @@ import {
 } from './heads';
 import { sortLate } from './late_order';
 import { forgetLooked, state, usedBytes } from './memory/pages';
-import { findNode, hasStartedHead, lateRowBytes, Node, Series, seriesAt, typedOf } from './memory/series';
+import { blockSizeOf, findNode, hasStartedHead, lateRowBytes, Node, Series, seriesAt, typedOf } from './memory/series';
 
 export const outcomeWritten: u32 = 0;
 export const outcomeUnknownReference: u32 = 1;
@@ -72,6 +73,12 @@ function bytesNeeded(series: Series, nanos: i64, rowsMax: u32, hasStart: bool): 
   return 4096 + node.areaLength + (node.areaLength >> 2);
 }
 
+/**
+ * What one more row may make the area of its block take that has been counted with room to grow by a row before it in the batch: five
+ * times its bytes, since an area that grows by quarters is copied that often.
+ */
+const grownRowBytes: usize = 5 * 32;
+
 /** Whether there are rows in a head, and none of them has a start time. */
 @inline
 function hasPlainRows(head: usize): bool {
@@ -103,6 +110,9 @@ export function check(
   const rowBytes = starts == 0 ? mergeRowBytes : startedMergeRowBytes;
   const rowsMax = <u32>min<u64>(<u64>bytesFree / rowBytes, blockRowsMax);
   let refused: u32 = 0;
+  // The block whose area was counted last.
+  let grownSlot = u32.MAX_VALUE;
+  let grownStart: i64 = 0;
   let rowTouched: usize = 0;
   for (let row: usize = 0; row < rowCount; row++) {
     if (row == rowTouched) {
@@ -130,7 +140,13 @@ export function check(
           outcome = outcomeTooFarFuture;
         } else {
           const hasStart = starts != 0 && load<i64>(starts + (row << 3)) != 0;
-          const needed = bytesNeeded(series, nanos, rowsMax, hasStart);
+          let needed = bytesNeeded(series, nanos, rowsMax, hasStart);
+          if (needed > 4096 && needed != noBytesAreEnough) {
+            const start = blockStartAt(series, nanos);
+            if (slot == grownSlot && start == grownStart) needed = grownRowBytes;
+            grownSlot = slot;
+            grownStart = start;
+          }
           const limit = <u64>budgetBytes + (needed == 0 ? <u64>(reserveBytes >> 1) : 0);
           if (bytes + needed + lateRowBytes > limit) {
             outcome = outcomeResourceExhausted;
@@ -147,6 +163,14 @@ export function check(
     refused++;
   }
   return refused;
+}
+
+/** `blockStartOf` of lib/block_time.ts. */
+@inline
+function blockStartAt(series: Series, nanos: i64): i64 {
+  const size = blockSizeOf(series);
+  const rest = nanos % size;
+  return nanos - (rest < 0 ? rest + size : rest);
 }
 
 /** Rows whose records or heads are looked at before they are worked on. */
@@ -197,9 +221,16 @@ export function derivedVersion(version: i64, atTime: i64): i64 {
   return max(<u64>lag < liveLagMax ? atTime : version & -versionGrain, 0);
 }
 
+/** Rows that are compared with what their blocks hold, or merged into it, in one go: up to some 5 us each. */
+const lateRowsAtOnce: u32 = 4096;
+/** Those of a long block count as so many: for each forty of them, about, a stretch of it is merged. */
+const rowsOfLongBlock: u32 = 64;
+/** Where there are typed rows as well these have to be decoded anew in each go: fewer goes. */
+const rowsOfMixedBlock: u32 = 8;
+
 /**
  * Applies the rows whose outcome is 0. Those that another value supersedes get that outcome; gives
- * how many. Late ones come after the others, in an order of their own, those of one time as they came: a later one that does not
+ * how many. The answer is how many rows were looked at: it ends before the others after so many late ones. Late ones come after the others, in an order of their own, those of one time as they came: a later one that does not
  * replace the other is superseded.
  * @param starts i64 nanoseconds, 0 for none; 0 for a column of none
  * @param late room for two u16 a row
@@ -231,8 +262,10 @@ export function append(
   let appended: u64 = 0;
   let superseded: u32 = 0;
   let lateCount: u32 = 0;
+  let lateSeen: u32 = 0;
   let rowTouched: usize = 0;
-  for (let row: usize = 0; row < rowCount; row++) {
+  let row: usize = 0;
+  for (; row < rowCount && lateSeen < lateRowsAtOnce; row++) {
     if (row == rowTouched) {
       rowTouched = min(row + rowsTouched, rowCount);
       touchHeads(slots, row, rowTouched, seriesEnd);
@@ -255,7 +288,10 @@ export function append(
         superseded++;
         continue;
       }
-      if (isLate(series, nanos)) {
+    }
+    if (isLate(series, nanos)) {
+      lateSeen += workOf(series, nanos);
+      if (isDerived) {
         store<u16>(late + (<usize>(lateCount++) << 1), <u16>row);
         continue;
       }
@@ -270,19 +306,20 @@ export function append(
   }
   const sorted = sortLate(late, late + (rowCount << 1), lateCount, slots, times);
   for (let i: u32 = 0; i < lateCount; i++) {
-    const row = <usize>load<u16>(sorted + (<usize>i << 1));
-    const series = seriesAt(load<u32>(slots + (row << 2)));
-    const nanos = load<i64>(times + (row << 3)) * unitNanos;
-    const bits = load<u64>(values + (row << 3));
-    const start = starts == 0 ? 0 : load<i64>(starts + (row << 3));
+    const lateRow = <usize>load<u16>(sorted + (<usize>i << 1));
+    const series = seriesAt(load<u32>(slots + (lateRow << 2)));
+    const nanos = load<i64>(times + (lateRow << 3)) * unitNanos;
+    const bits = load<u64>(values + (lateRow << 3));
+    const start = starts == 0 ? 0 : load<i64>(starts + (lateRow << 3));
     if (appendAny(series, nanos, bits, derivedVersion(version, versionAt(nanos)), true, start)) {
       appended++;
     } else {
-      store<u8>(outcomes + row, <u8>outcomeSuperseded);
+      store<u8>(outcomes + lateRow, <u8>outcomeSuperseded);
       superseded++;
     }
   }
   s.sampleCount += appended;
+  s.answer = row;
   return superseded;
 }
 
@@ -292,7 +329,18 @@ export function append(
  */
 @inline
 function isLate(series: Series, nanos: i64): bool {
-  if (isInBlock(series, nanos)) return nanos < series.lastNanos;
+  return isInBlock(series, nanos) ? nanos < series.lastNanos : isLateElsewhere(series, nanos);
+}
+
+/** The same of a row whose block is not the current one. */
+function isLateElsewhere(series: Series, nanos: i64): bool {
   const node = findNode(series, nanos);
   return node != null && (nanos < node!.lastNanos || typedOf(node!) != null);
+}
+
+/** How many late rows a late row counts as. */
+function workOf(series: Series, nanos: i64): u32 {
+  const node = findNode(series, nanos)!;
+  if (node.areaRows <= mergeRowsUsual) return 1;
+  return typedOf(node) == null ? rowsOfLongBlock : rowsOfMixedBlock;
 }

@@ -2,7 +2,7 @@
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { decodeChunk } from '../chunk_merge.ts';
 import { chunkHeaders, kindsAll } from '../../codec/chunk.ts';
-import { pickRows, type RowsOfKind } from '../rows.ts';
+import { pickRows, resultOf, type RowsOfKind } from '../rows.ts';
 import { appendRows, type SampleStore } from '../sample_store.ts';
 import { hasTyped, readTyped } from '../typed_chunks.ts';
 import { allTimes } from '../workshop.ts';
@@ -62,7 +62,9 @@ export function appendChunks(store: SampleStore, slot: number, chunks: Uint8Arra
     start = end;
     const { rows, rowVersions } = contentsOf(chunk, slot, store.generation[slot]);
     for (const [row, version] of rowVersions.entries()) {
-      appendRows(store, pickRows(rows, Uint32Array.of(row)), version, outcomes.fill(0), false);
+      resultOf(
+        appendRows(store, pickRows(rows, Uint32Array.of(row)), version, outcomes.fill(0), false),
+      );
     }
   }
 }

@@ -65,13 +65,13 @@ export class BatchRows {
     if (count < own.length) this.#taken = pickRows(this.#taken, places.subarray(0, count));
   }
 
-  /** Applies what is taken. @returns how many rows were superseded, whose outcomes say so */
+  /** Applies what is taken, in steps. @returns how many rows were superseded, whose outcomes say so */
   append(
     store: SampleStore,
     version: number,
     takenOutcomes: Uint8Array,
     derivesVersions: boolean,
-  ): number {
+  ): Generator<void, number> {
     return appendRows(store, this.#taken, version, takenOutcomes, derivesVersions);
   }
 

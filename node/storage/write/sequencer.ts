@@ -13,6 +13,7 @@ import type { SampleStore, WriteGroup } from '#engine/store/sample_store.ts';
 import { assert } from '#lib/assert.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { withRests } from '#lib/turns/steps.ts';
 import { loopTurn } from '#lib/turns/turns.ts';
 import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
 import type { SegmentBuffer } from '../../persist/commitlog/format.ts';
@@ -28,8 +29,8 @@ export interface SequencedWrite<T> {
   prepare(): Iterable<void>;
   /** Adds its records; called again when a segment of the log failed. */
   record(buffer: SegmentBuffer): void;
-  /** Makes it readable. Called once, in the order of the log, when its records are in it. */
-  apply(): T;
+  /** Makes it readable. Called once, in the order of the log, when its records are in it; steps are those of `prepare`. */
+  apply(): Generator<void, T>;
 }
 
 interface Waiting {
@@ -254,7 +255,7 @@ export class Sequencer implements AsyncDisposable {
       }
       bytes += waiting.bytes;
       try {
-        waiting.resolve(waiting.write.apply());
+        waiting.resolve(await withRests(waiting.write.apply(), loopTurn));
       } catch (error) {
         waiting.reject(error);
       }

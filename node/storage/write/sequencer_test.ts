@@ -54,7 +54,8 @@ function write(name: string, trace: string[], bytes = 10): SequencedWrite<string
       buffer.addBatch(buffer.namespaceOrdinal('n', 1), [new TextEncoder().encode(name)]);
       trace.push(`record ${name}`);
     },
-    apply() {
+    // oxlint-disable-next-line require-yield
+    *apply() {
       trace.push(`apply ${name}`);
       return name;
     },

@@ -209,7 +209,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     return this.#context.logBatches.encode(version, derivesVersions, parts);
   }
 
-  apply(): WriteResponse {
+  *apply(): Generator<void, WriteResponse> {
     const context = this.#context;
     const namespace = this.#namespace;
     if (this.#takenCount > 0) {
@@ -217,9 +217,10 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
       for (const part of this.#taken()) {
         const { rows } = part.taken;
         const outcomes = context.scratch.zeros(rows.rowCount);
-        const superseded = part.append(context.store, version, outcomes, derivesVersions);
-        if (superseded > 0) this.#noteSuperseded(part, outcomes, superseded);
+        // Before its rows, of which some are readable between the steps.
         markRowsLive(namespace, rows, part.span);
+        const superseded = yield* part.append(context.store, version, outcomes, derivesVersions);
+        if (superseded > 0) this.#noteSuperseded(part, outcomes, superseded);
       }
       context.versions.accept(version);
     }
