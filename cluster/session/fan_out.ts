@@ -6,6 +6,7 @@ import { BrokenInvariant } from '#lib/assert.ts';
 import { backOff, type Backoff, ChildSignal, untilAborted } from '#lib/env/wait.ts';
 import type { Clock, Env } from '#lib/env/env.ts';
 import { type ErrorCode, messageOf, TsdbError } from '#lib/errors.ts';
+import { ReadRefused } from '#lib/read_memory/read_memory.ts';
 import { type ReadConsistency, readReplicasRequired } from './consistency.ts';
 import { fetchRetriesMax, staleRetriesMax } from '../limits.ts';
 import type { NamespaceRegistry } from '../namespaces/namespaces.ts';
@@ -48,6 +49,13 @@ export interface Answer {
   readonly shards: Uint32Array;
 }
 
+/** Of an instance. */
+interface Failure {
+  readonly error: unknown;
+  readonly text: string;
+  readonly code: ErrorCode;
+}
+
 /** What a round does when it has too few answers; null for nothing more. */
 interface Remedies {
   /** Before failed ones are asked again, in a next round. */
@@ -64,17 +72,20 @@ export interface Gathered<T> {
 /**
  * @param signal bounds the whole read; a DEADLINE_EXCEEDED reason accepts what is there when the
  * level does
+ * @param caller who asked, and how long it waits
  * @throws {TsdbError} UNAVAILABLE, DEADLINE_EXCEEDED or RESOURCE_EXHAUSTED when the level is not
- *   reached, with the reason of each instance; BAD_REQUEST as soon as one instance says so
+ *   reached, with the reason of each instance, or that of the caller or this process when it is no
+ *   instance's; BAD_REQUEST as soon as one instance says so
  */
 export async function fanOut<T extends Answer>(
   options: SessionOptions,
   plan: FanOut<T>,
   signal: AbortSignal,
+  caller: AbortSignal,
 ): Promise<Gathered<T>> {
   const { topology, env } = options;
   let view = topology.view;
-  let round = new Round(options, plan, readable(view), signal);
+  let round = new Round(options, plan, readable(view), signal, caller);
   try {
     for (let retry = 0, staleRetry = 0; ; ) {
       const loading = options.ownNode?.isLoaded === false ? options.ownNode.whenLoaded : null;
@@ -98,7 +109,7 @@ export async function fanOut<T extends Answer>(
       // changed.
       if (isNewer(now)) {
         round.end();
-        round = new Round(options, plan, readable(now), signal);
+        round = new Round(options, plan, readable(now), signal, caller);
       }
       view = now;
     }
@@ -149,7 +160,8 @@ class Round<T extends Answer> {
   readonly #isRead: Uint8Array;
   /** Answers by shard. */
   #counts: Uint8Array;
-  readonly #errors = new Map<string, { readonly text: string; readonly code: ErrorCode }>();
+  readonly #errors = new Map<string, Failure>();
+  readonly #caller: AbortSignal;
   /** Instances that have not answered. */
   readonly #asked = new Set<number>();
   /** Aborts with the read, or when nobody waits for the answers any more. */
@@ -159,7 +171,14 @@ class Round<T extends Answer> {
   #refusal: { readonly error: unknown } | null = null;
   #onChange: () => void = () => {};
 
-  constructor(options: SessionOptions, plan: FanOut<T>, ownership: Ownership, signal: AbortSignal) {
+  constructor(
+    options: SessionOptions,
+    plan: FanOut<T>,
+    ownership: Ownership,
+    signal: AbortSignal,
+    caller: AbortSignal,
+  ) {
+    this.#caller = caller;
     this.#asking = new ChildSignal(signal);
     this.#options = options;
     this.#plan = plan;
@@ -289,6 +308,8 @@ class Round<T extends Answer> {
 
   failure(signal: AbortSignal): Error {
     if (signal.aborted && !isDeadline(signal.reason)) return signal.reason as Error;
+    const own = this.#ownReason();
+    if (own !== null) return own;
     const codes = [...this.#errors.values()].map(({ code }) => code);
     let code: ErrorCode = 'UNAVAILABLE';
     if (codes.includes('RESOURCE_EXHAUSTED')) code = 'RESOURCE_EXHAUSTED';
@@ -298,6 +319,20 @@ class Round<T extends Answer> {
       code,
       `unable to satisfy consistency requirements, shards=${short}${this.#reasons()}`,
     );
+  }
+
+  /** Why it fails, when no instance has: its caller's time is over, or this process has no memory. */
+  #ownReason(): Error | null {
+    if (this.#lacksShards()) return null;
+    const isOver = this.#caller.aborted;
+    let refused: ReadRefused | null = null;
+    for (const { error, code } of this.#errors.values()) {
+      if (error instanceof ReadRefused) refused ??= error;
+      else if (!isOver || code !== 'DEADLINE_EXCEEDED') return null;
+    }
+    if (refused !== null) return refused;
+    // Where others have answered it matters who has not.
+    return isOver && this.answers.size === 0 ? (this.#caller.reason as Error) : null;
   }
 
   /**
@@ -348,7 +383,7 @@ class Round<T extends Answer> {
       const isRefusal = error instanceof TsdbError && error.code === 'BAD_REQUEST';
       if (isRefusal || error instanceof BrokenInvariant) this.#refusal ??= { error };
       const code = error instanceof TsdbError ? error.code : 'INTERNAL';
-      this.#errors.set(instance.id, { text: `${instance.id}: ${messageOf(error)}`, code });
+      this.#errors.set(instance.id, { error, text: `${instance.id}: ${messageOf(error)}`, code });
     }
   }
 

@@ -186,7 +186,7 @@ export class SessionReader {
     signal.throwIfAborted();
     const until = new WorkSignal(this.#options.env, timeoutMillis, signal);
     try {
-      return await fanOut(this.#options, plan, until.signal);
+      return await fanOut(this.#options, plan, until.signal, signal);
     } finally {
       until.end(readIsOver);
     }

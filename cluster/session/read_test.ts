@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import type { Clock } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { ReadRefused } from '#lib/read_memory/read_memory.ts';
 import { FakeCluster, keyOfJob, textsOf } from './fakes_testing.ts';
 
 const three = ['a1', 'b1', 'c1'];
@@ -100,6 +101,40 @@ test('unstrict levels answer with one replica and say so in a warning', async ()
   const none = await cluster.fetch({ consistency: 'none' });
   assert.equal(none.bundle.seriesCount, 0);
   assert.equal(none.warnings.length, 1);
+});
+
+test('a read whose own time is over says so, and names replicas that are behind others or failed', async () => {
+  await using cluster = await FakeCluster.start(three, rf3);
+  await written(cluster);
+  const over = new TsdbError('DEADLINE_EXCEEDED', 'deadline of 20 ms exceeded');
+  const fetchEndingSoon = async (): Promise<unknown> => {
+    const asker = new AbortController();
+    const read = cluster.fetch({ consistency: 'majority' }, asker.signal);
+    for (let i = 0; i < 5; i++) await turn();
+    asker.abort(over);
+    return read;
+  };
+  for (const id of three) cluster.node(id).mode = 'hung';
+  await assert.rejects(fetchEndingSoon(), rejected('DEADLINE_EXCEEDED', /^deadline of 20 ms exc/));
+  cluster.node('a1').mode = 'up';
+  await assert.rejects(fetchEndingSoon(), rejected('DEADLINE_EXCEEDED', /^unable to .*: b1: /));
+  cluster.node('a1').mode = 'down';
+  await assert.rejects(fetchEndingSoon(), rejected('DEADLINE_EXCEEDED', /^unable to .*: a1: conn/));
+});
+
+test('what the memory of this process refuses is no failure of replicas', async () => {
+  await using cluster = await FakeCluster.start(three, rf3);
+  await written(cluster);
+  const refuse = (id: string, error: TsdbError): void => {
+    cluster.node(id).fetch = async () => {
+      throw error;
+    };
+  };
+  for (const id of three) refuse(id, new ReadRefused('cannot read now: other reads take all'));
+  await assert.rejects(cluster.fetch(), rejected('RESOURCE_EXHAUSTED', /^cannot read now: /));
+  // Another process has its own memory.
+  refuse('b1', new TsdbError('RESOURCE_EXHAUSTED', 'cannot read now: other reads take all there'));
+  await assert.rejects(cluster.fetch(), rejected('RESOURCE_EXHAUSTED', /^unable to .*b1: /));
 });
 
 test('a passing failure is asked again, and answers that are there are kept', async () => {

@@ -25,7 +25,7 @@ export async function readHeld<T>(
   let isSending = false;
   try {
     const answer = await read(reservation);
-    if (memory !== undefined) await memory.grow(reservation.bytes, signal);
+    if (memory !== undefined) await memory.grow(reservation.usedBytes, signal);
     if (sent !== undefined) {
       isSending = true;
       if (leaving !== undefined) reservation.leaves(leaving);

@@ -5,13 +5,15 @@
  * make each other wait, and do not take the process down.
  *
  * Small reads pass: an eighth of the room is theirs alone, and they do not stand in line behind
- * large ones. While somebody waits, answers that their clients do not take give way.
+ * large ones. Of a read that begins nobody knows what it will need: so half of this eighth is for
+ * first bytes alone, lest large ones fill all of it with their beginnings and wait. While somebody
+ * waits, answers that their clients do not take give way.
  */
 import { ChildSignal } from '../env/wait.ts';
 import { badRequest, TsdbError } from '../errors.ts';
 import type { Leaving, MonotonicClock } from './leaving.ts';
 
-/** What a read takes beside its answer, at least. */
+/** What a read takes beside its answer, at least: its first bytes, with which one of few series ends. */
 const readBytesFloor: number = 64 << 10;
 /** Reads that wait to begin; more are refused at once. */
 export const readsWaitingMax = 1_000;
@@ -21,6 +23,8 @@ export const readWaitMillisMax = 5_000;
 const lookMillis = 1_000;
 /** Of the room, this part is left to small reads. */
 const smallPart = 1 / 8;
+/** Of this part, so much is left to reads that have their first bytes and no more. */
+const firstPart = 1 / 2;
 /** A small read takes so much at most, and a smaller share of a small room. */
 const smallBytesMax: number = 1 << 20;
 const smallestPart = 1 / 64;
@@ -62,6 +66,8 @@ export interface RequestBytes extends ReadBytes {
 /** Bytes that a read may take; to be disposed of when nobody needs its answer any more. */
 export interface ReadReservation extends RequestBytes, Disposable {
   readonly bytes: number;
+  /** Of these, what it has asked for: not what is left of its first bytes. */
+  readonly usedBytes: number;
   /** More no read may take. */
   readonly bytesMax: number;
   /**
@@ -75,9 +81,15 @@ export interface ReadReservation extends RequestBytes, Disposable {
   leaves(leaving: Leaving): void;
 }
 
+/** This process has no memory for a read now. */
+export class ReadRefused extends TsdbError {
+  constructor(message: string) {
+    super('RESOURCE_EXHAUSTED', message);
+  }
+}
+
 const isOver = new TsdbError('CANCELLED', 'the read is over');
-const mayNotWait = new TsdbError(
-  'RESOURCE_EXHAUSTED',
+const mayNotWait = new ReadRefused(
   'the read would have to wait for memory that others have, and asks not to wait (Limit-Require-No-Wait)',
 );
 
@@ -93,7 +105,6 @@ export const unlimitedReadBytes: RequestBytes = {
 interface Waiting {
   readonly reservation: Reservation;
   readonly bytes: number;
-  readonly isSmall: boolean;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -105,6 +116,8 @@ export class ReadMemory {
   /** Most that one read may take. */
   readonly largeMax: number;
   readonly #smallMax: number;
+  /** Taken in all before the last bytes are left to first ones. */
+  readonly #beforeFirst: number;
   #bytes = 0;
   /** Reads that have begun. */
   readonly #active = new Set<Reservation>();
@@ -122,6 +135,7 @@ export class ReadMemory {
     this.bytesMax = bytesMax;
     this.largeMax = Math.floor(bytesMax * (1 - smallPart));
     this.#smallMax = Math.min(smallBytesMax, Math.floor(bytesMax * smallestPart));
+    this.#beforeFirst = Math.floor(bytesMax * (1 - smallPart * firstPart));
   }
 
   /** Taken now. */
@@ -152,8 +166,8 @@ export class ReadMemory {
 
   tryGrow(reservation: Reservation, bytes: number): boolean {
     const inLine = reservation.taken === 0 ? this.waiting : this.#growing.length;
-    const isSmall = this.#isSmall(reservation, bytes);
-    if ((inLine > 0 && !isSmall) || !this.#fits(bytes, isSmall)) return false;
+    if (inLine > 0 && !this.#isSmall(reservation, bytes)) return false;
+    if (!this.#fits(reservation, bytes)) return false;
     this.#take(reservation, bytes);
     return true;
   }
@@ -217,8 +231,12 @@ export class ReadMemory {
     this.#bytes += bytes;
   }
 
-  #fits(bytes: number, isSmall: boolean): boolean {
-    return this.#bytes + bytes <= (isSmall ? this.bytesMax : this.largeMax);
+  #fits(reservation: Reservation, bytes: number): boolean {
+    let max = this.largeMax;
+    if (this.#isSmall(reservation, bytes)) {
+      max = reservation.taken + bytes <= readBytesFloor ? this.bytesMax : this.#beforeFirst;
+    }
+    return this.#bytes + bytes <= max;
   }
 
   #wake(): void {
@@ -226,13 +244,13 @@ export class ReadMemory {
     for (const onlySmall of [true, false]) {
       for (const queue of [this.#growing, this.#entering]) {
         for (let at = 0; at < queue.length; ) {
-          const next = queue[at]!;
-          if (onlySmall && !next.isSmall) at += 1;
-          else if (this.#fits(next.bytes, next.isSmall)) {
+          const { reservation, bytes, resolve } = queue[at]!;
+          const isMeant = !onlySmall || this.#isSmall(reservation, bytes);
+          if (isMeant && this.#fits(reservation, bytes)) {
             queue.splice(at, 1);
-            this.#take(next.reservation, next.bytes);
-            next.resolve();
-          } else if (onlySmall) break;
+            this.#take(reservation, bytes);
+            resolve();
+          } else if (onlySmall) at += 1;
           else return;
         }
       }
@@ -247,8 +265,7 @@ export class ReadMemory {
   ): Promise<void> {
     signal.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const isSmall = this.#isSmall(reservation, bytes);
-    const waiting = { reservation, bytes, isSmall, resolve, reject };
+    const waiting = { reservation, bytes, resolve, reject };
     queue.push(waiting);
     const until = new ChildSignal(signal);
     const giveUp = (): void => {
@@ -295,10 +312,9 @@ export class ReadMemory {
     }
   }
 
-  #exhausted(): TsdbError {
+  #exhausted(): ReadRefused {
     this.refused += 1;
-    return new TsdbError(
-      'RESOURCE_EXHAUSTED',
+    return new ReadRefused(
       `cannot read now: other reads take ${this.#bytes} of the ${this.bytesMax} bytes that ${this.#allowance}`,
     );
   }
@@ -323,6 +339,10 @@ class Reservation implements ReadReservation {
 
   get bytes(): number {
     return this.taken;
+  }
+
+  get usedBytes(): number {
+    return this.#used;
   }
 
   get bytesMax(): number {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test } from 'node:test';
 import { realEnv } from '../env/real.ts';
+import { readHeld } from './delivery.ts';
 import { Leaving } from './leaving.ts';
 import { ReadMemory, readsWaitingMax } from './read_memory.ts';
 
@@ -78,8 +79,8 @@ test('small reads pass by large ones that wait, in room that is theirs', async (
   using large = await memory.enter(56 * mib, signal);
   note('another large one', memory.enter(10 * mib, signal));
   const small = [];
-  for (let i = 0; i < 8; i++) small.push(await memory.enter(mib, signal));
-  assert.equal(memory.bytes, 64 * mib);
+  for (let i = 0; i < 4; i++) small.push(await memory.enter(mib, signal));
+  assert.equal(memory.bytes, 60 * mib, 'the other half is for first bytes');
   note('one small read more', memory.enter(mib, signal));
   note('a small one that becomes large', small[0]!.growTo(2 * mib, signal));
   await turn();
@@ -93,6 +94,33 @@ test('small reads pass by large ones that wait, in room that is theirs', async (
     new Set(noted.slice(1)),
     new Set(['a small one that becomes large', 'another large one']),
   );
+});
+
+test('beginnings of large reads leave room for reads of few series', async () => {
+  const { memory } = open();
+  const { noted, note } = noting();
+  const reads = [await memory.enter(56 * mib, signal)];
+  // As they go: some bytes at a time, and then more than small ones have.
+  for (let i = 0; i < 20; i++) {
+    const read = memory.begin();
+    let steps = 0;
+    while (steps < 16 && read.tryGrow(64 << 10)) steps += 1;
+    note(`large ${i}`, read.grow(4 * mib, signal));
+    reads.push(read);
+  }
+  assert.ok(memory.bytes <= 62 * mib, `${memory.bytes}`);
+  for (let i = 0; i < 10; i++) reads.push(await memory.enter(64 << 10, signal));
+  // One that has more waits, and then passes by those that are large.
+  note('some series', memory.enter(mib, signal));
+  await turn();
+  assert.deepEqual(noted, []);
+  reads[0]!.shrinkTo(40 * mib);
+  await turn();
+  assert.deepEqual(noted, ['some series', 'large 0', 'large 1']);
+  for (const read of reads) read[Symbol.dispose]();
+  await turn();
+  assert.equal(memory.waiting, 0);
+  assert.equal(memory.bytes, mib);
 });
 
 test('who waits too long, or finds too many waiting, is told to come later', async () => {
@@ -166,6 +194,20 @@ test('parts of one read share what it takes, and what fails of it leaves nothing
   assert.ok(!read.tryGrow(1));
   assert.equal(memory.bytes, 50 * mib);
   assert.equal(memory.waiting, 0);
+});
+
+test('who joins answers takes what they take, not the first bytes of each', async () => {
+  const { memory: ofNode } = open();
+  const { memory: ofSession } = open();
+  const joining = ofSession.begin();
+  for (let i = 0; i < 10; i++) {
+    await readHeld(ofNode, { memory: joining }, signal, (reservation) =>
+      reservation.growTo(1000, signal),
+    );
+  }
+  assert.equal(joining.usedBytes, 10_000);
+  assert.equal(ofSession.bytes, 65_536);
+  assert.equal(ofNode.bytes, 0);
 });
 
 test('answers that nobody takes give way to who waits, and those that are taken do not', async () => {
