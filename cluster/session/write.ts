@@ -57,9 +57,11 @@ export class SessionWriter {
   /** What nodes have said that they write: then all of them read it, and will. */
   #formatLevel = formatLevelFirst;
   #rowsOutstanding = 0;
+  readonly #seed: number;
 
   constructor(options: SessionOptions) {
     this.#options = options;
+    this.#seed = options.env.random.u32();
     this.#references = new ReferenceTables(options.env.clock, options.referenceBytesMax);
     let lastRequest = 0;
     this.#attempts = {
@@ -168,7 +170,7 @@ export class SessionWriter {
     let staleRetries = 0;
     let before: Attempt | null = null;
     let { derivesVersions } = work;
-    let replaced = derivesVersions ? null : new ReplacedRows(copy);
+    let replaced = derivesVersions ? null : new ReplacedRows(copy, this.#seed);
     if (replaced !== null) picked = replaced.without(picked);
     while (picked === null || picked.length > 0) {
       const { ownership } = view;
@@ -211,7 +213,7 @@ export class SessionWriter {
         derivesVersions = false;
         work.version = this.#versions.next();
         before = null;
-        replaced = new ReplacedRows(copy);
+        replaced = new ReplacedRows(copy, this.#seed);
         picked = stillKnown(copy, replaced.without(picked), series);
         clearOutcomes(outcomes, picked);
         continue;

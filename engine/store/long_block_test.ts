@@ -104,3 +104,19 @@ test('rows in order of a block that is longer than all room that is left are adm
     store.append(rows, batchVersion, outcomes, true);
   }
 });
+
+test('of rows that all have the last time of a long block the largest one stays', () => {
+  const { store, slot, model, put } = longBlock(60_000, true);
+  const last = blockStart + 59_999n * milli;
+  put([[slot, last - 500_000n, 3]], true);
+  put(
+    Array.from({ length: 3_000 }, (_, i): Row => [slot, last, 1_000 + i]),
+    true,
+  );
+  put(
+    Array.from({ length: 3_000 }, (_, i): Row => [slot, last, 3_000 - i]),
+    true,
+  );
+  assert.equal(model.get(last), 3_999);
+  assertHolds(store, slot, model);
+});

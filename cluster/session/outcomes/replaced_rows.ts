@@ -15,7 +15,8 @@ export class ReplacedRows {
   /** Of a row that is replaced the last one of its series and time, + 1; null when none is, as usual. */
   #lastOf: Uint32Array | null = null;
 
-  constructor({ rowCount, slots, generations, timestamps }: RowKeys) {
+  /** @param seed that writers do not know: rows that all have one place would take time that grows with their square */
+  constructor({ rowCount, slots, generations, timestamps }: RowKeys, seed: number) {
     const words = new Uint32Array(timestamps.buffer, timestamps.byteOffset, 2 * rowCount);
     // Twice as many places as rows: rows + 1 by hash, 0 where none is.
     const mask = 2 ** Math.ceil(Math.log2(2 * rowCount + 1)) - 1;
@@ -24,7 +25,7 @@ export class ReplacedRows {
       const slot = slots[row]!;
       const low = words[2 * row]!;
       const high = words[2 * row + 1]!;
-      let place = mixed(slot, low, high) & mask;
+      let place = mixed(seed, slot, low, high) & mask;
       for (; places[place] !== 0; place = (place + 1) & mask) {
         const last = places[place]! - 1;
         if (
@@ -59,9 +60,9 @@ export class ReplacedRows {
   }
 }
 
-function mixed(slot: number, low: number, high: number): number {
-  let hash = Math.imul(slot, 0x9e3779b1) ^ Math.imul(low, 0x85ebca6b) ^ Math.imul(high, 0xc2b2ae35);
-  hash ^= hash >>> 15;
-  hash = Math.imul(hash, 0x2c1b3c6d);
-  return hash ^ (hash >>> 13);
+function mixed(seed: number, slot: number, low: number, high: number): number {
+  let hash = Math.imul(low ^ seed, 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 15) ^ high, 0xc2b2ae35);
+  hash = Math.imul(hash ^ (hash >>> 13) ^ slot, 0x9e3779b1);
+  return hash ^ (hash >>> 16);
 }

@@ -15,6 +15,7 @@ import {
   headTimesAt,
   headValuesAt,
   isStarted,
+  lastStartOf,
   readRows,
 } from './head_rows';
 import { lookedOf, state, stateAt, tablesAt } from './memory/pages';
@@ -125,6 +126,12 @@ export function findHeld(series: Series, nanos: i64, version: i64): bool {
   const held = changetype<Held>(heldAt);
   const looked = changetype<Looked>(lookedAt);
   held.isSome = 0;
+  if (isLastOfAll(series, node, nanos)) {
+    const start = isStarted(series.head) ? lastStartOf(series.head) : 0;
+    offerHeld(held, series.lastVersion - versionAt(nanos), series.lastBits, start);
+    offerLate(held, node, nanos);
+    return true;
+  }
   const isKnown = state().lookedNode == changetype<usize>(node);
   state().lookedNode = 0;
   if (!isKnown) looked.head = 0;
@@ -139,13 +146,7 @@ export function findHeld(series: Series, nanos: i64, version: i64): bool {
     offerRowAt(held, nanos, headTimesAt, headValuesAt, headLagsAt, starts, count, 0);
   }
   if (!isKnown) lookAtLate(looked, node);
-  if (nanos >= looked.lateFirstNanos && nanos <= looked.lateLastNanos) {
-    const lateEnd = node.late + <usize>node.lateCount * lateRowBytes;
-    for (let at = node.late; at < lateEnd; at += lateRowBytes) {
-      if (load<i64>(at) != nanos) continue;
-      offerHeld(held, load<i64>(at, 16), load<u64>(at, 8), load<i64>(at, 24));
-    }
-  }
+  if (nanos >= looked.lateFirstNanos && nanos <= looked.lateLastNanos) offerLate(held, node, nanos);
   const isNear = isKnown && nanos >= looked.firstNanos && nanos <= looked.lastNanos;
   const isAfter = isKnown && looked.isInOrder != 0 && nanos > looked.lastNanos;
   if (isAfter) goOnInArea(looked, node, nanos);
@@ -157,6 +158,26 @@ export function findHeld(series: Series, nanos: i64, version: i64): bool {
   }
   state().lookedNode = changetype<usize>(node);
   return true;
+}
+
+function offerLate(held: Held, node: Node, nanos: i64): void {
+  const lateEnd = node.late + <usize>node.lateCount * lateRowBytes;
+  for (let at = node.late; at < lateEnd; at += lateRowBytes) {
+    if (load<i64>(at) != nanos) continue;
+    offerHeld(held, load<i64>(at, 16), load<u64>(at, 8), load<i64>(at, 24));
+  }
+}
+
+/**
+ * Whether the head's last row and late rows are all that the current block has of the time. To look at all else for each row of a batch whose rows have
+ * the last time grew with the chunks: what was looked at is forgotten when a row is replaced.
+ */
+function isLastOfAll(series: Series, node: Node, nanos: i64): bool {
+  return (
+    series.headCount != 0 &&
+    nanos == series.lastNanos &&
+    nanos > node.areaLastNanos
+  );
 }
 
 function lookAtLate(looked: Looked, node: Node): void {
